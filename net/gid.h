@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The GID table of a port: which addresses this node has. Built from the
+ * machine's interfaces or from a list given by the user; read by the verbs
+ * layer (query_gid, sysfs) and by the core (source addresses, "is this packet
+ * for us"). Entries are only ever appended, under @lock; readers take it too.
+ */
+#ifndef URXE_NET_GID_H
+#define URXE_NET_GID_H
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GID_TABLE_LENGTH 1024 /* as rxe: RXE_PORT_GID_TBL_LEN */
+
+struct gid_entry {
+	union ibv_gid gid;
+	unsigned int ifindex;
+	char netdev[IF_NAMESIZE];
+	uint32_t mtu; /* of the network device */
+};
+
+struct gid_table {
+	pthread_mutex_t lock;
+	unsigned int count;
+	struct gid_entry *entries; /* GID_TABLE_LENGTH of them, touched as used */
+};
+
+/*
+ * Fill @table. @node: comma-separated addresses ("127.0.0.2,fd00::2"), or NULL
+ * for the addresses of all interfaces that are up, real ones before loopback.
+ * Returns 0 or an errno: EINVAL for something that is no address, EADDRNOTAVAIL
+ * for an address that no local interface has (all of 127.0.0.0/8 is local).
+ */
+int gid_table_init(struct gid_table *table, const char *node);
+void gid_table_destroy(struct gid_table *table);
+
+/* Copy entry @index. Returns 0, ENODATA for an empty slot, EINVAL beyond the table. */
+int gid_table_get(struct gid_table *table, unsigned int index, struct gid_entry *entry);
+
+/* The index of @gid, or -1. */
+int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
+
+/* Append a local address (rdma_bind_addr on one the table lacks). Returns its index or -errno. */
+int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
+
+/* Conversions between GIDs and addresses (Annex A17.3.2, IPv4-mapped). */
+bool gid_is_ipv4(const union ibv_gid *gid);
+bool gid_is_multicast(const union ibv_gid *gid);
+bool gid_equal(const union ibv_gid *a, const union ibv_gid *b);
+void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address);
+/* Returns the length of the sockaddr written to @address. */
+socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port,
+			  struct sockaddr_storage *address);
+void gid_from_sockaddr(union ibv_gid *gid, const struct sockaddr *address);
+/* The textual IP address, in @text of at least INET6_ADDRSTRLEN bytes. Returns @text. */
+const char *gid_to_text(const union ibv_gid *gid, char *text);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The invariant CRC of RoCEv2 (IBA 7.8.1, Annex A17.3.3): CRC-32 over a masked
+ * IP header, UDP header, BTH and the rest. Called by links to seal what they
+ * send, and by the core to check what it receives. No state, no locks.
+ */
+#ifndef URXE_NET_ICRC_H
+#define URXE_NET_ICRC_H
+
+#include "net/link.h"
+
+/*
+ * Compute the ICRC of @packet as it will leave from @source_port with IPv4
+ * identification @ip_id (don't-fragment set; ignored for IPv6), write it to the
+ * end of the trailer, and apply packet->damage.
+ */
+void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
+
+/*
+ * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
+ * but invisible to a UDP socket: try frame->ip_id, then 0, then solve for it
+ * (CRC is linear: at most one 16-bit value fits). On success frame->ip_id is
+ * the identification that was found. Returns whether the frame is intact.
+ */
+bool icrc_check(struct link_frame *frame);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress: who drives a link, and when. One background thread a process runs a
+ * libev loop over the descriptors of all clients; it takes a turn when
+ * something arrives or a deadline passes. An application thread that polls
+ * takes turns itself (progress_poll) and the background thread then stays off
+ * the descriptors: a coarse timer checks that polling goes on.
+ *
+ * Called by the verbs layer. The client's turn() is called by any thread and
+ * does its own try-lock; everything here is thread-safe.
+ */
+#ifndef URXE_NET_PROGRESS_H
+#define URXE_NET_PROGRESS_H
+
+#include "net/link.h"
+
+struct progress;
+struct progress_client;
+
+struct progress_ops {
+	/* Receive, run timers, send. Never waits. Returns whether anything was done. */
+	bool (*turn)(void *context, uint64_t now);
+	/* When the next turn is due although nothing arrives, or TIME_NEVER. */
+	uint64_t (*deadline)(void *context);
+};
+
+/* The monotonic clock, ns. */
+uint64_t progress_now(void);
+
+/* No thread runs before the first client is attached. Returns 0 or an errno. */
+int progress_create(struct progress **progress);
+void progress_destroy(struct progress *progress);
+
+/* Begin to drive @link for @context. Starts the thread with the first client. */
+int progress_attach(struct progress *progress, struct link *link, const struct progress_ops *ops,
+		    void *context, struct progress_client **client);
+/* When this returns the background thread no longer touches the client. */
+void progress_detach(struct progress_client *client);
+
+/* The link has new descriptors (an address was added). */
+void progress_refresh(struct progress_client *client);
+
+/* A turn by the calling thread, which polls. Returns whether anything was done. */
+bool progress_poll(struct progress_client *client, uint64_t now);
+
+/*
+ * A deadline earlier than the background thread planned for came up: wakes it
+ * only if it would oversleep. Cheap otherwise; called with locks held.
+ */
+void progress_deadline(struct progress_client *client, uint64_t deadline);
+
+#endif

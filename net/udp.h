@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The real link: RoCEv2 over UDP sockets. One receiving socket on :4791 and one
+ * sending socket on an entropy port (Annex A17.3.1) for each address of the
+ * node. Called by the verbs layer to create it, by the core through link.h.
+ */
+#ifndef URXE_NET_UDP_H
+#define URXE_NET_UDP_H
+
+#include "net/capture.h"
+#include "net/link.h"
+
+struct udp_options {
+	struct capture *capture;     /* or NULL */
+	unsigned int receive_buffer; /* SO_RCVBUF in bytes; 0: as large as the machine allows */
+	bool segmentation;	     /* use UDP_SEGMENT and UDP_GRO where the kernel has them */
+};
+
+/* Returns 0 and *@link, or an errno. No address is bound yet: link add_address does that. */
+int udp_link_create(const struct udp_options *options, struct link **link);
+
+#endif
