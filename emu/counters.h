@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the device counted, by the names of Linux rxe's hw_counters where it has
+ * them; shown in sysfs and by urxe_counters(). Relaxed atomics, no lock.
+ */
+#ifndef URXE_EMU_COUNTERS_H
+#define URXE_EMU_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define COUNTERS(X)                                                                                \
+	X(sent_pkts)                                                                               \
+	X(rcvd_pkts)                                                                               \
+	X(sent_bytes)                                                                              \
+	X(rcvd_bytes)                                                                              \
+	X(duplicate_request)                                                                       \
+	X(out_of_seq_request)                                                                      \
+	X(rcvd_rnr_err)                                                                            \
+	X(send_rnr_err)                                                                            \
+	X(rcvd_seq_err)                                                                            \
+	X(ack_deferred)                                                                            \
+	X(retry_exceeded_err)                                                                      \
+	X(retry_rnr_exceeded_err)                                                                  \
+	X(completer_retry_err)                                                                     \
+	X(send_err)                                                                                \
+	X(rdma_sends)                                                                              \
+	X(rdma_recvs)                                                                              \
+	X(icrc_errors)                                                                             \
+	X(malformed_packets)                                                                       \
+	X(dropped_packets)                                                                         \
+	X(bad_pkey)                                                                                \
+	X(bad_qkey)                                                                                \
+	X(retransmitted_pkts)                                                                      \
+	X(timeouts)
+
+struct counters {
+#define X(name) _Atomic uint64_t name;
+	COUNTERS(X)
+#undef X
+};
+
+/* COUNT(hca, timeouts, 1) */
+#define COUNT(hca, name, n)                                                                        \
+	atomic_fetch_add_explicit(&(hca)->counters.name, (n), memory_order_relaxed)
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events on their way out of the core. They are raised under the locks of QPs,
+ * SRQs and CQs, wait here, and are delivered to the sink (the verbs layer's
+ * file descriptors, or a test) with none of the core's locks held.
+ *
+ * event_queue.lock is a leaf. One thread delivers at a time, in order; a thread
+ * that finds another one delivering leaves its events to it.
+ */
+#ifndef URXE_EMU_EVENT_H
+#define URXE_EMU_EVENT_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct cq;
+
+enum { EVENT_COMPLETION = -1 }; /* otherwise: enum ibv_event_type */
+
+/* What an event is about: ibv_async_event.element, or the CQ of a completion event. */
+struct event {
+	struct event *prev, *next; /* utlist */
+	int type;
+	void *element; /* struct cq *, struct qp *, struct srq *, or the port number */
+	bool embedded; /* part of its CQ rather than allocated: at most one is queued */
+	bool queued;
+};
+
+struct event_sink {
+	void (*completion)(void *context, struct cq *cq);
+	void (*async)(void *context, enum ibv_event_type type, void *element);
+	void *context;
+};
+
+struct event_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t delivered;
+	struct event *head;
+	struct event *delivering;
+	struct event_sink sink;
+	_Atomic bool pending; /* spares event_deliver() the lock when there is nothing */
+};
+
+void event_queue_init(struct event_queue *queue, const struct event_sink *sink);
+void event_queue_destroy(struct event_queue *queue);
+
+/* Raise an async event. The event is lost only when memory is. */
+void event_raise(struct event_queue *queue, enum ibv_event_type type, void *element);
+/* Raise the completion event of a CQ; @event lives in it. */
+void event_raise_completion(struct event_queue *queue, struct event *event);
+
+/* Deliver all that is queued. No lock may be held. */
+void event_deliver(struct event_queue *queue);
+
+/* Forget the events about @element and wait for the one being delivered. For destroy. */
+void event_forget(struct event_queue *queue, const void *element);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The host channel adapter: limits, object tables, and the entry points by
+ * which packets and time come in. Sans-IO: it is given a link and the time.
+ *
+ * Driven by hca_turn(), which any thread may call at any time; one thread at a
+ * time receives (hca.receive_lock, a try-lock). Applications' calls (post, poll,
+ * modify) go to the objects directly and take only those objects' locks.
+ *
+ * Locks, outermost first:
+ *   hca.receive_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, window.lock,
+ *           hca.run_lock, hca.windows_lock
+ * A thread holds at most one QP lock.
+ */
+#ifndef URXE_EMU_HCA_H
+#define URXE_EMU_HCA_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "emu/counters.h"
+#include "emu/event.h"
+#include "emu/table.h"
+#include "emu/timer.h"
+#include "net/gid.h"
+#include "net/link.h"
+
+struct qp;
+struct window;
+
+/* What the device can do: ibv_query_device tells it, and everything enforces it. */
+struct hca_limits {
+	struct ibv_device_attr device;
+	uint32_t max_inline_data;
+	uint32_t max_message; /* bytes */
+};
+
+struct hca_options {
+	struct link *link;	/* stays the caller's */
+	struct gid_table *gids; /* likewise */
+	struct event_sink sink;
+	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
+	 * Locks are held: it may only wake somebody. */
+	void (*deadline)(void *context, uint64_t time);
+	void *deadline_context;
+	uint64_t seed; /* of key bytes and QP numbers */
+};
+
+struct hca {
+	struct hca_limits limits;
+	struct link *link;
+	struct gid_table *gids;
+
+	struct table qps;
+	struct table keys; /* memory regions by key >> MR_KEY_BITS */
+	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
+	_Atomic uint32_t key_byte;
+
+	struct event_queue events;
+	struct timer_heap timers;
+	void (*deadline)(void *context, uint64_t time);
+	void *deadline_context;
+
+	pthread_mutex_t receive_lock;
+
+	/* QPs that have something to do: window opened, acknowledgements owed. */
+	pthread_mutex_t run_lock;
+	struct qp *run_head, *run_tail;
+
+	pthread_mutex_t windows_lock;
+	struct window *windows;
+
+	struct counters counters;
+};
+
+int hca_create(const struct hca_options *options, struct hca **hca);
+/* Every object must be gone. */
+void hca_destroy(struct hca *hca);
+
+/*
+ * Receive what has arrived, run what is due and what can run, deliver events.
+ * Never waits. Returns whether anything was done; false too when another thread
+ * is receiving.
+ */
+bool hca_turn(struct hca *hca, uint64_t now);
+
+/* When the next turn is due although nothing arrives, or TIME_NEVER. */
+uint64_t hca_deadline(struct hca *hca);
+
+/* Queue @qp to be run by this or the next turn. A QP lock may be held. */
+void hca_schedule(struct hca *hca, struct qp *qp);
+/* Take @qp off the queue (it is being destroyed). */
+void hca_unschedule(struct hca *hca, struct qp *qp);
+/* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
+bool hca_run(struct hca *hca, uint64_t now);
+
+/* Arm @timer for @time, and say so to whoever sleeps. */
+void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The packets that one turn of work produces, on their way to the link as a
+ * batch. An outbox lives on the stack of whoever does the work, is filled by
+ * the requester and the responder of one QP after another, and is flushed
+ * before the lock of the QP that filled it is released: so packets of a QP
+ * leave in order, and memory regions are held no longer than that.
+ */
+#ifndef URXE_EMU_OUTBOX_H
+#define URXE_EMU_OUTBOX_H
+
+#include "emu/mr.h"
+#include "net/link.h"
+
+#define OUTBOX_PACKETS 64
+#define OUTBOX_PIECES 192 /* iovecs and region holds; more than the SGEs of one packet */
+
+struct outbox {
+	struct hca *hca;
+	uint64_t now; /* the time of this turn */
+	unsigned int packets, pieces;
+	struct link_packet packet[OUTBOX_PACKETS];
+	struct iovec piece[OUTBOX_PIECES];
+	struct mr_hold
+		hold[OUTBOX_PIECES]; /* hold[i] keeps piece[i]; address NULL: nothing to release */
+};
+
+void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
+
+/* Send everything and release the regions. */
+void outbox_flush(struct outbox *outbox);
+
+/* A new packet with nothing in it; flushes when the outbox is full. */
+struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
+
+/*
+ * Make @length bytes at @offset of an SGE list the payload of @packet (the one
+ * that outbox_packet() gave last). 0, or EACCES: the packet is then withdrawn.
+ */
+int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);
+
+/* Make plain memory (inline data, a region already held) the payload. @hold may be NULL. */
+void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
+		    uint32_t length, const struct mr_hold *hold);
+
+/* Take back the packet that outbox_packet() gave last. */
+void outbox_withdraw(struct outbox *outbox);
+
+#endif

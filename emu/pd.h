@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains and address handles. Like every object of the core that an
+ * application holds, they begin with the ABI structure that it sees; the verbs
+ * layer fills that in. Use counts are atomic; there is no lock.
+ */
+#ifndef URXE_EMU_PD_H
+#define URXE_EMU_PD_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "net/link.h"
+
+struct hca;
+
+struct pd {
+	struct ibv_pd ibv;
+	struct hca *hca;
+	_Atomic uint32_t users; /* MRs, QPs, SRQs, AHs, MWs: EBUSY while there are any */
+};
+
+struct ah {
+	struct ibv_ah ibv;
+	struct pd *pd;
+	struct path path;
+};
+
+int pd_alloc(struct hca *hca, struct pd **pd);
+int pd_dealloc(struct pd *pd); /* 0 or EBUSY */
+
+/* EINVAL: port, missing GRH (RoCE has no other addressing); ENODATA: empty GID slot. */
+int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);
+void ah_destroy(struct ah *ah);
+
+/* Resolve an address vector to a path. The errors of ah_create(). */
+int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path);
+
+#endif

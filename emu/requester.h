@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requester: send work requests become request packets (IBA 9.7.2 to 9.7.3,
+ * 9.7.5.1). Packets are never kept: a retransmission is built again from the
+ * work request and the application's memory, by moving the cursor back.
+ *
+ * Its state belongs to the QP and is protected by qp.lock.
+ */
+#ifndef URXE_EMU_REQUESTER_H
+#define URXE_EMU_REQUESTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct qp;
+struct outbox;
+struct window;
+
+struct requester {
+	uint32_t psn;		/* of the next packet to send: the cursor */
+	uint32_t unacked;	/* the oldest PSN without acknowledgement; == psn when nothing is
+				   outstanding */
+	uint32_t highest;	/* one beyond the highest PSN ever sent */
+	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
+	uint32_t since_request; /* packets since the last AckReq */
+	uint64_t in_flight;	/* what this QP has in its window */
+	struct window *window;	/* RC, once connected */
+	uint32_t room;		/* UC, UD: bytes until the link is asked for room again */
+
+	uint8_t retries, rnr_retries; /* left */
+	uint64_t timeout_at;	      /* local ACK timeout; TIME_NEVER when not armed */
+	uint64_t paused_until;	      /* RNR delay or pacing; 0 when not paused */
+
+	/* In window->waiting. */
+	bool waiting;
+	struct qp *waiting_prev, *waiting_next;
+};
+
+void requester_reset(struct requester *requester);
+
+/* Send what may be sent now. The caller flushes the outbox before it unlocks the QP. */
+void requester_run(struct qp *qp, struct outbox *outbox);
+
+/*
+ * Go back: everything from requester.unacked on is to be sent again. The
+ * caller has counted the retry.
+ */
+void requester_restart(struct qp *qp);
+
+/* Begin or begin anew the local ACK timeout (IBA 9.7.6.1.3), or stop it when nothing is
+ * outstanding. */
+void requester_restart_timeout(struct qp *qp, uint64_t now);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Objects by number, in constant time, without a lock on the data path. A slot
+ * carries a count of holders, and slots are never freed before the table: so a
+ * lookup may race with a removal, and whoever holds an object keeps its owner
+ * from freeing it. Removal waits for the holders, who hold only briefly and
+ * never while they wait for anything.
+ *
+ * Used for QPs by QP number, and for memory regions and windows by key. Adding
+ * and removing take the table's lock; holding takes none.
+ */
+#ifndef URXE_EMU_TABLE_H
+#define URXE_EMU_TABLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TABLE_CHUNK_BITS 10
+#define TABLE_CHUNK (1u << TABLE_CHUNK_BITS)
+
+struct table_slot {
+	_Atomic uint32_t holders;
+	_Atomic(void *) object;
+};
+
+struct table {
+	pthread_mutex_t lock;
+	uint32_t first, limit; /* numbers handed out: first <= number < limit */
+	uint32_t cursor; /* numbers are handed out in a circle, so that none is reused early */
+	uint32_t count;
+	_Atomic(struct table_slot *) *chunks; /* allocated when a number in them is first used */
+};
+
+/* Numbers @first to @limit - 1. Returns 0 or ENOMEM. */
+int table_init(struct table *table, uint32_t first, uint32_t limit);
+/* Every object must have been removed. */
+void table_destroy(struct table *table);
+
+/*
+ * Give a number to an object and return it in *@number. The object can't be
+ * found before table_publish(), so that it may be set up with its number.
+ * Returns 0 or ENOMEM when all numbers are taken.
+ */
+int table_reserve(struct table *table, uint32_t *number);
+void table_publish(struct table *table, uint32_t number, void *object);
+
+/* Unpublish @number (if it was published), wait for its holders, free the number. */
+void table_remove(struct table *table, uint32_t number);
+
+/* The object with @number, held, or NULL. Each success is paired with a table_release(). */
+void *table_hold(struct table *table, uint32_t number);
+void table_release(struct table *table, uint32_t number);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Deadlines: a heap of QPs by the time at which they want to be run. Lazy: a QP
+ * that postpones its deadline (every acknowledgement does) leaves its entry
+ * where it is and is put back when the entry comes up; only an earlier deadline
+ * touches the heap. The heap's lock is a leaf: it may be taken with a QP lock
+ * held, and nothing is taken under it.
+ */
+#ifndef URXE_EMU_TIMER_H
+#define URXE_EMU_TIMER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct timer {
+	uint64_t time;	 /* where the heap has it */
+	size_t position; /* 1 + index in the heap; 0: not in it */
+	uint32_t number; /* the QP's */
+};
+
+struct timer_heap {
+	pthread_mutex_t lock;
+	struct timer **heap;
+	size_t count, capacity;
+	_Atomic uint64_t next; /* the earliest time, or TIME_NEVER: read without the lock */
+};
+
+void timer_heap_init(struct timer_heap *heap);
+void timer_heap_destroy(struct timer_heap *heap);
+
+/*
+ * Make sure that @timer comes up at @time or earlier. Returns whether the
+ * heap's earliest time has become earlier (whoever sleeps may oversleep).
+ */
+bool timer_arm(struct timer_heap *heap, struct timer *timer, uint64_t time);
+void timer_cancel(struct timer_heap *heap, struct timer *timer);
+
+/* Take out one timer that is due at @now and return its number, or 0 when none is. */
+uint32_t timer_expire(struct timer_heap *heap, uint64_t now);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bytes in flight to one destination, over all QPs that send there. RC has no
+ * window of its own, and what overflows on a UDP path is the receiver's socket
+ * buffer, which all of them share: so the budget is per destination. Starts
+ * small, grows with acknowledgements, halves on loss (RFC 5681's rules, with
+ * bytes as the unit). READ responses count from the moment they are requested.
+ *
+ * Called by requester and completer with a QP lock held; window.lock is a leaf.
+ */
+#ifndef URXE_EMU_WINDOW_H
+#define URXE_EMU_WINDOW_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+struct hca;
+struct qp;
+
+/* What a packet costs a receiver's buffer beyond its bytes (limits.md: 832 bytes for a small one).
+ */
+#define WINDOW_PACKET_OVERHEAD 512
+
+struct window {
+	UT_hash_handle hh; /* in hca->windows, by destination, under hca->windows_lock */
+	union ibv_gid destination;
+	uint32_t users; /* connected QPs; under hca->windows_lock */
+	struct hca *hca;
+
+	pthread_mutex_t lock;
+	uint64_t in_flight;
+	uint64_t limit;
+	uint64_t threshold; /* below it the limit grows by what is acknowledged, above it slowly */
+	uint64_t last_loss; /* one halving a round: losses within @round of it are the same event */
+	struct qp *waiting_head, *waiting_tail; /* QPs refused by window_take(), in order */
+};
+
+int window_get(struct hca *hca, const union ibv_gid *destination, struct window **window);
+void window_put(struct window *window);
+
+/*
+ * Account @cost more bytes in flight, if they fit. If not, @qp is put on the
+ * waiting list and will be run when something was released.
+ */
+bool window_take(struct window *window, struct qp *qp, uint64_t cost);
+
+/* @cost bytes are no longer in flight; @acknowledged: they arrived, so the limit may grow. */
+void window_release(struct window *window, uint64_t cost, bool acknowledged);
+
+/* Something was lost. */
+void window_loss(struct window *window, uint64_t now);
+
+/* @qp no longer waits (it is being destroyed or reset). */
+void window_forget(struct window *window, struct qp *qp);
+
+#endif
