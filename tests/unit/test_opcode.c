@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The opcode table against header lengths known from elsewhere, and packet_parse() on bad bytes. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "net/wire.h"
+
+static const struct {
+	uint8_t opcode;
+	const char *name;
+	uint8_t headers_length;
+	uint8_t payload;
+} expected[] = {
+	{0x00, "RC_SEND_FIRST", 12, PAYLOAD_FULL},
+	{0x01, "RC_SEND_MIDDLE", 12, PAYLOAD_FULL},
+	{0x02, "RC_SEND_LAST", 12, PAYLOAD_SOME},
+	{0x03, "RC_SEND_LAST_IMM", 16, PAYLOAD_SOME},
+	{0x04, "RC_SEND_ONLY", 12, PAYLOAD_UPTO},
+	{0x05, "RC_SEND_ONLY_IMM", 16, PAYLOAD_UPTO},
+	{0x06, "RC_RDMA_WRITE_FIRST", 28, PAYLOAD_FULL},
+	{0x07, "RC_RDMA_WRITE_MIDDLE", 12, PAYLOAD_FULL},
+	{0x08, "RC_RDMA_WRITE_LAST", 12, PAYLOAD_SOME},
+	{0x09, "RC_RDMA_WRITE_LAST_IMM", 16, PAYLOAD_SOME},
+	{0x0a, "RC_RDMA_WRITE_ONLY", 28, PAYLOAD_UPTO},
+	{0x0b, "RC_RDMA_WRITE_ONLY_IMM", 32, PAYLOAD_UPTO},
+	{0x0c, "RC_RDMA_READ_REQUEST", 28, PAYLOAD_NONE},
+	{0x0d, "RC_RDMA_READ_RESPONSE_FIRST", 16, PAYLOAD_FULL},
+	{0x0e, "RC_RDMA_READ_RESPONSE_MIDDLE", 12, PAYLOAD_FULL},
+	{0x0f, "RC_RDMA_READ_RESPONSE_LAST", 16, PAYLOAD_SOME},
+	{0x10, "RC_RDMA_READ_RESPONSE_ONLY", 16, PAYLOAD_UPTO},
+	{0x11, "RC_ACKNOWLEDGE", 16, PAYLOAD_NONE},
+	{0x12, "RC_ATOMIC_ACKNOWLEDGE", 24, PAYLOAD_NONE},
+	{0x13, "RC_COMPARE_SWAP", 40, PAYLOAD_NONE},
+	{0x14, "RC_FETCH_ADD", 40, PAYLOAD_NONE},
+	{0x16, "RC_SEND_LAST_INVALIDATE", 16, PAYLOAD_SOME},
+	{0x17, "RC_SEND_ONLY_INVALIDATE", 16, PAYLOAD_UPTO},
+	{0x20, "UC_SEND_FIRST", 12, PAYLOAD_FULL},
+	{0x21, "UC_SEND_MIDDLE", 12, PAYLOAD_FULL},
+	{0x22, "UC_SEND_LAST", 12, PAYLOAD_SOME},
+	{0x23, "UC_SEND_LAST_IMM", 16, PAYLOAD_SOME},
+	{0x24, "UC_SEND_ONLY", 12, PAYLOAD_UPTO},
+	{0x25, "UC_SEND_ONLY_IMM", 16, PAYLOAD_UPTO},
+	{0x26, "UC_RDMA_WRITE_FIRST", 28, PAYLOAD_FULL},
+	{0x27, "UC_RDMA_WRITE_MIDDLE", 12, PAYLOAD_FULL},
+	{0x28, "UC_RDMA_WRITE_LAST", 12, PAYLOAD_SOME},
+	{0x29, "UC_RDMA_WRITE_LAST_IMM", 16, PAYLOAD_SOME},
+	{0x2a, "UC_RDMA_WRITE_ONLY", 28, PAYLOAD_UPTO},
+	{0x2b, "UC_RDMA_WRITE_ONLY_IMM", 32, PAYLOAD_UPTO},
+	{0x64, "UD_SEND_ONLY", 20, PAYLOAD_UPTO},
+	{0x65, "UD_SEND_ONLY_IMM", 24, PAYLOAD_UPTO},
+	{0x81, "CNP", 28, PAYLOAD_NONE},
+};
+
+START_TEST(table_has_these_rows_and_no_others)
+{
+	unsigned int found = 0;
+
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+		const struct opcode *op = opcode_find(expected[i].opcode);
+
+		ck_assert_ptr_nonnull(op);
+		ck_assert_str_eq(op->name, expected[i].name);
+		ck_assert_uint_eq(op->headers_length, expected[i].headers_length);
+		ck_assert_uint_eq(op->payload, expected[i].payload);
+	}
+	for (unsigned int opcode = 0; opcode < 256; opcode++)
+		found += opcode_find(opcode) != NULL;
+	ck_assert_uint_eq(found, sizeof(expected) / sizeof(expected[0]));
+}
+END_TEST
+
+START_TEST(flags_agree_with_headers)
+{
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		const struct opcode *op = opcode_find(opcode);
+
+		if (!op || opcode == WIRE_OPCODE_CNP)
+			continue;
+		ck_assert(!(op->flags & OPCODE_REQUEST) != !(op->flags & OPCODE_RESPONSE));
+		ck_assert(!(op->flags & OPCODE_IMMEDIATE) == !op->immdt);
+		ck_assert(!(op->flags & OPCODE_INVALIDATE) == !op->ieth);
+		if (op->flags & OPCODE_WRITE)
+			ck_assert(!(op->flags & OPCODE_FIRST) == !op->reth);
+		/* Only packets in the middle are always full. */
+		ck_assert((op->payload == PAYLOAD_FULL) == !(op->flags & OPCODE_LAST));
+		/* RESPONSE_FIRST, LAST and ONLY have an AETH; MIDDLE has none. */
+		if (op->flags & OPCODE_RESPONSE)
+			ck_assert((op->aeth != 0) ==
+				  ((op->flags & (OPCODE_FIRST | OPCODE_LAST)) != 0));
+	}
+}
+END_TEST
+
+static const uint8_t write_only_imm[] = {
+	/* BTH: SE, pad 3, dest 0x11, AckReq, PSN 0xb */
+	0x0b, 0xb0, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x00, 0x00, 0x0b,
+	/* RETH */
+	0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0xaa, 0xbb, 0xcc, 0xdd, 0x00, 0x00, 0x00,
+	0x05,
+	/* ImmDt, payload, pad, ICRC */
+	0x00, 0x00, 0x00, 0x07, 'h', 'e', 'l', 'l', 'o', 0, 0, 0, 0, 0, 0, 0};
+
+START_TEST(parse_fields)
+{
+	struct packet p;
+
+	ck_assert_int_eq(packet_parse(&p, write_only_imm, sizeof(write_only_imm)), 0);
+	ck_assert_uint_eq(p.opcode, 0x0b);
+	ck_assert_uint_eq(p.dest_qp, 0x11);
+	ck_assert_uint_eq(p.psn, 0xb);
+	ck_assert_uint_eq(p.pkey, 0xffff);
+	ck_assert_uint_eq(p.pad, 3);
+	ck_assert(p.solicited);
+	ck_assert(p.ack_request);
+	ck_assert_uint_eq(be64toh(packet_reth(&p)->va), 0x1122334455667788);
+	ck_assert_uint_eq(be32toh(packet_reth(&p)->rkey), 0xaabbccdd);
+	ck_assert_uint_eq(be32toh(packet_immediate(&p)), 7);
+	ck_assert_uint_eq(p.payload_length, 5);
+	ck_assert_mem_eq(p.payload, "hello", 5);
+}
+END_TEST
+
+START_TEST(parse_refuses)
+{
+	uint8_t bytes[sizeof(write_only_imm)];
+	struct packet p;
+
+	/* Without payload, 3 bytes of pad would still have to be there. */
+	for (size_t length = 0; length < 32 + 3 + 4; length++)
+		ck_assert_int_eq(packet_parse(&p, write_only_imm, length), -1);
+	ck_assert_int_eq(packet_parse(&p, write_only_imm, 32 + 3 + 4), 0);
+	ck_assert_uint_eq(p.payload_length, 0);
+
+	for (uint8_t version = 1; version < 16; version++) {
+		memcpy(bytes, write_only_imm, sizeof(bytes));
+		bytes[1] |= version;
+		ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
+	}
+
+	memcpy(bytes, write_only_imm, sizeof(bytes));
+	bytes[0] = 0x15;
+	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
+
+	/* QP 0, also with a reserved bit set. */
+	memcpy(bytes, write_only_imm, sizeof(bytes));
+	bytes[7] = 0;
+	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
+	bytes[4] = 0x40;
+	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
+}
+END_TEST
+
+START_TEST(parse_ignores_reserved_bits)
+{
+	uint8_t bytes[sizeof(write_only_imm)];
+	struct packet p;
+
+	memcpy(bytes, write_only_imm, sizeof(bytes));
+	bytes[4] = 0xff;
+	bytes[8] = 0x7f;
+	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), 0);
+	ck_assert_uint_eq(p.dest_qp, 0x11);
+	ck_assert_uint_eq(p.psn, 0xb);
+	ck_assert(!p.ack_request);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("opcode");
+	TCase *tests = tcase_create("opcode");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(tests, table_has_these_rows_and_no_others);
+	tcase_add_test(tests, flags_agree_with_headers);
+	tcase_add_test(tests, parse_fields);
+	tcase_add_test(tests, parse_refuses);
+	tcase_add_test(tests, parse_ignores_reserved_bits);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
