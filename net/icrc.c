@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ICRC, IBA 7.8.1 and Annex A17.3.3. The CRC runs over eight bytes of ones
+ * (for an LRH that isn't there), the IP and UDP headers, the BTH and the rest,
+ * with every field that routers may change replaced by ones.
+ *
+ * IPv4's identification is not such a field, and a UDP socket doesn't tell it.
+ * It follows from the CRC: an error pattern e(x) that n bytes follow changes
+ * the CRC by e(x) * x^(8n) mod P(x). So we divide the difference between the
+ * received and the expected CRC by that power of x; if all but the identification
+ * was right, a polynomial of 16 bits remains, and that is the identification.
+ */
+#include "net/icrc.h"
+
+#include <isa-l/crc.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+
+#include "net/gid.h"
+
+#define LRH_LENGTH 8
+#define BTH_RESERVED_BYTE 4 /* FECN, BECN and reserved: "resv8a" */
+#define IPV4_ID_OFFSET 4
+
+/* What the CRC sees in front of the extension headers. */
+struct masked_headers {
+	uint8_t bytes[LRH_LENGTH + sizeof(struct ip6_hdr) + sizeof(struct udphdr) +
+		      sizeof(struct bth)];
+	uint32_t length;
+};
+
+static void append(struct masked_headers *masked, const void *bytes, uint32_t length)
+{
+	memcpy(masked->bytes + masked->length, bytes, length);
+	masked->length += length;
+}
+
+static void append_ipv4(struct masked_headers *masked, const union ibv_gid *source,
+			const union ibv_gid *destination, uint32_t udp_length, uint16_t ip_id)
+{
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tos = 0xff,
+		.tot_len = htobe16(sizeof(ip) + udp_length),
+		.id = htobe16(ip_id),
+		.frag_off = htobe16(IP_DF),
+		.ttl = 0xff,
+		.protocol = IPPROTO_UDP,
+		.check = 0xffff,
+	};
+
+	memcpy(&ip.saddr, source->raw + 12, sizeof(ip.saddr));
+	memcpy(&ip.daddr, destination->raw + 12, sizeof(ip.daddr));
+	append(masked, &ip, sizeof(ip));
+}
+
+static void append_ipv6(struct masked_headers *masked, const union ibv_gid *source,
+			const union ibv_gid *destination, uint32_t udp_length)
+{
+	struct ip6_hdr ip = {
+		.ip6_flow = htobe32(0x6fffffff),
+		.ip6_plen = htobe16(udp_length),
+		.ip6_nxt = IPPROTO_UDP,
+		.ip6_hlim = 0xff,
+	};
+
+	memcpy(&ip.ip6_src, source, sizeof(ip.ip6_src));
+	memcpy(&ip.ip6_dst, destination, sizeof(ip.ip6_dst));
+	append(masked, &ip, sizeof(ip));
+}
+
+/* The CRC up to and including the BTH. @length: the UDP payload's, ICRC included. */
+static uint32_t headers_crc(const union ibv_gid *source, const union ibv_gid *destination,
+			    uint16_t source_port, uint16_t ip_id, const uint8_t *bth,
+			    uint32_t length)
+{
+	struct masked_headers masked = {.length = LRH_LENGTH};
+	const struct udphdr udp = {
+		.uh_sport = htobe16(source_port),
+		.uh_dport = htobe16(ROCE_V2_UDP_PORT),
+		.uh_ulen = htobe16(sizeof(udp) + length),
+		.uh_sum = 0xffff,
+	};
+
+	memset(masked.bytes, 0xff, LRH_LENGTH);
+	if (gid_is_ipv4(destination))
+		append_ipv4(&masked, source, destination, sizeof(udp) + length, ip_id);
+	else
+		append_ipv6(&masked, source, destination, sizeof(udp) + length);
+	append(&masked, &udp, sizeof(udp));
+	append(&masked, bth, sizeof(struct bth));
+	masked.bytes[masked.length - sizeof(struct bth) + BTH_RESERVED_BYTE] = 0xff;
+	return crc32_gzip_refl(0, masked.bytes, masked.length);
+}
+
+static void flip_bit(struct link_packet *packet, unsigned int bit)
+{
+	unsigned int byte = bit / 8 % (packet->headers_length + packet->trailer_length);
+	uint8_t mask = 1 << bit % 8;
+
+	if (byte < packet->headers_length)
+		packet->headers[byte] ^= mask;
+	else
+		packet->trailer[byte - packet->headers_length] ^= mask;
+}
+
+void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
+{
+	uint32_t length = packet->headers_length + packet->payload_length + packet->trailer_length;
+	uint32_t pad = packet->trailer_length - ICRC_LENGTH;
+	uint32_t left = packet->payload_length;
+	uint32_t crc;
+
+	crc = headers_crc(&packet->path->source, &packet->path->destination, source_port, ip_id,
+			  packet->headers, length);
+	crc = crc32_gzip_refl(crc, packet->headers + sizeof(struct bth),
+			      packet->headers_length - sizeof(struct bth));
+	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
+		uint32_t part =
+			packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
+
+		crc = crc32_gzip_refl(crc, packet->payload[i].iov_base, part);
+		left -= part;
+	}
+	crc = crc32_gzip_refl(crc, packet->trailer, pad);
+
+	crc = htole32(crc);
+	memcpy(packet->trailer + pad, &crc, sizeof(crc));
+	if (packet->damage)
+		flip_bit(packet, packet->damage - 1);
+}
+
+/* --- Solving for the identification ---------------------------------------- */
+
+/*
+ * Polynomials modulo P in reflected order: bit 31 is the coefficient of x^0, bit
+ * 0 that of x^31.
+ */
+#define POLYNOMIAL 0xedb88320u
+#define X_TO_THE_0 0x80000000u
+
+/* x^(-8i) and x^(-8*256*i) mod P: two factors give the inverse of any x^(8n), n < 2^16. */
+static uint32_t inverse_low[256], inverse_high[257];
+static pthread_once_t inverse_once = PTHREAD_ONCE_INIT;
+
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	for (; a; a <<= 1) {
+		product ^= b & -(a >> 31);
+		b = (b >> 1) ^ (POLYNOMIAL & -(b & 1));
+	}
+	return product;
+}
+
+static uint32_t divide_by_x(uint32_t a)
+{
+	return a & X_TO_THE_0 ? (a ^ POLYNOMIAL) << 1 | 1 : a << 1;
+}
+
+static void inverse_init(void)
+{
+	uint32_t power = X_TO_THE_0;
+
+	for (unsigned int i = 0; i < 256; i++) {
+		inverse_low[i] = power;
+		for (unsigned int bit = 0; bit < 8; bit++)
+			power = divide_by_x(power);
+	}
+
+	inverse_high[0] = X_TO_THE_0;
+	for (unsigned int i = 1; i < 257; i++)
+		inverse_high[i] = multiply(inverse_high[i - 1], power);
+}
+
+/*
+ * The identification that, xor'ed in, changes the CRC by @difference when @bytes
+ * bytes lie between its begin and the end of what the CRC covers; -1 if none does.
+ */
+static int32_t solve_ip_id(uint32_t difference, uint32_t bytes)
+{
+	uint32_t error;
+
+	pthread_once(&inverse_once, inverse_init);
+	error = multiply(difference, inverse_low[bytes & 255]);
+	error = multiply(error, inverse_high[bytes >> 8]);
+	if (error >> 16)
+		return -1;
+	return be16toh(htole16(error)); /* the CRC takes bytes in wire order, low bits first */
+}
+
+bool icrc_check(struct link_frame *frame)
+{
+	bool ipv4 = gid_is_ipv4(&frame->destination);
+	uint16_t expected = ipv4 && frame->ip_id != IP_ID_UNKNOWN ? frame->ip_id : 0;
+	uint32_t crc, received, covered;
+	int32_t error;
+
+	if (frame->length < sizeof(struct bth) + ICRC_LENGTH || frame->length > UINT16_MAX)
+		return false;
+
+	crc = headers_crc(&frame->source, &frame->destination, frame->source_port, expected,
+			  frame->data, frame->length);
+	crc = crc32_gzip_refl(crc, frame->data + sizeof(struct bth),
+			      frame->length - sizeof(struct bth) - ICRC_LENGTH);
+	memcpy(&received, frame->data + frame->length - ICRC_LENGTH, sizeof(received));
+	received = le32toh(received);
+	if (crc == received) {
+		if (ipv4)
+			frame->ip_id = expected;
+		return true;
+	}
+	if (!ipv4)
+		return false;
+
+	/* One solution at most, so there is nothing to gain from trying 0 apart. */
+	covered = sizeof(struct iphdr) - IPV4_ID_OFFSET + sizeof(struct udphdr) + frame->length -
+		  ICRC_LENGTH;
+	error = solve_ip_id(crc ^ received, covered);
+	if (error < 0)
+		return false;
+	frame->ip_id = expected ^ error;
+	return true;
+}
