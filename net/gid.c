@@ -168,7 +168,6 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid)
 	static const union ibv_gid unspecified;
 	const struct ifaddrs *interface;
 	struct ifaddrs *interfaces;
-	int error;
 
 	if (gid_equal(gid, &unspecified) || gid_is_multicast(gid))
 		return EADDRNOTAVAIL;
@@ -183,8 +182,7 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid)
 		entry_set_netdev(entry, interface->ifa_name);
 	freeifaddrs(interfaces);
 
-	error = bind_probe(gid, entry->ifindex);
-	return error == EACCES ? EADDRNOTAVAIL : error; /* a broadcast address */
+	return bind_probe(gid, entry->ifindex);
 }
 
 /* --- The table ------------------------------------------------------------------ */

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packet capture, written with libpcap. Called by links for each packet that
+ * they send or receive. One lock around the file; every record is flushed, so
+ * that the file of a process that is killed can be read.
+ */
+#include "net/capture.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <net/ethernet.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
+#include <pcap/pcap.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/gid.h"
+
+#define SNAPLEN 65535
+#define ETHERNET_LOCAL 0x02 /* a locally administered address */
+
+struct capture {
+	pthread_mutex_t lock;
+	pcap_t *pcap;
+	pcap_dumper_t *dumper;
+	uint8_t record[SNAPLEN + 1];
+};
+
+/* What the headers of a record are made of. */
+struct record {
+	const union ibv_gid *source, *destination;
+	uint32_t length; /* of the UDP payload */
+	uint16_t source_port;
+	uint16_t ip_id;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+};
+
+/* Replace each "%p" by the process id. */
+static int expand_name(char *path, size_t size, const char *name)
+{
+	size_t used = 0;
+
+	while (*name) {
+		int length;
+
+		if (name[0] == '%' && name[1] == 'p') {
+			length = snprintf(path + used, size - used, "%d", (int)getpid());
+			name += 2;
+		} else {
+			length = snprintf(path + used, size - used, "%c", *name++);
+		}
+		used += length;
+		if (used >= size)
+			return ENAMETOOLONG;
+	}
+	return 0;
+}
+
+struct capture *capture_open(const char *name)
+{
+	struct capture *capture = calloc(1, sizeof(*capture));
+	char path[PATH_MAX] = "";
+	int error;
+
+	if (!capture)
+		return NULL;
+	error = expand_name(path, sizeof(path), name);
+	if (error)
+		goto free_capture;
+
+	error = ENOMEM;
+	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN,
+							     PCAP_TSTAMP_PRECISION_NANO);
+	if (!capture->pcap)
+		goto free_capture;
+	errno = 0;
+	capture->dumper = pcap_dump_open(capture->pcap, path);
+	if (!capture->dumper) {
+		error = errno ? errno : EIO;
+		goto close_pcap;
+	}
+	pcap_dump_flush(capture->dumper);
+	pthread_mutex_init(&capture->lock, NULL);
+	return capture;
+
+close_pcap:
+	pcap_close(capture->pcap);
+free_capture:
+	free(capture);
+	errno = error;
+	return NULL;
+}
+
+void capture_close(struct capture *capture)
+{
+	pcap_dump_close(capture->dumper);
+	pcap_close(capture->pcap);
+	pthread_mutex_destroy(&capture->lock);
+	free(capture);
+}
+
+/* RFC 1071 */
+static uint16_t internet_checksum(const void *bytes, size_t length)
+{
+	const uint8_t *byte = bytes;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i + 1 < length; i += 2)
+		sum += byte[i] << 8 | byte[i + 1];
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return htobe16(~sum);
+}
+
+/* Sockets don't show Ethernet addresses; these at least tell the nodes apart. */
+static void ethernet_address(uint8_t *address, const union ibv_gid *gid)
+{
+	address[0] = ETHERNET_LOCAL;
+	address[1] = 0;
+	memcpy(address + 2, gid->raw + 12, 4);
+}
+
+static uint8_t *write_ipv4(uint8_t *to, const struct record *record)
+{
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tos = record->traffic_class,
+		.tot_len = htobe16(sizeof(ip) + sizeof(struct udphdr) + record->length),
+		.id = htobe16(record->ip_id),
+		.frag_off = htobe16(IP_DF),
+		.ttl = record->hop_limit,
+		.protocol = IPPROTO_UDP,
+	};
+
+	memcpy(&ip.saddr, record->source->raw + 12, sizeof(ip.saddr));
+	memcpy(&ip.daddr, record->destination->raw + 12, sizeof(ip.daddr));
+	ip.check = internet_checksum(&ip, sizeof(ip));
+	return mempcpy(to, &ip, sizeof(ip));
+}
+
+static uint8_t *write_ipv6(uint8_t *to, const struct record *record)
+{
+	struct ip6_hdr ip = {
+		.ip6_flow = htobe32(6u << 28 | (uint32_t)record->traffic_class << 20),
+		.ip6_plen = htobe16(sizeof(struct udphdr) + record->length),
+		.ip6_nxt = IPPROTO_UDP,
+		.ip6_hlim = record->hop_limit,
+	};
+
+	memcpy(&ip.ip6_src, record->source, sizeof(ip.ip6_src));
+	memcpy(&ip.ip6_dst, record->destination, sizeof(ip.ip6_dst));
+	return mempcpy(to, &ip, sizeof(ip));
+}
+
+/* Ethernet, IP and UDP. The UDP checksum is 0, as RoCE NICs send it. */
+static uint8_t *write_headers(uint8_t *to, const struct record *record)
+{
+	bool ipv4 = gid_is_ipv4(record->destination);
+	const struct udphdr udp = {
+		.uh_sport = htobe16(record->source_port),
+		.uh_dport = htobe16(ROCE_V2_UDP_PORT),
+		.uh_ulen = htobe16(sizeof(udp) + record->length),
+	};
+	struct ether_header ethernet = {
+		.ether_type = htobe16(ipv4 ? ETHERTYPE_IP : ETHERTYPE_IPV6),
+	};
+
+	ethernet_address(ethernet.ether_dhost, record->destination);
+	ethernet_address(ethernet.ether_shost, record->source);
+	to = mempcpy(to, &ethernet, sizeof(ethernet));
+	to = ipv4 ? write_ipv4(to, record) : write_ipv6(to, record);
+	return mempcpy(to, &udp, sizeof(udp));
+}
+
+static bool fits(uint32_t length)
+{
+	return length + sizeof(struct ether_header) + sizeof(struct ip6_hdr) +
+		       sizeof(struct udphdr) <=
+	       SNAPLEN;
+}
+
+/* Called with the lock held, the record complete up to @end. */
+static void dump(struct capture *capture, const uint8_t *end)
+{
+	struct pcap_pkthdr header = {.caplen = end - capture->record, .len = end - capture->record};
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	header.ts.tv_sec = now.tv_sec;
+	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */
+	pcap_dump((u_char *)capture->dumper, &header, capture->record);
+	pcap_dump_flush(capture->dumper);
+}
+
+void capture_sent(struct capture *capture, const struct link_packet *packet, uint16_t source_port,
+		  uint16_t ip_id)
+{
+	const struct record record = {
+		.source = &packet->path->source,
+		.destination = &packet->path->destination,
+		.length = packet->headers_length + packet->payload_length + packet->trailer_length,
+		.source_port = source_port,
+		.ip_id = ip_id,
+		.traffic_class = packet->path->traffic_class,
+		.hop_limit = packet->path->hop_limit,
+	};
+	uint32_t left = packet->payload_length;
+	uint8_t *end;
+
+	if (!fits(record.length))
+		return;
+	pthread_mutex_lock(&capture->lock);
+	end = write_headers(capture->record, &record);
+	end = mempcpy(end, packet->headers, packet->headers_length);
+	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
+		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
+
+		if (part)
+			end = mempcpy(end, packet->payload[i].iov_base, part);
+		left -= part;
+	}
+	end = mempcpy(end, packet->trailer, packet->trailer_length);
+	dump(capture, end);
+	pthread_mutex_unlock(&capture->lock);
+}
+
+void capture_received(struct capture *capture, const struct link_frame *frame)
+{
+	const struct record record = {
+		.source = &frame->source,
+		.destination = &frame->destination,
+		.length = frame->length,
+		.source_port = frame->source_port,
+		.ip_id = frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id,
+		.traffic_class = frame->traffic_class,
+		.hop_limit = frame->hop_limit,
+	};
+	uint8_t *end;
+
+	if (!fits(record.length))
+		return;
+	pthread_mutex_lock(&capture->lock);
+	end = write_headers(capture->record, &record);
+	end = mempcpy(end, frame->data, frame->length);
+	dump(capture, end);
+	pthread_mutex_unlock(&capture->lock);
+}

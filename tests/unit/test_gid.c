@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* GIDs and addresses; the table against what the machine's loopback gives anywhere. */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/gid.h"
+
+static union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid;
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, text, &in) == 1)
+		gid_from_ipv4(&gid, &in);
+	else
+		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
+	return gid;
+}
+
+START_TEST(conversions)
+{
+	static const uint8_t mapped[16] = {[10] = 0xff, 0xff, 127, 1, 2, 3};
+	const char *const texts[] = {"127.1.2.3", "fe80::1", "fd00::2", "::1"};
+	struct sockaddr_storage address;
+	char text[INET6_ADDRSTRLEN];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		union ibv_gid gid = gid_of(texts[i]), back;
+		socklen_t length = gid_to_sockaddr(&gid, 4791, &address);
+
+		ck_assert_int_eq(gid_is_ipv4(&gid), i == 0);
+		ck_assert_int_eq(address.ss_family, i ? AF_INET6 : AF_INET);
+		ck_assert_uint_eq(length,
+				  i ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+		ck_assert_uint_eq(ntohs(((struct sockaddr_in *)&address)->sin_port), 4791);
+		gid_from_sockaddr(&back, (struct sockaddr *)&address);
+		ck_assert(gid_equal(&gid, &back));
+		ck_assert_str_eq(gid_to_text(&gid, text), texts[i]);
+	}
+	ck_assert_mem_eq(gid_of("127.1.2.3").raw, mapped, 16);
+}
+END_TEST
+
+START_TEST(multicast)
+{
+	const char *const yes[] = {"224.0.0.1", "239.255.255.255", "ff0e::1"};
+	const char *const no[] = {"223.255.255.255", "240.0.0.1", "fe80::1", "e000::1"};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		union ibv_gid gid = gid_of(yes[i]);
+
+		ck_assert(gid_is_multicast(&gid));
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		union ibv_gid gid = gid_of(no[i]);
+
+		ck_assert(!gid_is_multicast(&gid));
+	}
+}
+END_TEST
+
+START_TEST(list_of_loopback_addresses)
+{
+	union ibv_gid gids[] = {gid_of("127.0.0.2"), gid_of("127.9.8.7"), gid_of("127.0.0.3")};
+	struct gid_table table;
+	struct gid_entry entry;
+
+	ck_assert_int_eq(gid_table_init(&table, "127.0.0.2, 127.9.8.7,127.0.0.2"), 0);
+	ck_assert_uint_eq(table.count, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		ck_assert_int_eq(gid_table_get(&table, i, &entry), 0);
+		ck_assert(gid_equal(&entry.gid, &gids[i]));
+		ck_assert_uint_eq(entry.ifindex, if_nametoindex(entry.netdev));
+		ck_assert_uint_ne(entry.ifindex, 0);
+		ck_assert_uint_ge(entry.mtu, 1280);
+		ck_assert_int_eq(gid_table_find(&table, &gids[i]), i);
+	}
+	ck_assert_int_eq(gid_table_get(&table, 2, &entry), ENODATA);
+	ck_assert_int_eq(gid_table_get(&table, GID_TABLE_LENGTH - 1, &entry), ENODATA);
+	ck_assert_int_eq(gid_table_get(&table, GID_TABLE_LENGTH, &entry), EINVAL);
+
+	ck_assert_int_eq(gid_table_find(&table, &gids[2]), -1);
+	ck_assert_int_eq(gid_table_add(&table, &gids[2]), 2);
+	ck_assert_int_eq(gid_table_add(&table, &gids[2]), 2);
+	ck_assert_int_eq(gid_table_find(&table, &gids[2]), 2);
+	gid_table_destroy(&table);
+}
+END_TEST
+
+START_TEST(bad_lists)
+{
+	static const struct {
+		const char *node;
+		int error;
+	} bad[] = {
+		{"", EINVAL},
+		{"127.0.0.2,", EINVAL},
+		{"localhost", EINVAL},
+		{"127.0.0.2/8", EINVAL},
+		/* TEST-NET-3, documentation and multicast: nobody's own addresses */
+		{"127.0.0.2,203.0.113.77", EADDRNOTAVAIL},
+		{"2001:db8:dead::77", EADDRNOTAVAIL},
+		{"fe80::dead:beef:77", EADDRNOTAVAIL},
+		{"0.0.0.0", EADDRNOTAVAIL},
+		{"::", EADDRNOTAVAIL},
+		{"224.0.0.1", EADDRNOTAVAIL},
+	};
+	struct gid_table table;
+
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(gid_table_init(&table, bad[i].node) == bad[i].error, "\"%s\"",
+			      bad[i].node);
+}
+END_TEST
+
+/* Each address of an interface that is up, once; loopback behind all others. */
+START_TEST(all_interfaces)
+{
+	struct ifaddrs *interfaces;
+	struct gid_table table;
+	unsigned int loopback_from = 0;
+
+	ck_assert_int_eq(gid_table_init(&table, NULL), 0);
+	ck_assert_int_eq(getifaddrs(&interfaces), 0);
+	for (struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		union ibv_gid gid;
+
+		if (!i->ifa_addr ||
+		    (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6))
+			continue;
+		gid_from_sockaddr(&gid, i->ifa_addr);
+		ck_assert_int_eq(gid_table_find(&table, &gid) >= 0, (i->ifa_flags & IFF_UP) != 0);
+		if ((i->ifa_flags & IFF_UP) && !(i->ifa_flags & IFF_LOOPBACK))
+			loopback_from++;
+	}
+	freeifaddrs(interfaces);
+	for (unsigned int i = 0; i < table.count; i++) {
+		const union ibv_gid *gid = &table.entries[i].gid;
+
+		if (gid_is_ipv4(gid) && gid->raw[12] == 127)
+			ck_assert_uint_ge(i, loopback_from);
+	}
+	gid_table_destroy(&table);
+}
+END_TEST
+
+START_TEST(table_is_bounded)
+{
+	struct gid_table table;
+	union ibv_gid gid = gid_of("127.7.0.0");
+
+	ck_assert_int_eq(gid_table_init(&table, "127.0.0.1"), 0);
+	for (int i = 1; i < GID_TABLE_LENGTH; i++) {
+		gid.raw[14] = i >> 8;
+		gid.raw[15] = i;
+		ck_assert_int_eq(gid_table_add(&table, &gid), i);
+	}
+	gid.raw[14]++;
+	gid.raw[13] = 8;
+	ck_assert_int_eq(gid_table_add(&table, &gid), -ENOSPC);
+	gid_table_destroy(&table);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("gid");
+	TCase *tests = tcase_create("gid");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(tests, conversions);
+	tcase_add_test(tests, multicast);
+	tcase_add_test(tests, list_of_loopback_addresses);
+	tcase_add_test(tests, bad_lists);
+	tcase_add_test(tests, all_interfaces);
+	tcase_add_test(tests, table_is_bounded);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
