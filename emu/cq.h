@@ -40,8 +40,9 @@ struct cq {
 	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
 
 	pthread_mutex_t lock;
-	struct completion *ring; /* ibv.cqe entries; grown into as it is used */
-	uint32_t capacity;
+	struct completion *ring;
+	uint32_t capacity; /* entries granted, ibv.cqe */
+	uint32_t size;	   /* of the ring, which grows up to the capacity as it is used */
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;

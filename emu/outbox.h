@@ -36,6 +36,7 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 /*
  * Make @length bytes at @offset of an SGE list the payload of @packet (the one
  * that outbox_packet() gave last). 0, or EACCES: the packet is then withdrawn.
+ * Headers come first: this adds the pad count to the BTH.
  */
 int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);

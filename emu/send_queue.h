@@ -18,7 +18,7 @@
 
 #include "net/link.h"
 
-struct hca;
+struct pd;
 
 struct send_wqe {
 	uint64_t wr_id;
@@ -72,9 +72,10 @@ static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t 
 /*
  * Check @wr against the QP type and the queue's limits and append it. 0, or
  * ENOMEM (full), EINVAL (SGEs, inline, an opcode the transport lacks, AH
- * missing), EOPNOTSUPP (opcodes this device lacks).
+ * missing), EOPNOTSUPP (opcodes this device lacks). @pd is the QP's: an AH of
+ * another one, like a message that is too long, is an error of the completion.
  */
 int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal_all,
-		    const struct hca *hca, const struct ibv_send_wr *wr);
+		    const struct pd *pd, const struct ibv_send_wr *wr);
 
 #endif

@@ -45,7 +45,9 @@ void table_destroy(struct table *table);
 int table_reserve(struct table *table, uint32_t *number);
 void table_publish(struct table *table, uint32_t number, void *object);
 
-/* Unpublish @number (if it was published), wait for its holders, free the number. */
+/* Unpublish @number and wait for its holders. It stays reserved: it can be published again. */
+void table_withdraw(struct table *table, uint32_t number);
+/* Withdraw @number (if it was published) and free it. */
 void table_remove(struct table *table, uint32_t number);
 
 /* The object with @number, held, or NULL. Each success is paired with a table_release(). */

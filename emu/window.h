@@ -6,7 +6,10 @@
  * small, grows with acknowledgements, halves on loss (RFC 5681's rules, with
  * bytes as the unit). READ responses count from the moment they are requested.
  *
- * Called by requester and completer with a QP lock held; window.lock is a leaf.
+ * Called by requester and completer with a QP lock held. window.lock is a leaf
+ * but for hca.run_lock: QPs go from the waiting list to the run queue under it,
+ * so that one being destroyed is on neither after window_forget() and
+ * hca_unschedule().
  */
 #ifndef URXE_EMU_WINDOW_H
 #define URXE_EMU_WINDOW_H
@@ -34,8 +37,10 @@ struct window {
 	uint64_t in_flight;
 	uint64_t limit;
 	uint64_t threshold; /* below it the limit grows by what is acknowledged, above it slowly */
-	uint64_t last_loss; /* one halving a round: losses within @round of it are the same event */
-	struct qp *waiting_head, *waiting_tail; /* QPs refused by window_take(), in order */
+	uint64_t last_loss; /* one halving a round: losses within a round of it are the same event;
+			       TIME_NEVER: none yet */
+	struct qp *waiting_head; /* QPs refused by window_take(), in order; utlist */
+	uint32_t waiting;	 /* how many */
 };
 
 int window_get(struct hca *hca, const union ibv_gid *destination, struct window **window);
