@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cases: what the stock tools are asked to do, and what they must say.
+
+PORT and HOST in a command are replaced; a leading "@" names a program in the
+build directory.
+"""
+
+import itertools
+
+from pair import Case
+
+MTUS = (256, 512, 1024, 2048, 4096)
+LOSS = {
+    "loss=1%": "seed=SEED;drop=1%;dup=0.5%;reorder=0.5%",
+    "loss=5%": "seed=SEED;drop=5%;dup=1%;reorder=1%",
+}
+
+# --- what the device says of itself -----------------------------------------
+
+# Limits of Linux rxe that ours must reach (ibv_devinfo -v of a Debian 12 kernel).
+RXE_LIMITS = {
+    "max_qp": 1048560, "max_qp_wr": 1048576, "max_sge": 32, "max_sge_rd": 32, "max_cq": 1048576,
+    "max_cqe": 32767, "max_mr": 524287, "max_pd": 1048576, "max_qp_rd_atom": 128,
+    "max_res_rd_atom": 258048, "max_qp_init_rd_atom": 128, "max_ah": 32767, "max_srq": 917503,
+    "max_srq_wr": 1048576, "max_srq_sge": 27, "max_pkeys": 1, "phys_port_cnt": 1,
+}
+
+
+def at_least(name, value):
+    """A regular expression: "name: N" with N >= value, for the numbers above."""
+    digits = str(value)
+    options = [f"[1-9][0-9]{{{len(digits)},}}", digits]
+    for i, digit in enumerate(digits):
+        if digit != "9":
+            options.append(digits[:i] + f"[{int(digit) + 1}-9]" + f"[0-9]{{{len(digits) - i - 1}}}")
+    return rf"^\s*{name}:\s+(?:{'|'.join(options)})$"
+
+
+def device_cases():
+    yield Case("ibv_devices", "", None, ["ibv_devices"], expect_client=[r"^\s*urxe0\s+[0-9a-f]{16}$"])
+    yield Case("ibv_devinfo", "-l", None, ["ibv_devinfo", "-l"], expect_client=["1 HCA.*found", "urxe0"])
+    for nobody in (False, True):
+        yield Case(
+            "ibv_devinfo", "-v" + " nobody" * nobody, None, ["ibv_devinfo", "-v"], nobody=nobody,
+            expect_client=[r"hca_id:\s+urxe0", r"transport:\s+InfiniBand \(0\)", r"state:\s+PORT_ACTIVE",
+                           r"max_mtu:\s+4096", r"active_mtu:\s+4096", r"link_layer:\s+Ethernet",
+                           r"GID\[\s*0\]:\s+::ffff:127\.\d+\.\d+\.\d+, RoCE v2",
+                           r"atomic_cap:\s+ATOMIC_HCA"]
+            + [at_least(name, value) for name, value in RXE_LIMITS.items()])
+    yield Case("ibv_devinfo", "-v ipv6", None, ["ibv_devinfo", "-v"], ipv6=True,
+               expect_client=[r"GID\[\s*0\]:\s+fd00::[0-9a-f]+, RoCE v2"])
+
+
+# --- pingpongs --------------------------------------------------------------
+
+
+def pingpong(kind, size, iters, *options, mtu=None, detail="", **more):
+    """Both sides validate with -c as soon as it is among the options."""
+    words = [f"ibv_{kind}_pingpong", "-p", "PORT", "-g", "0", "-s", str(size), "-n", str(iters)]
+    words += ["-m", str(mtu)] if mtu else []
+    words += list(options)
+    expect = [r"^\d+ bytes in [\d.]+ seconds", rf"^{iters} iters in [\d.]+ seconds"]
+    text = [f"size={size}"] + ([f"mtu={mtu}"] if mtu else []) + list(options)
+    text += [detail] if detail else []
+    text += ["ipv6"] if more.get("ipv6") else []
+    text += ["nobody"] if more.get("nobody") else []
+    return Case(f"{kind}_pingpong", " ".join(text), words, words + ["HOST"],
+                expect_server=expect, expect_client=expect, **more)
+
+
+def iterations(size):
+    return 200 if size <= 4096 else 100 if size <= 65536 else 10
+
+
+def pingpong_cases():
+    sizes = (1, 64, 1000, 4096, 4097, 65536, 1 << 20)
+    for kind in "rc", "uc", "srq":
+        extra = ("-q", "8") if kind == "srq" else ()
+        for size, mtu in itertools.product(sizes, MTUS):
+            yield pingpong(kind, size, iterations(size), "-c", *extra, mtu=mtu)
+        for size in (1, 4096, 65536):
+            yield pingpong(kind, size, iterations(size) // 2, "-e", *extra)
+            yield pingpong(kind, size, iterations(size) // 2, "-e", "-c", *extra)
+            yield pingpong(kind, size, iterations(size) // 2, *extra)
+        for size in (1, 5000, 1 << 20):
+            yield pingpong(kind, size, 10, "-c", *extra, mtu=1024, ipv6=True)
+        yield pingpong(kind, 5000, 100, "-e", "-c", *extra, ipv6=True)
+        yield pingpong(kind, 5000, 100, "-e", "-c", *extra, nobody=True)
+        yield pingpong(kind, 5000, 10, "-c", *extra, detail="capture", capture=True)
+    for size in (1, 64, 1000, 2048, 4096):
+        for options in ((), ("-e",), ("-c",), ("-e", "-c")):
+            yield pingpong("ud", size, 200, *options)
+        yield pingpong("ud", size, 100, "-e", "-c", ipv6=True)
+    yield pingpong("ud", 2048, 100, "-e", "-c", nobody=True)
+    yield pingpong("ud", 2048, 20, "-c", detail="capture", capture=True)
+    yield pingpong("ud", 2048, 20, "-c", detail="capture", capture=True, ipv6=True)
+    # The new post-send API, which only ibv_rc_pingpong knows.
+    for size, mtu in itertools.product((1, 4096, 1 << 20), (256, 1024, 4096)):
+        yield pingpong("rc", size, iterations(size), "-N", "-c", mtu=mtu)
+    for options in (("-N",), ("-N", "-e"), ("-N", "-e", "-c")):
+        yield pingpong("rc", 4096, 100, *options)
+        yield pingpong("rc", 4096, 100, *options, ipv6=True)
+    yield pingpong("rc", 5000, 10, "-c", detail="capture", mtu=1024, capture=True, ipv6=True)
+    # Hardly any receives posted: receiver-not-ready is the rule.
+    yield pingpong("rc", 64, 2000, "-c", "-r", "4")
+    yield pingpong("rc", 64, 2000, "-e", "-c", "-r", "4")
+
+
+def lossy_pingpong_cases():
+    for name, faults in LOSS.items():
+        for size, mtu, iters in ((1, 1024, 200), (4096, 1024, 100), (65536, 1024, 20),
+                                 (65536, 4096, 40), (1 << 20, 4096, 5)):
+            for kind, extra in (("rc", ()), ("srq", ("-q", "8"))):
+                yield pingpong(kind, size, iters, "-c", *extra, mtu=mtu, detail=name, faults=faults)
+        yield pingpong("rc", 5000, 100, "-e", "-c", detail=name, faults=faults)
+        yield pingpong("rc", 5000, 50, "-N", "-c", detail=name, faults=faults)
+        yield pingpong("rc", 5000, 50, "-c", detail=name, faults=faults, ipv6=True)
+        yield pingpong("rc", 5000, 50, "-c", detail=name, faults=faults, nobody=True)
+        yield pingpong("srq", 5000, 100, "-e", "-c", "-q", "8", detail=name, faults=faults)
+
+
+# --- perftest ---------------------------------------------------------------
+
+
+def perftest(tool, *options, sizes=None, detail="", iters=None, **more):
+    """A perftest tool prints one row a size; each must be there, with a result."""
+    words = [tool, "-p", "PORT", "-x", "0", "-F"]
+    words += ["-n", str(iters)] if iters else []
+    words += list(options)
+    # "#bytes #iterations result result ..."; the first result is a positive number.
+    rows = [rf"^\s*{size}\s+\d+\s+(?=[\d.]*[1-9])[\d.]+\s+[\d.]+" for size in sizes or []]
+    text = list(options) + ([detail] if detail else [])
+    text += ["ipv6"] if more.get("ipv6") else []
+    text += ["nobody"] if more.get("nobody") else []
+    more.setdefault("expect_client", rows)
+    return Case(tool, " ".join(text), words, words + ["HOST"], **more)
+
+
+ALL = [2 << i for i in range(23)]
+ALL_UD = [2 << i for i in range(12)]
+
+
+def perftest_cases():
+    for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
+        yield perftest(tool, "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-a", "-b", sizes=ALL, iters=10)
+        yield perftest(tool, "-q", "8", "-s", "65536", sizes=[65536], iters=50)
+        yield perftest(tool, "-e", "-s", "65536", sizes=[65536], iters=100)
+        yield perftest(tool, "-l", "8", "-s", "256", sizes=[256], iters=400)
+        yield perftest(tool, "-s", "64", sizes=[64], iters=5000)
+        yield perftest(tool, "-s", "65536", "--use_old_post_send", sizes=[65536], iters=100)
+        yield perftest(tool, "-s", "65536", "-m", "256", sizes=[65536], iters=20)
+        yield perftest(tool, "-s", "65536", sizes=[65536], iters=100, ipv6=True)
+        yield perftest(tool, "-s", "65536", sizes=[65536], iters=100, nobody=True)
+        yield perftest(tool, "-q", "8", "-b", "-l", "4", "-s", "8192", sizes=[8192], iters=64)
+        yield perftest(tool, "-s", "8192", "-t", "4", sizes=[8192], iters=10, detail="capture",
+                       capture=True)
+    for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
+        yield perftest(tool, "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-s", "8", sizes=[8], iters=2000)
+        yield perftest(tool, "-s", "8", "--use_old_post_send", sizes=[8], iters=500)
+        yield perftest(tool, "-s", "5000", sizes=[5000], iters=100, ipv6=True)
+        yield perftest(tool, "-s", "5000", sizes=[5000], iters=100, nobody=True)
+    for tool in "ib_send_lat", "ib_read_lat":
+        yield perftest(tool, "-e", "-s", "64", sizes=[64], iters=200)
+    for tool in "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat":
+        yield perftest(tool, "-I", "64", "-s", "64", sizes=[64], iters=500)
+        yield perftest(tool, "-I", "0", "-s", "64", sizes=[64], iters=500)
+        yield perftest(tool, "-c", "UC", "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-c", "UC", "-s", "5000", sizes=[5000], iters=100, ipv6=True)
+    for tool in "ib_send_bw", "ib_write_bw":
+        yield perftest(tool, "-c", "UC", "-b", "-q", "8", "-s", "4096", sizes=[4096], iters=40)
+    yield perftest("ib_send_bw", "-c", "UC", "-e", "-s", "4096", sizes=[4096], iters=200)
+    # Datagrams: no more than fit the receive queue, since nothing holds the sender back.
+    for tool in "ib_send_bw", "ib_send_lat":
+        yield perftest(tool, "-c", "UD", "-a", sizes=ALL_UD, iters=100)
+        yield perftest(tool, "-c", "UD", "-e", "-s", "1024", sizes=[1024], iters=200)
+        yield perftest(tool, "-c", "UD", "-I", "64", "-s", "64", sizes=[64], iters=200)
+        yield perftest(tool, "-c", "UD", "-s", "2048", sizes=[2048], iters=200, ipv6=True)
+        yield perftest(tool, "-c", "UD", "-s", "2048", sizes=[2048], iters=200, nobody=True)
+    yield perftest("ib_send_bw", "-c", "UD", "-b", "-s", "2048", sizes=[2048], iters=200)
+    yield perftest("ib_send_bw", "-c", "UD", "-q", "8", "-s", "1024", sizes=[1024], iters=50)
+    yield perftest("ib_send_bw", "-c", "UD", "-l", "8", "-s", "1024", sizes=[1024], iters=200)
+    for options in ((), ("-q", "8"), ("-q", "8", "-e")):
+        yield perftest("ib_send_bw", "--use-srq", "-s", "4096", *options, sizes=[4096], iters=200)
+    yield perftest("ib_send_bw", "--use-srq", "-c", "UD", "-s", "1024", sizes=[1024], iters=200)
+    yield perftest("ib_send_lat", "--use-srq", "-s", "64", sizes=[64], iters=500)
+    yield perftest("ib_send_bw", "-l", "16", "--recv_post_list=16", "-s", "1024", sizes=[1024], iters=512)
+    for kind in "FETCH_AND_ADD", "CMP_AND_SWAP":
+        yield perftest("ib_atomic_bw", "-A", kind, sizes=[8], iters=2000)
+        yield perftest("ib_atomic_bw", "-A", kind, "-b", "-q", "8", sizes=[8], iters=200)
+        yield perftest("ib_atomic_bw", "-A", kind, "-l", "8", sizes=[8], iters=400)
+        yield perftest("ib_atomic_bw", "-A", kind, "-e", sizes=[8], iters=200)
+        yield perftest("ib_atomic_lat", "-A", kind, sizes=[8], iters=1000)
+        yield perftest("ib_atomic_lat", "-A", kind, sizes=[8], iters=100, ipv6=True)
+        yield perftest("ib_atomic_lat", "-A", kind, sizes=[8], iters=20, detail="capture", capture=True)
+    yield perftest("ib_atomic_bw", sizes=[8], iters=200, nobody=True)
+    yield perftest("ib_read_bw", "-o", "1", "-s", "4096", sizes=[4096], iters=100)
+    yield perftest("ib_read_bw", "-q", "8", "-o", "16", "-s", "65536", sizes=[65536], iters=32)
+
+
+def lossy_perftest_cases():
+    for name, faults in LOSS.items():
+        for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
+            yield perftest(tool, "-s", "65536", sizes=[65536], iters=40, detail=name, faults=faults)
+            yield perftest(tool, "-q", "8", "-b", "-s", "4096", sizes=[4096], iters=20, detail=name,
+                           faults=faults)
+        for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
+            yield perftest(tool, "-s", "64", sizes=[64], iters=200, detail=name, faults=faults)
+        yield perftest("ib_send_bw", "-e", "-s", "65536", sizes=[65536], iters=40, detail=name, faults=faults)
+        yield perftest("ib_send_bw", "--use-srq", "-q", "8", "-s", "4096", sizes=[4096], iters=20,
+                       detail=name, faults=faults)
+        yield perftest("ib_atomic_bw", sizes=[8], iters=500, detail=name, faults=faults)
+        yield perftest("ib_atomic_lat", "-A", "CMP_AND_SWAP", sizes=[8], iters=200, detail=name,
+                       faults=faults)
+
+
+# --- one node dies ----------------------------------------------------------
+
+
+def kill_cases():
+    exceeded = r"transport retry counter exceeded|[Ss]tatus 12\b"
+    for victim, kind in itertools.product(("server", "client"), ("rc", "srq")):
+        case = pingpong(kind, 4096, 100000000, detail=f"kill {victim}", kill=victim, server_exit=1,
+                        client_exit=1)
+        survivor = "client" if victim == "server" else "server"
+        case.expect_server = [exceeded] if survivor == "server" else []
+        case.expect_client = [exceeded] if survivor == "client" else []
+        yield case
+    for tool in "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw":
+        size = [] if tool == "ib_atomic_bw" else ["-s", "65536"]
+        yield perftest(tool, *size, "-N", iters=100000000, detail="kill server", kill="server",
+                       kill_after=1, client_exit=None, expect_client=[exceeded])
+
+
+# --- our own programs -------------------------------------------------------
+
+# What scenario.c does, and under which faults it must still succeed.
+SCENARIOS_DATA = ("send", "send-srq", "send-events", "write", "write-imm", "read", "atomic", "mixed",
+                  "fence", "zero-length", "sizes")
+SCENARIOS_DATAGRAM = ("uc-send", "uc-write", "ud-send")
+SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of-bounds", "no-permission",
+                   "other-pd", "unaligned-atomic", "send-too-long", "bad-receive-sge", "bad-lkey",
+                   "rnr-exhausted", "rnr-recovers", "flush-order", "srq-limit", "solicited",
+                   "unsignaled", "wr-api")
+
+
+def scenario(name, *options, detail="", **more):
+    words = ["@tests/e2e/scenario", *options, name, "PORT"]
+    text = [name, *options] + ([detail] if detail else [])
+    text += ["ipv6"] if more.get("ipv6") else []
+    text += ["nobody"] if more.get("nobody") else []
+    good = [rf"^{name}: ok$"]
+    more.setdefault("expect_server", good)
+    more.setdefault("expect_client", good)
+    return Case("scenario", " ".join(text), words, words + ["HOST"], **more)
+
+
+def scenario_cases():
+    for name in SCENARIOS_DATA + SCENARIOS_DATAGRAM + SCENARIOS_ERROR:
+        yield scenario(name)
+    for name in SCENARIOS_DATA:
+        yield scenario(name, ipv6=True)
+        yield scenario(name, detail="capture", capture=True)
+        for loss, faults in LOSS.items():
+            yield scenario(name, detail=loss, faults=faults)
+            yield scenario(name, "-m", "256", detail=loss, faults=faults)
+    for name in SCENARIOS_DATAGRAM:
+        yield scenario(name, ipv6=True)
+        for loss, faults in LOSS.items():
+            yield scenario(name, "-l", detail=loss, faults=faults)
+    for name in ("write", "read", "bad-rkey-write", "flush-order"):
+        yield scenario(name, nobody=True)
+    for name in ("bad-rkey-write", "bad-rkey-read", "send-too-long", "rnr-exhausted", "flush-order"):
+        yield scenario(name, detail="capture", capture=True)
+    for victim in "server", "client":
+        yield scenario("peer-dies", detail=f"kill {victim}", kill=victim,
+                       **{f"expect_{victim}": []})
+
+
+def all_cases():
+    for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
+                  lossy_perftest_cases, kill_cases, scenario_cases):
+        yield from cases()

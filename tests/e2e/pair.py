@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two programs on two emulated nodes, run to their end.
+
+A case is a server and a client command; a node is an address, and each gets a
+pair of addresses of its own, so that cases may run at the same time.  IPv6
+cases run in a network namespace made here, since a machine has one IPv6
+loopback address only.
+"""
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+
+DEADLINE = 60  # seconds a case may take; never reached but by a hang
+LAUNCHER = "scripts/urxe"  # in the build directory
+LIBRARY = "verbs/liburxe.so"
+NOBODY = 65534
+
+
+class Skip(Exception):
+    """The machine can't run this case; the text says why."""
+
+
+class Fail(Exception):
+    """The case ran and did not do what it should."""
+
+
+@dataclass
+class Case:
+    group: str
+    detail: str
+    server: list  # command; None: only the client's command is run
+    client: list
+    expect_server: list = field(default_factory=list)  # regular expressions
+    expect_client: list = field(default_factory=list)
+    server_exit: int = 0  # None: anything but a signal
+    client_exit: int = 0
+    ipv6: bool = False
+    nobody: bool = False  # as an ordinary user, when we are root
+    faults: str = ""  # "SEED" in it is replaced
+    environment: dict = field(default_factory=dict)
+    kill: str = ""  # "server" or "client": SIGKILL it once both are under way
+    kill_after: float = 0.5
+    capture: bool = False  # and let tests/wire judge the packets
+    deadline: int = DEADLINE
+
+    @property
+    def name(self):
+        return f"{self.group} {self.detail}".strip()
+
+
+class Namespace:
+    """A network namespace with fd00::1 to fd00::20 on its loopback device."""
+
+    def __init__(self):
+        self.reason = ""
+        self.process = None
+        script = "ip link set lo up && "
+        script += "".join(f"ip -6 addr add fd00::{i:x}/128 dev lo nodad && " for i in range(1, 33))
+        script += "echo ready && exec sleep 3600"
+        try:
+            self.process = subprocess.Popen(
+                ["unshare", "--net", "--map-root-user", "sh", "-c", script],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if self.process.stdout.readline().strip() != "ready":
+                self.reason = self.process.stderr.read().strip() or "unshare failed"
+        except OSError as error:
+            self.reason = str(error)
+
+    def enter(self):
+        if self.reason:
+            raise Skip(f"no private network namespace: {self.reason}")
+        return ["nsenter", "--preserve-credentials", "--user", "--net",
+                "--target", str(self.process.pid), "--"]
+
+    def close(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+class Runner:
+    """Runs cases; safe to be called by several threads."""
+
+    def __init__(self, build, logs, seed):
+        self.build = os.path.abspath(build)
+        self.logs = os.path.abspath(logs)
+        self.seed = seed
+        self.launcher = os.path.join(self.build, LAUNCHER)
+        self.scratch = tempfile.mkdtemp(prefix="urxe-e2e-")
+        os.chmod(self.scratch, 0o777)
+        self.lock = threading.Lock()
+        self.namespace = None
+        self.ports = itertools.count(20000 + os.getpid() % 100 * 100)
+        # 127.A.x.y with an A of our own, in case somebody else is testing here.
+        self.pairs = itertools.count(1)
+        self.net = 100 + os.getpid() % 100
+        os.makedirs(self.logs, exist_ok=True)
+
+    def close(self):
+        if self.namespace:
+            self.namespace.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    # --- where and as whom -------------------------------------------------
+
+    def addresses(self, case):
+        with self.lock:
+            number = next(self.pairs)
+            if case.ipv6:
+                if not self.namespace:
+                    self.namespace = Namespace()
+                pair = number % 16
+                return f"fd00::{2 * pair + 1:x}", f"fd00::{2 * pair + 2:x}"
+        high, low = divmod(number % 30000, 120)
+        return f"127.{self.net}.{high}.{2 * low + 1}", f"127.{self.net}.{high}.{2 * low + 2}"
+
+    def port(self):
+        while True:
+            with self.lock:
+                port = next(self.ports)
+                if port > 32000:
+                    self.ports = itertools.count(20000)
+            try:
+                with socket.socket() as probe:
+                    probe.bind(("", port))
+                return port
+            except OSError:
+                continue
+
+    def prefix(self, case):
+        words = []
+        if case.nobody and os.getuid() == 0:
+            words += ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+            if not self.readable_by_nobody():
+                raise Skip(f"an ordinary user can't reach {self.build}")
+        if case.ipv6:
+            # Into the namespace while still privileged.
+            words = self.namespace.enter() + (words if not words else [])
+        return words
+
+    def readable_by_nobody(self):
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+                   "test", "-x", self.launcher]
+        return subprocess.run(command).returncode == 0
+
+    def command(self, case, node, program, side, number):
+        words = self.prefix(case) + [self.launcher, "run", "--node", node]
+        if case.faults:
+            # Each side draws its own faults, the same in every run of the case.
+            seed = self.seed + 2 * (sum(map(ord, case.name)) % 10007) + (side == "client")
+            words += ["--faults", case.faults.replace("SEED", str(seed))]
+        if case.capture:
+            words += ["--pcap", os.path.join(self.scratch, f"{number}-{side}.pcap")]
+        program = [os.path.join(self.build, w[1:]) if w.startswith("@") else w for w in program]
+        return words + ["--"] + program
+
+    # --- one case ----------------------------------------------------------
+
+    def run(self, case):
+        """Returns (status, reason, seconds); status is "ok", "FAIL" or "skip"."""
+        start = time.monotonic()
+        log = os.path.join(self.logs, re.sub(r"[^\w=.:+-]+", "_", case.name) + ".log")
+        run = PairRun(self, case)
+        try:
+            run.go()
+            status, reason = "ok", ""
+        except Skip as skip:
+            status, reason = "skip", str(skip)
+        except (Fail, OSError) as fail:
+            status, reason = "FAIL", str(fail)
+        finally:
+            run.end()
+        if status == "FAIL":
+            with open(log, "w") as file:
+                file.write(run.story(reason))
+        elif os.path.exists(log):
+            os.remove(log)
+        return status, reason, time.monotonic() - start, run.story(reason)
+
+
+class PairRun:
+    def __init__(self, runner, case):
+        self.runner, self.case = runner, case
+        self.processes, self.commands, self.outputs = {}, {}, {}
+        self.deadline = time.monotonic() + case.deadline
+
+    def go(self):
+        case, runner = self.case, self.runner
+        nodes = runner.addresses(case)
+        number = runner.port()
+        port, host = str(number), "127.0.0.1"
+        fill = lambda words: [w.replace("PORT", port).replace("HOST", host) for w in words]
+        if case.server:
+            self.start("server", runner.command(case, nodes[0], fill(case.server), "server", number))
+            self.wait_listening(number)
+        self.start("client", runner.command(case, nodes[1], fill(case.client), "client", number))
+        if case.kill:
+            self.kill(case.kill)
+        codes = {side: self.wait(side) for side in self.processes}
+        for side, expected in (("server", case.server_exit), ("client", case.client_exit)):
+            if side in codes and side != case.kill:
+                self.check_exit(side, codes[side], expected)
+        for side, expected in (("server", case.expect_server), ("client", case.expect_client)):
+            for pattern in expected:
+                if not re.search(pattern, self.output(side), re.MULTILINE):
+                    raise Fail(f"the {side}'s output lacks {pattern!r}")
+        if case.capture:
+            self.judge_captures(number)
+
+    def start(self, side, command):
+        self.commands[side] = command
+        self.outputs[side] = tempfile.TemporaryFile()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("URXE_")}
+        environment.update(self.case.environment)
+        self.processes[side] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self.outputs[side],
+            stderr=subprocess.STDOUT, env=environment, cwd=self.runner.scratch,
+            start_new_session=True)
+
+    def output(self, side):
+        self.outputs[side].seek(0)
+        return self.outputs[side].read().decode(errors="replace")
+
+    def wait_listening(self, port):
+        """Until the server listens: perftest's client gives up at once if it doesn't."""
+        process = self.processes["server"]
+        wanted = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ", re.MULTILINE)
+        while time.monotonic() < self.deadline:
+            for name in "tcp", "tcp6":
+                try:
+                    with open(f"/proc/{process.pid}/net/{name}") as file:
+                        if wanted.search(file.read()):
+                            return
+                except OSError:
+                    pass
+            if process.poll() is not None:
+                raise Fail(f"the server ended before it listened, exit {process.returncode}")
+            time.sleep(0.01)
+        raise Fail("the server never listened")
+
+    def kill(self, side):
+        """SIGKILL one side while data flows."""
+        time.sleep(self.case.kill_after)
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                raise Fail(f"the {name} ended before the kill, exit {process.returncode}")
+        os.killpg(self.processes[side].pid, signal.SIGKILL)
+
+    def wait(self, side):
+        try:
+            return self.processes[side].wait(max(0.1, self.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise Fail(f"the {side} still ran after {self.case.deadline} s") from None
+
+    def check_exit(self, side, code, expected):
+        if code < 0:
+            raise Fail(f"the {side} died of {signal.Signals(-code).name}")
+        if expected is not None and code != expected:
+            raise Fail(f"the {side} ended with {code}, not {expected}")
+
+    def judge_captures(self, number):
+        judge = os.path.join(os.path.dirname(__file__), "..", "wire", "check_capture.py")
+        files = [os.path.join(self.runner.scratch, f"{number}-{side}.pcap") for side in self.processes]
+        for file in files:
+            if not os.path.exists(file) or os.path.getsize(file) <= 24:
+                raise Fail(f"no packets in {file}")
+        result = subprocess.run([judge] + files, capture_output=True, text=True)
+        if result.returncode:
+            raise Fail("check_capture.py: " + (result.stdout + result.stderr).strip()[-500:])
+
+    def end(self):
+        for process in self.processes.values():
+            # The group outlives its leader when a launcher forked.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+    def story(self, reason):
+        """Everything that somebody needs to see and repeat the case."""
+        text = f"== {self.case.name}\n{reason}\n"
+        for side, command in self.commands.items():
+            text += f"\n-- {side}: {shlex.join(command)}\n-- {side} exit: "
+            text += f"{self.processes[side].returncode}\n" if side in self.processes else "not started\n"
+            text += self.output(side)
+        return text
