@@ -1,0 +1,412 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Compare a capture of ours with one of Linux rxe, header field by header field.
+
+    compare_golden.py [--lossy] [--ignore FIELD,...] GOLDEN.pcap OURS.pcap
+
+The packets are sorted into flows: one per direction, destination QP and kind
+(requests or responses).  Directions are matched by address order (the node
+with the lower address in one file is the node with the lower address in the
+other), QPs by order of appearance.  Then, per flow:
+
+  - what must differ between runs is made comparable: PSNs count from the first
+    request of their flow, virtual addresses from the flow's first, R_Keys and
+    source QPs are numbered in order of appearance;
+  - requests are compared in PSN order of first transmission; retransmissions
+    only have to repeat the original;
+  - read responses and atomic acknowledges likewise;
+  - bare ACKs may be coalesced differently: the last must be the same, and each
+    must carry the MSN that the requests before its PSN imply;
+  - NAKs are compared without repetitions;
+  - AckReq is not compared on FIRST and MIDDLE packets;
+  - MADs (QP1) are compared by their header and the fixed fields of the message,
+    but for DREQ and DREP: which side disconnects first is a race.
+
+--lossy            random loss or steady drops: don't compare NAKs
+--prefix           chance decides how much each QP sends: compare what both have
+--ignore a,b       fields that may differ, for example "ttl"
+
+Exits 1 and prints the first difference of each flow; 0 if there is none.
+"""
+
+import argparse
+import collections
+import ipaddress
+import struct
+import sys
+
+import roce
+
+PSN_HALF = 1 << 23
+NAK_PSN_SEQUENCE, RNR_NAK = 0x60, 1
+
+
+def distance(a, b):
+    """PSN a - b as a signed 24-bit number (IBA 9.7.1)."""
+    return ((a - b + PSN_HALF) & 0xFFFFFF) - PSN_HALF
+
+
+class Numbering(dict):
+    """Give each new value the next number."""
+
+    def __missing__(self, value):
+        self[value] = len(self)
+        return self[value]
+
+
+def span(p, mtu):
+    """How many PSNs request @p takes."""
+    if p.operation != roce.READ_REQUEST:
+        return 1
+    return max(1, -(-p.headers["dma_length"] // mtu))
+
+
+class Capture:
+    """The flows of one file: flows[(direction, qp index, kind)] = packets in order."""
+
+    def __init__(self, path):
+        self.path = path
+        self.packets = list(roce.packets(path))
+        unicast = [p for p in self.packets if p.dqp != 0xFFFFFF]
+        ends = {p.source for p in self.packets} | {p.destination for p in unicast}
+        hosts = sorted(ends, key=address_key)
+        self.direction = {host: index for index, host in enumerate(hosts)}
+        self.mtu = path_mtu(unicast)
+        self.raw = collections.OrderedDict()
+        for p in self.packets:
+            kind = "responses" if p.is_response else "requests"
+            self.raw.setdefault((self.direction[p.source], p.dqp, kind), []).append(p)
+        self.number_qps()
+        self.bases = self.psn_bases()
+
+    def number_qps(self):
+        """QPs in order of appearance, per direction; QP1 and multicast keep their number."""
+        counters = collections.defaultdict(Numbering)
+        self.qp_index = {}
+        for direction, dqp, _ in self.raw:
+            fixed = dqp == 1 or dqp == 0xFFFFFF
+            index = -dqp if fixed else counters[direction][dqp]
+            self.qp_index[direction, dqp] = index
+
+    def psn_bases(self):
+        """First PSN of each flow; of responses: that of the requests they answer."""
+        bases = {key: flow[0].psn for key, flow in self.raw.items() if key[2] == "requests"}
+        for key, flow in self.raw.items():
+            if key[2] == "responses":
+                answered = self.requests_for(key)
+                bases[key] = bases[answered] if answered else flow[0].psn
+        return bases
+
+    def requests_for(self, key):
+        """The request flow that the responses of flow @key answer: most PSNs in common."""
+        psns = {p.psn for p in self.raw[key]}
+        best, score = None, 0
+        for other, flow in self.raw.items():
+            if other[2] == "requests" and other[0] != key[0]:
+                common = sum(1 for p in flow if p.psn in psns)
+                if common > score:
+                    best, score = other, common
+        return best
+
+    def flow_name(self, key):
+        direction, dqp, kind = key
+        qp = {1: "QP1", 0xFFFFFF: "multicast"}.get(dqp, f"QP#{self.qp_index[direction, dqp]}")
+        arrow = "low>high" if direction == 0 else "high>low"
+        return f"{arrow} {qp} {kind}"
+
+
+def address_key(text):
+    address = ipaddress.ip_address(text)
+    return address.version, int(address)
+
+
+def path_mtu(packets):
+    sizes = [len(p.payload) for p in packets if p.transport != roce.CNP and p.position in "FM"]
+    return max(sizes, default=1024)
+
+
+# --- One packet as a row of comparable fields ---------------------------------
+
+
+class Row:
+    """Turns the packets of one flow into comparable rows."""
+
+    def __init__(self, capture, key):
+        self.base = capture.bases[key]
+        self.rkeys, self.qps = Numbering(), Numbering()
+        self.first_va = None
+
+    def __call__(self, p):
+        row = {
+            "opcode": p.name,
+            "psn": distance(p.psn, self.base),
+            "length": len(p.payload),
+            "pad": p.pad,
+            "solicited": p.solicited,
+            "migreq": p.migreq,
+            "tver": p.tver,
+            "pkey": p.pkey,
+            "fecn_becn": p.reserved,
+            "reserved7": p.reserved7,
+            "tos": p.tos,
+            "ttl": p.ttl,
+        }
+        row["df" if p.ip_version == 4 else "flow_label"] = (
+            p.df if p.ip_version == 4 else p.flow_label
+        )
+        if p.transport == roce.UD or p.position not in "FM":
+            row["ack_request"] = p.ack_request
+        self.extensions(p, row)
+        if p.transport == roce.UD and p.dqp == 1 and len(p.payload) == 256:
+            # The PSN of QP1 counts what the whole node sent.
+            del row["psn"]
+            row.update(mad(p.payload))
+        return row
+
+    def extensions(self, p, row):
+        for name, value in p.headers.items():
+            if name == "va":
+                self.first_va = value if self.first_va is None else self.first_va
+                value -= self.first_va
+            elif name in ("rkey", "ieth"):
+                name, value = name, self.rkeys[value]
+            elif name == "source_qp":
+                value = 1 if value == 1 else self.qps[value] + 2
+            row[name] = value
+
+
+# Fields of CM messages that don't depend on the run: name, offset after the MAD
+# header, struct format, mask.  IBA 12.6.
+CM_FIELDS = {
+    0x10: (
+        ("service_id", 8, ">Q", ~0),
+        ("local_qkey", 28, ">I", ~0),
+        ("responder_resources", 35, "B", 0xFF),
+        ("initiator_depth", 39, "B", 0xFF),
+        ("timeout_transport_flow", 43, "B", 0xFF),
+        ("timeout_retry_count", 47, "B", 0xFF),
+        ("pkey", 48, ">H", ~0),
+        ("mtu_rdc_rnr", 50, "B", 0xFF),
+        ("cm_retries_srq", 51, "B", 0xFF),
+        ("primary_lids", 52, ">I", ~0),
+        ("traffic_class", 92, "B", 0xFF),
+        ("hop_limit", 93, "B", 0xFF),
+        ("sl_subnet_local", 94, "B", 0xFF),
+        ("local_ack_timeout", 95, "B", 0xFF),
+        ("alternate_lids", 96, ">I", ~0),
+        ("cma_version_ip", 140, ">H", ~0),
+    ),
+    0x13: (
+        ("responder_resources", 24, "B", 0xFF),
+        ("initiator_depth", 25, "B", 0xFF),
+        ("ack_delay_failover", 26, "B", 0xFF),
+        ("rnr_srq", 27, "B", 0xFF),
+    ),
+    0x12: (("rejected_what", 8, "B", 0xFF), ("info_length", 9, "B", 0xFF), ("reason", 10, ">H", ~0)),
+    0x17: (("pkey", 4, ">H", ~0), ("service_id", 8, ">Q", ~0)),
+    0x18: (("status", 4, "B", 0xFF), ("qkey", 20, ">I", ~0)),
+}
+
+
+def mad(data):
+    base, kind, version, method, status, special = struct.unpack(">BBBBHH", data[:8])
+    attribute, reserved, modifier = struct.unpack(">HHI", data[16:24])
+    row = {
+        "mad_versions": (base, kind, version),
+        "mad_method": method,
+        "mad_status": (status, special),
+        "mad_attribute": hex(attribute),
+        "mad_modifier": (reserved, modifier),
+    }
+    for name, offset, form, mask in CM_FIELDS.get(attribute, ()) if kind == 7 else ():
+        row["cm_" + name] = hex(struct.unpack_from(form, data, 24 + offset)[0] & mask)
+    return row
+
+
+# --- Flows ----------------------------------------------------------------------
+
+
+def first_transmissions(rows, mtu):
+    """Split request rows into the first transmission of each PSN and the repetitions."""
+    first, again, expected = [], [], 0
+    for row in rows:
+        length = row.get("dma_length", 0) if row["opcode"].endswith("READ_REQUEST") else 0
+        if row["psn"] >= expected:
+            first.append(row)
+            expected = row["psn"] + max(1, -(-length // mtu))
+        else:
+            again.append(row)
+    return first, again
+
+
+def check_repetitions(first, again):
+    """A retransmission repeats the request; only a READ may ask for its remaining part."""
+    originals = {row["psn"]: row for row in first}
+    for row in again:
+        original = originals.get(row["psn"])
+        if row["opcode"].endswith("READ_REQUEST") or original is None:
+            continue
+        for name in ("opcode", "length", "pad", "va", "dma_length", "rkey"):
+            if row.get(name) != original.get(name):
+                return f"the retransmission of PSN +{row['psn']} has another {name}"
+    return None
+
+
+def implied_msn(first):
+    """The function PSN -> MSN: messages that are complete up to and including that PSN."""
+    ends = []
+    for row in first:
+        name = row["opcode"]
+        if any(part in name for part in ("LAST", "ONLY", "READ", "SWAP", "ADD", "ATOMIC")):
+            ends.append(row["psn"])
+    return lambda psn: sum(1 for end in ends if end <= psn) & 0xFFFFFF
+
+
+def split_responses(rows):
+    """Data responses by PSN, ACKs, and NAKs without repetitions."""
+    data, acks, naks, seen, rnr = [], [], [], set(), set()
+    for row in rows:
+        if not row["opcode"].endswith("_ACKNOWLEDGE") or "ATOMIC" in row["opcode"]:
+            if row["psn"] not in seen:
+                data.append(row)
+            seen.add(row["psn"])
+        elif row["syndrome"] >> 5 == 0:
+            acks.append(row)
+        else:
+            # After an RNR NAK rxe adds a sequence NAK for the same PSN; others keep silent.
+            if row["syndrome"] >> 5 == RNR_NAK:
+                rnr.add(row["psn"])
+            elif row["syndrome"] == NAK_PSN_SEQUENCE and row["psn"] in rnr:
+                continue
+            if not any(same(row, nak, ()) for nak in naks):
+                naks.append(row)
+    return data, acks, naks
+
+
+def same(a, b, ignored):
+    return all(a.get(n) == b.get(n) for n in set(a) | set(b) if n not in ignored)
+
+
+def show(row):
+    if row is None:
+        return "(no packet)"
+    return " ".join(f"{k}={hex(v) if k == 'syndrome' else v}" for k, v in row.items())
+
+
+def compare_rows(what, golden, ours, ignored):
+    for i in range(max(len(golden), len(ours))):
+        g = golden[i] if i < len(golden) else None
+        o = ours[i] if i < len(ours) else None
+        if g and o and same(g, o, ignored):
+            continue
+        fields = "a packet" if None in (g, o) else ", ".join(
+            n for n in {**g, **o} if n not in ignored and g.get(n) != o.get(n)
+        )
+        return (
+            f"{what} {i + 1} of {len(golden)} (ours: {len(ours)}) differs in {fields}\n"
+            f"    golden: {show(g)}\n    ours:   {show(o)}"
+        )
+    return None
+
+
+def compare_acks(golden, ours, msn, ignored):
+    """ACKs may be coalesced, but the last one and every MSN are determined."""
+    if not golden and not ours:
+        return None
+    template = {k: v for k, v in (golden or ours)[0].items() if k not in ("psn", "msn")}
+    for row in ours:
+        if not same({k: v for k, v in row.items() if k not in ("psn", "msn")}, template, ignored):
+            return f"an ACK differs\n    golden: {show((golden or ours)[0])}\n    ours:   {show(row)}"
+        if msn and "msn" not in ignored and row["msn"] != msn(row["psn"]):
+            return f"ACK of PSN +{row['psn']} has MSN {row['msn']}, should be {msn(row['psn'])}"
+    last = [(max(rows, key=lambda r: r["psn"]) if rows else None) for rows in (golden, ours)]
+    if None in last or not same(last[0], last[1], ignored):
+        return f"the last ACK differs\n    golden: {show(last[0])}\n    ours:   {show(last[1])}"
+    return None
+
+
+def unique_mads(rows):
+    """CM messages without the repetitions of an impatient timer, and without DREQ and DREP."""
+    rows = [row for row in rows if row.get("mad_attribute") not in ("0x15", "0x16")]
+    return [row for i, row in enumerate(rows) if row not in rows[:i]]
+
+
+def compare_flow(captures, keys, options):
+    """The first difference between flow @keys[0] of golden and @keys[1] of ours, or None."""
+    flows = []
+    for capture, key in zip(captures, keys):
+        make = Row(capture, key)
+        flows.append([make(p) for p in capture.raw[key]])
+    golden, ours = flows
+    ignored = options.ignore
+    if keys[0][2] == "requests":
+        if keys[0][1] == 1:
+            golden, ours = unique_mads(golden), unique_mads(ours)
+            return compare_rows("MAD", golden, ours, ignored)
+        if golden and golden[0]["opcode"].startswith("RC"):
+            golden, _ = first_transmissions(golden, captures[0].mtu)
+            ours, again = first_transmissions(ours, captures[1].mtu)
+            wrong = check_repetitions(ours, again)
+            if wrong:
+                return wrong
+        if options.prefix:
+            shorter = min(len(golden), len(ours))
+            golden, ours = golden[:shorter], ours[:shorter]
+        return compare_rows("request", golden, ours, ignored)
+    answered = captures[1].requests_for(keys[1])
+    msn = None
+    if answered:
+        make = Row(captures[1], answered)
+        rows = [make(p) for p in captures[1].raw[answered]]
+        msn = implied_msn(first_transmissions(rows, captures[1].mtu)[0])
+    (g_data, g_acks, g_naks), (o_data, o_acks, o_naks) = map(split_responses, flows)
+    if options.prefix:
+        last = min(max((r["psn"] for r in acks), default=-1) for acks in (g_acks, o_acks))
+        g_acks, o_acks = ([r for r in acks if r["psn"] <= last] for acks in (g_acks, o_acks))
+    return (
+        compare_rows("response", g_data, o_data, ignored)
+        or (not options.lossy and compare_rows("NAK", g_naks, o_naks, ignored))
+        or compare_acks(g_acks, o_acks, msn, ignored)
+    )
+
+
+def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False):
+    """A list of texts, one per flow that differs."""
+    options = argparse.Namespace(lossy=lossy, ignore=set(ignore), prefix=prefix)
+    captures = [Capture(golden_path), Capture(ours_path)]
+    named = [
+        collections.OrderedDict((c.flow_name(key), key) for key in c.raw) for c in captures
+    ]
+    differences = []
+    for name in list(named[0]) + [n for n in named[1] if n not in named[0]]:
+        keys = [n.get(name) for n in named]
+        if None in keys:
+            which = "ours" if keys[1] is None else "golden"
+            differences.append(f"{name}: absent from {which}")
+            continue
+        wrong = compare_flow(captures, keys, options)
+        if wrong:
+            differences.append(f"{name}: {wrong}")
+    return differences
+
+
+def main():
+    parser = argparse.ArgumentParser(description="compare a capture with a golden one")
+    parser.add_argument("--lossy", action="store_true")
+    parser.add_argument("--prefix", action="store_true")
+    parser.add_argument("--ignore", default="", help="fields, separated by commas")
+    parser.add_argument("golden")
+    parser.add_argument("ours")
+    arguments = parser.parse_args()
+    ignore = [name for name in arguments.ignore.split(",") if name]
+    differences = compare(
+        arguments.golden, arguments.ours, arguments.lossy, ignore, arguments.prefix
+    )
+    for text in differences:
+        print(text)
+    print(f"{arguments.ours}: {len(differences) or 'no'} difference(s) from {arguments.golden}")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Test the judges: check_capture and compare_golden must see what they claim to see.
+
+    test_tools.py
+
+Every reference capture passes and equals itself; copies with one changed bit
+or one changed header field must be found out, and at the right packet.  Run by
+"meson test"; skipped (exit 77) when the reference captures are absent.
+"""
+
+import pathlib
+import struct
+import sys
+import tempfile
+import unittest
+
+import check_capture
+import compare_golden
+import roce
+
+SHARED = roce.shared_folder()
+if SHARED is None:
+    roce.skip(roce.NO_SHARED)
+GOLDEN = sorted((SHARED / "pcaps").glob("*.pcap"))
+CORRUPT = "peer_corrupt"  # bit errors made on purpose
+OFFLOAD = "host_ud_ipv4"  # captured where the UDP checksum wasn't filled in yet
+REORDERED = "peer_netem_loss"  # no "first transmission" in a reordered capture
+
+
+def capture(name):
+    return SHARED / "pcaps" / f"{name}.pcap"
+
+
+def mutate(name, change, number, reseal=True):
+    """A copy of capture @name with change(frame, packet) done to packet @number."""
+    frames = []
+    for n, time, frame in roce.records(capture(name)):
+        if n == number:
+            frame, p = bytearray(frame), roce.decode(n, time, frame)
+            change(frame, p)
+            if reseal:
+                seal(frame, p)
+        frames.append((time, bytes(frame)))
+    path = pathlib.Path(TEMPORARY.name) / f"{name}.{number}.pcap"
+    roce.write(path, frames)
+    return path
+
+
+def seal(frame, p):
+    """Make checksum and ICRC right again."""
+    if p.ip_version == 4:
+        frame[24:26] = b"\0\0"
+        frame[24:26] = struct.pack(">H", roce.checksum(bytes(frame[14:34])))
+    frame[p.end - 4 : p.end] = roce.icrc(frame, 14, p.udp_start, p.end)
+
+
+def put(offset, data):
+    """The change that writes @data at @offset from the BTH."""
+
+    def change(frame, p):
+        frame[p.bth + offset : p.bth + offset + len(data)] = data
+
+    return change
+
+
+def flip(offset, bits):
+    def change(frame, p):
+        frame[p.bth + offset] ^= bits
+
+    return change
+
+
+def put_ip(offset, data):
+    def change(frame, p):
+        frame[14 + offset : 14 + offset + len(data)] = data
+
+    return change
+
+
+class CheckCapture(unittest.TestCase):
+    def test_golden_captures_pass(self):
+        for path in GOLDEN:
+            with self.subTest(path.stem):
+                _, wrong = check_capture.check_file(str(path), offload=path.stem == OFFLOAD)
+                if path.stem == CORRUPT:
+                    self.assertIn("ICRC", wrong)
+                else:
+                    self.assertIsNone(wrong)
+
+    def found(self, name, change, number, text, reseal=True):
+        path = mutate(name, change, number, reseal)
+        _, wrong = check_capture.check_file(str(path), tshark=False)
+        self.assertIsNotNone(wrong, text)
+        self.assertIn(f"packet {number}:", wrong)
+        self.assertIn(text, wrong)
+
+    def test_every_single_bit_is_covered(self):
+        frame = next(f for n, _, f in roce.records(capture("peer_mixed")) if n == 1)
+        p = roce.decode(1, 0, frame)
+        free = {p.udp_start + 6, p.udp_start + 7, p.bth + 4, 15, 22, 24, 25}
+        for i in set(range(14, len(frame))) - free:
+            bad = bytearray(frame)
+            bad[i] ^= 1 << i % 8
+            self.assertNotEqual(roce.icrc(bad, 14, p.udp_start, p.end), bytes(bad[p.end - 4 :]), i)
+
+    def test_bad_icrc(self):
+        self.found("rc_pingpong_s64", flip(20, 1), 7, "ICRC", reseal=False)
+        self.found("rc_pingpong_ipv6", flip(20, 1), 3, "ICRC", reseal=False)
+
+    def test_bad_ip(self):
+        self.found("rc_pingpong_s64", put_ip(10, b"\0\1"), 2, "header checksum", reseal=False)
+        self.found("rc_pingpong_s64", put_ip(6, b"\0\0"), 2, "fragment")
+        self.found("rc_pingpong_s64", put_ip(8, b"\0"), 2, "TTL")
+        self.found("rc_pingpong_s64", put(-4, b"\0\x10"), 2, "UDP length")
+        self.found("rc_pingpong_s64", put(-2, b"\0\x10"), 2, "UDP checksum")
+
+    def test_bad_bth(self):
+        self.found("rc_pingpong_s64", flip(1, 0x01), 1, "version")
+        self.found("rc_pingpong_s64", flip(1, 0x20), 1, "pad")
+        self.found("rc_pingpong_s64", put(2, b"\0\0"), 1, "P_Key")
+        self.found("rc_pingpong_s64", flip(4, 0x01), 1, "reserved")
+        self.found("rc_pingpong_s64", put(5, b"\0\0\0"), 1, "destination QP")
+        self.found("rc_pingpong_s64", put(0, b"\x1f"), 1, "opcode")
+
+    def test_bad_lengths_and_extensions(self):
+        self.found("peer_write_sizes", flip(27, 0x04), 1, "announces")
+        self.found("rc_pingpong_s64", put(0, b"\x0c"), 1, "bytes of payload")
+        self.found("peer_atomics", put(12, b"\x45"), 2, "reserved")
+        self.found("rc_pingpong_s64", put(0, b"\x00"), 1, "not a path MTU")
+
+    def test_tshark_finds_a_bad_checksum(self):
+        path = mutate("rc_pingpong_s64", put_ip(10, b"\0\1"), 4, reseal=False)
+        number, _ = check_capture.check_tshark(str(path))
+        self.assertEqual(number, 4)
+
+    def test_empty_capture_is_not_good(self):
+        path = pathlib.Path(TEMPORARY.name) / "empty.pcap"
+        roce.write(path, [])
+        self.assertIsNotNone(check_capture.check_file(str(path))[1])
+
+
+class CompareGolden(unittest.TestCase):
+    def test_each_equals_itself(self):
+        for path in GOLDEN:
+            if path.stem not in (REORDERED, CORRUPT):
+                with self.subTest(path.stem):
+                    self.assertEqual(compare_golden.compare(path, path), [])
+
+    def test_two_runs_of_the_same_exchange(self):
+        # Same packets with and without completion events; other QPNs, PSNs and keys.
+        first, second = capture("rc_pingpong_s64"), capture("rc_pingpong_events")
+        self.assertEqual(compare_golden.compare(first, second), [])
+
+    def test_different_exchanges_differ(self):
+        for other in ("uc_pingpong_s64", "rc_pingpong_s5000", "ud_pingpong"):
+            found = compare_golden.compare(capture("rc_pingpong_s64"), capture(other))
+            self.assertTrue(found, other)
+
+    def differs(self, name, change, number, field):
+        path = mutate(name, change, number)
+        found = compare_golden.compare(capture(name), path)
+        self.assertTrue(found, f"{name}: change of {field} not found")
+        self.assertIn(field, found[0])
+
+    def test_each_field_is_compared(self):
+        table = (
+            ("uc_pingpong_s64", put(0, b"\x25"), 3, "opcode"),
+            ("uc_pingpong_s64", flip(1, 0x80), 3, "solicited"),
+            ("uc_pingpong_s64", flip(1, 0x40), 3, "migreq"),
+            ("uc_pingpong_s64", flip(1, 0x01), 3, "tver"),
+            ("uc_pingpong_s64", flip(1, 0x10), 3, "pad"),
+            ("uc_pingpong_s64", flip(2, 0x80), 3, "pkey"),
+            ("uc_pingpong_s64", flip(4, 0x40), 3, "fecn_becn"),
+            ("uc_pingpong_s64", flip(8, 0x80), 3, "ack_request"),
+            ("uc_pingpong_s64", flip(11, 0x08), 3, "psn"),
+            ("uc_pingpong_s64", put_ip(1, b"\x04"), 3, "tos"),
+            ("uc_pingpong_s64", put_ip(8, b"\x3f"), 3, "ttl"),
+            ("uc_pingpong_s64", flip(-22, 0x40), 3, "df"),
+            ("peer_send_imm", flip(14, 0x01), 1, "imm"),
+            ("peer_ud_imm", flip(14, 0x01), 2, "qkey"),
+            ("peer_write_sizes", flip(27, 0x01), 7, "dma_length"),
+            ("peer_write_sizes", flip(18, 0x01), 7, "va"),
+            ("peer_write_sizes", flip(22, 0x01), 7, "rkey"),
+            ("peer_rnr", flip(12, 0x01), 2, "syndrome"),
+            ("peer_bad_rkey_read", flip(12, 0x01), 3, "syndrome"),
+            ("peer_atomics", flip(25, 0x01), 1, "swap_add"),
+            ("peer_atomics", flip(23, 0x01), 2, "original"),
+            ("rping", flip(12 + 8 + 24 + 47, 0x01), 1, "cm_timeout_retry_count"),
+        )
+        for name, change, number, field in table:
+            with self.subTest(field):
+                self.differs(name, change, number, field)
+
+    def test_wrong_msn_of_an_ack(self):
+        self.differs("rc_pingpong_s64", flip(15, 0x04), 2, "MSN")
+
+    def test_missing_packets(self):
+        name = "peer_send_sizes"
+        frames = [(t, f) for _, t, f in roce.records(capture(name))]
+        path = pathlib.Path(TEMPORARY.name) / "missing.pcap"
+        roce.write(path, frames[:-1])
+        self.assertIn("last ACK", compare_golden.compare(capture(name), path)[0])
+        roce.write(path, frames[:2] + frames[3:])
+        self.assertIn("request 2", compare_golden.compare(capture(name), path)[0])
+
+    def test_coalesced_acks_are_the_same(self):
+        name = "peer_psn_wrap"
+        frames = [(t, f) for _, t, f in roce.records(capture(name))]
+        decoded = [roce.decode(0, t, f) for t, f in frames]
+        acks = [i for i, p in enumerate(decoded) if p.is_response]
+        path = pathlib.Path(TEMPORARY.name) / "coalesced.pcap"
+        roce.write(path, [f for i, f in enumerate(frames) if i != acks[0]])
+        self.assertEqual(compare_golden.compare(capture(name), path), [])
+
+    def test_retransmissions_are_the_same(self):
+        name = "peer_psn_wrap"
+        frames = [(t, f) for _, t, f in roce.records(capture(name))]
+        path = pathlib.Path(TEMPORARY.name) / "again.pcap"
+        roce.write(path, frames[:2] + frames[:2] + frames[2:])
+        self.assertEqual(compare_golden.compare(capture(name), path), [])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        TEMPORARY = type("Folder", (), {"name": folder})
+        sys.exit(not unittest.main(exit=False).result.wasSuccessful())
