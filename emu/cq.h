@@ -36,6 +36,7 @@ struct cq {
 		struct ibv_cq_ex ex;
 		uint8_t newest[ABI_CQ_EX_SIZE];
 	};
+	void *verbs; /* what the verbs layer keeps with it */
 	struct hca *hca;
 	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
 

@@ -32,6 +32,7 @@ struct qp {
 		struct ibv_qp_ex ex;
 		uint8_t newest[ABI_QP_EX_SIZE];
 	};
+	void *verbs; /* what the verbs layer keeps with it */
 	struct hca *hca;
 	struct pd *pd;
 	struct cq *send_cq, *recv_cq;

@@ -17,6 +17,7 @@ struct pd;
 
 struct srq {
 	struct ibv_srq ibv;
+	void *verbs; /* what the verbs layer keeps with it */
 	struct hca *hca;
 	struct pd *pd;
 	_Atomic uint32_t users; /* QPs: EBUSY while there are any */
