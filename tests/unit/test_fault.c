@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/fault.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "net/icrc.h"
+#include "net/sim.h"
+
+#define HEADERS 12
+#define PAYLOAD 8
+#define QPN 17
+
+/* A faulty link @a and a sound link @b, on a network without latency. */
+static struct sim *sim;
+static struct link *a, *b;
+static struct path there, back;
+
+static union ibv_gid gid(uint8_t host)
+{
+	return (union ibv_gid){.raw = {[10] = 0xff, 0xff, 10, 0, 0, host}};
+}
+
+static struct link *node(uint8_t host, const char *faults)
+{
+	struct link *link = sim_link_create(sim);
+	union ibv_gid g = gid(host);
+
+	ck_assert_ptr_nonnull(link);
+	if (faults)
+		ck_assert_int_eq(fault_link_create(link, faults, &link, NULL), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &g), 0);
+	return link;
+}
+
+static void network(const char *faults)
+{
+	sim = sim_create(&(struct sim_options){0});
+	ck_assert_ptr_nonnull(sim);
+	a = node(1, faults);
+	b = node(2, NULL);
+	there = (struct path){gid(1), gid(2)};
+	back = (struct path){gid(2), gid(1)};
+}
+
+static void finish(void)
+{
+	if (!sim)
+		return;
+	a->ops->close(a);
+	sim_destroy(sim);
+	sim = NULL;
+}
+
+static struct link_packet packet_make(const struct path *path, uint8_t opcode, uint32_t qpn,
+				      const struct iovec *payload)
+{
+	struct bth bth = {.opcode = opcode, .pkey = 0xffff, .dest_qp = htobe32(qpn)};
+	struct link_packet packet = {.path = path,
+				     .payload = payload,
+				     .payload_length = PAYLOAD,
+				     .payload_count = 2,
+				     .headers_length = HEADERS,
+				     .trailer_length = ICRC_LENGTH};
+
+	memcpy(packet.headers, &bth, sizeof(bth));
+	return packet;
+}
+
+/* Send packets @first to @last as one batch; their payload dies with this function. */
+static void send_batch(struct link *link, uint8_t opcode, uint32_t qpn, uint32_t first,
+		       uint32_t last)
+{
+	enum { MAX = 200 };
+	const struct path *path = link == a ? &there : &back;
+	struct link_packet packets[MAX];
+	struct iovec iov[MAX][2];
+	uint8_t bytes[MAX][PAYLOAD] = {0};
+	unsigned int i, count = last - first + 1;
+
+	ck_assert_uint_le(count, MAX);
+	for (i = 0; i < count; i++) {
+		uint32_t number = first + i;
+
+		memcpy(bytes[i], &number, sizeof(number));
+		iov[i][0] = (struct iovec){bytes[i], 3};
+		iov[i][1] = (struct iovec){bytes[i] + 3, PAYLOAD - 3};
+		packets[i] = packet_make(path, opcode, qpn, iov[i]);
+	}
+	link->ops->send(link, packets, count, sim_now(sim));
+	memset(bytes, 0xee, sizeof(bytes));
+	memset(iov, 0xee, sizeof(iov));
+}
+
+static void send_numbers(struct link *link, uint32_t first, uint32_t last)
+{
+	send_batch(link, WIRE_RC | WIRE_SEND_ONLY, QPN, first, last);
+}
+
+/* What arrives at @link, as text: "1 2 3", a '!' behind a number whose ICRC is wrong. */
+static const char *received(struct link *link, unsigned int max)
+{
+	static char text[2000];
+	struct link_frame frames[200];
+	unsigned int i, count;
+	size_t at = 0;
+
+	text[0] = '\0';
+	while ((count = link->ops->receive(link, frames, max, sim_now(sim))) > 0) {
+		ck_assert_uint_le(count, max);
+		for (i = 0; i < count; i++) {
+			uint32_t number;
+
+			memcpy(&number, frames[i].data + HEADERS, sizeof(number));
+			if (icrc_check(&frames[i]))
+				at += snprintf(text + at, sizeof(text) - at, "%u ", number);
+			else
+				at += snprintf(text + at, sizeof(text) - at, "! ");
+			ck_assert_uint_lt(at, sizeof(text));
+		}
+	}
+	if (at)
+		text[at - 1] = '\0';
+	return text;
+}
+
+/* --- The language ------------------------------------------------------------------- */
+
+static const char *const readable[] = {
+	"",
+	" ; , ",
+	"seed=7",
+	"seed=0xffffffffffffffff",
+	"seed=7;drop=1%;dup=0.5%;reorder=0.5%",
+	"drop#3/RC_ACKNOWLEDGE@rx",
+	"drop=0.01@tx/RC_SEND>0x11, corrupt=100%@rx>17/UD",
+	"delay(500us)=1 ; delay(2ms)#1,delay(1s)=0.5,delay(7ns)=5%",
+	"drop=0;drop=1;drop=1.;drop=100.00%",
+	"\tdrop=0.5 ;",
+};
+
+START_TEST(the_language_is_understood)
+{
+	struct link *link;
+
+	sim = sim_create(&(struct sim_options){0});
+	ck_assert_int_eq(fault_link_create(sim_link_create(sim), readable[_i], &link, NULL), 0);
+	link->ops->close(link);
+	sim_destroy(sim);
+	sim = NULL;
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	unsigned int place;
+} unreadable[] = {
+	{"x", 0},
+	{"drop", 4},
+	{"drop=", 5},
+	{"drop=1.01", 5},
+	{"drop=101%", 5},
+	{"drop=-1", 5},
+	{"drop=.5", 5},
+	{"drop=1%%", 7},
+	{"drop=1 dup=1", 7},
+	{"drop#0", 5},
+	{"drop#", 5},
+	{"drop#99999999999999999999", 5},
+	{"dup=1;dorp=1", 6},
+	{"drop=1@up", 6},
+	{"drop=1/RC_SENT", 7},
+	{"drop=1/", 7},
+	{"drop=1/rc_send", 7},
+	{"drop=1>0x1000000", 7},
+	{"drop=1>", 7},
+	{"delay=1", 0},
+	{"delay(1)=1", 7},
+	{"delay(1min)=1", 7},
+	{"delay(1ms=1", 9},
+	{"seed=", 5},
+	{"seed=-1", 5},
+	{"seed=18446744073709551616", 5},
+	{"seed=1x", 6},
+};
+
+START_TEST(errors_have_a_place)
+{
+	const char *text = unreadable[_i].text, *error = NULL;
+	struct link *inner, *link = NULL;
+
+	sim = sim_create(&(struct sim_options){0});
+	inner = sim_link_create(sim);
+	ck_assert_int_eq(fault_link_create(inner, text, &link, NULL), EINVAL);
+	ck_assert_int_eq(fault_link_create(inner, text, &link, &error), EINVAL);
+	ck_assert_ptr_null(link);
+	ck_assert_msg(error == text + unreadable[_i].place, "%s: at %td", text, error - text);
+	sim_destroy(sim);
+	sim = NULL;
+}
+END_TEST
+
+/* --- Sending ------------------------------------------------------------------------ */
+
+START_TEST(nothing_happens_without_rules)
+{
+	network("");
+	send_numbers(a, 1, 5);
+	ck_assert_str_eq(received(b, 10), "1 2 3 4 5");
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+	ck_assert_uint_eq(a->ops->room(a, &there), UINT32_MAX);
+}
+END_TEST
+
+START_TEST(the_nth_packet_is_dropped_once)
+{
+	network("drop#3;drop#5");
+	send_numbers(a, 1, 4);
+	send_numbers(a, 5, 9);
+	ck_assert_str_eq(received(b, 10), "1 2 4 6 7 8 9");
+	send_numbers(b, 1, 3);
+	ck_assert_str_eq(received(a, 10), "1 2 3");
+}
+END_TEST
+
+START_TEST(rules_choose_opcode_and_qp)
+{
+	network("drop#2/RC_RDMA_WRITE>18");
+	send_batch(a, WIRE_RC | WIRE_WRITE_FIRST, 18, 1, 1);
+	send_batch(a, WIRE_RC | WIRE_WRITE_LAST, 17, 2, 2);
+	send_batch(a, WIRE_UC | WIRE_WRITE_LAST, 18, 3, 3);
+	send_batch(a, WIRE_RC | WIRE_SEND_LAST, 18, 4, 4);
+	send_batch(a, WIRE_RC | WIRE_WRITE_LAST, 18, 5, 5);
+	send_batch(a, WIRE_RC | WIRE_WRITE_LAST, 18, 6, 6);
+	ck_assert_str_eq(received(b, 10), "1 2 3 4 6");
+}
+END_TEST
+
+START_TEST(duplicates_follow_their_originals)
+{
+	network("dup#2,dup#3");
+	send_numbers(a, 1, 4);
+	ck_assert_str_eq(received(b, 10), "1 2 2 3 3 4");
+}
+END_TEST
+
+START_TEST(corruption_hurts_the_wire_and_not_the_payload)
+{
+	uint8_t bytes[PAYLOAD] = {1}, before[PAYLOAD];
+	struct iovec iov[] = {{bytes, 4}, {bytes + 4, 4}};
+	struct link_packet packet, packet_before;
+	unsigned int i;
+
+	network("corrupt=100%/RC");
+	memcpy(before, bytes, sizeof(bytes));
+	packet = packet_before = packet_make(&there, WIRE_RC | WIRE_SEND_ONLY, QPN, iov);
+	for (i = 0; i < 300; i++) {
+		a->ops->send(a, &packet, 1, 0);
+		ck_assert_str_eq(received(b, 1), "!");
+		ck_assert_mem_eq(bytes, before, sizeof(bytes));
+		ck_assert_mem_eq(packet.headers, packet_before.headers, HEADERS);
+		ck_assert_uint_eq(packet.damage, 0);
+	}
+	send_batch(a, WIRE_UC | WIRE_SEND_ONLY, QPN, 2, 2);
+	ck_assert_str_eq(received(b, 1), "2");
+}
+END_TEST
+
+START_TEST(delayed_packets_leave_with_the_next_call)
+{
+	network("delay(1ms)#1;delay(5us)#3;delay(1ms)#4;dup#4");
+	send_numbers(a, 1, 5);
+	ck_assert_str_eq(received(b, 10), "2 5");
+	ck_assert_uint_eq(a->ops->deadline(a), 5000);
+	sim_advance(sim, 4999);
+	ck_assert_str_eq(received(a, 10), "");
+	ck_assert_str_eq(received(b, 10), "");
+	sim_advance(sim, 5000);
+	ck_assert_str_eq(received(a, 10), "");
+	ck_assert_str_eq(received(b, 10), "3");
+	ck_assert_uint_eq(a->ops->deadline(a), 1000000);
+	sim_advance(sim, 2000000);
+	send_numbers(a, 6, 6);
+	ck_assert_str_eq(received(b, 10), "1 4 4 6");
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+}
+END_TEST
+
+START_TEST(a_packet_is_held_until_one_passes)
+{
+	network("reorder#1;reorder#4;reorder#5;reorder#7");
+	send_numbers(a, 1, 1);
+	ck_assert_str_eq(received(b, 10), "");
+	send_batch(a, WIRE_RC | WIRE_SEND_ONLY, QPN + 1, 2, 2); /* another flow */
+	ck_assert_str_eq(received(b, 10), "2");
+	send_numbers(a, 3, 6);
+	ck_assert_str_eq(received(b, 10), "3 1 5 4 6");
+	send_numbers(a, 7, 7);
+	ck_assert_str_eq(received(b, 10), "");
+	ck_assert_uint_gt(a->ops->deadline(a), sim_now(sim));
+	sim_advance(sim, a->ops->deadline(a));
+	ck_assert_str_eq(received(a, 10), "");
+	ck_assert_str_eq(received(b, 10), "7");
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+}
+END_TEST
+
+START_TEST(closing_sends_what_is_held)
+{
+	network("delay(1s)#1;reorder#2;delay(1s)=100%@rx");
+	send_numbers(a, 1, 2);
+	send_numbers(b, 3, 3);
+	ck_assert_str_eq(received(a, 10), "");
+	a->ops->close(a);
+	ck_assert_str_eq(received(b, 10), "1 2");
+	a = node(1, NULL);
+}
+END_TEST
+
+START_TEST(batches_larger_than_a_chunk_stay_in_order)
+{
+	struct link_frame frames[200];
+	uint32_t i, number;
+
+	network("drop#65;dup#129");
+	send_numbers(a, 1, 200);
+	ck_assert_uint_eq(b->ops->receive(b, frames, 200, 0), 200);
+	for (i = 0; i < 200; i++) {
+		memcpy(&number, frames[i].data + HEADERS, sizeof(number));
+		ck_assert_uint_eq(number, i < 64 ? i + 1 : i < 128 ? i + 2 : i + 1);
+	}
+}
+END_TEST
+
+/* --- Receiving ---------------------------------------------------------------------- */
+
+START_TEST(frames_are_dropped_duplicated_and_corrupted)
+{
+	network("drop#2@rx;dup#3@rx;dup#5@rx;corrupt#6@rx");
+	send_numbers(b, 1, 7);
+	/* The copy of 3 takes the place of 2; that of 5 waits for the end of the batch. */
+	ck_assert_str_eq(received(a, 10), "1 3 3 4 5 ! 7 5");
+	send_numbers(a, 1, 3);
+	ck_assert_str_eq(received(b, 10), "1 2 3");
+}
+END_TEST
+
+START_TEST(a_small_array_loses_nothing)
+{
+	network("dup=1@rx");
+	send_numbers(b, 1, 3);
+	ck_assert_str_eq(received(a, 1), "1 1 2 2 3 3");
+}
+END_TEST
+
+START_TEST(surplus_is_announced)
+{
+	struct link_frame frame;
+
+	network("dup#1@rx");
+	send_numbers(b, 1, 1);
+	ck_assert_uint_eq(a->ops->receive(a, &frame, 1, 0), 1);
+	ck_assert_uint_eq(a->ops->deadline(a), 0);
+	ck_assert_uint_eq(a->ops->receive(a, &frame, 1, 0), 1);
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+	ck_assert_uint_eq(a->ops->receive(a, &frame, 1, 0), 0);
+}
+END_TEST
+
+START_TEST(frames_are_delayed_and_reordered)
+{
+	network("delay(1ms)#1@rx;reorder#3@rx;reorder#6@rx");
+	send_numbers(b, 1, 5);
+	ck_assert_str_eq(received(a, 10), "2 4 3 5");
+	ck_assert_uint_eq(a->ops->deadline(a), 1000000);
+	send_numbers(b, 6, 6);
+	ck_assert_str_eq(received(a, 10), "");
+	sim_advance(sim, 1000000);
+	ck_assert_str_eq(received(a, 10), "1 6");
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+}
+END_TEST
+
+/* --- Chance ------------------------------------------------------------------------- */
+
+static char *lottery(const char *faults)
+{
+	char *text;
+
+	network(faults);
+	send_numbers(a, 1, 200);
+	text = strdup(received(b, 200));
+	finish();
+	return text;
+}
+
+START_TEST(equal_seeds_give_equal_faults)
+{
+	char *first = lottery("seed=9;drop=10%;dup=10%;reorder=10%");
+	char *again = lottery("drop=10%;dup=10%;reorder=0.1;seed=9");
+	char *other = lottery("seed=10;drop=10%;dup=10%;reorder=10%");
+
+	ck_assert_str_eq(first, again);
+	ck_assert_str_ne(first, other);
+	free(first);
+	free(again);
+	free(other);
+}
+END_TEST
+
+START_TEST(rates_are_met)
+{
+	struct sim_statistics s;
+	unsigned int i;
+
+	network("drop=5%");
+	for (i = 0; i < 10000; i += 100) {
+		send_numbers(a, i, i + 99);
+		received(b, 200);
+	}
+	sim_statistics(sim, &s);
+	ck_assert_uint_gt(s.sent, 9400);
+	ck_assert_uint_lt(s.sent, 9600);
+}
+END_TEST
+
+/* --- Threads ------------------------------------------------------------------------ */
+
+/* An inner link that counts. */
+static struct counting_link {
+	struct link link;
+	_Atomic unsigned int sent;
+} counting;
+
+static void counting_send(struct link *link, struct link_packet *packets, unsigned int count,
+			  uint64_t now)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		ck_assert_uint_eq(packets[i].payload_length, PAYLOAD);
+	((struct counting_link *)link)->sent += count;
+}
+
+static unsigned int counting_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				     uint64_t now)
+{
+	return 0;
+}
+
+static uint64_t counting_deadline(struct link *link)
+{
+	return TIME_NEVER;
+}
+
+static void counting_close(struct link *link)
+{
+}
+
+static const struct link_ops counting_ops = {.send = counting_send,
+					     .receive = counting_receive,
+					     .deadline = counting_deadline,
+					     .close = counting_close};
+
+#define THREADS 4
+#define ROUNDS 500
+
+static void *sender(void *argument)
+{
+	struct link *link = argument;
+	uint8_t bytes[PAYLOAD] = {0};
+	struct iovec iov[] = {{bytes, 4}, {bytes + 4, 4}};
+	struct path path = {gid(1), gid(2)};
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		struct link_packet packets[2] = {
+			packet_make(&path, WIRE_RC | WIRE_SEND_ONLY, QPN, iov),
+			packet_make(&path, WIRE_RC | WIRE_SEND_ONLY, QPN, iov)};
+
+		link->ops->send(link, packets, 2, i);
+	}
+	return NULL;
+}
+
+START_TEST(threads_may_send_at_once)
+{
+	pthread_t threads[THREADS];
+	struct link_frame frame;
+	struct link *link;
+	unsigned int i;
+
+	counting.link.ops = &counting_ops;
+	ck_assert_int_eq(fault_link_create(&counting.link,
+					   "dup=100%;reorder=10%;delay(100ns)=10%;corrupt=10%",
+					   &link, NULL),
+			 0);
+	for (i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, sender, link), 0);
+	for (i = 0; i < ROUNDS; i++) {
+		link->ops->receive(link, &frame, 1, i);
+		link->ops->deadline(link);
+	}
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	link->ops->close(link);
+	ck_assert_uint_eq(counting.sent, 2 * 2 * THREADS * ROUNDS);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fault");
+	TCase *tests = tcase_create("fault");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(tests, NULL, finish);
+	tcase_add_loop_test(tests, the_language_is_understood, 0,
+			    sizeof(readable) / sizeof(readable[0]));
+	tcase_add_loop_test(tests, errors_have_a_place, 0,
+			    sizeof(unreadable) / sizeof(unreadable[0]));
+	tcase_add_test(tests, nothing_happens_without_rules);
+	tcase_add_test(tests, the_nth_packet_is_dropped_once);
+	tcase_add_test(tests, rules_choose_opcode_and_qp);
+	tcase_add_test(tests, duplicates_follow_their_originals);
+	tcase_add_test(tests, corruption_hurts_the_wire_and_not_the_payload);
+	tcase_add_test(tests, delayed_packets_leave_with_the_next_call);
+	tcase_add_test(tests, a_packet_is_held_until_one_passes);
+	tcase_add_test(tests, closing_sends_what_is_held);
+	tcase_add_test(tests, batches_larger_than_a_chunk_stay_in_order);
+	tcase_add_test(tests, frames_are_dropped_duplicated_and_corrupted);
+	tcase_add_test(tests, a_small_array_loses_nothing);
+	tcase_add_test(tests, surplus_is_announced);
+	tcase_add_test(tests, frames_are_delayed_and_reordered);
+	tcase_add_test(tests, equal_seeds_give_equal_faults);
+	tcase_add_test(tests, rates_are_met);
+	tcase_add_test(tests, threads_may_send_at_once);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
