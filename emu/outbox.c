@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The packets of one turn of work: emu/outbox.h says whose stack they live on.
+ * The pieces of a packet lie next to each other, since link_packet.payload
+ * points at them; so a packet is only begun where the longest SGE list fits.
+ */
+#include "emu/outbox.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/hca.h"
+
+#define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
+
+_Static_assert(OUTBOX_SGES <= OUTBOX_PIECES, "an empty outbox takes any packet");
+
+void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
+{
+	outbox->hca = hca;
+	outbox->now = now;
+	outbox->packets = 0;
+	outbox->pieces = 0;
+}
+
+/* Give up the pieces from @first on, and what they hold. */
+static void outbox_release(struct outbox *outbox, unsigned int first)
+{
+	for (unsigned int i = first; i < outbox->pieces; i++) {
+		if (outbox->hold[i].address)
+			mr_release(outbox->hca, &outbox->hold[i]);
+	}
+	outbox->pieces = first;
+}
+
+void outbox_flush(struct outbox *outbox)
+{
+	struct link *link = outbox->hca->link;
+	uint64_t bytes = 0;
+
+	if (!outbox->packets)
+		return;
+	for (unsigned int i = 0; i < outbox->packets; i++) {
+		const struct link_packet *packet = &outbox->packet[i];
+
+		bytes += packet->headers_length + packet->payload_length + packet->trailer_length;
+	}
+	link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
+	COUNT(outbox->hca, sent_pkts, outbox->packets);
+	COUNT(outbox->hca, sent_bytes, bytes);
+	outbox->packets = 0;
+	outbox_release(outbox, 0);
+}
+
+struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
+{
+	struct link_packet *packet;
+
+	if (outbox->packets == OUTBOX_PACKETS || outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
+		outbox_flush(outbox);
+	packet = &outbox->packet[outbox->packets++];
+	*packet = (struct link_packet){
+		.path = path,
+		.payload = &outbox->piece[outbox->pieces],
+		.trailer_length = ICRC_LENGTH,
+	};
+	return packet;
+}
+
+static void outbox_add_piece(struct outbox *outbox, struct link_packet *packet, const void *data,
+			     uint32_t length, const struct mr_hold *hold)
+{
+	outbox->piece[outbox->pieces] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
+	outbox->hold[outbox->pieces] = hold ? *hold : (struct mr_hold){0};
+	outbox->pieces++;
+	packet->payload_count++;
+	packet->payload_length += length;
+}
+
+/* IBA 9.2.2: the payload is padded to a multiple of four; the BTH says by how much. */
+static void outbox_pad(struct link_packet *packet)
+{
+	uint32_t pad = pad_length(packet->payload_length);
+
+	packet->trailer_length = pad + ICRC_LENGTH;
+	packet->headers[offsetof(struct bth, flags)] |= pad << BTH_PAD_SHIFT;
+}
+
+/* The part of @sge from @offset on, or as much of it as the packet still wants. */
+static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
+{
+	uint32_t length = sge->length - offset;
+	struct mr_hold hold;
+	int error;
+
+	if (outbox->pieces == OUTBOX_PIECES)
+		return EACCES;
+	if (length > wanted)
+		length = wanted;
+	error = mr_hold(outbox->hca, pd, sge->lkey, sge->addr + offset, length, 0, &hold);
+	if (error)
+		return error;
+	outbox_add_piece(outbox, packet, hold.address, length, &hold);
+	return 0;
+}
+
+int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length)
+{
+	for (uint32_t i = 0; i < count && packet->payload_length < length; i++) {
+		int error;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		error = outbox_add_sge(outbox, packet, pd, &sge[i], offset,
+				       length - packet->payload_length);
+		if (error) {
+			outbox_withdraw(outbox);
+			return error;
+		}
+		offset = 0;
+	}
+	outbox_pad(packet);
+	return 0;
+}
+
+void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
+		    uint32_t length, const struct mr_hold *hold)
+{
+	if (length)
+		outbox_add_piece(outbox, packet, data, length, hold);
+	else if (hold)
+		mr_release(outbox->hca, hold);
+	outbox_pad(packet);
+}
+
+void outbox_withdraw(struct outbox *outbox)
+{
+	const struct link_packet *packet = &outbox->packet[--outbox->packets];
+
+	outbox_release(outbox, packet->payload - outbox->piece);
+}
