@@ -97,16 +97,13 @@ void send_queue_reset(struct send_queue *queue)
 
 static uint8_t type_bit(enum ibv_qp_type type)
 {
-	switch (type) {
-	case IBV_QPT_RC:
-		return ON_RC;
-	case IBV_QPT_UC:
-		return ON_UC;
-	case IBV_QPT_UD:
-		return ON_UD;
-	default:
-		return ON_NONE;
-	}
+	static const uint8_t bits[] = {
+		[IBV_QPT_RC] = ON_RC,
+		[IBV_QPT_UC] = ON_UC,
+		[IBV_QPT_UD] = ON_UD,
+	};
+
+	return (unsigned int)type < sizeof(bits) ? bits[type] : ON_NONE;
 }
 
 static int check_opcode(enum ibv_qp_type type, const struct ibv_send_wr *wr)

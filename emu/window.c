@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bytes in flight to one destination: emu/window.h has the reasons and the lock.
+ */
+#include "emu/window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "emu/hca.h"
+#include "emu/qp.h"
+
+#define WINDOW_PACKET (WIRE_PATH_MTU_MAX + WINDOW_PACKET_OVERHEAD)
+
+/* A few packets fit everywhere, and fewer than this couldn't show a loss by what follows it. */
+#define WINDOW_LEAST (8 * WINDOW_PACKET)
+#define WINDOW_INITIAL (64 * 1024)
+/*
+ * Several times the socket buffer that an unprivileged receiver gets, for those
+ * that have more; beyond it loopback and LANs gain nothing, and one loss costs
+ * as much again on the wire (IBA 9.7.5.1.2: go back N).
+ */
+#define WINDOW_MOST (2 * 1024 * 1024)
+
+/* Longer than a round trip in a LAN, shorter than any ACK timeout worth its name. */
+#define WINDOW_ROUND UINT64_C(1000000)
+
+static struct window *window_make(struct hca *hca, const union ibv_gid *destination)
+{
+	struct window *window = calloc(1, sizeof(*window));
+
+	if (!window)
+		return NULL;
+	window->destination = *destination;
+	window->hca = hca;
+	window->limit = WINDOW_INITIAL;
+	window->threshold = WINDOW_MOST;
+	window->last_loss = TIME_NEVER;
+	pthread_mutex_init(&window->lock, NULL);
+	HASH_ADD(hh, hca->windows, destination, sizeof(window->destination), window);
+	return window;
+}
+
+int window_get(struct hca *hca, const union ibv_gid *destination, struct window **window)
+{
+	struct window *found;
+
+	pthread_mutex_lock(&hca->windows_lock);
+	HASH_FIND(hh, hca->windows, destination, sizeof(*destination), found);
+	if (!found)
+		found = window_make(hca, destination);
+	if (found)
+		found->users++;
+	pthread_mutex_unlock(&hca->windows_lock);
+	*window = found;
+	return found ? 0 : ENOMEM;
+}
+
+void window_put(struct window *window)
+{
+	struct hca *hca = window->hca;
+	bool last;
+
+	pthread_mutex_lock(&hca->windows_lock);
+	last = --window->users == 0;
+	if (last)
+		HASH_DEL(hca->windows, window);
+	pthread_mutex_unlock(&hca->windows_lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&window->lock);
+	free(window);
+}
+
+static void window_wait(struct window *window, struct qp *qp)
+{
+	if (qp->requester.waiting)
+		return;
+	qp->requester.waiting = true;
+	window->waiting++;
+	DL_APPEND2(window->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
+}
+
+static void window_wait_no_more(struct window *window, struct qp *qp)
+{
+	qp->requester.waiting = false;
+	window->waiting--;
+	DL_DELETE2(window->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
+}
+
+/*
+ * With nothing in flight anything fits, or it never would. While others wait, a
+ * QP that has its share already waits too: whoever gets an acknowledgement is
+ * run at once, and would keep the window to itself.
+ */
+static bool window_fits(const struct window *window, const struct qp *qp, uint64_t cost)
+{
+	if (!window->in_flight)
+		return true;
+	if (window->in_flight + cost > window->limit)
+		return false;
+	return !window->waiting || qp->requester.in_flight < window->limit / (window->waiting + 1);
+}
+
+bool window_take(struct window *window, struct qp *qp, uint64_t cost)
+{
+	bool fits;
+
+	pthread_mutex_lock(&window->lock);
+	fits = window_fits(window, qp, cost);
+	if (!fits)
+		window_wait(window, qp);
+	else if (qp->requester.waiting)
+		window_wait_no_more(window, qp);
+	if (fits)
+		window->in_flight += cost;
+	pthread_mutex_unlock(&window->lock);
+	return fits;
+}
+
+/* RFC 5681, 3.1; RFC 7661: a window that isn't used says nothing about its size. */
+static void window_grow(struct window *window, uint64_t cost)
+{
+	if (window->in_flight < window->limit / 2)
+		return;
+	if (window->limit < window->threshold)
+		window->limit += cost;
+	else
+		window->limit += cost * WINDOW_PACKET / window->limit;
+	if (window->limit > WINDOW_MOST)
+		window->limit = WINDOW_MOST;
+}
+
+/*
+ * As many QPs as there are packets that fit, since each may send one. A QP need
+ * not: so when nothing is in flight, and no release will follow, all of them.
+ */
+static void window_wake(struct window *window)
+{
+	uint64_t room = 0;
+
+	if (window->in_flight < window->limit)
+		room = window->limit - window->in_flight;
+	while (window->waiting_head) {
+		struct qp *qp = window->waiting_head;
+
+		if (window->in_flight && room < WINDOW_PACKET)
+			return;
+		room = room > WINDOW_PACKET ? room - WINDOW_PACKET : 0;
+		window_wait_no_more(window, qp);
+		hca_schedule(window->hca, qp);
+	}
+}
+
+void window_release(struct window *window, uint64_t cost, bool acknowledged)
+{
+	if (!cost)
+		return;
+	pthread_mutex_lock(&window->lock);
+	if (acknowledged)
+		window_grow(window, cost);
+	window->in_flight -= cost < window->in_flight ? cost : window->in_flight;
+	window_wake(window);
+	pthread_mutex_unlock(&window->lock);
+}
+
+void window_loss(struct window *window, uint64_t now)
+{
+	pthread_mutex_lock(&window->lock);
+	if (window->last_loss == TIME_NEVER || now - window->last_loss >= WINDOW_ROUND) {
+		window->last_loss = now;
+		window->limit /= 2;
+		if (window->limit < WINDOW_LEAST)
+			window->limit = WINDOW_LEAST;
+		window->threshold = window->limit;
+	}
+	pthread_mutex_unlock(&window->lock);
+}
+
+void window_forget(struct window *window, struct qp *qp)
+{
+	pthread_mutex_lock(&window->lock);
+	if (qp->requester.waiting)
+		window_wait_no_more(window, qp);
+	pthread_mutex_unlock(&window->lock);
+}
