@@ -145,6 +145,21 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
 	return loopback;
 }
 
+unsigned int gid_interface(const union ibv_gid *gid)
+{
+	const struct ifaddrs *interface;
+	struct ifaddrs *interfaces;
+	unsigned int ifindex = 0;
+
+	if (getifaddrs(&interfaces) < 0)
+		return 0;
+	interface = interface_of(interfaces, gid);
+	if (interface)
+		ifindex = if_nametoindex(interface->ifa_name);
+	freeifaddrs(interfaces);
+	return ifindex;
+}
+
 /* The kernel knows best whether an address is local: it lets us bind it. */
 static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 {

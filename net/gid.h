@@ -48,6 +48,9 @@ int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
 /* Append a local address (rdma_bind_addr on one the table lacks). Returns its index or -errno. */
 int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
 
+/* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
+unsigned int gid_interface(const union ibv_gid *gid);
+
 /* Conversions between GIDs and addresses (Annex A17.3.2, IPv4-mapped). */
 bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The real link on loopback: what one end sends the other receives, byte for
+ * byte, in order and with a valid ICRC, however the kernel batched it. On
+ * loopback send() delivers before it returns, so nothing here waits.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <pcap/pcap.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "net/gid.h"
+#include "net/icrc.h"
+#include "net/log.h"
+#include "net/udp.h"
+
+#define ADDRESS_A "127.77.1.1"
+#define ADDRESS_B "127.77.1.2"
+#define ADDRESS_C "127.77.1.3"
+#define PACKETS_MAX 256
+
+struct node {
+	struct link *link;
+	union ibv_gid gid;
+};
+
+static uint8_t memory[1 << 16];
+
+static void fill_memory(void)
+{
+	for (size_t i = 0; i < sizeof(memory); i++)
+		memory[i] = i * 31 + (i >> 8);
+}
+
+static union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid;
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, text, &in) == 1)
+		gid_from_ipv4(&gid, &in);
+	else
+		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
+	return gid;
+}
+
+static bool have_ipv6(void)
+{
+	struct gid_table table;
+
+	if (gid_table_init(&table, "::1") != 0)
+		return false;
+	gid_table_destroy(&table);
+	return true;
+}
+
+static struct node node_open(const char *address, const struct udp_options *options)
+{
+	struct node node = {.gid = gid_of(address)};
+
+	ck_assert_int_eq(udp_link_create(options, &node.link), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	return node;
+}
+
+static void node_close(struct node *node)
+{
+	node->link->ops->close(node->link);
+}
+
+/* --- Packets of known content -------------------------------------------------- */
+
+struct traffic {
+	struct path path;
+	unsigned int count;
+	struct link_packet packets[PACKETS_MAX];
+	struct iovec vectors[PACKETS_MAX][4];
+	uint8_t whole[PACKETS_MAX][WIRE_PACKET_MAX]; /* without the ICRC */
+};
+
+/* A packet of @length bytes of payload in up to four pieces, numbered by its PSN. */
+static void add_packet(struct traffic *traffic, uint32_t length)
+{
+	unsigned int index = traffic->count++;
+	struct link_packet *packet = &traffic->packets[index];
+	struct iovec *vectors = traffic->vectors[index];
+	uint32_t pieces = index % 5, pad = pad_length(length), offset = index * 7;
+	uint8_t *whole = traffic->whole[index];
+
+	ck_assert_uint_lt(index, PACKETS_MAX);
+	*packet = (struct link_packet){.path = &traffic->path,
+				       .payload = vectors,
+				       .payload_length = length,
+				       .headers_length = sizeof(struct bth),
+				       .trailer_length = pad + ICRC_LENGTH};
+	memcpy(packet->headers,
+	       &(struct bth){.opcode = WIRE_RC | WIRE_SEND_ONLY,
+			     .flags = pad << BTH_PAD_SHIFT,
+			     .pkey = htobe16(PKEY_DEFAULT),
+			     .dest_qp = htobe32(0x11),
+			     .psn = htobe32(index)},
+	       sizeof(struct bth));
+
+	for (uint32_t i = 0, left = length; left; i++) {
+		uint32_t part = i + 1 < pieces ? left / 3 : left;
+
+		vectors[i] = (struct iovec){memory + offset + length - left, part};
+		packet->payload_count = i + 1;
+		left -= part;
+		if (i == 3)
+			ck_assert_uint_eq(left, 0);
+	}
+	memcpy(whole, packet->headers, sizeof(struct bth));
+	memcpy(whole + sizeof(struct bth), memory + offset, length);
+	memset(whole + sizeof(struct bth) + length, 0, pad);
+}
+
+static uint32_t whole_length(const struct link_packet *packet)
+{
+	return packet->headers_length + packet->payload_length + packet->trailer_length;
+}
+
+static void send_some(struct node *node, struct traffic *traffic, unsigned int first,
+		      unsigned int count)
+{
+	node->link->ops->send(node->link, traffic->packets + first, count, 0);
+}
+
+static void expect_frame(const struct traffic *traffic, unsigned int index,
+			 struct link_frame *frame)
+{
+	const struct link_packet *packet = &traffic->packets[index];
+
+	ck_assert_uint_eq(frame->length, whole_length(packet));
+	ck_assert_mem_eq(frame->data, traffic->whole[index], frame->length - ICRC_LENGTH);
+	ck_assert(icrc_check(frame));
+	ck_assert(gid_equal(&frame->source, &packet->path->source));
+	ck_assert(gid_equal(&frame->destination, &packet->path->destination));
+	ck_assert_uint_ge(frame->source_port, ROCE_V2_SOURCE_PORT_MIN);
+	ck_assert_uint_eq(frame->traffic_class, packet->path->traffic_class);
+	ck_assert_uint_eq(frame->hop_limit, packet->path->hop_limit ? packet->path->hop_limit : 64);
+}
+
+/* Packets @first and on, in order, and nothing behind them. */
+static void expect(struct node *node, const struct traffic *traffic, unsigned int first,
+		   unsigned int count, unsigned int max)
+{
+	struct link_frame frames[64];
+	unsigned int seen = 0, got;
+
+	while ((got = node->link->ops->receive(node->link, frames, max, 0))) {
+		ck_assert_uint_le(got, max);
+		ck_assert_uint_le(seen + got, count);
+		for (unsigned int i = 0; i < got; i++)
+			expect_frame(traffic, first + seen++, &frames[i]);
+	}
+	ck_assert_uint_eq(seen, count);
+}
+
+/* Small enough for a receive buffer of the usual default. */
+#define BURST_BYTES 50000
+
+static void exchange(struct node *from, struct node *to, struct traffic *traffic, unsigned int max)
+{
+	unsigned int first = 0;
+
+	while (first < traffic->count) {
+		uint32_t bytes = 0;
+		unsigned int count = 0;
+
+		while (first + count < traffic->count && bytes < BURST_BYTES && count < 100)
+			bytes += whole_length(&traffic->packets[first + count++]);
+		send_some(from, traffic, first, count);
+		expect(to, traffic, first, count, max);
+		first += count;
+	}
+}
+
+static struct traffic *traffic_new(const struct node *from, const struct node *to)
+{
+	struct traffic *traffic = calloc(1, sizeof(*traffic));
+
+	ck_assert_ptr_nonnull(traffic);
+	traffic->path = (struct path){.source = from->gid, .destination = to->gid, .hop_limit = 64};
+	return traffic;
+}
+
+/* --- Tests ------------------------------------------------------------------------- */
+
+/* Runs of one length, with a shorter one behind, alternating, growing, empty. */
+static void add_mixture(struct traffic *traffic)
+{
+	for (unsigned int i = 0; i < 15; i++)
+		add_packet(traffic, 4096);
+	add_packet(traffic, 1);
+	for (unsigned int i = 0; i < 70; i++)
+		add_packet(traffic, 8);
+	for (unsigned int i = 0; i < 10; i++)
+		add_packet(traffic, i % 2 ? 1024 : 1020);
+	for (unsigned int i = 0; i < 40; i++)
+		add_packet(traffic, i * 3);
+	for (unsigned int i = 40; i > 0; i--)
+		add_packet(traffic, i * 3);
+	for (unsigned int i = 0; i < 5; i++)
+		add_packet(traffic, 0);
+	add_packet(traffic, 4096);
+	for (unsigned int i = 0; i < 20; i++)
+		add_packet(traffic, 2048);
+}
+
+static const struct {
+	bool send_segmentation, receive_segmentation, ipv6;
+	uint8_t traffic_class, hop_limit;
+	unsigned int max;
+} exchanges[] = {
+	{true, true, false, 0, 64, 64},	  {true, true, false, 0, 64, 1},
+	{true, true, false, 0xb8, 7, 7},  {true, false, false, 0x01, 255, 64},
+	{false, true, false, 0, 0, 64},	  {false, false, false, 0xff, 64, 5},
+	{true, true, true, 0, 64, 64},	  {true, false, true, 0xb8, 3, 16},
+	{false, false, true, 0x02, 0, 3},
+};
+
+START_TEST(exchange_mixture)
+{
+	const struct udp_options from_options = {.segmentation = exchanges[_i].send_segmentation};
+	const struct udp_options to_options = {.segmentation = exchanges[_i].receive_segmentation};
+	bool ipv6 = exchanges[_i].ipv6;
+	struct traffic *traffic;
+	struct node from, to;
+
+	if (ipv6 && !have_ipv6())
+		return;
+	to = node_open(ipv6 ? "::1" : ADDRESS_B, &to_options);
+	from = ipv6 ? to : node_open(ADDRESS_A, &from_options);
+	traffic = traffic_new(&from, &to);
+	traffic->path.traffic_class = exchanges[_i].traffic_class;
+	traffic->path.hop_limit = exchanges[_i].hop_limit;
+	add_mixture(traffic);
+	exchange(&from, &to, traffic, exchanges[_i].max);
+
+	if (!ipv6)
+		node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+/* The identifications tell whether the kernel segmented: all 0 without, 0, 1, 2, ... with. */
+START_TEST(identifications)
+{
+	bool segmentation = _i & 1, gro = _i & 2;
+	struct node from =
+		node_open(ADDRESS_A, &(struct udp_options){.segmentation = segmentation});
+	struct node to = node_open(ADDRESS_B, &(struct udp_options){.segmentation = gro});
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct link_frame frames[1];
+
+	for (unsigned int i = 0; i < 20; i++)
+		add_packet(traffic, 100);
+	send_some(&from, traffic, 0, 20);
+	for (int i = 0; i < 20; i++) {
+		ck_assert_uint_eq(to.link->ops->receive(to.link, frames, 1, 0), 1);
+		if (gro)
+			ck_assert_int_eq(frames[0].ip_id, segmentation ? i : 0);
+		ck_assert(icrc_check(&frames[0]));
+		ck_assert_int_eq(frames[0].ip_id, segmentation ? i : 0);
+	}
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+/* Frames of one call stay as they are until the next one, also over several datagrams. */
+START_TEST(frames_stay_valid)
+{
+	struct udp_options options = {.segmentation = _i};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct link_frame frames[64];
+	unsigned int most = 0;
+
+	for (unsigned int i = 0; i < 60; i++)
+		add_packet(traffic, 64 + i % 3);
+	for (unsigned int round = 0; round < 6; round++) {
+		unsigned int seen = 0;
+
+		send_some(&from, traffic, 0, 60);
+		while (seen < 60) {
+			unsigned int got = to.link->ops->receive(to.link, frames, 64, 0);
+
+			ck_assert_uint_gt(got, 0);
+			most = got > most ? got : most;
+			for (unsigned int i = 0; i < got; i++)
+				expect_frame(traffic, seen++, &frames[i]);
+		}
+	}
+	ck_assert_uint_gt(most, 10); /* several datagrams in one call, or the test shows nothing */
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+/* One link with several addresses hears them all, and says from where to where. */
+START_TEST(several_addresses)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct node third = {.link = to.link, .gid = gid_of(ADDRESS_C)};
+	struct traffic *one = traffic_new(&from, &to), *two = traffic_new(&from, &third);
+	unsigned int seen_one = 0, seen_two = 0, got;
+	struct link_frame frames[2];
+
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &third.gid), 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		add_packet(one, 100);
+		add_packet(two, 100);
+	}
+	for (unsigned int i = 0; i < 100; i++) {
+		send_some(&from, one, i, 1);
+		send_some(&from, two, i, 1);
+	}
+	while ((got = to.link->ops->receive(to.link, frames, 2, 0))) {
+		for (unsigned int i = 0; i < got; i++) {
+			if (gid_equal(&frames[i].destination, &to.gid))
+				expect_frame(one, seen_one++, &frames[i]);
+			else
+				expect_frame(two, seen_two++, &frames[i]);
+		}
+		/* Neither starves while the other has packets. */
+		ck_assert_int_le(abs((int)seen_one - (int)seen_two), 70);
+	}
+	ck_assert_uint_eq(seen_one, 100);
+	ck_assert_uint_eq(seen_two, 100);
+
+	/* And back, from an address that isn't the link's first. */
+	free(one);
+	one = traffic_new(&third, &from);
+	add_mixture(one);
+	exchange(&third, &from, one, 64);
+	node_close(&from);
+	node_close(&to);
+	free(one);
+	free(two);
+}
+END_TEST
+
+/* Packets of one call to different receivers: no super-packet may mix them. */
+START_TEST(paths_are_not_mixed)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct node third = node_open(ADDRESS_C, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct path other = {.source = from.gid,
+			     .destination = third.gid,
+			     .traffic_class = 0x20,
+			     .hop_limit = 9};
+	struct path marked = traffic->path;
+	struct link_frame frames[64];
+	unsigned int seen = 0, got;
+
+	marked.traffic_class = 3;
+	for (unsigned int i = 0; i < 30; i++) {
+		add_packet(traffic, 256);
+		traffic->packets[i].path = i % 3 == 1	? &other
+					   : i % 3 == 2 ? &marked
+							: &traffic->path;
+	}
+	send_some(&from, traffic, 0, 30);
+	while ((got = third.link->ops->receive(third.link, frames, 64, 0))) {
+		for (unsigned int i = 0; i < got; i++)
+			expect_frame(traffic, 3 * seen++ + 1, &frames[i]);
+	}
+	ck_assert_uint_eq(seen, 10);
+	seen = 0;
+	while ((got = to.link->ops->receive(to.link, frames, 64, 0))) {
+		for (unsigned int i = 0; i < got; i++, seen++)
+			expect_frame(traffic, seen / 2 * 3 + (seen & 1 ? 2 : 0), &frames[i]);
+	}
+	ck_assert_uint_eq(seen, 20);
+	node_close(&from);
+	node_close(&to);
+	node_close(&third);
+	free(traffic);
+}
+END_TEST
+
+START_TEST(damage_is_seen)
+{
+	struct udp_options options = {.segmentation = _i};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct link_frame frames[1];
+
+	for (unsigned int i = 0; i < 10; i++)
+		add_packet(traffic, 64);
+	traffic->packets[4].damage = 1 + 8 * 10;
+	send_some(&from, traffic, 0, 10);
+	for (unsigned int i = 0; i < 10; i++) {
+		ck_assert_uint_eq(to.link->ops->receive(to.link, frames, 1, 0), 1);
+		ck_assert_int_eq(icrc_check(&frames[0]), i != 4);
+	}
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+/* What can't be sent vanishes, and what comes behind it doesn't. */
+START_TEST(refused_packets)
+{
+	struct udp_options options = {.segmentation = _i};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct path foreign = {.source = to.gid, .destination = to.gid, .hop_limit = 64};
+	struct path nobody = {
+		.source = from.gid, .destination = gid_of("127.77.1.99"), .hop_limit = 64};
+	/* A broadcast without SO_BROADCAST: the kernel says EACCES. */
+	struct path refused = {
+		.source = from.gid, .destination = gid_of("255.255.255.255"), .hop_limit = 64};
+
+	for (unsigned int i = 0; i < 12; i++)
+		add_packet(traffic, 64);
+	for (unsigned int i = 0; i < 3; i++) {
+		traffic->packets[i].path = &foreign;
+		traffic->packets[3 + i].path = &nobody;
+		traffic->packets[6 + i].path = &refused;
+	}
+	send_some(&from, traffic, 0, 12);
+	expect(&to, traffic, 9, 3, 64);
+	send_some(&from, traffic, 9, 3);
+	expect(&to, traffic, 9, 3, 64);
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+START_TEST(addresses)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node node = node_open(ADDRESS_A, &options);
+	struct node second = node_open(ADDRESS_B, &options);
+	union ibv_gid foreign = gid_of("203.0.113.77");
+	int fds[4];
+
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &second.gid), EADDRINUSE);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &foreign), EADDRNOTAVAIL);
+	ck_assert_uint_eq(node.link->ops->descriptors(node.link, fds, 0), 0);
+	ck_assert_uint_eq(node.link->ops->descriptors(node.link, fds, 4), 1);
+	node_close(&second);
+	/* Failures left nothing behind, and a closed link gives its address back. */
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &second.gid), 0);
+	ck_assert(node.link->ops->deadline(node.link) == TIME_NEVER);
+	node_close(&node);
+}
+END_TEST
+
+static bool readable(struct node *node)
+{
+	struct pollfd polled[8];
+	int fds[8];
+	unsigned int count = node->link->ops->descriptors(node->link, fds, 8);
+
+	ck_assert_uint_gt(count, 0);
+	for (unsigned int i = 0; i < count; i++)
+		polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	return poll(polled, count, 0) > 0;
+}
+
+/* With one address and with several. */
+START_TEST(descriptors_become_readable)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	union ibv_gid third = gid_of(ADDRESS_C);
+
+	add_packet(traffic, 8);
+	for (unsigned int i = 0; i < 2; i++) {
+		ck_assert(!readable(&to));
+		send_some(&from, traffic, 0, 1);
+		ck_assert(readable(&to));
+		expect(&to, traffic, 0, 1, 64);
+		ck_assert(!readable(&to));
+		if (i == 0)
+			ck_assert_int_eq(to.link->ops->add_address(to.link, &third), 0);
+	}
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+static uint32_t room(struct node *node, const struct path *path)
+{
+	return node->link->ops->room(node->link, path);
+}
+
+/*
+ * The room shrinks with what waits, down to nothing, and comes back; and a
+ * sender that stays within it loses nothing.
+ */
+START_TEST(room_of_a_receiver)
+{
+	const char *address = _i ? "::1" : ADDRESS_B;
+	struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
+	struct traffic *traffic;
+	struct link_frame frames[64];
+	struct node from, to;
+	struct path nobody;
+	uint32_t before, last;
+	unsigned int sent = 0, seen = 0, got;
+
+	if (_i && !have_ipv6())
+		return;
+	to = node_open(address, &options);
+	from = _i ? to : node_open(ADDRESS_A, &options);
+	traffic = traffic_new(&from, &to);
+	nobody = traffic->path;
+	nobody.destination = gid_of(_i ? "2001:db8:dead::77" : "127.77.1.99");
+	ck_assert_uint_eq(room(&from, &nobody), UINT32_MAX);
+
+	before = last = room(&from, &traffic->path);
+	if (before == UINT32_MAX) { /* a kernel without UDP_DIAG: nothing to test */
+		node_close(&to);
+		if (!_i)
+			node_close(&from);
+		free(traffic);
+		return;
+	}
+	ck_assert_uint_gt(before, 10000);
+	add_packet(traffic, 4096);
+	while (last >= whole_length(&traffic->packets[0])) {
+		uint32_t now;
+
+		send_some(&from, traffic, 0, 1);
+		sent++;
+		now = room(&from, &traffic->path);
+		ck_assert_uint_lt(now, last);
+		last = now;
+	}
+	ck_assert_uint_gt(sent, 5);
+	while ((got = to.link->ops->receive(to.link, frames, 64, 0)))
+		seen += got;
+	ck_assert_uint_eq(seen, sent);
+	ck_assert_uint_eq(room(&from, &traffic->path), before);
+	node_close(&to);
+	if (!_i)
+		node_close(&from);
+	free(traffic);
+}
+END_TEST
+
+/* Each packet is in the capture twice, sent and received, one record a segment. */
+START_TEST(captured)
+{
+	char name[] = "/tmp/urxe-udp-XXXXXX", error[PCAP_ERRBUF_SIZE];
+	int fd = mkstemp(name);
+	struct capture *capture = capture_open(name);
+	struct udp_options options = {.segmentation = true, .capture = capture};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct pcap_pkthdr *header;
+	const uint8_t *bytes;
+	uint8_t sent[10][256];
+	pcap_t *pcap;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_ptr_nonnull(capture);
+	for (unsigned int i = 0; i < 10; i++)
+		add_packet(traffic, 101);
+	send_some(&from, traffic, 0, 10);
+	expect(&to, traffic, 0, 10, 64);
+	node_close(&from);
+	node_close(&to);
+	capture_close(capture);
+
+	pcap = pcap_open_offline(name, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	for (unsigned int i = 0; i < 20; i++) {
+		ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), 1);
+		ck_assert_uint_eq(header->caplen, 14 + 28 + 12 + 101 + 3 + 4);
+		ck_assert_uint_eq(bytes[18] << 8 | bytes[19], i % 10);
+		if (i < 10)
+			memcpy(sent[i], bytes, header->caplen);
+		else
+			ck_assert_mem_eq(bytes, sent[i - 10], header->caplen);
+	}
+	ck_assert_int_ne(pcap_next_ex(pcap, &header, &bytes), 1);
+	pcap_close(pcap);
+	close(fd);
+	unlink(name);
+	free(traffic);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("udp");
+	TCase *tests = tcase_create("udp");
+	SRunner *runner;
+	int failed;
+
+	fill_memory();
+	log_set_level(LOG_INFO);
+	tcase_set_timeout(tests, 60);
+	tcase_add_loop_test(tests, exchange_mixture, 0, sizeof(exchanges) / sizeof(exchanges[0]));
+	tcase_add_loop_test(tests, identifications, 0, 4);
+	tcase_add_loop_test(tests, frames_stay_valid, 0, 2);
+	tcase_add_test(tests, several_addresses);
+	tcase_add_test(tests, paths_are_not_mixed);
+	tcase_add_loop_test(tests, damage_is_seen, 0, 2);
+	tcase_add_loop_test(tests, refused_packets, 0, 2);
+	tcase_add_test(tests, addresses);
+	tcase_add_test(tests, descriptors_become_readable);
+	tcase_add_loop_test(tests, room_of_a_receiver, 0, 2);
+	tcase_add_test(tests, captured);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
