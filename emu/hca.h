@@ -68,7 +68,7 @@ struct hca {
 
 	/* QPs that have something to do: window opened, acknowledgements owed. */
 	pthread_mutex_t run_lock;
-	struct qp *run_head, *run_tail;
+	struct qp *run_head; /* utlist */
 
 	pthread_mutex_t windows_lock;
 	struct window *windows;
@@ -96,6 +96,13 @@ void hca_schedule(struct hca *hca, struct qp *qp);
 void hca_unschedule(struct hca *hca, struct qp *qp);
 /* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
 bool hca_run(struct hca *hca, uint64_t now);
+
+/* QPs were queued outside of a turn: have somebody take one. */
+void hca_kick(struct hca *hca);
+
+/* The greatest path MTU that a network device with @netdev_mtu carries, and the port's. */
+enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
+enum ibv_mtu hca_active_mtu(struct hca *hca);
 
 /* Arm @timer for @time, and say so to whoever sleeps. */
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);

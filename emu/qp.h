@@ -90,6 +90,9 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
 void qp_run(struct qp *qp, struct outbox *outbox);
 
+/* Into RESET: all work and state vanish, completions not yet polled too. Locked. */
+void qp_reset(struct qp *qp);
+
 /* Into the error state: both queues are flushed (IBA 10.3.1.7). Locked. */
 void qp_enter_error(struct qp *qp);
 

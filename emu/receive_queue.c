@@ -32,6 +32,11 @@ void receive_queue_destroy(struct receive_queue *queue)
 	*queue = (struct receive_queue){0};
 }
 
+void receive_queue_clear(struct receive_queue *queue)
+{
+	queue->head = queue->count = 0;
+}
+
 /* The entry @offset behind the head; @offset <= capacity. */
 static uint32_t receive_queue_index(const struct receive_queue *queue, uint32_t offset)
 {

@@ -27,6 +27,7 @@ struct receive_queue {
 /* @capacity 0 is a queue that is always full. Memory is touched as it is used. */
 int receive_queue_init(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge);
 void receive_queue_destroy(struct receive_queue *queue);
+void receive_queue_clear(struct receive_queue *queue);
 /* For ibv_modify_srq: keeps the entries. EINVAL when there are more of them. */
 int receive_queue_resize(struct receive_queue *queue, uint32_t capacity);
 

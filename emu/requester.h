@@ -9,6 +9,7 @@
 #ifndef URXE_EMU_REQUESTER_H
 #define URXE_EMU_REQUESTER_H
 
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,7 +26,11 @@ struct requester {
 	uint32_t since_request; /* packets since the last AckReq */
 	uint64_t in_flight;	/* what this QP has in its window */
 	struct window *window;	/* RC, once connected */
-	uint32_t room;		/* UC, UD: bytes until the link is asked for room again */
+	uint32_t room;		/* UC, UD: bytes until the link is asked for room again ... */
+	uint32_t paces;		/* how often in a row there was none */
+	union ibv_gid room_at;	/* ... at this destination */
+
+	bool implied_nak; /* a missing response was noticed: not again before there is progress */
 
 	uint8_t retries, rnr_retries; /* left */
 	uint64_t timeout_at;	      /* local ACK timeout; TIME_NEVER when not armed */

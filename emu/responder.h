@@ -74,7 +74,4 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 /* Send what is owed. The caller flushes the outbox before it unlocks the QP. */
 void responder_run(struct qp *qp, struct outbox *outbox);
 
-/* Complete the receive in progress, if any, with @status. */
-void responder_abort(struct qp *qp, enum ibv_wc_status status);
-
 #endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/hca.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "emu/mr.h"
+#include "emu/outbox.h"
+#include "emu/qp.h"
+#include "net/icrc.h"
+
+/* Frames taken from the link at a time, and how often in one turn before others get theirs. */
+#define RECEIVE_BATCH 64
+#define RECEIVE_ROUNDS 8
+
+/* QP numbers 0 and 1 are special (IBA 3.9.1); small ones look like mistakes in a trace. */
+#define FIRST_QPN 17
+#define LAST_QPN 0xfffffe
+
+/* At least what Linux rxe offers (spec: rxe_param.h), and true: everything here is enforced. */
+static const struct ibv_device_attr device_attr = {
+	.max_mr_size = UINT64_MAX,
+	.page_size_cap = 0xfffff000,
+	.max_qp = 1048560,
+	.max_qp_wr = 1048576,
+	.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+			    IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ,
+	.max_sge = 32,
+	.max_sge_rd = 32,
+	.max_cq = 1048576,
+	.max_cqe = 4194303,
+	.max_mr = 1048575,
+	.max_pd = 1048576,
+	.max_qp_rd_atom = 128,
+	.max_res_rd_atom = 258048,
+	.max_qp_init_rd_atom = 128,
+	.atomic_cap = IBV_ATOMIC_GLOB,
+	.max_ah = 1048576,
+	.max_srq = 917503,
+	.max_srq_wr = 1048576,
+	.max_srq_sge = 32,
+	.max_pkeys = 1,
+	.local_ca_ack_delay = 15,
+	.phys_port_cnt = 1,
+};
+
+enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
+{
+	/* Annex A17.3.1; Linux leaves this much for the headers (wire.md 14). */
+	uint32_t room = netdev_mtu < 80 ? 0 : netdev_mtu - 80;
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && 128u << mtu > room)
+		mtu--;
+	return mtu;
+}
+
+enum ibv_mtu hca_active_mtu(struct hca *hca)
+{
+	struct gid_entry entry;
+
+	return gid_table_get(hca->gids, 0, &entry) == 0 ? hca_mtu(entry.mtu) : IBV_MTU_1024;
+}
+
+int hca_create(const struct hca_options *options, struct hca **result)
+{
+	struct hca *hca = calloc(1, sizeof(*hca));
+	int err;
+
+	if (!hca)
+		return ENOMEM;
+	hca->limits.device = device_attr;
+	hca->limits.max_inline_data = 1024;
+	hca->limits.max_message = WIRE_MESSAGE_MAX;
+	hca->link = options->link;
+	hca->gids = options->gids;
+	hca->deadline = options->deadline;
+	hca->deadline_context = options->deadline_context;
+	err = table_init(&hca->qps, FIRST_QPN, LAST_QPN);
+	if (err)
+		goto free_hca;
+	err = table_init(&hca->keys, 1, device_attr.max_mr + 1);
+	if (err)
+		goto free_qps;
+	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
+	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
+	atomic_store(&hca->key_byte, options->seed >> 32);
+	event_queue_init(&hca->events, &options->sink);
+	timer_heap_init(&hca->timers);
+	pthread_mutex_init(&hca->receive_lock, NULL);
+	pthread_mutex_init(&hca->run_lock, NULL);
+	pthread_mutex_init(&hca->windows_lock, NULL);
+	*result = hca;
+	return 0;
+
+free_qps:
+	table_destroy(&hca->qps);
+free_hca:
+	free(hca);
+	return err;
+}
+
+void hca_destroy(struct hca *hca)
+{
+	event_queue_destroy(&hca->events);
+	timer_heap_destroy(&hca->timers);
+	table_destroy(&hca->keys);
+	table_destroy(&hca->qps);
+	pthread_mutex_destroy(&hca->receive_lock);
+	pthread_mutex_destroy(&hca->run_lock);
+	pthread_mutex_destroy(&hca->windows_lock);
+	free(hca);
+}
+
+/* --- the run queue and the timers -------------------------------------------------- */
+
+void hca_schedule(struct hca *hca, struct qp *qp)
+{
+	pthread_mutex_lock(&hca->run_lock);
+	if (!qp->scheduled) {
+		qp->scheduled = true;
+		DL_APPEND2(hca->run_head, qp, run_prev, run_next);
+	}
+	pthread_mutex_unlock(&hca->run_lock);
+}
+
+void hca_unschedule(struct hca *hca, struct qp *qp)
+{
+	pthread_mutex_lock(&hca->run_lock);
+	if (qp->scheduled) {
+		qp->scheduled = false;
+		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
+	}
+	pthread_mutex_unlock(&hca->run_lock);
+}
+
+/* The number of the first queued QP, taken off the queue, or 0. The QP itself may go meanwhile. */
+static uint32_t next_scheduled(struct hca *hca)
+{
+	uint32_t number = 0;
+	struct qp *qp;
+
+	pthread_mutex_lock(&hca->run_lock);
+	qp = hca->run_head;
+	if (qp) {
+		qp->scheduled = false;
+		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
+		number = qp->number;
+	}
+	pthread_mutex_unlock(&hca->run_lock);
+	return number;
+}
+
+static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
+{
+	struct qp *qp = table_hold(&hca->qps, number);
+
+	if (!qp)
+		return;
+	qp_run(qp, outbox);
+	table_release(&hca->qps, number);
+}
+
+/* A QP that schedules itself again is run by the next turn, so that packets come in between. */
+bool hca_run(struct hca *hca, uint64_t now)
+{
+	struct outbox outbox;
+	unsigned int budget = 0;
+	uint32_t number;
+	bool any = false;
+
+	if (atomic_load_explicit(&hca->timers.next, memory_order_relaxed) <= now) {
+		outbox_init(&outbox, hca, now);
+		while ((number = timer_expire(&hca->timers, now)) != 0) {
+			run_number(hca, number, &outbox);
+			any = true;
+		}
+	}
+	pthread_mutex_lock(&hca->run_lock);
+	for (struct qp *qp = hca->run_head; qp; qp = qp->run_next)
+		budget++;
+	pthread_mutex_unlock(&hca->run_lock);
+	if (budget == 0)
+		return any;
+	outbox_init(&outbox, hca, now);
+	for (; budget > 0 && (number = next_scheduled(hca)) != 0; budget--)
+		run_number(hca, number, &outbox);
+	return true;
+}
+
+void hca_arm(struct hca *hca, struct timer *timer, uint64_t time)
+{
+	if (timer_arm(&hca->timers, timer, time) && hca->deadline)
+		hca->deadline(hca->deadline_context, time);
+}
+
+static bool has_scheduled(struct hca *hca)
+{
+	bool any;
+
+	pthread_mutex_lock(&hca->run_lock);
+	any = hca->run_head != NULL;
+	pthread_mutex_unlock(&hca->run_lock);
+	return any;
+}
+
+void hca_kick(struct hca *hca)
+{
+	if (hca->deadline && has_scheduled(hca))
+		hca->deadline(hca->deadline_context, 0);
+}
+
+uint64_t hca_deadline(struct hca *hca)
+{
+	uint64_t timers = atomic_load(&hca->timers.next);
+	uint64_t link = hca->link->ops->deadline(hca->link);
+
+	if (has_scheduled(hca))
+		return 0;
+	return timers < link ? timers : link;
+}
+
+/* --- packets in ------------------------------------------------------------------------ */
+
+static void receive_frame(struct hca *hca, struct link_frame *frame, uint64_t now)
+{
+	struct packet packet;
+	struct qp *qp;
+
+	COUNT(hca, rcvd_pkts, 1);
+	COUNT(hca, rcvd_bytes, frame->length);
+	if (packet_parse(&packet, frame->data, frame->length) != 0) {
+		COUNT(hca, malformed_packets, 1);
+		return;
+	}
+	if (!icrc_check(frame)) {
+		COUNT(hca, icrc_errors, 1);
+		return;
+	}
+	qp = table_hold(&hca->qps, packet.dest_qp);
+	if (!qp) {
+		COUNT(hca, dropped_packets, 1);
+		return;
+	}
+	qp_receive(qp, &packet, frame, now);
+	table_release(&hca->qps, packet.dest_qp);
+}
+
+static bool receive(struct hca *hca, uint64_t now)
+{
+	struct link_frame frames[RECEIVE_BATCH];
+	bool any = false;
+
+	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
+		unsigned int count = hca->link->ops->receive(hca->link, frames, RECEIVE_BATCH, now);
+
+		for (unsigned int i = 0; i < count; i++)
+			receive_frame(hca, &frames[i], now);
+		if (count)
+			hca_run(hca, now);
+		any |= count > 0;
+		if (count < RECEIVE_BATCH)
+			break;
+	}
+	return any;
+}
+
+bool hca_turn(struct hca *hca, uint64_t now)
+{
+	bool any;
+
+	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+		return false;
+	any = receive(hca, now);
+	any |= hca_run(hca, now);
+	pthread_mutex_unlock(&hca->receive_lock);
+	event_deliver(&hca->events);
+	return any;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/requester.h"
+
+#include "emu/completer.h"
+#include "emu/outbox.h"
+#include "emu/pd.h"
+#include "emu/qp.h"
+#include "emu/qp_state.h"
+#include "emu/sge.h"
+#include "emu/window.h"
+
+/*
+ * A long message asks for an acknowledgement at least this often, so that the
+ * window opens again well before it is used up.
+ */
+#define ACK_REQUEST_INTERVAL 16
+
+/*
+ * One READ request asks for at most this much; a longer READ is several
+ * requests with consecutive PSNs, each as a retry of a part would be
+ * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
+ */
+#define READ_CHUNK_BYTES 65536
+#define READ_CHUNK_PACKETS 64
+
+/* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
+#define PSN_WINDOW (1 << 23)
+
+/* UC and UD have no acknowledgements: when the receiver has no room, look again after this long. */
+#define PACE_INTERVAL 50000
+
+/* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held. */
+#define PACE_ATTEMPTS 2000
+
+/* What each kind of work request becomes, IBA 9.2.1 (table 38): the low five bits. */
+struct request_opcodes {
+	uint8_t first, middle, last, only;
+};
+
+static const struct request_opcodes request_opcodes[] = {
+	[IBV_WR_SEND] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST, WIRE_SEND_ONLY},
+	[IBV_WR_SEND_WITH_IMM] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_IMM,
+				  WIRE_SEND_ONLY_IMM},
+	[IBV_WR_SEND_WITH_INV] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_INVALIDATE,
+				  WIRE_SEND_ONLY_INVALIDATE},
+	[IBV_WR_RDMA_WRITE] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST,
+			       WIRE_WRITE_ONLY},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST_IMM,
+					WIRE_WRITE_ONLY_IMM},
+	[IBV_WR_RDMA_READ] = {.only = WIRE_READ_REQUEST},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = WIRE_COMPARE_SWAP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = WIRE_FETCH_ADD},
+};
+
+static const uint8_t transport_of[] = {
+	[IBV_QPT_RC] = WIRE_RC,
+	[IBV_QPT_UC] = WIRE_UC,
+	[IBV_QPT_UD] = WIRE_UD,
+};
+
+void requester_reset(struct requester *requester)
+{
+	*requester = (struct requester){.timeout_at = TIME_NEVER};
+}
+
+static bool is_read(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* --- starting a work request ------------------------------------------------ */
+
+/* The local errors that are found before anything of a request is sent, transport.md 15. */
+static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->status != IBV_WC_SUCCESS)
+		return wqe->status;
+	if (wqe->length > qp->hca->limits.max_message)
+		return IBV_WC_LOC_LEN_ERR;
+	/* A datagram is one packet; as NICs do, one that is longer is an error (IBA C10-93.1.1). */
+	if (qp->type == IBV_QPT_UD && wqe->length > qp->mtu)
+		return IBV_WC_LOC_LEN_ERR;
+	if (is_read(wqe) || is_atomic(wqe))
+		return qp->attr.max_rd_atomic == 0 ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
+	if (!(wqe->flags & IBV_SEND_INLINE) &&
+	    sge_check(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0) != 0)
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+/* Give the request its PSNs. Returns whether it may be sent now. */
+static bool start(struct qp *qp, struct send_wqe *wqe)
+{
+	struct requester *req = &qp->requester;
+	uint32_t packet_length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
+	uint32_t psn_count;
+
+	if (!(qp_state_abilities(qp->state) & QP_SEND))
+		return false; /* SQD: what wasn't started waits */
+	if ((wqe->flags & IBV_SEND_FENCE) && req->rd_atomic > 0)
+		return false; /* IBA 10.8.3.3 */
+	wqe->status = check_local(qp, wqe);
+	if (wqe->status != IBV_WC_SUCCESS)
+		return false;
+
+	psn_count = wqe->length == 0 ? 1 : (wqe->length + (uint64_t)qp->mtu - 1) / qp->mtu;
+	/* The longest message has no more packets than the window alone. */
+	if (req->psn != req->unacked &&
+	    psn_distance(req->psn, req->unacked) + psn_count >= PSN_WINDOW)
+		return false;
+	wqe->first_psn = req->psn;
+	wqe->psn_count = psn_count;
+	wqe->packet_cost = packet_length + WINDOW_PACKET_OVERHEAD;
+	wqe->read_chunk = READ_CHUNK_BYTES / qp->mtu;
+	if (wqe->read_chunk > READ_CHUNK_PACKETS)
+		wqe->read_chunk = READ_CHUNK_PACKETS;
+	wqe->started = true;
+	return true;
+}
+
+/* --- building packets -------------------------------------------------------- */
+
+static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opcode,
+			 uint64_t remote_addr, uint32_t length, struct link_packet *packet)
+{
+	const struct opcode *op = opcode_find(opcode);
+	uint8_t *headers = packet->headers;
+	uint32_t dest_qp = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
+	struct bth *bth = (struct bth *)headers;
+
+	*bth = (struct bth){
+		.opcode = opcode,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(dest_qp & QPN_MASK),
+		.psn = htobe32(qp->requester.psn),
+	};
+	/* IBA 9.2.3: only the last packet of what creates a completion at the responder. */
+	if ((wqe->flags & IBV_SEND_SOLICITED) && (op->flags & OPCODE_LAST) &&
+	    (op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)))
+		bth->flags |= BTH_SOLICITED;
+	if (op->deth) {
+		/* IBA 10.2.5: a controlled Q_Key in the request stands for the QP's own. */
+		uint32_t qkey =
+			wqe->remote_qkey & QKEY_CONTROLLED ? qp->attr.qkey : wqe->remote_qkey;
+
+		*(struct deth *)(headers + op->deth) =
+			(struct deth){.qkey = htobe32(qkey), .source_qp = htobe32(qp->number)};
+	}
+	if (op->reth)
+		*(struct reth *)(headers + op->reth) = (struct reth){.va = htobe64(remote_addr),
+								     .rkey = htobe32(wqe->rkey),
+								     .length = htobe32(length)};
+	if (op->atomiceth) {
+		bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+		*(struct atomiceth *)(headers + op->atomiceth) = (struct atomiceth){
+			.va = htobe64(remote_addr),
+			.rkey = htobe32(wqe->rkey),
+			.swap_or_add = htobe64(swap ? wqe->swap : wqe->compare_add),
+			.compare = htobe64(swap ? wqe->compare_add : 0),
+		};
+	}
+	if (op->immdt)
+		*(struct immdt *)(headers + op->immdt) = (struct immdt){.data = wqe->imm_data};
+	if (op->ieth)
+		*(struct ieth *)(headers + op->ieth) =
+			(struct ieth){.rkey = htobe32(wqe->invalidate_rkey)};
+	packet->headers_length = op->headers_length;
+}
+
+static void request_ack(struct qp *qp, struct link_packet *packet)
+{
+	((struct bth *)packet->headers)->psn |= htobe32(BTH_ACK_REQUEST);
+	qp->requester.since_request = 0;
+}
+
+/* READ: one request for what is left of the chunk that the cursor is in. */
+static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
+				   struct link_packet *packet)
+{
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t psns = wqe->read_chunk - index % wqe->read_chunk;
+	uint64_t length = wqe->length - offset;
+
+	if (psns > wqe->psn_count - index)
+		psns = wqe->psn_count - index;
+	if (length > (uint64_t)psns * qp->mtu)
+		length = (uint64_t)psns * qp->mtu;
+	fill_headers(qp, wqe, WIRE_RC | WIRE_READ_REQUEST, wqe->remote_addr + offset, length,
+		     packet);
+	return psns;
+}
+
+/* SEND and RDMA WRITE: the piece of the message that belongs to packet @index. 0 or EACCES. */
+static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
+		      struct outbox *outbox, struct link_packet *packet)
+{
+	const struct request_opcodes *opcodes = &request_opcodes[wqe->opcode];
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t length = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
+	bool last = index + 1 == wqe->psn_count;
+	uint8_t operation = last ? (index == 0 ? opcodes->only : opcodes->last)
+				 : (index == 0 ? opcodes->first : opcodes->middle);
+
+	fill_headers(qp, wqe, transport_of[qp->type] | operation, wqe->remote_addr, wqe->length,
+		     packet);
+	if (wqe->flags & IBV_SEND_INLINE) {
+		outbox_payload(outbox, packet, wqe->inline_data + offset, length, NULL);
+		return 0;
+	}
+	return outbox_gather(outbox, packet, qp->pd, wqe->sge, wqe->num_sge, offset, length);
+}
+
+/*
+ * Build the packet at the cursor and move the cursor behind it. Returns the
+ * packet, or NULL when the memory has gone since the request was started.
+ */
+static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	const struct path *path = qp->type == IBV_QPT_UD ? &wqe->path : &qp->path;
+	struct link_packet *packet = outbox_packet(outbox, path);
+	uint32_t index = psn_distance(req->psn, wqe->first_psn);
+	uint32_t psns = 1;
+
+	if (is_read(wqe)) {
+		psns = build_read_request(qp, wqe, index, packet);
+	} else if (is_atomic(wqe)) {
+		fill_headers(qp, wqe, WIRE_RC | request_opcodes[wqe->opcode].only, wqe->remote_addr,
+			     0, packet);
+	} else if (build_data(qp, wqe, index, outbox, packet) != 0) {
+		wqe->status = IBV_WC_LOC_PROT_ERR;
+		return NULL;
+	}
+	if (psn_distance(req->psn, req->highest) < 0)
+		COUNT(qp->hca, retransmitted_pkts, 1);
+	req->psn = psn_add(req->psn, psns);
+	if (psn_distance(req->psn, req->highest) > 0)
+		req->highest = req->psn;
+	return packet;
+}
+
+/* --- reliable: windows, acknowledgements, timeouts ---------------------------- */
+
+/* What the packet at the cursor puts in flight: itself, or the responses to a READ. */
+static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t index, psns;
+
+	if (!is_read(wqe))
+		return wqe->packet_cost;
+	index = psn_distance(qp->requester.psn, wqe->first_psn);
+	psns = wqe->read_chunk - index % wqe->read_chunk;
+	if (psns > wqe->psn_count - index)
+		psns = wqe->psn_count - index;
+	return (uint64_t)psns * wqe->packet_cost;
+}
+
+static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return is_read(wqe) || is_atomic(wqe) ||
+	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
+	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
+}
+
+/* Send what is left of @wqe. Returns whether all of it has been sent. */
+static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
+			  struct link_packet **last)
+{
+	struct requester *req = &qp->requester;
+	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
+	bool responds = is_read(wqe) || is_atomic(wqe);
+
+	while (req->psn != end) {
+		uint64_t cost = cost_at_cursor(qp, wqe);
+		struct link_packet *packet;
+
+		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
+			return false;
+		if (!window_take(req->window, qp, cost)) {
+			/* Only an acknowledgement opens the window again: ask for it. */
+			if (*last)
+				request_ack(qp, *last);
+			return false;
+		}
+		packet = build(qp, wqe, outbox);
+		if (!packet) {
+			window_release(req->window, cost, false);
+			return false;
+		}
+		req->in_flight += cost;
+		req->rd_atomic += responds;
+		req->since_request++;
+		if (want_ack(qp, wqe))
+			request_ack(qp, packet);
+		*last = packet;
+	}
+	return true;
+}
+
+void requester_restart_timeout(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	/* IBA 9.7.6.1.3: 4.096 us * 2^timeout; 0 waits for ever. */
+	if (req->psn == req->unacked || qp->attr.timeout == 0) {
+		req->timeout_at = TIME_NEVER;
+		return;
+	}
+	req->timeout_at = now + (UINT64_C(4096) << qp->attr.timeout);
+	hca_arm(qp->hca, &qp->timer, req->timeout_at);
+}
+
+void requester_restart(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	req->psn = req->unacked;
+	qp->sq.next = qp->sq.done;
+	req->rd_atomic = 0;
+	req->since_request = 0;
+	req->timeout_at = TIME_NEVER;
+	window_release(req->window, req->in_flight, false);
+	req->in_flight = 0;
+}
+
+/* --- unreliable: paced by what the receiver can take --------------------------- */
+
+static bool has_room(struct qp *qp, const struct path *path, uint32_t cost, struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	struct link *link = qp->hca->link;
+	uint32_t room;
+
+	if (req->room >= cost &&
+	    memcmp(&req->room_at, &path->destination, sizeof(req->room_at)) == 0) {
+		req->room -= cost;
+		return true;
+	}
+	outbox_flush(outbox);
+	room = link->ops->room(link, path);
+	/* Others send there too: plan with half of it. */
+	req->room = room == UINT32_MAX ? UINT32_MAX / 2 : room / 2;
+	req->room_at = path->destination;
+	if (req->room < cost && req->paces < PACE_ATTEMPTS) {
+		req->room = 0;
+		req->paces++;
+		req->paused_until = outbox->now + PACE_INTERVAL;
+		hca_arm(qp->hca, &qp->timer, req->paused_until);
+		return false;
+	}
+	req->paces = 0;
+	req->room -= req->room < cost ? req->room : cost;
+	return true;
+}
+
+static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
+	const struct path *path = qp->type == IBV_QPT_UD ? &wqe->path : &qp->path;
+
+	while (qp->requester.psn != end) {
+		if (!has_room(qp, path, wqe->packet_cost, outbox))
+			return false;
+		if (!build(qp, wqe, outbox))
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------------------ */
+
+void requester_run(struct qp *qp, struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	struct link_packet *last = NULL;
+
+	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
+		return;
+	if (req->paused_until) {
+		if (outbox->now < req->paused_until)
+			return;
+		req->paused_until = 0;
+	}
+	while (qp->sq.next != qp->sq.posted) {
+		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
+
+		if (wqe->status != IBV_WC_SUCCESS || (!wqe->started && !start(qp, wqe)))
+			break;
+		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, outbox, &last)
+					   : !send_unreliable(qp, wqe, outbox))
+			break;
+		qp->sq.next++;
+	}
+	if (qp->type == IBV_QPT_RC) {
+		if (req->timeout_at == TIME_NEVER)
+			requester_restart_timeout(qp, outbox->now);
+	} else {
+		/* Complete only what has left: the application may reuse the memory then. */
+		outbox_flush(outbox);
+		completer_sent(qp);
+	}
+	completer_local_error(qp);
+}
