@@ -83,9 +83,10 @@ struct link_ops {
 	uint64_t (*deadline)(struct link *link);
 
 	/*
-	 * Bytes that @path's receiver can take before it drops, as far as this
-	 * machine can know (same host), else UINT32_MAX. Paces UC and UD, which
-	 * have no acknowledgements to pace them.
+	 * Bytes that @path can take before it drops, as far as this machine can
+	 * know: what the receiver's queue has left on the same host, what our own
+	 * has left before a slow network card, else UINT32_MAX. Paces UC and UD,
+	 * which have no acknowledgements to pace them.
 	 */
 	uint32_t (*room)(struct link *link, const struct path *path);
 

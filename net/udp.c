@@ -13,10 +13,12 @@
 #include "net/udp_link.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -281,11 +283,30 @@ static uint64_t udp_deadline(struct link *base)
 	return TIME_NEVER; /* packets are never kept */
 }
 
+/*
+ * What waits for a network card that is slower than we are: beyond the send
+ * buffer the kernel refuses packets, which is as good as losing them.
+ */
+static uint32_t send_room(struct udp_link *link, const union ibv_gid *source)
+{
+	const struct udp_address *address = udp_address_find(link, source);
+	int size, queued;
+	socklen_t length = sizeof(size);
+
+	if (!address || ioctl(address->send_fd, SIOCOUTQ, &queued) < 0 ||
+	    getsockopt(address->send_fd, SOL_SOCKET, SO_SNDBUF, &size, &length) < 0)
+		return BACKLOG_UNKNOWN;
+	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
+}
+
 static uint32_t udp_room(struct link *base, const struct path *path)
 {
 	struct udp_link *link = (struct udp_link *)base;
+	uint32_t room = BACKLOG_UNKNOWN;
 
-	return link->backlog ? backlog_room(link->backlog, &path->destination) : BACKLOG_UNKNOWN;
+	if (link->backlog)
+		room = backlog_room(link->backlog, &path->destination);
+	return room == BACKLOG_UNKNOWN ? send_room(link, &path->source) : room;
 }
 
 static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int max)
