@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "world.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <stdlib.h>
+
+const struct connection world_connection = {
+	.mtu = IBV_MTU_1024,
+	.timeout = 14,
+	.retry_cnt = 7,
+	.rnr_retry = 7,
+	.min_rnr_timer = 12,
+	.rd_atomic = 8,
+	.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		  IBV_ACCESS_REMOTE_ATOMIC,
+	.psn = 0xfffff0, /* wraps soon */
+};
+
+static void on_completion(void *context, struct cq *cq)
+{
+	((struct node *)context)->completion_events++;
+}
+
+static void on_async(void *context, enum ibv_event_type type, void *element)
+{
+	((struct node *)context)->events[type]++;
+}
+
+/* 10.0.x.y: the table is filled by hand, since these addresses belong to no interface. */
+static void make_gid(struct node *node, unsigned int index)
+{
+	struct in_addr address = {.s_addr = htonl(0x0a000001 + index)};
+	struct gid_entry *entry;
+
+	pthread_mutex_init(&node->gids.lock, NULL);
+	node->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*node->gids.entries));
+	node->gids.count = 1;
+	entry = &node->gids.entries[0];
+	gid_from_ipv4(&entry->gid, &address);
+	entry->mtu = 65536;
+}
+
+static void node_create(struct world *world, struct node *node, unsigned int index, uint64_t seed)
+{
+	struct hca_options options = {.seed = seed * 7919 + index};
+
+	node->world = world;
+	make_gid(node, index);
+	node->link = sim_link_create(world->sim);
+	ck_assert_int_eq(node->link->ops->add_address(node->link, &node->gids.entries[0].gid), 0);
+	options.link = node->link;
+	options.gids = &node->gids;
+	options.sink = (struct event_sink){on_completion, on_async, node};
+	ck_assert_int_eq(hca_create(&options, &node->hca), 0);
+	ck_assert_int_eq(pd_alloc(node->hca, &node->pd), 0);
+	ck_assert_int_eq(cq_create(node->hca, 4096, &node->cq), 0);
+}
+
+void world_create(struct world *world, unsigned int nodes, const struct sim_options *options,
+		  uint64_t seed)
+{
+	struct sim_options clean = {.latency = 1000};
+
+	if (options)
+		clean = *options;
+	clean.seed = seed;
+	world->sim = sim_create(&clean);
+	world->count = nodes;
+	world->nodes = calloc(nodes, sizeof(*world->nodes));
+	for (unsigned int i = 0; i < nodes; i++)
+		node_create(world, &world->nodes[i], i, seed);
+}
+
+void world_destroy(struct world *world)
+{
+	for (unsigned int i = 0; i < world->count; i++) {
+		struct node *node = &world->nodes[i];
+
+		ck_assert_int_eq(cq_destroy(node->cq), 0);
+		ck_assert_int_eq(pd_dealloc(node->pd), 0);
+		hca_destroy(node->hca);
+		node->link->ops->close(node->link);
+		free(node->gids.entries);
+	}
+	free(world->nodes);
+	sim_destroy(world->sim);
+}
+
+uint64_t world_now(const struct world *world)
+{
+	return sim_now(world->sim);
+}
+
+bool world_step(struct world *world)
+{
+	uint64_t next;
+	bool any;
+
+	do {
+		any = false;
+		for (unsigned int i = 0; i < world->count; i++)
+			any |= hca_turn(world->nodes[i].hca, sim_now(world->sim));
+	} while (any);
+	next = sim_next(world->sim);
+	for (unsigned int i = 0; i < world->count; i++) {
+		uint64_t deadline = hca_deadline(world->nodes[i].hca);
+
+		if (deadline < next)
+			next = deadline;
+	}
+	if (next == TIME_NEVER)
+		return false;
+	sim_advance(world->sim, next > sim_now(world->sim) ? next : sim_now(world->sim));
+	return true;
+}
+
+void world_run(struct world *world, uint64_t limit)
+{
+	uint64_t end = sim_now(world->sim) + limit;
+
+	while (sim_now(world->sim) <= end && world_step(world))
+		;
+}
+
+struct qp *world_qp(struct node *node, const struct qp_options *options)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = &node->cq->ibv,
+		.recv_cq = &node->cq->ibv,
+		.srq = (struct ibv_srq *)options->srq,
+		.cap = options->cap,
+		.qp_type = options->type,
+		.sq_sig_all = options->sq_sig_all,
+	};
+	struct qp *qp;
+
+	ck_assert_int_eq(qp_create(node->hca, node->pd, &attr, &qp), 0);
+	return qp;
+}
+
+void world_modify_init(struct qp *qp, const struct connection *c)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = 0x11111111,
+		.qp_access_flags = c->access,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		   (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, 0), 0);
+}
+
+void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
+		      const struct connection *c)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = c->mtu,
+		.dest_qp_num = peer_qpn,
+		.rq_psn = c->psn,
+		.max_dest_rd_atomic = c->rd_atomic,
+		.min_rnr_timer = c->min_rnr_timer,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+	};
+	int mask = IBV_QP_STATE;
+
+	attr.ah_attr.grh.dgid = peer->gids.entries[0].gid;
+	if (qp->type != IBV_QPT_UD)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (qp->type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(node->world)), 0);
+}
+
+void world_modify_rts(struct qp *qp, const struct connection *c)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = c->psn,
+		.timeout = c->timeout,
+		.retry_cnt = c->retry_cnt,
+		.rnr_retry = c->rnr_retry,
+		.max_rd_atomic = c->rd_atomic,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (qp->type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, 0), 0);
+}
+
+void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
+		   const struct connection *c)
+{
+	world_modify_init(qa, c);
+	world_modify_init(qb, c);
+	world_modify_rtr(qa, a, b, qb->number, c);
+	world_modify_rtr(qb, b, a, qa->number, c);
+	world_modify_rts(qa, c);
+	world_modify_rts(qb, c);
+}
+
+struct mr *world_mr(struct node *node, void *memory, size_t length, int access)
+{
+	struct mr *mr;
+
+	ck_assert_int_eq(mr_register(node->pd, memory, length, (uintptr_t)memory, access, &mr), 0);
+	return mr;
+}
+
+int world_poll(struct node *node, struct ibv_wc *wc)
+{
+	struct completion completion;
+	int n = cq_poll(node->cq, &completion, 1);
+
+	*wc = completion.wc;
+	return n;
+}
+
+struct ibv_wc world_completion(struct node *node, uint64_t limit)
+{
+	uint64_t end = world_now(node->world) + limit;
+	struct ibv_wc wc;
+
+	while (world_poll(node, &wc) == 0) {
+		bool alive = world_step(node->world);
+
+		if (!alive && world_poll(node, &wc) == 1)
+			break;
+		ck_assert_msg(alive && world_now(node->world) <= end, "no completion by %llu ns",
+			      (unsigned long long)world_now(node->world));
+	}
+	return wc;
+}
+
+int world_post_send(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	struct node *node = qp->hca->events.sink.context;
+
+	return qp_post_send(qp, wr, &bad, false, world_now(node->world));
+}
+
+int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = length, .lkey = lkey};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
+
+	return qp_post_recv(qp, &wr, &bad);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A world for simulator tests: HCAs on one simulated network, virtual time, and
+ * what a test needs of the verbs layer (objects, connecting, polling).
+ */
+#ifndef URXE_TESTS_SIM_WORLD_H
+#define URXE_TESTS_SIM_WORLD_H
+
+#include "emu/cq.h"
+#include "emu/hca.h"
+#include "emu/mr.h"
+#include "emu/pd.h"
+#include "emu/qp.h"
+#include "emu/srq.h"
+#include "net/sim.h"
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+
+struct world;
+
+/* A node with one HCA, one PD and one CQ; QPs and MRs are made by the test. */
+struct node {
+	struct world *world;
+	struct link *link;
+	struct gid_table gids;
+	struct hca *hca;
+	struct pd *pd;
+	struct cq *cq;
+	unsigned int events[32]; /* async events, by type */
+	unsigned int completion_events;
+};
+
+struct world {
+	struct sim *sim;
+	struct node *nodes;
+	unsigned int count;
+};
+
+/* @options NULL: a clean network with 1 us latency and @seed. */
+void world_create(struct world *world, unsigned int nodes, const struct sim_options *options,
+		  uint64_t seed);
+void world_destroy(struct world *world);
+uint64_t world_now(const struct world *world);
+
+/* Let everything happen that is due; then move the clock to the next event. False: nothing is left.
+ */
+bool world_step(struct world *world);
+/* Until nothing is left to happen, or @limit ns have passed. */
+void world_run(struct world *world, uint64_t limit);
+
+struct qp_options {
+	enum ibv_qp_type type;
+	struct ibv_qp_cap cap;
+	struct srq *srq;
+	int sq_sig_all;
+};
+
+struct qp *world_qp(struct node *node, const struct qp_options *options);
+
+/* Attributes as connect applies them; tests change what they are about. */
+struct connection {
+	enum ibv_mtu mtu;
+	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic;
+	int access;
+	uint32_t psn;
+};
+extern const struct connection world_connection;
+
+void world_modify_init(struct qp *qp, const struct connection *c);
+void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
+		      const struct connection *c);
+void world_modify_rts(struct qp *qp, const struct connection *c);
+/* Both to RTS, each the other's peer. */
+void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
+		   const struct connection *c);
+
+struct mr *world_mr(struct node *node, void *memory, size_t length, int access);
+
+/* Poll one completion, running the world until it comes; fails the test after @limit ns without. */
+struct ibv_wc world_completion(struct node *node, uint64_t limit);
+/* As ibv_poll_cq: 0 or 1, runs nothing. */
+int world_poll(struct node *node, struct ibv_wc *wc);
+
+int world_post_send(struct qp *qp, struct ibv_send_wr *wr);
+int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id);
+
+#endif
