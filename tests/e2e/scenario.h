@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the two processes do, by name: each side runs the same function and sees
+ * by pair->server who it is. A function opens the pair with what it needs and
+ * closes it.
+ */
+#ifndef URXE_TESTS_E2E_SCENARIO_H
+#define URXE_TESTS_E2E_SCENARIO_H
+
+#include "pair.h"
+
+struct scenario {
+	const char *name;
+	void (*run)(struct pair *pair);
+};
+
+/* Ended by an entry without a name. */
+extern const struct scenario scenarios_data[], scenarios_datagram[], scenarios_error[],
+	scenarios_queue[];
+
+#endif
