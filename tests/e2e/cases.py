@@ -45,7 +45,7 @@ def device_cases():
             expect_client=[r"hca_id:\s+urxe0", r"transport:\s+InfiniBand \(0\)", r"state:\s+PORT_ACTIVE",
                            r"max_mtu:\s+4096", r"active_mtu:\s+4096", r"link_layer:\s+Ethernet",
                            r"GID\[\s*0\]:\s+::ffff:127\.\d+\.\d+\.\d+, RoCE v2",
-                           r"atomic_cap:\s+ATOMIC_HCA"]
+                           r"atomic_cap:\s+ATOMIC_(?:HCA|GLOB)"]
             + [at_least(name, value) for name, value in RXE_LIMITS.items()])
     yield Case("ibv_devinfo", "-v ipv6", None, ["ibv_devinfo", "-v"], ipv6=True,
                expect_client=[r"GID\[\s*0\]:\s+fd00::[0-9a-f]+, RoCE v2"])
