@@ -19,6 +19,15 @@ static void receive(int fd)
 		;
 }
 
+/* Until it is killed. */
+static void answer(int fd, size_t bytes)
+{
+	for (;;) {
+		receive(fd);
+		must(send(fd, buffer, bytes, 0), "send");
+	}
+}
+
 static int ascending(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -35,10 +44,8 @@ int main(int argc, char **argv)
 
 	socket_pair(fds);
 	child = fork_partner();
-	for (size_t i = 0; !child; i++) {
-		receive(fds[1]);
-		must(send(fds[1], buffer, bytes, 0), "send");
-	}
+	if (!child)
+		answer(fds[1], bytes);
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {
 		uint64_t start = now_ns();
 
