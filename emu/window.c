@@ -90,17 +90,29 @@ static void window_wait_no_more(struct window *window, struct qp *qp)
 }
 
 /*
- * With nothing in flight anything fits, or it never would. While others wait, a
- * QP that has its share already waits too: whoever gets an acknowledgement is
- * run at once, and would keep the window to itself.
+ * With nothing in flight anything fits, or it never would; and what is of the
+ * window's own size (a READ's responses) fits a half-empty one, or small
+ * packets would always be before it.
+ */
+static bool window_has_room(const struct window *window, uint64_t cost)
+{
+	uint64_t half = window->limit / 2;
+
+	return !window->in_flight || window->in_flight + cost <= window->limit ||
+	       (cost > half && window->in_flight <= half);
+}
+
+/*
+ * While others wait, a QP that has its share already waits too: whoever gets an
+ * acknowledgement is run at once, and would keep the window to itself.
  */
 static bool window_fits(const struct window *window, const struct qp *qp, uint64_t cost)
 {
-	if (!window->in_flight)
-		return true;
-	if (window->in_flight + cost > window->limit)
+	uint64_t share = window->limit / (window->waiting + 1);
+
+	if (!window_has_room(window, cost))
 		return false;
-	return !window->waiting || qp->requester.in_flight < window->limit / (window->waiting + 1);
+	return !window->waiting || !window->in_flight || qp->requester.in_flight < share;
 }
 
 bool window_take(struct window *window, struct qp *qp, uint64_t cost)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the tests of the core's objects share: an HCA that has limits, tables
+ * and an event queue but no link, and a sink that counts what it is told.
+ */
+#ifndef URXE_TESTS_UNIT_CORE_H
+#define URXE_TESTS_UNIT_CORE_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/hca.h"
+#include "emu/pd.h"
+
+#define KEYS_FIRST 1
+#define KEYS_LIMIT 5000
+
+struct told {
+	unsigned int completions, async;
+	void *element; /* of the last one */
+	enum ibv_event_type type;
+};
+
+static struct told told;
+static struct hca core;
+
+static inline void told_completion(void *context, struct cq *cq)
+{
+	told.completions++;
+	told.element = cq;
+}
+
+static inline void told_async(void *context, enum ibv_event_type type, void *element)
+{
+	told.async++;
+	told.type = type;
+	told.element = element;
+}
+
+static inline void core_setup(void)
+{
+	static const struct event_sink sink = {.completion = told_completion, .async = told_async};
+
+	memset(&core, 0, sizeof(core));
+	memset(&told, 0, sizeof(told));
+	core.limits.device = (struct ibv_device_attr){
+		.max_pd = 4,
+		.max_ah = 4,
+		.max_cq = 4,
+		.max_cqe = 1000,
+		.max_srq = 4,
+		.max_srq_wr = 1000,
+		.max_srq_sge = 4,
+		.phys_port_cnt = 1,
+	};
+	core.limits.max_message = WIRE_MESSAGE_MAX;
+	ck_assert_int_eq(table_init(&core.keys, KEYS_FIRST, KEYS_LIMIT), 0);
+	event_queue_init(&core.events, &sink);
+	pthread_mutex_init(&core.windows_lock, NULL);
+}
+
+static inline void core_teardown(void)
+{
+	pthread_mutex_destroy(&core.windows_lock);
+	event_queue_destroy(&core.events);
+	table_destroy(&core.keys);
+}
+
+static inline struct pd *core_pd(void)
+{
+	struct pd *pd;
+
+	ck_assert_int_eq(pd_alloc(&core, &pd), 0);
+	return pd;
+}
+
+/* Run @tests, a list that ends with NULL, each with the HCA set up. */
+static inline int core_run(const char *name, const TTest *const *tests)
+{
+	Suite *suite = suite_create(name);
+	TCase *tcase = tcase_create(name);
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tcase, 100);
+	tcase_add_checked_fixture(tcase, core_setup, core_teardown);
+	for (; *tests; tests++)
+		tcase_add_test(tcase, *tests);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: order, arming, overrun, resizing, and QPs that take their entries along. */
+#include <errno.h>
+
+#include "core.h"
+#include "emu/cq.h"
+#include "emu/qp.h"
+
+static struct cq *make_cq(uint32_t entries)
+{
+	struct cq *cq;
+
+	ck_assert_int_eq(cq_create(&core, entries, &cq), 0);
+	ck_assert_int_eq(cq->ibv.cqe, entries);
+	return cq;
+}
+
+static int push(struct cq *cq, uint64_t wr_id, enum ibv_wc_status status, bool solicited)
+{
+	struct completion completion = {.wc = {.wr_id = wr_id, .status = status},
+					.solicited = solicited};
+
+	return cq_push(cq, &completion);
+}
+
+static unsigned int completion_events(void)
+{
+	event_deliver(&core.events);
+	return told.completions;
+}
+
+START_TEST(create_checks_the_limits)
+{
+	struct cq *cqs[4], *cq;
+
+	ck_assert_int_eq(cq_create(&core, 0, &cq), EINVAL);
+	ck_assert_int_eq(cq_create(&core, 1001, &cq), EINVAL);
+	ck_assert_int_eq(cq_create(&core, -1, &cq), EINVAL);
+	for (int i = 0; i < 4; i++)
+		cqs[i] = make_cq(1);
+	ck_assert_int_eq(cq_create(&core, 1, &cq), ENOMEM);
+	cqs[0]->users = 1;
+	ck_assert_int_eq(cq_destroy(cqs[0]), EBUSY);
+	cqs[0]->users = 0;
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(cq_destroy(cqs[i]), 0);
+	ck_assert_uint_eq(core.cq_count, 0);
+}
+END_TEST
+
+START_TEST(completions_come_in_order_while_the_ring_grows)
+{
+	struct cq *cq = make_cq(1000);
+	struct completion polled[7];
+	uint64_t in = 0, out = 0;
+
+	ck_assert_int_eq(cq_poll(cq, polled, 7), 0);
+	while (out < 3000) {
+		for (int i = 0; i < 9 && in - out < 1000; i++)
+			ck_assert_int_eq(push(cq, in++, IBV_WC_SUCCESS, false), 0);
+		for (int i = 0, n = cq_poll(cq, polled, 7); i < n; i++)
+			ck_assert_uint_eq(polled[i].wc.wr_id, out++);
+	}
+	ck_assert_uint_eq(cq->count, in - out);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+START_TEST(overrun_is_an_error_once)
+{
+	struct cq *cq = make_cq(2);
+	struct completion polled[3];
+
+	ck_assert_int_eq(push(cq, 1, IBV_WC_SUCCESS, false), 0);
+	ck_assert_int_eq(push(cq, 2, IBV_WC_SUCCESS, false), 0);
+	ck_assert_int_eq(push(cq, 3, IBV_WC_SUCCESS, false), ENOSPC);
+	ck_assert_int_eq(push(cq, 4, IBV_WC_SUCCESS, false), ENOSPC);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.async, 1);
+	ck_assert_int_eq(told.type, IBV_EVENT_CQ_ERR);
+	ck_assert_ptr_eq(told.element, cq);
+	ck_assert_int_eq(cq_poll(cq, polled, 3), 2);
+	ck_assert_int_eq(push(cq, 5, IBV_WC_SUCCESS, false), ENOSPC);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+START_TEST(resize_keeps_the_entries)
+{
+	struct cq *cq = make_cq(4);
+	struct completion polled[8];
+
+	for (uint64_t i = 0; i < 4; i++)
+		ck_assert_int_eq(push(cq, i, IBV_WC_SUCCESS, false), 0);
+	ck_assert_int_eq(cq_resize(cq, 3), EINVAL);
+	ck_assert_int_eq(cq_resize(cq, 0), EINVAL);
+	ck_assert_int_eq(cq_resize(cq, 1001), EINVAL);
+	ck_assert_int_eq(cq->ibv.cqe, 4);
+	ck_assert_int_eq(cq_resize(cq, 6), 0);
+	ck_assert_int_eq(push(cq, 4, IBV_WC_SUCCESS, false), 0);
+	ck_assert_int_eq(cq_poll(cq, polled, 8), 5);
+	for (uint64_t i = 0; i < 5; i++)
+		ck_assert_uint_eq(polled[i].wc.wr_id, i);
+	ck_assert_int_eq(cq_resize(cq, 1), 0);
+	ck_assert_int_eq(push(cq, 5, IBV_WC_SUCCESS, false), 0);
+	ck_assert_int_eq(push(cq, 6, IBV_WC_SUCCESS, false), ENOSPC);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+START_TEST(arming_is_for_one_event)
+{
+	struct cq *cq = make_cq(100);
+
+	/* Not armed; and what is there already raises nothing. */
+	push(cq, 0, IBV_WC_SUCCESS, true);
+	cq_arm(cq, false);
+	ck_assert_uint_eq(completion_events(), 0);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	push(cq, 0, IBV_WC_SUCCESS, true);
+	ck_assert_uint_eq(completion_events(), 1);
+	ck_assert_ptr_eq(told.element, cq);
+
+	cq_arm(cq, true);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	push(cq, 0, IBV_WC_SUCCESS, true);
+	ck_assert_uint_eq(completion_events(), 2);
+	cq_arm(cq, true);
+	push(cq, 0, IBV_WC_WR_FLUSH_ERR, false);
+	ck_assert_uint_eq(completion_events(), 3);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+START_TEST(arming_upgrades_but_does_not_downgrade)
+{
+	struct cq *cq = make_cq(100);
+
+	cq_arm(cq, true);
+	cq_arm(cq, false);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	cq_arm(cq, false);
+	cq_arm(cq, true);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 2);
+	/* An event that waits dies with its CQ. */
+	cq_arm(cq, false);
+	push(cq, 0, IBV_WC_SUCCESS, false);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+	ck_assert_uint_eq(completion_events(), 2);
+}
+END_TEST
+
+START_TEST(polling_frees_send_slots_and_purging_drops)
+{
+	struct qp *qps = calloc(2, sizeof(*qps));
+	struct cq *cq = make_cq(100);
+	struct completion polled[100];
+
+	for (uint64_t i = 0; i < 90; i++) {
+		struct completion completion = {
+			.wc = {.wr_id = i}, .qp = &qps[i % 2], .send_slots = 1 + i % 2};
+
+		ck_assert_int_eq(cq_push(cq, &completion), 0);
+	}
+	ck_assert_int_eq(cq_poll(cq, polled, 10), 10);
+	ck_assert_uint_eq(qps[0].sq.polled, 5);
+	ck_assert_uint_eq(qps[1].sq.polled, 10);
+	cq_purge(cq, &qps[0]);
+	ck_assert_int_eq(cq_poll(cq, polled, 100), 40);
+	for (int i = 0; i < 40; i++)
+		ck_assert_uint_eq(polled[i].wc.wr_id, 11 + 2 * i);
+	ck_assert_uint_eq(qps[0].sq.polled, 5);
+	ck_assert_uint_eq(qps[1].sq.polled, 90);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+	free(qps);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {create_checks_the_limits,
+				      completions_come_in_order_while_the_ring_grows,
+				      overrun_is_an_error_once,
+				      resize_keeps_the_entries,
+				      arming_is_for_one_event,
+				      arming_upgrades_but_does_not_downgrade,
+				      polling_frees_send_slots_and_purging_drops,
+				      NULL};
+
+	return core_run("cq", tests);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbers and holders, and holders against removals from several threads. */
+#include <errno.h>
+
+#include "core.h"
+
+static struct table table;
+
+START_TEST(numbers_are_handed_out_in_a_circle)
+{
+	uint32_t number;
+	int object;
+
+	ck_assert_int_eq(table_init(&table, 5, 8), 0);
+	for (uint32_t i = 5; i < 8; i++) {
+		ck_assert_int_eq(table_reserve(&table, &number), 0);
+		ck_assert_uint_eq(number, i);
+	}
+	ck_assert_int_eq(table_reserve(&table, &number), ENOMEM);
+	table_remove(&table, 6);
+	table_remove(&table, 5);
+	/* The circle goes on from the last number given. */
+	ck_assert_int_eq(table_reserve(&table, &number), 0);
+	ck_assert_uint_eq(number, 5);
+	table_publish(&table, 5, &object);
+	table_remove(&table, 5);
+	ck_assert_int_eq(table_reserve(&table, &number), 0);
+	ck_assert_uint_eq(number, 6);
+	table_remove(&table, 6);
+	table_remove(&table, 7);
+	table_destroy(&table);
+}
+END_TEST
+
+START_TEST(only_published_objects_are_found)
+{
+	uint32_t number;
+	int object;
+
+	ck_assert_int_eq(table_init(&table, 1, 3 * TABLE_CHUNK), 0);
+	table.cursor = 2 * TABLE_CHUNK;
+	ck_assert_int_eq(table_reserve(&table, &number), 0);
+	ck_assert_uint_eq(number, 2 * TABLE_CHUNK);
+	ck_assert_ptr_null(table_hold(&table, number));
+	table_publish(&table, number, &object);
+	ck_assert_ptr_eq(table_hold(&table, number), &object);
+	table_release(&table, number);
+
+	/* No chunk there; a neighbour; outside the table. */
+	ck_assert_ptr_null(table_hold(&table, 1));
+	ck_assert_ptr_null(table_hold(&table, number + 1));
+	ck_assert_ptr_null(table_hold(&table, 0));
+	ck_assert_ptr_null(table_hold(&table, 3 * TABLE_CHUNK));
+	ck_assert_ptr_null(table_hold(&table, UINT32_MAX));
+
+	table_withdraw(&table, number);
+	ck_assert_ptr_null(table_hold(&table, number));
+	table_publish(&table, number, &object);
+	ck_assert_ptr_eq(table_hold(&table, number), &object);
+	table_release(&table, number);
+	table_remove(&table, number);
+	ck_assert_ptr_null(table_hold(&table, number));
+	table_destroy(&table);
+}
+END_TEST
+
+#define STRESS_NUMBERS 8
+#define STRESS_ROUNDS 3000
+#define STRESS_ALIVE 0x600df00du
+
+static _Atomic bool stop;
+static _Atomic unsigned int found;
+
+static void *stress_hold(void *unused)
+{
+	for (uint32_t i = 0; !stop; i++) {
+		uint32_t number = 1 + i % STRESS_NUMBERS;
+		uint32_t *object = table_hold(&table, number);
+
+		if (!object)
+			continue;
+		ck_assert_uint_eq(*object, STRESS_ALIVE);
+		found++;
+		table_release(&table, number);
+	}
+	return NULL;
+}
+
+static void *stress_remove(void *unused)
+{
+	for (int i = 0; i < STRESS_ROUNDS; i++) {
+		uint32_t *object = malloc(sizeof(*object));
+		uint32_t number;
+
+		*object = STRESS_ALIVE;
+		ck_assert_int_eq(table_reserve(&table, &number), 0);
+		table_publish(&table, number, object);
+		if (i % 4 == 0)
+			sched_yield();
+		table_remove(&table, number);
+		*object = 0;
+		free(object);
+	}
+	return NULL;
+}
+
+START_TEST(nothing_held_is_freed)
+{
+	pthread_t holders[2], removers[2];
+
+	ck_assert_int_eq(table_init(&table, 1, 1 + STRESS_NUMBERS), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&holders[i], NULL, stress_hold, NULL);
+	/* Again until holders have met objects, however the threads were scheduled. */
+	do {
+		for (int i = 0; i < 2; i++)
+			pthread_create(&removers[i], NULL, stress_remove, NULL);
+		for (int i = 0; i < 2; i++)
+			pthread_join(removers[i], NULL);
+	} while (!found);
+	stop = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(holders[i], NULL);
+	ck_assert_uint_eq(table.count, 0);
+	table_destroy(&table);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle,
+				      only_published_objects_are_found, nothing_held_is_freed,
+				      NULL};
+
+	return core_run("table", tests);
+}
