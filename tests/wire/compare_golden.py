@@ -17,7 +17,8 @@ other), QPs by order of appearance.  Then, per flow:
   - read responses and atomic acknowledges likewise;
   - bare ACKs may be coalesced differently: the last must be the same, and each
     must carry the MSN that the requests before its PSN imply;
-  - NAKs are compared without repetitions;
+  - NAKs are compared without repetitions; requests behind the one that a fatal
+    NAK refuses may or may not have left before it came;
   - AckReq is not compared on FIRST and MIDDLE packets;
   - MADs (QP1) are compared by their header and the fixed fields of the message,
     but for DREQ and DREP: which side disconnects first is a race.
@@ -39,6 +40,7 @@ import roce
 
 PSN_HALF = 1 << 23
 NAK_PSN_SEQUENCE, RNR_NAK = 0x60, 1
+FATAL_NAKS = range(0x61, 0x80)
 
 
 def distance(a, b):
@@ -107,6 +109,15 @@ class Capture:
                 if common > score:
                     best, score = other, common
         return best
+
+    def refused(self, key):
+        """The PSN, from the flow's base, that a fatal NAK refused in request flow @key."""
+        for other, flow in self.raw.items():
+            if other[2] == "responses" and other[0] != key[0] and self.requests_for(other) == key:
+                for p in flow:
+                    if p.headers.get("syndrome", 0) in FATAL_NAKS:
+                        return distance(p.psn, self.bases[key])
+        return None
 
     def flow_name(self, key):
         direction, dqp, kind = key
@@ -349,8 +360,9 @@ def compare_flow(captures, keys, options):
             wrong = check_repetitions(ours, again)
             if wrong:
                 return wrong
-        if options.prefix:
-            shorter = min(len(golden), len(ours))
+        least = 0 if options.prefix else captures[0].refused(keys[0])
+        if least is not None:
+            shorter = max(min(len(golden), len(ours)), sum(row["psn"] <= least for row in golden))
             golden, ours = golden[:shorter], ours[:shorter]
         return compare_rows("request", golden, ours, ignored)
     answered = captures[1].requests_for(keys[1])
