@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The outbox: payloads out of SGE lists, pads, flushes when full, and regions held and released. */
+#include <errno.h>
+
+#include "core.h"
+#include "emu/mr.h"
+#include "emu/outbox.h"
+
+#define SENT_MAX 200
+
+/* A link that keeps what it is sent, payloads flattened. */
+static struct {
+	unsigned int calls, packets;
+	uint64_t now;
+	struct {
+		uint8_t data[512];
+		uint32_t length, trailer_length;
+		uint8_t flags;
+	} packet[SENT_MAX];
+} sent;
+
+static void keep(struct link *link, struct link_packet *packets, unsigned int count, uint64_t now)
+{
+	sent.calls++;
+	sent.now = now;
+	for (unsigned int i = 0; i < count; i++) {
+		const struct link_packet *packet = &packets[i];
+		uint32_t at = 0;
+
+		ck_assert_uint_lt(sent.packets, SENT_MAX);
+		for (unsigned int j = 0; j < packet->payload_count; j++) {
+			ck_assert_uint_le(at + packet->payload[j].iov_len, 512);
+			memcpy(sent.packet[sent.packets].data + at, packet->payload[j].iov_base,
+			       packet->payload[j].iov_len);
+			at += packet->payload[j].iov_len;
+		}
+		ck_assert_uint_eq(at, packet->payload_length);
+		ck_assert_int_eq(memcmp(packet->trailer, "\0\0\0\0\0\0\0", 8), 0);
+		sent.packet[sent.packets].length = at;
+		sent.packet[sent.packets].trailer_length = packet->trailer_length;
+		sent.packet[sent.packets++].flags = packet->headers[1];
+	}
+}
+
+static const struct link_ops ops = {.send = keep};
+static struct link kept = {.ops = &ops};
+static const struct path path;
+static struct outbox outbox;
+static struct pd *pd;
+static struct mr *mr;
+static uint8_t memory[4096];
+
+static void begin(void)
+{
+	core.link = &kept;
+	pd = core_pd();
+	for (unsigned int i = 0; i < sizeof(memory); i++)
+		memory[i] = i * 7 + i / 256;
+	ck_assert_int_eq(mr_register(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr), 0);
+	outbox_init(&outbox, &core, 4711);
+}
+
+/* Deregistering would wait for ever for a region that is still held. */
+static void end(void)
+{
+	uint32_t number = mr->ibv.lkey >> MR_KEY_BITS;
+
+	ck_assert_uint_eq(core.keys.chunks[0][number].holders, 0);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	ck_assert_int_eq(pd_dealloc(pd), 0);
+}
+
+static struct link_packet *begin_packet(void)
+{
+	struct link_packet *packet = outbox_packet(&outbox, &path);
+
+	ck_assert_ptr_eq(packet->path, &path);
+	packet->headers_length = 12;
+	packet->headers[1] = BTH_MIGREQ;
+	return packet;
+}
+
+static int gather(const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length)
+{
+	return outbox_gather(&outbox, begin_packet(), pd, sge, count, offset, length);
+}
+
+static struct ibv_sge piece(uint32_t offset, uint32_t length)
+{
+	return (struct ibv_sge){(uintptr_t)memory + offset, length, mr->ibv.lkey};
+}
+
+START_TEST(packets_without_payload)
+{
+	begin();
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.calls, 0);
+	begin_packet();
+	begin_packet();
+	outbox_withdraw(&outbox);
+	outbox_flush(&outbox);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.calls, 1);
+	ck_assert_uint_eq(sent.packets, 1);
+	ck_assert_uint_eq(sent.now, 4711);
+	ck_assert_uint_eq(sent.packet[0].trailer_length, 4);
+	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ);
+	ck_assert_uint_eq(core.counters.sent_pkts, 1);
+	ck_assert_uint_eq(core.counters.sent_bytes, 16);
+	end();
+}
+END_TEST
+
+START_TEST(every_part_of_a_list)
+{
+	struct ibv_sge sges[5];
+	uint8_t whole[30];
+
+	begin();
+	sges[0] = piece(100, 10);
+	sges[1] = (struct ibv_sge){.lkey = 99};
+	sges[2] = piece(1000, 1);
+	sges[3] = piece(7, 19);
+	sges[4] = (struct ibv_sge){.lkey = 98};
+	memcpy(whole, memory + 100, 10);
+	memcpy(whole + 10, memory + 1000, 1);
+	memcpy(whole + 11, memory + 7, 19);
+	for (uint32_t offset = 0; offset <= 30; offset++) {
+		for (uint32_t length = 0; length <= 30 - offset; length++) {
+			uint32_t pad = -length & 3;
+
+			sent.packets = 0;
+			ck_assert_int_eq(gather(sges, 5, offset, length), 0);
+			outbox_flush(&outbox);
+			ck_assert_uint_eq(sent.packets, 1);
+			ck_assert_uint_eq(sent.packet[0].length, length);
+			ck_assert_int_eq(memcmp(sent.packet[0].data, whole + offset, length), 0);
+			ck_assert_uint_eq(sent.packet[0].trailer_length, pad + 4);
+			ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ | pad << 4);
+		}
+	}
+	end();
+}
+END_TEST
+
+START_TEST(lists_longer_than_4_gib)
+{
+	struct ibv_sge sges[3] = {{.length = UINT32_MAX}, {.length = UINT32_MAX}};
+
+	begin();
+	sges[2] = piece(5, 10);
+	ck_assert_int_eq(gather(sges, 3, 2 * (uint64_t)UINT32_MAX + 3, 7), 0);
+	outbox_flush(&outbox);
+	ck_assert_int_eq(memcmp(sent.packet[0].data, memory + 8, 7), 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_bad_key_takes_only_its_packet_back)
+{
+	struct ibv_sge sges[3];
+
+	begin();
+	sges[0] = piece(0, 10);
+	sges[1] = piece(10, 10);
+	sges[2] = piece(20, 10);
+	ck_assert_int_eq(gather(sges, 3, 0, 30), 0);
+	sges[1].lkey ^= 1;
+	ck_assert_int_eq(gather(sges, 3, 0, 30), EACCES);
+	ck_assert_uint_eq(outbox.packets, 1);
+	ck_assert_uint_eq(outbox.pieces, 3);
+	ck_assert_int_eq(gather(sges, 1, 0, 10), 0);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 2);
+	ck_assert_int_eq(memcmp(sent.packet[0].data, memory, 30), 0);
+	ck_assert_uint_eq(sent.packet[1].length, 10);
+	end();
+}
+END_TEST
+
+START_TEST(plain_memory_and_held_memory)
+{
+	struct link_packet *packet;
+	struct mr_hold hold;
+
+	begin();
+	packet = begin_packet();
+	outbox_payload(&outbox, packet, "inline", 6, NULL);
+	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory + 50, 9, 0, &hold), 0);
+	outbox_payload(&outbox, begin_packet(), hold.address, 9, &hold);
+	/* Nothing to send is nothing to hold. */
+	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory, 9, 0, &hold), 0);
+	outbox_payload(&outbox, begin_packet(), hold.address, 0, &hold);
+	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory, 9, 0, &hold), 0);
+	outbox_payload(&outbox, begin_packet(), hold.address, 9, &hold);
+	outbox_withdraw(&outbox);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 3);
+	ck_assert_int_eq(memcmp(sent.packet[0].data, "inline", 6), 0);
+	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ | 2 << 4);
+	ck_assert_int_eq(memcmp(sent.packet[1].data, memory + 50, 9), 0);
+	ck_assert_uint_eq(sent.packet[2].length, 0);
+	end();
+}
+END_TEST
+
+/* By packets when they have one piece each, by pieces when they have 32. */
+START_TEST(full_outboxes_flush_themselves)
+{
+	struct ibv_sge sges[32];
+
+	begin();
+	for (uint32_t i = 0; i < 32; i++)
+		sges[i] = piece(3 * i, 2);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(gather(sges, 1, 0, 2), 0);
+	ck_assert_uint_eq(sent.packets, 64);
+	for (int i = 0; i < 50; i++)
+		ck_assert_int_eq(gather(sges, 32, 0, 64), 0);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 150);
+	for (int i = 0; i < 150; i++)
+		ck_assert_uint_eq(sent.packet[i].length, i < 100 ? 2 : 64);
+	for (int i = 0; i < 64; i++)
+		ck_assert_uint_eq(sent.packet[149].data[i], memory[i / 2 * 3 + i % 2]);
+	ck_assert_uint_eq(core.counters.sent_pkts, 150);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {packets_without_payload,
+				      every_part_of_a_list,
+				      lists_longer_than_4_gib,
+				      a_bad_key_takes_only_its_packet_back,
+				      plain_memory_and_held_memory,
+				      full_outboxes_flush_themselves,
+				      NULL};
+
+	return core_run("outbox", tests);
+}
