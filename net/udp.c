@@ -27,6 +27,9 @@
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
+#ifndef IPV6_AUTOFLOWLABEL
+#define IPV6_AUTOFLOWLABEL 70
+#endif
 
 #define RECEIVE_BUFFER_MAX (32u << 20) /* more than a window ever needs */
 #define SEND_BUFFER (4 << 20)
@@ -65,6 +68,8 @@ static const struct option send_options_ipv4[] = {
 static const struct option send_options_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
 	{IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+	/* As Linux rxe sends it; the entropy is in the source port (Annex A17.3.1). */
+	{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0, false},
 	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, UDP_HOP_LIMIT, false},
 	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, UDP_HOP_LIMIT, false},
 	{},
