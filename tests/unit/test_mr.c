@@ -213,6 +213,7 @@ START_TEST(regions_by_iova_and_zero_based)
 	ck_assert_int_eq(hold(mr, 0, 50, 0, &found), 0);
 	ck_assert_ptr_eq(found, memory + 3);
 	ck_assert_int_eq(hold(mr, 1, 50, 0, NULL), EACCES);
+	ck_assert_int_eq(hold(mr, UINT64_MAX, 2, 0, NULL), EACCES);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	end();
 }

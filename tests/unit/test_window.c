@@ -5,6 +5,7 @@
 #include "emu/window.h"
 
 #define PACKET (1024 + WINDOW_PACKET_OVERHEAD)
+#define QPS 40 /* more than a window has packets */
 #define MS UINT64_C(1000000)
 
 static struct qp *qps;
@@ -23,7 +24,7 @@ static void begin(void)
 {
 	union ibv_gid destination = {.raw = {[15] = 1}};
 
-	qps = calloc(4, sizeof(*qps));
+	qps = calloc(QPS, sizeof(*qps));
 	ck_assert_int_eq(window_get(&core, &destination, &window), 0);
 }
 
@@ -101,6 +102,18 @@ START_TEST(an_empty_window_takes_anything)
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[0]);
 	ck_assert(!qps[0].requester.waiting);
+	end();
+}
+END_TEST
+
+START_TEST(all_that_wait_run_when_nothing_is_in_flight)
+{
+	begin();
+	ck_assert(take(&qps[0], 65536));
+	for (int i = 1; i < QPS; i++)
+		ck_assert(!take(&qps[i], PACKET));
+	release(&qps[0], 65536, false);
+	ck_assert_uint_eq(scheduled, QPS - 1);
 	end();
 }
 END_TEST
@@ -226,6 +239,7 @@ int main(void)
 	const TTest *const tests[] = {one_window_a_destination,
 				      starts_with_64_kib,
 				      an_empty_window_takes_anything,
+				      all_that_wait_run_when_nothing_is_in_flight,
 				      large_costs_are_not_kept_out_by_small_ones,
 				      waiting_qps_run_in_order_as_room_appears,
 				      a_qp_with_its_share_lets_others_go_first,
