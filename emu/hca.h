@@ -9,8 +9,8 @@
  *
  * Locks, outermost first:
  *   hca.receive_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, window.lock,
- *           hca.run_lock, hca.windows_lock
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, hca.windows_lock,
+ *           window.lock (under which only hca.run_lock is taken), hca.run_lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
