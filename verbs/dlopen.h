@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dlopen(), interposed: programs that load libibverbs or librdmacm by name
+ * (NCCL, Python's ctypes) get this object instead.
+ */
+#ifndef URXE_VERBS_DLOPEN_H
+#define URXE_VERBS_DLOPEN_H
+
+typedef void *(*dlopen_function)(const char *file, int mode);
+
+/* libc's. */
+dlopen_function real_dlopen(void);
+
+/* The file name under which this object was loaded. */
+const char *own_file(void);
+
+#endif
