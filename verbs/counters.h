@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The counters of a device by name, for urxe_counters() and sysfs.
+ */
+#ifndef URXE_VERBS_COUNTERS_H
+#define URXE_VERBS_COUNTERS_H
+
+#include "include/urxe.h"
+
+struct device;
+
+#define COUNTERS_MAX 64
+
+/* Fills up to @max; returns how many there are, at most COUNTERS_MAX. */
+unsigned int device_counters(struct device *device, struct urxe_counter *counters,
+			     unsigned int max);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/device.h"
+
+#include <errno.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "emu/hca.h"
+#include "net/fault.h"
+#include "net/log.h"
+#include "net/udp.h"
+#include "verbs/event.h"
+#include "verbs/registry.h"
+
+_Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
+	       "vendor libraries look right behind ibv_device");
+
+struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
+{
+	return NULL;
+}
+
+/* --- identity --------------------------------------------------------------- */
+
+int device_netdev(struct device *device, struct gid_entry *entry)
+{
+	return gid_table_get(&device->gids, 0, entry);
+}
+
+static bool hardware_address(const char *netdev, uint8_t mac[6])
+{
+	static const uint8_t none[6];
+	struct ifreq request = {};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool known;
+
+	if (fd < 0)
+		return false;
+	memcpy(request.ifr_name, netdev, strnlen(netdev, IF_NAMESIZE - 1));
+	known = ioctl(fd, SIOCGIFHWADDR, &request) == 0 &&
+		request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
+	close(fd);
+	memcpy(mac, request.ifr_hwaddr.sa_data, 6);
+	return known && memcmp(mac, none, 6) != 0;
+}
+
+/*
+ * EUI-64 of the network device, as rxe has it. Loopback has no hardware address,
+ * and each node on it must be told apart: a local identifier (bit 1 of the first
+ * byte) made of the IP address. So too for a node that was given its addresses,
+ * since others may live on the same network device.
+ */
+static __be64 make_guid(struct device *device)
+{
+	uint8_t guid[8] = {0x02, 'u', 'r', 'x'}, mac[6];
+	struct gid_entry entry;
+	__be64 result;
+
+	if (device_netdev(device, &entry))
+		memset(&entry, 0, sizeof(entry));
+	if (!device->node && hardware_address(entry.netdev, mac)) {
+		uint8_t eui[8] = {mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+
+		memcpy(guid, eui, sizeof(guid));
+	} else if (gid_is_ipv4(&entry.gid)) {
+		memcpy(guid + 4, entry.gid.raw + 12, 4);
+	} else {
+		for (int i = 0; i < 16; i++)
+			guid[4 + i % 4] = guid[4 + i % 4] * 31 + entry.gid.raw[i];
+	}
+	memcpy(&result, guid, sizeof(result));
+	return result;
+}
+
+int device_init(struct device *device, const char *name, const char *node)
+{
+	struct ibv_device *ibv = &device->ibv;
+	int error = gid_table_init(&device->gids, node);
+
+	if (error)
+		return error;
+	device->node = node ? strdup(node) : NULL;
+	ibv->_ops._dummy1 = device_mark;
+	ibv->node_type = IBV_NODE_CA;
+	ibv->transport_type = IBV_TRANSPORT_IB;
+	snprintf(ibv->name, sizeof(ibv->name), "%s", name);
+	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "%s", name);
+	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s", name);
+	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
+	device->guid = make_guid(device);
+	pthread_mutex_init(&device->lock, NULL);
+	return 0;
+}
+
+/* --- up and down ------------------------------------------------------------- */
+
+static int make_link(struct capture *capture, struct link **link)
+{
+	const struct configuration *configuration = registry_configuration();
+	const struct udp_options options = {
+		.capture = capture,
+		.receive_buffer = configuration->receive_buffer,
+		.segmentation = configuration->segmentation,
+	};
+	struct link *udp;
+	const char *where;
+	int error = udp_link_create(&options, &udp);
+
+	*link = udp;
+	if (error || !configuration->faults)
+		return error;
+	error = fault_link_create(udp, configuration->faults, link, &where);
+	if (error)
+		udp->ops->close(udp);
+	return error;
+}
+
+/*
+ * A node that was given its addresses has them all or fails. On the machine's
+ * own, one that can't be used at the moment (an IPv6 address still tentative) is
+ * left out; one that another process owns is an error even then.
+ */
+static int bind_addresses(struct device *device, struct link *link)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct gid_entry entry;
+	unsigned int bound = 0;
+	int error, last = EADDRNOTAVAIL;
+
+	for (unsigned int i = 0; gid_table_get(&device->gids, i, &entry) == 0; i++) {
+		error = link->ops->add_address(link, &entry.gid);
+		if (!error) {
+			bound++;
+			continue;
+		}
+		last = error;
+		gid_to_text(&entry.gid, text);
+		if (device->node || error == EADDRINUSE) {
+			log_error("%s: address %s: %s", device->ibv.name, text,
+				  error == EADDRINUSE ? "another process owns its UDP port 4791"
+						      : strerror(error));
+			return error;
+		}
+		log_info("%s: address %s is left out: %s", device->ibv.name, text, strerror(error));
+	}
+	if (bound == 0)
+		log_error("%s: no address can be used: %s", device->ibv.name, strerror(last));
+	return bound ? 0 : last;
+}
+
+static void deadline_changed(void *context, uint64_t time)
+{
+	struct device *device = context;
+	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
+
+	if (client)
+		progress_deadline(client, time);
+}
+
+static bool turn(void *context, uint64_t now)
+{
+	return hca_turn(context, now);
+}
+
+static uint64_t deadline(void *context)
+{
+	return hca_deadline(context);
+}
+
+static int make_hca(struct device *device)
+{
+	struct hca_options options = {
+		.link = device->link,
+		.gids = &device->gids,
+		.sink = {.completion = deliver_completion,
+			 .async = deliver_async,
+			 .context = device},
+		.deadline = deadline_changed,
+		.deadline_context = device,
+	};
+
+	if (getrandom(&options.seed, sizeof(options.seed), 0) != sizeof(options.seed))
+		options.seed = progress_now() ^ (uint64_t)getpid() << 32;
+	return hca_create(&options, &device->hca);
+}
+
+static int bring_up(struct device *device)
+{
+	static const struct progress_ops ops = {.turn = turn, .deadline = deadline};
+	struct progress_client *client;
+	struct progress *progress;
+	struct capture *capture;
+	int error = registry_acquire(&progress, &capture);
+
+	if (error)
+		return error;
+	error = make_link(capture, &device->link);
+	if (error)
+		goto release;
+	error = bind_addresses(device, device->link);
+	if (error)
+		goto close;
+	error = make_hca(device);
+	if (error)
+		goto close;
+	error = progress_attach(progress, device->link, &ops, device->hca, &client);
+	if (error)
+		goto destroy;
+	__atomic_store_n(&device->client, client, __ATOMIC_RELEASE);
+	return 0;
+
+destroy:
+	hca_destroy(device->hca);
+	device->hca = NULL;
+close:
+	device->link->ops->close(device->link);
+	device->link = NULL;
+release:
+	registry_release();
+	return error;
+}
+
+static bool in_use(const struct hca *hca)
+{
+	return hca->qps.count || hca->keys.count || hca->pd_count || hca->cq_count ||
+	       hca->srq_count || hca->ah_count;
+}
+
+int device_up(struct device *device)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&device->lock);
+	if (!device->hca)
+		error = bring_up(device);
+	if (!error)
+		device->opened++;
+	pthread_mutex_unlock(&device->lock);
+	return error;
+}
+
+/*
+ * A program may close a device that still has objects, and go on to touch them:
+ * then the HCA stays for it, and for whoever opens the device next.
+ */
+void device_down(struct device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	if (--device->opened == 0) {
+		if (in_use(device->hca)) {
+			log_info("%s was closed with objects in use", device->ibv.name);
+		} else {
+			struct progress_client *client = device->client;
+
+			__atomic_store_n(&device->client, NULL, __ATOMIC_RELEASE);
+			progress_detach(client);
+			hca_destroy(device->hca);
+			device->link->ops->close(device->link);
+			device->hca = NULL;
+			device->link = NULL;
+			registry_release();
+		}
+	}
+	pthread_mutex_unlock(&device->lock);
+}
+
+void device_forget(struct device *device)
+{
+	int fds[GID_TABLE_LENGTH];
+	unsigned int count = 0;
+
+	if (device->link)
+		count = device->link->ops->descriptors(device->link, fds, GID_TABLE_LENGTH);
+	for (unsigned int i = 0; i < count; i++)
+		close(fds[i]);
+	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->gids.lock, NULL);
+	device->opened = 0;
+	device->link = NULL;
+	device->hca = NULL;
+	device->client = NULL;
+}

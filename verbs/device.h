@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Our devices. They are made when a device list is first asked for and live as
+ * long as the process; the HCA behind one exists while somebody has it open,
+ * and is shared by all contexts of the process.
+ *
+ * device.lock protects what opening brings up. It is held across the binding of
+ * sockets, never across a call into the real library.
+ */
+#ifndef URXE_VERBS_DEVICE_H
+#define URXE_VERBS_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "net/gid.h"
+#include "net/progress.h"
+
+struct hca;
+struct link;
+
+struct device {
+	struct ibv_device ibv;
+	/* Vendor libraries look at the private part of real devices behind it, and find zeros. */
+	uint8_t verbs_device_tail[256];
+
+	char *node;	 /* the addresses asked for, or NULL for those of the machine */
+	bool unreadable; /* gids could not be filled */
+	struct gid_table gids;
+	__be64 guid;
+
+	pthread_mutex_t lock;
+	unsigned int opened;
+	struct link *link;
+	struct hca *hca;
+	struct progress_client *client;
+};
+
+/* ibv_device._ops._dummy1 of our devices; never called. */
+struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd);
+
+/*
+ * A device named @name with the addresses @node (NULL: the machine's). Returns 0
+ * or an errno of gid_table_init().
+ */
+int device_init(struct device *device, const char *name, const char *node);
+
+/* One more and one less context. Returns 0 or an errno. */
+int device_up(struct device *device);
+void device_down(struct device *device);
+
+/* In a forked child: the parent's HCA is the parent's. */
+void device_forget(struct device *device);
+
+/* The network device of the port, by GID 0. Returns 0 or an errno of gid_table_get(). */
+int device_netdev(struct device *device, struct gid_entry *entry);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Device lists: ours, the real library's, or both, as URXE_MODE says. A list of
+ * ours keeps the real one behind it, to free it with it. Lists may be freed by
+ * others than who got them (librdmacm does), and lists of the real library come
+ * here to be freed too: ours are known by their place in the chain of lists.
+ *
+ * lists_lock protects the chain and is held across nothing.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "net/log.h"
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/real.h"
+#include "verbs/registry.h"
+
+struct list {
+	struct list *next;
+	struct ibv_device **real;
+	struct ibv_device *devices[];
+};
+
+static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list *lists;
+
+/*
+ * The real list, or NULL with errno. What the real library calls while it makes
+ * one must not come back to us: it wants its own devices.
+ */
+static struct ibv_device **real_list(int *count)
+{
+	static void *cache;
+	struct ibv_device **(*get)(int *) =
+		real_find(&cache, REAL_VERBS, "ibv_get_device_list", "IBVERBS_1.1");
+	struct ibv_device **real;
+
+	*count = 0;
+	if (!get) {
+		errno = ENOENT;
+		return NULL;
+	}
+	inside_real++;
+	real = get(count);
+	inside_real--;
+	return real;
+}
+
+static void free_real_list(struct ibv_device **real)
+{
+	static void *cache;
+	void (*release)(struct ibv_device **) =
+		real_find(&cache, REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+
+	if (real && release)
+		release(real);
+}
+
+/* A program that asked for hardware shall know why it has none. */
+static void explain_no_hardware(int error)
+{
+	static bool explained;
+
+	if (__atomic_exchange_n(&explained, true, __ATOMIC_RELAXED))
+		return;
+	log_error("URXE_MODE=hw: no RDMA hardware: %s", error == ENOENT
+								? "no libibverbs.so.1 on this host"
+							: error ? strerror(error)
+								: "libibverbs lists no devices");
+}
+
+static struct list *make_list(int *count)
+{
+	enum mode mode = registry_configuration()->mode;
+	struct ibv_device **real = NULL;
+	struct device *own;
+	unsigned int own_count = registry_devices(&own);
+	int real_count = 0;
+	struct list *list;
+
+	if (mode != MODE_EMU && !registry_configuration()->bad) {
+		errno = 0;
+		real = real_list(&real_count);
+		if (real_count == 0 && mode == MODE_HW)
+			explain_no_hardware(real ? 0 : errno);
+	}
+	list = calloc(1, sizeof(*list) + (own_count + real_count + 1) * sizeof(*list->devices));
+	if (!list) {
+		free_real_list(real);
+		return fail(ENOMEM);
+	}
+	list->real = real;
+	for (unsigned int i = 0; i < own_count; i++)
+		list->devices[i] = &own[i].ibv;
+	for (int i = 0; i < real_count; i++)
+		list->devices[own_count + i] = real[i];
+	*count = own_count + real_count;
+	return list;
+}
+
+EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct list *list;
+	int count = 0;
+
+	if (inside_real)
+		return real_list(num_devices ? num_devices : &count);
+	list = make_list(&count);
+	if (num_devices)
+		*num_devices = count;
+	if (!list)
+		return NULL;
+	pthread_mutex_lock(&lists_lock);
+	LL_PREPEND(lists, list);
+	pthread_mutex_unlock(&lists_lock);
+	/* The real library may have failed on the way: that is no error of ours. */
+	errno = 0;
+	return list->devices;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **devices)
+{
+	struct list *list;
+
+	pthread_mutex_lock(&lists_lock);
+	LL_FOREACH(lists, list)
+	{
+		if (list->devices == devices)
+			break;
+	}
+	if (list)
+		LL_DELETE(lists, list);
+	pthread_mutex_unlock(&lists_lock);
+
+	free_real_list(list ? list->real : devices);
+	free(list);
+}

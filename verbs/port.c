@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/port.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/wire.h"
+#include "verbs/device.h"
+
+#ifndef IBV_QPF_GRH_REQUIRED
+#define IBV_QPF_GRH_REQUIRED 1 /* ibv_port_attr.flags: RoCE has no other addressing */
+#endif
+
+enum physical_state { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK_UP = 5 };
+enum width { WIDTH_1X = 1, WIDTH_4X = 2, WIDTH_2X = 16 };
+enum speed { SDR = 1, DDR = 2, FDR10 = 8, EDR = 32, HDR = 64, NDR = 128 };
+
+/* Width and speed by Mbit/s, as the kernel has them for Ethernet (verbs.md 13). */
+static const struct rate {
+	int mbps; /* up to */
+	uint8_t width, speed;
+	const char *text;
+} rates[] = {
+	{1000, WIDTH_1X, SDR, "2.5 Gb/sec (1X SDR)"},
+	{10000, WIDTH_1X, FDR10, "10 Gb/sec (1X FDR10)"},
+	{20000, WIDTH_4X, DDR, "20 Gb/sec (4X DDR)"},
+	{25000, WIDTH_1X, EDR, "25 Gb/sec (1X EDR)"},
+	{40000, WIDTH_4X, FDR10, "40 Gb/sec (4X FDR10)"},
+	{50000, WIDTH_2X, EDR, "50 Gb/sec (2X EDR)"},
+	{100000, WIDTH_4X, EDR, "100 Gb/sec (4X EDR)"},
+	{200000, WIDTH_4X, HDR, "200 Gb/sec (4X HDR)"},
+	{INT32_MAX, WIDTH_4X, NDR, "400 Gb/sec (4X NDR)"},
+};
+
+#define SPEED_LOOPBACK 100000 /* Mbit/s; what memory gives is no less */
+#define SPEED_UNKNOWN 10000   /* virtual network devices say nothing */
+
+static int netdev_speed(const char *netdev, short flags)
+{
+	char path[64 + IF_NAMESIZE];
+	int speed = 0;
+	FILE *file;
+
+	if (flags & IFF_LOOPBACK)
+		return SPEED_LOOPBACK;
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", netdev);
+	file = fopen(path, "re");
+	if (file) {
+		if (fscanf(file, "%d", &speed) != 1)
+			speed = 0;
+		fclose(file);
+	}
+	return speed > 0 ? speed : SPEED_UNKNOWN;
+}
+
+static void netdev_query(const char *netdev, short *flags, uint32_t *mtu)
+{
+	struct ifreq request = {};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	memcpy(request.ifr_name, netdev, strnlen(netdev, IF_NAMESIZE - 1));
+	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
+		*flags = request.ifr_flags;
+	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
+		*mtu = request.ifr_mtu;
+	close(fd);
+}
+
+/* The largest that leaves room for all headers: 80 bytes, as rxe counts them (wire.md 14). */
+static enum ibv_mtu mtu_within(uint32_t netdev_mtu)
+{
+	enum ibv_mtu mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && (256u << mtu) + 80 <= netdev_mtu)
+		mtu++;
+	return mtu;
+}
+
+void port_query(struct device *device, struct ibv_port_attr *attr)
+{
+	const struct rate *rate = rates;
+	struct gid_entry entry = {};
+	short flags = 0;
+	int speed;
+
+	memset(attr, 0, sizeof(*attr));
+	device_netdev(device, &entry);
+	netdev_query(entry.netdev, &flags, &entry.mtu);
+	speed = netdev_speed(entry.netdev, flags);
+	while (rate->mbps < speed)
+		rate++;
+
+	if ((flags & IFF_UP) && (flags & IFF_RUNNING)) {
+		attr->state = IBV_PORT_ACTIVE;
+		attr->phys_state = PHYSICAL_LINK_UP;
+	} else {
+		attr->state = IBV_PORT_DOWN;
+		attr->phys_state = flags & IFF_UP ? PHYSICAL_POLLING : PHYSICAL_DISABLED;
+	}
+	attr->max_mtu = IBV_MTU_4096;
+	attr->active_mtu = mtu_within(entry.mtu);
+	attr->gid_tbl_len = GID_TABLE_LENGTH;
+	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->max_msg_sz = WIRE_MESSAGE_MAX;
+	attr->pkey_tbl_len = 1;
+	attr->max_vl_num = 1;
+	attr->active_width = rate->width;
+	attr->active_speed = rate->speed;
+	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->flags = IBV_QPF_GRH_REQUIRED;
+}
+
+void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size)
+{
+	const struct rate *rate = rates;
+
+	while (rate->width != attr->active_width || rate->speed != attr->active_speed)
+		rate++;
+	snprintf(text, size, "%s", rate->text);
+}

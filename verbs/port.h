@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The port of a device, read from its network device at the time of asking.
+ * For ibv_query_port() and sysfs, which have to agree.
+ */
+#ifndef URXE_VERBS_PORT_H
+#define URXE_VERBS_PORT_H
+
+#include <infiniband/verbs.h>
+
+struct device;
+
+/* Everything but max_msg_sz. */
+void port_query(struct device *device, struct ibv_port_attr *attr);
+
+/* Widths and speeds, as sysfs says them: "100 Gb/sec (4X EDR)". */
+void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size);
+
+#endif
