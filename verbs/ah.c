@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Address handles, and the way back to the sender of a received datagram. A
+ * RoCEv2 receive shows the IP header that carried it in its first 40 bytes:
+ * IPv6 all of them, IPv4 the last 20 (Annex A17.4.5.2).
+ */
+#include <arpa/inet.h>
+#include <netinet/ip.h>
+#include <string.h>
+
+#include "verbs/context.h"
+
+struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ah *ah;
+	int error = ah_create(to_pd(pd), attr, &ah);
+
+	if (error)
+		return fail(error);
+	ah->ibv.context = pd->context;
+	ah->ibv.pd = pd;
+	return &ah->ibv;
+}
+
+int urxe_destroy_ah(struct ibv_ah *ah)
+{
+	ah_destroy((struct ah *)ah);
+	return 0;
+}
+
+/* One's complement sum over an IPv4 header without options: 0xffff when it is intact. */
+static bool ipv4_header_is_intact(const struct iphdr *header)
+{
+	const uint8_t *bytes = (const uint8_t *)header;
+	uint32_t sum = 0;
+
+	for (unsigned int i = 0; i < sizeof(*header); i += 2)
+		sum += bytes[i] << 8 | bytes[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+/*
+ * 4, 6, or 0 for neither. What lies before an IPv4 header is undefined and may
+ * look like IPv6, so the checksum decides.
+ */
+static int header_version(const struct ibv_grh *grh, const struct iphdr *ipv4)
+{
+	if (be32toh(grh->version_tclass_flow) >> 28 != 6)
+		return ipv4->version == 4 ? 4 : 0;
+	if (ipv4->version == 4 && ipv4->ihl == 5 && ipv4_header_is_intact(ipv4))
+		return 4;
+	return 6;
+}
+
+static int set_source(struct ibv_context *context, struct ibv_global_route *route,
+		      const union ibv_gid *local, const union ibv_gid *remote)
+{
+	int index = gid_table_find(&to_context(context)->device->gids, local);
+
+	/* ibv_ah_attr has eight bits for it. */
+	if (index < 0 || index > UINT8_MAX)
+		return -1;
+	route->sgid_index = index;
+	route->dgid = *remote;
+	return 0;
+}
+
+static int route_back(struct ibv_context *context, const struct ibv_grh *grh,
+		      struct ibv_global_route *route)
+{
+	union ibv_gid local, remote;
+	struct iphdr ipv4;
+	uint32_t word;
+
+	memcpy(&ipv4, (const uint8_t *)grh + sizeof(*grh) - sizeof(ipv4), sizeof(ipv4));
+	switch (header_version(grh, &ipv4)) {
+	case 4:
+		gid_from_ipv4(&local, &(struct in_addr){ipv4.daddr});
+		gid_from_ipv4(&remote, &(struct in_addr){ipv4.saddr});
+		route->hop_limit = ipv4.ttl;
+		route->traffic_class = ipv4.tos;
+		return set_source(context, route, &local, &remote);
+	case 6:
+		word = be32toh(grh->version_tclass_flow);
+		route->flow_label = word & 0xfffff;
+		route->traffic_class = word >> 20 & 0xff;
+		route->hop_limit = grh->hop_limit;
+		return set_source(context, route, &grh->dgid, &grh->sgid);
+	default:
+		return -1;
+	}
+}
+
+int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+			 struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	int result = 0;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port_num;
+	if (wc->wc_flags & IBV_WC_GRH) {
+		attr->is_global = 1;
+		result = route_back(context, grh, &attr->grh);
+	}
+	if (result)
+		errno = ENODATA;
+	return result;
+}
+
+struct ibv_ah *urxe_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				      uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (urxe_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
+		return NULL;
+	return urxe_create_ah(pd, &attr);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/context.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/event.h"
+
+/*
+ * The operations that inline functions of verbs.h call through the context.
+ * Those of ibv_context_ops are called without a check; those of verbs_context
+ * that stay NULL make the inline function report EOPNOTSUPP.
+ */
+static void set_operations(struct context *context)
+{
+	struct verbs_context *verbs = &context->verbs;
+	struct ibv_context_ops *ops = &verbs->context.ops;
+
+	ops->_compat_query_device = urxe_query_device;
+	ops->_compat_query_port = urxe_query_port;
+	ops->alloc_mw = urxe_alloc_mw;
+	ops->bind_mw = urxe_bind_mw;
+	ops->dealloc_mw = urxe_dealloc_mw;
+	ops->poll_cq = urxe_poll_cq;
+	ops->req_notify_cq = urxe_req_notify_cq;
+	ops->post_srq_recv = urxe_post_srq_recv;
+	ops->post_send = urxe_post_send;
+	ops->post_recv = urxe_post_recv;
+
+	verbs->query_port = urxe_query_port_ex;
+	verbs->query_device_ex = urxe_query_device_ex;
+	verbs->query_rt_values = urxe_query_rt_values;
+	verbs->alloc_parent_domain = urxe_alloc_parent_domain;
+	verbs->alloc_td = urxe_alloc_td;
+	verbs->dealloc_td = urxe_dealloc_td;
+	verbs->create_cq_ex = urxe_create_cq_ex;
+	verbs->create_qp_ex = urxe_create_qp_ex;
+	verbs->create_srq_ex = urxe_create_srq_ex;
+	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
+	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+}
+
+static struct context *create(struct device *device)
+{
+	struct context *context = calloc(1, sizeof(*context));
+	struct ibv_context *ibv;
+	int error = ENOMEM;
+
+	if (!context)
+		return fail(error);
+	ibv = &context->verbs.context;
+	/* Nobody talks to a kernel device through it, but programs look whether it is valid. */
+	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (ibv->cmd_fd < 0) {
+		error = errno;
+		goto free;
+	}
+	error = event_fd_open(&context->async);
+	if (error)
+		goto close;
+	set_operations(context);
+	context->device = device;
+	context->hca = device->hca;
+	ibv->device = &device->ibv;
+	ibv->async_fd = context->async.fd;
+	ibv->num_comp_vectors = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_mutex_init(&ibv->mutex, NULL);
+	return context;
+
+close:
+	close(ibv->cmd_fd);
+free:
+	free(context);
+	return fail(error);
+}
+
+struct ibv_context *urxe_open_device(struct ibv_device *ibv)
+{
+	struct device *device = (struct device *)ibv;
+	struct context *context;
+	int error = device_up(device);
+
+	if (error)
+		return fail(error);
+	context = create(device);
+	if (!context) {
+		error = errno;
+		device_down(device);
+		return fail(error);
+	}
+	event_listen(context);
+	return &context->verbs.context;
+}
+
+int urxe_close_device(struct ibv_context *ibv)
+{
+	struct context *context = to_context(ibv);
+	struct device *device = context->device;
+
+	event_unlisten(context);
+	event_fd_close(&context->async);
+	close(ibv->cmd_fd);
+	pthread_mutex_destroy(&ibv->mutex);
+	free(context);
+	device_down(device);
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An open device, as the application sees it, and the one test that decides
+ * whether an object is ours or the real library's.
+ *
+ * Used by every file of verbs/. A context is immutable once it is open, but for
+ * its event queue, which has its own lock.
+ */
+#ifndef URXE_VERBS_CONTEXT_H
+#define URXE_VERBS_CONTEXT_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "emu/cq.h"
+#include "emu/event.h"
+#include "emu/hca.h"
+#include "emu/mr.h"
+#include "emu/pd.h"
+#include "emu/qp.h"
+#include "emu/srq.h"
+#include "net/progress.h"
+#include "verbs/device.h"
+#include "verbs/event_fd.h"
+#include "verbs/ours.h"
+
+/* The functions of verbs.h are macros where they dispatch on the caller's headers. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+/*
+ * verbs_context grows upwards: applications built with newer headers than ours
+ * find their operations above what we know, NULL, so that they report
+ * EOPNOTSUPP (spec: sz counts the valid bytes from the end).
+ */
+#define ABI_VERBS_CONTEXT_SIZE 696
+
+struct context {
+	void *newer_operations[(ABI_VERBS_CONTEXT_SIZE - sizeof(struct verbs_context)) /
+			       sizeof(void *)];
+	struct verbs_context verbs;
+	struct device *device;
+	struct hca *hca; /* the device's */
+	struct event_fd async;
+	struct context *prev, *next; /* utlist, verbs/event.c */
+};
+
+_Static_assert(offsetof(struct context, verbs) + sizeof(struct verbs_context) ==
+		       ABI_VERBS_CONTEXT_SIZE,
+	       "nothing may lie between newer and known operations");
+
+/* O(1), and without looking beyond what the real library's contexts have too. */
+static inline bool context_is_ours(const struct ibv_context *context)
+{
+	return context && context->ops.poll_cq == urxe_poll_cq;
+}
+
+static inline bool device_is_ours(const struct ibv_device *device)
+{
+	return device && device->_ops._dummy1 == device_mark;
+}
+
+static inline struct context *to_context(struct ibv_context *context)
+{
+	return (struct context *)((char *)context - offsetof(struct context, verbs.context));
+}
+
+static inline struct hca *to_hca(struct ibv_context *context)
+{
+	return to_context(context)->hca;
+}
+
+static inline struct cq *to_cq(struct ibv_cq *cq)
+{
+	return (struct cq *)cq;
+}
+
+static inline struct qp *to_qp(struct ibv_qp *qp)
+{
+	return (struct qp *)qp;
+}
+
+static inline struct srq *to_srq(struct ibv_srq *srq)
+{
+	return (struct srq *)srq;
+}
+
+struct event_fd *channel_events(struct ibv_comp_channel *channel);
+
+/* The protection domain behind a PD or a parent domain. */
+struct pd *to_pd(struct ibv_pd *pd);
+
+/* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
+struct cq_extra {
+	uint32_t completion_events, async_events;
+	struct completion current; /* of start_poll and next_poll */
+	bool single_threaded;
+	pthread_mutex_t poll_lock; /* from start_poll to end_poll */
+};
+
+struct qp_extra {
+	uint32_t async_events;
+	struct builder *builder; /* of ibv_wr_*, or NULL */
+};
+
+struct srq_extra {
+	uint32_t async_events;
+};
+
+/* Hand out what the core raised. No lock may be held. */
+static inline void deliver(struct hca *hca)
+{
+	if (atomic_load_explicit(&hca->events.pending, memory_order_relaxed))
+		event_deliver(&hca->events);
+}
+
+/* For verbs that return an errno value, and for those that return a pointer. */
+static inline void *fail(int error)
+{
+	errno = error;
+	return NULL;
+}
+
+#endif

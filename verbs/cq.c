@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: creation, events, polling. The queue itself is the core's
+ * (emu/cq.h), with its own lock.
+ */
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/cq_ex.h"
+#include "verbs/event.h"
+
+static struct cq_extra *extra_of(struct cq *cq)
+{
+	return cq->verbs;
+}
+
+static void take_channel(struct ibv_context *context, struct ibv_cq *cq,
+			 struct ibv_comp_channel *channel)
+{
+	cq->channel = channel;
+	if (!channel)
+		return;
+	pthread_mutex_lock(&context->mutex);
+	channel->refcnt++;
+	pthread_mutex_unlock(&context->mutex);
+}
+
+static int create(struct ibv_context *context, uint32_t cqe, void *cq_context,
+		  struct ibv_comp_channel *channel, uint32_t comp_vector, struct cq **result)
+{
+	struct cq_extra *extra;
+	struct cq *cq;
+	int error;
+
+	if (comp_vector >= (uint32_t)context->num_comp_vectors ||
+	    (channel && channel->context != context))
+		return EINVAL;
+	extra = calloc(1, sizeof(*extra));
+	if (!extra)
+		return ENOMEM;
+	error = cq_create(to_hca(context), cqe, &cq);
+	if (error) {
+		free(extra);
+		return error;
+	}
+	pthread_mutex_init(&extra->poll_lock, NULL);
+	cq->verbs = extra;
+	cq->ibv.context = context;
+	cq->ibv.cq_context = cq_context;
+	cq->ibv.cqe = cq->capacity;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	take_channel(context, &cq->ibv, channel);
+	*result = cq;
+	return 0;
+}
+
+struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			      struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct cq *cq;
+	int error;
+
+	if (cqe < 1 || comp_vector < 0)
+		return fail(EINVAL);
+	error = create(context, cqe, cq_context, channel, comp_vector, &cq);
+	return error ? fail(error) : &cq->ibv;
+}
+
+struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint32_t flags =
+		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	struct cq *cq;
+	int error;
+
+	if (attr->wc_flags & ~(uint64_t)CQ_EX_FLAGS)
+		return fail(EOPNOTSUPP);
+	if (attr->comp_mask & ~masks)
+		return fail(EINVAL);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~flags))
+		return fail(EINVAL);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	    (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+		return fail(EOPNOTSUPP);
+	error = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector, &cq);
+	if (error)
+		return fail(error);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		extra_of(cq)->single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq_ex_init(cq, attr->wc_flags);
+	return &cq->ex;
+}
+
+int urxe_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	int error = cqe < 1 ? EINVAL : cq_resize(to_cq(cq), cqe);
+
+	if (!error)
+		cq->cqe = to_cq(cq)->capacity;
+	return error;
+}
+
+static void settle(struct cq *cq)
+{
+	struct cq_extra *extra = extra_of(cq);
+	struct context *context = to_context(cq->ibv.context);
+
+	event_settle(context, cq, &cq->ibv.mutex, &cq->ibv.cond, &extra->async_events,
+		     &cq->ibv.async_events_completed);
+	if (!cq->ibv.channel)
+		return;
+	event_fd_drop(channel_events(cq->ibv.channel), cq);
+	pthread_mutex_lock(&cq->ibv.mutex);
+	while (cq->ibv.comp_events_completed != extra->completion_events)
+		pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+	pthread_mutex_unlock(&cq->ibv.mutex);
+	pthread_mutex_lock(&cq->ibv.context->mutex);
+	cq->ibv.channel->refcnt--;
+	pthread_mutex_unlock(&cq->ibv.context->mutex);
+}
+
+int urxe_destroy_cq(struct ibv_cq *ibv)
+{
+	struct cq *cq = to_cq(ibv);
+	struct cq_extra *extra = extra_of(cq);
+
+	/* Nothing can complete here any more once no queue pair uses it. */
+	if (cq->users)
+		return EBUSY;
+	settle(cq);
+	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&ibv->mutex);
+	cq_destroy(cq);
+	pthread_mutex_destroy(&extra->poll_lock);
+	free(extra);
+	return 0;
+}
+
+int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	cq_arm(to_cq(cq), solicited_only);
+	/* Who asks for an event is about to wait for it rather than to poll. */
+	if (cq->channel)
+		progress_rest(to_context(cq->context)->device->client);
+	return 0;
+}
+
+/* What has completed; when nothing has, a turn of our own may complete something. */
+int cq_take(struct cq *cq, struct completion *completions, int max)
+{
+	int count = cq_poll(cq, completions, max);
+
+	if (count)
+		return count;
+	if (!progress_poll(to_context(cq->ibv.context)->device->client, progress_now()))
+		return 0;
+	return cq_poll(cq, completions, max);
+}
+
+#define POLL_BATCH 16
+
+int urxe_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
+{
+	struct completion completions[POLL_BATCH];
+	struct cq *cq = to_cq(ibv);
+	int polled = 0;
+
+	if (num_entries < 0)
+		return -EINVAL;
+	while (polled < num_entries) {
+		int want = num_entries - polled < POLL_BATCH ? num_entries - polled : POLL_BATCH;
+		int count =
+			polled ? cq_poll(cq, completions, want) : cq_take(cq, completions, want);
+
+		for (int i = 0; i < count; i++)
+			wc[polled++] = completions[i].wc;
+		if (count < want)
+			break;
+	}
+	return polled;
+}

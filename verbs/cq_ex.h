@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Extended polling: ibv_start_poll() and what goes with it.
+ */
+#ifndef URXE_VERBS_CQ_EX_H
+#define URXE_VERBS_CQ_EX_H
+
+#include <infiniband/verbs.h>
+
+#include "emu/cq.h"
+
+/* The wc_flags that we can serve. No timestamps: completion_timestamp_mask is 0, as rxe's. */
+#define CQ_EX_FLAGS IBV_WC_STANDARD_FLAGS
+
+void cq_ex_init(struct cq *cq, uint64_t wc_flags);
+
+/* Take completions, driving the link when there are none. verbs/cq.c */
+int cq_take(struct cq *cq, struct completion *completions, int max);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/event.h"
+
+#include <utlist.h>
+
+#include "verbs/context.h"
+
+/* Every object that events are about begins with its context. */
+static struct context *context_of(void *element)
+{
+	return to_context(*(struct ibv_context **)element);
+}
+
+static bool is_port_event(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_DEVICE_FATAL:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* --- delivery ----------------------------------------------------------------- */
+
+static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct context *listeners;
+
+void event_listen(struct context *context)
+{
+	pthread_mutex_lock(&listeners_lock);
+	DL_APPEND(listeners, context);
+	pthread_mutex_unlock(&listeners_lock);
+}
+
+void event_unlisten(struct context *context)
+{
+	pthread_mutex_lock(&listeners_lock);
+	DL_DELETE(listeners, context);
+	pthread_mutex_unlock(&listeners_lock);
+}
+
+void deliver_completion(void *context, struct cq *cq)
+{
+	struct ibv_comp_channel *channel = cq->ibv.channel;
+
+	if (channel)
+		event_fd_push(channel_events(channel), cq, EVENT_COMPLETION);
+}
+
+void deliver_async(void *context, enum ibv_event_type type, void *element)
+{
+	struct context *listener;
+
+	if (!is_port_event(type)) {
+		event_fd_push(&context_of(element)->async, element, type);
+		return;
+	}
+	pthread_mutex_lock(&listeners_lock);
+	DL_FOREACH(listeners, listener)
+	{
+		if (listener->device == context)
+			event_fd_push(&listener->async, element, type);
+	}
+	pthread_mutex_unlock(&listeners_lock);
+}
+
+/* --- ibv_get_async_event ------------------------------------------------------- */
+
+/* Under the lock of the queue, so that event_settle() sees every event either queued or taken. */
+static void count_taken(const struct event_record *record)
+{
+	void *element = record->element;
+
+	switch (record->type) {
+	case IBV_EVENT_CQ_ERR:
+		((struct cq_extra *)((struct cq *)element)->verbs)->async_events++;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		((struct srq_extra *)((struct srq *)element)->verbs)->async_events++;
+		break;
+	default:
+		if (!is_port_event(record->type))
+			((struct qp_extra *)((struct qp *)element)->verbs)->async_events++;
+	}
+}
+
+int urxe_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct event_record record;
+
+	if (event_fd_pop(&to_context(context)->async, count_taken, &record))
+		return -1;
+	event->event_type = record.type;
+	if (is_port_event(record.type))
+		event->element.port_num = (int)(intptr_t)record.element;
+	else
+		event->element.cq = record.element;
+	return 0;
+}
+
+static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+/* The counters are public members: the same for our objects and the real library's. */
+void urxe_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+	struct ibv_wq *wq = event->element.wq;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	case IBV_EVENT_WQ_FATAL:
+		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
+		break;
+	default:
+		if (!is_port_event(event->event_type))
+			acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+	}
+}
+
+void event_settle(struct context *context, void *element, pthread_mutex_t *mutex,
+		  pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
+{
+	event_forget(&context->hca->events, element);
+	event_fd_drop(&context->async, element);
+	pthread_mutex_lock(mutex);
+	while (*completed != *taken)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}

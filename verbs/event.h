@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From the core's event queue to the application's descriptors, and what
+ * destroying an object has to do about its events. deliver_*() is the sink of
+ * the HCA: called with none of the core's locks held.
+ */
+#ifndef URXE_VERBS_EVENT_H
+#define URXE_VERBS_EVENT_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdint.h>
+
+struct cq;
+struct context;
+struct event_fd;
+
+void deliver_completion(void *context, struct cq *cq);
+void deliver_async(void *context, enum ibv_event_type type, void *element);
+
+/* Contexts receive the events of their port from when they are listed until they are not. */
+void event_listen(struct context *context);
+void event_unlisten(struct context *context);
+
+/*
+ * No more events about @element: those that nobody has taken are forgotten, and
+ * those that were taken are waited for until *@completed acknowledgements equal
+ * *@taken (ibv_ack_async_event(3)).
+ */
+void event_settle(struct context *context, void *element, pthread_mutex_t *mutex,
+		  pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
+
+#endif

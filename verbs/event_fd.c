@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/event_fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/log.h"
+
+int event_fd_open(struct event_fd *events)
+{
+	events->fd = eventfd(0, EFD_CLOEXEC);
+	if (events->fd < 0)
+		return errno;
+	events->head = NULL;
+	pthread_mutex_init(&events->lock, NULL);
+	return 0;
+}
+
+void event_fd_close(struct event_fd *events)
+{
+	struct event_record *record, *next;
+
+	DL_FOREACH_SAFE(events->head, record, next)
+	free(record);
+	pthread_mutex_destroy(&events->lock);
+	close(events->fd);
+}
+
+/* Both are called with the lock held, when the queue ceases or begins to be empty. */
+static void make_readable(struct event_fd *events)
+{
+	uint64_t one = 1;
+
+	if (write(events->fd, &one, sizeof(one)) != sizeof(one))
+		log_error("an event could not be signalled: errno %d", errno);
+}
+
+static void make_unreadable(struct event_fd *events)
+{
+	uint64_t count;
+
+	/* Only this queue reads the descriptor and it is known to be set: this doesn't wait. */
+	if (read(events->fd, &count, sizeof(count)) != sizeof(count))
+		log_debug("the event descriptor was read by somebody else");
+}
+
+void event_fd_push(struct event_fd *events, void *element, int type)
+{
+	struct event_record *record = malloc(sizeof(*record));
+	bool first;
+
+	if (!record) {
+		log_error("out of memory: an event is lost");
+		return;
+	}
+	record->element = element;
+	record->type = type;
+	pthread_mutex_lock(&events->lock);
+	first = !events->head;
+	DL_APPEND(events->head, record);
+	if (first)
+		make_readable(events);
+	pthread_mutex_unlock(&events->lock);
+}
+
+static bool take(struct event_fd *events, void (*taken)(const struct event_record *record),
+		 struct event_record *record)
+{
+	struct event_record *oldest;
+
+	pthread_mutex_lock(&events->lock);
+	oldest = events->head;
+	if (oldest) {
+		DL_DELETE(events->head, oldest);
+		if (!events->head)
+			make_unreadable(events);
+		*record = *oldest;
+		taken(record);
+	}
+	pthread_mutex_unlock(&events->lock);
+	free(oldest);
+	return oldest;
+}
+
+int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
+		 struct event_record *record)
+{
+	struct pollfd readable = {.fd = events->fd, .events = POLLIN};
+
+	while (!take(events, taken, record)) {
+		if (fcntl(events->fd, F_GETFL) & O_NONBLOCK) {
+			errno = EAGAIN;
+			return -1;
+		}
+		if (poll(&readable, 1, -1) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void event_fd_drop(struct event_fd *events, const void *element)
+{
+	struct event_record *record, *next;
+	bool held;
+
+	pthread_mutex_lock(&events->lock);
+	held = events->head;
+	DL_FOREACH_SAFE(events->head, record, next)
+	{
+		if (record->element != element)
+			continue;
+		DL_DELETE(events->head, record);
+		free(record);
+	}
+	if (held && !events->head)
+		make_unreadable(events);
+	pthread_mutex_unlock(&events->lock);
+}

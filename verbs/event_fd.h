@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A queue of events behind a descriptor: completion channels and the async
+ * descriptor of a context. The descriptor is an eventfd which is readable
+ * exactly while the queue holds something, so that applications may poll it,
+ * and may set O_NONBLOCK on it. Events stay in memory rather than in the
+ * descriptor because ibv_destroy_cq() has to take back those of its CQ.
+ *
+ * event_fd.lock is a leaf: nothing is called under it.
+ */
+#ifndef URXE_VERBS_EVENT_FD_H
+#define URXE_VERBS_EVENT_FD_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct event_record {
+	struct event_record *prev, *next; /* utlist */
+	void *element;			  /* the object, or the port number */
+	int type;
+};
+
+struct event_fd {
+	pthread_mutex_t lock;
+	struct event_record *head;
+	int fd;
+};
+
+/* Returns 0 or an errno. */
+int event_fd_open(struct event_fd *events);
+void event_fd_close(struct event_fd *events);
+
+/* Add an event. It is lost only when memory is. */
+void event_fd_push(struct event_fd *events, void *element, int type);
+
+/*
+ * Take the oldest event and call @taken with it under the lock. Waits for one
+ * unless the application made the descriptor non-blocking. Returns 0, or -1 with
+ * errno EAGAIN or EINTR.
+ */
+int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
+		 struct event_record *record);
+
+/* Forget the events about @element that nobody has taken. */
+void event_fd_drop(struct event_fd *events, const void *element);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains, thread domains, parent domains. A thread domain promises
+ * that its objects need no locking; we lock regardless. A parent domain is a
+ * name for its protection domain, told apart by its handle.
+ */
+#include <stdlib.h>
+
+#include "verbs/context.h"
+
+#define PARENT_DOMAIN UINT32_MAX /* ibv_pd.handle */
+
+struct parent_domain {
+	struct ibv_pd ibv;
+	struct pd *pd;
+	struct ibv_td *td;
+};
+
+struct thread_domain {
+	struct ibv_td ibv;
+	_Atomic uint32_t users; /* parent domains */
+};
+
+struct pd *to_pd(struct ibv_pd *pd)
+{
+	if (pd && pd->handle == PARENT_DOMAIN)
+		return ((struct parent_domain *)pd)->pd;
+	return (struct pd *)pd;
+}
+
+struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
+{
+	struct pd *pd;
+	int error = pd_alloc(to_hca(context), &pd);
+
+	if (error)
+		return fail(error);
+	pd->ibv.context = context;
+	return &pd->ibv;
+}
+
+static int dealloc_parent_domain(struct parent_domain *parent)
+{
+	if (parent->td)
+		((struct thread_domain *)parent->td)->users--;
+	parent->pd->users--;
+	free(parent);
+	return 0;
+}
+
+int urxe_dealloc_pd(struct ibv_pd *pd)
+{
+	if (pd->handle == PARENT_DOMAIN)
+		return dealloc_parent_domain((struct parent_domain *)pd);
+	return pd_dealloc(to_pd(pd));
+}
+
+struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct thread_domain *td;
+
+	if (attr->comp_mask)
+		return fail(EOPNOTSUPP);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return fail(ENOMEM);
+	td->ibv.context = context;
+	return &td->ibv;
+}
+
+int urxe_dealloc_td(struct ibv_td *td)
+{
+	if (((struct thread_domain *)td)->users)
+		return EBUSY;
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
+					struct ibv_parent_domain_init_attr *attr)
+{
+	struct parent_domain *parent;
+
+	if (!attr->pd || attr->pd->handle == PARENT_DOMAIN)
+		return fail(EINVAL);
+	/* The application's allocators have nothing to allocate: our queues aren't shared. */
+	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		return fail(EOPNOTSUPP);
+	parent = calloc(1, sizeof(*parent));
+	if (!parent)
+		return fail(ENOMEM);
+	parent->ibv.context = context;
+	parent->ibv.handle = PARENT_DOMAIN;
+	parent->pd = to_pd(attr->pd);
+	parent->pd->users++;
+	parent->td = attr->td;
+	if (parent->td)
+		((struct thread_domain *)parent->td)->users++;
+	return &parent->ibv;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: the ABI around emu/qp.h. Posting goes straight to the core.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/context.h"
+#include "verbs/event.h"
+#include "verbs/qp_ex.h"
+
+static struct qp_extra *extra_of(struct qp *qp)
+{
+	return qp->verbs;
+}
+
+static bool known(const struct ibv_cq *cq, const struct ibv_pd *pd)
+{
+	return !cq || cq->context == pd->context;
+}
+
+static int create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
+{
+	struct qp_extra *extra;
+	struct qp *qp;
+	int error;
+
+	if (!pd || !known(attr->send_cq, pd) || !known(attr->recv_cq, pd) ||
+	    (attr->srq && attr->srq->context != pd->context))
+		return EINVAL;
+	extra = calloc(1, sizeof(*extra));
+	if (!extra)
+		return ENOMEM;
+	error = qp_create(to_hca(pd->context), to_pd(pd), attr, &qp);
+	if (error) {
+		free(extra);
+		return error;
+	}
+	qp->verbs = extra;
+	qp->ibv.context = pd->context;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.pd = pd;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.srq = attr->srq;
+	qp->ibv.qp_num = qp->number;
+	qp->ibv.qp_type = attr->qp_type;
+	qp->ibv.state = IBV_QPS_RESET;
+	pthread_mutex_init(&qp->ibv.mutex, NULL);
+	pthread_cond_init(&qp->ibv.cond, NULL);
+	*result = qp;
+	return 0;
+}
+
+struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct qp *qp;
+	int error = create(pd, attr, &qp);
+
+	return error ? fail(error) : &qp->ibv;
+}
+
+struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct qp *qp;
+	int error;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return fail(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? EOPNOTSUPP : EINVAL);
+	if (attr->comp_mask & ~masks)
+		return fail(EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return fail(EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
+		return fail(EOPNOTSUPP);
+	/* ibv_qp_init_attr is its beginning. */
+	error = create(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
+	if (error)
+		return fail(error);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		error = qp_ex_init(qp, attr->send_ops_flags);
+		if (error) {
+			urxe_destroy_qp(&qp->ibv);
+			return fail(error);
+		}
+	}
+	return &qp->ibv;
+}
+
+struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return extra_of(to_qp(qp))->builder ? &to_qp(qp)->ex : NULL;
+}
+
+int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct qp *qp = to_qp(ibv);
+	int error = qp_modify(qp, attr, mask, progress_now());
+
+	if (!error && (mask & IBV_QP_STATE))
+		ibv->state = attr->qp_state;
+	deliver(qp->hca);
+	return error;
+}
+
+int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init_attr)
+{
+	qp_query(to_qp(ibv), attr, init_attr);
+	init_attr->qp_context = ibv->qp_context;
+	init_attr->send_cq = ibv->send_cq;
+	init_attr->recv_cq = ibv->recv_cq;
+	init_attr->srq = ibv->srq;
+	init_attr->qp_type = ibv->qp_type;
+	ibv->state = attr->qp_state;
+	return 0;
+}
+
+/* A message is written packet by packet in the order of its PSNs, but by more than one copy. */
+int urxe_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0;
+}
+
+int urxe_destroy_qp(struct ibv_qp *ibv)
+{
+	struct qp *qp = to_qp(ibv);
+	struct qp_extra *extra = extra_of(qp);
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	int error;
+
+	/* In RESET it takes no packets, and so raises no more events. */
+	qp_modify(qp, &reset, IBV_QP_STATE, progress_now());
+	event_settle(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
+		     &ibv->events_completed);
+	error = qp_destroy(qp);
+	if (error)
+		return error;
+	qp_ex_destroy(extra->builder);
+	free(extra);
+	return 0;
+}
+
+int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *unasked;
+	struct qp *qp = to_qp(ibv);
+	int error = qp_post_send(qp, wr, bad ? bad : &unasked, false, progress_now());
+
+	deliver(qp->hca);
+	return error;
+}
+
+int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr *unasked;
+	struct qp *qp = to_qp(ibv);
+	int error = qp_post_recv(qp, wr, bad ? bad : &unasked);
+
+	deliver(qp->hca);
+	return error;
+}

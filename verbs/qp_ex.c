@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Work requests are staged here, one a builder call, from ibv_wr_start() to
+ * ibv_wr_complete(), which posts all of them or none. builder.lock is held
+ * between the two: threads that build on one QP take turns (ibv_wr_post(3)).
+ *
+ * The first problem of a batch is remembered and returned by ibv_wr_complete();
+ * the calls after it are ignored.
+ */
+#include "verbs/qp_ex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/context.h"
+
+#define FIRST_CAPACITY 16
+
+struct builder {
+	pthread_mutex_t lock;
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sges; /* max_sge for each of wr */
+	uint8_t *inline_data; /* max_inline for each of wr */
+	uint32_t count, capacity;
+	uint32_t max_wr, max_sge, max_inline;
+	int error;
+};
+
+static struct builder *builder_of(struct ibv_qp_ex *ex)
+{
+	return ((struct qp_extra *)((struct qp *)ex)->verbs)->builder;
+}
+
+static void refuse(struct builder *builder, int error)
+{
+	if (!builder->error)
+		builder->error = error;
+}
+
+/* --- staging -------------------------------------------------------------------- */
+
+static int resize(void *pointer, size_t count, size_t size)
+{
+	void **memory = pointer;
+	void *larger = size ? reallocarray(*memory, count, size) : *memory;
+
+	if (size && !larger)
+		return ENOMEM;
+	*memory = larger;
+	return 0;
+}
+
+static int reserve(struct builder *builder)
+{
+	uint32_t capacity = builder->capacity ? 2 * builder->capacity : FIRST_CAPACITY;
+
+	if (builder->count < builder->capacity)
+		return 0;
+	if (builder->count >= builder->max_wr)
+		return ENOMEM;
+	if (resize(&builder->wr, capacity, sizeof(*builder->wr)) ||
+	    resize(&builder->sges, capacity, builder->max_sge * sizeof(*builder->sges)) ||
+	    resize(&builder->inline_data, capacity, builder->max_inline))
+		return ENOMEM;
+	builder->capacity = capacity;
+	return 0;
+}
+
+/* A new work request, or NULL when the batch has failed already. */
+static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	struct builder *builder = builder_of(ex);
+	struct ibv_send_wr *wr;
+	int error = builder->error ? builder->error : reserve(builder);
+
+	if (error) {
+		refuse(builder, error);
+		return NULL;
+	}
+	wr = &builder->wr[builder->count++];
+	*wr = (struct ibv_send_wr){
+		.wr_id = ex->wr_id,
+		.opcode = opcode,
+		.send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE,
+	};
+	return wr;
+}
+
+/* The one that the setters are about. */
+static struct ibv_send_wr *current(struct builder *builder)
+{
+	if (builder->error)
+		return NULL;
+	if (builder->count == 0) {
+		refuse(builder, EINVAL);
+		return NULL;
+	}
+	return &builder->wr[builder->count - 1];
+}
+
+/* --- operations ------------------------------------------------------------------ */
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	append(ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	struct ibv_send_wr *wr = append(ex, IBV_WR_SEND_WITH_IMM);
+
+	if (wr)
+		wr->imm_data = imm_data;
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	struct ibv_send_wr *wr = append(ex, IBV_WR_SEND_WITH_INV);
+
+	if (wr)
+		wr->invalidate_rkey = invalidate_rkey;
+}
+
+static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+				       uint32_t rkey, uint64_t remote_addr)
+{
+	struct ibv_send_wr *wr = append(ex, opcode);
+
+	if (wr) {
+		wr->wr.rdma.rkey = rkey;
+		wr->wr.rdma.remote_addr = remote_addr;
+	}
+	return wr;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	append_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
+{
+	struct ibv_send_wr *wr = append_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+
+	if (wr)
+		wr->imm_data = imm_data;
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	append_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
+}
+
+static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			  uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_send_wr *wr = append(ex, opcode);
+
+	if (!wr)
+		return;
+	wr->wr.atomic.rkey = rkey;
+	wr->wr.atomic.remote_addr = remote_addr;
+	wr->wr.atomic.compare_add = compare_add;
+	wr->wr.atomic.swap = swap;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
+{
+	append_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
+{
+	append_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+}
+
+/* --- setters ---------------------------------------------------------------------- */
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct ibv_send_wr *wr = current(builder_of(ex));
+
+	if (!wr)
+		return;
+	wr->wr.ud.ah = ah;
+	wr->wr.ud.remote_qpn = remote_qpn;
+	wr->wr.ud.remote_qkey = remote_qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct ibv_send_wr *wr = current(builder_of(ex));
+
+	if (wr)
+		wr->qp_type.xrc.remote_srqn = remote_srqn;
+}
+
+/* Where the SGEs of work request @index lie: fixed only once the batch is complete. */
+static struct ibv_sge *sges_of(struct builder *builder, uint32_t index)
+{
+	return builder->sges + (size_t)index * builder->max_sge;
+}
+
+static uint8_t *inline_data_of(struct builder *builder, uint32_t index)
+{
+	return builder->inline_data + (size_t)index * builder->max_inline;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
+{
+	struct builder *builder = builder_of(ex);
+	struct ibv_send_wr *wr = current(builder);
+
+	if (!wr)
+		return;
+	if (num_sge > builder->max_sge) {
+		refuse(builder, EINVAL);
+		return;
+	}
+	if (num_sge)
+		memcpy(sges_of(builder, builder->count - 1), sg_list, num_sge * sizeof(*sg_list));
+	wr->num_sge = num_sge;
+	wr->send_flags &= ~(unsigned int)IBV_SEND_INLINE;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+/* The data is copied now, so that the caller may reuse its buffers at once. */
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
+				    const struct ibv_data_buf *buf_list)
+{
+	struct builder *builder = builder_of(ex);
+	struct ibv_send_wr *wr = current(builder);
+	uint8_t *data;
+	size_t length = 0;
+
+	if (!wr)
+		return;
+	data = inline_data_of(builder, builder->count - 1);
+	for (size_t i = 0; i < num_buf; i++) {
+		if (buf_list[i].length > builder->max_inline - length) {
+			refuse(builder, EINVAL);
+			return;
+		}
+		if (buf_list[i].length)
+			memcpy(data + length, buf_list[i].addr, buf_list[i].length);
+		length += buf_list[i].length;
+	}
+	wr->num_sge = length ? 1 : 0;
+	wr->send_flags |= IBV_SEND_INLINE;
+	if (length)
+		sges_of(builder, builder->count - 1)->length = length;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	const struct ibv_data_buf buffer = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buffer);
+}
+
+/* --- start, complete, abort ---------------------------------------------------------- */
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct builder *builder = builder_of(ex);
+
+	pthread_mutex_lock(&builder->lock);
+	builder->count = 0;
+	builder->error = 0;
+}
+
+static void link_up(struct builder *builder)
+{
+	for (uint32_t i = 0; i < builder->count; i++) {
+		struct ibv_send_wr *wr = &builder->wr[i];
+
+		wr->next = i + 1 < builder->count ? wr + 1 : NULL;
+		wr->sg_list = sges_of(builder, i);
+		if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge)
+			wr->sg_list->addr = (uintptr_t)inline_data_of(builder, i);
+	}
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct builder *builder = builder_of(ex);
+	struct qp *qp = (struct qp *)ex;
+	struct ibv_send_wr *bad;
+	int error = builder->error;
+
+	if (!error && builder->count) {
+		link_up(builder);
+		error = qp_post_send(qp, builder->wr, &bad, true, progress_now());
+	}
+	pthread_mutex_unlock(&builder->lock);
+	deliver(qp->hca);
+	return error;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	pthread_mutex_unlock(&builder_of(ex)->lock);
+}
+
+/* --- creation ------------------------------------------------------------------------- */
+
+bool qp_ex_supports(enum ibv_qp_type type, uint64_t send_ops_flags)
+{
+	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	const uint64_t unreliable =
+		datagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	const uint64_t reliable =
+		unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+
+	switch (type) {
+	case IBV_QPT_RC:
+		return !(send_ops_flags & ~reliable);
+	case IBV_QPT_UC:
+		return !(send_ops_flags & ~unreliable);
+	case IBV_QPT_UD:
+		return !(send_ops_flags & ~datagram);
+	default:
+		return false;
+	}
+}
+
+int qp_ex_init(struct qp *qp, uint64_t send_ops_flags)
+{
+	struct builder *builder = calloc(1, sizeof(*builder));
+	struct ibv_qp_ex *ex = &qp->ex;
+
+	if (!builder)
+		return ENOMEM;
+	pthread_mutex_init(&builder->lock, NULL);
+	builder->max_wr = qp->cap.max_send_wr;
+	builder->max_inline = qp->cap.max_inline_data;
+	/* Inline data is one SGE, on a queue that may have none. */
+	builder->max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
+	((struct qp_extra *)qp->verbs)->builder = builder;
+
+	ex->comp_mask = 0;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+#define OFFER(flag, name)                                                                          \
+	if (send_ops_flags & IBV_QP_EX_WITH_##flag)                                                \
+	ex->name = name
+	OFFER(SEND, wr_send);
+	OFFER(SEND_WITH_IMM, wr_send_imm);
+	OFFER(SEND_WITH_INV, wr_send_inv);
+	OFFER(RDMA_WRITE, wr_rdma_write);
+	OFFER(RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
+	OFFER(RDMA_READ, wr_rdma_read);
+	OFFER(ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
+	OFFER(ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+#undef OFFER
+	return 0;
+}
+
+void qp_ex_destroy(struct builder *builder)
+{
+	if (!builder)
+		return;
+	pthread_mutex_destroy(&builder->lock);
+	free(builder->wr);
+	free(builder->sges);
+	free(builder->inline_data);
+	free(builder);
+}

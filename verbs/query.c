@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the device and its port say about themselves. The limits are the HCA's,
+ * which enforces them; the port is the network device of GID 0.
+ */
+#include <net/if.h>
+#include <string.h>
+
+#include "verbs/context.h"
+#include "verbs/port.h"
+
+/* Of newer headers: the sysfs names of GID types, "IB/RoCE v1" and "RoCE v2". */
+enum { GID_TYPE_SYSFS_IB_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
+
+#define PORT 1 /* the only one */
+
+static struct device *device_of(struct ibv_context *context)
+{
+	return to_context(context)->device;
+}
+
+/* --- device ------------------------------------------------------------------ */
+
+int urxe_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	*attr = to_hca(context)->limits.device;
+	attr->node_guid = device_of(context)->guid;
+	attr->sys_image_guid = attr->node_guid;
+	memset(attr->fw_ver, 0, sizeof(attr->fw_ver));
+	memcpy(attr->fw_ver, URXE_VERSION, sizeof(URXE_VERSION));
+	return 0;
+}
+
+int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ibv_device_attr_ex all = {};
+
+	if (attr_size < sizeof(all.orig_attr))
+		return EINVAL;
+	if (input && input->comp_mask)
+		return EINVAL;
+	urxe_query_device(context, &all.orig_attr);
+	all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+	/* The application's structure may be older or newer than ours. */
+	memset(attr, 0, attr_size);
+	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
+	return 0;
+}
+
+int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	/* There is no hardware clock. */
+	return EOPNOTSUPP;
+}
+
+/* --- port ---------------------------------------------------------------------- */
+
+int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+		       size_t attr_size)
+{
+	struct ibv_port_attr all;
+
+	if (port_num != PORT)
+		return EINVAL;
+	port_query(device_of(context), &all);
+	all.max_msg_sz = to_hca(context)->limits.max_message;
+	memset(attr, 0, attr_size);
+	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
+	return 0;
+}
+
+/* The caller's structure ends where ibv_port_attr did when this symbol got its version. */
+int urxe_query_port(struct ibv_context *context, uint8_t port_num,
+		    struct _compat_ibv_port_attr *attr)
+{
+	return urxe_query_port_ex(context, port_num, (struct ibv_port_attr *)attr,
+				  offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* --- GIDs ------------------------------------------------------------------------ */
+
+int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	struct gid_entry entry;
+	int error = EINVAL;
+
+	if (port_num == PORT && index >= 0)
+		error = gid_table_get(&device_of(context)->gids, index, &entry);
+	if (error && error != ENODATA) {
+		errno = error;
+		return -1;
+	}
+	/* An empty slot reads as zeros here (ibv_query_gid_ex() has ENODATA for it). */
+	if (error)
+		memset(gid, 0, sizeof(*gid));
+	else
+		*gid = entry.gid;
+	return 0;
+}
+
+static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, uint32_t index)
+{
+	to->gid = from->gid;
+	to->gid_index = index;
+	to->port_num = PORT;
+	to->gid_type = IBV_GID_TYPE_ROCE_V2;
+	to->ndev_ifindex = from->ifindex;
+}
+
+int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry all = {};
+	struct gid_entry found;
+	int error;
+
+	if (flags)
+		return EOPNOTSUPP;
+	if (port_num != PORT)
+		return EINVAL;
+	error = gid_table_get(&device_of(context)->gids, gid_index, &found);
+	if (error)
+		return error;
+	fill_entry(&all, &found, gid_index);
+	memset(entry, 0, entry_size);
+	memcpy(entry, &all, entry_size < sizeof(all) ? entry_size : sizeof(all));
+	return 0;
+}
+
+ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	size_t count = 0;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++) {
+		struct gid_entry found;
+
+		if (gid_table_get(&device_of(context)->gids, i, &found))
+			continue;
+		if (count == max_entries)
+			return -EINVAL;
+		urxe_query_gid_ex(context, PORT, i,
+				  (void *)((char *)entries + count++ * entry_size), 0, entry_size);
+	}
+	return count;
+}
+
+int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+			int *type)
+{
+	if (port_num != PORT || index >= GID_TABLE_LENGTH) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = GID_TYPE_SYSFS_ROCE_V2;
+	return 0;
+}
+
+/* --- P_Keys ------------------------------------------------------------------------- */
+
+int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	if (port_num != PORT || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(PKEY_DEFAULT);
+	return 0;
+}
+
+int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	if (port_num == PORT && pkey == htobe16(PKEY_DEFAULT))
+		return 0;
+	errno = EINVAL;
+	return -1;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues: the ABI around emu/srq.h.
+ */
+#include <stdlib.h>
+
+#include "verbs/context.h"
+#include "verbs/event.h"
+
+struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct srq_extra *extra = calloc(1, sizeof(*extra));
+	struct srq *srq;
+	int error;
+
+	if (!extra)
+		return fail(ENOMEM);
+	error = srq_create(to_pd(pd), &attr->attr, &srq);
+	if (error) {
+		free(extra);
+		return fail(error);
+	}
+	srq->verbs = extra;
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = pd;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	return &srq->ibv;
+}
+
+/* The basic type only; ibv_create_srq_ex() itself handles most calls for it. */
+struct ibv_srq *urxe_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
+		return fail(EINVAL);
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+		return fail(EOPNOTSUPP);
+	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE))
+		return fail(EINVAL);
+	/* ibv_srq_init_attr is its beginning. */
+	return urxe_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+}
+
+int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	int error = srq_modify(to_srq(srq), attr, mask);
+
+	deliver(to_srq(srq)->hca);
+	return error;
+}
+
+int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	srq_query(to_srq(srq), attr);
+	return 0;
+}
+
+int urxe_destroy_srq(struct ibv_srq *ibv)
+{
+	struct srq *srq = to_srq(ibv);
+	struct srq_extra *extra = srq->verbs;
+
+	if (srq->users)
+		return EBUSY;
+	event_settle(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
+		     &ibv->events_completed);
+	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&ibv->mutex);
+	srq_destroy(srq);
+	free(extra);
+	return 0;
+}
+
+int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	const struct ibv_recv_wr *refused = NULL;
+	int error = srq_post(to_srq(srq), wr, &refused);
+
+	if (error && bad)
+		*bad = (struct ibv_recv_wr *)refused;
+	return error;
+}
