@@ -8,6 +8,13 @@
  *
  * Called by the verbs layer. The client's turn() is called by any thread and
  * does its own try-lock; everything here is thread-safe.
+ *
+ * No lock is held while turn() or deadline() runs. attach and detach take a
+ * lock that is never held for long; the rest take none.
+ *
+ * A fork() leaves the parent untouched. The child has no background thread; a
+ * progress made before the fork does nothing there but turns in progress_poll()
+ * (attach fails with ESTALE, destroying leaks it). The child makes a new one.
  */
 #ifndef URXE_NET_PROGRESS_H
 #define URXE_NET_PROGRESS_H
@@ -34,7 +41,10 @@ void progress_destroy(struct progress *progress);
 /* Begin to drive @link for @context. Starts the thread with the first client. */
 int progress_attach(struct progress *progress, struct link *link, const struct progress_ops *ops,
 		    void *context, struct progress_client **client);
-/* When this returns the background thread no longer touches the client. */
+/*
+ * When this returns the background thread no longer touches the client, and a
+ * turn that it was taking has ended. Not from within a turn; before the link closes.
+ */
 void progress_detach(struct progress_client *client);
 
 /* The link has new descriptors (an address was added). */
@@ -42,6 +52,13 @@ void progress_refresh(struct progress_client *client);
 
 /* A turn by the calling thread, which polls. Returns whether anything was done. */
 bool progress_poll(struct progress_client *client, uint64_t now);
+
+/*
+ * The application is about to sleep (it armed a CQ for notification): what was
+ * polling until now is over, and the background thread takes the descriptors
+ * back at once instead of finding out by itself a millisecond later.
+ */
+void progress_rest(struct progress_client *client);
 
 /*
  * A deadline earlier than the background thread planned for came up: wakes it

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Nothing here asserts how long something takes. What must happen is waited for
+ * without limit (the runner's timeout is the limit); what must not happen is
+ * made to show itself by something ordered after it.
+ */
+#include "net/progress.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HOUR_NS (3600 * (uint64_t)1000000000)
+#define FDS 20
+#define POLLS 50 /* more than enough to be taken for a poller */
+
+/* An HCA that only counts: its link's descriptors are eventfds, its turns read them. */
+struct fake {
+	struct link link;
+	int fds[FDS];
+	_Atomic unsigned int fd_count;
+	pthread_mutex_t lock; /* as the core's try-lock */
+	pthread_t owner;      /* the thread of the test */
+	_Atomic uint64_t deadline;
+	_Atomic uint64_t fired;		 /* when a deadline was served */
+	_Atomic unsigned int background; /* turns of the background thread */
+	sem_t worked;			 /* posted when it did something */
+	_Atomic bool slow;
+	_Atomic bool in_turn;
+	sigset_t signals; /* of the background thread */
+};
+
+static struct progress *progress;
+
+static unsigned int fake_descriptors(struct link *link, int *fds, unsigned int max)
+{
+	struct fake *fake = (struct fake *)link;
+	unsigned int i;
+
+	for (i = 0; i < fake->fd_count && i < max; i++)
+		fds[i] = fake->fds[i];
+	return i;
+}
+
+static const struct link_ops fake_link_ops = {.descriptors = fake_descriptors};
+
+static bool fake_turn(void *context, uint64_t now)
+{
+	struct fake *fake = context;
+	bool background = !pthread_equal(pthread_self(), fake->owner), done = false;
+	unsigned int i;
+	uint64_t value;
+
+	if (pthread_mutex_trylock(&fake->lock))
+		return false;
+	fake->in_turn = true;
+	for (i = 0; i < fake->fd_count; i++)
+		done |= read(fake->fds[i], &value, sizeof(value)) == sizeof(value);
+	if (fake->deadline <= now) {
+		fake->deadline = TIME_NEVER;
+		fake->fired = now;
+		done = true;
+	}
+	if (fake->slow)
+		usleep(20000);
+	if (background) {
+		fake->background++;
+		pthread_sigmask(SIG_BLOCK, NULL, &fake->signals);
+	}
+	fake->in_turn = false;
+	pthread_mutex_unlock(&fake->lock);
+	if (background && done)
+		sem_post(&fake->worked);
+	return done;
+}
+
+static uint64_t fake_deadline(void *context)
+{
+	return ((struct fake *)context)->deadline;
+}
+
+static const struct progress_ops fake_ops = {.turn = fake_turn, .deadline = fake_deadline};
+
+static void fake_init(struct fake *fake, unsigned int fd_count)
+{
+	unsigned int i;
+
+	memset(fake, 0, sizeof(*fake));
+	fake->link.ops = &fake_link_ops;
+	fake->deadline = TIME_NEVER;
+	fake->owner = pthread_self();
+	fake->fd_count = fd_count;
+	pthread_mutex_init(&fake->lock, NULL);
+	sem_init(&fake->worked, 0, 0);
+	for (i = 0; i < FDS; i++)
+		fake->fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+}
+
+static void fake_destroy(struct fake *fake)
+{
+	unsigned int i;
+
+	for (i = 0; i < FDS; i++)
+		close(fake->fds[i]);
+	sem_destroy(&fake->worked);
+	pthread_mutex_destroy(&fake->lock);
+}
+
+static void kick(struct fake *fake, unsigned int i)
+{
+	uint64_t one = 1;
+
+	ck_assert_int_eq(write(fake->fds[i], &one, sizeof(one)), sizeof(one));
+}
+
+static void wait_for_work(struct fake *fake)
+{
+	while (sem_wait(&fake->worked))
+		ck_assert_int_eq(errno, EINTR);
+}
+
+static struct progress_client *attach(struct fake *fake)
+{
+	struct progress_client *client;
+
+	ck_assert_int_eq(progress_attach(progress, &fake->link, &fake_ops, fake, &client), 0);
+	return client;
+}
+
+/* Polls that look as if they went on until @time. */
+static void poll_until(struct progress_client *client, uint64_t time)
+{
+	unsigned int i;
+
+	for (i = 0; i < POLLS; i++)
+		progress_poll(client, time);
+}
+
+/* By name: sanitizers have threads, too. */
+static unsigned int background_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	char path[300], name[16];
+	struct dirent *entry;
+	unsigned int count = 0;
+	FILE *file;
+
+	ck_assert_ptr_nonnull(tasks);
+	while ((entry = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		count += fgets(name, sizeof(name), file) && strcmp(name, "urxe\n") == 0;
+		fclose(file);
+	}
+	closedir(tasks);
+	return count;
+}
+
+static void setup(void)
+{
+	ck_assert_int_eq(progress_create(&progress), 0);
+}
+
+static void teardown(void)
+{
+	progress_destroy(progress);
+}
+
+START_TEST(the_thread_starts_with_the_first_client)
+{
+	struct fake fake, other;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	ck_assert_uint_eq(background_threads(), 0);
+	attach(&fake);
+	attach(&other);
+	kick(&fake, 0);
+	kick(&other, 0);
+	wait_for_work(&fake);
+	wait_for_work(&other);
+	ck_assert_uint_eq(background_threads(), 1);
+	progress_destroy(progress);
+	while (background_threads()) /* what is joined may take a moment to vanish */
+		sched_yield();
+	ck_assert(sigismember(&fake.signals, SIGINT) && sigismember(&fake.signals, SIGUSR1) &&
+		  sigismember(&fake.signals, SIGALRM) && sigismember(&fake.signals, SIGPROF));
+	ck_assert(!pthread_sigmask(SIG_BLOCK, NULL, &fake.signals) &&
+		  !sigismember(&fake.signals, SIGINT));
+	fake_destroy(&fake);
+	fake_destroy(&other);
+	setup();
+}
+END_TEST
+
+START_TEST(what_arrives_is_served)
+{
+	struct progress_client *client;
+	struct fake fake;
+	unsigned int i;
+
+	fake_init(&fake, FDS); /* more than are asked for at first */
+	client = attach(&fake);
+	for (i = 0; i < 5 * FDS; i++) {
+		kick(&fake, i % FDS);
+		wait_for_work(&fake);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(new_descriptors_are_watched_after_refresh)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	fake.fd_count = 2;
+	progress_refresh(client);
+	kick(&fake, 1);
+	wait_for_work(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(deadlines_are_kept)
+{
+	struct progress_client *client;
+	struct fake fake;
+	uint64_t deadline;
+	unsigned int i;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	for (i = 0; i < 50; i++) {
+		/* Without the wake-up the first of them would come up in an hour. */
+		fake.deadline = deadline = progress_now() + HOUR_NS;
+		progress_deadline(client, deadline);
+		fake.deadline = deadline = progress_now() + 100000 * (i % 3);
+		progress_deadline(client, deadline);
+		wait_for_work(&fake);
+		ck_assert_uint_ge(fake.fired, deadline);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* The core brings up deadlines while the thread is asking for them. */
+START_TEST(no_deadline_is_missed)
+{
+	struct progress_client *client;
+	struct fake fake;
+	unsigned int i;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	for (i = 0; i < 3000; i++) {
+		kick(&fake, 0);
+		if (i & 1)
+			wait_for_work(&fake);
+		fake.deadline = 1;
+		progress_deadline(client, 1);
+		while (fake.deadline != TIME_NEVER)
+			sched_yield();
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(the_thread_stays_off_while_polled)
+{
+	struct progress_client *client, *other_client;
+	struct fake fake, other;
+	unsigned int before, i;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	client = attach(&fake);
+	other_client = attach(&other);
+	poll_until(client, progress_now() + HOUR_NS);
+	/* A turn for the other that begins now ends one that began before. */
+	kick(&other, 0);
+	wait_for_work(&other);
+	kick(&other, 0);
+	wait_for_work(&other);
+
+	before = fake.background;
+	for (i = 0; i < 300; i++) {
+		kick(&fake, 0);
+		usleep(100); /* time for a thread that watches */
+		ck_assert(progress_poll(client, progress_now() + HOUR_NS));
+	}
+	ck_assert_uint_eq(fake.background, before);
+	progress_detach(other_client);
+	fake_destroy(&other);
+
+	/* Polling stops: what arrives now is the thread's again. */
+	progress_poll(client, 0);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(deadlines_are_kept_after_polling)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	poll_until(client, progress_now() + HOUR_NS);
+	kick(&fake, 0);
+	usleep(1000); /* likely quiet by now */
+	fake.deadline = progress_now() + 2 * HOUR_NS;
+	progress_deadline(client, fake.deadline);
+	progress_poll(client, 0);
+	fake.deadline = progress_now();
+	progress_deadline(client, fake.deadline);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(rest_ends_polling)
+{
+	struct progress_client *client;
+	unsigned int i;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	for (i = 0; i < 100; i++) {
+		/* Believed for an hour, were it not for progress_rest(). */
+		poll_until(client, progress_now() + HOUR_NS);
+		kick(&fake, 0);
+		if (i & 1)
+			usleep(200);
+		progress_rest(client);
+		progress_poll(client, progress_now());
+		while (sem_trywait(&fake.worked) == 0)
+			;
+		kick(&fake, 0);
+		wait_for_work(&fake);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(an_occasional_poll_is_no_polling)
+{
+	struct progress_client *client;
+	unsigned int i;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	progress_poll(client, progress_now() + HOUR_NS);
+	progress_poll(client, progress_now() + HOUR_NS);
+	for (i = 0; i < 10; i++) {
+		kick(&fake, 0);
+		wait_for_work(&fake);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+START_TEST(detach_waits_for_the_turn_and_ends_turns)
+{
+	struct progress_client *client, *other_client;
+	struct fake fake, other;
+	unsigned int i, before;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	other_client = attach(&other);
+	for (i = 0; i < 5; i++) {
+		client = attach(&fake);
+		fake.slow = true;
+		while (!fake.in_turn) {
+			kick(&fake, 0);
+			sched_yield();
+		}
+		progress_detach(client);
+		ck_assert(!fake.in_turn);
+		before = fake.background;
+		kick(&fake, 0);
+		kick(&other, 0);
+		wait_for_work(&other);
+		kick(&other, 0);
+		wait_for_work(&other);
+		ck_assert_uint_eq(fake.background, before);
+		fake.slow = false;
+	}
+	progress_detach(other_client);
+	fake_destroy(&fake);
+	fake_destroy(&other);
+}
+END_TEST
+
+static void *come_and_go(void *argument)
+{
+	struct progress_client *client;
+	struct fake fake;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		fake_init(&fake, 2);
+		client = attach(&fake);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+		progress_refresh(client);
+		fake.deadline = progress_now();
+		progress_deadline(client, fake.deadline);
+		wait_for_work(&fake);
+		poll_until(client, progress_now());
+		kick(&fake, 1);
+		progress_rest(client);
+		progress_detach(client);
+		fake_destroy(&fake); /* its descriptors' numbers are used again by others */
+	}
+	return NULL;
+}
+
+START_TEST(clients_come_and_go_in_many_threads)
+{
+	pthread_t threads[4];
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+END_TEST
+
+/* In the child of a fork: every call must come back. Returns the exit status. */
+static int child_uses(struct progress_client *client, struct fake *fake)
+{
+	struct progress_client *another;
+
+	alarm(60);
+	progress_deadline(client, 1);
+	progress_rest(client);
+	poll_until(client, progress_now());
+	progress_refresh(client);
+	progress_detach(client);
+	if (progress_attach(progress, &fake->link, &fake_ops, fake, &another) != ESTALE)
+		return 1;
+	progress_destroy(progress);
+	return 0;
+}
+
+START_TEST(a_fork_leaves_the_parent_untouched)
+{
+	struct progress_client *client;
+	struct fake fake;
+	unsigned int i;
+	int status;
+	pid_t pid;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	for (i = 0; i < 30; i++) {
+		kick(&fake, 0); /* so that the thread is in the middle of something */
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (pid == 0) {
+			fake.fd_count = 0; /* shared with the parent */
+			_exit(child_uses(client, &fake));
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+		wait_for_work(&fake);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+
+#ifndef THREAD_SANITIZER /* which allows a child of several threads no threads of its own */
+START_TEST(a_child_makes_its_own)
+{
+	struct progress_client *client;
+	struct fake fake;
+	int status;
+	pid_t pid;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		alarm(60);
+		fake_init(&fake, 1);
+		setup();
+		client = attach(&fake);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+		progress_detach(client);
+		progress_destroy(progress);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+	Suite *suite = suite_create("progress");
+	TCase *tests = tcase_create("progress");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, the_thread_starts_with_the_first_client);
+	tcase_add_test(tests, what_arrives_is_served);
+	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
+	tcase_add_test(tests, deadlines_are_kept);
+	tcase_add_test(tests, no_deadline_is_missed);
+	tcase_add_test(tests, the_thread_stays_off_while_polled);
+	tcase_add_test(tests, deadlines_are_kept_after_polling);
+	tcase_add_test(tests, rest_ends_polling);
+	tcase_add_test(tests, an_occasional_poll_is_no_polling);
+	tcase_add_test(tests, detach_waits_for_the_turn_and_ends_turns);
+	tcase_add_test(tests, clients_come_and_go_in_many_threads);
+	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
+#ifndef THREAD_SANITIZER
+	tcase_add_test(tests, a_child_makes_its_own);
+#endif
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
