@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A device on an address of this process's own, and two connected queue pairs
+ * on it, for the tests of the verbs layer. They are linked with liburxe and
+ * nothing of rdma-core.
+ */
+#ifndef URXE_TESTS_FIXTURE_H
+#define URXE_TESTS_FIXTURE_H
+
+#include <infiniband/verbs.h>
+
+#define BUFFER_SIZE 4096
+#define DEPTH 16
+
+/* Sets URXE_NODE. To be called before anything lists devices. */
+void fixture_environment(void);
+const char *fixture_address(void);
+
+/* Open and close the device; what fails ends the test. */
+struct ibv_context *fixture_open(void);
+void fixture_close(struct ibv_context *context);
+
+struct pair {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *send_cq, *recv_cq; /* recv_cq has the channel */
+	struct ibv_qp *sender, *receiver;
+	uint8_t buffer[2 * BUFFER_SIZE];
+};
+
+/* @send_ops_flags: for ibv_create_qp_ex(), or 0 for plain queue pairs. In state RTS. */
+void pair_open(struct pair *pair, enum ibv_qp_type type, uint64_t send_ops_flags);
+void pair_close(struct pair *pair);
+/* Move @qp to RTS, connected to @peer unless it is UD. */
+void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer);
+
+void post_receive(struct pair *pair, uint64_t wr_id);
+/* Wait for one completion. */
+struct ibv_wc wait_completion(struct ibv_cq *cq);
+struct ibv_sge send_sge(struct pair *pair, uint32_t length);
+
+#endif

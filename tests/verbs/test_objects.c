@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Creation, limits and destruction of every kind of object: the errors of
+ * verbs.md 12b and the EBUSY rules of verbs.md 8.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "tests/verbs/fixture.h"
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+
+static void setup(void)
+{
+	context = fixture_open();
+	pd = ibv_alloc_pd(context);
+	ck_assert_ptr_nonnull(pd);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fixture_close(context);
+}
+
+#define ck_fails(pointer, error)                                                                   \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		ck_assert_ptr_null(pointer);                                                       \
+		ck_assert_int_eq(errno, error);                                                    \
+	} while (0)
+
+static struct ibv_qp_init_attr_ex qp_attr(struct ibv_cq *cq)
+{
+	return (struct ibv_qp_init_attr_ex){
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+}
+
+START_TEST(domain_is_busy)
+{
+	static char memory[64];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+	struct ibv_td_init_attr td_attr = {};
+	struct ibv_td *td = ibv_alloc_td(context, &td_attr);
+	struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
+	struct ibv_pd *parent;
+
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+
+	parent = ibv_alloc_parent_domain(context, &attr);
+	ck_assert_ptr_nonnull(parent);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_dealloc_td(td), EBUSY);
+	mr = ibv_reg_mr(parent, memory, sizeof(memory), 0);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_ptr_eq(mr->pd, parent);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), 0);
+	ck_assert_int_eq(ibv_dealloc_td(td), 0);
+	attr.pd = NULL;
+	ck_fails(ibv_alloc_parent_domain(context, &attr), EINVAL);
+}
+END_TEST
+
+START_TEST(memory_regions)
+{
+	static char memory[8192];
+	struct ibv_mr *mr;
+
+	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+	ck_fails(ibv_reg_mr(pd, memory, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	/* An optional flag may be ignored. */
+	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_RELAXED_ORDERING);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_ptr_eq(mr->context, context);
+	ck_assert_ptr_eq(mr->pd, pd);
+	ck_assert_ptr_eq(mr->addr, memory);
+	ck_assert_uint_eq(mr->length, sizeof(memory));
+	ck_assert_int_eq(ibv_rereg_mr(mr, 1 << 5, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096, 0),
+			 0);
+	ck_assert_uint_eq(mr->length, 4096);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
+START_TEST(completion_queues)
+{
+	struct ibv_device_attr limits;
+	struct ibv_cq *cq;
+	struct ibv_qp_init_attr_ex attr;
+	struct ibv_qp *qp;
+
+	ibv_query_device(context, &limits);
+	ck_fails(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
+	ck_fails(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
+	ck_fails(ibv_create_cq(context, limits.max_cqe + 1, NULL, NULL, 0), EINVAL);
+	ck_fails(ibv_create_cq(context, 1, NULL, NULL, -1), EINVAL);
+	ck_fails(ibv_create_cq(context, 1, NULL, NULL, context->num_comp_vectors), EINVAL);
+	cq = ibv_create_cq(context, 10, &limits, NULL, 0);
+	ck_assert_ptr_nonnull(cq);
+	ck_assert_int_ge(cq->cqe, 10);
+	ck_assert_ptr_eq(cq->cq_context, &limits);
+	ck_assert_int_eq(ibv_resize_cq(cq, 100), 0);
+	ck_assert_int_ge(cq->cqe, 100);
+	ck_assert_int_eq(ibv_resize_cq(cq, 0), EINVAL);
+	ck_assert_int_eq(ibv_req_notify_cq(cq, 0), 0);
+	attr = qp_attr(cq);
+	qp = ibv_create_qp_ex(context, &attr);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(extended_completion_queues)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &attr);
+
+	ck_assert_ptr_nonnull(cq);
+	ck_assert_int_eq(ibv_start_poll(cq, &poll), ENOENT);
+	/* It is unlocked again. */
+	ck_assert_int_eq(ibv_start_poll(cq, &poll), ENOENT);
+	poll.comp_mask = 1;
+	ck_assert_int_eq(ibv_start_poll(cq, &poll), EINVAL);
+	ck_assert_int_eq(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+
+	attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	ck_fails(ibv_create_cq_ex(context, &attr), EOPNOTSUPP);
+	attr.wc_flags = 0;
+	attr.comp_mask = 1 << 9;
+	ck_fails(ibv_create_cq_ex(context, &attr), EINVAL);
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	attr.flags = 1 << 9;
+	ck_fails(ibv_create_cq_ex(context, &attr), EINVAL);
+}
+END_TEST
+
+START_TEST(channel_is_busy)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, channel, 0);
+
+	ck_assert_ptr_nonnull(cq);
+	ck_assert_int_eq(channel->refcnt, 1);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), EBUSY);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
+}
+END_TEST
+
+START_TEST(shared_receive_queues)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 0, .max_sge = 1}};
+	struct ibv_srq_attr srq_attr;
+	struct ibv_qp_init_attr_ex init;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_sge sge[64] = {};
+	struct ibv_recv_wr wr = {.sg_list = sge, .num_sge = 64}, *bad = NULL;
+
+	ck_fails(ibv_create_srq(pd, &attr), EINVAL);
+	attr.attr.max_wr = 2;
+	attr.attr.max_sge = 100000;
+	ck_fails(ibv_create_srq(pd, &attr), EINVAL);
+	attr.attr.max_sge = 1;
+	attr.srq_context = &attr;
+	srq = ibv_create_srq(pd, &attr);
+	ck_assert_ptr_nonnull(srq);
+	ck_assert_ptr_eq(srq->srq_context, &attr);
+	ck_assert_int_eq(ibv_query_srq(srq, &srq_attr), 0);
+	ck_assert_uint_ge(srq_attr.max_wr, 2);
+	srq_attr.srq_limit = srq_attr.max_wr + 1;
+	ck_assert_int_eq(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT), EINVAL);
+	ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
+	ck_assert_ptr_eq(bad, &wr);
+	wr.num_sge = 0;
+	for (uint32_t i = 0; i < srq_attr.max_wr; i++)
+		ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
+
+	init = qp_attr(cq);
+	init.srq = srq;
+	qp = ibv_create_qp_ex(context, &init);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_int_eq(ibv_destroy_srq(srq), EBUSY);
+	ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), EINVAL);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(queue_pairs)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
+	struct ibv_qp_init_attr queried;
+	struct ibv_qp_attr state = {.qp_state = IBV_QPS_RTS};
+	struct ibv_send_wr wr = {}, *bad = NULL;
+	union ibv_gid group = {.raw = {0xff}};
+	struct ibv_ece ece;
+	struct ibv_qp *qp;
+
+	attr.cap.max_inline_data = 1 << 20;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr = qp_attr(cq);
+	attr.cap.max_send_wr = 1u << 30;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr = qp_attr(NULL);
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr = qp_attr(cq);
+	attr.qp_type = IBV_QPT_RAW_PACKET;
+	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
+	attr = qp_attr(cq);
+	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
+
+	attr = qp_attr(cq);
+	attr.qp_context = &attr;
+	qp = ibv_create_qp_ex(context, &attr);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_uint_ge(qp->qp_num, 2);
+	ck_assert_uint_le(qp->qp_num, 0xfffffe);
+	ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+	ck_assert_ptr_null(ibv_qp_to_qp_ex(qp));
+	ck_assert_int_eq(ibv_modify_qp(qp, &state, IBV_QP_STATE), EINVAL);
+	ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), EINVAL);
+	ck_assert_ptr_eq(bad, &wr);
+	ck_assert_int_eq(ibv_query_qp(qp, &state, 0, &queried), 0);
+	ck_assert_int_eq(state.qp_state, IBV_QPS_RESET);
+	ck_assert_ptr_eq(queried.qp_context, &attr);
+	ck_assert_ptr_eq(queried.send_cq, cq);
+	ck_assert_uint_ge(queried.cap.max_send_wr, 4);
+	ck_assert_int_eq(ibv_attach_mcast(qp, &group, 0), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_detach_mcast(qp, &group, 0), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_query_ece(qp, &ece), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_set_ece(qp, &ece), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 0), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* A flag whose function would stay NULL must be refused: ibv_wr_*() call blind. */
+START_TEST(operations_of_extended_queue_pairs)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		uint64_t flag;
+		bool supported;
+	} cases[] = {
+		{IBV_QPT_RC, IBV_QP_EX_WITH_SEND, true},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_READ, true},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, true},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW, false},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_LOCAL_INV, false},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_TSO, false},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE, false},
+		{IBV_QPT_RC, 1ull << 40, false},
+		{IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, true},
+		{IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ, false},
+		{IBV_QPT_UD, IBV_QP_EX_WITH_SEND_WITH_IMM, true},
+		{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE, false},
+	};
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct ibv_qp_init_attr_ex attr = qp_attr(cq);
+		struct ibv_qp *qp;
+
+		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		attr.qp_type = cases[i].type;
+		attr.send_ops_flags = cases[i].flag;
+		errno = 0;
+		qp = ibv_create_qp_ex(context, &attr);
+		ck_assert_msg(!!qp == cases[i].supported, "case %zu", i);
+		if (!qp) {
+			ck_assert_int_eq(errno, EOPNOTSUPP);
+			continue;
+		}
+		ck_assert_ptr_eq(ibv_qp_to_qp_ex(qp), (struct ibv_qp_ex *)qp);
+		ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	}
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(address_handles)
+{
+	struct ibv_ah_attr attr = {.port_num = 1};
+	struct ibv_ah *ah;
+
+	ck_fails(ibv_create_ah(pd, &attr), EINVAL);
+	attr.is_global = 1;
+	attr.grh.sgid_index = 9;
+	ck_fails(ibv_create_ah(pd, &attr), ENODATA);
+	attr.grh.sgid_index = 0;
+	attr.port_num = 2;
+	ck_fails(ibv_create_ah(pd, &attr), EINVAL);
+	attr.port_num = 1;
+	ibv_query_gid(context, 1, 0, &attr.grh.dgid);
+	ah = ibv_create_ah(pd, &attr);
+	ck_assert_ptr_nonnull(ah);
+	ck_assert_ptr_eq(ah->context, context);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("objects");
+	TCase *tests = tcase_create("objects");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	fixture_environment();
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, domain_is_busy);
+	tcase_add_test(tests, memory_regions);
+	tcase_add_test(tests, completion_queues);
+	tcase_add_test(tests, extended_completion_queues);
+	tcase_add_test(tests, channel_is_busy);
+	tcase_add_test(tests, shared_receive_queues);
+	tcase_add_test(tests, queue_pairs);
+	tcase_add_test(tests, operations_of_extended_queue_pairs);
+	tcase_add_test(tests, address_handles);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lists, contexts, and what the device and its port say about themselves.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/verbs/fixture.h"
+#include "urxe.h"
+
+#define NEWEST_VERBS_CONTEXT 696
+
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
+
+START_TEST(list)
+{
+	int count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	struct ibv_device *device;
+
+	ck_assert_int_eq(count, 1);
+	device = list[0];
+	ck_assert_ptr_null(list[1]);
+	ck_assert_str_eq(ibv_get_device_name(device), "urxe0");
+	ck_assert_int_eq(device->node_type, IBV_NODE_CA);
+	ck_assert_int_eq(device->transport_type, IBV_TRANSPORT_IB);
+	ck_assert_uint_ne(ibv_get_device_guid(device), 0);
+	ck_assert_int_eq(ibv_get_device_index(device), -1);
+	ibv_free_device_list(list);
+
+	/* Two lists at a time; the device is the same. */
+	list = ibv_get_device_list(NULL);
+	ck_assert_ptr_eq(list[0], device);
+	ibv_free_device_list(list);
+}
+END_TEST
+
+START_TEST(context)
+{
+	struct ibv_context *context = fixture_open();
+	struct verbs_context *verbs = verbs_get_ctx(context);
+	struct stat status;
+
+	ck_assert_ptr_nonnull(verbs);
+	ck_assert_uint_eq(verbs->sz, NEWEST_VERBS_CONTEXT);
+	/* The six operations above the oldest layout that we build with. */
+	for (void **newer = (void **)((char *)context + sizeof(*context) - NEWEST_VERBS_CONTEXT);
+	     newer < (void **)((char *)context + sizeof(*context) - 648); newer++)
+		ck_assert_ptr_null(*newer);
+	ck_assert_int_eq(fstat(context->cmd_fd, &status), 0);
+	ck_assert_int_eq(fstat(context->async_fd, &status), 0);
+	ck_assert_int_ge(context->num_comp_vectors, 1);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(shared_by_contexts)
+{
+	struct ibv_context *first = fixture_open(), *second = fixture_open();
+
+	ck_assert_ptr_ne(first, second);
+	fixture_close(first);
+	ck_assert_ptr_nonnull(ibv_alloc_pd(second));
+	/* Closed with an object in use: the device opens again. */
+	fixture_close(second);
+	first = fixture_open();
+	fixture_close(first);
+}
+END_TEST
+
+START_TEST(device)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_device_attr_ex attr;
+	struct ibv_device_attr plain;
+	uint8_t *guard = (uint8_t *)&attr + sizeof(plain) + 8;
+
+	ck_assert_int_eq(ibv_query_device(context, &plain), 0);
+	ck_assert_int_eq(plain.phys_port_cnt, 1);
+	ck_assert_str_eq(plain.fw_ver, urxe_version());
+	ck_assert_uint_eq(plain.node_guid, ibv_get_device_guid(context->device));
+	ck_assert_int_gt(plain.max_qp, 0);
+	ck_assert_int_gt(plain.max_cqe, 0);
+	/* What isn't there isn't promised. */
+	ck_assert_int_eq(plain.max_mw, 0);
+	ck_assert_uint_eq(plain.device_cap_flags & IBV_DEVICE_XRC, 0);
+
+	memset(&attr, 0xa5, sizeof(attr));
+	ck_assert_int_eq(ibv_query_device_ex(context, NULL, &attr), 0);
+	ck_assert_int_eq(memcmp(&attr.orig_attr, &plain, sizeof(plain)), 0);
+	ck_assert_uint_eq(attr.completion_timestamp_mask, 0);
+	ck_assert_uint_eq(attr.phys_port_cnt_ex, 1);
+
+	/* An older application's structure is shorter. */
+	memset(&attr, 0xa5, sizeof(attr));
+	ck_assert_int_eq(
+		verbs_get_ctx(context)->query_device_ex(context, NULL, &attr, sizeof(plain) + 8),
+		0);
+	ck_assert_uint_eq(*guard, 0xa5);
+	ck_assert_int_eq(verbs_get_ctx(context)->query_device_ex(context, NULL, &attr, 8), EINVAL);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(port)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_port_attr attr;
+	int (*exported)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *) =
+		(ibv_query_port);
+
+	ck_assert_int_eq(ibv_query_port(context, 1, &attr), 0);
+	ck_assert_int_eq(attr.state, IBV_PORT_ACTIVE);
+	ck_assert_int_eq(attr.phys_state, 5);
+	ck_assert_int_eq(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
+	ck_assert_int_eq(attr.max_mtu, IBV_MTU_4096);
+	ck_assert_int_eq(attr.active_mtu, IBV_MTU_4096);
+	ck_assert_int_eq(attr.gid_tbl_len, 1024);
+	ck_assert_int_eq(attr.pkey_tbl_len, 1);
+	ck_assert_int_eq(attr.lid, 0);
+	ck_assert_int_eq(attr.flags & 1, 1);
+	ck_assert_int_eq(ibv_query_port(context, 0, &attr), EINVAL);
+	ck_assert_int_eq(ibv_query_port(context, 2, &attr), EINVAL);
+
+	/* The exported function knows the first 48 bytes only. */
+	memset(&attr, 0xa5, sizeof(attr));
+	ck_assert_int_eq(exported(context, 1, (void *)&attr), 0);
+	ck_assert_int_eq(attr.state, IBV_PORT_ACTIVE);
+	for (size_t i = 48; i < sizeof(attr); i++)
+		ck_assert_uint_eq(((uint8_t *)&attr)[i], 0xa5);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(gids)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_gid_entry entry, table[4];
+	union ibv_gid gid;
+	char text[INET_ADDRSTRLEN];
+	int type = -1;
+
+	ck_assert_int_eq(ibv_query_gid(context, 1, 0, &gid), 0);
+	ck_assert_str_eq(inet_ntop(AF_INET, gid.raw + 12, text, sizeof(text)), fixture_address());
+	ck_assert_int_eq(ibv_query_gid_ex(context, 1, 0, &entry, 0), 0);
+	ck_assert_int_eq(memcmp(&entry.gid, &gid, sizeof(gid)), 0);
+	ck_assert_uint_eq(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
+	ck_assert_uint_eq(entry.ndev_ifindex, 1);
+	ck_assert_int_eq(ibv_query_gid_type(context, 1, 0, &type), 0);
+	ck_assert_int_eq(type, 1);
+	ck_assert_int_eq(ibv_query_gid_table(context, table, 4, 0), 1);
+	ck_assert_int_eq(ibv_query_gid_table(context, table, 0, 0), -EINVAL);
+
+	/* An empty slot, and none at all. */
+	ck_assert_int_eq(ibv_query_gid(context, 1, 1, &gid), 0);
+	ck_assert_uint_eq(gid.global.interface_id, 0);
+	ck_assert_int_eq(ibv_query_gid_ex(context, 1, 1, &entry, 0), ENODATA);
+	ck_assert_int_eq(ibv_query_gid(context, 1, 1024, &gid), -1);
+	ck_assert_int_eq(ibv_query_gid(context, 1, -1, &gid), -1);
+	ck_assert_int_eq(ibv_query_gid(context, 2, 0, &gid), -1);
+	ck_assert_int_eq(ibv_query_gid_ex(context, 1, 1024, &entry, 0), EINVAL);
+	ck_assert_int_eq(ibv_query_gid_ex(context, 2, 0, &entry, 0), EINVAL);
+	ck_assert_int_eq(ibv_query_gid_ex(context, 1, 0, &entry, 1), EOPNOTSUPP);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(pkeys)
+{
+	struct ibv_context *context = fixture_open();
+	__be16 pkey = 0;
+
+	ck_assert_int_eq(ibv_query_pkey(context, 1, 0, &pkey), 0);
+	ck_assert_uint_eq(pkey, 0xffff);
+	ck_assert_int_eq(ibv_query_pkey(context, 1, 1, &pkey), -1);
+	ck_assert_int_eq(ibv_query_pkey(context, 2, 0, &pkey), -1);
+	ck_assert_int_eq(ibv_get_pkey_index(context, 1, 0xffff), 0);
+	ck_assert_int_eq(ibv_get_pkey_index(context, 1, 1), -1);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(counters)
+{
+	struct urxe_counter counters[64];
+	struct ibv_context *context = fixture_open();
+	int count = urxe_counters("urxe0", counters, 64);
+
+	ck_assert_int_gt(count, 0);
+	ck_assert_int_le(count, 64);
+	ck_assert_str_eq(counters[0].name, "sent_pkts");
+	ck_assert_int_eq(urxe_counters("urxe0", NULL, 0), count);
+	ck_assert_int_eq(urxe_counters("urxe9", counters, 64), -1);
+	ck_assert_int_eq(errno, ENODEV);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(names)
+{
+	ck_assert_str_eq(ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR),
+			 "transport retry counter exceeded");
+	ck_assert_str_eq(ibv_wc_status_str(99), "unknown");
+	ck_assert_str_eq(ibv_wc_status_str(-1), "unknown");
+	ck_assert_str_eq(ibv_event_type_str(IBV_EVENT_SRQ_LIMIT_REACHED), "SRQ limit reached");
+	ck_assert_str_eq(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
+	ck_assert_str_eq(ibv_node_type_str(0), "unknown");
+	ck_assert_str_eq(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+	ck_assert_str_eq(rdma_event_str(RDMA_CM_EVENT_REJECTED), "RDMA_CM_EVENT_REJECTED");
+	ck_assert_str_eq(rdma_event_str(99), "UNKNOWN EVENT");
+	ck_assert_int_eq(ibv_rate_to_mult(IBV_RATE_28_GBPS), 11);
+	ck_assert_int_eq(ibv_rate_to_mult(IBV_RATE_100_GBPS), -1);
+	ck_assert_int_eq(ibv_rate_to_mbps(IBV_RATE_100_GBPS), 103125);
+	ck_assert_int_eq(mult_to_ibv_rate(20), IBV_RATE_50_GBPS);
+	ck_assert_int_eq(mult_to_ibv_rate(-1), IBV_RATE_MAX);
+	ck_assert_int_eq(mbps_to_ibv_rate(850000), IBV_RATE_800_GBPS);
+	ck_assert_int_eq(mbps_to_ibv_rate(7), IBV_RATE_MAX);
+}
+END_TEST
+
+/* Verbs that the device doesn't have say so, and nothing crashes. */
+START_TEST(lacking)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_xrcd_init_attr xrcd = {};
+	struct ibv_alloc_dm_attr dm = {.length = 64};
+	struct ibv_values_ex values = {};
+
+	ck_assert_ptr_nonnull(pd);
+	ck_assert_ptr_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_open_xrcd(context, &xrcd));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_alloc_dm(context, &dm));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_alloc_null_mr(pd));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_import_pd(context, 1));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_ptr_null(ibv_import_device(context->cmd_fd));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+	ck_assert_int_eq(ibv_advise_mr(pd, 0, 0, NULL, 0), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_query_rt_values_ex(context, &values), EOPNOTSUPP);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(no_connection_manager)
+{
+	struct rdma_cm_id *id = NULL;
+	struct ibv_context **devices;
+
+	errno = 0;
+	ck_assert_ptr_null(rdma_create_event_channel());
+	ck_assert_int_eq(errno, ENODEV);
+	errno = 0;
+	ck_assert_int_eq(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), -1);
+	ck_assert_int_eq(errno, ENODEV);
+	devices = rdma_get_devices(NULL);
+	ck_assert_ptr_null(devices);
+	errno = 0;
+	ck_assert_int_eq(rsocket(AF_INET, SOCK_STREAM, 0), -1);
+	ck_assert_int_eq(errno, ENODEV);
+}
+END_TEST
+
+START_TEST(fork_needs_nothing)
+{
+	ck_assert_int_eq(ibv_fork_init(), 0);
+	ck_assert_int_eq(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("query");
+	TCase *tests = tcase_create("query");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	fixture_environment();
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, list);
+	tcase_add_test(tests, context);
+	tcase_add_test(tests, shared_by_contexts);
+	tcase_add_test(tests, device);
+	tcase_add_test(tests, port);
+	tcase_add_test(tests, gids);
+	tcase_add_test(tests, pkeys);
+	tcase_add_test(tests, counters);
+	tcase_add_test(tests, names);
+	tcase_add_test(tests, lacking);
+	tcase_add_test(tests, no_connection_manager);
+	tcase_add_test(tests, fork_needs_nothing);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
