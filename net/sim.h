@@ -23,6 +23,7 @@ struct sim_options {
 };
 
 struct sim *sim_create(const struct sim_options *options);
+/* Closes the links that are still open. */
 void sim_destroy(struct sim *sim);
 
 /* Change the options of a running network (the seed is not read again). */
@@ -42,7 +43,12 @@ uint64_t sim_next(const struct sim *sim);
 /* Move the clock forward to @time. Packets due by then can be received. */
 void sim_advance(struct sim *sim, uint64_t time);
 
-/* What the network did so far, so that tests can assert that faults really happened. */
+/*
+ * What the network did so far, so that tests can assert that faults really happened.
+ * sent + duplicated = delivered + dropped + overflowed, when nothing is on its way.
+ * Dropped is also what was cut off or sent to nobody; reordered is what arrived
+ * behind a later packet from the same source to the same destination.
+ */
 struct sim_statistics {
 	uint64_t sent, delivered, dropped, duplicated, reordered, corrupted, overflowed;
 };

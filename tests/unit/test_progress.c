@@ -221,6 +221,36 @@ START_TEST(what_arrives_is_served)
 }
 END_TEST
 
+START_TEST(an_idle_client_gets_no_turns)
+{
+	struct progress_client *client, *other_client;
+	struct fake fake, other;
+	unsigned int before, i;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	client = attach(&fake);
+	other_client = attach(&other);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	for (i = 0; i < 3; i++) { /* by now every turn that was due has been taken */
+		kick(&other, 0);
+		wait_for_work(&other);
+	}
+	before = fake.background;
+	usleep(20000);
+	for (i = 0; i < 3; i++) {
+		kick(&other, 0);
+		wait_for_work(&other);
+	}
+	ck_assert_uint_eq(fake.background, before);
+	progress_detach(client);
+	progress_detach(other_client);
+	fake_destroy(&fake);
+	fake_destroy(&other);
+}
+END_TEST
+
 START_TEST(new_descriptors_are_watched_after_refresh)
 {
 	struct progress_client *client;
@@ -363,7 +393,7 @@ START_TEST(rest_ends_polling)
 		if (i & 1)
 			usleep(200);
 		progress_rest(client);
-		progress_poll(client, progress_now());
+		progress_poll(client, progress_now() + HOUR_NS);
 		while (sem_trywait(&fake.worked) == 0)
 			;
 		kick(&fake, 0);
@@ -558,6 +588,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, the_thread_starts_with_the_first_client);
 	tcase_add_test(tests, what_arrives_is_served);
+	tcase_add_test(tests, an_idle_client_gets_no_turns);
 	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
