@@ -127,8 +127,8 @@ def perftest(tool, *options, sizes=None, detail="", iters=None, **more):
     words = [tool, "-p", "PORT", "-x", "0", "-F"]
     words += ["-n", str(iters)] if iters else []
     words += list(options)
-    # "#bytes #iterations result result ..."; the first result is a positive number.
-    rows = [rf"^\s*{size}\s+\d+\s+(?=[\d.]*[1-9])[\d.]+\s+[\d.]+" for size in sizes or []]
+    # "#bytes #iterations result result ..."; the last is a positive rate or time.
+    rows = [rf"^\s*{size}\s+\d+(?:\s+\S+)*\s+(?=[\d.]*[1-9])[\d.]+\s*$" for size in sizes or []]
     text = list(options) + ([detail] if detail else [])
     text += ["ipv6"] if more.get("ipv6") else []
     text += ["nobody"] if more.get("nobody") else []
