@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What the environment says is obeyed, or refused with one line on stderr and an
+# empty list. Through the launcher, with a program that is linked with the real
+# libibverbs.
+#
+#   environment.sh LAUNCHER LIST LOADER PLAIN-LOADER
+
+set -eu
+launcher=$1 list=$2 loaders=("$3" "$4")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset "${!URXE_@}"
+address=127.87.$(($$ / 256 % 256)).$(($$ % 256))
+
+fail() {
+	echo "FAILED: $*" >&2
+	cat "$work/out" "$work/err" >&2
+	exit 1
+}
+
+# run [VARIABLE=VALUE...] -- ARGUMENT...: the launcher with a list program
+run() {
+	local variables=()
+	while [ "$1" != -- ]; do
+		variables+=("$1")
+		shift
+	done
+	shift
+	env "${variables[@]}" "$launcher" "$@" >"$work/out" 2>"$work/err"
+}
+
+refused() {
+	run "$@" -- run -- "$list" || fail "$*: exit status"
+	[ "$(cat "$work/out")" = "0 devices" ] || fail "$*: there are devices"
+	[ "$(wc -l <"$work/err")" = 1 ] || fail "$*: not one line on stderr"
+	grep -q "${1%%=*}\|device" "$work/err" || fail "$*: the line says nothing"
+}
+
+accepted() {
+	local names=$1
+	shift
+	run "$@" -- run -- "$list" || fail "$*: exit status"
+	[ "$(sed 1d "$work/out" | cut -d' ' -f1 | tr '\n' ' ')" = "$names " ] || fail "$*: not $names"
+	[ ! -s "$work/err" ] || fail "$*: not silent"
+}
+
+accepted urxe0 URXE_NODE=$address
+accepted urxe0 URXE_NODE=$address,::1 URXE_MODE=emu URXE_LOG=error URXE_RCVBUF=4M URXE_NO_GSO=1
+accepted urxe0 URXE_NODE=$address URXE_FAULTS='seed=7;drop=1%' URXE_NO_GSO=0 URXE_RCVBUF=65536
+accepted urxe0 URXE_NODE= URXE_MODE= URXE_FAULTS=
+accepted "rail0 rail1" "URXE_DEVICES=rail0=127.0.0.1;rail1=127.0.0.2,127.0.0.3"
+
+refused URXE_NODE=127.0.0
+refused URXE_NODE=127.0.0.1,
+refused URXE_NODE=192.0.2.77
+refused URXE_NODE=localhost
+refused URXE_MODE=software
+refused URXE_LOG=loud
+refused URXE_RCVBUF=lots
+refused URXE_RCVBUF=0
+refused URXE_RCVBUF=4G
+refused URXE_RCVBUF=-1
+refused URXE_NO_GSO=maybe
+refused URXE_FAULTS=drop
+refused URXE_FAULTS=drop=1%/RC_NOTHING
+refused URXE_DEVICES=rail0
+refused "URXE_DEVICES=rail0=127.0.0.1;rail0=127.0.0.2"
+refused "URXE_DEVICES=a/b=127.0.0.1"
+refused "URXE_DEVICES=rail0=127.0.0.1;rail1=no"
+refused URXE_DEVICES=a=127.0.0.1 URXE_NODE=127.0.0.1
+
+# Every node has a GUID of its own, always the same.
+guid() {
+	run "URXE_NODE=$1" -- run -- "$list"
+	sed -n 2p "$work/out"
+}
+[ "$(guid 127.0.0.1)" = "$(guid 127.0.0.1)" ] || fail "the GUID changes"
+[ "$(guid 127.0.0.1)" != "$(guid 127.0.0.2)" ] || fail "two nodes have the same GUID"
+
+# Another process owns the address: the open fails and the line names it.
+run -- run --node "$address" -- sh -c '"$1" -o && exec "$1" -o' sh "$list" || fail "open"
+grep -q 'urxe0 open query_device=0 alloc_pd=yes dealloc_pd=0 close=0' "$work/out" || fail "open"
+python3 - "$address" "$launcher" "$list" >"$work/out" 2>"$work/err" <<'EOF' || fail "two owners"
+import socket, subprocess, sys
+address, launcher, program = sys.argv[1:]
+owner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+owner.bind((address, 4791))
+done = subprocess.run([launcher, "run", "--node", address, "--", program, "-o"],
+                      capture_output=True, text=True)
+assert done.stdout == "1 devices\nurxe0 open: Address already in use\n", done.stdout
+assert address in done.stderr and done.stderr.count("\n") == 1, done.stderr
+EOF
+
+# hw never falls back to us.
+if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+	run URXE_MODE=hw "URXE_NODE=$address" -- run -- "$list" || fail "hw"
+	[ "$(cat "$work/out")" = "0 devices" ] || fail "hw has devices"
+	[ "$(grep -c 'URXE_MODE=hw' "$work/err")" = 1 ] || fail "hw doesn't say why"
+	accepted urxe0 URXE_MODE=both "URXE_NODE=$address"
+fi
+
+# The launcher itself.
+run -- --version && grep -q '^urxe [0-9]' "$work/out" || fail "--version"
+run -- --help && grep -q -- '--faults' "$work/out" || fail "--help"
+run -- devices --node "$address" && grep -q '^urxe0 .*ACTIVE' "$work/out" || fail "devices"
+grep -q 'RoCE v2' "$work/out" || fail "devices: no GID"
+for arguments in "" "run" "run --node" "run --bad x" "run no-such-program-here" "fly" "devices x"; do
+	# shellcheck disable=SC2086
+	! run -- $arguments || fail "urxe $arguments succeeded"
+	[ -s "$work/err" ] || fail "urxe $arguments: no message"
+done
+run -- run sh -c 'exit 7' || [ $? = 7 ] || fail "exit status"
+run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"
+[ -n "$(find "$work" -name 'x-*.pcap')" ] || fail "no capture"
+
+# Programs that load the library by name.
+for loader in "${loaders[@]}"; do
+	run -- run --node "$address" -- "$loader" libibverbs.so.1 libibverbs.so \
+		/no/such/folder/libibverbs.so.1 || fail "$loader"
+	[ "$(grep -c urxe0 "$work/out")" = 3 ] || fail "$loader"
+done

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Compare what liburxe.so exports with the symbols and versions of libibverbs and
+# librdmacm.
+#
+#   exports.sh LIBRARY LIST      LIST: symbol, tab, version ("-": none)
+
+set -eu
+library=$1 list=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+nm -D --defined-only --with-symbol-versions "$library" | awk '{ print $3 }' | sort >"$work/have"
+awk -F'\t' '!/^#/ { print $2 == "-" ? $1 : $1 "@@" $2 }' "$list" | sort >"$work/want"
+[ "$(wc -l <"$work/want")" -ge 169 ] || { echo "the list is too short" >&2; exit 1; }
+if [ -n "$(comm -13 "$work/have" "$work/want")" ]; then
+	echo "missing:" >&2
+	comm -13 "$work/have" "$work/want" >&2
+	exit 1
+fi
+
+# Nothing else may be taken over from the two libraries: those stay their own.
+if comm -23 "$work/have" "$work/want" | grep -E '^_*(ibv_|rdma_|verbs_|mult_|mbps_)'; then
+	echo "exported without being public" >&2
+	exit 1
+fi
+
+readelf -d "$library" >"$work/dynamic"
+grep -q 'SONAME.*\[liburxe\.so\.0\]' "$work/dynamic" || { echo "wrong SONAME" >&2; exit 1; }
+if grep -E 'NEEDED.*(libibverbs|librdmacm)' "$work/dynamic"; then
+	echo "depends on rdma-core" >&2
+	exit 1
+fi

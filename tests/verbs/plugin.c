@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+int plugin(void);
+
+int plugin(void)
+{
+	return 1;
+}

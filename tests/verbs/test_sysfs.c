@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The files of our devices, through each call of libc that takes a path.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/verbs/fixture.h"
+
+#define DEVICE "/sys/class/infiniband/urxe0"
+#define PORT DEVICE "/ports/1"
+
+static const char *content(const char *path)
+{
+	static char text[256];
+	FILE *file = fopen(path, "r");
+	size_t length;
+
+	ck_assert_msg(file != NULL, "%s: %s", path, strerror(errno));
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	return text;
+}
+
+START_TEST(attributes)
+{
+	char expected[64];
+	unsigned int a, b, c, d;
+
+	ck_assert_str_eq(content(PORT "/state"), "4: ACTIVE\n");
+	ck_assert_str_eq(content(PORT "/phys_state"), "5: LinkUp\n");
+	ck_assert_str_eq(content(PORT "/link_layer"), "Ethernet\n");
+	ck_assert_str_eq(content(PORT "/pkeys/0"), "0xffff\n");
+	ck_assert_str_eq(content(PORT "/gid_attrs/types/0"), "RoCE v2\n");
+	ck_assert_str_eq(content(PORT "/gid_attrs/ndevs/0"), "lo\n");
+	ck_assert_str_eq(content(DEVICE "/node_type"), "1: CA\n");
+	ck_assert_str_eq(content(DEVICE "/device/numa_node"), "-1\n");
+	ck_assert_int_eq(sscanf(fixture_address(), "%u.%u.%u.%u", &a, &b, &c, &d), 4);
+	snprintf(expected, sizeof(expected), "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", a,
+		 b, c, d);
+	ck_assert_str_eq(content(PORT "/gids/0"), expected);
+	ck_assert_int_eq(access(PORT "/gids/1", F_OK), -1);
+	ck_assert_int_eq(access(DEVICE "/no_such_attribute", F_OK), -1);
+}
+END_TEST
+
+/* sysfs and the verbs tell the same story. */
+START_TEST(agrees_with_verbs)
+{
+	struct ibv_context *context = fixture_open();
+	uint64_t guid = be64toh(ibv_get_device_guid(context->device));
+	struct ibv_port_attr attr;
+	char expected[64];
+
+	ck_assert_str_eq(context->device->ibdev_path, DEVICE);
+	snprintf(expected, sizeof(expected), "%04x:%04x:%04x:%04x\n", (unsigned int)(guid >> 48),
+		 (unsigned int)(guid >> 32) & 0xffff, (unsigned int)(guid >> 16) & 0xffff,
+		 (unsigned int)guid & 0xffff);
+	ck_assert_str_eq(content(DEVICE "/node_guid"), expected);
+	ck_assert_int_eq(ibv_query_port(context, 1, &attr), 0);
+	snprintf(expected, sizeof(expected), "0x%08x\n", attr.port_cap_flags);
+	ck_assert_str_eq(content(PORT "/cap_mask"), expected);
+	fixture_close(context);
+}
+END_TEST
+
+START_TEST(counters_are_current)
+{
+	static struct pair pair;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	unsigned long before, after;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	before = strtoul(content(PORT "/hw_counters/sent_pkts"), NULL, 10);
+	post_receive(&pair, 1);
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+	wait_completion(pair.send_cq);
+	after = strtoul(content(PORT "/hw_counters/sent_pkts"), NULL, 10);
+	ck_assert_uint_ge(after, before + 2); /* the message and its acknowledgement */
+	ck_assert_uint_gt(strtoul(content(PORT "/counters/port_xmit_packets"), NULL, 10), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(every_call)
+{
+	char text[PATH_MAX];
+	struct stat status;
+	struct statx extended;
+	int folder, fd;
+
+	fd = open(PORT "/state", O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(read(fd, text, 3), 3);
+	close(fd);
+	fd = openat(AT_FDCWD, PORT "//state", O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	folder = open(PORT, O_RDONLY | O_DIRECTORY);
+	ck_assert_int_ge(folder, 0);
+	fd = openat(folder, "state", O_RDONLY);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_int_eq(fstatat(folder, PORT "/rate", &status, 0), 0);
+	ck_assert(S_ISREG(status.st_mode));
+	close(folder);
+	ck_assert_int_eq(stat(DEVICE, &status), 0);
+	ck_assert(S_ISDIR(status.st_mode));
+	ck_assert_int_eq(lstat(PORT "/state", &status), 0);
+	ck_assert_int_eq(statx(AT_FDCWD, DEVICE, 0, STATX_TYPE, &extended), 0);
+	ck_assert_int_eq(access(DEVICE, R_OK), 0);
+	ck_assert_int_eq(faccessat(AT_FDCWD, DEVICE, R_OK, 0), 0);
+	ck_assert_int_eq(access("/sys/class/infiniband_verbs/urxe0/ibdev", R_OK), 0);
+	ck_assert_int_gt(readlink(DEVICE "/device/net/lo", text, sizeof(text)), 0);
+
+	/* A path that is resolved stays one that the program may show, and open. */
+	ck_assert_ptr_nonnull(realpath(PORT "/../1/state", text));
+	ck_assert_str_eq(text, PORT "/state");
+}
+END_TEST
+
+START_TEST(character_device)
+{
+	struct stat status;
+
+	/* UCX skips a device without it. */
+	ck_assert_int_eq(stat("/dev/infiniband/urxe0", &status), 0);
+	ck_assert(S_ISCHR(status.st_mode));
+	ck_assert_int_eq(access("/dev/infiniband/urxe0", R_OK | W_OK), 0);
+}
+END_TEST
+
+static int only_ours(const struct dirent *entry)
+{
+	return strcmp(entry->d_name, "urxe0") == 0;
+}
+
+START_TEST(listing)
+{
+	DIR *directory = opendir("/sys/class/infiniband");
+	struct dirent *entry, **list;
+	int found = 0, others = 0;
+
+	ck_assert_ptr_nonnull(directory);
+	while ((entry = readdir(directory))) {
+		if (only_ours(entry))
+			found++;
+		else if (entry->d_name[0] != '.')
+			others++;
+	}
+	closedir(directory);
+	ck_assert_int_eq(found, 1);
+	ck_assert_int_eq(others, 0);
+	ck_assert_int_eq(scandir("/sys/class/infiniband", &list, only_ours, NULL), 1);
+	free(list[0]);
+	free(list);
+}
+END_TEST
+
+START_TEST(other_paths_are_untouched)
+{
+	char text[PATH_MAX];
+
+	ck_assert_int_eq(access("/sys/class/infiniband/mlx5_99", F_OK), -1);
+	ck_assert_int_eq(access("/sys/class/infiniband_other", F_OK), -1);
+	ck_assert_int_eq(access("/sys/class/infiniband/urxe00", F_OK), -1);
+	ck_assert_int_eq(open("", O_RDONLY), -1);
+	ck_assert_ptr_nonnull(realpath("/proc/self/..", text));
+	ck_assert_str_eq(text, "/proc");
+	ck_assert_str_eq(content("/proc/self/comm"), "test_verbs_sysf\n");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sysfs");
+	TCase *tests = tcase_create("sysfs");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	fixture_environment();
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, attributes);
+	tcase_add_test(tests, agrees_with_verbs);
+	tcase_add_test(tests, counters_are_current);
+	tcase_add_test(tests, every_call);
+	tcase_add_test(tests, character_device);
+	tcase_add_test(tests, listing);
+	tcase_add_test(tests, other_paths_are_untouched);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
