@@ -12,6 +12,8 @@ static const enum ibv_wc_opcode completion_opcode[] = {
 	[IBV_WR_SEND] = IBV_WC_SEND,
 	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
@@ -84,6 +86,7 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 		if (qp->sq.next == qp->sq.done)
 			qp->sq.next++;
 		complete_oldest(qp, IBV_WC_SUCCESS);
+		completer_local(qp);
 	}
 }
 
@@ -300,6 +303,12 @@ void completer_sent(struct qp *qp)
 	while (qp->sq.done != qp->sq.next)
 		complete_oldest(qp, IBV_WC_SUCCESS);
 	qp->requester.unacked = qp->requester.psn;
+}
+
+void completer_local(struct qp *qp)
+{
+	while (qp->sq.done != qp->sq.next && send_wqe_is_local(send_queue_at(&qp->sq, qp->sq.done)))
+		complete_oldest(qp, IBV_WC_SUCCESS);
 }
 
 void completer_local_error(struct qp *qp)

@@ -23,6 +23,9 @@ void completer_timeout(struct qp *qp, uint64_t now);
 /* UC, UD: everything behind the cursor has been handed to the wire. */
 void completer_sent(struct qp *qp);
 
+/* What was executed here completes when it is the oldest. */
+void completer_local(struct qp *qp);
+
 /* The oldest work request carries a local error that was found by the requester: complete it. */
 void completer_local_error(struct qp *qp);
 

@@ -20,6 +20,7 @@
 
 /* At least what Linux rxe offers (spec: rxe_param.h), and true: everything here is enforced. */
 static const struct ibv_device_attr device_attr = {
+	.vendor_id = 0xffffff, /* no vendor, as rxe has it */
 	.max_mr_size = UINT64_MAX,
 	.page_size_cap = 0xfffff000,
 	.max_qp = 1048560,
@@ -28,12 +29,14 @@ static const struct ibv_device_attr device_attr = {
 			    IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_UD_AV_PORT_ENFORCE |
 			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-			    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ,
+			    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ | IBV_DEVICE_MEM_WINDOW |
+			    IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 	.max_sge = 32,
 	.max_sge_rd = 32,
 	.max_cq = 1048576,
 	.max_cqe = 4194303,
 	.max_mr = 1048575,
+	.max_mw = 1048575,
 	.max_pd = 1048576,
 	.max_qp_rd_atom = 128,
 	.max_res_rd_atom = 258048,
@@ -83,7 +86,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->qps, FIRST_QPN, LAST_QPN);
 	if (err)
 		goto free_hca;
-	err = table_init(&hca->keys, 1, device_attr.max_mr + 1);
+	err = table_init(&hca->keys, 1, device_attr.max_mr + device_attr.max_mw + 1);
 	if (err)
 		goto free_qps;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
@@ -94,6 +97,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->windows_lock, NULL);
+	pthread_mutex_init(&hca->windows_bind_lock, NULL);
 	*result = hca;
 	return 0;
 
@@ -113,6 +117,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->receive_lock);
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->windows_lock);
+	pthread_mutex_destroy(&hca->windows_bind_lock);
 	free(hca);
 }
 

@@ -9,6 +9,7 @@
  *
  * Locks, outermost first:
  *   hca.receive_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
+ *   qp.lock -> hca.windows_bind_lock -> table.lock
  *   leaves: table.lock, timer_heap.lock, event_queue.lock, hca.windows_lock,
  *           window.lock (under which only hca.run_lock is taken), hca.run_lock
  * A thread holds at most one QP lock.
@@ -55,7 +56,8 @@ struct hca {
 	struct gid_table *gids;
 
 	struct table qps;
-	struct table keys; /* memory regions by key >> MR_KEY_BITS */
+	struct table keys;		   /* of memory regions and windows, by key_number() */
+	pthread_mutex_t windows_bind_lock; /* emu/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
 

@@ -2,7 +2,7 @@
 #include "emu/message.h"
 
 #include "emu/cq.h"
-#include "emu/mr.h"
+#include "emu/mw.h"
 #include "emu/qp.h"
 #include "emu/sge.h"
 #include "emu/srq.h"
@@ -77,8 +77,8 @@ static enum fault place_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (length == 0)
 		return FAULT_NONE; /* IBA 9.7.4.1.5: no key is checked for nothing */
-	if (mr_hold(qp->hca, qp->pd, resp->write_rkey, resp->write_va + resp->received, length,
-		    IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
+	if (mr_hold_remote(qp, resp->write_rkey, resp->write_va + resp->received, length,
+			   IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
 		return FAULT_KEY;
 	memcpy(hold.address, packet->payload, length);
 	mr_release(qp->hca, &hold);
@@ -99,8 +99,8 @@ static enum fault begin_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (resp->write_length == 0)
 		return FAULT_NONE;
-	if (mr_hold(qp->hca, qp->pd, resp->write_rkey, resp->write_va, resp->write_length,
-		    IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
+	if (mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
+			   IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
 		return FAULT_KEY;
 	mr_release(qp->hca, &hold);
 	return FAULT_NONE;
@@ -121,11 +121,9 @@ enum fault message_place(struct qp *qp, const struct packet *packet)
 		fault = send ? place_send(qp, packet) : place_write(qp, packet);
 	if (fault != FAULT_NONE)
 		return fault;
-	/*
-	 * Only devices with memory windows or fast registration have anything to
-	 * invalidate remotely (IBA 10.6.5.2); detected before the acknowledgement.
-	 */
-	if (packet->op->flags & OPCODE_INVALIDATE)
+	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
+	if ((packet->op->flags & OPCODE_INVALIDATE) &&
+	    mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)
 		return FAULT_INVALIDATE;
 	resp->received += packet->payload_length;
 	resp->message = send ? MESSAGE_SEND : MESSAGE_WRITE;
@@ -161,6 +159,10 @@ void message_complete(struct qp *qp, const struct packet *packet)
 	if (packet->op->flags & OPCODE_IMMEDIATE) {
 		wc.wc_flags |= IBV_WC_WITH_IMM;
 		wc.imm_data = packet_immediate(packet);
+	}
+	if (packet->op->flags & OPCODE_INVALIDATE) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = packet_invalidate_rkey(packet);
 	}
 	if (qp->type == IBV_QPT_UD) {
 		wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */

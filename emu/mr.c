@@ -12,6 +12,7 @@
 #include "emu/hca.h"
 #include "emu/memory.h"
 #include "emu/pd.h"
+#include "emu/qp.h"
 
 /* What newer headers of libibverbs define. */
 #define ACCESS_FLUSH_GLOBAL (1 << 8)
@@ -64,15 +65,17 @@ static void mr_new_key(struct mr *mr, uint32_t number)
 {
 	uint32_t byte = atomic_fetch_add(&mr->hca->key_byte, 1);
 
-	mr->ibv.lkey = number << MR_KEY_BITS | (byte & ((1u << MR_KEY_BITS) - 1));
-	mr->ibv.rkey = mr->ibv.lkey;
+	mr->key.value = number << MR_KEY_BITS | (byte & ((1u << MR_KEY_BITS) - 1));
+	mr->ibv.lkey = mr->ibv.rkey = mr->key.value;
 }
 
 static void mr_set_range(struct mr *mr, void *addr, size_t length, uint64_t iova)
 {
 	mr->ibv.addr = addr;
 	mr->ibv.length = length;
-	mr->iova = mr->access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+	mr->key.address = addr;
+	mr->key.length = length;
+	mr->key.iova = mr->key.access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access, struct mr **mr)
@@ -98,21 +101,32 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		return error;
 	}
 	made->hca = pd->hca;
-	made->pd = pd;
-	made->access = access;
+	made->key.kind = KEY_REGION;
+	made->key.valid = true;
+	made->key.pd = pd;
+	made->key.access = access;
 	made->ibv.handle = atomic_fetch_add(&pd->hca->handle, 1);
 	mr_set_range(made, addr, length, iova);
 	mr_new_key(made, number);
 	atomic_fetch_add(&pd->users, 1);
-	table_publish(&pd->hca->keys, number, made);
+	table_publish(&pd->hca->keys, number, &made->key);
 	*mr = made;
 	return 0;
 }
 
 int mr_deregister(struct mr *mr)
 {
-	table_remove(&mr->hca->keys, mr->ibv.lkey >> MR_KEY_BITS);
-	atomic_fetch_sub(&mr->pd->users, 1);
+	struct table *keys = &mr->hca->keys;
+	uint32_t number = key_number(mr->key.value);
+
+	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
+	table_withdraw(keys, number);
+	if (mr->windows) {
+		table_publish(keys, number, &mr->key);
+		return EBUSY;
+	}
+	table_remove(keys, number);
+	atomic_fetch_sub(&mr->key.pd->users, 1);
 	free(mr);
 	return 0;
 }
@@ -128,7 +142,7 @@ static int mr_check_change(const struct mr *mr, int flags, const void *addr, siz
 		length = mr->ibv.length;
 	}
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
-		access = mr->access;
+		access = mr->key.access;
 	error = mr_check_access(access);
 	if (!error)
 		error = mr_check_range(addr, length, (uintptr_t)addr, access);
@@ -140,26 +154,26 @@ static int mr_check_change(const struct mr *mr, int flags, const void *addr, siz
 static void mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		      int access)
 {
-	uint32_t number = mr->ibv.lkey >> MR_KEY_BITS;
-	bool was_zero_based = mr->access & IBV_ACCESS_ZERO_BASED;
+	uint32_t number = key_number(mr->key.value);
+	bool was_zero_based = mr->key.access & IBV_ACCESS_ZERO_BASED;
 
 	table_withdraw(&mr->hca->keys, number);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		atomic_fetch_add(&pd->users, 1);
-		atomic_fetch_sub(&mr->pd->users, 1);
-		mr->pd = pd;
+		atomic_fetch_sub(&mr->key.pd->users, 1);
+		mr->key.pd = pd;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		uint64_t iova = was_zero_based ? (uintptr_t)mr->ibv.addr : mr->iova;
+		uint64_t iova = was_zero_based ? (uintptr_t)mr->ibv.addr : mr->key.iova;
 
-		mr->access = access;
+		mr->key.access = access;
 		mr_set_range(mr, mr->ibv.addr, mr->ibv.length, iova);
 	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		mr_set_range(mr, addr, length, (uintptr_t)addr);
 		mr_new_key(mr, number);
 	}
-	table_publish(&mr->hca->keys, number, mr);
+	table_publish(&mr->hca->keys, number, &mr->key);
 }
 
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
@@ -176,6 +190,8 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 		return IBV_REREG_MR_ERR_INPUT;
 	/* Linux refuses an empty change behind the command. */
 	error = flags ? mr_check_change(mr, flags, addr, length, access) : EINVAL;
+	if (mr->windows)
+		error = EBUSY;
 	if (error) {
 		errno = error;
 		return IBV_REREG_MR_ERR_CMD;
@@ -184,32 +200,50 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 	return 0;
 }
 
-static bool mr_allows(const struct mr *mr, const struct pd *pd, uint32_t key, uint64_t va,
-		      uint64_t length, int access)
+static bool in_bounds(const struct key *key, uint64_t va, uint64_t length)
 {
-	if (mr->ibv.lkey != key || mr->pd != pd)
-		return false;
-	if ((mr->access & access) != access)
-		return false;
-	return va >= mr->iova && length <= mr->ibv.length &&
-	       va - mr->iova <= mr->ibv.length - length;
+	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
 }
 
-int mr_hold(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
-	    int access, struct mr_hold *hold)
+/* @qp: whose packet names the key, or NULL for a local access. */
+static bool allows(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
+		   int access)
 {
-	uint32_t number = key >> MR_KEY_BITS;
-	const struct mr *mr = table_hold(&hca->keys, number);
+	if (key->value != value || key->pd != pd || !key->valid)
+		return false;
+	/* IBA 10.6.7: a window is a remote key, and one of type 2 is one QP's. */
+	if (key->kind == KEY_WINDOW && (!qp || (key->bound_to && key->bound_to != qp->number)))
+		return false;
+	return (key->access & access) == access;
+}
 
-	if (!mr)
+static int hold_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
+		    uint64_t va, uint64_t length, int access, struct mr_hold *hold)
+{
+	uint32_t number = key_number(value);
+	const struct key *key = table_hold(&hca->keys, number);
+
+	if (!key)
 		return EACCES;
-	if (!mr_allows(mr, pd, key, va, length, access)) {
+	if (!allows(key, pd, qp, value, access) || !in_bounds(key, va, length)) {
 		table_release(&hca->keys, number);
 		return EACCES;
 	}
-	hold->address = (uint8_t *)mr->ibv.addr + (va - mr->iova);
+	hold->address = key->address + (va - key->iova);
 	hold->number = number;
 	return 0;
+}
+
+int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
+	    int access, struct mr_hold *hold)
+{
+	return hold_key(hca, pd, NULL, lkey, va, length, access, hold);
+}
+
+int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
+		   struct mr_hold *hold)
+{
+	return hold_key(qp->hca, qp->pd, qp, rkey, va, length, access, hold);
 }
 
 void mr_release(struct hca *hca, const struct mr_hold *hold)

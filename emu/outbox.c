@@ -36,7 +36,7 @@ static void outbox_release(struct outbox *outbox, unsigned int first)
 void outbox_flush(struct outbox *outbox)
 {
 	struct link *link = outbox->hca->link;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, deadline;
 
 	if (!outbox->packets)
 		return;
@@ -46,6 +46,10 @@ void outbox_flush(struct outbox *outbox)
 		bytes += packet->headers_length + packet->payload_length + packet->trailer_length;
 	}
 	link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
+	/* A link that delays packets (net/fault.h) wants to be called again. */
+	deadline = link->ops->deadline(link);
+	if (deadline != TIME_NEVER && outbox->hca->deadline)
+		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
 	COUNT(outbox->hca, sent_pkts, outbox->packets);
 	COUNT(outbox->hca, sent_bytes, bytes);
 	outbox->packets = 0;

@@ -29,7 +29,8 @@
 /* UC and UD have no acknowledgements: when the receiver has no room, look again after this long. */
 #define PACE_INTERVAL 50000
 
-/* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held. */
+/* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held.
+ */
 #define PACE_ATTEMPTS 2000
 
 /* What each kind of work request becomes, IBA 9.2.1 (table 38): the low five bits. */
@@ -121,6 +122,38 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	if (wqe->read_chunk > READ_CHUNK_PACKETS)
 		wqe->read_chunk = READ_CHUNK_PACKETS;
 	wqe->started = true;
+	return true;
+}
+
+/*
+ * Bind or invalidate a memory window. A bind is ordered with what follows it
+ * only; an invalidation waits for everything before it, since requests under
+ * way may use the window (IBA 10.8.3.3, transport.md 9). Returns whether the
+ * queue may go on.
+ */
+static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	bool invalidate = wqe->opcode == IBV_WR_LOCAL_INV;
+	int error;
+
+	if (wqe->started)
+		return true; /* before a retry */
+	if (!(qp_state_abilities(qp->state) & QP_SEND))
+		return false;
+	if ((wqe->flags & IBV_SEND_FENCE) && qp->requester.rd_atomic > 0)
+		return false;
+	outbox_flush(outbox); /* a response in it may hold the window */
+	if (qp->type != IBV_QPT_RC)
+		completer_sent(qp);
+	if (invalidate && qp->sq.done != qp->sq.next)
+		return false;
+	error = invalidate ? mw_invalidate(qp, wqe->invalidate_rkey) : mw_bind(qp, &wqe->bind);
+	if (error) {
+		wqe->status = IBV_WC_MW_BIND_ERR;
+		return false;
+	}
+	wqe->started = true;
+	wqe->first_psn = qp->requester.psn;
 	return true;
 }
 
@@ -391,7 +424,17 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 	while (qp->sq.next != qp->sq.posted) {
 		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
 
-		if (wqe->status != IBV_WC_SUCCESS || (!wqe->started && !start(qp, wqe)))
+		if (wqe->status != IBV_WC_SUCCESS)
+			break;
+		if (send_wqe_is_local(wqe)) {
+			if (!execute_local(qp, wqe, outbox))
+				break;
+			last = NULL; /* it was flushed */
+			qp->sq.next++;
+			completer_local(qp);
+			continue;
+		}
+		if (!wqe->started && !start(qp, wqe))
 			break;
 		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, outbox, &last)
 					   : !send_unreliable(qp, wqe, outbox))

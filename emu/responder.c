@@ -93,7 +93,8 @@ static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
 
 	if (fault == FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
-		/* What is under way behind this packet is out of sequence now; that needs no NAK. */
+		/* What is under way behind this packet is out of sequence now; that needs no NAK.
+		 */
 		resp->nak_sent = true;
 		owe(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		return;
@@ -159,8 +160,8 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	if (length > WIRE_MESSAGE_MAX)
 		return FAULT_LENGTH;
 	if (length > 0) {
-		if (mr_hold(qp->hca, qp->pd, be32toh(reth->rkey), be64toh(reth->va), length,
-			    IBV_ACCESS_REMOTE_READ, &hold) != 0)
+		if (mr_hold_remote(qp, be32toh(reth->rkey), be64toh(reth->va), length,
+				   IBV_ACCESS_REMOTE_READ, &hold) != 0)
 			return FAULT_KEY;
 		mr_release(qp->hca, &hold);
 	}
@@ -193,8 +194,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 
 	if (va % 8 != 0)
 		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
-	if (mr_hold(qp->hca, qp->pd, be32toh(eth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC, &hold) !=
-	    0)
+	if (mr_hold_remote(qp, be32toh(eth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC, &hold) != 0)
 		return FAULT_KEY;
 	target = (uint64_t *)hold.address;
 	if ((uintptr_t)target % 8 != 0) { /* an iova that is aligned where the memory isn't */
@@ -416,8 +416,8 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 	struct link_packet *packet;
 	struct mr_hold hold;
 
-	if (length > 0 && mr_hold(qp->hca, qp->pd, resource->rkey, resource->va + offset, length,
-				  IBV_ACCESS_REMOTE_READ, &hold) != 0)
+	if (length > 0 && mr_hold_remote(qp, resource->rkey, resource->va + offset, length,
+					 IBV_ACCESS_REMOTE_READ, &hold) != 0)
 		return EACCES;
 	packet = new_response(qp, outbox, operation, psn_add(resource->first_psn, index),
 			      AETH_ACK_UNLIMITED, resource->msn);

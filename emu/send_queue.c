@@ -22,7 +22,9 @@ enum {
 	SEND_ATOMIC = 1 << 1,
 	SEND_INLINE = 1 << 2, /* takes its data from memory, so that it may be inline */
 	SEND_INVALIDATE = 1 << 3,
-	SEND_UNSUPPORTED = 1 << 4, /* verbs knows it, this device doesn't do it */
+	SEND_BIND = 1 << 4,
+	SEND_NOTHING = 1 << 5,	   /* has no data: no SGE is allowed */
+	SEND_UNSUPPORTED = 1 << 6, /* verbs knows it, this device doesn't do it */
 };
 
 /* IBA table 38 and 11.4.1.1: which transport has which operation. */
@@ -37,8 +39,8 @@ static const struct {
 	[IBV_WR_RDMA_READ] = {ON_RC, SEND_REMOTE},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
-	[IBV_WR_LOCAL_INV] = {ON_NONE, SEND_UNSUPPORTED},
-	[IBV_WR_BIND_MW] = {ON_NONE, SEND_UNSUPPORTED},
+	[IBV_WR_LOCAL_INV] = {ON_RC | ON_UC, SEND_INVALIDATE | SEND_NOTHING},
+	[IBV_WR_BIND_MW] = {ON_RC | ON_UC, SEND_BIND | SEND_NOTHING},
 	[IBV_WR_SEND_WITH_INV] = {ON_RC, SEND_INLINE | SEND_INVALIDATE},
 	[IBV_WR_TSO] = {ON_NONE, SEND_UNSUPPORTED},
 	[IBV_WR_DRIVER1] = {ON_NONE, SEND_UNSUPPORTED},
@@ -119,6 +121,8 @@ static int check_opcode(enum ibv_qp_type type, const struct ibv_send_wr *wr)
 		return EINVAL;
 	if (type == IBV_QPT_UD && !wr->wr.ud.ah)
 		return EINVAL;
+	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
+		return EINVAL;
 	return 0;
 }
 
@@ -131,6 +135,8 @@ static int check_sges(const struct send_queue *queue, const struct ibv_send_wr *
 			return EINVAL;
 	}
 	if (kind & SEND_ATOMIC && total < ATOMIC_LENGTH)
+		return EINVAL;
+	if (kind & SEND_NOTHING && wr->num_sge)
 		return EINVAL;
 	return 0;
 }
@@ -174,6 +180,20 @@ static void copy_remote(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->invalidate_rkey = wr->invalidate_rkey;
 	else
 		wqe->imm_data = wr->imm_data;
+}
+
+static void copy_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	wqe->bind = (struct mw_bind){
+		.window = key_number(wr->bind_mw.mw->rkey),
+		.rkey = wr->bind_mw.rkey,
+		.region = info->mr ? info->mr->lkey : 0,
+		.addr = info->addr,
+		.length = info->length,
+		.access = info->mw_access_flags,
+	};
 }
 
 static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, const struct ibv_send_wr *wr)
@@ -234,6 +254,8 @@ int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal
 	copy_remote(wqe, wr);
 	if (type == IBV_QPT_UD)
 		copy_datagram(wqe, pd, wr);
+	if (send_opcodes[wr->opcode].kind & SEND_BIND)
+		copy_bind(wqe, wr);
 	queue->posted++;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "emu/mw.h"
 #include "net/link.h"
 
 struct pd;
@@ -33,14 +34,18 @@ struct send_wqe {
 	uint32_t rkey;
 	uint64_t compare_add, swap;
 
-	/* Datagrams: the address handle, copied, and where in the peer. */
-	struct path path;
-	uint32_t remote_qpn, remote_qkey;
+	union {
+		struct { /* datagrams: the address handle, copied, and where in the peer */
+			struct path path;
+			uint32_t remote_qpn, remote_qkey;
+		};
+		struct mw_bind bind;
+	};
 
 	/* Given when the first packet is built; kept for every retransmission. */
 	bool started;
 	uint32_t first_psn;
-	uint32_t psn_count;   /* packets; for READ: response packets */
+	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
 	uint32_t packet_cost; /* what each counts in the window */
 	uint32_t read_chunk;  /* READ: response packets asked for by one request packet */
 
@@ -59,6 +64,12 @@ struct send_queue {
 	_Atomic uint32_t polled;
 	uint32_t unreported; /* slots completed without a completion since the last one */
 };
+
+/* Binding and invalidating memory windows: nothing is sent. */
+static inline bool send_wqe_is_local(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
+}
 
 int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
 void send_queue_destroy(struct send_queue *queue);

@@ -18,6 +18,7 @@
 #include "emu/event.h"
 #include "emu/hca.h"
 #include "emu/mr.h"
+#include "emu/mw.h"
 #include "emu/pd.h"
 #include "emu/qp.h"
 #include "emu/srq.h"

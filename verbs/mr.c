@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions. Registration belongs to the core (emu/mr.h). Memory windows
- * are not offered (ibv_query_device says so): every context still needs the
- * operations, since ibv_bind_mw() calls without a check.
+ * Memory regions and windows: they belong to the core (emu/mr.h, emu/mw.h).
  */
 #include "verbs/context.h"
 
@@ -51,15 +49,35 @@ int urxe_dereg_mr(struct ibv_mr *mr)
 
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	return fail(EOPNOTSUPP);
+	struct mw *mw;
+	int error = mw_alloc(to_pd(pd), type, &mw);
+
+	if (error)
+		return fail(error);
+	mw->ibv.context = pd->context;
+	mw->ibv.pd = pd;
+	return &mw->ibv;
 }
 
+/* Windows of type 1, whose R_Key the device picks: known once the request is posted. */
 int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	return EOPNOTSUPP;
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
+	};
+	struct ibv_send_wr *bad;
+	int error = urxe_post_send(qp, &wr, &bad);
+
+	if (!error)
+		mw->rkey = wr.bind_mw.rkey;
+	return error;
 }
 
 int urxe_dealloc_mw(struct ibv_mw *mw)
 {
-	return EOPNOTSUPP;
+	mw_dealloc((struct mw *)mw);
+	return 0;
 }

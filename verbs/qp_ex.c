@@ -177,6 +177,26 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	append_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	struct ibv_send_wr *wr = append(ex, IBV_WR_LOCAL_INV);
+
+	if (wr)
+		wr->invalidate_rkey = invalidate_rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *bind_info)
+{
+	struct ibv_send_wr *wr = append(ex, IBV_WR_BIND_MW);
+
+	if (!wr)
+		return;
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info = *bind_info;
+}
+
 /* --- setters ---------------------------------------------------------------------- */
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
@@ -317,8 +337,9 @@ static void wr_abort(struct ibv_qp_ex *ex)
 bool qp_ex_supports(enum ibv_qp_type type, uint64_t send_ops_flags)
 {
 	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t unreliable =
-		datagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	const uint64_t unreliable = datagram | IBV_QP_EX_WITH_RDMA_WRITE |
+				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW |
+				    IBV_QP_EX_WITH_LOCAL_INV;
 	const uint64_t reliable =
 		unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 		IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
@@ -365,6 +386,8 @@ int qp_ex_init(struct qp *qp, uint64_t send_ops_flags)
 	OFFER(SEND, wr_send);
 	OFFER(SEND_WITH_IMM, wr_send_imm);
 	OFFER(SEND_WITH_INV, wr_send_inv);
+	OFFER(LOCAL_INV, wr_local_inv);
+	OFFER(BIND_MW, wr_bind_mw);
 	OFFER(RDMA_WRITE, wr_rdma_write);
 	OFFER(RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
 	OFFER(RDMA_READ, wr_rdma_read);
