@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads and forks above the public ABI: this is linked with liburxe as an
+ * application would be. Threads that sleep in ibv_get_cq_event(), events that
+ * are acknowledged late, devices that are opened and closed by several threads,
+ * children that are forked under traffic.
+ */
+#include <check.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "must.h"
+
+#define DEPTH 16
+
+static const char *const device_names[] = {"one", "two"};
+
+/* Two devices of this very process; to be called before anything lists them. */
+static void make_environment(void)
+{
+	char addresses[2][OWN_ADDRESS_LENGTH], devices[64];
+
+	own_address(addresses[0], 0);
+	own_address(addresses[1], 1);
+	snprintf(devices, sizeof(devices), "one=%s;two=%s", addresses[0], addresses[1]);
+	setenv("URXE_DEVICES", devices, 1);
+}
+
+static struct ibv_context *open_device(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+
+	must(list);
+	for (unsigned int i = 0; list[i] && !context; i++)
+		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+			context = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	return context;
+}
+
+/* --- endpoints -------------------------------------------------------------------------- */
+
+struct endpoint {
+	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint64_t memory[2]; /* received, sent */
+	unsigned int sent, received, unacknowledged;
+	bool begins;
+	pthread_t thread;
+};
+
+static void post_receive(struct endpoint *endpoint)
+{
+	struct ibv_sge sge = {(uintptr_t)&endpoint->memory[0], 8, endpoint->mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
+
+	must(ibv_post_srq_recv(endpoint->srq, &wr, &bad) == 0);
+}
+
+static void post_send(struct endpoint *endpoint, uint64_t number)
+{
+	struct ibv_sge sge = {(uintptr_t)&endpoint->memory[1], 8, endpoint->mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND,
+					 .send_flags = IBV_SEND_SIGNALED,
+				 };
+
+	endpoint->memory[1] = number;
+	must(ibv_post_send(endpoint->qp, &wr, &bad) == 0);
+}
+
+static void endpoint_open(struct endpoint *endpoint, const char *device)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = DEPTH, .max_send_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	*endpoint = (struct endpoint){0};
+	must((endpoint->context = open_device(device)));
+	must((endpoint->channel = ibv_create_comp_channel(endpoint->context)));
+	must((endpoint->pd = ibv_alloc_pd(endpoint->context)));
+	must((endpoint->cq =
+		      ibv_create_cq(endpoint->context, 2 * DEPTH, endpoint, endpoint->channel, 0)));
+	must((endpoint->srq = ibv_create_srq(endpoint->pd, &srq)));
+	init.send_cq = init.recv_cq = endpoint->cq;
+	init.srq = endpoint->srq;
+	must((endpoint->qp = ibv_create_qp(endpoint->pd, &init)));
+	must((endpoint->mr = ibv_reg_mr(endpoint->pd, endpoint->memory, sizeof(endpoint->memory),
+					IBV_ACCESS_LOCAL_WRITE)));
+	post_receive(endpoint);
+}
+
+static void endpoint_close(struct endpoint *endpoint)
+{
+	if (endpoint->qp)
+		must(ibv_destroy_qp(endpoint->qp) == 0);
+	if (endpoint->srq)
+		must(ibv_destroy_srq(endpoint->srq) == 0);
+	if (endpoint->cq)
+		must(ibv_destroy_cq(endpoint->cq) == 0);
+	must(ibv_destroy_comp_channel(endpoint->channel) == 0);
+	must(ibv_dereg_mr(endpoint->mr) == 0);
+	must(ibv_dealloc_pd(endpoint->pd) == 0);
+	must(ibv_close_device(endpoint->context) == 0);
+}
+
+static void connect_to(struct endpoint *endpoint, const struct endpoint *peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qp->qp_num,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = {.is_global = 1, .port_num = 1},
+	};
+
+	must(ibv_modify_qp(endpoint->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	     0);
+	attr.qp_state = IBV_QPS_RTR;
+	must(ibv_query_gid(peer->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
+	must(ibv_modify_qp(endpoint->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(endpoint->qp, &attr,
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+}
+
+static void couple(struct endpoint *a, struct endpoint *b)
+{
+	connect_to(a, b);
+	connect_to(b, a);
+	a->begins = true;
+}
+
+/* --- completions ---------------------------------------------------------------------------- */
+
+static bool take_completion(struct endpoint *endpoint)
+{
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(endpoint->cq, 1, &wc) != 1)
+		return false;
+	must(wc.status == IBV_WC_SUCCESS);
+	if (wc.opcode & IBV_WC_RECV)
+		endpoint->received++;
+	else
+		endpoint->sent++;
+	return true;
+}
+
+/* Events are acknowledged a few at a time, as the manual advises. */
+static void sleep_until(struct endpoint *endpoint, unsigned int sent, unsigned int received)
+{
+	while (endpoint->sent < sent || endpoint->received < received) {
+		struct ibv_cq *cq;
+		void *context;
+
+		must(ibv_req_notify_cq(endpoint->cq, 0) == 0);
+		if (take_completion(endpoint))
+			continue;
+		must(ibv_get_cq_event(endpoint->channel, &cq, &context) == 0);
+		must(cq == endpoint->cq && context == endpoint);
+		if (++endpoint->unacknowledged == 10) {
+			ibv_ack_cq_events(cq, endpoint->unacknowledged);
+			endpoint->unacknowledged = 0;
+		}
+	}
+}
+
+static void poll_until(struct endpoint *endpoint, unsigned int sent, unsigned int received)
+{
+	while (endpoint->sent < sent || endpoint->received < received)
+		if (!take_completion(endpoint))
+			sched_yield();
+}
+
+#define ECHOES 5000
+
+static void *echo(void *argument)
+{
+	struct endpoint *endpoint = argument;
+
+	for (unsigned int i = 0; i < ECHOES; i++) {
+		if (endpoint->begins)
+			post_send(endpoint, 2 * i);
+		sleep_until(endpoint, endpoint->begins ? i + 1 : i, i + 1);
+		must(endpoint->memory[0] == 2 * i + endpoint->begins);
+		post_receive(endpoint);
+		if (!endpoint->begins)
+			post_send(endpoint, 2 * i + 1);
+	}
+	sleep_until(endpoint, ECHOES, ECHOES);
+	ibv_ack_cq_events(endpoint->cq, endpoint->unacknowledged);
+	return NULL;
+}
+
+#define COUPLES 3
+
+static struct endpoint couples[COUPLES][2];
+
+static void start_echoes(void)
+{
+	for (unsigned int i = 0; i < COUPLES; i++) {
+		endpoint_open(&couples[i][0], device_names[0]);
+		endpoint_open(&couples[i][1], device_names[1]);
+		couple(&couples[i][0], &couples[i][1]);
+		for (unsigned int k = 0; k < 2; k++)
+			must(pthread_create(&couples[i][k].thread, NULL, echo, &couples[i][k]) ==
+			     0);
+	}
+}
+
+static void finish_echoes(void)
+{
+	for (unsigned int i = 0; i < COUPLES; i++) {
+		for (unsigned int k = 0; k < 2; k++) {
+			pthread_join(couples[i][k].thread, NULL);
+			must(couples[i][k].received == ECHOES);
+			endpoint_close(&couples[i][k]);
+		}
+	}
+}
+
+START_TEST(sleeping_in_channels)
+{
+	make_environment();
+	start_echoes();
+	finish_echoes();
+}
+END_TEST
+
+/* --- events that are acknowledged late ----------------------------------------------------------
+ */
+
+struct destruction {
+	pthread_t thread;
+	void *(*destroy)(void *destruction);
+	struct endpoint *endpoint;
+	_Atomic bool done;
+};
+
+static void *destroy_cq(void *argument)
+{
+	struct destruction *destruction = argument;
+
+	must(ibv_destroy_cq(destruction->endpoint->cq) == 0);
+	atomic_store(&destruction->done, true);
+	return NULL;
+}
+
+static void *destroy_qp(void *argument)
+{
+	struct destruction *destruction = argument;
+
+	must(ibv_destroy_qp(destruction->endpoint->qp) == 0);
+	atomic_store(&destruction->done, true);
+	return NULL;
+}
+
+static void *destroy_srq(void *argument)
+{
+	struct destruction *destruction = argument;
+
+	must(ibv_destroy_srq(destruction->endpoint->srq) == 0);
+	atomic_store(&destruction->done, true);
+	return NULL;
+}
+
+static void start_destruction(struct destruction *destruction)
+{
+	must(pthread_create(&destruction->thread, NULL, destruction->destroy, destruction) == 0);
+	for (unsigned int i = 0; i < 1000; i++)
+		sched_yield();
+	must(!atomic_load(&destruction->done));
+}
+
+static void async_event(struct endpoint *endpoint, enum ibv_event_type type,
+			struct ibv_async_event *event)
+{
+	must(ibv_get_async_event(endpoint->context, event) == 0);
+	must(event->event_type == type);
+}
+
+START_TEST(late_acknowledgements)
+{
+	static struct endpoint a, b;
+	struct ibv_srq_attr limit = {.srq_limit = 1};
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct destruction qp = {.destroy = destroy_qp, .endpoint = &b};
+	struct destruction srq = {.destroy = destroy_srq, .endpoint = &b};
+	struct destruction cq = {.destroy = destroy_cq, .endpoint = &b};
+	struct ibv_async_event limit_event, last_event;
+	struct ibv_cq *event_cq;
+	void *context;
+
+	make_environment();
+	endpoint_open(&a, device_names[0]);
+	endpoint_open(&b, device_names[1]);
+	couple(&a, &b);
+	must(ibv_modify_srq(b.srq, &limit, IBV_SRQ_LIMIT) == 0);
+	must(ibv_req_notify_cq(b.cq, 0) == 0);
+	post_send(&a, 1);
+	sleep_until(&a, 1, 0);
+	ibv_ack_cq_events(a.cq, a.unacknowledged);
+	must(ibv_get_cq_event(b.channel, &event_cq, &context) == 0);
+	async_event(&b, IBV_EVENT_SRQ_LIMIT_REACHED, &limit_event);
+	must(ibv_modify_qp(b.qp, &error, IBV_QP_STATE) == 0);
+	async_event(&b, IBV_EVENT_QP_LAST_WQE_REACHED, &last_event);
+
+	start_destruction(&qp);
+	ibv_ack_async_event(&last_event);
+	pthread_join(qp.thread, NULL);
+	start_destruction(&srq);
+	ibv_ack_async_event(&limit_event);
+	pthread_join(srq.thread, NULL);
+	start_destruction(&cq);
+	ibv_ack_cq_events(event_cq, 1);
+	pthread_join(cq.thread, NULL);
+
+	b.qp = NULL;
+	b.srq = NULL;
+	b.cq = NULL;
+	endpoint_close(&a);
+	endpoint_close(&b);
+}
+END_TEST
+
+/* --- devices that come and go
+ * ------------------------------------------------------------------------ */
+
+#define OPENERS 4
+#define OPENINGS 200
+
+/* Takes one event, after which nobody waits for any. */
+static void *take_async_event(void *argument)
+{
+	struct ibv_async_event event;
+
+	async_event(argument, IBV_EVENT_QP_LAST_WQE_REACHED, &event);
+	ibv_ack_async_event(&event);
+	return NULL;
+}
+
+static void *open_and_close(void *argument)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	unsigned int index = (uintptr_t)argument;
+	struct endpoint a, b;
+	pthread_t watcher;
+
+	for (unsigned int i = 0; i < OPENINGS; i++) {
+		endpoint_open(&a, device_names[(index + i) & 1]);
+		endpoint_open(&b, device_names[i / 2 & 1]);
+		couple(&a, &b);
+		post_send(&a, i);
+		poll_until(&b, 0, 1);
+		poll_until(&a, 1, 0);
+		must(b.memory[0] == i);
+		must(pthread_create(&watcher, NULL, take_async_event, &b) == 0);
+		must(ibv_modify_qp(b.qp, &error, IBV_QP_STATE) == 0);
+		pthread_join(watcher, NULL);
+		/* With something under way. */
+		post_send(&a, 0);
+		endpoint_close(&b);
+		endpoint_close(&a);
+	}
+	return NULL;
+}
+
+START_TEST(opening_and_closing)
+{
+	pthread_t openers[OPENERS];
+
+	make_environment();
+	for (uintptr_t i = 0; i < OPENERS; i++)
+		must(pthread_create(&openers[i], NULL, open_and_close, (void *)i) == 0);
+	for (unsigned int i = 0; i < OPENERS; i++)
+		pthread_join(openers[i], NULL);
+}
+END_TEST
+
+/* --- fork
+ * ------------------------------------------------------------------------------------------------
+ */
+
+#define CHILDREN 100
+
+/* What a child may do today: go away, with or without having tried to open what its parent has. */
+static void child(bool opens)
+{
+	if (opens) {
+		fclose(stderr); /* the reason is told there */
+		must(!open_device(device_names[0]));
+		must(errno == EADDRINUSE);
+	}
+	_exit(0);
+}
+
+START_TEST(forking)
+{
+	int status;
+
+	make_environment();
+	start_echoes();
+	for (unsigned int i = 0; i < CHILDREN; i++) {
+		pid_t pid = fork();
+
+		must(pid >= 0);
+		if (pid == 0)
+			child(i & 1);
+		must(waitpid(pid, &status, 0) == pid);
+		must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	finish_echoes();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("verbs");
+	TCase *tcase = tcase_create("verbs");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tcase, 300);
+	tcase_add_test(tcase, sleeping_in_channels);
+	tcase_add_test(tcase, late_acknowledgements);
+	tcase_add_test(tcase, opening_and_closing);
+	tcase_add_test(tcase, forking);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

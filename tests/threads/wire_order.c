@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire_order.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "must.h"
+
+#ifdef __has_feature
+#define HAS_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define HAS_TSAN 1
+#else
+#define HAS_TSAN 0
+#endif
+
+#define BATCH 64
+
+struct order_link {
+	struct link link;
+	struct link *inner;
+};
+
+/* Whoever sends adds to it, whoever receives reads it. */
+static _Atomic uint64_t wire;
+
+static struct link *inner(struct link *link)
+{
+	return ((struct order_link *)link)->inner;
+}
+
+/* The payload is read here, before the addition; what the kernel gets is a copy. */
+static void send_some(struct link *link, struct link_packet *packets, unsigned int count,
+		      uint64_t now)
+{
+	struct iovec payloads[BATCH];
+	uint8_t *copies = malloc(count * WIRE_PATH_MTU_MAX);
+
+	must(copies);
+	for (unsigned int i = 0; i < count; i++) {
+		struct link_packet *packet = &packets[i];
+		uint8_t *end = copies + i * WIRE_PATH_MTU_MAX;
+
+		payloads[i] = (struct iovec){end, packet->payload_length};
+		for (unsigned int k = 0; k < packet->payload_count; k++)
+			end = mempcpy(end, packet->payload[k].iov_base, packet->payload[k].iov_len);
+		packet->payload = &payloads[i];
+		packet->payload_count = packet->payload_length > 0;
+	}
+	atomic_fetch_add(&wire, 1);
+	inner(link)->ops->send(inner(link), packets, count, now);
+	free(copies);
+}
+
+static void order_send(struct link *link, struct link_packet *packets, unsigned int count,
+		       uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i += BATCH)
+		send_some(link, packets + i, count - i < BATCH ? count - i : BATCH, now);
+}
+
+static unsigned int order_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				  uint64_t now)
+{
+	unsigned int count = inner(link)->ops->receive(inner(link), frames, max, now);
+
+	atomic_fetch_add(&wire, 0);
+	return count;
+}
+
+static uint64_t order_deadline(struct link *link)
+{
+	return inner(link)->ops->deadline(inner(link));
+}
+
+static uint32_t order_room(struct link *link, const struct path *path)
+{
+	return inner(link)->ops->room(inner(link), path);
+}
+
+static int order_add_address(struct link *link, const union ibv_gid *gid)
+{
+	return inner(link)->ops->add_address(inner(link), gid);
+}
+
+static unsigned int order_descriptors(struct link *link, int *fds, unsigned int max)
+{
+	return inner(link)->ops->descriptors(inner(link), fds, max);
+}
+
+static void order_close(struct link *link)
+{
+	inner(link)->ops->close(inner(link));
+	free(link);
+}
+
+static const struct link_ops order_ops = {
+	.send = order_send,
+	.receive = order_receive,
+	.deadline = order_deadline,
+	.room = order_room,
+	.add_address = order_add_address,
+	.descriptors = order_descriptors,
+	.close = order_close,
+};
+
+struct link *wire_order(struct link *wrapped)
+{
+	struct order_link *link;
+
+	if (!HAS_TSAN)
+		return wrapped;
+	link = calloc(1, sizeof(*link));
+	must(link);
+	link->link.ops = &order_ops;
+	link->inner = wrapped;
+	return &link->link;
+}
