@@ -117,7 +117,8 @@ static struct responder_resource *resource_at(struct responder *resp, uint32_t i
 /*
  * A slot for a new request. The oldest one is forgotten when the ring is full,
  * unless its answer is still to be sent: then the requester has exceeded
- * max_dest_rd_atomic (IBA 9.7.4.1.5).
+ * max_dest_rd_atomic (IBA 9.7.4.1.5). Not so when it is to be sent again: the
+ * new request says that it had arrived, and the duplicate was the network's.
  */
 static struct responder_resource *new_resource(struct responder *resp)
 {
@@ -127,7 +128,7 @@ static struct responder_resource *new_resource(struct responder *resp)
 		return NULL;
 	if (resp->resource_count == resp->resource_capacity) {
 		resource = resource_at(resp, 0);
-		if (resource->next < resource->end)
+		if (resource->next < resource->end && !resource->repeated)
 			return NULL;
 		resp->resource_head = (resp->resource_head + 1) % resp->resource_capacity;
 		resp->resource_count--;
@@ -139,14 +140,25 @@ static struct responder_resource *new_resource(struct responder *resp)
 
 static void answer(struct qp *qp, struct responder_resource *resource, uint32_t next, uint32_t end)
 {
-	struct responder *resp = &qp->responder;
-
 	resource->next = next;
 	resource->end = end;
-	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
-	if (resp->ack_owed && (resp->ack_syndrome & AETH_TYPE_MASK) == AETH_ACK)
-		resp->ack_owed = false;
 	hca_schedule(qp->hca, qp);
+}
+
+static void answer_new(struct qp *qp, struct responder_resource *resource)
+{
+	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
+	qp->responder.ack_owed = false;
+	answer(qp, resource, 0, resource->psn_count);
+}
+
+static void answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
+			 uint32_t end)
+{
+	resource->repeated |= resource->next == resource->end;
+	/* Linux rxe, which asks and answers in the same way, wants a MIDDLE here. */
+	resource->middle_first = next > 0;
+	answer(qp, resource, next, end);
 }
 
 static enum fault execute_read(struct qp *qp, const struct packet *packet)
@@ -178,7 +190,7 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	resp->msn = psn_add(resp->msn, 1);
 	resource->msn = resp->msn;
 	resp->expected_psn = psn_add(packet->psn, resource->psn_count);
-	answer(qp, resource, 0, resource->psn_count);
+	answer_new(qp, resource);
 	return FAULT_NONE;
 }
 
@@ -220,7 +232,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	resp->msn = psn_add(resp->msn, 1);
 	resource->msn = resp->msn;
 	resp->expected_psn = psn_add(packet->psn, 1);
-	answer(qp, resource, 0, 1);
+	answer_new(qp, resource);
 	return FAULT_NONE;
 }
 
@@ -315,15 +327,13 @@ static void repeat_resource(struct qp *qp, const struct packet *packet)
 			continue;
 		if (packet->op->flags & OPCODE_ATOMIC) {
 			if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
-				answer(qp, resource, 0, 1);
+				answer_again(qp, resource, 0, 1);
 			return;
 		}
 		if (!repeats_read(qp, resource, index, packet))
 			return;
 		packets = (be32toh(packet_reth(packet)->length) + (uint64_t)qp->mtu - 1) / qp->mtu;
-		/* Linux rxe, which asks and answers in the same way, wants a MIDDLE here. */
-		resource->middle_first = index > 0;
-		answer(qp, resource, index, index + (packets ? packets : 1));
+		answer_again(qp, resource, index, index + (packets ? packets : 1));
 		return;
 	}
 }
@@ -357,8 +367,8 @@ static void receive_reliable(struct qp *qp, const struct packet *packet)
 		return;
 	}
 	resp->nak_sent = false;
-	/* The gap is closed before its NAK went out: take that back. */
-	if (resp->ack_owed && resp->ack_syndrome == AETH_NAK_PSN_SEQUENCE)
+	/* What it waited for comes before the NAK (of a gap, or RNR) went out: take that back. */
+	if (resp->ack_owed && (resp->ack_syndrome & AETH_TYPE_MASK) != AETH_ACK)
 		resp->ack_owed = false;
 	fault = execute(qp, packet);
 	if (fault != FAULT_NONE)
@@ -455,13 +465,16 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 	return sent;
 }
 
-/* The region of a READ was deregistered under it, IBA 9.7.5.2.4: NAK at the packet that failed. */
+/*
+ * The region of a READ was deregistered under it, IBA 9.7.5.2.4: NAK at the
+ * packet that failed. What is wrong in a duplicate is never reported.
+ */
 static void fail_answer(struct qp *qp, struct responder_resource *resource)
 {
 	uint32_t psn = psn_add(resource->first_psn, resource->next);
 
 	resource->next = resource->end;
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR || resource->repeated)
 		return;
 	owe(qp, AETH_NAK_REMOTE_ACCESS, psn);
 	event_raise(&qp->hca->events, IBV_EVENT_QP_ACCESS_ERR, qp);
@@ -486,7 +499,9 @@ void responder_run(struct qp *qp, struct outbox *outbox)
 		sent = send_answer(qp, resource, budget, outbox);
 		if (sent < 0) {
 			fail_answer(qp, resource);
-			break;
+			if (qp->state == IBV_QPS_ERR)
+				break;
+			continue;
 		}
 		budget -= sent;
 		if (resource->next != resource->end) {
