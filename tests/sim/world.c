@@ -2,7 +2,6 @@
 #include "world.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <stdlib.h>
 
 const struct connection world_connection = {
@@ -92,9 +91,9 @@ uint64_t world_now(const struct world *world)
 	return sim_now(world->sim);
 }
 
-bool world_step(struct world *world)
+/* Until nothing more happens at this time. */
+static void settle(struct world *world)
 {
-	uint64_t next;
 	bool any;
 
 	do {
@@ -102,16 +101,30 @@ bool world_step(struct world *world)
 		for (unsigned int i = 0; i < world->count; i++)
 			any |= hca_turn(world->nodes[i].hca, sim_now(world->sim));
 	} while (any);
-	next = sim_next(world->sim);
+}
+
+static uint64_t next_event(struct world *world)
+{
+	uint64_t next = sim_next(world->sim);
+
 	for (unsigned int i = 0; i < world->count; i++) {
 		uint64_t deadline = hca_deadline(world->nodes[i].hca);
 
 		if (deadline < next)
 			next = deadline;
 	}
+	return next;
+}
+
+bool world_step(struct world *world)
+{
+	uint64_t next;
+
+	settle(world);
+	next = next_event(world);
 	if (next == TIME_NEVER)
 		return false;
-	sim_advance(world->sim, next > sim_now(world->sim) ? next : sim_now(world->sim));
+	sim_advance(world->sim, next);
 	return true;
 }
 
@@ -119,8 +132,18 @@ void world_run(struct world *world, uint64_t limit)
 {
 	uint64_t end = sim_now(world->sim) + limit;
 
-	while (sim_now(world->sim) <= end && world_step(world))
-		;
+	for (;;) {
+		uint64_t next;
+
+		settle(world);
+		next = next_event(world);
+		if (next == TIME_NEVER)
+			return;
+		if (next > end)
+			break;
+		sim_advance(world->sim, next);
+	}
+	sim_advance(world->sim, end);
 }
 
 struct qp *world_qp(struct node *node, const struct qp_options *options)
@@ -139,6 +162,11 @@ struct qp *world_qp(struct node *node, const struct qp_options *options)
 	return qp;
 }
 
+struct node *world_node(const struct qp *qp)
+{
+	return qp->hca->events.sink.context;
+}
+
 void world_modify_init(struct qp *qp, const struct connection *c)
 {
 	struct ibv_qp_attr attr = {
@@ -150,11 +178,11 @@ void world_modify_init(struct qp *qp, const struct connection *c)
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		   (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 
-	ck_assert_int_eq(qp_modify(qp, &attr, mask, 0), 0);
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
 
-void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
-		      const struct connection *c)
+void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_qpn,
+			 const struct connection *c)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -167,12 +195,18 @@ void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint3
 	};
 	int mask = IBV_QP_STATE;
 
-	attr.ah_attr.grh.dgid = peer->gids.entries[0].gid;
+	attr.ah_attr.grh.dgid = *gid;
 	if (qp->type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (qp->type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(node->world)), 0);
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
+}
+
+void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
+		      const struct connection *c)
+{
+	world_modify_rtr_to(qp, &peer->gids.entries[0].gid, peer_qpn, c);
 }
 
 void world_modify_rts(struct qp *qp, const struct connection *c)
@@ -190,7 +224,14 @@ void world_modify_rts(struct qp *qp, const struct connection *c)
 	if (qp->type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
-	ck_assert_int_eq(qp_modify(qp, &attr, mask, 0), 0);
+	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
+}
+
+void world_modify_state(struct qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	ck_assert_int_eq(qp_modify(qp, &attr, IBV_QP_STATE, world_now(world_node(qp)->world)), 0);
 }
 
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
@@ -217,7 +258,8 @@ int world_poll(struct node *node, struct ibv_wc *wc)
 	struct completion completion;
 	int n = cq_poll(node->cq, &completion, 1);
 
-	*wc = completion.wc;
+	if (n)
+		*wc = completion.wc;
 	return n;
 }
 
@@ -231,18 +273,35 @@ struct ibv_wc world_completion(struct node *node, uint64_t limit)
 
 		if (!alive && world_poll(node, &wc) == 1)
 			break;
-		ck_assert_msg(alive && world_now(node->world) <= end, "no completion by %llu ns",
-			      (unsigned long long)world_now(node->world));
+		must_msg(alive && world_now(node->world) <= end, "no completion by %llu ns",
+			 (unsigned long long)world_now(node->world));
 	}
 	return wc;
+}
+
+void world_expect(struct node *node, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = world_completion(node, 1000 * SECOND);
+
+	must_msg(wc.wr_id == wr_id && wc.status == status,
+		 "completion of %llu with status %d, not of %llu with %d",
+		 (unsigned long long)wc.wr_id, wc.status, (unsigned long long)wr_id, status);
+}
+
+void world_expect_none(struct node *node, uint64_t limit)
+{
+	struct ibv_wc wc;
+
+	world_run(node->world, limit);
+	must_msg(world_poll(node, &wc) == 0, "completion of %llu with status %d",
+		 (unsigned long long)wc.wr_id, wc.status);
 }
 
 int world_post_send(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
-	struct node *node = qp->hca->events.sink.context;
 
-	return qp_post_send(qp, wr, &bad, false, world_now(node->world));
+	return qp_post_send(qp, wr, &bad, false, world_now(world_node(qp)->world));
 }
 
 int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id)
@@ -251,4 +310,21 @@ int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey,
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
 
 	return qp_post_recv(qp, &wr, &bad);
+}
+
+int world_main(const char *name, TCase *const *tcases)
+{
+	Suite *suite = suite_create(name);
+	SRunner *runner;
+	int failed;
+
+	for (; *tcases; tcases++) {
+		tcase_set_timeout(*tcases, 600);
+		suite_add_tcase(suite, *tcases);
+	}
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
 }

@@ -6,6 +6,8 @@
 #ifndef URXE_TESTS_SIM_WORLD_H
 #define URXE_TESTS_SIM_WORLD_H
 
+#include <check.h>
+
 #include "emu/cq.h"
 #include "emu/hca.h"
 #include "emu/mr.h"
@@ -13,6 +15,21 @@
 #include "emu/qp.h"
 #include "emu/srq.h"
 #include "net/sim.h"
+
+/*
+ * As ck_assert(), for loops: Check writes a note to a file each time one of its
+ * assertions passes.
+ */
+#define must(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			ck_abort_msg("'%s' is false", #condition);                                 \
+	} while (0)
+#define must_msg(condition, ...)                                                                   \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			ck_abort_msg(__VA_ARGS__);                                                 \
+	} while (0)
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -46,7 +63,7 @@ uint64_t world_now(const struct world *world);
 /* Let everything happen that is due; then move the clock to the next event. False: nothing is left.
  */
 bool world_step(struct world *world);
-/* Until nothing is left to happen, or @limit ns have passed. */
+/* Let @limit ns pass, no more; less when nothing is left to happen. */
 void world_run(struct world *world, uint64_t limit);
 
 struct qp_options {
@@ -70,10 +87,17 @@ extern const struct connection world_connection;
 void world_modify_init(struct qp *qp, const struct connection *c);
 void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
 		      const struct connection *c);
+/* The same, to a peer that needn't be a node. */
+void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_qpn,
+			 const struct connection *c);
 void world_modify_rts(struct qp *qp, const struct connection *c);
+void world_modify_state(struct qp *qp, enum ibv_qp_state state);
 /* Both to RTS, each the other's peer. */
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
 		   const struct connection *c);
+
+/* The node that @qp was made on. */
+struct node *world_node(const struct qp *qp);
 
 struct mr *world_mr(struct node *node, void *memory, size_t length, int access);
 
@@ -82,7 +106,15 @@ struct ibv_wc world_completion(struct node *node, uint64_t limit);
 /* As ibv_poll_cq: 0 or 1, runs nothing. */
 int world_poll(struct node *node, struct ibv_wc *wc);
 
+/* The next completion must be this one. */
+void world_expect(struct node *node, uint64_t wr_id, enum ibv_wc_status status);
+/* Let @limit ns pass: nothing may complete. */
+void world_expect_none(struct node *node, uint64_t limit);
+
 int world_post_send(struct qp *qp, struct ibv_send_wr *wr);
 int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id);
+
+/* What main() of a test does: run @tcases, NULL at the end. */
+int world_main(const char *name, TCase *const *tcases);
 
 #endif

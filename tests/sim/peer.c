@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "net/icrc.h"
+
+void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
+		     uint32_t entries)
+{
+	struct qp_options options = {
+		.type = type,
+		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4},
+	};
+	struct ibv_srq_attr attr = {.max_wr = entries, .max_sge = 4};
+	struct in_addr address = {.s_addr = htonl(0x0a00ff01)};
+	union ibv_gid gid;
+
+	*peer = (struct peer){.psn = c->psn};
+	world_create(&peer->world, 1, NULL, 1);
+	peer->node = &peer->world.nodes[0];
+	if (entries)
+		ck_assert_int_eq(srq_create(peer->node->pd, &attr, &options.srq), 0);
+	peer->qp = world_qp(peer->node, &options);
+	peer->memory = calloc(1, PEER_MEMORY);
+	peer->mr = world_mr(peer->node, peer->memory, PEER_MEMORY, world_connection.access);
+	peer->link = sim_link_create(peer->world.sim);
+	gid_from_ipv4(&gid, &address);
+	ck_assert_int_eq(peer->link->ops->add_address(peer->link, &gid), 0);
+	peer->path = (struct path){
+		.source = gid, .destination = peer->node->gids.entries[0].gid, .hop_limit = 64};
+	world_modify_init(peer->qp, c);
+	world_modify_rtr_to(peer->qp, &gid, PEER_QPN, c);
+	world_modify_rts(peer->qp, c);
+}
+
+void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connection *c)
+{
+	peer_create_srq(peer, type, c ? c : &world_connection, 0);
+}
+
+void peer_destroy(struct peer *peer)
+{
+	struct srq *srq = peer->qp->srq;
+
+	ck_assert_int_eq(qp_destroy(peer->qp), 0);
+	if (srq)
+		ck_assert_int_eq(srq_destroy(srq), 0);
+	ck_assert_int_eq(mr_deregister(peer->mr), 0);
+	peer->link->ops->close(peer->link);
+	world_destroy(&peer->world);
+	free(peer->memory);
+}
+
+static void put_headers(uint8_t *headers, const struct opcode *op, const struct peer_packet *p)
+{
+	if (op->deth)
+		*(struct deth *)(headers + op->deth) =
+			(struct deth){.qkey = htobe32(p->qkey), .source_qp = htobe32(p->source_qp)};
+	if (op->reth)
+		*(struct reth *)(headers + op->reth) =
+			(struct reth){.va = htobe64(p->va),
+				      .rkey = htobe32(p->rkey),
+				      .length = htobe32(p->dma_length)};
+	if (op->atomiceth)
+		*(struct atomiceth *)(headers + op->atomiceth) =
+			(struct atomiceth){.va = htobe64(p->va),
+					   .rkey = htobe32(p->rkey),
+					   .swap_or_add = htobe64(p->swap_or_add),
+					   .compare = htobe64(p->compare)};
+	if (op->immdt)
+		((struct immdt *)(headers + op->immdt))->data = htobe32(p->immediate);
+	if (op->ieth)
+		((struct ieth *)(headers + op->ieth))->rkey = htobe32(p->invalidate);
+	if (op->aeth)
+		((struct aeth *)(headers + op->aeth))->syndrome_msn =
+			htobe32((uint32_t)p->syndrome << 24 | p->msn);
+	if (op->atomicacketh)
+		((struct atomicacketh *)(headers + op->atomicacketh))->original =
+			htobe64(p->original);
+}
+
+void peer_send(struct peer *peer, const struct peer_packet *p)
+{
+	const struct opcode *op = opcode_find(p->opcode);
+	uint32_t pad = pad_length(p->length);
+	uint8_t data[2 * WIRE_PATH_MTU_MAX];
+	struct iovec iov = {.iov_base = data, .iov_len = p->length};
+	struct link_packet packet = {
+		.path = p->path ? p->path : &peer->path,
+		.payload = &iov,
+		.payload_length = p->length,
+		.payload_count = 1,
+		.headers_length = op ? op->headers_length : sizeof(struct bth),
+		.trailer_length = pad + ICRC_LENGTH,
+		.damage = p->bad_icrc ? 1 + 8 * 8 : 0,
+	};
+	struct bth *bth = (struct bth *)packet.headers;
+
+	*bth = (struct bth){
+		.opcode = p->opcode,
+		.flags = (p->solicited ? BTH_SOLICITED : 0) |
+			 ((pad + p->pad) << BTH_PAD_SHIFT & BTH_PAD_MASK),
+		.pkey = htobe16(p->pkey ? p->pkey : PKEY_DEFAULT),
+		.dest_qp = htobe32(p->qpn ? p->qpn : peer->qp->number),
+		.psn = htobe32(p->psn | (p->no_ack_request ? 0 : BTH_ACK_REQUEST)),
+	};
+	if (op)
+		put_headers(packet.headers, op, p);
+	for (uint32_t i = 0; i < p->length; i++)
+		data[i] = p->payload ? ((const uint8_t *)p->payload)[i] : i;
+	peer->link->ops->send(peer->link, &packet, 1, world_now(&peer->world));
+}
+
+static bool see(struct peer *peer, struct packet *packet, uint64_t limit)
+{
+	uint64_t end = world_now(&peer->world) + limit;
+	struct link_frame frame;
+	uint64_t before;
+
+	while (!peer->link->ops->receive(peer->link, &frame, 1, world_now(&peer->world))) {
+		if (world_now(&peer->world) >= end)
+			return false;
+		before = world_now(&peer->world);
+		world_run(&peer->world, limit / 100);
+		sim_advance(peer->world.sim, before + limit / 100);
+	}
+	ck_assert(icrc_check(&frame));
+	ck_assert_uint_le(frame.length, sizeof(peer->bytes));
+	memcpy(peer->bytes, frame.data, frame.length);
+	ck_assert_int_eq(packet_parse(packet, peer->bytes, frame.length), 0);
+	ck_assert_uint_eq(packet->dest_qp, PEER_QPN);
+	return true;
+}
+
+struct packet peer_see(struct peer *peer)
+{
+	struct packet packet;
+
+	ck_assert_msg(see(peer, &packet, 10000), "the QP sent nothing");
+	return packet;
+}
+
+void peer_see_none(struct peer *peer, uint64_t limit)
+{
+	struct packet packet;
+
+	if (see(peer, &packet, limit))
+		ck_abort_msg("the QP sent %s with PSN %x", packet.op->name, packet.psn);
+}
+
+void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	struct packet packet = peer_see(peer);
+
+	ck_assert_str_eq(packet.op->name, "RC_ACKNOWLEDGE");
+	ck_assert_uint_eq(packet_syndrome(&packet), syndrome);
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+}
+
+void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, uint64_t id)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer->memory, .length = length, .lkey = peer->mr->ibv.lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = id,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = length ? 1 : 0,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = 0x1000;
+		wr.wr.atomic.rkey = 0x42;
+	} else {
+		wr.wr.rdma.remote_addr = 0x1000;
+		wr.wr.rdma.rkey = 0x42;
+	}
+	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+}
+
+void peer_receive(struct peer *peer, uint32_t length, uint64_t id)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer->memory, .length = length, .lkey = peer->mr->ibv.lkey};
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
+	const struct ibv_recv_wr *srq_bad;
+
+	if (peer->qp->srq)
+		ck_assert_int_eq(srq_post(peer->qp->srq, &wr, &srq_bad), 0);
+	else
+		ck_assert_int_eq(qp_post_recv(peer->qp, &wr, &bad), 0);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A QP whose peer is the test itself, packet by packet: what a well-behaved
+ * requester or responder never sends can be sent, and every packet that the
+ * QP sends can be seen.
+ */
+#ifndef URXE_TESTS_SIM_PEER_H
+#define URXE_TESTS_SIM_PEER_H
+
+#include "world.h"
+
+#define PEER_QPN 0x4711
+#define PEER_MEMORY 65536
+#define PEER_MTU 1024 /* world_connection.mtu */
+
+struct peer {
+	struct world world;
+	struct node *node;
+	struct qp *qp;
+	uint8_t *memory; /* the node's */
+	struct mr *mr;
+
+	struct link *link;
+	struct path path;
+	uint32_t psn;			/* of the next request from the peer */
+	uint8_t bytes[WIRE_PACKET_MAX]; /* of the packet seen last */
+};
+
+void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connection *c);
+/* The same with another device state: an SRQ, or max_dest_rd_atomic and so on in @c. */
+void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
+		     uint32_t entries);
+void peer_destroy(struct peer *peer);
+
+/* A packet in host order; what isn't set is 0, and headers that the opcode lacks are left out. */
+struct peer_packet {
+	uint8_t opcode;
+	uint32_t psn;
+	bool no_ack_request, solicited, bad_icrc;
+	uint32_t length; /* of the payload: bytes 0, 1, 2, ... */
+	const void *payload;
+	int pad;		 /* what the BTH says more than the truth */
+	uint16_t pkey;		 /* 0: the default */
+	uint32_t qpn;		 /* 0: the QP's */
+	const struct path *path; /* NULL: the peer's */
+
+	uint64_t va;
+	uint32_t rkey, dma_length;
+	uint64_t swap_or_add, compare;
+	uint32_t qkey, source_qp;
+	uint32_t immediate, invalidate;
+	uint8_t syndrome;
+	uint32_t msn;
+	uint64_t original;
+};
+
+/* Put it on the wire; several arrive together until the world runs. */
+void peer_send(struct peer *peer, const struct peer_packet *packet);
+
+/* The next packet that the QP sent; fails the test when there is none by now + 10 us. */
+struct packet peer_see(struct peer *peer);
+void peer_see_none(struct peer *peer, uint64_t limit);
+/* It must be a bare acknowledgement. */
+void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome);
+
+/* Requests of the QP to the peer, and its receives, from the start of its memory. */
+void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, uint64_t id);
+void peer_receive(struct peer *peer, uint32_t length, uint64_t id);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random traffic with a model of what must come of it. A flow is one direction
+ * of one RC connection: random operations of random lengths, several at a time,
+ * posted in lists, some unsignaled, some inline, scattered over SGEs; receives
+ * posted sometimes too late. The model asserts:
+ *
+ *   - every send completes once, in the order of posting, with success
+ *   - every receive completes once, in order, with the length, the immediate
+ *     and the bytes of its message
+ *   - the bytes of every WRITE and READ are there when it completes
+ *   - every atomic has been executed exactly once: the values returned count
+ *   - nothing is left at the end: no work, nothing in flight, no region held
+ */
+#ifndef URXE_TESTS_SIM_STORM_H
+#define URXE_TESTS_SIM_STORM_H
+
+#include "world.h"
+
+#define STORM_DEPTH 8 /* operations of a flow under way at once */
+#define STORM_SGES 3
+
+struct storm_options {
+	uint32_t operations; /* of each flow */
+	uint32_t max_length;
+	double late; /* probability that a receive isn't posted in time */
+	struct connection connection;
+	bool random_connection; /* draw MTU, PSNs, depths from the seed instead */
+};
+
+struct flow;
+struct storm_qp;
+
+struct storm {
+	struct world *world;
+	struct storm_options options;
+	struct flow *flows;
+	unsigned int flow_count, flow_capacity;
+	struct storm_qp *qps; /* uthash, by node and number */
+};
+
+void storm_create(struct storm *storm, struct world *world, const struct storm_options *options);
+/* One connection between @a and @b with a flow each way. */
+void storm_connect(struct storm *storm, struct node *a, struct node *b);
+/* Until every flow is done; fails the test when that takes longer than @limit. */
+void storm_run(struct storm *storm, uint64_t limit);
+/* Asserts that nothing is left. */
+void storm_destroy(struct storm *storm);
+
+#endif
