@@ -114,10 +114,13 @@ static void make_device(struct device *device)
 /* In mode both the listing of a folder has the real devices, too. */
 static void link_real(const char *folder)
 {
-	DIR *directory = opendir(folder);
 	char target[PATH_SIZE];
 	struct dirent *entry;
+	DIR *directory;
 
+	inside_real++; /* what the kernel has, not what we answer */
+	directory = opendir(folder);
+	inside_real--;
 	if (!directory)
 		return;
 	while ((entry = readdir(directory))) {

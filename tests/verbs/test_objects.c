@@ -95,6 +95,20 @@ START_TEST(memory_regions)
 }
 END_TEST
 
+START_TEST(memory_windows)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+
+	ck_assert_ptr_nonnull(mw);
+	ck_assert_ptr_eq(mw->context, context);
+	ck_assert_ptr_eq(mw->pd, pd);
+	ck_assert_int_eq(mw->type, IBV_MW_TYPE_2);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_fails(ibv_alloc_mw(pd, 3), EINVAL);
+}
+END_TEST
+
 START_TEST(completion_queues)
 {
 	struct ibv_device_attr limits;
@@ -271,8 +285,9 @@ START_TEST(operations_of_extended_queue_pairs)
 		{IBV_QPT_RC, IBV_QP_EX_WITH_SEND, true},
 		{IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_READ, true},
 		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, true},
-		{IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW, false},
-		{IBV_QPT_RC, IBV_QP_EX_WITH_LOCAL_INV, false},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW, true},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_LOCAL_INV, true},
+		{IBV_QPT_UD, IBV_QP_EX_WITH_BIND_MW, false},
 		{IBV_QPT_RC, IBV_QP_EX_WITH_TSO, false},
 		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE, false},
 		{IBV_QPT_RC, 1ull << 40, false},
@@ -338,6 +353,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, domain_is_busy);
 	tcase_add_test(tests, memory_regions);
+	tcase_add_test(tests, memory_windows);
 	tcase_add_test(tests, completion_queues);
 	tcase_add_test(tests, extended_completion_queues);
 	tcase_add_test(tests, channel_is_busy);
