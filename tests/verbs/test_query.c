@@ -64,7 +64,7 @@ END_TEST
 START_TEST(shared_by_contexts)
 {
 	struct ibv_context *first = fixture_open(), *second = fixture_open();
-	static struct ibv_pd *left_behind;
+	static struct ibv_pd *volatile left_behind;
 
 	ck_assert_ptr_ne(first, second);
 	fixture_close(first);
