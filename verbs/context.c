@@ -97,12 +97,16 @@ int urxe_close_device(struct ibv_context *ibv)
 {
 	struct context *context = to_context(ibv);
 	struct device *device = context->device;
+	bool inherited;
 
 	event_unlisten(context);
 	event_fd_close(&context->async);
 	close(ibv->cmd_fd);
 	pthread_mutex_destroy(&ibv->mutex);
+	/* In a forked child the device isn't up, or is up anew. */
+	inherited = context->hca != device->hca;
 	free(context);
-	device_down(device);
+	if (!inherited)
+		device_down(device);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
 #include "verbs/event.h"
+#include "verbs/export.h"
 
 static struct cq_extra *extra_of(struct cq *cq)
 {
@@ -140,10 +141,12 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+	struct progress_client *client = to_context(cq->context)->device->client;
+
 	cq_arm(to_cq(cq), solicited_only);
 	/* Who asks for an event is about to wait for it rather than to poll. */
-	if (cq->channel)
-		progress_rest(to_context(cq->context)->device->client);
+	if (cq->channel && client)
+		progress_rest(client);
 	return 0;
 }
 
@@ -151,10 +154,13 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
 	int count = cq_poll(cq, completions, max);
+	struct progress_client *client;
 
 	if (count)
 		return count;
-	if (!progress_poll(to_context(cq->ibv.context)->device->client, progress_now()))
+	client = to_context(cq->ibv.context)->device->client;
+	/* A forked child that polls what is its parent's finds nothing. */
+	if (unlikely(!client) || !progress_poll(client, progress_now()))
 		return 0;
 	return cq_poll(cq, completions, max);
 }

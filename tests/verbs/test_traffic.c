@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/verbs/fixture.h"
@@ -385,6 +386,31 @@ START_TEST(asynchronous_events)
 }
 END_TEST
 
+/* The child of a fork may let go of what it inherits, and the parent goes on untouched. */
+START_TEST(fork_in_between)
+{
+	struct ibv_wc wc;
+	int status;
+	pid_t child;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	child = fork();
+	if (child == 0) {
+		int found = ibv_poll_cq(pair.recv_cq, 1, &wc);
+
+		pair_close(&pair);
+		_exit(found);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	post_receive(&pair, 7);
+	post_send(9, IBV_SEND_SIGNALED);
+	ck_assert_uint_eq(wait_completion(pair.recv_cq).wr_id, 7);
+	ck_assert_uint_eq(wait_completion(pair.send_cq).wr_id, 9);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(answer_to_a_datagram)
 {
 	struct ibv_ah_attr attr = {
@@ -445,6 +471,7 @@ int main(void)
 	tcase_add_test(tests, completion_channel);
 	tcase_add_test(tests, destruction_waits_for_acknowledgements);
 	tcase_add_test(tests, asynchronous_events);
+	tcase_add_test(tests, fork_in_between);
 	tcase_add_test(tests, answer_to_a_datagram);
 	suite_add_tcase(suite, tests);
 	srunner_run_all(runner, CK_ENV);
