@@ -340,9 +340,8 @@ void completer_flush(struct qp *qp)
 
 	if (req->window) {
 		window_forget(req->window, qp);
-		window_release(req->window, req->in_flight, false);
+		requester_leave_window(qp);
 	}
-	req->in_flight = 0;
 	req->rd_atomic = 0;
 	req->timeout_at = TIME_NEVER;
 	req->paused_until = 0;

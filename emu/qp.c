@@ -224,6 +224,8 @@ static void check_drained(struct qp *qp)
 /* Deadlines, responses, requests. Locked; flushes the outbox. */
 static void run(struct qp *qp, struct outbox *outbox)
 {
+	if (outbox->now >= qp->requester.stale_at)
+		requester_leave_window(qp);
 	if (outbox->now >= qp->requester.timeout_at)
 		completer_timeout(qp, outbox->now);
 	responder_run(qp, outbox);
@@ -239,9 +241,7 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 	pthread_mutex_lock(&qp->lock);
 	run(qp, outbox);
 	/* The timer is lazy (emu/timer.h): what was postponed meanwhile goes back into the heap. */
-	due = qp->requester.timeout_at;
-	if (qp->requester.paused_until && qp->requester.paused_until < due)
-		due = qp->requester.paused_until;
+	due = requester_deadline(&qp->requester);
 	if (due != TIME_NEVER)
 		hca_arm(qp->hca, &qp->timer, due);
 	pthread_mutex_unlock(&qp->lock);

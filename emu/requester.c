@@ -61,7 +61,7 @@ static const uint8_t transport_of[] = {
 
 void requester_reset(struct requester *requester)
 {
-	*requester = (struct requester){.timeout_at = TIME_NEVER};
+	*requester = (struct requester){.timeout_at = TIME_NEVER, .stale_at = TIME_NEVER};
 }
 
 static bool is_read(const struct send_wqe *wqe)
@@ -341,13 +341,30 @@ void requester_restart_timeout(struct qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->requester;
 
-	/* IBA 9.7.6.1.3: 4.096 us * 2^timeout; 0 waits for ever. */
-	if (req->psn == req->unacked || qp->attr.timeout == 0) {
-		req->timeout_at = TIME_NEVER;
+	req->timeout_at = req->stale_at = TIME_NEVER;
+	if (req->psn == req->unacked)
 		return;
-	}
-	req->timeout_at = now + (UINT64_C(4096) << qp->attr.timeout);
-	hca_arm(qp->hca, &qp->timer, req->timeout_at);
+	req->stale_at = now + WINDOW_STALE;
+	/* IBA 9.7.6.1.3: 4.096 us * 2^timeout; 0 waits for ever. */
+	if (qp->attr.timeout)
+		req->timeout_at = now + (UINT64_C(4096) << qp->attr.timeout);
+	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
+}
+
+void requester_leave_window(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	req->stale_at = TIME_NEVER;
+	window_release(req->window, req->in_flight, false);
+	req->in_flight = 0;
+}
+
+uint64_t requester_deadline(const struct requester *req)
+{
+	uint64_t due = req->timeout_at < req->stale_at ? req->timeout_at : req->stale_at;
+
+	return req->paused_until && req->paused_until < due ? req->paused_until : due;
 }
 
 void requester_restart(struct qp *qp)
@@ -359,8 +376,7 @@ void requester_restart(struct qp *qp)
 	req->rd_atomic = 0;
 	req->since_request = 0;
 	req->timeout_at = TIME_NEVER;
-	window_release(req->window, req->in_flight, false);
-	req->in_flight = 0;
+	requester_leave_window(qp);
 }
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
@@ -442,7 +458,7 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 		qp->sq.next++;
 	}
 	if (qp->type == IBV_QPT_RC) {
-		if (req->timeout_at == TIME_NEVER)
+		if (req->timeout_at == TIME_NEVER && req->stale_at == TIME_NEVER)
 			requester_restart_timeout(qp, outbox->now);
 	} else {
 		/* Complete only what has left: the application may reuse the memory then. */

@@ -34,10 +34,12 @@ struct requester {
 
 	uint8_t retries, rnr_retries; /* left */
 	uint64_t timeout_at;	      /* local ACK timeout; TIME_NEVER when not armed */
+	uint64_t stale_at;	      /* when in_flight doesn't count any more; or TIME_NEVER */
 	uint64_t paused_until;	      /* RNR delay or pacing; 0 when not paused */
 
 	/* In window->waiting. */
 	bool waiting;
+	uint8_t passed; /* how often the room was too small since it last sent */
 	struct qp *waiting_prev, *waiting_next;
 };
 
@@ -55,5 +57,11 @@ void requester_restart(struct qp *qp);
 /* Begin or begin anew the local ACK timeout (IBA 9.7.6.1.3), or stop it when nothing is
  * outstanding. */
 void requester_restart_timeout(struct qp *qp, uint64_t now);
+
+/* There was no progress for WINDOW_STALE: leave the window to others. */
+void requester_leave_window(struct qp *qp);
+
+/* The earliest of its deadlines, or TIME_NEVER. */
+uint64_t requester_deadline(const struct requester *requester);
 
 #endif

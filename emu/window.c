@@ -73,13 +73,26 @@ void window_put(struct window *window)
 	free(window);
 }
 
+/* A QP that found too little room this often goes before those that need less. */
+#define WINDOW_PATIENCE 8
+
+static bool window_impatient(const struct qp *qp)
+{
+	return qp->requester.passed >= WINDOW_PATIENCE;
+}
+
 static void window_wait(struct window *window, struct qp *qp)
 {
 	if (qp->requester.waiting)
 		return;
 	qp->requester.waiting = true;
 	window->waiting++;
-	DL_APPEND2(window->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
+	if (window_impatient(qp))
+		DL_PREPEND2(window->waiting_head, qp, requester.waiting_prev,
+			    requester.waiting_next);
+	else
+		DL_APPEND2(window->waiting_head, qp, requester.waiting_prev,
+			   requester.waiting_next);
 }
 
 static void window_wait_no_more(struct window *window, struct qp *qp)
@@ -112,7 +125,12 @@ static bool window_fits(const struct window *window, const struct qp *qp, uint64
 
 	if (!window_has_room(window, cost))
 		return false;
-	return !window->waiting || !window->in_flight || qp->requester.in_flight < share;
+	if (!window->waiting || !window->in_flight)
+		return true;
+	/* Let the window drain until the one who needs most room has it. */
+	if (window_impatient(window->waiting_head) && !window_impatient(qp))
+		return false;
+	return qp->requester.in_flight < share;
 }
 
 bool window_take(struct window *window, struct qp *qp, uint64_t cost)
@@ -121,12 +139,16 @@ bool window_take(struct window *window, struct qp *qp, uint64_t cost)
 
 	pthread_mutex_lock(&window->lock);
 	fits = window_fits(window, qp, cost);
+	if (!window_has_room(window, cost) && !window_impatient(qp))
+		qp->requester.passed++;
 	if (!fits)
 		window_wait(window, qp);
 	else if (qp->requester.waiting)
 		window_wait_no_more(window, qp);
-	if (fits)
+	if (fits) {
+		qp->requester.passed = 0;
 		window->in_flight += cost;
+	}
 	pthread_mutex_unlock(&window->lock);
 	return fits;
 }
@@ -193,6 +215,7 @@ void window_loss(struct window *window, uint64_t now)
 void window_forget(struct window *window, struct qp *qp)
 {
 	pthread_mutex_lock(&window->lock);
+	qp->requester.passed = 0;
 	if (qp->requester.waiting)
 		window_wait_no_more(window, qp);
 	pthread_mutex_unlock(&window->lock);

@@ -27,6 +27,13 @@ struct qp;
  */
 #define WINDOW_PACKET_OVERHEAD 512
 
+/*
+ * What has been in flight this long without any progress of its QP is lost, or
+ * its receiver is gone: it doesn't count any more, though the QP may wait much
+ * longer (or for ever: timeout 0) before it sends again. Other QPs needn't.
+ */
+#define WINDOW_STALE UINT64_C(20000000)
+
 struct window {
 	UT_hash_handle hh; /* in hca->windows, by destination, under hca->windows_lock */
 	union ibv_gid destination;
