@@ -138,13 +138,14 @@ static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 
 	if (wqe->started)
 		return true; /* before a retry */
-	if (!(qp_state_abilities(qp->state) & QP_SEND))
-		return false;
 	if ((wqe->flags & IBV_SEND_FENCE) && qp->requester.rd_atomic > 0)
 		return false;
 	outbox_flush(outbox); /* a response in it may hold the window */
 	if (qp->type != IBV_QPT_RC)
 		completer_sent(qp);
+	/* Looked at last: a completion that finds its CQ full flushes the queue, @wqe with it. */
+	if (!(qp_state_abilities(qp->state) & QP_SEND))
+		return false;
 	if (invalidate && qp->sq.done != qp->sq.next)
 		return false;
 	error = invalidate ? mw_invalidate(qp, wqe->invalidate_rkey) : mw_bind(qp, &wqe->bind);
