@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Fault specifications. One that can be read gets some packets to act on, in
+ * both directions; one that can't names a place within itself.
+ */
+#include "input.h"
+#include "net/fault.h"
+
+#define PACKETS 8
+
+static const uint8_t bytes[] = {WIRE_RC | WIRE_SEND_ONLY,
+				0,
+				0xff,
+				0xff,
+				0,
+				0,
+				0,
+				17,
+				0,
+				0,
+				0,
+				1,
+				'd',
+				'a',
+				't',
+				'a',
+				0,
+				0,
+				0,
+				0};
+
+static struct path path;
+static unsigned int given; /* frames, by receive() */
+
+static void end_send(struct link *link, struct link_packet *packets, unsigned int count,
+		     uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		must(packets[i].path && packets[i].headers_length == sizeof(struct bth));
+		must(packets[i].payload_length == 4 && packets[i].payload_count == 1);
+		must(memcmp(packets[i].payload[0].iov_base, "data", 4) == 0);
+	}
+}
+
+static unsigned int end_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				uint64_t now)
+{
+	unsigned int count = 0;
+
+	for (; count < max && given < PACKETS; count++, given++)
+		frames[count] = (struct link_frame){.data = bytes, .length = sizeof(bytes)};
+	return count;
+}
+
+static uint64_t end_deadline(struct link *link)
+{
+	return TIME_NEVER;
+}
+
+static void end_close(struct link *link)
+{
+}
+
+static const struct link_ops end_ops = {
+	.send = end_send,
+	.receive = end_receive,
+	.deadline = end_deadline,
+	.close = end_close,
+};
+static struct link end = {&end_ops};
+
+static void send_packets(struct link *link, uint64_t now)
+{
+	static const struct iovec data = {(void *)"data", 4};
+	struct link_packet packets[PACKETS];
+
+	for (unsigned int i = 0; i < PACKETS; i++) {
+		packets[i] = (struct link_packet){
+			.path = &path,
+			.payload = &data,
+			.payload_length = 4,
+			.payload_count = 1,
+			.headers_length = sizeof(struct bth),
+			.trailer_length = ICRC_LENGTH,
+		};
+		memcpy(packets[i].headers, bytes, sizeof(struct bth));
+	}
+	link->ops->send(link, packets, PACKETS, now);
+}
+
+static void receive_frames(struct link *link, uint64_t now)
+{
+	struct link_frame frames[3];
+	unsigned int count;
+
+	given = 0;
+	while ((count = link->ops->receive(link, frames, 3, now)) > 0)
+		for (unsigned int i = 0; i < count; i++)
+			must(frames[i].length == sizeof(bytes));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *specification = malloc(size + 1);
+	const char *error = NULL;
+	struct link *link;
+	uint64_t now = 0;
+
+	must(specification);
+	memcpy(specification, data, size);
+	specification[size] = '\0';
+	if (fault_link_create(&end, specification, &link, &error) != 0) {
+		must(error >= specification && error <= specification + strlen(specification));
+	} else {
+		for (unsigned int i = 0; i < 3; i++) {
+			send_packets(link, now);
+			receive_frames(link, now);
+			now = link->ops->deadline(link);
+			if (now == TIME_NEVER)
+				break;
+		}
+		link->ops->close(link);
+	}
+	free(specification);
+	return 0;
+}

@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A QP at the mercy of its peer. The input configures one HCA with one QP, and
+ * then is a list of steps: packets, which get a valid ICRC, and between them
+ * what an application does (post, poll, modify, take memory away) and time.
+ *
+ * A packet of the input would hardly ever name the right QP, PSN, key or length.
+ * So the byte before it says which of these are put right, and the fuzzer is
+ * left to decide what is wrong with the rest.
+ *
+ * Apart from what sanitizers see it must hold: completions come in order, each
+ * request completes once, memory that nobody may write stays as it is, packets
+ * that leave are well-formed, work comes to an end, and everything can be
+ * destroyed.
+ */
+#include "emu/cq.h"
+#include "emu/hca.h"
+#include "emu/mr.h"
+#include "emu/mw.h"
+#include "emu/pd.h"
+#include "emu/qp.h"
+#include "emu/srq.h"
+#include "input.h"
+#include "net/icrc.h"
+
+#define REGION_LENGTH 20000
+#define PSN_START 0xfffff8 /* wraps soon */
+#define QKEY 0x1234
+#define DEPTH 8
+#define SMALL_CQ 5
+#define TURNS_MAX 5000 /* at one instant, far more than there can be work */
+
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+enum { REGION_ALL, REGION_READ_ONLY, REGION_LOCAL, REGIONS };
+
+static const int region_access[REGIONS] = {
+	[REGION_ALL] = IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND,
+	[REGION_READ_ONLY] = IBV_ACCESS_REMOTE_READ,
+	[REGION_LOCAL] = IBV_ACCESS_LOCAL_WRITE,
+};
+
+struct region {
+	uint8_t *memory;
+	struct mr *mr; /* NULL when it was deregistered */
+};
+
+/* Which requests are outstanding: those from @oldest to @next - 1, in order. */
+struct ledger {
+	uint32_t oldest, next;
+	bool silent[2 * DEPTH]; /* succeeds without a completion */
+};
+
+struct machine {
+	struct link link;
+	struct input input;
+	uint64_t now;
+	struct gid_table gids;
+	union ibv_gid peer;
+	struct hca *hca;
+	struct pd *pd;
+	struct cq *cq;
+	struct srq *srq;
+	struct qp *qp;
+	struct ah *ah;
+	struct mw *windows[2];
+	struct region regions[REGIONS];
+	enum ibv_qp_type type;
+	struct ibv_qp_attr attr;
+	struct ledger sends, receives;
+
+	/* The frame that the link delivers next. */
+	bool arrived;
+	struct link_frame frame;
+	uint8_t bytes[WIRE_PACKET_MAX + 64];
+};
+
+/* --- the link -------------------------------------------------------------------- */
+
+static void check_sent(struct machine *machine, const struct link_packet *packet)
+{
+	uint8_t bytes[WIRE_PACKET_MAX];
+	uint32_t length = packet->headers_length, payload = 0;
+	struct packet parsed;
+
+	must(gid_equal(&packet->path->source, &machine->gids.entries[0].gid));
+	must(length + packet->payload_length + packet->trailer_length <= sizeof(bytes));
+	memcpy(bytes, packet->headers, length);
+	for (unsigned int i = 0; i < packet->payload_count; i++) {
+		memcpy(bytes + length, packet->payload[i].iov_base, packet->payload[i].iov_len);
+		length += packet->payload[i].iov_len;
+		payload += packet->payload[i].iov_len;
+	}
+	must(payload == packet->payload_length);
+	memcpy(bytes + length, packet->trailer, packet->trailer_length);
+	length += packet->trailer_length;
+	must(length % 4 == 0);
+	must(packet_parse(&parsed, bytes, length) == 0);
+	must(parsed.op->headers_length == packet->headers_length);
+	must(parsed.payload_length == payload && payload <= machine->qp->mtu);
+	must(parsed.op->payload != PAYLOAD_NONE || payload == 0);
+	must(parsed.op->payload != PAYLOAD_FULL || payload == machine->qp->mtu);
+	must(parsed.op->payload != PAYLOAD_SOME || payload > 0);
+}
+
+static void stub_send(struct link *link, struct link_packet *packets, unsigned int count,
+		      uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i++)
+		check_sent((struct machine *)link, &packets[i]);
+}
+
+static unsigned int stub_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				 uint64_t now)
+{
+	struct machine *machine = (struct machine *)link;
+
+	if (!machine->arrived)
+		return 0;
+	machine->arrived = false;
+	frames[0] = machine->frame;
+	return 1;
+}
+
+static uint64_t stub_deadline(struct link *link)
+{
+	return TIME_NEVER;
+}
+
+/* A receiver whose buffer is sometimes full. */
+static uint32_t stub_room(struct link *link, const struct path *path)
+{
+	return ((struct machine *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
+}
+
+static const struct link_ops stub_ops = {
+	.send = stub_send,
+	.receive = stub_receive,
+	.deadline = stub_deadline,
+	.room = stub_room,
+};
+
+static void take_turns(struct machine *machine)
+{
+	unsigned int turns = 0;
+
+	while (hca_turn(machine->hca, machine->now))
+		must(++turns < TURNS_MAX);
+}
+
+/* --- completions --------------------------------------------------------------------- */
+
+#define SEND_ID (UINT64_C(1) << 32)
+
+/* Those up to @id, but for it, succeeded without a completion. */
+static void check_silent(const struct ledger *sends, uint32_t id)
+{
+	must(id - sends->oldest <= sends->next - sends->oldest);
+	for (uint32_t i = sends->oldest; i != id; i++)
+		must(sends->silent[i % (2 * DEPTH)]);
+}
+
+static void check_send(struct machine *machine, const struct ibv_wc *wc)
+{
+	uint32_t id = wc->wr_id;
+
+	must(id != machine->sends.next);
+	check_silent(&machine->sends, id);
+	machine->sends.oldest = id + 1;
+}
+
+static void check_receive(struct machine *machine, const struct ibv_wc *wc)
+{
+	must(wc->wr_id == machine->receives.oldest);
+	must(machine->receives.oldest != machine->receives.next);
+	machine->receives.oldest++;
+}
+
+static bool poll_one(struct machine *machine)
+{
+	struct completion completion;
+
+	if (cq_poll(machine->cq, &completion, 1) == 0)
+		return false;
+	must(completion.wc.qp_num == machine->qp->number);
+	if (completion.wc.wr_id & SEND_ID)
+		check_send(machine, &completion.wc);
+	else
+		check_receive(machine, &completion.wc);
+	return true;
+}
+
+/* --- making it ------------------------------------------------------------------------- */
+
+static void make_address(union ibv_gid *gid, uint8_t last)
+{
+	struct in_addr address = {htonl(0x0a000000 | last)};
+
+	gid_from_ipv4(gid, &address);
+}
+
+static void register_region(struct machine *machine, unsigned int i)
+{
+	struct region *region = &machine->regions[i];
+
+	must(mr_register(machine->pd, region->memory, REGION_LENGTH, (uintptr_t)region->memory,
+			 region_access[i], &region->mr) == 0);
+}
+
+static void make_objects(struct machine *machine, uint8_t flags)
+{
+	struct hca_options options = {.link = &machine->link, .gids = &machine->gids, .seed = 1};
+	struct ibv_srq_attr srq = {.max_wr = DEPTH, .max_sge = 2};
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh.dgid = machine->peer};
+
+	must(hca_create(&options, &machine->hca) == 0);
+	must(pd_alloc(machine->hca, &machine->pd) == 0);
+	must(cq_create(machine->hca, flags & 8 ? SMALL_CQ : 1000, &machine->cq) == 0);
+	if (flags & 4 && machine->type != IBV_QPT_UC)
+		must(srq_create(machine->pd, &srq, &machine->srq) == 0);
+	must(ah_create(machine->pd, &ah, &machine->ah) == 0);
+	for (unsigned int i = 0; i < 2; i++)
+		must(mw_alloc(machine->pd, i ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1,
+			      &machine->windows[i]) == 0);
+	for (unsigned int i = 0; i < REGIONS; i++) {
+		machine->regions[i].memory = malloc(REGION_LENGTH);
+		must(machine->regions[i].memory);
+		memset(machine->regions[i].memory, 0x11 * (i + 1), REGION_LENGTH);
+		register_region(machine, i);
+	}
+}
+
+static void make_qp(struct machine *machine, uint8_t flags)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = &machine->cq->ibv,
+		.recv_cq = &machine->cq->ibv,
+		.srq = (struct ibv_srq *)machine->srq,
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
+			.max_inline_data = 64},
+		.qp_type = machine->type,
+		.sq_sig_all = flags >> 4 & 1,
+	};
+
+	must(qp_create(machine->hca, machine->pd, &init, &machine->qp) == 0);
+}
+
+static int modify(struct machine *machine, enum ibv_qp_state state, int mask)
+{
+	machine->attr.qp_state = state;
+	return qp_modify(machine->qp, &machine->attr, mask | IBV_QP_STATE, machine->now);
+}
+
+static void connect_qp(struct machine *machine)
+{
+	bool rc = machine->type == IBV_QPT_RC, ud = machine->type == IBV_QPT_UD;
+
+	must(modify(machine, IBV_QPS_INIT,
+		    IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) ==
+	     0);
+	must(modify(machine, IBV_QPS_RTR,
+		    (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
+			    (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
+	must(modify(machine, IBV_QPS_RTS,
+		    IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						     IBV_QP_MAX_QP_RD_ATOMIC
+					: 0)) == 0);
+}
+
+static void make_machine(struct machine *machine)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RC};
+	uint8_t flags = input_u8(&machine->input);
+	uint8_t limits = input_u8(&machine->input), retries = input_u8(&machine->input);
+
+	machine->link.ops = &stub_ops;
+	machine->now = 1000000000;
+	machine->type = types[flags & 3];
+	pthread_mutex_init(&machine->gids.lock, NULL);
+	machine->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*machine->gids.entries));
+	must(machine->gids.entries);
+	machine->gids.count = 1;
+	machine->gids.entries[0].mtu = 65536;
+	make_address(&machine->gids.entries[0].gid, 1);
+	make_address(&machine->peer, 2);
+	make_objects(machine, flags);
+	make_qp(machine, flags);
+	machine->attr = (struct ibv_qp_attr){
+		.port_num = 1,
+		.qkey = QKEY,
+		.qp_access_flags = flags & 32 ? REMOTE : REMOTE & limits,
+		.path_mtu = IBV_MTU_256 + limits % 5,
+		.dest_qp_num = 0x123456,
+		.rq_psn = PSN_START,
+		.sq_psn = PSN_START,
+		.max_rd_atomic = limits >> 4 & 3,
+		.max_dest_rd_atomic = limits >> 6 & 3,
+		.min_rnr_timer = 1,
+		.timeout = 1,
+		.retry_cnt = retries & 7,
+		.rnr_retry = retries >> 4 & 7,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = machine->peer},
+	};
+	connect_qp(machine);
+}
+
+/* --- unmaking it ----------------------------------------------------------------------- */
+
+/* In ERR all that was posted completes, unless the CQ could not take it. */
+static void drain(struct machine *machine)
+{
+	bool overrun;
+
+	modify(machine, IBV_QPS_ERR, 0);
+	take_turns(machine);
+	overrun = machine->cq->overrun;
+	while (poll_one(machine))
+		;
+	if (overrun || machine->qp->state != IBV_QPS_ERR)
+		return;
+	check_silent(&machine->sends, machine->sends.next);
+	must(machine->srq || machine->receives.oldest == machine->receives.next);
+}
+
+static void check_read_only(const struct machine *machine)
+{
+	const uint8_t *memory = machine->regions[REGION_READ_ONLY].memory;
+
+	for (unsigned int i = 0; i < REGION_LENGTH; i++)
+		must(memory[i] == 0x11 * (REGION_READ_ONLY + 1));
+}
+
+static void unmake_machine(struct machine *machine)
+{
+	drain(machine);
+	check_read_only(machine);
+	must(qp_destroy(machine->qp) == 0);
+	if (machine->srq)
+		must(srq_destroy(machine->srq) == 0);
+	must(cq_destroy(machine->cq) == 0);
+	for (unsigned int i = 0; i < 2; i++)
+		if (machine->windows[i])
+			mw_dealloc(machine->windows[i]);
+	for (unsigned int i = 0; i < REGIONS; i++) {
+		if (machine->regions[i].mr)
+			must(mr_deregister(machine->regions[i].mr) == 0);
+		free(machine->regions[i].memory);
+	}
+	ah_destroy(machine->ah);
+	must(pd_dealloc(machine->pd) == 0);
+	must(!machine->hca->windows);
+	hca_destroy(machine->hca);
+	free(machine->gids.entries);
+	pthread_mutex_destroy(&machine->gids.lock);
+}
+
+/* --- steps: packets ---------------------------------------------------------------------- */
+
+enum {
+	PUT_QP = 1 << 0,
+	PUT_PSN = 1 << 1, /* the low byte is a signed distance from what is expected */
+	PUT_KEY = 1 << 2, /* the low bits of key and address choose a region and a place in it */
+	PUT_PAYLOAD = 1 << 3, /* as long as the path MTU */
+	PUT_PAD = 1 << 4,     /* also: solicited, no transport version */
+	PUT_QKEY = 1 << 5,
+	OTHER_SOURCE = 1 << 6,
+	BAD_ICRC = 1 << 7,
+};
+
+static uint32_t some_key(struct machine *machine, uint32_t choice)
+{
+	unsigned int i = choice % (REGIONS + 2);
+
+	if (i < REGIONS)
+		return machine->regions[i].mr ? machine->regions[i].mr->ibv.rkey : choice;
+	return machine->windows[i - REGIONS] ? machine->windows[i - REGIONS]->key.value : choice;
+}
+
+/* Windows show the first region. */
+static uint64_t some_address(struct machine *machine, uint32_t choice, uint64_t offset)
+{
+	unsigned int i = choice % (REGIONS + 2);
+
+	return (uintptr_t)machine->regions[i < REGIONS ? i : REGION_ALL].memory + (offset & 0x7fff);
+}
+
+static void put_keys(struct machine *machine, const struct opcode *op)
+{
+	uint8_t *headers = machine->bytes;
+
+	if (op->reth) {
+		struct reth *reth = (struct reth *)(headers + op->reth);
+		uint32_t choice = be32toh(reth->rkey);
+
+		reth->rkey = htobe32(some_key(machine, choice));
+		reth->va = htobe64(some_address(machine, choice, be64toh(reth->va)));
+	}
+	if (op->atomiceth) {
+		struct atomiceth *eth = (struct atomiceth *)(headers + op->atomiceth);
+		uint32_t choice = be32toh(eth->rkey);
+
+		eth->rkey = htobe32(some_key(machine, choice));
+		eth->va = htobe64(some_address(machine, choice, be64toh(eth->va)));
+	}
+	if (op->ieth) {
+		struct ieth *ieth = (struct ieth *)(headers + op->ieth);
+
+		ieth->rkey = htobe32(some_key(machine, be32toh(ieth->rkey)));
+	}
+}
+
+/* Returns the length, ICRC included. */
+static uint32_t put_right(struct machine *machine, uint8_t flags, uint32_t length)
+{
+	struct bth *bth = (struct bth *)machine->bytes;
+	const struct opcode *op = opcode_find(bth->opcode);
+	bool response = op && op->flags & OPCODE_RESPONSE;
+	uint32_t base =
+		response ? machine->qp->requester.unacked : machine->qp->responder.expected_psn;
+
+	if (flags & PUT_QP)
+		bth->dest_qp = htobe32(machine->qp->number);
+	if (flags & PUT_PSN)
+		bth->psn = htobe32((be32toh(bth->psn) & BTH_ACK_REQUEST) |
+				   psn_add(base, (int8_t)be32toh(bth->psn)));
+	if (!op)
+		return length + ICRC_LENGTH;
+	if (length < op->headers_length)
+		length = op->headers_length;
+	if (flags & PUT_KEY)
+		put_keys(machine, op);
+	if (flags & PUT_QKEY && op->deth)
+		((struct deth *)(machine->bytes + op->deth))->qkey = htobe32(QKEY);
+	if (flags & PUT_PAYLOAD)
+		length = op->headers_length + machine->qp->mtu;
+	if (flags & PUT_PAD) {
+		uint32_t pad = pad_length(length - op->headers_length);
+
+		bth->flags = (bth->flags & BTH_SOLICITED) | pad << BTH_PAD_SHIFT;
+		length += pad;
+	}
+	return length + ICRC_LENGTH;
+}
+
+static void seal(struct machine *machine, const struct link_frame *frame)
+{
+	struct path path = {.source = frame->source, .destination = frame->destination};
+	struct link_packet packet = {.path = &path, .trailer_length = ICRC_LENGTH};
+	uint32_t covered = frame->length - ICRC_LENGTH;
+	struct iovec payload;
+
+	packet.headers_length = covered < WIRE_HEADERS_MAX ? covered : WIRE_HEADERS_MAX;
+	memcpy(packet.headers, machine->bytes, packet.headers_length);
+	payload = (struct iovec){machine->bytes + packet.headers_length,
+				 covered - packet.headers_length};
+	packet.payload = &payload;
+	packet.payload_count = 1;
+	packet.payload_length = payload.iov_len;
+	icrc_seal(&packet, frame->source_port, 0);
+	memcpy(machine->bytes + covered, packet.trailer, ICRC_LENGTH);
+}
+
+static void step_packet(struct machine *machine)
+{
+	uint8_t flags = input_u8(&machine->input);
+	uint32_t length = input_u8(&machine->input);
+	struct link_frame *frame = &machine->frame;
+	uint8_t *exact;
+
+	memset(machine->bytes, 0, sizeof(machine->bytes));
+	length = input_bytes(&machine->input, machine->bytes, length);
+	if (length < sizeof(struct bth))
+		length = sizeof(struct bth);
+	*frame = (struct link_frame){
+		.length = put_right(machine, flags, length),
+		.destination = machine->gids.entries[0].gid,
+		.source = machine->peer,
+		.source_port = ROCE_V2_SOURCE_PORT_MIN,
+	};
+	if (flags & OTHER_SOURCE)
+		frame->source.raw[15]++;
+	must(frame->length <= sizeof(machine->bytes));
+	seal(machine, frame);
+	if (flags & BAD_ICRC)
+		machine->bytes[frame->length - 1] ^= 1;
+	/* In memory of its own, so that reading beyond it is seen. */
+	exact = malloc(frame->length);
+	must(exact);
+	memcpy(exact, machine->bytes, frame->length);
+	frame->data = exact;
+	machine->arrived = true;
+	take_turns(machine);
+	free(exact);
+}
+
+/* --- steps: the application ---------------------------------------------------------------- */
+
+static const uint32_t lengths[] = {0, 1, 8, 255, 256, 300, 1024, 4096, 5000, REGION_LENGTH, 64, 3};
+
+/* One or two SGEs for @choice; sometimes not quite inside their region. */
+static int make_sges(struct machine *machine, struct ibv_sge sges[2], uint8_t choice)
+{
+	uint32_t length = lengths[(choice & 15) % (sizeof(lengths) / sizeof(lengths[0]))];
+	unsigned int region = (choice >> 4) % REGIONS;
+	uint32_t first = choice & 64 ? length / 3 : length;
+
+	for (unsigned int i = 0; i < 2; i++)
+		sges[i].lkey = some_key(machine, region);
+	sges[0].addr = some_address(machine, region, 0);
+	sges[0].length = first;
+	sges[1].addr = some_address(machine, region, choice == 0xff ? 1 : first);
+	sges[1].length = length - first;
+	return length == 0 ? 0 : first == length ? 1 : 2;
+}
+
+static void set_bind(struct machine *machine, struct ibv_send_wr *wr, uint8_t choice)
+{
+	struct mw *window = machine->windows[choice & 1];
+
+	wr->num_sge = 0;
+	wr->bind_mw.mw = window ? &window->ibv : NULL;
+	wr->bind_mw.rkey = window ? window->key.value + (choice >> 1 & 1) : 0;
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = machine->regions[REGION_ALL].mr ? &machine->regions[REGION_ALL].mr->ibv
+						      : NULL,
+		.addr = (uintptr_t)machine->regions[REGION_ALL].memory,
+		.length = choice & 4 ? 0 : REGION_LENGTH / 2,
+		.mw_access_flags = REMOTE | (choice & 8 ? IBV_ACCESS_ZERO_BASED : 0),
+	};
+}
+
+static void step_post_send(struct machine *machine)
+{
+	uint8_t opcode = input_u8(&machine->input), flags = input_u8(&machine->input);
+	uint8_t choice = input_u8(&machine->input), remote = input_u8(&machine->input);
+	struct ibv_sge sges[2];
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = SEND_ID | machine->sends.next,
+					 .sg_list = sges,
+					 .num_sge = make_sges(machine, sges, choice),
+					 .opcode = opcode & 15,
+					 .send_flags = flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED |
+								IBV_SEND_SOLICITED),
+				 };
+
+	/* Inline data is read when it is posted: only what is there may be named. */
+	if (flags & IBV_SEND_INLINE && wr.num_sge && sges[0].length + sges[1].length <= 64)
+		wr.send_flags |= IBV_SEND_INLINE;
+	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.rkey = remote;
+	} else if (machine->type == IBV_QPT_UD) {
+		wr.wr.ud.ah = remote & 1 ? NULL : &machine->ah->ibv;
+		wr.wr.ud.remote_qpn = 17;
+	} else if (wr.opcode != IBV_WR_BIND_MW) {
+		wr.wr.rdma.remote_addr = remote;
+		wr.wr.rdma.rkey = remote;
+	}
+	if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV)
+		wr.invalidate_rkey = some_key(machine, remote);
+	if (wr.opcode == IBV_WR_BIND_MW)
+		set_bind(machine, &wr, remote);
+	if (wr.opcode == IBV_WR_LOCAL_INV)
+		wr.num_sge = 0;
+	machine->sends.silent[machine->sends.next % (2 * DEPTH)] =
+		!(machine->qp->signal_all || flags & IBV_SEND_SIGNALED);
+	if (qp_post_send(machine->qp, &wr, &bad, flags & 128, machine->now) == 0)
+		machine->sends.next++;
+	take_turns(machine);
+}
+
+static void step_post_recv(struct machine *machine)
+{
+	struct ibv_sge sges[2];
+	struct ibv_recv_wr *bad, wr = {.wr_id = machine->receives.next, .sg_list = sges};
+	const struct ibv_recv_wr *refused;
+	int error;
+
+	wr.num_sge = make_sges(machine, sges, input_u8(&machine->input));
+	error = machine->srq ? srq_post(machine->srq, &wr, &refused)
+			     : qp_post_recv(machine->qp, &wr, &bad);
+	if (!error)
+		machine->receives.next++;
+	take_turns(machine);
+}
+
+static void step_time(struct machine *machine)
+{
+	uint8_t choice = input_u8(&machine->input);
+	uint64_t deadline = hca_deadline(machine->hca);
+
+	if (choice & 0x80)
+		machine->now += UINT64_C(1) << (choice & 31);
+	else if (deadline != TIME_NEVER && deadline > machine->now)
+		machine->now = deadline;
+	take_turns(machine);
+}
+
+static void step_poll(struct machine *machine)
+{
+	for (uint8_t i = input_u8(&machine->input) & 15; i > 0; i--)
+		poll_one(machine);
+	cq_arm(machine->cq, false);
+}
+
+/* What was posted before is gone without a completion; an SRQ keeps what it has. */
+static void reset(struct machine *machine)
+{
+	must(modify(machine, IBV_QPS_RESET, 0) == 0);
+	machine->sends.oldest = machine->sends.next;
+	if (!machine->srq)
+		machine->receives.oldest = machine->receives.next;
+}
+
+static void step_modify(struct machine *machine)
+{
+	switch (input_u8(&machine->input) & 7) {
+	case 0:
+		modify(machine, IBV_QPS_ERR, 0);
+		break;
+	case 1:
+		reset(machine);
+		/* A receive that the QP had taken from the SRQ is lost with it. */
+		if (!machine->srq)
+			connect_qp(machine);
+		break;
+	case 2:
+		modify(machine, IBV_QPS_SQD, 0);
+		break;
+	case 3:
+		modify(machine, IBV_QPS_RTS, 0);
+		break;
+	case 4:
+		machine->attr.qp_access_flags ^= REMOTE;
+		modify(machine, IBV_QPS_RTS, IBV_QP_ACCESS_FLAGS);
+		break;
+	case 5:
+		modify(machine, IBV_QPS_SQD, IBV_QP_MAX_DEST_RD_ATOMIC);
+		break;
+	case 6:
+		modify(machine, IBV_QPS_SQD, IBV_QP_AV);
+		break;
+	case 7:
+		modify(machine, IBV_QPS_SQD, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT);
+		break;
+	}
+	take_turns(machine);
+}
+
+static void step_memory(struct machine *machine)
+{
+	uint8_t choice = input_u8(&machine->input);
+	struct region *region = &machine->regions[choice % REGIONS];
+
+	if (choice & 64) {
+		if (machine->windows[choice & 1])
+			mw_dealloc(machine->windows[choice & 1]);
+		machine->windows[choice & 1] = NULL;
+	} else if (!region->mr) {
+		register_region(machine, choice % REGIONS);
+	} else if (mr_deregister(region->mr) == 0) {
+		region->mr = NULL;
+	}
+	take_turns(machine);
+}
+
+static void step(struct machine *machine)
+{
+	static void (*const steps[])(struct machine *) = {
+		step_packet, step_packet, step_post_send, step_post_recv,
+		step_time,   step_poll,	  step_modify,	  step_memory,
+	};
+
+	steps[input_u8(&machine->input) & 7](machine);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct machine machine;
+
+	machine = (struct machine){.input = {data, size}};
+	make_machine(&machine);
+	while (machine.input.left)
+		step(&machine);
+	unmake_machine(&machine);
+	return 0;
+}

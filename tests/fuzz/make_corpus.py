@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Write the seed corpus: conversations that go well, and ones that just don't.
+
+    tests/fuzz/make_corpus.py [DIRECTORY]      default: corpus, next to this file
+
+The layout of an input of fuzz_packet is what make_machine() and the steps in
+fuzz_packet.c read.
+"""
+import struct
+import sys
+from pathlib import Path
+
+RC, UC, UD = 0, 1, 2
+RC_BITS, UC_BITS, UD_BITS = 0x00, 0x20, 0x60
+SRQ, SMALL_CQ, SIGNAL_ALL, ALL_ACCESS = 4, 8, 16, 32
+
+# Which fields the target puts right.
+QP, PSN, KEY, PAYLOAD, PAD, QKEY, OTHER_SOURCE, BAD_ICRC = (1 << i for i in range(8))
+GOOD = QP | PSN | KEY | PAD | QKEY
+FULL = GOOD | PAYLOAD
+
+SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM = range(6)
+WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = range(6, 12)
+READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY = range(0x0c, 0x11)
+ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = range(0x11, 0x15)
+SEND_LAST_INVALIDATE, SEND_ONLY_INVALIDATE = 0x16, 0x17
+
+# enum ibv_wr_opcode
+WR_WRITE, WR_WRITE_IMM, WR_SEND, WR_SEND_IMM, WR_READ, WR_SWAP, WR_ADD = range(7)
+WR_LOCAL_INV, WR_BIND, WR_SEND_INV = 7, 8, 9
+FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
+
+# Regions, then windows, for keys to choose from.
+ALL, READ_ONLY, LOCAL, WINDOW_1, WINDOW_2 = range(5)
+# Lengths of requests, by their place in lengths[].
+ZERO, ONE, EIGHT, B255, B256, B300, B1024, B4096, B5000, B20000, B64, B3 = range(12)
+
+
+def config(kind, flags=ALL_ACCESS, mtu=0, retries=0x77):
+    # With max_rd_atomic and max_dest_rd_atomic 3; limits % 5 is the path MTU.
+    limits = 0xf0 + mtu
+    return bytes([kind | flags, limits, retries])
+
+
+def packet(opcode, headers=b'', payload=b'', put=GOOD, distance=0, ack=True, solicited=False):
+    bth = struct.pack('>BBHII', opcode, 0x80 if solicited else 0, 0xffff, 17,
+                      (0x80000000 if ack else 0) | distance & 0xff)
+    data = bth + headers + payload
+    return bytes([0, put, len(data)]) + data
+
+
+def reth(length, key=ALL, offset=0):
+    return struct.pack('>QII', offset, key, length)
+
+
+def atomiceth(value, compare=0, key=ALL, offset=0):
+    return struct.pack('>QIQQ', offset, key, value, compare)
+
+
+def aeth(syndrome, msn=1):
+    return struct.pack('>I', syndrome << 24 | msn)
+
+
+def deth(qkey=0):
+    return struct.pack('>II', qkey, 33)
+
+
+IMM = b'\1\2\3\4'
+
+
+def ieth(key):
+    return struct.pack('>I', key)
+
+
+def sges(length, region=ALL, two=False):
+    return length | region << 4 | (64 if two else 0)
+
+
+def send(opcode, length, flags=SIGNALED, remote=0, region=ALL):
+    return bytes([2, opcode, flags, sges(length, region), remote])
+
+
+def recv(length=B20000, region=ALL, two=False):
+    return bytes([3, sges(length, region, two)])
+
+
+def time(exponent=None):
+    return bytes([4, 0 if exponent is None else 0x80 | exponent])
+
+
+POLL = bytes([5, 15])
+TO_ERROR, TO_RESET, TO_SQD, TO_RTS, TOGGLE_ACCESS = (bytes([6, i]) for i in range(5))
+
+
+def toggle_region(region):
+    return bytes([7, region])
+
+
+def drop_window(window):
+    return bytes([7, 64 | window])
+
+
+def conversations():
+    """(name, input of fuzz_packet)"""
+    data = b'0123456789abcdef'
+    for kind, bits, name in (RC, RC_BITS, 'rc'), (UC, UC_BITS, 'uc'):
+        start = config(kind)
+        yield f'{name}_send', start + recv() * 3 + packet(bits | SEND_ONLY, payload=data) + \
+            packet(bits | SEND_ONLY_IMM, IMM, data[:3], solicited=True) + \
+            packet(bits | SEND_ONLY) + POLL
+        yield f'{name}_send_long', start + recv(two=True) + \
+            packet(bits | SEND_FIRST, put=FULL) + packet(bits | SEND_MIDDLE, put=FULL) + \
+            packet(bits | SEND_MIDDLE, put=FULL) + packet(bits | SEND_LAST, payload=data) + POLL
+        yield f'{name}_send_too_long', start + recv(B300) + packet(bits | SEND_FIRST, put=FULL) + \
+            packet(bits | SEND_LAST, put=FULL) + POLL
+        yield f'{name}_write', start + packet(bits | WRITE_ONLY, reth(16), data) + \
+            packet(bits | WRITE_FIRST, reth(256 + 16), put=FULL) + \
+            packet(bits | WRITE_LAST, payload=data) + recv() + \
+            packet(bits | WRITE_ONLY_IMM, reth(16) + IMM, data) + POLL
+        yield f'{name}_write_elsewhere', start + recv() + \
+            packet(bits | WRITE_ONLY, reth(16, READ_ONLY), data) + POLL
+        yield f'{name}_gap', start + recv() * 2 + packet(bits | SEND_FIRST, put=FULL) + \
+            packet(bits | SEND_LAST, payload=data, distance=1) + \
+            packet(bits | SEND_ONLY, payload=data, distance=2) + \
+            packet(bits | SEND_ONLY, payload=data) + POLL
+        yield f'{name}_overrun', config(kind, ALL_ACCESS | SMALL_CQ) + recv() * 7 + \
+            packet(bits | SEND_ONLY, payload=data) * 7 + POLL
+        yield f'{name}_bind_overrun', config(kind, ALL_ACCESS | SMALL_CQ) + \
+            send(WR_SEND, EIGHT) * 6 + bytes([2, WR_BIND, SIGNALED, 0, 1]) + time(20) + POLL
+        yield f'{name}_window', start + bytes([2, WR_BIND, SIGNALED, 0, 2 | 1]) + recv() + \
+            packet(bits | WRITE_ONLY, reth(16, WINDOW_2), data) + \
+            send(WR_LOCAL_INV, ZERO, remote=WINDOW_2) + drop_window(1) + POLL
+        yield f'{name}_requests', start + b''.join(
+            send(op, length, flags) for op, length, flags in [
+                (WR_SEND, ZERO, 0), (WR_SEND_IMM, B64, SIGNALED | INLINE),
+                (WR_WRITE, B5000, SIGNALED), (WR_WRITE_IMM, B300, SIGNALED | SOLICITED)]) + \
+            time() * 3 + POLL
+        yield f'{name}_sqd', start + send(WR_SEND, B1024) + TO_SQD + send(WR_SEND, ONE) + \
+            TO_RTS + TO_ERROR + send(WR_SEND, ONE) + recv() + POLL
+        yield f'{name}_reset', start + send(WR_WRITE, B1024) + recv() + TO_RESET + recv() + \
+            packet(bits | SEND_ONLY, payload=data) + POLL
+        yield f'{name}_memory_gone', start + recv() + send(WR_WRITE, B20000) + toggle_region(ALL) + \
+            packet(bits | SEND_ONLY, payload=data) + time(20) + POLL + toggle_region(ALL)
+
+    start = config(RC)
+    yield 'rc_srq', config(RC, ALL_ACCESS | SRQ) + recv() * 2 + \
+        packet(SEND_FIRST, put=FULL) + TO_ERROR + POLL
+    yield 'rc_read', start + packet(READ_REQUEST, reth(1000)) + \
+        packet(READ_REQUEST, reth(0)) + packet(READ_REQUEST, reth(1000), distance=-5) + \
+        packet(READ_REQUEST, reth(256, offset=256), distance=-4) + time(10)
+    yield 'rc_read_too_many', start + packet(READ_REQUEST, reth(20000)) * 5 + toggle_region(ALL)
+    yield 'rc_atomics', start + packet(FETCH_ADD, atomiceth(1)) + \
+        packet(COMPARE_SWAP, atomiceth(7, 5)) + packet(FETCH_ADD, atomiceth(1), distance=-2) + \
+        packet(FETCH_ADD, atomiceth(1, offset=3))
+    yield 'rc_invalidate', start + bytes([2, WR_BIND, SIGNALED, 0, 2 | 1]) + recv() * 2 + \
+        packet(SEND_ONLY_INVALIDATE, ieth(WINDOW_2), data) + \
+        packet(SEND_ONLY_INVALIDATE, ieth(WINDOW_2), data) + POLL
+    yield 'rc_rnr', start + packet(SEND_ONLY, payload=data) + recv() + \
+        packet(SEND_ONLY, payload=data) + POLL
+    yield 'rc_strangers', start + packet(SEND_ONLY, put=GOOD | OTHER_SOURCE) + \
+        packet(SEND_ONLY, put=GOOD | BAD_ICRC) + packet(SEND_ONLY, put=GOOD & ~QP) + \
+        packet(UD_BITS | SEND_ONLY, deth()) + packet(0x81, bytes(16)) + packet(0x1f)
+
+    # What the QP asked for is answered. The distance is from the oldest unacknowledged PSN.
+    ack = packet(ACKNOWLEDGE, aeth(0x1f))
+    yield 'rc_acknowledged', start + send(WR_SEND, EIGHT) + ack + \
+        send(WR_WRITE, B1024) + packet(ACKNOWLEDGE, aeth(0x1f), distance=1) + \
+        packet(ACKNOWLEDGE, aeth(0x1f), distance=1) + POLL
+    yield 'rc_answered', start + send(WR_READ, B5000) + \
+        packet(READ_FIRST, aeth(0x1f), put=FULL) + packet(READ_MIDDLE, put=FULL) * 18 + \
+        packet(READ_LAST, aeth(0x1f), bytes(136)) + send(WR_ADD, EIGHT) + \
+        packet(ATOMIC_ACKNOWLEDGE, aeth(0x1f) + bytes(8)) + send(WR_READ, EIGHT) + \
+        packet(READ_ONLY, aeth(0x1f), bytes(8)) + POLL
+    yield 'rc_answered_wrongly', start + send(WR_READ, B300) + \
+        packet(READ_ONLY, aeth(0x1f), bytes(8)) + POLL
+    yield 'rc_response_unasked', start + send(WR_SEND, EIGHT) + \
+        packet(READ_ONLY, aeth(0x1f), bytes(8)) + POLL
+    yield 'rc_response_lost', start + send(WR_READ, EIGHT) + send(WR_SEND, EIGHT) + \
+        packet(ACKNOWLEDGE, aeth(0x1f), distance=1) * 2 + packet(READ_ONLY, aeth(0x1f), bytes(8)) + \
+        ack + POLL
+    for name, syndrome in [('sequence', 0x60), ('invalid', 0x61), ('access', 0x62),
+                           ('operation', 0x63), ('rd', 0x64), ('rnr', 0x21), ('reserved', 0x40)]:
+        yield f'rc_nak_{name}', start + send(WR_SEND, B1024) * 2 + \
+            packet(ACKNOWLEDGE, aeth(syndrome), distance=1) + time() + \
+            packet(ACKNOWLEDGE, aeth(syndrome), distance=1) + ack + POLL
+    yield 'rc_retries_exceeded', config(RC, retries=0x11) + send(WR_SEND, B1024) + time() * 3 + POLL
+    yield 'rc_fence', start + send(WR_READ, B1024) + send(WR_SEND, EIGHT, SIGNALED | FENCE) + \
+        send(WR_LOCAL_INV, ZERO, remote=WINDOW_2) + POLL
+    yield 'rc_overrun_in_flight', config(RC, ALL_ACCESS | SMALL_CQ) + \
+        send(WR_SEND, EIGHT) * 7 + send(WR_READ, EIGHT) + \
+        packet(READ_ONLY, aeth(0x1f), bytes(8), distance=7) + POLL
+    yield 'rc_access', start + packet(WRITE_ONLY, reth(16), data) + TOGGLE_ACCESS + \
+        packet(WRITE_ONLY, reth(16), data) + POLL
+
+    start = config(UD)
+    datagram = packet(UD_BITS | SEND_ONLY, deth(), data)
+    yield 'ud', start + recv() * 3 + datagram + packet(UD_BITS | SEND_ONLY_IMM, deth() + IMM, data) + \
+        packet(UD_BITS | SEND_ONLY, deth(5), data, put=GOOD & ~QKEY) + \
+        send(WR_SEND, B300) + send(WR_SEND_IMM, B64, SIGNALED | INLINE) + POLL
+    yield 'ud_too_long', start + recv(B64) + recv() + \
+        packet(UD_BITS | SEND_ONLY, deth(), put=FULL) + send(WR_SEND, B20000) + POLL
+    yield 'ud_srq', config(UD, SRQ) + recv(EIGHT) + datagram * 2 + POLL
+    # At first the receiver is full, as it looks to stub_room().
+    yield 'ud_paced', start + send(WR_SEND, B255) * 3 + time() * 4 + time(20) + POLL
+    yield 'ud_error', start + toggle_region(LOCAL) + send(WR_SEND, EIGHT, region=LOCAL) + \
+        send(WR_SEND, EIGHT) + TO_RTS + send(WR_SEND, EIGHT) + POLL
+
+
+def parses():
+    """(name, input of fuzz_parse): flags, identification, UDP payload."""
+    vectors = {
+        'acknowledge': '1140ffff00000011000000801f000001c0ffee01',
+        'send': '0400ffff00000011800000016461746100000000',
+        'write_last_imm': '0910ffff00000011800000020102030401020300aabbccdd',
+        'read_request': '0c00ffff0000001180000003000000001000000000000100000003e8a1b2c3d4',
+        'compare_swap': '1300ffff00000011800000040000000000001000000001000000000000000007'
+                        '00000000000000050badf00d',
+        'datagram': '6400ffff000000110000000511111111000000210badcafe',
+        'congestion': '8100ffff400000110000000000000000000000000000000000000000deadbeef',
+        'short': '0400ffff0000001180000001000000',
+        'version': '0401ffff000000118000000100000000',
+    }
+    for name, text in vectors.items():
+        data = bytes.fromhex(text)
+        yield name, bytes([4, 0x12, 0x34]) + data
+        yield name + '_6', bytes([5, 0, 0]) + data
+        yield name + '_unknown', bytes([2, 0, 0]) + data
+
+
+def faults():
+    """(name, input of fuzz_faults)"""
+    for i, text in enumerate([
+            '', 'drop=1%', 'seed=7;drop=1%;dup=0.5%;reorder=0.5%', 'drop#3/RC_ACKNOWLEDGE@rx',
+            'corrupt=1@rx', 'delay(500us)=0.5/RC_SEND>17,dup#2@tx', 'reorder=100%;delay(1s)=1@rx',
+            'seed=18446744073709551615 , drop=0.0001', 'drop=1.1', 'drop#0', 'delay(1h)=1',
+            'drop=1/NOTHING', 'drop=1%>0xffffff;corrupt#18446744073709551615']):
+        yield f'{i:02}', text.encode()
+
+
+def main():
+    top = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / 'corpus'
+    for target, seeds in ('packet', conversations()), ('parse', parses()), ('faults', faults()):
+        (top / target).mkdir(parents=True, exist_ok=True)
+        for name, data in seeds:
+            (top / target / name).write_bytes(data)
+
+
+if __name__ == '__main__':
+    main()
