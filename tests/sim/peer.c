@@ -84,7 +84,7 @@ static void put_headers(uint8_t *headers, const struct opcode *op, const struct 
 void peer_send(struct peer *peer, const struct peer_packet *p)
 {
 	const struct opcode *op = opcode_find(p->opcode);
-	uint32_t pad = pad_length(p->length);
+	uint32_t pad = p->unpadded ? 0 : pad_length(p->length);
 	uint8_t data[2 * WIRE_PATH_MTU_MAX];
 	struct iovec iov = {.iov_base = data, .iov_len = p->length};
 	struct link_packet packet = {
@@ -100,8 +100,7 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 
 	*bth = (struct bth){
 		.opcode = p->opcode,
-		.flags = (p->solicited ? BTH_SOLICITED : 0) |
-			 ((pad + p->pad) << BTH_PAD_SHIFT & BTH_PAD_MASK),
+		.flags = (p->solicited ? BTH_SOLICITED : 0) | pad << BTH_PAD_SHIFT | p->version,
 		.pkey = htobe16(p->pkey ? p->pkey : PKEY_DEFAULT),
 		.dest_qp = htobe32(p->qpn ? p->qpn : peer->qp->number),
 		.psn = htobe32(p->psn | (p->no_ack_request ? 0 : BTH_ACK_REQUEST)),

@@ -39,7 +39,8 @@ struct peer_packet {
 	bool no_ack_request, solicited, bad_icrc;
 	uint32_t length; /* of the payload: bytes 0, 1, 2, ... */
 	const void *payload;
-	int pad;		 /* what the BTH says more than the truth */
+	bool unpadded;		 /* no pad, although the length asks for one */
+	uint8_t version;	 /* of the transport */
 	uint16_t pkey;		 /* 0: the default */
 	uint32_t qpn;		 /* 0: the QP's */
 	const struct path *path; /* NULL: the peer's */
