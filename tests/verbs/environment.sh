@@ -12,6 +12,8 @@ launcher=$1 list=$2 loaders=("$3" "$4")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset "${!URXE_@}"
+# meson sets it for what it built; the plugin must be found by RUNPATH alone.
+unset LD_LIBRARY_PATH
 address=127.87.$(($$ / 256 % 256)).$(($$ % 256))
 
 fail() {
