@@ -189,6 +189,8 @@ static void build_write(struct ibv_qp_ex *qp)
 START_TEST(builders_post_all_or_nothing)
 {
 	struct ibv_sge sges[3] = {};
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr attr;
 	struct ibv_qp_ex *qp;
 	static char large[65];
 
@@ -222,15 +224,30 @@ START_TEST(builders_post_all_or_nothing)
 	ibv_wr_set_sge(qp, 0, 0, 0);
 	ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
 
-	/* Nothing of all that was posted: the next completion is the next post's. */
+	/* Two where the queue has room for one. Slots come back when completions are polled. */
+	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, IBV_QP_CAP, &init_attr), 0);
+	for (uint32_t i = 1; i < init_attr.cap.max_send_wr; i++) {
+		ibv_wr_start(qp);
+		build_write(qp);
+		ck_assert_int_eq(ibv_wr_complete(qp), 0);
+	}
 	ibv_wr_start(qp);
 	build_write(qp);
-	qp->wr_id = 77;
-	ibv_wr_rdma_write(qp, pair.mr->rkey, (uintptr_t)pair.buffer + BUFFER_SIZE);
-	ibv_wr_set_sge(qp, pair.mr->lkey, (uintptr_t)pair.buffer, 8);
-	ck_assert_int_eq(ibv_wr_complete(qp), 0);
-	ck_assert_uint_eq(wait_completion(pair.send_cq).wr_id, 1);
-	ck_assert_uint_eq(wait_completion(pair.send_cq).wr_id, 77);
+	build_write(qp);
+	ck_assert_int_eq(ibv_wr_complete(qp), ENOMEM);
+	for (uint32_t i = 1; i < init_attr.cap.max_send_wr; i++)
+		ck_assert_uint_eq(wait_completion(pair.send_cq).wr_id, 1);
+
+	/* Nothing of all that was posted: the next completions are the next post's. */
+	for (uint64_t i = 76; i <= 77; i++) {
+		ibv_wr_start(qp);
+		qp->wr_id = i;
+		qp->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(qp, pair.mr->rkey, (uintptr_t)pair.buffer + BUFFER_SIZE);
+		ibv_wr_set_sge(qp, pair.mr->lkey, (uintptr_t)pair.buffer, 8);
+		ck_assert_int_eq(ibv_wr_complete(qp), 0);
+		ck_assert_uint_eq(wait_completion(pair.send_cq).wr_id, i);
+	}
 	pair_close(&pair);
 }
 END_TEST
