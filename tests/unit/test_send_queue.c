@@ -43,8 +43,8 @@ START_TEST(opcodes_by_type)
 		[IBV_WR_RDMA_READ] = "0!!",
 		[IBV_WR_ATOMIC_CMP_AND_SWP] = "0!!",
 		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "0!!",
-		[IBV_WR_LOCAL_INV] = "---",
-		[IBV_WR_BIND_MW] = "---",
+		[IBV_WR_LOCAL_INV] = "00!",
+		[IBV_WR_BIND_MW] = "00!",
 		[IBV_WR_SEND_WITH_INV] = "0!!",
 		[IBV_WR_TSO] = "---",
 		[IBV_WR_DRIVER1] = "---",
@@ -56,6 +56,7 @@ START_TEST(opcodes_by_type)
 	};
 	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 	struct ah ah = {0};
+	struct ibv_mw mw = {0};
 	struct ibv_sge sge = {.length = 8};
 
 	begin(&cap);
@@ -67,6 +68,10 @@ START_TEST(opcodes_by_type)
 
 			if (types[i] == IBV_QPT_UD)
 				wr.wr.ud.ah = &ah.ibv;
+			if (opcode == IBV_WR_BIND_MW)
+				wr.bind_mw.mw = &mw;
+			if (opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV)
+				wr.num_sge = 0;
 			send_queue_reset(&queue);
 			ck_assert_msg(push(types[i], &wr) == (want == '0'   ? 0
 							      : want == '!' ? EINVAL
@@ -261,11 +266,55 @@ END_TEST
 
 START_TEST(invalidation_carries_its_key)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = 0xabc};
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND_WITH_INV, IBV_WR_LOCAL_INV};
+	struct ibv_send_wr wr = {.invalidate_rkey = 0xabc};
 
 	begin(&cap);
+	for (int i = 0; i < 2; i++) {
+		wr.opcode = opcodes[i];
+		ck_assert_int_eq(push(IBV_QPT_RC, &wr), 0);
+		ck_assert_uint_eq(last()->invalidate_rkey, 0xabc);
+		ck_assert_int_eq(send_wqe_is_local(last()), i);
+	}
+	end();
+}
+END_TEST
+
+/* All of it is copied: the window may be gone when its turn comes. */
+START_TEST(binds_are_copied)
+{
+	struct ibv_mw mw = {.rkey = 0x1234567};
+	struct ibv_mr mr = {.lkey = 0x89abcde, .rkey = 1};
+	struct ibv_sge sge = {.length = 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW,
+				 .bind_mw = {.mw = &mw,
+					     .rkey = 0x1234568,
+					     .bind_info = {&mr, 0x1000, 1ull << 40, 7}}};
+
+	begin(&cap);
+	ck_assert_int_eq(push(IBV_QPT_UC, &wr), 0);
+	ck_assert(send_wqe_is_local(last()));
+	ck_assert_uint_eq(last()->length, 0);
+	ck_assert_uint_eq(last()->bind.window, 0x12345);
+	ck_assert_uint_eq(last()->bind.rkey, 0x1234568);
+	ck_assert_uint_eq(last()->bind.region, 0x89abcde);
+	ck_assert_uint_eq(last()->bind.addr, 0x1000);
+	ck_assert_uint_eq(last()->bind.length, 1ull << 40);
+	ck_assert_int_eq(last()->bind.access, 7);
+	wr.bind_mw.bind_info.mr = NULL;
 	ck_assert_int_eq(push(IBV_QPT_RC, &wr), 0);
-	ck_assert_uint_eq(last()->invalidate_rkey, 0xabc);
+	ck_assert_uint_eq(last()->bind.region, 0);
+
+	/* It has no data. */
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	ck_assert_int_eq(push(IBV_QPT_RC, &wr), EINVAL);
+	wr.num_sge = 0;
+	wr.send_flags = IBV_SEND_INLINE;
+	ck_assert_int_eq(push(IBV_QPT_RC, &wr), EINVAL);
+	wr.send_flags = 0;
+	wr.bind_mw.mw = NULL;
+	ck_assert_int_eq(push(IBV_QPT_RC, &wr), EINVAL);
 	end();
 }
 END_TEST
@@ -280,6 +329,7 @@ int main(void)
 				      atomics_need_eight_bytes,
 				      datagrams_keep_their_address,
 				      invalidation_carries_its_key,
+				      binds_are_copied,
 				      NULL};
 
 	return core_run("send_queue", tests);
