@@ -204,6 +204,9 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 		implied_nak(qp, now);
 		return NULL;
 	}
+	/* An acknowledged request found its CQ full, and the queue was flushed. */
+	if (qp->sq.done == qp->sq.posted)
+		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
 	if (!awaits_response(wqe) || (wqe->opcode == IBV_WR_RDMA_READ) != read) {
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
@@ -305,10 +308,18 @@ void completer_sent(struct qp *qp)
 	qp->requester.unacked = qp->requester.psn;
 }
 
+/* A restart puts what was executed behind the cursor again: it isn't executed twice. */
 void completer_local(struct qp *qp)
 {
-	while (qp->sq.done != qp->sq.next && send_wqe_is_local(send_queue_at(&qp->sq, qp->sq.done)))
+	while (qp->sq.done != qp->sq.posted) {
+		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
+
+		if (!wqe->started || !send_wqe_is_local(wqe))
+			return;
+		if (qp->sq.next == qp->sq.done)
+			qp->sq.next++;
 		complete_oldest(qp, IBV_WC_SUCCESS);
+	}
 }
 
 void completer_local_error(struct qp *qp)
