@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
+#include "emu/mw.h"
 #include "emu/window.h"
 
 /* What is posted and not yet completed. */
@@ -40,6 +41,9 @@ struct flow {
 	uint64_t messages[STORM_DEPTH]; /* numbers of the operations that receives wait for */
 	uint64_t receives_posted, receives_expected, receives_completed;
 	uint64_t adds, swaps;
+	struct mw *window; /* the sender's, type 2: bound, invalidated, bound, ... */
+	uint32_t window_rkey;
+	bool bound;
 };
 
 static uint64_t draw(struct storm *storm, uint64_t bound)
@@ -125,7 +129,10 @@ static void make_flow(struct storm *storm, struct node *from, struct qp *sender,
 	*flow = (struct flow){.from = from, .to = to, .sender = sender, .receiver = receiver};
 	flow->local = calloc(1, slots);
 	flow->remote = calloc(1, 2 * slots + 16);
-	flow->local_mr = world_mr(from, flow->local, slots, IBV_ACCESS_LOCAL_WRITE);
+	flow->local_mr =
+		world_mr(from, flow->local, slots, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	must(mw_alloc(from->pd, IBV_MW_TYPE_2, &flow->window) == 0);
+	flow->window_rkey = flow->window->ibv.rkey;
 	flow->remote_mr = world_mr(to, flow->remote, 2 * slots + 16, world_connection.access);
 }
 
@@ -169,6 +176,7 @@ static const enum ibv_wr_opcode opcodes[] = {
 	IBV_WR_RDMA_READ,
 	IBV_WR_ATOMIC_FETCH_AND_ADD,
 	IBV_WR_ATOMIC_CMP_AND_SWP,
+	IBV_WR_BIND_MW,
 };
 
 /* Cut @length bytes at @memory into up to STORM_SGES pieces, some of them empty. */
@@ -204,6 +212,27 @@ static void prepare_atomic(struct storm *storm, struct flow *flow, struct operat
 	flow->swaps += !add;
 }
 
+/* Executed here; twice in a row or out of order, it fails. */
+static void prepare_local(struct flow *flow, struct operation *op, struct ibv_send_wr *wr)
+{
+	op->length = 0;
+	if (flow->bound) {
+		op->opcode = wr->opcode = IBV_WR_LOCAL_INV;
+		wr->invalidate_rkey = flow->window_rkey;
+	} else {
+		flow->window_rkey = ibv_inc_rkey(flow->window_rkey);
+		wr->bind_mw.mw = &flow->window->ibv;
+		wr->bind_mw.rkey = flow->window_rkey;
+		wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+			.mr = &flow->local_mr->ibv,
+			.addr = (uintptr_t)flow->local,
+			.length = 8,
+			.mw_access_flags = IBV_ACCESS_REMOTE_READ,
+		};
+	}
+	flow->bound = !flow->bound;
+}
+
 static void prepare(struct storm *storm, struct flow *flow, struct ibv_send_wr *wr,
 		    struct ibv_sge *sges)
 {
@@ -220,6 +249,8 @@ static void prepare(struct storm *storm, struct flow *flow, struct ibv_send_wr *
 		.wr_id = number, .opcode = op->opcode, .sg_list = sges, .imm_data = ~number};
 	if (op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || op->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		prepare_atomic(storm, flow, op, wr);
+	} else if (op->opcode == IBV_WR_BIND_MW) {
+		prepare_local(flow, op, wr);
 	} else {
 		wr->wr.rdma.remote_addr = (uintptr_t)slot(storm, flow->remote, number);
 		wr->wr.rdma.rkey = op->length ? flow->remote_mr->ibv.rkey : 0xbad;
@@ -233,6 +264,8 @@ static void prepare(struct storm *storm, struct flow *flow, struct ibv_send_wr *
 			 (hit(storm, 0.1) ? IBV_SEND_FENCE : 0);
 	wr->num_sge = scatter(storm, sges, slot(storm, flow->local, number), op->length,
 			      flow->local_mr->ibv.lkey);
+	if (op->opcode == IBV_WR_BIND_MW || op->opcode == IBV_WR_LOCAL_INV)
+		wr->num_sge = 0;
 	if (op->opcode == IBV_WR_RDMA_READ)
 		fill(slot(storm, flow->remote, number), op->length, number);
 	else
@@ -420,6 +453,7 @@ void storm_destroy(struct storm *storm)
 
 		must(counters(storm, flow)[0] == flow->adds);
 		must(counters(storm, flow)[1] == flow->swaps);
+		mw_dealloc(flow->window);
 		must(mr_deregister(flow->local_mr) == 0);
 		must(mr_deregister(flow->remote_mr) == 0);
 		free(flow->local);

@@ -10,6 +10,7 @@
  *     and the bytes of its message
  *   - the bytes of every WRITE and READ are there when it completes
  *   - every atomic has been executed exactly once: the values returned count
+ *   - memory windows are bound and invalidated once each, in order
  *   - nothing is left at the end: no work, nothing in flight, no region held
  */
 #ifndef URXE_TESTS_SIM_STORM_H
