@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an RC requester makes of responses, good and bad (transport.md 5 and 15,
+ * IBA 9.9.2), packet by packet, and of requests that fail before anything is
+ * sent.
+ */
+#include <stdlib.h>
+
+#include "peer.h"
+
+#define BAD_KEY 0xdead0001
+#define FIRST_PSN (world_connection.psn)
+#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static void respond(struct peer *peer, uint8_t operation, uint32_t psn, uint8_t syndrome,
+		    uint32_t length)
+{
+	struct peer_packet p = {.opcode = WIRE_RC | operation,
+				.psn = psn & PSN_MASK,
+				.no_ack_request = true,
+				.syndrome = syndrome,
+				.length = length};
+
+	peer_send(peer, &p);
+}
+
+static void acknowledge(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	respond(peer, WIRE_ACKNOWLEDGE, psn, syndrome, 0);
+}
+
+/* The QP sends @count packets, with PSNs from @psn on. */
+static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
+}
+
+/* The oldest request ends with @status; the rest and the receives are flushed; all is over. */
+static void expect_failure(struct peer *peer, uint64_t first, uint64_t count,
+			   enum ibv_wc_status status)
+{
+	world_expect(peer->node, first, status);
+	for (uint64_t i = first + 1; i < count; i++)
+		world_expect(peer->node, i, IBV_WC_WR_FLUSH_ERR);
+	for (uint64_t i = 100; i < 103; i++)
+		world_expect(peer->node, i, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(peer->qp->state, IBV_QPS_ERR);
+	/* IBA 10.3.1.7: what is posted now is flushed too. */
+	peer_post(peer, IBV_WR_SEND, 8, 50);
+	world_expect(peer->node, 50, IBV_WC_WR_FLUSH_ERR);
+	peer_receive(peer, 8, 51);
+	world_expect(peer->node, 51, IBV_WC_WR_FLUSH_ERR);
+	world_expect_none(peer->node, SECOND);
+}
+
+static void create(struct peer *peer, const struct connection *c)
+{
+	peer_create(peer, IBV_QPT_RC, c);
+	for (uint64_t i = 100; i < 103; i++)
+		peer_receive(peer, 100, i);
+}
+
+/* --- acknowledgements ------------------------------------------------------------ */
+
+START_TEST(one_ack_for_many)
+{
+	struct peer peer;
+
+	create(&peer, NULL);
+	for (uint64_t i = 0; i < 5; i++)
+		peer_post(&peer, i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, 8, i);
+	expect_requests(&peer, FIRST_PSN, 5);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	for (uint64_t i = 0; i < 3; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	world_expect_none(peer.node, MS);
+	acknowledge(&peer, FIRST_PSN + 4, 0x00); /* whatever credits it gives */
+	world_expect(peer.node, 3, IBV_WC_SUCCESS);
+	world_expect(peer.node, 4, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A part of a message that is acknowledged completes nothing. */
+START_TEST(ack_of_a_part)
+{
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
+	expect_requests(&peer, FIRST_PSN, 3);
+	acknowledge(&peer, FIRST_PSN + 1, 0x1f);
+	world_expect_none(peer.node, MS);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Of PSNs never sent, or acknowledged long ago, reserved types and codes: all are ignored. */
+START_TEST(ghosts)
+{
+	static const uint8_t reserved[] = {0x64, 0x65, 0x70, 0x7f, 0x40, 0x5f, 0x9f, 0xe1};
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+
+	peer_post(&peer, IBV_WR_SEND, 8, 1);
+	expect_requests(&peer, FIRST_PSN + 1, 1);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	acknowledge(&peer, FIRST_PSN + 2, 0x60);
+	acknowledge(&peer, FIRST_PSN + 0x7fffff, 0x61);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	acknowledge(&peer, FIRST_PSN, 0x63);
+	acknowledge(&peer, FIRST_PSN - 1, 0x60);
+	for (int i = 0; i < LENGTH(reserved); i++)
+		acknowledge(&peer, FIRST_PSN + 1, reserved[i]);
+	peer_see_none(&peer, 100000);
+	world_expect_none(peer.node, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	acknowledge(&peer, FIRST_PSN + 1, 0x1f);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The fatal NAKs: what was before the PSN has arrived, what is after it is flushed. */
+START_TEST(fatal_nak)
+{
+	static const enum ibv_wc_status status[] = {IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR,
+						    IBV_WC_REM_OP_ERR};
+	struct peer peer;
+
+	create(&peer, NULL);
+	for (uint64_t i = 0; i < 5; i++)
+		peer_post(&peer, i == 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 8, i);
+	expect_requests(&peer, FIRST_PSN, 5);
+	acknowledge(&peer, FIRST_PSN + 2, 0x61 + _i);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	expect_failure(&peer, 2, 5, status[_i]);
+	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	world_expect_none(peer.node, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* --- responses --------------------------------------------------------------------- */
+
+/* IBA 9.9.2.3: an ACK beyond a READ or an atomic says that its response was lost. */
+START_TEST(implied_nak)
+{
+	enum ibv_wr_opcode opcode = _i ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ;
+	uint8_t response = _i ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY;
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_post(&peer, opcode, 8, 1);
+	peer_post(&peer, IBV_WR_SEND, 8, 2);
+	expect_requests(&peer, FIRST_PSN, 3);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f); /* says so again: that isn't another loss */
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	expect_requests(&peer, FIRST_PSN + 1, 2);
+	peer_see_none(&peer, 10000);
+	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 1);
+	respond(&peer, response, FIRST_PSN + 1, 0x1f, _i ? 0 : 8);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A gap in a READ's responses: it is asked again from there, for what is left. */
+START_TEST(read_again_from_the_gap)
+{
+	const struct reth *reth;
+	struct packet request;
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 4 * PEER_MTU + 10, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	request = peer_see(&peer);
+	reth = packet_reth(&request);
+	ck_assert_uint_eq(request.psn, (FIRST_PSN + 1) & PSN_MASK);
+	ck_assert_uint_eq(be64toh(reth->va), 0x1000 + PEER_MTU);
+	ck_assert_uint_eq(be32toh(reth->length), 3 * PEER_MTU + 10);
+	ck_assert_uint_eq(be32toh(reth->rkey), 0x42);
+	peer_see_none(&peer, 10000);
+	/* The answer to that begins anew with FIRST (transport.md 4), or goes on (Linux rxe). */
+	respond(&peer, _i ? WIRE_READ_RESPONSE_FIRST : WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 1,
+		0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	world_expect_none(peer.node, MS);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 4, 0x1f, 10);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 4 * PEER_MTU + 10; i++)
+		ck_assert_uint_eq(peer.memory[i], (uint8_t)i);
+	ck_assert_uint_eq(peer.memory[4 * PEER_MTU + 10], 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The request that was posted, then one response that doesn't fit it. */
+static const struct {
+	const char *name;
+	enum ibv_wr_opcode opcode;
+	uint32_t length;
+	uint8_t operation, syndrome;
+	uint32_t response_length;
+	enum ibv_wc_status status;
+} bad_responses[] = {
+	{"READ response for SEND", IBV_WR_SEND, 8, WIRE_READ_RESPONSE_ONLY, 0x1f, 8,
+	 IBV_WC_BAD_RESP_ERR},
+	{"atomic response for SEND", IBV_WR_SEND, 8, WIRE_ATOMIC_ACKNOWLEDGE, 0x1f, 0,
+	 IBV_WC_BAD_RESP_ERR},
+	{"atomic response for READ", IBV_WR_RDMA_READ, 8, WIRE_ATOMIC_ACKNOWLEDGE, 0x1f, 0,
+	 IBV_WC_BAD_RESP_ERR},
+	{"READ response for atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, WIRE_READ_RESPONSE_ONLY, 0x1f,
+	 8, IBV_WC_BAD_RESP_ERR},
+	{"NAK in a READ response", IBV_WR_RDMA_READ, 8, WIRE_READ_RESPONSE_ONLY, 0x61, 8,
+	 IBV_WC_BAD_RESP_ERR},
+	{"NAK in an atomic response", IBV_WR_ATOMIC_CMP_AND_SWP, 8, WIRE_ATOMIC_ACKNOWLEDGE, 0x62,
+	 0, IBV_WC_BAD_RESP_ERR},
+	/* Lengths; an opcode that comes too early or too late is a bad response, IBA 9.9.2. */
+	{"ONLY, too short", IBV_WR_RDMA_READ, 100, WIRE_READ_RESPONSE_ONLY, 0x1f, 96,
+	 IBV_WC_LOC_LEN_ERR},
+	{"ONLY, too long", IBV_WR_RDMA_READ, 100, WIRE_READ_RESPONSE_ONLY, 0x1f, 104,
+	 IBV_WC_LOC_LEN_ERR},
+	{"ONLY for two packets", IBV_WR_RDMA_READ, 2000, WIRE_READ_RESPONSE_ONLY, 0x1f, PEER_MTU,
+	 IBV_WC_BAD_RESP_ERR},
+	{"short FIRST", IBV_WR_RDMA_READ, 2000, WIRE_READ_RESPONSE_FIRST, 0x1f, 512,
+	 IBV_WC_LOC_LEN_ERR},
+	{"FIRST for one packet", IBV_WR_RDMA_READ, 100, WIRE_READ_RESPONSE_FIRST, 0x1f, PEER_MTU,
+	 IBV_WC_BAD_RESP_ERR},
+	{"payload for nothing", IBV_WR_RDMA_READ, 0, WIRE_READ_RESPONSE_ONLY, 0x1f, 4,
+	 IBV_WC_LOC_LEN_ERR},
+};
+
+START_TEST(bad_response)
+{
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, bad_responses[_i].opcode, bad_responses[_i].length, 0);
+	peer_post(&peer, IBV_WR_SEND, 8, 1);
+	peer_see(&peer);
+	peer_see(&peer);
+	respond(&peer, bad_responses[_i].operation, FIRST_PSN, bad_responses[_i].syndrome,
+		bad_responses[_i].response_length);
+	expect_failure(&peer, 0, 2, bad_responses[_i].status);
+	ck_assert_uint_eq(peer.memory[0], 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* --- local errors, transport.md 15 --------------------------------------------------- */
+
+enum bad_memory { UNKNOWN_KEY, OTHER_DOMAIN, TOO_FAR, TOO_EARLY, NO_LOCAL_WRITE };
+
+struct memory {
+	struct pd *other;
+	struct mr *foreign, *fixed;
+};
+
+static struct ibv_sge bad_sge(struct peer *peer, struct memory *memory, enum bad_memory kind)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer->memory, .length = 8, .lkey = peer->mr->ibv.lkey};
+
+	ck_assert_int_eq(pd_alloc(peer->node->hca, &memory->other), 0);
+	ck_assert_int_eq(mr_register(memory->other, peer->memory, 1000, (uintptr_t)peer->memory,
+				     IBV_ACCESS_LOCAL_WRITE, &memory->foreign),
+			 0);
+	memory->fixed = world_mr(peer->node, peer->memory, 1000, 0);
+	if (kind == UNKNOWN_KEY)
+		sge.lkey = BAD_KEY;
+	if (kind == OTHER_DOMAIN)
+		sge.lkey = memory->foreign->ibv.lkey;
+	if (kind == TOO_FAR)
+		sge.addr += PEER_MEMORY - 7;
+	if (kind == TOO_EARLY)
+		sge.addr--;
+	if (kind == NO_LOCAL_WRITE)
+		sge.lkey = memory->fixed->ibv.lkey;
+	return sge;
+}
+
+static void release(struct memory *memory)
+{
+	mr_deregister(memory->foreign);
+	mr_deregister(memory->fixed);
+	pd_dealloc(memory->other);
+}
+
+static void post_sge(struct peer *peer, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t id)
+{
+	struct ibv_send_wr wr = {.wr_id = id, .opcode = opcode, .sg_list = sge, .num_sge = 1};
+
+	/* Unsignaled: an error is reported all the same, IBA 10.7.3.1. */
+	wr.wr.rdma.remote_addr = 0x1000;
+	wr.wr.rdma.rkey = 0x42;
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = 0x1000;
+		wr.wr.atomic.rkey = 0x42;
+	}
+	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+}
+
+/* The gather of SEND and WRITE is looked at before anything is sent. What is before it completes.
+ */
+START_TEST(bad_gather)
+{
+	struct memory memory;
+	struct ibv_sge sge;
+	struct peer peer;
+
+	create(&peer, NULL);
+	sge = bad_sge(&peer, &memory, _i / 2);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	post_sge(&peer, _i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, &sge, 1);
+	peer_post(&peer, IBV_WR_SEND, 8, 2);
+	expect_requests(&peer, FIRST_PSN, 1);
+	peer_see_none(&peer, 10000);
+	world_expect_none(peer.node, MS);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	expect_failure(&peer, 1, 3, IBV_WC_LOC_PROT_ERR);
+	peer_see_none(&peer, 10000);
+	release(&memory);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The sink of READ and atomics is looked at when the response comes. */
+START_TEST(bad_sink)
+{
+	struct peer_packet response = {.psn = FIRST_PSN, .syndrome = 0x1f};
+	bool atomic = _i % 2;
+	struct memory memory;
+	struct ibv_sge sge;
+	struct peer peer;
+
+	create(&peer, NULL);
+	sge = bad_sge(&peer, &memory, _i / 2);
+	post_sge(&peer, atomic ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ, &sge, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	response.opcode = atomic ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY;
+	response.length = atomic ? 0 : 8;
+	response.original = 0x1111;
+	peer_send(&peer, &response);
+	expect_failure(&peer, 0, 1, IBV_WC_LOC_PROT_ERR);
+	ck_assert_uint_eq(peer.memory[0], 0);
+	release(&memory);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* ... so that a bad R_Key is what is reported when both are bad. */
+START_TEST(bad_sink_and_key)
+{
+	struct memory memory;
+	struct ibv_sge sge;
+	struct peer peer;
+
+	create(&peer, NULL);
+	sge = bad_sge(&peer, &memory, UNKNOWN_KEY);
+	post_sge(&peer, IBV_WR_RDMA_READ, &sge, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	acknowledge(&peer, FIRST_PSN, 0x62);
+	expect_failure(&peer, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	release(&memory);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* transport.md 10: without max_rd_atomic there are no READs and no atomics. */
+START_TEST(no_rd_atomic)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rd_atomic = 0;
+	create(&peer, &c);
+	peer_post(&peer, _i ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_RDMA_READ, 8, 0);
+	expect_failure(&peer, 0, 1, IBV_WC_LOC_QP_OP_ERR);
+	peer_see_none(&peer, 10000);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* max_rd_atomic of them at a time; the next one holds up all that is behind it. */
+START_TEST(rd_atomic_limit)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rd_atomic = 2;
+	create(&peer, &c);
+	peer_post(&peer, IBV_WR_RDMA_READ, 8, 0);
+	peer_post(&peer, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 1);
+	peer_post(&peer, IBV_WR_RDMA_READ, 8, 2);
+	peer_post(&peer, IBV_WR_SEND, 8, 3);
+	expect_requests(&peer, c.psn, 2);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn, 0x1f, 8);
+	expect_requests(&peer, c.psn + 2, 2);
+	respond(&peer, WIRE_ATOMIC_ACKNOWLEDGE, c.psn + 1, 0x1f, 0);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 2, 0x1f, 8);
+	acknowledge(&peer, c.psn + 3, 0x1f);
+	for (uint64_t i = 0; i < 4; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 10.8.3.3: a fenced request waits for the READs and atomics before it, not for others. */
+START_TEST(fence)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED};
+	struct peer peer;
+
+	create(&peer, NULL);
+	sge = (struct ibv_sge){(uintptr_t)peer.memory, 8, peer.mr->ibv.lkey};
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	wr.wr_id = 1;
+	ck_assert_int_eq(world_post_send(peer.qp, &wr), 0);
+	expect_requests(&peer, FIRST_PSN, 2);
+	peer_post(&peer, IBV_WR_RDMA_READ, 2 * PEER_MTU, 2);
+	wr.wr_id = 3;
+	ck_assert_int_eq(world_post_send(peer.qp, &wr), 0);
+	peer_post(&peer, IBV_WR_SEND, 8, 4);
+	expect_requests(&peer, FIRST_PSN + 2, 1);
+	acknowledge(&peer, FIRST_PSN + 1, 0x1f);
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	expect_requests(&peer, FIRST_PSN + 4, 2);
+	acknowledge(&peer, FIRST_PSN + 5, 0x1f);
+	for (uint64_t i = 0; i < 5; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.2.3, transport.md 12: SE is on the last packet of what completes a receive, and only there.
+ */
+START_TEST(solicited)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		uint32_t length;
+		int packets, marked; /* which one, or -1 */
+	} tests[] = {
+		{IBV_WR_SEND, 8, 1, 0},
+		{IBV_WR_SEND, 3000, 3, 2},
+		{IBV_WR_SEND_WITH_IMM, 2000, 2, 1},
+		{IBV_WR_RDMA_WRITE, 2000, 2, -1},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, 8, 1, 0},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, 2000, 2, 1},
+		{IBV_WR_RDMA_READ, 8, 1, -1},
+		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 1, -1},
+	};
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.opcode = tests[_i].opcode,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .send_flags = IBV_SEND_SOLICITED};
+	struct peer peer;
+
+	create(&peer, NULL);
+	sge = (struct ibv_sge){(uintptr_t)peer.memory, tests[_i].length, peer.mr->ibv.lkey};
+	ck_assert_int_eq(world_post_send(peer.qp, &wr), 0);
+	for (int i = 0; i < tests[_i].packets; i++) {
+		struct packet packet = peer_see(&peer);
+
+		ck_assert_int_eq(packet.solicited, i == tests[_i].marked);
+		/* transport.md 3: the last packet of every message asks for its acknowledgement. */
+		if (i + 1 == tests[_i].packets)
+			ck_assert(packet.ack_request);
+	}
+	peer_see_none(&peer, 10000);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* verbs.md 3: only from RTS on. */
+START_TEST(post_by_state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_recv_wr receive = {.wr_id = 9}, *bad_receive;
+	const struct connection *c = &world_connection;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	world_modify_state(peer.qp, IBV_QPS_RESET);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_ptr_eq(bad, &wr);
+	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), EINVAL);
+	world_modify_init(peer.qp, c);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), 0);
+	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, c);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), 0);
+	world_modify_rts(peer.qp, c);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), 0);
+	expect_requests(&peer, c->psn, 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("requester");
+
+	tcase_add_test(tcase, one_ack_for_many);
+	tcase_add_test(tcase, ack_of_a_part);
+	tcase_add_test(tcase, ghosts);
+	tcase_add_loop_test(tcase, fatal_nak, 0, 3);
+	tcase_add_loop_test(tcase, implied_nak, 0, 2);
+	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
+	tcase_add_loop_test(tcase, bad_response, 0, LENGTH(bad_responses));
+	tcase_add_loop_test(tcase, bad_gather, 0, 8);
+	tcase_add_loop_test(tcase, bad_sink, 0, 10);
+	tcase_add_test(tcase, bad_sink_and_key);
+	tcase_add_loop_test(tcase, no_rd_atomic, 0, 2);
+	tcase_add_test(tcase, rd_atomic_limit);
+	tcase_add_test(tcase, fence);
+	tcase_add_loop_test(tcase, solicited, 0, 8);
+	tcase_add_test(tcase, post_by_state);
+	return world_main("requester", (TCase *const[]){tcase, NULL});
+}
