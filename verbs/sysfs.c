@@ -153,7 +153,7 @@ static void remove_own(void)
 /* The owner holds a lock as long as it lives, however it dies. */
 static int lock_tree(const char *base, int operation)
 {
-	char path[PATH_SIZE];
+	char path[PATH_SIZE + sizeof("/lock")];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/lock", base);
@@ -163,6 +163,15 @@ static int lock_tree(const char *base, int operation)
 		return -1;
 	}
 	return fd;
+}
+
+/* In a folder that others can write to, only what nobody else can have put there. */
+static bool is_own_tree(const char *base)
+{
+	struct stat status;
+
+	return lstat(base, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+	       !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static void remove_abandoned(const char *folder, const char *prefix)
@@ -179,6 +188,8 @@ static void remove_abandoned(const char *folder, const char *prefix)
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
 			continue;
 		snprintf(base, sizeof(base), "%s/%s", folder, entry->d_name);
+		if (!is_own_tree(base))
+			continue;
 		fd = lock_tree(base, LOCK_EX | LOCK_NB);
 		if (fd < 0)
 			continue;
