@@ -119,6 +119,9 @@ int mr_deregister(struct mr *mr)
 	struct table *keys = &mr->hca->keys;
 	uint32_t number = key_number(mr->key.value);
 
+	/* Without withdrawing it: whoever uses the region goes on doing so. */
+	if (mr->windows)
+		return EBUSY;
 	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
 	table_withdraw(keys, number);
 	if (mr->windows) {
@@ -151,13 +154,11 @@ static int mr_check_change(const struct mr *mr, int flags, const void *addr, siz
 	return error;
 }
 
-static void mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
-		      int access)
+static void mr_change_withdrawn(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
+				int access)
 {
-	uint32_t number = key_number(mr->key.value);
 	bool was_zero_based = mr->key.access & IBV_ACCESS_ZERO_BASED;
 
-	table_withdraw(&mr->hca->keys, number);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		atomic_fetch_add(&pd->users, 1);
 		atomic_fetch_sub(&mr->key.pd->users, 1);
@@ -171,9 +172,22 @@ static void mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_
 	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		mr_set_range(mr, addr, length, (uintptr_t)addr);
-		mr_new_key(mr, number);
+		mr_new_key(mr, key_number(mr->key.value));
 	}
+}
+
+/* 0, or EBUSY when a window was bound to it meanwhile: that window has its address. */
+static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
+{
+	uint32_t number = key_number(mr->key.value);
+	int error;
+
+	table_withdraw(&mr->hca->keys, number);
+	error = mr->windows ? EBUSY : 0;
+	if (!error)
+		mr_change_withdrawn(mr, flags, pd, addr, length, access);
 	table_publish(&mr->hca->keys, number, &mr->key);
+	return error;
 }
 
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
@@ -190,13 +204,14 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 		return IBV_REREG_MR_ERR_INPUT;
 	/* Linux refuses an empty change behind the command. */
 	error = flags ? mr_check_change(mr, flags, addr, length, access) : EINVAL;
-	if (mr->windows)
+	if (!error && mr->windows)
 		error = EBUSY;
+	if (!error)
+		error = mr_change(mr, flags, pd, addr, length, access);
 	if (error) {
 		errno = error;
 		return IBV_REREG_MR_ERR_CMD;
 	}
-	mr_change(mr, flags, pd, addr, length, access);
 	return 0;
 }
 
