@@ -112,7 +112,7 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 	peer->link->ops->send(peer->link, &packet, 1, world_now(&peer->world));
 }
 
-static bool see(struct peer *peer, struct packet *packet, uint64_t limit)
+bool peer_wait(struct peer *peer, struct packet *packet, uint64_t limit)
 {
 	uint64_t end = world_now(&peer->world) + limit;
 	struct link_frame frame;
@@ -137,7 +137,7 @@ struct packet peer_see(struct peer *peer)
 {
 	struct packet packet;
 
-	ck_assert_msg(see(peer, &packet, 10000), "the QP sent nothing");
+	ck_assert_msg(peer_wait(peer, &packet, 10000), "the QP sent nothing");
 	return packet;
 }
 
@@ -145,7 +145,7 @@ void peer_see_none(struct peer *peer, uint64_t limit)
 {
 	struct packet packet;
 
-	if (see(peer, &packet, limit))
+	if (peer_wait(peer, &packet, limit))
 		ck_abort_msg("the QP sent %s with PSN %x", packet.op->name, packet.psn);
 }
 

@@ -60,6 +60,8 @@ void peer_send(struct peer *peer, const struct peer_packet *packet);
 
 /* The next packet that the QP sent; fails the test when there is none by now + 10 us. */
 struct packet peer_see(struct peer *peer);
+/* The same within @limit, a hundredth of it exact. False: there was none. */
+bool peer_wait(struct peer *peer, struct packet *packet, uint64_t limit);
 void peer_see_none(struct peer *peer, uint64_t limit);
 /* It must be a bare acknowledgement. */
 void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome);

@@ -116,16 +116,21 @@ static uint64_t next_event(struct world *world)
 	return next;
 }
 
-bool world_step(struct world *world)
+/* To the next event; false when there is none. */
+static bool advance(struct world *world)
 {
-	uint64_t next;
+	uint64_t next = next_event(world);
 
-	settle(world);
-	next = next_event(world);
 	if (next == TIME_NEVER)
 		return false;
 	sim_advance(world->sim, next);
 	return true;
+}
+
+bool world_step(struct world *world)
+{
+	settle(world);
+	return advance(world);
 }
 
 void world_run(struct world *world, uint64_t limit)
@@ -268,13 +273,11 @@ struct ibv_wc world_completion(struct node *node, uint64_t limit)
 	uint64_t end = world_now(node->world) + limit;
 	struct ibv_wc wc;
 
+	settle(node->world);
 	while (world_poll(node, &wc) == 0) {
-		bool alive = world_step(node->world);
-
-		if (!alive && world_poll(node, &wc) == 1)
-			break;
-		must_msg(alive && world_now(node->world) <= end, "no completion by %llu ns",
-			 (unsigned long long)world_now(node->world));
+		must_msg(advance(node->world) && world_now(node->world) <= end,
+			 "no completion by %llu ns", (unsigned long long)world_now(node->world));
+		settle(node->world);
 	}
 	return wc;
 }

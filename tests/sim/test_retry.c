@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is sent again, when, and how often (transport.md 4 and 6; IBA 9.7.5.1,
+ * 9.7.6.1.3, 9.9.2): timeouts, sequence NAKs, RNR NAKs, and duplicates at the
+ * responder.
+ */
+#include <stdlib.h>
+
+#include "pair.h"
+#include "peer.h"
+
+#define FIRST_PSN (world_connection.psn)
+#define RC(operation) .opcode = WIRE_RC | (operation)
+
+static void acknowledge(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
+
+	peer_send(peer, &p);
+}
+
+static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
+}
+
+static uint64_t timeout_of(const struct connection *c)
+{
+	return UINT64_C(4096) << c->timeout;
+}
+
+/* --- timeouts ------------------------------------------------------------------ */
+
+static uint64_t sent(struct pair *p)
+{
+	struct sim_statistics statistics;
+
+	sim_statistics(p->world.sim, &statistics);
+	return statistics.sent;
+}
+
+/* Nobody answers: 1 + retry_cnt tries, a timeout apart, and only then the error. */
+START_TEST(retry_count)
+{
+	struct connection c = world_connection;
+	struct pair_wr request;
+	struct pair p;
+	uint64_t before;
+
+	c.retry_cnt = _i % 8;
+	c.timeout = 8 + _i / 8;
+	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
+	for (uint64_t i = 0; i < 3; i++)
+		ck_assert_int_eq(world_post_recv(p.qa, p.ma, 8, p.ra->ibv.lkey, 100 + i), 0);
+	pair_cut(&p, true);
+	before = sent(&p);
+	pair_post(&p, IBV_WR_SEND, 8, 0);
+	world_expect_none(p.a, (1 + c.retry_cnt) * timeout_of(&c) - 1);
+	ck_assert_uint_eq(sent(&p) - before, 1 + c.retry_cnt);
+	/* Even what is unsignaled is reported now, IBA 10.3.1.5. */
+	pair_wr(&p, &request, IBV_WR_RDMA_WRITE, 8, 1)->send_flags = 0;
+	ck_assert_int_eq(world_post_send(p.qa, &request.wr), 0);
+	pair_post(&p, IBV_WR_RDMA_READ, 8, 2);
+	before = sent(&p);
+	world_expect(p.a, 0, IBV_WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(sent(&p), before);
+	world_expect(p.a, 1, IBV_WC_WR_FLUSH_ERR);
+	world_expect(p.a, 2, IBV_WC_WR_FLUSH_ERR);
+	for (uint64_t i = 0; i < 3; i++)
+		world_expect(p.a, 100 + i, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	/* IBA 9.7.6.1.3: not earlier than T, not later than 4 T. */
+	ck_assert_uint_ge(world_now(&p.world), (1 + c.retry_cnt) * timeout_of(&c));
+	ck_assert_uint_le(world_now(&p.world), 4 * (1 + c.retry_cnt) * timeout_of(&c));
+	world_expect_none(p.a, SECOND);
+	ck_assert_int_eq(p.qb->state, IBV_QPS_RTS);
+	world_expect_none(p.b, SECOND);
+	pair_destroy(&p);
+}
+END_TEST
+
+START_TEST(timeout_never)
+{
+	struct connection c = world_connection;
+	struct pair p;
+	uint64_t before;
+
+	c.timeout = 0;
+	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
+	pair_cut(&p, true);
+	before = sent(&p);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect_none(p.a, 100000 * SECOND);
+	ck_assert_uint_eq(sent(&p) - before, 1);
+	/* What follows shows the gap: that is no timeout. */
+	pair_cut(&p, false);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* Progress gives all retries back, and starts the timeout anew. */
+START_TEST(retries_come_back)
+{
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+	uint64_t then;
+
+	c.retry_cnt = 3;
+	c.timeout = 10;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	for (int i = 0; i < 4; i++) {
+		ck_assert(peer_wait(&peer, &packet, 4 * timeout_of(&c)));
+		ck_assert_uint_eq(packet.psn, c.psn);
+		expect_requests(&peer, c.psn + 1, 1);
+	}
+	world_run(&peer.world, timeout_of(&c) / 2);
+	acknowledge(&peer, c.psn, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	then = world_now(&peer.world);
+	for (int i = 0; i < 3; i++) {
+		ck_assert(peer_wait(&peer, &packet, 4 * timeout_of(&c)));
+		ck_assert_uint_eq(packet.psn, c.psn + 1);
+		ck_assert_uint_ge(world_now(&peer.world), then + timeout_of(&c));
+		then = world_now(&peer.world) - 4 * timeout_of(&c) / 100;
+	}
+	world_expect(peer.node, 1, IBV_WC_RETRY_EXC_ERR);
+	peer_see_none(&peer, 100 * timeout_of(&c));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A peer that isn't ready to receive drops; when it is in time, nothing is lost. */
+START_TEST(peer_comes_late)
+{
+	const struct connection *c = &world_connection;
+	struct pair p;
+
+	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
+	world_modify_init(p.qa, c);
+	world_modify_rtr(p.qa, p.a, p.b, p.qb->number, c);
+	world_modify_rts(p.qa, c);
+	if (_i % 2)
+		world_modify_init(p.qb, c);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect_none(p.a, 3 * timeout_of(c));
+	if (_i < 2) {
+		if (!(_i % 2))
+			world_modify_init(p.qb, c);
+		world_modify_rtr(p.qb, p.b, p.a, p.qa->number, c);
+		world_expect(p.a, 0, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(p.b->events[IBV_EVENT_COMM_EST], 1);
+	} else {
+		world_expect(p.a, 0, IBV_WC_RETRY_EXC_ERR);
+	}
+	pair_destroy(&p);
+}
+END_TEST
+
+/* --- sequence NAKs ------------------------------------------------------------------ */
+
+static void write_to(struct peer *peer, uint32_t psn, uint8_t value)
+{
+	uint8_t data[8];
+	struct peer_packet p = {RC(WIRE_WRITE_ONLY),	       .psn = psn & PSN_MASK,
+				.length = sizeof(data),	       .payload = data,
+				.va = (uintptr_t)peer->memory, .rkey = peer->mr->ibv.rkey,
+				.dma_length = sizeof(data)};
+
+	memset(data, value, sizeof(data));
+	peer_send(peer, &p);
+}
+
+/* IBA 9.7.5.2.3: one NAK for a gap, then silence until what was expected comes. */
+START_TEST(one_nak_a_gap)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	write_to(&peer, FIRST_PSN, 1);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	write_to(&peer, FIRST_PSN + 2, 2);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	for (uint32_t i = 0; i < 5; i++) {
+		write_to(&peer, FIRST_PSN + 2 + i, 2);
+		peer_see_none(&peer, 10000);
+	}
+	ck_assert_uint_eq(peer.memory[0], 1);
+	write_to(&peer, FIRST_PSN + 1, 3);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	ck_assert_uint_eq(peer.memory[0], 3);
+	write_to(&peer, FIRST_PSN + 4, 4);
+	peer_see_ack(&peer, FIRST_PSN + 2, 0x60);
+	write_to(&peer, FIRST_PSN + 1 + 0x7fffff, 5); /* the farthest ahead */
+	peer_see_none(&peer, 10000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* ... acknowledges what is before it, and what is from it on is sent again. */
+START_TEST(go_back_to_nak)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint64_t i = 0; i < 5; i++)
+		peer_post(&peer, IBV_WR_RDMA_WRITE, 8, i);
+	expect_requests(&peer, FIRST_PSN, 5);
+	acknowledge(&peer, FIRST_PSN + 2, 0x60);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	expect_requests(&peer, FIRST_PSN + 2, 3);
+	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	for (uint64_t i = 2; i < 5; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Each costs a retry unless something new was acknowledged. */
+START_TEST(naks_are_counted)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.retry_cnt = _i;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	expect_requests(&peer, c.psn, 2);
+	for (int i = 0; i < _i; i++) {
+		acknowledge(&peer, c.psn, 0x60);
+		expect_requests(&peer, c.psn, 2);
+	}
+	world_expect_none(peer.node, 10000);
+	acknowledge(&peer, c.psn, 0x60);
+	world_expect(peer.node, 0, IBV_WC_RETRY_EXC_ERR);
+	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* --- RNR ----------------------------------------------------------------------------- */
+
+/* wire.md 8 (IBA table 45), in units of 10 us. */
+static const uint32_t rnr_timer[32] = {
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+/* Wait at least so long; no timeout in between. Then all from there on again. */
+START_TEST(rnr_timers)
+{
+	struct connection c = world_connection;
+	uint64_t delay = rnr_timer[_i] * UINT64_C(10000), then;
+	struct packet packet;
+	struct peer peer;
+
+	c.timeout = 1; /* at least twice in the meantime */
+	while (4 * timeout_of(&c) <= delay)
+		c.timeout++;
+	c.retry_cnt = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	for (uint64_t i = 0; i < 4; i++)
+		peer_post(&peer, IBV_WR_SEND, 8, i);
+	expect_requests(&peer, c.psn, 4);
+	then = world_now(&peer.world);
+	acknowledge(&peer, c.psn + 1, 0x20 | _i);
+	acknowledge(&peer, c.psn + 1, 0x20 | _i); /* one pause for both */
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert(peer_wait(&peer, &packet, 2 * delay + 100000));
+	ck_assert_uint_eq(packet.psn, (c.psn + 1) & PSN_MASK);
+	ck_assert_uint_ge(world_now(&peer.world), then + delay);
+	expect_requests(&peer, c.psn + 2, 2);
+	acknowledge(&peer, c.psn + 3, 0x1f);
+	for (uint64_t i = 1; i < 4; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* What we ask for ourselves: the receiver's timer, not the sender's. */
+START_TEST(rnr_timer_of_receiver)
+{
+	struct connection slow = world_connection, fast = world_connection;
+	struct pair p;
+
+	slow.min_rnr_timer = 20; /* 10.24 ms */
+	fast.min_rnr_timer = 1;
+	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
+	world_modify_init(p.qa, &fast);
+	world_modify_init(p.qb, &slow);
+	world_modify_rtr(p.qa, p.a, p.b, p.qb->number, &fast);
+	world_modify_rtr(p.qb, p.b, p.a, p.qa->number, &slow);
+	world_modify_rts(p.qa, &fast);
+	world_modify_rts(p.qb, &slow);
+	pair_post(&p, IBV_WR_SEND, 8, 0);
+	world_run(&p.world, 100000);
+	pair_receive(&p, 8, 1);
+	world_expect_none(p.a, 10 * MS);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_le(world_now(&p.world), 11 * MS);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* rnr_retry of them are forgiven; it is a counter of its own, and progress gives it back. */
+START_TEST(rnr_retries)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rnr_retry = _i;
+	c.retry_cnt = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, IBV_WR_SEND, 8, i);
+	expect_requests(&peer, c.psn, 3);
+	for (uint32_t message = 0; message < 2; message++) {
+		for (int i = 0; i < _i; i++) {
+			struct packet packet;
+
+			acknowledge(&peer, c.psn + message, 0x21);
+			ck_assert(peer_wait(&peer, &packet, 100000));
+			ck_assert_uint_eq(packet.psn, (c.psn + message) & PSN_MASK);
+			expect_requests(&peer, c.psn + message + 1, 2 - message);
+		}
+		if (message == 0) {
+			acknowledge(&peer, c.psn, 0x1f);
+			world_expect(peer.node, 0, IBV_WC_SUCCESS);
+		}
+	}
+	world_expect_none(peer.node, 10000);
+	acknowledge(&peer, c.psn + 1, 0x21);
+	world_expect(peer.node, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);
+	peer_see_none(&peer, SECOND);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* 7 is without limit. */
+START_TEST(rnr_for_ever)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	pair_post(&p, IBV_WR_SEND, 8, 0);
+	pair_post(&p, IBV_WR_SEND, 8, 1);
+	world_expect_none(p.a, 10 * SECOND);
+	ck_assert_uint_gt(p.a->hca->counters.rcvd_rnr_err, 1000);
+	pair_receive(&p, 8, 2);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	world_expect(p.b, 2, IBV_WC_SUCCESS);
+	world_expect_none(p.a, SECOND);
+	pair_receive(&p, 8, 3);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	world_expect(p.b, 3, IBV_WC_SUCCESS);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* --- duplicates at the responder ------------------------------------------------------- */
+
+/* transport.md 4: not executed again; the latest PSN and MSN are acknowledged. */
+START_TEST(duplicate_data)
+{
+	struct peer_packet send = {RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 100, 0);
+	peer_send(&peer, &send);
+	write_to(&peer, FIRST_PSN + 1, 7);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.memory[0], 7);
+	memset(peer.memory, 99, 8);
+	peer_receive(&peer, 100, 1);
+	for (int i = 0; i < 4; i++) {
+		/* An error in a duplicate isn't looked at: key, length, sequence. */
+		send.opcode = i < 2 ? WIRE_SEND_ONLY : WIRE_SEND_LAST;
+		if (i % 2)
+			peer_send(&peer, &send);
+		else
+			write_to(&peer, FIRST_PSN + 1, 7);
+		packet = peer_see(&peer);
+		ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
+		ck_assert_uint_eq(packet.psn, FIRST_PSN + 1);
+		ck_assert_uint_eq(packet_msn(&packet), 2);
+	}
+	write_to(&peer, FIRST_PSN + 2 - 0x800000, 7); /* the farthest behind */
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	ck_assert_uint_eq(peer.memory[0], 99);
+	world_expect_none(peer.node, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* RNR is never the answer to a duplicate. */
+START_TEST(duplicate_without_receive)
+{
+	struct peer_packet send = {RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 100, 0);
+	peer_send(&peer, &send);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	peer_send(&peer, &send);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static struct peer_packet read_request(const struct peer *peer, uint32_t psn, uint32_t first,
+				       uint32_t length)
+{
+	return (struct peer_packet){RC(WIRE_READ_REQUEST), .psn = psn & PSN_MASK,
+				    .va = (uintptr_t)peer->memory + first * PEER_MTU,
+				    .rkey = peer->mr->ibv.rkey, .dma_length = length};
+}
+
+/* Responses with PSNs from @psn on, @length bytes in all, each byte @value. */
+static void expect_read(struct peer *peer, uint32_t psn, uint32_t length, uint8_t value)
+{
+	uint32_t packets = (length + PEER_MTU - 1) / PEER_MTU;
+
+	for (uint32_t i = 0; i < packets; i++) {
+		struct packet packet = peer_see(peer);
+		uint32_t rest = length - i * PEER_MTU;
+
+		ck_assert(packet.op->flags & OPCODE_READ);
+		ck_assert_int_eq(!!(packet.op->flags & OPCODE_LAST), i + 1 == packets);
+		ck_assert_uint_eq(packet.psn, (psn + i) & PSN_MASK);
+		ck_assert_uint_eq(packet.payload_length, rest < PEER_MTU ? rest : PEER_MTU);
+		for (uint32_t b = 0; b < packet.payload_length; b++)
+			must(packet.payload[b] == value);
+		if (packet.op->aeth)
+			ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
+	}
+}
+
+/* A READ is executed again, whole or from some packet on; what doesn't fit it is dropped. */
+START_TEST(duplicate_read)
+{
+	struct peer_packet read, part;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	memset(peer.memory, 1, 5 * PEER_MTU);
+	read = read_request(&peer, FIRST_PSN, 0, 3 * PEER_MTU + 100);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 3 * PEER_MTU + 100, 1);
+	memset(peer.memory, 2, 5 * PEER_MTU);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 3 * PEER_MTU + 100, 2);
+	part = read_request(&peer, FIRST_PSN + 2, 2, PEER_MTU + 100);
+	peer_send(&peer, &part);
+	expect_read(&peer, FIRST_PSN + 2, PEER_MTU + 100, 2);
+	part = read_request(&peer, FIRST_PSN + 1, 1, PEER_MTU);
+	peer_send(&peer, &part);
+	expect_read(&peer, FIRST_PSN + 1, PEER_MTU, 2);
+
+	part = read_request(&peer, FIRST_PSN + 1, 2, PEER_MTU); /* another address */
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN + 1, 1, 3 * PEER_MTU); /* beyond the end */
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN, 0, 3 * PEER_MTU + 100);
+	part.rkey++;
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN - 1, 0, PEER_MTU); /* of before */
+	peer_send(&peer, &part);
+	part = (struct peer_packet){RC(WIRE_FETCH_ADD), .psn = FIRST_PSN,
+				    .va = (uintptr_t)peer.memory, .rkey = peer.mr->ibv.rkey,
+				    .swap_or_add = 1};
+	peer_send(&peer, &part);
+	peer_see_none(&peer, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.memory[0], 2);
+
+	/* The key is looked at again; that it is gone is no error of a duplicate. */
+	mr_deregister(peer.mr);
+	peer_send(&peer, &read);
+	peer_see_none(&peer, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 0);
+	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, world_connection.access);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original)
+{
+	struct packet packet = peer_see(peer);
+
+	ck_assert_str_eq(packet.op->name, "RC_ATOMIC_ACKNOWLEDGE");
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	ck_assert_uint_eq(be64toh(packet_atomicacketh(&packet)->original), original);
+}
+
+/* Atomics are executed once; the result is kept for max_dest_rd_atomic of them. */
+START_TEST(duplicate_atomic)
+{
+	enum { KEPT = 4, DONE = 10 };
+	struct connection c = world_connection;
+	uint64_t *counter;
+	struct peer peer;
+
+	c.rd_atomic = KEPT;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	counter = (uint64_t *)peer.memory;
+	*counter = 1000;
+	struct peer_packet add = {RC(WIRE_FETCH_ADD), .va = (uintptr_t)counter,
+				  .rkey = peer.mr->ibv.rkey, .swap_or_add = 5};
+
+	for (uint32_t i = 0; i < DONE; i++) {
+		add.psn = (c.psn + i) & PSN_MASK;
+		peer_send(&peer, &add);
+		expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
+	}
+	for (uint32_t i = 0; i < DONE; i++) {
+		add.psn = (c.psn + i) & PSN_MASK;
+		peer_send(&peer, &add);
+		if (i + KEPT < DONE)
+			peer_see_none(&peer, 10000);
+		else
+			expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
+	}
+	add.opcode = WIRE_COMPARE_SWAP; /* that isn't what was asked */
+	peer_send(&peer, &add);
+	peer_see_none(&peer, 10000);
+	ck_assert_uint_eq(*counter, 1000 + 5 * DONE);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.5.1.4: acknowledgements don't overtake responses, neither the first time nor again. */
+START_TEST(responses_in_order)
+{
+	struct peer_packet read;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	read = read_request(&peer, FIRST_PSN, 1, 2 * PEER_MTU);
+	for (int i = 0; i < 3; i++) {
+		peer_send(&peer, &read);
+		write_to(&peer, FIRST_PSN + 2, 1);
+		expect_read(&peer, FIRST_PSN, 2 * PEER_MTU, 0);
+		peer_see_ack(&peer, FIRST_PSN + 2, 0x1f);
+	}
+	/* A repeated answer doesn't stand for the acknowledgement of what came after. */
+	write_to(&peer, FIRST_PSN + 3, 1);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 2 * PEER_MTU, 0);
+	peer_see_ack(&peer, FIRST_PSN + 3, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A duplicate of the oldest READ, just before the next new one, isn't one READ too many. */
+START_TEST(duplicate_before_next_read)
+{
+	struct connection c = world_connection;
+	struct peer_packet read;
+	struct peer peer;
+
+	c.rd_atomic = 1;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	read = read_request(&peer, FIRST_PSN, 0, 100);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 100, 0);
+	peer_send(&peer, &read);
+	read.psn++;
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN + 1, 100, 0);
+	peer_see_none(&peer, 10000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *requester = tcase_create("requester"), *responder = tcase_create("responder");
+
+	tcase_add_loop_test(requester, retry_count, 0, 24);
+	tcase_add_test(requester, timeout_never);
+	tcase_add_test(requester, retries_come_back);
+	tcase_add_loop_test(requester, peer_comes_late, 0, 4);
+	tcase_add_test(requester, go_back_to_nak);
+	tcase_add_loop_test(requester, naks_are_counted, 0, 8);
+	tcase_add_loop_test(requester, rnr_timers, 0, 32);
+	tcase_add_test(requester, rnr_timer_of_receiver);
+	tcase_add_loop_test(requester, rnr_retries, 0, 7);
+	tcase_add_test(requester, rnr_for_ever);
+	tcase_add_test(responder, one_nak_a_gap);
+	tcase_add_test(responder, duplicate_data);
+	tcase_add_test(responder, duplicate_without_receive);
+	tcase_add_test(responder, duplicate_read);
+	tcase_add_test(responder, duplicate_atomic);
+	tcase_add_test(responder, responses_in_order);
+	tcase_add_test(responder, duplicate_before_next_read);
+	return world_main("retry", (TCase *const[]){requester, responder, NULL});
+}
