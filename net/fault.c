@@ -482,6 +482,14 @@ static void fault_free(struct fault_link *fault)
 }
 
 /* What is held back still goes out: a wire doesn't forget packets when their sender exits. */
+static void fault_link_forget(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->forget)
+		inner->ops->forget(inner);
+}
+
 static void fault_link_close(struct link *link)
 {
 	struct fault_link *fault = (struct fault_link *)link;
@@ -503,6 +511,7 @@ static const struct link_ops fault_link_ops = {
 	.room = fault_link_room,
 	.add_address = fault_link_add_address,
 	.descriptors = fault_link_descriptors,
+	.forget = fault_link_forget,
 	.close = fault_link_close,
 };
 

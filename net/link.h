@@ -99,6 +99,12 @@ struct link_ops {
 	/* The descriptors to poll for reading. Returns how many there are. */
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);
 
+	/*
+	 * This is a forked child: let go of the descriptors, which are the parent's. What
+	 * is sent from now on is lost. May be NULL for a link that has none.
+	 */
+	void (*forget)(struct link *link);
+
 	void (*close)(struct link *link);
 };
 

@@ -325,6 +325,25 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 	return 1;
 }
 
+/*
+ * No lock is taken, since the thread that held it isn't here, and nothing is
+ * freed, since not every allocator allows that here. The backlog, which has a
+ * socket that only the kernel talks to, is left alone.
+ */
+static void udp_forget(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	for (unsigned int i = 0; i < link->count; i++) {
+		close(link->addresses[i]->receive_fd);
+		close(link->addresses[i]->send_fd);
+		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
+	}
+	link->backlog = NULL;
+	close(link->epoll_fd);
+	link->epoll_fd = -1;
+}
+
 static void udp_close(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
@@ -348,6 +367,7 @@ static const struct link_ops udp_ops = {
 	.room = udp_room,
 	.add_address = udp_add_address,
 	.descriptors = udp_descriptors,
+	.forget = udp_forget,
 	.close = udp_close,
 };
 

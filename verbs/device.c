@@ -272,14 +272,8 @@ void device_down(struct device *device)
 
 void device_forget(struct device *device)
 {
-	int fds[GID_TABLE_LENGTH];
-	unsigned int count = 0;
-
-	if (device->link)
-		count = device->link->ops->descriptors(device->link, fds, GID_TABLE_LENGTH);
-	for (unsigned int i = 0; i < count; i++)
-		close(fds[i]);
-	pthread_mutex_init(&device->lock, NULL);
+	if (device->link && device->link->ops->forget)
+		device->link->ops->forget(device->link);
 	pthread_mutex_init(&device->gids.lock, NULL);
 	device->opened = 0;
 	device->link = NULL;

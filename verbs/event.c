@@ -47,6 +47,16 @@ void event_unlisten(struct context *context)
 	pthread_mutex_unlock(&listeners_lock);
 }
 
+void event_before_fork(void)
+{
+	pthread_mutex_lock(&listeners_lock);
+}
+
+void event_after_fork(void)
+{
+	pthread_mutex_unlock(&listeners_lock);
+}
+
 void deliver_completion(void *context, struct cq *cq)
 {
 	struct ibv_comp_channel *channel = cq->ibv.channel;

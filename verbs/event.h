@@ -22,6 +22,10 @@ void deliver_async(void *context, enum ibv_event_type type, void *element);
 void event_listen(struct context *context);
 void event_unlisten(struct context *context);
 
+/* Keep the list of contexts whole across a fork: it is the child's, too. */
+void event_before_fork(void);
+void event_after_fork(void);
+
 /*
  * No more events about @element: those that nobody has taken are forgotten, and
  * those that were taken are waited for until *@completed acknowledgements equal

@@ -11,6 +11,7 @@
 #include "net/log.h"
 #include "net/udp.h"
 #include "verbs/device.h"
+#include "verbs/event.h"
 
 #define DEFAULT_DEVICE "urxe0"
 
@@ -215,18 +216,35 @@ static bool make_devices(void)
 	return good;
 }
 
+/* A fork finds nothing half open: what isn't in its place couldn't be let go of by the child. */
+static void before_fork(void)
+{
+	for (unsigned int i = 0; i < registry.device_count; i++)
+		pthread_mutex_lock(&registry.devices[i].lock);
+	pthread_mutex_lock(&registry.lock);
+	event_before_fork();
+}
+
+static void after_fork(void)
+{
+	event_after_fork();
+	pthread_mutex_unlock(&registry.lock);
+	for (unsigned int i = 0; i < registry.device_count; i++)
+		pthread_mutex_unlock(&registry.devices[i].lock);
+}
+
 /*
  * The child of a fork starts with nothing open: the sockets, the QPs and the
  * thread are the parent's.
  */
-static void forked(void)
+static void after_fork_in_child(void)
 {
-	pthread_mutex_init(&registry.lock, NULL);
 	registry.users = 0;
 	registry.progress = NULL;
 	registry.capture = NULL;
 	for (unsigned int i = 0; i < registry.device_count; i++)
 		device_forget(&registry.devices[i]);
+	after_fork();
 }
 
 static void start(void)
@@ -238,7 +256,7 @@ static void start(void)
 		configuration->bad = !make_devices();
 	if (configuration->bad)
 		registry.device_count = 0;
-	pthread_atfork(NULL, NULL, forked);
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 const struct configuration *registry_configuration(void)

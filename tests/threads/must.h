@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Assertions for any thread, which Check's are not: what doesn't hold ends the
- * process. And addresses that no other test has at the same time.
+ * process. And addresses that no other test has at the same time, and which
+ * sanitizer is watching.
  */
 #ifndef URXE_TESTS_THREADS_MUST_H
 #define URXE_TESTS_THREADS_MUST_H
@@ -18,6 +19,20 @@
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define HAS_TSAN 1
+#else
+#define HAS_TSAN 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#else
+#define HAS_ASAN 0
+#endif
 
 #define OWN_ADDRESS_LENGTH 16
 

@@ -19,16 +19,18 @@
 
 #define DEPTH 16
 
-static const char *const device_names[] = {"one", "two"};
+/* The third is for children. */
+static const char *const device_names[] = {"one", "two", "three"};
 
-/* Two devices of this very process; to be called before anything lists them. */
+/* Devices of this very process, one with two addresses; before anything lists them. */
 static void make_environment(void)
 {
-	char addresses[2][OWN_ADDRESS_LENGTH], devices[64];
+	char addresses[4][OWN_ADDRESS_LENGTH], devices[128];
 
-	own_address(addresses[0], 0);
-	own_address(addresses[1], 1);
-	snprintf(devices, sizeof(devices), "one=%s;two=%s", addresses[0], addresses[1]);
+	for (unsigned int i = 0; i < 4; i++)
+		own_address(addresses[i], i);
+	snprintf(devices, sizeof(devices), "one=%s;two=%s,%s;three=%s", addresses[0], addresses[1],
+		 addresses[2], addresses[3]);
 	setenv("URXE_DEVICES", devices, 1);
 }
 
@@ -393,28 +395,39 @@ static void *open_and_close(void *argument)
 	return NULL;
 }
 
-START_TEST(opening_and_closing)
-{
-	pthread_t openers[OPENERS];
+static pthread_t openers[OPENERS];
 
-	make_environment();
+static void start_openers(void)
+{
 	for (uintptr_t i = 0; i < OPENERS; i++)
 		must(pthread_create(&openers[i], NULL, open_and_close, (void *)i) == 0);
+}
+
+static void finish_openers(void)
+{
 	for (unsigned int i = 0; i < OPENERS; i++)
 		pthread_join(openers[i], NULL);
 }
+
+START_TEST(opening_and_closing)
+{
+	make_environment();
+	start_openers();
+	finish_openers();
+}
 END_TEST
 
-/* --- fork
- * ------------------------------------------------------------------------------------------------
- */
+/* --- fork ------------------------------------------------------------------------- */
 
 #define CHILDREN 100
 
-/* What a child may do today: go away, with or without having tried to open what its parent has. */
+/* The sanitizers' allocators are unusable in the child of a process with threads. */
+#define CHILD_ALLOCATES (!HAS_TSAN && !HAS_ASAN)
+
+/* Goes away, with or without having tried to open what its parent has. */
 static void child(bool opens)
 {
-	if (opens) {
+	if (opens && CHILD_ALLOCATES) {
 		fclose(stderr); /* the reason is told there */
 		must(!open_device(device_names[0]));
 		must(errno == EADDRINUSE);
@@ -422,10 +435,16 @@ static void child(bool opens)
 	_exit(0);
 }
 
-START_TEST(forking)
+static void reap(pid_t pid)
 {
 	int status;
 
+	must(waitpid(pid, &status, 0) == pid);
+	must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+START_TEST(forking_under_traffic)
+{
 	make_environment();
 	start_echoes();
 	for (unsigned int i = 0; i < CHILDREN; i++) {
@@ -434,10 +453,75 @@ START_TEST(forking)
 		must(pid >= 0);
 		if (pid == 0)
 			child(i & 1);
-		must(waitpid(pid, &status, 0) == pid);
-		must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		reap(pid);
 	}
 	finish_echoes();
+}
+END_TEST
+
+static void child_opens_its_own(void)
+{
+	struct ibv_context *context;
+
+	if (CHILD_ALLOCATES) {
+		must((context = open_device(device_names[2])));
+		must(ibv_close_device(context) == 0);
+	}
+	_exit(0);
+}
+
+/*
+ * A child opens a device of its own, whatever the parent was about when it
+ * forked. The parent's devices stay up: in the moment before a child lets go of
+ * them they couldn't be opened anew.
+ */
+START_TEST(forking_while_opening)
+{
+	struct ibv_context *contexts[2];
+
+	make_environment();
+	for (unsigned int i = 0; i < 2; i++)
+		must((contexts[i] = open_device(device_names[i])));
+	start_openers();
+	for (unsigned int i = 0; i < CHILDREN; i++) {
+		pid_t pid = fork();
+
+		must(pid >= 0);
+		if (pid == 0)
+			child_opens_its_own();
+		reap(pid);
+	}
+	finish_openers();
+	for (unsigned int i = 0; i < 2; i++)
+		must(ibv_close_device(contexts[i]) == 0);
+}
+END_TEST
+
+/* What a child inherited keeps nobody from the address, however long it lives. */
+START_TEST(reopening_beside_a_child)
+{
+	int to_child[2], to_parent[2];
+	struct ibv_context *context;
+	char byte = 0;
+	pid_t pid;
+
+	make_environment();
+	must(pipe(to_child) == 0 && pipe(to_parent) == 0);
+	must((context = open_device(device_names[1])));
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		close(to_child[1]);
+		must(write(to_parent[1], &byte, 1) == 1);
+		must(read(to_child[0], &byte, 1) == 0); /* until the parent is done */
+		_exit(0);
+	}
+	must(read(to_parent[0], &byte, 1) == 1);
+	must(ibv_close_device(context) == 0);
+	must((context = open_device(device_names[1])));
+	must(ibv_close_device(context) == 0);
+	close(to_child[1]);
+	reap(pid);
 }
 END_TEST
 
@@ -452,7 +536,9 @@ int main(void)
 	tcase_add_test(tcase, sleeping_in_channels);
 	tcase_add_test(tcase, late_acknowledgements);
 	tcase_add_test(tcase, opening_and_closing);
-	tcase_add_test(tcase, forking);
+	tcase_add_test(tcase, forking_under_traffic);
+	tcase_add_test(tcase, forking_while_opening);
+	tcase_add_test(tcase, reopening_beside_a_child);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

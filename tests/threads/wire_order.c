@@ -7,14 +7,6 @@
 
 #include "must.h"
 
-#ifdef __has_feature
-#define HAS_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define HAS_TSAN 1
-#else
-#define HAS_TSAN 0
-#endif
-
 #define BATCH 64
 
 struct order_link {
