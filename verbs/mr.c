@@ -59,6 +59,18 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return &mw->ibv;
 }
 
+/* What Linux providers refuse at once; everything else is told by the completion. */
+static int check_bind(const struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
+{
+	if (mw->type != IBV_MW_TYPE_1)
+		return EINVAL;
+	if (!info->mr && (info->addr || info->length))
+		return EINVAL;
+	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		return EINVAL; /* o10-36.2.2 */
+	return info->mr && to_pd(info->mr->pd) != to_pd(mw->pd) ? EPERM : 0;
+}
+
 /* Windows of type 1, whose R_Key the device picks: known once the request is posted. */
 int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
@@ -69,8 +81,10 @@ int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 		.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
 	};
 	struct ibv_send_wr *bad;
-	int error = urxe_post_send(qp, &wr, &bad);
+	int error = check_bind(mw, &bind->bind_info);
 
+	if (!error)
+		error = urxe_post_send(qp, &wr, &bad);
 	if (!error)
 		mw->rkey = wr.bind_mw.rkey;
 	return error;
