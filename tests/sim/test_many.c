@@ -70,11 +70,10 @@ struct shared {
 	struct qp *qa[GREEDY], *qb[GREEDY];
 };
 
-static void shared_create(struct shared *s, const struct connection *greedy)
+static void shared_create(struct shared *s, const struct connection *greedy, double drop)
 {
 	/* A wire that spaces packets, so that the others never wait all at once. */
-	static const struct sim_options network = {
-		.latency = 1000, .bandwidth = 2000, .drop = 0.05};
+	struct sim_options network = {.latency = 1000, .bandwidth = 2000, .drop = drop};
 	struct qp_options options = {.type = IBV_QPT_RC,
 				     .cap = {.max_send_wr = PAIR_DEPTH, .max_send_sge = 1}};
 
@@ -107,7 +106,7 @@ START_TEST(no_starvation)
 	struct ibv_wc wc;
 	struct shared s;
 
-	shared_create(&s, &world_connection);
+	shared_create(&s, &world_connection, 0.05); /* which keeps the window small */
 	for (int i = 0; i < GREEDY * _i; i++) {
 		pair_wr(&s.pair, &request, IBV_WR_RDMA_WRITE, 4096, i % GREEDY);
 		ck_assert_int_eq(world_post_send(s.qa[i % GREEDY], &request.wr), 0);
@@ -142,7 +141,7 @@ START_TEST(no_hostages)
 	struct shared s;
 
 	c.timeout = 0;
-	shared_create(&s, &c);
+	shared_create(&s, &c, 0);
 	for (int i = 0; i < GREEDY; i++) {
 		world_modify_state(s.qb[i], IBV_QPS_ERR); /* drops all without a word */
 		pair_wr(&s.pair, &request, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
@@ -152,7 +151,7 @@ START_TEST(no_hostages)
 		pair_post(&s.pair, IBV_WR_RDMA_READ, PAIR_MEMORY, 99);
 		world_expect(s.pair.a, 99, IBV_WC_SUCCESS);
 	}
-	ck_assert_uint_lt(world_now(&s.pair.world), 10 * SECOND);
+	ck_assert_uint_lt(world_now(&s.pair.world), SECOND);
 	world_expect_none(s.pair.a, 100 * SECOND);
 	shared_destroy(&s);
 }
