@@ -121,7 +121,6 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	wqe->read_chunk = READ_CHUNK_BYTES / qp->mtu;
 	if (wqe->read_chunk > READ_CHUNK_PACKETS)
 		wqe->read_chunk = READ_CHUNK_PACKETS;
-	wqe->started = true;
 	return true;
 }
 
@@ -272,6 +271,8 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return NULL;
 	}
+	/* Only now: what waits for others or for room may still be held back by SQD. */
+	wqe->started = true;
 	if (psn_distance(req->psn, req->highest) < 0)
 		COUNT(qp->hca, retransmitted_pkts, 1);
 	req->psn = psn_add(req->psn, psns);
