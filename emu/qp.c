@@ -202,6 +202,7 @@ void qp_enter_error(struct qp *qp)
 void qp_enter_sqe(struct qp *qp)
 {
 	qp->state = IBV_QPS_SQE;
+	qp->draining = false;
 	completer_flush(qp);
 }
 
@@ -308,6 +309,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 {
 	struct outbox outbox;
 	uint32_t posted;
+	bool flushed;
 	int err;
 
 	outbox_init(&outbox, qp->hca, now);
@@ -322,7 +324,10 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		requester_run(qp, &outbox);
 		outbox_flush(&outbox);
 	}
+	flushed = qp_state_abilities(qp->state) & QP_FLUSH_SEND;
 	pthread_mutex_unlock(&qp->lock);
+	if (flushed)
+		hca_kick(qp->hca); /* it gave its window back: others may send */
 	return err;
 }
 

@@ -246,6 +246,30 @@ START_TEST(drain_idle)
 }
 END_TEST
 
+/* What was executed for the peer is remembered in SQD: its response may have been lost. */
+START_TEST(drain_and_duplicate)
+{
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = world_connection.rd_atomic};
+	struct peer_packet add = {RC(WIRE_FETCH_ADD), .swap_or_add = 5};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	add.va = (uintptr_t)peer.memory;
+	add.rkey = peer.mr->ibv.rkey;
+	send_next(&peer, add);
+	peer_see(&peer);
+	ck_assert_int_eq(drain(&peer, false), 0);
+	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, 0), 0);
+	peer.psn--;
+	send_next(&peer, add);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_ATOMIC_ACKNOWLEDGE");
+	ck_assert_uint_eq(peer.memory[0], 5);
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(drain_ends_in_error)
 {
 	struct peer peer;
@@ -362,6 +386,7 @@ int main(void)
 	tcase_add_test(srq, srq_of_datagrams);
 	tcase_add_loop_test(sqd, drain_send_queue, 0, 2);
 	tcase_add_loop_test(sqd, drain_idle, 0, 2);
+	tcase_add_test(sqd, drain_and_duplicate);
 	tcase_add_loop_test(sqd, drain_ends_in_error, 0, 2);
 	tcase_add_test(cq, arm);
 	tcase_add_loop_test(cq, send_cq_overrun, 0, 2);
