@@ -339,6 +339,18 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 	return true;
 }
 
+/*
+ * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most.
+ * The least at first, since a lost packet is the likely reason; more with every
+ * try in vain, since a peer that is a process may not get the CPU for a while.
+ */
+static uint64_t timeout_period(const struct qp *qp)
+{
+	unsigned int vain = qp->attr.retry_cnt - qp->requester.retries;
+
+	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
+}
+
 void requester_restart_timeout(struct qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->requester;
@@ -347,9 +359,8 @@ void requester_restart_timeout(struct qp *qp, uint64_t now)
 	if (req->psn == req->unacked)
 		return;
 	req->stale_at = now + WINDOW_STALE;
-	/* IBA 9.7.6.1.3: 4.096 us * 2^timeout; 0 waits for ever. */
-	if (qp->attr.timeout)
-		req->timeout_at = now + (UINT64_C(4096) << qp->attr.timeout);
+	if (qp->attr.timeout) /* 0 waits for ever */
+		req->timeout_at = now + timeout_period(qp);
 	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
 }
 
