@@ -40,16 +40,6 @@ static uint64_t sent(struct pair *p)
 	return statistics.sent;
 }
 
-/* IBA 9.7.6.1.3 leaves T to 4 T: T for the first try, twice that, then 4 T. */
-static uint64_t tries_take(const struct connection *c)
-{
-	uint64_t total = 0;
-
-	for (unsigned int i = 0; i <= c->retry_cnt; i++)
-		total += timeout_of(c) << (i < 2 ? i : 2);
-	return total;
-}
-
 /*
  * Nobody answers: 1 + retry_cnt tries, T to 4 T apart (IBA 9.7.6.1.3), then the
  * error; and what is behind it is flushed, even if it is unsignaled (IBA 10.3.1.5).
