@@ -204,6 +204,7 @@ END_TEST
 
 START_TEST(unreliable)
 {
+	struct ibv_send_wr bind, send, take_back;
 	struct mw *mw;
 	uint32_t rkey;
 
@@ -234,6 +235,18 @@ START_TEST(unreliable)
 	world_run(&p.world, MS);
 	pair_fill(p.ma, 2000, 4);
 	ck_assert_mem_eq(p.mb, p.ma, 2000);
+
+	/* In one list: what has been sent needn't be waited for. */
+	rkey = ibv_inc_rkey(rkey);
+	bind = bind_wr(mw, rkey, 0, 8, ALL_RIGHTS, 20);
+	send = (struct ibv_send_wr){
+		.wr_id = 21, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	take_back = invalidate_wr(rkey, 22);
+	bind.next = &send;
+	send.next = &take_back;
+	post(p.qb, bind);
+	for (uint64_t i = 20; i <= 22; i++)
+		world_expect(p.b, i, IBV_WC_SUCCESS);
 
 	/* IBA 10.3.1.6: a local error stops the send queue alone. */
 	owner_posts(IBV_WR_RDMA_WRITE, 8, 0, 8);
