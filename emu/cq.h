@@ -42,8 +42,8 @@ struct cq {
 
 	pthread_mutex_t lock;
 	struct completion *ring;
-	uint32_t capacity; /* entries granted, ibv.cqe */
-	uint32_t size;	   /* of the ring, which grows up to the capacity as it is used */
+	uint32_t capacity;	/* entries granted, ibv.cqe */
+	uint32_t size;		/* of the ring, which grows up to the capacity as it is used */
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;
