@@ -150,7 +150,9 @@ static void take_turns(struct machine *machine)
 
 /* --- completions --------------------------------------------------------------------- */
 
+/* A wr_id is the number of the request, whether it is a send, and the room of a receive. */
 #define SEND_ID (UINT64_C(1) << 32)
+#define ROOM_SHIFT 40
 
 /* Those up to @id, but for it, succeeded without a completion. */
 static void check_silent(const struct ledger *sends, uint32_t id)
@@ -171,7 +173,9 @@ static void check_send(struct machine *machine, const struct ibv_wc *wc)
 
 static void check_receive(struct machine *machine, const struct ibv_wc *wc)
 {
-	must(wc->wr_id == machine->receives.oldest);
+	must((uint32_t)wc->wr_id == machine->receives.oldest);
+	must(wc->status != IBV_WC_SUCCESS || wc->byte_len <= wc->wr_id >> ROOM_SHIFT ||
+	     wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	must(machine->receives.oldest != machine->receives.next);
 	machine->receives.oldest++;
 }
@@ -580,6 +584,8 @@ static void step_post_recv(struct machine *machine)
 	int error;
 
 	wr.num_sge = make_sges(machine, sges, input_u8(&machine->input));
+	for (int i = 0; i < wr.num_sge; i++)
+		wr.wr_id += (uint64_t)sges[i].length << ROOM_SHIFT;
 	error = machine->srq ? srq_post(machine->srq, &wr, &refused)
 			     : qp_post_recv(machine->qp, &wr, &bad);
 	if (!error)

@@ -218,6 +218,8 @@ def parses():
                         '00000000000000050badf00d',
         'datagram': '6400ffff000000110000000511111111000000210badcafe',
         'congestion': '8100ffff400000110000000000000000000000000000000000000000deadbeef',
+        'headers_missing': '0c00ffff0000001180000003deadbeef',
+        'pad_missing': '0430ffff0000001180000003deadbeef',
         'short': '0400ffff0000001180000001000000',
         'version': '0401ffff000000118000000100000000',
     }

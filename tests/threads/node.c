@@ -9,10 +9,12 @@
 
 #define QKEY 0x1234
 
+/* The object of an event is still there, however soon it will be destroyed. */
 static void on_completion(void *context, struct cq *cq)
 {
 	struct node *node = context;
 
+	must(cq->hca == node->hca);
 	pthread_mutex_lock(&node->lock);
 	node->completion_events++;
 	pthread_cond_broadcast(&node->event);
@@ -156,7 +158,7 @@ struct mr *node_mr(struct node *node, void *memory, size_t length)
 
 	must(mr_register(node->pd, memory, length, (uintptr_t)memory,
 			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				 IBV_ACCESS_REMOTE_ATOMIC,
+				 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
 			 &mr) == 0);
 	return mr;
 }
@@ -181,7 +183,8 @@ void node_connect(struct node *node, struct qp *qp, const struct node *peer, uin
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.timeout = 13, /* 34 ms: short, so that what is lost is soon repeated */
+		.timeout = 14, /* 67 ms: what is lost is soon repeated, but a busy machine not given
+				  up */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.ah_attr = {.is_global = 1, .port_num = 1},

@@ -3,7 +3,7 @@
  * Threads against one stack. Every worker has a pair of QPs between two nodes;
  * all QPs of a node complete into one CQ, which all workers poll. Between
  * transfers with known data a worker breaks things under traffic: it moves QPs
- * to ERR or RESET, destroys them, and takes memory away. Meanwhile a bystander
+ * to ERR or RESET, destroys them, and takes memory and memory windows away. Meanwhile a bystander
  * makes and destroys objects next door.
  *
  * What must hold: data arrives intact, every request completes exactly once
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/mw.h"
 #include "net/random.h"
 #include "node.h"
 
@@ -22,7 +23,8 @@
 #define ROUNDS 1500
 #define SIZE 20000
 #define BURST 12
-#define SLOTS (2 * 2 * BURST) /* requests of one worker: sends and receives of both sides */
+/* Requests of one worker: sends, receives, binds and invalidations of both sides. */
+#define SLOTS (2 * (2 * BURST + 2))
 
 /*
  * The outcome of a request: its generation in the high half; then whether it
@@ -41,6 +43,7 @@ struct side {
 	struct qp *qp;
 	uint8_t *memory;
 	struct mr *mr;
+	struct mw *window; /* bound for a while now and then */
 };
 
 struct worker {
@@ -113,6 +116,13 @@ static enum ibv_wc_status status_of(uint64_t outcome)
 	return outcome >> 20;
 }
 
+static void must_succeed(uint64_t outcome)
+{
+	if (status_of(outcome) != IBV_WC_SUCCESS)
+		fprintf(stderr, "status %d\n", status_of(outcome));
+	must(status_of(outcome) == IBV_WC_SUCCESS);
+}
+
 /* --- posting -------------------------------------------------------------------------- */
 
 static const enum ibv_wr_opcode opcodes[] = {
@@ -136,31 +146,74 @@ static bool is_atomic(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 }
 
+static uint64_t post(struct side *side, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	must(qp_post_send(side->qp, wr, &bad, false, progress_now()) == 0);
+	event_deliver(&side->node->hca->events);
+	return wr->wr_id;
+}
+
+/* @rkey: of the peer's memory. */
 static uint64_t post_send(struct worker *worker, unsigned int from, enum ibv_wr_opcode opcode,
-			  uint32_t length)
+			  uint32_t length, uint32_t rkey)
 {
 	struct side *side = &worker->sides[from], *peer = &worker->sides[!from];
 	struct ibv_sge sge = {(uintptr_t)side->memory, is_atomic(opcode) ? 8 : length,
 			      side->mr->ibv.lkey};
-	struct ibv_send_wr *bad, wr = {
-					 .wr_id = request_begin(worker),
-					 .sg_list = &sge,
-					 .num_sge = 1,
-					 .opcode = opcode,
-					 .send_flags = IBV_SEND_SIGNALED,
-				 };
+	struct ibv_send_wr wr = {
+		.wr_id = request_begin(worker),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
 
 	if (is_atomic(opcode)) {
 		wr.wr.atomic.remote_addr = (uintptr_t)peer->memory;
-		wr.wr.atomic.rkey = peer->mr->ibv.rkey;
+		wr.wr.atomic.rkey = rkey;
 		wr.wr.atomic.compare_add = 1;
 	} else {
 		wr.wr.rdma.remote_addr = (uintptr_t)peer->memory;
-		wr.wr.rdma.rkey = peer->mr->ibv.rkey;
+		wr.wr.rdma.rkey = rkey;
 	}
-	must(qp_post_send(side->qp, &wr, &bad, false, progress_now()) == 0);
-	event_deliver(&side->node->hca->events);
-	return wr.wr_id;
+	return post(side, &wr);
+}
+
+static uint64_t post_bind(struct worker *worker, unsigned int at)
+{
+	struct side *side = &worker->sides[at];
+	uint32_t rkey = side->window->ibv.rkey;
+	struct ibv_send_wr wr = {
+		.wr_id = request_begin(worker),
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {.mw = &side->window->ibv,
+			    .rkey = (rkey & ~0xffu) | ((rkey + 1) & 0xff),
+			    .bind_info = {.mr = &side->mr->ibv,
+					  .addr = (uintptr_t)side->memory,
+					  .length = SIZE,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_READ |
+							     IBV_ACCESS_REMOTE_WRITE |
+							     IBV_ACCESS_REMOTE_ATOMIC}},
+	};
+
+	side->window->ibv.rkey = wr.bind_mw.rkey;
+	return post(side, &wr);
+}
+
+static uint64_t post_invalidate(struct worker *worker, unsigned int at)
+{
+	struct side *side = &worker->sides[at];
+	struct ibv_send_wr wr = {
+		.wr_id = request_begin(worker),
+		.opcode = IBV_WR_LOCAL_INV,
+		.send_flags = IBV_SEND_SIGNALED,
+		.invalidate_rkey = side->window->ibv.rkey,
+	};
+
+	return post(side, &wr);
 }
 
 static uint64_t post_recv(struct worker *worker, unsigned int at)
@@ -194,6 +247,18 @@ static void give_memory(struct side *side)
 	side->mr = NULL;
 }
 
+static void take_window(struct side *side)
+{
+	must(mw_alloc(side->node->pd, IBV_MW_TYPE_2, &side->window) == 0);
+}
+
+/* An unbound one in place of what may be bound. */
+static void change_window(struct side *side)
+{
+	mw_dealloc(side->window);
+	take_window(side);
+}
+
 static void make_qp(struct side *side)
 {
 	side->qp = node_qp(side->node, IBV_QPT_RC, side->node->cq, NULL);
@@ -224,6 +289,7 @@ static void transfer(struct worker *worker)
 	uint32_t length = 1 + random_below(&worker->random, SIZE);
 	uint64_t seed = random_next(&worker->random), receive = 0, send, outcome;
 	unsigned int from = seed & 1;
+	bool windowed = seed & 2;
 	struct side *source = &worker->sides[from], *target = &worker->sides[!from];
 
 	if (opcode == IBV_WR_RDMA_READ) {
@@ -239,11 +305,17 @@ static void transfer(struct worker *worker)
 		memset(target->memory, 0x5a, length);
 	if (takes_receive(opcode))
 		receive = post_recv(worker, !from);
-	send = post_send(worker, from, opcode, length);
-	must(status_of(await(worker, send)) == IBV_WC_SUCCESS);
+	if (windowed)
+		must_succeed(await(worker, post_bind(worker, !from)));
+	send = post_send(worker, from, opcode, length,
+			 windowed ? worker->sides[!from].window->ibv.rkey
+				  : worker->sides[!from].mr->ibv.rkey);
+	must_succeed(await(worker, send));
+	if (windowed)
+		must_succeed(await(worker, post_invalidate(worker, !from)));
 	if (takes_receive(opcode)) {
 		outcome = await(worker, receive);
-		must(status_of(outcome) == IBV_WC_SUCCESS);
+		must_succeed(outcome);
 		must((outcome & 0xfffff) == length);
 	}
 	if (is_atomic(opcode))
@@ -258,11 +330,18 @@ static void burst(struct worker *worker)
 {
 	for (unsigned int i = 0; i < 2 * BURST; i++)
 		post_recv(worker, i & 1);
-	for (unsigned int i = 0; i < 2 * BURST; i++)
+	for (unsigned int i = 0; i < 2; i++)
+		post_bind(worker, i);
+	for (unsigned int i = 0; i < 2 * BURST; i++) {
+		const struct side *peer = &worker->sides[!(i & 1)];
+
 		post_send(worker, i & 1,
 			  opcodes[random_below(&worker->random,
 					       sizeof(opcodes) / sizeof(opcodes[0]))],
-			  1 + random_below(&worker->random, SIZE));
+			  1 + random_below(&worker->random, SIZE),
+			  i & 2 ? peer->window->ibv.rkey : peer->mr->ibv.rkey);
+	}
+	post_invalidate(worker, random_below(&worker->random, 2));
 }
 
 /* Let some of it happen. */
@@ -318,6 +397,7 @@ static void break_memory(struct worker *worker)
 
 	burst(worker);
 	linger(worker);
+	change_window(&worker->sides[first]); /* no region goes while a window is bound to it */
 	give_memory(&worker->sides[first]);
 	linger(worker);
 	for (unsigned int i = 0; i < 2; i++)
@@ -341,8 +421,11 @@ static void *work(void *argument)
 		worker->used = 0;
 		transfer(worker);
 		worker->used = 0;
-		if (random_below(&worker->random, 3) == 0)
-			breaks[random_below(&worker->random, 4)](worker);
+		if (random_below(&worker->random, 3) != 0)
+			continue;
+		breaks[random_below(&worker->random, 4)](worker);
+		for (unsigned int k = 0; k < 2; k++)
+			change_window(&worker->sides[k]);
 	}
 	return NULL;
 }
@@ -356,6 +439,7 @@ static void *stand_by(void *argument)
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr state;
+	struct ibv_recv_wr receive = {0}, *bad;
 	uint32_t entries = 65536;
 	uint8_t memory[64];
 
@@ -375,6 +459,10 @@ static void *stand_by(void *argument)
 		qp_query(qp, &state, &init);
 		must(cq_resize(node->cq, entries ^= 1 << 17) == 0);
 		cq_arm(node->cq, entries & 1);
+		/* An event that somebody may be delivering when its CQ is destroyed. */
+		cq_arm(cq, false);
+		must(qp_post_recv(qp, &receive, &bad) == 0);
+		must(node_modify(qp, IBV_QPS_ERR) == 0);
 		must(qp_destroy(qp) == 0);
 		ah_destroy(ah);
 		must(cq_destroy(cq) == 0);
@@ -397,6 +485,7 @@ static void worker_create(struct stress *stress, unsigned int index)
 	for (unsigned int i = 0; i < 2; i++) {
 		worker->sides[i].node = &stress->nodes[i];
 		take_memory(&worker->sides[i]);
+		take_window(&worker->sides[i]);
 		make_qp(&worker->sides[i]);
 	}
 	connect_pair(worker);
@@ -407,6 +496,7 @@ static void worker_destroy(struct worker *worker)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		must(qp_destroy(worker->sides[i].qp) == 0);
+		mw_dealloc(worker->sides[i].window);
 		give_memory(&worker->sides[i]);
 	}
 }
