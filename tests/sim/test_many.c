@@ -157,6 +157,29 @@ START_TEST(no_hostages)
 }
 END_TEST
 
+/* Whoever has the window first doesn't keep it. */
+START_TEST(fair_shares)
+{
+	struct pair_wr request;
+	int sum = 0;
+	struct shared s;
+
+	shared_create(&s, &world_connection, 0.001);
+	for (int i = 0; i < GREEDY; i++)
+		for (uint64_t n = 0; n < 4; n++) {
+			pair_wr(&s.pair, &request, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
+			ck_assert_int_eq(world_post_send(s.qa[i], &request.wr), 0);
+		}
+	world_run(&s.pair.world, 2 * MS);
+	for (int i = 0; i < GREEDY; i++)
+		sum += psn_distance(s.qa[i]->requester.unacked, world_connection.psn);
+	for (int i = 0; i < GREEDY; i++)
+		ck_assert_int_gt(psn_distance(s.qa[i]->requester.unacked, world_connection.psn),
+				 sum / GREEDY * 4 / 5);
+	shared_destroy(&s);
+}
+END_TEST
+
 /* --- in the middle of traffic --------------------------------------------------- */
 
 /* As fast as a network card: what is under way takes its time. */
@@ -322,6 +345,7 @@ int main(void)
 	tcase_add_loop_test(window, one_window, 0, 6);
 	tcase_add_loop_test(window, no_starvation, 1, 13);
 	tcase_add_test(window, no_hostages);
+	tcase_add_test(window, fair_shares);
 	tcase_add_loop_test(middle, modify_to_error, 0, 20);
 	tcase_add_loop_test(middle, peer_to_error, 0, 20);
 	tcase_add_loop_test(middle, reset_and_connect_again, 0, 20);

@@ -500,6 +500,36 @@ START_TEST(solicited)
 }
 END_TEST
 
+/*
+ * transport.md 3: a long message asks for acknowledgements on its way; and what
+ * goes last before the window is full does, since only that opens it again.
+ */
+START_TEST(acks_on_the_way)
+{
+	uint32_t sent = 0, asked = 0, more = 0;
+	struct packet packet, last = {0};
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, PEER_MEMORY, 0);
+	while (peer_wait(&peer, &packet, 10000)) {
+		last = packet;
+		sent++;
+		asked += packet.ack_request;
+	}
+	ck_assert_uint_lt(sent, PEER_MEMORY / PEER_MTU);
+	ck_assert_uint_ge(asked, 2);
+	ck_assert(last.ack_request);
+	acknowledge(&peer, last.psn, 0x1f);
+	while (peer_wait(&peer, &packet, 10000))
+		more++;
+	ck_assert_uint_eq(sent + more, PEER_MEMORY / PEER_MTU);
+	acknowledge(&peer, last.psn + more, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* verbs.md 3: only from RTS on. */
 START_TEST(post_by_state)
 {
@@ -544,6 +574,7 @@ int main(void)
 	tcase_add_test(tcase, rd_atomic_limit);
 	tcase_add_test(tcase, fence);
 	tcase_add_loop_test(tcase, solicited, 0, 8);
+	tcase_add_test(tcase, acks_on_the_way);
 	tcase_add_test(tcase, post_by_state);
 	return world_main("requester", (TCase *const[]){tcase, NULL});
 }
