@@ -53,14 +53,19 @@ enum fault message_take_receive(struct qp *qp)
 	return resp->wqe_taken ? FAULT_NONE : FAULT_NO_RECEIVE;
 }
 
+const struct pd *message_receive_pd(const struct qp *qp)
+{
+	return qp->srq ? qp->srq->pd : qp->pd;
+}
+
 static enum fault place_send(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 
 	if (resp->received + packet->payload_length > resp->wqe.length)
 		return FAULT_RECEIVE_LENGTH;
-	if (sge_scatter(qp->hca, qp->pd, resp->wqe.sge, resp->wqe.num_sge, resp->received,
-			packet->payload, packet->payload_length) != 0)
+	if (sge_scatter(qp->hca, message_receive_pd(qp), resp->wqe.sge, resp->wqe.num_sge,
+			resp->received, packet->payload, packet->payload_length) != 0)
 		return FAULT_RECEIVE_KEY;
 	return FAULT_NONE;
 }

@@ -12,6 +12,7 @@
 
 #include "net/link.h"
 
+struct pd;
 struct qp;
 
 /* How a packet fails, in the order in which the specification checks (IBA 9.7.4, transport.md 2).
@@ -30,6 +31,9 @@ enum fault {
 	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
 	FAULT_COUNT
 };
+
+/* The protection domain of the receives: an SRQ has its own (IBA 10.2.9.1). */
+const struct pd *message_receive_pd(const struct qp *qp);
 
 /* Whether the opcode of @packet may come now, IBA 9.7.4.1.2. */
 enum fault message_check_sequence(const struct qp *qp, const struct packet *packet);

@@ -151,10 +151,10 @@ void responder_receive_datagram(struct qp *qp, const struct packet *packet,
 		return;
 	}
 	make_grh(grh, frame);
-	if (sge_scatter(qp->hca, qp->pd, resp->wqe.sge, resp->wqe.num_sge, 0, grh, GRH_LENGTH) !=
-		    0 ||
-	    sge_scatter(qp->hca, qp->pd, resp->wqe.sge, resp->wqe.num_sge, GRH_LENGTH,
-			packet->payload, packet->payload_length) != 0) {
+	if (sge_scatter(qp->hca, message_receive_pd(qp), resp->wqe.sge, resp->wqe.num_sge, 0, grh,
+			GRH_LENGTH) != 0 ||
+	    sge_scatter(qp->hca, message_receive_pd(qp), resp->wqe.sge, resp->wqe.num_sge,
+			GRH_LENGTH, packet->payload, packet->payload_length) != 0) {
 		message_fail(qp, IBV_WC_LOC_PROT_ERR);
 		qp_enter_error(qp);
 		return;

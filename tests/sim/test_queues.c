@@ -137,6 +137,57 @@ START_TEST(srq_too_short)
 }
 END_TEST
 
+/* Receives belong to the protection domain of the SRQ, not to that of the QP. */
+START_TEST(srq_of_another_pd)
+{
+	struct ibv_srq_attr attr = {.max_wr = 4, .max_sge = 1};
+	struct qp_options options = {.type = IBV_QPT_RC,
+				     .cap = {.max_send_wr = 4, .max_send_sge = 1}};
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct node *a, *b;
+	struct world world;
+	uint8_t memory[2][64] = {"datum"};
+	struct qp *qa, *qb;
+	struct pd *other;
+	struct mr *from, *to;
+	const struct ibv_recv_wr *bad;
+
+	world_create(&world, 2, NULL, 1);
+	a = &world.nodes[0];
+	b = &world.nodes[1];
+	ck_assert_int_eq(pd_alloc(b->hca, &other), 0);
+	ck_assert_int_eq(srq_create(other, &attr, &options.srq), 0);
+	qb = world_qp(b, &options);
+	from = world_mr(a, memory[0], 64, 0);
+	ck_assert_int_eq(mr_register(other, memory[1], 64, (uintptr_t)memory[1],
+				     IBV_ACCESS_LOCAL_WRITE, &to),
+			 0);
+	struct ibv_sge sge[] = {{(uintptr_t)memory[0], 64, from->ibv.lkey},
+				{(uintptr_t)memory[1], 64, to->ibv.lkey}};
+	struct ibv_recv_wr receive = {.wr_id = 7, .sg_list = &sge[1], .num_sge = 1};
+
+	ck_assert_int_eq(srq_post(options.srq, &receive, &bad), 0);
+	options.srq = NULL;
+	qa = world_qp(a, &options);
+	world_connect(a, qa, b, qb, &world_connection);
+	send.sg_list = &sge[0];
+	send.num_sge = 1;
+	ck_assert_int_eq(world_post_send(qa, &send), 0);
+	world_expect(b, 7, IBV_WC_SUCCESS);
+	world_expect(a, 0, IBV_WC_SUCCESS);
+	ck_assert_mem_eq(memory[0], memory[1], 64);
+
+	options.srq = qb->srq;
+	ck_assert_int_eq(qp_destroy(qa), 0);
+	ck_assert_int_eq(qp_destroy(qb), 0);
+	ck_assert_int_eq(srq_destroy(options.srq), 0);
+	ck_assert_int_eq(mr_deregister(from), 0);
+	ck_assert_int_eq(mr_deregister(to), 0);
+	ck_assert_int_eq(pd_dealloc(other), 0);
+	world_destroy(&world);
+}
+END_TEST
+
 START_TEST(srq_of_datagrams)
 {
 	struct peer_packet packet = {
@@ -383,6 +434,7 @@ int main(void)
 	tcase_add_test(srq, srq_empty);
 	tcase_add_loop_test(srq, srq_and_error, 0, 2);
 	tcase_add_test(srq, srq_too_short);
+	tcase_add_test(srq, srq_of_another_pd);
 	tcase_add_test(srq, srq_of_datagrams);
 	tcase_add_loop_test(sqd, drain_send_queue, 0, 2);
 	tcase_add_loop_test(sqd, drain_idle, 0, 2);
