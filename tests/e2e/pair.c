@@ -34,7 +34,9 @@ static uint64_t seconds(void)
 	return now.tv_sec;
 }
 
-static void exchange(struct pair *pair, const void *mine, void *theirs, size_t length)
+/* Inlined, it makes gcc 12 take one member of the peer's endpoint for all there is to send. */
+static __attribute__((noinline)) void exchange(struct pair *pair, const void *mine, void *theirs,
+					       size_t length)
 {
 	size_t done = 0;
 
