@@ -235,6 +235,17 @@ static void run(struct qp *qp, struct outbox *outbox)
 	check_drained(qp);
 }
 
+void qp_settle(struct qp *qp, uint64_t now)
+{
+	struct outbox outbox;
+
+	outbox_init(&outbox, qp->hca, now);
+	pthread_mutex_lock(&qp->lock);
+	responder_run(qp, &outbox);
+	outbox_flush(&outbox);
+	pthread_mutex_unlock(&qp->lock);
+}
+
 void qp_run(struct qp *qp, struct outbox *outbox)
 {
 	uint64_t due;

@@ -69,6 +69,13 @@ struct qp {
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 int qp_destroy(struct qp *qp);
 
+/*
+ * Send the responses and acknowledgements that are owed. For who is about to
+ * take the QP away: its application has seen completions of messages that the
+ * peer would otherwise repeat in vain (a NIC acknowledges before it completes).
+ */
+void qp_settle(struct qp *qp, uint64_t now);
+
 /* ibv_modify_qp: nothing is modified unless everything is valid. Errors in verbs.md 2. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);

@@ -227,6 +227,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	struct outbox outbox;
 	int err;
 
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		qp_settle(qp, now);
 	pthread_mutex_lock(&qp->lock);
 	err = modify(qp, attr, mask);
 	pthread_mutex_unlock(&qp->lock);
