@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * librdmacm's objects over the connection manager of the core (emu/cm.h): ids,
+ * event channels, ports. What Linux splits between librdmacm and the kernel's
+ * rdma_cm is one here: addresses and service ids, the 36-byte header in the
+ * private data, the states of an id, and which call does what to the QP.
+ *
+ * Used by verbs/rdma_*.c only. The exported functions live in the file of their
+ * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
+ * rdma_address (bind, resolve, ports), rdma_connect (listen to disconnect),
+ * rdma_qp (QPs and SRQs of an id), rdma_endpoint (rdma_getaddrinfo, create_ep,
+ * get_request), rdma_multicast. In mode hw each forwards to the real library
+ * first (rdma_forward.h); in emu and both ids are always ours.
+ *
+ * rdma.lock, one for the process, protects everything here: connecting isn't
+ * the data path. Order: rdma.lock -> cm.lock, and -> the locks of the core's
+ * objects. It is never held across cm_id_destroy(), which waits for callbacks
+ * that take it, nor while waiting for an event.
+ *
+ * Life of an id: rdma_destroy_id() waits until its events that the application
+ * has taken are acked, and forgets the others. An id that a CONNECT_REQUEST
+ * made is destroyed (and so rejected) with its listener unless the application
+ * has taken the event.
+ */
+#ifndef URXE_VERBS_RDMA_H
+#define URXE_VERBS_RDMA_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/cm.h"
+#include "net/gid.h"
+
+struct context;
+struct device;
+struct multicast_membership;
+
+/* The states of Linux's rdma_cm, by what the next call may be. */
+enum rdma_state {
+	RDMA_STATE_IDLE,
+	RDMA_STATE_ADDRESS_BOUND,
+	RDMA_STATE_ADDRESS_RESOLVED,
+	RDMA_STATE_ROUTE_RESOLVED,
+	RDMA_STATE_CONNECT, /* a request was sent or received, or is established */
+	RDMA_STATE_DISCONNECT,
+	RDMA_STATE_LISTEN,
+};
+
+/* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
+struct rdma_header {
+	uint8_t version;    /* 0 */
+	uint8_t ip_version; /* 4 or 6, in the high nibble */
+	__be16 port;
+	uint8_t source[16]; /* IPv4 in the last four */
+	uint8_t destination[16];
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct rdma_header) == 36, "Annex A11");
+
+/* Private data of the consumer, per message (rdma_connect(3), rdma_accept(3), rdma_reject(3)). */
+enum {
+	RDMA_PRIVATE_REQ = 92 - 36,
+	RDMA_PRIVATE_REP = 196,
+	RDMA_PRIVATE_REJ = 148,
+	RDMA_PRIVATE_SIDR_REQ = 216 - 36,
+	RDMA_PRIVATE_SIDR_REP = 136,
+};
+
+/* An event on its way to the application, or in its hands. */
+struct rdma_record {
+	struct rdma_cm_event event;	 /* what the application sees; must be first */
+	struct rdma_record *prev, *next; /* utlist */
+	struct rdma_id *id;		 /* whose destruction waits for the ack */
+	struct rdma_id *listener;	 /* CONNECT_REQUEST: likewise */
+	struct multicast_membership *multicast;
+	enum cm_event_type cause; /* REP_RECEIVED wants more done when it is taken */
+	struct cm_message message;
+	uint8_t private_data[CM_PRIVATE_MAX];
+};
+
+struct rdma_channel {
+	struct rdma_event_channel ibv; /* fd: an eventfd, readable while there are events */
+	struct rdma_record *head;
+	uint32_t users; /* ids */
+};
+
+struct rdma_id {
+	struct rdma_cm_id ibv; /* what the application sees; must be first */
+	enum rdma_state state;
+	struct rdma_channel *channel; /* ibv.channel's; of its own when @synchronous */
+	bool synchronous;	      /* created with channel NULL, or migrated to it */
+	bool passive;		      /* a CONNECT_REQUEST made it */
+	bool destroying;
+	struct rdma_id *prev, *next; /* all ids of the process */
+
+	struct context *context; /* the open device behind ibv.verbs, or NULL */
+	struct device *device;
+	struct cm_id *cm;	  /* of the connection or datagram exchange, or NULL */
+	struct cm_id **listeners; /* one a device when listening */
+	unsigned int listener_count;
+	struct rdma_id *listener; /* passive, until the event is taken */
+	int backlog;
+	uint32_t pending; /* requests queued that nobody has accepted, against @backlog */
+
+	struct rdma_port *port; /* what it has bound, or NULL */
+	struct path path;	/* once resolved */
+	enum ibv_mtu mtu;
+
+	struct rdma_conn_param peer; /* what the request or reply offered */
+	struct cm_message request;   /* passive: the REQ or SIDR_REQ */
+	uint32_t qkey;		     /* datagram QPs */
+	uint32_t qp_num;	     /* of a QP that isn't ibv.qp */
+	bool srq;
+	bool connect_error; /* CONNECT_ERROR was reported: nothing more is */
+	bool disconnect_reported;
+	struct ibv_ece local_ece, remote_ece;
+
+	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
+	bool tos_set, reuse_address, address_family_only, address_family_only_set;
+
+	struct ibv_qp_init_attr *request_qp; /* rdma_create_ep(): for rdma_get_request() */
+	bool owns_pd_default;
+	struct multicast_membership *memberships;
+
+	uint32_t events_taken, events_acked;
+};
+
+static inline struct rdma_id *to_rdma_id(struct rdma_cm_id *id)
+{
+	return (struct rdma_id *)id;
+}
+
+/* -1 with errno, as all of librdmacm returns errors. */
+static inline int rdma_fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+extern pthread_mutex_t *rdma_lock(void); /* part of the registry */
+
+/* rdma_channel.c: queue an event for @id. rdma.lock is held. Lost only when memory is. */
+struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
+int rdma_complete(struct rdma_id *id);
+
+/* rdma_id.c: a new id on @channel (NULL: synchronous). rdma.lock is held. */
+int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
+		enum ibv_qp_type qp_type, struct rdma_id **id);
+
+/* rdma_connect.c: the sink of every HCA's connection manager. */
+void rdma_cm_event_arrived(void *context, struct cm_event *event);
+
+/*
+ * rdma_address.c: ports. A port is of a port space and an address (zeros: any);
+ * other processes on the address are asked through the link (net/link.h: claim).
+ */
+int rdma_port_bind(struct rdma_id *id, const struct sockaddr *address);
+void rdma_port_release(struct rdma_id *id);
+/* Bind @id to the open device that has (or can add) @gid. 0, ENODEV, EADDRNOTAVAIL. */
+int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
+uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port);
+
+/* rdma_qp.c: the QP of a connection through its states; 0 or an errno. */
+int rdma_qp_modify_init(struct rdma_id *id, struct ibv_qp *qp);
+int rdma_qp_modify_connected(struct rdma_id *id); /* to RTR, then to RTS */
+int rdma_qp_modify_error(struct rdma_id *id);
+
+#endif
