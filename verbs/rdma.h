@@ -160,13 +160,30 @@ void rdma_cm_event_arrived(void *context, struct cm_event *event);
  */
 int rdma_port_bind(struct rdma_id *id, const struct sockaddr *address);
 void rdma_port_release(struct rdma_id *id);
-/* Bind @id to the open device that has (or can add) @gid. 0, ENODEV, EADDRNOTAVAIL. */
+/*
+ * Bind @id to the open device that has (or can add) @gid: sets ibv.verbs,
+ * ibv.port_num and ibv.pd, the default PD of the device (one each, kept as long
+ * as the process has the device). 0, ENODEV, EADDRNOTAVAIL.
+ */
 int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
 uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port);
 
-/* rdma_qp.c: the QP of a connection through its states; 0 or an errno. */
-int rdma_qp_modify_init(struct rdma_id *id, struct ibv_qp *qp);
-int rdma_qp_modify_connected(struct rdma_id *id); /* to RTR, then to RTS */
-int rdma_qp_modify_error(struct rdma_id *id);
+/*
+ * rdma_qp.c: the QP of a connection through its states, 0 or an errno. What
+ * responder_resources and initiator_depth say replaces what the exchange gave,
+ * unless it is RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH.
+ */
+int rdma_qp_connect(struct rdma_id *id, uint8_t responder_resources, uint8_t initiator_depth);
+int rdma_qp_error(struct rdma_id *id);
+
+/* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
+
+int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
+void urxe_rdma_destroy_qp(struct rdma_cm_id *id);
+int urxe_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
+void urxe_rdma_destroy_srq(struct rdma_cm_id *id);
+int urxe_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 
 #endif

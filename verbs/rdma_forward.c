@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The public functions of librdmacm. Our devices have no connection manager yet:
- * in mode emu every call fails with ENODEV, as it does on a machine without RDMA
- * devices; in hw and both it goes to the real librdmacm, which manages the real
- * devices only. One line a function:
+ * The public functions of librdmacm, one line each. In mode hw they are the real
+ * library's. Otherwise the manager of our devices answers: urxe_NAME (OURS,
+ * OURS_VOID). What it lacks (CM, CM_VOID) goes to the real library in mode both,
+ * and fails with ENODEV in emu, as on a machine without RDMA devices.
  *
- *   CM(type, name, node, parameters, arguments, failure)
+ *   OURS(type, name, node, parameters, arguments, failure)
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -14,6 +14,7 @@
 #include <stdarg.h>
 
 #include "verbs/export.h"
+#include "verbs/rdma.h"
 #include "verbs/real.h"
 #include "verbs/registry.h"
 
@@ -43,6 +44,42 @@ static void *forward(void **cache, const char *name, const char *node)
 		result = real arguments;                                                           \
 		inside_real--;                                                                     \
 		return result;                                                                     \
+	}
+
+#define OURS(type, name, node, parameters, arguments, failure)                                     \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		static void *cache;                                                                \
+		type(*real) parameters;                                                            \
+		type result;                                                                       \
+                                                                                                   \
+		if (registry_mode() != MODE_HW)                                                    \
+			return urxe_##name arguments;                                              \
+		real = forward(&cache, #name, node);                                               \
+		if (!real)                                                                         \
+			return failure;                                                            \
+		inside_real++;                                                                     \
+		result = real arguments;                                                           \
+		inside_real--;                                                                     \
+		return result;                                                                     \
+	}
+
+#define OURS_VOID(name, node, parameters, arguments)                                               \
+	EXPORT void name parameters                                                                \
+	{                                                                                          \
+		static void *cache;                                                                \
+		void(*real) parameters;                                                            \
+                                                                                                   \
+		if (registry_mode() != MODE_HW) {                                                  \
+			urxe_##name arguments;                                                     \
+			return;                                                                    \
+		}                                                                                  \
+		real = forward(&cache, #name, node);                                               \
+		if (!real)                                                                         \
+			return;                                                                    \
+		inside_real++;                                                                     \
+		real arguments;                                                                    \
+		inside_real--;                                                                     \
 	}
 
 #define CM_VOID(name, node, parameters, arguments)                                                 \
