@@ -91,8 +91,9 @@ struct rdma_id {
 	struct rdma_cm_id ibv; /* what the application sees; must be first */
 	enum rdma_state state;
 	struct rdma_channel *channel; /* ibv.channel's; of its own when @synchronous */
-	bool synchronous;	      /* created with channel NULL, or migrated to it */
-	bool passive;		      /* a CONNECT_REQUEST made it */
+	bool synchronous; /* created with channel NULL, migrated to it, or made by such a listener
+			   */
+	bool passive;	  /* a CONNECT_REQUEST made it */
 	bool destroying;
 	struct rdma_id *prev, *next; /* all ids of the process */
 
@@ -121,8 +122,11 @@ struct rdma_id {
 	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
 	bool tos_set, reuse_address, address_family_only, address_family_only_set;
 
-	struct ibv_qp_init_attr *request_qp; /* rdma_create_ep(): for rdma_get_request() */
-	bool owns_pd_default;
+	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
+	struct ibv_qp_init_attr *request_qp;
+	struct ibv_pd *request_pd;
+	void *connect_data; /* goes before the private data of the caller */
+	uint8_t connect_length;
 	struct multicast_membership *memberships;
 
 	uint32_t events_taken, events_acked;
@@ -185,5 +189,20 @@ int urxe_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_sr
 int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 void urxe_rdma_destroy_srq(struct rdma_cm_id *id);
 int urxe_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+			  struct rdma_addrinfo **result);
+void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info);
+int urxe_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, struct ibv_pd *pd,
+			struct ibv_qp_init_attr *attr);
+void urxe_rdma_destroy_ep(struct rdma_cm_id *id);
+int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
+int urxe_rdma_destroy_id(struct rdma_cm_id *id);
+int urxe_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address);
+int urxe_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source,
+			   struct sockaddr *destination, int timeout_ms);
+int urxe_rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int urxe_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int urxe_rdma_ack_cm_event(struct rdma_cm_event *event);
+int urxe_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 #endif
