@@ -5,6 +5,7 @@ PORT and HOST in a command are replaced; a leading "@" names a program in the
 build directory.
 """
 
+import dataclasses
 import itertools
 
 from pair import RETRIES_EXCEEDED, Case
@@ -279,7 +280,59 @@ def scenario_cases():
                        **{f"expect_{victim}": []})
 
 
+# --- many processes on one address --------------------------------------------
+
+
+def together(detail, *cases, **more):
+    """Cases that run at the same time, all processes on the very same address."""
+    first, *others = cases
+    return dataclasses.replace(first, group="together", detail=detail, one_node=True, beside=others,
+                               **more)
+
+
+def together_cases():
+    for ipv6 in (False, True):
+        where = {"ipv6": ipv6}
+        mark = " ipv6" * ipv6
+        yield together("pingpongs" + mark, *(
+            pingpong(kind, size, 1000, "-c", **where)
+            for kind, size in (("rc", 5000), ("ud", 2048), ("uc", 5000), ("rc", 65536))))
+        yield together("perftest" + mark,
+                       perftest("ib_send_bw", "-s", "65536", sizes=[65536], iters=500, **where),
+                       perftest("ib_send_bw", "-c", "UC", "-s", "4096", sizes=[4096], iters=500, **where),
+                       perftest("ib_send_bw", "-c", "UD", "-s", "1024", sizes=[1024], iters=200, **where),
+                       perftest("ib_write_bw", "-q", "8", "-s", "65536", sizes=[65536], iters=100, **where),
+                       perftest("ib_read_lat", "-s", "4096", sizes=[4096], iters=2000, **where))
+    yield together("the same four times", *(
+        perftest("ib_write_bw", "-s", "65536", sizes=[65536], iters=500) for _ in range(4)))
+    yield together("events nobody", *(
+        pingpong("rc", 5000, 500, "-c", "-e", nobody=True) for _ in range(4)))
+    for name in ("mixed", "flush-order", "rnr-recovers"):
+        yield together(name, *(scenario(name) for _ in range(4)))
+    for name, faults in LOSS.items():
+        yield together(f"pingpongs {name}", *(
+            pingpong("rc", 5000, 100, "-c", faults=faults) for _ in range(4)))
+
+
+def crowd(kind, *options, detail="", **more):
+    """Many processes, which the program starts itself."""
+    words = ["@tests/e2e/crowd", *options, kind]
+    text = [kind, *options[:2], detail] if "-a" in options else [kind, *options]
+    return Case("crowd", " ".join(text), None, words, expect_client=[rf"^{kind}: ok$"],
+                deadline=120, **more)
+
+
+def own_nodes(net, count):
+    """One for each member; in a namespace, where they are nobody else's."""
+    return ";".join(f"127.0.{net}.{i}" for i in range(1, count + 1))
+
+
+def crowd_cases():
+    yield crowd("all-to-all", "-n", "64", "-a", own_nodes(1, 64), detail="64 nodes", ipv6=True)
+    yield crowd("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
+
+
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
-                  lossy_perftest_cases, kill_cases, scenario_cases):
+                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases):
         yield from cases()

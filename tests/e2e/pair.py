@@ -54,6 +54,8 @@ class Case:
     # it is gone, and the other may end with its retries exceeded, having done everything.
     last_ack_lost: bool = False
     capture: bool = False  # and let tests/wire judge the packets
+    one_node: bool = False  # both sides have the same address
+    beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
     deadline: int = DEADLINE
 
     @property
@@ -158,7 +160,7 @@ class Runner:
 
     def copy_build(self):
         copy = os.path.join(self.scratch, "build")
-        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario":
+        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario", "tests/e2e/crowd":
             target = os.path.join(copy, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.join(self.build, path), target)
@@ -223,28 +225,48 @@ class PairRun:
         self.deadline = time.monotonic() + case.deadline
 
     def go(self):
-        case, runner = self.case, self.runner
-        nodes = runner.addresses(case)
-        number = runner.port()
-        port, host = str(number), "127.0.0.1"
-        fill = lambda words: [w.replace("PORT", port).replace("HOST", host) for w in words]
-        if case.server:
-            self.start("server", runner.command(case, nodes[0], fill(case.server), "server", number))
-            self.wait_listening(number)
-        self.start("client", runner.command(case, nodes[1], fill(case.client), "client", number))
+        case = self.case
+        nodes = self.runner.addresses(case)
+        if case.one_node:
+            nodes = nodes[0], nodes[0]
+        pairs = {"": case} | {f" {n}": other for n, other in enumerate(case.beside, 2)}
+        numbers = {mark: self.runner.port() for mark in pairs}
+        for mark, pair in pairs.items():
+            self.start_server(pair, mark, nodes[0], numbers[mark])
+        for mark, pair in pairs.items():
+            self.start_client(pair, mark, nodes[1], numbers[mark])
         if case.kill:
             self.kill(case.kill)
         codes = {side: self.wait(side) for side in self.processes}
-        excused = self.excused(codes) if case.last_ack_lost else None
+        for mark, pair in pairs.items():
+            self.judge(pair, mark, codes)
+        if case.capture:
+            self.judge_captures(numbers[""])
+
+    @staticmethod
+    def fill(words, number):
+        return [word.replace("PORT", str(number)).replace("HOST", "127.0.0.1") for word in words]
+
+    def start_server(self, case, mark, node, number):
+        if case.server:
+            program = self.fill(case.server, number)
+            self.start("server" + mark, self.runner.command(case, node, program, "server", number))
+            self.wait_listening("server" + mark, number)
+
+    def start_client(self, case, mark, node, number):
+        program = self.fill(case.client, number)
+        self.start("client" + mark, self.runner.command(case, node, program, "client", number))
+
+    def judge(self, case, mark, codes):
+        codes = {side: codes[side + mark] for side in ("server", "client") if side + mark in codes}
+        excused = self.excused(codes, mark) if case.last_ack_lost else None
         for side, expected in (("server", case.server_exit), ("client", case.client_exit)):
             if side in codes and side not in (case.kill, excused):
-                self.check_exit(side, codes[side], expected)
+                self.check_exit(side + mark, codes[side], expected)
         for side, expected in (("server", case.expect_server), ("client", case.expect_client)):
             for pattern in expected if side != excused else []:
-                if not re.search(pattern, self.output(side), re.MULTILINE):
-                    raise Fail(f"the {side}'s output lacks {pattern!r}")
-        if case.capture:
-            self.judge_captures(number)
+                if not re.search(pattern, self.output(side + mark), re.MULTILINE):
+                    raise Fail(f"the {side + mark}'s output lacks {pattern!r}")
 
     def start(self, side, command):
         self.commands[side] = command
@@ -260,9 +282,9 @@ class PairRun:
         self.outputs[side].seek(0)
         return self.outputs[side].read().decode(errors="replace")
 
-    def wait_listening(self, port):
+    def wait_listening(self, side, port):
         """Until the server listens: perftest's client gives up at once if it doesn't."""
-        process = self.processes["server"]
+        process = self.processes[side]
         wanted = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ", re.MULTILINE)
         while time.monotonic() < self.deadline:
             for name in "tcp", "tcp6":
@@ -300,10 +322,11 @@ class PairRun:
         if expected is not None and code != expected:
             raise Fail(f"the {side} ended with {code}, not {expected}")
 
-    def excused(self, codes):
+    def excused(self, codes, mark):
         """The side that failed for want of the last acknowledgement; the other one did not."""
         failed = [side for side, code in codes.items() if code]
-        if len(failed) == 1 and codes[failed[0]] == 1 and RETRIES_EXCEEDED in self.output(failed[0]):
+        if len(failed) == 1 and codes[failed[0]] == 1 and RETRIES_EXCEEDED in self.output(
+                failed[0] + mark):
             return failed[0]
         return None
 
