@@ -290,7 +290,8 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 	else
 		receive_acknowledge(qp, packet, now);
 	/* Room in the window, a READ less outstanding: there may be more to send. */
-	hca_schedule(qp->hca, qp);
+	if (qp->sq.next != qp->sq.posted)
+		hca_schedule(qp->hca, qp);
 }
 
 void completer_timeout(struct qp *qp, uint64_t now)

@@ -9,6 +9,7 @@
 #include "emu/outbox.h"
 #include "emu/qp.h"
 #include "net/icrc.h"
+#include "net/tuning.h"
 
 /* Frames taken from the link at a time, and how often in one turn before others get theirs. */
 #define RECEIVE_BATCH 64
@@ -96,6 +97,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	atomic_store(&hca->key_byte, options->seed >> 32);
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
+	ack_queue_init(&hca->acks);
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->windows_lock, NULL);
@@ -116,6 +118,7 @@ void hca_destroy(struct hca *hca)
 	timer_heap_destroy(&hca->timers);
 	table_destroy(&hca->keys);
 	table_destroy(&hca->qps);
+	ack_queue_destroy(&hca->acks);
 	pthread_mutex_destroy(&hca->receive_lock);
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->windows_lock);
@@ -226,9 +229,62 @@ uint64_t hca_deadline(struct hca *hca)
 	uint64_t timers = atomic_load(&hca->timers.next);
 	uint64_t link = hca->link->ops->deadline(hca->link);
 
+	uint64_t oldest = atomic_load(&hca->acks.oldest);
+	uint64_t next = timers < link ? timers : link;
+
 	if (has_scheduled(hca))
 		return 0;
-	return timers < link ? timers : link;
+	return oldest < next - ACK_WAIT ? oldest + ACK_WAIT : next;
+}
+
+/* --- acknowledgements that wait ------------------------------------------------------ */
+
+/* Pay those that wait for @age or longer. */
+static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
+{
+	struct outbox outbox;
+	bool any = false;
+	uint32_t number;
+	struct qp *qp;
+
+	if (now < age)
+		return false;
+	while ((number = ack_queue_take(&hca->acks, now - age)) != 0) {
+		if (!any)
+			outbox_init(&outbox, hca, now);
+		any = true;
+		qp = table_hold(&hca->qps, number);
+		if (!qp)
+			continue;
+		qp_acknowledge(qp, &outbox);
+		table_release(&hca->qps, number);
+	}
+	return any;
+}
+
+void hca_acknowledge(struct hca *hca, uint64_t now)
+{
+	acknowledge(hca, now, ACK_WAIT_POLLED);
+}
+
+void hca_last_words(struct hca *hca, uint64_t now)
+{
+	struct outbox outbox;
+	uint32_t number;
+	struct qp *qp;
+
+	outbox_init(&outbox, hca, now);
+	while ((number = ack_queue_try_take(&hca->acks)) != 0) {
+		qp = table_hold(&hca->qps, number);
+		if (!qp)
+			continue;
+		if (pthread_mutex_trylock(&qp->lock) == 0) {
+			responder_acknowledge(qp, &outbox);
+			outbox_flush(&outbox);
+			pthread_mutex_unlock(&qp->lock);
+		}
+		table_release(&hca->qps, number);
+	}
 }
 
 /* --- packets in ------------------------------------------------------------------------ */
@@ -284,6 +340,7 @@ bool hca_turn(struct hca *hca, uint64_t now)
 		return false;
 	any = receive(hca, now);
 	any |= hca_run(hca, now);
+	any |= acknowledge(hca, now, any ? ACK_WAIT_BUSY : ACK_WAIT);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
 	return any;

@@ -10,7 +10,7 @@
  * Locks, outermost first:
  *   hca.receive_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
  *   qp.lock -> hca.windows_bind_lock -> table.lock
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, hca.windows_lock,
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.windows_lock,
  *           window.lock (under which only hca.run_lock is taken), hca.run_lock
  * A thread holds at most one QP lock.
  */
@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "emu/ack_queue.h"
 #include "emu/counters.h"
 #include "emu/event.h"
 #include "emu/table.h"
@@ -72,6 +73,8 @@ struct hca {
 	pthread_mutex_t run_lock;
 	struct qp *run_head; /* utlist */
 
+	struct ack_queue acks;
+
 	pthread_mutex_t windows_lock;
 	struct window *windows;
 
@@ -88,6 +91,18 @@ void hca_destroy(struct hca *hca);
  * is receiving.
  */
 bool hca_turn(struct hca *hca, uint64_t now);
+
+/*
+ * Nothing arrives, says a thread that polls, and its application has seen all
+ * that did: send the acknowledgements that wait for its answers.
+ */
+void hca_acknowledge(struct hca *hca, uint64_t now);
+
+/*
+ * The process ends: send what acknowledgements wait, as far as no lock is in the
+ * way (their holders may be threads that are gone).
+ */
+void hca_last_words(struct hca *hca, uint64_t now);
 
 /* When the next turn is due although nothing arrives, or TIME_NEVER. */
 uint64_t hca_deadline(struct hca *hca);

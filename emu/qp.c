@@ -97,7 +97,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	if (err)
 		goto free_queues;
 	pthread_mutex_init(&qp->lock, NULL);
-	qp->timer.number = qp->number;
+	qp->timer.number = qp->ack_wait.number = qp->number;
 	use_objects(qp, 1);
 	table_publish(&hca->qps, qp->number, qp);
 	*result = qp;
@@ -121,6 +121,7 @@ int qp_destroy(struct qp *qp)
 	qp_reset(qp);
 	pthread_mutex_unlock(&qp->lock);
 	hca_unschedule(hca, qp);
+	ack_queue_remove(&hca->acks, &qp->ack_wait);
 	timer_cancel(&hca->timers, &qp->timer);
 	event_forget(&hca->events, qp);
 
@@ -145,6 +146,7 @@ void qp_reset(struct qp *qp)
 	}
 	requester_reset(req);
 	responder_reset(&qp->responder);
+	ack_queue_remove(&qp->hca->acks, &qp->ack_wait);
 	receive_queue_clear(&qp->rq);
 	cq_purge(qp->send_cq, qp);
 	cq_purge(qp->recv_cq, qp);
@@ -222,6 +224,16 @@ static void check_drained(struct qp *qp)
 
 /* --- work ----------------------------------------------------------------------- */
 
+/*
+ * An ACK that waits goes behind the requests: as the last segment, which may be
+ * shorter than the others, it is part of their super-packet (net/udp_send.c).
+ */
+static void take_along(struct qp *qp, struct outbox *outbox)
+{
+	if (outbox->packets)
+		responder_acknowledge(qp, outbox);
+}
+
 /* Deadlines, responses, requests. Locked; flushes the outbox. */
 static void run(struct qp *qp, struct outbox *outbox)
 {
@@ -231,6 +243,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 		completer_timeout(qp, outbox->now);
 	responder_run(qp, outbox);
 	requester_run(qp, outbox);
+	take_along(qp, outbox);
 	outbox_flush(outbox);
 	check_drained(qp);
 }
@@ -242,7 +255,16 @@ void qp_settle(struct qp *qp, uint64_t now)
 	outbox_init(&outbox, qp->hca, now);
 	pthread_mutex_lock(&qp->lock);
 	responder_run(qp, &outbox);
+	responder_acknowledge(qp, &outbox);
 	outbox_flush(&outbox);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	pthread_mutex_lock(&qp->lock);
+	responder_acknowledge(qp, outbox);
+	outbox_flush(outbox);
 	pthread_mutex_unlock(&qp->lock);
 }
 
@@ -292,7 +314,7 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 	else if (packet->op->flags & OPCODE_RESPONSE)
 		completer_receive(qp, packet, now);
 	else
-		responder_receive(qp, packet, frame);
+		responder_receive(qp, packet, frame, now);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);
 }
@@ -333,6 +355,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted) {
 		requester_run(qp, &outbox);
+		take_along(qp, &outbox);
 		outbox_flush(&outbox);
 	}
 	flushed = qp_state_abilities(qp->state) & QP_FLUSH_SEND;

@@ -41,7 +41,8 @@ struct qp {
 	uint32_t number;
 	bool signal_all;
 	struct ibv_qp_cap cap;
-	struct timer timer; /* under timer_heap.lock */
+	struct timer timer;	  /* under timer_heap.lock */
+	struct ack_wait ack_wait; /* under ack_queue.lock */
 
 	/* In hca.run_*, under hca.run_lock. */
 	bool scheduled;
@@ -96,6 +97,9 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
 void qp_run(struct qp *qp, struct outbox *outbox);
+
+/* Send the acknowledgement that waits; locks the QP, uses and flushes @outbox. */
+void qp_acknowledge(struct qp *qp, struct outbox *outbox);
 
 /* Into RESET: all work and state vanish, completions not yet polled too. Locked. */
 void qp_reset(struct qp *qp);

@@ -8,6 +8,7 @@
 #include "emu/pd.h"
 #include "emu/qp.h"
 #include "emu/responder_datagram.h"
+#include "net/tuning.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -72,18 +73,55 @@ int responder_set_resources(struct responder *responder, uint32_t count)
 
 /* --- what is owed ------------------------------------------------------------ */
 
-static void owe(struct qp *qp, uint8_t syndrome, uint32_t psn)
+static bool is_ack(uint8_t syndrome)
 {
-	struct responder *resp = &qp->responder;
-	bool ack = (syndrome & AETH_TYPE_MASK) == AETH_ACK;
+	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
+}
 
-	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
-	if (ack && resp->ack_owed && (resp->ack_syndrome & AETH_TYPE_MASK) != AETH_ACK)
-		return;
+static void note(struct responder *resp, uint8_t syndrome, uint32_t psn)
+{
 	resp->ack_owed = true;
 	resp->ack_syndrome = syndrome;
 	resp->ack_psn = psn;
+}
+
+/* What the run that follows says is all there is to say. */
+static void wait_no_more(struct qp *qp)
+{
+	if (!qp->responder.ack_waits)
+		return;
+	qp->responder.ack_waits = false;
+	ack_queue_remove(&qp->hca->acks, &qp->ack_wait);
+}
+
+/* To be sent with this turn. */
+static void owe(struct qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	struct responder *resp = &qp->responder;
+
+	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
+	if (is_ack(syndrome) && resp->ack_owed && !is_ack(resp->ack_syndrome))
+		return;
+	wait_no_more(qp);
+	note(resp, syndrome, psn);
 	hca_schedule(qp->hca, qp);
+}
+
+/* An ACK of what was executed: it may wait, unless there is a run to come anyway. */
+static void owe_ack(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct responder *resp = &qp->responder;
+
+	if (resp->unacknowledged >= ACK_PACKETS || resp->ack_hasty ||
+	    (resp->ack_owed && !resp->ack_waits)) {
+		resp->ack_hasty -= resp->ack_hasty > 0;
+		owe(qp, AETH_ACK_UNLIMITED, psn);
+		return;
+	}
+	note(resp, AETH_ACK_UNLIMITED, psn);
+	if (!resp->ack_waits)
+		ack_queue_add(&qp->hca->acks, &qp->ack_wait, now);
+	resp->ack_waits = true;
 }
 
 static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
@@ -149,6 +187,8 @@ static void answer_new(struct qp *qp, struct responder_resource *resource)
 {
 	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
 	qp->responder.ack_owed = false;
+	qp->responder.unacknowledged = 0;
+	wait_no_more(qp);
 	answer(qp, resource, 0, resource->psn_count);
 }
 
@@ -238,7 +278,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 
 /* --- SEND and RDMA WRITE ------------------------------------------------------ */
 
-static enum fault execute_data(struct qp *qp, const struct packet *packet)
+static enum fault execute_data(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 	uint16_t flags = packet->op->flags;
@@ -256,6 +296,7 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 		return fault;
 
 	resp->expected_psn = psn_add(packet->psn, 1);
+	resp->unacknowledged++;
 	if (flags & OPCODE_LAST) {
 		resp->msn = psn_add(resp->msn, 1);
 		if (receives)
@@ -265,7 +306,7 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 	}
 	/* The completion found its CQ full: no acknowledgement (IBA 9.9.3, class G). */
 	if (qp->state != IBV_QPS_ERR && packet->ack_request)
-		owe(qp, AETH_ACK_UNLIMITED, packet->psn);
+		owe_ack(qp, packet->psn, now);
 	return FAULT_NONE;
 }
 
@@ -282,7 +323,7 @@ static bool qp_allows(const struct qp *qp, uint16_t flags)
 	return (qp->attr.qp_access_flags & access) == (unsigned int)access;
 }
 
-static enum fault execute(struct qp *qp, const struct packet *packet)
+static enum fault execute(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	enum fault fault = message_check_sequence(qp, packet);
 
@@ -291,7 +332,7 @@ static enum fault execute(struct qp *qp, const struct packet *packet)
 	if (!qp_allows(qp, packet->op->flags))
 		return FAULT_QP_ACCESS;
 	if (!(packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC)))
-		return execute_data(qp, packet);
+		return execute_data(qp, packet, now);
 	if (qp->responder.resource_capacity == 0)
 		return FAULT_RESOURCES;
 	fault = message_check_length(qp, packet);
@@ -348,7 +389,7 @@ static void receive_duplicate(struct qp *qp, const struct packet *packet)
 		owe(qp, AETH_ACK_UNLIMITED, psn_add(qp->responder.expected_psn, -1));
 }
 
-static void receive_reliable(struct qp *qp, const struct packet *packet)
+static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 	int32_t distance = psn_distance(packet->psn, resp->expected_psn);
@@ -368,14 +409,15 @@ static void receive_reliable(struct qp *qp, const struct packet *packet)
 	}
 	resp->nak_sent = false;
 	/* What it waited for comes before the NAK (of a gap, or RNR) went out: take that back. */
-	if (resp->ack_owed && (resp->ack_syndrome & AETH_TYPE_MASK) != AETH_ACK)
+	if (resp->ack_owed && !is_ack(resp->ack_syndrome))
 		resp->ack_owed = false;
-	fault = execute(qp, packet);
+	fault = execute(qp, packet, now);
 	if (fault != FAULT_NONE)
 		fail(qp, packet, fault);
 }
 
-void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
+void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		       uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 
@@ -385,7 +427,7 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 			event_raise(&qp->hca->events, IBV_EVENT_COMM_EST, qp);
 	}
 	if (qp->type == IBV_QPT_RC)
-		receive_reliable(qp, packet);
+		receive_reliable(qp, packet, now);
 	else if (qp->type == IBV_QPT_UC)
 		responder_receive_unreliable(qp, packet);
 	else
@@ -481,6 +523,15 @@ static void fail_answer(struct qp *qp, struct responder_resource *resource)
 	qp_enter_error(qp);
 }
 
+static void send_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	struct responder *resp = &qp->responder;
+
+	new_response(qp, outbox, WIRE_ACKNOWLEDGE, resp->ack_psn, resp->ack_syndrome, resp->msn);
+	resp->ack_owed = false;
+	resp->unacknowledged = 0;
+}
+
 void responder_run(struct qp *qp, struct outbox *outbox)
 {
 	struct responder *resp = &qp->responder;
@@ -509,9 +560,19 @@ void responder_run(struct qp *qp, struct outbox *outbox)
 			return;
 		}
 	}
-	if (resp->ack_owed) {
-		new_response(qp, outbox, WIRE_ACKNOWLEDGE, resp->ack_psn, resp->ack_syndrome,
-			     resp->msn);
-		resp->ack_owed = false;
-	}
+	if (resp->ack_owed && !resp->ack_waits)
+		send_acknowledge(qp, outbox);
+}
+
+void responder_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	struct responder *resp = &qp->responder;
+
+	if (!resp->ack_waits)
+		return;
+	/* Nobody answered for long: the peer had better not wait for the next ones either. */
+	if (outbox->now - qp->ack_wait.since > ACK_VAIN)
+		resp->ack_hasty = ACK_HASTY;
+	wait_no_more(qp);
+	send_acknowledge(qp, outbox);
 }

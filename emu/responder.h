@@ -6,7 +6,8 @@
  * responder_receive() executes a request and notes what is owed;
  * responder_run() pays: READ and atomic responses in the order of their
  * requests, then the one acknowledgement that covers everything else
- * (IBA 9.7.5.1.4: responses never overtake each other).
+ * (IBA 9.7.5.1.4: responses never overtake each other). An ACK that is all that
+ * is owed waits (emu/ack_queue.h) for responder_acknowledge().
  *
  * Its state belongs to the QP and is protected by qp.lock.
  */
@@ -60,6 +61,9 @@ struct responder {
 	bool ack_owed;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
+	bool ack_waits;		 /* in the HCA's queue rather than to be sent by the next run */
+	uint8_t ack_hasty;	 /* so many don't wait, since one waited in vain */
+	uint32_t unacknowledged; /* packets since the last ACK */
 };
 
 /* Memory for @max_sge receive SGEs. Returns 0 or ENOMEM. */
@@ -70,9 +74,13 @@ void responder_reset(struct responder *responder);
 int responder_set_resources(struct responder *responder, uint32_t count);
 
 /* A request packet for this QP, which passed the checks of qp_receive(). */
-void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame);
+void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		       uint64_t now);
 
 /* Send what is owed. The caller flushes the outbox before it unlocks the QP. */
 void responder_run(struct qp *qp, struct outbox *outbox);
+
+/* Send the ACK that waits, if there is one; likewise. */
+void responder_acknowledge(struct qp *qp, struct outbox *outbox);
 
 #endif

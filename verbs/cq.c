@@ -155,14 +155,19 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 {
 	int count = cq_poll(cq, completions, max);
 	struct progress_client *client;
+	uint64_t now;
 
 	if (count)
 		return count;
 	client = to_context(cq->ibv.context)->device->client;
 	/* A forked child that polls what is its parent's finds nothing. */
-	if (unlikely(!client) || !progress_poll(client, progress_now()))
+	if (unlikely(!client))
 		return 0;
-	return cq_poll(cq, completions, max);
+	now = progress_now();
+	if (progress_poll(client, now))
+		return cq_poll(cq, completions, max);
+	hca_acknowledge(cq->hca, now);
+	return 0;
 }
 
 #define POLL_BATCH 16

@@ -270,6 +270,15 @@ void device_down(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
+void device_last_words(struct device *device)
+{
+	if (pthread_mutex_trylock(&device->lock) != 0)
+		return;
+	if (device->hca)
+		hca_last_words(device->hca, progress_now());
+	pthread_mutex_unlock(&device->lock);
+}
+
 void device_forget(struct device *device)
 {
 	if (device->link && device->link->ops->forget)

@@ -50,6 +50,9 @@ int device_init(struct device *device, const char *name, const char *node);
 int device_up(struct device *device);
 void device_down(struct device *device);
 
+/* At the end of the process, from any thread: says what is still owed, and never waits. */
+void device_last_words(struct device *device);
+
 /* In a forked child: the parent's HCA is the parent's. */
 void device_forget(struct device *device);
 

@@ -259,6 +259,16 @@ static void start(void)
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
+/*
+ * A program may leave without a word to its QPs. What it received last may not
+ * have been acknowledged yet, and its peer would repeat it in vain.
+ */
+static __attribute__((destructor)) void leave(void)
+{
+	for (unsigned int i = 0; i < registry.device_count; i++)
+		device_last_words(&registry.devices[i]);
+}
+
 const struct configuration *registry_configuration(void)
 {
 	pthread_once(&registry.once, start);

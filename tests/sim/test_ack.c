@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When an acknowledgement is sent (emu/ack_queue.h): with the message that goes
+ * back, else when nothing more arrives, and always by the deadline that the HCA
+ * names. The peer is the test, one turn of the HCA at a time.
+ */
+#include <stdlib.h>
+
+#include "emu/outbox.h"
+#include "net/tuning.h"
+#include "peer.h"
+
+#define LATENCY 1000 /* of world_create()'s default network */
+
+static const struct peer_packet write_only = {.opcode = WIRE_RC | WIRE_WRITE_ONLY};
+
+static uint64_t now(struct peer *peer)
+{
+	return world_now(&peer->world);
+}
+
+static void send_writes(struct peer *peer, unsigned int count)
+{
+	struct peer_packet packet = write_only;
+
+	for (unsigned int i = 0; i < count; i++) {
+		packet.psn = peer->psn++ & PSN_MASK;
+		peer_send(peer, &packet);
+	}
+	sim_advance(peer->world.sim, now(peer) + LATENCY);
+}
+
+/* Another QP number: the HCA has something to receive, and this QP hasn't. */
+static void send_noise(struct peer *peer)
+{
+	struct peer_packet packet = write_only;
+
+	packet.qpn = peer->qp->number + 1;
+	peer_send(peer, &packet);
+	sim_advance(peer->world.sim, now(peer) + LATENCY);
+}
+
+static bool turn(struct peer *peer)
+{
+	return hca_turn(peer->node->hca, now(peer));
+}
+
+static unsigned int sent(struct peer *peer)
+{
+	return peer->node->hca->counters.sent_pkts;
+}
+
+static uint64_t due(struct peer *peer)
+{
+	return hca_deadline(peer->node->hca);
+}
+
+static void advance_to(struct peer *peer, uint64_t time)
+{
+	sim_advance(peer->world.sim, time);
+}
+
+START_TEST(an_ack_waits_until_its_deadline)
+{
+	struct peer peer;
+	uint64_t arrival;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 3);
+	arrival = now(&peer);
+	ck_assert(turn(&peer));
+	ck_assert(!turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 0);
+	ck_assert_uint_eq(due(&peer), arrival + ACK_WAIT);
+	advance_to(&peer, arrival + ACK_WAIT - 1);
+	ck_assert(!turn(&peer));
+	advance_to(&peer, arrival + ACK_WAIT);
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_see_none(&peer, 1000000);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(an_ack_rides_behind_the_answer)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	ck_assert_uint_eq(sent(&peer), 2);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_see_none(&peer, ACK_VAIN);
+	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(a_poll_that_finds_nothing_sends_it)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	hca_acknowledge(peer.node->hca, now(&peer) + ACK_WAIT_POLLED - 1);
+	ck_assert_uint_eq(sent(&peer), 0);
+	hca_acknowledge(peer.node->hca, now(&peer) + ACK_WAIT_POLLED);
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Others' packets hold it up for a while, but not for ever. */
+START_TEST(what_others_receive_holds_it_up_no_longer)
+{
+	struct peer peer;
+	uint64_t arrival;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	arrival = now(&peer);
+	ck_assert(turn(&peer));
+	for (;;) {
+		send_noise(&peer);
+		ck_assert(turn(&peer));
+		if (now(&peer) >= arrival + ACK_WAIT_BUSY)
+			break;
+		ck_assert_uint_eq(sent(&peer), 0);
+	}
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The first ACK of many packets that are processed together covers them all, at once. */
+START_TEST(a_stream_is_acknowledged_at_once)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, ACK_PACKETS - 1);
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 0);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	/* And counts from there again. */
+	send_writes(&peer, ACK_PACKETS - 1);
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_see_none(&peer, ACK_VAIN);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(what_is_wrong_or_repeated_is_told_at_once)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 2);
+	ck_assert(turn(&peer));
+	peer.psn -= 2;
+	send_writes(&peer, 1); /* again */
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn, 0x1f);
+	peer.psn += 2;
+	send_writes(&peer, 1); /* beyond a gap */
+	ck_assert(turn(&peer));
+	ck_assert_uint_eq(sent(&peer), 2);
+	peer_see_ack(&peer, peer.psn - 2, 0x60);
+	peer_see_none(&peer, ACK_VAIN);
+	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A READ's answer says it all; one that waits isn't sent behind it. */
+START_TEST(a_response_takes_its_place)
+{
+	struct peer_packet read = {.opcode = WIRE_RC | WIRE_READ_REQUEST};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	read.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &read);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	peer_see_none(&peer, ACK_VAIN);
+	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Nobody takes a turn for long: the next ones don't wait for an answer. */
+START_TEST(waiting_in_vain_is_learnt_from)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (unsigned int round = 0; round < 2; round++) {
+		send_writes(&peer, 1);
+		ck_assert(turn(&peer));
+		advance_to(&peer, now(&peer) + ACK_VAIN + 1);
+		ck_assert_uint_eq(sent(&peer), round * (ACK_HASTY + 1));
+		ck_assert(turn(&peer));
+		peer_see_ack(&peer, peer.psn - 1, 0x1f);
+		for (unsigned int i = 0; i < ACK_HASTY; i++) {
+			send_writes(&peer, 1);
+			ck_assert(turn(&peer));
+			ck_assert_uint_eq(sent(&peer), round * (ACK_HASTY + 1) + i + 2);
+			peer_see_ack(&peer, peer.psn - 1, 0x1f);
+		}
+	}
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The last words of a process: all that wait, but none that a lock is in the way of. */
+START_TEST(the_end_of_the_process_sends_them)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	hca_last_words(peer.node->hca, now(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	pthread_mutex_lock(&peer.qp->lock);
+	hca_last_words(peer.node->hca, now(&peer));
+	pthread_mutex_unlock(&peer.qp->lock);
+	pthread_mutex_lock(&peer.node->hca->acks.lock);
+	hca_last_words(peer.node->hca, now(&peer));
+	pthread_mutex_unlock(&peer.node->hca->acks.lock);
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(a_reset_forgets_and_settles_it)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(turn(&peer));
+	world_modify_state(peer.qp, IBV_QPS_RESET);
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("ack");
+
+	tcase_add_test(tcase, an_ack_waits_until_its_deadline);
+	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
+	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);
+	tcase_add_test(tcase, what_others_receive_holds_it_up_no_longer);
+	tcase_add_test(tcase, a_stream_is_acknowledged_at_once);
+	tcase_add_test(tcase, what_is_wrong_or_repeated_is_told_at_once);
+	tcase_add_test(tcase, a_response_takes_its_place);
+	tcase_add_test(tcase, waiting_in_vain_is_learnt_from);
+	tcase_add_test(tcase, the_end_of_the_process_sends_them);
+	tcase_add_test(tcase, a_reset_forgets_and_settles_it);
+	return world_main("ack", (TCase *const[]){tcase, NULL});
+}
