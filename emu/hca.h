@@ -30,6 +30,7 @@
 #include "net/gid.h"
 #include "net/link.h"
 
+struct cm;
 struct qp;
 struct window;
 
@@ -77,6 +78,8 @@ struct hca {
 
 	pthread_mutex_t windows_lock;
 	struct window *windows;
+
+	struct cm *cm;
 
 	struct counters counters;
 };

@@ -279,6 +279,23 @@ void device_last_words(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
+int device_add_address(struct device *device, const union ibv_gid *gid)
+{
+	int error = 0, index;
+
+	pthread_mutex_lock(&device->lock);
+	if (gid_table_find(&device->gids, gid) < 0) {
+		error = device->link->ops->add_address(device->link, gid);
+		index = error ? 0 : gid_table_add(&device->gids, gid);
+		if (index < 0)
+			error = -index;
+		if (!error)
+			progress_refresh(device->client);
+	}
+	pthread_mutex_unlock(&device->lock);
+	return error;
+}
+
 void device_forget(struct device *device)
 {
 	if (device->link && device->link->ops->forget)

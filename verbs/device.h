@@ -53,6 +53,12 @@ void device_down(struct device *device);
 /* At the end of the process, from any thread: says what is still owed, and never waits. */
 void device_last_words(struct device *device);
 
+/*
+ * Receive on the local address @gid, too, of an open device. Returns 0 or an errno
+ * of link add_address.
+ */
+int device_add_address(struct device *device, const union ibv_gid *gid);
+
 /* In a forked child: the parent's HCA is the parent's. */
 void device_forget(struct device *device);
 

@@ -7,14 +7,56 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "net/log.h"
 
+/* --- the descriptor -------------------------------------------------------------- */
+
+int readable_open(void)
+{
+	return eventfd(0, EFD_CLOEXEC);
+}
+
+/*
+ * Not the C library's functions, which are cancellation points: a thread that is
+ * cancelled in one would leave with the lock of the queue.
+ */
+void readable_set(int fd)
+{
+	uint64_t one = 1;
+
+	if (syscall(SYS_write, fd, &one, sizeof(one)) != sizeof(one))
+		log_error("an event could not be signalled: errno %d", errno);
+}
+
+void readable_clear(int fd)
+{
+	uint64_t count;
+
+	/* Only the queue reads the descriptor and it is known to be set: this doesn't wait. */
+	if (syscall(SYS_read, fd, &count, sizeof(count)) != sizeof(count))
+		log_debug("the event descriptor was read by somebody else");
+}
+
+int readable_wait(int fd)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return poll(&readable, 1, -1) < 0 ? -1 : 0;
+}
+
+/* --- the queue ------------------------------------------------------------------- */
+
 int event_fd_open(struct event_fd *events)
 {
-	events->fd = eventfd(0, EFD_CLOEXEC);
+	events->fd = readable_open();
 	if (events->fd < 0)
 		return errno;
 	events->head = NULL;
@@ -32,24 +74,6 @@ void event_fd_close(struct event_fd *events)
 	close(events->fd);
 }
 
-/* Both are called with the lock held, when the queue ceases or begins to be empty. */
-static void make_readable(struct event_fd *events)
-{
-	uint64_t one = 1;
-
-	if (write(events->fd, &one, sizeof(one)) != sizeof(one))
-		log_error("an event could not be signalled: errno %d", errno);
-}
-
-static void make_unreadable(struct event_fd *events)
-{
-	uint64_t count;
-
-	/* Only this queue reads the descriptor and it is known to be set: this doesn't wait. */
-	if (read(events->fd, &count, sizeof(count)) != sizeof(count))
-		log_debug("the event descriptor was read by somebody else");
-}
-
 void event_fd_push(struct event_fd *events, void *element, int type)
 {
 	struct event_record *record = malloc(sizeof(*record));
@@ -65,7 +89,7 @@ void event_fd_push(struct event_fd *events, void *element, int type)
 	first = !events->head;
 	DL_APPEND(events->head, record);
 	if (first)
-		make_readable(events);
+		readable_set(events->fd);
 	pthread_mutex_unlock(&events->lock);
 }
 
@@ -79,7 +103,7 @@ static bool take(struct event_fd *events, void (*taken)(const struct event_recor
 	if (oldest) {
 		DL_DELETE(events->head, oldest);
 		if (!events->head)
-			make_unreadable(events);
+			readable_clear(events->fd);
 		*record = *oldest;
 		taken(record);
 	}
@@ -91,14 +115,8 @@ static bool take(struct event_fd *events, void (*taken)(const struct event_recor
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record)
 {
-	struct pollfd readable = {.fd = events->fd, .events = POLLIN};
-
 	while (!take(events, taken, record)) {
-		if (fcntl(events->fd, F_GETFL) & O_NONBLOCK) {
-			errno = EAGAIN;
-			return -1;
-		}
-		if (poll(&readable, 1, -1) < 0)
+		if (readable_wait(events->fd) < 0)
 			return -1;
 	}
 	return 0;
@@ -119,6 +137,6 @@ void event_fd_drop(struct event_fd *events, const void *element)
 		free(record);
 	}
 	if (held && !events->head)
-		make_unreadable(events);
+		readable_clear(events->fd);
 	pthread_mutex_unlock(&events->lock);
 }

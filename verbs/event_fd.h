@@ -44,4 +44,14 @@ int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_recor
 /* Forget the events about @element that nobody has taken. */
 void event_fd_drop(struct event_fd *events, const void *element);
 
+/*
+ * The descriptor's part alone, for a queue that somebody else keeps: rdma event
+ * channels. Set it when the queue ceases to be empty, clear it when it is again.
+ */
+int readable_open(void);
+void readable_set(int fd);
+void readable_clear(int fd);
+/* Until it is set. -1 with errno EAGAIN if the application made @fd non-blocking, or EINTR. */
+int readable_wait(int fd);
+
 #endif

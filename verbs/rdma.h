@@ -7,15 +7,17 @@
  *
  * Used by verbs/rdma_*.c only. The exported functions live in the file of their
  * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
- * rdma_address (bind, resolve, ports), rdma_connect (listen to disconnect),
- * rdma_qp (QPs and SRQs of an id), rdma_endpoint (rdma_getaddrinfo, create_ep,
- * get_request), rdma_multicast. In mode hw each forwards to the real library
- * first (rdma_forward.h); in emu and both ids are always ours.
+ * rdma_device (the devices that ids share), rdma_port (who has which port),
+ * rdma_address (bind, resolve), rdma_connect (listen to disconnect),
+ * rdma_arrival (what the connection manager tells), rdma_qp (QPs and SRQs of an
+ * id), rdma_endpoint (rdma_getaddrinfo, create_ep, get_request),
+ * rdma_multicast. In mode hw all of them forward to the real library
+ * (rdma_forward.c); in emu and both ids are always ours.
  *
  * rdma.lock, one for the process, protects everything here: connecting isn't
- * the data path. Order: rdma.lock -> cm.lock, and -> the locks of the core's
- * objects. It is never held across cm_id_destroy(), which waits for callbacks
- * that take it, nor while waiting for an event.
+ * the data path. Order: rdma.lock -> device.lock, cm.lock and the locks of the
+ * core's objects. It is never held across cm_id_destroy(), which waits for
+ * callbacks that take it, nor while waiting for an event.
  *
  * Life of an id: rdma_destroy_id() waits until its events that the application
  * has taken are acked, and forgets the others. An id that a CONNECT_REQUEST
@@ -73,27 +75,23 @@ enum {
 struct rdma_record {
 	struct rdma_cm_event event;	 /* what the application sees; must be first */
 	struct rdma_record *prev, *next; /* utlist */
-	struct rdma_id *id;		 /* whose destruction waits for the ack */
-	struct rdma_id *listener;	 /* CONNECT_REQUEST: likewise */
+	struct rdma_id
+		*id; /* whose destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
-	enum cm_event_type cause; /* REP_RECEIVED wants more done when it is taken */
-	struct cm_message message;
 	uint8_t private_data[CM_PRIVATE_MAX];
 };
 
 struct rdma_channel {
 	struct rdma_event_channel ibv; /* fd: an eventfd, readable while there are events */
 	struct rdma_record *head;
-	uint32_t users; /* ids */
 };
 
 struct rdma_id {
 	struct rdma_cm_id ibv; /* what the application sees; must be first */
 	enum rdma_state state;
 	struct rdma_channel *channel; /* ibv.channel's; of its own when @synchronous */
-	bool synchronous; /* created with channel NULL, migrated to it, or made by such a listener
-			   */
-	bool passive;	  /* a CONNECT_REQUEST made it */
+	bool synchronous;	      /* created with channel NULL, or migrated to it */
+	bool passive;		      /* a CONNECT_REQUEST made it */
 	bool destroying;
 	struct rdma_id *prev, *next; /* all ids of the process */
 
@@ -107,20 +105,17 @@ struct rdma_id {
 	uint32_t pending; /* requests queued that nobody has accepted, against @backlog */
 
 	struct rdma_port *port; /* what it has bound, or NULL */
-	struct path path;	/* once resolved */
+	struct rdma_id *port_prev, *port_next;
+	struct path path; /* once resolved */
 	enum ibv_mtu mtu;
 
 	struct rdma_conn_param peer; /* what the request or reply offered */
-	struct cm_message request;   /* passive: the REQ or SIDR_REQ */
 	uint32_t qkey;		     /* datagram QPs */
-	uint32_t qp_num;	     /* of a QP that isn't ibv.qp */
-	bool srq;
-	bool connect_error; /* CONNECT_ERROR was reported: nothing more is */
-	bool disconnect_reported;
+	bool connect_error;	     /* CONNECT_ERROR was reported: nothing more is */
 	struct ibv_ece local_ece, remote_ece;
 
 	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
-	bool tos_set, reuse_address, address_family_only, address_family_only_set;
+	bool reuse_address, address_family_only, address_family_only_set;
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;
@@ -144,33 +139,80 @@ static inline int rdma_fail(int error)
 	return -1;
 }
 
-extern pthread_mutex_t *rdma_lock(void); /* part of the registry */
+/* rdma_id.c */
+pthread_mutex_t *rdma_lock(void);
 
-/* rdma_channel.c: queue an event for @id. rdma.lock is held. Lost only when memory is. */
-struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
-/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
-int rdma_complete(struct rdma_id *id);
+/* Keep rdma.lock whole across a fork; the child keeps ids of the parent only to destroy them. */
+void rdma_before_fork(void);
+void rdma_after_fork(void);
+void rdma_after_fork_in_child(void);
 
-/* rdma_id.c: a new id on @channel (NULL: synchronous). rdma.lock is held. */
+/* A new id on @channel (NULL: synchronous). rdma.lock is held. */
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
 		enum ibv_qp_type qp_type, struct rdma_id **id);
+/* Free what rdma_id_new() made and nobody has seen. rdma.lock is held. */
+void rdma_id_free(struct rdma_id *id);
 
-/* rdma_connect.c: the sink of every HCA's connection manager. */
+/*
+ * rdma_channel.c: queue an event for @id. rdma.lock is held. NULL when there is no
+ * memory for it: then it is lost.
+ */
+struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+/* Private data of @record: the @length bytes at @data. */
+void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_t length);
+/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
+int rdma_complete(struct rdma_id *id);
+struct rdma_channel *rdma_channel_new(void);
+void rdma_channel_free(struct rdma_channel *channel);
+/* Take the events about @id that nobody has taken off its channel. rdma.lock is held. */
+struct rdma_record *rdma_channel_withdraw(struct rdma_id *id);
+/* Put such events on the channel that @id has now. */
+void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
+/* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
+void rdma_settle(struct rdma_id *id);
+
+/* rdma_arrival.c: the sink of every HCA's connection manager. */
 void rdma_cm_event_arrived(void *context, struct cm_event *event);
 
+/* rdma_connect.c: answer a REP by moving the QP, if there is one, and by the RTU. 0 or an errno. */
+int rdma_finish(struct rdma_id *id);
+/* Let go of the listeners. rdma.lock isn't held. */
+void rdma_stop_listening(struct rdma_id *id);
+
 /*
- * rdma_address.c: ports. A port is of a port space and an address (zeros: any);
- * other processes on the address are asked through the link (net/link.h: claim).
- */
-int rdma_port_bind(struct rdma_id *id, const struct sockaddr *address);
-void rdma_port_release(struct rdma_id *id);
-/*
- * Bind @id to the open device that has (or can add) @gid: sets ibv.verbs,
- * ibv.port_num and ibv.pd, the default PD of the device (one each, kept as long
- * as the process has the device). 0, ENODEV, EADDRNOTAVAIL.
+ * rdma_device.c: bind @id to the open device that has (or can add) @gid: sets
+ * ibv.verbs, ibv.port_num and ibv.pd, the default PD of the device (one each, kept
+ * as long as the process lives). 0, ENODEV, EADDRNOTAVAIL. rdma.lock is held.
  */
 int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
+/* The same, with the device given. */
+int rdma_id_use(struct rdma_id *id, struct device *device);
+void rdma_id_detach(struct rdma_id *id);
+/* Open all devices. Returns how many there are in *@devices, which stays ours. */
+unsigned int rdma_open_devices(struct device **devices);
+/* Nobody polls from now on: the calling thread is about to sleep. */
+void rdma_devices_rest(void);
+void rdma_devices_forget(void);
+
+/*
+ * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id
+ * owns it from when it is bound to when it is destroyed. rdma.lock is held.
+ */
+/* Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL. */
+int rdma_port_bind(struct rdma_id *id);
+/* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
+int rdma_port_check_listen(const struct rdma_id *id);
+void rdma_port_release(struct rdma_id *id);
 uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port);
+
+/* rdma_address.c */
+uint16_t rdma_sockaddr_port(const struct sockaddr *address);
+bool rdma_sockaddr_is_any(const struct sockaddr *address);
+size_t rdma_sockaddr_length(const struct sockaddr *address); /* 0: no family of ours */
+/* rdma_resolve_route() without waiting, with rdma.lock held. 0 or an errno. */
+int rdma_resolve_path(struct rdma_id *id);
+/* Fill in ibv.route from the addresses and id.path, which are set. 0 or ENOMEM. */
+int rdma_route_set(struct rdma_id *id);
 
 /*
  * rdma_qp.c: the QP of a connection through its states, 0 or an errno. What
@@ -181,6 +223,26 @@ int rdma_qp_connect(struct rdma_id *id, uint8_t responder_resources, uint8_t ini
 int rdma_qp_error(struct rdma_id *id);
 
 /* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
+
+struct rdma_event_channel *urxe_rdma_create_event_channel(void);
+void urxe_rdma_destroy_event_channel(struct rdma_event_channel *channel);
+int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			enum rdma_port_space ps);
+int urxe_rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t length);
+__be16 urxe_rdma_get_src_port(struct rdma_cm_id *id);
+__be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id);
+int urxe_rdma_listen(struct rdma_cm_id *id, int backlog);
+int urxe_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int urxe_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int urxe_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length);
+int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length);
+int urxe_rdma_establish(struct rdma_cm_id *id);
+int urxe_rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
+int urxe_rdma_disconnect(struct rdma_cm_id *id);
+int urxe_rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
+int urxe_rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
+struct ibv_context **urxe_rdma_get_devices(int *count);
+void urxe_rdma_free_devices(struct ibv_context **list);
 
 int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);

@@ -237,6 +237,8 @@ static int adopt_request(struct rdma_id *listen, struct rdma_cm_event *event)
 		return rdma_fail(event->status < 0 ? -event->status : event->status);
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return rdma_fail(EINVAL);
+	if (urxe_rdma_migrate_id(event->id, NULL) != 0)
+		return -1;
 	if (!listen->request_qp)
 		return 0;
 	attr = *listen->request_qp;
