@@ -6,9 +6,17 @@
  * deadlines go through a timerfd, because libev's own timers are as coarse as
  * epoll's milliseconds.
  *
- * While the application polls, a client is quiet: its descriptors aren't watched
- * and its deadlines aren't planned; the thread looks once a tick whether polling
- * goes on.
+ * A client is in one of three states:
+ *   idle   its descriptors are watched and its deadlines planned;
+ *   hot    it had work a moment ago, and more is likely: the thread doesn't sleep
+ *          but takes turn after turn. It leaves out those during which the
+ *          application polls, and looks at nothing but the time of the last poll;
+ *   quiet  the application polls and leaves the thread nothing to do: neither
+ *          descriptors nor deadlines concern it. It looks once a tick whether
+ *          polling goes on.
+ * An application that waits for its memory to change, having polled for its own
+ * completion before, keeps its client hot; one that does nothing but poll makes
+ * it quiet; one that does nothing at all, idle.
  *
  * progress.lock protects the loop, its watchers and the list of clients. The
  * thread holds it whenever it runs, but for the sleep itself (libev's release
@@ -20,6 +28,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,32 +39,9 @@
 #include <utlist.h>
 
 #include "net/log.h"
+#include "net/tuning.h"
 
 #define NS_PER_S 1000000000u
-
-/* How long polling is believed to go on after a poll, and how often that is checked. */
-#define TICK_NS 1000000
-
-/*
- * An application that sleeps for its events polls once or twice around each
- * sleep; one that polls this often without progress_rest() means it.
- */
-#define POLLS_BELIEVED 8
-
-/* Polls are noted at this grain, so that pollers mostly read. */
-#define POLL_GRAIN_NS (TICK_NS / 8)
-
-/* A turn that achieves nothing (another thread is taking one) isn't repeated at once, */
-#define RETRY_NS 50000
-/* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
-#define BARREN_MAX 16
-
-/*
- * How long to go on taking turns after one that did something, before sleeping
- * again. 0 for now: what is right depends on the number of cores and wants
- * measuring.
- */
-static const uint64_t spin_ns = 0;
 
 struct progress_client {
 	struct progress *progress;
@@ -69,9 +55,10 @@ struct progress_client {
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls; /* since the last rest, up to POLLS_BELIEVED */
+	_Atomic unsigned int polls; /* since the last rest, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool quiet;
 
+	uint64_t hot_until;
 	uint64_t quiet_until; /* quiet for another reason than polling */
 	unsigned int barren;
 	bool ready;   /* a descriptor was readable */
@@ -94,6 +81,7 @@ struct progress {
 	struct ev_io timer;
 	int timer_fd;
 	uint64_t timer_time; /* when the timer fires, or TIME_NEVER */
+	uint64_t spin;	     /* how long a client is hot */
 	struct progress_client *clients;
 	struct progress_client *departed; /* detached; for the thread to free */
 };
@@ -147,9 +135,9 @@ bool progress_poll(struct progress_client *client, uint64_t now)
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
 	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
 
-	if (polls < POLLS_BELIEVED)
+	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
-	if (now - last > POLL_GRAIN_NS)
+	if (now - last > PROGRESS_POLL_GRAIN)
 		atomic_store_explicit(&client->last_poll, now, memory_order_relaxed);
 	return client->ops->turn(client->context, now);
 }
@@ -162,14 +150,19 @@ void progress_rest(struct progress_client *client)
 		wake(client->progress);
 }
 
-/* Is an application thread polling? It may have noted a time later than @now. */
+/* Did an application thread poll less than @gap ago? It may have noted a time later than @now. */
+static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
+{
+	return atomic_load(&client->polls) >= PROGRESS_POLLS_BELIEVED &&
+	       (int64_t)(now - atomic_load(&client->last_poll)) < gap;
+}
+
+/* The same; if not, the next poll is a first one again. */
 static bool polling(struct progress_client *client, uint64_t now)
 {
-	if (atomic_load(&client->polls) < POLLS_BELIEVED)
-		return false;
-	if ((int64_t)(now - atomic_load(&client->last_poll)) < TICK_NS)
+	if (polled(client, now, PROGRESS_POLL_STOPPED))
 		return true;
-	atomic_store(&client->polls, 0); /* the next poll is a first one again */
+	atomic_store(&client->polls, 0);
 	return false;
 }
 
@@ -190,45 +183,57 @@ static void end_quiet(struct progress_client *client)
 	client->ready = true;
 }
 
-/* Returns whether anything was done. */
-static bool turns_until_nothing(struct progress_client *client, uint64_t *now)
+static bool hot(const struct progress_client *client, uint64_t now)
 {
-	uint64_t worked = 0;
-	bool done = false;
+	return now < client->hot_until;
+}
 
-	do {
-		if (client->ops->turn(client->context, *now)) {
-			done = true;
-			worked = *now;
-		}
-		*now = progress_now();
-	} while (done && *now - worked < spin_ns);
-	return done;
+/* Plan the next turn of a client that won't be hot any more. Returns when. */
+static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
+{
+	uint64_t deadline;
+
+	/* Whoever brings up a deadline that deadline() doesn't see yet must wake us. */
+	atomic_exchange(&client->planned, TIME_NEVER);
+	deadline = client->ops->deadline(client->context);
+	if (!done && deadline <= now)
+		deadline = now + PROGRESS_RETRY;
+	plan_earlier(client, deadline);
+	return deadline;
 }
 
 static void take_turn(struct progress_client *client, uint64_t now)
 {
 	struct progress *progress = client->progress;
 	bool was_ready = client->ready, done;
-	uint64_t deadline;
 
 	client->ready = false;
 	client->running = true;
 	atomic_store(&client->planned, 0);
 	pthread_mutex_unlock(&progress->lock);
 
-	done = turns_until_nothing(client, &now);
-	/* Whoever brings up a deadline that deadline() doesn't see yet must wake us. */
-	atomic_exchange(&client->planned, TIME_NEVER);
-	deadline = client->ops->deadline(client->context);
-	if (!done && deadline <= now)
-		deadline = now + RETRY_NS;
-	plan_earlier(client, deadline);
+	done = client->ops->turn(client->context, now);
+	/* A deadline alone doesn't promise more work. */
+	if (done && (was_ready || hot(client, now)))
+		client->hot_until = now + progress->spin;
+	if (!hot(client, now))
+		plan(client, now, done);
 
 	pthread_mutex_lock(&progress->lock);
 	client->running = false;
 	client->barren = was_ready && !done ? client->barren + 1 : 0;
-	pthread_cond_broadcast(&progress->turn_ended);
+	if (client->leaving)
+		pthread_cond_broadcast(&progress->turn_ended);
+}
+
+/* Leave the client to its application. Returns whether it is left. */
+static bool leave_alone(struct progress_client *client, uint64_t now)
+{
+	become_quiet(client);
+	if (polling(client, now))
+		return true;
+	end_quiet(client); /* progress_rest() came in between */
+	return false;
 }
 
 /* Do what there is to do for @client. Returns when to look at it again. */
@@ -236,23 +241,23 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 {
 	if (client->leaving)
 		return TIME_NEVER;
+	if (hot(client, now) && polled(client, now, PROGRESS_POLL_GAP))
+		return now;
 	if (atomic_load(&client->quiet)) {
 		if (now < client->quiet_until || polling(client, now))
-			return now + TICK_NS;
+			return now + PROGRESS_TICK;
 		end_quiet(client);
 	}
-	if (!client->ready && atomic_load(&client->planned) > now)
-		return atomic_load(&client->planned);
-	if (polling(client, now)) {
-		become_quiet(client);
-		if (polling(client, now))
-			return now + TICK_NS;
-		end_quiet(client); /* progress_rest() came in between */
+	if (!hot(client, now)) {
+		if (!client->ready && atomic_load(&client->planned) > now)
+			return atomic_load(&client->planned);
+		if (polling(client, now) && leave_alone(client, now))
+			return now + PROGRESS_TICK;
 	}
 	take_turn(client, now);
-	if (client->barren >= BARREN_MAX && !client->leaving) {
+	if (client->barren >= PROGRESS_BARREN && !client->leaving) {
 		become_quiet(client);
-		client->quiet_until = now + TICK_NS;
+		client->quiet_until = now + PROGRESS_TICK;
 		return client->quiet_until;
 	}
 	return atomic_load(&client->planned);
@@ -284,20 +289,46 @@ static void free_clients(struct progress_client **list)
 	*list = NULL;
 }
 
-static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
+/* Serve each once. Returns when the first wants to be served again. */
+static uint64_t serve_once(struct progress *progress)
 {
-	struct progress *progress = ev_userdata(loop);
 	struct progress_client *client;
 	uint64_t next = TIME_NEVER;
 
-	free_clients(&progress->departed);
 	DL_FOREACH(progress->clients, client)
 	{
 		uint64_t time = serve(client, progress_now());
 
 		next = time < next ? time : next;
 	}
-	set_timer(progress, next);
+	return next;
+}
+
+/* Others may want the lock, or the CPU. */
+static void pause_briefly(struct progress *progress)
+{
+	pthread_mutex_unlock(&progress->lock);
+	sched_yield();
+	pthread_mutex_lock(&progress->lock);
+}
+
+static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
+{
+	struct progress *progress = ev_userdata(loop);
+	uint64_t next, now, end = progress_now() + PROGRESS_SLICE;
+
+	free_clients(&progress->departed);
+	for (;;) {
+		next = serve_once(progress);
+		now = progress_now();
+		if (next > now || now > end || progress->stopping)
+			break;
+		pause_briefly(progress);
+	}
+	if (next > now)
+		set_timer(progress, next);
+	else
+		ev_async_send(loop, &progress->wakeup); /* not to sleep, only to look */
 }
 
 static void client_readable(struct ev_loop *loop, struct ev_io *watcher, int events)
@@ -338,12 +369,21 @@ static void loop_acquire(struct ev_loop *loop)
 	pthread_mutex_lock(&progress->lock);
 }
 
+/* Of this thread: where there is but one, spinning would keep others from working. */
+static unsigned int usable_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 2;
+}
+
 static void *thread_main(void *argument)
 {
 	struct progress *progress = argument;
 
 	pthread_setname_np(pthread_self(), "urxe");
 	pthread_mutex_lock(&progress->lock);
+	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
 	if (!progress->stopping)
 		ev_run(progress->loop, 0);
 	pthread_mutex_unlock(&progress->lock);

@@ -29,4 +29,35 @@
 #define ACK_VAIN 50000
 #define ACK_HASTY 16
 
+/* --- the background thread (net/progress.c), ns ------------------------------------------ */
+
+/*
+ * How long it goes on taking turns after one that found something. Being woken
+ * takes 20 us and costs the sender as much; who answers within this time, as
+ * peers and applications do that wait for each other, never finds it asleep.
+ */
+#define PROGRESS_SPIN 200000
+/* But it looks this often whether other clients' descriptors have become readable. */
+#define PROGRESS_SLICE 100000
+/* Noting every poll would send the cache line back and forth. */
+#define PROGRESS_POLL_GRAIN 1000
+/* Polls in a loop are a microsecond apart. One that didn't come: the application does else. */
+#define PROGRESS_POLL_GAP 3000
+/*
+ * An application that computes between its polls still polls; the thread mustn't
+ * wait on a socket that is being polled, which makes every packet twice as expensive.
+ */
+#define PROGRESS_POLL_STOPPED 50000
+/* How often to look whether polling goes on: what arrives after it ended waits this long. */
+#define PROGRESS_TICK 1000000
+/*
+ * An application that sleeps for its events polls once or twice around each
+ * sleep; one that polls this often without progress_rest() means it.
+ */
+#define PROGRESS_POLLS_BELIEVED 8
+/* A turn that achieves nothing (another thread is taking one) isn't repeated at once, */
+#define PROGRESS_RETRY 50000
+/* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
+#define PROGRESS_BARREN 16
+
 #endif

@@ -35,6 +35,7 @@ struct fake {
 	_Atomic unsigned int background; /* turns of the background thread */
 	sem_t worked;			 /* posted when it did something */
 	_Atomic bool slow;
+	_Atomic bool busy; /* does something in every turn */
 	_Atomic bool in_turn;
 	sigset_t signals; /* of the background thread */
 };
@@ -70,6 +71,7 @@ static bool fake_turn(void *context, uint64_t now)
 		fake->fired = now;
 		done = true;
 	}
+	done |= fake->busy;
 	if (fake->slow)
 		usleep(20000);
 	if (background) {
@@ -233,11 +235,13 @@ START_TEST(an_idle_client_gets_no_turns)
 	other_client = attach(&other);
 	kick(&fake, 0);
 	wait_for_work(&fake);
-	for (i = 0; i < 3; i++) { /* by now every turn that was due has been taken */
-		kick(&other, 0);
-		wait_for_work(&other);
-	}
-	before = fake.background;
+	do { /* the thread looks a little longer, and then no more */
+		before = fake.background;
+		for (i = 0; i < 3; i++) {
+			kick(&other, 0);
+			wait_for_work(&other);
+		}
+	} while (fake.background != before);
 	usleep(20000);
 	for (i = 0; i < 3; i++) {
 		kick(&other, 0);
@@ -245,6 +249,33 @@ START_TEST(an_idle_client_gets_no_turns)
 	}
 	ck_assert_uint_eq(fake.background, before);
 	progress_detach(client);
+	progress_detach(other_client);
+	fake_destroy(&fake);
+	fake_destroy(&other);
+}
+END_TEST
+
+/* It has work in every turn, so that the thread never sleeps. */
+START_TEST(a_busy_client_starves_nobody)
+{
+	struct progress_client *client, *other_client;
+	struct fake fake, other;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	client = attach(&fake);
+	other_client = attach(&other);
+	fake.busy = true;
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	for (unsigned int i = 0; i < 20; i++) {
+		kick(&other, 0);
+		wait_for_work(&other);
+		other.deadline = progress_now();
+		progress_deadline(other_client, other.deadline);
+		wait_for_work(&other);
+	}
+	progress_detach(client); /* and can be detached */
 	progress_detach(other_client);
 	fake_destroy(&fake);
 	fake_destroy(&other);
@@ -589,6 +620,7 @@ int main(void)
 	tcase_add_test(tests, the_thread_starts_with_the_first_client);
 	tcase_add_test(tests, what_arrives_is_served);
 	tcase_add_test(tests, an_idle_client_gets_no_turns);
+	tcase_add_test(tests, a_busy_client_starves_nobody);
 	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
