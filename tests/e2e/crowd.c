@@ -2,11 +2,12 @@
 /*
  * Many processes of one node, each a program like any other:
  *
- *   crowd [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] [-v] KIND
+ *   crowd [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] [-l] [-v] KIND
  *
  * starts them, watches them and prints "KIND: ok". With -a, the members are
  * processes of these nodes in turn (each a list of addresses); without, all are
- * where this process is, on one address.
+ * where this process is, on one address. -l: packets are lost or come twice on the
+ * way, and with them datagrams.
  */
 #include <errno.h>
 #include <signal.h>
@@ -204,13 +205,14 @@ int main(int argc, char **argv)
 {
 	static struct crowd crowd = {.seed = 1};
 	unsigned int count = 4, rounds = 1;
+	bool lossy = false;
 	int option;
 
 	if (argc == 6 && strcmp(argv[1], "member") == 0)
 		return be_member(argv + 2);
 	if (argc == 2 && strcmp(argv[1], "newcomer") == 0)
 		return be_newcomer();
-	while ((option = getopt(argc, argv, "n:r:s:a:v")) != -1) {
+	while ((option = getopt(argc, argv, "n:r:s:a:lv")) != -1) {
 		if (option == 'n')
 			count = atoi(optarg);
 		else if (option == 'r')
@@ -219,6 +221,8 @@ int main(int argc, char **argv)
 			crowd.seed = strtoull(optarg, NULL, 0);
 		else if (option == 'a')
 			cut_nodes(&crowd, optarg);
+		else if (option == 'l')
+			lossy = true;
 		else if (option == 'v')
 			crowd.verbose = true;
 		else
@@ -226,11 +230,12 @@ int main(int argc, char **argv)
 	}
 	if (argc != optind + 1) {
 		fprintf(stderr, "usage: crowd [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] "
-				"[-v] KIND\n");
+				"[-l] [-v] KIND\n");
 		return 2;
 	}
 	crowd.kind = argv[optind];
 	make_board(&crowd, count, rounds);
+	crowd.board->lossy = lossy;
 	the_crowd = &crowd;
 	atexit(end_all);
 	find(crowd.kind)->lead(&crowd);

@@ -53,6 +53,7 @@ struct board_member {
 struct board {
 	uint32_t count, rounds;
 	bool one_address;  /* all QP numbers are different */
+	bool lossy;	   /* datagrams may be lost, or come twice */
 	uint64_t deadline; /* CLOCK_MONOTONIC, seconds */
 	pthread_barrier_t barrier;
 	_Atomic uint64_t total;		      /* whatever the kind of crowd counts */
