@@ -32,8 +32,8 @@ struct board_link {
 	_Atomic uint64_t ready; /* the key, once the QP can receive */
 	_Atomic uint64_t sent;	/* messages to that incarnation, when there will be no more */
 	_Atomic uint32_t turns; /* of traffic completed, over all incarnations */
-	uint32_t qpn, rkey;
-	uint64_t address;
+	_Atomic uint32_t qpn, rkey;
+	_Atomic uint64_t address;
 };
 
 enum order { ORDER_RUN, ORDER_EXIT /* leaving everything as it is */, ORDER_LEAVE, ORDER_QUIET };
@@ -45,7 +45,7 @@ struct board_member {
 	_Atomic bool done;	      /* nothing of the present incarnation is outstanding */
 	bool has[FAMILIES];
 	union ibv_gid gids[FAMILIES];
-	uint32_t ud_qpn;
+	_Atomic uint32_t ud_qpn;
 	struct board_link links[CROWD_MAX];
 	_Atomic uint32_t datagrams[CROWD_MAX]; /* that came from each */
 };

@@ -265,7 +265,6 @@ static void greet_peers(struct traffic *traffic)
 		uint32_t ud_qpn = board->members[i].ud_qpn;
 		enum family family = member_family(board, member->id, i);
 
-		atomic_thread_fence(memory_order_acquire);
 		if (!theirs || theirs != atomic_load(&board->members[i].incarnation) ||
 		    family == FAMILIES || present(traffic, i, theirs))
 			continue;
@@ -284,7 +283,6 @@ static void try_connect(struct traffic *traffic, struct connection *connection)
 
 	connection->rkey = connection->remote->rkey;
 	connection->address = connection->remote->address;
-	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load(&connection->remote->key) != connection->remote_key)
 		return;
 	member_connect(member, connection->qp, family, &peer->gids[family], qpn);
