@@ -96,6 +96,8 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	err = table_reserve(&hca->qps, &qp->number);
 	if (err)
 		goto free_queues;
+	if (qp->type == IBV_QPT_UD && hca->link->ops->show_headers)
+		hca->link->ops->show_headers(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->ack_wait.number = qp->number;
 	use_objects(qp, 1);

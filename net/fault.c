@@ -467,6 +467,14 @@ static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
 	return inner->ops->add_address(inner, gid);
 }
 
+static void fault_link_show_headers(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->show_headers)
+		inner->ops->show_headers(inner);
+}
+
 static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned int max)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -510,6 +518,7 @@ static const struct link_ops fault_link_ops = {
 	.deadline = fault_link_deadline,
 	.room = fault_link_room,
 	.add_address = fault_link_add_address,
+	.show_headers = fault_link_show_headers,
 	.descriptors = fault_link_descriptors,
 	.forget = fault_link_forget,
 	.close = fault_link_close,

@@ -96,6 +96,13 @@ struct link_ops {
 	 */
 	int (*add_address)(struct link *link, const union ibv_gid *gid);
 
+	/*
+	 * Somebody wants to know the traffic class and the hop limit of what he
+	 * receives (UD does): frames have them from now on. Costs a little per frame.
+	 * May be NULL for a link whose frames always have them.
+	 */
+	void (*show_headers)(struct link *link);
+
 	/* The descriptors to poll for reading. Returns how many there are. */
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);
 

@@ -60,4 +60,13 @@
 /* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
 #define PROGRESS_BARREN 16
 
+/* --- the UDP link (net/udp_send.c) ------------------------------------------------------- */
+
+/*
+ * Packets up to this length are copied together for the kernel, longer ones are
+ * gathered from where they are: following three vectors costs it as much as
+ * copying a few hundred bytes, which it does anyway.
+ */
+#define SEND_FLAT_MAX 256
+
 #endif

@@ -43,17 +43,25 @@ struct option {
 };
 
 static const struct option receive_options_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTOS, 1, true},
-	{IPPROTO_IP, IP_RECVTTL, 1, true},
 	{},
 };
 
 static const struct option receive_options_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
-	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
-	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	/* Linux rxe sends checksum 0 over IPv6 too; the ICRC protects the packet. */
 	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
+	{},
+};
+
+static const struct option show_headers_ipv4[] = {
+	{IPPROTO_IP, IP_RECVTOS, 1, true},
+	{IPPROTO_IP, IP_RECVTTL, 1, true},
+	{},
+};
+
+static const struct option show_headers_ipv6[] = {
+	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
+	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	{},
 };
 
@@ -117,6 +125,12 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 		*fd = -1;
 	}
 	return error;
+}
+
+static int show_headers(const struct udp_address *address)
+{
+	return set_options(address->receive_fd,
+			   gid_is_ipv4(&address->gid) ? show_headers_ipv4 : show_headers_ipv6);
 }
 
 static int open_receive_socket(const struct udp_link *link, struct udp_address *address,
@@ -220,6 +234,8 @@ static int address_open(const struct udp_link *link, const union ibv_gid *gid,
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
 		ifindex = gid_interface(gid);
 	error = open_receive_socket(link, address, ifindex);
+	if (!error && link->headers_shown)
+		error = show_headers(address);
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
@@ -314,6 +330,17 @@ static uint32_t udp_room(struct link *base, const struct path *path)
 	return room == BACKLOG_UNKNOWN ? send_room(link, &path->source) : room;
 }
 
+static void udp_show_headers(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	pthread_mutex_lock(&link->lock);
+	for (unsigned int i = 0; i < link->count && !link->headers_shown; i++)
+		show_headers(link->addresses[i]);
+	link->headers_shown = true;
+	pthread_mutex_unlock(&link->lock);
+}
+
 static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int max)
 {
 	struct udp_link *link = (struct udp_link *)base;
@@ -366,6 +393,7 @@ static const struct link_ops udp_ops = {
 	.deadline = udp_deadline,
 	.room = udp_room,
 	.add_address = udp_add_address,
+	.show_headers = udp_show_headers,
 	.descriptors = udp_descriptors,
 	.forget = udp_forget,
 	.close = udp_close,
@@ -382,6 +410,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	link->capture = options->capture;
 	link->receive_buffer = options->receive_buffer;
 	link->segmentation = options->segmentation;
+	link->headers_shown = options->capture;
 	link->receive.arena = malloc(RECEIVE_ARENA);
 	if (!link->receive.arena)
 		goto free_link;

@@ -57,6 +57,7 @@ struct udp_link {
 	struct capture *capture;
 	unsigned int receive_buffer;
 	bool segmentation;
+	bool headers_shown;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	uint64_t refused;	 /* packets that the kernel didn't take */

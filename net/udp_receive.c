@@ -10,6 +10,8 @@
 #include <netinet/udp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "net/udp_link.h"
 
@@ -87,7 +89,8 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 		.msg_controllen = sizeof(control),
 	};
 	struct udp_split *split = &receive->split;
-	ssize_t length = recvmsg(address->receive_fd, &message, MSG_DONTWAIT);
+	/* Not recvmsg(), which is a cancellation point: polling a CQ isn't one, and holds locks. */
+	ssize_t length = syscall(SYS_recvmsg, address->receive_fd, &message, MSG_DONTWAIT);
 	bool ipv4;
 
 	if (length < 0)

@@ -16,14 +16,18 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "net/icrc.h"
 #include "net/log.h"
+#include "net/tuning.h"
 #include "net/udp_link.h"
 
 #define SEGMENTS_MAX 64 /* UDP_MAX_SEGMENTS before Linux 6.9, 128 since */
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
+#define BATCH_FLAT 16384
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
@@ -43,6 +47,9 @@ struct batch {
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
+	/* Small packets, copied: cheaper than three vectors each for the kernel to follow. */
+	uint32_t flat_used;
+	uint8_t flat[BATCH_FLAT];
 };
 
 static uint32_t packet_length(const struct link_packet *packet)
@@ -108,6 +115,44 @@ static unsigned int vectors_of(const struct link_packet *packets, unsigned int c
 	return vectors;
 }
 
+static void copy_packet(uint8_t *to, const struct link_packet *packet)
+{
+	uint32_t left = packet->payload_length;
+
+	memcpy(to, packet->headers, packet->headers_length);
+	to += packet->headers_length;
+	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
+		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
+
+		memcpy(to, packet->payload[i].iov_base, part);
+		to += part;
+		left -= part;
+	}
+	memcpy(to, packet->trailer, packet->trailer_length);
+}
+
+/*
+ * A small packet, which is copied behind the one before it: both are one vector
+ * then. Returns NULL when it is too large or there is no space left.
+ */
+static struct iovec *gather_flat(struct batch *batch, const struct iovec *first,
+				 struct iovec *vector, const struct link_packet *packet)
+{
+	uint32_t length = packet_length(packet);
+	uint8_t *to = batch->flat + batch->flat_used;
+
+	if (length > SEND_FLAT_MAX || batch->flat_used + length > BATCH_FLAT)
+		return NULL;
+	copy_packet(to, packet);
+	batch->flat_used += length;
+	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == to) {
+		vector[-1].iov_len += length;
+		return vector;
+	}
+	*vector++ = (struct iovec){to, length};
+	return vector;
+}
+
 /* Returns the end of what was written to @vector. */
 static struct iovec *gather(struct iovec *vector, struct link_packet *packet)
 {
@@ -165,8 +210,11 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 	struct iovec *end = first;
 
 	for (unsigned int i = 0; i < count; i++) {
+		struct iovec *next;
+
 		icrc_seal(&packets[i], batch->address->source_port, i);
-		end = gather(end, &packets[i]);
+		next = gather_flat(batch, first, end, &packets[i]);
+		end = next ? next : gather(end, &packets[i]);
 	}
 	batch->vectors_used += end - first;
 
@@ -193,15 +241,15 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
 {
 	struct link_packet *packets = datagram->packets;
+	struct iovec vectors[BATCH_VECTORS]; /* the message's own may be fewer than these need */
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
+	message->msg_iov = vectors;
 	put_controls(message, packets[0].path, 1, 0);
 	for (unsigned int i = 0; i < datagram->count; i++) {
-		struct iovec *first = message->msg_iov;
-
 		icrc_seal(&packets[i], batch->address->source_port, 0);
-		message->msg_iovlen = gather(first, &packets[i]) - first;
+		message->msg_iovlen = gather(vectors, &packets[i]) - vectors;
 		if (sendmsg(batch->address->send_fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch->link, &packets[i], 1, errno);
 		else
@@ -226,6 +274,19 @@ static void capture_batch(const struct batch *batch)
 	}
 }
 
+/*
+ * Not the C library's functions, which are cancellation points: a thread that is
+ * cancelled in one would leave with the QP's lock.
+ */
+static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
+{
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+	if (count == 1)
+		return syscall(SYS_sendmsg, fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
+	return syscall(SYS_sendmmsg, fd, messages, count, flags);
+}
+
 static void flush(struct batch *batch)
 {
 	unsigned int done = 0;
@@ -234,8 +295,8 @@ static void flush(struct batch *batch)
 		capture_batch(batch);
 	while (done < batch->datagrams) {
 		struct datagram *datagram = &batch->datagram[done];
-		int sent = sendmmsg(batch->address->send_fd, &batch->messages[done],
-				    batch->datagrams - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		int sent = send_batch(batch->address->send_fd, &batch->messages[done],
+				      batch->datagrams - done);
 
 		if (sent > 0) {
 			done += sent;
@@ -250,6 +311,7 @@ static void flush(struct batch *batch)
 	}
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
+	batch->flat_used = 0;
 }
 
 void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now)
@@ -261,6 +323,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 	batch.address = NULL;
 	batch.datagrams = 0;
 	batch.vectors_used = 0;
+	batch.flat_used = 0;
 
 	for (unsigned int i = 0; i < count; i += taken) {
 		const struct path *path = packets[i].path;
