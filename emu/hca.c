@@ -86,13 +86,15 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->gids = options->gids;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
-	err = table_init(&hca->qps, FIRST_QPN, LAST_QPN);
+	/* What is shared is leased when it is needed. */
+	err = table_init(&hca->qps, hca->link->ops->lease ? LAST_QPN : FIRST_QPN, LAST_QPN);
 	if (err)
 		goto free_hca;
 	err = table_init(&hca->keys, 1, device_attr.max_mr + device_attr.max_mw + 1);
 	if (err)
 		goto free_qps;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
+	hca->qpn_seed = options->seed;
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
 	atomic_store(&hca->key_byte, options->seed >> 32);
 	event_queue_init(&hca->events, &options->sink);
@@ -124,6 +126,33 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->windows_lock);
 	pthread_mutex_destroy(&hca->windows_bind_lock);
 	free(hca);
+}
+
+/* --- QP numbers ---------------------------------------------------------------------- */
+
+static int lease_qpns(struct hca *hca)
+{
+	uint32_t first, count;
+	int err = hca->link->ops->lease(hca->link, &first, &count);
+
+	if (err)
+		return err;
+	return table_add_range(&hca->qps, first, count,
+			       first + (hca->qpn_seed ^ first >> LINK_SLOT_BITS) % count);
+}
+
+/* Half of the numbers stay free, for those that were in use not to come back at once. */
+int hca_reserve_qpn(struct hca *hca, uint32_t *number)
+{
+	struct table *qps = &hca->qps;
+	bool crowded;
+
+	pthread_mutex_lock(&qps->lock);
+	crowded = qps->count >= qps->capacity / 2;
+	pthread_mutex_unlock(&qps->lock);
+	if (crowded && hca->link->ops->lease)
+		lease_qpns(hca); /* if it can't, those that we have may still do */
+	return table_reserve(qps, number);
 }
 
 /* --- the run queue and the timers -------------------------------------------------- */

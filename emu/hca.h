@@ -62,6 +62,7 @@ struct hca {
 	pthread_mutex_t windows_bind_lock; /* emu/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
+	uint32_t qpn_seed;
 
 	struct event_queue events;
 	struct timer_heap timers;
@@ -119,6 +120,12 @@ bool hca_run(struct hca *hca, uint64_t now);
 
 /* QPs were queued outside of a turn: have somebody take one. */
 void hca_kick(struct hca *hca);
+
+/*
+ * A number for a new QP, as table_reserve() gives one; leased from the link where
+ * its addresses are shared. ENOMEM when there are no more.
+ */
+int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 
 /* The greatest path MTU that a network device with @netdev_mtu carries, and the port's. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);

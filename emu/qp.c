@@ -93,7 +93,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	err = allocate_queues(qp);
 	if (err)
 		goto free_qp;
-	err = table_reserve(&hca->qps, &qp->number);
+	err = hca_reserve_qpn(hca, &qp->number);
 	if (err)
 		goto free_queues;
 	if (qp->type == IBV_QPT_UD && hca->link->ops->show_headers)

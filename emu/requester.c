@@ -394,22 +394,24 @@ void requester_restart(struct qp *qp)
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
 
-static bool has_room(struct qp *qp, const struct path *path, uint32_t cost, struct outbox *outbox)
+static bool has_room(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
+		     struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
 	struct link *link = qp->hca->link;
 	uint32_t room;
 
-	if (req->room >= cost &&
+	if (req->room >= cost && req->room_qpn == qpn &&
 	    memcmp(&req->room_at, &path->destination, sizeof(req->room_at)) == 0) {
 		req->room -= cost;
 		return true;
 	}
 	outbox_flush(outbox);
-	room = link->ops->room(link, path);
+	room = link->ops->room(link, path, qpn);
 	/* Others send there too: plan with half of it. */
 	req->room = room == UINT32_MAX ? UINT32_MAX / 2 : room / 2;
 	req->room_at = path->destination;
+	req->room_qpn = qpn;
 	if (req->room < cost && req->paces < PACE_ATTEMPTS) {
 		req->room = 0;
 		req->paces++;
@@ -425,10 +427,12 @@ static bool has_room(struct qp *qp, const struct path *path, uint32_t cost, stru
 static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {
 	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
-	const struct path *path = qp->type == IBV_QPT_UD ? &wqe->path : &qp->path;
+	bool datagram = qp->type == IBV_QPT_UD;
+	const struct path *path = datagram ? &wqe->path : &qp->path;
+	uint32_t qpn = datagram ? wqe->remote_qpn : qp->attr.dest_qp_num;
 
 	while (qp->requester.psn != end) {
-		if (!has_room(qp, path, wqe->packet_cost, outbox))
+		if (!has_room(qp, path, qpn, wqe->packet_cost, outbox))
 			return false;
 		if (!build(qp, wqe, outbox))
 			return false;

@@ -29,6 +29,7 @@ struct requester {
 	uint32_t room;		/* UC, UD: bytes until the link is asked for room again ... */
 	uint32_t paces;		/* how often in a row there was none */
 	union ibv_gid room_at;	/* ... at this destination */
+	uint32_t room_qpn;
 
 	bool implied_nak; /* a missing response was noticed: not again before there is progress */
 

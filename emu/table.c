@@ -19,12 +19,32 @@ int table_init(struct table *table, uint32_t first, uint32_t limit)
 {
 	size_t chunks = ((size_t)limit + TABLE_CHUNK - 1) / TABLE_CHUNK;
 
-	*table = (struct table){.first = first, .limit = limit, .cursor = first};
+	*table = (struct table){.limit = limit};
 	table->chunks = calloc(chunks, sizeof(*table->chunks));
 	if (!table->chunks)
 		return ENOMEM;
 	pthread_mutex_init(&table->lock, NULL);
-	return 0;
+	if (first == limit || table_add_range(table, first, limit - first, first) == 0)
+		return 0;
+	table_destroy(table);
+	return ENOMEM;
+}
+
+int table_add_range(struct table *table, uint32_t first, uint32_t count, uint32_t start)
+{
+	struct table_range *ranges;
+
+	pthread_mutex_lock(&table->lock);
+	ranges = realloc(table->ranges, (table->range_count + 1) * sizeof(*ranges));
+	if (ranges) {
+		ranges[table->range_count] = (struct table_range){first, count};
+		table->ranges = ranges;
+		table->current = table->range_count++;
+		table->cursor = start;
+		table->capacity += count;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return ranges ? 0 : ENOMEM;
 }
 
 void table_destroy(struct table *table)
@@ -34,6 +54,7 @@ void table_destroy(struct table *table)
 	for (size_t i = 0; i < chunks; i++)
 		free(atomic_load_explicit(&table->chunks[i], memory_order_relaxed));
 	free(table->chunks);
+	free(table->ranges);
 	pthread_mutex_destroy(&table->lock);
 }
 
@@ -62,16 +83,25 @@ static struct table_slot *table_slot_make(struct table *table, uint32_t number)
 	return &chunk[number & (TABLE_CHUNK - 1)];
 }
 
+static uint32_t next_number(struct table *table)
+{
+	const struct table_range *range = &table->ranges[table->current];
+
+	if (table->cursor < range->first || table->cursor - range->first >= range->count) {
+		table->current = (table->current + 1) % table->range_count;
+		table->cursor = table->ranges[table->current].first;
+	}
+	return table->cursor++;
+}
+
 static int table_reserve_locked(struct table *table, uint32_t *number)
 {
 	struct table_slot *slot;
 
-	if (table->count == table->limit - table->first)
+	if (table->count == table->capacity)
 		return ENOMEM;
 	for (;;) {
-		if (table->cursor < table->first || table->cursor >= table->limit)
-			table->cursor = table->first;
-		*number = table->cursor++;
+		*number = next_number(table);
 		slot = table_slot_make(table, *number);
 		if (!slot)
 			return ENOMEM;
@@ -121,7 +151,7 @@ void *table_hold(struct table *table, uint32_t number)
 	struct table_slot *slot;
 	void *object;
 
-	if (number < table->first || number >= table->limit)
+	if (number >= table->limit)
 		return NULL;
 	slot = table_slot(table, number);
 	if (!slot)

@@ -24,16 +24,25 @@ struct table_slot {
 	_Atomic(void *) object;
 };
 
+struct table_range {
+	uint32_t first, count;
+};
+
 struct table {
 	pthread_mutex_t lock;
-	uint32_t first, limit; /* numbers handed out: first <= number < limit */
-	uint32_t cursor; /* numbers are handed out in a circle, so that none is reused early */
-	uint32_t count;
+	uint32_t limit;		    /* above all numbers */
+	struct table_range *ranges; /* of numbers to hand out */
+	uint32_t range_count;
+	/* Numbers are handed out in a circle through all ranges, so that none is reused early. */
+	uint32_t current, cursor;	      /* the range we are in, and the next number */
+	uint32_t count, capacity;	      /* numbers in use, and in the ranges */
 	_Atomic(struct table_slot *) *chunks; /* allocated when a number in them is first used */
 };
 
-/* Numbers @first to @limit - 1. Returns 0 or ENOMEM. */
+/* Numbers @first to @limit - 1; none to begin with if they are equal. Returns 0 or ENOMEM. */
 int table_init(struct table *table, uint32_t first, uint32_t limit);
+/* More numbers, below the limit, to be handed out from @start on. Returns 0 or ENOMEM. */
+int table_add_range(struct table *table, uint32_t first, uint32_t count, uint32_t start);
 /* Every object must have been removed. */
 void table_destroy(struct table *table);
 

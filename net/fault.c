@@ -54,6 +54,7 @@ struct lane {
 
 struct fault_link {
 	struct link link;
+	struct link_ops ops;
 	struct link *inner;
 	pthread_mutex_t lock;
 	struct lane lanes[2];
@@ -453,11 +454,11 @@ static uint64_t fault_link_deadline(struct link *link)
 	return deadline;
 }
 
-static uint32_t fault_link_room(struct link *link, const struct path *path)
+static uint32_t fault_link_room(struct link *link, const struct path *path, uint32_t qpn)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	return inner->ops->room(inner, path);
+	return inner->ops->room(inner, path, qpn);
 }
 
 static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
@@ -481,6 +482,54 @@ static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned
 
 	return inner->ops->descriptors(inner, fds, max);
 }
+
+/* --- what concerns addresses, not packets ------------------------------------------- */
+
+static int fault_link_lease(struct link *link, uint32_t *first, uint32_t *count)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->lease(inner, first, count);
+}
+
+static uint32_t fault_link_slot(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->slot(inner);
+}
+
+static int fault_link_claim(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->claim(inner, gid, service_id);
+}
+
+static void fault_link_release(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->release(inner, gid, service_id);
+}
+
+static uint32_t fault_link_owner_of(struct link *link, const union ibv_gid *gid,
+				    uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->owner_of(inner, gid, service_id);
+}
+
+/* Not a wire, on which something could happen to the frame. */
+static bool fault_link_forward(struct link *link, const struct link_frame *frame, uint32_t slot)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->forward(inner, frame, slot);
+}
+
+/* ------------------------------------------------------------------------------------ */
 
 static void fault_free(struct fault_link *fault)
 {
@@ -521,8 +570,30 @@ static const struct link_ops fault_link_ops = {
 	.show_headers = fault_link_show_headers,
 	.descriptors = fault_link_descriptors,
 	.forget = fault_link_forget,
+	.lease = fault_link_lease,
+	.slot = fault_link_slot,
+	.claim = fault_link_claim,
+	.release = fault_link_release,
+	.owner_of = fault_link_owner_of,
+	.forward = fault_link_forward,
 	.close = fault_link_close,
 };
+
+/* Those of the filter, without what the link inside hasn't got. */
+static struct link_ops ops_around(const struct link *inner)
+{
+	struct link_ops ops = fault_link_ops;
+
+	if (!inner->ops->lease) {
+		ops.lease = NULL;
+		ops.slot = NULL;
+		ops.claim = NULL;
+		ops.release = NULL;
+		ops.owner_of = NULL;
+		ops.forward = NULL;
+	}
+	return ops;
+}
 
 int fault_link_create(struct link *inner, const char *specification, struct link **link,
 		      const char **error)
@@ -538,7 +609,8 @@ int fault_link_create(struct link *inner, const char *specification, struct link
 		return status;
 	}
 	pthread_mutex_init(&fault->lock, NULL);
-	fault->link.ops = &fault_link_ops;
+	fault->ops = ops_around(inner);
+	fault->link.ops = &fault->ops;
 	fault->inner = inner;
 	*link = &fault->link;
 	return 0;

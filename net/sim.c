@@ -386,7 +386,7 @@ static uint64_t sim_link_deadline(struct link *base)
 	return link->arrived ? link->sim->now : TIME_NEVER;
 }
 
-static uint32_t sim_link_room(struct link *base, const struct path *path)
+static uint32_t sim_link_room(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct sim *sim = ((struct sim_link *)base)->sim;
 	struct address *address;

@@ -320,7 +320,7 @@ static uint32_t send_room(struct udp_link *link, const union ibv_gid *source)
 	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
 }
 
-static uint32_t udp_room(struct link *base, const struct path *path)
+static uint32_t udp_room(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct udp_link *link = (struct udp_link *)base;
 	uint32_t room = BACKLOG_UNKNOWN;

@@ -128,7 +128,7 @@ static uint64_t stub_deadline(struct link *link)
 }
 
 /* A receiver whose buffer is sometimes full. */
-static uint32_t stub_room(struct link *link, const struct path *path)
+static uint32_t stub_room(struct link *link, const struct path *path, uint32_t qpn)
 {
 	return ((struct machine *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
 }

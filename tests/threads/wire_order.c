@@ -66,9 +66,9 @@ static uint64_t order_deadline(struct link *link)
 	return inner(link)->ops->deadline(inner(link));
 }
 
-static uint32_t order_room(struct link *link, const struct path *path)
+static uint32_t order_room(struct link *link, const struct path *path, uint32_t qpn)
 {
-	return inner(link)->ops->room(inner(link), path);
+	return inner(link)->ops->room(inner(link), path, qpn);
 }
 
 static int order_add_address(struct link *link, const union ibv_gid *gid)

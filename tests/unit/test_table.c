@@ -32,6 +32,31 @@ START_TEST(numbers_are_handed_out_in_a_circle)
 }
 END_TEST
 
+START_TEST(ranges_are_added)
+{
+	static const uint32_t expected[] = {41, 42, 43, 10, 11, 40};
+	uint32_t number;
+
+	ck_assert_int_eq(table_init(&table, 50, 50), 0);
+	ck_assert_int_eq(table_reserve(&table, &number), ENOMEM);
+	ck_assert_int_eq(table_add_range(&table, 10, 2, 10), 0);
+	ck_assert_int_eq(table_add_range(&table, 40, 4, 41), 0);
+	/* From the last start given through all ranges. */
+	for (unsigned int i = 0; i < 6; i++) {
+		ck_assert_int_eq(table_reserve(&table, &number), 0);
+		ck_assert_uint_eq(number, expected[i]);
+	}
+	ck_assert_int_eq(table_reserve(&table, &number), ENOMEM);
+	ck_assert_ptr_null(table_hold(&table, 12));
+	table_remove(&table, 11);
+	ck_assert_int_eq(table_reserve(&table, &number), 0);
+	ck_assert_uint_eq(number, 11);
+	for (unsigned int i = 0; i < 6; i++)
+		table_remove(&table, expected[i]);
+	table_destroy(&table);
+}
+END_TEST
+
 START_TEST(only_published_objects_are_found)
 {
 	uint32_t number;
@@ -128,7 +153,7 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle,
+	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle, ranges_are_added,
 				      only_published_objects_are_found, nothing_held_is_freed,
 				      NULL};
 

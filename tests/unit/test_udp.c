@@ -539,7 +539,7 @@ END_TEST
 
 static uint32_t room(struct node *node, const struct path *path)
 {
-	return node->link->ops->room(node->link, path);
+	return node->link->ops->room(node->link, path, 0x11);
 }
 
 /*
