@@ -468,6 +468,21 @@ static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
 	return inner->ops->add_address(inner, gid);
 }
 
+static int fault_link_join(struct link *link, const union ibv_gid *group,
+			   const union ibv_gid *source)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->join(inner, group, source);
+}
+
+static void fault_link_leave(struct link *link, const union ibv_gid *group)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->leave(inner, group);
+}
+
 static void fault_link_show_headers(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -567,6 +582,8 @@ static const struct link_ops fault_link_ops = {
 	.deadline = fault_link_deadline,
 	.room = fault_link_room,
 	.add_address = fault_link_add_address,
+	.join = fault_link_join,
+	.leave = fault_link_leave,
 	.show_headers = fault_link_show_headers,
 	.descriptors = fault_link_descriptors,
 	.forget = fault_link_forget,

@@ -112,6 +112,18 @@ struct link_ops {
 	int (*add_address)(struct link *link, const union ibv_gid *gid);
 
 	/*
+	 * Begin to receive what is sent to the multicast @group, where @source (one of
+	 * the link's addresses) is, or wherever the link has an address of the group's
+	 * family when it is NULL. Again for more places. What this link sends to the
+	 * group comes back to it. Returns 0 or an errno: ENODEV when there is no such
+	 * place, and what sockets run out of.
+	 */
+	int (*join)(struct link *link, const union ibv_gid *group, const union ibv_gid *source);
+
+	/* Receive nothing for @group any more, wherever it was joined. */
+	void (*leave)(struct link *link, const union ibv_gid *group);
+
+	/*
 	 * Somebody wants to know the traffic class and the hop limit of what he
 	 * receives (UD does): frames have them from now on. Costs a little per frame.
 	 * May be NULL for a link whose frames always have them.

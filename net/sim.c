@@ -16,6 +16,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "net/gid.h"
 #include "net/icrc.h"
 #include "net/random.h"
 
@@ -54,9 +55,17 @@ struct event {
 	uint64_t order;
 	uint64_t number; /* within the pair */
 	struct pair *pair;
+	struct sim_link *member; /* of the group that it was sent to; NULL: it has gone */
 	struct link_frame frame;
 	struct event *prev, *next;
 	uint8_t bytes[];
+};
+
+/* A link is in a group. */
+struct membership {
+	struct sim_link *link;
+	union ibv_gid group;
+	struct membership *prev, *next;
 };
 
 struct sim_link {
@@ -78,6 +87,7 @@ struct sim {
 	uint64_t order;
 	unsigned int links_created;
 	struct sim_link *links;
+	struct membership *memberships;
 	struct address *addresses;
 	struct pair *pairs;
 	struct event **heap;
@@ -203,6 +213,7 @@ static struct event *event_create(struct sim_link *from, struct pair *pair,
 	if (!event)
 		return NULL;
 	event->pair = pair;
+	event->member = NULL;
 	event->number = pair->sent;
 	event->frame = (struct link_frame){
 		.data = event->bytes,
@@ -245,9 +256,9 @@ static uint64_t arrival_time(struct sim *sim, struct pair *pair, uint64_t depart
 	return time;
 }
 
-/* Put one copy of a sealed packet on its way. */
-static void launch(struct sim_link *from, struct pair *pair, const struct link_packet *packet,
-		   uint64_t departure)
+/* Put one copy of a sealed packet on its way; to @member if it goes to a group. */
+static void launch(struct sim_link *from, struct pair *pair, struct sim_link *member,
+		   const struct link_packet *packet, uint64_t departure)
 {
 	struct sim *sim = from->sim;
 	struct event *event = event_create(from, pair, packet);
@@ -256,6 +267,7 @@ static void launch(struct sim_link *from, struct pair *pair, const struct link_p
 		goto lost;
 	if (sim->options.corrupt > 0 && random_hit(&sim->random, sim->options.corrupt))
 		event_corrupt(sim, event);
+	event->member = member;
 	event->time = arrival_time(sim, pair, departure);
 	event->order = sim->order++;
 	if (!heap_push(sim, event))
@@ -278,27 +290,65 @@ static uint64_t departure_time(struct sim_link *link, uint32_t length, uint64_t 
 	return link->free_at;
 }
 
-static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t now)
+static bool link_is_cut(const struct sim *sim, const struct sim_link *link)
+{
+	const struct address *address;
+
+	for (address = sim->addresses; address; address = address->hh.next) {
+		if (address->owner == link && address->cut)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a packet on its way to @member's or the destination's owner can arrive. */
+static bool is_open(const struct sim *sim, const struct pair *pair, const struct sim_link *member)
+{
+	if (pair->source->cut || pair->destination->cut)
+		return false;
+	if (gid_is_multicast(&pair->key.destination))
+		return member && !link_is_cut(sim, member);
+	return pair->destination->owner;
+}
+
+static void send_copy(struct sim_link *link, struct pair *pair, struct sim_link *member,
+		      const struct link_packet *packet, uint64_t departure)
 {
 	struct sim *sim = link->sim;
 	const struct sim_options *options = &sim->options;
-	uint32_t length = packet->headers_length + packet->payload_length + packet->trailer_length;
-	uint64_t departure = departure_time(link, length, now);
-	struct pair *pair = pair_get(sim, packet->path);
 
 	sim->statistics.sent++;
-	if (!pair || pair->source->cut || pair->destination->cut || !pair->destination->owner ||
+	if (!pair || !is_open(sim, pair, member) ||
 	    (options->drop > 0 && random_hit(&sim->random, options->drop))) {
 		sim->statistics.dropped++;
 		return;
 	}
-	icrc_seal(packet, link->source_port,
-		  options->hide_ip_id ? (uint16_t)random_next(&sim->random) : 0);
 	pair->sent++;
-	launch(link, pair, packet, departure);
+	launch(link, pair, member, packet, departure);
 	if (options->duplicate > 0 && random_hit(&sim->random, options->duplicate)) {
 		sim->statistics.duplicated++;
-		launch(link, pair, packet, departure);
+		launch(link, pair, member, packet, departure);
+	}
+}
+
+static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t now)
+{
+	struct sim *sim = link->sim;
+	uint32_t length = packet->headers_length + packet->payload_length + packet->trailer_length;
+	uint64_t departure = departure_time(link, length, now);
+	struct pair *pair = pair_get(sim, packet->path);
+	struct membership *membership;
+
+	icrc_seal(packet, link->source_port,
+		  sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0);
+	if (!gid_is_multicast(&packet->path->destination)) {
+		send_copy(link, pair, NULL, packet, departure);
+		return;
+	}
+	DL_FOREACH(sim->memberships, membership)
+	{
+		if (gid_equal(&membership->group, &packet->path->destination))
+			send_copy(link, pair, membership->link, packet, departure);
 	}
 }
 
@@ -319,11 +369,11 @@ static void sim_link_send(struct link *base, struct link_packet *packets, unsign
 static void arrive(struct sim *sim, struct event *event)
 {
 	struct pair *pair = event->pair;
-	struct sim_link *owner = pair->destination->owner;
+	struct sim_link *owner = event->member ? event->member : pair->destination->owner;
 	uint32_t length = event->frame.length;
 
 	pair->destination->in_flight -= length;
-	if (!owner || pair->source->cut || pair->destination->cut) {
+	if (!is_open(sim, pair, event->member)) {
 		sim->statistics.dropped++;
 		free(event);
 		return;
@@ -414,6 +464,64 @@ static int sim_link_add_address(struct link *base, const union ibv_gid *gid)
 	return 0;
 }
 
+static struct membership *membership_find(struct sim_link *link, const union ibv_gid *group)
+{
+	struct membership *membership;
+
+	DL_FOREACH(link->sim->memberships, membership)
+	{
+		if (membership->link == link && gid_equal(&membership->group, group))
+			return membership;
+	}
+	return NULL;
+}
+
+/* The network is one place. */
+static int sim_link_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source)
+{
+	struct sim_link *link = (struct sim_link *)base;
+	struct membership *membership = membership_find(link, group);
+
+	if (membership)
+		return 0;
+	membership = malloc(sizeof(*membership));
+	if (!membership)
+		return ENOMEM;
+	*membership = (struct membership){.link = link, .group = *group};
+	DL_APPEND(link->sim->memberships, membership);
+	return 0;
+}
+
+static void sim_link_leave(struct link *base, const union ibv_gid *group)
+{
+	struct sim_link *link = (struct sim_link *)base;
+	struct membership *membership = membership_find(link, group);
+
+	if (!membership)
+		return;
+	DL_DELETE(link->sim->memberships, membership);
+	free(membership);
+}
+
+/* Also of what is on its way to it. */
+static void leave_all(struct sim_link *link)
+{
+	struct membership *membership, *next;
+	struct sim *sim = link->sim;
+
+	DL_FOREACH_SAFE(sim->memberships, membership, next)
+	{
+		if (membership->link != link)
+			continue;
+		DL_DELETE(sim->memberships, membership);
+		free(membership);
+	}
+	for (size_t i = 0; i < sim->count; i++) {
+		if (sim->heap[i]->member == link)
+			sim->heap[i]->member = NULL;
+	}
+}
+
 static unsigned int sim_link_descriptors(struct link *base, int *fds, unsigned int max)
 {
 	return 0;
@@ -429,6 +537,7 @@ static void sim_link_close(struct link *base)
 		if (address->owner == link)
 			address->owner = NULL;
 	}
+	leave_all(link);
 	events_free(&link->arrived);
 	events_free(&link->lent);
 	DL_DELETE(link->sim->links, link);
@@ -441,6 +550,8 @@ static const struct link_ops sim_link_ops = {
 	.deadline = sim_link_deadline,
 	.room = sim_link_room,
 	.add_address = sim_link_add_address,
+	.join = sim_link_join,
+	.leave = sim_link_leave,
 	.descriptors = sim_link_descriptors,
 	.close = sim_link_close,
 };

@@ -17,7 +17,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -101,7 +100,7 @@ static void set_buffer(int fd, int force_name, int name, int size)
 		setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
 }
 
-static int bind_to(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port)
+int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port)
 {
 	struct sockaddr_storage address;
 	socklen_t length = gid_to_sockaddr(gid, port, &address);
@@ -127,27 +126,36 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 	return error;
 }
 
-static int show_headers(const struct udp_address *address)
+int udp_address_show_headers(const struct udp_address *address)
 {
 	return set_options(address->receive_fd,
 			   gid_is_ipv4(&address->gid) ? show_headers_ipv4 : show_headers_ipv6);
 }
 
+int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
+{
+	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER_MAX;
+	int on = 1;
+	int error = open_socket(gid, gid_is_ipv4(gid) ? receive_options_ipv4 : receive_options_ipv6,
+				fd);
+
+	if (error)
+		return error;
+	set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, size);
+	if (link->segmentation && setsockopt(*fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) < 0)
+		log_info("the kernel has no UDP_GRO: receiving packets one by one");
+	return 0;
+}
+
 static int open_receive_socket(const struct udp_link *link, struct udp_address *address,
 			       unsigned int ifindex)
 {
-	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER_MAX;
-	int fd, error, on = 1;
+	int fd;
+	int error = udp_receiver_open(link, &address->gid, &fd);
 
-	error = open_socket(
-		&address->gid,
-		gid_is_ipv4(&address->gid) ? receive_options_ipv4 : receive_options_ipv6, &fd);
 	if (error)
 		return error;
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, size);
-	if (link->segmentation && setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) < 0)
-		log_info("the kernel has no UDP_GRO: receiving packets one by one");
-	error = bind_to(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
+	error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
 	if (error) {
 		close(fd);
 		return error;
@@ -173,7 +181,7 @@ static int bind_source_port(int fd, struct udp_address *address, unsigned int if
 
 	for (unsigned int i = 0; i < SOURCE_PORTS && error == EADDRINUSE; i++) {
 		address->source_port = ROCE_V2_SOURCE_PORT_MIN + (first + i) % SOURCE_PORTS;
-		error = bind_to(fd, &address->gid, ifindex, address->source_port);
+		error = udp_bind(fd, &address->gid, ifindex, address->source_port);
 	}
 	return error;
 }
@@ -189,6 +197,7 @@ static int open_send_socket(struct udp_address *address, unsigned int ifindex)
 		return error;
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof(smallest)); /* never read */
+	udp_multicast_from(fd, &address->gid);
 	error = bind_source_port(fd, address, ifindex);
 	if (error) {
 		close(fd);
@@ -235,7 +244,7 @@ static int address_open(const struct udp_link *link, const union ibv_gid *gid,
 		ifindex = gid_interface(gid);
 	error = open_receive_socket(link, address, ifindex);
 	if (!error && link->headers_shown)
-		error = show_headers(address);
+		error = udp_address_show_headers(address);
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
@@ -279,6 +288,7 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 		return error;
 	}
 	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
+	udp_multicast_extend(link, gid);
 	return 0;
 }
 
@@ -336,7 +346,7 @@ static void udp_show_headers(struct link *base)
 
 	pthread_mutex_lock(&link->lock);
 	for (unsigned int i = 0; i < link->count && !link->headers_shown; i++)
-		show_headers(link->addresses[i]);
+		udp_address_show_headers(link->addresses[i]);
 	link->headers_shown = true;
 	pthread_mutex_unlock(&link->lock);
 }
@@ -349,7 +359,7 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 	if (count == 0 || max == 0)
 		return 0;
 	fds[0] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
-	return 1;
+	return 1 + udp_multicast_descriptors(link, fds + 1, max - 1);
 }
 
 /*
@@ -367,6 +377,7 @@ static void udp_forget(struct link *base)
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
 	}
 	link->backlog = NULL;
+	udp_multicast_forget(link);
 	close(link->epoll_fd);
 	link->epoll_fd = -1;
 }
@@ -380,6 +391,7 @@ static void udp_close(struct link *base)
 			 (unsigned long long)link->refused);
 	for (unsigned int i = 0; i < link->count; i++)
 		address_close(link->addresses[i]);
+	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);
 	close(link->epoll_fd);
 	pthread_mutex_destroy(&link->lock);
@@ -393,6 +405,8 @@ static const struct link_ops udp_ops = {
 	.deadline = udp_deadline,
 	.room = udp_room,
 	.add_address = udp_add_address,
+	.join = udp_join,
+	.leave = udp_leave,
 	.show_headers = udp_show_headers,
 	.descriptors = udp_descriptors,
 	.forget = udp_forget,
@@ -420,6 +434,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 		goto free_arena;
 	}
 	pthread_mutex_init(&link->lock, NULL);
+	udp_multicast_init(link);
 	link->backlog = backlog_create(); /* NULL is fine: then nothing is paced */
 	*created = &link->link;
 	return 0;

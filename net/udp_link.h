@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What udp.c, udp_send.c and udp_receive.c share.
+ * What udp.c, udp_send.c, udp_receive.c and udp_multicast.c share.
  *
- * Locks: @lock covers adding an address and nothing else. The array of addresses
+ * Locks: @lock covers adding an address, joining and leaving groups, and nothing
+ * else; @multicast.lock, below it, keeps a group while it is read. The array of addresses
  * is append-only and published by @count, so send() and receive() read it
  * without a lock; @receive belongs to the one caller of receive().
  */
@@ -10,6 +11,7 @@
 #define URXE_NET_UDP_LINK_H
 
 #include <pthread.h>
+#include <sys/epoll.h>
 
 #include "net/backlog.h"
 #include "net/gid.h"
@@ -52,6 +54,16 @@ struct udp_receive {
 	unsigned int streak; /* calls in a row that found something */
 };
 
+struct udp_group;
+
+struct udp_multicast {
+	pthread_mutex_t lock;
+	struct udp_group *groups; /* uthash, by GID */
+	unsigned int count;	  /* of groups; read without the lock */
+	int epoll_fd;		  /* their sockets; -1 until there are any */
+	unsigned int rounds;	  /* since they were asked; receive()'s */
+};
+
 struct udp_link {
 	struct link link;
 	struct capture *capture;
@@ -67,6 +79,7 @@ struct udp_link {
 	struct udp_address *addresses[GID_TABLE_LENGTH];
 
 	struct udp_receive receive;
+	struct udp_multicast multicast;
 };
 
 static inline unsigned int udp_address_count(const struct udp_link *link)
@@ -77,8 +90,33 @@ static inline unsigned int udp_address_count(const struct udp_link *link)
 /* The address that @gid is, or NULL. udp.c */
 struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid *gid);
 
+/* udp.c: a socket to receive on, not yet bound; and what binds it. Return 0 or an errno. */
+int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
+int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
+int udp_address_show_headers(const struct udp_address *address);
+
 void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now);
 unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned int max,
 			 uint64_t now);
+/* What has arrived on the socket of @address. */
+unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
+			      struct link_frame *frames, unsigned int max);
+/* The next of the sockets in @epoll_fd that has something. False: none has. */
+bool udp_ready(int epoll_fd, struct epoll_event *event);
+
+/* udp_multicast.c */
+void udp_multicast_init(struct udp_link *link);
+void udp_multicast_destroy(struct udp_link *link);
+void udp_multicast_forget(struct udp_link *link);
+int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source);
+void udp_leave(struct link *base, const union ibv_gid *group);
+/* @gid was added: groups that were joined everywhere are joined there, too. @link->lock is held. */
+void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid);
+/* Multicasts from the socket @fd leave by the interface that has @source. */
+void udp_multicast_from(int fd, const union ibv_gid *source);
+unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, unsigned int max);
+/* What has arrived for the groups, when it is their turn. @idle: nothing else has arrived. */
+unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
+				   unsigned int max, bool idle);
 
 #endif

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -121,10 +120,9 @@ static bool arena_full(const struct udp_receive *receive)
  * A read that finds nothing costs half of one that finds something, so when
  * packets come one at a time (ping-pong) we stop after the first.
  */
-static unsigned int receive_from(struct udp_link *link, unsigned int index,
-				 struct link_frame *frames, unsigned int max)
+unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
+			      struct link_frame *frames, unsigned int max)
 {
-	const struct udp_address *address = link->addresses[index];
 	struct udp_receive *receive = &link->receive;
 	unsigned int reads = receive->streak >= STREAK ? READ_AHEAD : 1;
 	unsigned int count = 0;
@@ -132,6 +130,12 @@ static unsigned int receive_from(struct udp_link *link, unsigned int index,
 	while (reads-- && count < max && !arena_full(receive) && receive_datagram(link, address))
 		count += split(link, frames + count, max - count);
 	return count;
+}
+
+/* Not epoll_wait(), which is a cancellation point. */
+bool udp_ready(int epoll_fd, struct epoll_event *event)
+{
+	return syscall(SYS_epoll_pwait, epoll_fd, event, 1, 0, NULL, 0) == 1;
 }
 
 /*
@@ -146,8 +150,9 @@ static unsigned int receive_from_ready(struct udp_link *link, struct link_frame 
 	struct epoll_event event;
 
 	link->receive.rounds = 0;
-	while (sockets-- && count < max && epoll_wait(link->epoll_fd, &event, 1, 0) == 1) {
-		unsigned int got = receive_from(link, event.data.u32, frames + count, max - count);
+	while (sockets-- && count < max && udp_ready(link->epoll_fd, &event)) {
+		unsigned int got = udp_receive_from(link, link->addresses[event.data.u32],
+						    frames + count, max - count);
 
 		if (got)
 			link->receive.hot = event.data.u32;
@@ -167,7 +172,7 @@ static unsigned int receive_from_all(struct udp_link *link, unsigned int address
 	unsigned int count = 0;
 
 	if (addresses == 1 || ++receive->rounds < FAIR_ROUNDS)
-		count = receive_from(link, receive->hot, frames, max);
+		count = udp_receive_from(link, link->addresses[receive->hot], frames, max);
 	if (addresses > 1 && count == 0)
 		count = receive_from_ready(link, frames, max);
 	return count;
@@ -186,8 +191,12 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 		count = split(link, frames, max);
 	else
 		receive->used = 0;
+	if (count < max)
+		count += udp_multicast_receive(link, frames + count, max - count, false);
 	if (addresses && count < max)
 		count += receive_from_all(link, addresses, frames + count, max - count);
+	if (count == 0)
+		count = udp_multicast_receive(link, frames, max, true);
 
 	receive->streak = count ? receive->streak + 1 : 0;
 	return count;
