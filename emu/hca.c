@@ -45,6 +45,9 @@ static const struct ibv_device_attr device_attr = {
 	.max_res_rd_atom = 258048,
 	.max_qp_init_rd_atom = 128,
 	.atomic_cap = IBV_ATOMIC_GLOB,
+	.max_mcast_grp = 8192,
+	.max_mcast_qp_attach = 1024,
+	.max_total_mcast_qp_attach = 8192 * 1024,
 	.max_ah = 1048576,
 	.max_srq = 917503,
 	.max_srq_wr = 1048576,
@@ -100,6 +103,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
 	ack_queue_init(&hca->acks);
+	mcast_init(&hca->mcast);
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->windows_lock, NULL);
@@ -116,6 +120,7 @@ free_hca:
 
 void hca_destroy(struct hca *hca)
 {
+	mcast_destroy(hca);
 	event_queue_destroy(&hca->events);
 	timer_heap_destroy(&hca->timers);
 	table_destroy(&hca->keys);
@@ -331,6 +336,10 @@ static void receive_frame(struct hca *hca, struct link_frame *frame, uint64_t no
 	}
 	if (!icrc_check(frame)) {
 		COUNT(hca, icrc_errors, 1);
+		return;
+	}
+	if (packet.dest_qp == QPN_MULTICAST || gid_is_multicast(&frame->destination)) {
+		mcast_receive(hca, &packet, frame, now);
 		return;
 	}
 	qp = table_hold(&hca->qps, packet.dest_qp);

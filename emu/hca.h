@@ -8,7 +8,8 @@
  * modify) go to the objects directly and take only those objects' locks.
  *
  * Locks, outermost first:
- *   hca.receive_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
+ *   hca.receive_lock -> mcast.members_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
+ *   mcast.lock -> mcast.members_lock
  *   qp.lock -> hca.windows_bind_lock -> table.lock
  *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.windows_lock,
  *           window.lock (under which only hca.run_lock is taken), hca.run_lock
@@ -25,6 +26,7 @@
 #include "emu/ack_queue.h"
 #include "emu/counters.h"
 #include "emu/event.h"
+#include "emu/mcast.h"
 #include "emu/table.h"
 #include "emu/timer.h"
 #include "net/gid.h"
@@ -80,6 +82,7 @@ struct hca {
 	pthread_mutex_t windows_lock;
 	struct window *windows;
 
+	struct mcast mcast;
 	struct cm *cm;
 
 	struct counters counters;

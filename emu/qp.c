@@ -118,6 +118,8 @@ int qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
 
+	if (atomic_load(&qp->groups))
+		return EBUSY;
 	table_remove(&hca->qps, qp->number); /* from here on no packet and no timer finds it */
 	pthread_mutex_lock(&qp->lock);
 	qp_reset(qp);

@@ -41,6 +41,7 @@ struct qp {
 	uint32_t number;
 	bool signal_all;
 	struct ibv_qp_cap cap;
+	_Atomic uint32_t groups;  /* multicast groups that it is attached to */
 	struct timer timer;	  /* under timer_heap.lock */
 	struct ack_wait ack_wait; /* under ack_queue.lock */
 
@@ -68,6 +69,7 @@ struct qp {
  * ENOMEM.
  */
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
+/* EBUSY while it is attached to a multicast group, before anything is destroyed. */
 int qp_destroy(struct qp *qp);
 
 /*

@@ -105,8 +105,8 @@ VERB(int, modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 VERB(int, query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
 VERB(int, query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
 VERB(int, destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context, EOPNOTSUPP)
-LACKING(int, attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
-LACKING(int, detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+VERB(int, attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+VERB(int, detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
 LACKING(int, set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 

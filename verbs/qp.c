@@ -132,6 +132,8 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int error;
 
+	if (atomic_load(&qp->groups))
+		return EBUSY; /* before anything has happened */
 	/* In RESET it takes no packets, and so raises no more events. */
 	qp_modify(qp, &reset, IBV_QP_STATE, progress_now());
 	event_settle(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
@@ -162,4 +164,19 @@ int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 
 	deliver(qp->hca);
 	return error;
+}
+
+/* RoCE has no LIDs: whatever it is, it is right. */
+int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	int error = mcast_attach(to_qp(qp), gid);
+
+	if (!error)
+		progress_refresh(to_context(qp->context)->device->client);
+	return error;
+}
+
+int urxe_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return mcast_detach(to_qp(qp), gid);
 }
