@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "net/tuning.h"
 
 #define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
 
@@ -21,6 +22,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->pieces = 0;
+	outbox->run = (struct outbox_run){0};
 }
 
 /* Give up the pieces from @first on, and what they hold. */
@@ -40,11 +42,8 @@ void outbox_flush(struct outbox *outbox)
 
 	if (!outbox->packets)
 		return;
-	for (unsigned int i = 0; i < outbox->packets; i++) {
-		const struct link_packet *packet = &outbox->packet[i];
-
-		bytes += packet->headers_length + packet->payload_length + packet->trailer_length;
-	}
+	for (unsigned int i = 0; i < outbox->packets; i++)
+		bytes += link_packet_length(&outbox->packet[i]);
 	link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
 	/* A link that delays packets (net/fault.h) wants to be called again. */
 	deadline = link->ops->deadline(link);
@@ -53,14 +52,37 @@ void outbox_flush(struct outbox *outbox)
 	COUNT(outbox->hca, sent_pkts, outbox->packets);
 	COUNT(outbox->hca, sent_bytes, bytes);
 	outbox->packets = 0;
+	outbox->run = (struct outbox_run){0};
 	outbox_release(outbox, 0);
+}
+
+/* The last packet is complete now. Returns whether no other can be in one piece with it. */
+static bool outbox_ends_run(struct outbox *outbox)
+{
+	struct outbox_run *run = &outbox->run;
+	uint32_t length;
+
+	if (run->counted == outbox->packets)
+		return false;
+	run->counted = outbox->packets;
+	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
+	if (!run->packets || length > run->length)
+		*run = (struct outbox_run){.counted = outbox->packets, .length = length};
+	run->packets++;
+	if (length == run->length && run->packets < LINK_RUN_PACKETS &&
+	    (run->packets + 1) * run->length <= LINK_RUN_BYTES)
+		return false;
+	run->packets = 0;
+	return true;
 }
 
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
+	bool enough = outbox_ends_run(outbox) && outbox->packets >= OUTBOX_ENOUGH;
 
-	if (outbox->packets == OUTBOX_PACKETS || outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
+	if (enough || outbox->packets == OUTBOX_PACKETS ||
+	    outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
 		outbox_flush(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	*packet = (struct link_packet){

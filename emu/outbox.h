@@ -19,6 +19,11 @@ struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this turn */
 	unsigned int packets, pieces;
+	struct outbox_run {
+		unsigned int counted; /* of the packets: the last one isn't complete yet */
+		unsigned int packets; /* the last ones, which the link sends in one piece */
+		uint32_t length;      /* of the first of them: no other may be longer */
+	} run;
 	struct link_packet packet[OUTBOX_PACKETS];
 	struct iovec piece[OUTBOX_PIECES];
 	struct mr_hold
@@ -30,7 +35,11 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
 /* Send everything and release the regions. */
 void outbox_flush(struct outbox *outbox);
 
-/* A new packet with nothing in it; flushes when the outbox is full. */
+/*
+ * A new packet with nothing in it. Flushes when the outbox is full, and before
+ * that where a run of packets that the link sends in one piece is complete: so
+ * that no run is cut in two, and the receiver has something to do meanwhile.
+ */
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
 
 /*

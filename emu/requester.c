@@ -8,6 +8,7 @@
 #include "emu/qp_state.h"
 #include "emu/sge.h"
 #include "emu/window.h"
+#include "net/tuning.h"
 
 /*
  * A long message asks for an acknowledgement at least this often, so that the
@@ -297,11 +298,43 @@ static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 	return (uint64_t)psns * wqe->packet_cost;
 }
 
+/* How many packets are to be sent with one look at the window. */
+static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
+	uint32_t most = REQUEST_BURST / qp->mtu;
+
+	if (is_read(wqe) || is_atomic(wqe))
+		return 1;
+	return left < most ? left : most;
+}
+
 static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return is_read(wqe) || is_atomic(wqe) ||
 	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
+}
+
+/* @count packets of @cost each, which are in the window. Returns how many were sent. */
+static uint32_t send_burst(struct qp *qp, struct send_wqe *wqe, uint64_t cost, uint32_t count,
+			   struct outbox *outbox, struct link_packet **last)
+{
+	struct requester *req = &qp->requester;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct link_packet *packet = build(qp, wqe, outbox);
+
+		if (!packet)
+			return i;
+		req->in_flight += cost;
+		req->rd_atomic += is_read(wqe) || is_atomic(wqe);
+		req->since_request++;
+		if (want_ack(qp, wqe))
+			request_ack(qp, packet);
+		*last = packet;
+	}
+	return count;
 }
 
 /* Send what is left of @wqe. Returns whether all of it has been sent. */
@@ -314,27 +347,22 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 
 	while (req->psn != end) {
 		uint64_t cost = cost_at_cursor(qp, wqe);
-		struct link_packet *packet;
+		uint32_t count, sent;
 
 		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
-		if (!window_take(req->window, qp, cost)) {
+		count = window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
+		if (!count) {
 			/* Only an acknowledgement opens the window again: ask for it. */
 			if (*last)
 				request_ack(qp, *last);
 			return false;
 		}
-		packet = build(qp, wqe, outbox);
-		if (!packet) {
-			window_release(req->window, cost, false);
+		sent = send_burst(qp, wqe, cost, count, outbox, last);
+		if (sent != count) {
+			window_release(req->window, (count - sent) * cost, false);
 			return false;
 		}
-		req->in_flight += cost;
-		req->rd_atomic += responds;
-		req->since_request++;
-		if (want_ack(qp, wqe))
-			request_ack(qp, packet);
-		*last = packet;
 	}
 	return true;
 }

@@ -10,6 +10,7 @@
 
 #include "emu/hca.h"
 #include "emu/qp.h"
+#include "net/tuning.h"
 
 #define WINDOW_PACKET (WIRE_PATH_MTU_MAX + WINDOW_PACKET_OVERHEAD)
 
@@ -119,10 +120,13 @@ static bool window_has_room(const struct window *window, uint64_t cost)
  * While others wait, a QP that has its share already waits too: whoever gets an
  * acknowledgement is run at once, and would keep the window to itself.
  */
+static uint64_t window_share(const struct window *window)
+{
+	return window->limit / (window->waiting + 1);
+}
+
 static bool window_fits(const struct window *window, const struct qp *qp, uint64_t cost)
 {
-	uint64_t share = window->limit / (window->waiting + 1);
-
 	if (!window_has_room(window, cost))
 		return false;
 	if (!window->waiting || !window->in_flight)
@@ -130,27 +134,50 @@ static bool window_fits(const struct window *window, const struct qp *qp, uint64
 	/* Let the window drain until the one who needs most room has it. */
 	if (window_impatient(window->waiting_head) && !window_impatient(qp))
 		return false;
-	return qp->requester.in_flight < share;
+	return qp->requester.in_flight < window_share(window);
 }
 
-bool window_take(struct window *window, struct qp *qp, uint64_t cost)
+static uint64_t most(uint64_t limit, uint64_t used, uint64_t cost)
 {
-	bool fits;
+	return used + cost < limit ? (limit - used) / cost : 1;
+}
+
+/* How many of @count packets. */
+static uint32_t window_fit(const struct window *window, const struct qp *qp, uint64_t cost,
+			   uint32_t count)
+{
+	uint64_t fit, fair;
+
+	if (!window_fits(window, qp, cost))
+		return 0;
+	fit = most(window->limit, window->in_flight, cost);
+	/* What the QP has in flight will be released: it pays to wait for more room. */
+	if (fit < count && qp->requester.in_flight && fit * cost < window->limit / WINDOW_SLIVER)
+		return 0;
+	if (fit > count)
+		fit = count;
+	fair = window->waiting ? most(window_share(window), qp->requester.in_flight, cost) : fit;
+	return fit < fair ? fit : fair;
+}
+
+uint32_t window_take(struct window *window, struct qp *qp, uint64_t cost, uint32_t count)
+{
+	uint32_t fit;
 
 	pthread_mutex_lock(&window->lock);
-	fits = window_fits(window, qp, cost);
-	if (!window_has_room(window, cost) && !window_impatient(qp))
+	fit = window_fit(window, qp, cost, count);
+	if (!fit && !window_has_room(window, cost) && !window_impatient(qp))
 		qp->requester.passed++;
-	if (!fits)
+	if (!fit)
 		window_wait(window, qp);
 	else if (qp->requester.waiting)
 		window_wait_no_more(window, qp);
-	if (fits) {
+	if (fit) {
 		qp->requester.passed = 0;
-		window->in_flight += cost;
+		window->in_flight += fit * cost;
 	}
 	pthread_mutex_unlock(&window->lock);
-	return fits;
+	return fit;
 }
 
 /* RFC 5681, 3.1; RFC 7661: a window that isn't used says nothing about its size. */

@@ -54,10 +54,12 @@ int window_get(struct hca *hca, const union ibv_gid *destination, struct window 
 void window_put(struct window *window);
 
 /*
- * Account @cost more bytes in flight, if they fit. If not, @qp is put on the
- * waiting list and will be run when something was released.
+ * Account up to @count packets of @cost bytes each in flight, as many as fit, and
+ * return how many. If none does, @qp is put on the waiting list and will be run
+ * when something was released; so too if only a few did, for a call that sends a
+ * packet or two costs as much as one that sends many.
  */
-bool window_take(struct window *window, struct qp *qp, uint64_t cost);
+uint32_t window_take(struct window *window, struct qp *qp, uint64_t cost, uint32_t count);
 
 /* @cost bytes are no longer in flight; @acknowledged: they arrived, so the limit may grow. */
 void window_release(struct window *window, uint64_t cost, bool acknowledged);

@@ -50,6 +50,20 @@ struct link_packet {
 	uint8_t damage; /* for net/fault: 0, or 1 + the index of a bit to flip after sealing */
 };
 
+static inline uint32_t link_packet_length(const struct link_packet *packet)
+{
+	return packet->headers_length + packet->payload_length + packet->trailer_length;
+}
+
+/*
+ * Neighbours on one path and of one length, the last of which may be shorter, are
+ * best sent in one call: the link may make so many, or so many bytes, one piece.
+ * 64: UDP_MAX_SEGMENTS before Linux 6.9. The largest datagram that IPv4 and IPv6
+ * both have.
+ */
+#define LINK_RUN_PACKETS 64
+#define LINK_RUN_BYTES (65535 - 40 - 8)
+
 #define IP_ID_UNKNOWN (-1)
 
 struct link_frame {

@@ -29,6 +29,18 @@
 #define ACK_VAIN 50000
 #define ACK_HASTY 16
 
+/* --- batches ----------------------------------------------------------------------------- */
+
+/*
+ * A super-packet's worth at the largest MTU: what was built so far leaves when
+ * the next packet would begin a new one. A call costs as much as 4 to 8 packets.
+ */
+#define OUTBOX_ENOUGH 14
+/* Bytes to send with one look at the window, which takes a lock: about a super-packet. */
+#define REQUEST_BURST 65536
+/* What is less than this fraction of the window waits for more room; a call costs too much. */
+#define WINDOW_SLIVER 4
+
 /* --- the background thread (net/progress.c), ns ------------------------------------------ */
 
 /*

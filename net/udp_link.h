@@ -20,9 +20,6 @@
 /* The hop limit of sockets; packets with another one carry it in a control message. */
 #define UDP_HOP_LIMIT 64
 
-/* The largest datagram that IPv4 and IPv6 both have. */
-#define UDP_DATAGRAM_MAX (65535 - 40 - 8)
-
 /*
  * Received datagrams lie one behind the other in an arena. Large enough for a few
  * super-packets, small enough to stay in a core's cache.

@@ -24,7 +24,6 @@
 #include "net/tuning.h"
 #include "net/udp_link.h"
 
-#define SEGMENTS_MAX 64 /* UDP_MAX_SEGMENTS before Linux 6.9, 128 since */
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
 #define BATCH_FLAT 16384
@@ -52,11 +51,6 @@ struct batch {
 	uint8_t flat[BATCH_FLAT];
 };
 
-static uint32_t packet_length(const struct link_packet *packet)
-{
-	return packet->headers_length + packet->payload_length + packet->trailer_length;
-}
-
 static bool same_path(const struct path *a, const struct path *b)
 {
 	return a == b ||
@@ -80,20 +74,20 @@ static void drop(struct udp_link *link, const struct link_packet *packet, unsign
 static unsigned int segments_of(const struct batch *batch, const struct link_packet *packets,
 				unsigned int count)
 {
-	uint32_t length = packet_length(&packets[0]);
-	unsigned int most = UDP_DATAGRAM_MAX / length;
+	uint32_t length = link_packet_length(&packets[0]);
+	unsigned int most = LINK_RUN_BYTES / length;
 	unsigned int vectors = 2 + packets[0].payload_count;
 	unsigned int segments = 1;
 
 	if (!__atomic_load_n(&batch->address->segmentation, __ATOMIC_RELAXED))
 		return 1;
-	if (most > SEGMENTS_MAX)
-		most = SEGMENTS_MAX;
+	if (most > LINK_RUN_PACKETS)
+		most = LINK_RUN_PACKETS;
 	if (most > count)
 		most = count;
 	while (segments < most) {
 		const struct link_packet *next = &packets[segments];
-		uint32_t next_length = packet_length(next);
+		uint32_t next_length = link_packet_length(next);
 
 		vectors += 2 + next->payload_count;
 		if (next_length > length || vectors > BATCH_VECTORS ||
@@ -138,7 +132,7 @@ static void copy_packet(uint8_t *to, const struct link_packet *packet)
 static struct iovec *gather_flat(struct batch *batch, const struct iovec *first,
 				 struct iovec *vector, const struct link_packet *packet)
 {
-	uint32_t length = packet_length(packet);
+	uint32_t length = link_packet_length(packet);
 	uint8_t *to = batch->flat + batch->flat_used;
 
 	if (length > SEND_FLAT_MAX || batch->flat_used + length > BATCH_FLAT)
@@ -228,7 +222,7 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 		.msg_iovlen = end - first,
 		.msg_control = datagram->control,
 	};
-	put_controls(message, path, count, packet_length(&packets[0]));
+	put_controls(message, path, count, link_packet_length(&packets[0]));
 }
 
 /* --- Sending --------------------------------------------------------------------- */
@@ -333,7 +327,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 			flush(&batch);
 			batch.address = udp_address_find(batch.link, &path->source);
 		}
-		if (!batch.address || packet_length(&packets[i]) > UDP_DATAGRAM_MAX ||
+		if (!batch.address || link_packet_length(&packets[i]) > LINK_RUN_BYTES ||
 		    vectors_of(&packets[i], 1) > BATCH_VECTORS) {
 			drop(batch.link, &packets[i], 1, batch.address ? EMSGSIZE : EADDRNOTAVAIL);
 			continue;

@@ -48,7 +48,15 @@ static uint64_t no_deadline(struct link *link)
 	return TIME_NEVER;
 }
 
+static void count(struct link *link, struct link_packet *packets, unsigned int number, uint64_t now)
+{
+	sent.calls++;
+	sent.packets += number;
+}
+
 static const struct link_ops ops = {.send = keep, .deadline = no_deadline};
+static const struct link_ops counting_ops = {.send = count, .deadline = no_deadline};
+static struct link counting = {.ops = &counting_ops};
 static struct link kept = {.ops = &ops};
 static const struct path path;
 static struct outbox outbox;
@@ -234,15 +242,48 @@ START_TEST(full_outboxes_flush_themselves)
 }
 END_TEST
 
+/* Of equal packets as many as one datagram takes, and what is shorter ends it. */
+START_TEST(runs_are_not_cut_in_two)
+{
+	static uint8_t large[5000];
+	const struct {
+		uint32_t first, others; /* lengths */
+		unsigned int flushed_at[3];
+	} cases[] = {
+		{4096, 4096, {15, 30, 45}},
+		{4112, 4096, {17, 32, 47}},
+		{8, 8, {64, 128, 192}},
+	};
+
+	begin();
+	core.link = &counting;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		unsigned int flushes = 0;
+
+		sent.packets = sent.calls = 0;
+		for (unsigned int k = 1; k <= 200 && flushes < 3; k++) {
+			uint32_t length = k == 1 ? cases[i].first : cases[i].others;
+
+			outbox_payload(&outbox, begin_packet(), large, length, NULL);
+			if (sent.calls == flushes)
+				continue;
+			ck_assert_uint_eq(sent.packets, cases[i].flushed_at[flushes]);
+			flushes++;
+		}
+		ck_assert_uint_eq(flushes, 3);
+		outbox_flush(&outbox);
+	}
+	end();
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {packets_without_payload,
-				      every_part_of_a_list,
-				      lists_longer_than_4_gib,
-				      a_bad_key_takes_only_its_packet_back,
-				      plain_memory_and_held_memory,
-				      full_outboxes_flush_themselves,
-				      NULL};
+	const TTest *const tests[] = {
+		packets_without_payload,      every_part_of_a_list,
+		lists_longer_than_4_gib,      a_bad_key_takes_only_its_packet_back,
+		plain_memory_and_held_memory, full_outboxes_flush_themselves,
+		runs_are_not_cut_in_two,      NULL};
 
 	return core_run("outbox", tests);
 }

@@ -39,7 +39,7 @@ static void end(void)
 
 static bool take(struct qp *qp, uint64_t cost)
 {
-	bool taken = window_take(window, qp, cost);
+	bool taken = window_take(window, qp, cost, 1);
 
 	if (taken)
 		qp->requester.in_flight += cost;
@@ -174,6 +174,58 @@ START_TEST(a_qp_with_its_share_lets_others_go_first)
 }
 END_TEST
 
+START_TEST(many_packets_at_once)
+{
+	const uint32_t fit = 65536 / PACKET;
+
+	begin();
+	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 10), 10);
+	ck_assert_uint_eq(window->in_flight, 10 * PACKET);
+	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), fit - 10);
+	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), 0);
+	ck_assert(qps[0].requester.waiting);
+	window_release(window, fit * PACKET, false);
+	ck_assert_uint_eq(scheduled, 1);
+	end();
+}
+END_TEST
+
+/* Who has something in flight waits for a quarter of the window, unless it needs less. */
+START_TEST(slivers_are_not_worth_a_call)
+{
+	const uint32_t quarter = (65536 / 4 + PACKET - 1) / PACKET;
+
+	begin();
+	while (take(&qps[0], PACKET))
+		;
+	release(&qps[0], (quarter - 1) * PACKET, false);
+	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), 0);
+	ck_assert_uint_eq(window_take(window, &qps[1], PACKET, 1), 1);
+	release(&qps[0], 2 * PACKET, false);
+	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), quarter);
+	end();
+}
+END_TEST
+
+START_TEST(no_more_at_once_than_its_share_while_others_wait)
+{
+	begin();
+	ck_assert(take(&qps[0], 60000));
+	ck_assert(!take(&qps[1], 10000));
+	/* There is room for five, and half of the window is its share. */
+	ck_assert_uint_eq(window_take(window, &qps[2], 1000, 100), 5);
+	qps[2].requester.in_flight = 5000;
+	release(&qps[0], 30000, false);
+	ck_assert_uint_eq(scheduled, 1);
+	ck_assert(take(&qps[1], 10000));
+	ck_assert(!take(&qps[3], 40000));
+	window->limit = 100000;
+	ck_assert_uint_eq(window_take(window, &qps[2], 1000, 100), 45);
+	window_forget(window, &qps[3]);
+	end();
+}
+END_TEST
+
 START_TEST(grows_with_acknowledgements_up_to_its_maximum)
 {
 	uint64_t before;
@@ -243,6 +295,9 @@ int main(void)
 				      large_costs_are_not_kept_out_by_small_ones,
 				      waiting_qps_run_in_order_as_room_appears,
 				      a_qp_with_its_share_lets_others_go_first,
+				      many_packets_at_once,
+				      slivers_are_not_worth_a_call,
+				      no_more_at_once_than_its_share_while_others_wait,
 				      grows_with_acknowledgements_up_to_its_maximum,
 				      loss_halves_once_a_round_and_growth_becomes_slow,
 				      NULL};
