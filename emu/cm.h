@@ -86,8 +86,8 @@ struct cm_event {
 struct cm_sink {
 	/*
 	 * A new id (REQ_RECEIVED, SIDR_REQ_RECEIVED) belongs to the receiver of the
-	 * event from then on; when the sink is NULL or the listener is gone by then
-	 * the CM rejects and destroys it itself.
+	 * event from then on; when the listener is gone by then the CM rejects and
+	 * destroys it itself. Without a sink requests find no listener.
 	 */
 	void (*event)(void *context, struct cm_event *event);
 	void *context;
@@ -101,7 +101,7 @@ struct cm_listen {
 	bool datagram;	   /* SIDR_REQs rather than REQs */
 };
 
-/* What the sender of a REQ decides; the rest is the CM's (spec: cm.md 5). */
+/* What the sender of a REQ decides; the rest is the CM's. */
 struct cm_request {
 	struct path path;
 	uint64_t service_id;
@@ -135,30 +135,51 @@ struct cm_service_reply {
 	uint8_t private_length;
 };
 
+/* Somebody who may be heard of again: who sent this comm id or has this QP. */
+struct cm_peer {
+	union ibv_gid gid;
+	uint64_t ca_guid;
+	uint32_t number;   /* comm id, request id, or QP number */
+	uint32_t datagram; /* SIDR: there is no CA GUID then */
+};
+
+/* What the QP's attributes follow from, as far as the exchange has settled it. */
+struct cm_terms {
+	enum ibv_qp_type qp_type;
+	enum ibv_mtu mtu;
+	uint32_t local_qpn, remote_qpn;
+	uint32_t rq_psn, sq_psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t ack_timeout;
+};
+
 /* Members are the CM's; read them from an event callback or under cm.lock only. */
 struct cm_id {
 	struct cm *cm;
 	void *context;
-	uint32_t local_id; /* unique on this address: carries the link's slot (net/link.h) */
-	uint32_t remote_id;
+	uint32_t local_id;  /* unique on this address: carries the link's slot (net/link.h) */
+	uint32_t remote_id; /* 0 until the peer has said it */
 	enum cm_state state;
+	bool passive;
 	struct path path; /* to the peer */
 	struct cm_listen listen;
+	struct cm_terms terms;
+
+	uint64_t transaction; /* of the exchange in progress */
+	uint64_t service_id;
+	uint8_t mad[MAD_LENGTH]; /* sent last: copies are identical to the byte */
 	struct timer timer;
 	uint64_t deadline; /* of the message that waits for its answer, or of timewait */
-	uint8_t retries_left;
-	uint8_t mad[MAD_LENGTH]; /* that message: copies are identical to the byte */
+	uint64_t interval; /* between copies */
+	uint8_t retries_left, max_retries;
 
-	/* What the QP's attributes follow from, as the exchange has settled them. */
-	struct cm_message request; /* REQ: sent by us, or received */
-	struct cm_message reply;   /* REP likewise */
-	uint32_t starting_psn;	   /* ours: what the peer sends first */
-	uint8_t ack_timeout;
-
-	UT_hash_handle hh_remote;  /* passive side, by the peer's comm id and CA GUID */
-	struct cm_id *prev, *next; /* listeners */
-	uint32_t events;	   /* queued or being delivered */
-	bool destroyed;
+	struct cm_peer peer_id, peer_qp;
+	UT_hash_handle hh_id, hh_qp;		 /* by these two; .tbl is NULL when in neither */
+	struct cm_id *prev, *next;		 /* all */
+	struct cm_id *listen_prev, *listen_next; /* listeners */
+	bool destroyed;				 /* hears of nothing any more */
+	bool abandoned; /* nobody else has it: freed once its disconnect and timewait are over */
 };
 
 /* Part of every HCA: created and destroyed with it. */
@@ -169,9 +190,9 @@ void cm_destroy(struct cm *cm);
 int cm_id_create(struct cm *cm, void *context, struct cm_id **id);
 
 /*
- * Ends whatever is going on as Linux does (cm.md 7): a request unanswered is
- * rejected, a connection is disconnected. Its events that nobody has seen are
- * forgotten; waits for the one being delivered, unless called from it.
+ * Ends whatever is going on: a request unanswered is rejected, a connection is
+ * disconnected (which goes on after the return). Its events that nobody has seen
+ * are forgotten; waits for the one being delivered, unless called from it.
  */
 void cm_id_destroy(struct cm_id *id, uint64_t now);
 
@@ -204,12 +225,12 @@ int cm_notify(struct cm_id *id, uint64_t now);
 
 /*
  * The attributes that the QP of this connection needs to get into
- * @attr->qp_state (INIT, RTR, RTS), and their mask (cm.md 5). EINVAL when the
+ * @attr->qp_state (INIT, RTR, RTS), and their mask. EINVAL when the
  * exchange hasn't got so far.
  */
 int cm_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask);
 
-/* The ACK timeout that a REQ announces: Linux's cm_ack_timeout() (cm.md 5). */
+/* The ACK timeout of a path of @packet_life_time to a CA of @ca_ack_delay, as Linux rounds it. */
 uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time);
 
 /* --- for hca and gsi ----------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "emu/gsi.h"
 #include "emu/mr.h"
 #include "emu/outbox.h"
 #include "emu/qp.h"
@@ -89,6 +90,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->gids = options->gids;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
+	hca->node_guid = options->node_guid;
 	/* What is shared is leased when it is needed. */
 	err = table_init(&hca->qps, hca->link->ops->lease ? LAST_QPN : FIRST_QPN, LAST_QPN);
 	if (err)
@@ -96,6 +98,9 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->keys, 1, device_attr.max_mr + device_attr.max_mw + 1);
 	if (err)
 		goto free_qps;
+	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	if (err)
+		goto free_keys;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
 	hca->qpn_seed = options->seed;
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
@@ -111,6 +116,8 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	*result = hca;
 	return 0;
 
+free_keys:
+	table_destroy(&hca->keys);
 free_qps:
 	table_destroy(&hca->qps);
 free_hca:
@@ -120,6 +127,7 @@ free_hca:
 
 void hca_destroy(struct hca *hca)
 {
+	cm_destroy(hca->cm);
 	mcast_destroy(hca);
 	event_queue_destroy(&hca->events);
 	timer_heap_destroy(&hca->timers);
@@ -265,7 +273,10 @@ uint64_t hca_deadline(struct hca *hca)
 
 	uint64_t oldest = atomic_load(&hca->acks.oldest);
 	uint64_t next = timers < link ? timers : link;
+	uint64_t connections = cm_deadline(hca->cm);
 
+	if (connections < next)
+		next = connections;
 	if (has_scheduled(hca))
 		return 0;
 	return oldest < next - ACK_WAIT ? oldest + ACK_WAIT : next;
@@ -342,6 +353,10 @@ static void receive_frame(struct hca *hca, struct link_frame *frame, uint64_t no
 		mcast_receive(hca, &packet, frame, now);
 		return;
 	}
+	if (packet.dest_qp == QPN_GSI) {
+		gsi_receive(hca, &packet, frame, now);
+		return;
+	}
 	qp = table_hold(&hca->qps, packet.dest_qp);
 	if (!qp) {
 		COUNT(hca, dropped_packets, 1);
@@ -378,8 +393,10 @@ bool hca_turn(struct hca *hca, uint64_t now)
 		return false;
 	any = receive(hca, now);
 	any |= hca_run(hca, now);
+	any |= cm_run(hca->cm, now);
 	any |= acknowledge(hca, now, any ? ACK_WAIT_BUSY : ACK_WAIT);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
+	cm_deliver(hca->cm);
 	return any;
 }

@@ -10,6 +10,7 @@
  * Locks, outermost first:
  *   hca.receive_lock -> mcast.members_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
  *   mcast.lock -> mcast.members_lock
+ *   hca.receive_lock -> cm.lock -> leaves
  *   qp.lock -> hca.windows_bind_lock -> table.lock
  *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.windows_lock,
  *           window.lock (under which only hca.run_lock is taken), hca.run_lock
@@ -24,6 +25,7 @@
 #include <stdbool.h>
 
 #include "emu/ack_queue.h"
+#include "emu/cm.h"
 #include "emu/counters.h"
 #include "emu/event.h"
 #include "emu/mcast.h"
@@ -32,7 +34,6 @@
 #include "net/gid.h"
 #include "net/link.h"
 
-struct cm;
 struct qp;
 struct window;
 
@@ -51,11 +52,14 @@ struct hca_options {
 	 * Locks are held: it may only wake somebody. */
 	void (*deadline)(void *context, uint64_t time);
 	void *deadline_context;
-	uint64_t seed; /* of key bytes and QP numbers */
+	struct cm_sink cm_sink; /* connections (emu/cm.h); without it there is no listening */
+	uint64_t node_guid;
+	uint64_t seed; /* of key bytes, QP numbers and communication ids */
 };
 
 struct hca {
 	struct hca_limits limits;
+	uint64_t node_guid;
 	struct link *link;
 	struct gid_table *gids;
 
@@ -84,6 +88,7 @@ struct hca {
 
 	struct mcast mcast;
 	struct cm *cm;
+	_Atomic uint32_t gsi_psn; /* of what QP 1 sends next */
 
 	struct counters counters;
 };

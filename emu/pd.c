@@ -10,8 +10,6 @@
 
 #include "emu/hca.h"
 
-#define HOP_LIMIT_UNICAST 64 /* the usual default of a route */
-
 int pd_alloc(struct hca *hca, struct pd **pd)
 {
 	struct pd *made;

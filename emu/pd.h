@@ -14,6 +14,8 @@
 
 struct hca;
 
+#define HOP_LIMIT_UNICAST 64 /* the usual default of a route */
+
 struct pd {
 	struct ibv_pd ibv;
 	struct hca *hca;

@@ -183,6 +183,7 @@ static int make_hca(struct device *device)
 			 .context = device},
 		.deadline = deadline_changed,
 		.deadline_context = device,
+		.node_guid = be64toh(device->guid),
 	};
 
 	if (getrandom(&options.seed, sizeof(options.seed), 0) != sizeof(options.seed))

@@ -26,6 +26,14 @@ static void on_async(void *context, enum ibv_event_type type, void *element)
 	((struct node *)context)->events[type]++;
 }
 
+static void on_connection(void *context, struct cm_event *event)
+{
+	struct node *node = context;
+
+	if (node->connection)
+		node->connection(node, event);
+}
+
 /* 10.0.x.y: the table is filled by hand, since these addresses belong to no interface. */
 static void make_gid(struct node *node, unsigned int index)
 {
@@ -50,6 +58,8 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	ck_assert_int_eq(node->link->ops->add_address(node->link, &node->gids.entries[0].gid), 0);
 	options.link = node->link;
 	options.gids = &node->gids;
+	options.node_guid = 0x0200000000000001 + index;
+	options.cm_sink = (struct cm_sink){on_connection, node};
 	options.sink = (struct event_sink){on_completion, on_async, node};
 	ck_assert_int_eq(hca_create(&options, &node->hca), 0);
 	ck_assert_int_eq(pd_alloc(node->hca, &node->pd), 0);

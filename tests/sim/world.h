@@ -46,6 +46,8 @@ struct node {
 	struct cq *cq;
 	unsigned int events[32]; /* async events, by type */
 	unsigned int completion_events;
+	void (*connection)(struct node *node, struct cm_event *event); /* may be NULL */
+	void *context;						       /* the test's */
 };
 
 struct world {
