@@ -245,6 +245,7 @@ SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of
                    "no-permission", "other-pd", "unaligned-atomic", "send-too-long",
                    "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order")
 SCENARIOS_QUEUE = ("srq-limit", "solicited", "unsignaled", "queue-full", "wr-api")
+SCENARIOS_MULTICAST = ("multicast", "multicast-errors", "multicast-events")
 
 
 def scenario(name, *options, detail="", **more):
@@ -259,7 +260,7 @@ def scenario(name, *options, detail="", **more):
 
 
 def scenario_cases():
-    for name in SCENARIOS_DATA + SCENARIOS_DATAGRAM + SCENARIOS_ERROR + SCENARIOS_QUEUE:
+    for name in SCENARIOS_DATA + SCENARIOS_DATAGRAM + SCENARIOS_ERROR + SCENARIOS_QUEUE + SCENARIOS_MULTICAST:
         yield scenario(name)
     for name in SCENARIOS_DATA:
         yield scenario(name, ipv6=True)
@@ -271,8 +272,11 @@ def scenario_cases():
         yield scenario(name, ipv6=True)
         for loss, faults in LOSS.items():
             yield scenario(name, "-l", detail=loss, faults=faults)
-    for name in ("write", "read", "bad-rkey-write", "flush-order"):
+    for name in SCENARIOS_MULTICAST:
+        yield scenario(name, ipv6=True)
+    for name in ("write", "read", "bad-rkey-write", "flush-order", "multicast"):
         yield scenario(name, nobody=True)
+    yield scenario("multicast", detail="capture", capture=True)
     for name in ("bad-rkey-write", "bad-rkey-read", "send-too-long", "rnr-exhausted"):
         yield scenario(name, detail="capture", capture=True)
     for victim in "server", "client":

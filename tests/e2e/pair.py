@@ -71,6 +71,7 @@ class Namespace:
         self.process = None
         script = "ip link set lo up && "
         script += "".join(f"ip -6 addr add fd00::{i:x}/128 dev lo nodad && " for i in range(1, 33))
+        script += "ip -6 route add local ff00::/8 dev lo table local && "
         script += "echo ready && exec sleep 3600"
         try:
             self.process = subprocess.Popen(
