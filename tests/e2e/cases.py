@@ -251,7 +251,7 @@ SCENARIOS_MULTICAST = ("multicast", "multicast-errors", "multicast-events")
 def scenario(name, *options, detail="", **more):
     words = ["@tests/e2e/scenario", *options, name, "PORT"]
     text = [name, *options] + ([detail] if detail else [])
-    text += ["ipv6"] if more.get("ipv6") else []
+    text += [mark for mark in ("ipv6", "apart") if more.get(mark)]
     text += ["nobody"] if more.get("nobody") else []
     good = [rf"^{name}: ok$"]
     more.setdefault("expect_server", good)
@@ -274,6 +274,8 @@ def scenario_cases():
             yield scenario(name, "-l", detail=loss, faults=faults)
     for name in SCENARIOS_MULTICAST:
         yield scenario(name, ipv6=True)
+        yield scenario(name, apart=True)
+        yield scenario(name, ipv6=True, apart=True)
     for name in ("write", "read", "bad-rkey-write", "flush-order", "multicast"):
         yield scenario(name, nobody=True)
     yield scenario("multicast", detail="capture", capture=True)

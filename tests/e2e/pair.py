@@ -55,6 +55,7 @@ class Case:
     last_ack_lost: bool = False
     capture: bool = False  # and let tests/wire judge the packets
     one_node: bool = False  # both sides have the same address
+    apart: bool = False  # in network namespaces of their own, with a wire between them
     beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
     deadline: int = DEADLINE
 
@@ -64,18 +65,19 @@ class Case:
 
 
 class Namespace:
-    """A network namespace with fd00::1 to fd00::20 on its loopback device."""
+    """A network namespace set up by @script, in a user namespace of its own or @other's."""
 
-    def __init__(self):
+    def __init__(self, script, other=None):
         self.reason = ""
         self.process = None
-        script = "ip link set lo up && "
-        script += "".join(f"ip -6 addr add fd00::{i:x}/128 dev lo nodad && " for i in range(1, 33))
-        script += "ip -6 route add local ff00::/8 dev lo table local && "
-        script += "echo ready && exec sleep 3600"
+        if other:
+            words = ["nsenter", "--preserve-credentials", "--user",
+                     "--target", str(other.process.pid), "--", "unshare", "--net"]
+        else:
+            words = ["unshare", "--net", "--map-root-user"]
         try:
             self.process = subprocess.Popen(
-                ["unshare", "--net", "--map-root-user", "sh", "-c", script],
+                words + ["sh", "-c", f"ip link set lo up && {script} && echo ready && exec sleep 3600"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if self.process.stdout.readline().strip() != "ready":
                 self.reason = self.process.stderr.read().strip() or "unshare failed"
@@ -88,10 +90,50 @@ class Namespace:
         return ["nsenter", "--preserve-credentials", "--user", "--net",
                 "--target", str(self.process.pid), "--"]
 
+    def run(self, script):
+        result = subprocess.run(self.enter() + ["sh", "-c", script], capture_output=True, text=True)
+        if result.returncode:
+            self.reason = result.stderr.strip()
+
     def close(self):
         if self.process:
             self.process.kill()
             self.process.wait()
+
+
+PAIRS = 16  # of addresses in a namespace: so many cases at a time
+
+# fd00::1 to fd00::20; Linux has no route for IPv6 multicasts on the loopback device.
+LOOPBACK_IPV6 = " && ".join(
+    [f"ip -6 addr add fd00::{i:x}/128 dev lo nodad" for i in range(1, 2 * PAIRS + 1)]
+    + ["ip -6 route add local ff00::/8 dev lo table local"])
+
+
+class Wire:
+    """Two network namespaces and a wire; the odd addresses are at its left end."""
+
+    HOST = "10.9.0.1"
+
+    def __init__(self):
+        self.left = Namespace("ip link add left type veth peer name right")
+        self.right = Namespace("true", self.left)
+        try:
+            self.left.run(f"ip link set right netns {self.right.process.pid}")
+            self.left.run(self.addresses("left", 1))
+            self.right.run(self.addresses("right", 2))
+        except Skip:
+            pass  # who enters is told
+
+    @staticmethod
+    def addresses(device, first):
+        return f"ip link set {device} up" + "".join(
+            f" && ip addr add 10.9.0.{i}/24 dev {device}"
+            f" && ip -6 addr add fd09::{i:x}/64 dev {device} nodad"
+            for i in range(first, 2 * PAIRS + 1, 2))
+
+    def close(self):
+        self.left.close()
+        self.right.close()
 
 
 class Runner:
@@ -106,6 +148,7 @@ class Runner:
         os.chmod(self.scratch, 0o777)
         self.lock = threading.Lock()
         self.namespace = None
+        self.wire = None
         self.public_build = ""
         self.ports = itertools.count(20000 + os.getpid() % 100 * 100)
         # 127.A.x.y with an A of our own, in case somebody else is testing here.
@@ -114,8 +157,9 @@ class Runner:
         os.makedirs(self.logs, exist_ok=True)
 
     def close(self):
-        if self.namespace:
-            self.namespace.close()
+        for made in self.namespace, self.wire:
+            if made:
+                made.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     # --- where and as whom -------------------------------------------------
@@ -123,10 +167,15 @@ class Runner:
     def addresses(self, case):
         with self.lock:
             number = next(self.pairs)
+            pair = number % PAIRS
+            if case.apart:
+                if not self.wire:
+                    self.wire = Wire()
+                net = "fd09::{:x}" if case.ipv6 else "10.9.0.{}"
+                return net.format(2 * pair + 1), net.format(2 * pair + 2)
             if case.ipv6:
                 if not self.namespace:
-                    self.namespace = Namespace()
-                pair = number % 16
+                    self.namespace = Namespace(LOOPBACK_IPV6)
                 return f"fd00::{2 * pair + 1:x}", f"fd00::{2 * pair + 2:x}"
         high, low = divmod(number % 30000, 120)
         return f"127.{self.net}.{high}.{2 * low + 1}", f"127.{self.net}.{high}.{2 * low + 2}"
@@ -144,7 +193,9 @@ class Runner:
             except OSError:
                 continue
 
-    def prefix(self, case):
+    def prefix(self, case, side):
+        if case.apart:
+            return (self.wire.left if side == "server" else self.wire.right).enter()
         if case.ipv6:
             return self.namespace.enter()  # whose root is nobody elsewhere
         return AS_NOBODY if case.nobody and os.getuid() == 0 else []
@@ -171,7 +222,7 @@ class Runner:
 
     def command(self, case, node, program, side, number):
         build = self.build_for(case)
-        words = self.prefix(case) + [os.path.join(build, LAUNCHER), "run", "--node", node]
+        words = self.prefix(case, side) + [os.path.join(build, LAUNCHER), "run", "--node", node]
         if case.faults:
             # Each side draws its own faults, the same in every run of the case.
             seed = self.seed + 2 * (sum(map(ord, case.name)) % 10007) + (side == "client")
@@ -244,9 +295,9 @@ class PairRun:
         if case.capture:
             self.judge_captures(numbers[""])
 
-    @staticmethod
-    def fill(words, number):
-        return [word.replace("PORT", str(number)).replace("HOST", "127.0.0.1") for word in words]
+    def fill(self, words, number):
+        host = Wire.HOST if self.case.apart else "127.0.0.1"
+        return [word.replace("PORT", str(number)).replace("HOST", host) for word in words]
 
     def start_server(self, case, mark, node, number):
         if case.server:
