@@ -176,6 +176,7 @@ void hca_schedule(struct hca *hca, struct qp *qp)
 	if (!qp->scheduled) {
 		qp->scheduled = true;
 		DL_APPEND2(hca->run_head, qp, run_prev, run_next);
+		hca->run_count++;
 	}
 	pthread_mutex_unlock(&hca->run_lock);
 }
@@ -186,6 +187,7 @@ void hca_unschedule(struct hca *hca, struct qp *qp)
 	if (qp->scheduled) {
 		qp->scheduled = false;
 		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
+		hca->run_count--;
 	}
 	pthread_mutex_unlock(&hca->run_lock);
 }
@@ -201,6 +203,7 @@ static uint32_t next_scheduled(struct hca *hca)
 	if (qp) {
 		qp->scheduled = false;
 		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
+		hca->run_count--;
 		number = qp->number;
 	}
 	pthread_mutex_unlock(&hca->run_lock);
@@ -221,7 +224,7 @@ static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
 bool hca_run(struct hca *hca, uint64_t now)
 {
 	struct outbox outbox;
-	unsigned int budget = 0;
+	unsigned int budget;
 	uint32_t number;
 	bool any = false;
 
@@ -233,8 +236,7 @@ bool hca_run(struct hca *hca, uint64_t now)
 		}
 	}
 	pthread_mutex_lock(&hca->run_lock);
-	for (struct qp *qp = hca->run_head; qp; qp = qp->run_next)
-		budget++;
+	budget = hca->run_count;
 	pthread_mutex_unlock(&hca->run_lock);
 	if (budget == 0)
 		return any;

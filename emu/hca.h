@@ -80,6 +80,7 @@ struct hca {
 	/* QPs that have something to do: window opened, acknowledgements owed. */
 	pthread_mutex_t run_lock;
 	struct qp *run_head; /* utlist */
+	unsigned int run_count;
 
 	struct ack_queue acks;
 
