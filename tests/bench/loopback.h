@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two connected UDP sockets on loopback, and the clock: what both measurements need. */
+/* What the raw programs need: connected sockets on loopback, a partner, and the clock. */
 #ifndef URXE_TESTS_BENCH_LOOPBACK_H
 #define URXE_TESTS_BENCH_LOOPBACK_H
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,25 +32,28 @@ static inline uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static inline int bound_socket(struct sockaddr_in *address)
+/* Of @type, bound to a port of its own, with as much buffer as an ordinary user may get. */
+static inline int bound_socket(int type, struct sockaddr_in *address)
 {
-	int fd = must(socket(AF_INET, SOCK_DGRAM, 0), "socket"), size = 4 << 20;
+	int fd = must(socket(AF_INET, type, 0), "socket"), size = 4 << 20;
 	socklen_t length = sizeof(*address);
 
 	*address = (struct sockaddr_in){.sin_family = AF_INET};
 	address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (type == SOCK_DGRAM) /* TCP sizes its own */
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	must(bind(fd, (struct sockaddr *)address, length), "bind");
 	must(getsockname(fd, (struct sockaddr *)address, &length), "getsockname");
 	return fd;
 }
 
+/* Two datagram sockets, each connected to the other. */
 static inline void socket_pair(int fds[2])
 {
 	struct sockaddr_in address[2];
 
 	for (int i = 0; i < 2; i++)
-		fds[i] = bound_socket(&address[i]);
+		fds[i] = bound_socket(SOCK_DGRAM, &address[i]);
 	for (int i = 0; i < 2; i++)
 		must(connect(fds[i], (struct sockaddr *)&address[!i], sizeof(address[0])),
 		     "connect");
@@ -63,6 +67,12 @@ static inline pid_t fork_partner(void)
 	if (!child)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return child;
+}
+
+static inline void end_partner(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The floor for latency: a ping-pong between two processes over connected UDP
- * sockets, both spinning. Prints the median half round trip, in microseconds.
+ * sockets, both spinning, or with -b both sleeping in recv(). Prints the median
+ * half round trip, in microseconds.
  *
- *   udp_latency [BYTES [ROUNDS]]
+ *   udp_latency [-b] [BYTES [ROUNDS]]
  */
-#include <sys/wait.h>
-
 #include "loopback.h"
 
 #define WARM_UP 1000
 
 static uint8_t buffer[65536];
+static int receive_flags = MSG_DONTWAIT;
 
 static void receive(int fd)
 {
-	while (recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) < 0)
+	while (recv(fd, buffer, sizeof(buffer), receive_flags) < 0)
 		;
 }
 
@@ -37,11 +37,18 @@ static int ascending(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	size_t bytes = argc > 1 ? atoi(argv[1]) : 8, rounds = argc > 2 ? atoi(argv[2]) : 20000;
-	uint64_t *times = calloc(rounds + WARM_UP, sizeof(*times));
-	int fds[2];
+	size_t bytes = 8, rounds = 20000;
+	uint64_t *times;
 	pid_t child;
+	int fds[2];
 
+	while (getopt(argc, argv, "b") == 'b')
+		receive_flags = 0;
+	if (optind < argc)
+		bytes = atoi(argv[optind]);
+	if (optind + 1 < argc)
+		rounds = atoi(argv[optind + 1]);
+	times = calloc(rounds + WARM_UP, sizeof(*times));
 	socket_pair(fds);
 	child = fork_partner();
 	if (!child)
@@ -53,8 +60,7 @@ int main(int argc, char **argv)
 		receive(fds[0]);
 		times[i] = now_ns() - start;
 	}
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	end_partner(child);
 	qsort(times + WARM_UP, rounds, sizeof(*times), ascending);
 	printf("%.2f\n", times[WARM_UP + rounds / 2] / 2000.0);
 	free(times);

@@ -338,7 +338,15 @@ def crowd_cases():
     yield crowd("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
 
 
+def scale_cases():
+    # A tenth of what the device is to bear; the program by itself does it all.
+    sizes = ["-q", "1000", "-m", "10000", "-c", "100", "-d", "100000"]
+    for detail, more in ("", {}), ("ipv6", {"ipv6": True}):
+        yield Case("scale", " ".join(sizes[:4] + [detail]), None, ["@tests/bench/scale", *sizes],
+                   expect_client=["^scale: ok$"], **more)
+
+
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
-                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases):
+                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases, scale_cases):
         yield from cases()
