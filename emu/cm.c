@@ -45,6 +45,14 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 
 /* --- ids ---------------------------------------------------------------------------- */
 
+/* Of our comm ids, so that those of all who share the address differ. */
+static uint32_t slot(struct cm *cm)
+{
+	struct link *link = cm->hca->link;
+
+	return link->ops->slot ? link->ops->slot(link) : 0;
+}
+
 struct cm_id *cm_id_new(struct cm *cm, void *context)
 {
 	struct cm_id *id = calloc(1, sizeof(*id));
@@ -58,7 +66,7 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 	}
 	id->cm = cm;
 	id->context = context;
-	id->local_id = index;
+	id->local_id = slot(cm) << CM_INDEX_BITS | index;
 	id->timer.number = index;
 	id->deadline = TIME_NEVER;
 	table_publish(&cm->ids, index, id);
@@ -203,13 +211,63 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 	return 0;
 }
 
+/*
+ * The addresses by which others who share ours are told that the service is
+ * here: the listener's, or the unspecified ones of its families. Returns how many.
+ */
+static unsigned int claimed_gids(const struct cm_listen *listen, union ibv_gid gids[2])
+{
+	static const union ibv_gid any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+	unsigned int count = 0;
+
+	if (!gid_is_any(&listen->gid)) {
+		gids[0] = listen->gid;
+		return 1;
+	}
+	if (listen->ipv4)
+		gids[count++] = any_ipv4;
+	if (listen->ipv6)
+		gids[count++] = any_gid;
+	return count;
+}
+
+static void release(struct link *link, const struct cm_listen *listen)
+{
+	union ibv_gid gids[2];
+	unsigned int count = claimed_gids(listen, gids);
+
+	for (unsigned int i = 0; i < count && link->ops->release; i++)
+		link->ops->release(link, &gids[i], listen->service_id);
+}
+
+static int claim(struct link *link, const struct cm_listen *listen)
+{
+	union ibv_gid gids[2];
+	unsigned int count = claimed_gids(listen, gids), done;
+	int error = 0;
+
+	if (!link->ops->claim)
+		return 0;
+	for (done = 0; done < count && !error; done++)
+		error = link->ops->claim(link, &gids[done], listen->service_id);
+	if (error && done == 2)
+		link->ops->release(link, &gids[0], listen->service_id);
+	return error;
+}
+
+/* Claiming may wait for others who do, so cm.lock isn't held. */
 int cm_id_listen(struct cm_id *id, const struct cm_listen *listen)
 {
-	int error;
+	struct link *link = id->cm->hca->link;
+	int error = claim(link, listen);
 
+	if (error)
+		return error;
 	pthread_mutex_lock(&id->cm->lock);
 	error = listen_locked(id, listen);
 	pthread_mutex_unlock(&id->cm->lock);
+	if (error)
+		release(link, listen);
 	return error;
 }
 
@@ -460,13 +518,18 @@ void cm_abandon(struct cm_id *id, uint64_t now)
 
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
+	struct cm_listen listen = id->listen;
 	struct cm *cm = id->cm;
+	bool listened;
 
 	pthread_mutex_lock(&cm->lock);
 	id->destroyed = true;
-	if (id->state == CM_STATE_LISTEN)
+	listened = id->state == CM_STATE_LISTEN;
+	if (listened)
 		stop_listening(id);
 	cm_forget_events(id, now);
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
+	if (listened)
+		release(cm->hca->link, &listen);
 }

@@ -98,6 +98,8 @@ void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
 
 /* --- cm_sidr.c ---------------------------------------------------------------------- */
 
+/* By whom a SIDR_REQ and its duplicates are known. */
+struct cm_peer cm_requester(const struct link_frame *frame, const struct cm_message *request);
 void cm_sidr_request_received(struct cm *cm, const struct cm_message *message,
 			      const struct link_frame *frame, uint64_t now);
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,

@@ -454,6 +454,15 @@ static struct cm_id *find_rejected(struct cm *cm, const struct cm_message *rej,
 	return find_by_ids(cm, rej, frame);
 }
 
+/* A duplicate, whose first copy the application hasn't answered yet. */
+static struct cm_id *find_by_requester(struct cm *cm, const struct cm_message *request,
+				       const struct link_frame *frame)
+{
+	struct cm_peer peer = cm_requester(frame, request);
+
+	return cm_peer_find_id(cm, &peer);
+}
+
 static struct cm_id *find_by_request(struct cm *cm, const struct cm_message *rep,
 				     const struct link_frame *frame)
 {
@@ -462,27 +471,56 @@ static struct cm_id *find_by_request(struct cm *cm, const struct cm_message *rep
 
 static struct cm_id *(*const finders[MESSAGES])(struct cm *cm, const struct cm_message *message,
 						const struct link_frame *frame) = {
-	ON(REQ) = find_by_sender,	ON(MRA) = find_by_ids, ON(REJ) = find_rejected,
-	ON(REP) = find_by_ids,		ON(RTU) = find_by_ids, ON(DREQ) = find_by_ids,
-	ON(DREP) = find_by_ids,		ON(LAP) = find_by_ids, ON(APR) = find_by_ids,
+	ON(REQ) = find_by_sender,	ON(MRA) = find_by_ids,
+	ON(REJ) = find_rejected,	ON(REP) = find_by_ids,
+	ON(RTU) = find_by_ids,		ON(DREQ) = find_by_ids,
+	ON(DREP) = find_by_ids,		ON(LAP) = find_by_ids,
+	ON(APR) = find_by_ids,		ON(SIDR_REQ) = find_by_requester,
 	ON(SIDR_REP) = find_by_request,
 };
+
+/*
+ * Of the processes that share an address any may be given what comes for QP 1.
+ * Comm ids carry their owner's slot; requests go to who claimed the service.
+ * Returns whether somebody else has @frame now.
+ */
+static bool handed_on(struct cm *cm, const struct cm_message *message,
+		      const struct link_frame *frame)
+{
+	struct link *link = cm->hca->link;
+	uint32_t slot;
+
+	if (!link->ops->forward)
+		return false;
+	switch (message->attribute) {
+	case CM_REQ:
+	case CM_SIDR_REQ:
+		slot = link->ops->owner_of(link, &frame->destination, message->service_id);
+		break;
+	case CM_SIDR_REP:
+		slot = message->local_id >> CM_INDEX_BITS;
+		break;
+	default:
+		slot = message->remote_id >> CM_INDEX_BITS;
+	}
+	return slot && link->ops->forward(link, frame, slot);
+}
 
 static void dispatch(struct cm *cm, const struct cm_message *message,
 		     const struct link_frame *frame, uint64_t now)
 {
 	unsigned int number = message->attribute - CM_REQ;
-	struct cm_id *id = finders[number] ? finders[number](cm, message, frame) : NULL;
+	struct cm_id *id = finders[number](cm, message, frame);
 
-	log_debug("cm: %s for %08x", cm_attribute_name(message->attribute), id ? id->local_id : 0);
-	if (!id) {
-		if (unknown[number])
-			unknown[number](cm, message, frame, now);
-		return;
+	log_debug("cm %08x: receive %s", id ? id->local_id : 0,
+		  cm_attribute_name(message->attribute));
+	if (id) {
+		if (machine[id->state][number])
+			machine[id->state][number](id, message, frame, now);
+		cm_reap(id);
+	} else if (!handed_on(cm, message, frame) && unknown[number]) {
+		unknown[number](cm, message, frame, now);
 	}
-	if (machine[id->state][number])
-		machine[id->state][number](id, message, frame, now);
-	cm_reap(id);
 }
 
 void cm_receive(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,

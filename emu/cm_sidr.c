@@ -92,19 +92,21 @@ static void answer_unsupported(struct cm *cm, const struct cm_message *request,
 	cm_answer(cm, frame, &reply, now);
 }
 
-void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
-			      const struct link_frame *frame, uint64_t now)
+struct cm_peer cm_requester(const struct link_frame *frame, const struct cm_message *request)
 {
-	const struct cm_peer peer = {
+	return (struct cm_peer){
 		.gid = frame->source,
 		.number = request->local_id,
 		.datagram = true,
 	};
+}
+
+void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
+			      const struct link_frame *frame, uint64_t now)
+{
+	struct cm_peer peer = cm_requester(frame, request);
 	struct cm_id *listener, *id;
 
-	/* The application hasn't answered the first copy yet. */
-	if (cm_peer_find_id(cm, &peer))
-		return;
 	listener = cm_find_listener(cm, request->service_id, &frame->destination, true);
 	if (!listener) {
 		answer_unsupported(cm, request, frame, now);

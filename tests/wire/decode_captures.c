@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Feed every packet of the capture files on the command line through
- * packet_parse() and icrc_check(), as the core does with what arrives: once
- * with the IPv4 identification known, once without. A second ICRC here,
+ * packet_parse(), icrc_check() and cm_message_decode(), as the core does with what
+ * arrives: once with the IPv4 identification known, once without. A second ICRC here,
  * bit by bit over the raw frame, says which packets are intact. Damage is
  * expected only in files with "corrupt" in their name, and there for certain.
  *
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "emu/cm_message.h"
 #include "net/icrc.h"
 
 #define FRAME_MAX 65536
@@ -32,7 +33,7 @@ struct captured {
 };
 
 struct tally {
-	unsigned int intact, damaged, other;
+	unsigned int intact, damaged, other, connecting;
 };
 
 static uint32_t crc32_slow(const uint8_t *data, size_t length)
@@ -182,6 +183,26 @@ static const char *check_parse(const struct captured *captured)
 	return NULL;
 }
 
+/* What is a message of the connection manager is the same when it is written again. */
+static const char *check_connecting(const struct captured *captured, struct tally *tally)
+{
+	struct cm_message message;
+	uint8_t mad[MAD_LENGTH];
+	struct packet packet;
+
+	packet_parse(&packet, captured->frame.data, captured->frame.length);
+	if (packet.dest_qp != QPN_GSI || packet.payload_length != MAD_LENGTH ||
+	    packet.payload[1] != MAD_CLASS_CM)
+		return NULL;
+	if (cm_message_decode(&message, packet.payload) != 0)
+		return "cm_message_decode() refuses a message";
+	cm_message_encode(&message, mad);
+	if (memcmp(mad, packet.payload, MAD_LENGTH) != 0)
+		return "cm_message_encode() writes other bytes than were read";
+	tally->connecting++;
+	return NULL;
+}
+
 static const char *check_packet(const uint8_t *bytes, uint32_t length, struct tally *tally)
 {
 	static uint8_t frame[ALIGNMENT + FRAME_MAX] __attribute__((aligned(4)));
@@ -205,7 +226,8 @@ static const char *check_packet(const uint8_t *bytes, uint32_t length, struct ta
 		return NULL;
 	}
 	tally->intact++;
-	return check_parse(&captured);
+	wrong = check_parse(&captured);
+	return wrong ? wrong : check_connecting(&captured, tally);
 }
 
 static int check_file(const char *name)
@@ -233,12 +255,16 @@ static int check_file(const char *name)
 		printf("%s: packet %u: %s\n", name, number, wrong);
 		return 1;
 	}
+	if (strstr(name, "cm_") && !tally.connecting) {
+		printf("%s: no message of the connection manager\n", name);
+		return 1;
+	}
 	if (!tally.intact || !corrupt != !tally.damaged) {
 		printf("%s: %u intact and %u damaged packets\n", name, tally.intact, tally.damaged);
 		return 1;
 	}
-	printf("%s: %u intact, %u damaged, %u others\n", name, tally.intact, tally.damaged,
-	       tally.other);
+	printf("%s: %u intact (%u of the connection manager), %u damaged, %u others\n", name,
+	       tally.intact, tally.connecting, tally.damaged, tally.other);
 	return 0;
 }
 
