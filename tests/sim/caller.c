@@ -106,7 +106,9 @@ static void on_connection(struct node *node, struct cm_event *event)
 	else if (event->type == CM_EVENT_REP_RECEIVED && !c->no_rtu)
 		must(cm_send_rtu(caller->id, now(c)) == 0);
 	else if (event->type == CM_EVENT_DREQ_RECEIVED && !caller->silent)
-		must(cm_send_drep(caller->id, now(c)) == 0);
+		/* A DREP that crossed has ended it already, perhaps. */
+		must(cm_send_drep(caller->id, now(c)) == 0 ||
+		     cm_id_state(caller->id) == CM_STATE_TIMEWAIT);
 }
 
 /* --- for tests ----------------------------------------------------------------------------- */
