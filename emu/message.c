@@ -70,11 +70,30 @@ static enum fault place_send(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
+void message_rest(struct qp *qp)
+{
+	struct mr_hold *hold = &qp->responder.write_hold;
+
+	if (hold->address)
+		mr_release(qp->hca, hold);
+	hold->address = NULL;
+}
+
+static int hold_write(struct qp *qp)
+{
+	struct responder *resp = &qp->responder;
+	int error = mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
+				   IBV_ACCESS_REMOTE_WRITE, &resp->write_hold);
+
+	if (error)
+		resp->write_hold.address = NULL;
+	return error;
+}
+
 static enum fault place_write(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	uint32_t length = packet->payload_length;
-	struct mr_hold hold;
 
 	if (resp->received + length > resp->write_length)
 		return FAULT_LENGTH;
@@ -82,11 +101,9 @@ static enum fault place_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (length == 0)
 		return FAULT_NONE; /* IBA 9.7.4.1.5: no key is checked for nothing */
-	if (mr_hold_remote(qp, resp->write_rkey, resp->write_va + resp->received, length,
-			   IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
+	if (!resp->write_hold.address && hold_write(qp) != 0)
 		return FAULT_KEY;
-	memcpy(hold.address, packet->payload, length);
-	mr_release(qp->hca, &hold);
+	memcpy(resp->write_hold.address + resp->received, packet->payload, length);
 	return FAULT_NONE;
 }
 
@@ -95,8 +112,8 @@ static enum fault begin_write(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	const struct reth *reth = packet_reth(packet);
-	struct mr_hold hold;
 
+	message_rest(qp); /* of another write */
 	resp->write_va = be64toh(reth->va);
 	resp->write_rkey = be32toh(reth->rkey);
 	resp->write_length = be32toh(reth->length);
@@ -104,11 +121,7 @@ static enum fault begin_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (resp->write_length == 0)
 		return FAULT_NONE;
-	if (mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
-			   IBV_ACCESS_REMOTE_WRITE, &hold) != 0)
-		return FAULT_KEY;
-	mr_release(qp->hca, &hold);
-	return FAULT_NONE;
+	return hold_write(qp) == 0 ? FAULT_NONE : FAULT_KEY;
 }
 
 enum fault message_place(struct qp *qp, const struct packet *packet)
@@ -126,6 +139,8 @@ enum fault message_place(struct qp *qp, const struct packet *packet)
 		fault = send ? place_send(qp, packet) : place_write(qp, packet);
 	if (fault != FAULT_NONE)
 		return fault;
+	if (packet->op->flags & OPCODE_INVALIDATE)
+		message_rest(qp); /* which waits until nobody holds the window */
 	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
 	if ((packet->op->flags & OPCODE_INVALIDATE) &&
 	    mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)

@@ -48,6 +48,12 @@ enum fault message_take_receive(struct qp *qp);
 enum fault message_place(struct qp *qp, const struct packet *packet);
 
 /*
+ * The QP's lock is about to be released: memory is held no longer than that, so that
+ * deregistering needn't wait for the network.
+ */
+void message_rest(struct qp *qp);
+
+/*
  * The message is over without a completion: an RDMA WRITE, or one given up. A
  * receive that it had taken stays, for the next message to fill from its start
  * (UC, IBA 9.8.2.2.1).

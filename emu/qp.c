@@ -309,18 +309,35 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 	return true;
 }
 
-void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
-		uint64_t now)
+void qp_receive_begin(struct qp *qp)
 {
 	pthread_mutex_lock(&qp->lock);
+}
+
+void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		       uint64_t now)
+{
 	if (!accepts(qp, packet, frame))
 		COUNT(qp->hca, dropped_packets, 1);
 	else if (packet->op->flags & OPCODE_RESPONSE)
 		completer_receive(qp, packet, now);
 	else
 		responder_receive(qp, packet, frame, now);
+}
+
+void qp_receive_end(struct qp *qp)
+{
+	message_rest(qp);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		uint64_t now)
+{
+	qp_receive_begin(qp);
+	qp_receive_packet(qp, packet, frame, now);
+	qp_receive_end(qp);
 }
 
 /* --- posting --------------------------------------------------------------------- */

@@ -130,15 +130,26 @@ void progress_deadline(struct progress_client *client, uint64_t deadline)
 		wake(client->progress);
 }
 
+static void note(struct progress_client *client, uint64_t now)
+{
+	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
+
+	if (now - last > PROGRESS_POLL_GRAIN)
+		atomic_store_explicit(&client->last_poll, now, memory_order_relaxed);
+}
+
+void progress_posted(struct progress_client *client, uint64_t now)
+{
+	note(client, now);
+}
+
 bool progress_poll(struct progress_client *client, uint64_t now)
 {
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
-	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
 
 	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
-	if (now - last > PROGRESS_POLL_GRAIN)
-		atomic_store_explicit(&client->last_poll, now, memory_order_relaxed);
+	note(client, now);
 	return client->ops->turn(client->context, now);
 }
 

@@ -50,6 +50,12 @@ void progress_detach(struct progress_client *client);
 /* The link has new descriptors (an address was added). */
 void progress_refresh(struct progress_client *client);
 
+/*
+ * The calling thread has just posted, which may have taken longer than polls are
+ * apart: if it was polling, it is still.
+ */
+void progress_posted(struct progress_client *client, uint64_t now);
+
 /* A turn by the calling thread, which polls. Returns whether anything was done. */
 bool progress_poll(struct progress_client *client, uint64_t now);
 

@@ -152,6 +152,7 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	struct qp *qp = to_qp(ibv);
 	int error = qp_post_send(qp, wr, bad ? bad : &unasked, false, progress_now());
 
+	progress_posted(to_context(ibv->context)->device->client, progress_now());
 	deliver(qp->hca);
 	return error;
 }
