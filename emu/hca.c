@@ -337,13 +337,14 @@ void hca_last_words(struct hca *hca, uint64_t now)
 /* --- packets in ------------------------------------------------------------------------ */
 
 /* Whether @frame is intact and somebody's; @packet says whose. */
-static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet)
+static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
+			struct icrc_flow *flow)
 {
 	if (packet_parse(packet, frame->data, frame->length) != 0) {
 		COUNT(hca, malformed_packets, 1);
 		return false;
 	}
-	if (!icrc_check(frame)) {
+	if (!icrc_check_flow(frame, flow)) {
 		COUNT(hca, icrc_errors, 1);
 		return false;
 	}
@@ -396,14 +397,14 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 
 /* Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache. */
 static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
-			uint64_t now)
+			struct icrc_flow *flow, uint64_t now)
 {
 	struct receiver receiver = {.hca = hca};
 	struct packet packets[RECEIVE_FEW];
 	bool good[RECEIVE_FEW];
 
 	for (unsigned int i = 0; i < count; i++)
-		good[i] = check_frame(hca, &frames[i], &packets[i]);
+		good[i] = check_frame(hca, &frames[i], &packets[i], flow);
 	for (unsigned int i = 0; i < count; i++)
 		if (good[i])
 			receive_packet(&receiver, &packets[i], &frames[i], now);
@@ -413,6 +414,7 @@ static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int
 static void receive_frames(struct hca *hca, struct link_frame *frames, unsigned int count,
 			   uint64_t now)
 {
+	struct icrc_flow flow = {};
 	uint64_t bytes = 0;
 
 	for (unsigned int i = 0; i < count; i++)
@@ -421,7 +423,7 @@ static void receive_frames(struct hca *hca, struct link_frame *frames, unsigned 
 	COUNT(hca, rcvd_bytes, bytes);
 	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
-			    now);
+			    &flow, now);
 }
 
 static bool receive(struct hca *hca, uint64_t now)

@@ -9,12 +9,27 @@
 
 #include "net/link.h"
 
+/* What consecutive packets of one flow and one length have in common; zero: nothing yet. */
+struct icrc_flow {
+	union ibv_gid source, destination;
+	uint16_t source_port;
+	bool ipv4;
+	uint32_t length; /* of the UDP payload */
+	uint32_t crc;
+};
+
+void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
+		    const union ibv_gid *destination, uint16_t source_port, uint32_t length);
+
 /*
  * Compute the ICRC of @packet as it will leave from @source_port with IPv4
  * identification @ip_id (don't-fragment set; ignored for IPv6), write it to the
  * end of the trailer, and apply packet->damage.
  */
 void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
+
+/* The same for one packet of many: @flow is its flow. */
+void icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
 
 /*
  * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
@@ -23,5 +38,8 @@ void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
  * the identification that was found. Returns whether the frame is intact.
  */
 bool icrc_check(struct link_frame *frame);
+
+/* The same for one frame of many: @flow is that of the frame before, and becomes this one's. */
+bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow);
 
 #endif

@@ -202,11 +202,16 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 	const struct path *path = packets[0].path;
 	struct iovec *first = &batch->vectors[batch->vectors_used];
 	struct iovec *end = first;
+	struct icrc_flow flow = {};
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct iovec *next;
 
-		icrc_seal(&packets[i], batch->address->source_port, i);
+		if (link_packet_length(&packets[i]) != flow.length)
+			icrc_flow_init(&flow, &path->source, &path->destination,
+				       batch->address->source_port,
+				       link_packet_length(&packets[i]));
+		icrc_seal_flow(&packets[i], &flow, i);
 		next = gather_flat(batch, first, end, &packets[i]);
 		end = next ? next : gather(end, &packets[i]);
 	}
