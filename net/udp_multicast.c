@@ -192,14 +192,17 @@ static int add_everywhere(const struct udp_link *link, const struct udp_group *g
 static int publish(struct udp_multicast *multicast, struct udp_group *group)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = group};
+	int error = 0;
 
-	if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event) < 0)
-		return errno;
 	pthread_mutex_lock(&multicast->lock);
-	HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
-	__atomic_store_n(&multicast->count, multicast->count + 1, __ATOMIC_RELAXED);
+	if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event) < 0) {
+		error = errno;
+	} else {
+		HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
+		__atomic_store_n(&multicast->count, multicast->count + 1, __ATOMIC_RELAXED);
+	}
 	pthread_mutex_unlock(&multicast->lock);
-	return 0;
+	return error;
 }
 
 static struct udp_group *find(struct udp_link *link, const union ibv_gid *gid)

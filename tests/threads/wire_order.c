@@ -76,6 +76,16 @@ static int order_add_address(struct link *link, const union ibv_gid *gid)
 	return inner(link)->ops->add_address(inner(link), gid);
 }
 
+static int order_join(struct link *link, const union ibv_gid *group, const union ibv_gid *source)
+{
+	return inner(link)->ops->join(inner(link), group, source);
+}
+
+static void order_leave(struct link *link, const union ibv_gid *group)
+{
+	inner(link)->ops->leave(inner(link), group);
+}
+
 static unsigned int order_descriptors(struct link *link, int *fds, unsigned int max)
 {
 	return inner(link)->ops->descriptors(inner(link), fds, max);
@@ -93,6 +103,8 @@ static const struct link_ops order_ops = {
 	.deadline = order_deadline,
 	.room = order_room,
 	.add_address = order_add_address,
+	.join = order_join,
+	.leave = order_leave,
 	.descriptors = order_descriptors,
 	.close = order_close,
 };
