@@ -76,6 +76,7 @@ void world_create(struct world *world, unsigned int nodes, const struct sim_opti
 	clean.seed = seed;
 	world->sim = sim_create(&clean);
 	world->count = nodes;
+	world->grain = 0;
 	world->nodes = calloc(nodes, sizeof(*world->nodes));
 	for (unsigned int i = 0; i < nodes; i++)
 		node_create(world, &world->nodes[i], i, seed);
@@ -133,6 +134,8 @@ static bool advance(struct world *world)
 
 	if (next == TIME_NEVER)
 		return false;
+	if (next < sim_now(world->sim) + world->grain)
+		next = sim_now(world->sim) + world->grain;
 	sim_advance(world->sim, next);
 	return true;
 }

@@ -54,6 +54,7 @@ struct world {
 	struct sim *sim;
 	struct node *nodes;
 	unsigned int count;
+	uint64_t grain; /* the clock moves on by at least this: 0, or more for the sake of speed */
 };
 
 /* @options NULL: a clean network with 1 us latency and @seed. */
