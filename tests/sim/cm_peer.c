@@ -96,7 +96,7 @@ struct cm_message cm_peer_message(const struct cm_peer_test *t, uint16_t attribu
 		message.ack_delay = 15;
 		message.rnr_retry_count = 4;
 	}
-	if (attribute == CM_DREQ)
+	if (attribute == CM_DREQ && t->id)
 		message.qpn = t->id->terms.local_qpn;
 	return message;
 }

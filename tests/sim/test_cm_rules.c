@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rest of the connection manager's rules: what QP 1 takes, listeners, slow
+ * applications, lost RTUs, alternate paths, addresses that processes share.
+ */
+#include "cm_peer.h"
+#include "emu/gsi.h"
+
+static struct cm_peer_test t;
+
+static void setup(void)
+{
+	cm_peer_create(&t);
+}
+
+static void teardown(void)
+{
+	cm_peer_destroy(&t);
+}
+
+/* --- QP 1 ------------------------------------------------------------------------------- */
+
+static uint64_t counted(_Atomic uint64_t *counter)
+{
+	return atomic_load(counter);
+}
+
+/* IBA 9.6.1.4 and 13.4.2; a good one in between, that the test knows what it says. */
+START_TEST(test_qp1_checks)
+{
+	struct counters *counters = &t.peer.node->hca->counters;
+	struct cm_message req = cm_peer_req(&t);
+	uint8_t mad[MAD_LENGTH + 4] = {0};
+	struct peer_packet good = {
+		.opcode = WIRE_UD | WIRE_SEND_ONLY,
+		.qpn = QPN_GSI,
+		.qkey = QKEY_GSI,
+		.source_qp = QPN_GSI,
+		.length = MAD_LENGTH,
+		.payload = mad,
+	};
+	struct {
+		struct peer_packet packet;
+		_Atomic uint64_t *counter;
+	} bad[] = {
+		{good, &counters->bad_qkey},	    {good, &counters->bad_pkey},
+		{good, &counters->dropped_packets}, {good, &counters->dropped_packets},
+		{good, &counters->dropped_packets}, {good, &counters->dropped_packets},
+	};
+
+	bad[0].packet.qkey = 0x80010001;
+	bad[1].packet.pkey = 0x7ffe;
+	bad[2].packet.length = MAD_LENGTH - 4;
+	bad[3].packet.length = MAD_LENGTH + 4;
+	bad[4].packet.length = MAD_LENGTH - 1;
+	bad[5].packet.opcode = WIRE_UD | WIRE_SEND_ONLY_IMM;
+	cm_message_encode(&req, mad);
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		uint64_t before = counted(bad[i].counter);
+
+		peer_send(&t.peer, &bad[i].packet);
+		world_run(&t.peer.world, 2000);
+		ck_assert_uint_eq(counted(bad[i].counter), before + 1);
+		cm_peer_hear_nothing(&t, 10000);
+	}
+	/* Another class of MADs is nobody's. */
+	mad[1] = 3;
+	peer_send(&t.peer, &good);
+	cm_peer_hear_nothing(&t, 10000);
+	mad[1] = MAD_CLASS_CM;
+	peer_send(&t.peer, &good);
+	cm_peer_hear(&t, CM_REJ);
+	/* The PSN of QP 1 goes on. */
+	peer_send(&t.peer, &good);
+	cm_peer_hear(&t, CM_REJ);
+	ck_assert_uint_eq(atomic_load(&t.peer.node->hca->gsi_psn), 2);
+}
+END_TEST
+
+/* --- who may send what ------------------------------------------------------------------- */
+
+START_TEST(test_wrong_state)
+{
+	const struct cm_reply reply = {.qpn = 1};
+	const struct cm_service_reply service = {.qpn = 1};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	uint64_t now = cm_peer_now(&t);
+	int mask;
+
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &t.id), 0);
+	ck_assert_int_eq(cm_send_rep(t.id, &reply, now), EINVAL);
+	ck_assert_int_eq(cm_send_rtu(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_send_rej(t.id, CM_REJECT_CONSUMER, NULL, 0, now), EINVAL);
+	ck_assert_int_eq(cm_send_mra(t.id, 1, now), EINVAL);
+	ck_assert_int_eq(cm_send_dreq(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_send_drep(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_send_sidr_rep(t.id, &service, now), EINVAL);
+	ck_assert_int_eq(cm_notify(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), EINVAL);
+	cm_id_destroy(t.id, now);
+
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), EINVAL);
+	attr.qp_state = IBV_QPS_ERR;
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), EINVAL);
+	ck_assert_int_eq(cm_send_req(t.id, &(struct cm_request){0}, now), EINVAL);
+	ck_assert_int_eq(cm_send_sidr_req(t.id, &t.peer.path, 1, NULL, 0, now), EINVAL);
+	ck_assert_int_eq(cm_id_listen(t.id, &(struct cm_listen){.service_id = 1}), EINVAL);
+	ck_assert_int_eq(cm_notify(t.id, now), EINVAL);
+}
+END_TEST
+
+START_TEST(test_private_data_too_long)
+{
+	static const uint8_t data[CM_PRIVATE_MAX];
+	struct cm_request request = {.private_data = data, .private_length = 93};
+	struct cm_reply reply = {.private_data = data, .private_length = 197};
+	struct cm_service_reply service = {.private_data = data, .private_length = 137};
+	struct cm_message question = {
+		.attribute = CM_SIDR_REQ, .local_id = 9, .service_id = CM_PEER_SERVICE};
+	uint64_t now = cm_peer_now(&t);
+
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &t.id), 0);
+	ck_assert_int_eq(cm_send_req(t.id, &request, now), EINVAL);
+	ck_assert_int_eq(cm_send_sidr_req(t.id, &t.peer.path, 1, data, 217, now), EINVAL);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_IDLE);
+	cm_id_destroy(t.id, now);
+
+	cm_peer_passive(&t, CM_STATE_REQ_RECEIVED);
+	ck_assert_int_eq(cm_send_rep(t.id, &reply, now), EINVAL);
+	reply.private_length = 196;
+	ck_assert_int_eq(cm_send_rep(t.id, &reply, now), 0);
+	cm_id_destroy(t.id, now);
+	cm_id_destroy(t.listener, now);
+
+	cm_peer_listen(&t, true);
+	cm_peer_hear(&t, CM_REP);
+	cm_peer_hear(&t, CM_REJ);
+	cm_peer_say(&t, &question);
+	cm_peer_event(&t, CM_EVENT_SIDR_REQ_RECEIVED);
+	ck_assert_int_eq(cm_send_sidr_rep(t.id, &service, now), EINVAL);
+	service.private_length = 136;
+	ck_assert_int_eq(cm_send_sidr_rep(t.id, &service, now), 0);
+	cm_peer_hear(&t, CM_SIDR_REP);
+}
+END_TEST
+
+/* --- listeners ------------------------------------------------------------------------------ */
+
+START_TEST(test_listeners)
+{
+	const union ibv_gid here = t.peer.path.destination, there = t.peer.path.source;
+	const struct {
+		struct cm_listen first, second;
+		int error;
+	} cases[] = {
+		{{.service_id = 1, .ipv4 = true}, {.service_id = 2, .ipv4 = true}, 0},
+		{{.service_id = 1, .ipv4 = true}, {.service_id = 1, .ipv6 = true}, 0},
+		{{.service_id = 1, .ipv4 = true}, {.service_id = 1, .ipv4 = true}, EADDRINUSE},
+		{{.service_id = 1, .ipv4 = true, .ipv6 = true},
+		 {.service_id = 1, .ipv6 = true},
+		 EADDRINUSE},
+		{{.service_id = 1, .gid = here}, {.service_id = 1, .gid = there}, 0},
+		{{.service_id = 1, .gid = here}, {.service_id = 1, .gid = here}, EADDRINUSE},
+		{{.service_id = 1, .gid = here}, {.service_id = 1, .ipv4 = true}, EADDRINUSE},
+		{{.service_id = 1, .ipv4 = true}, {.service_id = 1, .gid = here}, EADDRINUSE},
+		{{.service_id = 1, .gid = here}, {.service_id = 1, .ipv6 = true}, 0},
+		{{.service_id = 1, .ipv6 = true}, {.service_id = 1, .gid = here}, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct cm_id *first, *second;
+
+		ck_assert_int_eq(cm_id_create(t.cm, NULL, &first), 0);
+		ck_assert_int_eq(cm_id_create(t.cm, NULL, &second), 0);
+		ck_assert_int_eq(cm_id_listen(first, &cases[i].first), 0);
+		ck_assert_int_eq(cm_id_listen(first, &cases[i].second), EINVAL);
+		ck_assert_int_eq(cm_id_listen(second, &cases[i].second), cases[i].error);
+		/* What a dead listener had is free. */
+		cm_id_destroy(first, cm_peer_now(&t));
+		if (cases[i].error)
+			ck_assert_int_eq(cm_id_listen(second, &cases[i].second), 0);
+		cm_id_destroy(second, cm_peer_now(&t));
+	}
+}
+END_TEST
+
+START_TEST(test_listener_addresses)
+{
+	const struct {
+		struct cm_listen listen;
+		bool taken;
+	} cases[] = {
+		{{.ipv4 = true}, true},
+		{{.ipv6 = true}, false},
+		{{.gid = t.peer.path.destination}, true},
+		{{.gid = t.peer.path.source}, false},
+		{{.ipv4 = true, .datagram = true}, false},
+	};
+	struct cm_message req = cm_peer_req(&t);
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct cm_listen listen = cases[i].listen;
+
+		listen.service_id = CM_PEER_SERVICE;
+		ck_assert_int_eq(cm_id_create(t.cm, NULL, &t.listener), 0);
+		ck_assert_int_eq(cm_id_listen(t.listener, &listen), 0);
+		req.local_id++;
+		req.qpn++;
+		cm_peer_say(&t, &req);
+		cm_peer_event(&t, cases[i].taken ? CM_EVENT_REQ_RECEIVED : -1);
+		if (cases[i].taken) {
+			ck_assert_ptr_eq(t.last.listener, t.listener);
+			cm_id_destroy(t.id, cm_peer_now(&t));
+			t.id = NULL;
+		}
+		cm_peer_hear(&t, CM_REJ);
+		ck_assert_int_eq(t.heard.reason, cases[i].taken ? CM_REJECT_CONSUMER
+								: CM_REJECT_INVALID_SERVICE_ID);
+		cm_id_destroy(t.listener, cm_peer_now(&t));
+		t.listener = NULL;
+	}
+}
+END_TEST
+
+static void destroy_listener(struct node *node, struct cm_event *event)
+{
+	t.count++;
+	cm_id_destroy(event->id, cm_peer_now(&t));
+	cm_id_destroy(event->listener, cm_peer_now(&t));
+	t.listener = NULL;
+}
+
+/* From within the first of three requests' events, which also destroys its own id. */
+START_TEST(test_listener_goes)
+{
+	struct cm_message req = cm_peer_req(&t);
+	uint8_t mad[MAD_LENGTH];
+	const struct peer_packet packet = {
+		.opcode = WIRE_UD | WIRE_SEND_ONLY,
+		.qpn = QPN_GSI,
+		.qkey = QKEY_GSI,
+		.length = MAD_LENGTH,
+		.payload = mad,
+	};
+
+	cm_peer_listen(&t, false);
+	t.peer.node->connection = destroy_listener;
+	for (unsigned int i = 0; i < 3; i++) {
+		req.local_id = 1 + i;
+		req.qpn = 100 + i;
+		cm_message_encode(&req, mad);
+		peer_send(&t.peer, &packet);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		cm_peer_hear(&t, CM_REJ);
+		ck_assert_int_eq(t.heard.reason, CM_REJECT_CONSUMER);
+		ck_assert_uint_eq(t.heard.remote_id, 1 + i);
+	}
+	ck_assert_uint_eq(t.count, 1);
+	req.local_id = 9;
+	cm_peer_say(&t, &req);
+	cm_peer_hear(&t, CM_REJ);
+	ck_assert_int_eq(t.heard.reason, CM_REJECT_INVALID_SERVICE_ID);
+}
+END_TEST
+
+/* --- slowness ------------------------------------------------------------------------------- */
+
+/* An MRA stops the copies for as long as it says, and then they go on. */
+START_TEST(test_wait_for_slow_peer)
+{
+	struct cm_message mra;
+	uint64_t start;
+
+	if (_i)
+		cm_peer_passive(&t, CM_STATE_REP_SENT);
+	else
+		cm_peer_active(&t, CM_STATE_REQ_SENT);
+	mra = cm_peer_message(&t, CM_MRA);
+	mra.service_timeout = 23;
+	/* Not to what we wait for. */
+	mra.answered = _i ? CM_ANSWERED_REQ : CM_ANSWERED_REP;
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, -1);
+	mra.answered = _i ? CM_ANSWERED_REP : CM_ANSWERED_REQ;
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, CM_EVENT_MRA_RECEIVED);
+	ck_assert_int_eq(cm_id_state(t.id),
+			 _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_MRA_REQ_RECEIVED);
+	start = cm_peer_now(&t);
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, -1);
+	/* 32.8 s and the ACK timeout of 512 ms. */
+	cm_peer_hear_nothing(&t, 33200 * MS);
+	ck_assert_uint_le(cm_peer_await(&t, _i ? CM_REP : CM_REQ, SECOND) - start, 33400 * MS);
+	mra = cm_peer_message(&t, _i ? CM_RTU : CM_REP);
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, _i ? CM_EVENT_RTU_RECEIVED : CM_EVENT_REP_RECEIVED);
+}
+END_TEST
+
+/* --- the RTU that doesn't come ---------------------------------------------------------------- */
+
+START_TEST(test_notify)
+{
+	struct cm_message rtu;
+
+	cm_peer_passive(&t, _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_REP_SENT);
+	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), 0);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
+	/* The next turn tells, or whoever can't wait for it. */
+	if (_i)
+		cm_deliver(t.cm);
+	else
+		world_run(&t.peer.world, 1);
+	cm_peer_event(&t, CM_EVENT_USER_ESTABLISHED);
+	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), EISCONN);
+	rtu = cm_peer_message(&t, CM_RTU);
+	cm_peer_say(&t, &rtu);
+	cm_peer_event(&t, -1);
+	cm_peer_hear_nothing(&t, 100 * SECOND);
+}
+END_TEST
+
+/* --- what isn't known ----------------------------------------------------------------------------
+ */
+
+START_TEST(test_unknown)
+{
+	static const struct {
+		uint16_t attribute, answer;
+	} cases[] = {
+		{CM_MRA, 0},	    {CM_REJ, 0},  {CM_REP, 0},	    {CM_RTU, 0},
+		{CM_DREQ, CM_DREP}, {CM_DREP, 0}, {CM_SIDR_REP, 0}, {CM_SIDR_REQ, CM_SIDR_REP},
+		{CM_LAP, CM_APR},   {CM_APR, 0},  {CM_REQ, CM_REJ},
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct cm_message message = cm_peer_message(&t, cases[i].attribute);
+
+		message.remote_id = cases[i].attribute == CM_REQ ? 0 : 0x1234;
+		message.transaction = 0x99;
+		message.path[0].remote_gid = t.peer.path.destination;
+		cm_peer_say(&t, &message);
+		if (!cases[i].answer) {
+			cm_peer_hear_nothing(&t, 10000);
+			continue;
+		}
+		cm_peer_hear(&t, cases[i].answer);
+		ck_assert_uint_eq(t.heard.transaction, 0x99);
+		if (cases[i].answer != CM_SIDR_REP) {
+			ck_assert_uint_eq(t.heard.remote_id, CM_PEER_ID);
+			ck_assert_uint_eq(t.heard.local_id, message.remote_id);
+		}
+	}
+	cm_peer_event(&t, -1);
+}
+END_TEST
+
+/* There are no alternate paths; who asks for one is told, and keeps its connection. */
+START_TEST(test_alternate_path)
+{
+	struct cm_message lap, apr;
+
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	lap = cm_peer_message(&t, CM_LAP);
+	cm_peer_say(&t, &lap);
+	cm_peer_hear(&t, CM_APR);
+	ck_assert_int_eq(t.heard.status, 2);
+	ck_assert_uint_eq(t.heard.remote_id, CM_PEER_ID);
+	apr = cm_peer_message(&t, CM_APR);
+	cm_peer_say(&t, &apr);
+	cm_peer_hear_nothing(&t, 10000);
+	/* The RTU hasn't been forgotten for it. */
+	lap = cm_peer_message(&t, CM_REP);
+	cm_peer_say(&t, &lap);
+	cm_peer_hear(&t, CM_RTU);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
+	cm_peer_event(&t, -1);
+}
+END_TEST
+
+START_TEST(test_unreliable_connection)
+{
+	struct cm_message req = cm_peer_req(&t);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int mask;
+
+	cm_peer_listen(&t, false);
+	req.transport = CM_TRANSPORT_UC;
+	cm_peer_say(&t, &req);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN);
+	attr.qp_state = IBV_QPS_RTS;
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	ck_assert_uint_eq(attr.sq_psn, req.starting_psn);
+}
+END_TEST
+
+/* Linux's arithmetic, by its own examples. */
+START_TEST(test_ack_timeout)
+{
+	ck_assert_int_eq(cm_ack_timeout(15, 16), 17);
+	ck_assert_int_eq(cm_ack_timeout(16, 16), 18);
+	ck_assert_int_eq(cm_ack_timeout(15, 18), 19);
+	ck_assert_int_eq(cm_ack_timeout(20, 16), 20);
+	ck_assert_int_eq(cm_ack_timeout(18, 16), 19);
+	ck_assert_int_eq(cm_ack_timeout(31, 31), 31);
+	ck_assert_int_eq(cm_ack_timeout(0, 0), 2);
+}
+END_TEST
+
+/* --- addresses that processes share -------------------------------------------------------------
+ */
+
+static struct {
+	uint32_t slot, owner, forwarded;
+	unsigned int frames, claims, releases;
+	int claim_error;
+	union ibv_gid gids[2];
+} sharing;
+
+static uint32_t sharing_slot(struct link *link)
+{
+	return 5;
+}
+
+static int sharing_claim(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
+	if (sharing.claim_error && sharing.claims == 1)
+		return sharing.claim_error;
+	sharing.gids[sharing.claims++ % 2] = *gid;
+	return 0;
+}
+
+static void sharing_release(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
+	sharing.releases++;
+}
+
+static uint32_t sharing_owner_of(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	ck_assert(gid_equal(gid, &t.peer.path.destination));
+	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
+	return sharing.owner;
+}
+
+static bool sharing_forward(struct link *link, const struct link_frame *frame, uint32_t slot)
+{
+	if (slot == sharing_slot(link) || slot == 9)
+		return false;
+	sharing.forwarded = slot;
+	sharing.frames++;
+	return true;
+}
+
+static void share(struct link_ops *ops)
+{
+	struct link *link = t.peer.node->link;
+
+	memset(&sharing, 0, sizeof(sharing));
+	*ops = *link->ops;
+	ops->slot = sharing_slot;
+	ops->claim = sharing_claim;
+	ops->release = sharing_release;
+	ops->owner_of = sharing_owner_of;
+	ops->forward = sharing_forward;
+	link->ops = ops;
+}
+
+/* Comm ids carry the slot, and what comes for another's is handed on. */
+START_TEST(test_shared_address)
+{
+	const struct link_ops *own = t.peer.node->link->ops;
+	struct cm_message message;
+	struct link_ops ops;
+
+	share(&ops);
+	cm_peer_passive(&t, CM_STATE_ESTABLISHED);
+	ck_assert_uint_eq(t.id->local_id >> 20, 5);
+	ck_assert_uint_eq(sharing.frames, 0);
+
+	message = cm_peer_message(&t, CM_DREQ);
+	message.remote_id = 7 << 20 | 3;
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.forwarded, 7);
+	/* Its owner is gone: we answer for it. */
+	message.remote_id = 9 << 20 | 3;
+	cm_peer_say(&t, &message);
+	cm_peer_hear(&t, CM_DREP);
+	message = cm_peer_message(&t, CM_SIDR_REP);
+	message.local_id = 8 << 20 | 3;
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.forwarded, 8);
+
+	/* A new request goes to who claimed the service, a duplicate to who has the connection. */
+	sharing.owner = 6;
+	message = cm_peer_req(&t);
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.frames, 2);
+	message.local_id++;
+	message.qpn++;
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.forwarded, 6);
+	message.attribute = CM_SIDR_REQ;
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.frames, 4);
+	cm_peer_event(&t, -1);
+	sharing.owner = 5;
+	message.attribute = CM_REQ;
+	cm_peer_say(&t, &message);
+	ck_assert_uint_eq(sharing.frames, 4);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	t.peer.node->link->ops = own;
+}
+END_TEST
+
+START_TEST(test_claims)
+{
+	const struct link_ops *own = t.peer.node->link->ops;
+	struct cm_listen listen = {.service_id = CM_PEER_SERVICE, .ipv4 = true, .ipv6 = true};
+	struct link_ops ops;
+	struct cm_id *id;
+
+	share(&ops);
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &id), 0);
+	/* The second claim fails: the first is given back. */
+	sharing.claim_error = EADDRINUSE;
+	ck_assert_int_eq(cm_id_listen(id, &listen), EADDRINUSE);
+	ck_assert_uint_eq(sharing.claims, 1);
+	ck_assert_uint_eq(sharing.releases, 1);
+	ck_assert_int_eq(cm_id_state(id), CM_STATE_IDLE);
+	sharing.claim_error = 0;
+	ck_assert_int_eq(cm_id_listen(id, &listen), 0);
+	ck_assert_uint_eq(sharing.claims, 3);
+	ck_assert(gid_is_ipv4(&sharing.gids[1]) != gid_is_ipv4(&sharing.gids[0]));
+	/* What fails here isn't claimed. */
+	ck_assert_int_eq(cm_id_listen(id, &listen), EINVAL);
+	ck_assert_uint_eq(sharing.claims - sharing.releases, 2);
+	cm_id_destroy(id, cm_peer_now(&t));
+	ck_assert_uint_eq(sharing.claims, sharing.releases);
+
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &id), 0);
+	listen.gid = t.peer.path.destination;
+	ck_assert_int_eq(cm_id_listen(id, &listen), 0);
+	ck_assert(gid_equal(&sharing.gids[(sharing.claims - 1) % 2], &listen.gid));
+	cm_id_destroy(id, cm_peer_now(&t));
+	ck_assert_uint_eq(sharing.claims, sharing.releases);
+	t.peer.node->link->ops = own;
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("cm_rules");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, test_qp1_checks);
+	tcase_add_test(tcase, test_wrong_state);
+	tcase_add_test(tcase, test_private_data_too_long);
+	tcase_add_test(tcase, test_listeners);
+	tcase_add_test(tcase, test_listener_addresses);
+	tcase_add_test(tcase, test_listener_goes);
+	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
+	tcase_add_loop_test(tcase, test_notify, 0, 2);
+	tcase_add_test(tcase, test_unknown);
+	tcase_add_test(tcase, test_alternate_path);
+	tcase_add_test(tcase, test_unreliable_connection);
+	tcase_add_test(tcase, test_ack_timeout);
+	tcase_add_test(tcase, test_shared_address);
+	tcase_add_test(tcase, test_claims);
+	return world_main("cm_rules", (TCase *[]){tcase, NULL});
+}
