@@ -30,6 +30,13 @@ static void on_async(void *context, enum ibv_event_type type, void *element)
 	pthread_mutex_unlock(&node->lock);
 }
 
+static void on_connection(void *context, struct cm_event *event)
+{
+	struct node *node = context;
+
+	node->connection(node, event);
+}
+
 static void deadline_changed(void *context, uint64_t time)
 {
 	struct node *node = context;
@@ -57,6 +64,8 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	struct hca_options options = {
 		.gids = &node->gids,
 		.sink = {on_completion, on_async, node},
+		.cm_sink = {on_connection, node},
+		.node_guid = 0x0200000000000001 + index,
 		.deadline = deadline_changed,
 		.deadline_context = node,
 		.seed = index + 1,

@@ -34,6 +34,10 @@ struct node {
 	pthread_cond_t event;
 	uint64_t completion_events;
 	unsigned int async_events[32];
+
+	/* Told what connections do (emu/cm.h), if it is set before anything connects. */
+	void (*connection)(struct node *node, struct cm_event *event);
+	void *context;
 };
 
 /* @faults: as in net/fault.h, or NULL. */
