@@ -5,7 +5,7 @@
     tests/fuzz/make_corpus.py [DIRECTORY]      default: corpus, next to this file
 
 The layout of an input of fuzz_packet is what make_machine() and the steps in
-fuzz_packet.c read.
+fuzz_packet.c read; that of fuzz_connect is its steps.
 """
 import struct
 import sys
@@ -207,6 +207,91 @@ def conversations():
         send(WR_SEND, EIGHT) + TO_RTS + send(WR_SEND, EIGHT) + POLL
 
 
+# fuzz_connect: which fields of a message are put right, and the steps of applications.
+REMOTE, LOCAL, RIGHT_QPN, SERVICE, GID, ANSWER, OTHER_SENDER, RAW = (1 << i for i in range(8))
+REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(11)
+TO_OUR_ID = REMOTE | LOCAL | RIGHT_QPN
+
+
+def message(attribute, flags, slot=0, body=b''):
+    return bytes([0, flags, attribute, slot, len(body)]) + body
+
+
+def connect(slot=0, qpn=1, life_time=16, datagram=False):
+    return bytes([3, slot | qpn << 3 | (0x80 if datagram else 0), life_time])
+
+
+def answer(what, slot=0, length=0, high=1):
+    return bytes([4, slot, what | high << 4, length])
+
+
+SEND_REP, SEND_RTU, SEND_REJ, SEND_MRA, SEND_DREQ, SEND_DREP, SEND_SIDR_REP, NOTIFY = range(8)
+
+
+def listen(datagram=False, early=False):
+    return bytes([6, (2 if datagram else 0) | (8 if early else 0)])
+
+
+def destroy(slot=0):
+    return bytes([5, slot])
+
+
+def wait(exponent=None):
+    return bytes([7, 0 if exponent is None else 0x80 | exponent])
+
+
+def comm_id(number, qpn=0):
+    """The beginning of a REQ, with a response timeout, an MTU and retries."""
+    body = bytearray(96)
+    body[3] = number
+    body[32:35] = qpn.to_bytes(3, 'big')
+    body[47], body[50], body[51], body[95] = 0xa7, 0x37, 0x30, 0x88
+    return bytes(body)
+
+
+def connections():
+    """(name, input of fuzz_connect)"""
+    rep = message(REP, ANSWER, body=bytes(3) + b'\5' + bytes(8) + b'\0\0\2' + bytes(11) + b'\x78')
+    request = message(REQ, SERVICE | GID, body=comm_id(3, 4))
+    active = connect() + rep + answer(SEND_RTU)
+    passive = listen() + request + answer(SEND_REP) + message(RTU, TO_OUR_ID)
+    yield 'active', active + answer(SEND_DREQ) + message(DREP, TO_OUR_ID) + wait()
+    yield 'active_left', active + message(DREQ, TO_OUR_ID) + answer(SEND_DREP) + wait() * 2
+    yield 'active_again', active + rep + message(REP, TO_OUR_ID) + message(LAP, TO_OUR_ID) + \
+        message(APR, TO_OUR_ID) + destroy() + message(DREQ, TO_OUR_ID)
+    yield 'active_crossing', active + answer(SEND_DREQ) + message(DREQ, TO_OUR_ID) + \
+        answer(SEND_DREP) + message(DREP, TO_OUR_ID) + message(DREQ, TO_OUR_ID)
+    yield 'active_silence', connect(life_time=0) + wait() * 20
+    yield 'active_slow', connect() + message(MRA, ANSWER, body=bytes(9) + b'\xa0') + wait() * 2 + \
+        rep + answer(SEND_MRA, length=20) + rep + answer(SEND_REJ, length=28)
+    yield 'active_rejected', connect() + message(REJ, ANSWER, body=bytes(10) + b'\0\x1c') + \
+        connect() + message(REJ, ANSWER, body=bytes(10) + b'\0\x0a') + wait()
+    yield 'active_destroyed', connect() + destroy() + connect() + rep + destroy() + active + destroy()
+    yield 'active_stale', active + connect(1) + rep + destroy(1)
+    yield 'passive', passive + message(DREQ, TO_OUR_ID) + answer(SEND_DREP) + request + wait()
+    yield 'passive_again', listen() + request * 2 + answer(SEND_REP) + request + wait() + \
+        message(RTU, TO_OUR_ID) * 2
+    yield 'passive_notified', listen() + request + answer(SEND_REP) + answer(NOTIFY) * 2 + \
+        message(RTU, TO_OUR_ID) + answer(SEND_DREQ) + wait() * 20
+    yield 'passive_silence', listen() + request + answer(SEND_REP) + wait() * 20
+    yield 'passive_rejects', listen() + request + answer(SEND_REJ, length=28) + request + \
+        answer(SEND_REP, length=200) + answer(SEND_REP) + answer(SEND_REJ, length=3) + request
+    yield 'passive_stale', passive + message(REQ, SERVICE | GID, body=comm_id(5, 4)) + wait()
+    yield 'passive_many', listen() + b''.join(
+        message(REQ, SERVICE | GID, body=comm_id(i % 8, i % 7)) for i in range(12)) + listen()
+    yield 'passive_timeout_reject', listen() + request + answer(SEND_REP) + message(
+        REJ, LOCAL, body=bytes(10) + b'\0\4' + bytes(7) + b'\2')
+    yield 'early', listen(early=True) + request * 3 + message(SIDR_REQ, SERVICE)
+    yield 'nobody', request + message(REQ, GID) + message(REQ, SERVICE) + message(SIDR_REQ, 0) + \
+        b''.join(message(attribute, 0, body=b'\1' * 8) for attribute in range(11))
+    yield 'datagram', connect(datagram=True, life_time=1) + wait() + message(SIDR_REP, ANSWER) + \
+        connect(datagram=True) + wait() * 20
+    yield 'datagram_served', listen(True) + message(SIDR_REQ, SERVICE, body=b'\0\0\0\1') * 2 + \
+        answer(SEND_SIDR_REP) + message(SIDR_REQ, SERVICE, body=b'\0\0\0\2') + destroy()
+    yield 'raw', message(0, RAW, body=bytes([1, 7, 2, 3]) + bytes(13) + b'\x13' + bytes(60)) + \
+        message(0, RAW, body=bytes([1, 3, 2, 3])) + message(REQ, OTHER_SENDER | SERVICE)
+
+
 def parses():
     """(name, input of fuzz_parse): flags, identification, UDP payload."""
     vectors = {
@@ -242,7 +327,8 @@ def faults():
 
 def main():
     top = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / 'corpus'
-    for target, seeds in ('packet', conversations()), ('parse', parses()), ('faults', faults()):
+    for target, seeds in [('packet', conversations()), ('connect', connections()),
+                          ('parse', parses()), ('faults', faults())]:
         (top / target).mkdir(parents=True, exist_ok=True)
         for name, data in seeds:
             (top / target / name).write_bytes(data)
