@@ -92,9 +92,16 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 
 static void made_progress(struct qp *qp, uint64_t now)
 {
-	qp->requester.retries = qp->attr.retry_cnt;
-	qp->requester.rnr_retries = qp->attr.rnr_retry;
-	qp->requester.implied_nak = false;
+	struct requester *req = &qp->requester;
+
+	/* The probe arrived, and what was sent behind it hadn't. */
+	if (req->probing && psn_distance(req->highest, req->unacked) > 0)
+		window_loss(req->window, now);
+	req->probing = false;
+	req->probes = 0;
+	req->retries = qp->attr.retry_cnt;
+	req->rnr_retries = qp->attr.rnr_retry;
+	req->implied_nak = false;
 	requester_restart_timeout(qp, now);
 }
 
@@ -355,7 +362,8 @@ void completer_flush(struct qp *qp)
 		requester_leave_window(qp);
 	}
 	req->rd_atomic = 0;
-	req->timeout_at = TIME_NEVER;
+	req->timeout_at = req->probe_at = TIME_NEVER;
+	req->probing = false;
 	req->paused_until = 0;
 	req->unacked = req->highest = req->psn;
 	while (qp->sq.done != qp->sq.posted)

@@ -245,6 +245,8 @@ static void run(struct qp *qp, struct outbox *outbox)
 		requester_leave_window(qp);
 	if (outbox->now >= qp->requester.timeout_at)
 		completer_timeout(qp, outbox->now);
+	if (outbox->now >= qp->requester.probe_at)
+		requester_probe(qp, outbox->now);
 	responder_run(qp, outbox);
 	requester_run(qp, outbox);
 	take_along(qp, outbox);

@@ -62,7 +62,8 @@ static const uint8_t transport_of[] = {
 
 void requester_reset(struct requester *requester)
 {
-	*requester = (struct requester){.timeout_at = TIME_NEVER, .stale_at = TIME_NEVER};
+	*requester = (struct requester){
+		.timeout_at = TIME_NEVER, .stale_at = TIME_NEVER, .probe_at = TIME_NEVER};
 }
 
 static bool is_read(const struct send_wqe *wqe)
@@ -304,14 +305,14 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
 	uint32_t most = REQUEST_BURST / qp->mtu;
 
-	if (is_read(wqe) || is_atomic(wqe))
+	if (is_read(wqe) || is_atomic(wqe) || qp->requester.probing)
 		return 1;
 	return left < most ? left : most;
 }
 
 static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return is_read(wqe) || is_atomic(wqe) ||
+	return is_read(wqe) || is_atomic(wqe) || qp->requester.probing ||
 	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
 }
@@ -351,6 +352,8 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 
 		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
+		if (req->probing && req->psn != req->unacked)
+			return false;
 		count = window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
 		if (!count) {
 			/* Only an acknowledgement opens the window again: ask for it. */
@@ -379,14 +382,41 @@ static uint64_t timeout_period(const struct qp *qp)
 	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
 }
 
+/* A short timeout is soon enough, and 0 says that what is lost is to be waited for. */
+static uint64_t next_probe(const struct qp *qp, uint64_t now)
+{
+	const struct requester *req = &qp->requester;
+
+	if (qp->attr.timeout < PROBE_TIMEOUT || req->probes == PROBE_COUNT)
+		return TIME_NEVER;
+	return now + ((uint64_t)PROBE_DELAY << req->probes);
+}
+
+void requester_probe(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+	uint64_t timeout_at = req->timeout_at;
+
+	req->probe_at = TIME_NEVER;
+	if (req->paused_until || req->psn == req->unacked)
+		return;
+	requester_restart(qp);
+	req->timeout_at = timeout_at;
+	req->stale_at = now + WINDOW_STALE;
+	req->probing = true;
+	req->probes++;
+	req->probe_at = next_probe(qp, now);
+}
+
 void requester_restart_timeout(struct qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->requester;
 
-	req->timeout_at = req->stale_at = TIME_NEVER;
+	req->timeout_at = req->stale_at = req->probe_at = TIME_NEVER;
 	if (req->psn == req->unacked)
 		return;
 	req->stale_at = now + WINDOW_STALE;
+	req->probe_at = next_probe(qp, now);
 	if (qp->attr.timeout) /* 0 waits for ever */
 		req->timeout_at = now + timeout_period(qp);
 	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
@@ -405,6 +435,8 @@ uint64_t requester_deadline(const struct requester *req)
 {
 	uint64_t due = req->timeout_at < req->stale_at ? req->timeout_at : req->stale_at;
 
+	if (req->probe_at < due)
+		due = req->probe_at;
 	return req->paused_until && req->paused_until < due ? req->paused_until : due;
 }
 
@@ -416,7 +448,8 @@ void requester_restart(struct qp *qp)
 	qp->sq.next = qp->sq.done;
 	req->rd_atomic = 0;
 	req->since_request = 0;
-	req->timeout_at = TIME_NEVER;
+	req->probing = false;
+	req->timeout_at = req->probe_at = TIME_NEVER;
 	requester_leave_window(qp);
 }
 

@@ -36,7 +36,16 @@ struct requester {
 	uint8_t retries, rnr_retries; /* left */
 	uint64_t timeout_at;	      /* local ACK timeout; TIME_NEVER when not armed */
 	uint64_t stale_at;	      /* when in_flight doesn't count any more; or TIME_NEVER */
-	uint64_t paused_until;	      /* RNR delay or pacing; 0 when not paused */
+	/*
+	 * Nothing that follows shows that the last packets, or the NAK, were lost. So if
+	 * there is no answer for a while the oldest packet is sent again, alone: whatever
+	 * the responder has, it acknowledges. This isn't a retry, for nothing says that
+	 * anything was lost.
+	 */
+	uint64_t probe_at;     /* or TIME_NEVER */
+	uint8_t probes;	       /* since there was progress */
+	bool probing;	       /* one packet at a time, until there is progress */
+	uint64_t paused_until; /* RNR delay or pacing; 0 when not paused */
 
 	/* In window->waiting. */
 	bool waiting;
@@ -54,6 +63,9 @@ void requester_run(struct qp *qp, struct outbox *outbox);
  * caller has counted the retry.
  */
 void requester_restart(struct qp *qp);
+
+/* There was no answer for long: ask for one. */
+void requester_probe(struct qp *qp, uint64_t now);
 
 /* Begin or begin anew the local ACK timeout (IBA 9.7.6.1.3), or stop it when nothing is
  * outstanding. */

@@ -46,6 +46,18 @@
  */
 #define RECEIVE_FEW 8
 
+/* --- recovery (emu/requester.h, emu/window.h) ---------------------------------------------- */
+
+/*
+ * Until the first probe: many round trips, for a peer that is a process may be
+ * busy, and one whose application polls now and then answers within PROGRESS_TICK.
+ * Each further one waits twice as long, 7.5 ms in all; then it is left to the
+ * timeout, as it is where that comes as soon: at less than 8.4 ms, coded so.
+ */
+#define PROBE_DELAY 500000
+#define PROBE_COUNT 4
+#define PROBE_TIMEOUT 11
+
 /* --- the background thread (net/progress.c), ns ------------------------------------------ */
 
 /*

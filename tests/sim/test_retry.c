@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "net/tuning.h"
 #include "pair.h"
 #include "peer.h"
 
@@ -130,6 +131,134 @@ START_TEST(retries_come_back)
 	}
 	world_expect(peer.node, 1, IBV_WC_RETRY_EXC_ERR);
 	peer_see_none(&peer, 100 * timeout_of(&c));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* --- probes ---------------------------------------------------------------------- */
+
+/* The next packet comes @delay after the last time, with @psn, alone, and wants an answer. */
+static void expect_probe(struct peer *peer, uint32_t psn, uint64_t delay)
+{
+	struct packet packet;
+
+	peer_see_none(peer, delay * 9 / 10);
+	ck_assert(peer_wait(peer, &packet, delay / 5));
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	ck_assert(packet.ack_request);
+	peer_see_none(peer, PROBE_DELAY / 20);
+}
+
+/* Nothing follows what was lost. The answer to the first packet shows that: the rest follows. */
+START_TEST(a_lost_tail_is_probed_for)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	expect_requests(&peer, FIRST_PSN, 4);
+	expect_probe(&peer, FIRST_PSN, PROBE_DELAY);
+	/* What is posted meanwhile waits too. */
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
+	peer_see_none(&peer, PROBE_DELAY / 10);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	expect_requests(&peer, FIRST_PSN + 1, 4);
+	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	for (uint64_t i = 0; i < 3; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
+	ck_assert_uint_eq(peer.qp->requester.retries, world_connection.retry_cnt);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(a_lost_acknowledgement_is_probed_for)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
+	expect_requests(&peer, FIRST_PSN, 3);
+	expect_probe(&peer, FIRST_PSN, PROBE_DELAY);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The rest of a READ, for its responses were lost. */
+START_TEST(lost_responses_are_probed_for)
+{
+	struct peer_packet response = {RC(WIRE_READ_RESPONSE_FIRST), .psn = FIRST_PSN,
+				       .syndrome = 0x1f, .length = PEER_MTU};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	peer_send(&peer, &response);
+	peer_see_none(&peer, PROBE_DELAY * 9 / 10);
+	ck_assert(peer_wait(&peer, &packet, PROBE_DELAY / 5));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 1) & PSN_MASK);
+	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 2 * PEER_MTU);
+	response.psn = (FIRST_PSN + 1) & PSN_MASK;
+	peer_send(&peer, &response);
+	response.opcode = WIRE_RC | WIRE_READ_RESPONSE_LAST;
+	response.psn = (FIRST_PSN + 2) & PSN_MASK;
+	peer_send(&peer, &response);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Each waits twice as long as the one before. Then there is only the timeout, which is not put off.
+ */
+START_TEST(unanswered_probes_end)
+{
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+	uint64_t start;
+
+	c.timeout = 12;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
+	expect_requests(&peer, FIRST_PSN, 3);
+	start = world_now(&peer.world);
+	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
+		uint64_t due = start + ((2 << i) - 1) * (uint64_t)PROBE_DELAY;
+
+		expect_probe(&peer, FIRST_PSN, due - world_now(&peer.world));
+	}
+	peer_see_none(&peer, start + timeout_of(&c) * 9 / 10 - world_now(&peer.world));
+	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) / 5));
+	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	expect_requests(&peer, FIRST_PSN + 1, 2);
+	ck_assert_uint_eq(peer.qp->requester.retries, c.retry_cnt - 1);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* An RNR delay is an answer; and a short timeout needs no help. */
+START_TEST(no_probe_where_none_is_needed)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.timeout = _i ? PROBE_TIMEOUT - 1 : 14;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	if (!_i)
+		acknowledge(&peer, FIRST_PSN, 0x20 | 24); /* 41 ms */
+	peer_see_none(&peer, _i ? timeout_of(&c) * 9 / 10 : 40 * MS);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -599,6 +728,11 @@ int main(void)
 	tcase_add_loop_test(requester, retry_count, 0, 24);
 	tcase_add_test(requester, timeout_never);
 	tcase_add_test(requester, retries_come_back);
+	tcase_add_test(requester, a_lost_tail_is_probed_for);
+	tcase_add_test(requester, a_lost_acknowledgement_is_probed_for);
+	tcase_add_test(requester, lost_responses_are_probed_for);
+	tcase_add_test(requester, unanswered_probes_end);
+	tcase_add_loop_test(requester, no_probe_where_none_is_needed, 0, 2);
 	tcase_add_loop_test(requester, peer_comes_late, 0, 4);
 	tcase_add_test(requester, go_back_to_nak);
 	tcase_add_loop_test(requester, naks_are_counted, 0, 8);
