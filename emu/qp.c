@@ -12,6 +12,8 @@
 #include "emu/srq.h"
 #include "emu/window.h"
 
+#define INLINE_PER_SGE sizeof(struct ibv_sge)
+
 /* --- life ------------------------------------------------------------------- */
 
 static int check_create(const struct hca *hca, const struct ibv_qp_init_attr *attr)
@@ -86,6 +88,9 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	qp->signal_all = attr->sq_sig_all;
 	if (qp->srq)
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	/* As rxe and others: what the entries have room for anyway, which programs rely on. */
+	if (attr->cap.max_inline_data < attr->cap.max_send_sge * INLINE_PER_SGE)
+		attr->cap.max_inline_data = attr->cap.max_send_sge * INLINE_PER_SGE;
 	qp->cap = attr->cap;
 	qp->state = IBV_QPS_RESET;
 	qp->mtu = 256;
