@@ -16,6 +16,7 @@
 #include "net/log.h"
 #include "net/udp.h"
 #include "verbs/event.h"
+#include "verbs/rdma.h"
 #include "verbs/registry.h"
 
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
@@ -183,6 +184,7 @@ static int make_hca(struct device *device)
 			 .context = device},
 		.deadline = deadline_changed,
 		.deadline_context = device,
+		.cm_sink = {.event = rdma_cm_event_arrived, .context = device},
 		.node_guid = be64toh(device->guid),
 	};
 

@@ -7,12 +7,11 @@
  *
  * Used by verbs/rdma_*.c only. The exported functions live in the file of their
  * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
- * rdma_device (the devices that ids share), rdma_port (who has which port),
- * rdma_address (bind, resolve), rdma_connect (listen to disconnect),
- * rdma_arrival (what the connection manager tells), rdma_qp (QPs and SRQs of an
- * id), rdma_endpoint (rdma_getaddrinfo, create_ep, get_request),
- * rdma_multicast. In mode hw all of them forward to the real library
- * (rdma_forward.c); in emu and both ids are always ours.
+ * rdma_device (the devices that ids share), rdma_watch (what becomes of them), rdma_port (who has
+ * which port), rdma_address (bind, resolve), rdma_connect (listen to disconnect), rdma_arrival
+ * (what the connection manager tells), rdma_qp (QPs and SRQs of an id), rdma_endpoint
+ * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of them forward to the
+ * real library (rdma_forward.c); in emu and both ids are always ours.
  *
  * rdma.lock, one for the process, protects everything here: connecting isn't
  * the data path. Order: rdma.lock -> device.lock, cm.lock and the locks of the
@@ -49,6 +48,7 @@ enum rdma_state {
 	RDMA_STATE_CONNECT, /* a request was sent or received, or is established */
 	RDMA_STATE_DISCONNECT,
 	RDMA_STATE_LISTEN,
+	RDMA_STATE_REMOVED, /* the device is gone */
 };
 
 /* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
@@ -100,7 +100,6 @@ struct rdma_id {
 	struct cm_id *cm;	  /* of the connection or datagram exchange, or NULL */
 	struct cm_id **listeners; /* one a device when listening */
 	unsigned int listener_count;
-	struct rdma_id *listener; /* passive, until the event is taken */
 	int backlog;
 	uint32_t pending; /* requests queued that nobody has accepted, against @backlog */
 
@@ -119,7 +118,6 @@ struct rdma_id {
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;
-	struct ibv_pd *request_pd;
 	void *connect_data; /* goes before the private data of the caller */
 	uint8_t connect_length;
 	struct multicast_membership *memberships;
@@ -140,14 +138,21 @@ static inline int rdma_fail(int error)
 }
 
 /* rdma_id.c */
-pthread_mutex_t *rdma_lock(void);
+/* rdma.lock. Nobody is cancelled with it: a thread that waits for events may be at any time. */
+void rdma_enter(void);
+void rdma_leave(void);
+/* With it held, until @condition is signalled. */
+void rdma_wait(pthread_cond_t *condition);
+
+/* All ids of the process, by their next. rdma.lock is held. */
+struct rdma_id *rdma_ids(void);
 
 /* Keep rdma.lock whole across a fork; the child keeps ids of the parent only to destroy them. */
 void rdma_before_fork(void);
 void rdma_after_fork(void);
 void rdma_after_fork_in_child(void);
 
-/* A new id on @channel (NULL: synchronous). rdma.lock is held. */
+/* A new id on @channel (NULL: synchronous). 0, ENODEV, EINVAL, ENOMEM. rdma.lock is held. */
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
 		enum ibv_qp_type qp_type, struct rdma_id **id);
 /* Free what rdma_id_new() made and nobody has seen. rdma.lock is held. */
@@ -162,6 +167,8 @@ struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type,
 void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_t length);
 /* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
 int rdma_complete(struct rdma_id *id);
+/* Ack the event that a synchronous call has left in ibv.event. */
+void rdma_forget_event(struct rdma_id *id);
 struct rdma_channel *rdma_channel_new(void);
 void rdma_channel_free(struct rdma_channel *channel);
 /* Take the events about @id that nobody has taken off its channel. rdma.lock is held. */
@@ -193,6 +200,10 @@ unsigned int rdma_open_devices(struct device **devices);
 /* Nobody polls from now on: the calling thread is about to sleep. */
 void rdma_devices_rest(void);
 void rdma_devices_forget(void);
+
+/* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
+void rdma_watch_start(void);
+void rdma_watch_forget(void);
 
 /*
  * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id

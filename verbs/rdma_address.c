@@ -111,9 +111,9 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 {
 	int error;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = bind_source(to_rdma_id(ibv), address);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
 
@@ -213,8 +213,11 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
 	return rdma_id_attach(id, gid);
 }
 
-/* From where @id reaches its destination, unless it is bound already. Returns 0 or an errno. */
-static int choose_source(struct rdma_id *id)
+/*
+ * From where @id reaches its destination, unless it is bound already. Returns what
+ * the routing says against it; *@found: what becomes of the address that it chose.
+ */
+static int choose_source(struct rdma_id *id, int *found)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
 	struct sockaddr_storage routed = addr->src_storage;
@@ -229,8 +232,10 @@ static int choose_source(struct rdma_id *id)
 		return 0;
 	gid_from_sockaddr(&source, (struct sockaddr *)&routed);
 	if ((error || !is_ours(&source)) && !first_source(&addr->dst_addr, &source))
-		return ENODEV;
-	return set_source(id, &source);
+		*found = ENODEV;
+	else
+		*found = set_source(id, &source);
+	return 0;
 }
 
 /* No address is our own one, as Linux has it. */
@@ -250,13 +255,18 @@ static int choose_loopback(struct rdma_id *id)
 	return 0;
 }
 
-static int find_way(struct rdma_id *id)
+/* Errors of routing are returned, those of what it found are *@found (Linux: addr_handler()). */
+static int find_way(struct rdma_id *id, int *found)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
-	int error;
+	int error = 0;
 
+	*found = 0;
 	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
-	error = rdma_sockaddr_is_any(&addr->dst_addr) ? choose_loopback(id) : choose_source(id);
+	if (rdma_sockaddr_is_any(&addr->dst_addr))
+		*found = choose_loopback(id);
+	else
+		error = choose_source(id, found);
 	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
 	addr->addr.ibaddr.pkey = htons(PKEY_DEFAULT);
 	return error;
@@ -289,22 +299,22 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 			   struct sockaddr *destination, int timeout_ms)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
-	int error;
+	int error, found;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = begin_resolving(id, source, destination);
 	if (!error) {
-		int found;
-
 		memcpy(&ibv->route.addr.dst_storage, destination,
 		       rdma_sockaddr_length(destination));
-		found = find_way(id);
+		error = find_way(id, &found);
+	}
+	if (!error) {
 		if (!found)
 			id->state = RDMA_STATE_ADDRESS_RESOLVED;
 		rdma_event(id, found ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
 			   -found);
 	}
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : rdma_complete(id);
 }
 
@@ -358,12 +368,23 @@ static enum ibv_mtu source_mtu(struct rdma_id *id)
 	return hca_mtu(entry.mtu);
 }
 
+/* What the routing says now, as addresses come and go. Returns 0 or an errno. */
+static int check_route(const struct rdma_addr *addr)
+{
+	struct sockaddr_storage source = addr->src_storage;
+
+	return gid_is_multicast(&addr->addr.ibaddr.dgid) ? 0
+							 : ask_routing(&addr->dst_addr, &source);
+}
+
 int rdma_resolve_path(struct rdma_id *id)
 {
 	const struct rdma_addr *addr = &id->ibv.route.addr;
+	int error;
 
 	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
 		return EINVAL;
+	error = check_route(addr);
 	id->path = (struct path){
 		.source = addr->addr.ibaddr.sgid,
 		.destination = addr->addr.ibaddr.dgid,
@@ -372,10 +393,11 @@ int rdma_resolve_path(struct rdma_id *id)
 		.hop_limit = HOP_LIMIT,
 	};
 	id->mtu = source_mtu(id);
-	if (rdma_route_set(id))
-		return ENOMEM;
-	id->state = RDMA_STATE_ROUTE_RESOLVED;
-	rdma_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	if (!error)
+		error = rdma_route_set(id);
+	if (!error)
+		id->state = RDMA_STATE_ROUTE_RESOLVED;
+	rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED, -error);
 	return 0;
 }
 
@@ -384,8 +406,8 @@ int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
 	struct rdma_id *id = to_rdma_id(ibv);
 	int error;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = rdma_resolve_path(id);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : rdma_complete(id);
 }

@@ -114,7 +114,6 @@ static struct rdma_id *make_id(struct rdma_id *listener, const struct cm_event *
 	}
 	id->passive = true;
 	id->state = RDMA_STATE_CONNECT;
-	id->listener = listener;
 	set_offer(&id->peer, &event->message);
 	id->remote_ece.vendor_id = event->message.vendor_id;
 	id->remote_ece.options = event->message.modifier;
@@ -154,9 +153,9 @@ static void request_arrived(struct cm_event *event, struct device *device)
 {
 	bool taken;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	taken = queue_request(event, device);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (!taken)
 		cm_id_destroy(event->id, progress_now());
 }
@@ -283,9 +282,9 @@ void rdma_cm_event_arrived(void *context, struct cm_event *event)
 		request_arrived(event, context);
 		return;
 	}
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	id = event->id->context;
 	if (id && !id->destroying && arrival->tell && id->state == arrival->state)
 		arrival->tell(id, event);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 }

@@ -135,7 +135,7 @@ void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records)
 void rdma_settle(struct rdma_id *id)
 {
 	while (id->events_acked != id->events_taken)
-		pthread_cond_wait(&acked, rdma_lock());
+		rdma_wait(&acked);
 }
 
 /* --- taking them ------------------------------------------------------------------- */
@@ -145,17 +145,15 @@ static struct rdma_record *take(struct rdma_channel *channel)
 {
 	struct rdma_record *record;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	record = channel->head;
 	if (record) {
 		take_off(channel, record);
 		record->id->events_taken++;
-		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			record->id->pending--;
-			to_rdma_id(record->event.id)->listener = NULL;
-		}
 	}
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return record;
 }
 
@@ -176,6 +174,11 @@ static void finish(struct rdma_record *record)
 static bool present(struct rdma_record *record)
 {
 	switch (record->event.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		if (!record->id->synchronous || urxe_rdma_migrate_id(record->event.id, NULL) == 0)
+			return true;
+		urxe_rdma_destroy_id(record->event.id);
+		return false;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		finish(record);
 		return true;
@@ -220,12 +223,19 @@ int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 
 	if (!event)
 		return rdma_fail(EINVAL);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	record->id->events_acked++;
 	pthread_cond_broadcast(&acked);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	free(record);
 	return 0;
+}
+
+void rdma_forget_event(struct rdma_id *id)
+{
+	if (id->ibv.event)
+		urxe_rdma_ack_cm_event(id->ibv.event);
+	id->ibv.event = NULL;
 }
 
 int rdma_complete(struct rdma_id *id)
@@ -235,10 +245,7 @@ int rdma_complete(struct rdma_id *id)
 
 	if (!id->synchronous)
 		return 0;
-	if (ibv->event) {
-		urxe_rdma_ack_cm_event(ibv->event);
-		ibv->event = NULL;
-	}
+	rdma_forget_event(id);
 	if (urxe_rdma_get_cm_event(ibv->channel, &ibv->event) != 0)
 		return -1;
 	status = ibv->event->status;

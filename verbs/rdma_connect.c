@@ -101,11 +101,14 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 
 	if (id->state == RDMA_STATE_IDLE && urxe_rdma_bind_addr(ibv, (struct sockaddr *)&any) != 0)
 		return -1;
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = begin_listening(id, backlog);
-	pthread_mutex_unlock(rdma_lock());
-	if (!error)
+	rdma_leave();
+	if (!error) {
+		log_debug("rdma_cm: listening on port %u",
+			  rdma_sockaddr_port(&ibv->route.addr.src_addr));
 		return 0;
+	}
 	if (id->state != RDMA_STATE_LISTEN)
 		rdma_stop_listening(id);
 	return rdma_fail(error);
@@ -269,9 +272,11 @@ int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 	struct cm_id *unused = NULL;
 	int error;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = begin_connecting(id, param, &unused);
-	pthread_mutex_unlock(rdma_lock());
+	if (!error)
+		id->connect_length = 0; /* once only: rdma_create_ep(3) */
+	rdma_leave();
 	if (unused)
 		cm_id_destroy(unused, progress_now());
 	return error ? rdma_fail(error) : rdma_complete(id);
@@ -284,12 +289,12 @@ int rdma_finish(struct rdma_id *id)
 
 	if (id->ibv.qp)
 		error = rdma_qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (!error)
 		error = id->cm ? cm_send_rtu(id->cm, now) : EINVAL;
 	if (error && id->cm)
 		cm_send_rej(id->cm, CM_REJECT_CONSUMER, NULL, 0, now);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		rdma_qp_error(id);
 	return error;
@@ -302,10 +307,10 @@ int urxe_rdma_establish(struct rdma_cm_id *ibv)
 
 	if (ibv->qp)
 		return rdma_fail(EINVAL);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (id->cm && id->state == RDMA_STATE_CONNECT)
 		error = cm_send_rtu(id->cm, progress_now());
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
 
@@ -351,10 +356,10 @@ static int accept_datagram(struct rdma_id *id, const struct rdma_conn_param *par
 {
 	int error = EINVAL;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (id->cm)
 		error = send_service_reply(id, CM_SIDR_SUCCESS, param);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error;
 }
 
@@ -367,9 +372,9 @@ static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *p
 		error = rdma_qp_connect(id, param->responder_resources, param->initiator_depth);
 	if (error)
 		return error;
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = id->cm ? send_reply(id, param) : EINVAL;
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		rdma_qp_error(id);
 	return error;
@@ -393,13 +398,15 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 	/* The older way to say rdma_establish(). */
 	if (!asked && !id->passive && !ibv->qp)
 		return urxe_rdma_establish(ibv);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = can_accept(id, asked, &param);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	if (ibv->qp_type == IBV_QPT_UD) {
 		error = accept_datagram(id, &param);
+		if (!error)
+			rdma_forget_event(id);
 		return error ? rdma_fail(error) : 0;
 	}
 	error = accept_connection(id, &param);
@@ -416,12 +423,12 @@ static int reject(struct rdma_cm_id *ibv, enum cm_reject_reason reason, const vo
 	struct rdma_id *id = to_rdma_id(ibv);
 	int error = EINVAL;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (id->cm && ibv->qp_type == IBV_QPT_UD)
 		error = send_service_reply(id, CM_SIDR_REJECTED, &param);
 	else if (id->cm)
 		error = cm_send_rej(id->cm, reason, data, param.private_data_len, progress_now());
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
 
@@ -437,7 +444,7 @@ int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length
 
 /*
  * Linux doesn't say when there was nothing to disconnect any more. A synchronous
- * id waits only for what will come.
+ * id then doesn't wait for what will not come, as Linux has it do.
  */
 int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 {
@@ -447,15 +454,14 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 	int error = EINVAL;
 
 	rdma_qp_error(id);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (id->cm) {
 		error = 0;
-		pending = cm_send_dreq(id->cm, now) == 0;
-		if (!pending)
+		if (cm_send_dreq(id->cm, now) != 0)
 			cm_send_drep(id->cm, now);
-		pending |= id->channel->head != NULL;
+		pending = id->channel->head || cm_id_state(id->cm) != CM_STATE_IDLE;
 	}
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	return pending ? rdma_complete(id) : 0;
@@ -466,10 +472,10 @@ int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
 	struct rdma_id *id = to_rdma_id(ibv);
 	int error = EINVAL;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (id->cm && event == IBV_EVENT_COMM_EST)
 		error = cm_notify(id->cm, progress_now());
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	cm_deliver(id->context->hca->cm);
@@ -480,9 +486,9 @@ int urxe_rdma_set_local_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 {
 	if (!ibv || ibv->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return rdma_fail(EINVAL);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	to_rdma_id(ibv)->local_ece = *ece;
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return 0;
 }
 
@@ -490,9 +496,9 @@ int urxe_rdma_get_remote_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 {
 	if (!ibv || ibv->qp || !ece)
 		return rdma_fail(EINVAL);
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	*ece = to_rdma_id(ibv)->remote_ece;
 	ece->comp_mask = 0;
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return 0;
 }

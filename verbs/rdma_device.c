@@ -32,6 +32,7 @@ static int open_device(struct device *device, struct opened *entry)
 
 	if (!verbs)
 		return errno;
+	rdma_watch_start();
 	pd = urxe_alloc_pd(verbs);
 	if (!pd) {
 		urxe_close_device(verbs);
@@ -75,12 +76,12 @@ void rdma_devices_rest(void)
 	struct device *devices;
 	unsigned int count = registry_devices(&devices);
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	for (unsigned int i = 0; table && i < count; i++) {
 		if (table[i].context)
 			progress_rest(devices[i].client);
 	}
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 }
 
 int rdma_id_use(struct rdma_id *id, struct device *device)
@@ -159,14 +160,14 @@ struct ibv_context **urxe_rdma_get_devices(int *result)
 	struct device *devices;
 	unsigned int count, opened = 0;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	count = rdma_open_devices(&devices);
 	list = calloc(count + 1, sizeof(*list));
 	for (unsigned int i = 0; list && table && i < count; i++) {
 		if (table[i].context)
 			list[opened++] = &table[i].context->verbs.context;
 	}
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (list && opened == 0) {
 		free(list);
 		list = fail(ENODEV);

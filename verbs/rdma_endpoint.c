@@ -165,7 +165,8 @@ static int prepare_passive(struct rdma_id *id, struct rdma_addrinfo *info, struc
 {
 	if (urxe_rdma_bind_addr(&id->ibv, info->ai_src_addr) != 0)
 		return -1;
-	id->request_pd = pd;
+	if (pd)
+		id->ibv.pd = pd;
 	if (!attr)
 		return 0;
 	id->request_qp = malloc(sizeof(*attr));
@@ -204,9 +205,9 @@ int urxe_rdma_create_ep(struct rdma_cm_id **result, struct rdma_addrinfo *info, 
 	struct rdma_id *id;
 	int error;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	error = rdma_id_new(NULL, NULL, info->ai_port_space, info->ai_qp_type, &id);
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	if ((info->ai_flags & RAI_PASSIVE ? prepare_passive(id, info, pd, attr)
@@ -228,7 +229,7 @@ void urxe_rdma_destroy_ep(struct rdma_cm_id *id)
 	urxe_rdma_destroy_id(id);
 }
 
-/* The id of a new connection, made as synchronous and as complete as its listener says. */
+/* The id of a new connection, made as complete as its listener says. */
 static int adopt_request(struct rdma_id *listen, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr;
@@ -237,12 +238,10 @@ static int adopt_request(struct rdma_id *listen, struct rdma_cm_event *event)
 		return rdma_fail(event->status < 0 ? -event->status : event->status);
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return rdma_fail(EINVAL);
-	if (urxe_rdma_migrate_id(event->id, NULL) != 0)
-		return -1;
 	if (!listen->request_qp)
 		return 0;
 	attr = *listen->request_qp;
-	return urxe_rdma_create_qp(event->id, listen->request_pd, &attr);
+	return urxe_rdma_create_qp(event->id, listen->ibv.pd, &attr);
 }
 
 int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
@@ -252,10 +251,7 @@ int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 
 	if (!to_rdma_id(listen)->synchronous || to_rdma_id(listen)->state != RDMA_STATE_LISTEN)
 		return rdma_fail(EINVAL);
-	if (listen->event) {
-		urxe_rdma_ack_cm_event(listen->event);
-		listen->event = NULL;
-	}
+	rdma_forget_event(to_rdma_id(listen));
 	if (urxe_rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;
 	if (adopt_request(to_rdma_id(listen), event) != 0) {

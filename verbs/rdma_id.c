@@ -13,23 +13,49 @@
 #define ACK_TIMEOUT_MAX 31 /* five bits (IBA 9.7.6.1.3) */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_state; /* of the thread that has it */
 static struct rdma_id *ids;
 
-pthread_mutex_t *rdma_lock(void)
+void rdma_enter(void)
 {
-	return &lock;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	cancel_state = state;
+}
+
+void rdma_leave(void)
+{
+	int state = cancel_state;
+
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+}
+
+void rdma_wait(pthread_cond_t *condition)
+{
+	int state = cancel_state;
+
+	pthread_cond_wait(condition, &lock);
+	cancel_state = state;
+}
+
+struct rdma_id *rdma_ids(void)
+{
+	return ids;
 }
 
 /* --- forks ------------------------------------------------------------------------- */
 
 void rdma_before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	rdma_enter();
 }
 
 void rdma_after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	rdma_leave();
 }
 
 /* Connections, listeners, events and descriptors are the parent's; the child may destroy ids. */
@@ -47,16 +73,38 @@ void rdma_after_fork_in_child(void)
 		rdma_port_release(id);
 	}
 	rdma_devices_forget();
-	pthread_mutex_unlock(&lock);
+	rdma_watch_forget();
+	rdma_leave();
 }
 
 /* --- life -------------------------------------------------------------------------- */
 
+/* The QP type that a port space has (rdma_create_id(3)), or -1. */
+static int qp_type_of(enum rdma_port_space ps)
+{
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		return IBV_QPT_RC;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return IBV_QPT_UD;
+	default:
+		return -1;
+	}
+}
+
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
 		enum ibv_qp_type qp_type, struct rdma_id **result)
 {
-	struct rdma_id *id = calloc(1, sizeof(*id));
+	struct device *devices;
+	struct rdma_id *id;
 
+	if (registry_devices(&devices) == 0)
+		return ENODEV;
+	if (qp_type_of(ps) < 0)
+		return EINVAL;
+	id = calloc(1, sizeof(*id));
 	if (!id)
 		return ENOMEM;
 	id->synchronous = !channel;
@@ -86,36 +134,15 @@ void rdma_id_free(struct rdma_id *id)
 	free(id);
 }
 
-/* The QP type that a port space has (rdma_create_id(3)), or -1. */
-static int qp_type_of(enum rdma_port_space ps)
-{
-	switch (ps) {
-	case RDMA_PS_TCP:
-	case RDMA_PS_IB:
-		return IBV_QPT_RC;
-	case RDMA_PS_UDP:
-	case RDMA_PS_IPOIB:
-		return IBV_QPT_UD;
-	default:
-		return -1;
-	}
-}
-
 int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **result,
 			void *context, enum rdma_port_space ps)
 {
-	int qp_type = qp_type_of(ps);
 	struct rdma_id *id;
-	struct device *devices;
 	int error;
 
-	if (registry_devices(&devices) == 0)
-		return rdma_fail(ENODEV);
-	if (qp_type < 0)
-		return rdma_fail(EINVAL);
-	pthread_mutex_lock(&lock);
-	error = rdma_id_new((struct rdma_channel *)channel, context, ps, qp_type, &id);
-	pthread_mutex_unlock(&lock);
+	rdma_enter();
+	error = rdma_id_new((struct rdma_channel *)channel, context, ps, qp_type_of(ps), &id);
+	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	*result = &id->ibv;
@@ -127,9 +154,9 @@ static void drop_events(struct rdma_id *id)
 {
 	struct rdma_record *record, *next, *withdrawn;
 
-	pthread_mutex_lock(&lock);
+	rdma_enter();
 	withdrawn = rdma_channel_withdraw(id);
-	pthread_mutex_unlock(&lock);
+	rdma_leave();
 	DL_FOREACH_SAFE(withdrawn, record, next)
 	{
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -143,11 +170,11 @@ static void leave_cm(struct rdma_id *id)
 {
 	struct cm_id *cm;
 
-	pthread_mutex_lock(&lock);
+	rdma_enter();
 	cm = id->cm;
 	id->cm = NULL;
 	id->destroying = true;
-	pthread_mutex_unlock(&lock);
+	rdma_leave();
 	if (cm)
 		cm_id_destroy(cm, progress_now());
 	rdma_stop_listening(id);
@@ -158,16 +185,13 @@ int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
 	struct rdma_id *id = to_rdma_id(ibv);
 
 	leave_cm(id);
-	if (ibv->event) {
-		urxe_rdma_ack_cm_event(ibv->event);
-		ibv->event = NULL;
-	}
+	rdma_forget_event(id);
 	drop_events(id);
-	pthread_mutex_lock(&lock);
+	rdma_enter();
 	rdma_port_release(id);
 	rdma_settle(id);
 	rdma_id_free(id);
-	pthread_mutex_unlock(&lock);
+	rdma_leave();
 	return 0;
 }
 
@@ -190,23 +214,23 @@ static void move(struct rdma_id *id, struct rdma_channel *to)
 
 int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *channel)
 {
-	struct rdma_channel *to = channel ? (struct rdma_channel *)channel : rdma_channel_new();
+	struct rdma_channel *to = (struct rdma_channel *)channel, *left = NULL;
 	struct rdma_id *id = to_rdma_id(ibv);
-	struct rdma_channel *left = NULL;
 
+	if (!channel && id->synchronous)
+		return rdma_fail(EINVAL);
+	if (!channel)
+		to = rdma_channel_new();
 	if (!to)
 		return -1;
-	if (id->synchronous && ibv->event) {
-		urxe_rdma_ack_cm_event(ibv->event);
-		ibv->event = NULL;
-	}
-	pthread_mutex_lock(&lock);
+	rdma_forget_event(id);
+	rdma_enter();
 	if (id->synchronous)
 		left = id->channel;
 	move(id, to);
 	id->synchronous = !channel;
 	rdma_settle(id);
-	pthread_mutex_unlock(&lock);
+	rdma_leave();
 	if (left)
 		rdma_channel_free(left);
 	return 0;
@@ -215,13 +239,13 @@ int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *chan
 /* --- options ----------------------------------------------------------------------- */
 
 /* Each returns 0 or an errno; rdma.lock is held. */
-static int set_tos(struct rdma_id *id, const void *value)
+static int set_tos(struct rdma_id *id, const void *value, size_t length)
 {
 	id->tos = *(const uint8_t *)value;
 	return 0;
 }
 
-static int set_reuse_address(struct rdma_id *id, const void *value)
+static int set_reuse_address(struct rdma_id *id, const void *value, size_t length)
 {
 	int reuse = *(const int *)value;
 
@@ -231,7 +255,7 @@ static int set_reuse_address(struct rdma_id *id, const void *value)
 	return 0;
 }
 
-static int set_family_only(struct rdma_id *id, const void *value)
+static int set_family_only(struct rdma_id *id, const void *value, size_t length)
 {
 	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
 		return EINVAL;
@@ -240,7 +264,7 @@ static int set_family_only(struct rdma_id *id, const void *value)
 	return 0;
 }
 
-static int set_ack_timeout(struct rdma_id *id, const void *value)
+static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 {
 	uint8_t timeout = *(const uint8_t *)value;
 
@@ -250,17 +274,25 @@ static int set_ack_timeout(struct rdma_id *id, const void *value)
 	return 0;
 }
 
-/* RoCE's route follows from the addresses: whatever record the application has, this is it. */
-static int set_path(struct rdma_id *id, const void *value)
+/* RoCE's route follows from the addresses: whichever primary path is there, this is it. */
+static int set_path(struct rdma_id *id, const void *value, size_t length)
 {
-	return rdma_resolve_path(id);
+	const uint32_t primary =
+		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+	const struct ibv_path_data *paths = value;
+
+	for (size_t i = 0; i < length / sizeof(*paths); i++) {
+		if (paths[i].flags == primary)
+			return rdma_resolve_path(id);
+	}
+	return EINVAL;
 }
 
 static const struct option {
 	int level, name;
 	size_t length;
 	bool many; /* an array of it */
-	int (*set)(struct rdma_id *id, const void *value);
+	int (*set)(struct rdma_id *id, const void *value, size_t length);
 } options[] = {
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), false, set_tos},
 	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), false, set_reuse_address},
@@ -282,8 +314,8 @@ int urxe_rdma_set_option(struct rdma_cm_id *ibv, int level, int name, void *valu
 		return rdma_fail(ENOSYS);
 	if (option->many ? length == 0 || length % option->length : length != option->length)
 		return rdma_fail(EINVAL);
-	pthread_mutex_lock(&lock);
-	error = option->set(to_rdma_id(ibv), value);
-	pthread_mutex_unlock(&lock);
+	rdma_enter();
+	error = option->set(to_rdma_id(ibv), value, length);
+	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }

@@ -6,6 +6,7 @@
  * one id from one thread at a time; rdma.lock isn't needed for the QP itself.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "verbs/context.h"
 #include "verbs/rdma.h"
@@ -63,7 +64,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 	struct rdma_id *id = to_rdma_id(ibv);
 	int error = 0;
 
-	pthread_mutex_lock(rdma_lock());
+	rdma_enter();
 	if (!ibv->verbs)
 		error = EINVAL;
 	else if (id->cm && ibv->qp_type != IBV_QPT_UD)
@@ -74,7 +75,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 		error = EINVAL;
 	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout)
 		attr->timeout = id->ack_timeout;
-	pthread_mutex_unlock(rdma_lock());
+	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
 
@@ -134,18 +135,18 @@ int urxe_rdma_create_qp_ex(struct rdma_cm_id *ibv, struct ibv_qp_init_attr_ex *a
 	struct ibv_qp *qp = NULL;
 	int error;
 
-	if (!ibv->verbs || ibv->qp || attr->qp_type != ibv->qp_type)
+	if (!ibv->verbs || ibv->qp)
 		return rdma_fail(EINVAL);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		attr->pd = ibv->pd;
 	}
-	if (!attr->pd || attr->pd->context != ibv->verbs)
+	if (attr->pd->context != ibv->verbs)
 		return rdma_fail(EINVAL);
-	if (!attr->recv_cq &&
+	if (!attr->recv_cq && !ibv->recv_cq &&
 	    create_queue(ibv, attr->cap.max_recv_wr, &ibv->recv_cq_channel, &ibv->recv_cq) != 0)
 		goto failed;
-	if (!attr->send_cq &&
+	if (!attr->send_cq && !ibv->send_cq &&
 	    create_queue(ibv, attr->cap.max_send_wr, &ibv->send_cq_channel, &ibv->send_cq) != 0)
 		goto failed;
 	if (!attr->recv_cq)
@@ -175,24 +176,22 @@ failed:
 	return rdma_fail(error);
 }
 
+/* The first part of the extended attributes is the plain ones. */
+_Static_assert(offsetof(struct ibv_qp_init_attr_ex, sq_sig_all) ==
+		       offsetof(struct ibv_qp_init_attr, sq_sig_all),
+	       "ibv_qp_init_attr");
+
 int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp_init_attr_ex extended = {
-		.qp_context = attr->qp_context,
-		.send_cq = attr->send_cq,
-		.recv_cq = attr->recv_cq,
-		.srq = attr->srq,
-		.cap = attr->cap,
-		.qp_type = attr->qp_type,
-		.sq_sig_all = attr->sq_sig_all,
-		.comp_mask = pd ? IBV_QP_INIT_ATTR_PD : 0,
-		.pd = pd,
-	};
-	int result = urxe_rdma_create_qp_ex(id, &extended);
+	struct ibv_qp_init_attr_ex extended = {};
+	int result;
 
+	memcpy(&extended, attr, sizeof(*attr));
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+	extended.pd = pd;
+	result = urxe_rdma_create_qp_ex(id, &extended);
 	/* What was granted, and the queues that came with it, are the application's to know. */
-	if (result == 0)
-		attr->cap = extended.cap;
+	memcpy(attr, &extended, sizeof(*attr));
 	return result;
 }
 

@@ -12,6 +12,7 @@
 #include "net/udp.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
+#include "verbs/rdma.h"
 
 #define DEFAULT_DEVICE "urxe0"
 
@@ -219,6 +220,7 @@ static bool make_devices(void)
 /* A fork finds nothing half open: what isn't in its place couldn't be let go of by the child. */
 static void before_fork(void)
 {
+	rdma_before_fork();
 	for (unsigned int i = 0; i < registry.device_count; i++)
 		pthread_mutex_lock(&registry.devices[i].lock);
 	pthread_mutex_lock(&registry.lock);
@@ -233,6 +235,12 @@ static void after_fork(void)
 		pthread_mutex_unlock(&registry.devices[i].lock);
 }
 
+static void after_fork_in_parent(void)
+{
+	after_fork();
+	rdma_after_fork();
+}
+
 /*
  * The child of a fork starts with nothing open: the sockets, the QPs and the
  * thread are the parent's.
@@ -245,6 +253,7 @@ static void after_fork_in_child(void)
 	for (unsigned int i = 0; i < registry.device_count; i++)
 		device_forget(&registry.devices[i]);
 	after_fork();
+	rdma_after_fork_in_child();
 }
 
 static void start(void)
@@ -256,7 +265,7 @@ static void start(void)
 		configuration->bad = !make_devices();
 	if (configuration->bad)
 		registry.device_count = 0;
-	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /*

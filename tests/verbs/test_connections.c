@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections within this process: every event that two well-behaved sides see,
+ * with its data, and what destroying things on the way does.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
+
+#define PORT 7471
+
+static struct rdma_event_channel *server, *client; /* one each, so that events have an order */
+static struct rdma_cm_id *listener;
+static int context;
+
+static void open_sides(enum rdma_port_space ps)
+{
+	server = open_channel();
+	client = open_channel();
+	ck_assert_int_eq(rdma_create_id(server, &listener, &context, ps), 0);
+	start_listening(listener, PORT);
+}
+
+static void setup(void)
+{
+	open_sides(RDMA_PS_TCP);
+}
+
+static void setup_datagrams(void)
+{
+	open_sides(RDMA_PS_UDP);
+}
+
+static void destroy(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+}
+
+static void teardown(void)
+{
+	if (listener)
+		destroy(listener);
+	rdma_destroy_event_channel(server);
+	rdma_destroy_event_channel(client);
+}
+
+static struct rdma_cm_id *open_client(bool qp)
+{
+	struct rdma_cm_id *id = open_id(client, listener->ps);
+
+	resolve(id, PORT);
+	if (qp)
+		create_qp(id);
+	return id;
+}
+
+static struct rdma_conn_param parameters(const char *data)
+{
+	return (struct rdma_conn_param){
+		.private_data = data,
+		.private_data_len = strlen(data),
+		.responder_resources = 3,
+		.initiator_depth = 5,
+		.retry_count = 6,
+		.rnr_retry_count = 2,
+	};
+}
+
+/* @data, and zeros up to @length. */
+static void check_data(const void *found, uint8_t found_length, const char *data, uint8_t length)
+{
+	char expected[256] = {0};
+
+	strcpy(expected, data);
+	ck_assert_int_eq(found_length, length);
+	ck_assert_mem_eq(found, expected, length);
+}
+
+/* The id of the next request, whose event is acked. */
+static struct rdma_cm_id *next_request(void)
+{
+	struct rdma_cm_event *event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *id = event->id;
+
+	ck_assert_ptr_eq(event->listen_id, listener);
+	rdma_ack_cm_event(event);
+	return id;
+}
+
+/* A connection with QPs. */
+static void connect_pair(struct rdma_cm_id **active, struct rdma_cm_id **passive)
+{
+	struct rdma_conn_param param = parameters("");
+
+	*active = open_client(true);
+	ck_assert_int_eq(rdma_connect(*active, &param), 0);
+	*passive = next_request();
+	create_qp(*passive);
+	ck_assert_int_eq(rdma_accept(*passive, &param), 0);
+	expect(client, *active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(server, *passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+/* --- the way of a connection --------------------------------------------------- */
+
+START_TEST(request_tells_all)
+{
+	struct rdma_conn_param param = parameters("please");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	ck_fails(rdma_connect(active, &param), EINVAL);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	ck_assert_ptr_eq(event->listen_id, listener);
+	check_data(event->param.conn.private_data, event->param.conn.private_data_len, "please",
+		   56);
+	/* Each side's are the other's, the other way round. */
+	ck_assert_int_eq(event->param.conn.responder_resources, 5);
+	ck_assert_int_eq(event->param.conn.initiator_depth, 3);
+	ck_assert_int_eq(event->param.conn.retry_count, 6);
+	ck_assert_int_eq(event->param.conn.rnr_retry_count, 2);
+	ck_assert_int_eq(event->param.conn.qp_num, active->qp->qp_num);
+
+	ck_assert_ptr_eq(passive->context, &context);
+	ck_assert_ptr_eq(passive->channel, server);
+	ck_assert_ptr_eq(passive->verbs, active->verbs);
+	ck_assert_int_eq(passive->ps, RDMA_PS_TCP);
+	ck_assert_int_eq(passive->qp_type, IBV_QPT_RC);
+	ck_assert_int_eq(passive->route.num_paths, 1);
+	ck_assert_int_eq(ntohs(rdma_get_src_port(passive)), PORT);
+	ck_assert_int_eq(rdma_get_dst_port(passive), rdma_get_src_port(active));
+	ck_assert_mem_eq(rdma_get_local_addr(passive), rdma_get_peer_addr(active),
+			 sizeof(struct sockaddr_in));
+	rdma_ack_cm_event(event);
+	destroy(passive);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(reply_tells_all)
+{
+	struct rdma_conn_param param = parameters("please");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	param = parameters("here you are");
+	param.responder_resources = 2;
+	param.initiator_depth = 1;
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	event = next_event(client, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_ptr_eq(event->id, active);
+	ck_assert_ptr_null(event->listen_id);
+	check_data(event->param.conn.private_data, event->param.conn.private_data_len,
+		   "here you are", 196);
+	ck_assert_int_eq(event->param.conn.responder_resources, 1);
+	ck_assert_int_eq(event->param.conn.initiator_depth, 2);
+	ck_assert_int_eq(event->param.conn.qp_num, passive->qp->qp_num);
+	rdma_ack_cm_event(event);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_fails(rdma_notify(passive, IBV_EVENT_COMM_EST), EISCONN);
+	destroy(active);
+	expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(passive);
+}
+END_TEST
+
+START_TEST(queue_pairs_follow)
+{
+	struct rdma_cm_id *active, *passive;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int mask = IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+		   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_DEST_QPN | IBV_QP_AV;
+
+	connect_pair(&active, &passive);
+	ck_assert_int_eq(ibv_query_qp(active->qp, &attr, mask, &init), 0);
+	ck_assert_int_eq(attr.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(attr.dest_qp_num, passive->qp->qp_num);
+	/* What the passive side grants: its responder resources are our depth. */
+	ck_assert_int_eq(attr.max_rd_atomic, 3);
+	ck_assert_int_eq(attr.max_dest_rd_atomic, 5);
+	ck_assert_int_eq(attr.retry_cnt, 6);
+	ck_assert_int_eq(attr.rnr_retry, 2);
+	ck_assert_int_eq(attr.ah_attr.grh.hop_limit, 64);
+	ck_assert_int_eq(ibv_query_qp(passive->qp, &attr, mask, &init), 0);
+	ck_assert_int_eq(attr.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(attr.max_rd_atomic, 5);
+	ck_assert_int_eq(attr.max_dest_rd_atomic, 3);
+	send_one(active, passive);
+	send_one(passive, active);
+
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	ck_assert_int_eq(active->qp->state, IBV_QPS_ERR);
+	expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_int_eq(rdma_disconnect(passive), 0);
+	ck_assert_int_eq(passive->qp->state, IBV_QPS_ERR);
+	expect(client, active, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect(client, active, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	expect(server, passive, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	destroy(active);
+	destroy(passive);
+}
+END_TEST
+
+START_TEST(both_disconnect)
+{
+	struct rdma_cm_id *active, *passive;
+
+	connect_pair(&active, &passive);
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	ck_assert_int_eq(rdma_disconnect(passive), 0);
+	expect(client, active, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	/* Each may have heard of the other's before it got an answer, and owes one itself. */
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	ck_assert_int_eq(rdma_disconnect(passive), 0);
+	expect(client, active, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	expect(server, passive, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	destroy(active);
+	destroy(passive);
+}
+END_TEST
+
+START_TEST(defaults_of_accept)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_fails(rdma_accept(passive, NULL), EINVAL); /* which QP? */
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, NULL), 0);
+	event = next_event(client, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_int_eq(event->param.conn.responder_resources, 3);
+	ck_assert_int_eq(event->param.conn.initiator_depth, 5);
+	rdma_ack_cm_event(event);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	destroy(passive);
+	expect(client, active, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(active);
+}
+END_TEST
+
+/* --- without QPs of the library's ------------------------------------------------ */
+
+START_TEST(queue_pairs_of_the_application)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(false), *passive;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct rdma_cm_event *event;
+	int mask;
+
+	param.qp_num = 0x1234;
+	param.srq = 1;
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	ck_fails(rdma_establish(active), EINVAL);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ck_assert_int_eq(event->param.conn.qp_num, 0x1234);
+	ck_assert_int_eq(event->param.conn.srq, 1);
+	passive = event->id;
+	rdma_ack_cm_event(event);
+	ck_assert_int_eq(rdma_init_qp_attr(passive, &attr, &mask), 0);
+	ck_assert_int_eq(attr.dest_qp_num, 0x1234);
+	param.qp_num = 0x4321;
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	event = next_event(client, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_int_eq(event->param.conn.qp_num, 0x4321);
+	rdma_ack_cm_event(event);
+	ck_assert_int_eq(rdma_init_qp_attr(active, &attr, &mask), 0);
+	ck_assert_int_eq(attr.dest_qp_num, 0x4321);
+	ck_assert(mask & IBV_QP_AV);
+	ck_assert_int_eq(rdma_establish(active), 0);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_fails(rdma_establish(active), EINVAL);
+	destroy(active);
+	expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(passive);
+}
+END_TEST
+
+START_TEST(established_by_notification)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(false), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_fails(rdma_notify(passive, IBV_EVENT_COMM_EST), EINVAL);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_fails(rdma_notify(passive, IBV_EVENT_PATH_MIG), EINVAL);
+	ck_assert_int_eq(rdma_notify(passive, IBV_EVENT_COMM_EST), 0);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_int_eq(rdma_establish(active), 0);
+	destroy(passive);
+	expect(client, active, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert(!is_readable(server));
+	destroy(active);
+}
+END_TEST
+
+START_TEST(extensions_travel)
+{
+	struct ibv_ece ours = {.vendor_id = 0x123456, .options = 0xabcdef01}, found;
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(false), *passive;
+
+	ck_assert_int_eq(rdma_set_local_ece(active, &ours), 0);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_assert_int_eq(rdma_get_remote_ece(passive, &found), 0);
+	ck_assert_int_eq(found.vendor_id, ours.vendor_id);
+	ck_assert_int_eq(found.options, ours.options);
+	ck_assert_int_eq(rdma_reject_ece(passive, NULL, 0), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 35);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
+/* The QP that was to be connected isn't able to: both sides hear of it. */
+START_TEST(queue_pair_fails)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	ck_assert_int_eq(ibv_modify_qp(active->qp, &attr, IBV_QP_STATE), 0);
+	expect(client, active, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+	expect(server, passive, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert_int_eq(passive->qp->state, IBV_QPS_ERR);
+	destroy(passive);
+	destroy(active);
+	ck_assert(!is_readable(client));
+}
+END_TEST
+
+/* --- refusals -------------------------------------------------------------------- */
+
+START_TEST(rejection_tells_why)
+{
+	struct rdma_conn_param param = parameters("please");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_assert_int_eq(rdma_reject(passive, "no", 2), 0);
+	event = next_event(client, RDMA_CM_EVENT_REJECTED, 28);
+	check_data(event->param.conn.private_data, event->param.conn.private_data_len, "no", 148);
+	ck_assert_int_eq(active->qp->state, IBV_QPS_ERR);
+	rdma_ack_cm_event(event);
+	ck_fails(rdma_accept(passive, &param), EINVAL);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true);
+
+	destroy(listener);
+	listener = NULL;
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 8);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(listener_takes_its_requests_along)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true);
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	while (!is_readable(server))
+		;
+	destroy(listener);
+	listener = NULL;
+	ck_assert(!is_readable(server));
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(wildcard_listeners_hear)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active, *passive;
+
+	destroy(listener);
+	listener = open_id(server, RDMA_PS_TCP);
+	ck_assert_int_eq(rdma_bind_addr(listener, socket_address("::", PORT)), 0);
+	ck_assert_int_eq(rdma_listen(listener, 0), 0);
+	ck_assert_ptr_null(listener->verbs);
+	active = open_client(true);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_assert_ptr_eq(passive->verbs, active->verbs);
+	ck_assert_int_eq(passive->route.addr.src_addr.sa_family, AF_INET);
+	destroy(passive);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(requests_migrate_with_their_listener)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_event_channel *other = open_channel(), *left = server;
+	struct rdma_cm_id *active = open_client(true), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	while (!is_readable(server))
+		;
+	ck_assert_int_eq(rdma_migrate_id(listener, other), 0);
+	server = other;
+	rdma_destroy_event_channel(left);
+	passive = next_request();
+	ck_assert_ptr_eq(passive->channel, other);
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(other, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	destroy(active);
+	expect(other, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(passive);
+}
+END_TEST
+
+START_TEST(events_of_the_dead_are_forgotten)
+{
+	struct rdma_cm_id *active, *passive;
+
+	connect_pair(&active, &passive);
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	while (!is_readable(server))
+		;
+	destroy(passive);
+	ck_assert(!is_readable(server));
+	expect(client, active, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(active);
+}
+END_TEST
+
+/* --- datagrams ----------------------------------------------------------------------- */
+
+START_TEST(datagram_services_are_found)
+{
+	struct rdma_conn_param param = parameters("please");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	check_data(event->param.ud.private_data, event->param.ud.private_data_len, "please", 180);
+	rdma_ack_cm_event(event);
+	create_qp(passive);
+	ck_assert_int_eq(passive->qp->state, IBV_QPS_RTS);
+	param = parameters("here you are");
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	event = next_event(client, RDMA_CM_EVENT_ESTABLISHED, 0);
+	check_data(event->param.ud.private_data, event->param.ud.private_data_len, "here you are",
+		   136);
+	ck_assert_int_eq(event->param.ud.qp_num, passive->qp->qp_num);
+	ck_assert_int_eq(event->param.ud.qkey, RDMA_UDP_QKEY);
+	ck_assert_int_eq(event->param.ud.ah_attr.is_global, 1);
+	ck_assert_int_eq(event->param.ud.ah_attr.port_num, 1);
+	ck_assert_mem_eq(&event->param.ud.ah_attr.grh.dgid, &active->route.path_rec->dgid, 16);
+	rdma_ack_cm_event(event);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(datagram_services_refuse)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_assert_int_eq(rdma_reject(passive, "no", 2), 0);
+	event = next_event(client, RDMA_CM_EVENT_UNREACHABLE, 2);
+	check_data(event->param.ud.private_data, event->param.ud.private_data_len, "no", 136);
+	rdma_ack_cm_event(event);
+	destroy(passive);
+	destroy(active);
+
+	destroy(listener);
+	listener = NULL;
+	active = open_id(client, RDMA_PS_UDP);
+	resolve(active, PORT);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_UNREACHABLE, 1);
+	destroy(active);
+}
+END_TEST
+
+/* The same port in another space. */
+START_TEST(other_spaces_are_other_services)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_id(client, RDMA_PS_TCP);
+
+	resolve(active, PORT);
+	create_qp(active);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 8);
+	destroy(active);
+}
+END_TEST
+
+static void add_tests(TCase *tests, const TTest *const *all, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		tcase_add_test(tests, all[i]);
+}
+
+#define ADD(tests, ...)                                                                            \
+	do {                                                                                       \
+		const TTest *const all[] = {__VA_ARGS__};                                          \
+		add_tests(tests, all, sizeof(all) / sizeof(all[0]));                               \
+	} while (0)
+
+int main(void)
+{
+	Suite *suite = suite_create("connections");
+	TCase *connections = tcase_create("connections"), *datagrams = tcase_create("datagrams");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	fixture_environment();
+	tcase_set_timeout(connections, 60);
+	tcase_set_timeout(datagrams, 60);
+	tcase_add_checked_fixture(connections, setup, teardown);
+	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
+	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow, both_disconnect,
+	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
+	    queue_pair_fails, extensions_travel, rejection_tells_why, nobody_listens,
+	    listener_takes_its_requests_along, wildcard_listeners_hear,
+	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
+	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
+	    other_spaces_are_other_services);
+	suite_add_tcase(suite, connections);
+	suite_add_tcase(suite, datagrams);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

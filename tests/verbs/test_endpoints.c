@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Endpoints, which are synchronous ids, and what they are made of: address
+ * information, queue pairs, shared receive queues.
+ */
+#include <netdb.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
+
+#define PORT 7472
+
+static const struct ibv_qp_init_attr queue_pair = {
+	.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+	.qp_type = IBV_QPT_RC,
+	.sq_sig_all = 1,
+};
+
+/* An id bound to this node. */
+static struct rdma_cm_id *bound_id(enum rdma_port_space ps)
+{
+	struct rdma_cm_id *id = open_id(NULL, ps);
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
+	return id;
+}
+
+/* --- address information ------------------------------------------------------ */
+
+/* What hints make of "7472" on this node. */
+static const struct answer {
+	struct rdma_addrinfo hints;
+	int error, port_space, qp_type;
+} answers[] = {
+	{{}, 0, RDMA_PS_TCP, IBV_QPT_RC},
+	{{.ai_flags = RAI_PASSIVE}, 0, RDMA_PS_TCP, IBV_QPT_RC},
+	{{.ai_flags = RAI_NUMERICHOST | RAI_FAMILY, .ai_family = AF_INET},
+	 0,
+	 RDMA_PS_TCP,
+	 IBV_QPT_RC},
+	{{.ai_qp_type = IBV_QPT_UD}, 0, RDMA_PS_UDP, IBV_QPT_UD},
+	{{.ai_port_space = RDMA_PS_UDP}, 0, RDMA_PS_UDP, IBV_QPT_UD},
+	{{.ai_port_space = RDMA_PS_IPOIB}, 0, RDMA_PS_IPOIB, IBV_QPT_UD},
+	{{.ai_port_space = RDMA_PS_IB, .ai_qp_type = IBV_QPT_UC}, 0, RDMA_PS_IB, IBV_QPT_UC},
+	{{.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD}, EAI_SOCKTYPE, 0, 0},
+	{{.ai_flags = 0x40000000}, EAI_BADFLAGS, 0, 0},
+	{{.ai_flags = RAI_FAMILY, .ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
+};
+
+START_TEST(hints_are_taken)
+{
+	const struct answer *answer = &answers[_i];
+	struct rdma_addrinfo *info = NULL;
+	const struct sockaddr *address;
+	int error = rdma_getaddrinfo((char *)fixture_address(), "7472", &answer->hints, &info);
+
+	ck_assert_int_eq(error, answer->error);
+	if (error)
+		return;
+	ck_assert_int_eq(info->ai_port_space, answer->port_space);
+	ck_assert_int_eq(info->ai_qp_type, answer->qp_type);
+	ck_assert_int_eq(info->ai_family, AF_INET);
+	address = answer->hints.ai_flags & RAI_PASSIVE ? info->ai_src_addr : info->ai_dst_addr;
+	ck_assert_mem_eq(address, socket_address(NULL, PORT), sizeof(struct sockaddr_in));
+	ck_assert_ptr_null(answer->hints.ai_flags & RAI_PASSIVE ? info->ai_dst_addr
+								: info->ai_src_addr);
+	rdma_freeaddrinfo(info);
+}
+END_TEST
+
+START_TEST(names_that_are_none)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST}, *info;
+
+	ck_fails(rdma_getaddrinfo(NULL, NULL, NULL, &info), EINVAL);
+	ck_assert_int_eq(rdma_getaddrinfo("no number", "7472", &hints, &info), EAI_NONAME);
+	ck_assert_int_eq(
+		rdma_getaddrinfo((char *)fixture_address(), "no-such-service", NULL, &info),
+		EAI_SERVICE);
+}
+END_TEST
+
+/* Without a name, the hints' own addresses. */
+START_TEST(addresses_of_hints)
+{
+	struct rdma_addrinfo hints = {
+		.ai_src_addr = socket_address(NULL, 0),
+		.ai_src_len = sizeof(struct sockaddr_in),
+		.ai_dst_addr = socket_address(NULL, PORT),
+		.ai_dst_len = sizeof(struct sockaddr_in),
+	};
+	struct rdma_addrinfo *info;
+
+	ck_assert_int_eq(rdma_getaddrinfo(NULL, NULL, &hints, &info), 0);
+	ck_assert_mem_eq(info->ai_src_addr, hints.ai_src_addr, hints.ai_src_len);
+	ck_assert_mem_eq(info->ai_dst_addr, hints.ai_dst_addr, hints.ai_dst_len);
+	rdma_freeaddrinfo(info);
+	rdma_freeaddrinfo(NULL);
+}
+END_TEST
+
+/* --- queue pairs, shared receive queues --------------------------------------- */
+
+START_TEST(queue_pairs_refused)
+{
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
+
+	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* on which device? */
+	rdma_destroy_id(id);
+
+	id = bound_id(RDMA_PS_TCP);
+	attr.cap.max_send_wr = 1 << 30;
+	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL);
+	ck_assert_ptr_null(id->qp);
+	ck_assert_ptr_null(id->send_cq);
+	attr = queue_pair;
+	ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);
+	ck_assert_ptr_eq(attr.send_cq, id->send_cq);
+	ck_assert_ptr_eq(attr.recv_cq, id->recv_cq);
+	attr = queue_pair;
+	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* it has one */
+	rdma_destroy_ep(id);
+}
+END_TEST
+
+START_TEST(queue_pairs_with_what_is_given)
+{
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *id = bound_id(RDMA_PS_TCP);
+	struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
+	struct ibv_cq *cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
+
+	attr.send_cq = cq;
+	ck_assert_int_eq(rdma_create_qp(id, pd, &attr), 0);
+	ck_assert_ptr_eq(id->pd, pd);
+	ck_assert_ptr_eq(id->qp->pd, pd);
+	ck_assert_ptr_eq(id->qp->send_cq, cq);
+	ck_assert_ptr_null(id->send_cq);
+	ck_assert_ptr_eq(id->qp->recv_cq, id->recv_cq);
+	ck_assert_ptr_eq(id->recv_cq->channel, id->recv_cq_channel);
+	ck_assert_int_eq(id->qp->state, IBV_QPS_INIT);
+	rdma_destroy_qp(id);
+	ck_assert_ptr_null(id->qp);
+	ck_assert_ptr_null(id->recv_cq);
+	rdma_destroy_id(id);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+}
+END_TEST
+
+START_TEST(datagram_queue_pairs_are_ready)
+{
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *id = bound_id(RDMA_PS_UDP);
+	struct ibv_qp_attr state;
+
+	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* RC, without what connects it */
+	attr = queue_pair;
+	attr.qp_type = IBV_QPT_UD;
+	ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);
+	ck_assert_int_eq(ibv_query_qp(id->qp, &state, IBV_QP_STATE | IBV_QP_QKEY, &attr), 0);
+	ck_assert_int_eq(state.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(state.qkey, RDMA_UDP_QKEY);
+	rdma_destroy_ep(id);
+}
+END_TEST
+
+START_TEST(shared_receive_queues)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 10, .max_sge = 1}}, bad = attr;
+	struct ibv_srq_init_attr_ex xrc = {
+		.attr = attr.attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+		.srq_type = IBV_SRQT_XRC,
+	};
+	struct ibv_qp_init_attr qp_attr = queue_pair;
+	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
+
+	ck_fails(rdma_create_srq(id, NULL, &attr), EINVAL);
+	rdma_destroy_id(id);
+	id = bound_id(RDMA_PS_TCP);
+	bad.attr.max_wr = 0;
+	ck_fails(rdma_create_srq(id, NULL, &bad), EINVAL);
+	ck_fails(rdma_create_srq_ex(id, &xrc), EOPNOTSUPP);
+	ck_assert_int_eq(rdma_create_srq(id, NULL, &attr), 0);
+	ck_assert_uint_ge(attr.attr.max_wr, 10);
+	ck_assert_ptr_eq(id->srq->pd, id->pd);
+	ck_fails(rdma_create_srq(id, NULL, &attr), EINVAL);
+	ck_assert_int_eq(rdma_create_qp(id, NULL, &qp_attr), 0);
+	ck_assert_ptr_eq(id->qp->srq, id->srq);
+	rdma_destroy_ep(id);
+}
+END_TEST
+
+/* --- connections of endpoints ------------------------------------------------ */
+
+static struct rdma_addrinfo *look_up(int flags)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_flags = flags}, *info;
+
+	ck_assert_int_eq(rdma_getaddrinfo((char *)fixture_address(), "7472", &hints, &info), 0);
+	return info;
+}
+
+static void *serve(void *argument)
+{
+	struct rdma_cm_id *listening = argument, *id;
+
+	ck_assert_int_eq(rdma_get_request(listening, &id), 0);
+	ck_assert_int_eq(rdma_accept(id, NULL), 0);
+	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	return id;
+}
+
+static void *disconnect(void *id)
+{
+	ck_assert_int_eq(rdma_disconnect(id), 0);
+	return NULL;
+}
+
+START_TEST(endpoints)
+{
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct ibv_qp_init_attr passive_attr = attr, last_attr = attr;
+	struct rdma_addrinfo *here = look_up(RAI_PASSIVE), *there = look_up(0);
+	struct rdma_cm_id *listening, *active, *passive;
+	pthread_t thread;
+	void *result;
+
+	ck_assert_int_eq(rdma_create_ep(&listening, here, NULL, &passive_attr), 0);
+	ck_fails(rdma_get_request(listening, &passive), EINVAL); /* not listening yet */
+	ck_assert_int_eq(rdma_listen(listening, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve, listening), 0);
+	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &attr), 0);
+	ck_assert_ptr_eq(attr.send_cq, active->send_cq);
+	ck_assert_int_eq(rdma_connect(active, NULL), 0);
+	ck_assert_int_eq(active->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	pthread_join(thread, &result);
+	passive = result;
+	send_one(active, passive);
+	/* Each waits for the other. */
+	ck_assert_int_eq(pthread_create(&thread, NULL, disconnect, passive), 0);
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	ck_assert_int_eq(active->event->event, RDMA_CM_EVENT_DISCONNECTED);
+	pthread_join(thread, NULL);
+	rdma_destroy_ep(active);
+	rdma_destroy_ep(passive);
+
+	/* Nobody listens any more. */
+	rdma_destroy_ep(listening);
+	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &last_attr), 0);
+	ck_fails(rdma_connect(active, NULL), ECONNREFUSED);
+	ck_assert_int_eq(active->event->status, 8);
+	rdma_destroy_ep(active);
+	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
+/* Errors come at once, whichever of its steps fails. */
+START_TEST(endpoints_refused)
+{
+	struct rdma_addrinfo *here = look_up(RAI_PASSIVE), *there = look_up(0);
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *id, *other;
+
+	attr.cap.max_send_wr = 1 << 30;
+	ck_fails(rdma_create_ep(&id, there, NULL, &attr), EINVAL);
+	there->ai_port_space = 0x7777;
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	there->ai_port_space = RDMA_PS_TCP;
+	((struct sockaddr_in *)there->ai_dst_addr)->sin_family = AF_UNIX;
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	ck_assert_int_eq(rdma_create_ep(&id, here, NULL, NULL), 0);
+	ck_fails(rdma_create_ep(&other, here, NULL, NULL), EADDRINUSE);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
+START_TEST(get_request_is_for_synchronous_listeners)
+{
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *listener = open_id(channel, RDMA_PS_TCP), *id;
+
+	start_listening(listener, PORT);
+	ck_fails(rdma_get_request(listener, &id), EINVAL);
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* What rdma_create_ep() was told to send goes before what rdma_connect() is. */
+static void *listen_to(void *argument)
+{
+	struct rdma_cm_id *listening = argument, *id;
+
+	ck_assert_int_eq(rdma_get_request(listening, &id), 0);
+	ck_assert_int_eq(memcmp(id->event->param.conn.private_data, "one, two", 9), 0);
+	ck_assert_int_eq(rdma_reject(id, NULL, 0), 0);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+START_TEST(connect_data_of_endpoints)
+{
+	struct rdma_conn_param param = {.private_data = ", two", .private_data_len = 6};
+	struct rdma_addrinfo *here = look_up(RAI_PASSIVE), *there = look_up(0);
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *listening, *active;
+	pthread_t thread;
+
+	there->ai_connect = strdup("one");
+	there->ai_connect_len = 3;
+	ck_assert_int_eq(rdma_create_ep(&listening, here, NULL, NULL), 0);
+	ck_assert_int_eq(rdma_listen(listening, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, listen_to, listening), 0);
+	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &attr), 0);
+	ck_fails(rdma_connect(active, &param), ECONNREFUSED);
+	pthread_join(thread, NULL);
+	rdma_destroy_ep(active);
+	rdma_destroy_ep(listening);
+	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("endpoints");
+	TCase *tests = tcase_create("endpoints");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	fixture_environment();
+	tcase_set_timeout(tests, 60);
+	tcase_add_loop_test(tests, hints_are_taken, 0, sizeof(answers) / sizeof(answers[0]));
+	tcase_add_test(tests, names_that_are_none);
+	tcase_add_test(tests, addresses_of_hints);
+	tcase_add_test(tests, queue_pairs_refused);
+	tcase_add_test(tests, queue_pairs_with_what_is_given);
+	tcase_add_test(tests, datagram_queue_pairs_are_ready);
+	tcase_add_test(tests, shared_receive_queues);
+	tcase_add_test(tests, endpoints);
+	tcase_add_test(tests, endpoints_refused);
+	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
+	tcase_add_test(tests, connect_data_of_endpoints);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What ids hear of their network device, which lives in a network namespace of
+ * this test's own: another hardware address, a lost address, its end.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/verbs/manager.h"
+
+#define NODE "10.99.0.1"
+#define PEER "10.99.0.2" /* which nobody has */
+#define PORT 7471
+#define SKIPPED 77
+
+static struct rdma_event_channel *channel;
+static struct rdma_cm_id *id;
+
+static void ip(const char *arguments)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "ip %s", arguments);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static void setup(void)
+{
+	ip("link add urxe0 type veth peer name urxe1");
+	ip("addr add " NODE "/24 dev urxe0");
+	ip("link set urxe0 up");
+	ip("link set urxe1 up");
+	channel = open_channel();
+	id = open_id(channel, RDMA_PS_TCP);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
+		ip("link del urxe0");
+}
+
+START_TEST(another_hardware_address)
+{
+	struct rdma_cm_id *listener = open_id(channel, RDMA_PS_TCP);
+	struct rdma_cm_id *wildcard = open_id(channel, RDMA_PS_TCP);
+
+	ck_assert_int_eq(rdma_bind_addr(listener, socket_address(NODE, PORT)), 0);
+	ck_assert_int_eq(rdma_listen(listener, 1), 0);
+	ck_assert_int_eq(rdma_bind_addr(wildcard, socket_address("0.0.0.0", PORT + 1)), 0);
+	ck_assert_int_eq(rdma_listen(wildcard, 1), 0);
+	ip("link set urxe0 txqueuelen 10"); /* changes, but not that */
+	ip("link set urxe1 address 02:00:00:00:00:01");
+	ip("link set urxe0 address 02:00:00:00:00:02");
+	expect(channel, listener, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	ck_assert(!is_readable(channel));
+	ck_assert_int_eq(rdma_destroy_id(listener), 0);
+	ck_assert_int_eq(rdma_destroy_id(wildcard), 0);
+}
+END_TEST
+
+START_TEST(network_device_goes)
+{
+	struct rdma_conn_param param = {.qp_num = 1, .retry_count = 7};
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ip("link del urxe0");
+	expect(channel, id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	ck_fails(rdma_connect(id, &param), EINVAL);
+	ck_assert(!is_readable(channel));
+}
+END_TEST
+
+START_TEST(route_goes)
+{
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ip("addr del " NODE "/24 dev urxe0");
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_ERROR, -EADDRNOTAVAIL);
+	/* The way may come back. */
+	ip("addr add " NODE "/24 dev urxe0");
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+END_TEST
+
+START_TEST(no_route)
+{
+	ck_fails(rdma_resolve_addr(id, NULL, socket_address("198.51.100.1", PORT), 1000),
+		 ENETUNREACH);
+	ck_assert(!is_readable(channel));
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+}
+END_TEST
+
+static bool put(const char *path, const char *format, unsigned int number)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		return false;
+	fprintf(file, format, number);
+	return fclose(file) == 0;
+}
+
+/* A network namespace of our own, as root in a user namespace when we are nobody. */
+static bool enter_namespace(void)
+{
+	unsigned int uid = getuid(), gid = getgid();
+
+	if (unshare(CLONE_NEWNET) == 0)
+		return true;
+	return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 &&
+	       put("/proc/self/uid_map", "0 %u 1", uid) && put("/proc/self/setgroups", "deny", 0) &&
+	       put("/proc/self/gid_map", "0 %u 1", gid);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("netdevs");
+	TCase *tests = tcase_create("netdevs");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	if (!enter_namespace()) {
+		puts("no permission to make a network namespace");
+		return SKIPPED;
+	}
+	setenv("URXE_NODE", NODE, 1);
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, another_hardware_address);
+	tcase_add_test(tests, network_device_goes);
+	tcase_add_test(tests, route_goes);
+	tcase_add_test(tests, no_route);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
