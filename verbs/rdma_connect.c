@@ -105,7 +105,7 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 	error = begin_listening(id, backlog);
 	rdma_leave();
 	if (!error) {
-		log_debug("rdma_cm: listening on port %u",
+		log_info("rdma_cm: listening on port %u",
 			  rdma_sockaddr_port(&ibv->route.addr.src_addr));
 		return 0;
 	}

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cases: what the stock tools are asked to do, and what they must say.
 
-PORT and HOST in a command are replaced; a leading "@" names a program in the
-build directory.
+PORT, HOST and the nodes' addresses SERVER and CLIENT in a command are replaced; a leading "@" names
+a program in the build directory.
 """
 
 import dataclasses
 import itertools
 
+from manager_cases import manager_cases
 from pair import RETRIES_EXCEEDED, Case
 
 MTUS = (256, 512, 1024, 2048, 4096)
@@ -348,5 +349,6 @@ def scale_cases():
 
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
-                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases, scale_cases):
+                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases, scale_cases,
+                  manager_cases):
         yield from cases()

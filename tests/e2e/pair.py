@@ -56,6 +56,8 @@ class Case:
     capture: bool = False  # and let tests/wire judge the packets
     one_node: bool = False  # both sides have the same address
     apart: bool = False  # in network namespaces of their own, with a wire between them
+    manager: bool = False  # the server listens on an rdma_cm id, rather than on TCP
+    stays: bool = False  # the server never ends: it is killed after the client
     beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
     deadline: int = DEADLINE
 
@@ -212,7 +214,7 @@ class Runner:
 
     def copy_build(self):
         copy = os.path.join(self.scratch, "build")
-        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario", "tests/e2e/crowd":
+        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario", "tests/e2e/crowd", "tests/e2e/connect":
             target = os.path.join(copy, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.join(self.build, path), target)
@@ -284,36 +286,41 @@ class PairRun:
         pairs = {"": case} | {f" {n}": other for n, other in enumerate(case.beside, 2)}
         numbers = {mark: self.runner.port() for mark in pairs}
         for mark, pair in pairs.items():
-            self.start_server(pair, mark, nodes[0], numbers[mark])
+            self.start_server(pair, mark, nodes, numbers[mark])
         for mark, pair in pairs.items():
-            self.start_client(pair, mark, nodes[1], numbers[mark])
+            self.start_client(pair, mark, nodes, numbers[mark])
         if case.kill:
             self.kill(case.kill)
+        if case.stays:
+            self.wait("client")
+            self.end_server()
         codes = {side: self.wait(side) for side in self.processes}
         for mark, pair in pairs.items():
             self.judge(pair, mark, codes)
         if case.capture:
             self.judge_captures(numbers[""])
 
-    def fill(self, words, number):
-        host = Wire.HOST if self.case.apart else "127.0.0.1"
-        return [word.replace("PORT", str(number)).replace("HOST", host) for word in words]
+    def fill(self, words, number, nodes):
+        values = {"PORT": str(number), "HOST": Wire.HOST if self.case.apart else "127.0.0.1",
+                  "SERVER": nodes[0], "CLIENT": nodes[1]}
+        return [re.sub("|".join(values), lambda m: values[m[0]], word) for word in words]
 
-    def start_server(self, case, mark, node, number):
+    def start_server(self, case, mark, nodes, number):
         if case.server:
-            program = self.fill(case.server, number)
-            self.start("server" + mark, self.runner.command(case, node, program, "server", number))
+            program = self.fill(case.server, number, nodes)
+            command = self.runner.command(case, nodes[0], program, "server", number)
+            self.start("server" + mark, command)
             self.wait_listening("server" + mark, number)
 
-    def start_client(self, case, mark, node, number):
-        program = self.fill(case.client, number)
-        self.start("client" + mark, self.runner.command(case, node, program, "client", number))
+    def start_client(self, case, mark, nodes, number):
+        program = self.fill(case.client, number, nodes)
+        self.start("client" + mark, self.runner.command(case, nodes[1], program, "client", number))
 
     def judge(self, case, mark, codes):
         codes = {side: codes[side + mark] for side in ("server", "client") if side + mark in codes}
         excused = self.excused(codes, mark) if case.last_ack_lost else None
         for side, expected in (("server", case.server_exit), ("client", case.client_exit)):
-            if side in codes and side not in (case.kill, excused):
+            if side in codes and side not in (case.kill, excused, "server" if case.stays else None):
                 self.check_exit(side + mark, codes[side], expected)
         for side, expected in (("server", case.expect_server), ("client", case.expect_client)):
             for pattern in expected if side != excused else []:
@@ -324,6 +331,8 @@ class PairRun:
         self.commands[side] = command
         self.outputs[side] = tempfile.TemporaryFile()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("URXE_")}
+        if self.case.manager:
+            environment["URXE_LOG"] = "debug"  # which says when it listens
         environment.update(self.case.environment)
         self.processes[side] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.outputs[side],
@@ -334,18 +343,26 @@ class PairRun:
         self.outputs[side].seek(0)
         return self.outputs[side].read().decode(errors="replace")
 
-    def wait_listening(self, side, port):
-        """Until the server listens: perftest's client gives up at once if it doesn't."""
-        process = self.processes[side]
+    @staticmethod
+    def listens_on_tcp(process, port):
         wanted = re.compile(rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ", re.MULTILINE)
+        for name in "tcp", "tcp6":
+            try:
+                with open(f"/proc/{process.pid}/net/{name}") as file:
+                    if wanted.search(file.read()):
+                        return True
+            except OSError:
+                pass
+        return False
+
+    def wait_listening(self, side, port):
+        """Until the server listens: clients give up at once if it doesn't."""
+        process = self.processes[side]
         while time.monotonic() < self.deadline:
-            for name in "tcp", "tcp6":
-                try:
-                    with open(f"/proc/{process.pid}/net/{name}") as file:
-                        if wanted.search(file.read()):
-                            return
-                except OSError:
-                    pass
+            if self.case.manager and re.search(r"listening on port \d+$", self.output(side), re.MULTILINE):
+                return
+            if not self.case.manager and self.listens_on_tcp(process, port):
+                return
             if process.poll() is not None:
                 raise Fail(f"the server ended before it listened, exit {process.returncode}")
             time.sleep(0.01)
@@ -361,6 +378,11 @@ class PairRun:
                     raise Fail(f"the {name} ended before the kill, exit {process.returncode}")
             time.sleep(0.02)
         os.killpg(self.processes[side].pid, signal.SIGKILL)
+
+    def end_server(self):
+        if self.processes["server"].poll() is not None:
+            raise Fail("the server didn't stay")
+        os.killpg(self.processes["server"].pid, signal.SIGKILL)
 
     def wait(self, side):
         try:

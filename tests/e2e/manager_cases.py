@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Cases of programs that connect through librdmacm.
+
+The client of a persistent server is a shell's loop of clients.
+"""
+
+from pair import Case
+
+LOSS = "seed=SEED;drop=5%;dup=1%;reorder=1%"
+
+
+def managed(group, *options, server, client, detail="", **more):
+    text = [*options] + ([detail] if detail else [])
+    text += [name for name in ("ipv6", "nobody", "capture") if more.get(name)]
+    return Case(group, " ".join(text), server, client, manager=True, **more)
+
+
+def again(count, words):
+    """The same command several times, as long as it succeeds."""
+    return ["sh", "-c", " && ".join([" ".join(words)] * count)]
+
+
+# --- rdmacm-utils ---------------------------------------------------------------
+
+
+def rping(*options, persistent=0, only_server=(), only_client=(), **more):
+    server = ["rping", "-s", "-a", "SERVER", "-p", "PORT", *options, *only_server]
+    client = ["rping", "-c", "-a", "SERVER", "-p", "PORT", *options, *only_client]
+    words = [*options, *only_server, *only_client]
+    if persistent:
+        server.insert(2, "-P")
+        client = again(persistent, client)
+        words.append(f"persistent {persistent} clients")
+    return managed("rping", *words, server=server, client=client, stays=bool(persistent), **more)
+
+
+def rping_cases():
+    for size in 23, 64, 100, 4096, 5000, 65535:
+        yield rping("-C", "10", "-S", str(size), "-V")
+    yield rping("-C", "500", "-V")
+    yield rping("-C", "3", "-S", "200", "-v", expect_client=["ping data: rdma-ping-2"],
+                expect_server=["server ping data: rdma-ping-2"])
+    yield rping("-C", "20", "-S", "5000", "-V", "-q")
+    for size in 64, 5000:
+        yield rping("-C", "10", "-S", str(size), "-V", ipv6=True)
+    yield rping("-C", "10", "-S", "1000", "-V", nobody=True)
+    yield rping("-C", "10", "-S", "1000", "-V", capture=True)
+    yield rping("-C", "10", "-S", "1000", "-V", capture=True, ipv6=True)
+    yield rping("-C", "10", "-V", only_client=("-I", "CLIENT"))
+    yield rping("-C", "10", "-V", persistent=5)
+    yield rping("-C", "10", "-V", persistent=3, ipv6=True)
+    yield rping("-C", "50", "-S", "1000", "-V", detail="loss=5%", faults=LOSS)
+    yield managed("rping", "wildcard", server=["rping", "-s", "-p", "PORT", "-C", "5", "-V"],
+                  client=["rping", "-c", "-a", "SERVER", "-p", "PORT", "-C", "5", "-V"])
+    yield managed("rping", "nobody listens", server=["rping", "-s", "-a", "SERVER", "-p", "PORT"],
+                  client=["rping", "-c", "-a", "SERVER", "-p", "1", "-C", "5"], stays=True,
+                  client_exit=None, expect_client=["RDMA_CM_EVENT_REJECTED, error 8"])
+
+
+def both(tool, *options, more_expected=(), bound=True, **more):
+    """ucmatose and udaddy: the same options on both sides. udaddy's port is its own choice."""
+    common = [tool, *(["-p", "PORT"] if tool == "ucmatose" else []), *options]
+    client = common + ["-s", "SERVER"] + (["-b", "CLIENT"] if bound else [])
+    expect = ["^test complete", "return status 0$", *more_expected]
+    return managed(tool, *options, *([] if bound else ["unbound"]), server=common + ["-b", "SERVER"],
+                   client=client, expect_server=expect, expect_client=expect, **more)
+
+
+def both_cases():
+    for tool in "ucmatose", "udaddy":
+        yield both(tool)
+        yield both(tool, bound=False)
+        yield both(tool, "-c", "10", "-C", "20", "-S", "1000")
+        yield both(tool, "-c", "10", ipv6=True)
+        yield both(tool, "-c", "3", nobody=True)
+        yield both(tool, "-c", "3", capture=True)
+        yield both(tool, "-c", "10", "-t", "40")
+        yield both(tool, "-c", "100", "-C", "2")
+    yield both("ucmatose", "-c", "10", "-m", more_expected=["migrating"])
+    yield both("ucmatose", "-c", "10", "-a", "14")
+    yield both("ucmatose", "-P", "ib", "-c", "3")
+    yield both("ucmatose", "-c", "200", "-C", "1", "-S", "16")
+    yield both("ucmatose", "-c", "5", "-C", "20", detail="loss=5%", faults=LOSS)
+    yield both("udaddy", "-P", "ipoib", "-c", "3")
+
+
+def cmtime(count, **more):
+    expect = [rf"^{step}\s*:\s+[\d.]+" for step in ("create id", "bind addr", "resolve addr",
+                                                   "resolve route", "create qp", "connect",
+                                                   "disconnect", "destroy")]
+    options = ["-p", "PORT", "-c", str(count)]
+    return managed("cmtime", str(count), server=["cmtime", "-b", "SERVER", *options],
+                   client=["cmtime", "-s", "SERVER", "-b", "CLIENT", *options], stays=True,
+                   expect_client=expect, **more)
+
+
+def examples():
+    done = {"expect_server": ["rdma_server: end 0"], "expect_client": ["rdma_client: end 0"]}
+    for where in {}, {"ipv6": True}, {"nobody": True}, {"capture": True}:
+        yield managed("rdma_client", server=["rdma_server", "-s", "SERVER", "-p", "PORT"],
+                      client=["rdma_client", "-s", "SERVER", "-p", "PORT"], **done, **where)
+    yield managed("rdma_client", "wildcard", server=["rdma_server", "-p", "PORT"],
+                  client=["rdma_client", "-s", "SERVER", "-p", "PORT"], **done)
+    done = {"expect_server": ["rdma_xserver: end 0"], "expect_client": ["rdma_xclient: end 0"]}
+    yield managed("rdma_xclient", server=["rdma_xserver", "-p", "PORT", "-c", "r"],
+                  client=["rdma_xclient", "-s", "SERVER", "-p", "PORT", "-c", "r"], **done)
+
+
+# --- our own ----------------------------------------------------------------------
+
+
+def connect(count, threads, **more):
+    # A disconnect that overtakes what establishes a connection is one of its ends, too.
+    established = r"\d+" if "faults" in more else count
+    words = ["@tests/e2e/connect", "-n", str(count), "-t", str(threads)]
+    return managed("connect", f"-n {count} -t {threads}", server=words + ["-l", "SERVER", "PORT"],
+                   client=words + ["SERVER", "PORT"],
+                   expect_server=[rf"^{established} established, {count} ended$"],
+                   expect_client=[rf"^{count} connections"], **more)
+
+
+def connect_cases():
+    yield connect(10000, 1, deadline=300)
+    yield connect(4000, 8, deadline=120)
+    yield connect(200, 4, ipv6=True)
+    yield connect(200, 4, nobody=True)
+    yield connect(40, 4, detail="loss=5%", faults=LOSS, deadline=300)
+
+
+# --- perftest -R ------------------------------------------------------------------
+
+
+def perftest(tool, *options, size=None, **more):
+    words = [tool, "-R", "-p", "PORT", "-x", "0", "-F", *options]
+    words += ["-s", str(size)] if size else []
+    row = rf"^\s*{size or 8}\s+\d+(?:\s+\S+)*\s+(?=[\d.]*[1-9])[\d.]+\s*$"
+    return managed(tool, "-R", *options, server=words, client=words + ["SERVER"],
+                   expect_client=[row], **more)
+
+
+def perftest_cases():
+    for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
+        yield perftest(tool, "-n", "100", size=65536)
+        yield perftest(tool, "-n", "50", "-q", "4", size=4096)
+        yield perftest(tool, "-n", "100", size=4096, ipv6=True)
+    for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
+        yield perftest(tool, "-n", "500", size=64)
+    yield perftest("ib_atomic_bw", "-n", "200")
+    yield perftest("ib_atomic_lat", "-n", "200")
+    yield perftest("ib_send_bw", "-n", "100", "-c", "UD", size=1024)
+    yield perftest("ib_send_lat", "-n", "100", "-c", "UD", size=1024)
+    yield perftest("ib_write_bw", "-n", "100", "-T", "40", size=4096)
+    yield perftest("ib_write_lat", "-n", "20", size=8, capture=True)
+
+
+def manager_cases():
+    yield from rping_cases()
+    yield from both_cases()
+    for count in 1, 100, 1000:
+        yield cmtime(count)
+    yield cmtime(100, ipv6=True)
+    yield from examples()
+    yield from connect_cases()
