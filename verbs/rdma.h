@@ -37,7 +37,6 @@
 
 struct context;
 struct device;
-struct multicast_membership;
 
 /* The states of Linux's rdma_cm, by what the next call may be. */
 enum rdma_state {
@@ -79,6 +78,18 @@ struct rdma_record {
 		*id; /* whose destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
 	uint8_t private_data[CM_PRIVATE_MAX];
+};
+
+/* A group that an id has joined. Its events are counted apart: leaving waits for them. */
+struct multicast_membership {
+	struct multicast_membership *prev, *next; /* utlist */
+	struct sockaddr_storage address;	  /* by which it was joined and will be left */
+	union ibv_gid gid;
+	void *context;
+	bool send_only;
+	bool joined;   /* the HCA has */
+	bool attached; /* the QP is */
+	uint32_t events_taken, events_acked;
 };
 
 struct rdma_channel {
@@ -177,6 +188,7 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id);
 void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
 /* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
 void rdma_settle(struct rdma_id *id);
+void rdma_settle_membership(struct multicast_membership *membership);
 
 /* rdma_arrival.c: the sink of every HCA's connection manager. */
 void rdma_cm_event_arrived(void *context, struct cm_event *event);
@@ -233,6 +245,15 @@ int rdma_route_set(struct rdma_id *id);
 int rdma_qp_connect(struct rdma_id *id, uint8_t responder_resources, uint8_t initiator_depth);
 int rdma_qp_error(struct rdma_id *id);
 
+/* rdma_multicast.c: a MULTICAST_JOIN was taken: attach the QP, or make it an error. */
+void rdma_multicast_attach(struct rdma_record *record);
+/* The QP is about to be destroyed: take it out of the groups. rdma.lock is held. */
+void rdma_multicast_detach(struct rdma_id *id);
+/* @id is about to be freed, and its events are acked. rdma.lock is held. */
+void rdma_multicast_leave(struct rdma_id *id);
+/* In a forked child: the groups are the parent's. */
+void rdma_multicast_forget(struct rdma_id *id);
+
 /* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
 
 struct rdma_event_channel *urxe_rdma_create_event_channel(void);
@@ -269,6 +290,10 @@ int urxe_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, stru
 			struct ibv_qp_init_attr *attr);
 void urxe_rdma_destroy_ep(struct rdma_cm_id *id);
 int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
+int urxe_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context);
+int urxe_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				void *context);
+int urxe_rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address);
 int urxe_rdma_destroy_id(struct rdma_cm_id *id);
 int urxe_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address);
 int urxe_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source,

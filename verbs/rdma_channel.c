@@ -138,6 +138,12 @@ void rdma_settle(struct rdma_id *id)
 		rdma_wait(&acked);
 }
 
+void rdma_settle_membership(struct multicast_membership *membership)
+{
+	while (membership->events_acked != membership->events_taken)
+		rdma_wait(&acked);
+}
+
 /* --- taking them ------------------------------------------------------------------- */
 
 /* The oldest event, or NULL when there is none. */
@@ -150,6 +156,8 @@ static struct rdma_record *take(struct rdma_channel *channel)
 	if (record) {
 		take_off(channel, record);
 		record->id->events_taken++;
+		if (record->multicast)
+			record->multicast->events_taken++;
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			record->id->pending--;
 	}
@@ -181,6 +189,9 @@ static bool present(struct rdma_record *record)
 		return false;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		finish(record);
+		return true;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		rdma_multicast_attach(record);
 		return true;
 	case RDMA_CM_EVENT_REJECTED:
 		if (record->id->connect_error)
@@ -225,6 +236,8 @@ int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 		return rdma_fail(EINVAL);
 	rdma_enter();
 	record->id->events_acked++;
+	if (record->multicast)
+		record->multicast->events_acked++;
 	pthread_cond_broadcast(&acked);
 	rdma_leave();
 	free(record);

@@ -70,6 +70,7 @@ void rdma_after_fork_in_child(void)
 		id->listener_count = 0;
 		id->channel->head = NULL;
 		id->events_acked = id->events_taken;
+		rdma_multicast_forget(id);
 		rdma_port_release(id);
 	}
 	rdma_devices_forget();
@@ -190,6 +191,7 @@ int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
 	rdma_enter();
 	rdma_port_release(id);
 	rdma_settle(id);
+	rdma_multicast_leave(id);
 	rdma_id_free(id);
 	rdma_leave();
 	return 0;

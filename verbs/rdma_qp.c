@@ -197,6 +197,9 @@ int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_
 
 void urxe_rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	rdma_enter();
+	rdma_multicast_detach(to_rdma_id(id));
+	rdma_leave();
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 	destroy_queues(id);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cases: what the stock tools are asked to do, and what they must say.
 
-PORT, HOST and the nodes' addresses SERVER and CLIENT in a command are replaced; a leading "@" names
+PORT, HOST, the nodes' addresses SERVER and CLIENT, and a GROUP of theirs in a command are replaced; a leading "@" names
 a program in the build directory.
 """
 

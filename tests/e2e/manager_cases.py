@@ -11,7 +11,7 @@ LOSS = "seed=SEED;drop=5%;dup=1%;reorder=1%"
 
 def managed(group, *options, server, client, detail="", **more):
     text = [*options] + ([detail] if detail else [])
-    text += [name for name in ("ipv6", "nobody", "capture") if more.get(name)]
+    text += [name for name in ("ipv6", "apart", "nobody", "capture") if more.get(name)]
     return Case(group, " ".join(text), server, client, manager=True, **more)
 
 
@@ -82,6 +82,37 @@ def both_cases():
     yield both("ucmatose", "-c", "200", "-C", "1", "-S", "16")
     yield both("ucmatose", "-c", "5", "-C", "20", detail="loss=5%", faults=LOSS)
     yield both("udaddy", "-P", "ipoib", "-c", "3")
+
+
+def mckey(*options, sender=(), bound=True, **more):
+    """The sender pauses for three seconds, for receivers to join."""
+    common = ["mckey", "-m", "GROUP", *options]
+    expect = [r"joined dgid: \S+ mlid 0x0 sl 0$", "^data transfers complete", "return status 0$"]
+    return managed("mckey", *options, *sender, *([] if bound else ["unbound"]),
+                   server=common + (["-b", "SERVER"] if bound else []),
+                   client=common + ["-s", "-b", "CLIENT", *sender],
+                   expect_server=expect, expect_client=expect, **more)
+
+
+def mckey_cases():
+    yield mckey()
+    yield mckey(bound=False)
+    yield mckey("-c", "5", "-C", "20", "-S", "1000")
+    yield mckey("-C", "100", "-S", "4096")
+    yield mckey(sender=["-o"])
+    yield mckey("-p", "0x0002")
+    yield mckey(ipv6=True)
+    yield mckey("-S", "1000", apart=True)
+    yield mckey(ipv6=True, apart=True)
+    yield mckey(nobody=True)
+    yield mckey(capture=True)
+    nowhere = ["mckey", "-m", "0.0.0.0", "-b", "CLIENT"]
+    yield managed("mckey", "no group", server=None, client=nowhere, client_exit=None,
+                  expect_client=["mckey: failure joining: Invalid argument"])
+    unmapped = ["mckey", "-M", "::ffff:GROUP", "-C", "3"]
+    yield managed("mckey", "unmapped", server=unmapped + ["-b", "SERVER"],
+                  client=unmapped + ["-b", "CLIENT", "-s"],
+                  expect_server=["return status 0$"], expect_client=["return status 0$"])
 
 
 def cmtime(count, **more):
@@ -156,6 +187,7 @@ def perftest_cases():
 def manager_cases():
     yield from rping_cases()
     yield from both_cases()
+    yield from mckey_cases()
     for count in 1, 100, 1000:
         yield cmtime(count)
     yield cmtime(100, ipv6=True)

@@ -24,6 +24,7 @@ DEADLINE = 60  # seconds a case may take; never reached but by a hang
 LAUNCHER = "scripts/urxe"  # in the build directory
 LIBRARY = "verbs/liburxe.so.0"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+READY = r"rdma_cm: (?:listening on port|joined group) \S+$"  # in the log of who uses librdmacm
 RETRIES_EXCEEDED = "transport retry counter exceeded"
 
 
@@ -56,7 +57,7 @@ class Case:
     capture: bool = False  # and let tests/wire judge the packets
     one_node: bool = False  # both sides have the same address
     apart: bool = False  # in network namespaces of their own, with a wire between them
-    manager: bool = False  # the server listens on an rdma_cm id, rather than on TCP
+    manager: bool = False  # the server listens on an rdma_cm id or joins a group
     stays: bool = False  # the server never ends: it is killed after the client
     beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
     deadline: int = DEADLINE
@@ -258,6 +259,11 @@ class Runner:
         return status, reason, time.monotonic() - start, run.story(reason)
 
 
+def group_of(node):
+    """A multicast group that only the cases of @node use."""
+    return re.sub(r"^\d+", "239", node) if "." in node else re.sub("^[^:]*", "ff05", node)
+
+
 def cpu_seconds(session):
     """What all processes of a session have used."""
     ticks = 0
@@ -302,7 +308,7 @@ class PairRun:
 
     def fill(self, words, number, nodes):
         values = {"PORT": str(number), "HOST": Wire.HOST if self.case.apart else "127.0.0.1",
-                  "SERVER": nodes[0], "CLIENT": nodes[1]}
+                  "SERVER": nodes[0], "CLIENT": nodes[1], "GROUP": group_of(nodes[0])}
         return [re.sub("|".join(values), lambda m: values[m[0]], word) for word in words]
 
     def start_server(self, case, mark, nodes, number):
@@ -359,7 +365,7 @@ class PairRun:
         """Until the server listens: clients give up at once if it doesn't."""
         process = self.processes[side]
         while time.monotonic() < self.deadline:
-            if self.case.manager and re.search(r"listening on port \d+$", self.output(side), re.MULTILINE):
+            if self.case.manager and re.search(READY, self.output(side), re.MULTILINE):
                 return
             if not self.case.manager and self.listens_on_tcp(process, port):
                 return
