@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Steering: the program by which the kernel chooses among the sockets that
+ * share an address and port (SO_REUSEPORT). It is classic BPF, which takes no
+ * privilege, sees the UDP payload, and returns the index of a socket in the
+ * group: by the slot of the destination QP, or as a signal packet of ours asks.
+ * An index that doesn't exist makes the kernel choose by a hash of the addresses.
+ *
+ * Called by net/udp_share. No state, no locks.
+ */
+#ifndef URXE_NET_STEER_H
+#define URXE_NET_STEER_H
+
+#include <endian.h>
+#include <linux/filter.h>
+#include <linux/types.h>
+#include <stdint.h>
+
+/* The slots @first to @last belong to the socket with @index. */
+struct steer_range {
+	uint16_t first, last, index;
+};
+
+/*
+ * More ranges don't fit the kernel's limit for a program everywhere (20 KiB,
+ * net.core.optmem_max before Linux 6.7). Slots beyond go by the hash.
+ */
+#define STEER_RANGES_MAX 256
+#define STEER_PROGRAM_MAX (6 * STEER_RANGES_MAX + 32)
+
+/* Where a packet would begin with a BTH; the opcode is one of those left to manufacturers. */
+#define STEER_MAGIC 0xff757278u
+
+/* A signal: a packet for the socket with an index, whoever that is. */
+struct steer_signal {
+	__be32 magic;
+	__be32 secret[2];
+	__be32 index;
+};
+
+/*
+ * Write the program for @count ranges in ascending order to @code, of STEER_PROGRAM_MAX.
+ * Special and unknown QPs go to one of the @sockets at random. Returns its length.
+ */
+unsigned int steer_program(const struct steer_range *ranges, unsigned int count,
+			   unsigned int sockets, uint64_t secret, struct sock_filter *code);
+
+/* Put it in place, for the group that @fd belongs to; or take any away. 0 or an errno. */
+int steer_attach(int fd, const struct sock_filter *code, unsigned int length);
+int steer_detach(int fd);
+
+static inline void steer_fill(struct steer_signal *signal, uint64_t secret, uint32_t index)
+{
+	*signal = (struct steer_signal){
+		.magic = htobe32(STEER_MAGIC),
+		.secret = {htobe32(secret >> 32), htobe32(secret)},
+		.index = htobe32(index),
+	};
+}
+
+#endif

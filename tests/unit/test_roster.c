@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The roster, by members of this process and by processes that are killed: what
+ * the dead had is free again, and numbers come back only after all others.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net/gid.h"
+#include "net/roster.h"
+
+static char path[64];
+
+static void setup(void)
+{
+	snprintf(path, sizeof(path), "/tmp/urxe-roster-%d", getpid());
+	unlink(path);
+}
+
+static void teardown(void)
+{
+	unlink(path);
+}
+
+static struct roster *join(void)
+{
+	struct roster *roster;
+
+	ck_assert_int_eq(roster_open(path, &roster), 0);
+	return roster;
+}
+
+static union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid;
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, text, &in) == 1)
+		gid_from_ipv4(&gid, &in);
+	else
+		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
+	return gid;
+}
+
+static uint32_t lease(struct roster *roster, uint32_t expected)
+{
+	uint32_t first, count;
+
+	ck_assert_int_eq(roster_lock(roster), 0);
+	ck_assert_int_eq(roster_lease(roster, &first, &count), 0);
+	roster_unlock(roster);
+	ck_assert_uint_eq(count, expected);
+	ck_assert_uint_ge(first, 1);
+	ck_assert_uint_le(first + count, LINK_SLOTS - 1);
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(roster_owner(roster, first + i), roster_self(roster));
+	return first;
+}
+
+static unsigned int reap(struct roster *roster)
+{
+	unsigned int seats;
+
+	ck_assert_int_eq(roster_lock(roster), 0);
+	seats = roster_reap(roster);
+	roster_unlock(roster);
+	return seats;
+}
+
+static void sit(struct roster *roster, const union ibv_gid *gid)
+{
+	ck_assert_int_eq(roster_lock(roster), 0);
+	ck_assert_int_eq(roster_sit(roster, gid, roster_self(roster) * 100), 0);
+	roster_unlock(roster);
+}
+
+/* A process that is a member with @leases leases and a seat at @gid, and waits to be killed. */
+static pid_t sitter(const union ibv_gid *gid, unsigned int leases)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		struct roster *roster = join();
+		uint32_t first, count;
+
+		sit(roster, gid);
+		if (roster_lock(roster))
+			_exit(1);
+		for (unsigned int i = 0; i < leases; i++)
+			roster_lease(roster, &first, &count);
+		roster_claim(roster, gid, 7);
+		roster_unlock(roster);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void bury(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+}
+
+/* --- slots ------------------------------------------------------------------------- */
+
+START_TEST(leases_double_and_go_around)
+{
+	struct roster *a = join(), *b = join();
+	uint32_t first = lease(a, 1), next;
+
+	ck_assert_uint_eq(roster_secret(a), roster_secret(b));
+	ck_assert_uint_ne(roster_self(a), roster_self(b));
+	ck_assert_uint_eq(roster_home(b, roster_self(a)), first);
+	lease(a, 1);
+	lease(a, 2);
+	lease(a, 4);
+	ck_assert_uint_eq(roster_home(b, roster_self(a)), first);
+	next = lease(b, 1);
+	ck_assert_uint_ne(next, first);
+	roster_close(a);
+	ck_assert_uint_eq(roster_owner(b, first), 0);
+
+	/* All others come before the one that is free again. */
+	for (uint32_t i = 0; i < LINK_SLOTS - 3 - 9; i++) {
+		a = join();
+		ck_assert_uint_ne(lease(a, 1), first);
+		roster_close(a);
+	}
+	for (uint32_t i = 0; next != first; i++) {
+		ck_assert_uint_lt(i, 3);
+		a = join();
+		next = lease(a, 1);
+		roster_close(a);
+	}
+	roster_close(b);
+}
+END_TEST
+
+START_TEST(all_slots_can_be_had_at_once)
+{
+	struct roster *a = join(), *b = join();
+	uint32_t total = 0, first, count;
+
+	ck_assert_int_eq(roster_lock(a), 0);
+	while (roster_lease(a, &first, &count) == 0)
+		total += count;
+	ck_assert_int_eq(roster_lease(a, &first, &count), ENOSPC);
+	roster_unlock(a);
+	ck_assert_uint_eq(total, LINK_SLOTS - 2);
+	ck_assert_uint_eq(roster_owner(a, 0), 0);
+	ck_assert_uint_eq(roster_owner(a, LINK_SLOTS - 1), 0);
+	roster_close(a);
+	lease(b, 1);
+	roster_close(b);
+}
+END_TEST
+
+/* As many as there are members and more, each with a slot: nothing leaks. */
+START_TEST(the_dead_leave_nothing)
+{
+	union ibv_gid gid = gid_of("127.0.0.1");
+	struct roster *a = join();
+	uint32_t last = 0;
+
+	for (int i = 0; i < 300; i++) {
+		bury(sitter(&gid, 1));
+		if (i % 7 == 0)
+			ck_assert_uint_eq(reap(a), 1); /* whoever comes removes the dead before */
+	}
+	reap(a);
+	ck_assert_uint_eq(roster_seats(a, &gid), 0);
+	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
+		ck_assert_uint_eq(roster_owner(a, slot), 0);
+	ck_assert_uint_eq(roster_claimant(a, &gid, 7), 0);
+	sit(a, &gid);
+	ck_assert_int_eq(roster_index(a, &gid), 0);
+	last = lease(a, 1);
+	bury(sitter(&gid, 2));
+	ck_assert_uint_ne(roster_owner(a, last % (LINK_SLOTS - 2) + 1), 0);
+	ck_assert_uint_eq(roster_seats(a, &gid), 2);
+	ck_assert_uint_eq(reap(a), 1);
+	ck_assert_uint_eq(roster_seats(a, &gid), 1);
+	roster_close(a);
+}
+END_TEST
+
+/* --- seats --------------------------------------------------------------------------- */
+
+START_TEST(seats_move_as_sockets_do)
+{
+	union ibv_gid gid = gid_of("10.0.0.1"), other = gid_of("10.0.0.2");
+	struct roster *rosters[5];
+	struct steer_range ranges[8];
+	uint32_t slots[5];
+
+	for (int i = 0; i < 5; i++) {
+		rosters[i] = join();
+		if (i == 2)
+			sit(rosters[i], &other);
+		sit(rosters[i], &gid);
+		ck_assert_int_eq(roster_index(rosters[i], &gid), i);
+		slots[i] = lease(rosters[i], 1);
+	}
+	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 5);
+	ck_assert_int_eq(roster_index(rosters[2], &other), 0);
+	ck_assert_int_eq(roster_index(rosters[1], &other), -1);
+	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &gid),
+			  roster_self(rosters[3]) * 100);
+	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &other), 0);
+
+	ck_assert_int_eq(roster_lock(rosters[1]), 0);
+	roster_rise(rosters[1], &gid);
+	roster_unlock(rosters[1]);
+	ck_assert_int_eq(roster_index(rosters[4], &gid), 1);
+	ck_assert_int_eq(roster_index(rosters[3], &gid), 3);
+	roster_close(rosters[3]);
+	ck_assert_int_eq(roster_index(rosters[4], &gid), 1);
+	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 3);
+	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), 0);
+	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), roster_self(rosters[0]));
+	ck_assert_uint_eq(roster_neighbour(rosters[2], &other), 0);
+
+	/* Found to be another: the two change places. */
+	roster_set_index(rosters[0], &gid, 2);
+	ck_assert_int_eq(roster_index(rosters[0], &gid), 2);
+	ck_assert_int_eq(roster_index(rosters[2], &gid), 0);
+	ck_assert_int_eq(roster_index(rosters[2], &other), 0);
+
+	ck_assert_uint_eq(roster_ranges(rosters[0], &gid, ranges, 8), 3);
+	for (int i = 0; i < 3; i++) {
+		int who = ranges[i].first == slots[0] ? 0 : ranges[i].first == slots[2] ? 2 : 4;
+
+		ck_assert_uint_eq(ranges[i].first, slots[who]);
+		ck_assert_uint_eq(ranges[i].last, slots[who]);
+		ck_assert_int_eq(ranges[i].index, roster_index(rosters[who], &gid));
+		if (i)
+			ck_assert_uint_gt(ranges[i].first, ranges[i - 1].first);
+	}
+	ck_assert_uint_eq(roster_ranges(rosters[0], &gid, ranges, 2), 2);
+	ck_assert_uint_eq(roster_ranges(rosters[0], &other, ranges, 8), 1);
+	ck_assert_uint_eq(ranges[0].first, slots[2]);
+
+	roster_close(rosters[0]);
+	roster_close(rosters[2]);
+	roster_close(rosters[4]);
+}
+END_TEST
+
+START_TEST(neighbouring_slots_make_one_range)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct steer_range ranges[8];
+	struct roster *a = join();
+	uint32_t slots = 0;
+
+	sit(a, &gid);
+	lease(a, 1);
+	lease(a, 1);
+	lease(a, 2);
+	ck_assert_uint_le(roster_ranges(a, &gid, ranges, 8), 2); /* 2: across the end */
+	for (unsigned int i = 0; i < roster_ranges(a, &gid, ranges, 8); i++)
+		slots += ranges[i].last - ranges[i].first + 1;
+	ck_assert_uint_eq(slots, 4);
+	roster_close(a);
+}
+END_TEST
+
+/* --- claims -------------------------------------------------------------------------- */
+
+static int claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	int error;
+
+	ck_assert_int_eq(roster_lock(roster), 0);
+	error = roster_claim(roster, gid, service_id);
+	roster_unlock(roster);
+	return error;
+}
+
+START_TEST(services_have_one_owner_an_address)
+{
+	union ibv_gid x = gid_of("10.0.0.1"), y = gid_of("10.0.0.2"), z = gid_of("fd00::1");
+	union ibv_gid any4 = gid_of("0.0.0.0"), any6 = gid_of("::");
+	struct roster *a = join(), *b = join();
+
+	sit(a, &x);
+	sit(a, &z);
+	sit(b, &x);
+	sit(b, &y);
+	ck_assert_uint_eq(roster_claimant(a, &x, 1), 0);
+	ck_assert_int_eq(claim(a, &any4, 1), 0);
+	ck_assert_uint_eq(roster_claimant(b, &x, 1), roster_self(a));
+	ck_assert_uint_eq(roster_claimant(b, &y, 1), 0); /* where a doesn't sit */
+	ck_assert_uint_eq(roster_claimant(b, &z, 1), 0);
+	ck_assert_uint_eq(roster_claimant(b, &x, 2), 0);
+	ck_assert_int_eq(claim(b, &x, 1), EADDRINUSE);
+	ck_assert_int_eq(claim(b, &any4, 1), EADDRINUSE);
+	ck_assert_int_eq(claim(b, &any6, 1), 0);
+	ck_assert_int_eq(claim(b, &y, 1), 0);
+	ck_assert_int_eq(claim(a, &x, 1), 0); /* its own rules are its own business */
+	ck_assert_uint_eq(roster_claimant(a, &y, 1), roster_self(b));
+
+	ck_assert_int_eq(roster_lock(a), 0);
+	roster_release(a, &any4, 1);
+	roster_unlock(a);
+	ck_assert_int_eq(claim(b, &x, 1), EADDRINUSE);
+	ck_assert_int_eq(roster_lock(a), 0);
+	roster_release(a, &x, 1);
+	roster_unlock(a);
+	ck_assert_int_eq(claim(b, &x, 1), 0);
+	ck_assert_int_eq(claim(a, &any4, 1), EADDRINUSE);
+	roster_close(b);
+	ck_assert_int_eq(claim(a, &any4, 1), 0);
+	roster_close(a);
+}
+END_TEST
+
+/* --- locks and files ------------------------------------------------------------------- */
+
+START_TEST(one_at_a_time)
+{
+	struct roster *a = join(), *b = join();
+
+	ck_assert_int_eq(roster_lock(a), 0);
+	ck_assert(!roster_trylock(b));
+	roster_unlock(a);
+	ck_assert(roster_trylock(b));
+	ck_assert(!roster_trylock(a));
+	ck_assert(!roster_trylock(b)); /* another thread of ours */
+	roster_unlock(b);
+	ck_assert(roster_is_alive(a, roster_self(a)));
+	ck_assert(roster_is_alive(a, roster_self(b)));
+	roster_close(b);
+	roster_close(a);
+}
+END_TEST
+
+/* A child that forgets doesn't keep its dead parent alive; one that hasn't yet, does. */
+START_TEST(children_let_go)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	int go[2], done[2];
+	struct roster *a = join();
+	uint32_t parent_number;
+	pid_t parent;
+	char byte;
+
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(done), 0);
+	parent = fork();
+	if (parent == 0) {
+		struct roster *roster = join();
+		uint32_t number = roster_self(roster);
+
+		sit(roster, &gid);
+		if (fork() == 0) {
+			while (read(go[0], &byte, 1) == 1 && byte == 'f') {
+				roster_forget(roster);
+				if (write(done[1], "f", 1) != 1)
+					break;
+			}
+			_exit(0);
+		}
+		if (write(done[1], &number, sizeof(number)) != sizeof(number))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(done[0], &parent_number, sizeof(parent_number)),
+			 sizeof(parent_number));
+	bury(parent);
+	ck_assert(roster_is_alive(a, parent_number));
+	ck_assert_uint_eq(reap(a), 0);
+	ck_assert_int_eq(write(go[1], "f", 1), 1);
+	ck_assert_int_eq(read(done[0], &byte, 1), 1);
+	ck_assert(!roster_is_alive(a, parent_number));
+	ck_assert_uint_eq(reap(a), 1);
+	ck_assert_int_eq(write(go[1], "x", 1), 1);
+	roster_close(a);
+}
+END_TEST
+
+START_TEST(unsafe_files_are_refused)
+{
+	struct roster *roster;
+	char target[80];
+
+	snprintf(target, sizeof(target), "%s-target", path);
+	ck_assert_int_eq(symlink(target, path), 0);
+	ck_assert_int_eq(roster_open(path, &roster), ELOOP);
+	unlink(path);
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	ck_assert_int_eq(roster_open(path, &roster), EPERM);
+	if (getuid() == 0) {
+		ck_assert_int_eq(chmod(path, 0600), 0);
+		ck_assert_int_eq(chown(path, 65534, 65534), 0);
+		ck_assert_int_eq(roster_open(path, &roster), EPERM);
+	}
+	unlink(path);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_int_eq(roster_open(path, &roster), EISDIR);
+	rmdir(path);
+	roster_close(join());
+}
+END_TEST
+
+START_TEST(doors_and_announcements)
+{
+	struct roster *a = join(), *b = join();
+
+	roster_set_door(a, 4242);
+	ck_assert_uint_eq(roster_door(b, roster_self(a)), 4242);
+	ck_assert_uint_eq(roster_door(b, roster_self(b)), 0);
+	ck_assert_uint_eq(roster_announced(a), 0);
+	roster_announce(b, roster_self(a));
+	ck_assert_uint_eq(roster_announced(a), 1);
+	ck_assert_uint_eq(roster_announced(b), 0);
+	roster_close(a);
+	roster_close(b);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("roster");
+	TCase *tests = tcase_create("roster");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tests, 100);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, leases_double_and_go_around);
+	tcase_add_test(tests, all_slots_can_be_had_at_once);
+	tcase_add_test(tests, the_dead_leave_nothing);
+	tcase_add_test(tests, seats_move_as_sockets_do);
+	tcase_add_test(tests, neighbouring_slots_make_one_range);
+	tcase_add_test(tests, services_have_one_owner_an_address);
+	tcase_add_test(tests, one_at_a_time);
+	tcase_add_test(tests, children_let_go);
+	tcase_add_test(tests, unsafe_files_are_refused);
+	tcase_add_test(tests, doors_and_announcements);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The steering program: in libpcap's interpreter for every slot, and in the
+ * kernel for real sockets.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <pcap/pcap.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/link.h"
+#include "net/steer.h"
+
+#define SECRET 0x0123456789abcdefu
+#define ADDRESS 0x7f4d0202 /* 127.77.2.2 */
+#define SOCKETS 64
+
+static struct sock_filter code[STEER_PROGRAM_MAX];
+static uint8_t packet[64];
+
+static void make_packet(uint32_t qpn)
+{
+	struct bth bth = {.opcode = WIRE_RC | WIRE_SEND_ONLY,
+			  .dest_qp = htobe32(0xc0000000 | qpn)}; /* FECN and BECN */
+
+	memset(packet, 0, sizeof(packet));
+	memcpy(packet, &bth, sizeof(bth));
+}
+
+static void make_signal(uint64_t secret, uint32_t index)
+{
+	struct steer_signal signal;
+
+	memset(packet, 0, sizeof(packet));
+	steer_fill(&signal, secret, index);
+	memcpy(packet, &signal, sizeof(signal));
+}
+
+/* struct bpf_insn and struct sock_filter are the same. */
+static uint32_t run(uint32_t length)
+{
+	return bpf_filter((const struct bpf_insn *)code, packet, length, length);
+}
+
+static uint32_t expected(const struct steer_range *ranges, unsigned int count, uint32_t slot)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (ranges[i].first <= slot && slot <= ranges[i].last)
+			return ranges[i].index;
+	}
+	return UINT32_MAX;
+}
+
+static void check_all(const struct steer_range *ranges, unsigned int count)
+{
+	unsigned int length = steer_program(ranges, count, SOCKETS, SECRET, code);
+
+	ck_assert_uint_le(length, STEER_PROGRAM_MAX);
+	ck_assert_int_eq(bpf_validate((const struct bpf_insn *)code, length), 1);
+	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
+		make_packet(slot << LINK_SLOT_BITS | (slot & 1 ? 0xfff : 0));
+		ck_assert_uint_eq(run(sizeof(packet)), expected(ranges, count, slot));
+	}
+}
+
+/* Narrow ranges, and such that touch each other. */
+START_TEST(slots_find_their_socket)
+{
+	static const unsigned int counts[] = {0, 1, 2, 3, 7, 100, 129, STEER_RANGES_MAX};
+	unsigned int count = counts[_i], step = count ? (LINK_SLOTS - 2) / count : 1;
+	struct steer_range ranges[STEER_RANGES_MAX];
+
+	for (unsigned int width = 1; width <= step; width += step > 1 ? step - 1 : 1) {
+		for (unsigned int i = 0; i < count; i++)
+			ranges[i] = (struct steer_range){1 + i * step, i * step + width,
+							 (i * 37 + 5) % SOCKETS};
+		check_all(ranges, count);
+	}
+}
+END_TEST
+
+START_TEST(signals_find_their_socket)
+{
+	static const struct steer_range range = {1, LINK_SLOTS - 2, 9};
+
+	steer_program(&range, 1, SOCKETS, SECRET, code);
+	for (uint32_t index = 0; index < 70; index++) {
+		make_signal(SECRET, index);
+		ck_assert_uint_eq(run(sizeof(struct steer_signal)), index);
+		make_signal(SECRET ^ 1, index);
+		ck_assert_uint_eq(run(sizeof(struct steer_signal)), 9);
+		make_signal(SECRET ^ 1ull << 63, index);
+		ck_assert_uint_eq(run(sizeof(struct steer_signal)), 9);
+	}
+	/* Too short for any header: the program ends with 0. */
+	make_packet(0x123456);
+	for (uint32_t length = 0; length < 8; length++)
+		ck_assert_uint_eq(run(length), 0);
+}
+END_TEST
+
+/* --- in the kernel --------------------------------------------------------------------- */
+
+static int sockets[SOCKETS], sender;
+
+static struct sockaddr_in address_of(void)
+{
+	return (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_port = htons(ROCE_V2_UDP_PORT),
+				    .sin_addr.s_addr = htonl(ADDRESS)};
+}
+
+static void open_sockets(void)
+{
+	struct sockaddr_in address = address_of();
+	int on = 1;
+
+	for (int i = 0; i < SOCKETS; i++) {
+		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		ck_assert_int_eq(setsockopt(sockets[i], SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)),
+				 0);
+		ck_assert_int_eq(bind(sockets[i], (struct sockaddr *)&address, sizeof(address)), 0);
+	}
+	sender = socket(AF_INET, SOCK_DGRAM, 0);
+}
+
+static void close_sockets(void)
+{
+	for (int i = 0; i < SOCKETS; i++) {
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+	}
+	close(sender);
+}
+
+/* Who gets @packet, which must be exactly one. */
+static int receiver(void)
+{
+	struct sockaddr_in address = address_of();
+	int who = -1;
+
+	ck_assert_int_eq(sendto(sender, packet, sizeof(packet), 0, (struct sockaddr *)&address,
+				sizeof(address)),
+			 sizeof(packet));
+	for (int i = 0; i < SOCKETS; i++) {
+		uint8_t got[sizeof(packet)];
+
+		if (sockets[i] < 0 || recv(sockets[i], got, sizeof(got), MSG_DONTWAIT) < 0)
+			continue;
+		ck_assert_mem_eq(got, packet, sizeof(packet));
+		ck_assert_int_eq(who, -1);
+		who = i;
+	}
+	ck_assert_int_ne(who, -1);
+	return who;
+}
+
+START_TEST(the_kernel_agrees)
+{
+	struct steer_range ranges[SOCKETS];
+	unsigned int length, various = 0;
+	int before = -1;
+
+	open_sockets();
+	for (int i = 0; i < SOCKETS; i++)
+		ranges[i] = (struct steer_range){10 + 3 * i, 11 + 3 * i, SOCKETS - 1 - i};
+	length = steer_program(ranges, SOCKETS, SOCKETS, SECRET, code);
+	ck_assert_int_eq(steer_attach(sockets[3], code, length), 0);
+	for (int i = 0; i < SOCKETS; i++) {
+		make_packet((10 + 3 * i) << LINK_SLOT_BITS | i);
+		ck_assert_int_eq(receiver(), SOCKETS - 1 - i);
+		make_signal(SECRET, i);
+		ck_assert_int_eq(receiver(), i);
+		/* QP 1 is served by anybody, another one for who asks again. */
+		make_packet(1);
+		various += receiver() != before;
+		before = receiver();
+	}
+	ck_assert_uint_gt(various, SOCKETS / 2);
+
+	/* The last one takes the place of one that is gone, and the program outlives its author. */
+	close(sockets[3]);
+	sockets[3] = -1;
+	make_signal(SECRET, 3);
+	ck_assert_int_eq(receiver(), SOCKETS - 1);
+	make_signal(SECRET, SOCKETS - 1);
+	receiver(); /* somebody */
+	make_signal(SECRET, SOCKETS - 2);
+	ck_assert_int_eq(receiver(), SOCKETS - 2);
+
+	ck_assert_int_eq(steer_detach(sockets[5]), 0);
+	ck_assert_int_eq(steer_detach(sockets[5]), ENOENT);
+	close_sockets();
+}
+END_TEST
+
+/* The longest program must be within what kernels allow. */
+START_TEST(the_kernel_takes_the_longest)
+{
+	struct steer_range ranges[STEER_RANGES_MAX];
+	unsigned int length;
+
+	open_sockets();
+	for (unsigned int i = 0; i < STEER_RANGES_MAX; i++)
+		ranges[i] = (struct steer_range){1 + 2 * i, 1 + 2 * i, i % SOCKETS};
+	length = steer_program(ranges, STEER_RANGES_MAX, SOCKETS, SECRET, code);
+	ck_assert_int_eq(steer_attach(sockets[0], code, length), 0);
+	for (unsigned int i = 0; i < STEER_RANGES_MAX; i++) {
+		make_packet((1 + 2 * i) << LINK_SLOT_BITS);
+		ck_assert_int_eq(receiver(), i % SOCKETS);
+	}
+	close_sockets();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("steer");
+	TCase *tests = tcase_create("steer");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tests, 100);
+	tcase_add_loop_test(tests, slots_find_their_socket, 0, 8);
+	tcase_add_test(tests, signals_find_their_socket);
+	tcase_add_test(tests, the_kernel_agrees);
+	tcase_add_test(tests, the_kernel_takes_the_longest);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
