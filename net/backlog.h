@@ -25,7 +25,11 @@ struct backlog;
 struct backlog *backlog_create(void);
 void backlog_destroy(struct backlog *backlog);
 
-/* Payload bytes that @gid's :4791 socket surely takes; BACKLOG_UNKNOWN if there is none here. */
-uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid);
+/*
+ * Payload bytes that the socket at @gid:4791 surely takes; of several that share the
+ * port, the one with @cookie (SO_COOKIE), if that isn't 0. BACKLOG_UNKNOWN if there is
+ * none here, or none to be found.
+ */
+uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
 
 #endif

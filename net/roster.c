@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ struct member {
 struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
+	_Atomic uint64_t repaired;
 	_Atomic uint32_t cursor;		  /* the slot to lease next */
 	_Atomic uint32_t seats_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[LINK_SLOTS];
@@ -131,7 +133,7 @@ static bool lock_whole(int fd)
 	for (unsigned int i = 0; i < LOCK_PATIENCE; i++) {
 		if (lock_byte(fd, LOCK_WHOLE, F_WRLCK))
 			return true;
-		nanosleep(&moment, NULL);
+		syscall(SYS_nanosleep, &moment, NULL); /* no cancellation point: locks are held */
 	}
 	return false;
 }
@@ -463,6 +465,16 @@ uint32_t roster_announced(const struct roster *roster)
 {
 	return atomic_load_explicit(&member_of(roster, roster->self)->announced,
 				    memory_order_relaxed);
+}
+
+void roster_set_repaired(struct roster *roster, uint64_t time)
+{
+	roster->table->repaired = time;
+}
+
+uint64_t roster_repaired(const struct roster *roster)
+{
+	return roster->table->repaired;
 }
 
 /* --- members --------------------------------------------------------------------------------- */

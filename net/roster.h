@@ -109,6 +109,10 @@ uint16_t roster_door(const struct roster *roster, uint32_t member);
 void roster_announce(struct roster *roster, uint32_t member);
 uint32_t roster_announced(const struct roster *roster); /* to us, so far */
 
+/* When indexes were last checked, by whomever. The time is the callers'. */
+void roster_set_repaired(struct roster *roster, uint64_t time);
+uint64_t roster_repaired(const struct roster *roster);
+
 /* Random, and known to the members alone. */
 uint64_t roster_secret(const struct roster *roster);
 

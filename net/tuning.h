@@ -98,4 +98,17 @@
  */
 #define SEND_FLAT_MAX 256
 
+/* --- addresses that are shared (net/udp_share.c) ------------------------------------------ */
+
+/*
+ * What came within this time of a repair was under way, ns; and how often trouble that
+ * stays is looked at: a repair costs a signal, and perhaps a wake-up, a member.
+ */
+#define SHARE_REPAIR_PAUSE 1000000
+#define SHARE_REPAIR_PAUSE_MAX 512000000
+/* The roster's lock is held for as long as it takes to write a program. */
+#define SHARE_LOCK_RETRY 200000
+/* Polls between looks at the door though nothing was announced: a read costs a third of a us. */
+#define SHARE_DOOR_ROUNDS 16
+
 #endif

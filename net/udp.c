@@ -147,7 +147,7 @@ int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int
 	return 0;
 }
 
-static int open_receive_socket(const struct udp_link *link, struct udp_address *address,
+static int open_receive_socket(struct udp_link *link, struct udp_address *address,
 			       unsigned int ifindex)
 {
 	int fd;
@@ -155,13 +155,10 @@ static int open_receive_socket(const struct udp_link *link, struct udp_address *
 
 	if (error)
 		return error;
-	error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
-	if (error) {
+	error = udp_share_bind(link, address, fd, ifindex);
+	if (error)
 		close(fd);
-		return error;
-	}
-	address->receive_fd = fd;
-	return 0;
+	return error;
 }
 
 /* Where to begin to look for a free port: differs between addresses and processes. */
@@ -220,8 +217,9 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 	return NULL;
 }
 
-static void address_close(struct udp_address *address)
+static void address_close(struct udp_link *link, struct udp_address *address)
 {
+	udp_share_rise(link, address);
 	if (address->receive_fd >= 0)
 		close(address->receive_fd);
 	if (address->send_fd >= 0)
@@ -229,7 +227,7 @@ static void address_close(struct udp_address *address)
 	free(address);
 }
 
-static int address_open(const struct udp_link *link, const union ibv_gid *gid,
+static int address_open(struct udp_link *link, const union ibv_gid *gid,
 			struct udp_address **opened)
 {
 	struct udp_address *address = malloc(sizeof(*address));
@@ -248,7 +246,7 @@ static int address_open(const struct udp_link *link, const union ibv_gid *gid,
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
-		address_close(address);
+		address_close(link, address);
 		return error;
 	}
 	*opened = address;
@@ -284,11 +282,12 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	if (index >= 1 && !error)
 		error = watch(link, index);
 	if (error) {
-		address_close(link->addresses[index]);
+		address_close(link, link->addresses[index]);
 		return error;
 	}
 	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
 	udp_multicast_extend(link, gid);
+	udp_share_verify(link, link->addresses[index]);
 	return 0;
 }
 
@@ -311,7 +310,8 @@ static int udp_add_address(struct link *base, const union ibv_gid *gid)
 
 static uint64_t udp_deadline(struct link *base)
 {
-	return TIME_NEVER; /* packets are never kept */
+	/* Packets are never kept. */
+	return __atomic_load_n(&((struct udp_link *)base)->share.due, __ATOMIC_RELAXED);
 }
 
 /*
@@ -336,7 +336,8 @@ static uint32_t udp_room(struct link *base, const struct path *path, uint32_t qp
 	uint32_t room = BACKLOG_UNKNOWN;
 
 	if (link->backlog)
-		room = backlog_room(link->backlog, &path->destination);
+		room = backlog_room(link->backlog, &path->destination,
+				    udp_share_cookie(link, &path->destination, qpn));
 	return room == BACKLOG_UNKNOWN ? send_room(link, &path->source) : room;
 }
 
@@ -354,12 +355,14 @@ static void udp_show_headers(struct link *base)
 static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int max)
 {
 	struct udp_link *link = (struct udp_link *)base;
-	unsigned int count = udp_address_count(link);
+	unsigned int count = udp_address_count(link), used = 0;
 
 	if (count == 0 || max == 0)
 		return 0;
-	fds[0] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
-	return 1 + udp_multicast_descriptors(link, fds + 1, max - 1);
+	fds[used++] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
+	if (link->share.door_fd >= 0 && used < max)
+		fds[used++] = link->share.door_fd;
+	return used + udp_multicast_descriptors(link, fds + used, max - used);
 }
 
 /*
@@ -378,6 +381,7 @@ static void udp_forget(struct link *base)
 	}
 	link->backlog = NULL;
 	udp_multicast_forget(link);
+	udp_share_forget(link);
 	close(link->epoll_fd);
 	link->epoll_fd = -1;
 }
@@ -390,7 +394,8 @@ static void udp_close(struct link *base)
 		log_info("the kernel refused to send %llu packets",
 			 (unsigned long long)link->refused);
 	for (unsigned int i = 0; i < link->count; i++)
-		address_close(link->addresses[i]);
+		address_close(link, link->addresses[i]);
+	udp_share_leave(link);
 	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);
 	close(link->epoll_fd);
@@ -410,6 +415,12 @@ static const struct link_ops udp_ops = {
 	.show_headers = udp_show_headers,
 	.descriptors = udp_descriptors,
 	.forget = udp_forget,
+	.lease = udp_lease,
+	.slot = udp_slot,
+	.claim = udp_claim,
+	.release = udp_release,
+	.owner_of = udp_owner_of,
+	.forward = udp_forward,
 	.close = udp_close,
 };
 
@@ -435,6 +446,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	}
 	pthread_mutex_init(&link->lock, NULL);
 	udp_multicast_init(link);
+	udp_share_init(link);
 	link->backlog = backlog_create(); /* NULL is fine: then nothing is paced */
 	*created = &link->link;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What udp.c, udp_send.c, udp_receive.c and udp_multicast.c share.
+ * What udp.c, udp_send.c, udp_receive.c, udp_multicast.c and udp_share.c share.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
  * else; @multicast.lock, below it, keeps a group while it is read. The array of addresses
@@ -15,6 +15,7 @@
 
 #include "net/backlog.h"
 #include "net/gid.h"
+#include "net/roster.h"
 #include "net/udp.h"
 
 /* The hop limit of sockets; packets with another one carry it in a control message. */
@@ -27,12 +28,23 @@
 #define RECEIVE_ARENA (4u << 16)
 #define RECEIVE_SPACE (1u << 16) /* what one recvmsg() may fill */
 
+/* Our place among those who share the address. receive()'s, but for @taken. */
+struct udp_seat {
+	bool taken;
+	bool signal;	  /* the indexes are to be checked */
+	bool resteer;	  /* the program has to be written anew */
+	int learned;	  /* the index, if it isn't what the roster says; or -1 */
+	uint32_t round;	  /* the last one in which we learned it */
+	uint64_t suspect; /* when a frame came that isn't ours, or 0 */
+};
+
 struct udp_address {
 	union ibv_gid gid;
 	int receive_fd;
 	int send_fd;
 	uint16_t source_port;
 	bool segmentation; /* until the kernel refuses it */
+	struct udp_seat seat;
 };
 
 /* The rest of a super-packet that is being split into frames. */
@@ -40,6 +52,7 @@ struct udp_split {
 	struct link_frame frame; /* the next one; data and length to be cut */
 	uint32_t left;
 	uint32_t segment_length;
+	bool begun; /* frames were cut off */
 };
 
 struct udp_receive {
@@ -61,6 +74,19 @@ struct udp_multicast {
 	unsigned int rounds;	  /* since they were asked; receive()'s */
 };
 
+struct udp_share {
+	struct roster *roster; /* or NULL: our addresses are ours alone */
+	bool entered;	       /* the roster was asked for */
+	bool all_leased;       /* without it */
+	bool unsteered;	       /* the kernel didn't take the program, as was said */
+	int door_fd;
+	uint32_t announced; /* letters of which we have seen the end */
+	unsigned int rounds;
+	uint64_t due; /* when to repair; read by anybody */
+	uint64_t repaired, pause;
+	uint32_t round; /* of signals, the last one of ours */
+};
+
 struct udp_link {
 	struct link link;
 	struct capture *capture;
@@ -77,6 +103,7 @@ struct udp_link {
 
 	struct udp_receive receive;
 	struct udp_multicast multicast;
+	struct udp_share share;
 };
 
 static inline unsigned int udp_address_count(const struct udp_link *link)
@@ -115,5 +142,49 @@ unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, un
 /* What has arrived for the groups, when it is their turn. @idle: nothing else has arrived. */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle);
+
+/* udp_share.c */
+void udp_share_init(struct udp_link *link);
+void udp_share_leave(struct udp_link *link);
+void udp_share_forget(struct udp_link *link);
+/* Bind @fd, the receiving socket to be of @address, alone or among others. 0 or an errno. */
+int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
+		   unsigned int ifindex);
+/* @address can send now: have somebody check whether all are where they seem to be. */
+void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
+/* Give up the place at @address, and close the receiving socket. */
+void udp_share_rise(struct udp_link *link, struct udp_address *address);
+/* Frames that others handed on to us; and repairs that are due. */
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
+/* A frame that may not be ours, @first of its datagram. Returns false if it is. */
+bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first);
+/* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
+int udp_lease(struct link *base, uint32_t *first, uint32_t *count);
+uint32_t udp_slot(struct link *base);
+int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id);
+void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id);
+uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id);
+bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot);
+
+static inline uint32_t udp_share_slot(const struct link_frame *frame)
+{
+	return frame->data[5] << 4 | frame->data[6] >> 4; /* the BTH's destination QP */
+}
+
+/* Whether @frame is ours; otherwise it was taken care of. */
+static inline bool udp_share_passes(struct udp_link *link, const struct link_frame *frame,
+				    bool first)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t owner;
+
+	if (!roster || frame->length < sizeof(struct bth))
+		return true;
+	owner = roster_owner(roster, udp_share_slot(frame));
+	if ((!owner || owner == roster_self(roster)) && frame->data[0] != STEER_MAGIC >> 24)
+		return true;
+	return !udp_share_divert(link, frame, first);
+}
 
 #endif

@@ -30,12 +30,15 @@ static unsigned int split(struct udp_link *link, struct link_frame *frames, unsi
 		*frame = split->frame;
 		frame->length =
 			split->left < split->segment_length ? split->left : split->segment_length;
-		if (link->capture)
-			capture_received(link->capture, frame);
 		split->frame.data += frame->length;
 		split->left -= frame->length;
 		if (split->frame.ip_id != IP_ID_UNKNOWN)
 			split->frame.ip_id++; /* segmentation numbers the packets it makes */
+		if (!udp_share_passes(link, frame, !split->begun))
+			count--;
+		else if (link->capture)
+			capture_received(link->capture, frame);
+		split->begun = true;
 	}
 	return count;
 }
@@ -191,6 +194,8 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 		count = split(link, frames, max);
 	else
 		receive->used = 0;
+	if (count < max)
+		count += udp_share_receive(link, frames + count, max - count);
 	if (count < max)
 		count += udp_multicast_receive(link, frames + count, max - count, false);
 	if (addresses && count < max)

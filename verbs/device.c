@@ -125,10 +125,12 @@ static int make_link(struct capture *capture, struct link **link)
 /*
  * A node that was given its addresses has them all or fails. On the machine's
  * own, one that can't be used at the moment (an IPv6 address still tentative) is
- * left out; one that another process owns is an error even then.
+ * left out; one that can't be shared with who has it is an error even then.
  */
 static int bind_addresses(struct device *device, struct link *link)
 {
+	static const char another[] =
+		"another user's process has its UDP port 4791, or one that doesn't share it";
 	char text[INET6_ADDRSTRLEN];
 	struct gid_entry entry;
 	unsigned int bound = 0;
@@ -144,8 +146,7 @@ static int bind_addresses(struct device *device, struct link *link)
 		gid_to_text(&entry.gid, text);
 		if (device->node || error == EADDRINUSE) {
 			log_error("%s: address %s: %s", device->ibv.name, text,
-				  error == EADDRINUSE ? "another process owns its UDP port 4791"
-						      : strerror(error));
+				  error == EADDRINUSE ? another : strerror(error));
 			return error;
 		}
 		log_info("%s: address %s is left out: %s", device->ibv.name, text, strerror(error));

@@ -324,7 +324,9 @@ def together_cases():
 def crowd(kind, *options, detail="", **more):
     """Many processes, which the program starts itself."""
     words = ["@tests/e2e/crowd", *options, kind]
-    text = [kind, *options[:2], detail] if "-a" in options else [kind, *options]
+    text = [kind, *options[:2]] if "-a" in options else [kind, *options]
+    text += [detail] if detail else []
+    text += [word for word in ("ipv6", "nobody") if more.get(word) and "-a" not in options]
     return Case("crowd", " ".join(text), None, words, expect_client=[rf"^{kind}: ok$"],
                 deadline=120, **more)
 
@@ -337,6 +339,16 @@ def own_nodes(net, count):
 def crowd_cases():
     yield crowd("all-to-all", "-n", "64", "-a", own_nodes(1, 64), detail="64 nodes", ipv6=True)
     yield crowd("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
+    for where in {}, {"ipv6": True}, {"nobody": True}:
+        yield crowd("all-to-all", "-n", "64", **where)
+        yield crowd("chaos", "-n", "12", "-r", "40", **where)
+        yield crowd("doors", "-n", "6", "-r", "6", **where)
+        yield crowd("fork", "-n", "3", "-r", "12", **where)
+    for name, faults in LOSS.items():
+        yield crowd("all-to-all", "-l", "-n", "16", detail=name, faults=faults)
+        yield crowd("chaos", "-l", "-n", "6", "-r", "15", detail=name, faults=faults)
+    yield crowd("doors", "-n", "64", "-r", "5")
+    yield crowd("stranger", "-r", "3")
 
 
 def scale_cases():
@@ -349,6 +361,6 @@ def scale_cases():
 
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
-                  lossy_perftest_cases, kill_cases, scenario_cases, crowd_cases, scale_cases,
-                  manager_cases):
+                  lossy_perftest_cases, kill_cases, scenario_cases, together_cases, crowd_cases,
+                  scale_cases, manager_cases):
         yield from cases()

@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many links on one address. All receiving sockets of an address form a group
+ * (SO_REUSEPORT), for which the kernel chooses by a program (net/steer) written
+ * from the roster (net/roster). Whoever changes what it follows from writes it
+ * anew. When a member dies the kernel moves the group's last socket to its index;
+ * that is noticed by whoever then gets a frame that isn't his, and repaired by
+ * him: he removes the dead from the roster, which does as the kernel did, writes
+ * the program, and lets every member check its own index: a signal is a packet
+ * for an index, and who gets it has that index.
+ *
+ * Frames for others are handed on as letters, at the loopback port that is the
+ * owner's door. So a program that is late costs time, and no packet.
+ *
+ * Locks: the roster's for all that changes it, and for the program. The rest
+ * belongs to the one caller of receive(), but for @due.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/log.h"
+#include "net/roster.h"
+#include "net/tuning.h"
+#include "net/udp_link.h"
+
+#define FORWARDS_MAX 3
+#define DOOR_BUFFER (4 << 20)
+#define LETTER_MAX (WIRE_PACKET_MAX + 256)
+
+/* To wait for a dying process, which has lost its lock already, to lose its socket, too. */
+#define BIND_TRIES 50
+#define BIND_PAUSE 1000 /* us */
+
+enum signal_kind {
+	SIGNAL_VERIFY, /* the sender believes the index to be his own */
+	SIGNAL_LEARN,  /* the receiver has the lowest index that it gets in this round */
+};
+
+struct signal {
+	struct steer_signal steer;
+	uint32_t kind, round;
+};
+
+enum letter_kind { LETTER_FRAME, LETTER_RESTEER };
+
+/* What a frame was received with; the frame follows. */
+struct letter {
+	struct steer_signal secret;
+	uint8_t kind, traffic_class, hop_limit, forwards;
+	uint16_t source_port;
+	int32_t ip_id;
+	union ibv_gid source, destination;
+};
+
+static uint64_t clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* --- letters out ---------------------------------------------------------------------- */
+
+/* System calls by number aren't cancellation points: the caller may hold locks. */
+static void post_letter(const struct udp_share *share, uint16_t door, struct letter *letter,
+			const struct link_frame *frame)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons(door),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct iovec vectors[] = {
+		{letter, sizeof(*letter)},
+		{frame ? (void *)frame->data : NULL, frame ? frame->length : 0},
+	};
+	struct msghdr message = {
+		.msg_name = &address,
+		.msg_namelen = sizeof(address),
+		.msg_iov = vectors,
+		.msg_iovlen = 2,
+	};
+
+	steer_fill(&letter->secret, roster_secret(share->roster), 0);
+	/* A refusal may be an earlier letter's, whose addressee was gone. */
+	if (syscall(SYS_sendmsg, share->door_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	    errno == ECONNREFUSED)
+		syscall(SYS_sendmsg, share->door_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void forward_to(const struct udp_share *share, const struct link_frame *frame,
+		       uint32_t member)
+{
+	uint16_t door = roster_door(share->roster, member);
+	struct letter letter = {
+		.kind = LETTER_FRAME,
+		.traffic_class = frame->traffic_class,
+		.hop_limit = frame->hop_limit,
+		.forwards = frame->forwards + 1,
+		.source_port = frame->source_port,
+		.ip_id = frame->ip_id,
+		.source = frame->source,
+		.destination = frame->destination,
+	};
+
+	if (!door)
+		return;
+	post_letter(share, door, &letter, frame);
+	roster_announce(share->roster, member);
+}
+
+bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot)
+{
+	const struct udp_share *share = &((struct udp_link *)base)->share;
+	uint32_t owner = share->roster ? roster_owner(share->roster, slot) : 0;
+
+	if (!owner || owner == roster_self(share->roster) || frame->forwards >= FORWARDS_MAX)
+		return false;
+	forward_to(share, frame, owner);
+	return true;
+}
+
+/* --- the program ------------------------------------------------------------------------ */
+
+/* With the roster's lock. One receiver needs no program. */
+static void steer(struct udp_link *link, const struct udp_address *address)
+{
+	struct roster *roster = link->share.roster;
+	struct sock_filter code[STEER_PROGRAM_MAX];
+	struct steer_range ranges[STEER_RANGES_MAX];
+	unsigned int sockets = roster_seats(roster, &address->gid), count;
+	int error;
+
+	if (sockets <= 1) {
+		steer_detach(address->receive_fd);
+		return;
+	}
+	count = roster_ranges(roster, &address->gid, ranges, STEER_RANGES_MAX);
+	count = steer_program(ranges, count, sockets, roster_secret(roster), code);
+	error = steer_attach(address->receive_fd, code, count);
+	if (error && !__atomic_exchange_n(&link->share.unsteered, true, __ATOMIC_RELAXED))
+		log_warn("can't steer packets between processes, which is slow: %s",
+			 strerror(error));
+}
+
+static void send_signal(const struct udp_link *link, const struct udp_address *address,
+			enum signal_kind kind, unsigned int index, uint32_t round)
+{
+	struct signal signal = {.kind = kind, .round = round};
+	struct sockaddr_storage to;
+	socklen_t length = gid_to_sockaddr(&address->gid, ROCE_V2_UDP_PORT, &to);
+
+	steer_fill(&signal.steer, roster_secret(link->share.roster), index);
+	syscall(SYS_sendto, address->send_fd, &signal, sizeof(signal), MSG_DONTWAIT | MSG_NOSIGNAL,
+		&to, length);
+}
+
+/* --- repair ------------------------------------------------------------------------------- */
+
+static void wake_at(struct udp_share *share, uint64_t time)
+{
+	if (time < __atomic_load_n(&share->due, __ATOMIC_RELAXED))
+		__atomic_store_n(&share->due, time, __ATOMIC_RELAXED);
+}
+
+static void want_repair(struct udp_link *link, struct udp_address *address)
+{
+	struct udp_share *share = &link->share;
+	uint64_t now = clock_now();
+
+	if (!address || address->seat.suspect)
+		return;
+	address->seat.suspect = now;
+	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
+}
+
+static void want_resteer(struct udp_link *link, struct udp_address *address)
+{
+	if (!address)
+		return;
+	address->seat.resteer = true;
+	wake_at(&link->share, 0);
+}
+
+/* Trouble that stays is looked at less and less often. */
+static void slow_down(struct udp_share *share, uint64_t now)
+{
+	if (now - share->repaired > SHARE_REPAIR_PAUSE_MAX)
+		share->pause = SHARE_REPAIR_PAUSE;
+	else if (share->pause < SHARE_REPAIR_PAUSE_MAX)
+		share->pause *= 2;
+	share->repaired = now;
+}
+
+/*
+ * With the roster's lock: what an address needs. Returns whether to send signals.
+ * Frames that came soon after a repair, whoever did it, may have been under way.
+ */
+static bool repair_address(struct udp_link *link, struct udp_address *address, bool reaped,
+			   uint64_t last_repair)
+{
+	struct udp_seat *seat = &address->seat;
+	bool signal = seat->suspect && (reaped || seat->suspect > last_repair + SHARE_REPAIR_PAUSE);
+
+	if (seat->learned >= 0)
+		roster_set_index(link->share.roster, &address->gid, seat->learned);
+	if (reaped || signal || seat->resteer || seat->learned >= 0)
+		steer(link, address);
+	seat->learned = -1;
+	seat->resteer = false;
+	seat->suspect = 0;
+	seat->signal = signal;
+	return signal;
+}
+
+static void send_signals(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+	struct udp_share *share = &link->share;
+
+	share->round += ROSTER_MEMBERS + 1; /* no other member has the same */
+	for (unsigned int i = 0; i < count; i++) {
+		const struct udp_address *address = link->addresses[i];
+		unsigned int sockets = roster_seats(share->roster, &address->gid);
+
+		for (unsigned int index = 0; address->seat.signal && index < sockets; index++)
+			send_signal(link, address, SIGNAL_LEARN, index, share->round);
+	}
+}
+
+static void repair(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+	struct roster *roster = share->roster;
+	unsigned int count = udp_address_count(link);
+	uint64_t now = clock_now(), last;
+	bool reaped, signals = false;
+
+	if (now < share->due)
+		return;
+	if (!roster_trylock(roster)) {
+		__atomic_store_n(&share->due, now + SHARE_LOCK_RETRY, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(&share->due, TIME_NEVER, __ATOMIC_RELAXED);
+	reaped = roster_reap(roster) > 0;
+	last = roster_repaired(roster);
+	for (unsigned int i = 0; i < count; i++)
+		signals |= repair_address(link, link->addresses[i], reaped, last);
+	if (signals)
+		roster_set_repaired(roster, now);
+	roster_unlock(roster);
+	if (!signals)
+		return;
+	slow_down(share, now);
+	send_signals(link);
+}
+
+static void take_signal(struct udp_link *link, const struct link_frame *frame)
+{
+	struct udp_address *address = udp_address_find(link, &frame->destination);
+	struct signal signal;
+	int index;
+
+	if (!address || frame->length < sizeof(signal))
+		return;
+	memcpy(&signal, frame->data, sizeof(signal));
+	index = be32toh(signal.steer.index);
+	if (signal.kind == SIGNAL_VERIFY) {
+		if (index != roster_index(link->share.roster, &address->gid))
+			want_repair(link, address);
+		return;
+	}
+	/* An index that no socket has comes to somebody by the hash, but later in the round. */
+	if (signal.round == address->seat.round)
+		return;
+	address->seat.round = signal.round;
+	if (index == roster_index(link->share.roster, &address->gid))
+		return;
+	address->seat.learned = index;
+	wake_at(&link->share, 0);
+}
+
+/* --- frames in ------------------------------------------------------------------------------ */
+
+static bool is_secret(const struct udp_share *share, const void *data, uint32_t length)
+{
+	struct steer_signal good, signal;
+
+	if (length < sizeof(signal))
+		return false;
+	memcpy(&signal, data, sizeof(signal));
+	steer_fill(&good, roster_secret(share->roster), 0);
+	return memcmp(&good, &signal, offsetof(struct steer_signal, index)) == 0;
+}
+
+bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first)
+{
+	uint32_t slot = udp_share_slot(frame);
+	uint32_t owner = roster_owner(link->share.roster, slot);
+
+	if (is_secret(&link->share, frame->data, frame->length)) {
+		take_signal(link, frame);
+		return true;
+	}
+	if (!owner || owner == roster_self(link->share.roster))
+		return false;
+	udp_forward(&link->link, frame, slot);
+	/* Of several that a network card put together, the program sees only the first. */
+	if (first)
+		want_repair(link, udp_address_find(link, &frame->destination));
+	return true;
+}
+
+/* One letter, with a frame to be delivered or without. Returns false when there is none. */
+static bool take_letter(struct udp_link *link, struct link_frame *frame, bool *delivered)
+{
+	struct udp_share *share = &link->share;
+	uint8_t *data = link->receive.arena + link->receive.used;
+	ssize_t length =
+		syscall(SYS_recvfrom, share->door_fd, data, LETTER_MAX, MSG_DONTWAIT, NULL, NULL);
+	struct letter letter;
+
+	*delivered = false;
+	if (length < 0)
+		return errno == ECONNREFUSED; /* of one that we sent */
+	if ((size_t)length < sizeof(letter) || !is_secret(share, data, length))
+		return true;
+	memcpy(&letter, data, sizeof(letter));
+	if (letter.kind == LETTER_RESTEER) {
+		want_resteer(link, udp_address_find(link, &letter.destination));
+		return true;
+	}
+	*frame = (struct link_frame){
+		.data = data + sizeof(letter),
+		.length = length - sizeof(letter),
+		.ip_id = letter.ip_id,
+		.source = letter.source,
+		.destination = letter.destination,
+		.source_port = letter.source_port,
+		.traffic_class = letter.traffic_class,
+		.hop_limit = letter.hop_limit,
+		.forwards = letter.forwards,
+	};
+	if (udp_share_passes(link, frame, false)) {
+		*delivered = true;
+		link->receive.used += (length + 63) & ~63u;
+		if (link->capture)
+			capture_received(link->capture, frame);
+	}
+	return true;
+}
+
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max)
+{
+	struct udp_share *share = &link->share;
+	uint32_t announced;
+	unsigned int count = 0;
+	bool delivered;
+
+	if (!share->roster)
+		return 0;
+	if (__atomic_load_n(&share->due, __ATOMIC_RELAXED) != TIME_NEVER)
+		repair(link);
+	/* An announcement may be late, or its author dead: now and then the door itself is asked.
+	 */
+	announced = roster_announced(share->roster);
+	if (announced == share->announced && ++share->rounds < SHARE_DOOR_ROUNDS)
+		return 0;
+	share->rounds = 0;
+	while (count < max && link->receive.used + LETTER_MAX <= RECEIVE_ARENA) {
+		if (!take_letter(link, &frames[count], &delivered)) {
+			share->announced = announced;
+			break;
+		}
+		count += delivered;
+	}
+	return count;
+}
+
+/* --- coming and going ----------------------------------------------------------------------- */
+
+static void open_door(struct udp_share *share)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int size = DOOR_BUFFER;
+
+	share->door_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (share->door_fd < 0)
+		return;
+	if (setsockopt(share->door_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(share->door_fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (bind(share->door_fd, (struct sockaddr *)&address, length) == 0 &&
+	    getsockname(share->door_fd, (struct sockaddr *)&address, &length) == 0)
+		roster_set_door(share->roster, ntohs(address.sin_port));
+}
+
+void udp_share_init(struct udp_link *link)
+{
+	link->share.door_fd = -1;
+	link->share.due = TIME_NEVER;
+	link->share.pause = SHARE_REPAIR_PAUSE;
+}
+
+/* When the first address is added; who only looks at a configuration needs no roster. */
+static void enter(struct udp_share *share)
+{
+	int error = roster_open(NULL, &share->roster);
+
+	if (error) {
+		log_warn("addresses can't be shared with other processes: /dev/shm: %s",
+			 strerror(error));
+		share->roster = NULL;
+		return;
+	}
+	share->round = roster_self(share->roster);
+	open_door(share);
+}
+
+/*
+ * The roster says that nobody is there: then a socket that doesn't share must fit. If not,
+ * there is another user, or somebody who doesn't know our roster.
+ */
+static int check_alone(const struct udp_link *link, const union ibv_gid *gid, unsigned int ifindex)
+{
+	int fd, error = EADDRINUSE;
+
+	for (int i = 0; i < BIND_TRIES && error == EADDRINUSE; i++) {
+		if (i)
+			usleep(BIND_PAUSE);
+		error = udp_receiver_open(link, gid, &fd);
+		if (error)
+			return error;
+		error = udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
+		close(fd);
+	}
+	return error;
+}
+
+static int sit_down(struct udp_link *link, struct udp_address *address, int fd,
+		    unsigned int ifindex)
+{
+	struct roster *roster = link->share.roster;
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+	unsigned int others;
+	int error = 0, on = 1;
+
+	roster_reap(roster);
+	others = roster_seats(roster, &address->gid);
+	if (!others)
+		error = check_alone(link, &address->gid, ifindex);
+	if (!error && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+		error = errno;
+	if (!error)
+		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
+	if (error)
+		return error;
+	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length);
+	error = roster_sit(roster, &address->gid, cookie);
+	if (error)
+		return error;
+	address->seat.taken = true;
+	address->receive_fd = fd;
+	if (others)
+		steer(link, address);
+	return 0;
+}
+
+int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, unsigned int ifindex)
+{
+	struct udp_share *share = &link->share;
+	int error;
+
+	if (!share->entered) {
+		share->entered = true;
+		enter(share);
+	}
+	address->seat.learned = -1;
+	if (!share->roster) {
+		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
+		if (!error)
+			address->receive_fd = fd;
+		return error;
+	}
+	error = roster_lock(share->roster);
+	if (error)
+		return error;
+	error = sit_down(link, address, fd, ifindex);
+	roster_unlock(share->roster);
+	return error;
+}
+
+void udp_share_verify(const struct udp_link *link, const struct udp_address *address)
+{
+	int index = link->share.roster ? roster_index(link->share.roster, &address->gid) : 0;
+
+	if (index > 0)
+		send_signal(link, address, SIGNAL_VERIFY, index, 0);
+}
+
+/*
+ * The socket goes first: until the program is changed packets for the one who takes
+ * the index go astray, but none to a socket that nobody reads. Somebody else has to
+ * change it, for it takes a socket in the group.
+ */
+void udp_share_rise(struct udp_link *link, struct udp_address *address)
+{
+	struct udp_share *share = &link->share;
+	struct letter letter = {.kind = LETTER_RESTEER, .destination = address->gid};
+	uint32_t neighbour = 0;
+
+	if (!address->seat.taken || roster_lock(share->roster) != 0)
+		return;
+	close(address->receive_fd);
+	address->receive_fd = -1;
+	address->seat.taken = false;
+	roster_rise(share->roster, &address->gid);
+	neighbour = roster_neighbour(share->roster, &address->gid);
+	roster_unlock(share->roster);
+	if (neighbour && roster_door(share->roster, neighbour))
+		post_letter(share, roster_door(share->roster, neighbour), &letter, NULL);
+}
+
+void udp_share_leave(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+
+	if (share->roster)
+		roster_close(share->roster);
+	if (share->door_fd >= 0)
+		close(share->door_fd);
+}
+
+void udp_share_forget(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+
+	if (share->roster)
+		roster_forget(share->roster);
+	if (share->door_fd >= 0)
+		close(share->door_fd);
+	share->roster = NULL;
+	share->door_fd = -1;
+}
+
+/* --- for the core ---------------------------------------------------------------------------- */
+
+int udp_lease(struct link *base, uint32_t *first, uint32_t *count)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct roster *roster = link->share.roster;
+	unsigned int addresses = udp_address_count(link);
+	int error;
+
+	if (!roster) {
+		*first = 1 << LINK_SLOT_BITS;
+		*count = (LINK_SLOTS - 2) << LINK_SLOT_BITS;
+		return __atomic_exchange_n(&link->share.all_leased, true, __ATOMIC_RELAXED) ? ENOSPC
+											    : 0;
+	}
+	error = roster_lock(roster);
+	if (error)
+		return error;
+	error = roster_lease(roster, first, count);
+	for (unsigned int i = 0; i < addresses && !error; i++) {
+		if (roster_seats(roster, &link->addresses[i]->gid) > 1)
+			steer(link, link->addresses[i]);
+	}
+	roster_unlock(roster);
+	*first <<= LINK_SLOT_BITS;
+	*count <<= LINK_SLOT_BITS;
+	return error;
+}
+
+uint32_t udp_slot(struct link *base)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	uint32_t first, count;
+
+	if (!roster)
+		return 0;
+	if (!roster_home(roster, roster_self(roster)))
+		udp_lease(base, &first, &count);
+	return roster_home(roster, roster_self(roster));
+}
+
+int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	int error;
+
+	if (!roster)
+		return 0;
+	error = roster_lock(roster);
+	if (error)
+		return error;
+	error = roster_claim(roster, gid, service_id);
+	if (error && roster_reap(roster)) /* nobody's death goes unnoticed for that by the others */
+		error = roster_claim(roster, gid, service_id);
+	roster_unlock(roster);
+	return error;
+}
+
+void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+
+	if (!roster || roster_lock(roster) != 0)
+		return;
+	roster_release(roster, gid, service_id);
+	roster_unlock(roster);
+}
+
+uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct roster *roster = link->share.roster;
+	uint32_t member = roster ? roster_claimant(roster, gid, service_id) : 0;
+
+	if (!member)
+		return 0;
+	if (!roster_is_alive(roster, member)) {
+		want_repair(link, udp_address_find(link, gid));
+		return 0;
+	}
+	return roster_home(roster, member);
+}
+
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t owner = roster ? roster_owner(roster, link_slot(qpn)) : 0;
+
+	return owner ? roster_cookie(roster, owner, gid) : 0;
+}
