@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "net/gid.h"
+#include "net/tuning.h"
 #include "net/wire.h"
 
 /*
@@ -119,13 +120,15 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		const uint32_t *memory = RTA_DATA(attribute);
+		uint32_t size, used;
 
 		if (attribute->rta_type != INET_DIAG_SKMEMINFO ||
 		    RTA_PAYLOAD(attribute) < (SK_MEMINFO_RCVBUF + 1) * sizeof(*memory))
 			continue;
-		found->room = 0;
-		if (memory[SK_MEMINFO_RMEM_ALLOC] < memory[SK_MEMINFO_RCVBUF])
-			found->room = memory[SK_MEMINFO_RCVBUF] - memory[SK_MEMINFO_RMEM_ALLOC];
+		size = memory[SK_MEMINFO_RCVBUF] < BACKLOG_MAX ? memory[SK_MEMINFO_RCVBUF]
+							       : BACKLOG_MAX;
+		used = memory[SK_MEMINFO_RMEM_ALLOC];
+		found->room = used < size ? size - used : 0;
 		return true;
 	}
 	return false;

@@ -98,6 +98,15 @@
  */
 #define SEND_FLAT_MAX 256
 
+/* --- pacing of what isn't acknowledged (net/backlog.c) ------------------------------------ */
+
+/*
+ * How far to fill a receiver on this machine, in the kernel's accounting, though its
+ * buffer be larger: behind 32 MB of small datagrams everybody else's packets wait for
+ * longer than their retries take, when the receiver gets little of the processor.
+ */
+#define BACKLOG_MAX (4u << 20)
+
 /* --- addresses that are shared (net/udp_share.c) ------------------------------------------ */
 
 /*

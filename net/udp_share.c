@@ -189,10 +189,10 @@ static void want_resteer(struct udp_link *link, struct udp_address *address)
 	wake_at(&link->share, 0);
 }
 
-/* Trouble that stays is looked at less and less often. */
-static void slow_down(struct udp_share *share, uint64_t now)
+/* Trouble for which no reason is found is looked at less and less often. */
+static void slow_down(struct udp_share *share, uint64_t now, bool found)
 {
-	if (now - share->repaired > SHARE_REPAIR_PAUSE_MAX)
+	if (found || now - share->repaired > SHARE_REPAIR_PAUSE_MAX)
 		share->pause = SHARE_REPAIR_PAUSE;
 	else if (share->pause < SHARE_REPAIR_PAUSE_MAX)
 		share->pause *= 2;
@@ -259,7 +259,7 @@ static void repair(struct udp_link *link)
 	roster_unlock(roster);
 	if (!signals)
 		return;
-	slow_down(share, now);
+	slow_down(share, now, reaped);
 	send_signals(link);
 }
 

@@ -385,6 +385,13 @@ static void check_received(struct traffic *traffic, struct connection *connectio
 
 /* --- failures --------------------------------------------------------------------------- */
 
+static bool is_doomed(const struct traffic *traffic, const struct connection *connection)
+{
+	const struct board_member *peer = &traffic->member.board->members[connection->peer];
+
+	return atomic_load(&peer->doomed) >= connection->theirs;
+}
+
 static void check_failure(struct traffic *traffic, struct connection *connection,
 			  const struct ibv_wc *wc)
 {
@@ -392,7 +399,7 @@ static void check_failure(struct traffic *traffic, struct connection *connection
 	enum ibv_wc_status expected =
 		connection->failed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 
-	if (atomic_load(&peer->doomed) < connection->theirs || wc->status != expected)
+	if (!is_doomed(traffic, connection) || wc->status != expected)
 		pair_fail(__FILE__, __LINE__,
 			  "member %u.%u, connection to %u.%u (of which %u is dead), turn %u: %s",
 			  traffic->member.id, traffic->member.incarnation, connection->peer,
@@ -540,13 +547,16 @@ static void drain(struct traffic *traffic)
 /* Returns whether there is nothing left to do on it, now that all are quiet. */
 static bool attend(struct traffic *traffic, struct connection *connection, bool quiet)
 {
-	if (!connection->started) {
-		advance(traffic, connection);
-		return false;
-	}
 	if (connection->failed) {
 		if (connection->outstanding == 0 && connection->receives == 0)
 			remove_connection(traffic, connection);
+		return false;
+	}
+	/* The dead, of whom nothing remains but what they wrote on the board, say no more. */
+	if (quiet && connection->outstanding == 0 && is_doomed(traffic, connection))
+		return true;
+	if (!connection->started) {
+		advance(traffic, connection);
 		return false;
 	}
 	if (connection->outstanding == 0 && !quiet)
