@@ -79,7 +79,15 @@ END_TEST
 
 START_TEST(test_answers)
 {
-	struct cm_message req = cm_peer_req(&t);
+	struct cm_message req = cm_peer_req(&t), message;
+
+	cm_peer_passive(&t, CM_STATE_DREQ_SENT);
+	ck_assert_uint_eq((uint32_t)t.heard.transaction, t.id->local_id);
+	ck_assert_uint_eq(t.heard.qpn, PEER_QPN);
+	message = cm_peer_message(&t, CM_DREP);
+	cm_id_destroy(t.id, cm_peer_now(&t));
+	cm_peer_say(&t, &message);
+	world_run(&t.peer.world, SECOND);
 
 	cm_peer_passive(&t, CM_STATE_REP_SENT);
 	ck_assert_uint_eq(t.heard.transaction, req.transaction);
@@ -151,6 +159,53 @@ START_TEST(test_silent_after_disconnect)
 	world_run(&t.peer.world, SECOND);
 	cm_peer_event(&t, CM_EVENT_TIMEWAIT_EXIT);
 	cm_peer_hear_nothing(&t, 1000 * SECOND);
+}
+END_TEST
+
+/* Who waits for its application says nothing of its own accord. */
+START_TEST(test_quiet)
+{
+	static const bool quiet[CM_STATE_COUNT] = {
+		[CM_STATE_REQ_RECEIVED] = true, [CM_STATE_MRA_REQ_SENT] = true,
+		[CM_STATE_REP_RECEIVED] = true, [CM_STATE_MRA_REP_SENT] = true,
+		[CM_STATE_ESTABLISHED] = true,	[CM_STATE_DREQ_RECEIVED] = true,
+	};
+
+	if (!quiet[states[_i].state])
+		return;
+	enter(_i);
+	cm_peer_hear_nothing(&t, 1000 * SECOND);
+	cm_peer_event(&t, -1);
+	ck_assert_int_eq(cm_id_state(t.id), states[_i].state);
+}
+END_TEST
+
+/* Nothing of an exchange that has failed is in the way of the next one. */
+START_TEST(test_another_try)
+{
+	struct cm_request request = {
+		.path = {.source = t.peer.path.destination,
+			 .destination = t.peer.path.source,
+			 .hop_limit = 64},
+		.service_id = 7,
+		.packet_life_time = 16,
+	};
+	struct cm_message message;
+
+	cm_peer_active(&t, CM_STATE_REP_RECEIVED);
+	ck_assert_int_eq(cm_send_rej(t.id, CM_REJECT_CONSUMER, NULL, 0, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_REJ);
+	/* The peer believes that there is a connection. */
+	message = cm_peer_message(&t, CM_DREQ);
+	cm_peer_say(&t, &message);
+	cm_peer_hear(&t, CM_DREP);
+	ck_assert_int_eq(cm_send_req(t.id, &request, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_REQ);
+	ck_assert_uint_eq(t.heard.service_id, 7);
+	message = cm_peer_message(&t, CM_REP);
+	message.local_id++;
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_REP_RECEIVED);
 }
 END_TEST
 
@@ -248,6 +303,7 @@ START_TEST(test_dreq)
 	cm_peer_say(&t, &dreq);
 	cm_peer_event(&t, outcome[state].event ? outcome[state].event : -1);
 	if (outcome[state].event) {
+		cm_peer_hear_nothing(&t, 100 * SECOND);
 		ck_assert_int_eq(cm_id_state(t.id), CM_STATE_DREQ_RECEIVED);
 		ck_assert_int_eq(cm_send_drep(t.id, cm_peer_now(&t)), 0);
 		ck_assert_int_eq(cm_id_state(t.id), CM_STATE_TIMEWAIT);
@@ -482,6 +538,8 @@ int main(void)
 	tcase_add_test(tcase, test_silent_peer);
 	tcase_add_test(tcase, test_silent_after_reply);
 	tcase_add_test(tcase, test_silent_after_disconnect);
+	tcase_add_loop_test(tcase, test_quiet, 0, STATES);
+	tcase_add_test(tcase, test_another_try);
 	tcase_add_loop_test(tcase, test_req_again, 0, STATES);
 	tcase_add_loop_test(tcase, test_rep_again, 0, STATES);
 	tcase_add_loop_test(tcase, test_dreq, 0, STATES);
