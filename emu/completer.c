@@ -76,7 +76,7 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 	if (cost > req->in_flight)
 		cost = req->in_flight;
 	req->in_flight -= cost;
-	window_release(req->window, cost, true);
+	req->arrived += cost;
 
 	if (psn_distance(req->unacked, req->psn) > 0) {
 		req->psn = req->unacked;
@@ -94,6 +94,8 @@ static void made_progress(struct qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->requester;
 
+	req->progress = true;
+
 	/* The probe arrived, and what was sent behind it hadn't. */
 	if (req->probing && psn_distance(req->highest, req->unacked) > 0)
 		window_loss(req->window, now);
@@ -102,7 +104,21 @@ static void made_progress(struct qp *qp, uint64_t now)
 	req->retries = qp->attr.retry_cnt;
 	req->rnr_retries = qp->attr.rnr_retry;
 	req->implied_nak = false;
+}
+
+void completer_settle(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	if (!req->progress)
+		return;
+	req->progress = false;
+	window_release(req->window, req->arrived, true);
+	req->arrived = 0;
 	requester_restart_timeout(qp, now);
+	/* Behind those whom the release woke. */
+	if (qp->sq.next != qp->sq.posted)
+		hca_schedule(qp->hca, qp);
 }
 
 /*
@@ -297,7 +313,7 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 	else
 		receive_acknowledge(qp, packet, now);
 	/* Room in the window, a READ less outstanding: there may be more to send. */
-	if (qp->sq.next != qp->sq.posted)
+	if (qp->sq.next != qp->sq.posted && !req->progress)
 		hca_schedule(qp->hca, qp);
 }
 

@@ -14,8 +14,12 @@
 
 struct qp;
 
-/* A response packet for this QP, which passed the checks of qp_receive(). */
+/*
+ * A response packet for this QP, which passed the checks of qp_receive(). After a
+ * run of them, what has arrived leaves the window, and the timeout begins anew.
+ */
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now);
+void completer_settle(struct qp *qp, uint64_t now);
 
 /* The local ACK timeout expired. */
 void completer_timeout(struct qp *qp, uint64_t now);

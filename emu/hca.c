@@ -358,11 +358,11 @@ struct receiver {
 	uint32_t number;
 };
 
-static void receiver_end(struct receiver *receiver)
+static void receiver_end(struct receiver *receiver, uint64_t now)
 {
 	if (!receiver->qp)
 		return;
-	qp_receive_end(receiver->qp);
+	qp_receive_end(receiver->qp, now);
 	table_release(&receiver->hca->qps, receiver->number);
 	receiver->qp = NULL;
 }
@@ -374,7 +374,7 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 
 	/* Those who take these find their QPs themselves, and no QP is called as they are. */
 	if (receiver->number != packet->dest_qp || gid_is_multicast(&frame->destination))
-		receiver_end(receiver);
+		receiver_end(receiver, now);
 	if (packet->dest_qp == QPN_MULTICAST || gid_is_multicast(&frame->destination)) {
 		mcast_receive(hca, packet, frame, now);
 		return;
@@ -408,7 +408,7 @@ static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int
 	for (unsigned int i = 0; i < count; i++)
 		if (good[i])
 			receive_packet(&receiver, &packets[i], &frames[i], now);
-	receiver_end(&receiver);
+	receiver_end(&receiver, now);
 }
 
 static void receive_frames(struct hca *hca, struct link_frame *frames, unsigned int count,

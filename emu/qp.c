@@ -332,8 +332,9 @@ void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct 
 		responder_receive(qp, packet, frame, now);
 }
 
-void qp_receive_end(struct qp *qp)
+void qp_receive_end(struct qp *qp, uint64_t now)
 {
+	completer_settle(qp, now);
 	message_rest(qp);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);
@@ -344,7 +345,7 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 {
 	qp_receive_begin(qp);
 	qp_receive_packet(qp, packet, frame, now);
-	qp_receive_end(qp);
+	qp_receive_end(qp, now);
 }
 
 /* --- posting --------------------------------------------------------------------- */

@@ -101,7 +101,7 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 void qp_receive_begin(struct qp *qp);
 void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		       uint64_t now);
-void qp_receive_end(struct qp *qp);
+void qp_receive_end(struct qp *qp, uint64_t now);
 
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
 void qp_run(struct qp *qp, struct outbox *outbox);

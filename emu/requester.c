@@ -16,14 +16,6 @@
  */
 #define ACK_REQUEST_INTERVAL 16
 
-/*
- * One READ request asks for at most this much; a longer READ is several
- * requests with consecutive PSNs, each as a retry of a part would be
- * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
- */
-#define READ_CHUNK_BYTES 65536
-#define READ_CHUNK_PACKETS 64
-
 /* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
 #define PSN_WINDOW (1 << 23)
 
@@ -97,6 +89,26 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 	return IBV_WC_SUCCESS;
 }
 
+/*
+ * One READ request asks for so many packets at most; a longer READ is several
+ * requests with consecutive PSNs, each as a retry of a part would be
+ * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
+ *
+ * The FIRST and LAST of the responses are longer than the others. So the LAST of
+ * one request, the FIRST and a MIDDLE of the next are one piece for the link, and
+ * then come whole runs: two where the window has room for several such.
+ */
+static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
+{
+	uint32_t run = LINK_RUN_BYTES / (qp->mtu + sizeof(struct bth) + ICRC_LENGTH);
+
+	if (run > LINK_RUN_PACKETS)
+		run = LINK_RUN_PACKETS;
+	if (window_limit(qp->requester.window) >= READ_CHUNKS * (3 + 2 * run) * packet_cost)
+		run *= 2;
+	return 3 + run;
+}
+
 /* Give the request its PSNs. Returns whether it may be sent now. */
 static bool start(struct qp *qp, struct send_wqe *wqe)
 {
@@ -120,9 +132,8 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	wqe->first_psn = req->psn;
 	wqe->psn_count = psn_count;
 	wqe->packet_cost = packet_length + WINDOW_PACKET_OVERHEAD;
-	wqe->read_chunk = READ_CHUNK_BYTES / qp->mtu;
-	if (wqe->read_chunk > READ_CHUNK_PACKETS)
-		wqe->read_chunk = READ_CHUNK_PACKETS;
+	if (is_read(wqe))
+		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
 	return true;
 }
 

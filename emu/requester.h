@@ -31,6 +31,9 @@ struct requester {
 	union ibv_gid room_at;	/* ... at this destination */
 	uint32_t room_qpn;
 
+	uint64_t arrived; /* was in the window until this run of responses; to be released */
+	bool progress;	  /* and this run acknowledged something new */
+
 	bool implied_nak; /* a missing response was noticed: not again before there is progress */
 
 	uint8_t retries, rnr_retries; /* left */

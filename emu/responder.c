@@ -490,7 +490,8 @@ static void send_atomic_response(struct qp *qp, struct responder_resource *resou
 		(struct atomicacketh){.original = htobe64(resource->original)};
 }
 
-/* What is left of one answer. Returns the packets sent, or -1 when the region has gone. */
+/* What is left of one answer, up to @budget packets. Returns the packets sent, or -1 when the
+ * region has gone. */
 static int send_answer(struct qp *qp, struct responder_resource *resource, int budget,
 		       struct outbox *outbox)
 {
@@ -535,7 +536,8 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 void responder_run(struct qp *qp, struct outbox *outbox)
 {
 	struct responder *resp = &qp->responder;
-	int budget = OUTBOX_PACKETS; /* one batch a turn, so that other QPs get theirs */
+	/* So that other QPs get their turn; but what was begun isn't cut short at once. */
+	int budget = OUTBOX_PACKETS;
 
 	for (uint32_t i = 0; i < resp->resource_count; i++) {
 		struct responder_resource *resource = resource_at(resp, i);
@@ -543,11 +545,11 @@ void responder_run(struct qp *qp, struct outbox *outbox)
 
 		if (resource->next == resource->end)
 			continue;
-		if (budget == 0) {
+		if (budget <= 0) {
 			hca_schedule(qp->hca, qp);
 			return;
 		}
-		sent = send_answer(qp, resource, budget, outbox);
+		sent = send_answer(qp, resource, 2 * OUTBOX_PACKETS, outbox);
 		if (sent < 0) {
 			fail_answer(qp, resource);
 			if (qp->state == IBV_QPS_ERR)

@@ -180,6 +180,16 @@ uint32_t window_take(struct window *window, struct qp *qp, uint64_t cost, uint32
 	return fit;
 }
 
+uint64_t window_limit(struct window *window)
+{
+	uint64_t limit;
+
+	pthread_mutex_lock(&window->lock);
+	limit = window->limit;
+	pthread_mutex_unlock(&window->lock);
+	return limit;
+}
+
 /* RFC 5681, 3.1; RFC 7661: a window that isn't used says nothing about its size. */
 static void window_grow(struct window *window, uint64_t cost)
 {

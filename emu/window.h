@@ -61,6 +61,9 @@ void window_put(struct window *window);
  */
 uint32_t window_take(struct window *window, struct qp *qp, uint64_t cost, uint32_t count);
 
+/* How much may be in flight now. */
+uint64_t window_limit(struct window *window);
+
 /* @cost bytes are no longer in flight; @acknowledged: they arrived, so the limit may grow. */
 void window_release(struct window *window, uint64_t cost, bool acknowledged);
 

@@ -38,6 +38,8 @@
 #define OUTBOX_ENOUGH 14
 /* Bytes to send with one look at the window, which takes a lock: about a super-packet. */
 #define REQUEST_BURST 65536
+/* So many large READ requests must fit the window, or the responder would wait for each. */
+#define READ_CHUNKS 4
 /* What is less than this fraction of the window waits for more room; a call costs too much. */
 #define WINDOW_SLIVER 4
 /*
