@@ -57,6 +57,7 @@ class Special:
     ignore: tuple = ()
     prefix: bool = False
     mtu: int = 1500
+    server: str = ""  # the command, if it is another one
     skip: str = ""
 
 
@@ -87,6 +88,12 @@ SPECIAL = {
     "rc_pingpong_linklocal": Special(skip="no link-local GID on a loopback interface"),
     # The immediate data is the sender's QP number.
     "mckey": Special(ignore=("imm",)),
+    "udaddy": Special(ignore=("imm",)),
+    # Where the heap has two buffers.
+    "rping": Special(ignore=("va",)),
+    "rping_ipv6": Special(ignore=("va",)),
+    # A kernel answers for a node, here a process must, if only on another port.
+    "cm_rej_nolistener": Special(server="timeout 4 rping -s -a 10.77.0.1 -p 7998"),
     "host_ud_ipv4": Special(skip="not a capture of rxe as sender"),
     "host_ud_ipv6": Special(skip="not a capture of rxe as sender"),
 }
@@ -95,7 +102,7 @@ SOCKET_TOOLS = r"r(io)?stream"
 SOCKET_SKIP = "rsockets aren't built yet"
 
 # Exit codes of client and server other than 0: refused, and a server that never ends.
-EXPECTED_EXIT = {"cm_rej_nolistener": (255, 0), "cmtime": (0, 124)}
+EXPECTED_EXIT = {"cm_rej_nolistener": (255, 124), "cmtime": (0, 124)}
 
 
 def read_index(folder):
@@ -180,6 +187,7 @@ class Scenario:
     def __init__(self, name, commands, golden, tools, launcher, folder):
         self.name, self.golden = name, golden
         self.special = SPECIAL.get(name, Special())
+        commands = self.special.server or commands[0], commands[1]
         self.commands = [translate(command, tools) for command in commands]
         self.launcher, self.folder = launcher, folder
 
