@@ -161,7 +161,8 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
 	if (!listener) {
-		reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
+		if (!cm_early_keep(cm, req, frame, now))
+			reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
 		return;
 	}
 	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
@@ -506,8 +507,8 @@ static bool handed_on(struct cm *cm, const struct cm_message *message,
 	return slot && link->ops->forward(link, frame, slot);
 }
 
-static void dispatch(struct cm *cm, const struct cm_message *message,
-		     const struct link_frame *frame, uint64_t now)
+void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		 uint64_t now)
 {
 	unsigned int number = message->attribute - CM_REQ;
 	struct cm_id *id = finders[number](cm, message, frame);
@@ -527,6 +528,6 @@ void cm_receive(struct cm *cm, const struct cm_message *message, const struct li
 		uint64_t now)
 {
 	pthread_mutex_lock(&cm->lock);
-	dispatch(cm, message, frame, now);
+	cm_dispatch(cm, message, frame, now);
 	pthread_mutex_unlock(&cm->lock);
 }

@@ -109,7 +109,8 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 
 	listener = cm_find_listener(cm, request->service_id, &frame->destination, true);
 	if (!listener) {
-		answer_unsupported(cm, request, frame, now);
+		if (!cm_early_keep(cm, request, frame, now))
+			answer_unsupported(cm, request, frame, now);
 		return;
 	}
 	/* Without memory it is as if the request had been lost. */

@@ -193,3 +193,4 @@ def manager_cases():
     yield cmtime(100, ipv6=True)
     yield from examples()
     yield from connect_cases()
+    yield from perftest_cases()

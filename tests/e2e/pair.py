@@ -338,7 +338,7 @@ class PairRun:
         self.outputs[side] = tempfile.TemporaryFile()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("URXE_")}
         if self.case.manager:
-            environment["URXE_LOG"] = "debug"  # which says when it listens
+            environment["URXE_LOG"] = "info"  # which says when it listens
         environment.update(self.case.environment)
         self.processes[side] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.outputs[side],

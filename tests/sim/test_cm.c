@@ -115,6 +115,33 @@ START_TEST(test_disconnect)
 }
 END_TEST
 
+/* Requests that come a moment before their listener aren't refused. */
+START_TEST(test_early_request)
+{
+	struct callers c;
+	struct caller *a, *b;
+
+	callers_create(&c, NULL, 5);
+	a = caller_connect(&c, 0, 1, SERVICE);
+	b = caller_resolve(&c, 0, 1, SERVICE + 1);
+	world_run(&c.world, 10 * MS);
+	caller_expect(a, (int[]){-1});
+	callers_listen(&c, 1, SERVICE);
+	callers_listen_datagram(&c, 1, SERVICE + 1);
+	world_run(&c.world, MS);
+	ck_assert_int_eq(cm_id_state(a->id), CM_STATE_ESTABLISHED);
+	caller_expect(b, (int[]){CM_EVENT_SIDR_REP_RECEIVED, -1});
+	ck_assert_int_eq(b->last.status, CM_SIDR_SUCCESS);
+	/* Later than that, they are. */
+	a = caller_connect(&c, 0, 1, SERVICE + 2);
+	world_run(&c.world, 30 * MS);
+	callers_listen(&c, 1, SERVICE + 2);
+	world_run(&c.world, SECOND);
+	caller_expect(a, (int[]){CM_EVENT_REJ_RECEIVED, -1});
+	callers_destroy(&c);
+}
+END_TEST
+
 START_TEST(test_no_listener)
 {
 	struct callers c;
@@ -190,6 +217,7 @@ int main(void)
 	tcase_add_test(tcase, test_connect);
 	tcase_add_test(tcase, test_attributes);
 	tcase_add_loop_test(tcase, test_disconnect, 0, 2);
+	tcase_add_test(tcase, test_early_request);
 	tcase_add_test(tcase, test_no_listener);
 	tcase_add_test(tcase, test_consumer_reject);
 	tcase_add_test(tcase, test_resolve_service);
