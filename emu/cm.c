@@ -17,6 +17,9 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
+#define LAST_WORDS_SECONDS 1
+#define LAST_WORDS_COPIES 2
+#define MAD_ATTRIBUTE 16		      /* where it is in a MAD */
 #define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
@@ -524,6 +527,36 @@ void cm_abandon(struct cm_id *id, uint64_t now)
 	if (endings[id->state])
 		endings[id->state](id, now);
 	cm_reap(id);
+}
+
+/* Whether what was sent last is a DREQ or a DREP whose loss the peer may notice. */
+static bool ends_connection(const struct cm_id *id)
+{
+	uint16_t attribute = id->mad[MAD_ATTRIBUTE] << 8 | id->mad[MAD_ATTRIBUTE + 1];
+
+	return (id->state == CM_STATE_DREQ_SENT || id->state == CM_STATE_TIMEWAIT) &&
+	       (attribute == CM_DREQ || attribute == CM_DREP);
+}
+
+void cm_last_words(struct cm *cm, uint64_t now)
+{
+	struct timespec limit;
+	struct cm_id *id;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += LAST_WORDS_SECONDS;
+	if (pthread_mutex_timedlock(&cm->lock, &limit) != 0)
+		return;
+	DL_FOREACH(cm->all, id)
+	{
+		if (endings[id->state])
+			endings[id->state](id, now);
+		for (unsigned int i = 0; i < LAST_WORDS_COPIES; i++) {
+			if (ends_connection(id))
+				cm_repeat(id, now);
+		}
+	}
+	pthread_mutex_unlock(&cm->lock);
 }
 
 void cm_id_destroy(struct cm_id *id, uint64_t now)

@@ -243,6 +243,12 @@ uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time);
 void cm_receive(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		uint64_t now);
 
+/*
+ * The process ends, and with it what retransmits and answers for us: end what is
+ * going on, and say what ends it more than once. Waits for cm.lock only shortly.
+ */
+void cm_last_words(struct cm *cm, uint64_t now);
+
 /* Retransmissions, timeouts and timewaits that are due. Returns whether there were any. */
 bool cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(struct cm *cm);

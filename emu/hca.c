@@ -332,6 +332,7 @@ void hca_last_words(struct hca *hca, uint64_t now)
 		}
 		table_release(&hca->qps, number);
 	}
+	cm_last_words(hca->cm, now);
 }
 
 /* --- packets in ------------------------------------------------------------------------ */
