@@ -102,7 +102,6 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	if (err)
 		goto free_keys;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
-	hca->qpn_seed = options->seed;
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
 	atomic_store(&hca->key_byte, options->seed >> 32);
 	event_queue_init(&hca->events, &options->sink);
@@ -145,13 +144,12 @@ void hca_destroy(struct hca *hca)
 
 static int lease_qpns(struct hca *hca)
 {
-	uint32_t first, count;
-	int err = hca->link->ops->lease(hca->link, &first, &count);
+	uint32_t first, count, start;
+	int err = hca->link->ops->lease(hca->link, &first, &count, &start);
 
 	if (err)
 		return err;
-	return table_add_range(&hca->qps, first, count,
-			       first + (hca->qpn_seed ^ first >> LINK_SLOT_BITS) % count);
+	return table_add_range(&hca->qps, first, count, start);
 }
 
 /* Half of the numbers stay free, for those that were in use not to come back at once. */

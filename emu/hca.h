@@ -68,7 +68,6 @@ struct hca {
 	pthread_mutex_t windows_bind_lock; /* emu/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
-	uint32_t qpn_seed;
 
 	struct event_queue events;
 	struct timer_heap timers;

@@ -500,11 +500,11 @@ static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned
 
 /* --- what concerns addresses, not packets ------------------------------------------- */
 
-static int fault_link_lease(struct link *link, uint32_t *first, uint32_t *count)
+static int fault_link_lease(struct link *link, uint32_t *first, uint32_t *count, uint32_t *start)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	return inner->ops->lease(inner, first, count);
+	return inner->ops->lease(inner, first, count, start);
 }
 
 static uint32_t fault_link_slot(struct link *link)

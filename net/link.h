@@ -158,9 +158,10 @@ struct link_ops {
 	 * there: then all numbers and services are the HCA's own.
 	 *
 	 * Lease QP numbers: *@count of them (whole slots) from *@first on, until the link
-	 * is closed. Returns 0, or ENOSPC when they are all in use.
+	 * is closed, to be used from *@start on: those before were used last. Returns 0, or
+	 * ENOSPC when they are all in use.
 	 */
-	int (*lease)(struct link *link, uint32_t *first, uint32_t *count);
+	int (*lease)(struct link *link, uint32_t *first, uint32_t *count, uint32_t *start);
 
 	/* One of our slots, the same each time (leased if there is none), or 0 if none is to be
 	 * had. */

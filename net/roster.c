@@ -21,9 +21,12 @@
 #include "net/gid.h"
 #include "net/wire.h"
 
-#define ROSTER_VERSION 1 /* of the file; part of its name too */
+#define ROSTER_VERSION 2 /* of the file; part of its name too */
 #define SEATS 8192
 #define CLAIMS 4096
+/* Most processes create fewer QPs: their numbers come back when the cursor has gone around 16
+ * times. */
+#define NUMBERS_A_LEASE 256
 #define LOCK_PATIENCE 25000 /* tries, of 200 us each */
 
 /* Bytes of the file that are locked: the first for all of it, then one a member. */
@@ -60,6 +63,7 @@ struct roster_file {
 	_Atomic uint32_t cursor;		  /* the slot to lease next */
 	_Atomic uint32_t seats_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[LINK_SLOTS];
+	_Atomic uint16_t next[LINK_SLOTS];     /* the number in the slot to begin with */
 	struct member members[ROSTER_MEMBERS]; /* number 1 and on */
 	struct seat seats[SEATS];
 	struct claim claims[CLAIMS];
@@ -304,25 +308,30 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 	return 0;
 }
 
-int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count)
+int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start)
 {
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
+	uint32_t slots = self->slots ? self->slots : 1, slot;
 
-	*count = self->slots ? self->slots : 1;
-	while ((*first = find_slots(table, *count)) == 0) {
-		if (*count > 1)
-			*count /= 2;
+	while ((slot = find_slots(table, slots)) == 0) {
+		if (slots > 1)
+			slots /= 2;
 		else if (roster_reap(roster) == 0)
 			return ENOSPC;
 	}
 	/* First of all: a number that was given away once isn't given again in this round. */
-	table->cursor = next_slot(*first + *count - 1);
-	for (uint32_t i = 0; i < *count; i++)
-		table->owners[*first + i] = roster->self;
+	table->cursor = next_slot(slot + slots - 1);
+	*first = slot << LINK_SLOT_BITS;
+	*count = slots << LINK_SLOT_BITS;
+	*start = *first + table->next[slot];
+	for (uint32_t i = slot; i < slot + slots; i++) {
+		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % (1u << LINK_SLOT_BITS);
+		table->owners[i] = roster->self;
+	}
 	if (!self->home)
-		self->home = *first;
-	self->slots += *count;
+		self->home = slot;
+	self->slots += slots;
 	return 0;
 }
 
@@ -621,6 +630,8 @@ static int set_up(struct roster_file *table)
 	table->version = ROSTER_VERSION;
 	table->size = sizeof(*table);
 	table->cursor = 1 + random[1] % (LINK_SLOTS - 2);
+	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
+		table->next[slot] = (random[1] >> 32) * (slot + 1) % (1u << LINK_SLOT_BITS);
 	table->secret = random[0] | 1;
 	return 0;
 }

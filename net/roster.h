@@ -63,9 +63,10 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
 
 /*
  * Lease slots: as many as we have already, if so many are free in a row. Returns 0 and
- * the first and the number of them, or ENOSPC.
+ * their QP numbers, with the one to begin with: who had them before began with another.
+ * Or ENOSPC.
  */
-int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count);
+int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start);
 
 /* EADDRINUSE: another member at the address has it. ENOSPC. */
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);

@@ -160,7 +160,7 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first);
 /* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
 uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
-int udp_lease(struct link *base, uint32_t *first, uint32_t *count);
+int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *start);
 uint32_t udp_slot(struct link *base);
 int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id);

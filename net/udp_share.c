@@ -555,7 +555,7 @@ void udp_share_forget(struct udp_link *link)
 
 /* --- for the core ---------------------------------------------------------------------------- */
 
-int udp_lease(struct link *base, uint32_t *first, uint32_t *count)
+int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *start)
 {
 	struct udp_link *link = (struct udp_link *)base;
 	struct roster *roster = link->share.roster;
@@ -565,32 +565,31 @@ int udp_lease(struct link *base, uint32_t *first, uint32_t *count)
 	if (!roster) {
 		*first = 1 << LINK_SLOT_BITS;
 		*count = (LINK_SLOTS - 2) << LINK_SLOT_BITS;
+		*start = *first + clock_now() / 1000 % *count;
 		return __atomic_exchange_n(&link->share.all_leased, true, __ATOMIC_RELAXED) ? ENOSPC
 											    : 0;
 	}
 	error = roster_lock(roster);
 	if (error)
 		return error;
-	error = roster_lease(roster, first, count);
+	error = roster_lease(roster, first, count, start);
 	for (unsigned int i = 0; i < addresses && !error; i++) {
 		if (roster_seats(roster, &link->addresses[i]->gid) > 1)
 			steer(link, link->addresses[i]);
 	}
 	roster_unlock(roster);
-	*first <<= LINK_SLOT_BITS;
-	*count <<= LINK_SLOT_BITS;
 	return error;
 }
 
 uint32_t udp_slot(struct link *base)
 {
 	struct roster *roster = ((struct udp_link *)base)->share.roster;
-	uint32_t first, count;
+	uint32_t first, count, start;
 
 	if (!roster)
 		return 0;
 	if (!roster_home(roster, roster_self(roster)))
-		udp_lease(base, &first, &count);
+		udp_lease(base, &first, &count, &start);
 	return roster_home(roster, roster_self(roster));
 }
 

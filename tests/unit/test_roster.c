@@ -52,11 +52,16 @@ static union ibv_gid gid_of(const char *text)
 
 static uint32_t lease(struct roster *roster, uint32_t expected)
 {
-	uint32_t first, count;
+	uint32_t first, count, start;
 
 	ck_assert_int_eq(roster_lock(roster), 0);
-	ck_assert_int_eq(roster_lease(roster, &first, &count), 0);
+	ck_assert_int_eq(roster_lease(roster, &first, &count, &start), 0);
 	roster_unlock(roster);
+	ck_assert_uint_eq((first | count) % (1 << LINK_SLOT_BITS), 0);
+	ck_assert_uint_ge(start, first);
+	ck_assert_uint_lt(start, first + count);
+	first >>= LINK_SLOT_BITS;
+	count >>= LINK_SLOT_BITS;
 	ck_assert_uint_eq(count, expected);
 	ck_assert_uint_ge(first, 1);
 	ck_assert_uint_le(first + count, LINK_SLOTS - 1);
@@ -94,13 +99,13 @@ static pid_t sitter(const union ibv_gid *gid, unsigned int leases)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		struct roster *roster = join();
-		uint32_t first, count;
+		uint32_t first, count, start;
 
 		sit(roster, gid);
 		if (roster_lock(roster))
 			_exit(1);
 		for (unsigned int i = 0; i < leases; i++)
-			roster_lease(roster, &first, &count);
+			roster_lease(roster, &first, &count, &start);
 		roster_claim(roster, gid, 7);
 		roster_unlock(roster);
 		if (write(ready[1], "", 1) != 1)
@@ -161,12 +166,12 @@ END_TEST
 START_TEST(all_slots_can_be_had_at_once)
 {
 	struct roster *a = join(), *b = join();
-	uint32_t total = 0, first, count;
+	uint32_t total = 0, first, count, start;
 
 	ck_assert_int_eq(roster_lock(a), 0);
-	while (roster_lease(a, &first, &count) == 0)
-		total += count;
-	ck_assert_int_eq(roster_lease(a, &first, &count), ENOSPC);
+	while (roster_lease(a, &first, &count, &start) == 0)
+		total += count >> LINK_SLOT_BITS;
+	ck_assert_int_eq(roster_lease(a, &first, &count, &start), ENOSPC);
 	roster_unlock(a);
 	ck_assert_uint_eq(total, LINK_SLOTS - 2);
 	ck_assert_uint_eq(roster_owner(a, 0), 0);
@@ -174,6 +179,25 @@ START_TEST(all_slots_can_be_had_at_once)
 	roster_close(a);
 	lease(b, 1);
 	roster_close(b);
+}
+END_TEST
+
+/* Who has a slot again begins with another number. */
+START_TEST(numbers_differ_from_lap_to_lap)
+{
+	static bool used[LINK_SLOTS << LINK_SLOT_BITS];
+
+	for (uint32_t i = 0; i < 5 * LINK_SLOTS; i++) {
+		struct roster *roster = join();
+		uint32_t first, count, start;
+
+		ck_assert_int_eq(roster_lock(roster), 0);
+		ck_assert_int_eq(roster_lease(roster, &first, &count, &start), 0);
+		roster_unlock(roster);
+		ck_assert(!used[start]);
+		used[start] = true;
+		roster_close(roster);
+	}
 }
 END_TEST
 
@@ -454,6 +478,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, leases_double_and_go_around);
 	tcase_add_test(tests, all_slots_can_be_had_at_once);
+	tcase_add_test(tests, numbers_differ_from_lap_to_lap);
 	tcase_add_test(tests, the_dead_leave_nothing);
 	tcase_add_test(tests, seats_move_as_sockets_do);
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
