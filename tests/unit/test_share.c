@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Links that share an address: every packet comes to the one who leased its QP
+ * number, exactly once, whatever the others do meanwhile. On loopback send()
+ * delivers before it returns, and letters do too: nothing here waits for time.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net/gid.h"
+#include "net/icrc.h"
+#include "net/udp_link.h"
+
+#define SHARED "127.77.9.1"
+#define OTHER "127.77.9.2"
+#define MEMBERS 8
+#define PACKETS 32
+#define PATIENCE 1000 /* polls of everybody */
+
+struct node {
+	struct link *link;
+	union ibv_gid gid;
+	uint32_t qpn; /* one of those leased */
+};
+
+static union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid;
+	struct in_addr in;
+
+	ck_assert_int_eq(inet_pton(AF_INET, text, &in), 1);
+	gid_from_ipv4(&gid, &in);
+	return gid;
+}
+
+static struct node node_open(const char *address)
+{
+	const struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
+	struct node node = {.gid = gid_of(address)};
+	uint32_t first, count;
+
+	ck_assert_int_eq(udp_link_create(&options, &node.link), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->lease(node.link, &first, &count, &node.qpn), 0);
+	ck_assert_uint_eq(count, 1 << LINK_SLOT_BITS);
+	return node;
+}
+
+static void node_close(struct node *node)
+{
+	node->link->ops->close(node->link);
+	node->link = NULL;
+}
+
+static void make_packet(struct link_packet *packet, const struct path *path, uint32_t qpn,
+			uint32_t psn)
+{
+	static const uint8_t bytes[64] = {1, 2, 3};
+	static const struct iovec vector = {(void *)bytes, sizeof(bytes)};
+
+	*packet = (struct link_packet){.path = path,
+				       .payload = &vector,
+				       .payload_length = sizeof(bytes),
+				       .payload_count = 1,
+				       .headers_length = sizeof(struct bth),
+				       .trailer_length = ICRC_LENGTH};
+	memcpy(packet->headers,
+	       &(struct bth){.opcode = WIRE_RC | WIRE_SEND_ONLY,
+			     .pkey = htobe16(PKEY_DEFAULT),
+			     .dest_qp = htobe32(qpn),
+			     .psn = htobe32(psn)},
+	       sizeof(struct bth));
+}
+
+static void send_one(struct node *from, const struct node *to, uint32_t qpn, uint32_t psn)
+{
+	struct path path = {.source = from->gid, .destination = to->gid, .traffic_class = 8};
+	struct link_packet packet;
+
+	make_packet(&packet, &path, qpn, psn);
+	from->link->ops->send(from->link, &packet, 1, 0);
+}
+
+static uint32_t psn_of(const struct link_frame *frame)
+{
+	return be32toh(((const struct bth *)frame->data)->psn) & PSN_MASK;
+}
+
+/* What comes to @node next: its PSN, or -1 for nothing. It must be whole. */
+static int receive_one(struct node *node, struct link_frame *frame)
+{
+	if (node->link->ops->receive(node->link, frame, 1, 0) == 0)
+		return -1;
+	ck_assert_uint_eq(frame->length, sizeof(struct bth) + 64 + ICRC_LENGTH);
+	ck_assert(icrc_check(frame));
+	return psn_of(frame);
+}
+
+/* Members that come send each other signals; these are out of the way then. */
+static void settle(struct node *nodes, unsigned int count)
+{
+	struct link_frame frame;
+
+	for (int polls = 0; polls < 40; polls++) {
+		for (unsigned int i = 0; i < count; i++)
+			ck_assert_int_eq(receive_one(&nodes[i], &frame), -1);
+	}
+}
+
+/*
+ * All poll until the frame has come to its owner, and some more for what else there
+ * may be. Returns how often it was handed on.
+ */
+static unsigned int expect(struct node *nodes, unsigned int count, unsigned int owner, uint32_t psn)
+{
+	unsigned int forwards = 0;
+	bool arrived = false;
+
+	for (int polls = 0, rest = 40; polls < PATIENCE && rest; polls++, rest -= arrived) {
+		for (unsigned int i = 0; i < count; i++) {
+			struct link_frame frame;
+			int got = nodes[i].link ? receive_one(&nodes[i], &frame) : -1;
+
+			if (got < 0)
+				continue;
+			ck_assert_uint_eq(i, owner);
+			ck_assert_uint_eq(got, psn);
+			ck_assert(!arrived);
+			arrived = true;
+			forwards = frame.forwards;
+		}
+	}
+	ck_assert_msg(arrived, "nothing came to %u", owner);
+	return forwards;
+}
+
+static unsigned int check_each(struct node *from, struct node *nodes, unsigned int count)
+{
+	static uint32_t psn;
+	unsigned int forwards = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!nodes[i].link)
+			continue;
+		send_one(from, &nodes[i], nodes[i].qpn, ++psn);
+		forwards += expect(nodes, count, i, psn);
+	}
+	return forwards;
+}
+
+/* --- who gets what ---------------------------------------------------------------------- */
+
+START_TEST(each_gets_its_own)
+{
+	struct node nodes[MEMBERS], from = node_open(OTHER);
+
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		nodes[i] = node_open(SHARED);
+		ck_assert_uint_eq(check_each(&from, nodes, i + 1), 0);
+	}
+	/* From one to another of them, and to oneself. */
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		ck_assert_uint_eq(check_each(&nodes[i], nodes, MEMBERS), 0);
+
+	/* The first, the last and one between go. */
+	for (unsigned int i = 0; i < 3; i++) {
+		node_close(&nodes[i * (MEMBERS - 1) / 2]);
+		check_each(&from, nodes, MEMBERS);
+		ck_assert_uint_eq(check_each(&from, nodes, MEMBERS), 0);
+	}
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		if (nodes[i].link)
+			node_close(&nodes[i]);
+	}
+	node_close(&from);
+}
+END_TEST
+
+START_TEST(super_packets_dont_mix_receivers)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
+	struct path path = {.source = from.gid, .destination = nodes[0].gid};
+	struct link_packet packets[PACKETS];
+	struct link_frame frame;
+
+	settle(nodes, 2);
+	/* 0 0 1 1 0 0 ... */
+	for (unsigned int i = 0; i < PACKETS; i++)
+		make_packet(&packets[i], &path, nodes[i / 2 % 2].qpn + i % 2, i);
+	from.link->ops->send(from.link, packets, PACKETS, 0);
+	for (unsigned int i = 0; i < PACKETS; i++) {
+		ck_assert_int_eq(receive_one(&nodes[i / 2 % 2], &frame), i);
+		ck_assert_uint_eq(frame.forwards, 0);
+		ck_assert_int_eq(frame.ip_id, i % 2); /* two by two in one */
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		ck_assert_int_eq(receive_one(&nodes[i], &frame), -1);
+		node_close(&nodes[i]);
+	}
+	node_close(&from);
+}
+END_TEST
+
+START_TEST(what_is_nobodys_comes_to_somebody)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
+	static const uint32_t qpns[] = {1, 0x123, QPN_MULTICAST};
+	uint32_t free_slot = 1;
+
+	settle(nodes, 2);
+	while (roster_owner(((struct udp_link *)from.link)->share.roster, free_slot))
+		free_slot++;
+	for (unsigned int i = 0; i < 4; i++) {
+		uint32_t qpn = i < 3 ? qpns[i] : free_slot << LINK_SLOT_BITS;
+		struct link_frame frame;
+		int first, second;
+
+		send_one(&from, &nodes[0], qpn, i);
+		first = receive_one(&nodes[0], &frame);
+		second = receive_one(&nodes[1], &frame);
+		ck_assert_int_eq(first < 0 ? second : first, i);
+		ck_assert_int_eq(first < 0 ? first : second, -1);
+		ck_assert(!nodes[0].link->ops->forward(nodes[0].link, &frame, link_slot(qpn)));
+	}
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+	node_close(&from);
+}
+END_TEST
+
+/* --- deaths ------------------------------------------------------------------------------- */
+
+/* A process with one of the addresses open, to be killed. */
+static pid_t mortal(const struct node *inherited, unsigned int count)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		for (unsigned int i = 0; i < count; i++)
+			inherited[i].link->ops->forget(inherited[i].link);
+		node_open(SHARED);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void bury(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+}
+
+/*
+ * The dead sit between the living, in several orders. Nothing is lost on the way
+ * from the first packet on, and after a while nothing is handed on any more.
+ */
+START_TEST(deaths_are_repaired)
+{
+	static const char *const orders[] = {"dl", "ddll", "ldld", "ddldll", "dldldldl", "lddll"};
+	const char *order = orders[_i];
+	struct node nodes[MEMBERS];
+	struct node *from = &nodes[0];
+	pid_t pids[MEMBERS];
+	unsigned int living = 1, dead = 0;
+
+	nodes[0] = node_open(OTHER);
+	for (; *order; order++) {
+		if (*order == 'l')
+			nodes[living++] = node_open(SHARED);
+		else
+			pids[dead++] = mortal(nodes, living);
+	}
+	check_each(from, nodes + 1, living - 1);
+	for (unsigned int i = 0; i < dead; i++)
+		bury(pids[i * 3 % dead == i * 3 || dead % 3 ? i * 3 % dead : i]);
+	check_each(from, nodes + 1, living - 1);
+	for (int i = 0; i < 20; i++) {
+		check_each(from, nodes + 1, living - 1);
+		usleep(1000); /* trouble isn't looked at more often */
+	}
+	ck_assert_uint_eq(check_each(from, nodes + 1, living - 1), 0);
+	for (unsigned int i = 0; i < living; i++)
+		node_close(&nodes[i]);
+}
+END_TEST
+
+/* Whatever program is in place and whatever the roster says of indexes, it ends well. */
+START_TEST(wrong_indexes_are_repaired)
+{
+	struct node nodes[MEMBERS], from = node_open(OTHER);
+	struct sock_filter code[STEER_PROGRAM_MAX];
+	struct steer_range all = {1, LINK_SLOTS - 2, _i};
+	struct roster *roster;
+	unsigned int length;
+	int fd;
+
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		nodes[i] = node_open(SHARED);
+	roster = ((struct udp_link *)nodes[_i].link)->share.roster;
+	fd = ((struct udp_link *)nodes[_i].link)->addresses[0]->receive_fd;
+	length = steer_program(&all, 1, MEMBERS, roster_secret(roster), code);
+	ck_assert_int_eq(steer_attach(fd, code, length), 0);
+	ck_assert_int_eq(roster_lock(roster), 0);
+	roster_set_index(roster, &nodes[0].gid, (_i + 3) % MEMBERS);
+	roster_unlock(roster);
+	for (int i = 0; i < 20; i++) {
+		check_each(&from, nodes, MEMBERS);
+		usleep(1000);
+	}
+	ck_assert_uint_eq(check_each(&from, nodes, MEMBERS), 0);
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		node_close(&nodes[i]);
+	node_close(&from);
+}
+END_TEST
+
+/* --- what others try ------------------------------------------------------------------------ */
+
+START_TEST(strangers_signals_are_packets)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)};
+	struct udp_link *links[2] = {(struct udp_link *)nodes[0].link,
+				     (struct udp_link *)nodes[1].link};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_storage address;
+	socklen_t length = gid_to_sockaddr(&nodes[0].gid, ROCE_V2_UDP_PORT, &address);
+	struct {
+		struct steer_signal signal;
+		uint8_t rest[100];
+	} packet = {};
+	struct link_frame frame;
+	unsigned int got = 0;
+
+	settle(nodes, 2);
+	/* To the group without the secret: a frame like any other, for the core to drop. */
+	steer_fill(&packet.signal, roster_secret(links[0]->share.roster) ^ 1, 1);
+	sendto(fd, &packet, sizeof(packet), 0, (struct sockaddr *)&address, length);
+	for (unsigned int i = 0; i < 2; i++)
+		got += nodes[i].link->ops->receive(nodes[i].link, &frame, 1, 0);
+	ck_assert_uint_eq(got, 1);
+
+	/* At a door: nothing. Cut short with the secret: nothing either. */
+	((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	((struct sockaddr_in *)&address)->sin_port =
+		htons(roster_door(links[0]->share.roster, roster_self(links[0]->share.roster)));
+	sendto(fd, &packet, sizeof(packet), 0, (struct sockaddr *)&address, length);
+	steer_fill(&packet.signal, roster_secret(links[0]->share.roster), 1);
+	for (unsigned int size = 0; size <= sizeof(packet.signal); size++)
+		sendto(fd, &packet, size, 0, (struct sockaddr *)&address, length);
+	roster_announce(links[1]->share.roster, roster_self(links[0]->share.roster));
+	for (int polls = 0; polls < 40; polls++)
+		ck_assert_uint_eq(nodes[0].link->ops->receive(nodes[0].link, &frame, 1, 0), 0);
+	close(fd);
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+}
+END_TEST
+
+static bool readable(struct node *node)
+{
+	struct pollfd polled[4];
+	int fds[4], count = node->link->ops->descriptors(node->link, fds, 4);
+
+	for (int i = 0; i < count; i++)
+		polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	return poll(polled, count, 0) > 0;
+}
+
+START_TEST(frames_are_handed_on_by_slot)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
+	uint32_t slots[2] = {nodes[0].link->ops->slot(nodes[0].link),
+			     nodes[1].link->ops->slot(nodes[1].link)};
+	struct link_frame frame, again;
+
+	settle(nodes, 2);
+	ck_assert_uint_eq(slots[0], link_slot(nodes[0].qpn));
+	ck_assert_uint_ne(slots[0], slots[1]);
+	send_one(&from, &nodes[0], nodes[0].qpn, 7);
+	ck_assert_int_eq(receive_one(&nodes[0], &frame), 7);
+	ck_assert(!nodes[0].link->ops->forward(nodes[0].link, &frame, slots[0]));
+	ck_assert(!readable(&nodes[1]));
+	/* For one who claims it by something else than its QP number, so the number is QP 1's. */
+	((struct bth *)frame.data)->dest_qp = htobe32(1);
+	ck_assert(nodes[0].link->ops->forward(nodes[0].link, &frame, slots[1]));
+	ck_assert(readable(&nodes[1]));
+	ck_assert_uint_eq(nodes[1].link->ops->receive(nodes[1].link, &again, 1, 0), 1);
+	ck_assert(!readable(&nodes[1]));
+	ck_assert_uint_eq(again.length, frame.length);
+	ck_assert_mem_eq(again.data, frame.data, frame.length);
+	ck_assert(gid_equal(&again.source, &from.gid));
+	ck_assert(gid_equal(&again.destination, &nodes[0].gid));
+	ck_assert_uint_eq(again.source_port, frame.source_port);
+	ck_assert_uint_eq(again.traffic_class, frame.traffic_class);
+	ck_assert_uint_eq(again.hop_limit, frame.hop_limit);
+	ck_assert_int_eq(again.ip_id, frame.ip_id);
+	ck_assert_uint_eq(again.forwards, 1);
+	again.forwards = 3;
+	ck_assert(!nodes[1].link->ops->forward(nodes[1].link, &again, slots[0]));
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+	node_close(&from);
+}
+END_TEST
+
+START_TEST(services_are_found)
+{
+	union ibv_gid any = gid_of("0.0.0.0");
+	struct node a = node_open(SHARED), b = node_open(SHARED);
+
+	ck_assert_uint_eq(b.link->ops->owner_of(b.link, &b.gid, 99), 0);
+	ck_assert_int_eq(a.link->ops->claim(a.link, &any, 99), 0);
+	ck_assert_uint_eq(b.link->ops->owner_of(b.link, &b.gid, 99), link_slot(a.qpn));
+	ck_assert_uint_eq(a.link->ops->owner_of(a.link, &b.gid, 99), link_slot(a.qpn));
+	ck_assert_int_eq(b.link->ops->claim(b.link, &b.gid, 99), EADDRINUSE);
+	a.link->ops->release(a.link, &any, 99);
+	ck_assert_int_eq(b.link->ops->claim(b.link, &b.gid, 99), 0);
+	node_close(&b);
+	ck_assert_uint_eq(a.link->ops->owner_of(a.link, &a.gid, 99), 0);
+	node_close(&a);
+}
+END_TEST
+
+/* Room is that of the socket which the QP's packets go to. */
+START_TEST(room_is_the_receivers)
+{
+	struct node nodes[MEMBERS], from = node_open(OTHER);
+	struct path path = {.source = from.gid, .destination = gid_of(SHARED)};
+	uint32_t before[MEMBERS];
+	struct backlog *backlog = backlog_create();
+	struct link_frame frame;
+
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		nodes[i] = node_open(SHARED);
+	if (!backlog || backlog_room(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
+		return; /* a kernel without UDP_DIAG: nothing to test */
+	backlog_destroy(backlog);
+	settle(nodes, MEMBERS);
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		before[i] = from.link->ops->room(from.link, &path, nodes[i].qpn);
+		ck_assert_uint_lt(before[i], 200000);
+	}
+	for (uint32_t psn = 0; psn < 10; psn++)
+		send_one(&from, &nodes[3], nodes[3].qpn, psn);
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		uint32_t room = from.link->ops->room(from.link, &path, nodes[i].qpn);
+
+		if (i == 3)
+			ck_assert_uint_lt(room, before[i]);
+		else
+			ck_assert_uint_eq(room, before[i]);
+	}
+	while (receive_one(&nodes[3], &frame) >= 0)
+		;
+	for (unsigned int i = 0; i < MEMBERS; i++) {
+		ck_assert_uint_eq(from.link->ops->room(from.link, &path, nodes[i].qpn), before[i]);
+		node_close(&nodes[i]);
+	}
+	node_close(&from);
+}
+END_TEST
+
+START_TEST(leases_grow)
+{
+	struct node node = node_open(SHARED);
+	uint32_t first, count, start, total = 1 << LINK_SLOT_BITS;
+
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(node.link->ops->lease(node.link, &first, &count, &start), 0);
+		ck_assert_uint_eq(count, total);
+		total += count;
+	}
+	node_close(&node);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("share");
+	TCase *tests = tcase_create("share");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tests, 100);
+	tcase_add_test(tests, each_gets_its_own);
+	tcase_add_test(tests, super_packets_dont_mix_receivers);
+	tcase_add_test(tests, what_is_nobodys_comes_to_somebody);
+	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
+	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
+	tcase_add_test(tests, strangers_signals_are_packets);
+	tcase_add_test(tests, frames_are_handed_on_by_slot);
+	tcase_add_test(tests, services_are_found);
+	tcase_add_test(tests, room_is_the_receivers);
+	tcase_add_test(tests, leases_grow);
+	suite_add_tcase(suite, tests);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
