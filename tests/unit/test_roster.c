@@ -286,9 +286,10 @@ START_TEST(seats_move_as_sockets_do)
 	ck_assert_uint_eq(roster_ranges(rosters[0], &other, ranges, 8), 1);
 	ck_assert_uint_eq(ranges[0].first, slots[2]);
 
-	roster_close(rosters[0]);
-	roster_close(rosters[2]);
-	roster_close(rosters[4]);
+	for (int i = 0; i < 5; i++) {
+		if (i != 3)
+			roster_close(rosters[i]);
+	}
 }
 END_TEST
 
