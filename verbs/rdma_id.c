@@ -111,8 +111,10 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 	id->synchronous = !channel;
 	id->channel = channel ? channel : rdma_channel_new();
 	if (!id->channel) {
+		int error = errno ? errno : ENOMEM;
+
 		free(id);
-		return errno;
+		return error;
 	}
 	id->ibv.channel = &id->channel->ibv;
 	id->ibv.context = context;
