@@ -227,9 +227,8 @@ static void flip_bit(struct link_packet *packet, unsigned int bit)
 		packet->trailer[byte - packet->headers_length] ^= mask;
 }
 
-/* The ICRC of what is in one piece: @length bytes from the BTH on, without the ICRC. */
-static uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
-			      uint32_t length)
+uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
+		       uint32_t length)
 {
 	return htole32(crc_over(crc_before_bth(flow, ip_id, bth), bth, length));
 }

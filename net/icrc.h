@@ -31,6 +31,10 @@ void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
 /* The same for one packet of many: @flow is its flow. */
 void icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
 
+/* The ICRC, as on the wire, of @length bytes from the BTH on. */
+uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
+		       uint32_t length);
+
 /*
  * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
  * but invisible to a UDP socket: try frame->ip_id, then 0, then solve for it

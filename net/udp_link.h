@@ -16,6 +16,7 @@
 #include "net/backlog.h"
 #include "net/gid.h"
 #include "net/roster.h"
+#include "net/tuning.h"
 #include "net/udp.h"
 
 /* The hop limit of sockets; packets with another one carry it in a control message. */
@@ -87,6 +88,15 @@ struct udp_share {
 	uint32_t round; /* of signals, the last one of ours */
 };
 
+/* Where a sending thread puts packets together. Who finds none sends them from where they are. */
+#define UDP_STAGES 4
+#define UDP_STAGE_SIZE (LINK_RUN_PACKETS * SEND_STAGE_MAX)
+
+struct udp_stage {
+	bool taken;
+	uint8_t *bytes;
+};
+
 struct udp_link {
 	struct link link;
 	struct capture *capture;
@@ -95,7 +105,8 @@ struct udp_link {
 	bool headers_shown;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
-	uint64_t refused;	 /* packets that the kernel didn't take */
+	struct udp_stage stages[UDP_STAGES];
+	uint64_t refused; /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
 	unsigned int count;

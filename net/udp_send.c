@@ -46,9 +46,13 @@ struct batch {
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
-	/* Small packets, copied: cheaper than three vectors each for the kernel to follow. */
-	uint32_t flat_used;
-	uint8_t flat[BATCH_FLAT];
+	/*
+	 * Packets up to @flat_max, copied: cheaper than three vectors each for the kernel to
+	 * follow. In @small, or in a stage for longer ones.
+	 */
+	uint8_t *flat;
+	uint32_t flat_used, flat_size, flat_max;
+	uint8_t small[BATCH_FLAT];
 };
 
 /* One that the kernel gives to whoever the first packet is for. */
@@ -136,18 +140,26 @@ static void copy_packet(uint8_t *to, const struct link_packet *packet)
 }
 
 /*
- * A small packet, which is copied behind the one before it: both are one vector
- * then. Returns NULL when it is too large or there is no space left.
+ * A small packet, which is copied behind the one before it, and both are one
+ * vector then; it is sealed there, in one piece. Returns NULL when it is too large
+ * or there is no space left.
  */
 static struct iovec *gather_flat(struct batch *batch, const struct iovec *first,
-				 struct iovec *vector, const struct link_packet *packet)
+				 struct iovec *vector, struct link_packet *packet,
+				 const struct icrc_flow *flow, uint16_t ip_id)
 {
 	uint32_t length = link_packet_length(packet);
 	uint8_t *to = batch->flat + batch->flat_used;
+	uint32_t icrc;
 
-	if (length > SEND_FLAT_MAX || batch->flat_used + length > BATCH_FLAT)
+	if (length > batch->flat_max || batch->flat_used + length > batch->flat_size ||
+	    packet->damage)
 		return NULL;
 	copy_packet(to, packet);
+	icrc = icrc_of_bytes(flow, ip_id, to, length - ICRC_LENGTH);
+	memcpy(to + length - ICRC_LENGTH, &icrc, sizeof(icrc));
+	/* For the capture. */
+	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
 	batch->flat_used += length;
 	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == to) {
 		vector[-1].iov_len += length;
@@ -221,9 +233,12 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 			icrc_flow_init(&flow, &path->source, &path->destination,
 				       batch->address->source_port,
 				       link_packet_length(&packets[i]));
-		icrc_seal_flow(&packets[i], &flow, i);
-		next = gather_flat(batch, first, end, &packets[i]);
-		end = next ? next : gather(end, &packets[i]);
+		next = gather_flat(batch, first, end, &packets[i], &flow, i);
+		if (!next) {
+			icrc_seal_flow(&packets[i], &flow, i);
+			next = gather(end, &packets[i]);
+		}
+		end = next;
 	}
 	batch->vectors_used += end - first;
 
@@ -323,16 +338,48 @@ static void flush(struct batch *batch)
 	batch->flat_used = 0;
 }
 
+/* A stage that nobody uses, if there is one. Its memory is touched when it is first needed. */
+static struct udp_stage *claim_stage(struct udp_link *link)
+{
+	for (unsigned int i = 0; i < UDP_STAGES; i++) {
+		struct udp_stage *stage = &link->stages[i];
+
+		if (stage->bytes && !__atomic_exchange_n(&stage->taken, true, __ATOMIC_ACQUIRE))
+			return stage;
+	}
+	return NULL;
+}
+
+/* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
+static bool wants_stage(const struct link_packet *packets, unsigned int count)
+{
+	uint32_t length = link_packet_length(&packets[count / 2]);
+
+	return count >= SEND_STAGE_PACKETS && length > SEND_FLAT_MAX && length <= SEND_STAGE_MAX;
+}
+
+static void choose_flat(struct batch *batch, const struct udp_stage *stage)
+{
+	batch->flat = stage ? stage->bytes : batch->small;
+	batch->flat_size = stage ? UDP_STAGE_SIZE : BATCH_FLAT;
+	batch->flat_max = stage ? SEND_STAGE_MAX : SEND_FLAT_MAX;
+	batch->flat_used = 0;
+}
+
 void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now)
 {
 	struct batch batch; /* not initialized: large, and only what is appended is read */
+	struct udp_link *link = (struct udp_link *)base;
+	struct udp_stage *stage = NULL;
 	unsigned int taken;
 
-	batch.link = (struct udp_link *)base;
+	if (count && wants_stage(packets, count))
+		stage = claim_stage(link);
+	choose_flat(&batch, stage);
+	batch.link = link;
 	batch.address = NULL;
 	batch.datagrams = 0;
 	batch.vectors_used = 0;
-	batch.flat_used = 0;
 
 	for (unsigned int i = 0; i < count; i += taken) {
 		const struct path *path = packets[i].path;
@@ -354,4 +401,6 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 		append(&batch, &packets[i], taken);
 	}
 	flush(&batch);
+	if (stage)
+		__atomic_store_n(&stage->taken, false, __ATOMIC_RELEASE);
 }

@@ -140,7 +140,7 @@ void rdma_id_free(struct rdma_id *id)
 int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **result,
 			void *context, enum rdma_port_space ps)
 {
-	struct rdma_id *id;
+	struct rdma_id *id = NULL;
 	int error;
 
 	rdma_enter();

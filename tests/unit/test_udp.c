@@ -22,7 +22,7 @@
 #define ADDRESS_A "127.77.1.1"
 #define ADDRESS_B "127.77.1.2"
 #define ADDRESS_C "127.77.1.3"
-#define PACKETS_MAX 256
+#define PACKETS_MAX 512
 
 struct node {
 	struct link *link;
@@ -212,6 +212,9 @@ static void add_mixture(struct traffic *traffic)
 	add_packet(traffic, 4096);
 	for (unsigned int i = 0; i < 20; i++)
 		add_packet(traffic, 2048);
+	/* Of middling length, with a few among them that aren't. */
+	for (unsigned int i = 0; i < 130; i++)
+		add_packet(traffic, i % 29 ? 1024 : i % 3 ? 1500 : 99);
 }
 
 static const struct {
