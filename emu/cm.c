@@ -559,6 +559,18 @@ void cm_last_words(struct cm *cm, uint64_t now)
 	pthread_mutex_unlock(&cm->lock);
 }
 
+void cm_id_ignore(struct cm_id *id, uint64_t now)
+{
+	struct cm *cm = id->cm;
+
+	pthread_mutex_lock(&cm->lock);
+	id->destroyed = true;
+	cm_forget_events(id, now);
+	cm_enter_idle(id);
+	cm_abandon(id, now);
+	pthread_mutex_unlock(&cm->lock);
+}
+
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
 	struct cm_listen listen = id->listen;

@@ -196,6 +196,9 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id);
  */
 void cm_id_destroy(struct cm_id *id, uint64_t now);
 
+/* Forget a request that has just come, as if it had been lost: the peer will send it again. */
+void cm_id_ignore(struct cm_id *id, uint64_t now);
+
 /* For the next events. Call it before the first, or from a callback of this id. */
 void cm_id_set_context(struct cm_id *id, void *context);
 

@@ -100,7 +100,7 @@ struct rdma_channel {
 struct rdma_id {
 	struct rdma_cm_id ibv; /* what the application sees; must be first */
 	enum rdma_state state;
-	struct rdma_channel *channel; /* ibv.channel's; of its own when @synchronous */
+	struct rdma_channel *channel; /* ibv.channel's, or NULL; of its own when @synchronous */
 	bool synchronous;	      /* created with channel NULL, or migrated to it */
 	bool passive;		      /* a CONNECT_REQUEST made it */
 	bool destroying;
@@ -171,7 +171,7 @@ void rdma_id_free(struct rdma_id *id);
 
 /*
  * rdma_channel.c: queue an event for @id. rdma.lock is held. NULL when there is no
- * memory for it: then it is lost.
+ * memory or no channel for it: then it is lost.
  */
 struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 /* Private data of @record: the @length bytes at @data. */

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "emu/hca.h"
+#include "net/progress.h"
+#include "verbs/context.h"
 #include "verbs/device.h"
 #include "verbs/rdma.h"
 
@@ -315,7 +317,13 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 			   -found);
 	}
 	rdma_leave();
-	return error ? rdma_fail(error) : rdma_complete(id);
+	if (error)
+		return rdma_fail(error);
+	/* Who has polled until now goes on to something else: its peer may wait for what it owes.
+	 */
+	if (id->context)
+		hca_acknowledge(id->context->hca, progress_now());
+	return rdma_complete(id);
 }
 
 /* --- the route --------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static bool header_is_good(const struct cm_message *message)
 
 static bool is_welcome(const struct rdma_id *listener, const struct cm_event *event)
 {
-	if (listener->destroying || listener->state != RDMA_STATE_LISTEN ||
+	if (listener->destroying || listener->state != RDMA_STATE_LISTEN || !listener->channel ||
 	    !header_is_good(&event->message))
 		return false;
 	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
@@ -120,14 +120,13 @@ static struct rdma_id *make_id(struct rdma_id *listener, const struct cm_event *
 	return id;
 }
 
-/* Returns false for a request that goes to nobody. rdma.lock is held. */
-static bool queue_request(const struct cm_event *event, struct device *device)
+/* Whether @event's id is the application's now. rdma.lock is held. */
+static bool queue_request(struct rdma_id *listener, const struct cm_event *event,
+			  struct device *device)
 {
-	struct rdma_id *listener = event->listener_context, *id;
 	struct rdma_record *record;
+	struct rdma_id *id;
 
-	if (!listener || !is_welcome(listener, event))
-		return false;
 	if (listener->pending >= (uint32_t)listener->backlog)
 		return false;
 	id = make_id(listener, event, device);
@@ -149,15 +148,20 @@ static bool queue_request(const struct cm_event *event, struct device *device)
 	return true;
 }
 
+/* As Linux does, requests that there is no room for are left to their retransmission. */
 static void request_arrived(struct cm_event *event, struct device *device)
 {
-	bool taken;
+	struct rdma_id *listener = event->listener_context;
+	bool welcome, queued;
 
 	rdma_enter();
-	taken = queue_request(event, device);
+	welcome = listener && is_welcome(listener, event);
+	queued = welcome && queue_request(listener, event, device);
 	rdma_leave();
-	if (!taken)
+	if (!welcome)
 		cm_id_destroy(event->id, progress_now());
+	else if (!queued)
+		cm_id_ignore(event->id, progress_now());
 }
 
 /* --- the rest ---------------------------------------------------------------------- */

@@ -59,9 +59,27 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 	return channel ? &channel->ibv : NULL;
 }
 
-void urxe_rdma_destroy_event_channel(struct rdma_event_channel *channel)
+/*
+ * Its ids should be gone by now (rdma_destroy_event_channel(3)). One that isn't
+ * has no channel any more: its events are lost, and so are requests that wait.
+ */
+void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 {
-	rdma_channel_free((struct rdma_channel *)channel);
+	struct rdma_channel *channel = (struct rdma_channel *)ibv;
+	struct rdma_record *record;
+
+	rdma_enter();
+	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
+		if (id->channel == channel)
+			id->channel = NULL;
+	}
+	rdma_leave();
+	DL_FOREACH(channel->head, record)
+	{
+		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			urxe_rdma_destroy_id(record->event.id);
+	}
+	rdma_channel_free(channel);
 }
 
 /* --- events, with rdma.lock held --------------------------------------------------- */
@@ -84,8 +102,11 @@ static void take_off(struct rdma_channel *channel, struct rdma_record *record)
 
 struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
 {
-	struct rdma_record *record = calloc(1, sizeof(*record));
+	struct rdma_record *record;
 
+	if (!id->channel)
+		return NULL;
+	record = calloc(1, sizeof(*record));
 	if (!record) {
 		log_error("out of memory: an event is lost");
 		return NULL;
@@ -114,6 +135,8 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id)
 {
 	struct rdma_record *record, *next, *withdrawn = NULL;
 
+	if (!id->channel)
+		return NULL;
 	DL_FOREACH_SAFE(id->channel->head, record, next)
 	{
 		if (record->id != id)

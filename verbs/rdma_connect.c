@@ -106,7 +106,7 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 	rdma_leave();
 	if (!error) {
 		log_info("rdma_cm: listening on port %u",
-			  rdma_sockaddr_port(&ibv->route.addr.src_addr));
+			 rdma_sockaddr_port(&ibv->route.addr.src_addr));
 		return 0;
 	}
 	if (id->state != RDMA_STATE_LISTEN)
@@ -459,7 +459,8 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 		error = 0;
 		if (cm_send_dreq(id->cm, now) != 0)
 			cm_send_drep(id->cm, now);
-		pending = id->channel->head || cm_id_state(id->cm) != CM_STATE_IDLE;
+		pending = id->synchronous &&
+			  (id->channel->head || cm_id_state(id->cm) != CM_STATE_IDLE);
 	}
 	rdma_leave();
 	if (error)

@@ -68,7 +68,8 @@ void rdma_after_fork_in_child(void)
 		id->state = RDMA_STATE_DISCONNECT;
 		id->cm = NULL;
 		id->listener_count = 0;
-		id->channel->head = NULL;
+		if (id->channel)
+			id->channel->head = NULL;
 		id->events_acked = id->events_taken;
 		rdma_multicast_forget(id);
 		rdma_port_release(id);

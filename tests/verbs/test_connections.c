@@ -386,6 +386,36 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
+/* Requests beyond the backlog aren't refused: their senders try again. */
+START_TEST(backlog_is_full)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *first = open_client(true), *second = open_client(true);
+	struct rdma_cm_id *other = open_id(client, RDMA_PS_TCP), *passive;
+
+	destroy(listener);
+	listener = open_id(server, RDMA_PS_TCP);
+	ck_assert_int_eq(rdma_bind_addr(listener, socket_address(NULL, PORT)), 0);
+	ck_assert_int_eq(rdma_listen(listener, 1), 0);
+	ck_assert_int_eq(rdma_connect(first, &param), 0);
+	ck_assert_int_eq(rdma_connect(second, &param), 0);
+	/* By when this one is refused, the second would have been. */
+	resolve(other, PORT + 1);
+	create_qp(other);
+	ck_assert_int_eq(rdma_connect(other, &param), 0);
+	expect(client, other, RDMA_CM_EVENT_REJECTED, 8);
+	passive = next_request();
+	ck_assert_int_eq(passive->route.addr.dst_sin.sin_port, rdma_get_src_port(first));
+	ck_assert(!is_readable(server));
+	destroy(passive);
+	expect(client, first, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert(!is_readable(client));
+	destroy(first);
+	destroy(second);
+	destroy(other);
+}
+END_TEST
+
 START_TEST(listener_takes_its_requests_along)
 {
 	struct rdma_conn_param param = parameters("");
@@ -559,7 +589,7 @@ int main(void)
 	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow, both_disconnect,
 	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
 	    queue_pair_fails, extensions_travel, rejection_tells_why, nobody_listens,
-	    listener_takes_its_requests_along, wildcard_listeners_hear,
+	    backlog_is_full, listener_takes_its_requests_along, wildcard_listeners_hear,
 	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    other_spaces_are_other_services);
