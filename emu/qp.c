@@ -382,7 +382,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		qp->sq.posted = posted;
 	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
 		completer_flush(qp);
-	} else if (qp->sq.posted != posted) {
+	} else if (qp->sq.posted != posted && !requester_gathers(qp)) {
 		requester_run(qp, &outbox);
 		take_along(qp, &outbox);
 		outbox_flush(&outbox);

@@ -514,6 +514,16 @@ static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *
 
 /* ------------------------------------------------------------------------------ */
 
+bool requester_gathers(struct qp *qp)
+{
+	const struct send_queue *sq = &qp->sq;
+	const struct send_wqe *latest = send_queue_at(&qp->sq, sq->posted - 1);
+
+	return qp->type == IBV_QPT_RC && sq->next - sq->done >= GATHER_UNDER_WAY &&
+	       sq->posted - sq->next < GATHER_POSTED && latest->length <= GATHER_LENGTH &&
+	       !send_wqe_is_local(latest);
+}
+
 void requester_run(struct qp *qp, struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;

@@ -80,4 +80,11 @@ void requester_leave_window(struct qp *qp);
 /* The earliest of its deadlines, or TIME_NEVER. */
 uint64_t requester_deadline(const struct requester *requester);
 
+/*
+ * Whether what is posted may wait for more: while much is under way small messages
+ * are gathered, for a call that sends one costs as much as one that sends many. What
+ * is under way will be acknowledged; then, or when enough have come together, they go.
+ */
+bool requester_gathers(struct qp *qp);
+
 #endif

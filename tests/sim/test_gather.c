@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Small messages that wait for more of them while much is under way
+ * (requester_gathers). The peer is the test, which acknowledges as it likes.
+ */
+#include "net/tuning.h"
+#include "peer.h"
+
+static unsigned int sent(struct peer *peer)
+{
+	return peer->node->hca->counters.sent_pkts;
+}
+
+/* SENDs of @length, posted one by one, with the ids from @first on. */
+static void post(struct peer *peer, unsigned int first, unsigned int count, uint32_t length)
+{
+	for (unsigned int i = 0; i < count; i++)
+		peer_post(peer, IBV_WR_SEND, length, first + i);
+}
+
+/* The peer acknowledges the first @messages of those sent with @base as first PSN. */
+static void acknowledge(struct peer *peer, uint32_t base, unsigned int messages)
+{
+	const struct peer_packet ack = {
+		.opcode = WIRE_RC | WIRE_ACKNOWLEDGE,
+		.psn = (base + messages - 1) & PSN_MASK,
+		.syndrome = 0x1f,
+		.msn = messages,
+	};
+
+	peer_send(peer, &ack);
+}
+
+static void expect(struct peer *peer, unsigned int first, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		world_expect(peer->node, first + i, IBV_WC_SUCCESS);
+}
+
+START_TEST(the_first_go_at_once)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (unsigned int i = 0; i < GATHER_UNDER_WAY; i++) {
+		post(&peer, i, 1, 8);
+		ck_assert_uint_eq(sent(&peer), i + 1);
+	}
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(enough_of_them_go_together)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 0, GATHER_UNDER_WAY, 8);
+	post(&peer, GATHER_UNDER_WAY, GATHER_POSTED - 1, 8);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY);
+	post(&peer, GATHER_UNDER_WAY + GATHER_POSTED - 1, 1, 8);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + GATHER_POSTED);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A few that nothing more joins: they go when what is under way no longer is. */
+START_TEST(an_acknowledgement_lets_them_go)
+{
+	const unsigned int few = 3;
+	struct peer peer;
+	uint32_t base;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	base = peer.qp->requester.psn;
+	post(&peer, 0, GATHER_UNDER_WAY + few, 8);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY);
+	acknowledge(&peer, base, 1);
+	expect(&peer, 0, 1);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + few);
+	acknowledge(&peer, base, GATHER_UNDER_WAY + few);
+	expect(&peer, 1, GATHER_UNDER_WAY + few - 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* As many go on waiting as keep enough under way. */
+START_TEST(they_wait_on_while_enough_is_under_way)
+{
+	struct peer peer;
+	uint32_t base;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	base = peer.qp->requester.psn;
+	for (unsigned int i = 0; i < GATHER_UNDER_WAY; i++)
+		post(&peer, i, 1, 8);
+	post(&peer, GATHER_UNDER_WAY, 2, PEER_MTU); /* these don't wait */
+	post(&peer, GATHER_UNDER_WAY + 2, 2, 8);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 2);
+	acknowledge(&peer, base, 2);
+	expect(&peer, 0, 2);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 2);
+	acknowledge(&peer, base, 3);
+	expect(&peer, 2, 1);
+	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 4);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* What was under way got lost: it and they are sent when the timeout says so. */
+START_TEST(a_loss_doesnt_hold_them)
+{
+	struct peer peer;
+	uint32_t base;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	base = peer.qp->requester.psn;
+	post(&peer, 0, GATHER_UNDER_WAY + 1, 8);
+	world_expect_none(peer.node, UINT64_C(200000000));
+	ck_assert_uint_gt(sent(&peer), GATHER_UNDER_WAY + 1);
+	acknowledge(&peer, base, GATHER_UNDER_WAY + 1);
+	expect(&peer, 0, GATHER_UNDER_WAY + 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("gather");
+
+	tcase_add_test(tcase, the_first_go_at_once);
+	tcase_add_test(tcase, enough_of_them_go_together);
+	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
+	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);
+	tcase_add_test(tcase, a_loss_doesnt_hold_them);
+	return world_main("gather", (TCase *const[]){tcase, NULL});
+}
