@@ -44,8 +44,11 @@ void readable_clear(int fd)
 int readable_wait(int fd)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	int flags = fcntl(fd, F_GETFL);
 
-	if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+	if (flags < 0)
+		return -1;
+	if (flags & O_NONBLOCK) {
 		errno = EAGAIN;
 		return -1;
 	}

@@ -51,7 +51,7 @@ void event_fd_drop(struct event_fd *events, const void *element);
 int readable_open(void);
 void readable_set(int fd);
 void readable_clear(int fd);
-/* Until it is set. -1 with errno EAGAIN if the application made @fd non-blocking, or EINTR. */
+/* Until it is set. -1 with errno EAGAIN if the application made @fd non-blocking, EINTR, EBADF. */
 int readable_wait(int fd);
 
 #endif

@@ -95,6 +95,7 @@ struct multicast_membership {
 struct rdma_channel {
 	struct rdma_event_channel ibv; /* fd: an eventfd, readable while there are events */
 	struct rdma_record *head;
+	struct rdma_channel *prev, *next; /* of destroyed ones */
 };
 
 struct rdma_id {

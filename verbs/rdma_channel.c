@@ -15,7 +15,18 @@
 #include "verbs/rdma.h"
 #include "verbs/registry.h"
 
+#define CLOSED (-1)	       /* the descriptor of a destroyed channel */
+#define CLOSED_WAIT_US 1000000 /* how long waiting for one takes to fail */
+#define GRAVES 64	       /* destroyed channels whose memory stays */
+
 static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
+
+/*
+ * Programs destroy a channel while a thread of theirs is about to wait for it,
+ * and end, as rping does: that thread must find something. rdma.lock protects it.
+ */
+static struct rdma_channel *graveyard;
+static unsigned int graves;
 
 /* --- channels -------------------------------------------------------------------- */
 
@@ -59,6 +70,24 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 	return channel ? &channel->ibv : NULL;
 }
 
+static void bury(struct rdma_channel *channel)
+{
+	struct rdma_channel *oldest = NULL;
+	int fd = channel->ibv.fd;
+
+	rdma_enter();
+	channel->ibv.fd = CLOSED;
+	close(fd);
+	DL_APPEND(graveyard, channel);
+	if (++graves > GRAVES) {
+		oldest = graveyard;
+		DL_DELETE(graveyard, oldest);
+		graves--;
+	}
+	rdma_leave();
+	free(oldest);
+}
+
 /*
  * Its ids should be gone by now (rdma_destroy_event_channel(3)). One that isn't
  * has no channel any more: its events are lost, and so are requests that wait.
@@ -66,20 +95,23 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 {
 	struct rdma_channel *channel = (struct rdma_channel *)ibv;
-	struct rdma_record *record;
+	struct rdma_record *record, *next, *left;
 
 	rdma_enter();
+	left = channel->head;
+	channel->head = NULL;
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
 		if (id->channel == channel)
 			id->channel = NULL;
 	}
 	rdma_leave();
-	DL_FOREACH(channel->head, record)
+	bury(channel);
+	DL_FOREACH_SAFE(left, record, next)
 	{
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			urxe_rdma_destroy_id(record->event.id);
+		free(record);
 	}
-	rdma_channel_free(channel);
 }
 
 /* --- events, with rdma.lock held --------------------------------------------------- */
@@ -243,8 +275,12 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 			urxe_rdma_ack_cm_event(&record->event);
 			continue;
 		}
+		if (channel->ibv.fd == CLOSED) {
+			usleep(CLOSED_WAIT_US);
+			return rdma_fail(EBADF);
+		}
 		rdma_devices_rest();
-		if (readable_wait(channel->ibv.fd) < 0)
+		if (readable_wait(channel->ibv.fd) < 0 && channel->ibv.fd != CLOSED)
 			return -1;
 	}
 	*event = &record->event;

@@ -70,6 +70,21 @@ START_TEST(channel_may_be_non_blocking)
 }
 END_TEST
 
+/* rping ends like that, with a thread that goes on to wait. */
+START_TEST(channel_goes_before_who_waits)
+{
+	struct rdma_event_channel *doomed = open_channel();
+	struct rdma_cm_id *id = open_id(doomed, RDMA_PS_TCP);
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
+	rdma_destroy_event_channel(doomed);
+	ck_fails(rdma_get_cm_event(doomed, &event), EBADF);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0); /* and nobody hears of it */
+	destroy(id);
+}
+END_TEST
+
 START_TEST(destroying_an_id_forgets_its_events)
 {
 	struct rdma_cm_id *id = new_id(), *other = new_id();
@@ -581,6 +596,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, channel_is_readable_while_events_wait);
 	tcase_add_test(tests, channel_may_be_non_blocking);
+	tcase_add_test(tests, channel_goes_before_who_waits);
 	tcase_add_test(tests, destroying_an_id_forgets_its_events);
 	tcase_add_test(tests, destroying_an_id_waits_for_acks);
 	tcase_add_test(tests, migration_moves_events);
