@@ -247,9 +247,9 @@ void roster_rise(struct roster *roster, const union ibv_gid *gid)
 		rise(roster, seat);
 }
 
-int roster_index(const struct roster *roster, const union ibv_gid *gid)
+int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
 {
-	struct seat *seat = find_seat(roster, roster->self, gid);
+	struct seat *seat = find_seat(roster, member, gid);
 
 	return seat ? (int)seat->index : -1;
 }
@@ -345,34 +345,6 @@ uint32_t roster_home(const struct roster *roster, uint32_t member)
 	return member_of(roster, member)->home;
 }
 
-unsigned int roster_ranges(struct roster *roster, const union ibv_gid *gid,
-			   struct steer_range *ranges, unsigned int max)
-{
-	const struct roster_file *table = roster->table;
-	int32_t index_of[ROSTER_MEMBERS + 1];
-	unsigned int count = 0;
-	int32_t before = -1;
-
-	memset(index_of, -1, sizeof(index_of));
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		if (seat->member && place_is(&seat->place, gid))
-			index_of[seat->member] = seat->index;
-	}
-	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
-		uint32_t owner = table->owners[slot];
-		int32_t index = owner ? index_of[owner] : -1;
-
-		if (index >= 0 && index == before)
-			ranges[count - 1].last = slot;
-		else if (index >= 0 && count == max)
-			break;
-		else if (index >= 0)
-			ranges[count++] = (struct steer_range){slot, slot, index};
-		before = index;
-	}
-	return count;
-}
-
 /* --- claims ------------------------------------------------------------------------------- */
 
 static bool is_unspecified(const union ibv_gid *gid)
@@ -451,6 +423,59 @@ uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, 
 			return member;
 	}
 	return 0;
+}
+
+/* --- the plan ------------------------------------------------------------------------------ */
+
+static void plan_slots(const struct roster *roster, const int32_t *index_of,
+		       struct steer_plan *plan)
+{
+	const struct roster_file *table = roster->table;
+	int32_t before = -1;
+
+	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
+		int32_t index = index_of[table->owners[slot]];
+
+		if (index >= 0 && index == before)
+			plan->ranges[plan->range_count - 1].last = slot;
+		else if (index >= 0 && plan->range_count == STEER_RANGES_MAX)
+			break;
+		else if (index >= 0)
+			plan->ranges[plan->range_count++] = (struct steer_range){slot, slot, index};
+		before = index;
+	}
+}
+
+static void plan_services(const struct roster *roster, const union ibv_gid *gid,
+			  const int32_t *index_of, struct steer_plan *plan)
+{
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		int32_t index = index_of[claim->member];
+
+		if (index < 0 || !covers(roster, claim, gid))
+			continue;
+		if (plan->service_count == STEER_SERVICES_MAX)
+			break;
+		plan->services[plan->service_count++] =
+			(struct steer_service){claim->service_id, index};
+	}
+}
+
+void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan)
+{
+	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1 for nobody and those elsewhere */
+
+	memset(index_of, -1, sizeof(index_of));
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		if (seat->member && place_is(&seat->place, gid))
+			index_of[seat->member] = seat->index;
+	}
+	plan->secret = roster->table->secret;
+	plan->range_count = plan->service_count = 0;
+	plan_slots(roster, index_of, plan);
+	plan_services(roster, gid, index_of, plan);
+	plan->first = 0;
+	plan->sockets = roster_seats(roster, gid);
 }
 
 /* --- doors ---------------------------------------------------------------------------------- */

@@ -72,18 +72,14 @@ int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 
-/*
- * Which socket in @gid's group is to get which slots, in ascending order, at most @max
- * ranges. Returns how many.
- */
-unsigned int roster_ranges(struct roster *roster, const union ibv_gid *gid,
-			   struct steer_range *ranges, unsigned int max);
+/* Which socket in @gid's group is to get what. */
+void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan);
 
 /* --- without ---------------------------------------------------------------------------- */
 
-/* The number of seats at @gid; the index of ours, or -1. */
+/* The number of seats at @gid; the index of @member's, or -1. */
 unsigned int roster_seats(const struct roster *roster, const union ibv_gid *gid);
-int roster_index(const struct roster *roster, const union ibv_gid *gid);
+int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 
 /* The member who has @slot: 0 for nobody. */
 uint32_t roster_owner(const struct roster *roster, uint32_t slot);

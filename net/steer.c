@@ -10,6 +10,18 @@
 /* What a conditional jump can skip; further goes an unconditional one. */
 #define JUMP_MAX 255
 
+/* A MAD in a packet to QP 1, and the connection manager's in it (IBA 13.4.3, 12.6). */
+#define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
+#define MAD_ATTRIBUTE 16
+#define MAD_FIRST_ID 24
+#define MAD_SECOND_ID 28
+#define MAD_SERVICE_ID 32 /* of both requests */
+#define ATTRIBUTE_REQ 0x0010
+#define ATTRIBUTE_SIDR_REQ 0x0017
+#define ATTRIBUTE_SIDR_REP 0x0018
+
+#define SLOT_BITS 12 /* of a QP number, and of a comm id */
+
 /* An index that no socket has. */
 #define NO_INDEX UINT32_MAX
 
@@ -74,29 +86,69 @@ static void emit_signal(struct assembly *assembly, uint64_t secret)
 }
 
 /*
- * QP 1 and other special QPs: at random, so that a sender who repeats himself gets
- * past a process that doesn't run.
+ * Requests go to who claims the service. Otherwise it's anybody, at random, so that a
+ * sender who repeats himself gets past a process that doesn't run.
  */
-static void emit_special(struct assembly *assembly, unsigned int sockets)
+static void emit_request(struct assembly *assembly, const struct steer_plan *plan)
 {
-	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SERVICE_ID + 4, 0, 0);
+	for (unsigned int i = 0; i < plan->service_count; i++) {
+		emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, plan->services[i].id, 0, 1);
+		emit(assembly, BPF_RET | BPF_K, plan->services[i].index, 0, 0);
+	}
 	emit(assembly, BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM, 0, 0);
-	emit(assembly, BPF_ALU | BPF_MOD | BPF_K, sockets, 0, 0);
+	emit(assembly, BPF_ALU | BPF_MOD | BPF_K, plan->sockets, 0, 0);
+	emit(assembly, BPF_ALU | BPF_ADD | BPF_K, plan->first, 0, 0);
 	emit(assembly, BPF_RET | BPF_A, 0, 0, 0);
 }
 
-unsigned int steer_program(const struct steer_range *ranges, unsigned int count,
-			   unsigned int sockets, uint64_t secret, struct sock_filter *code)
+/* Leave a gap for a jump, and have it lead to here. */
+static struct sock_filter *emit_jump(struct assembly *assembly)
 {
-	struct assembly assembly = {.code = code, .ranges = ranges};
+	emit(assembly, BPF_JMP | BPF_JA, 0, 0, 0);
+	return &assembly->code[assembly->length - 1];
+}
 
-	emit_signal(&assembly, secret);
+static void land_jump(const struct assembly *assembly, struct sock_filter *jump)
+{
+	jump->k = &assembly->code[assembly->length] - jump - 1;
+}
+
+/*
+ * QP 1: what is in answer to something carries the comm id of who asked, and that his
+ * slot (emu/cm.h), which is looked up like any other.
+ */
+static void emit_special(struct assembly *assembly, const struct steer_plan *plan)
+{
+	struct sock_filter *others, *answer;
+
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+	others = emit_jump(assembly);
+	emit(assembly, BPF_LD | BPF_H | BPF_ABS, MAD_OFFSET + MAD_ATTRIBUTE, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_REQ, 2, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REQ, 1, 0);
+	answer = emit_jump(assembly);
+	emit_request(assembly, plan);
+	land_jump(assembly, answer);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REP, 0, 2);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_FIRST_ID, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JA, 1, 0, 0);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SECOND_ID, 0, 0);
+	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, 32 - SLOT_BITS, 0, 0);
+	land_jump(assembly, others);
+}
+
+unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *code)
+{
+	struct assembly assembly = {.code = code, .ranges = plan->ranges};
+
+	emit_signal(&assembly, plan->secret);
 	emit(&assembly, BPF_LD | BPF_W | BPF_ABS, offsetof(struct bth, dest_qp), 0, 0);
 	emit(&assembly, BPF_ALU | BPF_AND | BPF_K, QPN_MASK, 0, 0);
 	emit(&assembly, BPF_ALU | BPF_RSH | BPF_K, LINK_SLOT_BITS, 0, 0);
-	emit_special(&assembly, sockets);
-	if (count)
-		emit_tree(&assembly, 0, count);
+	emit_special(&assembly, plan);
+	if (plan->range_count)
+		emit_tree(&assembly, 0, plan->range_count);
 	else
 		emit(&assembly, BPF_RET | BPF_K, NO_INDEX, 0, 0);
 	return assembly.length;

@@ -21,12 +21,19 @@ struct steer_range {
 	uint16_t first, last, index;
 };
 
+/* Requests to the connection manager for the service id with these lower bits. */
+struct steer_service {
+	uint32_t id;
+	uint16_t index;
+};
+
 /*
  * More ranges don't fit the kernel's limit for a program everywhere (20 KiB,
- * net.core.optmem_max before Linux 6.7). Slots beyond go by the hash.
+ * net.core.optmem_max before Linux 6.7). Slots beyond go by the hash, services at random.
  */
 #define STEER_RANGES_MAX 256
-#define STEER_PROGRAM_MAX (6 * STEER_RANGES_MAX + 32)
+#define STEER_SERVICES_MAX 64
+#define STEER_PROGRAM_MAX (6 * STEER_RANGES_MAX + 2 * STEER_SERVICES_MAX + 32)
 
 /* Where a packet would begin with a BTH; the opcode is one of those left to manufacturers. */
 #define STEER_MAGIC 0xff757278u
@@ -38,12 +45,17 @@ struct steer_signal {
 	__be32 index;
 };
 
-/*
- * Write the program for @count ranges in ascending order to @code, of STEER_PROGRAM_MAX.
- * Special and unknown QPs go to one of the @sockets at random. Returns its length.
- */
-unsigned int steer_program(const struct steer_range *ranges, unsigned int count,
-			   unsigned int sockets, uint64_t secret, struct sock_filter *code);
+struct steer_plan {
+	uint64_t secret;
+	struct steer_range ranges[STEER_RANGES_MAX]; /* in ascending order */
+	unsigned int range_count;
+	struct steer_service services[STEER_SERVICES_MAX];
+	unsigned int service_count;
+	unsigned int first, sockets; /* for QP 1 otherwise: one of them, at random */
+};
+
+/* Write the program to @code, of STEER_PROGRAM_MAX. Returns its length. */
+unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *code);
 
 /* Put it in place, for the group that @fd belongs to; or take any away. 0 or an errno. */
 int steer_attach(int fd, const struct sock_filter *code, unsigned int length);

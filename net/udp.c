@@ -217,9 +217,9 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 	return NULL;
 }
 
-static void address_close(struct udp_link *link, struct udp_address *address)
+static void address_close(struct udp_link *link, struct udp_address *address, bool last)
 {
-	udp_share_rise(link, address);
+	udp_share_rise(link, address, last);
 	if (address->receive_fd >= 0)
 		close(address->receive_fd);
 	if (address->send_fd >= 0)
@@ -246,7 +246,7 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
-		address_close(link, address);
+		address_close(link, address, false);
 		return error;
 	}
 	*opened = address;
@@ -282,7 +282,7 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	if (index >= 1 && !error)
 		error = watch(link, index);
 	if (error) {
-		address_close(link, link->addresses[index]);
+		address_close(link, link->addresses[index], false);
 		return error;
 	}
 	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
@@ -394,7 +394,7 @@ static void udp_close(struct link *base)
 		log_info("the kernel refused to send %llu packets",
 			 (unsigned long long)link->refused);
 	for (unsigned int i = 0; i < link->count; i++)
-		address_close(link, link->addresses[i]);
+		address_close(link, link->addresses[i], true);
 	udp_share_leave(link);
 	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);

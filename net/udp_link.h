@@ -163,8 +163,9 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);
 /* @address can send now: have somebody check whether all are where they seem to be. */
 void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
-/* Give up the place at @address, and close the receiving socket. */
-void udp_share_rise(struct udp_link *link, struct udp_address *address);
+/* Give up the place at @address, and close the receiving socket. @last: nobody receives any more.
+ */
+void udp_share_rise(struct udp_link *link, struct udp_address *address, bool last);
 /* Frames that others handed on to us; and repairs that are due. */
 unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
 /* A frame that may not be ours, @first of its datagram. Returns false if it is. */

@@ -129,25 +129,45 @@ bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slo
 
 /* --- the program ------------------------------------------------------------------------ */
 
-/* With the roster's lock. One receiver needs no program. */
-static void steer(struct udp_link *link, const struct udp_address *address)
+/* With the roster's lock. */
+static void attach(struct udp_link *link, const struct udp_address *address,
+		   const struct steer_plan *plan)
 {
-	struct roster *roster = link->share.roster;
 	struct sock_filter code[STEER_PROGRAM_MAX];
-	struct steer_range ranges[STEER_RANGES_MAX];
-	unsigned int sockets = roster_seats(roster, &address->gid), count;
-	int error;
+	int error = steer_attach(address->receive_fd, code, steer_program(plan, code));
 
-	if (sockets <= 1) {
-		steer_detach(address->receive_fd);
-		return;
-	}
-	count = roster_ranges(roster, &address->gid, ranges, STEER_RANGES_MAX);
-	count = steer_program(ranges, count, sockets, roster_secret(roster), code);
-	error = steer_attach(address->receive_fd, code, count);
 	if (error && !__atomic_exchange_n(&link->share.unsteered, true, __ATOMIC_RELAXED))
 		log_warn("can't steer packets between processes, which is slow: %s",
 			 strerror(error));
+}
+
+/* With the roster's lock. One receiver needs no program. */
+static void steer(struct udp_link *link, const struct udp_address *address)
+{
+	struct steer_plan plan;
+
+	roster_plan(link->share.roster, &address->gid, &plan);
+	if (plan.sockets > 1)
+		attach(link, address, &plan);
+	else
+		steer_detach(address->receive_fd);
+}
+
+static void steer_all(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (roster_seats(link->share.roster, &link->addresses[i]->gid) > 1)
+			steer(link, link->addresses[i]);
+	}
+}
+
+static int own_index(const struct udp_link *link, const struct udp_address *address)
+{
+	struct roster *roster = link->share.roster;
+
+	return roster_index(roster, roster_self(roster), &address->gid);
 }
 
 static void send_signal(const struct udp_link *link, const struct udp_address *address,
@@ -274,7 +294,7 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 	memcpy(&signal, frame->data, sizeof(signal));
 	index = be32toh(signal.steer.index);
 	if (signal.kind == SIGNAL_VERIFY) {
-		if (index != roster_index(link->share.roster, &address->gid))
+		if (index != own_index(link, address))
 			want_repair(link, address);
 		return;
 	}
@@ -282,7 +302,7 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 	if (signal.round == address->seat.round)
 		return;
 	address->seat.round = signal.round;
-	if (index == roster_index(link->share.roster, &address->gid))
+	if (index == own_index(link, address))
 		return;
 	address->seat.learned = index;
 	wake_at(&link->share, 0);
@@ -502,30 +522,56 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 
 void udp_share_verify(const struct udp_link *link, const struct udp_address *address)
 {
-	int index = link->share.roster ? roster_index(link->share.roster, &address->gid) : 0;
+	int index = link->share.roster ? own_index(link, address) : 0;
 
 	if (index > 0)
 		send_signal(link, address, SIGNAL_VERIFY, index, 0);
 }
 
 /*
- * The socket goes first: until the program is changed packets for the one who takes
+ * Before the socket is closed: special QPs are @neighbour's from now on, and so is what
+ * of theirs has come here already. Our own QPs are gone.
+ */
+static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
+{
+	struct link_frame frames[16];
+	struct steer_plan plan;
+	unsigned int count;
+
+	roster_plan(link->share.roster, &address->gid, &plan);
+	plan.first = roster_index(link->share.roster, neighbour, &address->gid);
+	plan.sockets = 1;
+	attach(link, address, &plan);
+	do {
+		link->receive.used = 0;
+		count = udp_receive_from(link, address, frames, 16);
+		for (unsigned int i = 0; i < count; i++) {
+			if (udp_share_slot(&frames[i]) == 0)
+				forward_to(&link->share, &frames[i], neighbour);
+		}
+	} while (link->receive.used);
+}
+
+/*
+ * The socket goes before the program changes: until then packets for the one who takes
  * the index go astray, but none to a socket that nobody reads. Somebody else has to
  * change it, for it takes a socket in the group.
  */
-void udp_share_rise(struct udp_link *link, struct udp_address *address)
+void udp_share_rise(struct udp_link *link, struct udp_address *address, bool last)
 {
 	struct udp_share *share = &link->share;
 	struct letter letter = {.kind = LETTER_RESTEER, .destination = address->gid};
-	uint32_t neighbour = 0;
+	uint32_t neighbour;
 
 	if (!address->seat.taken || roster_lock(share->roster) != 0)
 		return;
+	neighbour = roster_neighbour(share->roster, &address->gid);
+	if (neighbour && last)
+		hand_over(link, address, neighbour);
 	close(address->receive_fd);
 	address->receive_fd = -1;
 	address->seat.taken = false;
 	roster_rise(share->roster, &address->gid);
-	neighbour = roster_neighbour(share->roster, &address->gid);
 	roster_unlock(share->roster);
 	if (neighbour && roster_door(share->roster, neighbour))
 		post_letter(share, roster_door(share->roster, neighbour), &letter, NULL);
@@ -559,7 +605,6 @@ int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *sta
 {
 	struct udp_link *link = (struct udp_link *)base;
 	struct roster *roster = link->share.roster;
-	unsigned int addresses = udp_address_count(link);
 	int error;
 
 	if (!roster) {
@@ -573,10 +618,8 @@ int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *sta
 	if (error)
 		return error;
 	error = roster_lease(roster, first, count, start);
-	for (unsigned int i = 0; i < addresses && !error; i++) {
-		if (roster_seats(roster, &link->addresses[i]->gid) > 1)
-			steer(link, link->addresses[i]);
-	}
+	if (!error)
+		steer_all(link);
 	roster_unlock(roster);
 	return error;
 }
@@ -604,8 +647,10 @@ int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
 	if (error)
 		return error;
 	error = roster_claim(roster, gid, service_id);
-	if (error && roster_reap(roster)) /* nobody's death goes unnoticed for that by the others */
+	if (error && roster_reap(roster))
 		error = roster_claim(roster, gid, service_id);
+	if (!error)
+		steer_all((struct udp_link *)base);
 	roster_unlock(roster);
 	return error;
 }
@@ -617,6 +662,7 @@ void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_i
 	if (!roster || roster_lock(roster) != 0)
 		return;
 	roster_release(roster, gid, service_id);
+	steer_all((struct udp_link *)base);
 	roster_unlock(roster);
 }
 

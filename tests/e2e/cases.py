@@ -8,7 +8,7 @@ a program in the build directory.
 import dataclasses
 import itertools
 
-from manager_cases import manager_cases
+from manager_cases import both, cmtime, manager_cases, rping
 from pair import RETRIES_EXCEEDED, Case
 
 MTUS = (256, 512, 1024, 2048, 4096)
@@ -314,6 +314,11 @@ def together_cases():
         perftest("ib_write_bw", "-s", "65536", sizes=[65536], iters=500) for _ in range(4)))
     yield together("events nobody", *(
         pingpong("rc", 5000, 500, "-c", "-e", nobody=True) for _ in range(4)))
+    for ipv6 in (False, True):
+        where = {"ipv6": ipv6}
+        yield together("rdma_cm" + " ipv6" * ipv6, *(rping("-C", "50", "-V", **where) for _ in range(3)),
+                       both("udaddy", "-c", "10", **where), both("ucmatose", "-c", "50", **where))
+        yield together("cmtime" + " ipv6" * ipv6, cmtime(200, **where))
     for name in ("mixed", "flush-order", "rnr-recovers"):
         yield together(name, *(scenario(name) for _ in range(4)))
     for name, faults in LOSS.items():

@@ -219,7 +219,7 @@ START_TEST(the_dead_leave_nothing)
 		ck_assert_uint_eq(roster_owner(a, slot), 0);
 	ck_assert_uint_eq(roster_claimant(a, &gid, 7), 0);
 	sit(a, &gid);
-	ck_assert_int_eq(roster_index(a, &gid), 0);
+	ck_assert_int_eq(roster_index(a, roster_self(a), &gid), 0);
 	last = lease(a, 1);
 	bury(sitter(&gid, 2));
 	ck_assert_uint_ne(roster_owner(a, last % (LINK_SLOTS - 2) + 1), 0);
@@ -236,7 +236,8 @@ START_TEST(seats_move_as_sockets_do)
 {
 	union ibv_gid gid = gid_of("10.0.0.1"), other = gid_of("10.0.0.2");
 	struct roster *rosters[5];
-	struct steer_range ranges[8];
+	static struct steer_plan plan;
+	const struct steer_range *ranges = plan.ranges;
 	uint32_t slots[5];
 
 	for (int i = 0; i < 5; i++) {
@@ -244,12 +245,12 @@ START_TEST(seats_move_as_sockets_do)
 		if (i == 2)
 			sit(rosters[i], &other);
 		sit(rosters[i], &gid);
-		ck_assert_int_eq(roster_index(rosters[i], &gid), i);
+		ck_assert_int_eq(roster_index(rosters[i], roster_self(rosters[i]), &gid), i);
 		slots[i] = lease(rosters[i], 1);
 	}
 	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 5);
-	ck_assert_int_eq(roster_index(rosters[2], &other), 0);
-	ck_assert_int_eq(roster_index(rosters[1], &other), -1);
+	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &other), 0);
+	ck_assert_int_eq(roster_index(rosters[1], roster_self(rosters[1]), &other), -1);
 	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &gid),
 			  roster_self(rosters[3]) * 100);
 	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &other), 0);
@@ -257,10 +258,10 @@ START_TEST(seats_move_as_sockets_do)
 	ck_assert_int_eq(roster_lock(rosters[1]), 0);
 	roster_rise(rosters[1], &gid);
 	roster_unlock(rosters[1]);
-	ck_assert_int_eq(roster_index(rosters[4], &gid), 1);
-	ck_assert_int_eq(roster_index(rosters[3], &gid), 3);
+	ck_assert_int_eq(roster_index(rosters[4], roster_self(rosters[4]), &gid), 1);
+	ck_assert_int_eq(roster_index(rosters[3], roster_self(rosters[3]), &gid), 3);
 	roster_close(rosters[3]);
-	ck_assert_int_eq(roster_index(rosters[4], &gid), 1);
+	ck_assert_int_eq(roster_index(rosters[4], roster_self(rosters[4]), &gid), 1);
 	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 3);
 	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), 0);
 	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), roster_self(rosters[0]));
@@ -268,22 +269,26 @@ START_TEST(seats_move_as_sockets_do)
 
 	/* Found to be another: the two change places. */
 	roster_set_index(rosters[0], &gid, 2);
-	ck_assert_int_eq(roster_index(rosters[0], &gid), 2);
-	ck_assert_int_eq(roster_index(rosters[2], &gid), 0);
-	ck_assert_int_eq(roster_index(rosters[2], &other), 0);
+	ck_assert_int_eq(roster_index(rosters[0], roster_self(rosters[0]), &gid), 2);
+	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &gid), 0);
+	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &other), 0);
 
-	ck_assert_uint_eq(roster_ranges(rosters[0], &gid, ranges, 8), 3);
+	roster_plan(rosters[0], &gid, &plan);
+	ck_assert_uint_eq(plan.range_count, 3);
+	ck_assert_uint_eq(plan.sockets, 3);
+	ck_assert_uint_eq(plan.secret, roster_secret(rosters[4]));
 	for (int i = 0; i < 3; i++) {
 		int who = ranges[i].first == slots[0] ? 0 : ranges[i].first == slots[2] ? 2 : 4;
 
 		ck_assert_uint_eq(ranges[i].first, slots[who]);
 		ck_assert_uint_eq(ranges[i].last, slots[who]);
-		ck_assert_int_eq(ranges[i].index, roster_index(rosters[who], &gid));
+		ck_assert_int_eq(ranges[i].index,
+				 roster_index(rosters[who], roster_self(rosters[who]), &gid));
 		if (i)
 			ck_assert_uint_gt(ranges[i].first, ranges[i - 1].first);
 	}
-	ck_assert_uint_eq(roster_ranges(rosters[0], &gid, ranges, 2), 2);
-	ck_assert_uint_eq(roster_ranges(rosters[0], &other, ranges, 8), 1);
+	roster_plan(rosters[0], &other, &plan);
+	ck_assert_uint_eq(plan.range_count, 1);
 	ck_assert_uint_eq(ranges[0].first, slots[2]);
 
 	for (int i = 0; i < 5; i++) {
@@ -296,7 +301,8 @@ END_TEST
 START_TEST(neighbouring_slots_make_one_range)
 {
 	union ibv_gid gid = gid_of("10.0.0.1");
-	struct steer_range ranges[8];
+	static struct steer_plan plan;
+	const struct steer_range *ranges = plan.ranges;
 	struct roster *a = join();
 	uint32_t slots = 0;
 
@@ -304,8 +310,9 @@ START_TEST(neighbouring_slots_make_one_range)
 	lease(a, 1);
 	lease(a, 1);
 	lease(a, 2);
-	ck_assert_uint_le(roster_ranges(a, &gid, ranges, 8), 2); /* 2: across the end */
-	for (unsigned int i = 0; i < roster_ranges(a, &gid, ranges, 8); i++)
+	roster_plan(a, &gid, &plan);
+	ck_assert_uint_le(plan.range_count, 2); /* 2: across the end */
+	for (unsigned int i = 0; i < plan.range_count; i++)
 		slots += ranges[i].last - ranges[i].first + 1;
 	ck_assert_uint_eq(slots, 4);
 	roster_close(a);
@@ -328,6 +335,7 @@ START_TEST(services_have_one_owner_an_address)
 {
 	union ibv_gid x = gid_of("10.0.0.1"), y = gid_of("10.0.0.2"), z = gid_of("fd00::1");
 	union ibv_gid any4 = gid_of("0.0.0.0"), any6 = gid_of("::");
+	static struct steer_plan plan;
 	struct roster *a = join(), *b = join();
 
 	sit(a, &x);
@@ -340,6 +348,12 @@ START_TEST(services_have_one_owner_an_address)
 	ck_assert_uint_eq(roster_claimant(b, &y, 1), 0); /* where a doesn't sit */
 	ck_assert_uint_eq(roster_claimant(b, &z, 1), 0);
 	ck_assert_uint_eq(roster_claimant(b, &x, 2), 0);
+	roster_plan(b, &x, &plan);
+	ck_assert_uint_eq(plan.service_count, 1);
+	ck_assert_uint_eq(plan.services[0].id, 1);
+	ck_assert_int_eq(plan.services[0].index, roster_index(a, roster_self(a), &x));
+	roster_plan(b, &y, &plan);
+	ck_assert_uint_eq(plan.service_count, 0);
 	ck_assert_int_eq(claim(b, &x, 1), EADDRINUSE);
 	ck_assert_int_eq(claim(b, &any4, 1), EADDRINUSE);
 	ck_assert_int_eq(claim(b, &any6, 1), 0);

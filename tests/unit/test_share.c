@@ -310,7 +310,8 @@ START_TEST(wrong_indexes_are_repaired)
 {
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 	struct sock_filter code[STEER_PROGRAM_MAX];
-	struct steer_range all = {1, LINK_SLOTS - 2, _i};
+	struct steer_plan plan = {
+		.ranges = {{1, LINK_SLOTS - 2, _i}}, .range_count = 1, .sockets = 1};
 	struct roster *roster;
 	unsigned int length;
 	int fd;
@@ -319,7 +320,8 @@ START_TEST(wrong_indexes_are_repaired)
 		nodes[i] = node_open(SHARED);
 	roster = ((struct udp_link *)nodes[_i].link)->share.roster;
 	fd = ((struct udp_link *)nodes[_i].link)->addresses[0]->receive_fd;
-	length = steer_program(&all, 1, MEMBERS, roster_secret(roster), code);
+	plan.secret = roster_secret(roster);
+	length = steer_program(&plan, code);
 	ck_assert_int_eq(steer_attach(fd, code, length), 0);
 	ck_assert_int_eq(roster_lock(roster), 0);
 	roster_set_index(roster, &nodes[0].gid, (_i + 3) % MEMBERS);

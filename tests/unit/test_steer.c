@@ -20,7 +20,8 @@
 #define SOCKETS 64
 
 static struct sock_filter code[STEER_PROGRAM_MAX];
-static uint8_t packet[64];
+static struct steer_plan plan = {.secret = SECRET, .sockets = SOCKETS};
+static uint8_t packet[320];
 
 static void make_packet(uint32_t qpn)
 {
@@ -46,24 +47,24 @@ static uint32_t run(uint32_t length)
 	return bpf_filter((const struct bpf_insn *)code, packet, length, length);
 }
 
-static uint32_t expected(const struct steer_range *ranges, unsigned int count, uint32_t slot)
+static uint32_t expected(uint32_t slot)
 {
-	for (unsigned int i = 0; i < count; i++) {
-		if (ranges[i].first <= slot && slot <= ranges[i].last)
-			return ranges[i].index;
+	for (unsigned int i = 0; i < plan.range_count; i++) {
+		if (plan.ranges[i].first <= slot && slot <= plan.ranges[i].last)
+			return plan.ranges[i].index;
 	}
 	return UINT32_MAX;
 }
 
-static void check_all(const struct steer_range *ranges, unsigned int count)
+static void check_all(void)
 {
-	unsigned int length = steer_program(ranges, count, SOCKETS, SECRET, code);
+	unsigned int length = steer_program(&plan, code);
 
 	ck_assert_uint_le(length, STEER_PROGRAM_MAX);
 	ck_assert_int_eq(bpf_validate((const struct bpf_insn *)code, length), 1);
 	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
 		make_packet(slot << LINK_SLOT_BITS | (slot & 1 ? 0xfff : 0));
-		ck_assert_uint_eq(run(sizeof(packet)), expected(ranges, count, slot));
+		ck_assert_uint_eq(run(sizeof(packet)), expected(slot));
 	}
 }
 
@@ -72,22 +73,23 @@ START_TEST(slots_find_their_socket)
 {
 	static const unsigned int counts[] = {0, 1, 2, 3, 7, 100, 129, STEER_RANGES_MAX};
 	unsigned int count = counts[_i], step = count ? (LINK_SLOTS - 2) / count : 1;
-	struct steer_range ranges[STEER_RANGES_MAX];
 
+	plan.range_count = count;
+	plan.service_count = _i * STEER_SERVICES_MAX / 7;
 	for (unsigned int width = 1; width <= step; width += step > 1 ? step - 1 : 1) {
 		for (unsigned int i = 0; i < count; i++)
-			ranges[i] = (struct steer_range){1 + i * step, i * step + width,
-							 (i * 37 + 5) % SOCKETS};
-		check_all(ranges, count);
+			plan.ranges[i] = (struct steer_range){1 + i * step, i * step + width,
+							      (i * 37 + 5) % SOCKETS};
+		check_all();
 	}
 }
 END_TEST
 
 START_TEST(signals_find_their_socket)
 {
-	static const struct steer_range range = {1, LINK_SLOTS - 2, 9};
-
-	steer_program(&range, 1, SOCKETS, SECRET, code);
+	plan.ranges[0] = (struct steer_range){1, LINK_SLOTS - 2, 9};
+	plan.range_count = 1;
+	steer_program(&plan, code);
 	for (uint32_t index = 0; index < 70; index++) {
 		make_signal(SECRET, index);
 		ck_assert_uint_eq(run(sizeof(struct steer_signal)), index);
@@ -100,6 +102,51 @@ START_TEST(signals_find_their_socket)
 	make_packet(0x123456);
 	for (uint32_t length = 0; length < 8; length++)
 		ck_assert_uint_eq(run(length), 0);
+}
+END_TEST
+
+/* Answers of the connection manager go by the comm id of who asked. */
+START_TEST(mads_find_their_socket)
+{
+	static const struct {
+		uint16_t attribute;
+		uint32_t index;
+	} cases[] = {
+		{0x11, 6}, /* MRA */
+		{0x12, 6}, /* REJ */
+		{0x13, 6}, /* REP */
+		{0x14, 6}, /* RTU */
+		{0x15, 6}, /* DREQ */
+		{0x16, 6}, /* DREP */
+		{0x18, 5}, /* SIDR_REP */
+		{0x19, 6}, /* LAP */
+	};
+	const __be32 ids[] = {htobe32(0x123fffff), htobe32(0x45600000)};
+
+	plan.ranges[0] = (struct steer_range){0x123, 0x123, 5};
+	plan.ranges[1] = (struct steer_range){0x456, 0x456, 6};
+	plan.range_count = 2;
+	for (unsigned int i = 0; i < STEER_SERVICES_MAX; i++)
+		plan.services[i] = (struct steer_service){0x01060000 + i, i + 10};
+	plan.service_count = STEER_SERVICES_MAX;
+	steer_program(&plan, code);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		make_packet(1);
+		packet[20 + 17] = cases[i].attribute;
+		memcpy(packet + 20 + 24, ids, sizeof(ids));
+		ck_assert_uint_eq(run(sizeof(packet)), cases[i].index);
+	}
+	packet[20 + 28]++;
+	ck_assert_uint_eq(run(sizeof(packet)), UINT32_MAX);
+
+	for (unsigned int i = 0; i < 2 * STEER_SERVICES_MAX; i++) {
+		const __be64 service_id = htobe64(0x01060000 + i / 2);
+
+		make_packet(1);
+		packet[20 + 17] = i & 1 ? 0x10 : 0x17;
+		memcpy(packet + 20 + 24 + 8, &service_id, sizeof(service_id));
+		ck_assert_uint_eq(run(sizeof(packet)), i / 2 + 10);
+	}
 }
 END_TEST
 
@@ -161,26 +208,35 @@ static int receiver(void)
 
 START_TEST(the_kernel_agrees)
 {
-	struct steer_range ranges[SOCKETS];
 	unsigned int length, various = 0;
 	int before = -1;
 
 	open_sockets();
 	for (int i = 0; i < SOCKETS; i++)
-		ranges[i] = (struct steer_range){10 + 3 * i, 11 + 3 * i, SOCKETS - 1 - i};
-	length = steer_program(ranges, SOCKETS, SOCKETS, SECRET, code);
+		plan.ranges[i] = (struct steer_range){10 + 3 * i, 11 + 3 * i, SOCKETS - 1 - i};
+	plan.range_count = SOCKETS;
+	length = steer_program(&plan, code);
 	ck_assert_int_eq(steer_attach(sockets[3], code, length), 0);
 	for (int i = 0; i < SOCKETS; i++) {
 		make_packet((10 + 3 * i) << LINK_SLOT_BITS | i);
 		ck_assert_int_eq(receiver(), SOCKETS - 1 - i);
 		make_signal(SECRET, i);
 		ck_assert_int_eq(receiver(), i);
-		/* QP 1 is served by anybody, another one for who asks again. */
+		/* A REQ to QP 1 is for anybody, another one for who asks again. */
 		make_packet(1);
+		packet[20 + 17] = 0x10;
 		various += receiver() != before;
 		before = receiver();
 	}
 	ck_assert_uint_gt(various, SOCKETS / 2);
+	plan.first = 60;
+	plan.sockets = 2;
+	length = steer_program(&plan, code);
+	ck_assert_int_eq(steer_attach(sockets[9], code, length), 0);
+	make_packet(1);
+	packet[20 + 17] = 0x17;
+	for (int i = 0; i < SOCKETS; i++)
+		ck_assert_int_eq(receiver() / 2, 30);
 
 	/* The last one takes the place of one that is gone, and the program outlives its author. */
 	close(sockets[3]);
@@ -201,13 +257,14 @@ END_TEST
 /* The longest program must be within what kernels allow. */
 START_TEST(the_kernel_takes_the_longest)
 {
-	struct steer_range ranges[STEER_RANGES_MAX];
 	unsigned int length;
 
 	open_sockets();
 	for (unsigned int i = 0; i < STEER_RANGES_MAX; i++)
-		ranges[i] = (struct steer_range){1 + 2 * i, 1 + 2 * i, i % SOCKETS};
-	length = steer_program(ranges, STEER_RANGES_MAX, SOCKETS, SECRET, code);
+		plan.ranges[i] = (struct steer_range){1 + 2 * i, 1 + 2 * i, i % SOCKETS};
+	plan.range_count = STEER_RANGES_MAX;
+	plan.service_count = STEER_SERVICES_MAX;
+	length = steer_program(&plan, code);
 	ck_assert_int_eq(steer_attach(sockets[0], code, length), 0);
 	for (unsigned int i = 0; i < STEER_RANGES_MAX; i++) {
 		make_packet((1 + 2 * i) << LINK_SLOT_BITS);
@@ -227,6 +284,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_loop_test(tests, slots_find_their_socket, 0, 8);
 	tcase_add_test(tests, signals_find_their_socket);
+	tcase_add_test(tests, mads_find_their_socket);
 	tcase_add_test(tests, the_kernel_agrees);
 	tcase_add_test(tests, the_kernel_takes_the_longest);
 	suite_add_tcase(suite, tests);
