@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/hca.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -15,6 +16,9 @@
 /* Frames taken from the link at a time, and how often in one turn before others get theirs. */
 #define RECEIVE_BATCH 64
 #define RECEIVE_ROUNDS 8
+
+/* At the end of the process, for a turn to end that another thread is taking. */
+#define RETIRE_TRIES 1000
 
 /* QP numbers 0 and 1 are special (IBA 3.9.1); small ones look like mistakes in a trace. */
 #define FIRST_QPN 17
@@ -312,6 +316,18 @@ void hca_acknowledge(struct hca *hca, uint64_t now)
 	acknowledge(hca, now, ACK_WAIT_POLLED);
 }
 
+/* Nobody receives any more: so the lock isn't given back. */
+static void retire(struct hca *hca)
+{
+	for (int i = 0; i < RETIRE_TRIES; i++) {
+		if (pthread_mutex_trylock(&hca->receive_lock) == 0) {
+			hca->link->ops->retire(hca->link);
+			return;
+		}
+		sched_yield();
+	}
+}
+
 void hca_last_words(struct hca *hca, uint64_t now)
 {
 	struct outbox outbox;
@@ -331,6 +347,8 @@ void hca_last_words(struct hca *hca, uint64_t now)
 		table_release(&hca->qps, number);
 	}
 	cm_last_words(hca->cm, now);
+	if (hca->link->ops->retire)
+		retire(hca);
 }
 
 /* --- packets in ------------------------------------------------------------------------ */

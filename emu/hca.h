@@ -112,7 +112,7 @@ void hca_acknowledge(struct hca *hca, uint64_t now);
 
 /*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
- * way (their holders may be threads that are gone).
+ * way (their holders may be threads that are gone), and receive nothing more.
  */
 void hca_last_words(struct hca *hca, uint64_t now);
 

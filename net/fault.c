@@ -544,6 +544,13 @@ static bool fault_link_forward(struct link *link, const struct link_frame *frame
 	return inner->ops->forward(inner, frame, slot);
 }
 
+static void fault_link_retire(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->retire(inner);
+}
+
 /* ------------------------------------------------------------------------------------ */
 
 static void fault_free(struct fault_link *fault)
@@ -593,6 +600,7 @@ static const struct link_ops fault_link_ops = {
 	.release = fault_link_release,
 	.owner_of = fault_link_owner_of,
 	.forward = fault_link_forward,
+	.retire = fault_link_retire,
 	.close = fault_link_close,
 };
 
@@ -608,6 +616,7 @@ static struct link_ops ops_around(const struct link *inner)
 		ops.release = NULL;
 		ops.owner_of = NULL;
 		ops.forward = NULL;
+		ops.retire = NULL;
 	}
 	return ops;
 }

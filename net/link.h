@@ -185,6 +185,12 @@ struct link_ops {
 	 */
 	bool (*forward)(struct link *link, const struct link_frame *frame, uint32_t slot);
 
+	/*
+	 * The process ends, and nobody receives any more: leave the addresses to the
+	 * others. Waits for little.
+	 */
+	void (*retire)(struct link *link);
+
 	void (*close)(struct link *link);
 };
 

@@ -217,9 +217,9 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 	return NULL;
 }
 
-static void address_close(struct udp_link *link, struct udp_address *address, bool last)
+static void address_close(struct udp_link *link, struct udp_address *address)
 {
-	udp_share_rise(link, address, last);
+	udp_share_rise(link, address);
 	if (address->receive_fd >= 0)
 		close(address->receive_fd);
 	if (address->send_fd >= 0)
@@ -246,7 +246,7 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
-		address_close(link, address, false);
+		address_close(link, address);
 		return error;
 	}
 	*opened = address;
@@ -282,7 +282,7 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	if (index >= 1 && !error)
 		error = watch(link, index);
 	if (error) {
-		address_close(link, link->addresses[index], false);
+		address_close(link, link->addresses[index]);
 		return error;
 	}
 	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
@@ -393,9 +393,9 @@ static void udp_close(struct link *base)
 	if (link->refused)
 		log_info("the kernel refused to send %llu packets",
 			 (unsigned long long)link->refused);
-	for (unsigned int i = 0; i < link->count; i++)
-		address_close(link, link->addresses[i], true);
 	udp_share_leave(link);
+	for (unsigned int i = 0; i < link->count; i++)
+		address_close(link, link->addresses[i]);
 	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);
 	close(link->epoll_fd);
@@ -423,6 +423,7 @@ static const struct link_ops udp_ops = {
 	.release = udp_release,
 	.owner_of = udp_owner_of,
 	.forward = udp_forward,
+	.retire = udp_retire,
 	.close = udp_close,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What udp.c, udp_send.c, udp_receive.c, udp_multicast.c and udp_share.c share.
+ * What udp.c, udp_send.c, udp_receive.c, udp_multicast.c, udp_share.c and
+ * udp_letter.c share.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
  * else; @multicast.lock, below it, keeps a group while it is read. The array of addresses
@@ -163,11 +164,12 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);
 /* @address can send now: have somebody check whether all are where they seem to be. */
 void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
-/* Give up the place at @address, and close the receiving socket. @last: nobody receives any more.
- */
-void udp_share_rise(struct udp_link *link, struct udp_address *address, bool last);
-/* Frames that others handed on to us; and repairs that are due. */
-unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
+/* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
+void udp_share_rise(struct udp_link *link, struct udp_address *address);
+/* The program for @address is to be written anew, in the next receive(). */
+void udp_share_resteer(struct udp_link *link, struct udp_address *address);
+/* What is due by now. */
+void udp_share_repair(struct udp_link *link);
 /* A frame that may not be ours, @first of its datagram. Returns false if it is. */
 bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first);
 /* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
@@ -177,7 +179,17 @@ uint32_t udp_slot(struct link *base);
 int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id);
+void udp_retire(struct link *base);
+
+/* udp_letter.c */
+void udp_open_door(struct udp_share *share);
+/* Whether @data begins as only members know to. */
+bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot);
+void udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member);
+void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
+/* Frames that others handed on to us; and repairs that are due. */
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
 
 static inline uint32_t udp_share_slot(const struct link_frame *frame)
 {

@@ -29,13 +29,13 @@
 #include "net/tuning.h"
 #include "net/udp_link.h"
 
-#define FORWARDS_MAX 3
-#define DOOR_BUFFER (4 << 20)
-#define LETTER_MAX (WIRE_PACKET_MAX + 256)
-
 /* To wait for a dying process, which has lost its lock already, to lose its socket, too. */
 #define BIND_TRIES 50
 #define BIND_PAUSE 1000 /* us */
+
+/* At the end of a process, which mustn't wait long. */
+#define RETIRE_TRIES 100
+#define RETIRE_PAUSE 500 /* us */
 
 enum signal_kind {
 	SIGNAL_VERIFY, /* the sender believes the index to be his own */
@@ -47,84 +47,12 @@ struct signal {
 	uint32_t kind, round;
 };
 
-enum letter_kind { LETTER_FRAME, LETTER_RESTEER };
-
-/* What a frame was received with; the frame follows. */
-struct letter {
-	struct steer_signal secret;
-	uint8_t kind, traffic_class, hop_limit, forwards;
-	uint16_t source_port;
-	int32_t ip_id;
-	union ibv_gid source, destination;
-};
-
 static uint64_t clock_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
-/* --- letters out ---------------------------------------------------------------------- */
-
-/* System calls by number aren't cancellation points: the caller may hold locks. */
-static void post_letter(const struct udp_share *share, uint16_t door, struct letter *letter,
-			const struct link_frame *frame)
-{
-	struct sockaddr_in address = {
-		.sin_family = AF_INET,
-		.sin_port = htons(door),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	struct iovec vectors[] = {
-		{letter, sizeof(*letter)},
-		{frame ? (void *)frame->data : NULL, frame ? frame->length : 0},
-	};
-	struct msghdr message = {
-		.msg_name = &address,
-		.msg_namelen = sizeof(address),
-		.msg_iov = vectors,
-		.msg_iovlen = 2,
-	};
-
-	steer_fill(&letter->secret, roster_secret(share->roster), 0);
-	/* A refusal may be an earlier letter's, whose addressee was gone. */
-	if (syscall(SYS_sendmsg, share->door_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-	    errno == ECONNREFUSED)
-		syscall(SYS_sendmsg, share->door_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static void forward_to(const struct udp_share *share, const struct link_frame *frame,
-		       uint32_t member)
-{
-	uint16_t door = roster_door(share->roster, member);
-	struct letter letter = {
-		.kind = LETTER_FRAME,
-		.traffic_class = frame->traffic_class,
-		.hop_limit = frame->hop_limit,
-		.forwards = frame->forwards + 1,
-		.source_port = frame->source_port,
-		.ip_id = frame->ip_id,
-		.source = frame->source,
-		.destination = frame->destination,
-	};
-
-	if (!door)
-		return;
-	post_letter(share, door, &letter, frame);
-	roster_announce(share->roster, member);
-}
-
-bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot)
-{
-	const struct udp_share *share = &((struct udp_link *)base)->share;
-	uint32_t owner = share->roster ? roster_owner(share->roster, slot) : 0;
-
-	if (!owner || owner == roster_self(share->roster) || frame->forwards >= FORWARDS_MAX)
-		return false;
-	forward_to(share, frame, owner);
-	return true;
 }
 
 /* --- the program ------------------------------------------------------------------------ */
@@ -201,7 +129,7 @@ static void want_repair(struct udp_link *link, struct udp_address *address)
 	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
 }
 
-static void want_resteer(struct udp_link *link, struct udp_address *address)
+void udp_share_resteer(struct udp_link *link, struct udp_address *address)
 {
 	if (!address)
 		return;
@@ -255,7 +183,7 @@ static void send_signals(struct udp_link *link)
 	}
 }
 
-static void repair(struct udp_link *link)
+void udp_share_repair(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
 	struct roster *roster = share->roster;
@@ -310,23 +238,12 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 
 /* --- frames in ------------------------------------------------------------------------------ */
 
-static bool is_secret(const struct udp_share *share, const void *data, uint32_t length)
-{
-	struct steer_signal good, signal;
-
-	if (length < sizeof(signal))
-		return false;
-	memcpy(&signal, data, sizeof(signal));
-	steer_fill(&good, roster_secret(share->roster), 0);
-	return memcmp(&good, &signal, offsetof(struct steer_signal, index)) == 0;
-}
-
 bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first)
 {
 	uint32_t slot = udp_share_slot(frame);
 	uint32_t owner = roster_owner(link->share.roster, slot);
 
-	if (is_secret(&link->share, frame->data, frame->length)) {
+	if (udp_is_secret(&link->share, frame->data, frame->length)) {
 		take_signal(link, frame);
 		return true;
 	}
@@ -339,90 +256,7 @@ bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, boo
 	return true;
 }
 
-/* One letter, with a frame to be delivered or without. Returns false when there is none. */
-static bool take_letter(struct udp_link *link, struct link_frame *frame, bool *delivered)
-{
-	struct udp_share *share = &link->share;
-	uint8_t *data = link->receive.arena + link->receive.used;
-	ssize_t length =
-		syscall(SYS_recvfrom, share->door_fd, data, LETTER_MAX, MSG_DONTWAIT, NULL, NULL);
-	struct letter letter;
-
-	*delivered = false;
-	if (length < 0)
-		return errno == ECONNREFUSED; /* of one that we sent */
-	if ((size_t)length < sizeof(letter) || !is_secret(share, data, length))
-		return true;
-	memcpy(&letter, data, sizeof(letter));
-	if (letter.kind == LETTER_RESTEER) {
-		want_resteer(link, udp_address_find(link, &letter.destination));
-		return true;
-	}
-	*frame = (struct link_frame){
-		.data = data + sizeof(letter),
-		.length = length - sizeof(letter),
-		.ip_id = letter.ip_id,
-		.source = letter.source,
-		.destination = letter.destination,
-		.source_port = letter.source_port,
-		.traffic_class = letter.traffic_class,
-		.hop_limit = letter.hop_limit,
-		.forwards = letter.forwards,
-	};
-	if (udp_share_passes(link, frame, false)) {
-		*delivered = true;
-		link->receive.used += (length + 63) & ~63u;
-		if (link->capture)
-			capture_received(link->capture, frame);
-	}
-	return true;
-}
-
-unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max)
-{
-	struct udp_share *share = &link->share;
-	uint32_t announced;
-	unsigned int count = 0;
-	bool delivered;
-
-	if (!share->roster)
-		return 0;
-	if (__atomic_load_n(&share->due, __ATOMIC_RELAXED) != TIME_NEVER)
-		repair(link);
-	/* An announcement may be late, or its author dead: now and then the door itself is asked.
-	 */
-	announced = roster_announced(share->roster);
-	if (announced == share->announced && ++share->rounds < SHARE_DOOR_ROUNDS)
-		return 0;
-	share->rounds = 0;
-	while (count < max && link->receive.used + LETTER_MAX <= RECEIVE_ARENA) {
-		if (!take_letter(link, &frames[count], &delivered)) {
-			share->announced = announced;
-			break;
-		}
-		count += delivered;
-	}
-	return count;
-}
-
 /* --- coming and going ----------------------------------------------------------------------- */
-
-static void open_door(struct udp_share *share)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t length = sizeof(address);
-	int size = DOOR_BUFFER;
-
-	share->door_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (share->door_fd < 0)
-		return;
-	if (setsockopt(share->door_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-		setsockopt(share->door_fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (bind(share->door_fd, (struct sockaddr *)&address, length) == 0 &&
-	    getsockname(share->door_fd, (struct sockaddr *)&address, &length) == 0)
-		roster_set_door(share->roster, ntohs(address.sin_port));
-}
 
 void udp_share_init(struct udp_link *link)
 {
@@ -443,7 +277,7 @@ static void enter(struct udp_share *share)
 		return;
 	}
 	share->round = roster_self(share->roster);
-	open_door(share);
+	udp_open_door(share);
 }
 
 /*
@@ -547,44 +381,75 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 		count = udp_receive_from(link, address, frames, 16);
 		for (unsigned int i = 0; i < count; i++) {
 			if (udp_share_slot(&frames[i]) == 0)
-				forward_to(&link->share, &frames[i], neighbour);
+				udp_forward_to(&link->share, &frames[i], neighbour);
 		}
 	} while (link->receive.used);
 }
 
 /*
- * The socket goes before the program changes: until then packets for the one who takes
- * the index go astray, but none to a socket that nobody reads. Somebody else has to
- * change it, for it takes a socket in the group.
+ * With the roster's lock. The socket goes before the program changes: until then packets
+ * for the one who takes the index go astray, but none to a socket that nobody reads.
+ * Somebody else has to change it, for it takes a socket in the group.
  */
-void udp_share_rise(struct udp_link *link, struct udp_address *address, bool last)
+static void rise(struct udp_link *link, struct udp_address *address, bool last)
 {
-	struct udp_share *share = &link->share;
-	struct letter letter = {.kind = LETTER_RESTEER, .destination = address->gid};
-	uint32_t neighbour;
+	struct roster *roster = link->share.roster;
+	uint32_t neighbour = roster_neighbour(roster, &address->gid);
 
-	if (!address->seat.taken || roster_lock(share->roster) != 0)
+	if (!address->seat.taken)
 		return;
-	neighbour = roster_neighbour(share->roster, &address->gid);
 	if (neighbour && last)
 		hand_over(link, address, neighbour);
 	close(address->receive_fd);
 	address->receive_fd = -1;
 	address->seat.taken = false;
-	roster_rise(share->roster, &address->gid);
-	roster_unlock(share->roster);
-	if (neighbour && roster_door(share->roster, neighbour))
-		post_letter(share, roster_door(share->roster, neighbour), &letter, NULL);
+	roster_rise(roster, &address->gid);
+	if (neighbour)
+		udp_ask_to_steer(&link->share, neighbour, &address->gid);
+}
+
+void udp_share_rise(struct udp_link *link, struct udp_address *address)
+{
+	if (!link->share.roster || !address->seat.taken || roster_lock(link->share.roster) != 0)
+		return;
+	rise(link, address, false);
+	roster_unlock(link->share.roster);
+}
+
+static void rise_everywhere(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++)
+		rise(link, link->addresses[i], true);
+	roster_unlock(link->share.roster);
+}
+
+void udp_retire(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	for (int i = 0; link->share.roster && i < RETIRE_TRIES; i++) {
+		if (roster_trylock(link->share.roster)) {
+			rise_everywhere(link);
+			return;
+		}
+		usleep(RETIRE_PAUSE);
+	}
 }
 
 void udp_share_leave(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
 
+	if (share->roster && roster_lock(share->roster) == 0)
+		rise_everywhere(link);
 	if (share->roster)
 		roster_close(share->roster);
 	if (share->door_fd >= 0)
 		close(share->door_fd);
+	share->roster = NULL;
+	share->door_fd = -1;
 }
 
 void udp_share_forget(struct udp_link *link)
