@@ -10,8 +10,9 @@ with the lower address in one file is the node with the lower address in the
 other), QPs by order of appearance.  Then, per flow:
 
   - what must differ between runs is made comparable: PSNs count from the first
-    request of their flow, virtual addresses from the flow's first, R_Keys and
-    source QPs are numbered in order of appearance;
+    request of their flow, virtual addresses from the first with their R_Key,
+    R_Keys and source QPs are numbered in order of appearance, immediate data
+    that is the sender's QP number is shown as that;
   - requests are compared in PSN order of first transmission; retransmissions
     only have to repeat the original;
   - read responses and atomic acknowledges likewise;
@@ -20,8 +21,11 @@ other), QPs by order of appearance.  Then, per flow:
   - NAKs are compared without repetitions; requests behind the one that a fatal
     NAK refuses may or may not have left before it came;
   - AckReq is not compared on FIRST and MIDDLE packets;
-  - MADs (QP1) are compared by their header and the fixed fields of the message,
-    but for DREQ and DREP: which side disconnects first is a race.
+  - messages of the connection manager (QP1) are compared bit by bit, see
+    cm_mads.py; DREQs and DREPs without regard to who sent them, because which
+    side disconnects first is a race;
+  - UDP source ports are not compared (they are entropy), nor QP1's PSNs, which
+    count what the whole node has sent.
 
 --lossy            random loss or steady drops: don't compare NAKs
 --prefix           chance decides how much each QP sends: compare what both have
@@ -33,9 +37,9 @@ Exits 1 and prints the first difference of each flow; 0 if there is none.
 import argparse
 import collections
 import ipaddress
-import struct
 import sys
 
+import cm_mads
 import roce
 
 PSN_HALF = 1 << 23
@@ -80,6 +84,7 @@ class Capture:
             self.raw.setdefault((self.direction[p.source], p.dqp, kind), []).append(p)
         self.number_qps()
         self.bases = self.psn_bases()
+        self.conversations = cm_mads.Conversations(self.packets)
 
     def number_qps(self):
         """QPs in order of appearance, per direction; QP1 and multicast keep their number."""
@@ -145,7 +150,8 @@ class Row:
     def __init__(self, capture, key):
         self.base = capture.bases[key]
         self.rkeys, self.qps = Numbering(), Numbering()
-        self.first_va = None
+        self.first_va = {}
+        self.conversations = capture.conversations
 
     def __call__(self, p):
         row = {
@@ -168,71 +174,22 @@ class Row:
         if p.transport == roce.UD or p.position not in "FM":
             row["ack_request"] = p.ack_request
         self.extensions(p, row)
-        if p.transport == roce.UD and p.dqp == 1 and len(p.payload) == 256:
-            # The PSN of QP1 counts what the whole node sent.
+        if cm_mads.is_cm(p):
             del row["psn"]
-            row.update(mad(p.payload))
+            row.update(self.conversations.row(p))
         return row
 
     def extensions(self, p, row):
         for name, value in p.headers.items():
             if name == "va":
-                self.first_va = value if self.first_va is None else self.first_va
-                value -= self.first_va
+                value -= self.first_va.setdefault(p.headers["rkey"], value)
             elif name in ("rkey", "ieth"):
                 name, value = name, self.rkeys[value]
             elif name == "source_qp":
                 value = 1 if value == 1 else self.qps[value] + 2
+            elif name == "imm" and value == p.headers.get("source_qp"):
+                value = "the source QP"
             row[name] = value
-
-
-# Fields of CM messages that don't depend on the run: name, offset after the MAD
-# header, struct format, mask.  IBA 12.6.  Not the local ACK timeout, byte 95: the
-# packet life time that it comes from was 18 in the kernel of the captures, and is
-# 16 since.
-CM_FIELDS = {
-    0x10: (
-        ("service_id", 8, ">Q", ~0),
-        ("local_qkey", 28, ">I", ~0),
-        ("responder_resources", 35, "B", 0xFF),
-        ("initiator_depth", 39, "B", 0xFF),
-        ("timeout_transport_flow", 43, "B", 0xFF),
-        ("timeout_retry_count", 47, "B", 0xFF),
-        ("pkey", 48, ">H", ~0),
-        ("mtu_rdc_rnr", 50, "B", 0xFF),
-        ("cm_retries_srq", 51, "B", 0xFF),
-        ("primary_lids", 52, ">I", ~0),
-        ("traffic_class", 92, "B", 0xFF),
-        ("hop_limit", 93, "B", 0xFF),
-        ("sl_subnet_local", 94, "B", 0xFF),
-        ("alternate_lids", 96, ">I", ~0),
-        ("cma_version_ip", 140, ">H", ~0),
-    ),
-    0x13: (
-        ("responder_resources", 24, "B", 0xFF),
-        ("initiator_depth", 25, "B", 0xFF),
-        ("ack_delay_failover", 26, "B", 0xFF),
-        ("rnr_srq", 27, "B", 0xFF),
-    ),
-    0x12: (("rejected_what", 8, "B", 0xFF), ("info_length", 9, "B", 0xFF), ("reason", 10, ">H", ~0)),
-    0x17: (("pkey", 4, ">H", ~0), ("service_id", 8, ">Q", ~0)),
-    0x18: (("status", 4, "B", 0xFF), ("qkey", 20, ">I", ~0)),
-}
-
-
-def mad(data):
-    base, kind, version, method, status, special = struct.unpack(">BBBBHH", data[:8])
-    attribute, reserved, modifier = struct.unpack(">HHI", data[16:24])
-    row = {
-        "mad_versions": (base, kind, version),
-        "mad_method": method,
-        "mad_status": (status, special),
-        "mad_attribute": hex(attribute),
-        "mad_modifier": (reserved, modifier),
-    }
-    for name, offset, form, mask in CM_FIELDS.get(attribute, ()) if kind == 7 else ():
-        row["cm_" + name] = hex(struct.unpack_from(form, data, 24 + offset)[0] & mask)
-    return row
 
 
 # --- Flows ----------------------------------------------------------------------
@@ -305,18 +262,26 @@ def show(row):
     return " ".join(f"{k}={hex(v) if k == 'syndrome' else v}" for k, v in row.items())
 
 
+def show_differences(golden, ours, names):
+    """The rows in full, or of a message with its many fields only what differs."""
+    if golden and ours and "mad_attribute" in golden:
+        golden, ours = ({n: row.get(n) for n in ["mad_attribute", *names]} for row in (golden, ours))
+    return f"    golden: {show(golden)}\n    ours:   {show(ours)}"
+
+
 def compare_rows(what, golden, ours, ignored):
     for i in range(max(len(golden), len(ours))):
         g = golden[i] if i < len(golden) else None
         o = ours[i] if i < len(ours) else None
         if g and o and same(g, o, ignored):
             continue
-        fields = "a packet" if None in (g, o) else ", ".join(
-            n for n in {**g, **o} if n not in ignored and g.get(n) != o.get(n)
-        )
+        names = [n for n in {**(g or {}), **(o or {})} if n not in ignored]
+        if g and o:
+            names = [n for n in names if g.get(n) != o.get(n)]
+        fields = ", ".join(names) if g and o else "a packet"
         return (
             f"{what} {i + 1} of {len(golden)} (ours: {len(ours)}) differs in {fields}\n"
-            f"    golden: {show(g)}\n    ours:   {show(o)}"
+            + show_differences(g, o, names)
         )
     return None
 
@@ -337,10 +302,28 @@ def compare_acks(golden, ours, msn, ignored):
     return None
 
 
-def unique_mads(rows):
-    """CM messages without the repetitions of an impatient timer, and without DREQ and DREP."""
-    rows = [row for row in rows if row.get("mad_attribute") not in ("0x15", "0x16")]
+def unique(rows):
+    """Messages without the repetitions of an impatient timer."""
+    rows = list(rows)
     return [row for i, row in enumerate(rows) if row not in rows[:i]]
+
+
+def disconnects(row):
+    return row.get("mad_attribute") in cm_mads.DISCONNECTS
+
+
+def compare_mads(golden, ours, ignored):
+    golden, ours = (unique(r for r in rows if not disconnects(r)) for rows in (golden, ours))
+    return compare_rows("MAD", golden, ours, ignored)
+
+
+def compare_disconnects(captures, ignored):
+    """All DREQs and DREPs of both directions."""
+    both = []
+    for capture in captures:
+        rows = [Row(capture, k)(p) for k in capture.raw if k[1] == 1 for p in capture.raw[k]]
+        both.append(unique(sorted(filter(disconnects, rows), key=str)))
+    return compare_rows("DREQ or DREP", *both, ignored)
 
 
 def compare_flow(captures, keys, options):
@@ -353,8 +336,7 @@ def compare_flow(captures, keys, options):
     ignored = options.ignore
     if keys[0][2] == "requests":
         if keys[0][1] == 1:
-            golden, ours = unique_mads(golden), unique_mads(ours)
-            return compare_rows("MAD", golden, ours, ignored)
+            return compare_mads(golden, ours, ignored)
         if golden and golden[0]["opcode"].startswith("RC"):
             golden, _ = first_transmissions(golden, captures[0].mtu)
             ours, again = first_transmissions(ours, captures[1].mtu)
@@ -400,7 +382,8 @@ def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False):
         wrong = compare_flow(captures, keys, options)
         if wrong:
             differences.append(f"{name}: {wrong}")
-    return differences
+    wrong = compare_disconnects(captures, options.ignore)
+    return differences + ([f"both ways: {wrong}"] if wrong else [])
 
 
 def main():

@@ -86,12 +86,6 @@ SPECIAL = {
     # rxe's library refuses it when posted; NICs send it, and the responder NAKs.
     "peer_atomic_unaligned": Special(skip="urxe leaves the check to the responder, as NICs do"),
     "rc_pingpong_linklocal": Special(skip="no link-local GID on a loopback interface"),
-    # The immediate data is the sender's QP number.
-    "mckey": Special(ignore=("imm",)),
-    "udaddy": Special(ignore=("imm",)),
-    # Where the heap has two buffers.
-    "rping": Special(ignore=("va",)),
-    "rping_ipv6": Special(ignore=("va",)),
     # A kernel answers for a node, here a process must, if only on another port.
     "cm_rej_nolistener": Special(server="timeout 4 rping -s -a 10.77.0.1 -p 7998"),
     "host_ud_ipv4": Special(skip="not a capture of rxe as sender"),
