@@ -269,8 +269,9 @@ static void start(void)
 }
 
 /*
- * A program may leave without a word to its QPs. What it received last may not
- * have been acknowledged yet, and its peer would repeat it in vain.
+ * A program may leave without a word to its QPs and connections. What it received
+ * last may not have been acknowledged yet, and its peer would repeat it in vain;
+ * and a peer that only waits would never learn that the connection is gone.
  */
 static __attribute__((destructor)) void leave(void)
 {

@@ -558,8 +558,43 @@ START_TEST(test_claims)
 }
 END_TEST
 
+/* --- the process ends ------------------------------------------------------------------ */
+
+/* What nobody will repeat any more is said three times. */
+static const struct {
+	enum cm_state state;
+	bool active;
+	uint16_t attribute;
+	uint16_t reason;
+	unsigned int copies;
+} last_words[] = {
+	{CM_STATE_REQ_SENT, true, CM_REJ, CM_REJECT_TIMEOUT, 1},
+	{CM_STATE_REQ_RECEIVED, false, CM_REJ, CM_REJECT_CONSUMER, 1},
+	{CM_STATE_REP_SENT, false, CM_REJ, CM_REJECT_CONSUMER, 1},
+	{CM_STATE_ESTABLISHED, true, CM_DREQ, 0, 3},
+	{CM_STATE_ESTABLISHED, false, CM_DREQ, 0, 3},
+	{CM_STATE_DREQ_SENT, false, CM_DREQ, 0, 2},
+	{CM_STATE_DREQ_RECEIVED, true, CM_DREP, 0, 3},
+};
+
+START_TEST(test_last_words)
+{
+	if (last_words[_i].active)
+		cm_peer_active(&t, last_words[_i].state);
+	else
+		cm_peer_passive(&t, last_words[_i].state);
+	hca_last_words(t.peer.node->hca, cm_peer_now(&t));
+	for (unsigned int i = 0; i < last_words[_i].copies; i++) {
+		cm_peer_hear(&t, last_words[_i].attribute);
+		ck_assert_uint_eq(t.heard.reason, last_words[_i].reason);
+	}
+	cm_peer_hear_nothing(&t, 10000);
+}
+END_TEST
+
 int main(void)
 {
+	const int words = sizeof(last_words) / sizeof(last_words[0]);
 	TCase *tcase = tcase_create("cm_rules");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
@@ -577,5 +612,6 @@ int main(void)
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
 	tcase_add_test(tcase, test_claims);
+	tcase_add_loop_test(tcase, test_last_words, 0, words);
 	return world_main("cm_rules", (TCase *[]){tcase, NULL});
 }

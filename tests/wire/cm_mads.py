@@ -131,6 +131,7 @@ class Conversations:
 
     def __init__(self, packets):
         self.connections, self.qps, self.guids = {}, {}, {}
+        self.named = set()  # the ends of connections whose comm id is known
         self.first_psn = {}
         for p in packets:
             if not p.is_response:
@@ -146,8 +147,9 @@ class Conversations:
         number = self.connection(p, m)
         if number is None:
             number = len(set(self.connections.values()))
-        if m.get("local_id"):
-            number = self.connections.setdefault((p.source, m["local_id"]), number)
+        if m.get("local_id") and (p.source, number) not in self.named:
+            self.named.add((p.source, number))
+            self.connections[p.source, m["local_id"]] = number
         if "qpn" in m and attribute != DREQ:
             self.qps.setdefault((p.source, m["qpn"]), number)
         if "ca_guid" in m:

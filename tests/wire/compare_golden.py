@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compare a capture of ours with one of Linux rxe, header field by header field.
 
-    compare_golden.py [--lossy] [--ignore FIELD,...] GOLDEN.pcap OURS.pcap
+    compare_golden.py [--lossy] [--prefix] [--ends] [--ignore FIELD,...] GOLDEN.pcap OURS.pcap
 
 The packets are sorted into flows: one per direction, destination QP and kind
 (requests or responses).  Directions are matched by address order (the node
@@ -29,6 +29,8 @@ other), QPs by order of appearance.  Then, per flow:
 
 --lossy            random loss or steady drops: don't compare NAKs
 --prefix           chance decides how much each QP sends: compare what both have
+--ends             the programs end without disconnecting: nobody answers DREQs
+                   any more, which a kernel does; don't compare DREPs
 --ignore a,b       fields that may differ, for example "ttl"
 
 Exits 1 and prints the first difference of each flow; 0 if there is none.
@@ -317,13 +319,16 @@ def compare_mads(golden, ours, ignored):
     return compare_rows("MAD", golden, ours, ignored)
 
 
-def compare_disconnects(captures, ignored):
+def compare_disconnects(captures, options):
     """All DREQs and DREPs of both directions."""
     both = []
     for capture in captures:
         rows = [Row(capture, k)(p) for k in capture.raw if k[1] == 1 for p in capture.raw[k]]
-        both.append(unique(sorted(filter(disconnects, rows), key=str)))
-    return compare_rows("DREQ or DREP", *both, ignored)
+        rows = [r for r in rows if disconnects(r)]
+        if options.ends:
+            rows = [r for r in rows if r["mad_attribute"] == "DREQ"]
+        both.append(unique(sorted(rows, key=str)))
+    return compare_rows("DREQ or DREP", *both, options.ignore)
 
 
 def compare_flow(captures, keys, options):
@@ -365,9 +370,9 @@ def compare_flow(captures, keys, options):
     )
 
 
-def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False):
+def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False, ends=False):
     """A list of texts, one per flow that differs."""
-    options = argparse.Namespace(lossy=lossy, ignore=set(ignore), prefix=prefix)
+    options = argparse.Namespace(lossy=lossy, ignore=set(ignore), prefix=prefix, ends=ends)
     captures = [Capture(golden_path), Capture(ours_path)]
     named = [
         collections.OrderedDict((c.flow_name(key), key) for key in c.raw) for c in captures
@@ -382,21 +387,21 @@ def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False):
         wrong = compare_flow(captures, keys, options)
         if wrong:
             differences.append(f"{name}: {wrong}")
-    wrong = compare_disconnects(captures, options.ignore)
+    wrong = compare_disconnects(captures, options)
     return differences + ([f"both ways: {wrong}"] if wrong else [])
 
 
 def main():
     parser = argparse.ArgumentParser(description="compare a capture with a golden one")
-    parser.add_argument("--lossy", action="store_true")
-    parser.add_argument("--prefix", action="store_true")
+    for flag in ("--lossy", "--prefix", "--ends"):
+        parser.add_argument(flag, action="store_true")
     parser.add_argument("--ignore", default="", help="fields, separated by commas")
     parser.add_argument("golden")
     parser.add_argument("ours")
     arguments = parser.parse_args()
     ignore = [name for name in arguments.ignore.split(",") if name]
     differences = compare(
-        arguments.golden, arguments.ours, arguments.lossy, ignore, arguments.prefix
+        arguments.golden, arguments.ours, arguments.lossy, ignore, arguments.prefix, arguments.ends
     )
     for text in differences:
         print(text)
