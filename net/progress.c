@@ -80,8 +80,9 @@ struct progress {
 	struct ev_prepare before_sleep;
 	struct ev_io timer;
 	int timer_fd;
-	uint64_t timer_time; /* when the timer fires, or TIME_NEVER */
-	uint64_t spin;	     /* how long a client is hot */
+	uint64_t timer_time;	/* when the timer fires, or TIME_NEVER */
+	uint64_t spin;		/* how long a client is hot */
+	uint64_t crowded_until; /* it isn't: others need this CPU */
 	struct progress_client *clients;
 	struct progress_client *departed; /* detached; for the thread to free */
 };
@@ -196,7 +197,7 @@ static void end_quiet(struct progress_client *client)
 
 static bool hot(const struct progress_client *client, uint64_t now)
 {
-	return now < client->hot_until;
+	return now < client->hot_until && now >= client->progress->crowded_until;
 }
 
 /* Plan the next turn of a client that won't be hot any more. Returns when. */
@@ -225,7 +226,7 @@ static void take_turn(struct progress_client *client, uint64_t now)
 
 	done = client->ops->turn(client->context, now);
 	/* A deadline alone doesn't promise more work. */
-	if (done && (was_ready || hot(client, now)))
+	if (done && now >= progress->crowded_until && (was_ready || hot(client, now)))
 		client->hot_until = now + progress->spin;
 	if (!hot(client, now))
 		plan(client, now, done);
@@ -315,12 +316,20 @@ static uint64_t serve_once(struct progress *progress)
 	return next;
 }
 
-/* Others may want the lock, or the CPU. */
-static void pause_briefly(struct progress *progress)
+/*
+ * Others may want the lock, or the CPU. Whoever gets the CPU of one who yields keeps
+ * it for milliseconds, while one who sleeps gets it back as soon as there is work.
+ */
+static void pause_briefly(struct progress *progress, uint64_t now)
 {
+	uint64_t again;
+
 	pthread_mutex_unlock(&progress->lock);
 	sched_yield();
+	again = progress_now();
 	pthread_mutex_lock(&progress->lock);
+	if (again - now > PROGRESS_YIELD_LOST)
+		progress->crowded_until = again + PROGRESS_CROWDED;
 }
 
 static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
@@ -334,7 +343,7 @@ static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int 
 		now = progress_now();
 		if (next > now || now > end || progress->stopping)
 			break;
-		pause_briefly(progress);
+		pause_briefly(progress, now);
 	}
 	if (next > now)
 		set_timer(progress, next);

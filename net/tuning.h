@@ -68,6 +68,12 @@
  * peers and applications do that wait for each other, never finds it asleep.
  */
 #define PROGRESS_SPIN 200000
+/*
+ * A yield that took this long gave the CPU to somebody who needs it. Then the thread
+ * doesn't spin for a while, but sleeps, and is woken at once when something arrives.
+ */
+#define PROGRESS_YIELD_LOST 20000
+#define PROGRESS_CROWDED 10000000
 /* But it looks this often whether other clients' descriptors have become readable. */
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */

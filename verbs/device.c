@@ -2,6 +2,7 @@
 #include "verbs/device.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,18 @@ int device_up(struct device *device)
 	return error;
 }
 
+/* Whoever wonders where the time went begins here. */
+static void log_traffic(const struct device *device)
+{
+	const struct counters *counters = &device->hca->counters;
+
+	log_info("%s: sent %" PRIu64 " packets, %" PRIu64 " of them again, received %" PRIu64
+		 "; %" PRIu64 " timeouts, %" PRIu64 " gaps seen, %" PRIu64 " told",
+		 device->ibv.name, counters->sent_pkts, counters->retransmitted_pkts,
+		 counters->rcvd_pkts, counters->timeouts, counters->out_of_seq_request,
+		 counters->rcvd_seq_err);
+}
+
 /*
  * A program may close a device that still has objects, and go on to touch them:
  * then the HCA stays for it, and for whoever opens the device next.
@@ -257,6 +270,7 @@ void device_down(struct device *device)
 {
 	pthread_mutex_lock(&device->lock);
 	if (--device->opened == 0) {
+		log_traffic(device);
 		if (in_use(device->hca)) {
 			log_info("%s was closed with objects in use", device->ibv.name);
 		} else {
