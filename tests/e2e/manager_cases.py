@@ -4,6 +4,8 @@
 The client of a persistent server is a shell's loop of clients.
 """
 
+import dataclasses
+
 from pair import Case
 
 LOSS = "seed=SEED;drop=5%;dup=1%;reorder=1%"
@@ -140,9 +142,9 @@ def examples():
 # --- our own ----------------------------------------------------------------------
 
 
-def connect(count, threads, **more):
+def connect(count, threads, orderly=True, **more):
     # A disconnect that overtakes what establishes a connection is one of its ends, too.
-    established = r"\d+" if "faults" in more else count
+    established = count if orderly else r"\d+"
     words = ["@tests/e2e/connect", "-n", str(count), "-t", str(threads)]
     return managed("connect", f"-n {count} -t {threads}", server=words + ["-l", "SERVER", "PORT"],
                    client=words + ["SERVER", "PORT"],
@@ -155,7 +157,19 @@ def connect_cases():
     yield connect(4000, 8, deadline=120)
     yield connect(200, 4, ipv6=True)
     yield connect(200, 4, nobody=True)
-    yield connect(40, 4, detail="loss=5%", faults=LOSS, deadline=300)
+    yield connect(40, 4, orderly=False, detail="loss=5%", faults=LOSS, deadline=300)
+
+
+def together_cases():
+    """Servers in processes of their own listen on one address; each gets its own requests."""
+    for where in {}, {"ipv6": True}, {"nobody": True}:
+        first, *others = (
+            rping("-C", "100", "-S", "1000", "-V", **where), rping("-C", "100", "-S", "5000", "-V", **where),
+            rping("-C", "10", "-V", persistent=5, **where), both("ucmatose", "-c", "10", "-C", "20", **where),
+            connect(400, 4, orderly=False, **where), connect(100, 1, orderly=False, **where))
+        mark = "".join(f" {name}" for name in where)
+        yield dataclasses.replace(first, group="together", detail="rdma_cm mixture" + mark, one_node=True,
+                                  beside=others)
 
 
 # --- perftest -R, which has no IPv6 there -------------------------------------------
@@ -192,4 +206,5 @@ def manager_cases():
     yield cmtime(100, ipv6=True)
     yield from examples()
     yield from connect_cases()
+    yield from together_cases()
     yield from perftest_cases()

@@ -297,9 +297,10 @@ class PairRun:
             self.start_client(pair, mark, nodes, numbers[mark])
         if case.kill:
             self.kill(case.kill)
-        if case.stays:
-            self.wait("client")
-            self.end_server()
+        for mark, pair in pairs.items():
+            if pair.stays:
+                self.wait("client" + mark)
+                self.end_server("server" + mark)
         codes = {side: self.wait(side) for side in self.processes}
         for mark, pair in pairs.items():
             self.judge(pair, mark, codes)
@@ -385,10 +386,10 @@ class PairRun:
             time.sleep(0.02)
         os.killpg(self.processes[side].pid, signal.SIGKILL)
 
-    def end_server(self):
-        if self.processes["server"].poll() is not None:
-            raise Fail("the server didn't stay")
-        os.killpg(self.processes["server"].pid, signal.SIGKILL)
+    def end_server(self, side):
+        if self.processes[side].poll() is not None:
+            raise Fail(f"the {side} didn't stay")
+        os.killpg(self.processes[side].pid, signal.SIGKILL)
 
     def wait(self, side):
         try:
