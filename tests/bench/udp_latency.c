@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The floor for latency: a ping-pong between two processes over connected UDP
- * sockets, both spinning, or with -b both sleeping in recv(). Prints the median
- * half round trip, in microseconds.
+ * sockets, both spinning, or with -b both sleeping in recv(); with -a each on a
+ * CPU of its own, which makes the difference for sleepers: else the kernel may
+ * run them in turn on one. Prints the median half round trip, in microseconds.
  *
- *   udp_latency [-b] [BYTES [ROUNDS]]
+ *   udp_latency [-a] [-b] [BYTES [ROUNDS]]
  */
+#include <sched.h>
+
 #include "loopback.h"
 
 #define WARM_UP 1000
@@ -28,6 +31,22 @@ static void answer(int fd, size_t bytes)
 	}
 }
 
+/* Bind this process to the @number-th of the CPUs that it may use. */
+static void settle_on(int number)
+{
+	cpu_set_t usable, one;
+
+	must(sched_getaffinity(0, sizeof(usable), &usable), "sched_getaffinity");
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &usable) || number-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		must(sched_setaffinity(0, sizeof(one), &one), "sched_setaffinity");
+		return;
+	}
+}
+
 static int ascending(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -38,12 +57,15 @@ static int ascending(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	size_t bytes = 8, rounds = 20000;
+	int fds[2], option, apart = 0;
 	uint64_t *times;
 	pid_t child;
-	int fds[2];
 
-	while (getopt(argc, argv, "b") == 'b')
-		receive_flags = 0;
+	while ((option = getopt(argc, argv, "ab")) != -1) {
+		apart |= option == 'a';
+		if (option == 'b')
+			receive_flags = 0;
+	}
 	if (optind < argc)
 		bytes = atoi(argv[optind]);
 	if (optind + 1 < argc)
@@ -51,6 +73,8 @@ int main(int argc, char **argv)
 	times = calloc(rounds + WARM_UP, sizeof(*times));
 	socket_pair(fds);
 	child = fork_partner();
+	if (apart)
+		settle_on(child ? 0 : 1);
 	if (!child)
 		answer(fds[1], bytes);
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {
