@@ -90,7 +90,7 @@ void event_deliver(struct event_queue *queue)
 		pthread_mutex_unlock(&queue->lock);
 		return;
 	}
-	while ((event = queue->head)) {
+	while (!atomic_load(&queue->held) && (event = queue->head)) {
 		int type = event->type;
 		void *element = event->element;
 
@@ -103,8 +103,22 @@ void event_deliver(struct event_queue *queue)
 		event_dispose(event);
 		pthread_cond_broadcast(&queue->delivered);
 	}
-	atomic_store(&queue->pending, false);
+	if (!queue->head)
+		atomic_store(&queue->pending, false);
 	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Relaxed: who finds an event raised after this, under the lock, finds this too. */
+void event_hold(struct event_queue *queue)
+{
+	atomic_store_explicit(&queue->held, true, memory_order_relaxed);
+}
+
+/* Then it looks for events; who raised one looks whether they are held: one of both sees it. */
+void event_unhold(struct event_queue *queue)
+{
+	if (atomic_load_explicit(&queue->held, memory_order_relaxed))
+		atomic_store(&queue->held, false);
 }
 
 void event_forget(struct event_queue *queue, const void *element)

@@ -452,6 +452,7 @@ static bool receive(struct hca *hca, uint64_t now)
 		unsigned int count = hca->link->ops->receive(hca->link, frames, RECEIVE_BATCH, now);
 
 		if (count) {
+			event_hold(&hca->events);
 			receive_frames(hca, frames, count, now);
 			hca_run(hca, now);
 		}
@@ -472,6 +473,7 @@ bool hca_turn(struct hca *hca, uint64_t now)
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= acknowledge(hca, now, any ? ACK_WAIT_BUSY : ACK_WAIT);
+	event_unhold(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
 	cm_deliver(hca->cm);

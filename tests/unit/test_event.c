@@ -50,6 +50,48 @@ START_TEST(a_callback_may_raise_events)
 }
 END_TEST
 
+START_TEST(held_events_wait)
+{
+	int element;
+	struct event event = {.type = EVENT_COMPLETION, .element = &element, .embedded = true};
+
+	event_hold(&core.events);
+	event_raise_completion(&core.events, &event);
+	event_raise(&core.events, IBV_EVENT_COMM_EST, &element);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.completions, 0);
+	event_unhold(&core.events);
+	ck_assert_uint_eq(told.completions, 0);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.completions, 1);
+	ck_assert_uint_eq(told.async, 1);
+}
+END_TEST
+
+/* As when packets arrive while another thread delivers. */
+static void hold_from_callback(void *context, struct cq *cq)
+{
+	told.completions++;
+	event_hold(&core.events);
+	event_raise(&core.events, IBV_EVENT_CQ_ERR, cq);
+}
+
+START_TEST(holding_stops_who_delivers)
+{
+	int element;
+	struct event event = {.type = EVENT_COMPLETION, .element = &element, .embedded = true};
+
+	core.events.sink.completion = hold_from_callback;
+	event_raise_completion(&core.events, &event);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.completions, 1);
+	ck_assert_uint_eq(told.async, 0);
+	event_unhold(&core.events);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.async, 1);
+}
+END_TEST
+
 START_TEST(forgotten_events_are_not_delivered)
 {
 	int gone, kept;
@@ -130,9 +172,13 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		events_are_delivered_in_order_and_once, a_callback_may_raise_events,
-		forgotten_events_are_not_delivered, no_event_outlives_its_element, NULL};
+	const TTest *const tests[] = {events_are_delivered_in_order_and_once,
+				      a_callback_may_raise_events,
+				      held_events_wait,
+				      holding_stops_who_delivers,
+				      forgotten_events_are_not_delivered,
+				      no_event_outlives_its_element,
+				      NULL};
 
 	return core_run("event", tests);
 }
