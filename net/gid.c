@@ -79,7 +79,7 @@ const char *gid_to_text(const union ibv_gid *gid, char *text)
 	return text;
 }
 
-static int gid_from_text(union ibv_gid *gid, const char *text)
+int gid_from_text(union ibv_gid *gid, const char *text)
 {
 	struct in_addr in;
 

@@ -60,6 +60,8 @@ void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address);
 socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port,
 			  struct sockaddr_storage *address);
 void gid_from_sockaddr(union ibv_gid *gid, const struct sockaddr *address);
+/* Returns 0, or EINVAL for something that is no IP address. */
+int gid_from_text(union ibv_gid *gid, const char *text);
 /* The textual IP address, in @text of at least INET6_ADDRSTRLEN bytes. Returns @text. */
 const char *gid_to_text(const union ibv_gid *gid, char *text);
 

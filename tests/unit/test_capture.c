@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Captures, read back with libpcap: also while the file is still open. */
-#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <pcap/pcap.h>
@@ -9,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gid_of.h"
 #include "net/capture.h"
-#include "net/gid.h"
 
 static char directory[] = "/tmp/urxe-capture-XXXXXX";
 static char name[128], expanded[128];
@@ -26,18 +25,6 @@ static void teardown(void)
 {
 	unlink(expanded);
 	rmdir(directory);
-}
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
 }
 
 /* Vector A: RC SEND_ONLY "RDMAtest" from 192.168.0.1 to 192.168.0.2, with known checksums. */

@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* GIDs and addresses; the table against what the machine's loopback gives anywhere. */
-#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/gid.h"
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
-}
+#include "gid_of.h"
 
 START_TEST(conversions)
 {

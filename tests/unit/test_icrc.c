@@ -3,11 +3,10 @@
  * The ICRC against packets of others: known vectors (scapy, a ConnectX-4 Lx),
  * and the solver for the IPv4 identification.
  */
-#include <arpa/inet.h>
 #include <check.h>
 #include <stdlib.h>
 
-#include "net/gid.h"
+#include "gid_of.h"
 #include "net/icrc.h"
 
 #define ONE "192.168.0.1"
@@ -79,18 +78,6 @@ static uint32_t from_hex(uint8_t *bytes, const char *hex)
 		hex++;
 	}
 	return length;
-}
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
 }
 
 static struct link_frame frame_of(const struct vector *vector, uint8_t *bytes)

@@ -4,7 +4,6 @@
  * it, the sender too, with the group as its destination and a valid ICRC. On
  * loopback send() delivers before it returns, so nothing here waits.
  */
-#include <arpa/inet.h>
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/gid.h"
+#include "gid_of.h"
 #include "net/icrc.h"
 #include "net/udp.h"
 
@@ -29,18 +28,6 @@ struct node {
 	struct link *link;
 	union ibv_gid gid;
 };
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
-}
 
 static struct node node_open(const char *address, bool segmentation)
 {

@@ -4,7 +4,6 @@
  * byte, in order and with a valid ICRC, however the kernel batched it. On
  * loopback send() delivers before it returns, so nothing here waits.
  */
-#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <pcap/pcap.h>
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "net/gid.h"
+#include "gid_of.h"
 #include "net/icrc.h"
 #include "net/log.h"
 #include "net/udp.h"
@@ -35,18 +34,6 @@ static void fill_memory(void)
 {
 	for (size_t i = 0; i < sizeof(memory); i++)
 		memory[i] = i * 31 + (i >> 8);
-}
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
 }
 
 static bool have_ipv6(void)
