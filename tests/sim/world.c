@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
+#include "tests/run_suite.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -331,16 +332,10 @@ int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey,
 int world_main(const char *name, TCase *const *tcases)
 {
 	Suite *suite = suite_create(name);
-	SRunner *runner;
-	int failed;
 
 	for (; *tcases; tcases++) {
 		tcase_set_timeout(*tcases, 600);
 		suite_add_tcase(suite, *tcases);
 	}
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_suite(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "net/random.h"
 #include "node.h"
+#include "tests/run_suite.h"
 
 #define CLIENTS 4
 #define REAPERS 2
@@ -214,15 +215,9 @@ int main(void)
 {
 	Suite *suite = suite_create("connect");
 	TCase *tcase = tcase_create("connect");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 500);
 	tcase_add_test(tcase, test_many_threads);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

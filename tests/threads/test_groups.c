@@ -11,6 +11,7 @@
 
 #include "net/random.h"
 #include "node.h"
+#include "tests/run_suite.h"
 
 #define MEMBERS 3
 #define GROUPS 3
@@ -190,15 +191,9 @@ int main(void)
 {
 	Suite *suite = suite_create("groups");
 	TCase *tcase = tcase_create("groups");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, members_come_and_go);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -5,8 +5,8 @@
  * a server answers. Worth most under TSan and ASan.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -151,15 +151,10 @@ int main(void)
 {
 	Suite *suite = suite_create("manager");
 	TCase *tests = tcase_create("manager");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 300);
 	tcase_add_test(tests, connections);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -12,6 +12,7 @@
 
 #include "net/random.h"
 #include "node.h"
+#include "tests/run_suite.h"
 
 #define SENDERS 4
 #define RECEIVERS 3
@@ -405,17 +406,11 @@ int main(void)
 {
 	Suite *suite = suite_create("shared");
 	TCase *tcase = tcase_create("shared");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, queues_of_rc);
 	tcase_add_test(tcase, queues_of_ud);
 	tcase_add_test(tcase, sleepers);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 #include "emu/mw.h"
 #include "net/random.h"
 #include "node.h"
+#include "tests/run_suite.h"
 
 #define WORKERS 4
 #define ROUNDS 1500
@@ -542,16 +543,10 @@ int main(void)
 {
 	Suite *suite = suite_create("stress");
 	TCase *tcase = tcase_create("stress");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, on_a_good_network);
 	tcase_add_test(tcase, on_a_bad_network);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "must.h"
+#include "tests/run_suite.h"
 
 #define DEPTH 16
 
@@ -531,8 +532,6 @@ int main(void)
 {
 	Suite *suite = suite_create("verbs");
 	TCase *tcase = tcase_create("verbs");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, sleeping_in_channels);
@@ -542,9 +541,5 @@ int main(void)
 	tcase_add_test(tcase, forking_while_opening);
 	tcase_add_test(tcase, reopening_beside_a_child);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return run_suite(suite);
 }

@@ -7,11 +7,11 @@
 #define URXE_TESTS_UNIT_CORE_H
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "emu/hca.h"
 #include "emu/pd.h"
+#include "tests/run_suite.h"
 
 #define KEYS_FIRST 1
 #define KEYS_LIMIT 5000
@@ -80,19 +80,13 @@ static inline int core_run(const char *name, const TTest *const *tests)
 {
 	Suite *suite = suite_create(name);
 	TCase *tcase = tcase_create(name);
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 100);
 	tcase_add_checked_fixture(tcase, core_setup, core_teardown);
 	for (; *tests; tests++)
 		tcase_add_test(tcase, *tests);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "gid_of.h"
 #include "net/capture.h"
+#include "tests/run_suite.h"
 
 static char directory[] = "/tmp/urxe-capture-XXXXXX";
 static char name[128], expanded[128];
@@ -155,17 +156,11 @@ int main(void)
 {
 	Suite *suite = suite_create("capture");
 	TCase *tests = tcase_create("capture");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, sent_and_received);
 	tcase_add_test(tests, sent_ipv6);
 	tcase_add_test(tests, unwritable);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

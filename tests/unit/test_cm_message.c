@@ -10,6 +10,7 @@
 
 #include "emu/cm_message.h"
 #include "net/random.h"
+#include "tests/run_suite.h"
 
 static const uint16_t attributes[] = {
 	CM_REQ,	 CM_MRA,      CM_REJ,	   CM_REP, CM_RTU, CM_DREQ,
@@ -294,8 +295,6 @@ int main(void)
 {
 	Suite *suite = suite_create("cm_message");
 	TCase *tcase = tcase_create("cm_message");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_loop_test(tcase, test_places, 0, sizeof(places) / sizeof(places[0]));
 	tcase_add_test(tcase, test_gids);
@@ -304,10 +303,5 @@ int main(void)
 	tcase_add_loop_test(tcase, test_private_data, 0, ATTRIBUTES);
 	tcase_add_loop_test(tcase, test_random, 0, ATTRIBUTES);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_set_fork_status(runner, CK_NOFORK);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 
 #include "net/icrc.h"
 #include "net/sim.h"
+#include "tests/run_suite.h"
 
 #define HEADERS 12
 #define PAYLOAD 8
@@ -515,8 +516,6 @@ int main(void)
 {
 	Suite *suite = suite_create("fault");
 	TCase *tests = tcase_create("fault");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tests, NULL, finish);
 	tcase_add_loop_test(tests, the_language_is_understood, 0,
@@ -540,9 +539,5 @@ int main(void)
 	tcase_add_test(tests, rates_are_met);
 	tcase_add_test(tests, threads_may_send_at_once);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

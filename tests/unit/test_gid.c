@@ -3,10 +3,10 @@
 #include <check.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gid_of.h"
+#include "tests/run_suite.h"
 
 START_TEST(conversions)
 {
@@ -157,8 +157,6 @@ int main(void)
 {
 	Suite *suite = suite_create("gid");
 	TCase *tests = tcase_create("gid");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tests, conversions);
 	tcase_add_test(tests, multicast);
@@ -167,9 +165,5 @@ int main(void)
 	tcase_add_test(tests, all_interfaces);
 	tcase_add_test(tests, table_is_bounded);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "gid_of.h"
 #include "net/icrc.h"
+#include "tests/run_suite.h"
 
 #define ONE "192.168.0.1"
 #define TWO "192.168.0.2"
@@ -264,8 +265,6 @@ int main(void)
 {
 	Suite *suite = suite_create("icrc");
 	TCase *tests = tcase_create("icrc");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, check_vectors, 0, VECTORS);
@@ -276,9 +275,5 @@ int main(void)
 			    sizeof(solver_lengths) / sizeof(solver_lengths[0]));
 	tcase_add_test(tests, check_runts);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

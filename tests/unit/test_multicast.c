@@ -16,6 +16,7 @@
 #include "gid_of.h"
 #include "net/icrc.h"
 #include "net/udp.h"
+#include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.5.1"
 #define ADDRESS_B "127.77.5.2"
@@ -249,8 +250,6 @@ int main(void)
 {
 	Suite *suite = suite_create("multicast");
 	TCase *tcase = tcase_create("multicast");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_loop_test(tcase, members, 0, 4);
 	tcase_add_test(tcase, no_starvation);
@@ -258,9 +257,5 @@ int main(void)
 	tcase_add_test(tcase, no_place);
 	tcase_add_test(tcase, nothing_left_open);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 #include "emu/mr.h"
 #include "emu/mw.h"
 #include "emu/qp.h"
+#include "tests/run_suite.h"
 
 #define REMOTE_READ IBV_ACCESS_REMOTE_READ
 #define REMOTE_WRITE IBV_ACCESS_REMOTE_WRITE
@@ -628,8 +629,6 @@ int main(void)
 {
 	Suite *suite = suite_create("mw");
 	TCase *tcase = tcase_create("mw");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tcase, 100);
 	tcase_add_checked_fixture(tcase, core_setup, core_teardown);
@@ -647,9 +646,5 @@ int main(void)
 	tcase_add_test(tcase, taking_back_waits_for_holders);
 	tcase_add_test(tcase, contested_windows);
 	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

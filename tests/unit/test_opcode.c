@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The opcode table against header lengths known from elsewhere, and packet_parse() on bad bytes. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "net/wire.h"
+#include "tests/run_suite.h"
 
 static const struct {
 	uint8_t opcode;
@@ -169,8 +169,6 @@ int main(void)
 {
 	Suite *suite = suite_create("opcode");
 	TCase *tests = tcase_create("opcode");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tests, table_has_these_rows_and_no_others);
 	tcase_add_test(tests, flags_agree_with_headers);
@@ -178,9 +176,5 @@ int main(void)
 	tcase_add_test(tests, parse_refuses);
 	tcase_add_test(tests, parse_ignores_reserved_bits);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -5,6 +5,7 @@
  * made to show itself by something ordered after it.
  */
 #include "net/progress.h"
+#include "tests/run_suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -612,8 +613,6 @@ int main(void)
 {
 	Suite *suite = suite_create("progress");
 	TCase *tests = tcase_create("progress");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);
@@ -635,9 +634,5 @@ int main(void)
 	tcase_add_test(tests, a_child_makes_its_own);
 #endif
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -3,9 +3,9 @@
 
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "net/icrc.h"
+#include "tests/run_suite.h"
 
 #define LATENCY 1000
 #define HEADERS 12
@@ -410,8 +410,6 @@ int main(void)
 {
 	Suite *suite = suite_create("sim");
 	TCase *tests = tcase_create("sim");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tests, NULL, teardown);
 	tcase_add_test(tests, a_packet_arrives_whole_and_on_time);
@@ -427,9 +425,5 @@ int main(void)
 	tcase_add_test(tests, equal_seeds_give_equal_runs);
 	tcase_add_test(tests, time_never_goes_back);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

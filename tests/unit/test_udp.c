@@ -17,6 +17,7 @@
 #include "net/log.h"
 #include "net/udp.h"
 #include "net/udp_link.h"
+#include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.1.1"
 #define ADDRESS_B "127.77.1.2"
@@ -647,8 +648,6 @@ int main(void)
 {
 	Suite *suite = suite_create("udp");
 	TCase *tests = tcase_create("udp");
-	SRunner *runner;
-	int failed;
 
 	fill_memory();
 	log_set_level(LOG_INFO);
@@ -666,9 +665,5 @@ int main(void)
 	tcase_add_loop_test(tests, room_of_a_receiver, 0, 2);
 	tcase_add_test(tests, captured);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -3,9 +3,9 @@
  * Connections within this process: every event that two well-behaved sides see,
  * with its data, and what destroying things on the way does.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -578,8 +578,6 @@ int main(void)
 {
 	Suite *suite = suite_create("connections");
 	TCase *connections = tcase_create("connections"), *datagrams = tcase_create("datagrams");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(connections, 60);
@@ -595,8 +593,5 @@ int main(void)
 	    other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);
 	suite_add_tcase(suite, datagrams);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

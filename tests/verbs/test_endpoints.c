@@ -6,9 +6,9 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -335,8 +335,6 @@ int main(void)
 {
 	Suite *suite = suite_create("endpoints");
 	TCase *tests = tcase_create("endpoints");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -352,8 +350,5 @@ int main(void)
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

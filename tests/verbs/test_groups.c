@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -483,8 +484,6 @@ int main(void)
 {
 	Suite *suite = suite_create("groups");
 	TCase *tests = tcase_create("groups");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	snprintf(group, sizeof(group), "239%s", strchr(fixture_address(), '.'));
@@ -506,8 +505,5 @@ int main(void)
 	tcase_add_test(tests, refused_attributes);
 	tcase_add_test(tests, group_is_full);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

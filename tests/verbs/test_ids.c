@@ -8,11 +8,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -588,8 +588,6 @@ int main(void)
 {
 	Suite *suite = suite_create("ids");
 	TCase *tests = tcase_create("ids");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -620,8 +618,5 @@ int main(void)
 	tcase_add_test(tests, forks);
 #endif
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/manager.h"
 
 #define NODE "10.99.0.1"
@@ -128,8 +129,6 @@ int main(void)
 {
 	Suite *suite = suite_create("netdevs");
 	TCase *tests = tcase_create("netdevs");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	if (!enter_namespace()) {
 		puts("no permission to make a network namespace");
@@ -143,8 +142,5 @@ int main(void)
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

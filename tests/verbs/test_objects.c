@@ -6,8 +6,8 @@
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
 static struct ibv_context *context;
@@ -345,8 +345,6 @@ int main(void)
 {
 	Suite *suite = suite_create("objects");
 	TCase *tests = tcase_create("objects");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -362,8 +360,5 @@ int main(void)
 	tcase_add_test(tests, operations_of_extended_queue_pairs);
 	tcase_add_test(tests, address_handles);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -8,10 +8,10 @@
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "urxe.h"
 
@@ -274,8 +274,6 @@ int main(void)
 {
 	Suite *suite = suite_create("query");
 	TCase *tests = tcase_create("query");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -292,8 +290,5 @@ int main(void)
 	tcase_add_test(tests, no_rsockets);
 	tcase_add_test(tests, fork_needs_nothing);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

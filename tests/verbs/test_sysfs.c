@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
 #define DEVICE "/sys/class/infiniband/urxe0"
@@ -185,8 +186,6 @@ int main(void)
 {
 	Suite *suite = suite_create("sysfs");
 	TCase *tests = tcase_create("sysfs");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -198,8 +197,5 @@ int main(void)
 	tcase_add_test(tests, listing);
 	tcase_add_test(tests, other_paths_are_untouched);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -9,11 +9,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
 static struct pair pair;
@@ -476,8 +476,6 @@ int main(void)
 {
 	Suite *suite = suite_create("traffic");
 	TCase *tests = tcase_create("traffic");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -491,8 +489,5 @@ int main(void)
 	tcase_add_test(tests, fork_in_between);
 	tcase_add_test(tests, answer_to_a_datagram);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -5,9 +5,9 @@
  */
 #include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
 #define ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -418,8 +418,6 @@ int main(void)
 {
 	Suite *suite = suite_create("windows");
 	TCase *tests = tcase_create("windows");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
@@ -433,8 +431,5 @@ int main(void)
 	tcase_add_test(tests, taken_back_here);
 	tcase_add_test(tests, extended_polling);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }
