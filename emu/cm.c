@@ -321,6 +321,7 @@ void cm_post(struct cm_id *id, const struct cm_message *message, uint64_t now)
 void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_t now)
 {
 	id->retries_left = id->max_retries;
+	id->asked = now;
 	cm_set_deadline(id, now + id->interval);
 	cm_post(id, message, now);
 }

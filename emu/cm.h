@@ -172,6 +172,7 @@ struct cm_id {
 	struct timer timer;
 	uint64_t deadline; /* of the message that waits for its answer, or of timewait */
 	uint64_t interval; /* between copies */
+	uint64_t asked;	   /* when the first copy was sent */
 	uint8_t retries_left, max_retries;
 
 	struct cm_peer peer_id, peer_qp;

@@ -3,7 +3,8 @@
  * Requests that come before their listener. A program that tells its peer by
  * other means to connect, and listens next, is right on hardware, where
  * connecting takes a while; here a request takes microseconds. So one that
- * nobody listens for is kept for a moment, and refused only then.
+ * nobody listens for is kept for a moment, and refused only then; and one that
+ * a peer refuses right away is repeated for as long.
  */
 #include "emu/cm_internal.h"
 
@@ -13,6 +14,7 @@
 #include "emu/hca.h"
 
 #define PATIENCE 20000000u /* ns */
+#define AGAIN 2000000u	   /* ns, between requests that are refused too early */
 #define EARLY_MAX 256	   /* beyond that they are refused at once */
 
 struct cm_early {
@@ -50,6 +52,15 @@ bool cm_early_keep(struct cm *cm, const struct cm_message *message, const struct
 	DL_APPEND(cm->early, early);
 	cm->early_count++;
 	set_deadline(cm);
+	return true;
+}
+
+bool cm_early_again(struct cm_id *id, uint64_t now)
+{
+	if (now - id->asked >= PATIENCE)
+		return false;
+	id->retries_left++;
+	cm_set_deadline(id, now + AGAIN);
 	return true;
 }
 

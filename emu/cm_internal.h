@@ -110,6 +110,9 @@ void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct l
 /* Keep a request that has no listener. Returns false when it is to be refused now. */
 bool cm_early_keep(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		   uint64_t now);
+/* The same with a peer who refuses at once: have it asked again soon. Returns false when it is time
+ * to believe it. */
+bool cm_early_again(struct cm_id *id, uint64_t now);
 /* There is another listener: look at them with the next turn. */
 void cm_early_hurry(struct cm *cm);
 void cm_early_run(struct cm *cm, uint64_t now);

@@ -287,6 +287,9 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 		rejected_late(id, rej, frame, now);
 		return;
 	}
+	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
+	    cm_early_again(id, now))
+		return;
 	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
 }

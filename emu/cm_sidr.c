@@ -134,6 +134,8 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 			    const struct link_frame *frame, uint64_t now)
 {
+	if (reply->status == CM_SIDR_UNSUPPORTED && cm_early_again(id, now))
+		return;
 	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply, NULL);
 }

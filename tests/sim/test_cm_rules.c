@@ -267,6 +267,27 @@ START_TEST(test_listener_goes)
 }
 END_TEST
 
+/* A peer that refuses at once may be about to listen: it is asked again for a moment. */
+START_TEST(test_refused_early)
+{
+	struct cm_message rej;
+
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	rej = cm_peer_message(&t, CM_REJ);
+	rej.local_id = 0;
+	rej.reason = CM_REJECT_INVALID_SERVICE_ID;
+	for (unsigned int i = 0; i < 5; i++) {
+		cm_peer_say(&t, &rej);
+		cm_peer_event(&t, -1);
+		cm_peer_hear(&t, CM_REQ);
+	}
+	world_run(&t.peer.world, 20000000);
+	cm_peer_say(&t, &rej);
+	cm_peer_event(&t, CM_EVENT_REJ_RECEIVED);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_IDLE);
+}
+END_TEST
+
 /* --- slowness ------------------------------------------------------------------------------- */
 
 /* An MRA stops the copies for as long as it says, and then they go on. */
@@ -604,6 +625,7 @@ int main(void)
 	tcase_add_test(tcase, test_listeners);
 	tcase_add_test(tcase, test_listener_addresses);
 	tcase_add_test(tcase, test_listener_goes);
+	tcase_add_test(tcase, test_refused_early);
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
