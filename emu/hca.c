@@ -412,7 +412,20 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 	qp_receive_packet(receiver->qp, packet, frame, now);
 }
 
-/* Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache. */
+static void receive_kind(struct receiver *receiver, const struct packet *packets,
+			 const struct link_frame *frames, const bool *good, unsigned int count,
+			 unsigned int kind, uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (good[i] && (packets[i].op->flags & OPCODE_RESPONSE) == kind)
+			receive_packet(receiver, &packets[i], &frames[i], now);
+}
+
+/*
+ * Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache.
+ * Responses go first: the ACK that a message took along is behind it, but who polls for
+ * that message may count on what it answers having completed.
+ */
 static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
 			struct icrc_flow *flow, uint64_t now)
 {
@@ -422,9 +435,8 @@ static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int
 
 	for (unsigned int i = 0; i < count; i++)
 		good[i] = check_frame(hca, &frames[i], &packets[i], flow);
-	for (unsigned int i = 0; i < count; i++)
-		if (good[i])
-			receive_packet(&receiver, &packets[i], &frames[i], now);
+	receive_kind(&receiver, packets, frames, good, count, OPCODE_RESPONSE, now);
+	receive_kind(&receiver, packets, frames, good, count, 0, now);
 	receiver_end(&receiver, now);
 }
 

@@ -566,15 +566,28 @@ void responder_run(struct qp *qp, struct outbox *outbox)
 		send_acknowledge(qp, outbox);
 }
 
+static bool has_answers(struct responder *resp)
+{
+	for (uint32_t i = 0; i < resp->resource_count; i++) {
+		const struct responder_resource *resource = resource_at(resp, i);
+
+		if (resource->next != resource->end)
+			return true;
+	}
+	return false;
+}
+
 void responder_acknowledge(struct qp *qp, struct outbox *outbox)
 {
 	struct responder *resp = &qp->responder;
 
-	if (!resp->ack_waits)
+	if (!resp->ack_owed)
 		return;
 	/* Nobody answered for long: the peer had better not wait for the next ones either. */
-	if (outbox->now - qp->ack_wait.since > ACK_VAIN)
+	if (resp->ack_waits && outbox->now - qp->ack_wait.since > ACK_VAIN)
 		resp->ack_hasty = ACK_HASTY;
 	wait_no_more(qp);
-	send_acknowledge(qp, outbox);
+	/* Behind them it has its place, and they are scheduled. */
+	if (!has_answers(resp))
+		send_acknowledge(qp, outbox);
 }

@@ -82,7 +82,11 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 /* Send what is owed. The caller flushes the outbox before it unlocks the QP. */
 void responder_run(struct qp *qp, struct outbox *outbox);
 
-/* Send the ACK that waits, if there is one; likewise. */
+/*
+ * Send the ACK or NAK that is owed, if there is one, whether it waits or not; likewise.
+ * A message mustn't overtake it: who gets the message counts on what it answers having
+ * completed.
+ */
 void responder_acknowledge(struct qp *qp, struct outbox *outbox);
 
 #endif

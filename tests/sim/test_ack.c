@@ -271,6 +271,94 @@ START_TEST(a_reset_forgets_and_settles_it)
 }
 END_TEST
 
+/* What the HCA has got executed, but no QP run: as an application thread may find it. */
+static void receive_only(struct peer *peer)
+{
+	struct link *link = peer->node->hca->link;
+	struct link_frame frames[8];
+	unsigned int count;
+
+	sim_advance(peer->world.sim, now(peer) + LATENCY);
+	count = link->ops->receive(link, frames, 8, now(peer));
+	ck_assert_uint_gt(count, 0);
+	for (unsigned int i = 0; i < count; i++) {
+		struct packet packet;
+
+		ck_assert_int_eq(packet_parse(&packet, frames[i].data, frames[i].length), 0);
+		qp_receive(peer->qp, &packet, &frames[i], now(peer));
+	}
+}
+
+/* Whoever gets the message counts on what it answers having completed. */
+START_TEST(an_answer_overtakes_no_ack)
+{
+	struct peer_packet request = write_only;
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.qp->responder.ack_hasty = 1;
+	request.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &request);
+	receive_only(&peer);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	ck_assert_uint_eq(sent(&peer), 2);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_see_none(&peer, ACK_VAIN);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.5.1.4: and an ACK overtakes no response. */
+START_TEST(an_ack_overtakes_no_response)
+{
+	struct peer_packet read = {.opcode = WIRE_RC | WIRE_READ_REQUEST};
+	struct peer_packet request = write_only;
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	read.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &read);
+	request.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &request);
+	receive_only(&peer);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	ck_assert_uint_eq(sent(&peer), 1);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The ACK that came behind an answer is looked at before it. */
+START_TEST(a_send_completes_before_its_answer)
+{
+	struct peer_packet answer = {.opcode = WIRE_RC | WIRE_SEND_ONLY, .length = 8};
+	struct peer_packet ack = {.opcode = WIRE_RC | WIRE_ACKNOWLEDGE, .syndrome = 0x1f, .msn = 1};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 8, 1);
+	ack.psn = peer.qp->requester.psn;
+	peer_post(&peer, IBV_WR_SEND, 8, 2);
+	packet = peer_see(&peer);
+	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	answer.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &answer);
+	peer_send(&peer, &ack);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("ack");
@@ -284,6 +372,9 @@ int main(void)
 	tcase_add_test(tcase, a_response_takes_its_place);
 	tcase_add_test(tcase, waiting_in_vain_is_learnt_from);
 	tcase_add_test(tcase, the_end_of_the_process_sends_them);
+	tcase_add_test(tcase, an_answer_overtakes_no_ack);
+	tcase_add_test(tcase, an_ack_overtakes_no_response);
+	tcase_add_test(tcase, a_send_completes_before_its_answer);
 	tcase_add_test(tcase, a_reset_forgets_and_settles_it);
 	return world_main("ack", (TCase *const[]){tcase, NULL});
 }
