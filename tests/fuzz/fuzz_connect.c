@@ -12,34 +12,20 @@
  * events come for ids that there are and leave them in a state that fits, and
  * when everybody has gone nothing is left, however long it takes.
  */
-#include <arpa/inet.h>
-
 #include "emu/cm_internal.h"
-#include "emu/hca.h"
-#include "input.h"
-#include "net/icrc.h"
+#include "host.h"
 
 #define IDS 8
-#define TURNS_MAX 1000 /* at one instant, far more than there can be work */
 #define SERVICE 0x01060001
 #define LONG UINT64_C(100000000000000) /* longer than any timeout that a message can ask for */
 
 struct machine {
-	struct link link;
+	struct host host; /* first, so that its link is the machine */
 	struct input input;
-	uint64_t now;
-	struct gid_table gids;
-	union ibv_gid peer;
-	struct hca *hca;
 	struct cm_id *ids[IDS];
 	struct cm_id *listeners[2];
 	uint8_t mad[MAD_LENGTH]; /* sent last */
 	bool destroy_early;	 /* the next request's id, in its own event */
-
-	/* The frame that the link delivers next. */
-	bool arrived;
-	struct link_frame frame;
-	uint8_t bytes[WIRE_HEADERS_MAX + MAD_LENGTH + ICRC_LENGTH];
 };
 
 /* --- the link ------------------------------------------------------------------------ */
@@ -52,43 +38,18 @@ static void stub_send(struct link *link, struct link_packet *packets, unsigned i
 	uint8_t again[MAD_LENGTH];
 
 	must(count == 1 && packets->payload_count == 1 && packets->payload_length == MAD_LENGTH);
-	must(gid_equal(&packets->path->source, &machine->gids.entries[0].gid));
+	must(gid_equal(&packets->path->source, &machine->host.gids.entries[0].gid));
 	memcpy(machine->mad, packets->payload->iov_base, MAD_LENGTH);
 	must(cm_message_decode(&message, machine->mad) == 0);
 	cm_message_encode(&message, again);
 	must(memcmp(again, machine->mad, MAD_LENGTH) == 0);
 }
 
-static unsigned int stub_receive(struct link *link, struct link_frame *frames, unsigned int max,
-				 uint64_t now)
-{
-	struct machine *machine = (struct machine *)link;
-
-	if (!machine->arrived)
-		return 0;
-	machine->arrived = false;
-	frames[0] = machine->frame;
-	return 1;
-}
-
-static uint64_t stub_deadline(struct link *link)
-{
-	return TIME_NEVER;
-}
-
 static const struct link_ops stub_ops = {
 	.send = stub_send,
-	.receive = stub_receive,
-	.deadline = stub_deadline,
+	.receive = host_receive,
+	.deadline = host_deadline,
 };
-
-static void take_turns(struct machine *machine)
-{
-	unsigned int turns = 0;
-
-	while (hca_turn(machine->hca, machine->now))
-		must(++turns < TURNS_MAX);
-}
 
 /* --- events ---------------------------------------------------------------------------- */
 
@@ -138,7 +99,7 @@ static void adopt(struct machine *machine, struct cm_id *id)
 		cm_id_set_context(id, &machine->ids[i]);
 		return;
 	}
-	cm_id_destroy(id, machine->now);
+	cm_id_destroy(id, machine->host.now);
 }
 
 static void on_event(void *context, struct cm_event *event)
@@ -152,7 +113,7 @@ static void on_event(void *context, struct cm_event *event)
 		must(!slot && (event->listener == machine->listeners[0] ||
 			       event->listener == machine->listeners[1]));
 		if (machine->destroy_early)
-			cm_id_destroy(event->id, machine->now);
+			cm_id_destroy(event->id, machine->host.now);
 		else
 			adopt(machine, event->id);
 		return;
@@ -162,33 +123,14 @@ static void on_event(void *context, struct cm_event *event)
 
 /* --- making and unmaking it ---------------------------------------------------------------- */
 
-static void make_address(union ibv_gid *gid, uint8_t last)
-{
-	struct in_addr address = {htonl(0x0a000000 | last)};
-
-	gid_from_ipv4(gid, &address);
-}
-
 static void make_machine(struct machine *machine)
 {
-	struct hca_options options = {
-		.link = &machine->link,
-		.gids = &machine->gids,
+	const struct hca_options options = {
 		.cm_sink = {on_event, machine},
 		.node_guid = 1,
-		.seed = 1,
 	};
 
-	machine->link.ops = &stub_ops;
-	machine->now = 1000000000;
-	pthread_mutex_init(&machine->gids.lock, NULL);
-	machine->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*machine->gids.entries));
-	must(machine->gids.entries);
-	machine->gids.count = 1;
-	machine->gids.entries[0].mtu = 65536;
-	make_address(&machine->gids.entries[0].gid, 1);
-	make_address(&machine->peer, 2);
-	must(hca_create(&options, &machine->hca) == 0);
+	host_init(&machine->host, &stub_ops, options);
 }
 
 static void destroy_id(struct machine *machine, struct cm_id **slot)
@@ -198,12 +140,12 @@ static void destroy_id(struct machine *machine, struct cm_id **slot)
 	if (!id)
 		return;
 	*slot = NULL;
-	cm_id_destroy(id, machine->now);
+	cm_id_destroy(id, machine->host.now);
 }
 
 static void unmake_machine(struct machine *machine)
 {
-	struct cm *cm = machine->hca->cm;
+	struct cm *cm = machine->host.hca->cm;
 	unsigned int waits = 0;
 
 	for (unsigned int i = 0; i < 2; i++)
@@ -212,17 +154,14 @@ static void unmake_machine(struct machine *machine)
 		destroy_id(machine, &machine->ids[i]);
 	/* Disconnects go on without their ids, and end. */
 	while (cm->all) {
-		uint64_t deadline = hca_deadline(machine->hca);
+		uint64_t deadline = hca_deadline(machine->host.hca);
 
-		must(deadline != TIME_NEVER && deadline < machine->now + LONG && ++waits < 10000);
-		if (deadline > machine->now)
-			machine->now = deadline;
-		take_turns(machine);
+		must(deadline != TIME_NEVER && deadline < machine->host.now + LONG &&
+		     ++waits < 10000);
+		host_wait(&machine->host, 0);
 	}
 	must(!cm->by_id && !cm->by_qp && !cm->events && !cm->listeners);
-	hca_destroy(machine->hca);
-	free(machine->gids.entries);
-	pthread_mutex_destroy(&machine->gids.lock);
+	host_destroy(&machine->host);
 }
 
 /* --- messages ----------------------------------------------------------------------------------
@@ -257,7 +196,7 @@ static void put_right(struct machine *machine, struct cm_message *message, uint8
 	if (flags & RIGHT_SERVICE)
 		message->service_id = SERVICE;
 	if (flags & RIGHT_GID)
-		message->path[0].remote_gid = machine->gids.entries[0].gid;
+		message->path[0].remote_gid = machine->host.gids.entries[0].gid;
 	if (id && flags & RIGHT_REMOTE)
 		message->remote_id = id->local_id;
 	if (id && flags & RIGHT_LOCAL)
@@ -283,8 +222,7 @@ static void make_mad(struct machine *machine, uint8_t *mad)
 	input_bytes(&machine->input, mad + (flags & RAW ? 0 : MAD_HEADER_LENGTH),
 		    length < MAD_LENGTH - MAD_HEADER_LENGTH ? length
 							    : MAD_LENGTH - MAD_HEADER_LENGTH);
-	if (flags & OTHER_SOURCE)
-		machine->frame.source.raw[15]++;
+	host_address_frame(&machine->host, flags & OTHER_SOURCE);
 	if (flags & RAW)
 		return;
 	memcpy(mad, (uint8_t[]){1, MAD_CLASS_CM, 2, 3}, 4);
@@ -294,49 +232,22 @@ static void make_mad(struct machine *machine, uint8_t *mad)
 	cm_message_encode(&message, mad);
 }
 
-static void seal(struct machine *machine, const uint8_t *mad)
-{
-	const struct path path = {.source = machine->frame.source,
-				  .destination = machine->frame.destination};
-	const struct iovec payload = {(void *)mad, MAD_LENGTH};
-	struct link_packet packet = {
-		.path = &path,
-		.payload = &payload,
-		.payload_count = 1,
-		.payload_length = MAD_LENGTH,
-		.headers_length = sizeof(struct bth) + sizeof(struct deth),
-		.trailer_length = ICRC_LENGTH,
-	};
-
-	*(struct bth *)packet.headers = (struct bth){
-		.opcode = WIRE_UD | WIRE_SEND_ONLY,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(QPN_GSI),
-	};
-	*(struct deth *)(packet.headers + sizeof(struct bth)) =
-		(struct deth){.qkey = htobe32(QKEY_GSI), .source_qp = htobe32(QPN_GSI)};
-	icrc_seal(&packet, machine->frame.source_port, 0);
-	memcpy(machine->bytes, packet.headers, packet.headers_length);
-	memcpy(machine->bytes + packet.headers_length, mad, MAD_LENGTH);
-	memcpy(machine->bytes + packet.headers_length + MAD_LENGTH, packet.trailer, ICRC_LENGTH);
-	machine->frame.length = packet.headers_length + MAD_LENGTH + ICRC_LENGTH;
-}
-
 static void step_message(struct machine *machine)
 {
-	uint8_t mad[MAD_LENGTH];
-
-	machine->frame = (struct link_frame){
-		.data = machine->bytes,
-		.destination = machine->gids.entries[0].gid,
-		.source = machine->peer,
-		.source_port = ROCE_V2_SOURCE_PORT_MIN,
+	struct {
+		struct bth bth;
+		struct deth deth;
+		uint8_t mad[MAD_LENGTH], icrc[ICRC_LENGTH];
+	} __attribute__((packed)) packet = {
+		.bth = {.opcode = WIRE_UD | WIRE_SEND_ONLY,
+			.pkey = htobe16(PKEY_DEFAULT),
+			.dest_qp = htobe32(QPN_GSI)},
+		.deth = {.qkey = htobe32(QKEY_GSI), .source_qp = htobe32(QPN_GSI)},
 	};
-	make_mad(machine, mad);
-	seal(machine, mad);
-	machine->arrived = true;
-	take_turns(machine);
-	must(!machine->arrived);
+
+	make_mad(machine, packet.mad);
+	host_seal(&machine->host, (uint8_t *)&packet, sizeof(packet) - ICRC_LENGTH);
+	host_deliver(&machine->host);
 }
 
 /* --- what applications do
@@ -349,8 +260,8 @@ static void step_connect(struct machine *machine)
 	uint8_t choice = input_u8(&machine->input);
 	struct cm_id **slot = &machine->ids[choice % IDS];
 	struct cm_request request = {
-		.path = {.source = machine->gids.entries[0].gid,
-			 .destination = machine->peer,
+		.path = {.source = machine->host.gids.entries[0].gid,
+			 .destination = machine->host.peer,
 			 .hop_limit = 64},
 		.service_id = SERVICE,
 		.qpn = choice >> 3 & 7,
@@ -364,11 +275,12 @@ static void step_connect(struct machine *machine)
 	};
 
 	if (!*slot)
-		must(cm_id_create(machine->hca->cm, slot, slot) == 0);
+		must(cm_id_create(machine->host.hca->cm, slot, slot) == 0);
 	if (choice & 0x80)
-		cm_send_sidr_req(*slot, &request.path, SERVICE, private_data, choice, machine->now);
+		cm_send_sidr_req(*slot, &request.path, SERVICE, private_data, choice,
+				 machine->host.now);
 	else
-		cm_send_req(*slot, &request, machine->now);
+		cm_send_req(*slot, &request, machine->host.now);
 }
 
 static void step_answer(struct machine *machine)
@@ -386,38 +298,38 @@ static void step_answer(struct machine *machine)
 		return;
 	switch (what & 7) {
 	case 0:
-		cm_send_rep(id, &reply, machine->now);
+		cm_send_rep(id, &reply, machine->host.now);
 		break;
 	case 1:
-		cm_send_rtu(id, machine->now);
+		cm_send_rtu(id, machine->host.now);
 		break;
 	case 2:
-		cm_send_rej(id, length, private_data, length, machine->now);
+		cm_send_rej(id, length, private_data, length, machine->host.now);
 		break;
 	case 3:
-		cm_send_mra(id, length & 31, machine->now);
+		cm_send_mra(id, length & 31, machine->host.now);
 		break;
 	case 4:
-		cm_send_dreq(id, machine->now);
+		cm_send_dreq(id, machine->host.now);
 		break;
 	case 5:
-		cm_send_drep(id, machine->now);
+		cm_send_drep(id, machine->host.now);
 		break;
 	case 6:
-		cm_send_sidr_rep(id, &service, machine->now);
+		cm_send_sidr_rep(id, &service, machine->host.now);
 		break;
 	case 7:
-		if (cm_notify(id, machine->now) == 0)
+		if (cm_notify(id, machine->host.now) == 0)
 			must(cm_id_state(id) == CM_STATE_ESTABLISHED);
 		break;
 	}
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
 static void step_destroy(struct machine *machine)
 {
 	destroy_id(machine, &machine->ids[input_u8(&machine->input) % IDS]);
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
 /* Listen, or don't. */
@@ -436,24 +348,19 @@ static void step_listen(struct machine *machine)
 		destroy_id(machine, &machine->listeners[which]);
 		return;
 	}
-	must(cm_id_create(machine->hca->cm, NULL, &id) == 0);
+	must(cm_id_create(machine->host.hca->cm, NULL, &id) == 0);
 	if (cm_id_listen(id, &listen) == 0)
 		machine->listeners[which] = id;
 	else
-		cm_id_destroy(id, machine->now);
+		cm_id_destroy(id, machine->host.now);
 }
 
-/* On to the next deadline, or by a power of two. */
+/* On by a power of two, or to the next deadline. */
 static void step_time(struct machine *machine)
 {
 	uint8_t choice = input_u8(&machine->input);
-	uint64_t deadline = hca_deadline(machine->hca);
 
-	if (choice & 0x80)
-		machine->now += UINT64_C(1) << (choice & 63) % 40;
-	else if (deadline != TIME_NEVER && deadline > machine->now)
-		machine->now = deadline;
-	take_turns(machine);
+	host_wait(&machine->host, choice & 0x80 ? UINT64_C(1) << (choice & 63) % 40 : 0);
 }
 
 static void step(struct machine *machine)

@@ -14,21 +14,18 @@
  * destroyed.
  */
 #include "emu/cq.h"
-#include "emu/hca.h"
 #include "emu/mr.h"
 #include "emu/mw.h"
 #include "emu/pd.h"
 #include "emu/qp.h"
 #include "emu/srq.h"
-#include "input.h"
-#include "net/icrc.h"
+#include "host.h"
 
 #define REGION_LENGTH 20000
 #define PSN_START 0xfffff8 /* wraps soon */
 #define QKEY 0x1234
 #define DEPTH 8
 #define SMALL_CQ 5
-#define TURNS_MAX 5000 /* at one instant, far more than there can be work */
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -52,12 +49,8 @@ struct ledger {
 };
 
 struct machine {
-	struct link link;
+	struct host host; /* first, so that its link is the machine */
 	struct input input;
-	uint64_t now;
-	struct gid_table gids;
-	union ibv_gid peer;
-	struct hca *hca;
 	struct pd *pd;
 	struct cq *cq;
 	struct srq *srq;
@@ -69,9 +62,6 @@ struct machine {
 	struct ibv_qp_attr attr;
 	struct ledger sends, receives;
 
-	/* The frame that the link delivers next. */
-	bool arrived;
-	struct link_frame frame;
 	uint8_t bytes[WIRE_PACKET_MAX + 64];
 };
 
@@ -83,7 +73,7 @@ static void check_sent(struct machine *machine, const struct link_packet *packet
 	uint32_t length = packet->headers_length, payload = 0;
 	struct packet parsed;
 
-	must(gid_equal(&packet->path->source, &machine->gids.entries[0].gid));
+	must(gid_equal(&packet->path->source, &machine->host.gids.entries[0].gid));
 	must(length + packet->payload_length + packet->trailer_length <= sizeof(bytes));
 	memcpy(bytes, packet->headers, length);
 	for (unsigned int i = 0; i < packet->payload_count; i++) {
@@ -110,43 +100,18 @@ static void stub_send(struct link *link, struct link_packet *packets, unsigned i
 		check_sent((struct machine *)link, &packets[i]);
 }
 
-static unsigned int stub_receive(struct link *link, struct link_frame *frames, unsigned int max,
-				 uint64_t now)
-{
-	struct machine *machine = (struct machine *)link;
-
-	if (!machine->arrived)
-		return 0;
-	machine->arrived = false;
-	frames[0] = machine->frame;
-	return 1;
-}
-
-static uint64_t stub_deadline(struct link *link)
-{
-	return TIME_NEVER;
-}
-
 /* A receiver whose buffer is sometimes full. */
 static uint32_t stub_room(struct link *link, const struct path *path, uint32_t qpn)
 {
-	return ((struct machine *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
+	return ((struct host *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
 }
 
 static const struct link_ops stub_ops = {
 	.send = stub_send,
-	.receive = stub_receive,
-	.deadline = stub_deadline,
+	.receive = host_receive,
+	.deadline = host_deadline,
 	.room = stub_room,
 };
-
-static void take_turns(struct machine *machine)
-{
-	unsigned int turns = 0;
-
-	while (hca_turn(machine->hca, machine->now))
-		must(++turns < TURNS_MAX);
-}
 
 /* --- completions --------------------------------------------------------------------- */
 
@@ -196,13 +161,6 @@ static bool poll_one(struct machine *machine)
 
 /* --- making it ------------------------------------------------------------------------- */
 
-static void make_address(union ibv_gid *gid, uint8_t last)
-{
-	struct in_addr address = {htonl(0x0a000000 | last)};
-
-	gid_from_ipv4(gid, &address);
-}
-
 static void register_region(struct machine *machine, unsigned int i)
 {
 	struct region *region = &machine->regions[i];
@@ -213,13 +171,11 @@ static void register_region(struct machine *machine, unsigned int i)
 
 static void make_objects(struct machine *machine, uint8_t flags)
 {
-	struct hca_options options = {.link = &machine->link, .gids = &machine->gids, .seed = 1};
 	struct ibv_srq_attr srq = {.max_wr = DEPTH, .max_sge = 2};
-	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh.dgid = machine->peer};
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh.dgid = machine->host.peer};
 
-	must(hca_create(&options, &machine->hca) == 0);
-	must(pd_alloc(machine->hca, &machine->pd) == 0);
-	must(cq_create(machine->hca, flags & 8 ? SMALL_CQ : 1000, &machine->cq) == 0);
+	must(pd_alloc(machine->host.hca, &machine->pd) == 0);
+	must(cq_create(machine->host.hca, flags & 8 ? SMALL_CQ : 1000, &machine->cq) == 0);
 	if (flags & 4 && machine->type != IBV_QPT_UC)
 		must(srq_create(machine->pd, &srq, &machine->srq) == 0);
 	must(ah_create(machine->pd, &ah, &machine->ah) == 0);
@@ -249,13 +205,13 @@ static void make_qp(struct machine *machine, uint8_t flags)
 		.sq_sig_all = flags >> 4 & 1,
 	};
 
-	must(qp_create(machine->hca, machine->pd, &init, &machine->qp) == 0);
+	must(qp_create(machine->host.hca, machine->pd, &init, &machine->qp) == 0);
 }
 
 static int modify(struct machine *machine, enum ibv_qp_state state, int mask)
 {
 	machine->attr.qp_state = state;
-	return qp_modify(machine->qp, &machine->attr, mask | IBV_QP_STATE, machine->now);
+	return qp_modify(machine->qp, &machine->attr, mask | IBV_QP_STATE, machine->host.now);
 }
 
 static void connect_qp(struct machine *machine)
@@ -280,16 +236,8 @@ static void make_machine(struct machine *machine)
 	uint8_t flags = input_u8(&machine->input);
 	uint8_t limits = input_u8(&machine->input), retries = input_u8(&machine->input);
 
-	machine->link.ops = &stub_ops;
-	machine->now = 1000000000;
 	machine->type = types[flags & 3];
-	pthread_mutex_init(&machine->gids.lock, NULL);
-	machine->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*machine->gids.entries));
-	must(machine->gids.entries);
-	machine->gids.count = 1;
-	machine->gids.entries[0].mtu = 65536;
-	make_address(&machine->gids.entries[0].gid, 1);
-	make_address(&machine->peer, 2);
+	host_init(&machine->host, &stub_ops, (struct hca_options){});
 	make_objects(machine, flags);
 	make_qp(machine, flags);
 	machine->attr = (struct ibv_qp_attr){
@@ -306,7 +254,7 @@ static void make_machine(struct machine *machine)
 		.timeout = 1,
 		.retry_cnt = retries & 7,
 		.rnr_retry = retries >> 4 & 7,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = machine->peer},
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = machine->host.peer},
 	};
 	connect_qp(machine);
 }
@@ -319,7 +267,7 @@ static void drain(struct machine *machine)
 	bool overrun;
 
 	modify(machine, IBV_QPS_ERR, 0);
-	take_turns(machine);
+	host_turn(&machine->host);
 	overrun = machine->cq->overrun;
 	while (poll_one(machine))
 		;
@@ -355,10 +303,8 @@ static void unmake_machine(struct machine *machine)
 	}
 	ah_destroy(machine->ah);
 	must(pd_dealloc(machine->pd) == 0);
-	must(!machine->hca->windows);
-	hca_destroy(machine->hca);
-	free(machine->gids.entries);
-	pthread_mutex_destroy(&machine->gids.lock);
+	must(!machine->host.hca->windows);
+	host_destroy(&machine->host);
 }
 
 /* --- steps: packets ---------------------------------------------------------------------- */
@@ -416,7 +362,7 @@ static void put_keys(struct machine *machine, const struct opcode *op)
 	}
 }
 
-/* Returns the length, ICRC included. */
+/* Returns the length, without the ICRC. */
 static uint32_t put_right(struct machine *machine, uint8_t flags, uint32_t length)
 {
 	struct bth *bth = (struct bth *)machine->bytes;
@@ -431,7 +377,7 @@ static uint32_t put_right(struct machine *machine, uint8_t flags, uint32_t lengt
 		bth->psn = htobe32((be32toh(bth->psn) & BTH_ACK_REQUEST) |
 				   psn_add(base, (int8_t)be32toh(bth->psn)));
 	if (!op)
-		return length + ICRC_LENGTH;
+		return length;
 	if (length < op->headers_length)
 		length = op->headers_length;
 	if (flags & PUT_KEY)
@@ -446,48 +392,24 @@ static uint32_t put_right(struct machine *machine, uint8_t flags, uint32_t lengt
 		bth->flags = (bth->flags & BTH_SOLICITED) | pad << BTH_PAD_SHIFT;
 		length += pad;
 	}
-	return length + ICRC_LENGTH;
-}
-
-static void seal(struct machine *machine, const struct link_frame *frame)
-{
-	struct path path = {.source = frame->source, .destination = frame->destination};
-	struct link_packet packet = {.path = &path, .trailer_length = ICRC_LENGTH};
-	uint32_t covered = frame->length - ICRC_LENGTH;
-	struct iovec payload;
-
-	packet.headers_length = covered < WIRE_HEADERS_MAX ? covered : WIRE_HEADERS_MAX;
-	memcpy(packet.headers, machine->bytes, packet.headers_length);
-	payload = (struct iovec){machine->bytes + packet.headers_length,
-				 covered - packet.headers_length};
-	packet.payload = &payload;
-	packet.payload_count = 1;
-	packet.payload_length = payload.iov_len;
-	icrc_seal(&packet, frame->source_port, 0);
-	memcpy(machine->bytes + covered, packet.trailer, ICRC_LENGTH);
+	return length;
 }
 
 static void step_packet(struct machine *machine)
 {
 	uint8_t flags = input_u8(&machine->input);
 	uint32_t length = input_u8(&machine->input);
-	struct link_frame *frame = &machine->frame;
+	struct link_frame *frame = &machine->host.frame;
 	uint8_t *exact;
 
 	memset(machine->bytes, 0, sizeof(machine->bytes));
 	length = input_bytes(&machine->input, machine->bytes, length);
 	if (length < sizeof(struct bth))
 		length = sizeof(struct bth);
-	*frame = (struct link_frame){
-		.length = put_right(machine, flags, length),
-		.destination = machine->gids.entries[0].gid,
-		.source = machine->peer,
-		.source_port = ROCE_V2_SOURCE_PORT_MIN,
-	};
-	if (flags & OTHER_SOURCE)
-		frame->source.raw[15]++;
-	must(frame->length <= sizeof(machine->bytes));
-	seal(machine, frame);
+	length = put_right(machine, flags, length);
+	must(length + ICRC_LENGTH <= sizeof(machine->bytes));
+	host_address_frame(&machine->host, flags & OTHER_SOURCE);
+	host_seal(&machine->host, machine->bytes, length);
 	if (flags & BAD_ICRC)
 		machine->bytes[frame->length - 1] ^= 1;
 	/* In memory of its own, so that reading beyond it is seen. */
@@ -495,8 +417,7 @@ static void step_packet(struct machine *machine)
 	must(exact);
 	memcpy(exact, machine->bytes, frame->length);
 	frame->data = exact;
-	machine->arrived = true;
-	take_turns(machine);
+	host_deliver(&machine->host);
 	free(exact);
 }
 
@@ -571,9 +492,9 @@ static void step_post_send(struct machine *machine)
 		wr.num_sge = 0;
 	machine->sends.silent[machine->sends.next % (2 * DEPTH)] =
 		!(machine->qp->signal_all || flags & IBV_SEND_SIGNALED);
-	if (qp_post_send(machine->qp, &wr, &bad, flags & 128, machine->now) == 0)
+	if (qp_post_send(machine->qp, &wr, &bad, flags & 128, machine->host.now) == 0)
 		machine->sends.next++;
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
 static void step_post_recv(struct machine *machine)
@@ -590,19 +511,15 @@ static void step_post_recv(struct machine *machine)
 			     : qp_post_recv(machine->qp, &wr, &bad);
 	if (!error)
 		machine->receives.next++;
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
+/* On by a power of two, or to the next deadline. */
 static void step_time(struct machine *machine)
 {
 	uint8_t choice = input_u8(&machine->input);
-	uint64_t deadline = hca_deadline(machine->hca);
 
-	if (choice & 0x80)
-		machine->now += UINT64_C(1) << (choice & 31);
-	else if (deadline != TIME_NEVER && deadline > machine->now)
-		machine->now = deadline;
-	take_turns(machine);
+	host_wait(&machine->host, choice & 0x80 ? UINT64_C(1) << (choice & 31) : 0);
 }
 
 static void step_poll(struct machine *machine)
@@ -653,7 +570,7 @@ static void step_modify(struct machine *machine)
 		modify(machine, IBV_QPS_SQD, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT);
 		break;
 	}
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
 static void step_memory(struct machine *machine)
@@ -670,7 +587,7 @@ static void step_memory(struct machine *machine)
 	} else if (mr_deregister(region->mr) == 0) {
 		region->mr = NULL;
 	}
-	take_turns(machine);
+	host_turn(&machine->host);
 }
 
 static void step(struct machine *machine)
