@@ -3,19 +3,18 @@
  * The roster, by members of this process and by processes that are killed: what
  * the dead had is free again, and numbers come back only after all others.
  */
-#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/gid.h"
+#include "gid_of.h"
+#include "mortal.h"
 #include "net/roster.h"
+#include "tests/run_suite.h"
 
 static char path[64];
 
@@ -36,18 +35,6 @@ static struct roster *join(void)
 
 	ck_assert_int_eq(roster_open(path, &roster), 0);
 	return roster;
-}
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	if (inet_pton(AF_INET, text, &in) == 1)
-		gid_from_ipv4(&gid, &in);
-	else
-		ck_assert_int_eq(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
 }
 
 static uint32_t lease(struct roster *roster, uint32_t expected)
@@ -87,45 +74,30 @@ static void sit(struct roster *roster, const union ibv_gid *gid)
 	roster_unlock(roster);
 }
 
+struct sitting {
+	const union ibv_gid *gid;
+	unsigned int leases;
+};
+
+static void sit_down(const void *argument)
+{
+	const struct sitting *sitting = argument;
+	struct roster *roster = join();
+	uint32_t first, count, start;
+
+	sit(roster, sitting->gid);
+	if (roster_lock(roster))
+		_exit(1);
+	for (unsigned int i = 0; i < sitting->leases; i++)
+		roster_lease(roster, &first, &count, &start);
+	roster_claim(roster, sitting->gid, 7);
+	roster_unlock(roster);
+}
+
 /* A process that is a member with @leases leases and a seat at @gid, and waits to be killed. */
 static pid_t sitter(const union ibv_gid *gid, unsigned int leases)
 {
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	ck_assert_int_eq(pipe(ready), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		struct roster *roster = join();
-		uint32_t first, count, start;
-
-		sit(roster, gid);
-		if (roster_lock(roster))
-			_exit(1);
-		for (unsigned int i = 0; i < leases; i++)
-			roster_lease(roster, &first, &count, &start);
-		roster_claim(roster, gid, 7);
-		roster_unlock(roster);
-		if (write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	close(ready[1]);
-	return pid;
-}
-
-static void bury(pid_t pid)
-{
-	int status;
-
-	kill(pid, SIGKILL);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFSIGNALED(status));
+	return mortal(sit_down, &(struct sitting){gid, leases});
 }
 
 /* --- slots ------------------------------------------------------------------------- */
@@ -486,8 +458,6 @@ int main(void)
 {
 	Suite *suite = suite_create("roster");
 	TCase *tests = tcase_create("roster");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tests, 100);
 	tcase_add_checked_fixture(tests, setup, teardown);
@@ -503,9 +473,5 @@ int main(void)
 	tcase_add_test(tests, unsafe_files_are_refused);
 	tcase_add_test(tests, doors_and_announcements);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

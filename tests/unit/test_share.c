@@ -8,15 +8,14 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/gid.h"
+#include "gid_of.h"
+#include "mortal.h"
 #include "net/icrc.h"
 #include "net/udp_link.h"
+#include "tests/run_suite.h"
 
 #define SHARED "127.77.9.1"
 #define OTHER "127.77.9.2"
@@ -29,16 +28,6 @@ struct node {
 	union ibv_gid gid;
 	uint32_t qpn; /* one of those leased */
 };
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid;
-	struct in_addr in;
-
-	ck_assert_int_eq(inet_pton(AF_INET, text, &in), 1);
-	gid_from_ipv4(&gid, &in);
-	return gid;
-}
 
 static struct node node_open(const char *address)
 {
@@ -237,38 +226,19 @@ END_TEST
 
 /* --- deaths ------------------------------------------------------------------------------- */
 
-/* A process with one of the addresses open, to be killed. */
-static pid_t mortal(const struct node *inherited, unsigned int count)
+struct inherited {
+	const struct node *nodes;
+	unsigned int count;
+};
+
+/* With one of the addresses open. */
+static void begin(const void *argument)
 {
-	int ready[2];
-	pid_t pid;
-	char byte;
+	const struct inherited *inherited = argument;
 
-	ck_assert_int_eq(pipe(ready), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		for (unsigned int i = 0; i < count; i++)
-			inherited[i].link->ops->forget(inherited[i].link);
-		node_open(SHARED);
-		if (write(ready[1], "", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
-	close(ready[1]);
-	return pid;
-}
-
-static void bury(pid_t pid)
-{
-	int status;
-
-	kill(pid, SIGKILL);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFSIGNALED(status));
+	for (unsigned int i = 0; i < inherited->count; i++)
+		inherited->nodes[i].link->ops->forget(inherited->nodes[i].link);
+	node_open(SHARED);
 }
 
 /*
@@ -289,7 +259,7 @@ START_TEST(deaths_are_repaired)
 		if (*order == 'l')
 			nodes[living++] = node_open(SHARED);
 		else
-			pids[dead++] = mortal(nodes, living);
+			pids[dead++] = mortal(begin, &(struct inherited){nodes, living});
 	}
 	check_each(from, nodes + 1, living - 1);
 	for (unsigned int i = 0; i < dead; i++)
@@ -501,8 +471,6 @@ int main(void)
 {
 	Suite *suite = suite_create("share");
 	TCase *tests = tcase_create("share");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, each_gets_its_own);
@@ -516,9 +484,5 @@ int main(void)
 	tcase_add_test(tests, room_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

@@ -7,13 +7,13 @@
 #include <check.h>
 #include <errno.h>
 #include <pcap/pcap.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "net/link.h"
 #include "net/steer.h"
+#include "tests/run_suite.h"
 
 #define SECRET 0x0123456789abcdefu
 #define ADDRESS 0x7f4d0202 /* 127.77.2.2 */
@@ -278,8 +278,6 @@ int main(void)
 {
 	Suite *suite = suite_create("steer");
 	TCase *tests = tcase_create("steer");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tests, 100);
 	tcase_add_loop_test(tests, slots_find_their_socket, 0, 8);
@@ -288,9 +286,5 @@ int main(void)
 	tcase_add_test(tests, the_kernel_agrees);
 	tcase_add_test(tests, the_kernel_takes_the_longest);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }
