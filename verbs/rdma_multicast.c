@@ -105,8 +105,8 @@ static int join_group(struct rdma_id *id, struct multicast_membership *membershi
 	if (error)
 		leave_link(id, membership);
 	else
-		log_debug("rdma_cm: joined group %s%s", gid_to_text(&membership->gid, text),
-			  membership->send_only ? " to send" : "");
+		log_info("rdma_cm: joined group %s%s", gid_to_text(&membership->gid, text),
+			 membership->send_only ? " to send" : "");
 	return error;
 }
 
