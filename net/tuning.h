@@ -117,7 +117,7 @@
 /*
  * So too, in memory of the link, where there are many of up to this length: the
  * kernel then follows a vector a super-packet, and the ICRC is one look at each.
- * Worth 10 % at an MTU of 1024, and nothing at larger ones.
+ * Worth up to 10 % at an MTU of 1024; larger packets would cost more to copy.
  */
 #define SEND_STAGE_MAX 1100
 #define SEND_STAGE_PACKETS 8
