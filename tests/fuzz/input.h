@@ -5,22 +5,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tests/must.h" /* of what holds whatever the input is */
 
 /* What libFuzzer calls, and standalone.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* What must hold whatever the input is. */
-#define must(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__,           \
-				#condition);                                                       \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 struct input {
 	const uint8_t *data;

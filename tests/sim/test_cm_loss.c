@@ -10,6 +10,7 @@
 #include "caller.h"
 #include "emu/cm_internal.h"
 #include "net/random.h"
+#include "tests/sanitizers.h"
 
 #define CONNECTIONS 12
 #define LONG_ENOUGH                                                                                \
@@ -303,11 +304,7 @@ START_TEST(test_thousands)
 }
 END_TEST
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SEEDS 60
-#else
-#define SEEDS 300
-#endif
+#define SEEDS (SANITIZED ? 60 : 300)
 
 int main(void)
 {

@@ -9,13 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sanitizers.h"
 #include "world.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { NODES = 60, FEW_NODES = 20 };
-#else
-enum { NODES = 250, FEW_NODES = 50 };
-#endif
+enum { NODES = SANITIZED ? 60 : 250, FEW_NODES = SANITIZED ? 20 : 50 };
 
 enum { SENT = 100, WRITTEN = 700, READ = 600 };
 

@@ -6,6 +6,7 @@
 
 #include "pair.h"
 #include "storm.h"
+#include "tests/sanitizers.h"
 
 /* Around packet boundaries of every path MTU, and of a READ's parts. */
 static const uint32_t sizes[] = {0,    1,    3,	   4,	 255,	257,   511,    1023,   1024,
@@ -310,11 +311,7 @@ END_TEST
  * A sanitizer finds what it can find in a part of the seeds, which take it long,
  * and would keep several times the longest message as shadow.
  */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1, SEEDS = 200 };
-#else
-enum { SANITIZED = 0, SEEDS = 2000 };
-#endif
+enum { SEEDS = SANITIZED ? 200 : 2000 };
 
 int main(void)
 {

@@ -5,6 +5,7 @@
 
 #include "net/fault.h"
 #include "net/udp.h"
+#include "own_address.h"
 #include "wire_order.h"
 
 #define QKEY 0x1234

@@ -18,8 +18,8 @@
 #include "emu/pd.h"
 #include "emu/qp.h"
 #include "emu/srq.h"
-#include "must.h"
 #include "net/progress.h"
+#include "tests/must.h"
 
 struct node {
 	struct gid_table gids;

@@ -11,6 +11,7 @@
 #include "net/random.h"
 #include "node.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 
 #define CLIENTS 4
 #define REAPERS 2

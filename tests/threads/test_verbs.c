@@ -15,8 +15,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "must.h"
+#include "own_address.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 
 #define DEPTH 16
 

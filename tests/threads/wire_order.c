@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "must.h"
+#include "tests/must.h"
+#include "tests/sanitizers.h"
 
 #define BATCH 64
 

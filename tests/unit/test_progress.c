@@ -6,6 +6,7 @@
  */
 #include "net/progress.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -568,15 +569,6 @@ START_TEST(a_fork_leaves_the_parent_untouched)
 }
 END_TEST
 
-#if defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-
-#ifndef THREAD_SANITIZER /* which allows a child of several threads no threads of its own */
 START_TEST(a_child_makes_its_own)
 {
 	struct progress_client *client;
@@ -607,7 +599,6 @@ START_TEST(a_child_makes_its_own)
 	fake_destroy(&fake);
 }
 END_TEST
-#endif
 
 int main(void)
 {
@@ -630,9 +621,8 @@ int main(void)
 	tcase_add_test(tests, detach_waits_for_the_turn_and_ends_turns);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
-#ifndef THREAD_SANITIZER
-	tcase_add_test(tests, a_child_makes_its_own);
-#endif
+	if (!HAS_TSAN)
+		tcase_add_test(tests, a_child_makes_its_own);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -538,15 +539,6 @@ START_TEST(devices)
 }
 END_TEST
 
-#if defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-
-#ifndef THREAD_SANITIZER
 /* What the child of a fork finds: the parent's ids may be destroyed, and all is as at the start. */
 static int child(struct rdma_cm_id *inherited)
 {
@@ -582,7 +574,6 @@ START_TEST(forks)
 	destroy(id);
 }
 END_TEST
-#endif
 
 int main(void)
 {
@@ -614,9 +605,8 @@ int main(void)
 	tcase_add_test(tests, listening_binds);
 	tcase_add_test(tests, options);
 	tcase_add_test(tests, devices);
-#ifndef THREAD_SANITIZER /* which allows a child of several threads no threads of its own */
-	tcase_add_test(tests, forks);
-#endif
+	if (!HAS_TSAN)
+		tcase_add_test(tests, forks);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
