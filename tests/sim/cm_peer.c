@@ -101,7 +101,7 @@ struct cm_message cm_peer_message(const struct cm_peer_test *t, uint16_t attribu
 	return message;
 }
 
-void cm_peer_say(struct cm_peer_test *t, const struct cm_message *message)
+void cm_peer_post(struct cm_peer_test *t, const struct cm_message *message)
 {
 	uint8_t mad[MAD_LENGTH];
 	const struct peer_packet packet = {
@@ -115,6 +115,11 @@ void cm_peer_say(struct cm_peer_test *t, const struct cm_message *message)
 
 	cm_message_encode(message, mad);
 	peer_send(&t->peer, &packet);
+}
+
+void cm_peer_say(struct cm_peer_test *t, const struct cm_message *message)
+{
+	cm_peer_post(t, message);
 	world_run(&t->peer.world, 2000);
 }
 

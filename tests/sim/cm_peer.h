@@ -38,6 +38,8 @@ void cm_peer_listen(struct cm_peer_test *t, bool datagram);
 struct cm_message cm_peer_req(const struct cm_peer_test *t);
 /* A message with the comm ids of both. */
 struct cm_message cm_peer_message(const struct cm_peer_test *t, uint16_t attribute);
+/* Send it. */
+void cm_peer_post(struct cm_peer_test *t, const struct cm_message *message);
 /* Send it and let it take effect. */
 void cm_peer_say(struct cm_peer_test *t, const struct cm_message *message);
 /* The next message of the node must be of this kind; it comes within a moment. */

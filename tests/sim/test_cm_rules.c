@@ -237,22 +237,13 @@ static void destroy_listener(struct node *node, struct cm_event *event)
 START_TEST(test_listener_goes)
 {
 	struct cm_message req = cm_peer_req(&t);
-	uint8_t mad[MAD_LENGTH];
-	const struct peer_packet packet = {
-		.opcode = WIRE_UD | WIRE_SEND_ONLY,
-		.qpn = QPN_GSI,
-		.qkey = QKEY_GSI,
-		.length = MAD_LENGTH,
-		.payload = mad,
-	};
 
 	cm_peer_listen(&t, false);
 	t.peer.node->connection = destroy_listener;
 	for (unsigned int i = 0; i < 3; i++) {
 		req.local_id = 1 + i;
 		req.qpn = 100 + i;
-		cm_message_encode(&req, mad);
-		peer_send(&t.peer, &packet);
+		cm_peer_post(&t, &req);
 	}
 	for (unsigned int i = 0; i < 3; i++) {
 		cm_peer_hear(&t, CM_REJ);
