@@ -79,13 +79,6 @@ static void go(struct rdma_cm_id *id, unsigned int steps)
 	rdma_disconnect(id);
 }
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp)
-		rdma_destroy_qp(id);
-	ck_assert_int_eq(rdma_destroy_id(id), 0);
-}
-
 static void *connect_synchronously(void *argument)
 {
 	for (unsigned int i = 0; i < ROUNDS; i++) {

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <rdma/rdma_verbs.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "tests/verbs/fixture.h"
@@ -46,6 +47,21 @@ struct rdma_cm_id *open_id(struct rdma_event_channel *channel, enum rdma_port_sp
 	return id;
 }
 
+struct rdma_cm_id *open_bound_id(struct rdma_event_channel *channel, enum rdma_port_space ps)
+{
+	struct rdma_cm_id *id = open_id(channel, ps);
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
+	return id;
+}
+
+void destroy(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+}
+
 bool is_readable(const struct rdma_event_channel *channel)
 {
 	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
@@ -71,6 +87,29 @@ void expect(struct rdma_event_channel *channel, const struct rdma_cm_id *id,
 
 	ck_assert_ptr_eq(event->id, id);
 	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
+}
+
+static void *acknowledge(void *argument)
+{
+	struct late_ack *ack = argument;
+
+	poll(NULL, 0, 20); /* the other thread waits by then */
+	atomic_store(&ack->done, true);
+	rdma_ack_cm_event(ack->event);
+	return NULL;
+}
+
+void late_ack_begin(struct late_ack *ack, struct rdma_cm_event *event)
+{
+	ack->event = event;
+	atomic_store(&ack->done, false);
+	ck_assert_int_eq(pthread_create(&ack->thread, NULL, acknowledge, ack), 0);
+}
+
+void late_ack_must_be_done(struct late_ack *ack)
+{
+	ck_assert(atomic_load(&ack->done));
+	pthread_join(ack->thread, NULL);
 }
 
 void resolve(struct rdma_cm_id *id, uint16_t port)

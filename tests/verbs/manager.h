@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
@@ -25,6 +26,10 @@ struct sockaddr *socket_address(const char *text, uint16_t port);
 
 struct rdma_event_channel *open_channel(void);
 struct rdma_cm_id *open_id(struct rdma_event_channel *channel, enum rdma_port_space ps);
+/* The same, bound to any port of this node. */
+struct rdma_cm_id *open_bound_id(struct rdma_event_channel *channel, enum rdma_port_space ps);
+/* The id, and its QP if it has one. */
+void destroy(struct rdma_cm_id *id);
 
 bool is_readable(const struct rdma_event_channel *channel);
 
@@ -34,6 +39,15 @@ struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_c
 /* The same, acked; @id: whose it has to be. */
 void expect(struct rdma_event_channel *channel, const struct rdma_cm_id *id,
 	    enum rdma_cm_event_type type, int status);
+
+/* Another thread acks @event, but not at once: what waits for that ends after it. */
+struct late_ack {
+	struct rdma_cm_event *event;
+	_Atomic bool done;
+	pthread_t thread;
+};
+void late_ack_begin(struct late_ack *ack, struct rdma_cm_event *event);
+void late_ack_must_be_done(struct late_ack *ack);
 
 /* Address and route, up to being able to connect to @port of this node. */
 void resolve(struct rdma_cm_id *id, uint16_t port);

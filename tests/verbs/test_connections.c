@@ -33,13 +33,6 @@ static void setup_datagrams(void)
 	open_sides(RDMA_PS_UDP);
 }
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp)
-		rdma_destroy_qp(id);
-	ck_assert_int_eq(rdma_destroy_id(id), 0);
-}
-
 static void teardown(void)
 {
 	if (listener)

@@ -20,15 +20,6 @@ static const struct ibv_qp_init_attr queue_pair = {
 	.sq_sig_all = 1,
 };
 
-/* An id bound to this node. */
-static struct rdma_cm_id *bound_id(enum rdma_port_space ps)
-{
-	struct rdma_cm_id *id = open_id(NULL, ps);
-
-	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
-	return id;
-}
-
 /* --- address information ------------------------------------------------------ */
 
 /* What hints make of "7472" on this node. */
@@ -113,7 +104,7 @@ START_TEST(queue_pairs_refused)
 	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* on which device? */
 	rdma_destroy_id(id);
 
-	id = bound_id(RDMA_PS_TCP);
+	id = open_bound_id(NULL, RDMA_PS_TCP);
 	attr.cap.max_send_wr = 1 << 30;
 	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL);
 	ck_assert_ptr_null(id->qp);
@@ -131,7 +122,7 @@ END_TEST
 START_TEST(queue_pairs_with_what_is_given)
 {
 	struct ibv_qp_init_attr attr = queue_pair;
-	struct rdma_cm_id *id = bound_id(RDMA_PS_TCP);
+	struct rdma_cm_id *id = open_bound_id(NULL, RDMA_PS_TCP);
 	struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
 	struct ibv_cq *cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
 
@@ -156,7 +147,7 @@ END_TEST
 START_TEST(datagram_queue_pairs_are_ready)
 {
 	struct ibv_qp_init_attr attr = queue_pair;
-	struct rdma_cm_id *id = bound_id(RDMA_PS_UDP);
+	struct rdma_cm_id *id = open_bound_id(NULL, RDMA_PS_UDP);
 	struct ibv_qp_attr state;
 
 	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* RC, without what connects it */
@@ -183,7 +174,7 @@ START_TEST(shared_receive_queues)
 
 	ck_fails(rdma_create_srq(id, NULL, &attr), EINVAL);
 	rdma_destroy_id(id);
-	id = bound_id(RDMA_PS_TCP);
+	id = open_bound_id(NULL, RDMA_PS_TCP);
 	bad.attr.max_wr = 0;
 	ck_fails(rdma_create_srq(id, NULL, &bad), EINVAL);
 	ck_fails(rdma_create_srq_ex(id, &xrc), EOPNOTSUPP);

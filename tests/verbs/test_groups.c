@@ -5,9 +5,7 @@
  */
 #include <infiniband/ib.h>
 #include <poll.h>
-#include <pthread.h>
 #include <rdma/rdma_verbs.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +33,7 @@ static void teardown(void)
 
 static struct rdma_cm_id *new_bound_id(void)
 {
-	struct rdma_cm_id *id = open_id(channel, RDMA_PS_UDP);
-
-	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
-	return id;
+	return open_bound_id(channel, RDMA_PS_UDP);
 }
 
 /* Whether a socket of this machine is a member, as IGMP sees it. */
@@ -82,13 +77,6 @@ static int leave(struct rdma_cm_id *id, const char *text)
 static void joined(struct rdma_cm_id *id)
 {
 	expect(channel, id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-}
-
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp)
-		rdma_destroy_qp(id);
-	ck_assert_int_eq(rdma_destroy_id(id), 0);
 }
 
 /* --- messages ------------------------------------------------------------------------ */
@@ -333,28 +321,15 @@ START_TEST(leaving_cancels)
 }
 END_TEST
 
-static atomic_bool acked;
-
-static void *acknowledge(void *event)
-{
-	poll(NULL, 0, 20); /* the other thread waits by then */
-	atomic_store(&acked, true);
-	rdma_ack_cm_event(event);
-	return NULL;
-}
-
 START_TEST(leaving_waits_for_acks)
 {
 	struct rdma_cm_id *id = new_bound_id();
-	struct rdma_cm_event *event;
-	pthread_t thread;
+	struct late_ack ack;
 
 	ck_assert_int_eq(join(id, group), 0);
-	event = next_event(channel, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, acknowledge, event), 0);
+	late_ack_begin(&ack, next_event(channel, RDMA_CM_EVENT_MULTICAST_JOIN, 0));
 	ck_assert_int_eq(leave(id, group), 0);
-	ck_assert(atomic_load(&acked));
-	pthread_join(thread, NULL);
+	late_ack_must_be_done(&ack);
 	destroy(id);
 }
 END_TEST

@@ -5,8 +5,6 @@
  */
 #include <fcntl.h>
 #include <infiniband/sa.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -35,11 +33,6 @@ static void teardown(void)
 static struct rdma_cm_id *new_id(void)
 {
 	return open_id(channel, RDMA_PS_TCP);
-}
-
-static void destroy(struct rdma_cm_id *id)
-{
-	ck_assert_int_eq(rdma_destroy_id(id), 0);
 }
 
 /* --- channels ---------------------------------------------------------------- */
@@ -99,33 +92,15 @@ START_TEST(destroying_an_id_forgets_its_events)
 }
 END_TEST
 
-struct acknowledger {
-	struct rdma_cm_event *event;
-	_Atomic bool done;
-};
-
-static void *acknowledge(void *argument)
-{
-	struct acknowledger *acknowledger = argument;
-
-	usleep(20000);
-	atomic_store(&acknowledger->done, true);
-	rdma_ack_cm_event(acknowledger->event);
-	return NULL;
-}
-
 START_TEST(destroying_an_id_waits_for_acks)
 {
 	struct rdma_cm_id *id = new_id();
-	struct acknowledger acknowledger = {0};
-	pthread_t thread;
+	struct late_ack ack;
 
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
-	acknowledger.event = next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, acknowledge, &acknowledger), 0);
+	late_ack_begin(&ack, next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0));
 	destroy(id);
-	ck_assert(atomic_load(&acknowledger.done));
-	pthread_join(thread, NULL);
+	late_ack_must_be_done(&ack);
 }
 END_TEST
 
@@ -153,15 +128,12 @@ START_TEST(migration_waits_for_acks)
 {
 	struct rdma_event_channel *other = open_channel();
 	struct rdma_cm_id *id = new_id();
-	struct acknowledger acknowledger = {0};
-	pthread_t thread;
+	struct late_ack ack;
 
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
-	acknowledger.event = next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, acknowledge, &acknowledger), 0);
+	late_ack_begin(&ack, next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0));
 	ck_assert_int_eq(rdma_migrate_id(id, other), 0);
-	ck_assert(atomic_load(&acknowledger.done));
-	pthread_join(thread, NULL);
+	late_ack_must_be_done(&ack);
 	destroy(id);
 	rdma_destroy_event_channel(other);
 }
