@@ -30,69 +30,60 @@ static void *forward(void **cache, const char *name, const char *node)
 	return real;
 }
 
-/* What librdmacm asks libibverbs for while it serves us is about its devices, not ours. */
+/*
+ * The rest of a function, which is the real library's. What librdmacm asks libibverbs
+ * for while it serves us is about its devices, not ours.
+ */
+#define FORWARD(type, name, node, parameters, arguments, failure)                                  \
+	static void *cache;                                                                        \
+	type(*real) parameters = forward(&cache, #name, node);                                     \
+	type result;                                                                               \
+                                                                                                   \
+	if (!real)                                                                                 \
+		return failure;                                                                    \
+	inside_real++;                                                                             \
+	result = real arguments;                                                                   \
+	inside_real--;                                                                             \
+	return result
+
+#define FORWARD_VOID(name, node, parameters, arguments)                                            \
+	static void *cache;                                                                        \
+	void(*real) parameters = forward(&cache, #name, node);                                     \
+                                                                                                   \
+	if (!real)                                                                                 \
+		return;                                                                            \
+	inside_real++;                                                                             \
+	real arguments;                                                                            \
+	inside_real--
+
 #define CM(type, name, node, parameters, arguments, failure)                                       \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
-		static void *cache;                                                                \
-		type(*real) parameters = forward(&cache, #name, node);                             \
-		type result;                                                                       \
-                                                                                                   \
-		if (!real)                                                                         \
-			return failure;                                                            \
-		inside_real++;                                                                     \
-		result = real arguments;                                                           \
-		inside_real--;                                                                     \
-		return result;                                                                     \
-	}
-
-#define OURS(type, name, node, parameters, arguments, failure)                                     \
-	EXPORT type name parameters                                                                \
-	{                                                                                          \
-		static void *cache;                                                                \
-		type(*real) parameters;                                                            \
-		type result;                                                                       \
-                                                                                                   \
-		if (registry_mode() != MODE_HW)                                                    \
-			return urxe_##name arguments;                                              \
-		real = forward(&cache, #name, node);                                               \
-		if (!real)                                                                         \
-			return failure;                                                            \
-		inside_real++;                                                                     \
-		result = real arguments;                                                           \
-		inside_real--;                                                                     \
-		return result;                                                                     \
-	}
-
-#define OURS_VOID(name, node, parameters, arguments)                                               \
-	EXPORT void name parameters                                                                \
-	{                                                                                          \
-		static void *cache;                                                                \
-		void(*real) parameters;                                                            \
-                                                                                                   \
-		if (registry_mode() != MODE_HW) {                                                  \
-			urxe_##name arguments;                                                     \
-			return;                                                                    \
-		}                                                                                  \
-		real = forward(&cache, #name, node);                                               \
-		if (!real)                                                                         \
-			return;                                                                    \
-		inside_real++;                                                                     \
-		real arguments;                                                                    \
-		inside_real--;                                                                     \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
 
 #define CM_VOID(name, node, parameters, arguments)                                                 \
 	EXPORT void name parameters                                                                \
 	{                                                                                          \
-		static void *cache;                                                                \
-		void(*real) parameters = forward(&cache, #name, node);                             \
-                                                                                                   \
-		if (!real)                                                                         \
+		FORWARD_VOID(name, node, parameters, arguments);                                   \
+	}
+
+#define OURS(type, name, node, parameters, arguments, failure)                                     \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		if (registry_mode() != MODE_HW)                                                    \
+			return urxe_##name arguments;                                              \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
+	}
+
+#define OURS_VOID(name, node, parameters, arguments)                                               \
+	EXPORT void name parameters                                                                \
+	{                                                                                          \
+		if (registry_mode() != MODE_HW) {                                                  \
+			urxe_##name arguments;                                                     \
 			return;                                                                    \
-		inside_real++;                                                                     \
-		real arguments;                                                                    \
-		inside_real--;                                                                     \
+		}                                                                                  \
+		FORWARD_VOID(name, node, parameters, arguments);                                   \
 	}
 
 #define V "RDMACM_1.0"
