@@ -13,6 +13,11 @@
 #define PEER_MEMORY 65536
 #define PEER_MTU 1024 /* world_connection.mtu */
 
+#define FIRST_PSN (world_connection.psn)
+
+/* The beginning of a struct peer_packet. */
+#define RC(operation) .opcode = WIRE_RC | (operation)
+
 struct peer {
 	struct world world;
 	struct node *node;

@@ -8,9 +8,6 @@
 #include "pair.h"
 #include "peer.h"
 
-#define FIRST_PSN (world_connection.psn)
-#define RC(operation) .opcode = WIRE_RC | (operation)
-
 static void send_next(struct peer *peer, struct peer_packet packet)
 {
 	packet.psn = peer->psn++ & PSN_MASK;

@@ -9,7 +9,6 @@
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001
-#define FIRST_PSN (world_connection.psn)
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static void respond(struct peer *peer, uint8_t operation, uint32_t psn, uint8_t syndrome,

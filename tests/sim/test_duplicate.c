@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the responder does with requests that come again or too early
+ * (transport.md 4; IBA 9.7.5.1, 9.7.5.2.3).
+ */
+#include <string.h>
+
+#include "peer.h"
+
+static void write_to(struct peer *peer, uint32_t psn, uint8_t value)
+{
+	uint8_t data[8];
+	struct peer_packet p = {RC(WIRE_WRITE_ONLY),	       .psn = psn & PSN_MASK,
+				.length = sizeof(data),	       .payload = data,
+				.va = (uintptr_t)peer->memory, .rkey = peer->mr->ibv.rkey,
+				.dma_length = sizeof(data)};
+
+	memset(data, value, sizeof(data));
+	peer_send(peer, &p);
+}
+
+/* IBA 9.7.5.2.3: one NAK for a gap, then silence until what was expected comes. */
+START_TEST(one_nak_a_gap)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	write_to(&peer, FIRST_PSN, 1);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	write_to(&peer, FIRST_PSN + 2, 2);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	for (uint32_t i = 0; i < 5; i++) {
+		write_to(&peer, FIRST_PSN + 2 + i, 2);
+		peer_see_none(&peer, 10000);
+	}
+	ck_assert_uint_eq(peer.memory[0], 1);
+	write_to(&peer, FIRST_PSN + 1, 3);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	ck_assert_uint_eq(peer.memory[0], 3);
+	write_to(&peer, FIRST_PSN + 4, 4);
+	peer_see_ack(&peer, FIRST_PSN + 2, 0x60);
+	write_to(&peer, FIRST_PSN + 1 + 0x7fffff, 5); /* the farthest ahead */
+	peer_see_none(&peer, 10000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* transport.md 4: not executed again; the latest PSN and MSN are acknowledged. */
+START_TEST(duplicate_data)
+{
+	struct peer_packet send = {RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8};
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 100, 0);
+	peer_send(&peer, &send);
+	write_to(&peer, FIRST_PSN + 1, 7);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.memory[0], 7);
+	memset(peer.memory, 99, 8);
+	peer_receive(&peer, 100, 1);
+	for (int i = 0; i < 4; i++) {
+		/* An error in a duplicate isn't looked at: key, length, sequence. */
+		send.opcode = i < 2 ? WIRE_SEND_ONLY : WIRE_SEND_LAST;
+		if (i % 2)
+			peer_send(&peer, &send);
+		else
+			write_to(&peer, FIRST_PSN + 1, 7);
+		packet = peer_see(&peer);
+		ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
+		ck_assert_uint_eq(packet.psn, FIRST_PSN + 1);
+		ck_assert_uint_eq(packet_msn(&packet), 2);
+	}
+	write_to(&peer, FIRST_PSN + 2 - 0x800000, 7); /* the farthest behind */
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	ck_assert_uint_eq(peer.memory[0], 99);
+	world_expect_none(peer.node, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* RNR is never the answer to a duplicate. */
+START_TEST(duplicate_without_receive)
+{
+	struct peer_packet send = {RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 100, 0);
+	peer_send(&peer, &send);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	peer_send(&peer, &send);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static struct peer_packet read_request(const struct peer *peer, uint32_t psn, uint32_t first,
+				       uint32_t length)
+{
+	return (struct peer_packet){RC(WIRE_READ_REQUEST), .psn = psn & PSN_MASK,
+				    .va = (uintptr_t)peer->memory + first * PEER_MTU,
+				    .rkey = peer->mr->ibv.rkey, .dma_length = length};
+}
+
+/* Responses with PSNs from @psn on, @length bytes in all, each byte @value. */
+static void expect_read(struct peer *peer, uint32_t psn, uint32_t length, uint8_t value)
+{
+	uint32_t packets = (length + PEER_MTU - 1) / PEER_MTU;
+
+	for (uint32_t i = 0; i < packets; i++) {
+		struct packet packet = peer_see(peer);
+		uint32_t rest = length - i * PEER_MTU;
+
+		ck_assert(packet.op->flags & OPCODE_READ);
+		ck_assert_int_eq(!!(packet.op->flags & OPCODE_LAST), i + 1 == packets);
+		ck_assert_uint_eq(packet.psn, (psn + i) & PSN_MASK);
+		ck_assert_uint_eq(packet.payload_length, rest < PEER_MTU ? rest : PEER_MTU);
+		for (uint32_t b = 0; b < packet.payload_length; b++)
+			must(packet.payload[b] == value);
+		if (packet.op->aeth)
+			ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
+	}
+}
+
+/* A READ is executed again, whole or from some packet on; what doesn't fit it is dropped. */
+START_TEST(duplicate_read)
+{
+	struct peer_packet read, part;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	memset(peer.memory, 1, 5 * PEER_MTU);
+	read = read_request(&peer, FIRST_PSN, 0, 3 * PEER_MTU + 100);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 3 * PEER_MTU + 100, 1);
+	memset(peer.memory, 2, 5 * PEER_MTU);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 3 * PEER_MTU + 100, 2);
+	part = read_request(&peer, FIRST_PSN + 2, 2, PEER_MTU + 100);
+	peer_send(&peer, &part);
+	expect_read(&peer, FIRST_PSN + 2, PEER_MTU + 100, 2);
+	part = read_request(&peer, FIRST_PSN + 1, 1, PEER_MTU);
+	peer_send(&peer, &part);
+	expect_read(&peer, FIRST_PSN + 1, PEER_MTU, 2);
+
+	part = read_request(&peer, FIRST_PSN + 1, 2, PEER_MTU); /* another address */
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN + 1, 1, 3 * PEER_MTU); /* beyond the end */
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN, 0, 3 * PEER_MTU + 100);
+	part.rkey++;
+	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN - 1, 0, PEER_MTU); /* of before */
+	peer_send(&peer, &part);
+	part = (struct peer_packet){RC(WIRE_FETCH_ADD), .psn = FIRST_PSN,
+				    .va = (uintptr_t)peer.memory, .rkey = peer.mr->ibv.rkey,
+				    .swap_or_add = 1};
+	peer_send(&peer, &part);
+	peer_see_none(&peer, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.memory[0], 2);
+
+	/* The key is looked at again; that it is gone is no error of a duplicate. */
+	mr_deregister(peer.mr);
+	peer_send(&peer, &read);
+	peer_see_none(&peer, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 0);
+	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, world_connection.access);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original)
+{
+	struct packet packet = peer_see(peer);
+
+	ck_assert_str_eq(packet.op->name, "RC_ATOMIC_ACKNOWLEDGE");
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	ck_assert_uint_eq(be64toh(packet_atomicacketh(&packet)->original), original);
+}
+
+/* Atomics are executed once; the result is kept for max_dest_rd_atomic of them. */
+START_TEST(duplicate_atomic)
+{
+	enum { KEPT = 4, DONE = 10 };
+	struct connection c = world_connection;
+	uint64_t *counter;
+	struct peer peer;
+
+	c.rd_atomic = KEPT;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	counter = (uint64_t *)peer.memory;
+	*counter = 1000;
+	struct peer_packet add = {RC(WIRE_FETCH_ADD), .va = (uintptr_t)counter,
+				  .rkey = peer.mr->ibv.rkey, .swap_or_add = 5};
+
+	for (uint32_t i = 0; i < DONE; i++) {
+		add.psn = (c.psn + i) & PSN_MASK;
+		peer_send(&peer, &add);
+		expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
+	}
+	for (uint32_t i = 0; i < DONE; i++) {
+		add.psn = (c.psn + i) & PSN_MASK;
+		peer_send(&peer, &add);
+		if (i + KEPT < DONE)
+			peer_see_none(&peer, 10000);
+		else
+			expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
+	}
+	add.opcode = WIRE_COMPARE_SWAP; /* that isn't what was asked */
+	peer_send(&peer, &add);
+	peer_see_none(&peer, 10000);
+	ck_assert_uint_eq(*counter, 1000 + 5 * DONE);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.5.1.4: acknowledgements don't overtake responses, neither the first time nor again. */
+START_TEST(responses_in_order)
+{
+	struct peer_packet read;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	read = read_request(&peer, FIRST_PSN, 1, 2 * PEER_MTU);
+	for (int i = 0; i < 3; i++) {
+		peer_send(&peer, &read);
+		write_to(&peer, FIRST_PSN + 2, 1);
+		expect_read(&peer, FIRST_PSN, 2 * PEER_MTU, 0);
+		peer_see_ack(&peer, FIRST_PSN + 2, 0x1f);
+	}
+	/* A repeated answer doesn't stand for the acknowledgement of what came after. */
+	write_to(&peer, FIRST_PSN + 3, 1);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 2 * PEER_MTU, 0);
+	peer_see_ack(&peer, FIRST_PSN + 3, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A duplicate of the oldest READ, just before the next new one, isn't one READ too many. */
+START_TEST(duplicate_before_next_read)
+{
+	struct connection c = world_connection;
+	struct peer_packet read;
+	struct peer peer;
+
+	c.rd_atomic = 1;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	read = read_request(&peer, FIRST_PSN, 0, 100);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 100, 0);
+	peer_send(&peer, &read);
+	read.psn++;
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN + 1, 100, 0);
+	peer_see_none(&peer, 10000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("duplicate");
+
+	tcase_add_test(tests, one_nak_a_gap);
+	tcase_add_test(tests, duplicate_data);
+	tcase_add_test(tests, duplicate_without_receive);
+	tcase_add_test(tests, duplicate_read);
+	tcase_add_test(tests, duplicate_atomic);
+	tcase_add_test(tests, responses_in_order);
+	tcase_add_test(tests, duplicate_before_next_read);
+	return world_main("duplicate", (TCase *const[]){tests, NULL});
+}
