@@ -68,13 +68,13 @@ static inline void post(struct qp *qp, struct ibv_send_wr wr)
 	ck_assert_int_eq(world_post_send(qp, &wr), 0);
 }
 
-/* Bind the next key of @mw, by qb, with all rights. */
-static inline uint32_t bound(struct mw *mw, uint32_t offset, uint32_t length)
+/* Bind the next key of @mw, by qb. */
+static inline uint32_t bound_for(struct mw *mw, uint32_t offset, uint32_t length, int access)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->key.value);
 	struct ibv_wc wc;
 
-	post(p.qb, bind_wr(mw, rkey, offset, length, ALL_RIGHTS, 1000));
+	post(p.qb, bind_wr(mw, rkey, offset, length, access, 1000));
 	ck_assert_int_eq(world_poll(p.b, &wc), 1);
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 	ck_assert_int_eq(wc.opcode, IBV_WC_BIND_MW);
@@ -82,6 +82,11 @@ static inline uint32_t bound(struct mw *mw, uint32_t offset, uint32_t length)
 	ck_assert_uint_eq(wc.byte_len, 0);
 	ck_assert_uint_eq(wc.qp_num, p.qb->number);
 	return rkey;
+}
+
+static inline uint32_t bound(struct mw *mw, uint32_t offset, uint32_t length)
+{
+	return bound_for(mw, offset, length, ALL_RIGHTS);
 }
 
 /* The other way round: from b's second half to a. */

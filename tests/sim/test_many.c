@@ -300,16 +300,20 @@ START_TEST(destroy_requester)
 }
 END_TEST
 
+static void start_one_sided(struct pair *p, int seed)
+{
+	for (uint64_t i = 0; i < 8; i++)
+		pair_post(p, seed % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
+	world_run(&p->world, 1000 * (seed * 37 % 700));
+}
+
 /* verbs.md 9: dereg during traffic. */
 START_TEST(deregister_remote)
 {
-	bool read = _i % 2;
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_RC, &wire, _i, NULL);
-	for (uint64_t i = 0; i < 8; i++)
-		pair_post(&p, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
-	world_run(&p.world, 1000 * (_i * 37 % 700));
+	start_one_sided(&p, _i);
 	ck_assert_int_eq(mr_deregister(p.rb), 0);
 	expect_end(p.a, 0, 8, IBV_WC_REM_ACCESS_ERR);
 	ck_assert_int_eq(p.qb->state, IBV_QPS_ERR);
@@ -321,13 +325,10 @@ END_TEST
 
 START_TEST(deregister_local)
 {
-	bool read = _i % 2;
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_RC, &wire, _i, NULL);
-	for (uint64_t i = 0; i < 8; i++)
-		pair_post(&p, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
-	world_run(&p.world, 1000 * (_i * 37 % 700));
+	start_one_sided(&p, _i);
 	ck_assert_int_eq(mr_deregister(p.ra), 0);
 	expect_end(p.a, 0, 8, IBV_WC_LOC_PROT_ERR);
 	ck_assert_int_eq(p.qb->state, IBV_QPS_RTS);

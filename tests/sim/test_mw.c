@@ -79,9 +79,7 @@ START_TEST(everything_through_a_zero_based_window)
 
 	begin(IBV_QPT_RC, NULL, 1);
 	mw = make_mw(IBV_MW_TYPE_2);
-	rkey = ibv_inc_rkey(mw->ibv.rkey);
-	post(p.qb, bind_wr(mw, rkey, 4096, 65536 + 8, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED, 1));
-	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	rkey = bound_for(mw, 4096, 65536 + 8, ALL_RIGHTS | IBV_ACCESS_ZERO_BASED);
 	check_everything(rkey, 0, 4096);
 	check_everything(rkey, 8, 4104);
 	check_refused(IBV_WR_RDMA_READ, rkey, (uintptr_t)p.mb + 4096, 8);
@@ -117,9 +115,7 @@ START_TEST(refused_by_a_window)
 
 		begin(IBV_QPT_RC, NULL, i);
 		mw = make_mw(i % 2 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
-		rkey = ibv_inc_rkey(mw->ibv.rkey);
-		post(p.qb, bind_wr(mw, rkey, 1024, 1024, cases[i].access, 1));
-		world_expect(p.b, 1, IBV_WC_SUCCESS);
+		rkey = bound_for(mw, 1024, 1024, cases[i].access);
 		check_refused(cases[i].opcode, rkey, (uintptr_t)p.mb + cases[i].from,
 			      cases[i].length);
 		mw_dealloc(mw);
