@@ -97,6 +97,11 @@ def is_cm(p):
     return p.transport == roce.UD and p.dqp == 1 and len(p.payload) == MAD_LENGTH
 
 
+def begins(p):
+    """Whether @p is a message of a connection that is being made."""
+    return is_cm(p) and struct.unpack(">H", p.payload[16:18])[0] in (REQ, REP, RTU, SIDR_REQ)
+
+
 def header(data):
     """The MAD header (IBA 13.4.3) but for the transaction id."""
     base, kind, version, method, status, special = struct.unpack(">BBBBHH", data[:8])
