@@ -104,6 +104,7 @@ struct rdma_id {
 	struct rdma_channel *channel; /* ibv.channel's, or NULL; of its own when @synchronous */
 	bool synchronous;	      /* created with channel NULL, or migrated to it */
 	bool passive;		      /* a CONNECT_REQUEST made it */
+	bool accepted;		      /* which has been accepted */
 	bool destroying;
 	struct rdma_id *prev, *next; /* all ids of the process */
 

@@ -184,10 +184,17 @@ static void established(struct rdma_id *id, const struct cm_event *event)
 	rdma_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
+/*
+ * That the peer has given up is no news to an application that hasn't answered
+ * yet: Linux tells it nothing, and accepting fails.
+ */
 static void rejected(struct rdma_id *id, const struct cm_event *event)
 {
-	struct rdma_record *record = rdma_event(id, RDMA_CM_EVENT_REJECTED, event->message.reason);
+	struct rdma_record *record;
 
+	if (id->passive && !id->accepted)
+		return;
+	record = rdma_event(id, RDMA_CM_EVENT_REJECTED, event->message.reason);
 	if (record)
 		rdma_record_private(record, event->message.private_data,
 				    event->message.private_length);

@@ -374,6 +374,7 @@ static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *p
 		return error;
 	rdma_enter();
 	error = id->cm ? send_reply(id, param) : EINVAL;
+	id->accepted = !error;
 	rdma_leave();
 	if (error)
 		rdma_qp_error(id);

@@ -366,6 +366,30 @@ START_TEST(rejection_tells_why)
 }
 END_TEST
 
+/* Nobody tells the server, who finds out when it answers. */
+START_TEST(client_gives_up)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive, *next;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	destroy(active);
+	active = open_client(true);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	next = next_request();
+	ck_fails(rdma_accept(passive, &param), EINVAL);
+	ck_fails(rdma_reject(passive, NULL, 0), EINVAL);
+	create_qp(next);
+	ck_assert_int_eq(rdma_accept(next, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(server, next, RDMA_CM_EVENT_ESTABLISHED, 0);
+	destroy(passive);
+	destroy(next);
+	destroy(active);
+}
+END_TEST
+
 START_TEST(nobody_listens)
 {
 	struct rdma_conn_param param = parameters("");
@@ -579,9 +603,10 @@ int main(void)
 	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
 	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow, both_disconnect,
 	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
-	    queue_pair_fails, extensions_travel, rejection_tells_why, nobody_listens,
-	    backlog_is_full, listener_takes_its_requests_along, wildcard_listeners_hear,
-	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
+	    queue_pair_fails, extensions_travel, rejection_tells_why, client_gives_up,
+	    nobody_listens, backlog_is_full, listener_takes_its_requests_along,
+	    wildcard_listeners_hear, requests_migrate_with_their_listener,
+	    events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);
