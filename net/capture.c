@@ -205,29 +205,19 @@ void capture_sent(struct capture *capture, const struct link_packet *packet, uin
 	const struct record record = {
 		.source = &packet->path->source,
 		.destination = &packet->path->destination,
-		.length = packet->headers_length + packet->payload_length + packet->trailer_length,
+		.length = link_packet_length(packet),
 		.source_port = source_port,
 		.ip_id = ip_id,
 		.traffic_class = packet->path->traffic_class,
 		.hop_limit = packet->path->hop_limit,
 	};
-	uint32_t left = packet->payload_length;
 	uint8_t *end;
 
 	if (!fits(record.length))
 		return;
 	pthread_mutex_lock(&capture->lock);
 	end = write_headers(capture->record, &record);
-	end = mempcpy(end, packet->headers, packet->headers_length);
-	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
-		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
-
-		if (part)
-			end = mempcpy(end, packet->payload[i].iov_base, part);
-		left -= part;
-	}
-	end = mempcpy(end, packet->trailer, packet->trailer_length);
-	dump(capture, end);
+	dump(capture, link_packet_copy(packet, end));
 	pthread_mutex_unlock(&capture->lock);
 }
 

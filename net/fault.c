@@ -17,16 +17,13 @@
 #include <utlist.h>
 
 #include "net/fault_rules.h"
-#include "net/random.h"
+#include "net/icrc.h"
 
 /* A packet held back goes out after this time even if no other one passes it. */
 #define SWAP_TIME_NS 1000000
 
 /* Packets judged under one hold of the lock. */
 #define CHUNK 64
-
-/* Byte 4 of the BTH isn't covered by the ICRC (IBA 7.8.1): no damage to be found there. */
-#define BTH_UNCOVERED_BYTE 4
 
 /* Whom packets overtake or not: order matters to a queue pair. */
 struct flow {
@@ -75,19 +72,6 @@ static struct flow flow_of(const union ibv_gid *destination, const uint8_t *data
 	flow.opcode = bth.opcode;
 	flow.qpn = be32toh(bth.dest_qp) & QPN_MASK;
 	return flow;
-}
-
-/* A bit to flip among the first @length bytes that the ICRC covers. */
-static uint32_t damaged_bit(const struct verdict *verdict, uint32_t length)
-{
-	uint64_t random = verdict->random;
-	uint32_t byte;
-
-	if (length <= BTH_UNCOVERED_BYTE + 1)
-		return 0;
-	byte = random_below(&random, length - 1);
-	byte += byte >= BTH_UNCOVERED_BYTE;
-	return 8 * byte + random_below(&random, 8);
 }
 
 /* --- Lanes: what is held back ------------------------------------------------------- */
@@ -173,20 +157,11 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 				uint8_t damage)
 {
 	struct held *held = malloc(sizeof(*held) + packet->payload_length);
-	uint32_t length = 0;
-	uint16_t i;
+	uint32_t length;
 
 	if (!held)
 		return NULL;
-	for (i = 0; i < packet->payload_count && length < packet->payload_length; i++) {
-		uint32_t piece = packet->payload_length - length;
-
-		if (packet->payload[i].iov_len < piece)
-			piece = packet->payload[i].iov_len;
-		if (piece)
-			memcpy(held->bytes + length, packet->payload[i].iov_base, piece);
-		length += piece;
-	}
+	length = link_packet_payload(packet, held->bytes) - held->bytes;
 	held->flow = *flow;
 	held->path = *packet->path;
 	held->payload = (struct iovec){held->bytes, length};
@@ -201,11 +176,12 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 static uint8_t packet_damage(const struct link_packet *packet, const struct verdict *verdict)
 {
 	uint32_t length = packet->headers_length;
+	uint64_t random = verdict->random;
 
 	if (!verdict->corrupt)
 		return packet->damage;
 	/* link_packet.damage reaches 255 bits. */
-	return 1 + damaged_bit(verdict, length < 31 ? length : 31);
+	return 1 + icrc_covered_bit(&random, length < 31 ? length : 31);
 }
 
 static struct plan plan_packet(struct fault_link *fault, const struct link_packet *packet,
@@ -323,7 +299,8 @@ static struct held *frame_copy(const struct link_frame *frame, const struct flow
 	held->frame = *frame;
 	held->frame.data = held->bytes;
 	if (verdict->corrupt && frame->length) {
-		uint32_t bit = damaged_bit(verdict, frame->length);
+		uint64_t random = verdict->random;
+		uint32_t bit = icrc_covered_bit(&random, frame->length);
 
 		held->bytes[bit / 8] ^= 1u << bit % 8;
 	}

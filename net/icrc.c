@@ -26,6 +26,7 @@
 #include <pthread.h>
 
 #include "net/gid.h"
+#include "net/random.h"
 
 #define LRH_LENGTH 8
 #define BTH_RESERVED_BYTE 4 /* FECN, BECN and reserved: "resv8a" */
@@ -322,4 +323,15 @@ bool icrc_check(struct link_frame *frame)
 	struct icrc_flow flow = {};
 
 	return icrc_check_flow(frame, &flow);
+}
+
+uint32_t icrc_covered_bit(uint64_t *random, uint32_t length)
+{
+	uint32_t byte;
+
+	if (length <= BTH_RESERVED_BYTE + 1)
+		return 0;
+	byte = random_below(random, length - 1);
+	byte += byte >= BTH_RESERVED_BYTE;
+	return 8 * byte + random_below(random, 8);
 }

@@ -46,4 +46,7 @@ bool icrc_check(struct link_frame *frame);
 /* The same for one frame of many: @flow is that of the frame before, and becomes this one's. */
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow);
 
+/* A bit for damage that is to be noticed, among @length bytes from the BTH on. */
+uint32_t icrc_covered_bit(uint64_t *random, uint32_t length);
+
 #endif

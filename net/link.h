@@ -55,6 +55,10 @@ static inline uint32_t link_packet_length(const struct link_packet *packet)
 	return packet->headers_length + packet->payload_length + packet->trailer_length;
 }
 
+/* Copy the payload, or all of the packet, to @to, in one piece. Returns its end. */
+uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to);
+uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to);
+
 /*
  * Neighbours on one path and of one length, the last of which may be shorter, are
  * best sent in one call: the link may make so many, or so many bytes, one piece.

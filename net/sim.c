@@ -23,9 +23,6 @@
 /* How far behind a packet falls that overtakes none by jitter alone. */
 #define REORDER_MIN_NS 1000
 
-/* Byte 4 of the BTH isn't covered by the ICRC (IBA 7.8.1): no damage to be found there. */
-#define BTH_UNCOVERED_BYTE 4
-
 struct sim_link;
 
 /* A GID that somebody owns, sent to, sent from or cut off. Lives as long as the network. */
@@ -182,31 +179,10 @@ static struct pair *pair_get(struct sim *sim, const struct path *path)
 
 /* --- Sending -------------------------------------------------------------------- */
 
-static uint32_t packet_copy(uint8_t *to, const struct link_packet *packet)
-{
-	uint32_t left = packet->payload_length;
-	uint8_t *end = to;
-	uint16_t i;
-
-	memcpy(end, packet->headers, packet->headers_length);
-	end += packet->headers_length;
-	for (i = 0; i < packet->payload_count && left; i++) {
-		uint32_t piece =
-			packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
-
-		if (piece)
-			memcpy(end, packet->payload[i].iov_base, piece);
-		end += piece;
-		left -= piece;
-	}
-	memcpy(end, packet->trailer, packet->trailer_length);
-	return end + packet->trailer_length - to;
-}
-
 static struct event *event_create(struct sim_link *from, struct pair *pair,
 				  const struct link_packet *packet)
 {
-	uint32_t size = packet->headers_length + packet->payload_length + packet->trailer_length;
+	uint32_t size = link_packet_length(packet);
 	const struct path *path = packet->path;
 	struct event *event = malloc(sizeof(*event) + size);
 
@@ -217,7 +193,7 @@ static struct event *event_create(struct sim_link *from, struct pair *pair,
 	event->number = pair->sent;
 	event->frame = (struct link_frame){
 		.data = event->bytes,
-		.length = packet_copy(event->bytes, packet),
+		.length = size,
 		.ip_id = from->sim->options.hide_ip_id ? IP_ID_UNKNOWN : 0,
 		.source = path->source,
 		.destination = path->destination,
@@ -225,15 +201,15 @@ static struct event *event_create(struct sim_link *from, struct pair *pair,
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
 	};
+	link_packet_copy(packet, event->bytes);
 	return event;
 }
 
 static void event_corrupt(struct sim *sim, struct event *event)
 {
-	uint32_t byte = random_below(&sim->random, event->frame.length - 1);
+	uint32_t bit = icrc_covered_bit(&sim->random, event->frame.length);
 
-	byte += byte >= BTH_UNCOVERED_BYTE;
-	event->bytes[byte] ^= 1u << random_below(&sim->random, 8);
+	event->bytes[bit / 8] ^= 1u << bit % 8;
 	sim->statistics.corrupted++;
 }
 
@@ -334,7 +310,7 @@ static void send_copy(struct sim_link *link, struct pair *pair, struct sim_link 
 static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t now)
 {
 	struct sim *sim = link->sim;
-	uint32_t length = packet->headers_length + packet->payload_length + packet->trailer_length;
+	uint32_t length = link_packet_length(packet);
 	uint64_t departure = departure_time(link, length, now);
 	struct pair *pair = pair_get(sim, packet->path);
 	struct membership *membership;

@@ -123,22 +123,6 @@ static unsigned int vectors_of(const struct link_packet *packets, unsigned int c
 	return vectors;
 }
 
-static void copy_packet(uint8_t *to, const struct link_packet *packet)
-{
-	uint32_t left = packet->payload_length;
-
-	memcpy(to, packet->headers, packet->headers_length);
-	to += packet->headers_length;
-	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
-		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
-
-		memcpy(to, packet->payload[i].iov_base, part);
-		to += part;
-		left -= part;
-	}
-	memcpy(to, packet->trailer, packet->trailer_length);
-}
-
 /*
  * A small packet, which is copied behind the one before it, and both are one
  * vector then; it is sealed there, in one piece. Returns NULL when it is too large
@@ -155,7 +139,7 @@ static struct iovec *gather_flat(struct batch *batch, const struct iovec *first,
 	if (length > batch->flat_max || batch->flat_used + length > batch->flat_size ||
 	    packet->damage)
 		return NULL;
-	copy_packet(to, packet);
+	link_packet_copy(packet, to);
 	icrc = icrc_of_bytes(flow, ip_id, to, length - ICRC_LENGTH);
 	memcpy(to + length - ICRC_LENGTH, &icrc, sizeof(icrc));
 	/* For the capture. */

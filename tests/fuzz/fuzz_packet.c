@@ -70,20 +70,15 @@ struct machine {
 static void check_sent(struct machine *machine, const struct link_packet *packet)
 {
 	uint8_t bytes[WIRE_PACKET_MAX];
-	uint32_t length = packet->headers_length, payload = 0;
+	uint32_t length = link_packet_length(packet), payload = 0;
 	struct packet parsed;
 
 	must(gid_equal(&packet->path->source, &machine->host.gids.entries[0].gid));
-	must(length + packet->payload_length + packet->trailer_length <= sizeof(bytes));
-	memcpy(bytes, packet->headers, length);
-	for (unsigned int i = 0; i < packet->payload_count; i++) {
-		memcpy(bytes + length, packet->payload[i].iov_base, packet->payload[i].iov_len);
-		length += packet->payload[i].iov_len;
+	must(length <= sizeof(bytes));
+	for (unsigned int i = 0; i < packet->payload_count; i++)
 		payload += packet->payload[i].iov_len;
-	}
 	must(payload == packet->payload_length);
-	memcpy(bytes + length, packet->trailer, packet->trailer_length);
-	length += packet->trailer_length;
+	link_packet_copy(packet, bytes);
 	must(length % 4 == 0);
 	must(packet_parse(&parsed, bytes, length) == 0);
 	must(parsed.op->headers_length == packet->headers_length);

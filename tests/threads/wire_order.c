@@ -33,11 +33,10 @@ static void send_some(struct link *link, struct link_packet *packets, unsigned i
 	must(copies);
 	for (unsigned int i = 0; i < count; i++) {
 		struct link_packet *packet = &packets[i];
-		uint8_t *end = copies + i * WIRE_PATH_MTU_MAX;
+		uint8_t *copy = copies + i * WIRE_PATH_MTU_MAX;
 
-		payloads[i] = (struct iovec){end, packet->payload_length};
-		for (unsigned int k = 0; k < packet->payload_count; k++)
-			end = mempcpy(end, packet->payload[k].iov_base, packet->payload[k].iov_len);
+		payloads[i] = (struct iovec){copy, packet->payload_length};
+		link_packet_payload(packet, copy);
 		packet->payload = &payloads[i];
 		packet->payload_count = packet->payload_length > 0;
 	}

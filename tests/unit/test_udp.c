@@ -109,11 +109,6 @@ static void add_packet(struct traffic *traffic, uint32_t length)
 	memset(whole + sizeof(struct bth) + length, 0, pad);
 }
 
-static uint32_t whole_length(const struct link_packet *packet)
-{
-	return packet->headers_length + packet->payload_length + packet->trailer_length;
-}
-
 static void send_some(struct node *node, struct traffic *traffic, unsigned int first,
 		      unsigned int count)
 {
@@ -125,7 +120,7 @@ static void expect_frame(const struct traffic *traffic, unsigned int index,
 {
 	const struct link_packet *packet = &traffic->packets[index];
 
-	ck_assert_uint_eq(frame->length, whole_length(packet));
+	ck_assert_uint_eq(frame->length, link_packet_length(packet));
 	ck_assert_mem_eq(frame->data, traffic->whole[index], frame->length - ICRC_LENGTH);
 	ck_assert(icrc_check(frame));
 	ck_assert(gid_equal(&frame->source, &packet->path->source));
@@ -163,7 +158,7 @@ static void exchange(struct node *from, struct node *to, struct traffic *traffic
 		unsigned int count = 0;
 
 		while (first + count < traffic->count && bytes < BURST_BYTES && count < 100)
-			bytes += whole_length(&traffic->packets[first + count++]);
+			bytes += link_packet_length(&traffic->packets[first + count++]);
 		send_some(from, traffic, first, count);
 		expect(to, traffic, first, count, max);
 		first += count;
@@ -579,7 +574,7 @@ START_TEST(room_of_a_receiver)
 	ck_assert_uint_eq(room(&from, &traffic->path), before);
 	ck_assert_uint_gt(before, 10000);
 	add_packet(traffic, 4096);
-	while (last >= whole_length(&traffic->packets[0])) {
+	while (last >= link_packet_length(&traffic->packets[0])) {
 		uint32_t now;
 
 		send_some(&from, traffic, 0, 1);
