@@ -21,10 +21,10 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/progress.h"
 #include "net/roster.h"
 #include "net/tuning.h"
 #include "net/udp_link.h"
@@ -46,14 +46,6 @@ struct signal {
 	struct steer_signal steer;
 	uint32_t kind, round;
 };
-
-static uint64_t clock_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
 
 /* --- the program ------------------------------------------------------------------------ */
 
@@ -121,7 +113,7 @@ static void wake_at(struct udp_share *share, uint64_t time)
 static void want_repair(struct udp_link *link, struct udp_address *address)
 {
 	struct udp_share *share = &link->share;
-	uint64_t now = clock_now();
+	uint64_t now = progress_now();
 
 	if (!address || address->seat.suspect)
 		return;
@@ -188,7 +180,7 @@ void udp_share_repair(struct udp_link *link)
 	struct udp_share *share = &link->share;
 	struct roster *roster = share->roster;
 	unsigned int count = udp_address_count(link);
-	uint64_t now = clock_now(), last;
+	uint64_t now = progress_now(), last;
 	bool reaped, signals = false;
 
 	if (now < share->due)
@@ -475,7 +467,7 @@ int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *sta
 	if (!roster) {
 		*first = 1 << LINK_SLOT_BITS;
 		*count = (LINK_SLOTS - 2) << LINK_SLOT_BITS;
-		*start = *first + clock_now() / 1000 % *count;
+		*start = *first + progress_now() / 1000 % *count;
 		return __atomic_exchange_n(&link->share.all_leased, true, __ATOMIC_RELAXED) ? ENOSPC
 											    : 0;
 	}
