@@ -13,7 +13,6 @@
 
 #include "net/roster_internal.h"
 
-#define ROSTER_VERSION 2    /* of the file; part of its name too */
 #define LOCK_PATIENCE 25000 /* tries, of 200 us each */
 
 /* Bytes of the file that are locked: the first for all of it, then one a member. */
@@ -41,7 +40,8 @@ bool roster_is_alive(const struct roster *roster, uint32_t member)
 	       lock.l_type != F_UNLCK;
 }
 
-/* There is no waiting with an end for such a lock. It is held for less than a millisecond. */
+/* There is no waiting with an end for such a lock. It is held for less than a millisecond,
+ * or a few while sweeping. */
 static bool lock_whole(int fd)
 {
 	static const struct timespec moment = {.tv_nsec = 200000};
@@ -173,13 +173,13 @@ static int usual_path(char *path, size_t size)
 
 	if (stat("/proc/thread-self/ns/net", &net) < 0)
 		return errno;
-	snprintf(path, size, "/dev/shm/urxe-%d-%u-%llu", ROSTER_VERSION, (unsigned int)geteuid(),
+	snprintf(path, size, "/dev/shm/" ROSTER_FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
 		 (unsigned long long)net.st_ino);
 	return 0;
 }
 
 /* /dev/shm is everybody's: what lies there under our name isn't trusted for that. */
-static bool is_safe(int fd)
+bool roster_file_is_safe(int fd)
 {
 	struct stat file;
 
@@ -221,20 +221,48 @@ static int set_up(struct roster_file *table)
 	return 0;
 }
 
-static int enter(struct roster *roster)
+/* Opened and locked. If it was swept away in between, there is another by that name, or none. */
+static int open_file(const char *path, int *result)
 {
+	struct stat file;
+
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error = 0;
+
+		if (fd < 0)
+			return errno;
+		if (!roster_file_is_safe(fd))
+			error = EPERM;
+		else if (!lock_whole(fd))
+			error = EBUSY;
+		else if (fstat(fd, &file) < 0)
+			error = errno;
+		if (!error && file.st_nlink > 0) {
+			*result = fd;
+			return 0;
+		}
+		close(fd);
+		if (error)
+			return error;
+	}
+}
+
+/* With the file locked, which is why a sweep leaves it alone. */
+static int enter(struct roster *roster, const char *path)
+{
+	struct stat file;
 	int error;
 
-	if (!is_safe(roster->fd))
-		return EPERM;
-	if (!lock_whole(roster->fd))
-		return EBUSY;
+	/* Namespaces come and go where files are created; then it is time, and memory is needed. */
+	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
+		roster_sweep(path);
 	error = map_table(roster);
 	if (!error)
 		error = set_up(roster->table);
 	if (!error)
 		error = enrol(roster);
-	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
+	/* After fallocate and mmap, which may change one of the times. */
+	futimens(roster->fd, NULL);
 	return error;
 }
 
@@ -256,18 +284,19 @@ int roster_open(const char *path, struct roster **result)
 
 	if (error)
 		return error;
+	if (!path)
+		path = usual;
 	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
-	pthread_mutex_init(&roster->mutex, NULL);
-	roster->fd = open(path ? path : usual, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (roster->fd < 0) {
-		error = errno;
-		pthread_mutex_destroy(&roster->mutex);
+	error = open_file(path, &roster->fd);
+	if (error) {
 		free(roster);
 		return error;
 	}
-	error = enter(roster);
+	pthread_mutex_init(&roster->mutex, NULL);
+	error = enter(roster, path);
+	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
 	if (error) {
 		roster_free(roster);
 		return error;

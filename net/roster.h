@@ -9,6 +9,7 @@
  * the kernel lets go of it when the process dies. Members that are found dead
  * are removed by whoever comes next. Slots are leased in a circle whose cursor
  * stays in the file, so that no number comes back before all others were used.
+ * Files without members go too, in the end, when another one is created.
  *
  * Called by net/udp_share. Writers hold the roster's lock: a mutex, for the
  * threads of this process, and a byte of the file, for the processes. Readers of

@@ -1,40 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The roster, by members of this process and by processes that are killed: what
- * the dead had is free again, and numbers come back only after all others.
+ * the dead had is free again, and numbers come back only after all others. Files that
+ * nobody is in are swept away.
  */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gid_of.h"
 #include "mortal.h"
-#include "net/roster.h"
+#include "net/roster_internal.h"
 #include "tests/run_suite.h"
 
-static char path[64];
+static char directory[32], path[80];
+
+static void name_path(char *result, int version, unsigned int user, const char *net)
+{
+	snprintf(result, sizeof(path), "%s/urxe-%d-%u-%s", directory, version, user, net);
+}
 
 static void setup(void)
 {
-	snprintf(path, sizeof(path), "/tmp/urxe-roster-%d", getpid());
-	unlink(path);
+	strcpy(directory, "/tmp/urxe-roster-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	name_path(path, ROSTER_VERSION, geteuid(), "1");
 }
 
 static void teardown(void)
 {
-	unlink(path);
+	DIR *files = opendir(directory);
+	struct dirent *file;
+
+	while ((file = readdir(files)))
+		unlinkat(dirfd(files), file->d_name, 0);
+	closedir(files);
+	ck_assert_int_eq(rmdir(directory), 0);
+}
+
+static struct roster *join_at(const char *file)
+{
+	struct roster *roster;
+
+	ck_assert_int_eq(roster_open(file, &roster), 0);
+	return roster;
 }
 
 static struct roster *join(void)
 {
-	struct roster *roster;
-
-	ck_assert_int_eq(roster_open(path, &roster), 0);
-	return roster;
+	return join_at(path);
 }
 
 static uint32_t lease(struct roster *roster, uint32_t expected)
@@ -416,7 +438,7 @@ END_TEST
 START_TEST(unsafe_files_are_refused)
 {
 	struct roster *roster;
-	char target[80];
+	char target[100];
 
 	snprintf(target, sizeof(target), "%s-target", path);
 	ck_assert_int_eq(symlink(target, path), 0);
@@ -454,6 +476,217 @@ START_TEST(doors_and_announcements)
 }
 END_TEST
 
+/* --- sweeping ---------------------------------------------------------------------------- */
+
+#define NOT_LONG 1800
+#define LONG 7200
+
+static void set_age(const char *file, time_t opened, time_t deserted)
+{
+	time_t now = time(NULL);
+	struct timespec times[] = {{.tv_sec = now - deserted}, {.tv_sec = now - opened}};
+
+	ck_assert_int_eq(utimensat(AT_FDCWD, file, times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+static bool exists(const char *file)
+{
+	struct stat status;
+
+	return lstat(file, &status) == 0;
+}
+
+/* Since when, or 0. */
+static time_t deserted(const char *file)
+{
+	struct stat status;
+
+	ck_assert_int_eq(lstat(file, &status), 0);
+	return status.st_atim.tv_sec > status.st_mtim.tv_sec ||
+			       (status.st_atim.tv_sec == status.st_mtim.tv_sec &&
+				status.st_atim.tv_nsec > status.st_mtim.tv_nsec)
+		       ? status.st_atim.tv_sec
+		       : 0;
+}
+
+/* What a namespace does that is new. */
+static void sweep(void)
+{
+	char file[sizeof(path)];
+
+	name_path(file, ROSTER_VERSION, geteuid(), "99");
+	roster_close(join_at(file));
+	ck_assert_int_eq(unlink(file), 0);
+}
+
+static const struct {
+	int newer;
+	unsigned int user;
+	const char *net;
+	mode_t mode;
+	time_t opened, deserted;
+	bool goes;
+} files[] = {
+	{0, 0, "5", 0600, LONG + 1, LONG, true},    {-1, 0, "5", 0600, LONG + 1, LONG, true},
+	{1, 0, "5", 0600, LONG + 1, LONG, false},   {0, 1, "5", 0600, LONG + 1, LONG, false},
+	{0, 0, "5-5", 0600, LONG + 1, LONG, false}, {0, 0, "x", 0600, LONG + 1, LONG, false},
+	{0, 0, "5", 0640, LONG + 1, LONG, false},   {0, 0, "5", 0600, LONG, LONG, false},
+	{0, 0, "5", 0600, LONG, LONG + 1, false},   {0, 0, "5", 0600, LONG, NOT_LONG, false},
+};
+
+START_TEST(what_was_deserted_for_long_is_swept)
+{
+	char file[sizeof(path)];
+
+	name_path(file, ROSTER_VERSION + files[_i].newer, geteuid() + files[_i].user,
+		  files[_i].net);
+	roster_close(join_at(file));
+	ck_assert_int_eq(chmod(file, files[_i].mode), 0);
+	set_age(file, files[_i].opened, files[_i].deserted);
+	sweep();
+	ck_assert_int_eq(exists(file), !files[_i].goes);
+}
+END_TEST
+
+START_TEST(links_are_not_swept)
+{
+	char target[sizeof(path)];
+
+	name_path(target, ROSTER_VERSION + 1, geteuid(), "5");
+	roster_close(join_at(target));
+	set_age(target, LONG + 1, LONG);
+	ck_assert_int_eq(symlink(target, path), 0);
+	set_age(path, LONG + 1, LONG);
+	sweep();
+	ck_assert(exists(path));
+	ck_assert(exists(target));
+}
+END_TEST
+
+/* The hour begins when it is seen that nobody is there, and never while somebody is. */
+START_TEST(only_who_is_gone_is_swept)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	pid_t member = sitter(&gid, 1);
+	time_t before = time(NULL);
+
+	ck_assert_int_eq(deserted(path), 0);
+	set_age(path, LONG + 1, LONG);
+	sweep();
+	ck_assert(exists(path));
+	set_age(path, LONG, LONG);
+	sweep();
+	ck_assert_int_eq(deserted(path), 0);
+	bury(member);
+	sweep();
+	ck_assert_int_ge(deserted(path), before);
+	sweep();
+	ck_assert(exists(path));
+	set_age(path, LONG + 1, LONG);
+	roster_close(join());
+	ck_assert_int_eq(deserted(path), 0);
+	set_age(path, 1 - LONG, -LONG); /* the clock was put back */
+	roster_close(join());
+	ck_assert_int_eq(deserted(path), 0);
+	sweep();
+	ck_assert(exists(path));
+	set_age(path, LONG + 1, LONG);
+	sweep();
+	ck_assert(!exists(path));
+}
+END_TEST
+
+/* Created, but for its memory: so whoever comes sweeps, with the file locked. */
+START_TEST(nobody_sweeps_himself)
+{
+	struct roster *a, *b;
+
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	set_age(path, LONG + 1, LONG);
+	a = join();
+	ck_assert(exists(path));
+	b = join();
+	ck_assert_uint_eq(roster_secret(a), roster_secret(b));
+	roster_close(a);
+	roster_close(b);
+}
+END_TEST
+
+START_TEST(who_creates_no_file_sweeps_nothing)
+{
+	char file[sizeof(path)];
+
+	roster_close(join());
+	name_path(file, ROSTER_VERSION, geteuid(), "5");
+	roster_close(join_at(file));
+	set_age(file, LONG + 1, LONG);
+	roster_close(join());
+	ck_assert(exists(file));
+}
+END_TEST
+
+static bool has_open(pid_t pid, const char *file)
+{
+	char folder[32], target[PATH_MAX];
+	struct dirent *entry;
+	bool found = false;
+	DIR *fds;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", pid);
+	fds = opendir(folder);
+	ck_assert_ptr_nonnull(fds);
+	while (!found && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
+
+		if (length < 0)
+			continue;
+		target[length] = 0;
+		found = strcmp(target, file) == 0;
+	}
+	closedir(fds);
+	return found;
+}
+
+/* It waits for the lock of a file that is swept away then: the two must meet in another. */
+START_TEST(who_comes_while_it_is_swept_meets_the_next)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct roster *a;
+	int fd, go[2], ready[2];
+	uint64_t secret;
+	char byte;
+	pid_t pid;
+
+	roster_close(join());
+	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (read(go[0], &byte, 1) != 1)
+			_exit(1);
+		secret = roster_secret(join());
+		if (write(ready[1], &secret, sizeof(secret)) != sizeof(secret))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	ck_assert_int_eq(write(go[1], "g", 1), 1);
+	while (!has_open(pid, path))
+		usleep(1000);
+	ck_assert_int_eq(unlink(path), 0);
+	close(fd);
+	ck_assert_int_eq(read(ready[0], &secret, sizeof(secret)), sizeof(secret));
+	ck_assert(exists(path));
+	a = join();
+	ck_assert_uint_eq(roster_secret(a), secret);
+	ck_assert_uint_ne(roster_self(a), 1);
+	bury(pid);
+	roster_close(a);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("roster");
@@ -472,6 +705,13 @@ int main(void)
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_refused);
 	tcase_add_test(tests, doors_and_announcements);
+	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
+			    sizeof(files) / sizeof(files[0]));
+	tcase_add_test(tests, links_are_not_swept);
+	tcase_add_test(tests, only_who_is_gone_is_swept);
+	tcase_add_test(tests, nobody_sweeps_himself);
+	tcase_add_test(tests, who_creates_no_file_sweeps_nothing);
+	tcase_add_test(tests, who_comes_while_it_is_swept_meets_the_next);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
