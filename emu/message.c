@@ -187,6 +187,7 @@ void message_complete(struct qp *qp, const struct packet *packet)
 	if (qp->type == IBV_QPT_UD) {
 		wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
 		wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
+		wc.sl = qp->responder.received_kind;
 	}
 	push(qp, &wc, packet->solicited);
 }

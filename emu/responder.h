@@ -50,7 +50,8 @@ struct responder {
 	bool wqe_taken; /* wqe is the receive that the message in progress fills */
 	struct receive_wqe wqe;
 	struct ibv_sge *sges;
-	uint64_t received; /* bytes of the message in progress */
+	uint64_t received;     /* bytes of the message in progress */
+	uint8_t received_kind; /* of header that the datagram had: emu/responder_datagram.c */
 
 	uint64_t write_va; /* RDMA WRITE in progress */
 	uint32_t write_rkey;

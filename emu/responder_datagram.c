@@ -127,6 +127,13 @@ static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
 	}
 }
 
+/*
+ * RoCE has no service levels. In their place ConnectX says what kind of header the
+ * GRH is, and UCX looks there to tell IPv4 from IPv6: without it none of its
+ * datagrams arrives, hence no MPI.
+ */
+enum { KIND_IPV6 = 1, KIND_IPV4 = 2 };
+
 void responder_receive_datagram(struct qp *qp, const struct packet *packet,
 				const struct link_frame *frame)
 {
@@ -160,5 +167,6 @@ void responder_receive_datagram(struct qp *qp, const struct packet *packet,
 		return;
 	}
 	resp->received = packet->payload_length + GRH_LENGTH;
+	resp->received_kind = gid_is_ipv4(&frame->source) ? KIND_IPV4 : KIND_IPV6;
 	message_complete(qp, packet);
 }

@@ -364,8 +364,31 @@ def scale_cases():
                    expect_client=["^scale: ok$"], **more)
 
 
+# --- UCX, on which MPI stands --------------------------------------------------
+
+
+def ucx(test, size, transports, **more):
+    words = ["ucx_perftest", "-p", "PORT"]
+    return Case("ucx", f"{test} {size} {transports}" + " one node" * more.get("one_node", False),
+                words, words + ["HOST", "-t", test, "-s", str(size), "-n", "500", "-w", "10"],
+                environment={"UCX_TLS": f"{transports},self", "UCX_LOG_LEVEL": "warn"},
+                expect_client=[r"^Final:\s+500\s"], **more)
+
+
+def ucx_cases():
+    # Endpoints of its RC transport get to know each other by datagrams.
+    connected = "rc_verbs,ud_verbs"
+    for transports in connected, "ud_verbs":
+        for size in 8, 1 << 20:
+            yield ucx("tag_lat", size, transports)
+        yield ucx("tag_bw", 65536, transports)
+    for test, size in ("ucp_put_bw", 65536), ("ucp_get", 4096), ("ucp_fadd", 8):
+        yield ucx(test, size, connected)
+    yield ucx("tag_bw", 65536, connected, one_node=True)
+
+
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, crowd_cases,
-                  scale_cases, manager_cases):
+                  scale_cases, manager_cases, ucx_cases):
         yield from cases()
