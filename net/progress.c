@@ -26,7 +26,6 @@
 #include "net/progress.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -38,6 +37,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/libev.h"
 #include "net/log.h"
 #include "net/tuning.h"
 
@@ -106,7 +106,7 @@ static bool forked(const struct progress *progress)
 static void wake(struct progress *progress)
 {
 	if (!forked(progress))
-		ev_async_send(progress->loop, &progress->wakeup);
+		libev()->ev_async_send(progress->loop, &progress->wakeup);
 }
 
 /* Returns whether @time is earlier than what was planned. */
@@ -182,7 +182,7 @@ static bool polling(struct progress_client *client, uint64_t now)
 
 static void become_quiet(struct progress_client *client)
 {
-	ev_io_stop(client->progress->loop, &client->readable);
+	libev()->ev_io_stop(client->progress->loop, &client->readable);
 	atomic_store(&client->planned, 0);
 	atomic_store(&client->quiet, true);
 }
@@ -190,7 +190,7 @@ static void become_quiet(struct progress_client *client)
 static void end_quiet(struct progress_client *client)
 {
 	atomic_store(&client->quiet, false);
-	ev_io_start(client->progress->loop, &client->readable);
+	libev()->ev_io_start(client->progress->loop, &client->readable);
 	client->barren = 0;
 	client->ready = true;
 }
@@ -334,7 +334,7 @@ static void pause_briefly(struct progress *progress, uint64_t now)
 
 static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
 {
-	struct progress *progress = ev_userdata(loop);
+	struct progress *progress = libev()->ev_userdata(loop);
 	uint64_t next, now, end = progress_now() + PROGRESS_SLICE;
 
 	free_clients(&progress->departed);
@@ -348,7 +348,7 @@ static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int 
 	if (next > now)
 		set_timer(progress, next);
 	else
-		ev_async_send(loop, &progress->wakeup); /* not to sleep, only to look */
+		libev()->ev_async_send(loop, &progress->wakeup); /* not to sleep, only to look */
 }
 
 static void client_readable(struct ev_loop *loop, struct ev_io *watcher, int events)
@@ -360,7 +360,7 @@ static void client_readable(struct ev_loop *loop, struct ev_io *watcher, int eve
 
 static void timer_fired(struct ev_loop *loop, struct ev_io *watcher, int events)
 {
-	struct progress *progress = ev_userdata(loop);
+	struct progress *progress = libev()->ev_userdata(loop);
 	uint64_t count;
 
 	if (read(progress->timer_fd, &count, sizeof(count)) == sizeof(count))
@@ -369,22 +369,22 @@ static void timer_fired(struct ev_loop *loop, struct ev_io *watcher, int events)
 
 static void woken(struct ev_loop *loop, struct ev_async *watcher, int events)
 {
-	struct progress *progress = ev_userdata(loop);
+	struct progress *progress = libev()->ev_userdata(loop);
 
 	if (progress->stopping)
-		ev_break(loop, EVBREAK_ALL);
+		libev()->ev_break(loop, EVBREAK_ALL);
 }
 
 static void loop_release(struct ev_loop *loop)
 {
-	struct progress *progress = ev_userdata(loop);
+	struct progress *progress = libev()->ev_userdata(loop);
 
 	pthread_mutex_unlock(&progress->lock);
 }
 
 static void loop_acquire(struct ev_loop *loop)
 {
-	struct progress *progress = ev_userdata(loop);
+	struct progress *progress = libev()->ev_userdata(loop);
 
 	pthread_mutex_lock(&progress->lock);
 }
@@ -405,7 +405,7 @@ static void *thread_main(void *argument)
 	pthread_mutex_lock(&progress->lock);
 	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
 	if (!progress->stopping)
-		ev_run(progress->loop, 0);
+		libev()->ev_run(progress->loop, 0);
 	pthread_mutex_unlock(&progress->lock);
 	return NULL;
 }
@@ -438,8 +438,12 @@ int progress_create(struct progress **result)
 		status = errno;
 		goto no_timer;
 	}
+	if (!libev()) {
+		status = ELIBACC;
+		goto no_loop;
+	}
 	/* The environment variable that libev reads is for the application's loops. */
-	progress->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	progress->loop = libev()->ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!progress->loop) {
 		status = ENOMEM;
 		goto no_loop;
@@ -448,14 +452,14 @@ int progress_create(struct progress **result)
 	pthread_cond_init(&progress->turn_ended, NULL);
 	progress->pid = getpid();
 	progress->timer_time = TIME_NEVER;
-	ev_set_userdata(progress->loop, progress);
-	ev_set_loop_release_cb(progress->loop, loop_release, loop_acquire);
+	libev()->ev_set_userdata(progress->loop, progress);
+	libev()->ev_set_loop_release_cb(progress->loop, loop_release, loop_acquire);
 	ev_async_init(&progress->wakeup, woken);
-	ev_async_start(progress->loop, &progress->wakeup);
+	libev()->ev_async_start(progress->loop, &progress->wakeup);
 	ev_prepare_init(&progress->before_sleep, serve_clients);
-	ev_prepare_start(progress->loop, &progress->before_sleep);
+	libev()->ev_prepare_start(progress->loop, &progress->before_sleep);
 	ev_io_init(&progress->timer, timer_fired, progress->timer_fd, EV_READ);
-	ev_io_start(progress->loop, &progress->timer);
+	libev()->ev_io_start(progress->loop, &progress->timer);
 	*result = progress;
 	return 0;
 
@@ -479,7 +483,7 @@ void progress_destroy(struct progress *progress)
 	}
 	free_clients(&progress->departed);
 	free_clients(&progress->clients);
-	ev_loop_destroy(progress->loop);
+	libev()->ev_loop_destroy(progress->loop);
 	close(progress->timer_fd);
 	pthread_cond_destroy(&progress->turn_ended);
 	pthread_mutex_destroy(&progress->lock);
