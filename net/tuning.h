@@ -69,10 +69,11 @@
  */
 #define PROGRESS_SPIN 200000
 /*
- * A yield that took this long gave the CPU to somebody who needs it. Then the thread
- * doesn't spin for a while, but sleeps, and is woken at once when something arrives.
+ * A yield that took this long gave somebody a whole time slice, who needs the CPU.
+ * Then the thread doesn't spin for a while, but sleeps, and is woken at once when
+ * something arrives. Short ones are normal: the peers' threads yield, too.
  */
-#define PROGRESS_YIELD_LOST 20000
+#define PROGRESS_YIELD_LOST 500000
 #define PROGRESS_CROWDED 10000000
 /* But it looks this often whether other clients' descriptors have become readable. */
 #define PROGRESS_SLICE 100000
