@@ -17,7 +17,6 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
-#define LAST_WORDS_SECONDS 1
 #define LAST_WORDS_COPIES 2
 #define MAD_ATTRIBUTE 16		      /* where it is in a MAD */
 #define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
@@ -539,14 +538,11 @@ static bool ends_connection(const struct cm_id *id)
 	       (attribute == CM_DREQ || attribute == CM_DREP);
 }
 
-void cm_last_words(struct cm *cm, uint64_t now)
+void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience)
 {
-	struct timespec limit;
 	struct cm_id *id;
 
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += LAST_WORDS_SECONDS;
-	if (pthread_mutex_timedlock(&cm->lock, &limit) != 0)
+	if (pthread_mutex_timedlock(&cm->lock, patience) != 0)
 		return;
 	DL_FOREACH(cm->all, id)
 	{

@@ -24,6 +24,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 #include <uthash.h>
 
 #include "emu/cm_message.h"
@@ -249,9 +250,10 @@ void cm_receive(struct cm *cm, const struct cm_message *message, const struct li
 
 /*
  * The process ends, and with it what retransmits and answers for us: end what is
- * going on, and say what ends it more than once. Waits for cm.lock only shortly.
+ * going on, and say what ends it more than once. Waits for cm.lock until @patience
+ * (CLOCK_REALTIME), for its holder may be a thread that is gone.
  */
-void cm_last_words(struct cm *cm, uint64_t now);
+void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience);
 
 /* Retransmissions, timeouts and timewaits that are due. Returns whether there were any. */
 bool cm_run(struct cm *cm, uint64_t now);

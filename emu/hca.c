@@ -328,7 +328,7 @@ static void retire(struct hca *hca)
 	}
 }
 
-void hca_last_words(struct hca *hca, uint64_t now)
+void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patience)
 {
 	struct outbox outbox;
 	uint32_t number;
@@ -346,7 +346,7 @@ void hca_last_words(struct hca *hca, uint64_t now)
 		}
 		table_release(&hca->qps, number);
 	}
-	cm_last_words(hca->cm, now);
+	cm_last_words(hca->cm, now, patience);
 	if (hca->link->ops->retire)
 		retire(hca);
 }

@@ -112,9 +112,10 @@ void hca_acknowledge(struct hca *hca, uint64_t now);
 
 /*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
- * way (their holders may be threads that are gone), and receive nothing more.
+ * way (their holders may be threads that are gone), and receive nothing more. Only
+ * for the connection manager's it waits, until @patience (CLOCK_REALTIME).
  */
-void hca_last_words(struct hca *hca, uint64_t now);
+void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patience);
 
 /* When the next turn is due although nothing arrives, or TIME_NEVER. */
 uint64_t hca_deadline(struct hca *hca);

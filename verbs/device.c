@@ -20,6 +20,9 @@
 #include "verbs/rdma.h"
 #include "verbs/registry.h"
 
+/* To wait for a thread that connects, at the end of the process. */
+#define LAST_WORDS_SECONDS 1
+
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
 	       "vendor libraries look right behind ibv_device");
 
@@ -290,10 +293,14 @@ void device_down(struct device *device)
 
 void device_last_words(struct device *device)
 {
+	struct timespec patience;
+
 	if (pthread_mutex_trylock(&device->lock) != 0)
 		return;
+	clock_gettime(CLOCK_REALTIME, &patience);
+	patience.tv_sec += LAST_WORDS_SECONDS;
 	if (device->hca)
-		hca_last_words(device->hca, progress_now());
+		hca_last_words(device->hca, progress_now(), &patience);
 	pthread_mutex_unlock(&device->lock);
 }
 

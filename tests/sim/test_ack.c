@@ -239,17 +239,17 @@ START_TEST(the_end_of_the_process_sends_them)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
 	ck_assert(turn(&peer));
-	hca_last_words(peer.node->hca, now(&peer));
+	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 
 	send_writes(&peer, 1);
 	ck_assert(turn(&peer));
 	pthread_mutex_lock(&peer.qp->lock);
-	hca_last_words(peer.node->hca, now(&peer));
+	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
 	pthread_mutex_unlock(&peer.qp->lock);
 	pthread_mutex_lock(&peer.node->hca->acks.lock);
-	hca_last_words(peer.node->hca, now(&peer));
+	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
 	pthread_mutex_unlock(&peer.node->hca->acks.lock);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_destroy(&peer);

@@ -595,7 +595,7 @@ START_TEST(test_last_words)
 		cm_peer_active(&t, last_words[_i].state);
 	else
 		cm_peer_passive(&t, last_words[_i].state);
-	hca_last_words(t.peer.node->hca, cm_peer_now(&t));
+	hca_last_words(t.peer.node->hca, cm_peer_now(&t), &(struct timespec){});
 	for (unsigned int i = 0; i < last_words[_i].copies; i++) {
 		cm_peer_hear(&t, last_words[_i].attribute);
 		ck_assert_uint_eq(t.heard.reason, last_words[_i].reason);
