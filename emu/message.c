@@ -82,11 +82,23 @@ void message_rest(struct qp *qp)
 static int hold_write(struct qp *qp)
 {
 	struct responder *resp = &qp->responder;
-	int error = mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
-				   IBV_ACCESS_REMOTE_WRITE, &resp->write_hold);
+	struct mr_hold *hold = &resp->write_hold;
+	uint8_t *address = NULL;
+	int error;
 
+	/* Of the write before: writes tend to go to the same region. */
+	if (hold->address)
+		address = mr_held_remote(hold, qp, resp->write_rkey, resp->write_va,
+					 resp->write_length, IBV_ACCESS_REMOTE_WRITE);
+	if (address) {
+		hold->address = address;
+		return 0;
+	}
+	message_rest(qp);
+	error = mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
+			       IBV_ACCESS_REMOTE_WRITE, hold);
 	if (error)
-		resp->write_hold.address = NULL;
+		hold->address = NULL;
 	return error;
 }
 
@@ -113,7 +125,6 @@ static enum fault begin_write(struct qp *qp, const struct packet *packet)
 	struct responder *resp = &qp->responder;
 	const struct reth *reth = packet_reth(packet);
 
-	message_rest(qp); /* of another write */
 	resp->write_va = be64toh(reth->va);
 	resp->write_rkey = be32toh(reth->rkey);
 	resp->write_length = be32toh(reth->length);

@@ -232,6 +232,17 @@ static bool allows(const struct key *key, const struct pd *pd, const struct qp *
 	return (key->access & access) == access;
 }
 
+static bool permits(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
+		    uint64_t va, uint64_t length, int access)
+{
+	return allows(key, pd, qp, value, access) && in_bounds(key, va, length);
+}
+
+static uint8_t *address_of(const struct key *key, uint64_t va)
+{
+	return key->address + (va - key->iova);
+}
+
 static int hold_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
 		    uint64_t va, uint64_t length, int access, struct mr_hold *hold)
 {
@@ -240,12 +251,11 @@ static int hold_key(struct hca *hca, const struct pd *pd, const struct qp *qp, u
 
 	if (!key)
 		return EACCES;
-	if (!allows(key, pd, qp, value, access) || !in_bounds(key, va, length)) {
+	if (!permits(key, pd, qp, value, va, length, access)) {
 		table_release(&hca->keys, number);
 		return EACCES;
 	}
-	hold->address = key->address + (va - key->iova);
-	hold->number = number;
+	*hold = (struct mr_hold){address_of(key, va), number, key};
 	return 0;
 }
 
@@ -259,6 +269,20 @@ int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len
 		   struct mr_hold *hold)
 {
 	return hold_key(qp->hca, qp->pd, qp, rkey, va, length, access, hold);
+}
+
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, uint32_t lkey, uint64_t va,
+		 uint64_t length, int access)
+{
+	return permits(hold->key, pd, NULL, lkey, va, length, access) ? address_of(hold->key, va)
+								      : NULL;
+}
+
+uint8_t *mr_held_remote(const struct mr_hold *hold, const struct qp *qp, uint32_t rkey, uint64_t va,
+			uint64_t length, int access)
+{
+	return permits(hold->key, qp->pd, qp, rkey, va, length, access) ? address_of(hold->key, va)
+									: NULL;
 }
 
 void mr_release(struct hca *hca, const struct mr_hold *hold)

@@ -70,6 +70,7 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 struct mr_hold {
 	uint8_t *address;
 	uint32_t number; /* for mr_release() */
+	const struct key *key;
 };
 
 /*
@@ -83,6 +84,15 @@ int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, ui
 /* The check of an R_Key, that a packet for @qp names: regions and windows. */
 int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
 		   struct mr_hold *hold);
+
+/*
+ * The same checks of a key that may be the one held already: then there is nothing to
+ * hold or to release. Return the address, or NULL.
+ */
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, uint32_t lkey, uint64_t va,
+		 uint64_t length, int access);
+uint8_t *mr_held_remote(const struct mr_hold *hold, const struct qp *qp, uint32_t rkey, uint64_t va,
+			uint64_t length, int access);
 
 void mr_release(struct hca *hca, const struct mr_hold *hold);
 

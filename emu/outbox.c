@@ -22,6 +22,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->pieces = 0;
+	outbox->held = NULL;
 	outbox->run = (struct outbox_run){0};
 }
 
@@ -33,6 +34,7 @@ static void outbox_release(struct outbox *outbox, unsigned int first)
 			mr_release(outbox->hca, &outbox->hold[i]);
 	}
 	outbox->pieces = first;
+	outbox->held = NULL;
 }
 
 void outbox_flush(struct outbox *outbox)
@@ -85,11 +87,13 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	    outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
 		outbox_flush(outbox);
 	packet = &outbox->packet[outbox->packets++];
-	*packet = (struct link_packet){
-		.path = path,
-		.payload = &outbox->piece[outbox->pieces],
-		.trailer_length = ICRC_LENGTH,
-	};
+	packet->path = path;
+	packet->payload = &outbox->piece[outbox->pieces];
+	packet->payload_length = 0;
+	packet->payload_count = 0;
+	packet->trailer_length = ICRC_LENGTH;
+	packet->damage = 0;
+	memset(packet->trailer, 0, sizeof(packet->trailer));
 	return packet;
 }
 
@@ -97,7 +101,10 @@ static void outbox_add_piece(struct outbox *outbox, struct link_packet *packet, 
 			     uint32_t length, const struct mr_hold *hold)
 {
 	outbox->piece[outbox->pieces] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
-	outbox->hold[outbox->pieces] = hold ? *hold : (struct mr_hold){0};
+	if (hold)
+		outbox->hold[outbox->pieces] = *hold;
+	else
+		outbox->hold[outbox->pieces].address = NULL;
 	outbox->pieces++;
 	packet->payload_count++;
 	packet->payload_length += length;
@@ -117,16 +124,24 @@ static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, con
 			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
 {
 	uint32_t length = sge->length - offset;
+	uint64_t va = sge->addr + offset;
 	struct mr_hold hold;
+	uint8_t *address;
 	int error;
 
 	if (outbox->pieces == OUTBOX_PIECES)
 		return EACCES;
 	if (length > wanted)
 		length = wanted;
-	error = mr_hold(outbox->hca, pd, sge->lkey, sge->addr + offset, length, 0, &hold);
+	address = outbox->held ? mr_held(outbox->held, pd, sge->lkey, va, length, 0) : NULL;
+	if (address) {
+		outbox_add_piece(outbox, packet, address, length, NULL);
+		return 0;
+	}
+	error = mr_hold(outbox->hca, pd, sge->lkey, va, length, 0, &hold);
 	if (error)
 		return error;
+	outbox->held = &outbox->hold[outbox->pieces];
 	outbox_add_piece(outbox, packet, hold.address, length, &hold);
 	return 0;
 }

@@ -26,8 +26,12 @@ struct outbox {
 	} run;
 	struct link_packet packet[OUTBOX_PACKETS];
 	struct iovec piece[OUTBOX_PIECES];
-	struct mr_hold
-		hold[OUTBOX_PIECES]; /* hold[i] keeps piece[i]; address NULL: nothing to release */
+	/*
+	 * hold[i] is to be released with piece[i], if it has an address. One hold is enough
+	 * for all neighbours in a region; @held, the latest, is tried first.
+	 */
+	struct mr_hold hold[OUTBOX_PIECES];
+	const struct mr_hold *held; /* or NULL */
 };
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);

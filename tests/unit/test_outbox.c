@@ -74,12 +74,15 @@ static void begin(void)
 	outbox_init(&outbox, &core, 4711);
 }
 
+static uint32_t holders(const struct mr *region)
+{
+	return core.keys.chunks[0][region->ibv.lkey >> MR_KEY_BITS].holders;
+}
+
 /* Deregistering would wait for ever for a region that is still held. */
 static void end(void)
 {
-	uint32_t number = mr->ibv.lkey >> MR_KEY_BITS;
-
-	ck_assert_uint_eq(core.keys.chunks[0][number].holders, 0);
+	ck_assert_uint_eq(holders(mr), 0);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
@@ -218,6 +221,37 @@ START_TEST(plain_memory_and_held_memory)
 }
 END_TEST
 
+START_TEST(neighbours_in_a_region_hold_it_once)
+{
+	struct ibv_sge inside, outside, other;
+	struct mr *second;
+
+	begin();
+	ck_assert_int_eq(mr_register(pd, memory, 100, (uintptr_t)memory, 0, &second), 0);
+	inside = piece(0, 10);
+	outside = piece(sizeof(memory) - 5, 10);
+	other = (struct ibv_sge){(uintptr_t)memory, 10, second->ibv.lkey};
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(gather(&inside, 1, 0, 10), 0);
+	ck_assert_uint_eq(holders(mr), 1);
+	/* What is held allows no more than it did. */
+	ck_assert_int_eq(gather(&outside, 1, 0, 10), EACCES);
+	ck_assert_int_eq(gather(&other, 1, 0, 10), 0);
+	ck_assert_uint_eq(holders(second), 1);
+	other.length = 101;
+	ck_assert_int_eq(gather(&other, 1, 0, 101), EACCES);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(holders(mr), 0);
+	ck_assert_uint_eq(sent.packets, 4);
+	/* Nor for longer. */
+	ck_assert_int_eq(mr_deregister(second), 0);
+	other.length = 10;
+	ck_assert_int_eq(gather(&other, 1, 0, 10), EACCES);
+	outbox_flush(&outbox);
+	end();
+}
+END_TEST
+
 /* By packets when they have one piece each, by pieces when they have 32. */
 START_TEST(full_outboxes_flush_themselves)
 {
@@ -279,11 +313,15 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {
-		packets_without_payload,      every_part_of_a_list,
-		lists_longer_than_4_gib,      a_bad_key_takes_only_its_packet_back,
-		plain_memory_and_held_memory, full_outboxes_flush_themselves,
-		runs_are_not_cut_in_two,      NULL};
+	const TTest *const tests[] = {packets_without_payload,
+				      every_part_of_a_list,
+				      lists_longer_than_4_gib,
+				      a_bad_key_takes_only_its_packet_back,
+				      plain_memory_and_held_memory,
+				      full_outboxes_flush_themselves,
+				      runs_are_not_cut_in_two,
+				      neighbours_in_a_region_hold_it_once,
+				      NULL};
 
 	return core_run("outbox", tests);
 }
