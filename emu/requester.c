@@ -83,7 +83,8 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 		return IBV_WC_LOC_LEN_ERR;
 	if (is_read(wqe) || is_atomic(wqe))
 		return qp->attr.max_rd_atomic == 0 ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
-	if (!(wqe->flags & IBV_SEND_INLINE) &&
+	/* Of a single packet all is looked at when it is built. */
+	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->length > qp->mtu &&
 	    sge_check(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0) != 0)
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
@@ -310,7 +311,10 @@ static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 	return (uint64_t)psns * wqe->packet_cost;
 }
 
-/* How many packets are to be sent with one look at the window. */
+/*
+ * How many packets are to be sent with one look at the window: those of this
+ * request, and one of each that waits behind it, as if it were like this one.
+ */
 static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 {
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
@@ -318,6 +322,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 
 	if (is_read(wqe) || is_atomic(wqe) || qp->requester.probing)
 		return 1;
+	left += qp->sq.posted - qp->sq.next - 1;
 	return left < most ? left : most;
 }
 
@@ -328,30 +333,33 @@ static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
 }
 
-/* @count packets of @cost each, which are in the window. Returns how many were sent. */
-static uint32_t send_burst(struct qp *qp, struct send_wqe *wqe, uint64_t cost, uint32_t count,
-			   struct outbox *outbox, struct link_packet **last)
+/* One turn of sending. */
+struct sending {
+	struct outbox *outbox;
+	struct link_packet *last; /* the last packet that was built, if it is still there */
+	uint64_t granted;	  /* what the window has given and nothing has used */
+};
+
+/* The packet at the cursor, which is in the window. Returns whether it was sent. */
+static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, struct sending *sending)
 {
 	struct requester *req = &qp->requester;
+	struct link_packet *packet = build(qp, wqe, sending->outbox);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct link_packet *packet = build(qp, wqe, outbox);
-
-		if (!packet)
-			return i;
-		req->in_flight += cost;
-		req->rd_atomic += is_read(wqe) || is_atomic(wqe);
-		req->since_request++;
-		if (want_ack(qp, wqe))
-			request_ack(qp, packet);
-		*last = packet;
-	}
-	return count;
+	if (!packet)
+		return false;
+	sending->granted -= cost;
+	req->in_flight += cost;
+	req->rd_atomic += is_read(wqe) || is_atomic(wqe);
+	req->since_request++;
+	if (want_ack(qp, wqe))
+		request_ack(qp, packet);
+	sending->last = packet;
+	return true;
 }
 
 /* Send what is left of @wqe. Returns whether all of it has been sent. */
-static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
-			  struct link_packet **last)
+static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
 {
 	struct requester *req = &qp->requester;
 	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
@@ -359,24 +367,22 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 
 	while (req->psn != end) {
 		uint64_t cost = cost_at_cursor(qp, wqe);
-		uint32_t count, sent;
 
 		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
 		if (req->probing && req->psn != req->unacked)
 			return false;
-		count = window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
-		if (!count) {
+		if (sending->granted < cost)
+			sending->granted +=
+				cost * window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
+		if (sending->granted < cost) {
 			/* Only an acknowledgement opens the window again: ask for it. */
-			if (*last)
-				request_ack(qp, *last);
+			if (sending->last)
+				request_ack(qp, sending->last);
 			return false;
 		}
-		sent = send_burst(qp, wqe, cost, count, outbox, last);
-		if (sent != count) {
-			window_release(req->window, (count - sent) * cost, false);
+		if (!send_packet(qp, wqe, cost, sending))
 			return false;
-		}
 	}
 	return true;
 }
@@ -527,7 +533,7 @@ bool requester_gathers(struct qp *qp)
 void requester_run(struct qp *qp, struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
-	struct link_packet *last = NULL;
+	struct sending sending = {.outbox = outbox};
 
 	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
 		return;
@@ -544,19 +550,20 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 		if (send_wqe_is_local(wqe)) {
 			if (!execute_local(qp, wqe, outbox))
 				break;
-			last = NULL; /* it was flushed */
+			sending.last = NULL; /* it was flushed */
 			qp->sq.next++;
 			completer_local(qp);
 			continue;
 		}
 		if (!wqe->started && !start(qp, wqe))
 			break;
-		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, outbox, &last)
+		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, &sending)
 					   : !send_unreliable(qp, wqe, outbox))
 			break;
 		qp->sq.next++;
 	}
 	if (qp->type == IBV_QPT_RC) {
+		window_release(req->window, sending.granted, false);
 		if (req->timeout_at == TIME_NEVER && req->stale_at == TIME_NEVER)
 			requester_restart_timeout(qp, outbox->now);
 	} else {
