@@ -172,13 +172,21 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number)
 
 /* --- the run queue and the timers -------------------------------------------------- */
 
+/* With run_lock. */
+static void count_scheduled(struct hca *hca, int more)
+{
+	unsigned int count = atomic_load_explicit(&hca->run_count, memory_order_relaxed);
+
+	atomic_store_explicit(&hca->run_count, count + more, memory_order_relaxed);
+}
+
 void hca_schedule(struct hca *hca, struct qp *qp)
 {
 	pthread_mutex_lock(&hca->run_lock);
 	if (!qp->scheduled) {
 		qp->scheduled = true;
 		DL_APPEND2(hca->run_head, qp, run_prev, run_next);
-		hca->run_count++;
+		count_scheduled(hca, 1);
 	}
 	pthread_mutex_unlock(&hca->run_lock);
 }
@@ -189,7 +197,7 @@ void hca_unschedule(struct hca *hca, struct qp *qp)
 	if (qp->scheduled) {
 		qp->scheduled = false;
 		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
-		hca->run_count--;
+		count_scheduled(hca, -1);
 	}
 	pthread_mutex_unlock(&hca->run_lock);
 }
@@ -205,7 +213,7 @@ static uint32_t next_scheduled(struct hca *hca)
 	if (qp) {
 		qp->scheduled = false;
 		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
-		hca->run_count--;
+		count_scheduled(hca, -1);
 		number = qp->number;
 	}
 	pthread_mutex_unlock(&hca->run_lock);
@@ -237,9 +245,7 @@ bool hca_run(struct hca *hca, uint64_t now)
 			any = true;
 		}
 	}
-	pthread_mutex_lock(&hca->run_lock);
-	budget = hca->run_count;
-	pthread_mutex_unlock(&hca->run_lock);
+	budget = atomic_load_explicit(&hca->run_count, memory_order_relaxed);
 	if (budget == 0)
 		return any;
 	outbox_init(&outbox, hca, now);

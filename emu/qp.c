@@ -352,18 +352,20 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	for (; wr; wr = wr->next) {
-		int err = qp_state_abilities(qp->state) & QP_POST_SEND
-				  ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, wr)
-				  : EINVAL;
+	uint32_t before = qp->sq.posted;
+	int err = 0;
 
+	for (; wr; wr = wr->next) {
+		err = qp_state_abilities(qp->state) & QP_POST_SEND
+			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, wr)
+			      : EINVAL;
 		if (err) {
 			*bad = wr;
-			return err;
+			break;
 		}
-		COUNT(qp->hca, rdma_sends, 1);
 	}
-	return 0;
+	COUNT(qp->hca, rdma_sends, qp->sq.posted - before);
+	return err;
 }
 
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,

@@ -24,6 +24,16 @@ void timer_heap_destroy(struct timer_heap *heap)
 	pthread_mutex_destroy(&heap->lock);
 }
 
+static uint64_t timer_time(const struct timer *timer)
+{
+	return atomic_load_explicit(&timer->time, memory_order_relaxed);
+}
+
+static void timer_set_time(struct timer *timer, uint64_t time)
+{
+	atomic_store_explicit(&timer->time, time, memory_order_relaxed);
+}
+
 static void timer_place(struct timer_heap *heap, size_t index, struct timer *timer)
 {
 	heap->heap[index] = timer;
@@ -35,7 +45,7 @@ static void timer_sift_up(struct timer_heap *heap, size_t index, struct timer *t
 	while (index > 0) {
 		size_t parent = (index - 1) / 2;
 
-		if (heap->heap[parent]->time <= timer->time)
+		if (timer_time(heap->heap[parent]) <= timer_time(timer))
 			break;
 		timer_place(heap, index, heap->heap[parent]);
 		index = parent;
@@ -51,9 +61,9 @@ static void timer_sift_down(struct timer_heap *heap, size_t index, struct timer 
 		if (child >= heap->count)
 			break;
 		if (child + 1 < heap->count &&
-		    heap->heap[child + 1]->time < heap->heap[child]->time)
+		    timer_time(heap->heap[child + 1]) < timer_time(heap->heap[child]))
 			child++;
-		if (timer->time <= heap->heap[child]->time)
+		if (timer_time(timer) <= timer_time(heap->heap[child]))
 			break;
 		timer_place(heap, index, heap->heap[child]);
 		index = child;
@@ -61,9 +71,14 @@ static void timer_sift_down(struct timer_heap *heap, size_t index, struct timer 
 	timer_place(heap, index, timer);
 }
 
+static uint64_t timer_first(const struct timer_heap *heap)
+{
+	return heap->count ? timer_time(heap->heap[0]) : TIME_NEVER;
+}
+
 static void timer_update_next(struct timer_heap *heap)
 {
-	atomic_store(&heap->next, heap->count ? heap->heap[0]->time : TIME_NEVER);
+	atomic_store(&heap->next, timer_first(heap));
 }
 
 static void timer_take_out(struct timer_heap *heap, struct timer *timer)
@@ -73,11 +88,12 @@ static void timer_take_out(struct timer_heap *heap, struct timer *timer)
 
 	timer->position = 0;
 	if (last != timer) {
-		if (last->time < timer->time)
+		if (timer_time(last) < timer_time(timer))
 			timer_sift_up(heap, index, last);
 		else
 			timer_sift_down(heap, index, last);
 	}
+	timer_set_time(timer, 0);
 	timer_update_next(heap);
 }
 
@@ -98,18 +114,18 @@ static bool timer_grow(struct timer_heap *heap)
 
 static bool timer_arm_locked(struct timer_heap *heap, struct timer *timer, uint64_t time)
 {
-	uint64_t before = heap->count ? heap->heap[0]->time : TIME_NEVER;
+	uint64_t before = timer_first(heap);
 
 	if (timer->position) {
-		if (timer->time <= time)
+		if (timer_time(timer) <= time)
 			return false;
-		timer->time = time;
+		timer_set_time(timer, time);
 		timer_sift_up(heap, timer->position - 1, timer);
 	} else {
 		/* Without memory the QP waits for its next packet instead of its deadline. */
 		if (!timer_grow(heap))
 			return false;
-		timer->time = time;
+		timer_set_time(timer, time);
 		timer_sift_up(heap, heap->count++, timer);
 	}
 	timer_update_next(heap);
@@ -118,9 +134,10 @@ static bool timer_arm_locked(struct timer_heap *heap, struct timer *timer, uint6
 
 bool timer_arm(struct timer_heap *heap, struct timer *timer, uint64_t time)
 {
+	uint64_t armed = timer_time(timer);
 	bool earlier;
 
-	if (time == TIME_NEVER)
+	if (time == TIME_NEVER || (armed && armed <= time))
 		return false;
 	pthread_mutex_lock(&heap->lock);
 	earlier = timer_arm_locked(heap, timer, time);
@@ -143,7 +160,7 @@ uint32_t timer_expire(struct timer_heap *heap, uint64_t now)
 	if (atomic_load(&heap->next) > now)
 		return 0;
 	pthread_mutex_lock(&heap->lock);
-	if (heap->count && heap->heap[0]->time <= now) {
+	if (timer_first(heap) <= now) {
 		number = heap->heap[0]->number;
 		timer_take_out(heap, heap->heap[0]);
 	}

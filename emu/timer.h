@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 struct timer {
-	uint64_t time;	 /* where the heap has it */
-	size_t position; /* 1 + index in the heap; 0: not in it */
-	uint32_t number; /* the QP's */
+	_Atomic uint64_t time; /* where the heap has it; 0: it hasn't */
+	size_t position;       /* 1 + index in the heap; 0: not in it */
+	uint32_t number;       /* the QP's */
 };
 
 struct timer_heap {
@@ -33,7 +33,9 @@ void timer_heap_destroy(struct timer_heap *heap);
 
 /*
  * Make sure that @timer comes up at @time or earlier. Returns whether the
- * heap's earliest time has become earlier (whoever sleeps may oversleep).
+ * heap's earliest time has become earlier (whoever sleeps may oversleep). The
+ * caller holds the lock that whoever expires the timer takes next, to look for
+ * what has become due: so a timer that seems to be early enough is.
  */
 bool timer_arm(struct timer_heap *heap, struct timer *timer, uint64_t time);
 void timer_cancel(struct timer_heap *heap, struct timer *timer);
