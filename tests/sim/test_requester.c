@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/window.h"
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001
@@ -425,6 +426,55 @@ START_TEST(rd_atomic_limit)
 }
 END_TEST
 
+/* In the window is what is in flight: @small messages of 8 bytes, and a READ of as many. */
+static void expect_in_flight(const struct peer *peer, uint64_t small, uint64_t reads)
+{
+	const struct requester *req = &peer->qp->requester;
+
+	ck_assert_uint_eq(req->in_flight, (small + reads) * (8 + WINDOW_PACKET_OVERHEAD));
+	ck_assert_uint_eq(req->window->in_flight, req->in_flight);
+}
+
+/* The window is asked for the whole list at once; what the list can't use goes back. */
+START_TEST(a_list_takes_no_more_than_it_sends)
+{
+	struct connection c = world_connection;
+	struct ibv_send_wr wrs[6];
+	struct ibv_sge sge;
+	struct peer peer;
+
+	c.rd_atomic = 1;
+	create(&peer, &c);
+	sge = (struct ibv_sge){(uintptr_t)peer.memory, 8, peer.mr->ibv.lkey};
+	for (int i = 0; i < LENGTH(wrs); i++)
+		wrs[i] = (struct ibv_send_wr){
+			.wr_id = i,
+			.next = i + 1 < LENGTH(wrs) ? &wrs[i + 1] : NULL,
+			.opcode = i == 2 || i == 4 ? IBV_WR_RDMA_READ : IBV_WR_SEND,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = {.remote_addr = 0x1000, .rkey = 0x42},
+		};
+	ck_assert_int_eq(world_post_send(peer.qp, wrs), 0);
+	expect_requests(&peer, c.psn, 4); /* the second READ waits for the first */
+	expect_in_flight(&peer, 3, 1);
+	acknowledge(&peer, c.psn + 1, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	expect_in_flight(&peer, 1, 1);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 2, 0x1f, 8);
+	expect_requests(&peer, c.psn + 4, 2);
+	expect_in_flight(&peer, 2, 1);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 4, 0x1f, 8);
+	acknowledge(&peer, c.psn + 5, 0x1f);
+	for (uint64_t i = 2; i < 6; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	expect_in_flight(&peer, 0, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* IBA 10.8.3.3: a fenced request waits for the READs and atomics before it, not for others. */
 START_TEST(fence)
 {
@@ -571,6 +621,7 @@ int main(void)
 	tcase_add_test(tcase, bad_sink_and_key);
 	tcase_add_loop_test(tcase, no_rd_atomic, 0, 2);
 	tcase_add_test(tcase, rd_atomic_limit);
+	tcase_add_test(tcase, a_list_takes_no_more_than_it_sends);
 	tcase_add_test(tcase, fence);
 	tcase_add_loop_test(tcase, solicited, 0, 8);
 	tcase_add_test(tcase, acks_on_the_way);
