@@ -125,31 +125,31 @@ static unsigned int vectors_of(const struct link_packet *packets, unsigned int c
 
 /*
  * A small packet, which is copied behind the one before it, and both are one
- * vector then; it is sealed there, in one piece. Returns NULL when it is too large
- * or there is no space left.
+ * vector then. Returns where it is, to be sealed there, or NULL when it is too
+ * large or there is no space left.
  */
-static struct iovec *gather_flat(struct batch *batch, const struct iovec *first,
-				 struct iovec *vector, struct link_packet *packet,
-				 const struct icrc_flow *flow, uint16_t ip_id)
+static uint8_t *flatten(struct batch *batch, const struct link_packet *packet)
 {
 	uint32_t length = link_packet_length(packet);
 	uint8_t *to = batch->flat + batch->flat_used;
-	uint32_t icrc;
 
 	if (length > batch->flat_max || batch->flat_used + length > batch->flat_size ||
 	    packet->damage)
 		return NULL;
 	link_packet_copy(packet, to);
-	icrc = icrc_of_bytes(flow, ip_id, to, length - ICRC_LENGTH);
-	memcpy(to + length - ICRC_LENGTH, &icrc, sizeof(icrc));
-	/* For the capture. */
-	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
 	batch->flat_used += length;
-	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == to) {
+	return to;
+}
+
+/* Returns the end of the vectors from @first to @vector with @length bytes at @data behind them. */
+static struct iovec *extend(const struct iovec *first, struct iovec *vector, uint8_t *data,
+			    uint32_t length)
+{
+	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == data) {
 		vector[-1].iov_len += length;
 		return vector;
 	}
-	*vector++ = (struct iovec){to, length};
+	*vector++ = (struct iovec){data, length};
 	return vector;
 }
 
@@ -201,6 +201,26 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
+/* In one piece where it is flat; then the capture wants the ICRC in the trailer, too. */
+static void seal(struct link_packet *packet, uint8_t *flat, const struct icrc_flow *flow,
+		 uint16_t ip_id)
+{
+	uint32_t end = link_packet_length(packet) - ICRC_LENGTH;
+	uint32_t icrc;
+
+	if (!flat) {
+		icrc_seal_flow(packet, flow, ip_id);
+		return;
+	}
+	icrc = icrc_of_bytes(flow, ip_id, flat, end);
+	memcpy(flat + end, &icrc, sizeof(icrc));
+	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
+}
+
+/*
+ * All are copied before the first is sealed: the CRC of bytes that were written a
+ * moment ago, in other pieces, would wait until the stores have reached the cache.
+ */
 static void append(struct batch *batch, struct link_packet *packets, unsigned int count)
 {
 	struct datagram *datagram = &batch->datagram[batch->datagrams];
@@ -209,20 +229,21 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 	struct iovec *first = &batch->vectors[batch->vectors_used];
 	struct iovec *end = first;
 	struct icrc_flow flow = {};
+	uint8_t *flat[LINK_RUN_PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
-		struct iovec *next;
-
+		flat[i] = flatten(batch, &packets[i]);
+		if (flat[i])
+			end = extend(first, end, flat[i], link_packet_length(&packets[i]));
+		else
+			end = gather(end, &packets[i]);
+	}
+	for (unsigned int i = 0; i < count; i++) {
 		if (link_packet_length(&packets[i]) != flow.length)
 			icrc_flow_init(&flow, &path->source, &path->destination,
 				       batch->address->source_port,
 				       link_packet_length(&packets[i]));
-		next = gather_flat(batch, first, end, &packets[i], &flow, i);
-		if (!next) {
-			icrc_seal_flow(&packets[i], &flow, i);
-			next = gather(end, &packets[i]);
-		}
-		end = next;
+		seal(&packets[i], flat[i], &flow, i);
 	}
 	batch->vectors_used += end - first;
 
