@@ -51,6 +51,6 @@ void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint
 	memcpy(packet->headers, &bth, sizeof(bth));
 	memcpy(packet->headers + sizeof(bth), &deth, sizeof(deth));
 	packet->headers_length = sizeof(bth) + sizeof(deth);
-	outbox_payload(&outbox, packet, mad, MAD_LENGTH, NULL);
+	outbox_payload(&outbox, packet, mad, MAD_LENGTH);
 	outbox_flush(&outbox);
 }

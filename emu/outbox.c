@@ -119,6 +119,14 @@ static void outbox_pad(struct link_packet *packet)
 	packet->headers[offsetof(struct bth, flags)] |= pad << BTH_PAD_SHIFT;
 }
 
+/* Memory that @hold has just put in force, for those who come next as well. */
+static void outbox_add_held(struct outbox *outbox, struct link_packet *packet, uint32_t length,
+			    const struct mr_hold *hold)
+{
+	outbox->held = &outbox->hold[outbox->pieces];
+	outbox_add_piece(outbox, packet, hold->address, length, hold);
+}
+
 /* The part of @sge from @offset on, or as much of it as the packet still wants. */
 static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
@@ -139,10 +147,29 @@ static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, con
 		return 0;
 	}
 	error = mr_hold(outbox->hca, pd, sge->lkey, va, length, 0, &hold);
-	if (error)
-		return error;
-	outbox->held = &outbox->hold[outbox->pieces];
-	outbox_add_piece(outbox, packet, hold.address, length, &hold);
+	if (!error)
+		outbox_add_held(outbox, packet, length, &hold);
+	return error;
+}
+
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
+		  uint32_t rkey, uint64_t va, uint32_t length)
+{
+	const int access = IBV_ACCESS_REMOTE_READ;
+	uint8_t *address = NULL;
+	struct mr_hold hold;
+
+	if (outbox->held)
+		address = mr_held_remote(outbox->held, qp, rkey, va, length, access);
+	if (address) {
+		outbox_add_piece(outbox, packet, address, length, NULL);
+	} else if (mr_hold_remote(qp, rkey, va, length, access, &hold) == 0) {
+		outbox_add_held(outbox, packet, length, &hold);
+	} else {
+		outbox_withdraw(outbox);
+		return EACCES;
+	}
+	outbox_pad(packet);
 	return 0;
 }
 
@@ -169,12 +196,10 @@ int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struc
 }
 
 void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
-		    uint32_t length, const struct mr_hold *hold)
+		    uint32_t length)
 {
 	if (length)
-		outbox_add_piece(outbox, packet, data, length, hold);
-	else if (hold)
-		mr_release(outbox->hca, hold);
+		outbox_add_piece(outbox, packet, data, length, NULL);
 	outbox_pad(packet);
 }
 

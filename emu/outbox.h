@@ -54,9 +54,16 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);
 
-/* Make plain memory (inline data, a region already held) the payload. @hold may be NULL. */
+/*
+ * The same with memory that @qp's peer asked for (READ), at least one byte. 0, or
+ * EACCES: the packet is then withdrawn.
+ */
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
+		  uint32_t rkey, uint64_t va, uint32_t length);
+
+/* Make plain memory, such as inline data, the payload. */
 void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
-		    uint32_t length, const struct mr_hold *hold);
+		    uint32_t length);
 
 /* Take back the packet that outbox_packet() gave last. */
 void outbox_withdraw(struct outbox *outbox);

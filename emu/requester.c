@@ -258,7 +258,7 @@ static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 	fill_headers(qp, wqe, transport_of[qp->type] | operation, wqe->remote_addr, wqe->length,
 		     packet);
 	if (wqe->flags & IBV_SEND_INLINE) {
-		outbox_payload(outbox, packet, wqe->inline_data + offset, length, NULL);
+		outbox_payload(outbox, packet, wqe->inline_data + offset, length);
 		return 0;
 	}
 	return outbox_gather(outbox, packet, qp->pd, wqe->sge, wqe->num_sge, offset, length);

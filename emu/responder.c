@@ -465,17 +465,13 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 	bool last = index + 1 == resource->end;
 	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
 				  : (last ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE);
-	struct link_packet *packet;
-	struct mr_hold hold;
+	struct link_packet *packet =
+		new_response(qp, outbox, operation, psn_add(resource->first_psn, index),
+			     AETH_ACK_UNLIMITED, resource->msn);
 
-	if (length > 0 && mr_hold_remote(qp, resource->rkey, resource->va + offset, length,
-					 IBV_ACCESS_REMOTE_READ, &hold) != 0)
-		return EACCES;
-	packet = new_response(qp, outbox, operation, psn_add(resource->first_psn, index),
-			      AETH_ACK_UNLIMITED, resource->msn);
-	if (length > 0)
-		outbox_payload(outbox, packet, hold.address, length, &hold);
-	return 0;
+	if (length == 0)
+		return 0;
+	return outbox_remote(outbox, packet, qp, resource->rkey, resource->va + offset, length);
 }
 
 static void send_atomic_response(struct qp *qp, struct responder_resource *resource,

@@ -5,6 +5,7 @@
 #include "core.h"
 #include "emu/mr.h"
 #include "emu/outbox.h"
+#include "emu/qp.h"
 
 #define SENT_MAX 200
 
@@ -195,28 +196,55 @@ START_TEST(a_bad_key_takes_only_its_packet_back)
 }
 END_TEST
 
-START_TEST(plain_memory_and_held_memory)
+START_TEST(plain_memory)
 {
-	struct link_packet *packet;
-	struct mr_hold hold;
-
 	begin();
-	packet = begin_packet();
-	outbox_payload(&outbox, packet, "inline", 6, NULL);
-	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory + 50, 9, 0, &hold), 0);
-	outbox_payload(&outbox, begin_packet(), hold.address, 9, &hold);
-	/* Nothing to send is nothing to hold. */
-	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory, 9, 0, &hold), 0);
-	outbox_payload(&outbox, begin_packet(), hold.address, 0, &hold);
-	ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.rkey, (uintptr_t)memory, 9, 0, &hold), 0);
-	outbox_payload(&outbox, begin_packet(), hold.address, 9, &hold);
-	outbox_withdraw(&outbox);
+	outbox_payload(&outbox, begin_packet(), "inline", 6);
+	outbox_payload(&outbox, begin_packet(), NULL, 0);
 	outbox_flush(&outbox);
-	ck_assert_uint_eq(sent.packets, 3);
+	ck_assert_uint_eq(sent.packets, 2);
 	ck_assert_int_eq(memcmp(sent.packet[0].data, "inline", 6), 0);
 	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ | 2 << 4);
-	ck_assert_int_eq(memcmp(sent.packet[1].data, memory + 50, 9), 0);
-	ck_assert_uint_eq(sent.packet[2].length, 0);
+	ck_assert_uint_eq(sent.packet[1].length, 0);
+	end();
+}
+END_TEST
+
+static int answer(const struct qp *qp, uint32_t rkey, uint32_t offset, uint32_t length)
+{
+	return outbox_remote(&outbox, begin_packet(), qp, rkey, (uintptr_t)memory + offset, length);
+}
+
+/* What a peer reads: its key is checked for each packet, and held once. */
+START_TEST(remote_memory)
+{
+	struct mr *readable;
+	struct qp qp = {.hca = &core};
+	uint32_t rkey;
+
+	begin();
+	qp.pd = pd;
+	ck_assert_int_eq(
+		mr_register(pd, memory, 100, (uintptr_t)memory, IBV_ACCESS_REMOTE_READ, &readable),
+		0);
+	rkey = readable->ibv.rkey;
+	ck_assert_int_eq(answer(&qp, rkey, 50, 9), 0);
+	ck_assert_int_eq(answer(&qp, rkey, 0, 100), 0);
+	ck_assert_uint_eq(holders(readable), 1);
+	ck_assert_int_eq(answer(&qp, rkey, 50, 51), EACCES);
+	ck_assert_int_eq(answer(&qp, rkey + 1, 50, 9), EACCES);
+	ck_assert_int_eq(answer(&qp, mr->ibv.rkey, 50, 9), EACCES); /* a local region */
+	ck_assert_int_eq(answer(&qp, rkey, 91, 9), 0);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(holders(readable), 0);
+	ck_assert_uint_eq(sent.packets, 3);
+	ck_assert_int_eq(memcmp(sent.packet[0].data, memory + 50, 9), 0);
+	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ | 3 << 4);
+	ck_assert_int_eq(memcmp(sent.packet[1].data, memory, 100), 0);
+	ck_assert_int_eq(memcmp(sent.packet[2].data, memory + 91, 9), 0);
+	ck_assert_int_eq(mr_deregister(readable), 0);
+	ck_assert_int_eq(answer(&qp, rkey, 50, 9), EACCES);
+	outbox_flush(&outbox);
 	end();
 }
 END_TEST
@@ -298,7 +326,7 @@ START_TEST(runs_are_not_cut_in_two)
 		for (unsigned int k = 1; k <= 200 && flushes < 3; k++) {
 			uint32_t length = k == 1 ? cases[i].first : cases[i].others;
 
-			outbox_payload(&outbox, begin_packet(), large, length, NULL);
+			outbox_payload(&outbox, begin_packet(), large, length);
 			if (sent.calls == flushes)
 				continue;
 			ck_assert_uint_eq(sent.packets, cases[i].flushed_at[flushes]);
@@ -317,7 +345,8 @@ int main(void)
 				      every_part_of_a_list,
 				      lists_longer_than_4_gib,
 				      a_bad_key_takes_only_its_packet_back,
-				      plain_memory_and_held_memory,
+				      plain_memory,
+				      remote_memory,
 				      full_outboxes_flush_themselves,
 				      runs_are_not_cut_in_two,
 				      neighbours_in_a_region_hold_it_once,
