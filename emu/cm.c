@@ -261,18 +261,36 @@ static int claim(struct link *link, const struct cm_listen *listen)
 }
 
 /* Claiming may wait for others who do, so cm.lock isn't held. */
+int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
+{
+	int error = claim(id->cm->hca->link, listen);
+
+	if (error)
+		return error;
+	id->claim = *listen;
+	id->claimed = true;
+	return 0;
+}
+
+static void disclaim(struct cm_id *id)
+{
+	if (id->claimed)
+		release(id->cm->hca->link, &id->claim);
+	id->claimed = false;
+}
+
 int cm_id_listen(struct cm_id *id, const struct cm_listen *listen)
 {
-	struct link *link = id->cm->hca->link;
-	int error = claim(link, listen);
+	bool claimed = id->claimed;
+	int error = claimed ? 0 : cm_id_claim(id, listen);
 
 	if (error)
 		return error;
 	pthread_mutex_lock(&id->cm->lock);
 	error = listen_locked(id, listen);
 	pthread_mutex_unlock(&id->cm->lock);
-	if (error)
-		release(link, listen);
+	if (error && !claimed)
+		disclaim(id);
 	return error;
 }
 
@@ -570,18 +588,14 @@ void cm_id_ignore(struct cm_id *id, uint64_t now)
 
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
-	struct cm_listen listen = id->listen;
 	struct cm *cm = id->cm;
-	bool listened;
 
+	disclaim(id);
 	pthread_mutex_lock(&cm->lock);
 	id->destroyed = true;
-	listened = id->state == CM_STATE_LISTEN;
-	if (listened)
+	if (id->state == CM_STATE_LISTEN)
 		stop_listening(id);
 	cm_forget_events(id, now);
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
-	if (listened)
-		release(cm->hca->link, &listen);
 }

@@ -165,6 +165,8 @@ struct cm_id {
 	bool passive;
 	struct path path; /* to the peer */
 	struct cm_listen listen;
+	struct cm_listen claim; /* among those who share the address ... */
+	bool claimed;		/* ... if there is one */
 	struct cm_terms terms;
 
 	uint64_t transaction; /* of the exchange in progress */
@@ -206,7 +208,16 @@ void cm_id_set_context(struct cm_id *id, void *context);
 
 enum cm_state cm_id_state(struct cm_id *id);
 
-/* EADDRINUSE: another listener of this HCA has the same service id and an overlapping address. */
+/*
+ * Let no other process on these addresses have the service, until @id is destroyed;
+ * this one need not listen yet. 0, EADDRINUSE, ENOSPC.
+ */
+int cm_id_claim(struct cm_id *id, const struct cm_listen *listen);
+
+/*
+ * Claims the service, too, where that wasn't done. EADDRINUSE: another listener of
+ * this HCA has the same service id and an overlapping address.
+ */
 int cm_id_listen(struct cm_id *id, const struct cm_listen *listen);
 
 /*

@@ -197,7 +197,14 @@ void rdma_cm_event_arrived(void *context, struct cm_event *event);
 
 /* rdma_connect.c: answer a REP by moving the QP, if there is one, and by the RTU. 0 or an errno. */
 int rdma_finish(struct rdma_id *id);
-/* Let go of the listeners. rdma.lock isn't held. */
+
+/*
+ * rdma_listen.c: claim the service of @id's port, on the device of its address or on
+ * all. 0, or an errno (EADDRINUSE: another process has it); then, too, what was made
+ * goes with rdma_stop_listening(). rdma.lock is held.
+ */
+int rdma_claim(struct rdma_id *id);
+/* Let go of the listeners and their claims. rdma.lock isn't held. */
 void rdma_stop_listening(struct rdma_id *id);
 
 /*

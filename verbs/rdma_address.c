@@ -20,6 +20,7 @@
 #include "verbs/rdma.h"
 
 #define HOP_LIMIT 64
+#define PORT_TRIES 64 /* of ports that other processes turn out to have */
 #define FLOW_LABEL_MASK 0xfffff
 #define PACKET_LIFE_TIME 16 /* Linux: CMA_IBOE_PACKET_LIFETIME */
 #define SELECT_EQUAL 2	    /* of a path record: exactly this MTU, rate, life time */
@@ -82,6 +83,14 @@ static void family_options(struct rdma_id *id, int family)
 		id->address_family_only = family == AF_INET;
 }
 
+static void unbind_source(struct rdma_id *id)
+{
+	rdma_port_release(id);
+	rdma_id_detach(id);
+	memset(&id->ibv.route.addr, 0, sizeof(id->ibv.route.addr));
+	id->state = RDMA_STATE_IDLE;
+}
+
 /* With rdma.lock held. Returns 0 or an errno. */
 static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 {
@@ -100,8 +109,7 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 	if (!error)
 		error = rdma_port_bind(id);
 	if (error) {
-		rdma_id_detach(id);
-		memset(addr, 0, sizeof(*addr));
+		unbind_source(id);
 		return error;
 	}
 	addr->dst_addr.sa_family = address->sa_family;
@@ -109,14 +117,38 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 	return 0;
 }
 
-int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
+/* Ids that share their port may be of several processes: the one that listens claims it. */
+static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bool *claimed)
 {
 	int error;
 
 	rdma_enter();
-	error = bind_source(to_rdma_id(ibv), address);
+	error = bind_source(id, address);
+	*claimed = !error && !id->reuse_address;
+	if (*claimed)
+		error = rdma_claim(id);
+	if (*claimed && error)
+		unbind_source(id);
 	rdma_leave();
-	return error ? rdma_fail(error) : 0;
+	return error;
+}
+
+int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error, tries = 0;
+	bool claimed;
+
+	/* Port 0 is any that is free, in this process and in the others. */
+	do {
+		error = bind_and_claim(id, address, &claimed);
+		if (!error)
+			return 0;
+		if (claimed)
+			rdma_stop_listening(id);
+	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
+		 ++tries < PORT_TRIES);
+	return rdma_fail(tries ? EADDRNOTAVAIL : error);
 }
 
 /* --- the way to a destination -------------------------------------------------------- */

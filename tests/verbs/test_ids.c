@@ -515,18 +515,18 @@ END_TEST
 static int child(struct rdma_cm_id *inherited)
 {
 	struct rdma_event_channel *own = rdma_create_event_channel();
-	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
 
 	if (rdma_listen(inherited, 1) == 0 || errno != EINVAL || rdma_destroy_id(inherited) != 0)
 		return 1;
 	if (!own || rdma_create_id(own, &id, NULL, RDMA_PS_TCP) != 0)
 		return 2;
-	if (rdma_bind_addr(id, socket_address("127.0.0.1", PORT)) == 0)
-		return rdma_destroy_id(id) ? 3 : 0;
-	/* The parent has the addresses of the device. */
-	(void)event;
-	return errno == EADDRINUSE ? 0 : 4;
+	/* The port is still the parent's. */
+	if (rdma_bind_addr(id, socket_address(NULL, PORT)) == 0 || errno != EADDRINUSE)
+		return 3;
+	if (rdma_bind_addr(id, socket_address(NULL, PORT + 1)) != 0)
+		return 4;
+	return rdma_destroy_id(id) ? 5 : 0;
 }
 
 START_TEST(forks)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What ids hear of their network device, which lives in a network namespace of
- * this test's own: another hardware address, a lost address, its end.
+ * What needs a network namespace of the test's own: what ids hear of their network
+ * device (another hardware address, a lost address, its end), and the ports of a node
+ * that has but two to give.
  */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
@@ -18,6 +20,16 @@
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
+
+static bool put(const char *path, const char *format, unsigned int number)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		return false;
+	fprintf(file, format, number);
+	return fclose(file) == 0;
+}
 
 static void ip(const char *arguments)
 {
@@ -103,15 +115,48 @@ START_TEST(no_route)
 }
 END_TEST
 
-static bool put(const char *path, const char *format, unsigned int number)
+/* In another process of the node, of whose two ports @taken is the first one's. */
+static int neighbour(uint16_t taken)
 {
-	FILE *file = fopen(path, "w");
+	struct rdma_event_channel *own = rdma_create_event_channel();
+	struct rdma_cm_id *here, *there;
 
-	if (!file)
-		return false;
-	fprintf(file, format, number);
-	return fclose(file) == 0;
+	if (!own || rdma_create_id(own, &here, NULL, RDMA_PS_TCP) != 0 ||
+	    rdma_create_id(own, &there, NULL, RDMA_PS_TCP) != 0)
+		return 1;
+	if (rdma_bind_addr(here, socket_address(NODE, taken)) == 0 || errno != EADDRINUSE)
+		return 2;
+	if (rdma_bind_addr(here, socket_address("0.0.0.0", taken)) == 0 || errno != EADDRINUSE)
+		return 3;
+	if (rdma_bind_addr(here, socket_address(NODE, 0)) != 0 ||
+	    ntohs(rdma_get_src_port(here)) != (taken ^ 1))
+		return 4;
+	if (rdma_bind_addr(there, socket_address(NODE, 0)) == 0 || errno != EADDRNOTAVAIL)
+		return 5;
+	/* A refusal leaves the id as it was. */
+	if (rdma_bind_addr(there, socket_address(NODE, PORT)) != 0 || rdma_listen(there, 1) != 0)
+		return 6;
+	return rdma_destroy_id(here) || rdma_destroy_id(there) ? 7 : 0;
 }
+
+START_TEST(ports_are_the_nodes)
+{
+	int status;
+	pid_t pid;
+
+	ck_assert(put("/proc/sys/net/ipv4/ip_local_port_range", "40000 %u", 40001));
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, 0)), 0);
+	for (int i = 0; i < 10; i++) {
+		pid = fork();
+		if (pid == 0)
+			_exit(neighbour(ntohs(rdma_get_src_port(id))));
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert(WIFEXITED(status));
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+	}
+	ck_assert_int_eq(rdma_listen(id, 1), 0);
+}
+END_TEST
 
 /* A network namespace of our own, as root in a user namespace when we are nobody. */
 static bool enter_namespace(void)
@@ -141,6 +186,7 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
+	tcase_add_test(tests, ports_are_the_nodes);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
