@@ -272,7 +272,7 @@ static bool has_scheduled(struct hca *hca)
 
 void hca_kick(struct hca *hca)
 {
-	if (hca->deadline && has_scheduled(hca))
+	if (hca->deadline && atomic_load_explicit(&hca->run_count, memory_order_relaxed))
 		hca->deadline(hca->deadline_context, 0);
 }
 

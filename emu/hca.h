@@ -79,7 +79,7 @@ struct hca {
 	/* QPs that have something to do: window opened, acknowledgements owed. */
 	pthread_mutex_t run_lock;
 	struct qp *run_head;		/* utlist */
-	_Atomic unsigned int run_count; /* spares everybody the lock */
+	_Atomic unsigned int run_count; /* spares those who run it the lock */
 
 	struct ack_queue acks;
 

@@ -373,7 +373,6 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 {
 	struct outbox outbox;
 	uint32_t posted;
-	bool flushed;
 	int err;
 
 	outbox_init(&outbox, qp->hca, now);
@@ -389,10 +388,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		take_along(qp, &outbox);
 		outbox_flush(&outbox);
 	}
-	flushed = qp_state_abilities(qp->state) & QP_FLUSH_SEND;
 	pthread_mutex_unlock(&qp->lock);
-	if (flushed)
-		hca_kick(qp->hca); /* it gave its window back: others may send */
+	hca_kick(qp->hca); /* it may have given back some of the window: others may send */
 	return err;
 }
 

@@ -266,7 +266,7 @@ static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 
 /*
  * Build the packet at the cursor and move the cursor behind it. Returns the
- * packet, or NULL when the memory has gone since the request was started.
+ * packet, or NULL when its memory can't be used.
  */
 static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {

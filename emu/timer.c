@@ -160,7 +160,7 @@ uint32_t timer_expire(struct timer_heap *heap, uint64_t now)
 	if (atomic_load(&heap->next) > now)
 		return 0;
 	pthread_mutex_lock(&heap->lock);
-	if (timer_first(heap) <= now) {
+	if (heap->count && timer_first(heap) <= now) {
 		number = heap->heap[0]->number;
 		timer_take_out(heap, heap->heap[0]);
 	}
