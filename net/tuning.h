@@ -102,10 +102,14 @@
 
 /* Up to this length the call costs more than the bytes. */
 #define GATHER_LENGTH 512
-/* So many make a call worth while: its cost, 1.5 us, is then a tenth of theirs. */
-#define GATHER_POSTED 32
-/* So many messages under way keep the receiver busy until the next call. */
-#define GATHER_UNDER_WAY 32
+/* A super-packet of them. Half as many make the rate of deep queues a fifth lower. */
+#define GATHER_POSTED 64
+/*
+ * Who has so many messages under way waits for the calls rather than for the answers:
+ * the first ACK is back before as many could be sent one by one. With 32 instead,
+ * queues of 16 to 64 requests reach half the rate.
+ */
+#define GATHER_UNDER_WAY 8
 
 /* --- the UDP link (net/udp_send.c) ------------------------------------------------------- */
 

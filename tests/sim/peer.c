@@ -11,7 +11,10 @@ void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct conn
 {
 	struct qp_options options = {
 		.type = type,
-		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4},
+		.cap = {.max_send_wr = 128,
+			.max_recv_wr = 64,
+			.max_send_sge = 4,
+			.max_recv_sge = 4},
 	};
 	struct ibv_srq_attr attr = {.max_wr = entries, .max_sge = 4};
 	struct in_addr address = {.s_addr = htonl(0x0a00ff01)};
