@@ -191,14 +191,19 @@ void hca_schedule(struct hca *hca, struct qp *qp)
 	pthread_mutex_unlock(&hca->run_lock);
 }
 
+/* With run_lock. */
+static void take_off(struct hca *hca, struct qp *qp)
+{
+	qp->scheduled = false;
+	DL_DELETE2(hca->run_head, qp, run_prev, run_next);
+	count_scheduled(hca, -1);
+}
+
 void hca_unschedule(struct hca *hca, struct qp *qp)
 {
 	pthread_mutex_lock(&hca->run_lock);
-	if (qp->scheduled) {
-		qp->scheduled = false;
-		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
-		count_scheduled(hca, -1);
-	}
+	if (qp->scheduled)
+		take_off(hca, qp);
 	pthread_mutex_unlock(&hca->run_lock);
 }
 
@@ -211,9 +216,7 @@ static uint32_t next_scheduled(struct hca *hca)
 	pthread_mutex_lock(&hca->run_lock);
 	qp = hca->run_head;
 	if (qp) {
-		qp->scheduled = false;
-		DL_DELETE2(hca->run_head, qp, run_prev, run_next);
-		count_scheduled(hca, -1);
+		take_off(hca, qp);
 		number = qp->number;
 	}
 	pthread_mutex_unlock(&hca->run_lock);

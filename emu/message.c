@@ -88,8 +88,8 @@ static int hold_write(struct qp *qp)
 
 	/* Of the write before: writes tend to go to the same region. */
 	if (hold->address)
-		address = mr_held_remote(hold, qp, resp->write_rkey, resp->write_va,
-					 resp->write_length, IBV_ACCESS_REMOTE_WRITE);
+		address = mr_held(hold, qp->pd, qp, resp->write_rkey, resp->write_va,
+				  resp->write_length, IBV_ACCESS_REMOTE_WRITE);
 	if (address) {
 		hold->address = address;
 		return 0;

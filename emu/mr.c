@@ -271,18 +271,11 @@ int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len
 	return hold_key(qp->hca, qp->pd, qp, rkey, va, length, access, hold);
 }
 
-uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, uint32_t lkey, uint64_t va,
-		 uint64_t length, int access)
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
+		 uint64_t va, uint64_t length, int access)
 {
-	return permits(hold->key, pd, NULL, lkey, va, length, access) ? address_of(hold->key, va)
-								      : NULL;
-}
-
-uint8_t *mr_held_remote(const struct mr_hold *hold, const struct qp *qp, uint32_t rkey, uint64_t va,
-			uint64_t length, int access)
-{
-	return permits(hold->key, qp->pd, qp, rkey, va, length, access) ? address_of(hold->key, va)
-									: NULL;
+	return permits(hold->key, pd, qp, key, va, length, access) ? address_of(hold->key, va)
+								   : NULL;
 }
 
 void mr_release(struct hca *hca, const struct mr_hold *hold)

@@ -87,12 +87,11 @@ int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t len
 
 /*
  * The same checks of a key that may be the one held already: then there is nothing to
- * hold or to release. Return the address, or NULL.
+ * hold or to release. @qp: whose packet names an R_Key, NULL for an L_Key. Returns the
+ * address, or NULL.
  */
-uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, uint32_t lkey, uint64_t va,
-		 uint64_t length, int access);
-uint8_t *mr_held_remote(const struct mr_hold *hold, const struct qp *qp, uint32_t rkey, uint64_t va,
-			uint64_t length, int access);
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
+		 uint64_t va, uint64_t length, int access);
 
 void mr_release(struct hca *hca, const struct mr_hold *hold);
 

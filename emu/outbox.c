@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/qp.h"
 #include "net/tuning.h"
 
 #define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
@@ -119,12 +120,30 @@ static void outbox_pad(struct link_packet *packet)
 	packet->headers[offsetof(struct bth, flags)] |= pad << BTH_PAD_SHIFT;
 }
 
-/* Memory that @hold has just put in force, for those who come next as well. */
-static void outbox_add_held(struct outbox *outbox, struct link_packet *packet, uint32_t length,
-			    const struct mr_hold *hold)
+/*
+ * Memory by its key: what the latest hold covers needs none of its own. @qp: whose
+ * packet asks for it, NULL for a local read.
+ */
+static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+			     const struct qp *qp, uint32_t key, uint64_t va, uint32_t length)
 {
+	int access = qp ? IBV_ACCESS_REMOTE_READ : 0, error;
+	uint8_t *address = NULL;
+	struct mr_hold hold;
+
+	if (outbox->held)
+		address = mr_held(outbox->held, pd, qp, key, va, length, access);
+	if (address) {
+		outbox_add_piece(outbox, packet, address, length, NULL);
+		return 0;
+	}
+	error = qp ? mr_hold_remote(qp, key, va, length, access, &hold)
+		   : mr_hold(outbox->hca, pd, key, va, length, access, &hold);
+	if (error)
+		return error;
 	outbox->held = &outbox->hold[outbox->pieces];
-	outbox_add_piece(outbox, packet, hold->address, length, hold);
+	outbox_add_piece(outbox, packet, hold.address, length, &hold);
+	return 0;
 }
 
 /* The part of @sge from @offset on, or as much of it as the packet still wants. */
@@ -132,45 +151,24 @@ static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, con
 			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
 {
 	uint32_t length = sge->length - offset;
-	uint64_t va = sge->addr + offset;
-	struct mr_hold hold;
-	uint8_t *address;
-	int error;
 
 	if (outbox->pieces == OUTBOX_PIECES)
 		return EACCES;
 	if (length > wanted)
 		length = wanted;
-	address = outbox->held ? mr_held(outbox->held, pd, sge->lkey, va, length, 0) : NULL;
-	if (address) {
-		outbox_add_piece(outbox, packet, address, length, NULL);
-		return 0;
-	}
-	error = mr_hold(outbox->hca, pd, sge->lkey, va, length, 0, &hold);
-	if (!error)
-		outbox_add_held(outbox, packet, length, &hold);
-	return error;
+	return outbox_add_memory(outbox, packet, pd, NULL, sge->lkey, sge->addr + offset, length);
 }
 
 int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
 		  uint32_t rkey, uint64_t va, uint32_t length)
 {
-	const int access = IBV_ACCESS_REMOTE_READ;
-	uint8_t *address = NULL;
-	struct mr_hold hold;
+	int error = outbox_add_memory(outbox, packet, qp->pd, qp, rkey, va, length);
 
-	if (outbox->held)
-		address = mr_held_remote(outbox->held, qp, rkey, va, length, access);
-	if (address) {
-		outbox_add_piece(outbox, packet, address, length, NULL);
-	} else if (mr_hold_remote(qp, rkey, va, length, access, &hold) == 0) {
-		outbox_add_held(outbox, packet, length, &hold);
-	} else {
+	if (error)
 		outbox_withdraw(outbox);
-		return EACCES;
-	}
-	outbox_pad(packet);
-	return 0;
+	else
+		outbox_pad(packet);
+	return error;
 }
 
 int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,

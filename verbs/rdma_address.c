@@ -125,10 +125,11 @@ static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bo
 	rdma_enter();
 	error = bind_source(id, address);
 	*claimed = !error && !id->reuse_address;
-	if (*claimed)
+	if (*claimed) {
 		error = rdma_claim(id);
-	if (*claimed && error)
-		unbind_source(id);
+		if (error)
+			unbind_source(id);
+	}
 	rdma_leave();
 	return error;
 }
