@@ -6,6 +6,7 @@
 #include "input.h"
 #include "net/icrc.h"
 #include "net/wire.h"
+#include "seal.h"
 
 enum { OVER_IPV6 = 1 << 0, ID_UNKNOWN = 1 << 1, SEAL = 1 << 2 };
 
@@ -50,23 +51,13 @@ static void make_gid(union ibv_gid *gid, bool ipv6, uint8_t last)
 /* A packet that is sealed is intact, and its identification is found; one bit later it isn't. */
 static void check_seal(struct link_frame *frame, uint16_t ip_id)
 {
-	struct path path = {.source = frame->source, .destination = frame->destination};
-	struct link_packet packet = {.path = &path, .trailer_length = ICRC_LENGTH};
 	uint32_t covered = frame->length - ICRC_LENGTH, position;
 	uint8_t *copy = malloc(frame->length);
 	struct link_frame sealed = *frame;
-	struct iovec payload;
 
 	must(copy);
 	memcpy(copy, frame->data, covered);
-	packet.headers_length = covered < WIRE_HEADERS_MAX ? covered : WIRE_HEADERS_MAX;
-	memcpy(packet.headers, copy, packet.headers_length);
-	payload = (struct iovec){copy + packet.headers_length, covered - packet.headers_length};
-	packet.payload = &payload;
-	packet.payload_count = 1;
-	packet.payload_length = payload.iov_len;
-	icrc_seal(&packet, frame->source_port, ip_id);
-	memcpy(copy + covered, packet.trailer, ICRC_LENGTH);
+	seal_bytes(copy, covered, frame, ip_id);
 
 	sealed.data = copy;
 	must(icrc_check(&sealed));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "host.h"
 
-#include "net/icrc.h"
+#include "seal.h"
 
 #define TURNS_MAX 5000 /* at one instant, far more than there can be work */
 
@@ -78,18 +78,7 @@ void host_address_frame(struct host *host, bool somebody_else)
 
 void host_seal(struct host *host, uint8_t *bytes, uint32_t length)
 {
-	struct path path = {.source = host->frame.source, .destination = host->frame.destination};
-	struct link_packet packet = {.path = &path, .trailer_length = ICRC_LENGTH};
-	struct iovec payload;
-
-	packet.headers_length = length < WIRE_HEADERS_MAX ? length : WIRE_HEADERS_MAX;
-	memcpy(packet.headers, bytes, packet.headers_length);
-	payload = (struct iovec){bytes + packet.headers_length, length - packet.headers_length};
-	packet.payload = &payload;
-	packet.payload_count = 1;
-	packet.payload_length = payload.iov_len;
-	icrc_seal(&packet, host->frame.source_port, 0);
-	memcpy(bytes + length, packet.trailer, ICRC_LENGTH);
+	seal_bytes(bytes, length, &host->frame, 0);
 	host->frame.data = bytes;
 	host->frame.length = length + ICRC_LENGTH;
 }

@@ -152,11 +152,18 @@ void peer_see_none(struct peer *peer, uint64_t limit)
 		ck_abort_msg("the QP sent %s with PSN %x", packet.op->name, packet.psn);
 }
 
-void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome)
+struct packet peer_see_op(struct peer *peer, const char *name)
 {
 	struct packet packet = peer_see(peer);
 
-	ck_assert_str_eq(packet.op->name, "RC_ACKNOWLEDGE");
+	ck_assert_str_eq(packet.op->name, name);
+	return packet;
+}
+
+void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	struct packet packet = peer_see_op(peer, "RC_ACKNOWLEDGE");
+
 	ck_assert_uint_eq(packet_syndrome(&packet), syndrome);
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 }

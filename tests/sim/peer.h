@@ -68,6 +68,8 @@ struct packet peer_see(struct peer *peer);
 /* The same within @limit, a hundredth of it exact. False: there was none. */
 bool peer_wait(struct peer *peer, struct packet *packet, uint64_t limit);
 void peer_see_none(struct peer *peer, uint64_t limit);
+/* It must be of the opcode with this name. */
+struct packet peer_see_op(struct peer *peer, const char *name);
 /* It must be a bare acknowledgement. */
 void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome);
 

@@ -85,7 +85,6 @@ END_TEST
 
 START_TEST(an_ack_rides_behind_the_answer)
 {
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -93,8 +92,7 @@ START_TEST(an_ack_rides_behind_the_answer)
 	ck_assert(turn(&peer));
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	ck_assert_uint_eq(sent(&peer), 2);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	peer_see_op(&peer, "RC_SEND_ONLY");
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_see_none(&peer, ACK_VAIN);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
@@ -191,7 +189,6 @@ END_TEST
 START_TEST(a_response_takes_its_place)
 {
 	struct peer_packet read = {.opcode = WIRE_RC | WIRE_READ_REQUEST};
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -199,8 +196,7 @@ START_TEST(a_response_takes_its_place)
 	ck_assert(turn(&peer));
 	read.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &read);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 	peer_see_none(&peer, ACK_VAIN);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
 	peer_destroy(&peer);
@@ -293,7 +289,6 @@ static void receive_only(struct peer *peer)
 START_TEST(an_answer_overtakes_no_ack)
 {
 	struct peer_packet request = write_only;
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -303,8 +298,7 @@ START_TEST(an_answer_overtakes_no_ack)
 	receive_only(&peer);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	ck_assert_uint_eq(sent(&peer), 2);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	peer_see_op(&peer, "RC_SEND_ONLY");
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_see_none(&peer, ACK_VAIN);
 	peer_destroy(&peer);
@@ -316,7 +310,6 @@ START_TEST(an_ack_overtakes_no_response)
 {
 	struct peer_packet read = {.opcode = WIRE_RC | WIRE_READ_REQUEST};
 	struct peer_packet request = write_only;
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -327,10 +320,8 @@ START_TEST(an_ack_overtakes_no_response)
 	receive_only(&peer);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	ck_assert_uint_eq(sent(&peer), 1);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	peer_see_op(&peer, "RC_SEND_ONLY");
+	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_destroy(&peer);
 }
@@ -341,15 +332,13 @@ START_TEST(a_send_completes_before_its_answer)
 {
 	struct peer_packet answer = {.opcode = WIRE_RC | WIRE_SEND_ONLY, .length = 8};
 	struct peer_packet ack = {.opcode = WIRE_RC | WIRE_ACKNOWLEDGE, .syndrome = 0x1f, .msn = 1};
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_receive(&peer, 8, 1);
 	ack.psn = peer.qp->requester.psn;
 	peer_post(&peer, IBV_WR_SEND, 8, 2);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_SEND_ONLY");
+	peer_see_op(&peer, "RC_SEND_ONLY");
 	answer.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &answer);
 	peer_send(&peer, &ack);

@@ -177,9 +177,7 @@ END_TEST
 
 static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original)
 {
-	struct packet packet = peer_see(peer);
-
-	ck_assert_str_eq(packet.op->name, "RC_ATOMIC_ACKNOWLEDGE");
+	struct packet packet = peer_see_op(peer, "RC_ATOMIC_ACKNOWLEDGE");
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	ck_assert_uint_eq(be64toh(packet_atomicacketh(&packet)->original), original);
 }

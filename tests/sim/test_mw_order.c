@@ -509,8 +509,7 @@ START_TEST(answered_and_taken_back_in_one_turn)
 	respond(WIRE_READ_RESPONSE_ONLY, psn, 0x1f, 8);
 	world_expect(peer.node, 2, IBV_WC_SUCCESS);
 	world_expect(peer.node, 3, IBV_WC_SUCCESS);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 	ck_assert_uint_eq(packet.payload_length, 100);
 	ck_assert_uint_eq(peer_region->windows, 0);
 	end_peer();

@@ -300,7 +300,6 @@ START_TEST(drain_and_duplicate)
 {
 	struct ibv_qp_attr attr = {.max_dest_rd_atomic = world_connection.rd_atomic};
 	struct peer_packet add = {RC(WIRE_FETCH_ADD), .swap_or_add = 5};
-	struct packet packet;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -312,8 +311,7 @@ START_TEST(drain_and_duplicate)
 	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, 0), 0);
 	peer.psn--;
 	send_next(&peer, add);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_ATOMIC_ACKNOWLEDGE");
+	peer_see_op(&peer, "RC_ATOMIC_ACKNOWLEDGE");
 	ck_assert_uint_eq(peer.memory[0], 5);
 	peer_destroy(&peer);
 }

@@ -240,8 +240,7 @@ START_TEST(zero_length)
 	send_next(&peer, &write);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	send_next(&peer, &read);
-	packet = peer_see(&peer);
-	ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+	packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 	ck_assert_uint_eq(packet.payload_length, 0);
 	ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
 	ck_assert_uint_eq(packet_msn(&packet), 2);
@@ -261,9 +260,7 @@ START_TEST(too_many_reads)
 	for (int i = 0; i <= _i; i++)
 		send_next(&peer, &read);
 	for (int i = 0; i < _i; i++) {
-		struct packet packet = peer_see(&peer);
-
-		ck_assert_str_eq(packet.op->name, "RC_RDMA_READ_RESPONSE_ONLY");
+		struct packet packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 		ck_assert_uint_eq(packet.psn, (c.psn + i) & PSN_MASK);
 	}
 	peer_see_ack(&peer, peer.psn - 1, 0x61);
