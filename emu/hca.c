@@ -6,12 +6,12 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "emu/gsi.h"
-#include "emu/mr.h"
-#include "emu/outbox.h"
-#include "emu/qp.h"
-#include "net/icrc.h"
+#include "emu/cm/gsi.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/outbox.h"
 #include "net/tuning.h"
+#include "net/wire/icrc.h"
 
 /* Frames taken from the link at a time, and how often in one turn before others get theirs. */
 #define RECEIVE_BATCH 64

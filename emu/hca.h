@@ -24,15 +24,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "emu/ack_queue.h"
-#include "emu/cm.h"
+#include "emu/cm/cm.h"
 #include "emu/counters.h"
-#include "emu/event.h"
-#include "emu/mcast.h"
-#include "emu/table.h"
-#include "emu/timer.h"
-#include "net/gid.h"
+#include "emu/objects/event.h"
+#include "emu/objects/mcast.h"
+#include "emu/objects/table.h"
+#include "emu/transport/ack_queue.h"
+#include "emu/transport/timer.h"
 #include "net/link.h"
+#include "net/wire/gid.h"
 
 struct qp;
 struct window;
@@ -52,7 +52,7 @@ struct hca_options {
 	 * Locks are held: it may only wake somebody. */
 	void (*deadline)(void *context, uint64_t time);
 	void *deadline_context;
-	struct cm_sink cm_sink; /* connections (emu/cm.h); without it there is no listening */
+	struct cm_sink cm_sink; /* connections (emu/cm/cm.h); without it there is no listening */
 	uint64_t node_guid;
 	uint64_t seed; /* of key bytes, QP numbers and communication ids */
 };
@@ -65,7 +65,7 @@ struct hca {
 
 	struct table qps;
 	struct table keys;		   /* of memory regions and windows, by key_number() */
-	pthread_mutex_t windows_bind_lock; /* emu/mw.h */
+	pthread_mutex_t windows_bind_lock; /* emu/objects/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
 

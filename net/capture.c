@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "net/gid.h"
+#include "net/wire/gid.h"
 
 #define SNAPLEN 65535
 #define ETHERNET_LOCAL 0x02 /* a locally administered address */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The link: what the transport core sends packets to and receives packets from.
- * net/udp is the real one, net/sim the one in virtual time, net/fault a filter
+ * net/udp/udp is the real one, net/sim/sim the one in virtual time, net/fault/fault a filter
  * around either. The core (emu/) calls it; nothing above the core does, except
  * to create it and to wait on its descriptors.
  *
@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#include "net/wire.h"
+#include "net/wire/wire.h"
 
 #define TIME_NEVER UINT64_MAX
 
@@ -47,7 +47,8 @@ struct link_packet {
 	uint8_t headers[WIRE_HEADERS_MAX];
 	uint8_t trailer[8]; /* pad (zeros), then the ICRC, which the link fills in */
 	uint8_t trailer_length;
-	uint8_t damage; /* for net/fault: 0, or 1 + the index of a bit to flip after sealing */
+	uint8_t damage; /* for net/fault/fault: 0, or 1 + the index of a bit to flip after sealing
+			 */
 };
 
 static inline uint32_t link_packet_length(const struct link_packet *packet)

@@ -7,7 +7,8 @@
 #ifndef URXE_NET_TUNING_H
 #define URXE_NET_TUNING_H
 
-/* --- acknowledgements that wait (emu/ack_queue.h), ns ----------------------------------- */
+/* --- acknowledgements that wait (emu/transport/ack_queue.h), ns
+ * ----------------------------------- */
 
 /*
  * For the turn that finds nothing to receive. The background thread goes on at
@@ -48,7 +49,8 @@
  */
 #define RECEIVE_FEW 8
 
-/* --- recovery (emu/requester.h, emu/window.h) ---------------------------------------------- */
+/* --- recovery (emu/transport/requester.h, emu/transport/window.h)
+ * ---------------------------------------------- */
 
 /*
  * Until the first probe: many round trips, for a peer that is a process may be
@@ -60,7 +62,7 @@
 #define PROBE_COUNT 4
 #define PROBE_TIMEOUT 11
 
-/* --- the background thread (net/progress.c), ns ------------------------------------------ */
+/* --- the background thread (verbs/progress.c), ns ------------------------------------------ */
 
 /*
  * How long it goes on taking turns after one that found something. Being woken
@@ -98,7 +100,8 @@
 /* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
 #define PROGRESS_BARREN 16
 
-/* --- small messages that wait for more of them (emu/requester.c) -------------------------- */
+/* --- small messages that wait for more of them (emu/transport/requester.c)
+ * -------------------------- */
 
 /* Up to this length the call costs more than the bytes. */
 #define GATHER_LENGTH 512
@@ -111,7 +114,7 @@
  */
 #define GATHER_UNDER_WAY 8
 
-/* --- the UDP link (net/udp_send.c) ------------------------------------------------------- */
+/* --- the UDP link (net/udp/udp_send.c) ------------------------------------------------------- */
 
 /*
  * Packets up to this length are copied together for the kernel, longer ones are
@@ -127,7 +130,7 @@
 #define SEND_STAGE_MAX 1100
 #define SEND_STAGE_PACKETS 8
 
-/* --- pacing of what isn't acknowledged (net/backlog.c) ------------------------------------ */
+/* --- pacing of what isn't acknowledged (net/udp/backlog.c) ------------------------------------ */
 
 /*
  * How far to fill a receiver on this machine, in the kernel's accounting, though its
@@ -136,7 +139,8 @@
  */
 #define BACKLOG_MAX (4u << 20)
 
-/* --- addresses that are shared (net/udp_share.c) ------------------------------------------ */
+/* --- addresses that are shared (net/share/udp_share.c) ------------------------------------------
+ */
 
 /*
  * What came within this time of a repair was under way, ns; and how often trouble that

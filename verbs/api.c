@@ -10,7 +10,7 @@
 #include "emu/hca.h"
 #include "verbs/counters.h"
 #include "verbs/device.h"
-#include "verbs/export.h"
+#include "verbs/preload/export.h"
 #include "verbs/registry.h"
 
 static const char *const names[] = {

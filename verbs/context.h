@@ -14,18 +14,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "emu/cq.h"
-#include "emu/event.h"
 #include "emu/hca.h"
-#include "emu/mr.h"
-#include "emu/mw.h"
-#include "emu/pd.h"
-#include "emu/qp.h"
-#include "emu/srq.h"
-#include "net/progress.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/event.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/mw.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
 #include "verbs/device.h"
 #include "verbs/event_fd.h"
 #include "verbs/ours.h"
+#include "verbs/progress.h"
 
 /* The functions of verbs.h are macros where they dispatch on the caller's headers. */
 #undef ibv_query_port

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion queues: creation, events, polling. The queue itself is the core's
- * (emu/cq.h), with its own lock.
+ * (emu/objects/cq.h), with its own lock.
  */
 #include <stdlib.h>
 
+#include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
 #include "verbs/event.h"
-#include "verbs/export.h"
+#include "verbs/preload/export.h"
 
 static struct cq_extra *extra_of(struct cq *cq)
 {
@@ -163,7 +164,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	/* A forked child that polls what is its parent's finds nothing. */
 	if (unlikely(!client))
 		return 0;
-	now = progress_now();
+	now = clock_now();
 	if (progress_poll(client, now))
 		return cq_poll(cq, completions, max);
 	hca_acknowledge(cq->hca, now);

@@ -7,7 +7,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "emu/cq.h"
+#include "emu/objects/cq.h"
 
 /* The wc_flags that we can serve. No timestamps: completion_timestamp_mask is 0, as rxe's. */
 #define CQ_EX_FLAGS IBV_WC_STANDARD_FLAGS

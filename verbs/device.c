@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "emu/hca.h"
-#include "net/fault.h"
+#include "net/clock.h"
+#include "net/fault/fault.h"
 #include "net/log.h"
-#include "net/udp.h"
+#include "net/udp/udp.h"
 #include "verbs/event.h"
-#include "verbs/rdma.h"
+#include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
 /* To wait for a thread that connects, at the end of the process. */
@@ -194,7 +195,7 @@ static int make_hca(struct device *device)
 	};
 
 	if (getrandom(&options.seed, sizeof(options.seed), 0) != sizeof(options.seed))
-		options.seed = progress_now() ^ (uint64_t)getpid() << 32;
+		options.seed = clock_now() ^ (uint64_t)getpid() << 32;
 	return hca_create(&options, &device->hca);
 }
 
@@ -300,7 +301,7 @@ void device_last_words(struct device *device)
 	clock_gettime(CLOCK_REALTIME, &patience);
 	patience.tv_sec += LAST_WORDS_SECONDS;
 	if (device->hca)
-		hca_last_words(device->hca, progress_now(), &patience);
+		hca_last_words(device->hca, clock_now(), &patience);
 	pthread_mutex_unlock(&device->lock);
 }
 

@@ -14,8 +14,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "net/gid.h"
-#include "net/progress.h"
+#include "net/wire/gid.h"
+#include "verbs/progress.h"
 
 struct hca;
 struct link;

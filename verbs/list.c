@@ -15,8 +15,8 @@
 
 #include "net/log.h"
 #include "verbs/context.h"
-#include "verbs/export.h"
-#include "verbs/real.h"
+#include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
 #include "verbs/registry.h"
 
 struct list {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions and windows: they belong to the core (emu/mr.h, emu/mw.h).
+ * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h).
  */
 #include "verbs/context.h"
 

@@ -6,7 +6,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "verbs/export.h"
+#include "verbs/preload/export.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
 #define NAME(names, index, unknown)                                                                \

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/wire.h"
+#include "net/wire/wire.h"
 #include "verbs/device.h"
 
 #ifndef IBV_QPF_GRH_REQUIRED

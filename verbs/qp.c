@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: the ABI around emu/qp.h. Posting goes straight to the core.
+ * Queue pairs: the ABI around emu/objects/qp.h. Posting goes straight to the core.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/qp_ex.h"
@@ -98,7 +99,7 @@ struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp)
 int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct qp *qp = to_qp(ibv);
-	int error = qp_modify(qp, attr, mask, progress_now());
+	int error = qp_modify(qp, attr, mask, clock_now());
 
 	if (!error && (mask & IBV_QP_STATE))
 		ibv->state = attr->qp_state;
@@ -135,7 +136,7 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	if (atomic_load(&qp->groups))
 		return EBUSY; /* before anything has happened */
 	/* In RESET it takes no packets, and so raises no more events. */
-	qp_modify(qp, &reset, IBV_QP_STATE, progress_now());
+	qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
 	event_settle(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
 		     &ibv->events_completed);
 	error = qp_destroy(qp);
@@ -150,9 +151,9 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 {
 	struct ibv_send_wr *unasked;
 	struct qp *qp = to_qp(ibv);
-	int error = qp_post_send(qp, wr, bad ? bad : &unasked, false, progress_now());
+	int error = qp_post_send(qp, wr, bad ? bad : &unasked, false, clock_now());
 
-	progress_posted(to_context(ibv->context)->device->client, progress_now());
+	progress_posted(to_context(ibv->context)->device->client, clock_now());
 	deliver(qp->hca);
 	return error;
 }

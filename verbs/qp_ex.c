@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "verbs/context.h"
 
 #define FIRST_CAPACITY 16
@@ -320,7 +321,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	if (!error && builder->count) {
 		link_up(builder);
-		error = qp_post_send(qp, builder->wr, &bad, true, progress_now());
+		error = qp_post_send(qp, builder->wr, &bad, true, clock_now());
 	}
 	pthread_mutex_unlock(&builder->lock);
 	deliver(qp->hca);

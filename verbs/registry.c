@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/fault.h"
+#include "net/fault/fault.h"
 #include "net/log.h"
-#include "net/udp.h"
+#include "net/udp/udp.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
-#include "verbs/rdma.h"
+#include "verbs/rdma/rdma.h"
 
 #define DEFAULT_DEVICE "urxe0"
 

@@ -9,7 +9,7 @@
  *   URXE_NODE     addresses of the one device urxe0, "127.0.0.2,fd00::2"
  *   URXE_DEVICES  several devices instead, "rail0=10.0.0.1;rail1=10.0.1.1,fd00::1"
  *   URXE_PCAP     capture file; "%p" becomes the process id
- *   URXE_FAULTS   see net/fault.h
+ *   URXE_FAULTS   see net/fault/fault.h
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
  *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 #include "net/capture.h"
-#include "net/progress.h"
+#include "verbs/progress.h"
 
 struct device;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: the ABI around emu/srq.h.
+ * Shared receive queues: the ABI around emu/objects/srq.h.
  */
 #include <stdlib.h>
 

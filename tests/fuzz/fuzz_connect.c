@@ -12,7 +12,7 @@
  * events come for ids that there are and leave them in a state that fits, and
  * when everybody has gone nothing is left, however long it takes.
  */
-#include "emu/cm_internal.h"
+#include "emu/cm/cm_internal.h"
 #include "host.h"
 
 #define IDS 8

@@ -4,7 +4,7 @@
  * both directions; one that can't names a place within itself.
  */
 #include "input.h"
-#include "net/fault.h"
+#include "net/fault/fault.h"
 
 #define PACKETS 8
 

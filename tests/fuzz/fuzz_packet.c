@@ -13,12 +13,12 @@
  * that leave are well-formed, work comes to an end, and everything can be
  * destroyed.
  */
-#include "emu/cq.h"
-#include "emu/mr.h"
-#include "emu/mw.h"
-#include "emu/pd.h"
-#include "emu/qp.h"
-#include "emu/srq.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/mw.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
 #include "host.h"
 
 #define REGION_LENGTH 20000

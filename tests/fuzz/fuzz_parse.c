@@ -4,8 +4,8 @@
  * happens to whatever arrives on the port. The first byte says over what it came.
  */
 #include "input.h"
-#include "net/icrc.h"
-#include "net/wire.h"
+#include "net/wire/icrc.h"
+#include "net/wire/wire.h"
 #include "seal.h"
 
 enum { OVER_IPV6 = 1 << 0, ID_UNKNOWN = 1 << 1, SEAL = 1 << 2 };

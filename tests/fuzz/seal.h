@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "net/icrc.h"
+#include "net/wire/icrc.h"
 
 /* Put the ICRC behind the @length bytes, for a packet that comes as @frame does. */
 static inline void seal_bytes(uint8_t *bytes, uint32_t length, const struct link_frame *frame,

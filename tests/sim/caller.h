@@ -6,7 +6,7 @@
 #ifndef URXE_TESTS_SIM_CALLER_H
 #define URXE_TESTS_SIM_CALLER_H
 
-#include "emu/cm.h"
+#include "emu/cm/cm.h"
 #include "world.h"
 
 #define SERVICE UINT64_C(0x0000000001061d2f)

@@ -7,7 +7,7 @@
 #ifndef URXE_TESTS_SIM_CM_PEER_H
 #define URXE_TESTS_SIM_CM_PEER_H
 
-#include "emu/cm.h"
+#include "emu/cm/cm.h"
 #include "peer.h"
 
 #define CM_PEER_SERVICE UINT64_C(0x0000000001061d2f)

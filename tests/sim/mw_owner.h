@@ -6,7 +6,7 @@
 #ifndef URXE_TESTS_SIM_MW_OWNER_H
 #define URXE_TESTS_SIM_MW_OWNER_H
 
-#include "emu/mw.h"
+#include "emu/objects/mw.h"
 #include "pair.h"
 
 #define ALL_RIGHTS (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
-#include "net/icrc.h"
+#include "net/wire/icrc.h"
 
 void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
 		     uint32_t entries)

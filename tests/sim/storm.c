@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-#include "emu/mw.h"
-#include "emu/window.h"
+#include "emu/objects/mw.h"
+#include "emu/transport/window.h"
 
 /* What is posted and not yet completed. */
 struct operation {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When an acknowledgement is sent (emu/ack_queue.h): with the message that goes
+ * When an acknowledgement is sent (emu/transport/ack_queue.h): with the message that goes
  * back, else when nothing more arrives, and always by the deadline that the HCA
  * names. The peer is the test, one turn of the HCA at a time.
  */
 #include <stdlib.h>
 
-#include "emu/outbox.h"
+#include "emu/transport/outbox.h"
 #include "net/tuning.h"
 #include "peer.h"
 

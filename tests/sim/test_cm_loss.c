@@ -8,7 +8,7 @@
 #include <utlist.h>
 
 #include "caller.h"
-#include "emu/cm_internal.h"
+#include "emu/cm/cm_internal.h"
 #include "net/random.h"
 #include "tests/sanitizers.h"
 

@@ -4,7 +4,7 @@
  * applications, lost RTUs, alternate paths, addresses that processes share.
  */
 #include "cm_peer.h"
-#include "emu/gsi.h"
+#include "emu/cm/gsi.h"
 
 static struct cm_peer_test t;
 

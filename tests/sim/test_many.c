@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/window.h"
+#include "emu/transport/window.h"
 #include "pair.h"
 #include "storm.h"
 

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/window.h"
+#include "emu/transport/window.h"
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001

@@ -8,13 +8,13 @@
 
 #include <check.h>
 
-#include "emu/cq.h"
 #include "emu/hca.h"
-#include "emu/mr.h"
-#include "emu/pd.h"
-#include "emu/qp.h"
-#include "emu/srq.h"
-#include "net/sim.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
+#include "net/sim/sim.h"
 
 /*
  * As ck_assert(), for loops: Check writes a note to a file each time one of its

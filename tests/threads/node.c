@@ -3,8 +3,9 @@
 
 #include <sched.h>
 
-#include "net/fault.h"
-#include "net/udp.h"
+#include "net/clock.h"
+#include "net/fault/fault.h"
+#include "net/udp/udp.h"
 #include "own_address.h"
 #include "wire_order.h"
 
@@ -116,7 +117,7 @@ int node_poll(struct node *node, struct cq *cq, struct completion *completions, 
 
 	if (count)
 		return count;
-	if (!progress_poll(node->client, progress_now())) {
+	if (!progress_poll(node->client, clock_now())) {
 		sched_yield();
 		return 0;
 	}
@@ -175,7 +176,7 @@ struct mr *node_mr(struct node *node, void *memory, size_t length)
 
 static void modify(struct qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	must(qp_modify(qp, attr, mask | IBV_QP_STATE, progress_now()) == 0);
+	must(qp_modify(qp, attr, mask | IBV_QP_STATE, clock_now()) == 0);
 }
 
 void node_connect(struct node *node, struct qp *qp, const struct node *peer, uint32_t peer_qpn,
@@ -221,7 +222,7 @@ int node_modify(struct qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 
-	return qp_modify(qp, &attr, IBV_QP_STATE, progress_now());
+	return qp_modify(qp, &attr, IBV_QP_STATE, clock_now());
 }
 
 static uint8_t pattern(uint64_t seed, uint32_t i)

@@ -12,14 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/cq.h"
 #include "emu/hca.h"
-#include "emu/mr.h"
-#include "emu/pd.h"
-#include "emu/qp.h"
-#include "emu/srq.h"
-#include "net/progress.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
 #include "tests/must.h"
+#include "verbs/progress.h"
 
 struct node {
 	struct gid_table gids;
@@ -35,12 +35,12 @@ struct node {
 	uint64_t completion_events;
 	unsigned int async_events[32];
 
-	/* Told what connections do (emu/cm.h), if it is set before anything connects. */
+	/* Told what connections do (emu/cm/cm.h), if it is set before anything connects. */
 	void (*connection)(struct node *node, struct cm_event *event);
 	void *context;
 };
 
-/* @faults: as in net/fault.h, or NULL. */
+/* @faults: as in net/fault/fault.h, or NULL. */
 void node_create(struct node *node, struct progress *progress, unsigned int index,
 		 const char *faults);
 /* Everything made on the node but its own PD and CQ has been destroyed. */

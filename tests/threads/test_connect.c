@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "net/random.h"
 #include "node.h"
 #include "tests/run_suite.h"
@@ -46,7 +47,7 @@ static void on_client(struct node *node, struct cm_event *event)
 	must(call && !atomic_load(&call->destroyed));
 	switch (event->type) {
 	case CM_EVENT_REP_RECEIVED:
-		if (cm_send_rtu(event->id, progress_now()) == 0)
+		if (cm_send_rtu(event->id, clock_now()) == 0)
 			atomic_fetch_add(&test.established, 1);
 		atomic_store(&call->answered, true);
 		break;
@@ -55,7 +56,7 @@ static void on_client(struct node *node, struct cm_event *event)
 		atomic_store(&call->over, true);
 		break;
 	case CM_EVENT_DREQ_RECEIVED:
-		cm_send_drep(event->id, progress_now());
+		cm_send_drep(event->id, clock_now());
 		atomic_store(&call->over, true);
 		break;
 	case CM_EVENT_DREP_RECEIVED:
@@ -73,15 +74,15 @@ static void on_request(struct cm_event *event)
 
 	switch (test.made % 5) {
 	case 0:
-		cm_id_destroy(event->id, progress_now());
+		cm_id_destroy(event->id, clock_now());
 		test.ids[test.made++] = NULL;
 		return;
 	case 1:
 		/* The client may have gone already. */
-		cm_send_rej(event->id, CM_REJECT_CONSUMER, NULL, 0, progress_now());
+		cm_send_rej(event->id, CM_REJECT_CONSUMER, NULL, 0, clock_now());
 		break;
 	default:
-		cm_send_rep(event->id, &reply, progress_now());
+		cm_send_rep(event->id, &reply, clock_now());
 	}
 	test.ids[test.made++] = event->id;
 }
@@ -95,7 +96,7 @@ static void on_server(struct node *node, struct cm_event *event)
 		on_request(event);
 		pthread_mutex_unlock(&test.lock);
 	} else if (event->type == CM_EVENT_DREQ_RECEIVED) {
-		cm_send_drep(event->id, progress_now());
+		cm_send_drep(event->id, clock_now());
 		atomic_fetch_add(&test.disconnected, 1);
 	}
 }
@@ -105,7 +106,7 @@ static void on_server(struct node *node, struct cm_event *event)
 static void wait_for(const _Atomic bool *flag)
 {
 	while (!atomic_load(flag)) {
-		if (!progress_poll(test.client.client, progress_now()))
+		if (!progress_poll(test.client.client, clock_now()))
 			sched_yield();
 	}
 }
@@ -127,12 +128,12 @@ static void make_call(uint64_t *random)
 	struct cm_id *id;
 
 	must(call && cm_id_create(test.client.hca->cm, call, &id) == 0);
-	must(cm_send_req(id, &request, progress_now()) == 0);
+	must(cm_send_req(id, &request, clock_now()) == 0);
 	if (kind > 0)
 		wait_for(&call->answered);
-	if (kind > 1 && cm_send_dreq(id, progress_now()) == 0 && kind > 2)
+	if (kind > 1 && cm_send_dreq(id, clock_now()) == 0 && kind > 2)
 		wait_for(&call->over);
-	cm_id_destroy(id, progress_now());
+	cm_id_destroy(id, clock_now());
 	atomic_store(&call->destroyed, true);
 	free(call);
 }
@@ -168,9 +169,9 @@ static void *reap_all(void *argument)
 
 		over = atomic_load(&test.over);
 		while ((id = next_id())) {
-			cm_notify(id, progress_now());
+			cm_notify(id, clock_now());
 			cm_id_state(id);
-			cm_id_destroy(id, progress_now());
+			cm_id_destroy(id, clock_now());
 		}
 		sched_yield();
 	} while (!over);
@@ -198,7 +199,7 @@ START_TEST(test_many_threads)
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		pthread_join(clients[i], NULL);
 	/* Then no more requests are made into ids. */
-	cm_id_destroy(test.listener, progress_now());
+	cm_id_destroy(test.listener, clock_now());
 	atomic_store(&test.over, true);
 	for (unsigned int i = 0; i < REAPERS; i++)
 		pthread_join(reapers[i], NULL);

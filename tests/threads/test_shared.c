@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "net/random.h"
 #include "node.h"
 #include "tests/run_suite.h"
@@ -93,7 +94,7 @@ static bool post(struct sender *sender, unsigned int message, uint8_t *buffer)
 		wr.wr.ud.remote_qpn = shared->to_qps[number % QPS]->number;
 		wr.wr.ud.remote_qkey = QKEY;
 	}
-	error = qp_post_send(qp, &wr, &bad, false, progress_now());
+	error = qp_post_send(qp, &wr, &bad, false, clock_now());
 	must(error == 0 || error == ENOMEM);
 	event_deliver(&shared->from.hca->events);
 	return error == 0;
@@ -331,7 +332,7 @@ static void sleeper_send(struct sleeper *sleeper, uint64_t number)
 				 };
 
 	sleeper->memory[1] = number;
-	must(qp_post_send(sleeper->qp, &wr, &bad, false, progress_now()) == 0);
+	must(qp_post_send(sleeper->qp, &wr, &bad, false, clock_now()) == 0);
 	event_deliver(&sleeper->node->hca->events);
 }
 

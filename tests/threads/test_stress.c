@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/mw.h"
+#include "emu/objects/mw.h"
+#include "net/clock.h"
 #include "net/random.h"
 #include "node.h"
 #include "tests/run_suite.h"
@@ -151,7 +152,7 @@ static uint64_t post(struct side *side, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	must(qp_post_send(side->qp, wr, &bad, false, progress_now()) == 0);
+	must(qp_post_send(side->qp, wr, &bad, false, clock_now()) == 0);
 	event_deliver(&side->node->hca->events);
 	return wr->wr_id;
 }

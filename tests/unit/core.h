@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
-#include "emu/pd.h"
+#include "emu/objects/pd.h"
 #include "tests/run_suite.h"
 
 #define KEYS_FIRST 1

@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-#include "net/gid.h"
+#include "net/wire/gid.h"
 
 static inline union ibv_gid gid_of(const char *text)
 {

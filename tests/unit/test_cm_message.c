@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/cm_message.h"
+#include "emu/cm/cm_message.h"
 #include "net/random.h"
 #include "tests/run_suite.h"
 

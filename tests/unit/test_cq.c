@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "core.h"
-#include "emu/cq.h"
-#include "emu/qp.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/qp.h"
 
 static struct cq *make_cq(uint32_t entries)
 {

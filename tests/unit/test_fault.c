@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/fault.h"
+#include "net/fault/fault.h"
 
 #include <check.h>
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "net/icrc.h"
-#include "net/sim.h"
+#include "net/sim/sim.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define HEADERS 12

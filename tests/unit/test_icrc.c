@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "gid_of.h"
-#include "net/icrc.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define ONE "192.168.0.1"

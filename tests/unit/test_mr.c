@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "emu/memory.h"
-#include "emu/mr.h"
-#include "emu/sge.h"
+#include "emu/objects/memory.h"
+#include "emu/objects/mr.h"
+#include "emu/transport/sge.h"
 
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define SIZE 8192

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "gid_of.h"
-#include "net/icrc.h"
-#include "net/udp.h"
+#include "net/udp/udp.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.5.1"

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "emu/mr.h"
-#include "emu/mw.h"
-#include "emu/qp.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/mw.h"
+#include "emu/objects/qp.h"
 #include "tests/run_suite.h"
 
 #define REMOTE_READ IBV_ACCESS_REMOTE_READ

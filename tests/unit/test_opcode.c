@@ -2,7 +2,7 @@
 /* The opcode table against header lengths known from elsewhere, and packet_parse() on bad bytes. */
 #include <check.h>
 
-#include "net/wire.h"
+#include "net/wire/wire.h"
 #include "tests/run_suite.h"
 
 static const struct {

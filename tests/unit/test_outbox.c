@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "core.h"
-#include "emu/mr.h"
-#include "emu/outbox.h"
-#include "emu/qp.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/outbox.h"
 
 #define SENT_MAX 200
 

@@ -4,9 +4,10 @@
  * without limit (the runner's timeout is the limit); what must not happen is
  * made to show itself by something ordered after it.
  */
-#include "net/progress.h"
+#include "net/clock.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "verbs/progress.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -273,7 +274,7 @@ START_TEST(a_busy_client_starves_nobody)
 	for (unsigned int i = 0; i < 20; i++) {
 		kick(&other, 0);
 		wait_for_work(&other);
-		other.deadline = progress_now();
+		other.deadline = clock_now();
 		progress_deadline(other_client, other.deadline);
 		wait_for_work(&other);
 	}
@@ -315,9 +316,9 @@ START_TEST(deadlines_are_kept)
 	client = attach(&fake);
 	for (i = 0; i < 50; i++) {
 		/* Without the wake-up the first of them would come up in an hour. */
-		fake.deadline = deadline = progress_now() + HOUR_NS;
+		fake.deadline = deadline = clock_now() + HOUR_NS;
 		progress_deadline(client, deadline);
-		fake.deadline = deadline = progress_now() + 100000 * (i % 3);
+		fake.deadline = deadline = clock_now() + 100000 * (i % 3);
 		progress_deadline(client, deadline);
 		wait_for_work(&fake);
 		ck_assert_uint_ge(fake.fired, deadline);
@@ -360,7 +361,7 @@ START_TEST(the_thread_stays_off_while_polled)
 	fake_init(&other, 1);
 	client = attach(&fake);
 	other_client = attach(&other);
-	poll_until(client, progress_now() + HOUR_NS);
+	poll_until(client, clock_now() + HOUR_NS);
 	/* A turn for the other that begins now ends one that began before. */
 	kick(&other, 0);
 	wait_for_work(&other);
@@ -371,7 +372,7 @@ START_TEST(the_thread_stays_off_while_polled)
 	for (i = 0; i < 300; i++) {
 		kick(&fake, 0);
 		usleep(100); /* time for a thread that watches */
-		ck_assert(progress_poll(client, progress_now() + HOUR_NS));
+		ck_assert(progress_poll(client, clock_now() + HOUR_NS));
 	}
 	ck_assert_uint_eq(fake.background, before);
 	progress_detach(other_client);
@@ -397,13 +398,13 @@ START_TEST(deadlines_are_kept_after_polling)
 	client = attach(&fake);
 	kick(&fake, 0);
 	wait_for_work(&fake);
-	poll_until(client, progress_now() + HOUR_NS);
+	poll_until(client, clock_now() + HOUR_NS);
 	kick(&fake, 0);
 	usleep(1000); /* likely quiet by now */
-	fake.deadline = progress_now() + 2 * HOUR_NS;
+	fake.deadline = clock_now() + 2 * HOUR_NS;
 	progress_deadline(client, fake.deadline);
 	progress_poll(client, 0);
-	fake.deadline = progress_now();
+	fake.deadline = clock_now();
 	progress_deadline(client, fake.deadline);
 	wait_for_work(&fake);
 	progress_detach(client);
@@ -421,12 +422,12 @@ START_TEST(rest_ends_polling)
 	client = attach(&fake);
 	for (i = 0; i < 100; i++) {
 		/* Believed for an hour, were it not for progress_rest(). */
-		poll_until(client, progress_now() + HOUR_NS);
+		poll_until(client, clock_now() + HOUR_NS);
 		kick(&fake, 0);
 		if (i & 1)
 			usleep(200);
 		progress_rest(client);
-		progress_poll(client, progress_now() + HOUR_NS);
+		progress_poll(client, clock_now() + HOUR_NS);
 		while (sem_trywait(&fake.worked) == 0)
 			;
 		kick(&fake, 0);
@@ -445,8 +446,8 @@ START_TEST(an_occasional_poll_is_no_polling)
 
 	fake_init(&fake, 1);
 	client = attach(&fake);
-	progress_poll(client, progress_now() + HOUR_NS);
-	progress_poll(client, progress_now() + HOUR_NS);
+	progress_poll(client, clock_now() + HOUR_NS);
+	progress_poll(client, clock_now() + HOUR_NS);
 	for (i = 0; i < 10; i++) {
 		kick(&fake, 0);
 		wait_for_work(&fake);
@@ -501,10 +502,10 @@ static void *come_and_go(void *argument)
 		kick(&fake, 0);
 		wait_for_work(&fake);
 		progress_refresh(client);
-		fake.deadline = progress_now();
+		fake.deadline = clock_now();
 		progress_deadline(client, fake.deadline);
 		wait_for_work(&fake);
-		poll_until(client, progress_now());
+		poll_until(client, clock_now());
 		kick(&fake, 1);
 		progress_rest(client);
 		progress_detach(client);
@@ -533,7 +534,7 @@ static int child_uses(struct progress_client *client, struct fake *fake)
 	alarm(60);
 	progress_deadline(client, 1);
 	progress_rest(client);
-	poll_until(client, progress_now());
+	poll_until(client, clock_now());
 	progress_refresh(client);
 	progress_detach(client);
 	if (progress_attach(progress, &fake->link, &fake_ops, fake, &another) != ESTALE)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "core.h"
-#include "emu/qp_state.h"
+#include "emu/objects/qp_state.h"
 
 static const char *const lines[] = {
 	"RESET RESET |RC UC UD||",

@@ -18,7 +18,7 @@
 
 #include "gid_of.h"
 #include "mortal.h"
-#include "net/roster_internal.h"
+#include "net/share/roster_internal.h"
 #include "tests/run_suite.h"
 
 static char directory[32], path[80];

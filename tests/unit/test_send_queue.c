@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "core.h"
-#include "emu/send_queue.h"
+#include "emu/transport/send_queue.h"
 
 static struct send_queue queue;
 static struct pd *pd;

@@ -13,8 +13,8 @@
 
 #include "gid_of.h"
 #include "mortal.h"
-#include "net/icrc.h"
-#include "net/udp_link.h"
+#include "net/udp/udp_link.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define SHARED "127.77.9.1"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/sim.h"
+#include "net/sim/sim.h"
 
 #include <check.h>
 #include <errno.h>
 
-#include "net/icrc.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define LATENCY 1000

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "core.h"
-#include "emu/srq.h"
+#include "emu/objects/srq.h"
 
 static struct srq *make_srq(struct pd *pd, uint32_t max_wr)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "net/link.h"
-#include "net/steer.h"
+#include "net/share/steer.h"
 #include "tests/run_suite.h"
 
 #define SECRET 0x0123456789abcdefu

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The heap of deadlines: its order, its laziness, and cancelling from its middle. */
 #include "core.h"
-#include "emu/timer.h"
+#include "emu/transport/timer.h"
 
 #define MANY 500
 

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "gid_of.h"
-#include "net/icrc.h"
 #include "net/log.h"
-#include "net/udp.h"
-#include "net/udp_link.h"
+#include "net/udp/udp.h"
+#include "net/udp/udp_link.h"
+#include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.1.1"

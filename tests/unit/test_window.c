@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bytes in flight: sharing, waiting, growth and loss. The run queue is played by this file. */
 #include "core.h"
-#include "emu/qp.h"
-#include "emu/window.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/window.h"
 
 #define PACKET (1024 + WINDOW_PACKET_OVERHEAD)
 #define QPS 40 /* more than a window has packets */

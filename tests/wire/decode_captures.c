@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "emu/cm_message.h"
-#include "net/icrc.h"
+#include "emu/cm/cm_message.h"
+#include "net/wire/icrc.h"
 
 #define FRAME_MAX 65536
 #define ALIGNMENT 2 /* puts the IP header behind 14 bytes of Ethernet on a boundary of 4 */

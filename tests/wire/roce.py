@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Decode RoCEv2 packets from capture files, for the tests in this folder.
 
-Written from the specification and not from net/wire.h: a mistake there must
+Written from the specification and not from net/wire/wire.h: a mistake there must
 not repeat itself here.  Imported by check_capture.py, compare_golden.py and
 test_tools.py; the command
 

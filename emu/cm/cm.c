@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection manager's ids: made, found, listening, timed, ended. What
+ * messages do to them is in cm_exchange.c, cm_receive.c and cm_sidr.c.
+ */
+#include "emu/cm/cm.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "emu/cm/cm_internal.h"
+#include "emu/cm/gsi.h"
+#include "emu/hca.h"
+#include "emu/objects/pd.h"
+#include "net/log.h"
+#include "net/random.h"
+
+#define MILLISECOND UINT64_C(1000000)
+#define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
+#define LAST_WORDS_COPIES 2
+#define MAD_ATTRIBUTE 16		      /* where it is in a MAD */
+#define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
+
+int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
+{
+	struct cm *cm = calloc(1, sizeof(*cm));
+	int error;
+
+	if (!cm)
+		return ENOMEM;
+	error = table_init(&cm->ids, 1, CM_INDEX_LIMIT);
+	if (error) {
+		free(cm);
+		return error;
+	}
+	cm->hca = hca;
+	cm->sink = *sink;
+	cm->random = seed;
+	/* A peer that remembers an earlier process here mustn't take us for it. */
+	cm->ids.cursor = 1 + random_below(&cm->random, CM_INDEX_LIMIT - 1);
+	timer_heap_init(&cm->timers);
+	atomic_init(&cm->early_deadline, TIME_NEVER);
+	pthread_mutex_init(&cm->lock, NULL);
+	pthread_cond_init(&cm->delivered, NULL);
+	*result = cm;
+	return 0;
+}
+
+/* --- ids ---------------------------------------------------------------------------- */
+
+/* Of our comm ids, so that those of all who share the address differ. */
+static uint32_t slot(struct cm *cm)
+{
+	struct link *link = cm->hca->link;
+
+	return link->ops->slot ? link->ops->slot(link) : 0;
+}
+
+struct cm_id *cm_id_new(struct cm *cm, void *context)
+{
+	struct cm_id *id = calloc(1, sizeof(*id));
+	uint32_t index;
+
+	if (!id)
+		return NULL;
+	if (table_reserve(&cm->ids, &index) != 0) {
+		free(id);
+		return NULL;
+	}
+	id->cm = cm;
+	id->context = context;
+	id->local_id = slot(cm) << CM_INDEX_BITS | index;
+	id->timer.number = index;
+	id->deadline = TIME_NEVER;
+	table_publish(&cm->ids, index, id);
+	DL_APPEND(cm->all, id);
+	return id;
+}
+
+int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
+{
+	pthread_mutex_lock(&cm->lock);
+	*id = cm_id_new(cm, context);
+	pthread_mutex_unlock(&cm->lock);
+	return *id ? 0 : ENOMEM;
+}
+
+static struct cm_id *find_index(struct cm *cm, uint32_t index)
+{
+	struct cm_id *id = table_hold(&cm->ids, index);
+
+	/* cm.lock keeps it. */
+	if (id)
+		table_release(&cm->ids, index);
+	return id;
+}
+
+struct cm_id *cm_id_find(struct cm *cm, uint32_t local_id)
+{
+	struct cm_id *id = find_index(cm, local_id & (CM_INDEX_LIMIT - 1));
+
+	return id && id->local_id == local_id ? id : NULL;
+}
+
+static void id_free(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	cm_enter_idle(id);
+	timer_cancel(&cm->timers, &id->timer);
+	table_remove(&cm->ids, id->timer.number);
+	DL_DELETE(cm->all, id);
+	free(id);
+}
+
+void cm_reap(struct cm_id *id)
+{
+	if (id->abandoned && id->state == CM_STATE_IDLE)
+		id_free(id);
+}
+
+void cm_destroy(struct cm *cm)
+{
+	struct cm_event *event, *next;
+
+	DL_FOREACH_SAFE(cm->events, event, next)
+	{
+		free(event);
+	}
+	while (cm->all)
+		id_free(cm->all);
+	cm_early_forget(cm);
+	timer_heap_destroy(&cm->timers);
+	table_destroy(&cm->ids);
+	pthread_cond_destroy(&cm->delivered);
+	pthread_mutex_destroy(&cm->lock);
+	free(cm);
+}
+
+void cm_id_set_context(struct cm_id *id, void *context)
+{
+	pthread_mutex_lock(&id->cm->lock);
+	id->context = context;
+	pthread_mutex_unlock(&id->cm->lock);
+}
+
+enum cm_state cm_id_state(struct cm_id *id)
+{
+	enum cm_state state;
+
+	pthread_mutex_lock(&id->cm->lock);
+	state = id->state;
+	pthread_mutex_unlock(&id->cm->lock);
+	return state;
+}
+
+/* --- listening ---------------------------------------------------------------------- */
+
+static const union ibv_gid any_gid;
+
+static bool gid_is_any(const union ibv_gid *gid)
+{
+	return gid_equal(gid, &any_gid);
+}
+
+static bool listens_at(const struct cm_listen *listen, const union ibv_gid *gid)
+{
+	if (!gid_is_any(&listen->gid))
+		return gid_equal(&listen->gid, gid);
+	return gid_is_ipv4(gid) ? listen->ipv4 : listen->ipv6;
+}
+
+static bool overlap(const struct cm_listen *a, const struct cm_listen *b)
+{
+	if (a->service_id != b->service_id)
+		return false;
+	if (!gid_is_any(&a->gid))
+		return listens_at(b, &a->gid);
+	if (!gid_is_any(&b->gid))
+		return listens_at(a, &b->gid);
+	return (a->ipv4 && b->ipv4) || (a->ipv6 && b->ipv6);
+}
+
+struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union ibv_gid *gid,
+			       bool datagram)
+{
+	struct cm_id *id;
+
+	if (!cm->sink.event)
+		return NULL;
+	DL_FOREACH2(cm->listeners, id, listen_next)
+	{
+		if (id->listen.service_id == service_id && id->listen.datagram == datagram &&
+		    listens_at(&id->listen, gid))
+			return id;
+	}
+	return NULL;
+}
+
+static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
+{
+	struct cm *cm = id->cm;
+	struct cm_id *other;
+
+	if (id->state != CM_STATE_IDLE)
+		return EINVAL;
+	DL_FOREACH2(cm->listeners, other, listen_next)
+	{
+		if (overlap(&other->listen, listen))
+			return EADDRINUSE;
+	}
+	id->listen = *listen;
+	id->state = CM_STATE_LISTEN;
+	DL_APPEND2(cm->listeners, id, listen_prev, listen_next);
+	cm_early_hurry(cm);
+	return 0;
+}
+
+/*
+ * The addresses by which others who share ours are told that the service is
+ * here: the listener's, or the unspecified ones of its families. Returns how many.
+ */
+static unsigned int claimed_gids(const struct cm_listen *listen, union ibv_gid gids[2])
+{
+	static const union ibv_gid any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+	unsigned int count = 0;
+
+	if (!gid_is_any(&listen->gid)) {
+		gids[0] = listen->gid;
+		return 1;
+	}
+	if (listen->ipv4)
+		gids[count++] = any_ipv4;
+	if (listen->ipv6)
+		gids[count++] = any_gid;
+	return count;
+}
+
+static void release(struct link *link, const struct cm_listen *listen)
+{
+	union ibv_gid gids[2];
+	unsigned int count = claimed_gids(listen, gids);
+
+	for (unsigned int i = 0; i < count && link->ops->release; i++)
+		link->ops->release(link, &gids[i], listen->service_id);
+}
+
+static int claim(struct link *link, const struct cm_listen *listen)
+{
+	union ibv_gid gids[2];
+	unsigned int count = claimed_gids(listen, gids), done;
+	int error = 0;
+
+	if (!link->ops->claim)
+		return 0;
+	for (done = 0; done < count && !error; done++)
+		error = link->ops->claim(link, &gids[done], listen->service_id);
+	if (error && done == 2)
+		link->ops->release(link, &gids[0], listen->service_id);
+	return error;
+}
+
+/* Claiming may wait for others who do, so cm.lock isn't held. */
+int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
+{
+	int error = claim(id->cm->hca->link, listen);
+
+	if (error)
+		return error;
+	id->claim = *listen;
+	id->claimed = true;
+	return 0;
+}
+
+static void disclaim(struct cm_id *id)
+{
+	if (id->claimed)
+		release(id->cm->hca->link, &id->claim);
+	id->claimed = false;
+}
+
+int cm_id_listen(struct cm_id *id, const struct cm_listen *listen)
+{
+	bool claimed = id->claimed;
+	int error = claimed ? 0 : cm_id_claim(id, listen);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&id->cm->lock);
+	error = listen_locked(id, listen);
+	pthread_mutex_unlock(&id->cm->lock);
+	if (error && !claimed)
+		disclaim(id);
+	return error;
+}
+
+static void stop_listening(struct cm_id *id)
+{
+	DL_DELETE2(id->cm->listeners, id, listen_prev, listen_next);
+	id->state = CM_STATE_IDLE;
+}
+
+/* --- messages out ------------------------------------------------------------------- */
+
+void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attribute)
+{
+	*message = (struct cm_message){
+		.attribute = attribute,
+		.transaction = id->transaction ? id->transaction : TRANSACTION_AGENT | id->local_id,
+		.local_id = id->local_id,
+		.remote_id = id->remote_id,
+	};
+}
+
+int cm_set_private(struct cm_message *message, const void *data, uint8_t length)
+{
+	if (length > cm_private_length(message->attribute) || (length && !data))
+		return EINVAL;
+	message->private_length = length;
+	if (length)
+		memcpy(message->private_data, data, length);
+	return 0;
+}
+
+void cm_repeat(struct cm_id *id, uint64_t now)
+{
+	gsi_send(id->cm->hca, &id->path, id->mad, now);
+}
+
+void cm_post(struct cm_id *id, const struct cm_message *message, uint64_t now)
+{
+	log_debug("cm %08x: send %s", id->local_id, cm_attribute_name(message->attribute));
+	id->transaction = message->transaction;
+	cm_message_encode(message, id->mad);
+	cm_repeat(id, now);
+}
+
+void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_t now)
+{
+	id->retries_left = id->max_retries;
+	id->asked = now;
+	cm_set_deadline(id, now + id->interval);
+	cm_post(id, message, now);
+}
+
+void cm_path_back(const struct link_frame *frame, struct path *path)
+{
+	*path = (struct path){
+		.source = frame->destination,
+		.destination = frame->source,
+		.traffic_class = frame->traffic_class,
+		.hop_limit = HOP_LIMIT_UNICAST,
+	};
+}
+
+void cm_answer(struct cm *cm, const struct link_frame *frame, const struct cm_message *message,
+	       uint64_t now)
+{
+	uint8_t mad[MAD_LENGTH];
+	struct path path;
+
+	log_debug("cm: answer %s", cm_attribute_name(message->attribute));
+	cm_path_back(frame, &path);
+	cm_message_encode(message, mad);
+	gsi_send(cm->hca, &path, mad, now);
+}
+
+/* --- time --------------------------------------------------------------------------- */
+
+uint64_t cm_duration(uint8_t exponent)
+{
+	return MILLISECOND << (exponent > 8 ? exponent - 8 : 0);
+}
+
+void cm_set_deadline(struct cm_id *id, uint64_t time)
+{
+	struct hca *hca = id->cm->hca;
+
+	id->deadline = time;
+	if (timer_arm(&id->cm->timers, &id->timer, time) && hca->deadline)
+		hca->deadline(hca->deadline_context, time);
+}
+
+void cm_enter_idle(struct cm_id *id)
+{
+	id->state = CM_STATE_IDLE;
+	id->remote_id = 0;
+	cm_set_deadline(id, TIME_NEVER);
+	cm_peer_forget_id(id);
+	cm_peer_forget_qp(id);
+}
+
+void cm_enter_timewait(struct cm_id *id, uint64_t now)
+{
+	id->state = CM_STATE_TIMEWAIT;
+	cm_set_deadline(id, now + cm_duration(id->terms.ack_timeout));
+	/* The peer may connect the QP anew; duplicates of what made this connection are still
+	 * known. */
+	cm_peer_forget_qp(id);
+}
+
+/* IBA 12.9's diagrams end an unanswered exchange with a REJ, lest the peer believe in it. */
+static void give_up(struct cm_id *id, enum cm_event_type type, uint64_t now)
+{
+	cm_reject(id, CM_REJECT_TIMEOUT, NULL, 0, now);
+	cm_enter_idle(id);
+	cm_raise(id, type, NULL, NULL);
+}
+
+static void req_unanswered(struct cm_id *id, uint64_t now)
+{
+	give_up(id, CM_EVENT_REQ_ERROR, now);
+}
+
+static void rep_unanswered(struct cm_id *id, uint64_t now)
+{
+	give_up(id, CM_EVENT_REP_ERROR, now);
+}
+
+static void dreq_unanswered(struct cm_id *id, uint64_t now)
+{
+	cm_enter_timewait(id, now);
+	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL, NULL);
+}
+
+static void sidr_unanswered(struct cm_id *id, uint64_t now)
+{
+	cm_enter_idle(id);
+	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL, NULL);
+}
+
+static void timewait_over(struct cm_id *id, uint64_t now)
+{
+	cm_enter_idle(id);
+	cm_raise(id, CM_EVENT_TIMEWAIT_EXIT, NULL, NULL);
+}
+
+/* The states that wait for something, and what comes of it if it doesn't come. */
+static void (*const unanswered[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) = {
+	[CM_STATE_REQ_SENT] = req_unanswered,	    [CM_STATE_MRA_REQ_RECEIVED] = req_unanswered,
+	[CM_STATE_REP_SENT] = rep_unanswered,	    [CM_STATE_MRA_REP_RECEIVED] = rep_unanswered,
+	[CM_STATE_DREQ_SENT] = dreq_unanswered,	    [CM_STATE_TIMEWAIT] = timewait_over,
+	[CM_STATE_SIDR_REQ_SENT] = sidr_unanswered,
+};
+
+static void run_id(struct cm_id *id, uint64_t now)
+{
+	if (id->deadline > now) {
+		cm_set_deadline(id, id->deadline);
+	} else if (id->state != CM_STATE_TIMEWAIT && id->retries_left > 0) {
+		id->retries_left--;
+		cm_set_deadline(id, now + id->interval);
+		cm_repeat(id, now);
+	} else {
+		id->deadline = TIME_NEVER;
+		if (unanswered[id->state])
+			unanswered[id->state](id, now);
+		cm_reap(id);
+	}
+}
+
+bool cm_run(struct cm *cm, uint64_t now)
+{
+	struct cm_id *id;
+	uint32_t index;
+
+	if (atomic_load_explicit(&cm->timers.next, memory_order_relaxed) > now &&
+	    atomic_load_explicit(&cm->early_deadline, memory_order_relaxed) > now)
+		return false;
+	pthread_mutex_lock(&cm->lock);
+	while ((index = timer_expire(&cm->timers, now)) != 0) {
+		id = find_index(cm, index);
+		if (id)
+			run_id(id, now);
+	}
+	if (atomic_load(&cm->early_deadline) <= now)
+		cm_early_run(cm, now);
+	pthread_mutex_unlock(&cm->lock);
+	return true;
+}
+
+uint64_t cm_deadline(struct cm *cm)
+{
+	uint64_t timers = atomic_load(&cm->timers.next), early = atomic_load(&cm->early_deadline);
+
+	if (atomic_load(&cm->pending))
+		return 0;
+	return timers < early ? timers : early;
+}
+
+/* --- the end ------------------------------------------------------------------------ */
+
+static void end_request(struct cm_id *id, uint64_t now)
+{
+	cm_reject(id, CM_REJECT_TIMEOUT, NULL, 0, now);
+}
+
+static void end_reply(struct cm_id *id, uint64_t now)
+{
+	cm_reject(id, CM_REJECT_CONSUMER, NULL, 0, now);
+}
+
+static void end_connection(struct cm_id *id, uint64_t now)
+{
+	cm_disconnect(id, now);
+}
+
+static void end_disconnect(struct cm_id *id, uint64_t now)
+{
+	cm_confirm_disconnect(id, now);
+}
+
+static void end_datagram_request(struct cm_id *id, uint64_t now)
+{
+	cm_enter_idle(id);
+}
+
+static void end_datagram_reply(struct cm_id *id, uint64_t now)
+{
+	static const struct cm_service_reply reply = {.status = CM_SIDR_REJECTED};
+
+	cm_sidr_reply(id, &reply, now);
+}
+
+/* As Linux ends what is going on when an id is destroyed. The rest ends by itself. */
+static void (*const endings[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) = {
+	[CM_STATE_REQ_SENT] = end_request,
+	[CM_STATE_MRA_REQ_RECEIVED] = end_request,
+	[CM_STATE_REQ_RECEIVED] = end_reply,
+	[CM_STATE_MRA_REQ_SENT] = end_reply,
+	[CM_STATE_REP_SENT] = end_reply,
+	[CM_STATE_MRA_REP_RECEIVED] = end_reply,
+	[CM_STATE_REP_RECEIVED] = end_reply,
+	[CM_STATE_MRA_REP_SENT] = end_reply,
+	[CM_STATE_ESTABLISHED] = end_connection,
+	[CM_STATE_DREQ_RECEIVED] = end_disconnect,
+	[CM_STATE_SIDR_REQ_SENT] = end_datagram_request,
+	[CM_STATE_SIDR_REQ_RECEIVED] = end_datagram_reply,
+};
+
+void cm_abandon(struct cm_id *id, uint64_t now)
+{
+	id->destroyed = true;
+	id->abandoned = true;
+	if (endings[id->state])
+		endings[id->state](id, now);
+	cm_reap(id);
+}
+
+/* Whether what was sent last is a DREQ or a DREP whose loss the peer may notice. */
+static bool ends_connection(const struct cm_id *id)
+{
+	uint16_t attribute = id->mad[MAD_ATTRIBUTE] << 8 | id->mad[MAD_ATTRIBUTE + 1];
+
+	return (id->state == CM_STATE_DREQ_SENT || id->state == CM_STATE_TIMEWAIT) &&
+	       (attribute == CM_DREQ || attribute == CM_DREP);
+}
+
+void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience)
+{
+	struct cm_id *id;
+
+	if (pthread_mutex_timedlock(&cm->lock, patience) != 0)
+		return;
+	DL_FOREACH(cm->all, id)
+	{
+		if (endings[id->state])
+			endings[id->state](id, now);
+		for (unsigned int i = 0; i < LAST_WORDS_COPIES; i++) {
+			if (ends_connection(id))
+				cm_repeat(id, now);
+		}
+	}
+	pthread_mutex_unlock(&cm->lock);
+}
+
+void cm_id_ignore(struct cm_id *id, uint64_t now)
+{
+	struct cm *cm = id->cm;
+
+	pthread_mutex_lock(&cm->lock);
+	id->destroyed = true;
+	cm_forget_events(id, now);
+	cm_enter_idle(id);
+	cm_abandon(id, now);
+	pthread_mutex_unlock(&cm->lock);
+}
+
+void cm_id_destroy(struct cm_id *id, uint64_t now)
+{
+	struct cm *cm = id->cm;
+
+	disclaim(id);
+	pthread_mutex_lock(&cm->lock);
+	id->destroyed = true;
+	if (id->state == CM_STATE_LISTEN)
+		stop_listening(id);
+	cm_forget_events(id, now);
+	cm_abandon(id, now);
+	pthread_mutex_unlock(&cm->lock);
+}

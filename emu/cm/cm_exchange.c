@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the application sends to make and to end a connection (IBA 12.9.5 to
+ * 12.9.8). Each function checks that the state allows its message, fills it in
+ * as Linux does, and moves the state.
+ */
+#include "emu/cm/cm.h"
+#include "emu/cm/cm_internal.h"
+#include "emu/hca.h"
+#include "net/random.h"
+
+#define RESPONSE_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
+#define MAX_RETRIES 15	    /* Linux: CMA_MAX_CM_RETRIES */
+#define LID_PERMISSIVE 0xffff
+
+static bool in(const struct cm_id *id, uint32_t states)
+{
+	return states >> id->state & 1;
+}
+
+#define STATE(name) (1u << CM_STATE_##name)
+
+static uint32_t random_psn(struct cm *cm)
+{
+	return random_next(&cm->random) & PSN_MASK;
+}
+
+/* --- REQ ---------------------------------------------------------------------------- */
+
+static void set_terms(struct cm_id *id, const struct cm_request *request)
+{
+	id->path = request->path;
+	id->service_id = request->service_id;
+	id->max_retries = MAX_RETRIES;
+	id->interval = 2 * cm_duration(request->packet_life_time) + cm_duration(RESPONSE_TIMEOUT);
+	id->terms = (struct cm_terms){
+		.qp_type = request->qp_type,
+		.mtu = request->mtu,
+		.local_qpn = request->qpn,
+		.rq_psn = random_psn(id->cm),
+		.responder_resources = request->responder_resources,
+		.initiator_depth = request->initiator_depth,
+		.retry_count = request->retry_count,
+		.ack_timeout = request->packet_life_time + 1,
+	};
+}
+
+static void set_req_path(const struct cm_id *id, const struct cm_request *request,
+			 struct cm_path *path)
+{
+	bool routed = request->path.hop_limit > 1;
+
+	*path = (struct cm_path){
+		.local_lid = routed ? LID_PERMISSIVE : 0,
+		.remote_lid = routed ? LID_PERMISSIVE : 0,
+		.local_gid = request->path.source,
+		.remote_gid = request->path.destination,
+		.flow_label = request->path.flow_label,
+		.traffic_class = request->path.traffic_class,
+		.hop_limit = request->path.hop_limit,
+		.subnet_local = !routed,
+		.ack_timeout = cm_ack_timeout(id->cm->hca->limits.device.local_ca_ack_delay,
+					      request->packet_life_time),
+	};
+}
+
+static void set_req(const struct cm_id *id, const struct cm_request *request,
+		    struct cm_message *req)
+{
+	cm_begin(id, req, CM_REQ);
+	req->modifier = request->options;
+	req->vendor_id = request->vendor_id;
+	req->service_id = request->service_id;
+	req->ca_guid = id->cm->hca->node_guid;
+	req->qpn = request->qpn;
+	req->responder_resources = request->responder_resources;
+	req->initiator_depth = request->initiator_depth;
+	req->remote_response_timeout = RESPONSE_TIMEOUT;
+	req->local_response_timeout = RESPONSE_TIMEOUT;
+	req->transport = request->qp_type == IBV_QPT_UC ? CM_TRANSPORT_UC : CM_TRANSPORT_RC;
+	req->flow_control = request->flow_control;
+	req->starting_psn = id->terms.rq_psn;
+	req->retry_count = request->retry_count;
+	req->rnr_retry_count = request->rnr_retry_count;
+	req->pkey = PKEY_DEFAULT;
+	req->mtu = request->mtu;
+	req->max_retries = MAX_RETRIES;
+	req->srq = request->srq;
+	set_req_path(id, request, &req->path[0]);
+}
+
+static int send_req(struct cm_id *id, const struct cm_request *request, uint64_t now)
+{
+	struct cm_message req;
+	int error;
+
+	if (!in(id, STATE(IDLE)))
+		return EINVAL;
+	set_terms(id, request);
+	id->transaction = 0;
+	set_req(id, request, &req);
+	error = cm_set_private(&req, request->private_data, request->private_length);
+	if (error)
+		return error;
+	id->passive = false;
+	id->state = CM_STATE_REQ_SENT;
+	cm_post_waiting(id, &req, now);
+	return 0;
+}
+
+/* --- REP, RTU, MRA ------------------------------------------------------------------- */
+
+static int send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now)
+{
+	struct cm_message rep;
+	int error;
+
+	if (!in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
+		return EINVAL;
+	cm_begin(id, &rep, CM_REP);
+	error = cm_set_private(&rep, reply->private_data, reply->private_length);
+	if (error)
+		return error;
+	rep.modifier = reply->options;
+	rep.vendor_id = reply->vendor_id;
+	rep.qpn = reply->qpn;
+	rep.starting_psn = id->terms.rq_psn;
+	rep.responder_resources = reply->responder_resources;
+	rep.initiator_depth = reply->initiator_depth;
+	rep.ack_delay = id->cm->hca->limits.device.local_ca_ack_delay;
+	rep.flow_control = reply->flow_control;
+	rep.rnr_retry_count = reply->rnr_retry_count;
+	rep.srq = reply->srq;
+	rep.ca_guid = id->cm->hca->node_guid;
+	id->terms.local_qpn = reply->qpn;
+	id->terms.responder_resources = reply->responder_resources;
+	id->terms.initiator_depth = reply->initiator_depth;
+	id->state = CM_STATE_REP_SENT;
+	cm_post_waiting(id, &rep, now);
+	return 0;
+}
+
+static int send_rtu(struct cm_id *id, uint64_t now)
+{
+	struct cm_message rtu;
+
+	if (!in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
+		return EINVAL;
+	cm_begin(id, &rtu, CM_RTU);
+	id->state = CM_STATE_ESTABLISHED;
+	cm_post(id, &rtu, now);
+	return 0;
+}
+
+int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
+{
+	bool passive = in(id, STATE(REQ_RECEIVED));
+	struct cm_message mra;
+
+	if (!in(id, STATE(REQ_RECEIVED) | STATE(REP_RECEIVED)))
+		return EINVAL;
+	cm_begin(id, &mra, CM_MRA);
+	mra.answered = passive ? CM_ANSWERED_REQ : CM_ANSWERED_REP;
+	mra.service_timeout = service_timeout;
+	id->state = passive ? CM_STATE_MRA_REQ_SENT : CM_STATE_MRA_REP_SENT;
+	cm_post(id, &mra, now);
+	return 0;
+}
+
+/* --- REJ ----------------------------------------------------------------------------- */
+
+static enum cm_answered rejected_message(const struct cm_id *id)
+{
+	if (in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
+		return CM_ANSWERED_REQ;
+	if (in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
+		return CM_ANSWERED_REP;
+	return CM_ANSWERED_OTHER;
+}
+
+int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
+	      uint8_t length, uint64_t now)
+{
+	const uint32_t unknown = STATE(REQ_SENT) | STATE(MRA_REQ_RECEIVED) | STATE(REQ_RECEIVED) |
+				 STATE(MRA_REQ_SENT) | STATE(REP_RECEIVED) | STATE(MRA_REP_SENT);
+	const uint32_t believed = STATE(REP_SENT) | STATE(MRA_REP_RECEIVED);
+	__be64 guid = htobe64(id->cm->hca->node_guid);
+	struct cm_message rej;
+	int error;
+
+	if (!in(id, unknown | believed))
+		return EINVAL;
+	cm_begin(id, &rej, CM_REJ);
+	error = cm_set_private(&rej, private_data, length);
+	if (error)
+		return error;
+	rej.answered = rejected_message(id);
+	rej.reason = reason;
+	/* IBA 12.6.7.2: who is rejected for its silence may not know our comm id's owner. */
+	if (reason == CM_REJECT_TIMEOUT) {
+		memcpy(rej.info, &guid, sizeof(guid));
+		rej.info_length = sizeof(guid);
+	}
+	cm_post(id, &rej, now);
+	if (in(id, believed))
+		cm_enter_timewait(id, now);
+	else
+		cm_enter_idle(id);
+	return 0;
+}
+
+/* --- DREQ, DREP ----------------------------------------------------------------------- */
+
+int cm_disconnect(struct cm_id *id, uint64_t now)
+{
+	struct cm_message dreq;
+
+	if (!in(id, STATE(ESTABLISHED)))
+		return EINVAL;
+	id->transaction = 0;
+	cm_begin(id, &dreq, CM_DREQ);
+	dreq.qpn = id->terms.remote_qpn;
+	id->state = CM_STATE_DREQ_SENT;
+	cm_post_waiting(id, &dreq, now);
+	return 0;
+}
+
+void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now)
+{
+	struct cm_message drep;
+
+	cm_begin(id, &drep, CM_DREP);
+	drep.transaction = transaction;
+	cm_post(id, &drep, now);
+}
+
+int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
+{
+	if (!in(id, STATE(DREQ_RECEIVED)))
+		return EINVAL;
+	cm_repeat_drep(id, id->transaction, now);
+	cm_enter_timewait(id, now);
+	return 0;
+}
+
+/* --- the functions of cm.h, which take the lock ----------------------------------------- */
+
+int cm_send_req(struct cm_id *id, const struct cm_request *request, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = send_req(id, request, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = send_rep(id, reply, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_rtu(struct cm_id *id, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = send_rtu(id, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = cm_mra(id, service_timeout, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_rej(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
+		uint8_t length, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = cm_reject(id, reason, private_data, length, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_dreq(struct cm_id *id, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = cm_disconnect(id, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_send_drep(struct cm_id *id, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = cm_confirm_disconnect(id, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+static int notify(struct cm_id *id)
+{
+	struct hca *hca = id->cm->hca;
+
+	if (in(id, STATE(ESTABLISHED)))
+		return EISCONN;
+	if (!in(id, STATE(REP_SENT) | STATE(MRA_REP_RECEIVED)))
+		return EINVAL;
+	id->state = CM_STATE_ESTABLISHED;
+	cm_set_deadline(id, TIME_NEVER);
+	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
+	/* Somebody must deliver it, outside of any turn. */
+	if (hca->deadline)
+		hca->deadline(hca->deadline_context, 0);
+	return 0;
+}
+
+int cm_notify(struct cm_id *id, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = notify(id);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}

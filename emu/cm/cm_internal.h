@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the connection manager share: cm (ids, listeners, timers),
+ * cm_peer (who is known), cm_event (the way out), cm_exchange (what the
+ * application has sent), cm_receive (what the peer has sent), cm_sidr (service
+ * ids of datagram QPs), cm_early (requests before their listener), cm_qp (attributes). cm.lock is
+ * held in all of these functions unless they say otherwise.
+ */
+#ifndef URXE_EMU_CM_INTERNAL_H
+#define URXE_EMU_CM_INTERNAL_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "emu/cm/cm.h"
+
+#define CM_INDEX_BITS 20 /* of a communication id; the link's slot is above them */
+
+struct cm {
+	struct hca *hca;
+	pthread_mutex_t lock;
+	struct table ids; /* by the index in their comm id */
+	struct cm_id *all;
+	struct cm_id *listeners;
+	struct cm_id *by_id, *by_qp; /* uthash: by the peer's comm id, and its QP */
+	struct timer_heap timers;
+	struct cm_early *early; /* requests that nobody listens for yet */
+	unsigned int early_count;
+	bool early_last_call; /* no more patience with the one being dispatched */
+	_Atomic uint64_t early_deadline;
+	uint64_t random;
+
+	struct cm_sink sink;
+	struct cm_event *events;
+	struct cm_event *delivering;
+	pthread_t deliverer;
+	pthread_cond_t delivered;
+	_Atomic bool pending; /* events that nobody delivers */
+};
+
+/* --- cm.c --------------------------------------------------------------------------- */
+
+/* IBA 12.7.1 and others: 4.096 us times two to the power of @exponent, as Linux rounds it. */
+uint64_t cm_duration(uint8_t exponent);
+
+/* A new id that nobody has yet. NULL without memory. */
+struct cm_id *cm_id_new(struct cm *cm, void *context);
+
+/* The id with @local_id, or NULL. */
+struct cm_id *cm_id_find(struct cm *cm, uint32_t local_id);
+
+/* The listener for a request to @service_id at @gid, or NULL. */
+struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union ibv_gid *gid,
+			       bool datagram);
+
+/* Have cm_run() look at @id at @time; TIME_NEVER: no more. */
+void cm_set_deadline(struct cm_id *id, uint64_t time);
+
+/* Nothing is left of the exchange. */
+void cm_enter_idle(struct cm_id *id);
+/* IBA 12.9.8.6: nobody may mistake what is still on its way for a new connection's. */
+void cm_enter_timewait(struct cm_id *id, uint64_t now);
+
+/* End what is going on, without telling anybody but the peer. The id is freed, now or later. */
+void cm_abandon(struct cm_id *id, uint64_t now);
+/* Free @id if it is abandoned and idle. */
+void cm_reap(struct cm_id *id);
+
+/* --- messages ----------------------------------------------------------------------- */
+
+/* The beginning of @message, from @id to its peer. */
+void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attribute);
+
+/* 0, or EINVAL when @attribute has less room. */
+int cm_set_private(struct cm_message *message, const void *data, uint8_t length);
+
+/* Send @message to the peer of @id, and keep it. */
+void cm_post(struct cm_id *id, const struct cm_message *message, uint64_t now);
+/* The same, again and again until something answers. */
+void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_t now);
+/* Send what was sent last once more. */
+void cm_repeat(struct cm_id *id, uint64_t now);
+
+/* Answer @frame without an id. */
+void cm_answer(struct cm *cm, const struct link_frame *frame, const struct cm_message *message,
+	       uint64_t now);
+
+/* The way back to the sender of @frame. */
+void cm_path_back(const struct link_frame *frame, struct path *path);
+
+/* --- cm_exchange.c ------------------------------------------------------------------ */
+
+/* Each sends its message and moves the state, or returns EINVAL in a state that doesn't send it. */
+int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now);
+int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
+	      uint8_t length, uint64_t now);
+int cm_disconnect(struct cm_id *id, uint64_t now);
+int cm_confirm_disconnect(struct cm_id *id, uint64_t now);
+/* DREP without moving the state. */
+void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
+
+/* --- cm_receive.c ------------------------------------------------------------------- */
+
+void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		 uint64_t now);
+
+/* --- cm_early.c --------------------------------------------------------------------- */
+
+/* Keep a request that has no listener. Returns false when it is to be refused now. */
+bool cm_early_keep(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		   uint64_t now);
+/* The same with a peer who refuses at once: have it asked again soon. Returns false when it is time
+ * to believe it. */
+bool cm_early_again(struct cm_id *id, uint64_t now);
+/* There is another listener: look at them with the next turn. */
+void cm_early_hurry(struct cm *cm);
+void cm_early_run(struct cm *cm, uint64_t now);
+void cm_early_forget(struct cm *cm);
+
+/* --- cm_sidr.c ---------------------------------------------------------------------- */
+
+/* By whom a SIDR_REQ and its duplicates are known. */
+struct cm_peer cm_requester(const struct link_frame *frame, const struct cm_message *request);
+void cm_sidr_request_received(struct cm *cm, const struct cm_message *message,
+			      const struct link_frame *frame, uint64_t now);
+void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
+			    const struct link_frame *frame, uint64_t now);
+int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now);
+
+/* --- cm_peer.c ---------------------------------------------------------------------- */
+
+/* Each returns the id that is known by @peer. */
+struct cm_id *cm_peer_find_id(struct cm *cm, const struct cm_peer *peer);
+struct cm_id *cm_peer_find_qp(struct cm *cm, const struct cm_peer *peer);
+/* Make @id known by @peer, which must not be known. 0 or ENOMEM. */
+int cm_peer_add_id(struct cm_id *id, const struct cm_peer *peer);
+int cm_peer_add_qp(struct cm_id *id, const struct cm_peer *peer);
+void cm_peer_forget_id(struct cm_id *id);
+void cm_peer_forget_qp(struct cm_id *id);
+
+/* --- cm_event.c --------------------------------------------------------------------- */
+
+/*
+ * Tell the application; @message and @listener may be NULL. Returns false when
+ * nobody listens or memory is out.
+ */
+bool cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message *message,
+	      struct cm_id *listener);
+
+/*
+ * Forget what is queued for @id, reject the requests that @id was to hear of, and
+ * wait until nothing of it is being delivered by another thread.
+ */
+void cm_forget_events(struct cm_id *id, uint64_t now);
+
+#endif

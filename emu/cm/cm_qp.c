@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a connection says of its QP's attributes (Linux: ib_cm_init_qp_attr). */
+#include "emu/cm/cm_internal.h"
+#include "emu/hca.h"
+
+#define STATE(name) (1u << CM_STATE_##name)
+
+/* Once the peer's message is here; the passive side may go to RTS before it sends its REP. */
+#define STATES_READY                                                                               \
+	(STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) | STATE(REP_SENT) | STATE(MRA_REP_RECEIVED) |   \
+	 STATE(REP_RECEIVED) | STATE(MRA_REP_SENT) | STATE(ESTABLISHED))
+
+uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time)
+{
+	/* Twice the way, and the CA's delay; sums of powers of two, rounded up. */
+	unsigned int way = packet_life_time + 1, delay = ca_ack_delay, timeout;
+
+	if (way >= delay)
+		timeout = way + (delay + 1 >= way);
+	else
+		timeout = delay + (way + 1 >= delay);
+	return timeout < 31 ? timeout : 31;
+}
+
+static void init_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (id->terms.responder_resources)
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	attr->pkey_index = 0;
+	attr->port_num = 1;
+}
+
+static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	int index = gid_table_find(id->cm->hca->gids, &id->path.source);
+
+	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	attr->ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {.dgid = id->path.destination,
+			.flow_label = id->path.flow_label,
+			.sgid_index = index < 0 ? 0 : index,
+			.hop_limit = id->path.hop_limit,
+			.traffic_class = id->path.traffic_class},
+	};
+	attr->path_mtu = id->terms.mtu;
+	attr->dest_qp_num = id->terms.remote_qpn;
+	attr->rq_psn = id->terms.rq_psn;
+	if (id->terms.qp_type == IBV_QPT_UC)
+		return;
+	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	attr->max_dest_rd_atomic = id->terms.responder_resources;
+	attr->min_rnr_timer = 0;
+}
+
+static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	attr->sq_psn = id->terms.sq_psn;
+	if (id->terms.qp_type == IBV_QPT_UC)
+		return;
+	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	attr->timeout = id->terms.ack_timeout;
+	attr->retry_cnt = id->terms.retry_count;
+	attr->rnr_retry = id->terms.rnr_retry_count;
+	attr->max_rd_atomic = id->terms.initiator_depth;
+}
+
+static const struct step {
+	uint32_t states;
+	void (*fill)(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask);
+} steps[] = {
+	[IBV_QPS_INIT] = {STATES_READY | STATE(REQ_SENT) | STATE(MRA_REQ_RECEIVED), init_attr},
+	[IBV_QPS_RTR] = {STATES_READY, rtr_attr},
+	[IBV_QPS_RTS] = {STATES_READY, rts_attr},
+};
+
+int cm_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	unsigned int state = attr->qp_state;
+	int error = EINVAL;
+
+	if (state >= sizeof(steps) / sizeof(steps[0]))
+		return EINVAL;
+	pthread_mutex_lock(&id->cm->lock);
+	if (steps[state].states >> id->state & 1) {
+		steps[state].fill(id, attr, mask);
+		error = 0;
+	}
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the peer sends: which id a message is for, and the state machine of
+ * connections as a table of states and messages. What the table lacks is
+ * dropped: duplicates, mostly, whose answer is repeated by a timer.
+ */
+#include "emu/cm/cm.h"
+#include "emu/cm/cm_internal.h"
+#include "emu/cm/gsi.h"
+#include "emu/hca.h"
+#include "emu/objects/pd.h"
+#include "net/log.h"
+#include "net/random.h"
+
+/* AP status of an APR, table 117. */
+enum { APR_INVALID_ID = 1, APR_UNSUPPORTED = 2 };
+
+/* How long an application may take for its answer: 65.5 s; Linux: CMA_CM_MRA_SETTING. */
+#define SERVICE_TIMEOUT 24
+
+static struct cm_peer peer_of(const struct link_frame *frame, uint64_t ca_guid, uint32_t number)
+{
+	return (struct cm_peer){.gid = frame->source, .ca_guid = ca_guid, .number = number};
+}
+
+/* --- answers without an id ------------------------------------------------------------ */
+
+static void reject_message(struct cm *cm, const struct link_frame *frame,
+			   const struct cm_message *message, enum cm_reject_reason reason,
+			   const union ibv_gid *suggestion, uint64_t now)
+{
+	struct cm_message rej = {
+		.attribute = CM_REJ,
+		.transaction = message->transaction,
+		.local_id = message->remote_id,
+		.remote_id = message->local_id,
+		.answered = message->attribute == CM_REQ ? CM_ANSWERED_REQ : CM_ANSWERED_REP,
+		.reason = reason,
+	};
+
+	if (suggestion) {
+		memcpy(rej.info, suggestion, sizeof(*suggestion));
+		rej.info_length = sizeof(*suggestion);
+	}
+	cm_answer(cm, frame, &rej, now);
+}
+
+/* IBA 12.9.8.3: the connection is over here, and the peer is to know it. */
+static void confirm_unknown(struct cm *cm, const struct cm_message *dreq,
+			    const struct link_frame *frame, uint64_t now)
+{
+	const struct cm_message drep = {
+		.attribute = CM_DREP,
+		.transaction = dreq->transaction,
+		.local_id = dreq->remote_id,
+		.remote_id = dreq->local_id,
+	};
+
+	cm_answer(cm, frame, &drep, now);
+}
+
+/* There are no alternate paths on RoCE. */
+static void answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
+		       uint8_t status, uint64_t now)
+{
+	const struct cm_message apr = {
+		.attribute = CM_APR,
+		.transaction = lap->transaction,
+		.local_id = lap->remote_id,
+		.remote_id = lap->local_id,
+		.status = status,
+	};
+
+	cm_answer(cm, frame, &apr, now);
+}
+
+static void lap_unknown(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
+			uint64_t now)
+{
+	answer_lap(cm, lap, frame, APR_INVALID_ID, now);
+}
+
+/* --- REQ ------------------------------------------------------------------------------ */
+
+/*
+ * IBA 12.9.8.3.1: the peer's QP is in a connection that the peer doesn't know of
+ * any more. Returns whether that was so.
+ */
+static bool stale(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		  uint64_t now)
+{
+	struct cm_peer peer = peer_of(frame, message->ca_guid, message->qpn);
+	struct cm_id *old = message->qpn ? cm_peer_find_qp(cm, &peer) : NULL;
+
+	if (!old)
+		return false;
+	reject_message(cm, frame, message, CM_REJECT_STALE, NULL, now);
+	cm_disconnect(old, now);
+	return true;
+}
+
+static enum ibv_qp_type qp_type_of(const struct cm_message *req)
+{
+	return req->transport == CM_TRANSPORT_UC ? IBV_QPT_UC : IBV_QPT_RC;
+}
+
+static void take_req(struct cm_id *id, const struct cm_message *req, const struct link_frame *frame)
+{
+	const struct cm_path *path = &req->path[0];
+
+	id->state = CM_STATE_REQ_RECEIVED;
+	id->passive = true;
+	id->remote_id = req->local_id;
+	id->transaction = req->transaction;
+	id->service_id = req->service_id;
+	cm_path_back(frame, &id->path);
+	id->path.flow_label = path->flow_label;
+	id->path.traffic_class = path->traffic_class;
+	id->interval = cm_duration(req->local_response_timeout);
+	id->max_retries = req->max_retries;
+	id->terms = (struct cm_terms){
+		.qp_type = qp_type_of(req),
+		.mtu = req->mtu,
+		.remote_qpn = req->qpn,
+		.rq_psn = random_next(&id->cm->random) & PSN_MASK,
+		.sq_psn = req->starting_psn,
+		.responder_resources = req->initiator_depth,
+		.initiator_depth = req->responder_resources,
+		.retry_count = req->retry_count,
+		.rnr_retry_count = req->rnr_retry_count,
+		/* The path's life time and ours, as Linux counts. */
+		.ack_timeout = path->ack_timeout ? path->ack_timeout : 1,
+	};
+}
+
+/* Who is known by @message from now on. 0 or ENOMEM. */
+static int remember(struct cm_id *id, const struct cm_message *message,
+		    const struct link_frame *frame)
+{
+	struct cm_peer peer_id = peer_of(frame, message->ca_guid, message->local_id);
+	struct cm_peer peer_qp = peer_of(frame, message->ca_guid, message->qpn);
+	int error = cm_peer_add_id(id, &peer_id);
+
+	if (!error && message->qpn)
+		error = cm_peer_add_qp(id, &peer_qp);
+	return error;
+}
+
+static void req_received(struct cm *cm, const struct cm_message *req,
+			 const struct link_frame *frame, uint64_t now)
+{
+	struct cm_id *listener, *id;
+	struct gid_entry first = {0};
+
+	if (gid_table_find(cm->hca->gids, &req->path[0].remote_gid) < 0) {
+		gid_table_get(cm->hca->gids, 0, &first);
+		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &first.gid, now);
+		return;
+	}
+	if (stale(cm, req, frame, now))
+		return;
+	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
+	if (!listener) {
+		if (!cm_early_keep(cm, req, frame, now))
+			reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
+		return;
+	}
+	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
+	id = cm_id_new(cm, NULL);
+	if (!id)
+		return;
+	take_req(id, req, frame);
+	if (remember(id, req, frame) != 0 || !cm_raise(id, CM_EVENT_REQ_RECEIVED, req, listener)) {
+		id->abandoned = true;
+		cm_enter_idle(id);
+		cm_reap(id);
+	}
+}
+
+/* The application hasn't answered yet; duplicates are what tells that it is slow. */
+static void req_pending(struct cm_id *id, const struct cm_message *req,
+			const struct link_frame *frame, uint64_t now)
+{
+	cm_mra(id, SERVICE_TIMEOUT, now);
+}
+
+static void req_again(struct cm_id *id, const struct cm_message *req,
+		      const struct link_frame *frame, uint64_t now)
+{
+	cm_repeat(id, now);
+}
+
+static void req_too_late(struct cm_id *id, const struct cm_message *req,
+			 const struct link_frame *frame, uint64_t now)
+{
+	reject_message(id->cm, frame, req, CM_REJECT_STALE, NULL, now);
+}
+
+/* --- MRA ------------------------------------------------------------------------------ */
+
+/* IBA 12.7.2: the answer takes this long. Copies are sent again only then. */
+static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
+			uint64_t now)
+{
+	id->state = state;
+	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
+				    cm_duration(id->terms.ack_timeout));
+	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra, NULL);
+}
+
+static void req_takes_longer(struct cm_id *id, const struct cm_message *mra,
+			     const struct link_frame *frame, uint64_t now)
+{
+	if (mra->answered == CM_ANSWERED_REQ)
+		wait_longer(id, mra, CM_STATE_MRA_REQ_RECEIVED, now);
+}
+
+static void rep_takes_longer(struct cm_id *id, const struct cm_message *mra,
+			     const struct link_frame *frame, uint64_t now)
+{
+	if (mra->answered == CM_ANSWERED_REP)
+		wait_longer(id, mra, CM_STATE_MRA_REP_RECEIVED, now);
+}
+
+/* --- REP, RTU -------------------------------------------------------------------------- */
+
+static void rep_received(struct cm_id *id, const struct cm_message *rep,
+			 const struct link_frame *frame, uint64_t now)
+{
+	struct cm_peer peer = peer_of(frame, rep->ca_guid, rep->local_id);
+	uint8_t life_time = id->terms.ack_timeout - 1;
+
+	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, frame, now))
+		return;
+	if (remember(id, rep, frame) != 0) {
+		cm_peer_forget_id(id);
+		return;
+	}
+	id->state = CM_STATE_REP_RECEIVED;
+	id->remote_id = rep->local_id;
+	id->transaction = rep->transaction;
+	id->terms.remote_qpn = rep->qpn;
+	id->terms.sq_psn = rep->starting_psn;
+	id->terms.responder_resources = rep->initiator_depth;
+	id->terms.initiator_depth = rep->responder_resources;
+	id->terms.rnr_retry_count = rep->rnr_retry_count;
+	id->terms.ack_timeout = cm_ack_timeout(rep->ack_delay, life_time);
+	cm_set_deadline(id, TIME_NEVER);
+	cm_raise(id, CM_EVENT_REP_RECEIVED, rep, NULL);
+}
+
+static void rep_pending(struct cm_id *id, const struct cm_message *rep,
+			const struct link_frame *frame, uint64_t now)
+{
+	cm_mra(id, SERVICE_TIMEOUT, now);
+}
+
+/* The RTU was lost, or the MRA. */
+static void rep_again(struct cm_id *id, const struct cm_message *rep,
+		      const struct link_frame *frame, uint64_t now)
+{
+	if (!id->passive)
+		cm_repeat(id, now);
+}
+
+static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
+			 const struct link_frame *frame, uint64_t now)
+{
+	id->state = CM_STATE_ESTABLISHED;
+	cm_set_deadline(id, TIME_NEVER);
+	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu, NULL);
+}
+
+/* --- REJ ------------------------------------------------------------------------------- */
+
+static void rejected_late(struct cm_id *id, const struct cm_message *rej,
+			  const struct link_frame *frame, uint64_t now)
+{
+	cm_enter_timewait(id, now);
+	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+}
+
+static void rejected(struct cm_id *id, const struct cm_message *rej, const struct link_frame *frame,
+		     uint64_t now)
+{
+	if (rej->reason == CM_REJECT_STALE) {
+		rejected_late(id, rej, frame, now);
+		return;
+	}
+	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
+	    cm_early_again(id, now))
+		return;
+	cm_enter_idle(id);
+	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+}
+
+/* --- DREQ, DREP ------------------------------------------------------------------------- */
+
+static void dreq_received(struct cm_id *id, const struct cm_message *dreq,
+			  const struct link_frame *frame, uint64_t now)
+{
+	if (dreq->qpn != id->terms.local_qpn)
+		return;
+	id->state = CM_STATE_DREQ_RECEIVED;
+	id->transaction = dreq->transaction;
+	cm_set_deadline(id, TIME_NEVER);
+	if (id->abandoned)
+		cm_confirm_disconnect(id, now);
+	else
+		cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq, NULL);
+}
+
+static void dreq_again(struct cm_id *id, const struct cm_message *dreq,
+		       const struct link_frame *frame, uint64_t now)
+{
+	if (dreq->qpn == id->terms.local_qpn)
+		cm_repeat_drep(id, dreq->transaction, now);
+}
+
+static void drep_received(struct cm_id *id, const struct cm_message *drep,
+			  const struct link_frame *frame, uint64_t now)
+{
+	cm_enter_timewait(id, now);
+	cm_raise(id, CM_EVENT_DREP_RECEIVED, drep, NULL);
+}
+
+/* --- LAP -------------------------------------------------------------------------------- */
+
+static void lap_received(struct cm_id *id, const struct cm_message *lap,
+			 const struct link_frame *frame, uint64_t now)
+{
+	answer_lap(id->cm, lap, frame, APR_UNSUPPORTED, now);
+}
+
+/* --- the machine ------------------------------------------------------------------------- */
+
+typedef void (*handler)(struct cm_id *id, const struct cm_message *message,
+			const struct link_frame *frame, uint64_t now);
+
+#define ON(message) [CM_##message - CM_REQ]
+#define MESSAGES (CM_APR - CM_REQ + 1)
+
+/* clang-format off */
+static const handler machine[CM_STATE_COUNT][MESSAGES] = {
+	/* the active side */
+	[CM_STATE_REQ_SENT] = {
+		ON(MRA) = req_takes_longer,
+		ON(REP) = rep_received,
+		ON(REJ) = rejected,
+	},
+	[CM_STATE_MRA_REQ_RECEIVED] = {
+		ON(REP) = rep_received,
+		ON(REJ) = rejected,
+	},
+	[CM_STATE_REP_RECEIVED] = {
+		ON(REP) = rep_pending,
+		ON(REJ) = rejected_late,
+	},
+	[CM_STATE_MRA_REP_SENT] = {
+		ON(REP) = rep_again,
+		ON(REJ) = rejected_late,
+	},
+
+	/* the passive side */
+	[CM_STATE_REQ_RECEIVED] = {
+		ON(REQ) = req_pending,
+		ON(REJ) = rejected,
+	},
+	[CM_STATE_MRA_REQ_SENT] = {
+		ON(REQ) = req_again,
+		ON(REJ) = rejected,
+	},
+	[CM_STATE_REP_SENT] = {
+		ON(MRA) = rep_takes_longer,
+		ON(RTU) = rtu_received,
+		ON(REJ) = rejected,
+		ON(DREQ) = dreq_received,
+	},
+	[CM_STATE_MRA_REP_RECEIVED] = {
+		ON(RTU) = rtu_received,
+		ON(REJ) = rejected,
+		ON(DREQ) = dreq_received,
+	},
+
+	/* both */
+	[CM_STATE_ESTABLISHED] = {
+		ON(REP) = rep_again,
+		ON(REJ) = rejected_late,
+		ON(DREQ) = dreq_received,
+		ON(LAP) = lap_received,
+	},
+	[CM_STATE_DREQ_SENT] = {
+		ON(REJ) = rejected_late,
+		ON(DREQ) = dreq_received,
+		ON(DREP) = drep_received,
+	},
+	[CM_STATE_DREQ_RECEIVED] = {
+		ON(DREP) = drep_received,
+	},
+	[CM_STATE_TIMEWAIT] = {
+		ON(REQ) = req_too_late,
+		ON(DREQ) = dreq_again,
+	},
+
+	/* datagrams */
+	[CM_STATE_SIDR_REQ_SENT] = {
+		ON(SIDR_REP) = cm_sidr_reply_received,
+	},
+};
+
+/* What comes for no id that there is. */
+static void (*const unknown[MESSAGES])(struct cm *cm, const struct cm_message *message,
+				       const struct link_frame *frame, uint64_t now) = {
+	ON(REQ) = req_received,
+	ON(DREQ) = confirm_unknown,
+	ON(SIDR_REQ) = cm_sidr_request_received,
+	ON(LAP) = lap_unknown,
+};
+/* clang-format on */
+
+/* --- whose it is -------------------------------------------------------------------------- */
+
+/* The peer must be who we think, or one that hasn't said its id yet. */
+static struct cm_id *find_by_ids(struct cm *cm, const struct cm_message *message,
+				 const struct link_frame *frame)
+{
+	struct cm_id *id = cm_id_find(cm, message->remote_id);
+
+	if (!id || id->state == CM_STATE_IDLE ||
+	    (id->remote_id && id->remote_id != message->local_id))
+		return NULL;
+	return id;
+}
+
+static struct cm_id *find_by_sender(struct cm *cm, const struct cm_message *message,
+				    const struct link_frame *frame)
+{
+	struct cm_peer peer = peer_of(frame, message->ca_guid, message->local_id);
+
+	return cm_peer_find_id(cm, &peer);
+}
+
+/* IBA 12.6.7.2: who gives up on us hasn't necessarily heard our comm id. */
+static struct cm_id *find_rejected(struct cm *cm, const struct cm_message *rej,
+				   const struct link_frame *frame)
+{
+	__be64 guid;
+	struct cm_peer peer;
+	struct cm_id *id;
+
+	if (rej->reason == CM_REJECT_TIMEOUT) {
+		memcpy(&guid, rej->info, sizeof(guid));
+		peer = peer_of(frame, be64toh(guid), rej->local_id);
+		id = cm_peer_find_id(cm, &peer);
+		if (id)
+			return id;
+	}
+	return find_by_ids(cm, rej, frame);
+}
+
+/* A duplicate, whose first copy the application hasn't answered yet. */
+static struct cm_id *find_by_requester(struct cm *cm, const struct cm_message *request,
+				       const struct link_frame *frame)
+{
+	struct cm_peer peer = cm_requester(frame, request);
+
+	return cm_peer_find_id(cm, &peer);
+}
+
+static struct cm_id *find_by_request(struct cm *cm, const struct cm_message *rep,
+				     const struct link_frame *frame)
+{
+	return cm_id_find(cm, rep->local_id);
+}
+
+static struct cm_id *(*const finders[MESSAGES])(struct cm *cm, const struct cm_message *message,
+						const struct link_frame *frame) = {
+	ON(REQ) = find_by_sender,	ON(MRA) = find_by_ids,
+	ON(REJ) = find_rejected,	ON(REP) = find_by_ids,
+	ON(RTU) = find_by_ids,		ON(DREQ) = find_by_ids,
+	ON(DREP) = find_by_ids,		ON(LAP) = find_by_ids,
+	ON(APR) = find_by_ids,		ON(SIDR_REQ) = find_by_requester,
+	ON(SIDR_REP) = find_by_request,
+};
+
+/*
+ * Of the processes that share an address any may be given what comes for QP 1.
+ * Comm ids carry their owner's slot; requests go to who claimed the service.
+ * Returns whether somebody else has @frame now.
+ */
+static bool handed_on(struct cm *cm, const struct cm_message *message,
+		      const struct link_frame *frame)
+{
+	struct link *link = cm->hca->link;
+	uint32_t slot;
+
+	if (!link->ops->forward)
+		return false;
+	switch (message->attribute) {
+	case CM_REQ:
+	case CM_SIDR_REQ:
+		slot = link->ops->owner_of(link, &frame->destination, message->service_id);
+		break;
+	case CM_SIDR_REP:
+		slot = message->local_id >> CM_INDEX_BITS;
+		break;
+	default:
+		slot = message->remote_id >> CM_INDEX_BITS;
+	}
+	return slot && link->ops->forward(link, frame, slot);
+}
+
+void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		 uint64_t now)
+{
+	unsigned int number = message->attribute - CM_REQ;
+	struct cm_id *id = finders[number](cm, message, frame);
+
+	log_debug("cm %08x: receive %s", id ? id->local_id : 0,
+		  cm_attribute_name(message->attribute));
+	if (id) {
+		if (machine[id->state][number])
+			machine[id->state][number](id, message, frame, now);
+		cm_reap(id);
+	} else if (!handed_on(cm, message, frame) && unknown[number]) {
+		unknown[number](cm, message, frame, now);
+	}
+}
+
+void cm_receive(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		uint64_t now)
+{
+	pthread_mutex_lock(&cm->lock);
+	cm_dispatch(cm, message, frame, now);
+	pthread_mutex_unlock(&cm->lock);
+}

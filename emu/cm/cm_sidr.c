@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Service id resolution: a datagram QP asks who is behind a service id and is
+ * told QP number and Q_Key (IBA 12.11). One question, one answer, no state
+ * after it.
+ */
+#include "emu/cm/cm_internal.h"
+#include "emu/hca.h"
+
+#define SIDR_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
+#define SIDR_RETRIES 15
+
+static int send_request(struct cm_id *id, const struct path *path, uint64_t service_id,
+			const void *private_data, uint8_t length, uint64_t now)
+{
+	struct cm_message request;
+	int error;
+
+	if (id->state != CM_STATE_IDLE)
+		return EINVAL;
+	id->transaction = 0;
+	cm_begin(id, &request, CM_SIDR_REQ);
+	error = cm_set_private(&request, private_data, length);
+	if (error)
+		return error;
+	request.pkey = PKEY_DEFAULT;
+	request.service_id = service_id;
+	id->path = *path;
+	id->service_id = service_id;
+	id->interval = cm_duration(SIDR_TIMEOUT);
+	id->max_retries = SIDR_RETRIES;
+	id->state = CM_STATE_SIDR_REQ_SENT;
+	cm_post_waiting(id, &request, now);
+	return 0;
+}
+
+int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service_id,
+		     const void *private_data, uint8_t length, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = send_request(id, path, service_id, private_data, length, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now)
+{
+	struct cm_message message;
+	int error;
+
+	if (id->state != CM_STATE_SIDR_REQ_RECEIVED)
+		return EINVAL;
+	cm_begin(id, &message, CM_SIDR_REP);
+	error = cm_set_private(&message, reply->private_data, reply->private_length);
+	if (error)
+		return error;
+	message.local_id = id->remote_id; /* the request's */
+	message.modifier = reply->options;
+	message.vendor_id = reply->vendor_id;
+	message.status = reply->status;
+	message.service_id = id->service_id;
+	message.qpn = reply->status == CM_SIDR_SUCCESS ? reply->qpn : 0;
+	message.qkey = reply->qkey;
+	cm_post(id, &message, now);
+	cm_enter_idle(id);
+	return 0;
+}
+
+int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now)
+{
+	int error;
+
+	pthread_mutex_lock(&id->cm->lock);
+	error = cm_sidr_reply(id, reply, now);
+	pthread_mutex_unlock(&id->cm->lock);
+	return error;
+}
+
+static void answer_unsupported(struct cm *cm, const struct cm_message *request,
+			       const struct link_frame *frame, uint64_t now)
+{
+	const struct cm_message reply = {
+		.attribute = CM_SIDR_REP,
+		.transaction = request->transaction,
+		.local_id = request->local_id,
+		.status = CM_SIDR_UNSUPPORTED,
+		.service_id = request->service_id,
+	};
+
+	cm_answer(cm, frame, &reply, now);
+}
+
+struct cm_peer cm_requester(const struct link_frame *frame, const struct cm_message *request)
+{
+	return (struct cm_peer){
+		.gid = frame->source,
+		.number = request->local_id,
+		.datagram = true,
+	};
+}
+
+void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
+			      const struct link_frame *frame, uint64_t now)
+{
+	struct cm_peer peer = cm_requester(frame, request);
+	struct cm_id *listener, *id;
+
+	listener = cm_find_listener(cm, request->service_id, &frame->destination, true);
+	if (!listener) {
+		if (!cm_early_keep(cm, request, frame, now))
+			answer_unsupported(cm, request, frame, now);
+		return;
+	}
+	/* Without memory it is as if the request had been lost. */
+	id = cm_id_new(cm, NULL);
+	if (!id)
+		return;
+	id->state = CM_STATE_SIDR_REQ_RECEIVED;
+	id->passive = true;
+	id->remote_id = request->local_id;
+	id->transaction = request->transaction;
+	id->service_id = request->service_id;
+	cm_path_back(frame, &id->path);
+	if (cm_peer_add_id(id, &peer) != 0 ||
+	    !cm_raise(id, CM_EVENT_SIDR_REQ_RECEIVED, request, listener)) {
+		id->abandoned = true;
+		cm_enter_idle(id);
+		cm_reap(id);
+	}
+}
+
+void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
+			    const struct link_frame *frame, uint64_t now)
+{
+	if (reply->status == CM_SIDR_UNSUPPORTED && cm_early_again(id, now))
+		return;
+	cm_enter_idle(id);
+	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply, NULL);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* QP 1: emu/cm/gsi.h says who calls. */
+#include "emu/cm/gsi.h"
+
+#include "emu/cm/cm.h"
+#include "emu/hca.h"
+#include "emu/transport/outbox.h"
+#include "net/wire/gid.h"
+
+void gsi_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
+		 uint64_t now)
+{
+	struct cm_message message;
+
+	if (packet->opcode != (WIRE_UD | WIRE_SEND_ONLY) || packet->payload_length != MAD_LENGTH ||
+	    packet->pad != 0 || gid_is_multicast(&frame->destination)) {
+		COUNT(hca, dropped_packets, 1);
+		return;
+	}
+	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
+		COUNT(hca, bad_pkey, 1);
+		return;
+	}
+	if (be32toh(packet_deth(packet)->qkey) != QKEY_GSI) {
+		COUNT(hca, bad_qkey, 1);
+		return;
+	}
+	if (cm_message_decode(&message, packet->payload) == 0)
+		cm_receive(hca->cm, &message, frame, now);
+}
+
+void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint64_t now)
+{
+	uint32_t psn = atomic_fetch_add_explicit(&hca->gsi_psn, 1, memory_order_relaxed);
+	const struct bth bth = {
+		.opcode = WIRE_UD | WIRE_SEND_ONLY,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(QPN_GSI),
+		/* The request for an acknowledgement means nothing here; rxe sets it. */
+		.psn = htobe32(BTH_ACK_REQUEST | (psn & PSN_MASK)),
+	};
+	const struct deth deth = {
+		.qkey = htobe32(QKEY_GSI),
+		.source_qp = htobe32(QPN_GSI),
+	};
+	struct link_packet *packet;
+	struct outbox outbox;
+
+	outbox_init(&outbox, hca, now);
+	packet = outbox_packet(&outbox, path);
+	memcpy(packet->headers, &bth, sizeof(bth));
+	memcpy(packet->headers + sizeof(bth), &deth, sizeof(deth));
+	packet->headers_length = sizeof(bth) + sizeof(deth);
+	outbox_payload(&outbox, packet, mad, MAD_LENGTH);
+	outbox_flush(&outbox);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: emu/objects/cq.h has the roles and the lock.
+ */
+#include "emu/objects/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/hca.h"
+#include "emu/objects/qp.h"
+
+#define CQ_RING_INITIAL 64
+
+int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
+{
+	struct cq *made;
+
+	if (!entries || entries > (uint32_t)hca->limits.device.max_cqe)
+		return EINVAL;
+	if (atomic_fetch_add(&hca->cq_count, 1) >= (uint32_t)hca->limits.device.max_cq) {
+		atomic_fetch_sub(&hca->cq_count, 1);
+		return ENOMEM;
+	}
+	made = calloc(1, sizeof(*made));
+	if (!made) {
+		atomic_fetch_sub(&hca->cq_count, 1);
+		return ENOMEM;
+	}
+	made->hca = hca;
+	made->capacity = entries;
+	made->event.type = EVENT_COMPLETION;
+	made->event.element = made;
+	made->event.embedded = true;
+	made->ibv.cqe = entries;
+	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	pthread_mutex_init(&made->lock, NULL);
+	*cq = made;
+	return 0;
+}
+
+int cq_destroy(struct cq *cq)
+{
+	if (atomic_load(&cq->users))
+		return EBUSY;
+	event_forget(&cq->hca->events, cq);
+	atomic_fetch_sub(&cq->hca->cq_count, 1);
+	pthread_mutex_destroy(&cq->lock);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+int cq_resize(struct cq *cq, uint32_t entries)
+{
+	int error = 0;
+
+	if (!entries || entries > (uint32_t)cq->hca->limits.device.max_cqe)
+		return EINVAL;
+	pthread_mutex_lock(&cq->lock);
+	if (entries < cq->count) {
+		error = EINVAL;
+	} else {
+		cq->capacity = entries;
+		cq->ibv.cqe = entries;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return error;
+}
+
+/* The entry @offset behind the head; @offset <= size. */
+static struct completion *cq_at(struct cq *cq, uint32_t offset)
+{
+	uint32_t index = cq->head + offset;
+
+	return &cq->ring[index < cq->size ? index : index - cq->size];
+}
+
+static int cq_grow(struct cq *cq)
+{
+	uint32_t size = cq->size ? 2 * cq->size : CQ_RING_INITIAL;
+	struct completion *ring;
+
+	if (size > cq->capacity)
+		size = cq->capacity;
+	ring = reallocarray(NULL, size, sizeof(*ring));
+	if (!ring)
+		return ENOMEM;
+	for (uint32_t i = 0; i < cq->count; i++)
+		ring[i] = *cq_at(cq, i);
+	free(cq->ring);
+	cq->ring = ring;
+	cq->size = size;
+	cq->head = 0;
+	return 0;
+}
+
+static void cq_overrun(struct cq *cq)
+{
+	if (!cq->overrun)
+		event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
+	cq->overrun = true;
+}
+
+/* IBA 11.4.2.2: an error counts as solicited. */
+static void cq_notify(struct cq *cq, const struct completion *completion)
+{
+	bool solicited = completion->solicited || completion->wc.status != IBV_WC_SUCCESS;
+
+	if (cq->armed == CQ_IDLE || (cq->armed == CQ_ARMED_SOLICITED && !solicited))
+		return;
+	cq->armed = CQ_IDLE;
+	event_raise_completion(&cq->hca->events, &cq->event);
+}
+
+static int cq_push_locked(struct cq *cq, const struct completion *completion)
+{
+	if (cq->overrun)
+		return ENOSPC;
+	if (cq->count >= cq->capacity || (cq->count == cq->size && cq_grow(cq))) {
+		cq_overrun(cq);
+		return ENOSPC;
+	}
+	*cq_at(cq, cq->count) = *completion;
+	cq->count++;
+	cq_notify(cq, completion);
+	return 0;
+}
+
+int cq_push(struct cq *cq, const struct completion *completion)
+{
+	int error;
+
+	pthread_mutex_lock(&cq->lock);
+	error = cq_push_locked(cq, completion);
+	pthread_mutex_unlock(&cq->lock);
+	return error;
+}
+
+int cq_poll(struct cq *cq, struct completion *completions, int max)
+{
+	int taken = 0;
+
+	if (!atomic_load_explicit(&cq->count, memory_order_relaxed))
+		return 0;
+	pthread_mutex_lock(&cq->lock);
+	while (taken < max && cq->count) {
+		struct completion *completion = &completions[taken++];
+
+		*completion = *cq_at(cq, 0);
+		/* The QP can't be gone: it takes its completions with it, under this lock. */
+		if (completion->qp && completion->send_slots)
+			atomic_fetch_add(&completion->qp->sq.polled, completion->send_slots);
+		cq->head = cq_at(cq, 1) - cq->ring;
+		cq->count--;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return taken;
+}
+
+void cq_arm(struct cq *cq, bool solicited_only)
+{
+	enum cq_armed wanted = solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED_NEXT;
+
+	pthread_mutex_lock(&cq->lock);
+	if (cq->armed < wanted)
+		cq->armed = wanted;
+	pthread_mutex_unlock(&cq->lock);
+}
+
+void cq_purge(struct cq *cq, const struct qp *qp)
+{
+	uint32_t kept = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	for (uint32_t i = 0; i < cq->count; i++) {
+		const struct completion *completion = cq_at(cq, i);
+
+		if (completion->qp != qp)
+			*cq_at(cq, kept++) = *completion;
+	}
+	cq->count = kept;
+	pthread_mutex_unlock(&cq->lock);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. Producers are the machines of the QPs (with the QP lock
+ * held), the consumer is ibv_poll_cq; cq.lock protects the ring and the arming
+ * (lock order QP -> SRQ -> CQ).
+ */
+#ifndef URXE_EMU_CQ_H
+#define URXE_EMU_CQ_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "emu/objects/event.h"
+
+struct hca;
+struct qp;
+
+struct completion {
+	struct ibv_wc wc;
+	struct qp *qp;	     /* whose; entries of a QP leave the CQ with it */
+	uint32_t send_slots; /* a send completion frees this many slots of the QP's send queue when
+				polled */
+	bool solicited;	     /* came with the SE bit (IBA 11.4.2.2) */
+	uint64_t timestamp;  /* ns */
+};
+
+enum cq_armed { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
+
+/* Room for the newest ibv_cq_ex, whatever headers this was built with. */
+#define ABI_CQ_EX_SIZE 288
+
+struct cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+		uint8_t newest[ABI_CQ_EX_SIZE];
+	};
+	void *verbs; /* what the verbs layer keeps with it */
+	struct hca *hca;
+	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
+
+	pthread_mutex_t lock;
+	struct completion *ring;
+	uint32_t capacity;	/* entries granted, ibv.cqe */
+	uint32_t size;		/* of the ring, which grows up to the capacity as it is used */
+	uint32_t head;		/* the next to poll */
+	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
+	enum cq_armed armed;
+	bool overrun; /* IBA 11.6.3.1: the CQ is in error */
+	struct event event;
+};
+
+/* @entries: 1 to max_cqe. Returns 0, EINVAL or ENOMEM. */
+int cq_create(struct hca *hca, uint32_t entries, struct cq **cq);
+int cq_destroy(struct cq *cq); /* 0 or EBUSY */
+/* EINVAL when fewer than the entries held, or out of range. */
+int cq_resize(struct cq *cq, uint32_t entries);
+
+/*
+ * Add a completion; raise the event if the CQ is armed for it. Returns 0, or
+ * ENOSPC on overrun: the completion is lost, IBV_EVENT_CQ_ERR raised, and the
+ * caller moves its QP to the error state.
+ */
+int cq_push(struct cq *cq, const struct completion *completion);
+
+/* Take up to @max completions in order. Never waits, drives nothing. */
+int cq_poll(struct cq *cq, struct completion *completions, int max);
+
+void cq_arm(struct cq *cq, bool solicited_only);
+
+/* Drop the completions of @qp (it is being destroyed or reset). */
+void cq_purge(struct cq *cq, const struct qp *qp);
+
+#endif

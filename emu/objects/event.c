@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events from the core to its sink: emu/objects/event.h says by whom they are raised
+ * and which locks may be held.
+ */
+#include "emu/objects/event.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+void event_queue_init(struct event_queue *queue, const struct event_sink *sink)
+{
+	*queue = (struct event_queue){.sink = *sink};
+	pthread_mutex_init(&queue->lock, NULL);
+	pthread_cond_init(&queue->delivered, NULL);
+}
+
+/* Off the list. The caller still has what it says. */
+static void event_take_out(struct event_queue *queue, struct event *event)
+{
+	DL_DELETE(queue->head, event);
+	event->queued = false;
+}
+
+static void event_dispose(struct event *event)
+{
+	if (!event->embedded)
+		free(event);
+}
+
+void event_queue_destroy(struct event_queue *queue)
+{
+	struct event *event, *next;
+
+	DL_FOREACH_SAFE(queue->head, event, next)
+	{
+		event_take_out(queue, event);
+		event_dispose(event);
+	}
+	pthread_cond_destroy(&queue->delivered);
+	pthread_mutex_destroy(&queue->lock);
+}
+
+static void event_append(struct event_queue *queue, struct event *event)
+{
+	pthread_mutex_lock(&queue->lock);
+	if (!event->queued) {
+		event->queued = true;
+		DL_APPEND(queue->head, event);
+		atomic_store(&queue->pending, true);
+	}
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void event_raise(struct event_queue *queue, enum ibv_event_type type, void *element)
+{
+	struct event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return;
+	event->type = type;
+	event->element = element;
+	event_append(queue, event);
+}
+
+void event_raise_completion(struct event_queue *queue, struct event *event)
+{
+	event_append(queue, event);
+}
+
+static void event_tell(const struct event_sink *sink, int type, void *element)
+{
+	if (type == EVENT_COMPLETION) {
+		if (sink->completion)
+			sink->completion(sink->context, element);
+	} else if (sink->async) {
+		sink->async(sink->context, type, element);
+	}
+}
+
+void event_deliver(struct event_queue *queue)
+{
+	struct event *event;
+
+	if (!atomic_load(&queue->pending))
+		return;
+	pthread_mutex_lock(&queue->lock);
+	/* Whoever delivers goes on until the list is empty, with this thread's events too. */
+	if (queue->delivering) {
+		pthread_mutex_unlock(&queue->lock);
+		return;
+	}
+	while (!atomic_load(&queue->held) && (event = queue->head)) {
+		int type = event->type;
+		void *element = event->element;
+
+		event_take_out(queue, event);
+		queue->delivering = event;
+		pthread_mutex_unlock(&queue->lock);
+		event_tell(&queue->sink, type, element);
+		pthread_mutex_lock(&queue->lock);
+		queue->delivering = NULL;
+		event_dispose(event);
+		pthread_cond_broadcast(&queue->delivered);
+	}
+	if (!queue->head)
+		atomic_store(&queue->pending, false);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Relaxed: who finds an event raised after this, under the lock, finds this too. */
+void event_hold(struct event_queue *queue)
+{
+	atomic_store_explicit(&queue->held, true, memory_order_relaxed);
+}
+
+/* Then it looks for events; who raised one looks whether they are held: one of both sees it. */
+void event_unhold(struct event_queue *queue)
+{
+	if (atomic_load_explicit(&queue->held, memory_order_relaxed))
+		atomic_store(&queue->held, false);
+}
+
+void event_forget(struct event_queue *queue, const void *element)
+{
+	struct event *event, *next;
+
+	pthread_mutex_lock(&queue->lock);
+	DL_FOREACH_SAFE(queue->head, event, next)
+	{
+		if (event->element != element)
+			continue;
+		event_take_out(queue, event);
+		event_dispose(event);
+	}
+	while (queue->delivering && queue->delivering->element == element)
+		pthread_cond_wait(&queue->delivered, &queue->lock);
+	pthread_mutex_unlock(&queue->lock);
+}

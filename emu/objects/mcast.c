@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/objects/mcast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "emu/objects/qp.h"
+
+struct mcast_member {
+	struct qp *qp;
+	struct mcast_member *prev, *next;
+};
+
+struct mcast_group {
+	union ibv_gid gid;
+	uint32_t joins, count;
+	struct mcast_member *members; /* @count of them */
+	UT_hash_handle hh;
+};
+
+void mcast_init(struct mcast *mcast)
+{
+	*mcast = (struct mcast){0};
+	pthread_mutex_init(&mcast->lock, NULL);
+	pthread_mutex_init(&mcast->members_lock, NULL);
+}
+
+/* --- groups, with mcast.lock held ------------------------------------------------ */
+
+static struct mcast_group *find_group(const struct mcast *mcast, const union ibv_gid *gid)
+{
+	struct mcast_group *group;
+
+	HASH_FIND(hh, mcast->groups, gid, sizeof(*gid), group);
+	return group;
+}
+
+static struct mcast_member *find_member(const struct mcast_group *group, const struct qp *qp)
+{
+	struct mcast_member *member;
+
+	DL_SEARCH_SCALAR(group->members, member, qp, qp);
+	return member;
+}
+
+static int add_group(struct hca *hca, const union ibv_gid *gid, struct mcast_group **added)
+{
+	struct mcast *mcast = &hca->mcast;
+	struct mcast_group *group;
+
+	if (HASH_COUNT(mcast->groups) >= (unsigned int)hca->limits.device.max_mcast_grp)
+		return ENOMEM;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return ENOMEM;
+	group->gid = *gid;
+	pthread_mutex_lock(&mcast->members_lock);
+	HASH_ADD(hh, mcast->groups, gid, sizeof(group->gid), group);
+	pthread_mutex_unlock(&mcast->members_lock);
+	*added = group;
+	return 0;
+}
+
+/* A group that nobody is in any more. */
+static void drop_group(struct hca *hca, struct mcast_group *group)
+{
+	struct mcast *mcast = &hca->mcast;
+
+	if (group->joins || group->count)
+		return;
+	hca->link->ops->leave(hca->link, &group->gid);
+	pthread_mutex_lock(&mcast->members_lock);
+	HASH_DEL(mcast->groups, group);
+	pthread_mutex_unlock(&mcast->members_lock);
+	free(group);
+}
+
+/* What a machine runs out of is memory to verbs. */
+static int join_link(struct hca *hca, const union ibv_gid *gid, const union ibv_gid *source)
+{
+	int error = hca->link->ops->join(hca->link, gid, source);
+
+	return error == EMFILE || error == ENFILE || error == ENOBUFS ? ENOMEM : error;
+}
+
+/* The group @gid, made if need be; what fails later drops it again. */
+static int get_group(struct hca *hca, const union ibv_gid *gid, struct mcast_group **group)
+{
+	*group = find_group(&hca->mcast, gid);
+	return *group ? 0 : add_group(hca, gid, group);
+}
+
+void mcast_destroy(struct hca *hca)
+{
+	struct mcast *mcast = &hca->mcast;
+	struct mcast_group *group, *next;
+
+	HASH_ITER (hh, mcast->groups, group, next) {
+		group->joins = 0;
+		drop_group(hca, group);
+	}
+	pthread_mutex_destroy(&mcast->members_lock);
+	pthread_mutex_destroy(&mcast->lock);
+}
+
+/* --- joining --------------------------------------------------------------------- */
+
+int mcast_join(struct hca *hca, const union ibv_gid *gid, const union ibv_gid *source)
+{
+	struct mcast_group *group;
+	int error;
+
+	pthread_mutex_lock(&hca->mcast.lock);
+	error = get_group(hca, gid, &group);
+	if (!error) {
+		error = join_link(hca, gid, source);
+		group->joins += !error;
+		drop_group(hca, group);
+	}
+	pthread_mutex_unlock(&hca->mcast.lock);
+	return error;
+}
+
+void mcast_leave(struct hca *hca, const union ibv_gid *gid)
+{
+	struct mcast_group *group;
+
+	pthread_mutex_lock(&hca->mcast.lock);
+	group = find_group(&hca->mcast, gid);
+	if (group && group->joins) {
+		group->joins--;
+		drop_group(hca, group);
+	}
+	pthread_mutex_unlock(&hca->mcast.lock);
+}
+
+/* --- attaching ------------------------------------------------------------------- */
+
+static int add_member(struct mcast_group *group, struct qp *qp)
+{
+	const struct ibv_device_attr *limits = &qp->hca->limits.device;
+	struct mcast *mcast = &qp->hca->mcast;
+	struct mcast_member *member;
+	int error;
+
+	if (group->count >= (uint32_t)limits->max_mcast_qp_attach ||
+	    mcast->attached >= (uint32_t)limits->max_total_mcast_qp_attach)
+		return ENOMEM;
+	/* Where somebody has joined it is received already, and nowhere else on purpose. */
+	error = group->joins || group->count ? 0 : join_link(qp->hca, &group->gid, NULL);
+	if (error)
+		return error;
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return ENOMEM;
+	member->qp = qp;
+	pthread_mutex_lock(&mcast->members_lock);
+	DL_APPEND(group->members, member);
+	pthread_mutex_unlock(&mcast->members_lock);
+	group->count++;
+	mcast->attached++;
+	atomic_fetch_add(&qp->groups, 1);
+	return 0;
+}
+
+int mcast_attach(struct qp *qp, const union ibv_gid *gid)
+{
+	struct mcast *mcast = &qp->hca->mcast;
+	struct mcast_group *group;
+	int error;
+
+	if (qp->type != IBV_QPT_UD || !gid_is_multicast(gid))
+		return EINVAL;
+	pthread_mutex_lock(&mcast->lock);
+	error = get_group(qp->hca, gid, &group);
+	if (!error && !find_member(group, qp)) {
+		error = add_member(group, qp);
+		drop_group(qp->hca, group);
+	}
+	pthread_mutex_unlock(&mcast->lock);
+	return error;
+}
+
+static int remove_member(struct mcast_group *group, struct qp *qp)
+{
+	struct mcast *mcast = &qp->hca->mcast;
+	struct mcast_member *member = find_member(group, qp);
+
+	if (!member)
+		return EINVAL;
+	pthread_mutex_lock(&mcast->members_lock);
+	DL_DELETE(group->members, member);
+	pthread_mutex_unlock(&mcast->members_lock);
+	free(member);
+	group->count--;
+	mcast->attached--;
+	atomic_fetch_sub(&qp->groups, 1);
+	drop_group(qp->hca, group);
+	return 0;
+}
+
+int mcast_detach(struct qp *qp, const union ibv_gid *gid)
+{
+	struct mcast *mcast = &qp->hca->mcast;
+	struct mcast_group *group;
+	int error;
+
+	pthread_mutex_lock(&mcast->lock);
+	group = find_group(mcast, gid);
+	error = group ? remove_member(group, qp) : EINVAL;
+	pthread_mutex_unlock(&mcast->lock);
+	return error;
+}
+
+/* --- packets --------------------------------------------------------------------- */
+
+/*
+ * Each QP makes its own checks (P_Key, Q_Key, a receive posted), and what one
+ * can't take others still get. The sender's own QP is one of them, if attached
+ * (IBA 10.5), as on Linux rxe.
+ */
+static void deliver(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
+		    uint64_t now)
+{
+	struct mcast_group *group = find_group(&hca->mcast, &frame->destination);
+	struct mcast_member *member;
+
+	if (!group || !group->members)
+		COUNT(hca, dropped_packets, 1);
+	else
+		DL_FOREACH(group->members, member)
+	qp_receive(member->qp, packet, frame, now);
+}
+
+void mcast_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
+		   uint64_t now)
+{
+	/* The multicast QP number and a multicast GID belong together (IBA 9.6.1). */
+	if (packet->dest_qp != QPN_MULTICAST || !gid_is_multicast(&frame->destination)) {
+		COUNT(hca, dropped_packets, 1);
+		return;
+	}
+	pthread_mutex_lock(&hca->mcast.members_lock);
+	deliver(hca, packet, frame, now);
+	pthread_mutex_unlock(&hca->mcast.members_lock);
+}

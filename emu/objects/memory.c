@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Mappings and their protection: emu/objects/memory.h. Linux 6.11 answers for one
+ * mapping by an ioctl; before that there is only the text of /proc/self/maps,
+ * whose length is that of the process. Where /proc is missing, msync() still
+ * says what is mapped, though not how.
+ */
+#include "emu/objects/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* <linux/fs.h> has these from 6.11 on. */
+struct mapping_query {
+	uint64_t size;
+	uint64_t flags;
+	uint64_t address;
+	uint64_t start, end;
+	uint64_t protection;
+	uint64_t page_size, offset, inode;
+	uint32_t device_major, device_minor;
+	uint32_t name_size, build_id_size;
+	uint64_t name_address, build_id_address;
+};
+
+#define MAPPING_QUERY _IOWR('f', 17, struct mapping_query)
+#define MAPPING_READABLE 1
+#define MAPPING_WRITABLE 2
+
+/* The part of [start, end) that is still to be found, moving on mapping by mapping. */
+struct memory_range {
+	uint64_t start, end;
+	uint64_t protection; /* MAPPING_* that every mapping needs */
+};
+
+/* 0 when @range can go on behind the mapping, else EFAULT. */
+static int memory_step(struct memory_range *range, uint64_t start, uint64_t end,
+		       uint64_t protection)
+{
+	if (start > range->start || (protection & range->protection) != range->protection)
+		return EFAULT;
+	range->start = end;
+	return 0;
+}
+
+/* 0, EFAULT, or ENOTTY when the kernel has no such query. */
+static int memory_check_query(int fd, struct memory_range *range)
+{
+	while (range->start < range->end) {
+		struct mapping_query query = {.size = sizeof(query), .address = range->start};
+
+		if (ioctl(fd, MAPPING_QUERY, &query))
+			return errno == ENOENT ? EFAULT : ENOTTY;
+		if (memory_step(range, query.start, query.end, query.protection))
+			return EFAULT;
+	}
+	return 0;
+}
+
+static int memory_check_line(const char *line, struct memory_range *range)
+{
+	uint64_t start, end, protection = 0;
+	char *rest;
+
+	start = strtoull(line, &rest, 16);
+	if (*rest != '-')
+		return EFAULT;
+	end = strtoull(rest + 1, &rest, 16);
+	if (end <= range->start)
+		return 0;
+	if (rest[0] == ' ' && rest[1] == 'r')
+		protection |= MAPPING_READABLE;
+	if (rest[0] == ' ' && rest[1] && rest[2] == 'w')
+		protection |= MAPPING_WRITABLE;
+	return memory_step(range, start, end, protection);
+}
+
+static int memory_check_text(FILE *maps, struct memory_range *range)
+{
+	char *line = NULL;
+	size_t size = 0;
+	int error = 0;
+
+	while (!error && range->start < range->end) {
+		if (getline(&line, &size, maps) < 0)
+			error = EFAULT;
+		else
+			error = memory_check_line(line, range);
+	}
+	free(line);
+	return error;
+}
+
+static int memory_check_msync(const struct memory_range *range)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE);
+	uint64_t start = range->start & -page;
+
+	/* MS_ASYNC starts nothing since Linux 2.6.19: it only walks the mappings. */
+	return msync((void *)(uintptr_t)start, range->end - start, MS_ASYNC) ? EFAULT : 0;
+}
+
+int memory_check(const void *addr, size_t length, bool write)
+{
+	struct memory_range range = {
+		.start = (uintptr_t)addr,
+		.end = (uintptr_t)addr + length,
+		.protection = MAPPING_READABLE | (write ? MAPPING_WRITABLE : 0),
+	};
+	FILE *maps;
+	int error;
+
+	maps = fopen("/proc/self/maps", "re");
+	if (!maps)
+		return memory_check_msync(&range);
+	error = memory_check_query(fileno(maps), &range);
+	if (error == ENOTTY)
+		error = memory_check_text(maps, &range);
+	fclose(maps);
+	return error;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions: emu/objects/mr.h has the rules. A region is published in hca->keys
+ * and changes only while it is not, so that mr_hold() reads it without a lock.
+ */
+#include "emu/objects/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "emu/hca.h"
+#include "emu/objects/memory.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+
+/* What newer headers of libibverbs define. */
+#define ACCESS_FLUSH_GLOBAL (1 << 8)
+#define ACCESS_FLUSH_PERSISTENT (1 << 9)
+#define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
+
+#define ACCESS_REMOTE_CHANGE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_SUPPORTED                                                                           \
+	(IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_REMOTE_READ |                  \
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | ACCESS_OPTIONAL)
+#define ACCESS_UNSUPPORTED (IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT)
+/* What makes Linux pin memory for writing (ib_access_writable). */
+#define ACCESS_WRITABLE (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_MW_BIND)
+
+static int mr_check_access(int access)
+{
+	if (access & ~(ACCESS_SUPPORTED | ACCESS_UNSUPPORTED))
+		return EINVAL;
+	if (access & ACCESS_UNSUPPORTED)
+		return EOPNOTSUPP;
+	/* IBA 10.6.3.1: nobody far away may do what isn't allowed here. */
+	if (access & ACCESS_REMOTE_CHANGE && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
+static int mr_check_range(const void *addr, size_t length, uint64_t iova, int access)
+{
+	uint64_t offset_mask = sysconf(_SC_PAGESIZE) - 1;
+
+	/* Linux finds no page to pin. */
+	if (!length)
+		return EINVAL;
+	if ((uintptr_t)addr + length < length)
+		return EINVAL;
+	if (access & IBV_ACCESS_ZERO_BASED)
+		return 0;
+	/* Hardware translates page by page, so offsets into pages have to agree. */
+	if (((uintptr_t)addr ^ iova) & offset_mask)
+		return EINVAL;
+	return iova + length < length ? EINVAL : 0;
+}
+
+static int mr_check_memory(const void *addr, size_t length, int access)
+{
+	return memory_check(addr, length, access & ACCESS_WRITABLE);
+}
+
+static void mr_new_key(struct mr *mr, uint32_t number)
+{
+	uint32_t byte = atomic_fetch_add(&mr->hca->key_byte, 1);
+
+	mr->key.value = number << MR_KEY_BITS | (byte & ((1u << MR_KEY_BITS) - 1));
+	mr->ibv.lkey = mr->ibv.rkey = mr->key.value;
+}
+
+static void mr_set_range(struct mr *mr, void *addr, size_t length, uint64_t iova)
+{
+	mr->ibv.addr = addr;
+	mr->ibv.length = length;
+	mr->key.address = addr;
+	mr->key.length = length;
+	mr->key.iova = mr->key.access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+}
+
+int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access, struct mr **mr)
+{
+	uint32_t number;
+	struct mr *made;
+	int error;
+
+	error = mr_check_access(access);
+	if (!error)
+		error = mr_check_range(addr, length, iova, access);
+	if (!error)
+		error = mr_check_memory(addr, length, access);
+	if (error)
+		return error;
+
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return ENOMEM;
+	error = table_reserve(&pd->hca->keys, &number);
+	if (error) {
+		free(made);
+		return error;
+	}
+	made->hca = pd->hca;
+	made->key.kind = KEY_REGION;
+	made->key.valid = true;
+	made->key.pd = pd;
+	made->key.access = access;
+	made->ibv.handle = atomic_fetch_add(&pd->hca->handle, 1);
+	mr_set_range(made, addr, length, iova);
+	mr_new_key(made, number);
+	atomic_fetch_add(&pd->users, 1);
+	table_publish(&pd->hca->keys, number, &made->key);
+	*mr = made;
+	return 0;
+}
+
+int mr_deregister(struct mr *mr)
+{
+	struct table *keys = &mr->hca->keys;
+	uint32_t number = key_number(mr->key.value);
+
+	/* Without withdrawing it: whoever uses the region goes on doing so. */
+	if (mr->windows)
+		return EBUSY;
+	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
+	table_withdraw(keys, number);
+	if (mr->windows) {
+		table_publish(keys, number, &mr->key);
+		return EBUSY;
+	}
+	table_remove(keys, number);
+	atomic_fetch_sub(&mr->key.pd->users, 1);
+	free(mr);
+	return 0;
+}
+
+/* What the region would be, checked before anything of it changes. 0 or an errno. */
+static int mr_check_change(const struct mr *mr, int flags, const void *addr, size_t length,
+			   int access)
+{
+	int error;
+
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
+		addr = mr->ibv.addr;
+		length = mr->ibv.length;
+	}
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = mr->key.access;
+	error = mr_check_access(access);
+	if (!error)
+		error = mr_check_range(addr, length, (uintptr_t)addr, access);
+	if (!error && flags & (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS))
+		error = mr_check_memory(addr, length, access);
+	return error;
+}
+
+static void mr_change_withdrawn(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
+				int access)
+{
+	bool was_zero_based = mr->key.access & IBV_ACCESS_ZERO_BASED;
+
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		atomic_fetch_add(&pd->users, 1);
+		atomic_fetch_sub(&mr->key.pd->users, 1);
+		mr->key.pd = pd;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
+		uint64_t iova = was_zero_based ? (uintptr_t)mr->ibv.addr : mr->key.iova;
+
+		mr->key.access = access;
+		mr_set_range(mr, mr->ibv.addr, mr->ibv.length, iova);
+	}
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr_set_range(mr, addr, length, (uintptr_t)addr);
+		mr_new_key(mr, key_number(mr->key.value));
+	}
+}
+
+/* 0, or EBUSY when a window was bound to it meanwhile: that window has its address. */
+static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
+{
+	uint32_t number = key_number(mr->key.value);
+	int error;
+
+	table_withdraw(&mr->hca->keys, number);
+	error = mr->windows ? EBUSY : 0;
+	if (!error)
+		mr_change_withdrawn(mr, flags, pd, addr, length, access);
+	table_publish(&mr->hca->keys, number, &mr->key);
+	return error;
+}
+
+int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
+{
+	int error;
+
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
+		return IBV_REREG_MR_ERR_INPUT;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
+		return IBV_REREG_MR_ERR_INPUT;
+	if (flags & IBV_REREG_MR_CHANGE_PD && !pd)
+		return IBV_REREG_MR_ERR_INPUT;
+	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return IBV_REREG_MR_ERR_INPUT;
+	/* Linux refuses an empty change behind the command. */
+	error = flags ? mr_check_change(mr, flags, addr, length, access) : EINVAL;
+	if (!error && mr->windows)
+		error = EBUSY;
+	if (!error)
+		error = mr_change(mr, flags, pd, addr, length, access);
+	if (error) {
+		errno = error;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	return 0;
+}
+
+static bool in_bounds(const struct key *key, uint64_t va, uint64_t length)
+{
+	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
+}
+
+/* @qp: whose packet names the key, or NULL for a local access. */
+static bool allows(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
+		   int access)
+{
+	if (key->value != value || key->pd != pd || !key->valid)
+		return false;
+	/* IBA 10.6.7: a window is a remote key, and one of type 2 is one QP's. */
+	if (key->kind == KEY_WINDOW && (!qp || (key->bound_to && key->bound_to != qp->number)))
+		return false;
+	return (key->access & access) == access;
+}
+
+static bool permits(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
+		    uint64_t va, uint64_t length, int access)
+{
+	return allows(key, pd, qp, value, access) && in_bounds(key, va, length);
+}
+
+static uint8_t *address_of(const struct key *key, uint64_t va)
+{
+	return key->address + (va - key->iova);
+}
+
+static int hold_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
+		    uint64_t va, uint64_t length, int access, struct mr_hold *hold)
+{
+	uint32_t number = key_number(value);
+	const struct key *key = table_hold(&hca->keys, number);
+
+	if (!key)
+		return EACCES;
+	if (!permits(key, pd, qp, value, va, length, access)) {
+		table_release(&hca->keys, number);
+		return EACCES;
+	}
+	*hold = (struct mr_hold){address_of(key, va), number, key};
+	return 0;
+}
+
+int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
+	    int access, struct mr_hold *hold)
+{
+	return hold_key(hca, pd, NULL, lkey, va, length, access, hold);
+}
+
+int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
+		   struct mr_hold *hold)
+{
+	return hold_key(qp->hca, qp->pd, qp, rkey, va, length, access, hold);
+}
+
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
+		 uint64_t va, uint64_t length, int access)
+{
+	return permits(hold->key, pd, qp, key, va, length, access) ? address_of(hold->key, va)
+								   : NULL;
+}
+
+void mr_release(struct hca *hca, const struct mr_hold *hold)
+{
+	table_release(&hca->keys, hold->number);
+}

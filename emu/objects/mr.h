@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Keys to memory, and the one check that every access through a key passes
+ * (IBA 10.6.3): key, protection domain, access right, bounds. A key stands for a
+ * memory region, or for a memory window (emu/objects/mw.h). L_Key and R_Key of a region
+ * are the same number: the region's number, then eight bits that change with
+ * each use of the number.
+ *
+ * Keys are found without a lock (emu/objects/table.h). mr_hold() keeps one in force
+ * until mr_release(); whoever takes it away waits for holders, so memory can be
+ * touched between the two. A key changes only while it is withdrawn.
+ */
+#ifndef URXE_EMU_MR_H
+#define URXE_EMU_MR_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hca;
+struct pd;
+struct qp;
+
+#define MR_KEY_BITS 8
+
+enum key_kind { KEY_REGION, KEY_WINDOW };
+
+/* What is in hca.keys. */
+struct key {
+	enum key_kind kind;
+	uint32_t value; /* the L_Key and R_Key */
+	bool valid;	/* windows: bound */
+	uint32_t
+		bound_to; /* windows of type 2: the number of the only QP that may use it; else 0 */
+	struct pd *pd;
+	uint8_t *address;
+	uint64_t length;
+	uint64_t iova; /* by which SGEs and remote peers name @address */
+	int access;    /* IBV_ACCESS_* */
+};
+
+static inline uint32_t key_number(uint32_t value)
+{
+	return value >> MR_KEY_BITS;
+}
+
+struct mr {
+	struct ibv_mr ibv; /* addr, length, lkey, rkey */
+	struct hca *hca;
+	struct key key;
+	_Atomic uint32_t windows; /* bound to it: EBUSY while there are any */
+};
+
+/*
+ * Register @length bytes at @addr, named by @iova. Errors: EINVAL (REMOTE_WRITE
+ * or REMOTE_ATOMIC without LOCAL_WRITE, IBA 10.6.3.1; unknown access bits;
+ * wrap-around; length 0 ... see verbs.md 9), EOPNOTSUPP (on demand, flush),
+ * EFAULT (not mapped, or not writable where the access needs it), ENOMEM.
+ */
+int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
+		struct mr **mr);
+/* 0, or EBUSY while windows are bound to it (IBA 10.6.7.2.6). */
+int mr_deregister(struct mr *mr);
+
+/* ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation. */
+int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access);
+
+/* Memory that may be touched until mr_release(). */
+struct mr_hold {
+	uint8_t *address;
+	uint32_t number; /* for mr_release() */
+	const struct key *key;
+};
+
+/*
+ * The check of an L_Key. @access: the IBV_ACCESS_* bits needed (0 for a local
+ * read). Returns 0, or EACCES whichever of the checks failed. @length 0 is the
+ * caller's to skip (no key is checked for it).
+ */
+int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
+	    int access, struct mr_hold *hold);
+
+/* The check of an R_Key, that a packet for @qp names: regions and windows. */
+int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
+		   struct mr_hold *hold);
+
+/*
+ * The same checks of a key that may be the one held already: then there is nothing to
+ * hold or to release. @qp: whose packet names an R_Key, NULL for an L_Key. Returns the
+ * address, or NULL.
+ */
+uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
+		 uint64_t va, uint64_t length, int access);
+
+void mr_release(struct hca *hca, const struct mr_hold *hold);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/objects/mw.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "emu/hca.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+
+#define REMOTE_ACCESS (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
+{
+	struct hca *hca = pd->hca;
+	uint32_t number;
+	struct mw *mw;
+	int error;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return EINVAL;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return ENOMEM;
+	error = table_reserve(&hca->keys, &number);
+	if (error) {
+		free(mw);
+		return error;
+	}
+	mw->hca = hca;
+	mw->key.kind = KEY_WINDOW;
+	mw->key.pd = pd;
+	mw->key.value = number << MR_KEY_BITS |
+			(atomic_fetch_add(&hca->key_byte, 1) & ((1u << MR_KEY_BITS) - 1));
+	mw->ibv.rkey = mw->key.value;
+	mw->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	mw->ibv.type = type;
+	atomic_fetch_add(&pd->users, 1);
+	table_publish(&hca->keys, number, &mw->key);
+	*result = mw;
+	return 0;
+}
+
+static void unbind(struct mw *mw)
+{
+	if (mw->region)
+		atomic_fetch_sub(&mw->region->windows, 1);
+	mw->region = NULL;
+	mw->key.valid = false;
+	mw->key.bound_to = 0;
+}
+
+void mw_dealloc(struct mw *mw)
+{
+	struct hca *hca = mw->hca;
+
+	pthread_mutex_lock(&hca->windows_bind_lock);
+	table_remove(&hca->keys, key_number(mw->key.value));
+	unbind(mw);
+	pthread_mutex_unlock(&hca->windows_bind_lock);
+	atomic_fetch_sub(&mw->key.pd->users, 1);
+	free(mw);
+}
+
+/*
+ * The window with @number, or NULL. Under windows_bind_lock it stays: only
+ * mw_dealloc() frees it, and only under that lock.
+ */
+static struct mw *find_window(struct hca *hca, uint32_t number)
+{
+	struct key *key = table_hold(&hca->keys, number);
+	struct mw *mw = NULL;
+
+	if (!key)
+		return NULL;
+	if (key->kind == KEY_WINDOW)
+		mw = (struct mw *)((char *)key - offsetof(struct mw, key));
+	table_release(&hca->keys, number);
+	return mw;
+}
+
+/*
+ * The region to bind to, held, or NULL: of the QP's protection domain, with the
+ * right to be bound (C10-73), with LOCAL_WRITE where the window lets others
+ * write (C10-74), and all of the range inside it (C10-75).
+ */
+static struct mr *hold_region(struct qp *qp, const struct mw_bind *bind)
+{
+	struct key *key = table_hold(&qp->hca->keys, key_number(bind->region));
+	bool writes = bind->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+
+	if (!key)
+		return NULL;
+	if (key->kind == KEY_REGION && key->value == bind->region && key->pd == qp->pd &&
+	    (key->access & IBV_ACCESS_MW_BIND) && !(key->access & IBV_ACCESS_ZERO_BASED) &&
+	    (!writes || (key->access & IBV_ACCESS_LOCAL_WRITE)) && bind->addr >= key->iova &&
+	    bind->length <= key->length && bind->addr - key->iova <= key->length - bind->length)
+		return (struct mr *)((char *)key - offsetof(struct mr, key));
+	table_release(&qp->hca->keys, key_number(bind->region));
+	return NULL;
+}
+
+static int check_window(const struct qp *qp, const struct mw *mw, const struct mw_bind *bind)
+{
+	int access = REMOTE_ACCESS;
+
+	if (mw->key.pd != qp->pd)
+		return EINVAL; /* C10-72 */
+	if (key_number(bind->rkey) != key_number(mw->key.value))
+		return EINVAL;
+	if (mw->ibv.type == IBV_MW_TYPE_2) {
+		access |= IBV_ACCESS_ZERO_BASED;
+		/* o10-37.2.40, and a window in use has to be invalidated first (10.6.7.2.2). */
+		if (bind->length == 0 || mw->key.valid)
+			return EINVAL;
+	}
+	return bind->access & ~access ? EINVAL : 0;
+}
+
+/* With the key withdrawn: nobody reads it. */
+static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struct mw_bind *bind)
+{
+	unbind(mw);
+	mw->key.value = bind->rkey;
+	if (!region)
+		return;
+	mw->region = region;
+	atomic_fetch_add(&region->windows, 1);
+	mw->key.valid = true;
+	mw->key.bound_to = mw->ibv.type == IBV_MW_TYPE_2 ? qp->number : 0;
+	mw->key.address = region->key.address + (bind->addr - region->key.iova);
+	mw->key.length = bind->length;
+	mw->key.iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
+	mw->key.access = bind->access;
+}
+
+static int bind_locked(struct qp *qp, const struct mw_bind *bind)
+{
+	struct table *keys = &qp->hca->keys;
+	struct mw *mw = find_window(qp->hca, bind->window);
+	struct mr *region = NULL;
+
+	if (!mw || check_window(qp, mw, bind) != 0)
+		return EINVAL;
+	if (bind->length && !(region = hold_region(qp, bind)))
+		return EINVAL;
+	table_withdraw(keys, bind->window);
+	set_key(qp, mw, region, bind);
+	table_publish(keys, bind->window, &mw->key);
+	if (region)
+		table_release(keys, key_number(bind->region));
+	return 0;
+}
+
+int mw_bind(struct qp *qp, const struct mw_bind *bind)
+{
+	int error;
+
+	pthread_mutex_lock(&qp->hca->windows_bind_lock);
+	error = bind_locked(qp, bind);
+	pthread_mutex_unlock(&qp->hca->windows_bind_lock);
+	return error;
+}
+
+static int invalidate_locked(struct qp *qp, uint32_t rkey)
+{
+	struct table *keys = &qp->hca->keys;
+	struct mw *mw = find_window(qp->hca, key_number(rkey));
+
+	/* o10-37.2.26: neither plain regions nor windows of type 1, nor another QP's. */
+	if (!mw || mw->ibv.type != IBV_MW_TYPE_2 || mw->key.value != rkey || !mw->key.valid ||
+	    mw->key.bound_to != qp->number || mw->key.pd != qp->pd)
+		return EINVAL;
+	table_withdraw(keys, key_number(rkey));
+	unbind(mw);
+	table_publish(keys, key_number(rkey), &mw->key);
+	return 0;
+}
+
+int mw_invalidate(struct qp *qp, uint32_t rkey)
+{
+	int error;
+
+	pthread_mutex_lock(&qp->hca->windows_bind_lock);
+	error = invalidate_locked(qp, rkey);
+	pthread_mutex_unlock(&qp->hca->windows_bind_lock);
+	return error;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains, address handles, and paths out of address vectors:
+ * emu/objects/pd.h.
+ */
+#include "emu/objects/pd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/hca.h"
+
+int pd_alloc(struct hca *hca, struct pd **pd)
+{
+	struct pd *made;
+
+	if (atomic_fetch_add(&hca->pd_count, 1) >= (uint32_t)hca->limits.device.max_pd) {
+		atomic_fetch_sub(&hca->pd_count, 1);
+		return ENOMEM;
+	}
+	made = calloc(1, sizeof(*made));
+	if (!made) {
+		atomic_fetch_sub(&hca->pd_count, 1);
+		return ENOMEM;
+	}
+	made->hca = hca;
+	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	*pd = made;
+	return 0;
+}
+
+int pd_dealloc(struct pd *pd)
+{
+	if (atomic_load(&pd->users))
+		return EBUSY;
+	atomic_fetch_sub(&pd->hca->pd_count, 1);
+	free(pd);
+	return 0;
+}
+
+int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path)
+{
+	const struct ibv_global_route *grh = &attr->grh;
+	bool multicast = gid_is_multicast(&grh->dgid);
+	struct gid_entry source;
+	int error;
+
+	if (attr->port_num < 1 || attr->port_num > hca->limits.device.phys_port_cnt)
+		return EINVAL;
+	if (!attr->is_global)
+		return EINVAL;
+	error = gid_table_get(hca->gids, grh->sgid_index, &source);
+	if (error)
+		return error;
+	/* One IP packet has one family (a multicast GID may name a group of either). */
+	if (!multicast && gid_is_ipv4(&source.gid) != gid_is_ipv4(&grh->dgid))
+		return EINVAL;
+	*path = (struct path){
+		.source = source.gid,
+		.destination = grh->dgid,
+		.flow_label = grh->flow_label & 0xfffff,
+		.traffic_class = grh->traffic_class,
+		/* Linux takes the route's for unicast, whatever the address vector says. */
+		.hop_limit = multicast ? grh->hop_limit : HOP_LIMIT_UNICAST,
+	};
+	return 0;
+}
+
+int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
+{
+	struct hca *hca = pd->hca;
+	struct path path;
+	struct ah *made;
+	int error;
+
+	error = path_resolve(hca, attr, &path);
+	if (error)
+		return error;
+	if (atomic_fetch_add(&hca->ah_count, 1) >= (uint32_t)hca->limits.device.max_ah) {
+		atomic_fetch_sub(&hca->ah_count, 1);
+		return ENOMEM;
+	}
+	made = calloc(1, sizeof(*made));
+	if (!made) {
+		atomic_fetch_sub(&hca->ah_count, 1);
+		return ENOMEM;
+	}
+	made->pd = pd;
+	made->path = path;
+	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	atomic_fetch_add(&pd->users, 1);
+	*ah = made;
+	return 0;
+}
+
+void ah_destroy(struct ah *ah)
+{
+	atomic_fetch_sub(&ah->pd->hca->ah_count, 1);
+	atomic_fetch_sub(&ah->pd->users, 1);
+	free(ah);
+}

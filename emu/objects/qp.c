@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/objects/qp.h"
+
+#include <stdlib.h>
+
+#include "emu/objects/cq.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp_state.h"
+#include "emu/objects/srq.h"
+#include "emu/transport/completer.h"
+#include "emu/transport/message.h"
+#include "emu/transport/outbox.h"
+#include "emu/transport/window.h"
+
+#define INLINE_PER_SGE sizeof(struct ibv_sge)
+
+/* --- life ------------------------------------------------------------------- */
+
+static int check_create(const struct hca *hca, const struct ibv_qp_init_attr *attr)
+{
+	const struct ibv_device_attr *device = &hca->limits.device;
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	    attr->qp_type != IBV_QPT_UD)
+		return EOPNOTSUPP;
+	if (!attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	if (attr->srq && attr->qp_type == IBV_QPT_UC)
+		return EINVAL; /* IBA 10.2.9: SRQs serve RC and UD */
+	if (cap->max_send_wr > (uint32_t)device->max_qp_wr ||
+	    cap->max_send_sge > (uint32_t)device->max_sge ||
+	    cap->max_inline_data > hca->limits.max_inline_data)
+		return EINVAL;
+	if (!attr->srq && (cap->max_recv_wr > (uint32_t)device->max_qp_wr ||
+			   cap->max_recv_sge > (uint32_t)device->max_sge))
+		return EINVAL;
+	return 0;
+}
+
+static int allocate_queues(struct qp *qp)
+{
+	uint32_t max_recv_sge = qp->srq ? qp->srq->queue.max_sge : qp->cap.max_recv_sge;
+	int err = send_queue_init(&qp->sq, &qp->cap);
+
+	if (err)
+		return err;
+	err = receive_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
+	if (err)
+		goto free_send_queue;
+	err = responder_init(&qp->responder, max_recv_sge);
+	if (err)
+		goto free_receive_queue;
+	return 0;
+
+free_receive_queue:
+	receive_queue_destroy(&qp->rq);
+free_send_queue:
+	send_queue_destroy(&qp->sq);
+	return err;
+}
+
+static void use_objects(struct qp *qp, int n)
+{
+	atomic_fetch_add(&qp->pd->users, n);
+	atomic_fetch_add(&qp->send_cq->users, n);
+	atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, n);
+}
+
+int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
+{
+	int err = check_create(hca, attr);
+	struct qp *qp;
+
+	if (err)
+		return err;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return ENOMEM;
+	qp->hca = hca;
+	qp->pd = pd;
+	qp->send_cq = (struct cq *)attr->send_cq;
+	qp->recv_cq = (struct cq *)attr->recv_cq;
+	qp->srq = (struct srq *)attr->srq;
+	qp->type = attr->qp_type;
+	qp->signal_all = attr->sq_sig_all;
+	if (qp->srq)
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	/* As rxe and others: what the entries have room for anyway, which programs rely on. */
+	if (attr->cap.max_inline_data < attr->cap.max_send_sge * INLINE_PER_SGE)
+		attr->cap.max_inline_data = attr->cap.max_send_sge * INLINE_PER_SGE;
+	qp->cap = attr->cap;
+	qp->state = IBV_QPS_RESET;
+	qp->mtu = 256;
+	requester_reset(&qp->requester);
+	err = allocate_queues(qp);
+	if (err)
+		goto free_qp;
+	err = hca_reserve_qpn(hca, &qp->number);
+	if (err)
+		goto free_queues;
+	if (qp->type == IBV_QPT_UD && hca->link->ops->show_headers)
+		hca->link->ops->show_headers(hca->link);
+	pthread_mutex_init(&qp->lock, NULL);
+	qp->timer.number = qp->ack_wait.number = qp->number;
+	use_objects(qp, 1);
+	table_publish(&hca->qps, qp->number, qp);
+	*result = qp;
+	return 0;
+
+free_queues:
+	responder_destroy(&qp->responder);
+	receive_queue_destroy(&qp->rq);
+	send_queue_destroy(&qp->sq);
+free_qp:
+	free(qp);
+	return err;
+}
+
+int qp_destroy(struct qp *qp)
+{
+	struct hca *hca = qp->hca;
+
+	if (atomic_load(&qp->groups))
+		return EBUSY;
+	table_remove(&hca->qps, qp->number); /* from here on no packet and no timer finds it */
+	pthread_mutex_lock(&qp->lock);
+	qp_reset(qp);
+	pthread_mutex_unlock(&qp->lock);
+	hca_unschedule(hca, qp);
+	ack_queue_remove(&hca->acks, &qp->ack_wait);
+	timer_cancel(&hca->timers, &qp->timer);
+	event_forget(&hca->events, qp);
+
+	use_objects(qp, -1);
+	responder_destroy(&qp->responder);
+	receive_queue_destroy(&qp->rq);
+	send_queue_destroy(&qp->sq);
+	pthread_mutex_destroy(&qp->lock);
+	free(qp);
+	hca_kick(hca);
+	return 0;
+}
+
+void qp_reset(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	if (req->window) {
+		window_forget(req->window, qp);
+		window_release(req->window, req->in_flight, false);
+		window_put(req->window);
+	}
+	requester_reset(req);
+	responder_reset(&qp->responder);
+	ack_queue_remove(&qp->hca->acks, &qp->ack_wait);
+	receive_queue_clear(&qp->rq);
+	cq_purge(qp->send_cq, qp);
+	cq_purge(qp->recv_cq, qp);
+	send_queue_reset(&qp->sq); /* after the purge: polling moves its mark */
+	qp->state = IBV_QPS_RESET;
+	qp->attr = (struct ibv_qp_attr){0};
+	qp->draining = qp->drain_notify = false;
+}
+
+/* --- states that the QP enters by itself --------------------------------------- */
+
+void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t send_slots,
+		 bool solicited)
+{
+	struct completion completion = {
+		.wc = *wc,
+		.qp = qp,
+		.send_slots = send_slots,
+		.solicited = solicited,
+	};
+
+	/* IBA 10.2.3.3: a CQ that overran can't report for its QPs any more. */
+	if (cq_push(cq, &completion) != 0 && qp->state != IBV_QPS_ERR) {
+		event_raise(&qp->hca->events, IBV_EVENT_QP_FATAL, qp);
+		qp_enter_error(qp);
+	}
+}
+
+static void flush_receives(struct qp *qp)
+{
+	struct responder *resp = &qp->responder;
+
+	message_fail(qp, IBV_WC_WR_FLUSH_ERR);
+	if (qp->srq) {
+		/* IBA 11.6.5.5: the entries of an SRQ aren't this QP's to flush. */
+		event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+		return;
+	}
+	while (receive_queue_pop(&qp->rq, &resp->wqe, resp->sges)) {
+		resp->wqe_taken = true;
+		message_fail(qp, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+void qp_enter_error(struct qp *qp)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	qp->state = IBV_QPS_ERR;
+	qp->draining = false;
+	completer_flush(qp);
+	flush_receives(qp);
+}
+
+void qp_enter_sqe(struct qp *qp)
+{
+	qp->state = IBV_QPS_SQE;
+	qp->draining = false;
+	completer_flush(qp);
+}
+
+/* IBA 10.3.1.5: SQD is reached when all that was started is finished. */
+static void check_drained(struct qp *qp)
+{
+	const struct send_queue *sq = &qp->sq;
+
+	if (!qp->draining || qp->state != IBV_QPS_SQD)
+		return;
+	if (sq->done != sq->posted && send_queue_at(&qp->sq, sq->done)->started)
+		return;
+	qp->draining = false;
+	if (qp->drain_notify)
+		event_raise(&qp->hca->events, IBV_EVENT_SQ_DRAINED, qp);
+}
+
+/* --- work ----------------------------------------------------------------------- */
+
+/*
+ * An ACK that waits goes behind the requests: as the last segment, which may be
+ * shorter than the others, it is part of their super-packet (net/udp/udp_send.c).
+ */
+static void take_along(struct qp *qp, struct outbox *outbox)
+{
+	if (outbox->packets)
+		responder_acknowledge(qp, outbox);
+}
+
+/* Deadlines, responses, requests. Locked; flushes the outbox. */
+static void run(struct qp *qp, struct outbox *outbox)
+{
+	if (outbox->now >= qp->requester.stale_at)
+		requester_leave_window(qp);
+	if (outbox->now >= qp->requester.timeout_at)
+		completer_timeout(qp, outbox->now);
+	if (outbox->now >= qp->requester.probe_at)
+		requester_probe(qp, outbox->now);
+	responder_run(qp, outbox);
+	requester_run(qp, outbox);
+	take_along(qp, outbox);
+	outbox_flush(outbox);
+	check_drained(qp);
+}
+
+void qp_settle(struct qp *qp, uint64_t now)
+{
+	struct outbox outbox;
+
+	outbox_init(&outbox, qp->hca, now);
+	pthread_mutex_lock(&qp->lock);
+	responder_run(qp, &outbox);
+	responder_acknowledge(qp, &outbox);
+	outbox_flush(&outbox);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	pthread_mutex_lock(&qp->lock);
+	responder_acknowledge(qp, outbox);
+	outbox_flush(outbox);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_run(struct qp *qp, struct outbox *outbox)
+{
+	uint64_t due;
+
+	pthread_mutex_lock(&qp->lock);
+	run(qp, outbox);
+	/* The timer is lazy (emu/transport/timer.h): what was postponed meanwhile goes back into
+	 * the heap. */
+	due = requester_deadline(&qp->requester);
+	if (due != TIME_NEVER)
+		hca_arm(qp->hca, &qp->timer, due);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+/* Stage A of transport.md 2: what fails is dropped without a word. */
+static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
+{
+	static const uint8_t transport[] = {
+		[IBV_QPT_RC] = WIRE_RC,
+		[IBV_QPT_UC] = WIRE_UC,
+		[IBV_QPT_UD] = WIRE_UD,
+	};
+	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
+
+	if ((packet->opcode & WIRE_TRANSPORT_MASK) != transport[qp->type])
+		return false; /* IBA 9.6.1.1.3 */
+	if (!(qp_state_abilities(qp->state) & needed))
+		return false; /* IBA 9.6.1.2 */
+	if (qp->type != IBV_QPT_UD && (!gid_equal(&frame->source, &qp->path.destination) ||
+				       !gid_equal(&frame->destination, &qp->path.source)))
+		return false; /* IBA 9.6.1.5 */
+	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
+		COUNT(qp->hca, bad_pkey, 1);
+		return false; /* IBA 9.6.1.3 */
+	}
+	return true;
+}
+
+void qp_receive_begin(struct qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+}
+
+void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		       uint64_t now)
+{
+	if (!accepts(qp, packet, frame))
+		COUNT(qp->hca, dropped_packets, 1);
+	else if (packet->op->flags & OPCODE_RESPONSE)
+		completer_receive(qp, packet, now);
+	else
+		responder_receive(qp, packet, frame, now);
+}
+
+void qp_receive_end(struct qp *qp, uint64_t now)
+{
+	completer_settle(qp, now);
+	message_rest(qp);
+	check_drained(qp);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		uint64_t now)
+{
+	qp_receive_begin(qp);
+	qp_receive_packet(qp, packet, frame, now);
+	qp_receive_end(qp, now);
+}
+
+/* --- posting --------------------------------------------------------------------- */
+
+static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	uint32_t before = qp->sq.posted;
+	int err = 0;
+
+	for (; wr; wr = wr->next) {
+		err = qp_state_abilities(qp->state) & QP_POST_SEND
+			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, wr)
+			      : EINVAL;
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	COUNT(qp->hca, rdma_sends, qp->sq.posted - before);
+	return err;
+}
+
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		 bool all_or_nothing, uint64_t now)
+{
+	struct outbox outbox;
+	uint32_t posted;
+	int err;
+
+	outbox_init(&outbox, qp->hca, now);
+	pthread_mutex_lock(&qp->lock);
+	posted = qp->sq.posted;
+	err = push_send(qp, wr, bad);
+	if (err && all_or_nothing)
+		qp->sq.posted = posted;
+	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
+		completer_flush(qp);
+	} else if (qp->sq.posted != posted && !requester_gathers(qp)) {
+		requester_run(qp, &outbox);
+		take_along(qp, &outbox);
+		outbox_flush(&outbox);
+	}
+	pthread_mutex_unlock(&qp->lock);
+	hca_kick(qp->hca); /* it may have given back some of the window: others may send */
+	return err;
+}
+
+int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&qp->lock);
+	for (; wr; wr = wr->next) {
+		err = !qp->srq && (qp_state_abilities(qp->state) & QP_POST_RECV)
+			      ? receive_queue_push(&qp->rq, wr)
+			      : EINVAL;
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	if (qp_state_abilities(qp->state) & QP_FLUSH_RECV && !qp->srq)
+		flush_receives(qp);
+	pthread_mutex_unlock(&qp->lock);
+	return err;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: attributes, life cycle, and the calls that reach the three
+ * machines (requester, responder, completer). qp.lock protects everything below
+ * it in the structure; see hca.h for the order of locks.
+ */
+#ifndef URXE_EMU_QP_H
+#define URXE_EMU_QP_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include "emu/hca.h"
+#include "emu/transport/receive_queue.h"
+#include "emu/transport/requester.h"
+#include "emu/transport/responder.h"
+#include "emu/transport/send_queue.h"
+#include "emu/transport/timer.h"
+#include "net/link.h"
+
+struct cq;
+struct pd;
+struct srq;
+struct outbox;
+
+/* Room for the newest ibv_qp_ex, whatever headers this was built with. */
+#define ABI_QP_EX_SIZE 360
+
+struct qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+		uint8_t newest[ABI_QP_EX_SIZE];
+	};
+	void *verbs; /* what the verbs layer keeps with it */
+	struct hca *hca;
+	struct pd *pd;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq; /* or NULL */
+	enum ibv_qp_type type;
+	uint32_t number;
+	bool signal_all;
+	struct ibv_qp_cap cap;
+	_Atomic uint32_t groups;  /* multicast groups that it is attached to */
+	struct timer timer;	  /* under timer_heap.lock */
+	struct ack_wait ack_wait; /* under ack_queue.lock */
+
+	/* In hca.run_*, under hca.run_lock. */
+	bool scheduled;
+	struct qp *run_prev, *run_next;
+
+	pthread_mutex_t lock;
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr; /* as set by modify */
+	struct path path;	 /* RC, UC: to the peer */
+	uint32_t mtu;		 /* path MTU, bytes */
+	bool drain_notify;	 /* SQD: IBV_EVENT_SQ_DRAINED is wanted */
+	bool draining;		 /* SQD: requests are still in flight */
+
+	struct send_queue sq;
+	struct receive_queue rq;
+	struct requester requester;
+	struct responder responder;
+};
+
+/*
+ * RC, UC or UD in state RESET. @attr->cap gets what was granted. EINVAL:
+ * capacities beyond the device, CQ missing, SRQ on UC; EOPNOTSUPP: other types;
+ * ENOMEM.
+ */
+int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
+/* EBUSY while it is attached to a multicast group, before anything is destroyed. */
+int qp_destroy(struct qp *qp);
+
+/*
+ * Send the responses and acknowledgements that are owed. For who is about to
+ * take the QP away: its application has seen completions of messages that the
+ * peer would otherwise repeat in vain (a NIC acknowledges before it completes).
+ */
+void qp_settle(struct qp *qp, uint64_t now);
+
+/* ibv_modify_qp: nothing is modified unless everything is valid. Errors in verbs.md 2. */
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
+void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);
+
+/*
+ * Post a list. On an error *@bad is the request that was refused and those
+ * before it are posted; with @all_or_nothing none is.
+ */
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		 bool all_or_nothing, uint64_t now);
+int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* --- for the core itself ---------------------------------------------------- */
+
+/* A packet for this QP; locks it. Schedules the QP when something is owed or can be sent. */
+void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		uint64_t now);
+
+/* Several of them with the lock taken once. The caller holds the QP in the table. */
+void qp_receive_begin(struct qp *qp);
+void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		       uint64_t now);
+void qp_receive_end(struct qp *qp, uint64_t now);
+
+/* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
+void qp_run(struct qp *qp, struct outbox *outbox);
+
+/* Send the acknowledgement that waits; locks the QP, uses and flushes @outbox. */
+void qp_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* Into RESET: all work and state vanish, completions not yet polled too. Locked. */
+void qp_reset(struct qp *qp);
+
+/* Into the error state: both queues are flushed (IBA 10.3.1.7). Locked. */
+void qp_enter_error(struct qp *qp);
+
+/* Local errors of UC and UD requesters: only the send queue is flushed (IBA 10.3.1.6). Locked. */
+void qp_enter_sqe(struct qp *qp);
+
+/* Push a completion of this QP; an overrun moves the QP to the error state. Locked. */
+void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t send_slots,
+		 bool solicited);
+
+#endif

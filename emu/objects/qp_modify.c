@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_modify_qp and ibv_query_qp: attributes in, attributes out. */
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/qp_state.h"
+#include "emu/transport/completer.h"
+#include "emu/transport/outbox.h"
+#include "emu/transport/window.h"
+
+#define QP_ACCESS_FLAGS                                                                            \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING)
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+/* --- validation: nothing is modified unless all of it passes ---------------------- */
+
+/* Simple ranges: attribute, the greatest value it may have. */
+#define AT_MOST(bit, field, greatest)                                                              \
+	do {                                                                                       \
+		if ((mask & (bit)) && attr->field > (greatest))                                    \
+			return EINVAL;                                                             \
+	} while (0)
+
+static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	const struct ibv_device_attr *device = &qp->hca->limits.device;
+
+	AT_MOST(IBV_QP_PKEY_INDEX, pkey_index, 0);
+	AT_MOST(IBV_QP_TIMEOUT, timeout, 31);
+	AT_MOST(IBV_QP_RETRY_CNT, retry_cnt, 7);
+	AT_MOST(IBV_QP_RNR_RETRY, rnr_retry, 7);
+	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
+	AT_MOST(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, device->max_qp_init_rd_atom);
+	AT_MOST(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, device->max_qp_rd_atom);
+	AT_MOST(IBV_QP_PATH_MIG_STATE, path_mig_state, IBV_MIG_ARMED);
+	AT_MOST(IBV_QP_ALT_PATH, alt_timeout, 31);
+	AT_MOST(IBV_QP_ALT_PATH, alt_pkey_index, 0);
+	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
+		return EINVAL;
+	if ((mask & IBV_QP_ALT_PATH) && attr->alt_port_num != 1)
+		return EINVAL;
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~QP_ACCESS_FLAGS))
+		return EINVAL;
+	if ((mask & IBV_QP_PATH_MTU) &&
+	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096))
+		return EINVAL;
+	/* IBA 10.2.5: a controlled Q_Key takes a privilege that user space doesn't have. */
+	if ((mask & IBV_QP_QKEY) && (attr->qkey & QKEY_CONTROLLED))
+		return EPERM;
+	return 0;
+}
+
+static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		       enum ibv_qp_state *next)
+{
+	/* IBA 11.2.5.2: only the states between which a QP can move by itself may be asserted. */
+	bool may_assert = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+			  qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+
+	if ((mask & IBV_QP_CUR_STATE) && (!may_assert || attr->cur_qp_state != qp->state))
+		return EINVAL;
+	*next = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	if (*next > IBV_QPS_ERR)
+		return EINVAL;
+	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
+		return EINVAL; /* not before it is drained */
+	return qp_state_check(qp->type, qp->state, *next, mask);
+}
+
+/* A path MTU that the network device can't carry would lose every full packet. */
+static int check_mtu(struct qp *qp, const struct path *path, enum ibv_mtu mtu)
+{
+	struct gid_entry entry;
+	int index = gid_table_find(qp->hca->gids, &path->source);
+
+	if (index < 0 || gid_table_get(qp->hca->gids, index, &entry) != 0)
+		return EINVAL;
+	return mtu <= hca_mtu(entry.mtu) ? 0 : EINVAL;
+}
+
+/* --- application --------------------------------------------------------------------- */
+
+#define COPY(bit, field)                                                                           \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			qp->attr.field = attr->field;                                              \
+	} while (0)
+
+static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	COPY(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	COPY(IBV_QP_PKEY_INDEX, pkey_index);
+	COPY(IBV_QP_PORT, port_num);
+	COPY(IBV_QP_QKEY, qkey);
+	COPY(IBV_QP_AV, ah_attr);
+	COPY(IBV_QP_PATH_MTU, path_mtu);
+	COPY(IBV_QP_TIMEOUT, timeout);
+	COPY(IBV_QP_RETRY_CNT, retry_cnt);
+	COPY(IBV_QP_RNR_RETRY, rnr_retry);
+	COPY(IBV_QP_RQ_PSN, rq_psn);
+	COPY(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	COPY(IBV_QP_ALT_PATH, alt_ah_attr);
+	COPY(IBV_QP_ALT_PATH, alt_pkey_index);
+	COPY(IBV_QP_ALT_PATH, alt_port_num);
+	COPY(IBV_QP_ALT_PATH, alt_timeout);
+	COPY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	COPY(IBV_QP_SQ_PSN, sq_psn);
+	COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	COPY(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	COPY(IBV_QP_DEST_QPN, dest_qp_num);
+}
+
+/* What needs memory or can fail otherwise comes before anything is changed. */
+static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path,
+		   struct window **window)
+{
+	int err;
+
+	*path = qp->path;
+	if (mask & IBV_QP_AV) {
+		/* The port of the path is the QP's, IBA 11.2.5.2. */
+		if (attr->ah_attr.port_num != (mask & IBV_QP_PORT ? 1 : qp->attr.port_num))
+			return EINVAL;
+		err = path_resolve(qp->hca, &attr->ah_attr, path);
+		if (err)
+			return err;
+	}
+	if (mask & IBV_QP_PATH_MTU) {
+		err = check_mtu(qp, path, attr->path_mtu);
+		if (err)
+			return err;
+	}
+	if (qp->type == IBV_QPT_RC && (mask & IBV_QP_AV)) {
+		err = window_get(qp->hca, &path->destination, window);
+		if (err)
+			return err;
+	}
+	/* Unchanged, it keeps what duplicates may still ask for (SQD is no reason to forget). */
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic != qp->responder.resource_capacity) {
+		err = responder_set_resources(&qp->responder, attr->max_dest_rd_atomic);
+		if (err && *window)
+			window_put(*window);
+		return err;
+	}
+	return 0;
+}
+
+static void change_path(struct qp *qp, const struct path *path, struct window *window)
+{
+	struct requester *req = &qp->requester;
+
+	qp->path = *path;
+	if (!window)
+		return;
+	if (req->window) {
+		window_forget(req->window, qp);
+		window_release(req->window, req->in_flight, false);
+		window_put(req->window);
+		req->in_flight = 0;
+	}
+	req->window = window;
+}
+
+static void enter(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state current = qp->state;
+	struct requester *req = &qp->requester;
+
+	qp->state = next;
+	if (next == IBV_QPS_INIT && qp->type == IBV_QPT_UD)
+		qp->mtu = mtu_bytes(hca_active_mtu(qp->hca));
+	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT)
+		qp->responder.expected_psn = qp->attr.rq_psn & PSN_MASK;
+	if (next == IBV_QPS_RTS && current == IBV_QPS_RTR)
+		req->psn = req->unacked = req->highest = qp->attr.sq_psn & PSN_MASK;
+	if (next == IBV_QPS_SQD && current == IBV_QPS_RTS) {
+		qp->draining = true;
+		qp->drain_notify = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify;
+	}
+}
+
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct window *window = NULL;
+	enum ibv_qp_state next;
+	struct path path;
+	int err;
+
+	err = check_state(qp, attr, mask, &next);
+	if (!err)
+		err = check_ranges(qp, attr, mask);
+	if (!err)
+		err = prepare(qp, attr, mask, &path, &window);
+	if (err)
+		return err;
+
+	if (next == IBV_QPS_RESET && (mask & IBV_QP_STATE)) {
+		qp_reset(qp);
+		return 0;
+	}
+	if (next == IBV_QPS_ERR) {
+		qp_enter_error(qp);
+		return 0;
+	}
+	copy_attributes(qp, attr, mask);
+	if (mask & IBV_QP_PATH_MTU)
+		qp->mtu = mtu_bytes(attr->path_mtu);
+	if (mask & IBV_QP_AV)
+		change_path(qp, &path, window);
+	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)) {
+		qp->requester.retries = qp->attr.retry_cnt;
+		qp->requester.rnr_retries = qp->attr.rnr_retry;
+	}
+	if (mask & IBV_QP_STATE)
+		enter(qp, next, attr, mask);
+	return 0;
+}
+
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+{
+	struct outbox outbox;
+	int err;
+
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		qp_settle(qp, now);
+	pthread_mutex_lock(&qp->lock);
+	err = modify(qp, attr, mask);
+	pthread_mutex_unlock(&qp->lock);
+	if (err)
+		return err;
+	/* Back in RTS there may be work, in SQD there may be nothing left to drain. */
+	outbox_init(&outbox, qp->hca, now);
+	qp_run(qp, &outbox);
+	hca_kick(qp->hca);
+	return 0;
+}
+
+/* --- query ------------------------------------------------------------------------------ */
+
+void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr)
+{
+	pthread_mutex_lock(&qp->lock);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->draining;
+	attr->cap = qp->cap;
+	attr->port_num = qp->attr.port_num;
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
+		attr->sq_psn = qp->requester.psn;
+	if (qp->state >= IBV_QPS_RTR)
+		attr->rq_psn = qp->responder.expected_psn;
+	pthread_mutex_unlock(&qp->lock);
+	*init_attr = (struct ibv_qp_init_attr){
+		.qp_context = qp->ibv.qp_context,
+		.send_cq = (struct ibv_cq *)qp->send_cq,
+		.recv_cq = (struct ibv_cq *)qp->recv_cq,
+		.srq = (struct ibv_srq *)qp->srq,
+		.cap = qp->cap,
+		.qp_type = qp->type,
+		.sq_sig_all = qp->signal_all,
+	};
+}

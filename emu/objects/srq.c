@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues: emu/objects/srq.h has the lock and its order.
+ */
+#include "emu/objects/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/hca.h"
+#include "emu/objects/pd.h"
+
+#define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
+
+static int srq_check_size(const struct hca *hca, uint32_t max_wr)
+{
+	return max_wr && max_wr <= (uint32_t)hca->limits.device.max_srq_wr ? 0 : EINVAL;
+}
+
+static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq **srq)
+{
+	struct srq *made = calloc(1, sizeof(*made));
+	int error;
+
+	if (!made)
+		return ENOMEM;
+	error = receive_queue_init(&made->queue, attr->max_wr, attr->max_sge);
+	if (error) {
+		free(made);
+		return error;
+	}
+	made->hca = pd->hca;
+	made->pd = pd;
+	made->ibv.handle = atomic_fetch_add(&pd->hca->handle, 1);
+	pthread_mutex_init(&made->lock, NULL);
+	*srq = made;
+	return 0;
+}
+
+int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
+{
+	struct hca *hca = pd->hca;
+	int error;
+
+	if (srq_check_size(hca, attr->max_wr))
+		return EINVAL;
+	if (attr->max_sge > (uint32_t)hca->limits.device.max_srq_sge)
+		return EINVAL;
+	error = ENOMEM;
+	if (atomic_fetch_add(&hca->srq_count, 1) < (uint32_t)hca->limits.device.max_srq)
+		error = srq_make(pd, attr, srq);
+	if (error) {
+		atomic_fetch_sub(&hca->srq_count, 1);
+		return error;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	return 0;
+}
+
+int srq_destroy(struct srq *srq)
+{
+	if (atomic_load(&srq->users))
+		return EBUSY;
+	event_forget(&srq->hca->events, srq);
+	atomic_fetch_sub(&srq->hca->srq_count, 1);
+	atomic_fetch_sub(&srq->pd->users, 1);
+	receive_queue_destroy(&srq->queue);
+	pthread_mutex_destroy(&srq->lock);
+	free(srq);
+	return 0;
+}
+
+static int srq_modify_locked(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t capacity = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->queue.capacity;
+	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
+	int error;
+
+	if (srq_check_size(srq->hca, capacity) || limit > capacity)
+		return EINVAL;
+	if (mask & IBV_SRQ_MAX_WR) {
+		error = receive_queue_resize(&srq->queue, capacity);
+		if (error)
+			return error;
+	}
+	srq->limit = limit;
+	return 0;
+}
+
+int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	int error;
+
+	if (mask & ~SRQ_MODIFIABLE)
+		return EINVAL;
+	pthread_mutex_lock(&srq->lock);
+	error = srq_modify_locked(srq, attr, mask);
+	pthread_mutex_unlock(&srq->lock);
+	return error;
+}
+
+void srq_query(struct srq *srq, struct ibv_srq_attr *attr)
+{
+	pthread_mutex_lock(&srq->lock);
+	attr->max_wr = srq->queue.capacity;
+	attr->max_sge = srq->queue.max_sge;
+	attr->srq_limit = srq->limit;
+	pthread_mutex_unlock(&srq->lock);
+}
+
+int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&srq->lock);
+	for (; wr; wr = wr->next) {
+		error = receive_queue_push(&srq->queue, wr);
+		if (error)
+			break;
+	}
+	pthread_mutex_unlock(&srq->lock);
+	if (error && bad)
+		*bad = wr;
+	return error;
+}
+
+/*
+ * IBA 10.2.9.1: the event comes once, and then the limit has to be armed again.
+ * Armed below the limit already, it comes with the next entry taken, as with
+ * Linux rxe.
+ */
+static void srq_check_limit(struct srq *srq)
+{
+	if (!srq->limit || srq->queue.count >= srq->limit)
+		return;
+	srq->limit = 0;
+	event_raise(&srq->hca->events, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+}
+
+bool srq_pop(struct srq *srq, struct receive_wqe *wqe, struct ibv_sge *sges)
+{
+	bool taken;
+
+	pthread_mutex_lock(&srq->lock);
+	taken = receive_queue_pop(&srq->queue, wqe, sges);
+	if (taken)
+		srq_check_limit(srq);
+	pthread_mutex_unlock(&srq->lock);
+	return taken;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues. srq.lock protects the queue and the limit (lock order
+ * QP -> SRQ -> CQ). A QP takes an entry when a message begins.
+ */
+#ifndef URXE_EMU_SRQ_H
+#define URXE_EMU_SRQ_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "emu/transport/receive_queue.h"
+
+struct hca;
+struct pd;
+
+struct srq {
+	struct ibv_srq ibv;
+	void *verbs; /* what the verbs layer keeps with it */
+	struct hca *hca;
+	struct pd *pd;
+	_Atomic uint32_t users; /* QPs: EBUSY while there are any */
+
+	pthread_mutex_t lock;
+	struct receive_queue queue;
+	uint32_t limit; /* 0: not armed; else an event when fewer entries remain (IBA 10.2.9.1) */
+};
+
+/* EINVAL: max_wr 0 or beyond the device, max_sge beyond the device. @attr gets what was granted. */
+int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq);
+int srq_destroy(struct srq *srq); /* 0 or EBUSY */
+int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
+void srq_query(struct srq *srq, struct ibv_srq_attr *attr);
+int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
+
+/* As receive_queue_pop(); raises IBV_EVENT_SRQ_LIMIT_REACHED. */
+bool srq_pop(struct srq *srq, struct receive_wqe *wqe, struct ibv_sge *sges);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/ack_queue.h"
+
+#include <utlist.h>
+
+#include "net/link.h"
+
+void ack_queue_init(struct ack_queue *queue)
+{
+	*queue = (struct ack_queue){0};
+	atomic_init(&queue->oldest, TIME_NEVER);
+	pthread_mutex_init(&queue->lock, NULL);
+}
+
+void ack_queue_destroy(struct ack_queue *queue)
+{
+	pthread_mutex_destroy(&queue->lock);
+}
+
+static void update_oldest(struct ack_queue *queue)
+{
+	atomic_store_explicit(&queue->oldest, queue->head ? queue->head->since : TIME_NEVER,
+			      memory_order_relaxed);
+}
+
+static void take_out(struct ack_queue *queue, struct ack_wait *wait)
+{
+	wait->queued = false;
+	DL_DELETE(queue->head, wait);
+	update_oldest(queue);
+}
+
+void ack_queue_add(struct ack_queue *queue, struct ack_wait *wait, uint64_t now)
+{
+	pthread_mutex_lock(&queue->lock);
+	if (!wait->queued) {
+		wait->queued = true;
+		wait->since = now;
+		DL_APPEND(queue->head, wait);
+		update_oldest(queue);
+	}
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void ack_queue_remove(struct ack_queue *queue, struct ack_wait *wait)
+{
+	pthread_mutex_lock(&queue->lock);
+	if (wait->queued)
+		take_out(queue, wait);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+static uint32_t take_locked(struct ack_queue *queue, uint64_t until)
+{
+	struct ack_wait *oldest = queue->head;
+
+	if (!oldest || oldest->since > until)
+		return 0;
+	take_out(queue, oldest);
+	return oldest->number;
+}
+
+uint32_t ack_queue_take(struct ack_queue *queue, uint64_t until)
+{
+	uint32_t number;
+
+	if (atomic_load_explicit(&queue->oldest, memory_order_relaxed) > until)
+		return 0;
+	pthread_mutex_lock(&queue->lock);
+	number = take_locked(queue, until);
+	pthread_mutex_unlock(&queue->lock);
+	return number;
+}
+
+uint32_t ack_queue_try_take(struct ack_queue *queue)
+{
+	uint32_t number;
+
+	if (pthread_mutex_trylock(&queue->lock) != 0)
+		return 0;
+	number = take_locked(queue, TIME_NEVER);
+	pthread_mutex_unlock(&queue->lock);
+	return number;
+}

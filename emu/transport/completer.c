@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/completer.h"
+
+#include "emu/objects/cq.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/sge.h"
+#include "emu/transport/window.h"
+
+static const enum ibv_wc_opcode completion_opcode[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+};
+
+/* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
+static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
+	[AETH_NAK_INVALID_REQUEST & AETH_VALUE_MASK] = IBV_WC_REM_INV_REQ_ERR,
+	[AETH_NAK_REMOTE_ACCESS & AETH_VALUE_MASK] = IBV_WC_REM_ACCESS_ERR,
+	[AETH_NAK_REMOTE_OPERATION & AETH_VALUE_MASK] = IBV_WC_REM_OP_ERR,
+};
+
+/* IBA 9.7.5.2.8 (table 45): RNR timer codes, in units of 10 us. */
+static const uint32_t rnr_delay[AETH_VALUE_MASK + 1] = {
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static bool awaits_response(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
+{
+	struct send_queue *sq = &qp->sq;
+	const struct send_wqe *wqe = send_queue_at(sq, sq->done++);
+	struct ibv_wc wc = {
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.opcode = completion_opcode[wqe->opcode],
+		.byte_len = wqe->length,
+		.qp_num = qp->number,
+	};
+	uint32_t slots;
+
+	sq->unreported++;
+	/* An error is reported whether or not the request was signaled, IBA 10.7.3.1. */
+	if (status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_SIGNALED))
+		return;
+	slots = sq->unreported;
+	sq->unreported = 0;
+	qp_complete(qp, qp->send_cq, &wc, slots, false);
+}
+
+/* Take @psns packets of @wqe, from requester.unacked on, out of flight: they have arrived. */
+static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
+{
+	struct requester *req = &qp->requester;
+	int32_t before_cursor = psn_distance(req->psn, req->unacked);
+	uint64_t cost;
+
+	/* After a restart, what lies at or behind the cursor isn't counted as in flight. */
+	if (before_cursor > (int32_t)psns)
+		before_cursor = psns;
+	req->unacked = psn_add(req->unacked, psns);
+	cost = (uint64_t)before_cursor * wqe->packet_cost;
+	if (cost > req->in_flight)
+		cost = req->in_flight;
+	req->in_flight -= cost;
+	req->arrived += cost;
+
+	if (psn_distance(req->unacked, req->psn) > 0) {
+		req->psn = req->unacked;
+		qp->sq.next = qp->sq.done;
+	}
+	if (req->unacked == psn_add(wqe->first_psn, wqe->psn_count)) {
+		if (qp->sq.next == qp->sq.done)
+			qp->sq.next++;
+		complete_oldest(qp, IBV_WC_SUCCESS);
+		completer_local(qp);
+	}
+}
+
+static void made_progress(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	req->progress = true;
+
+	/* The probe arrived, and what was sent behind it hadn't. */
+	if (req->probing && psn_distance(req->highest, req->unacked) > 0)
+		window_loss(req->window, now);
+	req->probing = false;
+	req->probes = 0;
+	req->retries = qp->attr.retry_cnt;
+	req->rnr_retries = qp->attr.rnr_retry;
+	req->implied_nak = false;
+}
+
+void completer_settle(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	if (!req->progress)
+		return;
+	req->progress = false;
+	window_release(req->window, req->arrived, true);
+	req->arrived = 0;
+	requester_restart_timeout(qp, now);
+	/* Behind those whom the release woke. */
+	if (qp->sq.next != qp->sq.posted && !requester_gathers(qp))
+		hca_schedule(qp->hca, qp);
+}
+
+/*
+ * Everything before @psn has arrived at the responder, says a response with a
+ * higher PSN (IBA 9.7.5.1.2: acknowledgements coalesce). Returns whether that
+ * agrees with what we have: READs and atomics need their own responses, and one
+ * that is passed over has lost it.
+ */
+static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+	uint32_t start = req->unacked;
+
+	while (req->unacked != psn && qp->sq.done != qp->sq.posted) {
+		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
+		uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
+
+		if (awaits_response(wqe))
+			break;
+		if (psn_distance(psn, end) < 0)
+			end = psn;
+		arrived(qp, wqe, psn_distance(end, req->unacked));
+	}
+	if (req->unacked != start)
+		made_progress(qp, now);
+	return req->unacked == psn;
+}
+
+/* One more try from requester.unacked on, if there is one left (IBA 9.9.2.1.1). */
+static void retry(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	COUNT(qp->hca, completer_retry_err, 1);
+	if (req->retries == 0) {
+		COUNT(qp->hca, retry_exceeded_err, 1);
+		completer_fail(qp, IBV_WC_RETRY_EXC_ERR);
+		return;
+	}
+	req->retries--;
+	window_loss(req->window, now);
+	requester_restart(qp);
+	hca_schedule(qp->hca, qp);
+}
+
+/* IBA 9.9.2.3: a response is missing. Stale acknowledgements may say so many times over. */
+static void implied_nak(struct qp *qp, uint64_t now)
+{
+	if (qp->requester.implied_nak)
+		return;
+	qp->requester.implied_nak = true;
+	retry(qp, now);
+}
+
+static void receive_rnr_nak(struct qp *qp, uint8_t code, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	COUNT(qp->hca, rcvd_rnr_err, 1);
+	if (req->paused_until)
+		return;		       /* one pause for all the packets that were under way */
+	if (qp->attr.rnr_retry != 7) { /* IBA 9.7.5.2.8: 7 is without limit */
+		if (req->rnr_retries == 0) {
+			COUNT(qp->hca, retry_rnr_exceeded_err, 1);
+			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		req->rnr_retries--;
+	}
+	requester_restart(qp);
+	req->paused_until = now + (uint64_t)rnr_delay[code] * 10000;
+	hca_arm(qp->hca, &qp->timer, req->paused_until);
+}
+
+static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	uint8_t syndrome = packet_syndrome(packet);
+	uint8_t type = syndrome & AETH_TYPE_MASK;
+	uint8_t value = syndrome & AETH_VALUE_MASK;
+
+	/* An ACK's PSN has arrived, a NAK's hasn't; all before it have (IBA 9.7.5.1.2). */
+	if (!acknowledge_before(qp, psn_add(packet->psn, type == AETH_ACK), now)) {
+		implied_nak(qp, now);
+	} else if (type == AETH_RNR_NAK) {
+		receive_rnr_nak(qp, value, now);
+	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
+		COUNT(qp->hca, rcvd_seq_err, 1);
+		/* During an RNR delay this is an echo of what was in flight then. */
+		if (!qp->requester.paused_until)
+			retry(qp, now);
+	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
+		completer_fail(qp, nak_status[value]);
+	}
+}
+
+/*
+ * The oldest work request, if the response fits it: it must be the one that
+ * @packet's PSN belongs to, and of the kind asked for.
+ */
+static struct send_wqe *match_response(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct send_wqe *wqe;
+	bool read = packet->op->flags & OPCODE_READ;
+
+	if (!acknowledge_before(qp, packet->psn, now)) {
+		implied_nak(qp, now);
+		return NULL;
+	}
+	/* An acknowledged request found its CQ full, and the queue was flushed. */
+	if (qp->sq.done == qp->sq.posted)
+		return NULL;
+	wqe = send_queue_at(&qp->sq, qp->sq.done);
+	if (!awaits_response(wqe) || (wqe->opcode == IBV_WR_RDMA_READ) != read) {
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+		return NULL;
+	}
+	if (packet->op->aeth && (packet_syndrome(packet) & AETH_TYPE_MASK) != AETH_ACK) {
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+		return NULL;
+	}
+	return wqe;
+}
+
+static void response_done(struct qp *qp)
+{
+	/* What arrives from behind the cursor answers a request that isn't counted any more. */
+	if (psn_distance(qp->requester.psn, qp->requester.unacked) > 0 &&
+	    qp->requester.rd_atomic > 0)
+		qp->requester.rd_atomic--;
+}
+
+static void receive_read_response(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct send_wqe *wqe = match_response(qp, packet, now);
+	uint32_t index, rest;
+	uint64_t offset;
+	bool last;
+
+	if (!wqe)
+		return;
+	index = psn_distance(packet->psn, wqe->first_psn);
+	offset = (uint64_t)index * qp->mtu;
+	rest = wqe->length - offset;
+	if (rest > qp->mtu)
+		rest = qp->mtu;
+	last = index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
+	if (last != !!(packet->op->flags & OPCODE_LAST)) {
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+	} else if (packet->payload_length != rest) {
+		completer_fail(qp, IBV_WC_LOC_LEN_ERR);
+	} else if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, packet->payload,
+			       rest) != 0) {
+		completer_fail(qp, IBV_WC_LOC_PROT_ERR);
+	} else {
+		if (last)
+			response_done(qp);
+		arrived(qp, wqe, 1);
+		made_progress(qp, now);
+	}
+}
+
+static void receive_atomic_response(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct send_wqe *wqe = match_response(qp, packet, now);
+	uint64_t original;
+
+	if (!wqe)
+		return;
+	original = be64toh(packet_atomicacketh(packet)->original);
+	if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0, &original, sizeof(original)) !=
+	    0) {
+		completer_fail(qp, IBV_WC_LOC_PROT_ERR);
+		return;
+	}
+	response_done(qp);
+	arrived(qp, wqe, 1);
+	made_progress(qp, now);
+}
+
+void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	/* IBA 9.9.2.2: ghosts, of PSNs never sent or long acknowledged, are dropped. */
+	if (psn_distance(packet->psn, req->highest) >= 0 ||
+	    psn_distance(packet->psn, req->unacked) < 0)
+		return;
+	if (packet->op->flags & OPCODE_READ)
+		receive_read_response(qp, packet, now);
+	else if (packet->op->flags & OPCODE_ATOMIC)
+		receive_atomic_response(qp, packet, now);
+	else
+		receive_acknowledge(qp, packet, now);
+	/* Room in the window, a READ less outstanding: there may be more to send. */
+	if (qp->sq.next != qp->sq.posted && !req->progress)
+		hca_schedule(qp->hca, qp);
+}
+
+void completer_timeout(struct qp *qp, uint64_t now)
+{
+	COUNT(qp->hca, timeouts, 1);
+	qp->requester.implied_nak = false;
+	qp->requester.timeout_at = TIME_NEVER;
+	retry(qp, now);
+}
+
+void completer_sent(struct qp *qp)
+{
+	while (qp->sq.done != qp->sq.next)
+		complete_oldest(qp, IBV_WC_SUCCESS);
+	qp->requester.unacked = qp->requester.psn;
+}
+
+/* A restart puts what was executed behind the cursor again: it isn't executed twice. */
+void completer_local(struct qp *qp)
+{
+	while (qp->sq.done != qp->sq.posted) {
+		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
+
+		if (!wqe->started || !send_wqe_is_local(wqe))
+			return;
+		if (qp->sq.next == qp->sq.done)
+			qp->sq.next++;
+		complete_oldest(qp, IBV_WC_SUCCESS);
+	}
+}
+
+void completer_local_error(struct qp *qp)
+{
+	const struct send_wqe *wqe;
+
+	if (qp->sq.done != qp->sq.next || qp->sq.next == qp->sq.posted)
+		return;
+	wqe = send_queue_at(&qp->sq, qp->sq.done);
+	if (wqe->status != IBV_WC_SUCCESS)
+		completer_fail(qp, wqe->status);
+}
+
+void completer_fail(struct qp *qp, enum ibv_wc_status status)
+{
+	if (qp->sq.done != qp->sq.posted)
+		complete_oldest(qp, status);
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	if (qp->type == IBV_QPT_RC)
+		qp_enter_error(qp);
+	else
+		qp_enter_sqe(qp);
+}
+
+void completer_flush(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	if (req->window) {
+		window_forget(req->window, qp);
+		requester_leave_window(qp);
+	}
+	req->rd_atomic = 0;
+	req->timeout_at = req->probe_at = TIME_NEVER;
+	req->probing = false;
+	req->paused_until = 0;
+	req->unacked = req->highest = req->psn;
+	while (qp->sq.done != qp->sq.posted)
+		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR);
+	qp->sq.next = qp->sq.done;
+}

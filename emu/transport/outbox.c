@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The packets of one turn of work: emu/transport/outbox.h says whose stack they live on.
+ * The pieces of a packet lie next to each other, since link_packet.payload
+ * points at them; so a packet is only begun where the longest SGE list fits.
+ */
+#include "emu/transport/outbox.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/hca.h"
+#include "emu/objects/qp.h"
+#include "net/tuning.h"
+
+#define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
+
+_Static_assert(OUTBOX_SGES <= OUTBOX_PIECES, "an empty outbox takes any packet");
+
+void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
+{
+	outbox->hca = hca;
+	outbox->now = now;
+	outbox->packets = 0;
+	outbox->pieces = 0;
+	outbox->held = NULL;
+	outbox->run = (struct outbox_run){0};
+}
+
+/* Give up the pieces from @first on, and what they hold. */
+static void outbox_release(struct outbox *outbox, unsigned int first)
+{
+	for (unsigned int i = first; i < outbox->pieces; i++) {
+		if (outbox->hold[i].address)
+			mr_release(outbox->hca, &outbox->hold[i]);
+	}
+	outbox->pieces = first;
+	outbox->held = NULL;
+}
+
+void outbox_flush(struct outbox *outbox)
+{
+	struct link *link = outbox->hca->link;
+	uint64_t bytes = 0, deadline;
+
+	if (!outbox->packets)
+		return;
+	for (unsigned int i = 0; i < outbox->packets; i++)
+		bytes += link_packet_length(&outbox->packet[i]);
+	link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
+	/* A link that delays packets (net/fault/fault.h) wants to be called again. */
+	deadline = link->ops->deadline(link);
+	if (deadline != TIME_NEVER && outbox->hca->deadline)
+		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
+	COUNT(outbox->hca, sent_pkts, outbox->packets);
+	COUNT(outbox->hca, sent_bytes, bytes);
+	outbox->packets = 0;
+	outbox->run = (struct outbox_run){0};
+	outbox_release(outbox, 0);
+}
+
+/* The last packet is complete now. Returns whether no other can be in one piece with it. */
+static bool outbox_ends_run(struct outbox *outbox)
+{
+	struct outbox_run *run = &outbox->run;
+	uint32_t length;
+
+	if (run->counted == outbox->packets)
+		return false;
+	run->counted = outbox->packets;
+	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
+	if (!run->packets || length > run->length)
+		*run = (struct outbox_run){.counted = outbox->packets, .length = length};
+	run->packets++;
+	if (length == run->length && run->packets < LINK_RUN_PACKETS &&
+	    (run->packets + 1) * run->length <= LINK_RUN_BYTES)
+		return false;
+	run->packets = 0;
+	return true;
+}
+
+struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
+{
+	struct link_packet *packet;
+	bool enough = outbox_ends_run(outbox) && outbox->packets >= OUTBOX_ENOUGH;
+
+	if (enough || outbox->packets == OUTBOX_PACKETS ||
+	    outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
+		outbox_flush(outbox);
+	packet = &outbox->packet[outbox->packets++];
+	packet->path = path;
+	packet->payload = &outbox->piece[outbox->pieces];
+	packet->payload_length = 0;
+	packet->payload_count = 0;
+	packet->trailer_length = ICRC_LENGTH;
+	packet->damage = 0;
+	memset(packet->trailer, 0, sizeof(packet->trailer));
+	return packet;
+}
+
+static void outbox_add_piece(struct outbox *outbox, struct link_packet *packet, const void *data,
+			     uint32_t length, const struct mr_hold *hold)
+{
+	outbox->piece[outbox->pieces] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
+	if (hold)
+		outbox->hold[outbox->pieces] = *hold;
+	else
+		outbox->hold[outbox->pieces].address = NULL;
+	outbox->pieces++;
+	packet->payload_count++;
+	packet->payload_length += length;
+}
+
+/* IBA 9.2.2: the payload is padded to a multiple of four; the BTH says by how much. */
+static void outbox_pad(struct link_packet *packet)
+{
+	uint32_t pad = pad_length(packet->payload_length);
+
+	packet->trailer_length = pad + ICRC_LENGTH;
+	packet->headers[offsetof(struct bth, flags)] |= pad << BTH_PAD_SHIFT;
+}
+
+/*
+ * Memory by its key: what the latest hold covers needs none of its own. @qp: whose
+ * packet asks for it, NULL for a local read.
+ */
+static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+			     const struct qp *qp, uint32_t key, uint64_t va, uint32_t length)
+{
+	int access = qp ? IBV_ACCESS_REMOTE_READ : 0, error;
+	uint8_t *address = NULL;
+	struct mr_hold hold;
+
+	if (outbox->held)
+		address = mr_held(outbox->held, pd, qp, key, va, length, access);
+	if (address) {
+		outbox_add_piece(outbox, packet, address, length, NULL);
+		return 0;
+	}
+	error = qp ? mr_hold_remote(qp, key, va, length, access, &hold)
+		   : mr_hold(outbox->hca, pd, key, va, length, access, &hold);
+	if (error)
+		return error;
+	outbox->held = &outbox->hold[outbox->pieces];
+	outbox_add_piece(outbox, packet, hold.address, length, &hold);
+	return 0;
+}
+
+/* The part of @sge from @offset on, or as much of it as the packet still wants. */
+static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
+{
+	uint32_t length = sge->length - offset;
+
+	if (outbox->pieces == OUTBOX_PIECES)
+		return EACCES;
+	if (length > wanted)
+		length = wanted;
+	return outbox_add_memory(outbox, packet, pd, NULL, sge->lkey, sge->addr + offset, length);
+}
+
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
+		  uint32_t rkey, uint64_t va, uint32_t length)
+{
+	int error = outbox_add_memory(outbox, packet, qp->pd, qp, rkey, va, length);
+
+	if (error)
+		outbox_withdraw(outbox);
+	else
+		outbox_pad(packet);
+	return error;
+}
+
+int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length)
+{
+	for (uint32_t i = 0; i < count && packet->payload_length < length; i++) {
+		int error;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		error = outbox_add_sge(outbox, packet, pd, &sge[i], offset,
+				       length - packet->payload_length);
+		if (error) {
+			outbox_withdraw(outbox);
+			return error;
+		}
+		offset = 0;
+	}
+	outbox_pad(packet);
+	return 0;
+}
+
+void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
+		    uint32_t length)
+{
+	if (length)
+		outbox_add_piece(outbox, packet, data, length, NULL);
+	outbox_pad(packet);
+}
+
+void outbox_withdraw(struct outbox *outbox)
+{
+	const struct link_packet *packet = &outbox->packet[--outbox->packets];
+
+	outbox_release(outbox, packet->payload - outbox->piece);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The packets that one turn of work produces, on their way to the link as a
+ * batch. An outbox lives on the stack of whoever does the work, is filled by
+ * the requester and the responder of one QP after another, and is flushed
+ * before the lock of the QP that filled it is released: so packets of a QP
+ * leave in order, and memory regions are held no longer than that.
+ */
+#ifndef URXE_EMU_OUTBOX_H
+#define URXE_EMU_OUTBOX_H
+
+#include "emu/objects/mr.h"
+#include "net/link.h"
+
+#define OUTBOX_PACKETS 64
+#define OUTBOX_PIECES 192 /* iovecs and region holds; more than the SGEs of one packet */
+
+struct outbox {
+	struct hca *hca;
+	uint64_t now; /* the time of this turn */
+	unsigned int packets, pieces;
+	struct outbox_run {
+		unsigned int counted; /* of the packets: the last one isn't complete yet */
+		unsigned int packets; /* the last ones, which the link sends in one piece */
+		uint32_t length;      /* of the first of them: no other may be longer */
+	} run;
+	struct link_packet packet[OUTBOX_PACKETS];
+	struct iovec piece[OUTBOX_PIECES];
+	/*
+	 * hold[i] is to be released with piece[i], if it has an address. One hold is enough
+	 * for all neighbours in a region; @held, the latest, is tried first.
+	 */
+	struct mr_hold hold[OUTBOX_PIECES];
+	const struct mr_hold *held; /* or NULL */
+};
+
+void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
+
+/* Send everything and release the regions. */
+void outbox_flush(struct outbox *outbox);
+
+/*
+ * A new packet with nothing in it. Flushes when the outbox is full, and before
+ * that where a run of packets that the link sends in one piece is complete: so
+ * that no run is cut in two, and the receiver has something to do meanwhile.
+ */
+struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
+
+/*
+ * Make @length bytes at @offset of an SGE list the payload of @packet (the one
+ * that outbox_packet() gave last). 0, or EACCES: the packet is then withdrawn.
+ * Headers come first: this adds the pad count to the BTH.
+ */
+int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);
+
+/*
+ * The same with memory that @qp's peer asked for (READ), at least one byte. 0, or
+ * EACCES: the packet is then withdrawn.
+ */
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
+		  uint32_t rkey, uint64_t va, uint32_t length);
+
+/* Make plain memory, such as inline data, the payload. */
+void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,
+		    uint32_t length);
+
+/* Take back the packet that outbox_packet() gave last. */
+void outbox_withdraw(struct outbox *outbox);
+
+#endif

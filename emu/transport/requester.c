@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/requester.h"
+
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/qp_state.h"
+#include "emu/transport/completer.h"
+#include "emu/transport/outbox.h"
+#include "emu/transport/sge.h"
+#include "emu/transport/window.h"
+#include "net/tuning.h"
+
+/*
+ * A long message asks for an acknowledgement at least this often, so that the
+ * window opens again well before it is used up.
+ */
+#define ACK_REQUEST_INTERVAL 16
+
+/* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
+#define PSN_WINDOW (1 << 23)
+
+/* UC and UD have no acknowledgements: when the receiver has no room, look again after this long. */
+#define PACE_INTERVAL 50000
+
+/* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held.
+ */
+#define PACE_ATTEMPTS 2000
+
+/* What each kind of work request becomes, IBA 9.2.1 (table 38): the low five bits. */
+struct request_opcodes {
+	uint8_t first, middle, last, only;
+};
+
+static const struct request_opcodes request_opcodes[] = {
+	[IBV_WR_SEND] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST, WIRE_SEND_ONLY},
+	[IBV_WR_SEND_WITH_IMM] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_IMM,
+				  WIRE_SEND_ONLY_IMM},
+	[IBV_WR_SEND_WITH_INV] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_INVALIDATE,
+				  WIRE_SEND_ONLY_INVALIDATE},
+	[IBV_WR_RDMA_WRITE] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST,
+			       WIRE_WRITE_ONLY},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST_IMM,
+					WIRE_WRITE_ONLY_IMM},
+	[IBV_WR_RDMA_READ] = {.only = WIRE_READ_REQUEST},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = WIRE_COMPARE_SWAP},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = WIRE_FETCH_ADD},
+};
+
+static const uint8_t transport_of[] = {
+	[IBV_QPT_RC] = WIRE_RC,
+	[IBV_QPT_UC] = WIRE_UC,
+	[IBV_QPT_UD] = WIRE_UD,
+};
+
+void requester_reset(struct requester *requester)
+{
+	*requester = (struct requester){
+		.timeout_at = TIME_NEVER, .stale_at = TIME_NEVER, .probe_at = TIME_NEVER};
+}
+
+static bool is_read(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* --- starting a work request ------------------------------------------------ */
+
+/* The local errors that are found before anything of a request is sent, transport.md 15. */
+static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->status != IBV_WC_SUCCESS)
+		return wqe->status;
+	if (wqe->length > qp->hca->limits.max_message)
+		return IBV_WC_LOC_LEN_ERR;
+	/* A datagram is one packet; as NICs do, one that is longer is an error (IBA C10-93.1.1). */
+	if (qp->type == IBV_QPT_UD && wqe->length > qp->mtu)
+		return IBV_WC_LOC_LEN_ERR;
+	if (is_read(wqe) || is_atomic(wqe))
+		return qp->attr.max_rd_atomic == 0 ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
+	/* Of a single packet all is looked at when it is built. */
+	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->length > qp->mtu &&
+	    sge_check(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0) != 0)
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+/*
+ * One READ request asks for so many packets at most; a longer READ is several
+ * requests with consecutive PSNs, each as a retry of a part would be
+ * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
+ *
+ * The FIRST and LAST of the responses are longer than the others. So the LAST of
+ * one request, the FIRST and a MIDDLE of the next are one piece for the link, and
+ * then come whole runs: two where the window has room for several such.
+ */
+static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
+{
+	uint32_t run = LINK_RUN_BYTES / (qp->mtu + sizeof(struct bth) + ICRC_LENGTH);
+
+	if (run > LINK_RUN_PACKETS)
+		run = LINK_RUN_PACKETS;
+	if (window_limit(qp->requester.window) >= READ_CHUNKS * (3 + 2 * run) * packet_cost)
+		run *= 2;
+	return 3 + run;
+}
+
+/* Give the request its PSNs. Returns whether it may be sent now. */
+static bool start(struct qp *qp, struct send_wqe *wqe)
+{
+	struct requester *req = &qp->requester;
+	uint32_t packet_length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
+	uint32_t psn_count;
+
+	if (!(qp_state_abilities(qp->state) & QP_SEND))
+		return false; /* SQD: what wasn't started waits */
+	if ((wqe->flags & IBV_SEND_FENCE) && req->rd_atomic > 0)
+		return false; /* IBA 10.8.3.3 */
+	wqe->status = check_local(qp, wqe);
+	if (wqe->status != IBV_WC_SUCCESS)
+		return false;
+
+	psn_count = wqe->length == 0 ? 1 : (wqe->length + (uint64_t)qp->mtu - 1) / qp->mtu;
+	/* The longest message has no more packets than the window alone. */
+	if (req->psn != req->unacked &&
+	    psn_distance(req->psn, req->unacked) + psn_count >= PSN_WINDOW)
+		return false;
+	wqe->first_psn = req->psn;
+	wqe->psn_count = psn_count;
+	wqe->packet_cost = packet_length + WINDOW_PACKET_OVERHEAD;
+	if (is_read(wqe))
+		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
+	return true;
+}
+
+/*
+ * Bind or invalidate a memory window. A bind is ordered with what follows it
+ * only; an invalidation waits for everything before it, since requests under
+ * way may use the window (IBA 10.8.3.3, transport.md 9). Returns whether the
+ * queue may go on.
+ */
+static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	bool invalidate = wqe->opcode == IBV_WR_LOCAL_INV;
+	int error;
+
+	if (wqe->started)
+		return true; /* before a retry */
+	if ((wqe->flags & IBV_SEND_FENCE) && qp->requester.rd_atomic > 0)
+		return false;
+	outbox_flush(outbox); /* a response in it may hold the window */
+	if (qp->type != IBV_QPT_RC)
+		completer_sent(qp);
+	/* Looked at last: a completion that finds its CQ full flushes the queue, @wqe with it. */
+	if (!(qp_state_abilities(qp->state) & QP_SEND))
+		return false;
+	if (invalidate && qp->sq.done != qp->sq.next)
+		return false;
+	error = invalidate ? mw_invalidate(qp, wqe->invalidate_rkey) : mw_bind(qp, &wqe->bind);
+	if (error) {
+		wqe->status = IBV_WC_MW_BIND_ERR;
+		return false;
+	}
+	wqe->started = true;
+	wqe->first_psn = qp->requester.psn;
+	return true;
+}
+
+/* --- building packets -------------------------------------------------------- */
+
+static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opcode,
+			 uint64_t remote_addr, uint32_t length, struct link_packet *packet)
+{
+	const struct opcode *op = opcode_find(opcode);
+	uint8_t *headers = packet->headers;
+	uint32_t dest_qp = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
+	struct bth *bth = (struct bth *)headers;
+
+	*bth = (struct bth){
+		.opcode = opcode,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(dest_qp & QPN_MASK),
+		.psn = htobe32(qp->requester.psn),
+	};
+	/* IBA 9.2.3: only the last packet of what creates a completion at the responder. */
+	if ((wqe->flags & IBV_SEND_SOLICITED) && (op->flags & OPCODE_LAST) &&
+	    (op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)))
+		bth->flags |= BTH_SOLICITED;
+	if (op->deth) {
+		/* IBA 10.2.5: a controlled Q_Key in the request stands for the QP's own. */
+		uint32_t qkey =
+			wqe->remote_qkey & QKEY_CONTROLLED ? qp->attr.qkey : wqe->remote_qkey;
+
+		*(struct deth *)(headers + op->deth) =
+			(struct deth){.qkey = htobe32(qkey), .source_qp = htobe32(qp->number)};
+	}
+	if (op->reth)
+		*(struct reth *)(headers + op->reth) = (struct reth){.va = htobe64(remote_addr),
+								     .rkey = htobe32(wqe->rkey),
+								     .length = htobe32(length)};
+	if (op->atomiceth) {
+		bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+		*(struct atomiceth *)(headers + op->atomiceth) = (struct atomiceth){
+			.va = htobe64(remote_addr),
+			.rkey = htobe32(wqe->rkey),
+			.swap_or_add = htobe64(swap ? wqe->swap : wqe->compare_add),
+			.compare = htobe64(swap ? wqe->compare_add : 0),
+		};
+	}
+	if (op->immdt)
+		*(struct immdt *)(headers + op->immdt) = (struct immdt){.data = wqe->imm_data};
+	if (op->ieth)
+		*(struct ieth *)(headers + op->ieth) =
+			(struct ieth){.rkey = htobe32(wqe->invalidate_rkey)};
+	packet->headers_length = op->headers_length;
+}
+
+static void request_ack(struct qp *qp, struct link_packet *packet)
+{
+	((struct bth *)packet->headers)->psn |= htobe32(BTH_ACK_REQUEST);
+	qp->requester.since_request = 0;
+}
+
+/* READ: one request for what is left of the chunk that the cursor is in. */
+static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
+				   struct link_packet *packet)
+{
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t psns = wqe->read_chunk - index % wqe->read_chunk;
+	uint64_t length = wqe->length - offset;
+
+	if (psns > wqe->psn_count - index)
+		psns = wqe->psn_count - index;
+	if (length > (uint64_t)psns * qp->mtu)
+		length = (uint64_t)psns * qp->mtu;
+	fill_headers(qp, wqe, WIRE_RC | WIRE_READ_REQUEST, wqe->remote_addr + offset, length,
+		     packet);
+	return psns;
+}
+
+/* SEND and RDMA WRITE: the piece of the message that belongs to packet @index. 0 or EACCES. */
+static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
+		      struct outbox *outbox, struct link_packet *packet)
+{
+	const struct request_opcodes *opcodes = &request_opcodes[wqe->opcode];
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t length = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
+	bool last = index + 1 == wqe->psn_count;
+	uint8_t operation = last ? (index == 0 ? opcodes->only : opcodes->last)
+				 : (index == 0 ? opcodes->first : opcodes->middle);
+
+	fill_headers(qp, wqe, transport_of[qp->type] | operation, wqe->remote_addr, wqe->length,
+		     packet);
+	if (wqe->flags & IBV_SEND_INLINE) {
+		outbox_payload(outbox, packet, wqe->inline_data + offset, length);
+		return 0;
+	}
+	return outbox_gather(outbox, packet, qp->pd, wqe->sge, wqe->num_sge, offset, length);
+}
+
+/*
+ * Build the packet at the cursor and move the cursor behind it. Returns the
+ * packet, or NULL when its memory can't be used.
+ */
+static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	const struct path *path = qp->type == IBV_QPT_UD ? &wqe->path : &qp->path;
+	struct link_packet *packet = outbox_packet(outbox, path);
+	uint32_t index = psn_distance(req->psn, wqe->first_psn);
+	uint32_t psns = 1;
+
+	if (is_read(wqe)) {
+		psns = build_read_request(qp, wqe, index, packet);
+	} else if (is_atomic(wqe)) {
+		fill_headers(qp, wqe, WIRE_RC | request_opcodes[wqe->opcode].only, wqe->remote_addr,
+			     0, packet);
+	} else if (build_data(qp, wqe, index, outbox, packet) != 0) {
+		wqe->status = IBV_WC_LOC_PROT_ERR;
+		return NULL;
+	}
+	/* Only now: what waits for others or for room may still be held back by SQD. */
+	wqe->started = true;
+	if (psn_distance(req->psn, req->highest) < 0)
+		COUNT(qp->hca, retransmitted_pkts, 1);
+	req->psn = psn_add(req->psn, psns);
+	if (psn_distance(req->psn, req->highest) > 0)
+		req->highest = req->psn;
+	return packet;
+}
+
+/* --- reliable: windows, acknowledgements, timeouts ---------------------------- */
+
+/* What the packet at the cursor puts in flight: itself, or the responses to a READ. */
+static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t index, psns;
+
+	if (!is_read(wqe))
+		return wqe->packet_cost;
+	index = psn_distance(qp->requester.psn, wqe->first_psn);
+	psns = wqe->read_chunk - index % wqe->read_chunk;
+	if (psns > wqe->psn_count - index)
+		psns = wqe->psn_count - index;
+	return (uint64_t)psns * wqe->packet_cost;
+}
+
+/*
+ * How many packets are to be sent with one look at the window: those of this
+ * request, and one of each that waits behind it, as if it were like this one.
+ */
+static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
+	uint32_t most = REQUEST_BURST / qp->mtu;
+
+	if (is_read(wqe) || is_atomic(wqe) || qp->requester.probing)
+		return 1;
+	left += qp->sq.posted - qp->sq.next - 1;
+	return left < most ? left : most;
+}
+
+static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return is_read(wqe) || is_atomic(wqe) || qp->requester.probing ||
+	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
+	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
+}
+
+/* One turn of sending. */
+struct sending {
+	struct outbox *outbox;
+	struct link_packet *last; /* the last packet that was built, if it is still there */
+	uint64_t granted;	  /* what the window has given and nothing has used */
+};
+
+/* The packet at the cursor, which is in the window. Returns whether it was sent. */
+static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, struct sending *sending)
+{
+	struct requester *req = &qp->requester;
+	struct link_packet *packet = build(qp, wqe, sending->outbox);
+
+	if (!packet)
+		return false;
+	sending->granted -= cost;
+	req->in_flight += cost;
+	req->rd_atomic += is_read(wqe) || is_atomic(wqe);
+	req->since_request++;
+	if (want_ack(qp, wqe))
+		request_ack(qp, packet);
+	sending->last = packet;
+	return true;
+}
+
+/* Send what is left of @wqe. Returns whether all of it has been sent. */
+static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
+{
+	struct requester *req = &qp->requester;
+	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
+	bool responds = is_read(wqe) || is_atomic(wqe);
+
+	while (req->psn != end) {
+		uint64_t cost = cost_at_cursor(qp, wqe);
+
+		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
+			return false;
+		if (req->probing && req->psn != req->unacked)
+			return false;
+		if (sending->granted < cost)
+			sending->granted +=
+				cost * window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
+		if (sending->granted < cost) {
+			/* Only an acknowledgement opens the window again: ask for it. */
+			if (sending->last)
+				request_ack(qp, sending->last);
+			return false;
+		}
+		if (!send_packet(qp, wqe, cost, sending))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most.
+ * The least at first, since a lost packet is the likely reason; more with every
+ * try in vain, since a peer that is a process may not get the CPU for a while.
+ */
+static uint64_t timeout_period(const struct qp *qp)
+{
+	unsigned int vain = qp->attr.retry_cnt - qp->requester.retries;
+
+	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
+}
+
+/* A short timeout is soon enough, and 0 says that what is lost is to be waited for. */
+static uint64_t next_probe(const struct qp *qp, uint64_t now)
+{
+	const struct requester *req = &qp->requester;
+
+	if (qp->attr.timeout < PROBE_TIMEOUT || req->probes == PROBE_COUNT)
+		return TIME_NEVER;
+	return now + ((uint64_t)PROBE_DELAY << req->probes);
+}
+
+void requester_probe(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+	uint64_t timeout_at = req->timeout_at;
+
+	req->probe_at = TIME_NEVER;
+	if (req->paused_until || req->psn == req->unacked)
+		return;
+	requester_restart(qp);
+	req->timeout_at = timeout_at;
+	req->stale_at = now + WINDOW_STALE;
+	req->probing = true;
+	req->probes++;
+	req->probe_at = next_probe(qp, now);
+}
+
+void requester_restart_timeout(struct qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->requester;
+
+	req->timeout_at = req->stale_at = req->probe_at = TIME_NEVER;
+	if (req->psn == req->unacked)
+		return;
+	req->stale_at = now + WINDOW_STALE;
+	req->probe_at = next_probe(qp, now);
+	if (qp->attr.timeout) /* 0 waits for ever */
+		req->timeout_at = now + timeout_period(qp);
+	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
+}
+
+void requester_leave_window(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	req->stale_at = TIME_NEVER;
+	window_release(req->window, req->in_flight, false);
+	req->in_flight = 0;
+}
+
+uint64_t requester_deadline(const struct requester *req)
+{
+	uint64_t due = req->timeout_at < req->stale_at ? req->timeout_at : req->stale_at;
+
+	if (req->probe_at < due)
+		due = req->probe_at;
+	return req->paused_until && req->paused_until < due ? req->paused_until : due;
+}
+
+void requester_restart(struct qp *qp)
+{
+	struct requester *req = &qp->requester;
+
+	req->psn = req->unacked;
+	qp->sq.next = qp->sq.done;
+	req->rd_atomic = 0;
+	req->since_request = 0;
+	req->probing = false;
+	req->timeout_at = req->probe_at = TIME_NEVER;
+	requester_leave_window(qp);
+}
+
+/* --- unreliable: paced by what the receiver can take --------------------------- */
+
+static bool has_room(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
+		     struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	struct link *link = qp->hca->link;
+	uint32_t room;
+
+	if (req->room >= cost && req->room_qpn == qpn &&
+	    memcmp(&req->room_at, &path->destination, sizeof(req->room_at)) == 0) {
+		req->room -= cost;
+		return true;
+	}
+	outbox_flush(outbox);
+	room = link->ops->room(link, path, qpn);
+	/* Others send there too: plan with half of it. */
+	req->room = room == UINT32_MAX ? UINT32_MAX / 2 : room / 2;
+	req->room_at = path->destination;
+	req->room_qpn = qpn;
+	if (req->room < cost && req->paces < PACE_ATTEMPTS) {
+		req->room = 0;
+		req->paces++;
+		req->paused_until = outbox->now + PACE_INTERVAL;
+		hca_arm(qp->hca, &qp->timer, req->paused_until);
+		return false;
+	}
+	req->paces = 0;
+	req->room -= req->room < cost ? req->room : cost;
+	return true;
+}
+
+static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+{
+	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
+	bool datagram = qp->type == IBV_QPT_UD;
+	const struct path *path = datagram ? &wqe->path : &qp->path;
+	uint32_t qpn = datagram ? wqe->remote_qpn : qp->attr.dest_qp_num;
+
+	while (qp->requester.psn != end) {
+		if (!has_room(qp, path, qpn, wqe->packet_cost, outbox))
+			return false;
+		if (!build(qp, wqe, outbox))
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------------------ */
+
+bool requester_gathers(struct qp *qp)
+{
+	const struct send_queue *sq = &qp->sq;
+	const struct send_wqe *latest = send_queue_at(&qp->sq, sq->posted - 1);
+
+	return qp->type == IBV_QPT_RC && sq->next - sq->done >= GATHER_UNDER_WAY &&
+	       sq->posted - sq->next < GATHER_POSTED && latest->length <= GATHER_LENGTH &&
+	       !send_wqe_is_local(latest);
+}
+
+void requester_run(struct qp *qp, struct outbox *outbox)
+{
+	struct requester *req = &qp->requester;
+	struct sending sending = {.outbox = outbox};
+
+	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
+		return;
+	if (req->paused_until) {
+		if (outbox->now < req->paused_until)
+			return;
+		req->paused_until = 0;
+	}
+	while (qp->sq.next != qp->sq.posted) {
+		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
+
+		if (wqe->status != IBV_WC_SUCCESS)
+			break;
+		if (send_wqe_is_local(wqe)) {
+			if (!execute_local(qp, wqe, outbox))
+				break;
+			sending.last = NULL; /* it was flushed */
+			qp->sq.next++;
+			completer_local(qp);
+			continue;
+		}
+		if (!wqe->started && !start(qp, wqe))
+			break;
+		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, &sending)
+					   : !send_unreliable(qp, wqe, outbox))
+			break;
+		qp->sq.next++;
+	}
+	if (qp->type == IBV_QPT_RC) {
+		window_release(req->window, sending.granted, false);
+		if (req->timeout_at == TIME_NEVER && req->stale_at == TIME_NEVER)
+			requester_restart_timeout(qp, outbox->now);
+	} else {
+		/* Complete only what has left: the application may reuse the memory then. */
+		outbox_flush(outbox);
+		completer_sent(qp);
+	}
+	completer_local_error(qp);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring of send work requests, and what is checked when one is posted:
+ * emu/transport/send_queue.h has the marks and the lock.
+ */
+#include "emu/transport/send_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/hca.h"
+#include "emu/objects/pd.h"
+#include "emu/transport/sge.h"
+
+#define ATOMIC_LENGTH 8 /* IBA 9.4.5 */
+
+enum { ON_RC = 1 << 0, ON_UC = 1 << 1, ON_UD = 1 << 2, ON_NONE = 0 };
+
+enum {
+	SEND_REMOTE = 1 << 0, /* names remote memory */
+	SEND_ATOMIC = 1 << 1,
+	SEND_INLINE = 1 << 2, /* takes its data from memory, so that it may be inline */
+	SEND_INVALIDATE = 1 << 3,
+	SEND_BIND = 1 << 4,
+	SEND_NOTHING = 1 << 5,	   /* has no data: no SGE is allowed */
+	SEND_UNSUPPORTED = 1 << 6, /* verbs knows it, this device doesn't do it */
+};
+
+/* IBA table 38 and 11.4.1.1: which transport has which operation. */
+static const struct {
+	uint8_t types;
+	uint8_t kind;
+} send_opcodes[] = {
+	[IBV_WR_RDMA_WRITE] = {ON_RC | ON_UC, SEND_REMOTE | SEND_INLINE},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {ON_RC | ON_UC, SEND_REMOTE | SEND_INLINE},
+	[IBV_WR_SEND] = {ON_RC | ON_UC | ON_UD, SEND_INLINE},
+	[IBV_WR_SEND_WITH_IMM] = {ON_RC | ON_UC | ON_UD, SEND_INLINE},
+	[IBV_WR_RDMA_READ] = {ON_RC, SEND_REMOTE},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
+	[IBV_WR_LOCAL_INV] = {ON_RC | ON_UC, SEND_INVALIDATE | SEND_NOTHING},
+	[IBV_WR_BIND_MW] = {ON_RC | ON_UC, SEND_BIND | SEND_NOTHING},
+	[IBV_WR_SEND_WITH_INV] = {ON_RC, SEND_INLINE | SEND_INVALIDATE},
+	[IBV_WR_TSO] = {ON_NONE, SEND_UNSUPPORTED},
+	[IBV_WR_DRIVER1] = {ON_NONE, SEND_UNSUPPORTED},
+	[14] = {ON_NONE, SEND_UNSUPPORTED}, /* IBV_WR_FLUSH, which older headers lack */
+	[15] = {ON_NONE, SEND_UNSUPPORTED}, /* IBV_WR_ATOMIC_WRITE */
+};
+
+#define SEND_OPCODES (sizeof(send_opcodes) / sizeof(send_opcodes[0]))
+
+static uint32_t power_of_two(uint32_t least)
+{
+	uint32_t power = 1;
+
+	while (power < least)
+		power <<= 1;
+	return power;
+}
+
+int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
+{
+	*queue = (struct send_queue){
+		.capacity = cap->max_send_wr,
+		.slots = power_of_two(cap->max_send_wr),
+		.max_sge = cap->max_send_sge,
+		.max_inline = cap->max_inline_data,
+	};
+	/* calloc() leaves large memory untouched until it is used. */
+	queue->ring = calloc(queue->slots, sizeof(*queue->ring));
+	queue->sges = calloc((size_t)queue->slots * queue->max_sge + 1, sizeof(*queue->sges));
+	if (queue->max_inline)
+		queue->inline_data = calloc(queue->slots, queue->max_inline);
+	if (queue->ring && queue->sges && (queue->inline_data || !queue->max_inline))
+		return 0;
+	send_queue_destroy(queue);
+	return ENOMEM;
+}
+
+void send_queue_destroy(struct send_queue *queue)
+{
+	free(queue->ring);
+	free(queue->sges);
+	free(queue->inline_data);
+	queue->ring = NULL;
+	queue->sges = NULL;
+	queue->inline_data = NULL;
+}
+
+void send_queue_reset(struct send_queue *queue)
+{
+	queue->posted = 0;
+	queue->next = 0;
+	queue->done = 0;
+	queue->unreported = 0;
+	atomic_store(&queue->polled, 0);
+}
+
+static uint8_t type_bit(enum ibv_qp_type type)
+{
+	static const uint8_t bits[] = {
+		[IBV_QPT_RC] = ON_RC,
+		[IBV_QPT_UC] = ON_UC,
+		[IBV_QPT_UD] = ON_UD,
+	};
+
+	return (unsigned int)type < sizeof(bits) ? bits[type] : ON_NONE;
+}
+
+static int check_opcode(enum ibv_qp_type type, const struct ibv_send_wr *wr)
+{
+	if ((unsigned int)wr->opcode >= SEND_OPCODES)
+		return EINVAL;
+	if (send_opcodes[wr->opcode].kind & SEND_UNSUPPORTED)
+		return EOPNOTSUPP;
+	if (!(send_opcodes[wr->opcode].types & type_bit(type)))
+		return EINVAL;
+	/* The device doesn't compute IP checksums, and its capabilities say so. */
+	if (wr->send_flags & IBV_SEND_IP_CSUM)
+		return EINVAL;
+	if (type == IBV_QPT_UD && !wr->wr.ud.ah)
+		return EINVAL;
+	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
+		return EINVAL;
+	return 0;
+}
+
+static int check_sges(const struct send_queue *queue, const struct ibv_send_wr *wr, uint64_t total)
+{
+	uint8_t kind = send_opcodes[wr->opcode].kind;
+
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!(kind & SEND_INLINE) || total > queue->max_inline)
+			return EINVAL;
+	}
+	if (kind & SEND_ATOMIC && total < ATOMIC_LENGTH)
+		return EINVAL;
+	if (kind & SEND_NOTHING && wr->num_sge)
+		return EINVAL;
+	return 0;
+}
+
+static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint8_t *to = wqe->inline_data;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		if (!wr->sg_list[i].length)
+			continue;
+		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+	wqe->num_sge = 0;
+}
+
+static void copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	wqe->num_sge = wr->num_sge;
+	if (wr->num_sge)
+		memcpy(wqe->sge, wr->sg_list, wr->num_sge * sizeof(*wqe->sge));
+}
+
+/* verbs.h keeps the remote address of atomics elsewhere in its union. */
+static void copy_remote(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint8_t kind = send_opcodes[wr->opcode].kind;
+
+	if (kind & SEND_ATOMIC) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+		wqe->length = ATOMIC_LENGTH;
+	} else if (kind & SEND_REMOTE) {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+	if (kind & SEND_INVALIDATE)
+		wqe->invalidate_rkey = wr->invalidate_rkey;
+	else
+		wqe->imm_data = wr->imm_data;
+}
+
+static void copy_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	wqe->bind = (struct mw_bind){
+		.window = key_number(wr->bind_mw.mw->rkey),
+		.rkey = wr->bind_mw.rkey,
+		.region = info->mr ? info->mr->lkey : 0,
+		.addr = info->addr,
+		.length = info->length,
+		.access = info->mw_access_flags,
+	};
+}
+
+static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, const struct ibv_send_wr *wr)
+{
+	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
+
+	/* IBA 11.6.2: an address handle of another protection domain is a local QP error. */
+	if (ah->pd != pd)
+		wqe->status = IBV_WC_LOC_QP_OP_ERR;
+	wqe->path = ah->path;
+	wqe->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
+	wqe->remote_qkey = wr->wr.ud.remote_qkey;
+}
+
+/* The next slot, empty but for its memory. */
+static struct send_wqe *send_queue_slot(struct send_queue *queue)
+{
+	uint32_t index = queue->posted & (queue->slots - 1);
+	struct send_wqe *wqe = &queue->ring[index];
+
+	*wqe = (struct send_wqe){.sge = queue->sges + (size_t)index * queue->max_sge};
+	if (queue->inline_data)
+		wqe->inline_data = queue->inline_data + (size_t)index * queue->max_inline;
+	return wqe;
+}
+
+int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal_all,
+		    const struct pd *pd, const struct ibv_send_wr *wr)
+{
+	struct send_wqe *wqe;
+	uint64_t total;
+	int error;
+
+	error = check_opcode(type, wr);
+	if (error)
+		return error;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+		return EINVAL;
+	total = sge_total(wr->sg_list, wr->num_sge);
+	error = check_sges(queue, wr, total);
+	if (error)
+		return error;
+	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity)
+		return ENOMEM;
+
+	wqe = send_queue_slot(queue);
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->flags = wr->send_flags | (signal_all ? IBV_SEND_SIGNALED : 0);
+	if (total > pd->hca->limits.max_message)
+		wqe->status = IBV_WC_LOC_LEN_ERR;
+	else
+		wqe->length = total;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		copy_inline(wqe, wr);
+	else
+		copy_sges(wqe, wr);
+	copy_remote(wqe, wr);
+	if (type == IBV_QPT_UD)
+		copy_datagram(wqe, pd, wr);
+	if (send_opcodes[wr->opcode].kind & SEND_BIND)
+		copy_bind(wqe, wr);
+	queue->posted++;
+	return 0;
+}

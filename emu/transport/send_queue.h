@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The send queue of a QP: a ring of send work requests, under the QP lock.
+ *
+ *      polled        done          next            posted
+ *        |  reported  |  in flight  |  not yet sent  |
+ *
+ * The four marks are free-running counters. A slot is free again when a
+ * completion at or behind it has been polled (verbs.md 5), which is why polled
+ * is atomic: ibv_poll_cq advances it without the QP lock.
+ */
+#ifndef URXE_EMU_SEND_QUEUE_H
+#define URXE_EMU_SEND_QUEUE_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "emu/objects/mw.h"
+#include "net/link.h"
+
+struct pd;
+
+struct send_wqe {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
+	enum ibv_wc_status status; /* a local error found before anything was sent */
+	uint32_t length;	   /* of the message, bytes */
+	uint32_t num_sge;
+	__be32 imm_data;
+	uint32_t invalidate_rkey;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint64_t compare_add, swap;
+
+	union {
+		struct { /* datagrams: the address handle, copied, and where in the peer */
+			struct path path;
+			uint32_t remote_qpn, remote_qkey;
+		};
+		struct mw_bind bind;
+	};
+
+	/* Given when the first packet is built; kept for every retransmission. */
+	bool started;
+	uint32_t first_psn;
+	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
+	uint32_t packet_cost; /* what each counts in the window */
+	uint32_t read_chunk;  /* READ: response packets asked for by one request packet */
+
+	struct ibv_sge *sge;  /* max_sge of them, in the ring */
+	uint8_t *inline_data; /* max_inline of them; NULL when the queue has no inline data */
+};
+
+struct send_queue {
+	struct send_wqe *ring;
+	struct ibv_sge *sges;
+	uint8_t *inline_data;
+	uint32_t capacity; /* what the application was granted */
+	uint32_t slots;	   /* of the ring: a power of two */
+	uint32_t max_sge, max_inline;
+	uint32_t posted, next, done;
+	_Atomic uint32_t polled;
+	uint32_t unreported; /* slots completed without a completion since the last one */
+};
+
+/* Binding and invalidating memory windows: nothing is sent. */
+static inline bool send_wqe_is_local(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
+}
+
+int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
+void send_queue_destroy(struct send_queue *queue);
+void send_queue_reset(struct send_queue *queue);
+
+static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t index)
+{
+	return &queue->ring[index & (queue->slots - 1)];
+}
+
+/*
+ * Check @wr against the QP type and the queue's limits and append it. 0, or
+ * ENOMEM (full), EINVAL (SGEs, inline, an opcode the transport lacks, AH
+ * missing), EOPNOTSUPP (opcodes this device lacks). @pd is the QP's: an AH of
+ * another one, like a message that is too long, is an error of the completion.
+ */
+int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal_all,
+		    const struct pd *pd, const struct ibv_send_wr *wr);
+
+#endif

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The fault filter. Every packet is shown to every rule of its direction; the
+ * rules that hit make up its verdict, which is then carried out: on link_packets
+ * when sending, on frames when receiving. What must outlive the call (delayed,
+ * held back, duplicated beyond the caller's array) is copied.
+ *
+ * Called like any link. The lock protects the rules and the lanes; it is not
+ * held while the inner link sends or receives. @lent belongs to receive(), which
+ * is called by one thread at a time.
+ */
+#include "net/fault/fault.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "net/fault/fault_rules.h"
+#include "net/wire/icrc.h"
+
+/* A packet held back goes out after this time even if no other one passes it. */
+#define SWAP_TIME_NS 1000000
+
+/* Packets judged under one hold of the lock. */
+#define CHUNK 64
+
+/* Whom packets overtake or not: order matters to a queue pair. */
+struct flow {
+	union ibv_gid destination;
+	int opcode;
+	uint32_t qpn;
+};
+
+/* A deep copy: of a packet to send, or of a frame received. */
+struct held {
+	uint64_t due;
+	struct flow flow;
+	struct path path;
+	struct iovec payload;
+	struct link_packet packet;
+	struct link_frame frame;
+	struct held *prev, *next;
+	uint8_t bytes[];
+};
+
+struct lane {
+	struct held *delayed; /* by due time */
+	struct held *swapped; /* waiting to be overtaken */
+};
+
+struct fault_link {
+	struct link link;
+	struct link_ops ops;
+	struct link *inner;
+	pthread_mutex_t lock;
+	struct lane lanes[2];
+	struct held *lent; /* copies given out by the last receive() */
+	struct fault_rules rules;
+};
+
+/* --- Packets of either kind -------------------------------------------------- */
+
+static struct flow flow_of(const union ibv_gid *destination, const uint8_t *data, uint32_t length)
+{
+	struct flow flow = {*destination, OPCODE_UNKNOWN, 0};
+	struct bth bth;
+
+	if (length < sizeof(bth))
+		return flow;
+	memcpy(&bth, data, sizeof(bth));
+	flow.opcode = bth.opcode;
+	flow.qpn = be32toh(bth.dest_qp) & QPN_MASK;
+	return flow;
+}
+
+/* --- Lanes: what is held back ------------------------------------------------------- */
+
+/* Delays are mostly equal, so the place is mostly at the end. */
+static void lane_delay(struct lane *lane, struct held *held, uint64_t due)
+{
+	struct held *after = lane->delayed ? lane->delayed->prev : NULL;
+
+	held->due = due;
+	if (!after || after->due <= due) {
+		DL_APPEND(lane->delayed, held);
+		return;
+	}
+	while (after != lane->delayed && after->prev->due > due)
+		after = after->prev;
+	DL_PREPEND_ELEM(lane->delayed, after, held);
+}
+
+static struct held *lane_find_swapped(struct lane *lane, const struct flow *flow)
+{
+	struct held *held;
+
+	DL_FOREACH(lane->swapped, held)
+	{
+		if (held->flow.qpn == flow->qpn &&
+		    memcmp(&held->flow.destination, &flow->destination, sizeof(union ibv_gid)) == 0)
+			return held;
+	}
+	return NULL;
+}
+
+static void lane_swap(struct lane *lane, struct held *held, uint64_t now)
+{
+	held->due = now + SWAP_TIME_NS;
+	DL_APPEND(lane->swapped, held);
+}
+
+/* Move up to @max that are due to the end of @list. */
+static void lane_take_due(struct lane *lane, uint64_t now, struct held **list, unsigned int max)
+{
+	struct held **const queues[] = {&lane->delayed, &lane->swapped};
+	struct held *held;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		while (max && *queues[i] && (*queues[i])->due <= now) {
+			held = *queues[i];
+			DL_DELETE(*queues[i], held);
+			DL_APPEND(*list, held);
+			max--;
+		}
+	}
+}
+
+static uint64_t lane_deadline(const struct lane *lane)
+{
+	uint64_t delayed = lane->delayed ? lane->delayed->due : TIME_NEVER;
+	uint64_t swapped = lane->swapped ? lane->swapped->due : TIME_NEVER;
+
+	return delayed < swapped ? delayed : swapped;
+}
+
+static void held_free(struct held **list)
+{
+	struct held *held, *next;
+
+	DL_FOREACH_SAFE(*list, held, next)
+	free(held);
+	*list = NULL;
+}
+
+/* --- Sending --------------------------------------------------------------------------- */
+
+/* What becomes of one packet of a batch. */
+struct plan {
+	uint8_t copies; /* that leave now */
+	uint8_t damage;
+	struct held *after; /* was held back until this one passed */
+};
+
+static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
+				uint8_t damage)
+{
+	struct held *held = malloc(sizeof(*held) + packet->payload_length);
+	uint32_t length;
+
+	if (!held)
+		return NULL;
+	length = link_packet_payload(packet, held->bytes) - held->bytes;
+	held->flow = *flow;
+	held->path = *packet->path;
+	held->payload = (struct iovec){held->bytes, length};
+	held->packet = *packet;
+	held->packet.path = &held->path;
+	held->packet.payload = &held->payload;
+	held->packet.payload_count = length > 0;
+	held->packet.damage = damage;
+	return held;
+}
+
+static uint8_t packet_damage(const struct link_packet *packet, const struct verdict *verdict)
+{
+	uint32_t length = packet->headers_length;
+	uint64_t random = verdict->random;
+
+	if (!verdict->corrupt)
+		return packet->damage;
+	/* link_packet.damage reaches 255 bits. */
+	return 1 + icrc_covered_bit(&random, length < 31 ? length : 31);
+}
+
+static struct plan plan_packet(struct fault_link *fault, const struct link_packet *packet,
+			       uint64_t now)
+{
+	struct lane *lane = &fault->lanes[SENT];
+	struct flow flow =
+		flow_of(&packet->path->destination, packet->headers, packet->headers_length);
+	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, flow.opcode, flow.qpn);
+	struct plan plan = {1 + verdict.duplicate, packet_damage(packet, &verdict), NULL};
+	struct held *copy;
+
+	if (verdict.drop)
+		return (struct plan){0};
+	if (verdict.delay) {
+		for (; plan.copies; plan.copies--) {
+			copy = packet_copy(packet, &flow, plan.damage);
+			if (copy)
+				lane_delay(lane, copy, now + verdict.delay);
+		}
+		return plan;
+	}
+	plan.after = lane_find_swapped(lane, &flow);
+	if (plan.after) {
+		DL_DELETE(lane->swapped, plan.after);
+	} else if (verdict.reorder) {
+		plan.copies--;
+		copy = packet_copy(packet, &flow, plan.damage);
+		if (copy)
+			lane_swap(lane, copy, now);
+	}
+	return plan;
+}
+
+static void inner_send(struct fault_link *fault, struct link_packet *packets, unsigned int count,
+		       uint64_t now)
+{
+	if (count)
+		fault->inner->ops->send(fault->inner, packets, count, now);
+}
+
+static void send_held(struct fault_link *fault, struct held **list, uint64_t now)
+{
+	struct held *held;
+
+	DL_FOREACH(*list, held)
+	inner_send(fault, &held->packet, 1, now);
+	held_free(list);
+}
+
+/* The link may seal in place and apply the damage there: every copy is sent from its own. */
+static void send_planned(struct fault_link *fault, const struct link_packet *packet,
+			 struct plan *plan, uint64_t now)
+{
+	struct link_packet copy;
+
+	for (; plan->copies; plan->copies--) {
+		copy = *packet;
+		copy.damage = plan->damage;
+		inner_send(fault, &copy, 1, now);
+	}
+	if (plan->after) {
+		inner_send(fault, &plan->after->packet, 1, now);
+		free(plan->after);
+	}
+}
+
+static void send_chunk(struct fault_link *fault, struct link_packet *packets, unsigned int count,
+		       uint64_t now)
+{
+	struct plan plans[CHUNK];
+	struct held *due = NULL;
+	unsigned int i, first = 0;
+
+	pthread_mutex_lock(&fault->lock);
+	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
+	for (i = 0; i < count; i++)
+		plans[i] = plan_packet(fault, &packets[i], now);
+	pthread_mutex_unlock(&fault->lock);
+
+	send_held(fault, &due, now);
+	for (i = 0; i < count; i++) {
+		if (plans[i].copies == 1 && plans[i].damage == packets[i].damage && !plans[i].after)
+			continue;
+		inner_send(fault, packets + first, i - first, now);
+		send_planned(fault, &packets[i], &plans[i], now);
+		first = i + 1;
+	}
+	inner_send(fault, packets + first, count - first, now);
+}
+
+static void fault_link_send(struct link *link, struct link_packet *packets, unsigned int count,
+			    uint64_t now)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+	unsigned int i, n;
+
+	for (i = 0; i < count; i += n) {
+		n = count - i < CHUNK ? count - i : CHUNK;
+		send_chunk(fault, packets + i, n, now);
+	}
+}
+
+/* --- Receiving ------------------------------------------------------------------------- */
+
+static struct held *frame_copy(const struct link_frame *frame, const struct flow *flow,
+			       const struct verdict *verdict)
+{
+	struct held *held = malloc(sizeof(*held) + frame->length);
+
+	if (!held)
+		return NULL;
+	memcpy(held->bytes, frame->data, frame->length);
+	held->flow = *flow;
+	held->frame = *frame;
+	held->frame.data = held->bytes;
+	if (verdict->corrupt && frame->length) {
+		uint64_t random = verdict->random;
+		uint32_t bit = icrc_covered_bit(&random, frame->length);
+
+		held->bytes[bit / 8] ^= 1u << bit % 8;
+	}
+	return held;
+}
+
+/* The caller's array while frames are filtered in place: [0, kept) is done, [next, ...) to come. */
+struct filter {
+	struct fault_link *fault;
+	struct link_frame *frames;
+	unsigned int kept, next;
+	uint64_t now;
+	struct held *surplus; /* copies that find no place before @next */
+};
+
+static void filter_keep(struct filter *filter, struct held *held)
+{
+	if (!held)
+		return;
+	if (filter->kept == filter->next) {
+		DL_APPEND(filter->surplus, held);
+		return;
+	}
+	filter->frames[filter->kept++] = held->frame;
+	DL_APPEND(filter->fault->lent, held);
+}
+
+static void filter_frame(struct filter *filter)
+{
+	struct link_frame frame = filter->frames[filter->next++];
+	struct lane *lane = &filter->fault->lanes[RECEIVED];
+	struct flow flow = flow_of(&frame.destination, frame.data, frame.length);
+	struct verdict verdict =
+		fault_rules_judge(&filter->fault->rules, RECEIVED, flow.opcode, flow.qpn);
+	unsigned int copies = 1 + verdict.duplicate;
+	struct held *passed, *copy;
+
+	if (verdict.drop)
+		return;
+	if (verdict.delay) {
+		for (; copies; copies--) {
+			copy = frame_copy(&frame, &flow, &verdict);
+			if (copy)
+				lane_delay(lane, copy, filter->now + verdict.delay);
+		}
+		return;
+	}
+	passed = lane_find_swapped(lane, &flow);
+	if (passed) {
+		DL_DELETE(lane->swapped, passed);
+	} else if (verdict.reorder) {
+		copies--;
+		copy = frame_copy(&frame, &flow, &verdict);
+		if (copy)
+			lane_swap(lane, copy, filter->now);
+	}
+	if (copies && !verdict.corrupt) {
+		filter->frames[filter->kept++] = frame;
+		copies--;
+	}
+	for (; copies; copies--)
+		filter_keep(filter, frame_copy(&frame, &flow, &verdict));
+	filter_keep(filter, passed);
+}
+
+/* Filter @count frames in an array for @max. Returns how many are there now. */
+static unsigned int filter_frames(struct fault_link *fault, struct link_frame *frames,
+				  unsigned int count, unsigned int max, uint64_t now)
+{
+	struct filter filter = {.fault = fault, .frames = frames, .now = now};
+	struct held *held, *next;
+
+	while (filter.next < count)
+		filter_frame(&filter);
+	filter.next = max;
+	DL_FOREACH_SAFE(filter.surplus, held, next)
+	{
+		DL_DELETE(filter.surplus, held);
+		if (filter.kept < max)
+			filter_keep(&filter, held);
+		else
+			lane_delay(&fault->lanes[RECEIVED], held, now);
+	}
+	return filter.kept;
+}
+
+static unsigned int fault_link_receive(struct link *link, struct link_frame *frames,
+				       unsigned int max, uint64_t now)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+	unsigned int late = 0, count = 0;
+	struct held *due = NULL, *held;
+
+	held_free(&fault->lent);
+	pthread_mutex_lock(&fault->lock);
+	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
+	lane_take_due(&fault->lanes[RECEIVED], now, &fault->lent, max);
+	pthread_mutex_unlock(&fault->lock);
+
+	send_held(fault, &due, now);
+	DL_FOREACH(fault->lent, held)
+	frames[late++] = held->frame;
+	if (late == max)
+		return late;
+
+	count = fault->inner->ops->receive(fault->inner, frames + late, max - late, now);
+	pthread_mutex_lock(&fault->lock);
+	count = filter_frames(fault, frames + late, count, max - late, now);
+	pthread_mutex_unlock(&fault->lock);
+	return late + count;
+}
+
+/* --- The rest of a link ------------------------------------------------------------- */
+
+static uint64_t fault_link_deadline(struct link *link)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+	uint64_t deadline = fault->inner->ops->deadline(fault->inner);
+	unsigned int i;
+
+	pthread_mutex_lock(&fault->lock);
+	for (i = 0; i < 2; i++) {
+		uint64_t lane = lane_deadline(&fault->lanes[i]);
+
+		deadline = lane < deadline ? lane : deadline;
+	}
+	pthread_mutex_unlock(&fault->lock);
+	return deadline;
+}
+
+static uint32_t fault_link_room(struct link *link, const struct path *path, uint32_t qpn)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->room(inner, path, qpn);
+}
+
+static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->add_address(inner, gid);
+}
+
+static int fault_link_join(struct link *link, const union ibv_gid *group,
+			   const union ibv_gid *source)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->join(inner, group, source);
+}
+
+static void fault_link_leave(struct link *link, const union ibv_gid *group)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->leave(inner, group);
+}
+
+static void fault_link_show_headers(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->show_headers)
+		inner->ops->show_headers(inner);
+}
+
+static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned int max)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->descriptors(inner, fds, max);
+}
+
+/* --- what concerns addresses, not packets ------------------------------------------- */
+
+static int fault_link_lease(struct link *link, uint32_t *first, uint32_t *count, uint32_t *start)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->lease(inner, first, count, start);
+}
+
+static uint32_t fault_link_slot(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->slot(inner);
+}
+
+static int fault_link_claim(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->claim(inner, gid, service_id);
+}
+
+static void fault_link_release(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->release(inner, gid, service_id);
+}
+
+static uint32_t fault_link_owner_of(struct link *link, const union ibv_gid *gid,
+				    uint64_t service_id)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->owner_of(inner, gid, service_id);
+}
+
+/* Not a wire, on which something could happen to the frame. */
+static bool fault_link_forward(struct link *link, const struct link_frame *frame, uint32_t slot)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->forward(inner, frame, slot);
+}
+
+static void fault_link_retire(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	inner->ops->retire(inner);
+}
+
+/* ------------------------------------------------------------------------------------ */
+
+static void fault_free(struct fault_link *fault)
+{
+	pthread_mutex_destroy(&fault->lock);
+	fault_rules_destroy(&fault->rules);
+	free(fault);
+}
+
+/* What is held back still goes out: a wire doesn't forget packets when their sender exits. */
+static void fault_link_forget(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->forget)
+		inner->ops->forget(inner);
+}
+
+static void fault_link_close(struct link *link)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	send_held(fault, &fault->lanes[SENT].delayed, 0);
+	send_held(fault, &fault->lanes[SENT].swapped, 0);
+	held_free(&fault->lanes[RECEIVED].delayed);
+	held_free(&fault->lanes[RECEIVED].swapped);
+	held_free(&fault->lent);
+	fault_rules_report(&fault->rules);
+	fault->inner->ops->close(fault->inner);
+	fault_free(fault);
+}
+
+static const struct link_ops fault_link_ops = {
+	.send = fault_link_send,
+	.receive = fault_link_receive,
+	.deadline = fault_link_deadline,
+	.room = fault_link_room,
+	.add_address = fault_link_add_address,
+	.join = fault_link_join,
+	.leave = fault_link_leave,
+	.show_headers = fault_link_show_headers,
+	.descriptors = fault_link_descriptors,
+	.forget = fault_link_forget,
+	.lease = fault_link_lease,
+	.slot = fault_link_slot,
+	.claim = fault_link_claim,
+	.release = fault_link_release,
+	.owner_of = fault_link_owner_of,
+	.forward = fault_link_forward,
+	.retire = fault_link_retire,
+	.close = fault_link_close,
+};
+
+/* Those of the filter, without what the link inside hasn't got. */
+static struct link_ops ops_around(const struct link *inner)
+{
+	struct link_ops ops = fault_link_ops;
+
+	if (!inner->ops->lease) {
+		ops.lease = NULL;
+		ops.slot = NULL;
+		ops.claim = NULL;
+		ops.release = NULL;
+		ops.owner_of = NULL;
+		ops.forward = NULL;
+		ops.retire = NULL;
+	}
+	return ops;
+}
+
+int fault_link_create(struct link *inner, const char *specification, struct link **link,
+		      const char **error)
+{
+	struct fault_link *fault = calloc(1, sizeof(*fault));
+	int status;
+
+	if (!fault)
+		return ENOMEM;
+	status = fault_rules_read(&fault->rules, specification, error);
+	if (status) {
+		free(fault);
+		return status;
+	}
+	pthread_mutex_init(&fault->lock, NULL);
+	fault->ops = ops_around(inner);
+	fault->link.ops = &fault->ops;
+	fault->inner = inner;
+	*link = &fault->link;
+	return 0;
+}

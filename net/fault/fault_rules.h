@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rules of the fault filter: reading them (the language is described in
+ * net/fault/fault.h), and judging packets by them. Called by net/fault/fault only, with its
+ * lock held.
+ */
+#ifndef URXE_NET_FAULT_RULES_H
+#define URXE_NET_FAULT_RULES_H
+
+#include "net/wire/wire.h"
+
+#define OPCODE_UNKNOWN (-1)
+
+enum direction { SENT, RECEIVED };
+
+struct rule;
+
+struct fault_rules {
+	char *specification;
+	struct rule *rules;
+	unsigned int count;
+};
+
+/* What is to become of a packet: everything that the rules that hit it say. */
+struct verdict {
+	bool drop, duplicate, reorder, corrupt;
+	uint64_t delay;
+	uint64_t random; /* which bit to flip */
+};
+
+/* Returns 0 or an errno; with EINVAL, *@error is the place in @specification. */
+int fault_rules_read(struct fault_rules *rules, const char *specification, const char **error);
+void fault_rules_destroy(struct fault_rules *rules);
+
+/* Show a packet to every rule. @opcode may be OPCODE_UNKNOWN. */
+struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction, int opcode,
+				 uint32_t qpn);
+
+/* Tell in the log how often each rule hit. */
+void fault_rules_report(const struct fault_rules *rules);
+
+#endif

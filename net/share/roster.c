@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The roster's file: who may have it, its locks, and its members. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/share/roster_internal.h"
+
+#define LOCK_PATIENCE 25000 /* tries, of 200 us each */
+
+/* Bytes of the file that are locked: the first for all of it, then one a member. */
+#define LOCK_WHOLE 0
+
+/* --- locks -------------------------------------------------------------------------- */
+
+/*
+ * Of the open file: each link has one of its own, and a forked child shares it until
+ * it lets go of it (roster_forget).
+ */
+static bool lock_byte(int fd, off_t byte, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool roster_is_alive(const struct roster *roster, uint32_t member)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = member, .l_len = 1};
+
+	return member == roster->self || fcntl(roster->fd, F_OFD_GETLK, &lock) < 0 ||
+	       lock.l_type != F_UNLCK;
+}
+
+/* There is no waiting with an end for such a lock. It is held for less than a millisecond,
+ * or a few while sweeping. */
+static bool lock_whole(int fd)
+{
+	static const struct timespec moment = {.tv_nsec = 200000};
+
+	for (unsigned int i = 0; i < LOCK_PATIENCE; i++) {
+		if (lock_byte(fd, LOCK_WHOLE, F_WRLCK))
+			return true;
+		syscall(SYS_nanosleep, &moment, NULL); /* no cancellation point: locks are held */
+	}
+	return false;
+}
+
+int roster_lock(struct roster *roster)
+{
+	pthread_mutex_lock(&roster->mutex);
+	if (lock_whole(roster->fd))
+		return 0;
+	pthread_mutex_unlock(&roster->mutex);
+	return EBUSY;
+}
+
+bool roster_trylock(struct roster *roster)
+{
+	if (pthread_mutex_trylock(&roster->mutex) != 0)
+		return false;
+	if (lock_byte(roster->fd, LOCK_WHOLE, F_WRLCK))
+		return true;
+	pthread_mutex_unlock(&roster->mutex);
+	return false;
+}
+
+void roster_unlock(struct roster *roster)
+{
+	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
+	pthread_mutex_unlock(&roster->mutex);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+unsigned int roster_reap(struct roster *roster)
+{
+	bool dead[ROSTER_MEMBERS + 1] = {false};
+	unsigned int deaths = 0;
+
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		dead[member] = member_of(roster, member)->here && !roster_is_alive(roster, member);
+		deaths += dead[member];
+	}
+	if (!deaths)
+		return 0;
+	return roster_remove(roster, dead);
+}
+
+/* A number that nobody has; its byte in the file is ours from then on. */
+static int enrol(struct roster *roster)
+{
+	roster_reap(roster);
+	for (uint32_t number = 1; number <= ROSTER_MEMBERS; number++) {
+		struct member *member = member_of(roster, number);
+
+		if (member->here || !lock_byte(roster->fd, number, F_WRLCK))
+			continue;
+		member->home = member->slots = member->door = 0;
+		roster->self = number;
+		member->here = 1;
+		return 0;
+	}
+	return ENOSPC;
+}
+
+static void resign(struct roster *roster)
+{
+	bool us[ROSTER_MEMBERS + 1] = {false};
+
+	us[roster->self] = true;
+	roster_remove(roster, us);
+}
+
+uint32_t roster_self(const struct roster *roster)
+{
+	return roster->self;
+}
+
+uint64_t roster_secret(const struct roster *roster)
+{
+	return roster->table->secret;
+}
+
+/* --- doors ---------------------------------------------------------------------------------- */
+
+void roster_set_door(struct roster *roster, uint16_t port)
+{
+	member_of(roster, roster->self)->door = port;
+}
+
+uint16_t roster_door(const struct roster *roster, uint32_t member)
+{
+	return member_of(roster, member)->door;
+}
+
+void roster_announce(struct roster *roster, uint32_t member)
+{
+	atomic_fetch_add(&member_of(roster, member)->announced, 1);
+}
+
+uint32_t roster_announced(const struct roster *roster)
+{
+	return atomic_load_explicit(&member_of(roster, roster->self)->announced,
+				    memory_order_relaxed);
+}
+
+void roster_set_repaired(struct roster *roster, uint64_t time)
+{
+	roster->table->repaired = time;
+}
+
+uint64_t roster_repaired(const struct roster *roster)
+{
+	return roster->table->repaired;
+}
+
+/* --- the file ----------------------------------------------------------------------------------
+ */
+
+/* Users and network namespaces share no sockets. */
+static int usual_path(char *path, size_t size)
+{
+	struct stat net;
+
+	if (stat("/proc/thread-self/ns/net", &net) < 0)
+		return errno;
+	snprintf(path, size, "/dev/shm/" ROSTER_FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
+		 (unsigned long long)net.st_ino);
+	return 0;
+}
+
+/* /dev/shm is everybody's: what lies there under our name isn't trusted for that. */
+bool roster_file_is_safe(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	       (file.st_mode & 077) == 0;
+}
+
+/* Take the memory now: a page that isn't to be had when it is touched would be a SIGBUS. */
+static int map_table(struct roster *roster)
+{
+	int error = posix_fallocate(roster->fd, 0, sizeof(struct roster_file));
+	void *memory;
+
+	if (error)
+		return error;
+	memory = mmap(NULL, sizeof(struct roster_file), PROT_READ | PROT_WRITE, MAP_SHARED,
+		      roster->fd, 0);
+	if (memory == MAP_FAILED)
+		return errno;
+	roster->table = memory;
+	return 0;
+}
+
+static int set_up(struct roster_file *table)
+{
+	uint64_t random[2];
+
+	if (table->secret)
+		return table->version == ROSTER_VERSION && table->size == sizeof(*table) ? 0
+											 : EPERM;
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return EIO;
+	table->version = ROSTER_VERSION;
+	table->size = sizeof(*table);
+	table->cursor = 1 + random[1] % (LINK_SLOTS - 2);
+	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
+		table->next[slot] = (random[1] >> 32) * (slot + 1) % (1u << LINK_SLOT_BITS);
+	table->secret = random[0] | 1;
+	return 0;
+}
+
+/* Opened and locked. If it was swept away in between, there is another by that name, or none. */
+static int open_file(const char *path, int *result)
+{
+	struct stat file;
+
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error = 0;
+
+		if (fd < 0)
+			return errno;
+		if (!roster_file_is_safe(fd))
+			error = EPERM;
+		else if (!lock_whole(fd))
+			error = EBUSY;
+		else if (fstat(fd, &file) < 0)
+			error = errno;
+		if (!error && file.st_nlink > 0) {
+			*result = fd;
+			return 0;
+		}
+		close(fd);
+		if (error)
+			return error;
+	}
+}
+
+/* With the file locked, which is why a sweep leaves it alone. */
+static int enter(struct roster *roster, const char *path)
+{
+	struct stat file;
+	int error;
+
+	/* Namespaces come and go where files are created; then it is time, and memory is needed. */
+	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
+		roster_sweep(path);
+	error = map_table(roster);
+	if (!error)
+		error = set_up(roster->table);
+	if (!error)
+		error = enrol(roster);
+	/* After fallocate and mmap, which may change one of the times. */
+	futimens(roster->fd, NULL);
+	return error;
+}
+
+/* Closing the file lets go of all locks, and the number with it. */
+static void roster_free(struct roster *roster)
+{
+	if (roster->table)
+		munmap(roster->table, sizeof(*roster->table));
+	close(roster->fd);
+	pthread_mutex_destroy(&roster->mutex);
+	free(roster);
+}
+
+int roster_open(const char *path, struct roster **result)
+{
+	struct roster *roster;
+	char usual[64];
+	int error = path ? 0 : usual_path(usual, sizeof(usual));
+
+	if (error)
+		return error;
+	if (!path)
+		path = usual;
+	roster = calloc(1, sizeof(*roster));
+	if (!roster)
+		return ENOMEM;
+	error = open_file(path, &roster->fd);
+	if (error) {
+		free(roster);
+		return error;
+	}
+	pthread_mutex_init(&roster->mutex, NULL);
+	error = enter(roster, path);
+	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
+	if (error) {
+		roster_free(roster);
+		return error;
+	}
+	*result = roster;
+	return 0;
+}
+
+void roster_close(struct roster *roster)
+{
+	/* If the lock isn't to be had, the others take us for dead. */
+	if (roster_lock(roster) == 0) {
+		resign(roster);
+		roster_unlock(roster);
+	}
+	roster_free(roster);
+}
+
+void roster_forget(struct roster *roster)
+{
+	munmap(roster->table, sizeof(*roster->table));
+	close(roster->fd);
+	roster->fd = -1;
+	roster->table = NULL;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The roster: who shares the addresses of this machine. A file in shared memory
+ * for each user and network namespace, in which every link (an HCA of some
+ * process) is a member, with the QP number slots that it leases, its seat at
+ * each address it receives on, and the services that it claims.
+ *
+ * Nobody needs to clean up: each member holds a lock on a byte of the file, and
+ * the kernel lets go of it when the process dies. Members that are found dead
+ * are removed by whoever comes next. Slots are leased in a circle whose cursor
+ * stays in the file, so that no number comes back before all others were used.
+ * Files without members go too, in the end, when another one is created.
+ *
+ * Called by net/udp_share. Writers hold the roster's lock: a mutex, for the
+ * threads of this process, and a byte of the file, for the processes. Readers of
+ * the data path take no lock: what they read may just have changed hands, and
+ * a frame that went astray for that is handed on or dropped.
+ */
+#ifndef URXE_NET_ROSTER_H
+#define URXE_NET_ROSTER_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/link.h"
+#include "net/share/steer.h"
+
+#define ROSTER_MEMBERS 1024
+
+struct roster;
+
+/*
+ * Become a member of the roster at @path, or of the usual one (NULL). Returns 0 or
+ * an errno: what opening gave, EPERM for a file that isn't safely ours, ENOSPC,
+ * EBUSY when the lock is not to be had.
+ */
+int roster_open(const char *path, struct roster **roster);
+/* Leave it, with all that we have in it. */
+void roster_close(struct roster *roster);
+/* In a forked child: the membership is the parent's. */
+void roster_forget(struct roster *roster);
+
+/* EBUSY: somebody holds it for seconds (a process that was stopped, perhaps). */
+int roster_lock(struct roster *roster);
+bool roster_trylock(struct roster *roster);
+void roster_unlock(struct roster *roster);
+
+/* --- with the lock held --------------------------------------------------------------- */
+
+/* Remove the members that are dead. Returns how many seats they had. */
+unsigned int roster_reap(struct roster *roster);
+
+/*
+ * Sit down at @gid as the last one, as the kernel appends a socket to its group.
+ * @cookie is the socket's. Returns 0, or ENOSPC.
+ */
+int roster_sit(struct roster *roster, const union ibv_gid *gid, uint64_t cookie);
+/* Get up again. The last one takes the empty seat, as the kernel does it with sockets. */
+void roster_rise(struct roster *roster, const union ibv_gid *gid);
+/* We know that we have @index there. Whoever seemed to have it gets the one that we seemed to have.
+ */
+void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index);
+
+/*
+ * Lease slots: as many as we have already, if so many are free in a row. Returns 0 and
+ * their QP numbers, with the one to begin with: who had them before began with another.
+ * Or ENOSPC.
+ */
+int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start);
+
+/* EADDRINUSE: another member at the address has it. ENOSPC. */
+int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
+void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
+
+/* Which socket in @gid's group is to get what. */
+void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan);
+
+/* --- without ---------------------------------------------------------------------------- */
+
+/* The number of seats at @gid; the index of @member's, or -1. */
+unsigned int roster_seats(const struct roster *roster, const union ibv_gid *gid);
+int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
+
+/* The member who has @slot: 0 for nobody. */
+uint32_t roster_owner(const struct roster *roster, uint32_t slot);
+/* Whether the member's process still has its part of the file locked. A system call. */
+bool roster_is_alive(const struct roster *roster, uint32_t member);
+/* Ourselves. */
+uint32_t roster_self(const struct roster *roster);
+/* A slot of @member, the same each time, or 0. */
+uint32_t roster_home(const struct roster *roster, uint32_t member);
+/* The cookie of @member's socket at @gid, or 0. */
+uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
+/* Some other member with a seat at @gid, or 0. */
+uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid);
+/* Who claims @service_id at our address @gid, or 0. */
+uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,
+			 uint64_t service_id);
+
+/*
+ * A member's door: the loopback UDP port where it takes letters (net/share/udp_share.c). Each
+ * is announced, so that nobody asks at an empty door all the time.
+ */
+void roster_set_door(struct roster *roster, uint16_t port);
+uint16_t roster_door(const struct roster *roster, uint32_t member);
+void roster_announce(struct roster *roster, uint32_t member);
+uint32_t roster_announced(const struct roster *roster); /* to us, so far */
+
+/* When indexes were last checked, by whomever. The time is the callers'. */
+void roster_set_repaired(struct roster *roster, uint64_t time);
+uint64_t roster_repaired(const struct roster *roster);
+
+/* Random, and known to the members alone. */
+uint64_t roster_secret(const struct roster *roster);
+
+#endif

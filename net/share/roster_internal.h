@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the roster share: roster.c (the file, its locks, members),
+ * roster_table.c (what members have: seats, slots, claims) and roster_sweep.c (the
+ * files that nobody needs any more).
+ *
+ * A member may be killed between any two stores. So entries get their member
+ * last and lose it first, and whatever a dead member left is removed with it.
+ */
+#ifndef URXE_NET_ROSTER_INTERNAL_H
+#define URXE_NET_ROSTER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "net/share/roster.h"
+
+#define ROSTER_VERSION 2		   /* of the file */
+#define ROSTER_FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
+
+#define SEATS 8192
+#define CLAIMS 4096
+
+struct place {
+	_Atomic uint64_t gid[2];
+};
+
+struct seat {
+	_Atomic uint32_t member; /* 0: nobody's */
+	_Atomic uint32_t index;	 /* in the kernel's group of sockets */
+	_Atomic uint64_t cookie;
+	struct place place;
+};
+
+struct claim {
+	_Atomic uint32_t member;
+	_Atomic uint64_t service_id;
+	struct place place;
+};
+
+struct member {
+	_Atomic uint32_t here;
+	_Atomic uint32_t home, slots; /* the first slot leased, and how many there are */
+	_Atomic uint32_t door, announced;
+	uint8_t pad[44]; /* to a cache line: @announced is looked at all the time */
+};
+
+struct roster_file {
+	_Atomic uint64_t secret; /* 0: not set up yet */
+	uint32_t version, size;
+	_Atomic uint64_t repaired;
+	_Atomic uint32_t cursor;		  /* the slot to lease next */
+	_Atomic uint32_t seats_used, claims_used; /* beyond, none ever was */
+	_Atomic uint16_t owners[LINK_SLOTS];
+	_Atomic uint16_t next[LINK_SLOTS];     /* the number in the slot to begin with */
+	struct member members[ROSTER_MEMBERS]; /* number 1 and on */
+	struct seat seats[SEATS];
+	struct claim claims[CLAIMS];
+};
+
+struct roster {
+	pthread_mutex_t mutex;
+	int fd;
+	struct roster_file *table;
+	uint32_t self;
+};
+
+static inline struct member *member_of(const struct roster *roster, uint32_t member)
+{
+	return &roster->table->members[member - 1];
+}
+
+/* Entries of an array come and go anywhere in it, below a mark that only rises. */
+static inline struct seat *seats_end(const struct roster *roster)
+{
+	return roster->table->seats + roster->table->seats_used;
+}
+
+static inline struct claim *claims_end(const struct roster *roster)
+{
+	return roster->table->claims + roster->table->claims_used;
+}
+
+/* Remove all that those in @gone have, and themselves. Returns how many seats they had. */
+unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1]);
+
+bool roster_file_is_safe(int fd);
+
+/* Remove what was deserted beside @path, which is locked. */
+void roster_sweep(const char *path);
+
+#endif

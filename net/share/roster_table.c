@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What members of the roster have: seats, slots and claims, and the plan that follows from them. */
+#include <errno.h>
+#include <string.h>
+
+#include "net/share/roster_internal.h"
+#include "net/wire/gid.h"
+
+/* Most processes create fewer QPs: their numbers come back when the cursor went around 16 times. */
+#define NUMBERS_A_LEASE 256
+
+static void place_set(struct place *place, const union ibv_gid *gid)
+{
+	uint64_t halves[2];
+
+	memcpy(halves, gid, sizeof(halves));
+	place->gid[0] = halves[0];
+	place->gid[1] = halves[1];
+}
+
+static union ibv_gid place_get(const struct place *place)
+{
+	uint64_t halves[2] = {place->gid[0], place->gid[1]};
+	union ibv_gid gid;
+
+	memcpy(&gid, halves, sizeof(gid));
+	return gid;
+}
+
+static bool place_is(const struct place *place, const union ibv_gid *gid)
+{
+	uint64_t halves[2];
+
+	memcpy(halves, gid, sizeof(halves));
+	return place->gid[0] == halves[0] && place->gid[1] == halves[1];
+}
+
+/* --- seats ----------------------------------------------------------------------------- */
+
+static struct seat *find_seat(const struct roster *roster, uint32_t member,
+			      const union ibv_gid *gid)
+{
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		if (seat->member == member && place_is(&seat->place, gid))
+			return seat;
+	}
+	return NULL;
+}
+
+static struct seat *last_seat(const struct roster *roster, const union ibv_gid *gid)
+{
+	struct seat *last = NULL;
+
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		if (seat->member && place_is(&seat->place, gid) &&
+		    (!last || seat->index > last->index))
+			last = seat;
+	}
+	return last;
+}
+
+static void rise(struct roster *roster, struct seat *seat)
+{
+	union ibv_gid gid = place_get(&seat->place);
+	struct seat *last = last_seat(roster, &gid);
+
+	if (last != seat)
+		last->index = seat->index;
+	seat->member = 0;
+}
+
+unsigned int roster_seats(const struct roster *roster, const union ibv_gid *gid)
+{
+	unsigned int count = 0;
+
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++)
+		count += seat->member && place_is(&seat->place, gid);
+	return count;
+}
+
+int roster_sit(struct roster *roster, const union ibv_gid *gid, uint64_t cookie)
+{
+	struct roster_file *table = roster->table;
+	struct seat *seat;
+
+	for (seat = table->seats; seat < seats_end(roster) && seat->member; seat++)
+		;
+	if (seat == table->seats + SEATS)
+		return ENOSPC;
+	if (seat == seats_end(roster))
+		table->seats_used++;
+	seat->index = roster_seats(roster, gid);
+	seat->cookie = cookie;
+	place_set(&seat->place, gid);
+	seat->member = roster->self;
+	return 0;
+}
+
+void roster_rise(struct roster *roster, const union ibv_gid *gid)
+{
+	struct seat *seat = find_seat(roster, roster->self, gid);
+
+	if (seat)
+		rise(roster, seat);
+}
+
+int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
+{
+	struct seat *seat = find_seat(roster, member, gid);
+
+	return seat ? (int)seat->index : -1;
+}
+
+void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index)
+{
+	struct seat *ours = find_seat(roster, roster->self, gid);
+
+	if (!ours)
+		return;
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		if (seat->member && seat->index == index && place_is(&seat->place, gid))
+			seat->index = ours->index;
+	}
+	ours->index = index;
+}
+
+uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
+{
+	struct seat *seat = find_seat(roster, member, gid);
+
+	return seat ? seat->cookie : 0;
+}
+
+uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
+{
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		uint32_t member = seat->member;
+
+		if (member && member != roster->self && place_is(&seat->place, gid))
+			return member;
+	}
+	return 0;
+}
+
+/* --- slots ------------------------------------------------------------------------------- */
+
+static uint32_t next_slot(uint32_t slot)
+{
+	return slot + 1 < LINK_SLOTS - 1 ? slot + 1 : 1;
+}
+
+/* The first slot of @count free ones in a row, looking once around from the cursor; 0: none. */
+static uint32_t find_slots(const struct roster_file *table, uint32_t count)
+{
+	uint32_t slot = table->cursor, row = 0;
+
+	for (uint32_t i = 0; i < LINK_SLOTS; i++) {
+		row = table->owners[slot] ? 0 : row + 1;
+		if (row == count)
+			return slot + 1 - count;
+		if (next_slot(slot) == 1)
+			row = 0;
+		slot = next_slot(slot);
+	}
+	return 0;
+}
+
+int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start)
+{
+	struct member *self = member_of(roster, roster->self);
+	struct roster_file *table = roster->table;
+	uint32_t slots = self->slots ? self->slots : 1, slot;
+
+	while ((slot = find_slots(table, slots)) == 0) {
+		if (slots > 1)
+			slots /= 2;
+		else if (roster_reap(roster) == 0)
+			return ENOSPC;
+	}
+	/* First of all: a number that was given away once isn't given again in this round. */
+	table->cursor = next_slot(slot + slots - 1);
+	*first = slot << LINK_SLOT_BITS;
+	*count = slots << LINK_SLOT_BITS;
+	*start = *first + table->next[slot];
+	for (uint32_t i = slot; i < slot + slots; i++) {
+		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % (1u << LINK_SLOT_BITS);
+		table->owners[i] = roster->self;
+	}
+	if (!self->home)
+		self->home = slot;
+	self->slots += slots;
+	return 0;
+}
+
+uint32_t roster_owner(const struct roster *roster, uint32_t slot)
+{
+	return slot < LINK_SLOTS ? roster->table->owners[slot] : 0;
+}
+
+uint32_t roster_home(const struct roster *roster, uint32_t member)
+{
+	return member_of(roster, member)->home;
+}
+
+/* --- claims ------------------------------------------------------------------------------- */
+
+static bool is_unspecified(const union ibv_gid *gid)
+{
+	static const uint8_t zeros[16];
+
+	return memcmp(gid->raw + 12, zeros, 4) == 0 &&
+	       (gid_is_ipv4(gid) || memcmp(gid->raw, zeros, 12) == 0);
+}
+
+/* An unspecified address stands for all of its family at which the member has a seat. */
+static bool covers(const struct roster *roster, const struct claim *claim, const union ibv_gid *gid)
+{
+	union ibv_gid where = place_get(&claim->place);
+
+	if (!is_unspecified(&where))
+		return gid_equal(&where, gid);
+	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_seat(roster, claim->member, gid);
+}
+
+/* The first other member who has the service at @gid. */
+static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		if (claim->member && claim->member != roster->self &&
+		    claim->service_id == service_id && covers(roster, claim, gid))
+			return true;
+	}
+	return false;
+}
+
+int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct roster_file *table = roster->table;
+	bool any = is_unspecified(gid);
+	struct claim *claim;
+
+	for (struct seat *seat = table->seats; seat < seats_end(roster) && any; seat++) {
+		union ibv_gid ours = place_get(&seat->place);
+
+		if (seat->member == roster->self && gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
+		    is_taken(roster, &ours, service_id))
+			return EADDRINUSE;
+	}
+	if (!any && is_taken(roster, gid, service_id))
+		return EADDRINUSE;
+	for (claim = table->claims; claim < claims_end(roster) && claim->member; claim++)
+		;
+	if (claim == table->claims + CLAIMS)
+		return ENOSPC;
+	if (claim == claims_end(roster))
+		table->claims_used++;
+	claim->service_id = service_id;
+	place_set(&claim->place, gid);
+	claim->member = roster->self;
+	return 0;
+}
+
+void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		if (claim->member == roster->self && claim->service_id == service_id &&
+		    place_is(&claim->place, gid)) {
+			claim->member = 0;
+			return;
+		}
+	}
+}
+
+uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		uint32_t member = claim->member;
+
+		if (member && claim->service_id == service_id && covers(roster, claim, gid))
+			return member;
+	}
+	return 0;
+}
+
+/* --- the plan ------------------------------------------------------------------------------ */
+
+static void plan_slots(const struct roster *roster, const int32_t *index_of,
+		       struct steer_plan *plan)
+{
+	const struct roster_file *table = roster->table;
+	int32_t before = -1;
+
+	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
+		int32_t index = index_of[table->owners[slot]];
+
+		if (index >= 0 && index == before)
+			plan->ranges[plan->range_count - 1].last = slot;
+		else if (index >= 0 && plan->range_count == STEER_RANGES_MAX)
+			break;
+		else if (index >= 0)
+			plan->ranges[plan->range_count++] = (struct steer_range){slot, slot, index};
+		before = index;
+	}
+}
+
+static void plan_services(const struct roster *roster, const union ibv_gid *gid,
+			  const int32_t *index_of, struct steer_plan *plan)
+{
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		int32_t index = index_of[claim->member];
+
+		if (index < 0 || !covers(roster, claim, gid))
+			continue;
+		if (plan->service_count == STEER_SERVICES_MAX)
+			break;
+		plan->services[plan->service_count++] =
+			(struct steer_service){claim->service_id, index};
+	}
+}
+
+void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan)
+{
+	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1 for nobody and those elsewhere */
+
+	memset(index_of, -1, sizeof(index_of));
+	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+		if (seat->member && place_is(&seat->place, gid))
+			index_of[seat->member] = seat->index;
+	}
+	plan->secret = roster->table->secret;
+	plan->range_count = plan->service_count = 0;
+	plan_slots(roster, index_of, plan);
+	plan_services(roster, gid, index_of, plan);
+	plan->first = 0;
+	plan->sockets = roster_seats(roster, gid);
+}
+
+/* --- the end of members ---------------------------------------------------------------- */
+
+/* All seats of those in @gone, from the last of a group on: so the survivors move but once. */
+static unsigned int empty_seats(struct roster *roster, const bool *gone)
+{
+	unsigned int count = 0;
+
+	for (;;) {
+		struct seat *last = NULL;
+
+		for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
+			if (seat->member && gone[seat->member] &&
+			    (!last || seat->index > last->index))
+				last = seat;
+		}
+		if (!last)
+			return count;
+		rise(roster, last);
+		count++;
+	}
+}
+
+static void strike_off(struct roster *roster, const bool *gone)
+{
+	struct roster_file *table = roster->table;
+
+	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++) {
+		if (gone[table->owners[slot]])
+			table->owners[slot] = 0;
+	}
+	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++) {
+		if (gone[claim->member])
+			claim->member = 0;
+	}
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		if (gone[member])
+			member_of(roster, member)->here = 0;
+	}
+}
+
+unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1])
+{
+	unsigned int seats = empty_seats(roster, gone);
+
+	strike_off(roster, gone);
+	return seats;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/share/steer.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "net/link.h"
+
+/* What a conditional jump can skip; further goes an unconditional one. */
+#define JUMP_MAX 255
+
+/* A MAD in a packet to QP 1, and the connection manager's in it (IBA 13.4.3, 12.6). */
+#define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
+#define MAD_ATTRIBUTE 16
+#define MAD_FIRST_ID 24
+#define MAD_SECOND_ID 28
+#define MAD_SERVICE_ID 32 /* of both requests */
+#define ATTRIBUTE_REQ 0x0010
+#define ATTRIBUTE_SIDR_REQ 0x0017
+#define ATTRIBUTE_SIDR_REP 0x0018
+
+#define SLOT_BITS 12 /* of a QP number, and of a comm id */
+
+/* An index that no socket has. */
+#define NO_INDEX UINT32_MAX
+
+struct assembly {
+	struct sock_filter *code;
+	unsigned int length;
+	const struct steer_range *ranges;
+};
+
+static void emit(struct assembly *assembly, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+{
+	assembly->code[assembly->length++] = (struct sock_filter){code, jt, jf, k};
+}
+
+#define LEAF_LENGTH 4
+
+static unsigned int tree_length(unsigned int count)
+{
+	unsigned int left = count / 2, length;
+
+	if (count == 1)
+		return LEAF_LENGTH;
+	length = tree_length(left);
+	return (length > JUMP_MAX ? 2 : 1) + length + tree_length(count - left);
+}
+
+/* Binary search for the slot, which is in the accumulator. */
+static void emit_tree(struct assembly *assembly, unsigned int first, unsigned int count)
+{
+	const struct steer_range *range = &assembly->ranges[first];
+	unsigned int left = count / 2, length;
+
+	if (count == 1) {
+		emit(assembly, BPF_JMP | BPF_JGE | BPF_K, range->first, 0, 2);
+		emit(assembly, BPF_JMP | BPF_JGT | BPF_K, range->last, 1, 0);
+		emit(assembly, BPF_RET | BPF_K, range->index, 0, 0);
+		emit(assembly, BPF_RET | BPF_K, NO_INDEX, 0, 0);
+		return;
+	}
+	length = tree_length(left);
+	if (length > JUMP_MAX) {
+		emit(assembly, BPF_JMP | BPF_JGE | BPF_K, range[left].first, 0, 1);
+		emit(assembly, BPF_JMP | BPF_JA, length, 0, 0);
+	} else {
+		emit(assembly, BPF_JMP | BPF_JGE | BPF_K, range[left].first, length, 0);
+	}
+	emit_tree(assembly, first, left);
+	emit_tree(assembly, first + left, count - left);
+}
+
+static void emit_signal(struct assembly *assembly, uint64_t secret)
+{
+	const uint32_t words[] = {STEER_MAGIC, secret >> 32, secret};
+	const uint8_t count = sizeof(words) / sizeof(*words);
+
+	for (uint8_t i = 0; i < count; i++) {
+		emit(assembly, BPF_LD | BPF_W | BPF_ABS, 4 * i, 0, 0);
+		emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, words[i], 0, 2 * (count - i));
+	}
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, offsetof(struct steer_signal, index), 0, 0);
+	emit(assembly, BPF_RET | BPF_A, 0, 0, 0);
+}
+
+/*
+ * Requests go to who claims the service. Otherwise it's anybody, at random, so that a
+ * sender who repeats himself gets past a process that doesn't run.
+ */
+static void emit_request(struct assembly *assembly, const struct steer_plan *plan)
+{
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SERVICE_ID + 4, 0, 0);
+	for (unsigned int i = 0; i < plan->service_count; i++) {
+		emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, plan->services[i].id, 0, 1);
+		emit(assembly, BPF_RET | BPF_K, plan->services[i].index, 0, 0);
+	}
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM, 0, 0);
+	emit(assembly, BPF_ALU | BPF_MOD | BPF_K, plan->sockets, 0, 0);
+	emit(assembly, BPF_ALU | BPF_ADD | BPF_K, plan->first, 0, 0);
+	emit(assembly, BPF_RET | BPF_A, 0, 0, 0);
+}
+
+/* Leave a gap for a jump, and have it lead to here. */
+static struct sock_filter *emit_jump(struct assembly *assembly)
+{
+	emit(assembly, BPF_JMP | BPF_JA, 0, 0, 0);
+	return &assembly->code[assembly->length - 1];
+}
+
+static void land_jump(const struct assembly *assembly, struct sock_filter *jump)
+{
+	jump->k = &assembly->code[assembly->length] - jump - 1;
+}
+
+/*
+ * QP 1: what is in answer to something carries the comm id of who asked, and that his
+ * slot (emu/cm/cm.h), which is looked up like any other.
+ */
+static void emit_special(struct assembly *assembly, const struct steer_plan *plan)
+{
+	struct sock_filter *others, *answer;
+
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+	others = emit_jump(assembly);
+	emit(assembly, BPF_LD | BPF_H | BPF_ABS, MAD_OFFSET + MAD_ATTRIBUTE, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_REQ, 2, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REQ, 1, 0);
+	answer = emit_jump(assembly);
+	emit_request(assembly, plan);
+	land_jump(assembly, answer);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REP, 0, 2);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_FIRST_ID, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JA, 1, 0, 0);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SECOND_ID, 0, 0);
+	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, 32 - SLOT_BITS, 0, 0);
+	land_jump(assembly, others);
+}
+
+unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *code)
+{
+	struct assembly assembly = {.code = code, .ranges = plan->ranges};
+
+	emit_signal(&assembly, plan->secret);
+	emit(&assembly, BPF_LD | BPF_W | BPF_ABS, offsetof(struct bth, dest_qp), 0, 0);
+	emit(&assembly, BPF_ALU | BPF_AND | BPF_K, QPN_MASK, 0, 0);
+	emit(&assembly, BPF_ALU | BPF_RSH | BPF_K, LINK_SLOT_BITS, 0, 0);
+	emit_special(&assembly, plan);
+	if (plan->range_count)
+		emit_tree(&assembly, 0, plan->range_count);
+	else
+		emit(&assembly, BPF_RET | BPF_K, NO_INDEX, 0, 0);
+	return assembly.length;
+}
+
+int steer_attach(int fd, const struct sock_filter *code, unsigned int length)
+{
+	const struct sock_fprog program = {.len = length, .filter = (struct sock_filter *)code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
+		       ? errno
+		       : 0;
+}
+
+int steer_detach(int fd)
+{
+	int unused = 0;
+
+	return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof(unused)) < 0
+		       ? errno
+		       : 0;
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many links on one address. All receiving sockets of an address form a group
+ * (SO_REUSEPORT), for which the kernel chooses by a program (net/share/steer) written
+ * from the roster (net/share/roster). Whoever changes what it follows from writes it
+ * anew. When a member dies the kernel moves the group's last socket to its index;
+ * that is noticed by whoever then gets a frame that isn't his, and repaired by
+ * him: he removes the dead from the roster, which does as the kernel did, writes
+ * the program, and lets every member check its own index: a signal is a packet
+ * for an index, and who gets it has that index.
+ *
+ * Frames for others are handed on as letters, at the loopback port that is the
+ * owner's door. So a program that is late costs time, and no packet.
+ *
+ * Locks: the roster's for all that changes it, and for the program. The rest
+ * belongs to the one caller of receive(), but for @due.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+#include "net/log.h"
+#include "net/share/roster.h"
+#include "net/tuning.h"
+#include "net/udp/udp_link.h"
+
+/* To wait for a dying process, which has lost its lock already, to lose its socket, too. */
+#define BIND_TRIES 50
+#define BIND_PAUSE 1000 /* us */
+
+/* At the end of a process, which mustn't wait long. */
+#define RETIRE_TRIES 100
+#define RETIRE_PAUSE 500 /* us */
+
+enum signal_kind {
+	SIGNAL_VERIFY, /* the sender believes the index to be his own */
+	SIGNAL_LEARN,  /* the receiver has the lowest index that it gets in this round */
+};
+
+struct signal {
+	struct steer_signal steer;
+	uint32_t kind, round;
+};
+
+/* --- the program ------------------------------------------------------------------------ */
+
+/* With the roster's lock. */
+static void attach(struct udp_link *link, const struct udp_address *address,
+		   const struct steer_plan *plan)
+{
+	struct sock_filter code[STEER_PROGRAM_MAX];
+	int error = steer_attach(address->receive_fd, code, steer_program(plan, code));
+
+	if (error && !__atomic_exchange_n(&link->share.unsteered, true, __ATOMIC_RELAXED))
+		log_warn("can't steer packets between processes, which is slow: %s",
+			 strerror(error));
+}
+
+/* With the roster's lock. One receiver needs no program. */
+static void steer(struct udp_link *link, const struct udp_address *address)
+{
+	struct steer_plan plan;
+
+	roster_plan(link->share.roster, &address->gid, &plan);
+	if (plan.sockets > 1)
+		attach(link, address, &plan);
+	else
+		steer_detach(address->receive_fd);
+}
+
+static void steer_all(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (roster_seats(link->share.roster, &link->addresses[i]->gid) > 1)
+			steer(link, link->addresses[i]);
+	}
+}
+
+static int own_index(const struct udp_link *link, const struct udp_address *address)
+{
+	struct roster *roster = link->share.roster;
+
+	return roster_index(roster, roster_self(roster), &address->gid);
+}
+
+static void send_signal(const struct udp_link *link, const struct udp_address *address,
+			enum signal_kind kind, unsigned int index, uint32_t round)
+{
+	struct signal signal = {.kind = kind, .round = round};
+	struct sockaddr_storage to;
+	socklen_t length = gid_to_sockaddr(&address->gid, ROCE_V2_UDP_PORT, &to);
+
+	steer_fill(&signal.steer, roster_secret(link->share.roster), index);
+	syscall(SYS_sendto, address->send_fd, &signal, sizeof(signal), MSG_DONTWAIT | MSG_NOSIGNAL,
+		&to, length);
+}
+
+/* --- repair ------------------------------------------------------------------------------- */
+
+static void wake_at(struct udp_share *share, uint64_t time)
+{
+	if (time < __atomic_load_n(&share->due, __ATOMIC_RELAXED))
+		__atomic_store_n(&share->due, time, __ATOMIC_RELAXED);
+}
+
+static void want_repair(struct udp_link *link, struct udp_address *address)
+{
+	struct udp_share *share = &link->share;
+	uint64_t now = clock_now();
+
+	if (!address || address->seat.suspect)
+		return;
+	address->seat.suspect = now;
+	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
+}
+
+void udp_share_resteer(struct udp_link *link, struct udp_address *address)
+{
+	if (!address)
+		return;
+	address->seat.resteer = true;
+	wake_at(&link->share, 0);
+}
+
+/* Trouble for which no reason is found is looked at less and less often. */
+static void slow_down(struct udp_share *share, uint64_t now, bool found)
+{
+	if (found || now - share->repaired > SHARE_REPAIR_PAUSE_MAX)
+		share->pause = SHARE_REPAIR_PAUSE;
+	else if (share->pause < SHARE_REPAIR_PAUSE_MAX)
+		share->pause *= 2;
+	share->repaired = now;
+}
+
+/*
+ * With the roster's lock: what an address needs. Returns whether to send signals.
+ * Frames that came soon after a repair, whoever did it, may have been under way.
+ */
+static bool repair_address(struct udp_link *link, struct udp_address *address, bool reaped,
+			   uint64_t last_repair)
+{
+	struct udp_seat *seat = &address->seat;
+	bool signal = seat->suspect && (reaped || seat->suspect > last_repair + SHARE_REPAIR_PAUSE);
+
+	if (seat->learned >= 0)
+		roster_set_index(link->share.roster, &address->gid, seat->learned);
+	if (reaped || signal || seat->resteer || seat->learned >= 0)
+		steer(link, address);
+	seat->learned = -1;
+	seat->resteer = false;
+	seat->suspect = 0;
+	seat->signal = signal;
+	return signal;
+}
+
+static void send_signals(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+	struct udp_share *share = &link->share;
+
+	share->round += ROSTER_MEMBERS + 1; /* no other member has the same */
+	for (unsigned int i = 0; i < count; i++) {
+		const struct udp_address *address = link->addresses[i];
+		unsigned int sockets = roster_seats(share->roster, &address->gid);
+
+		for (unsigned int index = 0; address->seat.signal && index < sockets; index++)
+			send_signal(link, address, SIGNAL_LEARN, index, share->round);
+	}
+}
+
+void udp_share_repair(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+	struct roster *roster = share->roster;
+	unsigned int count = udp_address_count(link);
+	uint64_t now = clock_now(), last;
+	bool reaped, signals = false;
+
+	if (now < share->due)
+		return;
+	if (!roster_trylock(roster)) {
+		__atomic_store_n(&share->due, now + SHARE_LOCK_RETRY, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(&share->due, TIME_NEVER, __ATOMIC_RELAXED);
+	reaped = roster_reap(roster) > 0;
+	last = roster_repaired(roster);
+	for (unsigned int i = 0; i < count; i++)
+		signals |= repair_address(link, link->addresses[i], reaped, last);
+	if (signals)
+		roster_set_repaired(roster, now);
+	roster_unlock(roster);
+	if (!signals)
+		return;
+	slow_down(share, now, reaped);
+	send_signals(link);
+}
+
+static void take_signal(struct udp_link *link, const struct link_frame *frame)
+{
+	struct udp_address *address = udp_address_find(link, &frame->destination);
+	struct signal signal;
+	int index;
+
+	if (!address || frame->length < sizeof(signal))
+		return;
+	memcpy(&signal, frame->data, sizeof(signal));
+	index = be32toh(signal.steer.index);
+	if (signal.kind == SIGNAL_VERIFY) {
+		if (index != own_index(link, address))
+			want_repair(link, address);
+		return;
+	}
+	/* An index that no socket has comes to somebody by the hash, but later in the round. */
+	if (signal.round == address->seat.round)
+		return;
+	address->seat.round = signal.round;
+	if (index == own_index(link, address))
+		return;
+	address->seat.learned = index;
+	wake_at(&link->share, 0);
+}
+
+/* --- frames in ------------------------------------------------------------------------------ */
+
+bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first)
+{
+	uint32_t slot = udp_share_slot(frame);
+	uint32_t owner = roster_owner(link->share.roster, slot);
+
+	if (udp_is_secret(&link->share, frame->data, frame->length)) {
+		take_signal(link, frame);
+		return true;
+	}
+	if (!owner || owner == roster_self(link->share.roster))
+		return false;
+	udp_forward(&link->link, frame, slot);
+	/* Of several that a network card put together, the program sees only the first. */
+	if (first)
+		want_repair(link, udp_address_find(link, &frame->destination));
+	return true;
+}
+
+/* --- coming and going ----------------------------------------------------------------------- */
+
+void udp_share_init(struct udp_link *link)
+{
+	link->share.door_fd = -1;
+	link->share.due = TIME_NEVER;
+	link->share.pause = SHARE_REPAIR_PAUSE;
+}
+
+/* When the first address is added; who only looks at a configuration needs no roster. */
+static void enter(struct udp_share *share)
+{
+	int error = roster_open(NULL, &share->roster);
+
+	if (error) {
+		log_warn("addresses can't be shared with other processes: /dev/shm: %s",
+			 strerror(error));
+		share->roster = NULL;
+		return;
+	}
+	share->round = roster_self(share->roster);
+	udp_open_door(share);
+}
+
+/*
+ * The roster says that nobody is there: then a socket that doesn't share must fit. If not,
+ * there is another user, or somebody who doesn't know our roster.
+ */
+static int check_alone(const struct udp_link *link, const union ibv_gid *gid, unsigned int ifindex)
+{
+	int fd, error = EADDRINUSE;
+
+	for (int i = 0; i < BIND_TRIES && error == EADDRINUSE; i++) {
+		if (i)
+			usleep(BIND_PAUSE);
+		error = udp_receiver_open(link, gid, &fd);
+		if (error)
+			return error;
+		error = udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
+		close(fd);
+	}
+	return error;
+}
+
+static int sit_down(struct udp_link *link, struct udp_address *address, int fd,
+		    unsigned int ifindex)
+{
+	struct roster *roster = link->share.roster;
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+	unsigned int others;
+	int error = 0, on = 1;
+
+	roster_reap(roster);
+	others = roster_seats(roster, &address->gid);
+	if (!others)
+		error = check_alone(link, &address->gid, ifindex);
+	if (!error && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+		error = errno;
+	if (!error)
+		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
+	if (error)
+		return error;
+	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length);
+	error = roster_sit(roster, &address->gid, cookie);
+	if (error)
+		return error;
+	address->seat.taken = true;
+	address->receive_fd = fd;
+	if (others)
+		steer(link, address);
+	return 0;
+}
+
+int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, unsigned int ifindex)
+{
+	struct udp_share *share = &link->share;
+	int error;
+
+	if (!share->entered) {
+		share->entered = true;
+		enter(share);
+	}
+	address->seat.learned = -1;
+	if (!share->roster) {
+		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
+		if (!error)
+			address->receive_fd = fd;
+		return error;
+	}
+	error = roster_lock(share->roster);
+	if (error)
+		return error;
+	error = sit_down(link, address, fd, ifindex);
+	roster_unlock(share->roster);
+	return error;
+}
+
+void udp_share_verify(const struct udp_link *link, const struct udp_address *address)
+{
+	int index = link->share.roster ? own_index(link, address) : 0;
+
+	if (index > 0)
+		send_signal(link, address, SIGNAL_VERIFY, index, 0);
+}
+
+/*
+ * Before the socket is closed: special QPs are @neighbour's from now on, and so is what
+ * of theirs has come here already. Our own QPs are gone.
+ */
+static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
+{
+	struct link_frame frames[16];
+	struct steer_plan plan;
+	unsigned int count;
+
+	roster_plan(link->share.roster, &address->gid, &plan);
+	plan.first = roster_index(link->share.roster, neighbour, &address->gid);
+	plan.sockets = 1;
+	attach(link, address, &plan);
+	do {
+		link->receive.used = 0;
+		count = udp_receive_from(link, address, frames, 16);
+		for (unsigned int i = 0; i < count; i++) {
+			if (udp_share_slot(&frames[i]) == 0)
+				udp_forward_to(&link->share, &frames[i], neighbour);
+		}
+	} while (link->receive.used);
+}
+
+/*
+ * With the roster's lock. The socket goes before the program changes: until then packets
+ * for the one who takes the index go astray, but none to a socket that nobody reads.
+ * Somebody else has to change it, for it takes a socket in the group.
+ */
+static void rise(struct udp_link *link, struct udp_address *address, bool last)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t neighbour = roster_neighbour(roster, &address->gid);
+
+	if (!address->seat.taken)
+		return;
+	if (neighbour && last)
+		hand_over(link, address, neighbour);
+	close(address->receive_fd);
+	address->receive_fd = -1;
+	address->seat.taken = false;
+	roster_rise(roster, &address->gid);
+	if (neighbour)
+		udp_ask_to_steer(&link->share, neighbour, &address->gid);
+}
+
+void udp_share_rise(struct udp_link *link, struct udp_address *address)
+{
+	if (!link->share.roster || !address->seat.taken || roster_lock(link->share.roster) != 0)
+		return;
+	rise(link, address, false);
+	roster_unlock(link->share.roster);
+}
+
+static void rise_everywhere(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++)
+		rise(link, link->addresses[i], true);
+	roster_unlock(link->share.roster);
+}
+
+void udp_retire(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	for (int i = 0; link->share.roster && i < RETIRE_TRIES; i++) {
+		if (roster_trylock(link->share.roster)) {
+			rise_everywhere(link);
+			return;
+		}
+		usleep(RETIRE_PAUSE);
+	}
+}
+
+void udp_share_leave(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+
+	if (share->roster && roster_lock(share->roster) == 0)
+		rise_everywhere(link);
+	if (share->roster)
+		roster_close(share->roster);
+	if (share->door_fd >= 0)
+		close(share->door_fd);
+	share->roster = NULL;
+	share->door_fd = -1;
+}
+
+void udp_share_forget(struct udp_link *link)
+{
+	struct udp_share *share = &link->share;
+
+	if (share->roster)
+		roster_forget(share->roster);
+	if (share->door_fd >= 0)
+		close(share->door_fd);
+	share->roster = NULL;
+	share->door_fd = -1;
+}
+
+/* --- for the core ---------------------------------------------------------------------------- */
+
+int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *start)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct roster *roster = link->share.roster;
+	int error;
+
+	if (!roster) {
+		*first = 1 << LINK_SLOT_BITS;
+		*count = (LINK_SLOTS - 2) << LINK_SLOT_BITS;
+		*start = *first + clock_now() / 1000 % *count;
+		return __atomic_exchange_n(&link->share.all_leased, true, __ATOMIC_RELAXED) ? ENOSPC
+											    : 0;
+	}
+	error = roster_lock(roster);
+	if (error)
+		return error;
+	error = roster_lease(roster, first, count, start);
+	if (!error)
+		steer_all(link);
+	roster_unlock(roster);
+	return error;
+}
+
+uint32_t udp_slot(struct link *base)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	uint32_t first, count, start;
+
+	if (!roster)
+		return 0;
+	if (!roster_home(roster, roster_self(roster)))
+		udp_lease(base, &first, &count, &start);
+	return roster_home(roster, roster_self(roster));
+}
+
+int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	int error;
+
+	if (!roster)
+		return 0;
+	error = roster_lock(roster);
+	if (error)
+		return error;
+	error = roster_claim(roster, gid, service_id);
+	if (error && roster_reap(roster))
+		error = roster_claim(roster, gid, service_id);
+	if (!error)
+		steer_all((struct udp_link *)base);
+	roster_unlock(roster);
+	return error;
+}
+
+void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct roster *roster = ((struct udp_link *)base)->share.roster;
+
+	if (!roster || roster_lock(roster) != 0)
+		return;
+	roster_release(roster, gid, service_id);
+	steer_all((struct udp_link *)base);
+	roster_unlock(roster);
+}
+
+uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct roster *roster = link->share.roster;
+	uint32_t member = roster ? roster_claimant(roster, gid, service_id) : 0;
+
+	if (!member)
+		return 0;
+	if (!roster_is_alive(roster, member)) {
+		want_repair(link, udp_address_find(link, gid));
+		return 0;
+	}
+	return roster_home(roster, member);
+}
+
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t owner = roster ? roster_owner(roster, link_slot(qpn)) : 0;
+
+	return owner ? roster_cookie(roster, owner, gid) : 0;
+}

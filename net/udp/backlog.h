@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How full the socket of a receiver on this host is, by asking the kernel
+ * (NETLINK_SOCK_DIAG, as ss(8) does; needs no privilege). Called by net/udp/udp to
+ * pace what no acknowledgement paces. Thread-safe: one lock.
+ */
+#ifndef URXE_NET_BACKLOG_H
+#define URXE_NET_BACKLOG_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#define BACKLOG_UNKNOWN UINT32_MAX
+
+/*
+ * The kernel charges a datagram's memory, not its length: about 8.5 KB for 4 KiB
+ * in a datagram of its own, 4.2 KB in a super-packet. Small datagrams cost more
+ * (832 bytes for 40), but then a window counts packets long before bytes.
+ */
+#define BACKLOG_CHARGE 4
+
+struct backlog;
+
+/* Returns NULL when the kernel lacks the interface. */
+struct backlog *backlog_create(void);
+void backlog_destroy(struct backlog *backlog);
+
+/*
+ * Payload bytes that the socket at @gid:4791 surely takes; of several that share the
+ * port, the one with @cookie (SO_COOKIE), if that isn't 0. BACKLOG_UNKNOWN if there is
+ * none here, or none to be found.
+ */
+uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The real link: its life, its addresses and their sockets. Sending is in
+ * udp_send.c, receiving in udp_receive.c.
+ *
+ * Two sockets an address. The receiving one, on :4791, is never connected: a
+ * connected socket would take all packets of one peer. The sending one isn't
+ * either: only an unconnected socket with path MTU discovery on sends IPv4
+ * packets with a known identification, 0, which the ICRC covers. It has a port
+ * of its own in the range of RoCE's entropy ports, and what arrives there is
+ * nobody's.
+ */
+#include "net/udp/udp_link.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/log.h"
+
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
+#ifndef IPV6_AUTOFLOWLABEL
+#define IPV6_AUTOFLOWLABEL 70
+#endif
+
+#define RECEIVE_BUFFER_MAX (32u << 20) /* more than a window ever needs */
+#define SEND_BUFFER (4 << 20)
+#define SOURCE_PORTS (ROCE_V2_SOURCE_PORT_MAX - ROCE_V2_SOURCE_PORT_MIN + 1)
+
+/* --- Sockets --------------------------------------------------------------------- */
+
+struct option {
+	int level, name, value;
+	bool required;
+};
+
+static const struct option receive_options_ipv4[] = {
+	{},
+};
+
+static const struct option receive_options_ipv6[] = {
+	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
+	/* Linux rxe sends checksum 0 over IPv6 too; the ICRC protects the packet. */
+	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
+	{},
+};
+
+static const struct option show_headers_ipv4[] = {
+	{IPPROTO_IP, IP_RECVTOS, 1, true},
+	{IPPROTO_IP, IP_RECVTTL, 1, true},
+	{},
+};
+
+static const struct option show_headers_ipv6[] = {
+	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
+	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
+	{},
+};
+
+/* Without IP_PMTUDISC_DO the identification would be unpredictable. */
+static const struct option send_options_ipv4[] = {
+	{IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
+	{IPPROTO_IP, IP_TTL, UDP_HOP_LIMIT, false},
+	{IPPROTO_IP, IP_MULTICAST_TTL, UDP_HOP_LIMIT, false},
+	{},
+};
+
+static const struct option send_options_ipv6[] = {
+	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
+	{IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
+	/* As Linux rxe sends it; the entropy is in the source port (Annex A17.3.1). */
+	{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0, false},
+	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, UDP_HOP_LIMIT, false},
+	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, UDP_HOP_LIMIT, false},
+	{},
+};
+
+static int set_options(int fd, const struct option *option)
+{
+	for (; option->name; option++) {
+		if (setsockopt(fd, option->level, option->name, &option->value,
+			       sizeof(option->value)) < 0 &&
+		    option->required)
+			return errno;
+	}
+	return 0;
+}
+
+/* Beyond the system's limit with privilege, else up to it. */
+static void set_buffer(int fd, int force_name, int name, int size)
+{
+	if (setsockopt(fd, SOL_SOCKET, force_name, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
+}
+
+int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port)
+{
+	struct sockaddr_storage address;
+	socklen_t length = gid_to_sockaddr(gid, port, &address);
+
+	if (address.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&address)->sin6_scope_id = ifindex;
+	return bind(fd, (struct sockaddr *)&address, length) < 0 ? errno : 0;
+}
+
+static int open_socket(const union ibv_gid *gid, const struct option *options, int *fd)
+{
+	int error;
+
+	*fd = socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6,
+		     SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	if (*fd < 0)
+		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
+	error = set_options(*fd, options);
+	if (error) {
+		close(*fd);
+		*fd = -1;
+	}
+	return error;
+}
+
+int udp_address_show_headers(const struct udp_address *address)
+{
+	return set_options(address->receive_fd,
+			   gid_is_ipv4(&address->gid) ? show_headers_ipv4 : show_headers_ipv6);
+}
+
+int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
+{
+	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER_MAX;
+	int on = 1;
+	int error = open_socket(gid, gid_is_ipv4(gid) ? receive_options_ipv4 : receive_options_ipv6,
+				fd);
+
+	if (error)
+		return error;
+	set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, size);
+	if (link->segmentation && setsockopt(*fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) < 0)
+		log_info("the kernel has no UDP_GRO: receiving packets one by one");
+	return 0;
+}
+
+static int open_receive_socket(struct udp_link *link, struct udp_address *address,
+			       unsigned int ifindex)
+{
+	int fd;
+	int error = udp_receiver_open(link, &address->gid, &fd);
+
+	if (error)
+		return error;
+	error = udp_share_bind(link, address, fd, ifindex);
+	if (error)
+		close(fd);
+	return error;
+}
+
+/* Where to begin to look for a free port: differs between addresses and processes. */
+static unsigned int first_source_port(const union ibv_gid *gid)
+{
+	uint32_t hash = getpid();
+
+	for (unsigned int i = 0; i < sizeof(gid->raw); i++)
+		hash = (hash ^ gid->raw[i]) * 16777619u; /* FNV-1a */
+	return (hash >> 16 ^ hash) % SOURCE_PORTS;
+}
+
+static int bind_source_port(int fd, struct udp_address *address, unsigned int ifindex)
+{
+	unsigned int first = first_source_port(&address->gid);
+	int error = EADDRINUSE;
+
+	for (unsigned int i = 0; i < SOURCE_PORTS && error == EADDRINUSE; i++) {
+		address->source_port = ROCE_V2_SOURCE_PORT_MIN + (first + i) % SOURCE_PORTS;
+		error = udp_bind(fd, &address->gid, ifindex, address->source_port);
+	}
+	return error;
+}
+
+static int open_send_socket(struct udp_address *address, unsigned int ifindex)
+{
+	int fd, error, smallest = 0;
+
+	error = open_socket(&address->gid,
+			    gid_is_ipv4(&address->gid) ? send_options_ipv4 : send_options_ipv6,
+			    &fd);
+	if (error)
+		return error;
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof(smallest)); /* never read */
+	udp_multicast_from(fd, &address->gid);
+	error = bind_source_port(fd, address, ifindex);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	address->send_fd = fd;
+	return 0;
+}
+
+/* --- Addresses ------------------------------------------------------------------- */
+
+struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid *gid)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (gid_equal(&link->addresses[i]->gid, gid))
+			return link->addresses[i];
+	}
+	return NULL;
+}
+
+static void address_close(struct udp_link *link, struct udp_address *address)
+{
+	udp_share_rise(link, address);
+	if (address->receive_fd >= 0)
+		close(address->receive_fd);
+	if (address->send_fd >= 0)
+		close(address->send_fd);
+	free(address);
+}
+
+static int address_open(struct udp_link *link, const union ibv_gid *gid,
+			struct udp_address **opened)
+{
+	struct udp_address *address = malloc(sizeof(*address));
+	unsigned int ifindex = 0;
+	int error;
+
+	if (!address)
+		return ENOMEM;
+	*address = (struct udp_address){
+		.gid = *gid, .receive_fd = -1, .send_fd = -1, .segmentation = link->segmentation};
+	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
+		ifindex = gid_interface(gid);
+	error = open_receive_socket(link, address, ifindex);
+	if (!error && link->headers_shown)
+		error = udp_address_show_headers(address);
+	if (!error)
+		error = open_send_socket(address, ifindex);
+	if (error) {
+		address_close(link, address);
+		return error;
+	}
+	*opened = address;
+	return 0;
+}
+
+static int watch(const struct udp_link *link, unsigned int index)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
+
+	return epoll_ctl(link->epoll_fd, EPOLL_CTL_ADD, link->addresses[index]->receive_fd,
+			 &event) < 0
+		       ? errno
+		       : 0;
+}
+
+static int append_locked(struct udp_link *link, const union ibv_gid *gid)
+{
+	unsigned int index = link->count;
+	int error;
+
+	if (udp_address_find(link, gid))
+		return 0;
+	if (index == GID_TABLE_LENGTH)
+		return ENOSPC;
+	error = address_open(link, gid, &link->addresses[index]);
+	if (error)
+		return error;
+
+	/* A single socket is better read than polled, and an epoll set would slow its senders. */
+	if (index == 1)
+		error = watch(link, 0);
+	if (index >= 1 && !error)
+		error = watch(link, index);
+	if (error) {
+		address_close(link, link->addresses[index]);
+		return error;
+	}
+	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
+	udp_multicast_extend(link, gid);
+	udp_share_verify(link, link->addresses[index]);
+	return 0;
+}
+
+static int udp_add_address(struct link *base, const union ibv_gid *gid)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	char text[INET6_ADDRSTRLEN];
+	int error;
+
+	pthread_mutex_lock(&link->lock);
+	error = append_locked(link, gid);
+	pthread_mutex_unlock(&link->lock);
+	if (error)
+		log_debug("can't receive on [%s]:%d: %s", gid_to_text(gid, text), ROCE_V2_UDP_PORT,
+			  strerror(error));
+	return error;
+}
+
+/* --- The link ---------------------------------------------------------------------- */
+
+static uint64_t udp_deadline(struct link *base)
+{
+	/* Packets are never kept. */
+	return __atomic_load_n(&((struct udp_link *)base)->share.due, __ATOMIC_RELAXED);
+}
+
+/*
+ * What waits for a network card that is slower than we are: beyond the send
+ * buffer the kernel refuses packets, which is as good as losing them.
+ */
+static uint32_t send_room(struct udp_link *link, const union ibv_gid *source)
+{
+	const struct udp_address *address = udp_address_find(link, source);
+	int size, queued;
+	socklen_t length = sizeof(size);
+
+	if (!address || ioctl(address->send_fd, SIOCOUTQ, &queued) < 0 ||
+	    getsockopt(address->send_fd, SOL_SOCKET, SO_SNDBUF, &size, &length) < 0)
+		return BACKLOG_UNKNOWN;
+	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
+}
+
+static uint32_t udp_room(struct link *base, const struct path *path, uint32_t qpn)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	uint32_t room = BACKLOG_UNKNOWN;
+
+	if (link->backlog)
+		room = backlog_room(link->backlog, &path->destination,
+				    udp_share_cookie(link, &path->destination, qpn));
+	return room == BACKLOG_UNKNOWN ? send_room(link, &path->source) : room;
+}
+
+static void udp_show_headers(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	pthread_mutex_lock(&link->lock);
+	for (unsigned int i = 0; i < link->count && !link->headers_shown; i++)
+		udp_address_show_headers(link->addresses[i]);
+	link->headers_shown = true;
+	pthread_mutex_unlock(&link->lock);
+}
+
+static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int max)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	unsigned int count = udp_address_count(link), used = 0;
+
+	if (count == 0 || max == 0)
+		return 0;
+	fds[used++] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
+	if (link->share.door_fd >= 0 && used < max)
+		fds[used++] = link->share.door_fd;
+	return used + udp_multicast_descriptors(link, fds + used, max - used);
+}
+
+/*
+ * No lock is taken, since the thread that held it isn't here, and nothing is
+ * freed, since not every allocator allows that here. The backlog, which has a
+ * socket that only the kernel talks to, is left alone.
+ */
+static void udp_forget(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	for (unsigned int i = 0; i < link->count; i++) {
+		close(link->addresses[i]->receive_fd);
+		close(link->addresses[i]->send_fd);
+		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
+	}
+	link->backlog = NULL;
+	udp_multicast_forget(link);
+	udp_share_forget(link);
+	close(link->epoll_fd);
+	link->epoll_fd = -1;
+}
+
+static void udp_close(struct link *base)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	if (link->refused)
+		log_info("the kernel refused to send %llu packets",
+			 (unsigned long long)link->refused);
+	udp_share_leave(link);
+	for (unsigned int i = 0; i < link->count; i++)
+		address_close(link, link->addresses[i]);
+	udp_multicast_destroy(link);
+	backlog_destroy(link->backlog);
+	close(link->epoll_fd);
+	pthread_mutex_destroy(&link->lock);
+	for (unsigned int i = 0; i < UDP_STAGES; i++)
+		free(link->stages[i].bytes);
+	free(link->receive.arena);
+	free(link);
+}
+
+static const struct link_ops udp_ops = {
+	.send = udp_send,
+	.receive = udp_receive,
+	.deadline = udp_deadline,
+	.room = udp_room,
+	.add_address = udp_add_address,
+	.join = udp_join,
+	.leave = udp_leave,
+	.show_headers = udp_show_headers,
+	.descriptors = udp_descriptors,
+	.forget = udp_forget,
+	.lease = udp_lease,
+	.slot = udp_slot,
+	.claim = udp_claim,
+	.release = udp_release,
+	.owner_of = udp_owner_of,
+	.forward = udp_forward,
+	.retire = udp_retire,
+	.close = udp_close,
+};
+
+int udp_link_create(const struct udp_options *options, struct link **created)
+{
+	struct udp_link *link = calloc(1, sizeof(*link));
+	int error = ENOMEM;
+
+	if (!link)
+		return ENOMEM;
+	link->link.ops = &udp_ops;
+	link->capture = options->capture;
+	link->receive_buffer = options->receive_buffer;
+	link->segmentation = options->segmentation;
+	link->headers_shown = options->capture;
+	link->receive.arena = malloc(RECEIVE_ARENA);
+	if (!link->receive.arena)
+		goto free_link;
+	link->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (link->epoll_fd < 0) {
+		error = errno;
+		goto free_arena;
+	}
+	/* One that there is no memory for is never used. */
+	for (unsigned int i = 0; i < UDP_STAGES; i++)
+		link->stages[i].bytes = malloc(UDP_STAGE_SIZE);
+	pthread_mutex_init(&link->lock, NULL);
+	udp_multicast_init(link);
+	udp_share_init(link);
+	link->backlog = backlog_create(); /* NULL is fine: then nothing is paced */
+	*created = &link->link;
+	return 0;
+
+free_arena:
+	free(link->receive.arena);
+free_link:
+	free(link);
+	return error;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast groups of the real link: a socket on :4791 for each, with a
+ * membership on each interface where the group was joined, so that the kernel
+ * speaks IGMP and MLD. The sockets of all processes of the machine get a copy of
+ * every packet, whoever owns them, and so does the one that sent it: IP's
+ * multicast loopback is RoCE's.
+ *
+ * link->lock serializes joining and leaving. multicast.lock is what a socket
+ * can't be closed under while it is read; it is never held across a system call
+ * that may take long.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "net/log.h"
+#include "net/udp/udp_link.h"
+
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+/* How often others come first before the groups do. */
+#define FAIR_ROUNDS 16
+
+struct udp_group {
+	struct udp_address address; /* the group's GID and the socket; nothing is sent from it */
+	bool everywhere;	    /* joined without a source */
+	UT_hash_handle hh;
+};
+
+/* --- Life ------------------------------------------------------------------------ */
+
+void udp_multicast_init(struct udp_link *link)
+{
+	pthread_mutex_init(&link->multicast.lock, NULL);
+	link->multicast.epoll_fd = -1;
+}
+
+static void group_close(struct udp_group *group)
+{
+	close(group->address.receive_fd);
+	free(group);
+}
+
+void udp_multicast_destroy(struct udp_link *link)
+{
+	struct udp_group *group, *next;
+
+	HASH_ITER (hh, link->multicast.groups, group, next) {
+		HASH_DEL(link->multicast.groups, group);
+		group_close(group);
+	}
+	if (link->multicast.epoll_fd >= 0)
+		close(link->multicast.epoll_fd);
+	pthread_mutex_destroy(&link->multicast.lock);
+}
+
+/* As udp_forget(): no lock, and nothing is freed. */
+void udp_multicast_forget(struct udp_link *link)
+{
+	struct udp_group *group, *next;
+
+	HASH_ITER (hh, link->multicast.groups, group, next)
+		close(group->address.receive_fd);
+	link->multicast.groups = NULL;
+	link->multicast.count = 0;
+	if (link->multicast.epoll_fd >= 0)
+		close(link->multicast.epoll_fd);
+	link->multicast.epoll_fd = -1;
+}
+
+/* --- Joining and leaving ----------------------------------------------------------- */
+
+static int open_epoll(struct udp_multicast *multicast)
+{
+	int fd;
+
+	if (multicast->epoll_fd >= 0)
+		return 0;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	__atomic_store_n(&multicast->epoll_fd, fd, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/*
+ * Others may be bound there too, other users' processes among them. What the
+ * machine has joined on other interfaces is none of our business.
+ */
+static int bind_group(int fd, const union ibv_gid *gid, unsigned int interface)
+{
+	int on = 1, off = 0;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		return errno;
+	if (gid_is_ipv4(gid))
+		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
+	else
+		setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
+	return udp_bind(fd, gid, interface, ROCE_V2_UDP_PORT);
+}
+
+static int group_open(const struct udp_link *link, const union ibv_gid *gid, unsigned int interface,
+		      struct udp_group **opened)
+{
+	struct udp_group *group = calloc(1, sizeof(*group));
+	int error;
+
+	if (!group)
+		return ENOMEM;
+	group->address.gid = *gid;
+	group->address.send_fd = -1;
+	error = udp_receiver_open(link, gid, &group->address.receive_fd);
+	if (error) {
+		free(group);
+		return error;
+	}
+	error = bind_group(group->address.receive_fd, gid, interface);
+	if (!error)
+		error = udp_address_show_headers(&group->address); /* datagrams show them */
+	if (error) {
+		group_close(group);
+		return error;
+	}
+	*opened = group;
+	return 0;
+}
+
+/* Returns 0 also for an interface where it is a member already. */
+static int add_membership(const struct udp_group *group, unsigned int interface)
+{
+	const union ibv_gid *gid = &group->address.gid;
+	int fd = group->address.receive_fd, result;
+
+	if (gid_is_ipv4(gid)) {
+		struct ip_mreqn request = {.imr_ifindex = interface};
+
+		memcpy(&request.imr_multiaddr, gid->raw + 12, sizeof(request.imr_multiaddr));
+		result = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request));
+	} else {
+		struct ipv6_mreq request = {.ipv6mr_interface = interface};
+
+		memcpy(&request.ipv6mr_multiaddr, gid->raw, sizeof(request.ipv6mr_multiaddr));
+		result = setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request,
+				    sizeof(request));
+	}
+	return result < 0 && errno != EADDRINUSE ? errno : 0;
+}
+
+static bool fits(const union ibv_gid *gid, const union ibv_gid *source)
+{
+	return gid_is_ipv4(gid) == gid_is_ipv4(source);
+}
+
+/* An interface to join @gid on: that of @source, else the first one of its family. 0: none. */
+static unsigned int first_interface(const struct udp_link *link, const union ibv_gid *gid,
+				    const union ibv_gid *source)
+{
+	for (unsigned int i = 0; !source && i < link->count; i++) {
+		if (fits(gid, &link->addresses[i]->gid))
+			source = &link->addresses[i]->gid;
+	}
+	return source && fits(gid, source) ? gid_interface(source) : 0;
+}
+
+/* One place is enough: a device that is down now, or can't do multicast, is left out. */
+static int add_everywhere(const struct udp_link *link, const struct udp_group *group)
+{
+	int last = ENODEV;
+	bool joined = false;
+
+	for (unsigned int i = 0; i < link->count; i++) {
+		const union ibv_gid *source = &link->addresses[i]->gid;
+		int error;
+
+		if (!fits(&group->address.gid, source))
+			continue;
+		error = add_membership(group, gid_interface(source));
+		joined |= !error;
+		last = error ? error : last;
+	}
+	return joined ? 0 : last;
+}
+
+/* Let receive() find it. */
+static int publish(struct udp_multicast *multicast, struct udp_group *group)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = group};
+	int error = 0;
+
+	pthread_mutex_lock(&multicast->lock);
+	if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event) < 0) {
+		error = errno;
+	} else {
+		HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
+		__atomic_store_n(&multicast->count, multicast->count + 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&multicast->lock);
+	return error;
+}
+
+static struct udp_group *find(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct udp_group *group;
+
+	HASH_FIND(hh, link->multicast.groups, gid, sizeof(*gid), group);
+	return group;
+}
+
+static int join_locked(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source)
+{
+	unsigned int interface = first_interface(link, gid, source);
+	struct udp_group *group = find(link, gid);
+	bool made = !group;
+	int error;
+
+	if (!interface)
+		return ENODEV;
+	error = open_epoll(&link->multicast);
+	if (!error && made)
+		error = group_open(link, gid, interface, &group);
+	if (error)
+		return error;
+	error = source ? add_membership(group, interface) : add_everywhere(link, group);
+	if (!error && made)
+		error = publish(&link->multicast, group);
+	if (!error)
+		group->everywhere |= !source;
+	else if (made)
+		group_close(group);
+	return error;
+}
+
+int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	char text[INET6_ADDRSTRLEN];
+	int error;
+
+	pthread_mutex_lock(&link->lock);
+	error = join_locked(link, group, source);
+	pthread_mutex_unlock(&link->lock);
+	if (error)
+		log_info("can't join group %s: %s", gid_to_text(group, text), strerror(error));
+	return error;
+}
+
+void udp_leave(struct link *base, const union ibv_gid *gid)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct udp_multicast *multicast = &link->multicast;
+	struct udp_group *group;
+
+	pthread_mutex_lock(&link->lock);
+	group = find(link, gid);
+	if (group) {
+		pthread_mutex_lock(&multicast->lock);
+		HASH_DEL(multicast->groups, group);
+		__atomic_store_n(&multicast->count, multicast->count - 1, __ATOMIC_RELAXED);
+		epoll_ctl(multicast->epoll_fd, EPOLL_CTL_DEL, group->address.receive_fd, NULL);
+		pthread_mutex_unlock(&multicast->lock);
+		group_close(group);
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
+void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct udp_group *group, *next;
+
+	HASH_ITER (hh, link->multicast.groups, group, next) {
+		if (group->everywhere && fits(&group->address.gid, gid))
+			add_membership(group, gid_interface(gid));
+	}
+}
+
+/* --- Sending ----------------------------------------------------------------------- */
+
+/* IPv4 goes by the source address without being told. */
+void udp_multicast_from(int fd, const union ibv_gid *source)
+{
+	int interface;
+
+	if (gid_is_ipv4(source))
+		return;
+	interface = gid_interface(source);
+	setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &interface, sizeof(interface));
+}
+
+/* --- Receiving --------------------------------------------------------------------- */
+
+unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, unsigned int max)
+{
+	int fd = __atomic_load_n(&link->multicast.epoll_fd, __ATOMIC_ACQUIRE);
+
+	if (fd < 0 || max == 0)
+		return 0;
+	fds[0] = fd;
+	return 1;
+}
+
+/* Groups wait while other packets come, but not for long. */
+unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
+				   unsigned int max, bool idle)
+{
+	struct udp_multicast *multicast = &link->multicast;
+	struct epoll_event event;
+	unsigned int count = 0;
+
+	if (__atomic_load_n(&multicast->count, __ATOMIC_RELAXED) == 0)
+		return 0;
+	if (!idle && ++multicast->rounds < FAIR_ROUNDS)
+		return 0;
+	multicast->rounds = 0;
+	pthread_mutex_lock(&multicast->lock);
+	if (udp_ready(multicast->epoll_fd, &event)) {
+		const struct udp_group *group = event.data.ptr;
+
+		count = udp_receive_from(link, &group->address, frames, max);
+	}
+	pthread_mutex_unlock(&multicast->lock);
+	return count;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving. With UDP_GRO the kernel hands over what a sender put into one
+ * super-packet as one datagram of equal segments (the last may be shorter):
+ * a fifth of the cost of receiving them one by one. Called by the core, one
+ * thread at a time.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "net/udp/udp_link.h"
+
+#define FAIR_ROUNDS 16 /* receives from one socket before the others are asked again */
+#define STREAK 3       /* calls that find something before we believe in a stream */
+#define READ_AHEAD 64  /* datagrams to read from one socket when streaming */
+
+/* Cut frames off the super-packet. Returns how many. */
+static unsigned int split(struct udp_link *link, struct link_frame *frames, unsigned int max)
+{
+	struct udp_split *split = &link->receive.split;
+	unsigned int count = 0;
+
+	while (split->left && count < max) {
+		struct link_frame *frame = &frames[count++];
+
+		*frame = split->frame;
+		frame->length =
+			split->left < split->segment_length ? split->left : split->segment_length;
+		split->frame.data += frame->length;
+		split->left -= frame->length;
+		if (split->frame.ip_id != IP_ID_UNKNOWN)
+			split->frame.ip_id++; /* segmentation numbers the packets it makes */
+		if (!udp_share_passes(link, frame, !split->begun))
+			count--;
+		else if (link->capture)
+			capture_received(link->capture, frame);
+		split->begun = true;
+	}
+	return count;
+}
+
+static void parse_control(struct udp_split *split, struct msghdr *message)
+{
+	struct cmsghdr *control;
+
+	for (control = CMSG_FIRSTHDR(message); control; control = CMSG_NXTHDR(message, control)) {
+		const void *data = CMSG_DATA(control);
+		int value = 0;
+
+		/* IP_TOS comes as one byte, all others as an int. */
+		if (control->cmsg_len >= CMSG_LEN(sizeof(value)))
+			memcpy(&value, data, sizeof(value));
+		else if (control->cmsg_len >= CMSG_LEN(1))
+			value = *(const uint8_t *)data;
+
+		if (control->cmsg_level == IPPROTO_UDP && control->cmsg_type == UDP_GRO)
+			split->segment_length = value;
+		else if ((control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) ||
+			 (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS))
+			split->frame.traffic_class = value;
+		else if ((control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TTL) ||
+			 (control->cmsg_level == IPPROTO_IPV6 &&
+			  control->cmsg_type == IPV6_HOPLIMIT))
+			split->frame.hop_limit = value;
+	}
+}
+
+/* One datagram, to be split. Returns whether there was one. */
+static bool receive_datagram(struct udp_link *link, const struct udp_address *address)
+{
+	struct udp_receive *receive = &link->receive;
+	uint8_t *data = receive->arena + receive->used;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} source;
+	uint8_t control[3 * CMSG_SPACE(sizeof(int))]
+		__attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct iovec vector = {data, RECEIVE_SPACE};
+	struct msghdr message = {
+		.msg_name = &source,
+		.msg_namelen = sizeof(source),
+		.msg_iov = &vector,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct udp_split *split = &receive->split;
+	/* Not recvmsg(), which is a cancellation point: polling a CQ isn't one, and holds locks. */
+	ssize_t length = syscall(SYS_recvmsg, address->receive_fd, &message, MSG_DONTWAIT);
+	bool ipv4;
+
+	if (length < 0)
+		return false;
+	ipv4 = source.any.sa_family == AF_INET;
+	*split = (struct udp_split){
+		.frame = {.data = data,
+			  .ip_id = ipv4 ? 0 : IP_ID_UNKNOWN,
+			  .destination = address->gid,
+			  .source_port = ntohs(ipv4 ? source.in.sin_port : source.in6.sin6_port)},
+		.left = length,
+		.segment_length = length,
+	};
+	gid_from_sockaddr(&split->frame.source, &source.any);
+	parse_control(split, &message);
+	if (split->segment_length == 0)
+		split->segment_length = length;
+	receive->used += (length + 63) & ~63u;
+	return true;
+}
+
+static bool arena_full(const struct udp_receive *receive)
+{
+	return receive->used + RECEIVE_SPACE > RECEIVE_ARENA;
+}
+
+/*
+ * A read that finds nothing costs half of one that finds something, so when
+ * packets come one at a time (ping-pong) we stop after the first.
+ */
+unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
+			      struct link_frame *frames, unsigned int max)
+{
+	struct udp_receive *receive = &link->receive;
+	unsigned int reads = receive->streak >= STREAK ? READ_AHEAD : 1;
+	unsigned int count = 0;
+
+	while (reads-- && count < max && !arena_full(receive) && receive_datagram(link, address))
+		count += split(link, frames + count, max - count);
+	return count;
+}
+
+/* Not epoll_wait(), which is a cancellation point. */
+bool udp_ready(int epoll_fd, struct epoll_event *event)
+{
+	return syscall(SYS_epoll_pwait, epoll_fd, event, 1, 0, NULL, 0) == 1;
+}
+
+/*
+ * One event a call: the kernel moves what it reported to the end of its list, so
+ * that all sockets get their turn even if each fills @frames.
+ */
+static unsigned int receive_from_ready(struct udp_link *link, struct link_frame *frames,
+				       unsigned int max)
+{
+	unsigned int sockets = link->receive.streak >= STREAK ? FAIR_ROUNDS : 1;
+	unsigned int count = 0;
+	struct epoll_event event;
+
+	link->receive.rounds = 0;
+	while (sockets-- && count < max && udp_ready(link->epoll_fd, &event)) {
+		unsigned int got = udp_receive_from(link, link->addresses[event.data.u32],
+						    frames + count, max - count);
+
+		if (got)
+			link->receive.hot = event.data.u32;
+		count += got;
+	}
+	return count;
+}
+
+/*
+ * The socket that delivered last is the likeliest to deliver next: it is read
+ * first, and the others are asked when it has nothing, or when it is their turn.
+ */
+static unsigned int receive_from_all(struct udp_link *link, unsigned int addresses,
+				     struct link_frame *frames, unsigned int max)
+{
+	struct udp_receive *receive = &link->receive;
+	unsigned int count = 0;
+
+	if (addresses == 1 || ++receive->rounds < FAIR_ROUNDS)
+		count = udp_receive_from(link, link->addresses[receive->hot], frames, max);
+	if (addresses > 1 && count == 0)
+		count = receive_from_ready(link, frames, max);
+	return count;
+}
+
+unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned int max,
+			 uint64_t now)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct udp_receive *receive = &link->receive;
+	unsigned int addresses = udp_address_count(link);
+	unsigned int count = 0;
+
+	/* What is left of the last super-packet keeps its place in the arena. */
+	if (receive->split.left)
+		count = split(link, frames, max);
+	else
+		receive->used = 0;
+	if (count < max)
+		count += udp_share_receive(link, frames + count, max - count);
+	if (count < max)
+		count += udp_multicast_receive(link, frames + count, max - count, false);
+	if (addresses && count < max)
+		count += receive_from_all(link, addresses, frames + count, max - count);
+	if (count == 0)
+		count = udp_multicast_receive(link, frames, max, true);
+
+	receive->streak = count ? receive->streak + 1 : 0;
+	return count;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The GID table, and the conversions between GIDs and IP addresses. Called by
+ * the verbs layer and the core. The table's lock protects count and entries;
+ * nothing here holds it across a system call.
+ */
+#include "net/wire/gid.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/log.h"
+
+#define MTU_DEFAULT 1500
+
+static const uint8_t ipv4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+/* --- Conversions ------------------------------------------------------------ */
+
+bool gid_is_ipv4(const union ibv_gid *gid)
+{
+	return memcmp(gid->raw, ipv4_mapped, sizeof(ipv4_mapped)) == 0;
+}
+
+bool gid_is_multicast(const union ibv_gid *gid)
+{
+	if (gid_is_ipv4(gid))
+		return (gid->raw[12] & 0xf0) == 0xe0;
+	return gid->raw[0] == 0xff;
+}
+
+bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address)
+{
+	memcpy(gid->raw, ipv4_mapped, sizeof(ipv4_mapped));
+	memcpy(gid->raw + sizeof(ipv4_mapped), address, sizeof(*address));
+}
+
+socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port, struct sockaddr_storage *address)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)address;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)address;
+
+	if (gid_is_ipv4(gid)) {
+		*in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+		memcpy(&in->sin_addr, gid->raw + sizeof(ipv4_mapped), sizeof(in->sin_addr));
+		return sizeof(*in);
+	}
+	*in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	memcpy(&in6->sin6_addr, gid->raw, sizeof(in6->sin6_addr));
+	return sizeof(*in6);
+}
+
+void gid_from_sockaddr(union ibv_gid *gid, const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		gid_from_ipv4(gid, &((const struct sockaddr_in *)address)->sin_addr);
+	else
+		memcpy(gid->raw, &((const struct sockaddr_in6 *)address)->sin6_addr,
+		       sizeof(gid->raw));
+}
+
+const char *gid_to_text(const union ibv_gid *gid, char *text)
+{
+	if (gid_is_ipv4(gid))
+		inet_ntop(AF_INET, gid->raw + sizeof(ipv4_mapped), text, INET6_ADDRSTRLEN);
+	else
+		inet_ntop(AF_INET6, gid->raw, text, INET6_ADDRSTRLEN);
+	return text;
+}
+
+int gid_from_text(union ibv_gid *gid, const char *text)
+{
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, text, &in) == 1) {
+		gid_from_ipv4(gid, &in);
+		return 0;
+	}
+	return inet_pton(AF_INET6, text, gid->raw) == 1 ? 0 : EINVAL;
+}
+
+/* --- Interfaces --------------------------------------------------------------- */
+
+static bool is_ip(const struct ifaddrs *interface)
+{
+	return interface->ifa_addr && (interface->ifa_addr->sa_family == AF_INET ||
+				       interface->ifa_addr->sa_family == AF_INET6);
+}
+
+static uint32_t netdev_mtu(const char *name)
+{
+	struct ifreq request = {};
+	uint32_t mtu = MTU_DEFAULT;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return mtu;
+	memcpy(request.ifr_name, name, strnlen(name, IF_NAMESIZE - 1));
+	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
+		mtu = request.ifr_mtu;
+	close(fd);
+	return mtu;
+}
+
+static void entry_set_netdev(struct gid_entry *entry, const char *name)
+{
+	memset(entry->netdev, 0, sizeof(entry->netdev));
+	memcpy(entry->netdev, name, strnlen(name, sizeof(entry->netdev) - 1));
+	entry->ifindex = if_nametoindex(entry->netdev);
+	entry->mtu = netdev_mtu(entry->netdev);
+}
+
+/*
+ * The interface that has @gid: by its address, else the loopback interface,
+ * which answers for all of 127.0.0.0/8 and for AnyIP routes.
+ */
+static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
+					  const union ibv_gid *gid)
+{
+	const struct ifaddrs *loopback = NULL;
+	union ibv_gid address;
+
+	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		if (!(i->ifa_flags & IFF_UP))
+			continue;
+		if ((i->ifa_flags & IFF_LOOPBACK) && !loopback)
+			loopback = i;
+		if (!is_ip(i))
+			continue;
+		gid_from_sockaddr(&address, i->ifa_addr);
+		if (gid_equal(&address, gid))
+			return i;
+	}
+	return loopback;
+}
+
+unsigned int gid_interface(const union ibv_gid *gid)
+{
+	const struct ifaddrs *interface;
+	struct ifaddrs *interfaces;
+	unsigned int ifindex = 0;
+
+	if (getifaddrs(&interfaces) < 0)
+		return 0;
+	interface = interface_of(interfaces, gid);
+	if (interface)
+		ifindex = if_nametoindex(interface->ifa_name);
+	freeifaddrs(interfaces);
+	return ifindex;
+}
+
+/* The kernel knows best whether an address is local: it lets us bind it. */
+static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
+{
+	struct sockaddr_storage address;
+	socklen_t length = gid_to_sockaddr(gid, 0, &address);
+	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int error = 0;
+
+	if (fd < 0)
+		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
+	if (address.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&address)->sin6_scope_id = ifindex;
+	if (bind(fd, (struct sockaddr *)&address, length) < 0)
+		error = errno;
+	close(fd);
+	return error == EINVAL ? EADDRNOTAVAIL : error; /* link-local, on no interface of ours */
+}
+
+static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid)
+{
+	static const union ibv_gid unspecified;
+	const struct ifaddrs *interface;
+	struct ifaddrs *interfaces;
+
+	if (gid_equal(gid, &unspecified) || gid_is_multicast(gid))
+		return EADDRNOTAVAIL;
+	if (gid_is_ipv4(gid) && memcmp(gid->raw + 12, unspecified.raw, 4) == 0)
+		return EADDRNOTAVAIL;
+	if (getifaddrs(&interfaces) < 0)
+		return errno;
+
+	*entry = (struct gid_entry){.gid = *gid, .mtu = MTU_DEFAULT};
+	interface = interface_of(interfaces, gid);
+	if (interface)
+		entry_set_netdev(entry, interface->ifa_name);
+	freeifaddrs(interfaces);
+
+	return bind_probe(gid, entry->ifindex);
+}
+
+/* --- The table ------------------------------------------------------------------ */
+
+static int find_locked(const struct gid_table *table, const union ibv_gid *gid)
+{
+	for (unsigned int i = 0; i < table->count; i++) {
+		if (gid_equal(&table->entries[i].gid, gid))
+			return i;
+	}
+	return -1;
+}
+
+/* Returns the index, also when the table has the address already, or -ENOSPC. */
+static int append_entry(struct gid_table *table, const struct gid_entry *entry)
+{
+	int index;
+
+	pthread_mutex_lock(&table->lock);
+	index = find_locked(table, &entry->gid);
+	if (index < 0 && table->count == GID_TABLE_LENGTH) {
+		index = -ENOSPC;
+	} else if (index < 0) {
+		index = table->count;
+		table->entries[table->count++] = *entry;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return index;
+}
+
+/* IPv4 before IPv6: what the first index names should be reachable from afar. */
+static void append_interfaces(struct gid_table *table, const struct ifaddrs *interfaces,
+			      bool loopback, int family)
+{
+	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		struct gid_entry entry = {};
+
+		if (!is_ip(i) || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
+		    !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
+			continue;
+		gid_from_sockaddr(&entry.gid, i->ifa_addr);
+		entry_set_netdev(&entry, i->ifa_name);
+		if (append_entry(table, &entry) < 0)
+			log_warn("the GID table is full: an address of %s is left out",
+				 i->ifa_name);
+	}
+}
+
+static int append_all(struct gid_table *table)
+{
+	struct ifaddrs *interfaces;
+
+	if (getifaddrs(&interfaces) < 0)
+		return errno;
+	append_interfaces(table, interfaces, false, AF_INET);
+	append_interfaces(table, interfaces, false, AF_INET6);
+	append_interfaces(table, interfaces, true, AF_INET);
+	append_interfaces(table, interfaces, true, AF_INET6);
+	freeifaddrs(interfaces);
+	return 0;
+}
+
+static int append_list(struct gid_table *table, const char *node)
+{
+	char *list = strdup(node);
+	char *text, *rest = list;
+	int error = list ? 0 : ENOMEM;
+
+	while (!error && (text = strsep(&rest, ","))) {
+		union ibv_gid gid;
+		int index;
+
+		text += strspn(text, " \t");
+		text[strcspn(text, " \t")] = '\0';
+		error = gid_from_text(&gid, text);
+		if (error)
+			break;
+		index = gid_table_add(table, &gid);
+		if (index < 0)
+			error = -index;
+	}
+	free(list);
+	return error;
+}
+
+int gid_table_init(struct gid_table *table, const char *node)
+{
+	int error;
+
+	table->count = 0;
+	table->entries = calloc(GID_TABLE_LENGTH, sizeof(*table->entries));
+	if (!table->entries)
+		return ENOMEM;
+	pthread_mutex_init(&table->lock, NULL);
+
+	error = node ? append_list(table, node) : append_all(table);
+	if (error)
+		gid_table_destroy(table);
+	return error;
+}
+
+void gid_table_destroy(struct gid_table *table)
+{
+	pthread_mutex_destroy(&table->lock);
+	free(table->entries);
+	table->entries = NULL;
+	table->count = 0;
+}
+
+int gid_table_get(struct gid_table *table, unsigned int index, struct gid_entry *entry)
+{
+	int error = ENODATA;
+
+	if (index >= GID_TABLE_LENGTH)
+		return EINVAL;
+	pthread_mutex_lock(&table->lock);
+	if (index < table->count) {
+		*entry = table->entries[index];
+		error = 0;
+	}
+	pthread_mutex_unlock(&table->lock);
+	return error;
+}
+
+int gid_table_find(struct gid_table *table, const union ibv_gid *gid)
+{
+	int index;
+
+	pthread_mutex_lock(&table->lock);
+	index = find_locked(table, gid);
+	pthread_mutex_unlock(&table->lock);
+	return index;
+}
+
+int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
+{
+	struct gid_entry entry;
+	int index = gid_table_find(table, gid);
+	int error;
+
+	if (index >= 0)
+		return index;
+	error = entry_find_local(&entry, gid);
+	return error ? -error : append_entry(table, &entry);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The public functions of libibverbs: ours or real? Decided by the object that
+ * the function is about, in constant time; objects of the real library go there
+ * untouched. One line a function:
+ *
+ *   VERB(type, name, node, parameters, arguments, whose, failure)
+ *
+ * is ibv_NAME, in version NODE of the symbol map; @whose is the context or the
+ * device that decides, @failure what a host without the real library returns.
+ * LACKING() is a verb that our devices don't have: there @failure is the answer.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/context.h"
+#include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
+#include "verbs/registry.h"
+
+#define NONE fail(EOPNOTSUPP)
+
+#define FORWARD(type, symbol, node, parameters, arguments, failure)                                \
+	static void *cache;                                                                        \
+	type(*real) parameters = real_find(&cache, REAL_VERBS, symbol, node);                      \
+	return real ? real arguments : (failure)
+
+#define VERB(type, name, node, parameters, arguments, whose, failure)                              \
+	EXPORT type ibv_##name parameters                                                          \
+	{                                                                                          \
+		if (likely(OURS(whose)))                                                           \
+			return urxe_##name arguments;                                              \
+		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
+	}
+
+#define LACKING(type, name, node, parameters, arguments, whose, failure)                           \
+	EXPORT type ibv_##name parameters                                                          \
+	{                                                                                          \
+		if (OURS(whose))                                                                   \
+			return failure;                                                            \
+		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
+	}
+
+#define OURS(whose)                                                                                \
+	_Generic((whose), struct ibv_context *                                                     \
+		 : context_is_ours, struct ibv_device *                                            \
+		 : device_is_ours)(whose)
+
+#define V1_0 "IBVERBS_1.0"
+#define V1_1 "IBVERBS_1.1"
+
+/* clang-format off */
+
+/* --- devices and contexts ------------------------------------------------------ */
+VERB(struct ibv_context *, open_device, V1_1, (struct ibv_device *device), (device), device, NONE)
+VERB(int, close_device, V1_1, (struct ibv_context *context), (context), context, EOPNOTSUPP)
+VERB(int, get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, (errno = EOPNOTSUPP, -1))
+VERB(int, query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, EOPNOTSUPP)
+VERB(int, query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, EOPNOTSUPP)
+VERB(int, query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, (errno = EOPNOTSUPP, -1))
+VERB(int, query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
+VERB(int, get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
+LACKING(int, resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
+LACKING(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
+LACKING(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
+/* Nothing of ours is imported, so these objects are the real library's. */
+LACKING(void, unimport_dm, "IBVERBS_1.13", (struct ibv_dm *dm), (dm), dm->context, (void)0)
+LACKING(void, unimport_pd, "IBVERBS_1.10", (struct ibv_pd *pd), (pd), pd->context, (void)0)
+LACKING(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->context, (void)0)
+
+/* --- completion channels ---------------------------------------------------------- */
+VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, NONE)
+VERB(int, destroy_comp_channel, V1_0, (struct ibv_comp_channel *channel), (channel), channel->context, EOPNOTSUPP)
+VERB(int, get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, (errno = EOPNOTSUPP, -1))
+
+/* --- protection domains, memory ---------------------------------------------------- */
+VERB(struct ibv_pd *, alloc_pd, V1_1, (struct ibv_context *context), (context), context, NONE)
+VERB(int, dealloc_pd, V1_1, (struct ibv_pd *pd), (pd), pd->context, EOPNOTSUPP)
+VERB(struct ibv_mr *, reg_mr, V1_1, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), pd->context, NONE)
+VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), pd->context, NONE)
+VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, NONE)
+VERB(int, rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
+VERB(int, dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context, EOPNOTSUPP)
+LACKING(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
+LACKING(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
+
+/* --- completion queues -------------------------------------------------------------- */
+VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, NONE)
+VERB(int, resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
+VERB(int, destroy_cq, V1_1, (struct ibv_cq *cq), (cq), cq->context, EOPNOTSUPP)
+
+/* --- shared receive queues ------------------------------------------------------------ */
+VERB(struct ibv_srq *, create_srq, V1_1, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr), pd->context, NONE)
+VERB(int, modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, EOPNOTSUPP)
+VERB(int, query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, EOPNOTSUPP)
+VERB(int, destroy_srq, V1_1, (struct ibv_srq *srq), (srq), srq->context, EOPNOTSUPP)
+
+/* --- queue pairs ------------------------------------------------------------------------ */
+VERB(struct ibv_qp *, create_qp, V1_1, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), pd->context, NONE)
+VERB(struct ibv_qp_ex *, qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp), qp->context, NULL)
+VERB(int, modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, EOPNOTSUPP)
+VERB(int, query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
+VERB(int, query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
+VERB(int, destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context, EOPNOTSUPP)
+VERB(int, attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+VERB(int, detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+LACKING(int, set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
+LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
+
+/* --- address handles ---------------------------------------------------------------------- */
+VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, NONE)
+VERB(int, init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, -1)
+VERB(struct ibv_ah *, create_ah_from_wc, V1_1, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num), (pd, wc, grh, port_num), pd->context, NONE)
+VERB(int, destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context, EOPNOTSUPP)
+
+/* clang-format on */
+
+/* --- names that don't begin with ibv_, or whose type no installed header has ----------------- */
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	if (context_is_ours(context))
+		return urxe_query_gid_ex(context, port_num, gid_index, entry, flags, entry_size);
+	FORWARD(int, "_ibv_query_gid_ex", "IBVERBS_1.11",
+		(struct ibv_context *, uint32_t, uint32_t, struct ibv_gid_entry *, uint32_t,
+		 size_t),
+		(context, port_num, gid_index, entry, flags, entry_size), EOPNOTSUPP);
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				    size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	if (context_is_ours(context))
+		return urxe_query_gid_table(context, entries, max_entries, flags, entry_size);
+	FORWARD(ssize_t, "_ibv_query_gid_table", "IBVERBS_1.11",
+		(struct ibv_context *, struct ibv_gid_entry *, size_t, uint32_t, size_t),
+		(context, entries, max_entries, flags, entry_size), -EOPNOTSUPP);
+}
+
+/* Private to rdma-core, yet ibv_devinfo calls it. Exported without a version: see liburxe.map. */
+EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+			      int *type)
+{
+	if (context_is_ours(context))
+		return urxe_query_gid_type(context, port_num, index, type);
+	FORWARD(int, "ibv_query_gid_type", NULL,
+		(struct ibv_context *, uint8_t, unsigned int, int *),
+		(context, port_num, index, type), (errno = EOPNOTSUPP, -1));
+}
+
+/* --- public members only: the same for our objects and real ones -------------------------------
+ */
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+	urxe_ack_cq_events(cq, count);
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	urxe_ack_async_event(event);
+}
+
+/* --- devices, without opening them
+ * ---------------------------------------------------------------- */
+
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	if (device_is_ours(device))
+		return ((struct device *)device)->guid;
+	FORWARD(__be64, "ibv_get_device_guid", V1_1, (struct ibv_device *), (device), 0);
+}
+
+/* The kernel numbers its devices; ours have no number. */
+EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	if (device_is_ours(device))
+		return -1;
+	FORWARD(int, "ibv_get_device_index", "IBVERBS_1.9", (struct ibv_device *), (device), -1);
+}
+
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	if (registry_mode() == MODE_EMU)
+		return NONE;
+	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd), NONE);
+}
+
+/* --- fork: our devices read and write memory as the process does, nothing is pinned
+ * ------------------ */
+
+EXPORT int ibv_fork_init(void)
+{
+	if (registry_mode() == MODE_EMU)
+		return 0;
+	FORWARD(int, "ibv_fork_init", V1_1, (void), (), 0);
+}
+
+EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	if (registry_mode() == MODE_EMU)
+		return IBV_FORK_UNNEEDED;
+	FORWARD(enum ibv_fork_status, "ibv_is_fork_initialized", "IBVERBS_1.13", (void), (),
+		IBV_FORK_UNNEEDED);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rest of libibverbs's symbols: those that rdma-core's own libraries use
+ * (no installed header declares them), and those newer than the oldest headers
+ * that urxe builds with. The latter are defined with arguments as machine words,
+ * under names that can't clash with a newer header's.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/context.h"
+#include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
+
+/* --- for rdma-core's own ---------------------------------------------------------------- */
+
+#define COPY(name, node)                                                                           \
+	EXPORT void name(void *to, void *from);                                                    \
+	EXPORT void name(void *to, void *from)                                                     \
+	{                                                                                          \
+		static void *cache;                                                                \
+		void (*real)(void *, void *) = real_find(&cache, REAL_VERBS, #name, node);         \
+                                                                                                   \
+		if (real)                                                                          \
+			real(to, from);                                                            \
+	}
+
+COPY(ibv_copy_path_rec_from_kern, "IBVERBS_1.0")
+COPY(ibv_copy_path_rec_to_kern, "IBVERBS_1.0")
+COPY(ibv_copy_qp_attr_from_kern, "IBVERBS_1.0")
+COPY(ibv_copy_ah_attr_from_kern, "IBVERBS_1.1")
+
+#define FORK_RANGE(name)                                                                           \
+	EXPORT int name(void *base, size_t size);                                                  \
+	EXPORT int name(void *base, size_t size)                                                   \
+	{                                                                                          \
+		static void *cache;                                                                \
+		int (*real)(void *, size_t) = real_find(&cache, REAL_VERBS, #name, "IBVERBS_1.1"); \
+                                                                                                   \
+		return real ? real(base, size) : 0;                                                \
+	}
+
+FORK_RANGE(ibv_dofork_range)
+FORK_RANGE(ibv_dontfork_range)
+
+EXPORT const char *ibv_get_sysfs_path(void);
+EXPORT const char *ibv_get_sysfs_path(void)
+{
+	static char path[IBV_SYSFS_PATH_MAX];
+	const char *value = getenv("SYSFS_PATH");
+
+	if (!value || getuid() != geteuid())
+		return "/sys";
+	if (!*path) {
+		snprintf(path, sizeof(path), "%s", value);
+		for (size_t end = strlen(path); end && path[end - 1] == '/'; end--)
+			path[end - 1] = '\0';
+	}
+	return path;
+}
+
+/* The first line of a file, without its newline: its length, or -1. */
+EXPORT int ibv_read_sysfs_file(const char *directory, const char *file, char *buffer, size_t size);
+EXPORT int ibv_read_sysfs_file(const char *directory, const char *file, char *buffer, size_t size)
+{
+	char *path;
+	ssize_t length;
+	int fd;
+
+	if (asprintf(&path, "%s/%s", directory, file) < 0)
+		return -1;
+	/* Through our own open(), which knows the paths of our devices. */
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	free(path);
+	if (fd < 0)
+		return -1;
+	length = read(fd, buffer, size);
+	close(fd);
+	if (length > 0 && buffer[length - 1] == '\n')
+		buffer[--length] = '\0';
+	else if (length > 0 && (size_t)length < size)
+		buffer[length] = '\0';
+	else if (length > 0)
+		return -1;
+	return length;
+}
+
+/* --- newer than IBVERBS_1.14 --------------------------------------------------------------- */
+
+typedef uintptr_t word;
+typedef word (*newer_function)(word, word, word, word, word, word);
+
+/* What a verb that our devices don't have returns. */
+enum answer { AN_ERRNO, A_NULL, MINUS_ONE };
+
+static word lacking(enum answer answer)
+{
+	if (answer == AN_ERRNO)
+		return EOPNOTSUPP;
+	errno = EOPNOTSUPP;
+	return answer == A_NULL ? 0 : (word)-1;
+}
+
+/* The context is the first argument (depth 0), or the first member of the object that is. */
+static bool first_is_ours(word first, int depth)
+{
+	if (!first)
+		return false;
+	return context_is_ours(depth ? *(struct ibv_context **)first : (struct ibv_context *)first);
+}
+
+#define CONTEXT 0
+#define OBJECT 1
+
+#define NEWER(name, node, depth, answer)                                                           \
+	word newer_##name(word a, word b, word c, word d, word e, word f) __asm__(#name);          \
+	EXPORT word newer_##name(word a, word b, word c, word d, word e, word f)                   \
+	{                                                                                          \
+		static void *cache;                                                                \
+		newer_function real;                                                               \
+                                                                                                   \
+		if (first_is_ours(a, depth))                                                       \
+			return lacking(answer);                                                    \
+		real = (newer_function)real_find(&cache, REAL_VERBS, #name, node);                 \
+		return real ? real(a, b, c, d, e, f) : lacking(answer);                            \
+	}
+
+NEWER(ibv_alloc_dmah, "IBVERBS_1.15", CONTEXT, A_NULL)
+NEWER(ibv_dealloc_dmah, "IBVERBS_1.15", OBJECT, AN_ERRNO)
+NEWER(ibv_reg_mr_ex, "IBVERBS_1.15", OBJECT, A_NULL)
+NEWER(ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", OBJECT, MINUS_ONE)
+NEWER(ibv_query_port_speed, "IBVERBS_1.16", CONTEXT, AN_ERRNO)
+NEWER(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL)
+NEWER(ibv_free_buf, "IBVERBS_1.17", OBJECT, AN_ERRNO)
+NEWER(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL)
+NEWER(_ibv_query_comp_cntr_caps, "IBVERBS_1.18", CONTEXT, AN_ERRNO)
+NEWER(ibv_create_comp_cntr, "IBVERBS_1.18", CONTEXT, A_NULL)
+NEWER(ibv_destroy_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_set_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_set_err_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_inc_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_inc_err_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_read_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_read_err_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_qp_attach_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
+NEWER(ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", OBJECT, MINUS_ONE)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/preload/dlopen.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
+#include "verbs/registry.h"
+
+dlopen_function real_dlopen(void)
+{
+	static void *cache;
+
+	return (dlopen_function)real_next(&cache, "dlopen");
+}
+
+const char *own_file(void)
+{
+	Dl_info info;
+
+	return dladdr((void *)own_file, &info) ? info.dli_fname : NULL;
+}
+
+static bool names_rdma_library(const char *file)
+{
+	const char *base = strrchr(file, '/');
+
+	base = base ? base + 1 : file;
+	return strncmp(base, "libibverbs.so", 13) == 0 || strncmp(base, "librdmacm.so", 12) == 0;
+}
+
+/* Called by dlopen below: may put our own name in place of *@file. */
+__attribute__((used)) dlopen_function dlopen_redirect(const char **file)
+{
+	const char *own;
+
+	if (*file && names_rdma_library(*file) && registry_mode() != MODE_HW) {
+		own = own_file();
+		if (own)
+			*file = own;
+	}
+	return real_dlopen();
+}
+
+/*
+ * glibc finds the RUNPATH and the namespace by the return address, so the real
+ * dlopen has to be entered by a jump, with our caller's frame on top, at any
+ * level of optimisation: hence assembly.
+ */
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".globl dlopen\n"
+	".type dlopen, @function\n"
+	"dlopen:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	subq $24, %rsp\n"
+	"	.cfi_adjust_cfa_offset 24\n"
+	"	movq %rdi, (%rsp)\n"
+	"	movq %rsi, 8(%rsp)\n"
+	"	movq %rsp, %rdi\n"
+	"	call dlopen_redirect\n"
+	"	movq (%rsp), %rdi\n"
+	"	movq 8(%rsp), %rsi\n"
+	"	addq $24, %rsp\n"
+	"	.cfi_adjust_cfa_offset -24\n"
+	"	jmp *%rax\n"
+	"	.cfi_endproc\n"
+	".size dlopen, . - dlopen\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".globl dlopen\n"
+	".type dlopen, %function\n"
+	"dlopen:\n"
+	"	.cfi_startproc\n"
+	"	stp x29, x30, [sp, #-32]!\n"
+	"	.cfi_adjust_cfa_offset 32\n"
+	"	.cfi_offset 30, -24\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	add x0, sp, #16\n"
+	"	bl dlopen_redirect\n"
+	"	mov x16, x0\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldp x29, x30, [sp], #32\n"
+	"	.cfi_adjust_cfa_offset -32\n"
+	"	br x16\n"
+	"	.cfi_endproc\n"
+	".size dlopen, . - dlopen\n");
+#else
+#error "dlopen() needs a tail jump for this processor"
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/preload/sysfs_attributes.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/wire/wire.h"
+#include "verbs/counters.h"
+#include "verbs/device.h"
+#include "verbs/port.h"
+
+#define TEXT_SIZE 160
+
+/* What an attribute may be made of. */
+struct subject {
+	struct device *device;
+	struct ibv_port_attr port;
+	struct gid_entry netdev;
+	struct urxe_counter counters[COUNTERS_MAX];
+	unsigned int counter_count;
+};
+
+typedef void text_function(const struct subject *subject, char *text);
+
+#define TEXT(name, ...)                                                                            \
+	static void name(const struct subject *subject, char *text)                                \
+	{                                                                                          \
+		snprintf(text, TEXT_SIZE, __VA_ARGS__);                                            \
+	}
+
+static uint64_t counter(const struct subject *subject, const char *name)
+{
+	for (unsigned int i = 0; i < subject->counter_count; i++) {
+		if (strcmp(subject->counters[i].name, name) == 0)
+			return subject->counters[i].value;
+	}
+	return 0;
+}
+
+static void guid(const struct subject *subject, char *text)
+{
+	uint64_t number = be64toh(subject->device->guid);
+
+	snprintf(text, TEXT_SIZE, "%04x:%04x:%04x:%04x\n", (unsigned int)(number >> 48),
+		 (unsigned int)(number >> 32 & 0xffff), (unsigned int)(number >> 16 & 0xffff),
+		 (unsigned int)(number & 0xffff));
+}
+
+/* Memory near the device is memory near any CPU. */
+static void local_cpus(const struct subject *subject, char *text)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	size_t used = 0;
+
+	for (long word = (cpus - 1) / 32; word >= 0 && used < TEXT_SIZE - 12; word--) {
+		long bits = cpus - word * 32;
+		uint32_t mask = bits >= 32 ? UINT32_MAX : (1u << bits) - 1;
+
+		used += snprintf(text + used, TEXT_SIZE - used, "%08x%s", mask, word ? "," : "\n");
+	}
+}
+
+static void state(const struct subject *subject, char *text)
+{
+	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->port.state,
+		 subject->port.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
+}
+
+static void phys_state(const struct subject *subject, char *text)
+{
+	static const char *const names[] = {[2] = "Polling", [3] = "Disabled", [5] = "LinkUp"};
+
+	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->port.phys_state,
+		 names[subject->port.phys_state]);
+}
+
+static void rate(const struct subject *subject, char *text)
+{
+	port_rate_text(&subject->port, text, TEXT_SIZE - 1);
+	strcat(text, "\n");
+}
+
+TEXT(node_type, "1: CA\n")
+TEXT(node_desc, "urxe\n")
+TEXT(fw_ver, "%s\n", URXE_VERSION)
+TEXT(parent, "%s\n", subject->netdev.netdev)
+TEXT(no_node, "-1\n")
+TEXT(zero_id, "0x0000\n")
+TEXT(cpu_list, "0-%ld\n", sysconf(_SC_NPROCESSORS_CONF) - 1)
+TEXT(link_layer, "Ethernet\n")
+TEXT(zero_hex, "0x0\n")
+TEXT(zero, "0\n")
+TEXT(cap_mask, "0x%08x\n", subject->port.port_cap_flags)
+TEXT(pkey, "0x%04x\n", PKEY_DEFAULT)
+TEXT(lifespan, "0\n")
+/* IBA 16.1.3.5 counts data in units of four bytes. */
+TEXT(xmit_data, "%llu\n", (unsigned long long)counter(subject, "sent_bytes") / 4)
+TEXT(rcv_data, "%llu\n", (unsigned long long)counter(subject, "rcvd_bytes") / 4)
+TEXT(xmit_packets, "%llu\n", (unsigned long long)counter(subject, "sent_pkts"))
+TEXT(rcv_packets, "%llu\n", (unsigned long long)counter(subject, "rcvd_pkts"))
+TEXT(rcv_errors, "%llu\n",
+     (unsigned long long)(counter(subject, "icrc_errors") + counter(subject, "malformed_packets")))
+
+static const struct attribute {
+	const char *name;
+	text_function *text;
+} attributes[] = {
+	{"node_type", node_type},
+	{"node_guid", guid},
+	{"sys_image_guid", guid},
+	{"node_desc", node_desc},
+	{"fw_ver", fw_ver},
+	{"hca_type", node_desc},
+	{"board_id", node_desc},
+	{"parent", parent},
+	{"device/numa_node", no_node},
+	{"device/local_cpus", local_cpus},
+	{"device/local_cpulist", cpu_list},
+	{"device/vendor", zero_id},
+	{"device/device", zero_id},
+	{"ports/1/state", state},
+	{"ports/1/phys_state", phys_state},
+	{"ports/1/rate", rate},
+	{"ports/1/link_layer", link_layer},
+	{"ports/1/lid", zero_hex},
+	{"ports/1/lid_mask_count", zero},
+	{"ports/1/sm_lid", zero_hex},
+	{"ports/1/sm_sl", zero},
+	{"ports/1/cap_mask", cap_mask},
+	{"ports/1/pkeys/0", pkey},
+	{"ports/1/counters/port_xmit_data", xmit_data},
+	{"ports/1/counters/port_rcv_data", rcv_data},
+	{"ports/1/counters/port_xmit_packets", xmit_packets},
+	{"ports/1/counters/port_rcv_packets", rcv_packets},
+	{"ports/1/counters/port_rcv_errors", rcv_errors},
+	{"ports/1/counters/port_xmit_discards", zero},
+	{"ports/1/counters/link_downed", zero},
+	{"ports/1/hw_counters/lifespan", lifespan},
+};
+
+struct writer {
+	const char *name; /* the one attribute wanted, or NULL */
+	void (*write)(void *context, const char *name, const char *text);
+	void *context;
+};
+
+static void offer(const struct writer *writer, const char *name, const char *text)
+{
+	if (!writer->name || strcmp(writer->name, name) == 0)
+		writer->write(writer->context, name, text);
+}
+
+static void offer_counters(const struct writer *writer, const struct subject *subject)
+{
+	char name[96], text[TEXT_SIZE];
+
+	for (unsigned int i = 0; i < subject->counter_count; i++) {
+		snprintf(name, sizeof(name), "ports/1/hw_counters/%s", subject->counters[i].name);
+		snprintf(text, sizeof(text), "%llu\n",
+			 (unsigned long long)subject->counters[i].value);
+		offer(writer, name, text);
+	}
+}
+
+static void gid_text(const union ibv_gid *gid, char *text)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < 16; i += 2)
+		used += snprintf(text + used, TEXT_SIZE - used, "%02x%02x%s", gid->raw[i],
+				 gid->raw[i + 1], i < 14 ? ":" : "\n");
+}
+
+static void offer_gids(const struct writer *writer, const struct subject *subject)
+{
+	char name[64], text[TEXT_SIZE];
+	struct gid_entry entry;
+
+	for (unsigned int i = 0; gid_table_get(&subject->device->gids, i, &entry) == 0; i++) {
+		snprintf(name, sizeof(name), "ports/1/gids/%u", i);
+		gid_text(&entry.gid, text);
+		offer(writer, name, text);
+		snprintf(name, sizeof(name), "ports/1/gid_attrs/types/%u", i);
+		offer(writer, name, "RoCE v2\n");
+		snprintf(name, sizeof(name), "ports/1/gid_attrs/ndevs/%u", i);
+		snprintf(text, sizeof(text), "%s\n", entry.netdev);
+		offer(writer, name, text);
+	}
+}
+
+void sysfs_attributes(struct device *device, const char *name,
+		      void (*write)(void *context, const char *name, const char *text),
+		      void *context)
+{
+	const struct writer writer = {name, write, context};
+	struct subject subject = {.device = device};
+
+	port_query(device, &subject.port);
+	device_netdev(device, &subject.netdev);
+	subject.counter_count = device_counters(device, subject.counters, COUNTERS_MAX);
+	for (unsigned int i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
+		char text[TEXT_SIZE];
+
+		attributes[i].text(&subject, text);
+		offer(&writer, attributes[i].name, text);
+	}
+	offer_counters(&writer, &subject);
+	offer_gids(&writer, &subject);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * librdmacm's objects over the connection manager of the core (emu/cm/cm.h): ids,
+ * event channels, ports. What Linux splits between librdmacm and the kernel's
+ * rdma_cm is one here: addresses and service ids, the 36-byte header in the
+ * private data, the states of an id, and which call does what to the QP.
+ *
+ * Used by verbs/rdma_*.c only. The exported functions live in the file of their
+ * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
+ * rdma_device (the devices that ids share), rdma_watch (what becomes of them), rdma_port (who has
+ * which port), rdma_address (bind, resolve), rdma_connect (listen to disconnect), rdma_arrival
+ * (what the connection manager tells), rdma_qp (QPs and SRQs of an id), rdma_endpoint
+ * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of them forward to the
+ * real library (rdma_forward.c); in emu and both ids are always ours.
+ *
+ * rdma.lock, one for the process, protects everything here: connecting isn't
+ * the data path. Order: rdma.lock -> device.lock, cm.lock and the locks of the
+ * core's objects. It is never held across cm_id_destroy(), which waits for
+ * callbacks that take it, nor while waiting for an event.
+ *
+ * Life of an id: rdma_destroy_id() waits until its events that the application
+ * has taken are acked, and forgets the others. An id that a CONNECT_REQUEST
+ * made is destroyed (and so rejected) with its listener unless the application
+ * has taken the event.
+ */
+#ifndef URXE_VERBS_RDMA_H
+#define URXE_VERBS_RDMA_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/cm/cm.h"
+#include "net/wire/gid.h"
+
+struct context;
+struct device;
+
+/* The states of Linux's rdma_cm, by what the next call may be. */
+enum rdma_state {
+	RDMA_STATE_IDLE,
+	RDMA_STATE_ADDRESS_BOUND,
+	RDMA_STATE_ADDRESS_RESOLVED,
+	RDMA_STATE_ROUTE_RESOLVED,
+	RDMA_STATE_CONNECT, /* a request was sent or received, or is established */
+	RDMA_STATE_DISCONNECT,
+	RDMA_STATE_LISTEN,
+	RDMA_STATE_REMOVED, /* the device is gone */
+};
+
+/* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
+struct rdma_header {
+	uint8_t version;    /* 0 */
+	uint8_t ip_version; /* 4 or 6, in the high nibble */
+	__be16 port;
+	uint8_t source[16]; /* IPv4 in the last four */
+	uint8_t destination[16];
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct rdma_header) == 36, "Annex A11");
+
+/* Private data of the consumer, per message (rdma_connect(3), rdma_accept(3), rdma_reject(3)). */
+enum {
+	RDMA_PRIVATE_REQ = 92 - 36,
+	RDMA_PRIVATE_REP = 196,
+	RDMA_PRIVATE_REJ = 148,
+	RDMA_PRIVATE_SIDR_REQ = 216 - 36,
+	RDMA_PRIVATE_SIDR_REP = 136,
+};
+
+/* An event on its way to the application, or in its hands. */
+struct rdma_record {
+	struct rdma_cm_event event;	 /* what the application sees; must be first */
+	struct rdma_record *prev, *next; /* utlist */
+	struct rdma_id
+		*id; /* whose destruction waits for the ack; of a CONNECT_REQUEST the listener */
+	struct multicast_membership *multicast;
+	uint8_t private_data[CM_PRIVATE_MAX];
+};
+
+/* A group that an id has joined. Its events are counted apart: leaving waits for them. */
+struct multicast_membership {
+	struct multicast_membership *prev, *next; /* utlist */
+	struct sockaddr_storage address;	  /* by which it was joined and will be left */
+	union ibv_gid gid;
+	void *context;
+	bool send_only;
+	bool joined;   /* the HCA has */
+	bool attached; /* the QP is */
+	uint32_t events_taken, events_acked;
+};
+
+struct rdma_channel {
+	struct rdma_event_channel ibv; /* fd: an eventfd, readable while there are events */
+	struct rdma_record *head;
+	struct rdma_channel *prev, *next; /* of destroyed ones */
+};
+
+struct rdma_id {
+	struct rdma_cm_id ibv; /* what the application sees; must be first */
+	enum rdma_state state;
+	struct rdma_channel *channel; /* ibv.channel's, or NULL; of its own when @synchronous */
+	bool synchronous;	      /* created with channel NULL, or migrated to it */
+	bool passive;		      /* a CONNECT_REQUEST made it */
+	bool accepted;		      /* which has been accepted */
+	bool destroying;
+	struct rdma_id *prev, *next; /* all ids of the process */
+
+	struct context *context; /* the open device behind ibv.verbs, or NULL */
+	struct device *device;
+	struct cm_id *cm;	  /* of the connection or datagram exchange, or NULL */
+	struct cm_id **listeners; /* one a device when listening */
+	unsigned int listener_count;
+	int backlog;
+	uint32_t pending; /* requests queued that nobody has accepted, against @backlog */
+
+	struct rdma_port *port; /* what it has bound, or NULL */
+	struct rdma_id *port_prev, *port_next;
+	struct path path; /* once resolved */
+	enum ibv_mtu mtu;
+
+	struct rdma_conn_param peer; /* what the request or reply offered */
+	uint32_t qkey;		     /* datagram QPs */
+	bool connect_error;	     /* CONNECT_ERROR was reported: nothing more is */
+	struct ibv_ece local_ece, remote_ece;
+
+	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
+	bool reuse_address, address_family_only, address_family_only_set;
+
+	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
+	struct ibv_qp_init_attr *request_qp;
+	void *connect_data; /* goes before the private data of the caller */
+	uint8_t connect_length;
+	struct multicast_membership *memberships;
+
+	uint32_t events_taken, events_acked;
+};
+
+static inline struct rdma_id *to_rdma_id(struct rdma_cm_id *id)
+{
+	return (struct rdma_id *)id;
+}
+
+/* -1 with errno, as all of librdmacm returns errors. */
+static inline int rdma_fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* rdma_id.c */
+/* rdma.lock. Nobody is cancelled with it: a thread that waits for events may be at any time. */
+void rdma_enter(void);
+void rdma_leave(void);
+/* With it held, until @condition is signalled. */
+void rdma_wait(pthread_cond_t *condition);
+
+/* All ids of the process, by their next. rdma.lock is held. */
+struct rdma_id *rdma_ids(void);
+
+/* Keep rdma.lock whole across a fork; the child keeps ids of the parent only to destroy them. */
+void rdma_before_fork(void);
+void rdma_after_fork(void);
+void rdma_after_fork_in_child(void);
+
+/* A new id on @channel (NULL: synchronous). 0, ENODEV, EINVAL, ENOMEM. rdma.lock is held. */
+int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
+		enum ibv_qp_type qp_type, struct rdma_id **id);
+/* Free what rdma_id_new() made and nobody has seen. rdma.lock is held. */
+void rdma_id_free(struct rdma_id *id);
+
+/*
+ * rdma_channel.c: queue an event for @id. rdma.lock is held. NULL when there is no
+ * memory or no channel for it: then it is lost.
+ */
+struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+/* Private data of @record: the @length bytes at @data. */
+void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_t length);
+/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
+int rdma_complete(struct rdma_id *id);
+/* Ack the event that a synchronous call has left in ibv.event. */
+void rdma_forget_event(struct rdma_id *id);
+struct rdma_channel *rdma_channel_new(void);
+void rdma_channel_free(struct rdma_channel *channel);
+/* Take the events about @id that nobody has taken off its channel. rdma.lock is held. */
+struct rdma_record *rdma_channel_withdraw(struct rdma_id *id);
+/* Put such events on the channel that @id has now. */
+void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
+/* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
+void rdma_settle(struct rdma_id *id);
+void rdma_settle_membership(struct multicast_membership *membership);
+
+/* rdma_arrival.c: the sink of every HCA's connection manager. */
+void rdma_cm_event_arrived(void *context, struct cm_event *event);
+
+/* rdma_connect.c: answer a REP by moving the QP, if there is one, and by the RTU. 0 or an errno. */
+int rdma_finish(struct rdma_id *id);
+
+/*
+ * rdma_listen.c: claim the service of @id's port, on the device of its address or on
+ * all. 0, or an errno (EADDRINUSE: another process has it); then, too, what was made
+ * goes with rdma_stop_listening(). rdma.lock is held.
+ */
+int rdma_claim(struct rdma_id *id);
+/* Let go of the listeners and their claims. rdma.lock isn't held. */
+void rdma_stop_listening(struct rdma_id *id);
+
+/*
+ * rdma_device.c: bind @id to the open device that has (or can add) @gid: sets
+ * ibv.verbs, ibv.port_num and ibv.pd, the default PD of the device (one each, kept
+ * as long as the process lives). 0, ENODEV, EADDRNOTAVAIL. rdma.lock is held.
+ */
+int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
+/* The same, with the device given. */
+int rdma_id_use(struct rdma_id *id, struct device *device);
+void rdma_id_detach(struct rdma_id *id);
+/* Open all devices. Returns how many there are in *@devices, which stays ours. */
+unsigned int rdma_open_devices(struct device **devices);
+/* Nobody polls from now on: the calling thread is about to sleep. */
+void rdma_devices_rest(void);
+void rdma_devices_forget(void);
+
+/* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
+void rdma_watch_start(void);
+void rdma_watch_forget(void);
+
+/*
+ * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id
+ * owns it from when it is bound to when it is destroyed. rdma.lock is held.
+ */
+/* Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL. */
+int rdma_port_bind(struct rdma_id *id);
+/* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
+int rdma_port_check_listen(const struct rdma_id *id);
+void rdma_port_release(struct rdma_id *id);
+uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port);
+
+/* rdma_address.c */
+uint16_t rdma_sockaddr_port(const struct sockaddr *address);
+bool rdma_sockaddr_is_any(const struct sockaddr *address);
+size_t rdma_sockaddr_length(const struct sockaddr *address); /* 0: no family of ours */
+/* rdma_resolve_route() without waiting, with rdma.lock held. 0 or an errno. */
+int rdma_resolve_path(struct rdma_id *id);
+/* Fill in ibv.route from the addresses and id.path, which are set. 0 or ENOMEM. */
+int rdma_route_set(struct rdma_id *id);
+
+/*
+ * rdma_qp.c: the QP of a connection through its states, 0 or an errno. What
+ * responder_resources and initiator_depth say replaces what the exchange gave,
+ * unless it is RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH.
+ */
+int rdma_qp_connect(struct rdma_id *id, uint8_t responder_resources, uint8_t initiator_depth);
+int rdma_qp_error(struct rdma_id *id);
+
+/* rdma_multicast.c: a MULTICAST_JOIN was taken: attach the QP, or make it an error. */
+void rdma_multicast_attach(struct rdma_record *record);
+/* The QP is about to be destroyed: take it out of the groups. rdma.lock is held. */
+void rdma_multicast_detach(struct rdma_id *id);
+/* @id is about to be freed, and its events are acked. rdma.lock is held. */
+void rdma_multicast_leave(struct rdma_id *id);
+/* In a forked child: the groups are the parent's. */
+void rdma_multicast_forget(struct rdma_id *id);
+
+/* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
+
+struct rdma_event_channel *urxe_rdma_create_event_channel(void);
+void urxe_rdma_destroy_event_channel(struct rdma_event_channel *channel);
+int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+			enum rdma_port_space ps);
+int urxe_rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t length);
+__be16 urxe_rdma_get_src_port(struct rdma_cm_id *id);
+__be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id);
+int urxe_rdma_listen(struct rdma_cm_id *id, int backlog);
+int urxe_rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int urxe_rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int urxe_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length);
+int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length);
+int urxe_rdma_establish(struct rdma_cm_id *id);
+int urxe_rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
+int urxe_rdma_disconnect(struct rdma_cm_id *id);
+int urxe_rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
+int urxe_rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
+struct ibv_context **urxe_rdma_get_devices(int *count);
+void urxe_rdma_free_devices(struct ibv_context **list);
+
+int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
+void urxe_rdma_destroy_qp(struct rdma_cm_id *id);
+int urxe_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
+void urxe_rdma_destroy_srq(struct rdma_cm_id *id);
+int urxe_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+			  struct rdma_addrinfo **result);
+void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info);
+int urxe_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, struct ibv_pd *pd,
+			struct ibv_qp_init_attr *attr);
+void urxe_rdma_destroy_ep(struct rdma_cm_id *id);
+int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
+int urxe_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context);
+int urxe_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				void *context);
+int urxe_rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address);
+int urxe_rdma_destroy_id(struct rdma_cm_id *id);
+int urxe_rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address);
+int urxe_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source,
+			   struct sockaddr *destination, int timeout_ms);
+int urxe_rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+int urxe_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int urxe_rdma_ack_cm_event(struct rdma_cm_event *event);
+int urxe_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+
+#endif

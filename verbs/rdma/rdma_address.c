@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses: binding an id to a local one, finding the local one from which a
+ * remote one is reached, and the route, which on RoCE follows from the two.
+ *
+ * What Linux finds out later and tells by an event is an event here too, though
+ * it is known at once: applications tell the two kinds of errors apart.
+ */
+#include <arpa/inet.h>
+#include <infiniband/sa.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "emu/hca.h"
+#include "net/clock.h"
+#include "verbs/context.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+#include "verbs/rdma/rdma.h"
+
+#define HOP_LIMIT 64
+#define PORT_TRIES 64 /* of ports that other processes turn out to have */
+#define FLOW_LABEL_MASK 0xfffff
+#define PACKET_LIFE_TIME 16 /* Linux: CMA_IBOE_PACKET_LIFETIME */
+#define SELECT_EQUAL 2	    /* of a path record: exactly this MTU, rate, life time */
+
+/* --- socket addresses -------------------------------------------------------------- */
+
+size_t rdma_sockaddr_length(const struct sockaddr *address)
+{
+	switch (address->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+uint16_t rdma_sockaddr_port(const struct sockaddr *address)
+{
+	/* In either family, the port is in the same place. */
+	return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+bool rdma_sockaddr_is_any(const struct sockaddr *address)
+{
+	switch (address->sa_family) {
+	case AF_INET:
+		return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
+	case AF_INET6:
+		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	default:
+		return true;
+	}
+}
+
+static bool lacks_scope(const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+
+	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
+	       in6->sin6_scope_id == 0;
+}
+
+__be16 urxe_rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return rdma_sockaddr_length(&id->route.addr.src_addr) ? id->route.addr.src_sin.sin_port : 0;
+}
+
+__be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return rdma_sockaddr_length(&id->route.addr.dst_addr) ? id->route.addr.dst_sin.sin_port : 0;
+}
+
+/* --- the source -------------------------------------------------------------------- */
+
+static void family_options(struct rdma_id *id, int family)
+{
+	if (!id->address_family_only_set)
+		id->address_family_only = family == AF_INET;
+}
+
+static void unbind_source(struct rdma_id *id)
+{
+	rdma_port_release(id);
+	rdma_id_detach(id);
+	memset(&id->ibv.route.addr, 0, sizeof(id->ibv.route.addr));
+	id->state = RDMA_STATE_IDLE;
+}
+
+/* With rdma.lock held. Returns 0 or an errno. */
+static int bind_source(struct rdma_id *id, const struct sockaddr *address)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	size_t length = rdma_sockaddr_length(address);
+	int error = 0;
+
+	if (id->state != RDMA_STATE_IDLE || length == 0 || lacks_scope(address))
+		return EINVAL;
+	memcpy(&addr->src_storage, address, length);
+	if (!rdma_sockaddr_is_any(address)) {
+		gid_from_sockaddr(&addr->addr.ibaddr.sgid, address);
+		error = rdma_id_attach(id, &addr->addr.ibaddr.sgid);
+	}
+	family_options(id, address->sa_family);
+	if (!error)
+		error = rdma_port_bind(id);
+	if (error) {
+		unbind_source(id);
+		return error;
+	}
+	addr->dst_addr.sa_family = address->sa_family;
+	id->state = RDMA_STATE_ADDRESS_BOUND;
+	return 0;
+}
+
+/* Ids that share their port may be of several processes: the one that listens claims it. */
+static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bool *claimed)
+{
+	int error;
+
+	rdma_enter();
+	error = bind_source(id, address);
+	*claimed = !error && !id->reuse_address;
+	if (*claimed) {
+		error = rdma_claim(id);
+		if (error)
+			unbind_source(id);
+	}
+	rdma_leave();
+	return error;
+}
+
+int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error, tries = 0;
+	bool claimed;
+
+	/* Port 0 is any that is free, in this process and in the others. */
+	do {
+		error = bind_and_claim(id, address, &claimed);
+		if (!error)
+			return 0;
+		if (claimed)
+			rdma_stop_listening(id);
+	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
+		 ++tries < PORT_TRIES);
+	return rdma_fail(tries ? EADDRNOTAVAIL : error);
+}
+
+/* --- the way to a destination -------------------------------------------------------- */
+
+/*
+ * Ask the kernel's routing: what would a datagram to @destination have as its
+ * source? *@source (any address: to be chosen) becomes it. Returns 0 or an errno.
+ */
+static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source)
+{
+	int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage from = *source, to = {0};
+	socklen_t length = rdma_sockaddr_length(destination);
+	int error = 0;
+
+	if (fd < 0)
+		return errno;
+	memcpy(&to, destination, length);
+	/* connect() wants some port; binding must not collide with one. */
+	((struct sockaddr_in *)&to)->sin_port = htons(ROCE_V2_UDP_PORT);
+	((struct sockaddr_in *)&from)->sin_port = 0;
+	if ((!rdma_sockaddr_is_any((struct sockaddr *)&from) &&
+	     bind(fd, (struct sockaddr *)&from, length) < 0) ||
+	    connect(fd, (struct sockaddr *)&to, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&from, &length) < 0)
+		error = errno;
+	close(fd);
+	if (!error)
+		*source = from;
+	return error;
+}
+
+enum kind { KIND_GLOBAL, KIND_LINK_LOCAL, KIND_LOOPBACK };
+
+static enum kind kind_of(const union ibv_gid *gid)
+{
+	struct in6_addr address;
+
+	memcpy(&address, gid, sizeof(address));
+	if (gid_is_ipv4(gid))
+		return gid->raw[12] == 127 ? KIND_LOOPBACK : KIND_GLOBAL;
+	if (IN6_IS_ADDR_LOOPBACK(&address))
+		return KIND_LOOPBACK;
+	return IN6_IS_ADDR_LINKLOCAL(&address) ? KIND_LINK_LOCAL : KIND_GLOBAL;
+}
+
+static bool reaches(const union ibv_gid *source, const struct sockaddr *destination)
+{
+	union ibv_gid to;
+
+	if (gid_is_ipv4(source) != (destination->sa_family == AF_INET))
+		return false;
+	gid_from_sockaddr(&to, destination);
+	return rdma_sockaddr_is_any(destination) || gid_is_multicast(&to) ||
+	       kind_of(source) == kind_of(&to);
+}
+
+/* The first of our addresses that looks as if it reached @destination, for nodes of few. */
+static bool first_source(const struct sockaddr *destination, union ibv_gid *source)
+{
+	struct device *devices;
+	unsigned int count = rdma_open_devices(&devices);
+	struct gid_entry entry;
+
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int j = 0; gid_table_get(&devices[i].gids, j, &entry) == 0; j++) {
+			if (!reaches(&entry.gid, destination))
+				continue;
+			*source = entry.gid;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_ours(const union ibv_gid *gid)
+{
+	struct device *devices;
+	unsigned int count = rdma_open_devices(&devices);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (gid_table_find(&devices[i].gids, gid) >= 0)
+			return true;
+	}
+	return false;
+}
+
+static int set_source(struct rdma_id *id, const union ibv_gid *gid)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+
+	gid_to_sockaddr(gid, rdma_sockaddr_port(&addr->src_addr), &addr->src_storage);
+	if (kind_of(gid) == KIND_LINK_LOCAL)
+		addr->src_sin6.sin6_scope_id = gid_interface(gid);
+	addr->addr.ibaddr.sgid = *gid;
+	return rdma_id_attach(id, gid);
+}
+
+/*
+ * From where @id reaches its destination, unless it is bound already. Returns what
+ * the routing says against it; *@found: what becomes of the address that it chose.
+ */
+static int choose_source(struct rdma_id *id, int *found)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	struct sockaddr_storage routed = addr->src_storage;
+	bool bound = !rdma_sockaddr_is_any(&addr->src_addr);
+	bool multicast = gid_is_multicast(&addr->addr.ibaddr.dgid);
+	int error = ask_routing(&addr->dst_addr, &routed);
+	union ibv_gid source;
+
+	if (error && !multicast)
+		return error;
+	if (bound)
+		return 0;
+	gid_from_sockaddr(&source, (struct sockaddr *)&routed);
+	if ((error || !is_ours(&source)) && !first_source(&addr->dst_addr, &source))
+		*found = ENODEV;
+	else
+		*found = set_source(id, &source);
+	return 0;
+}
+
+/* No address is our own one, as Linux has it. */
+static int choose_loopback(struct rdma_id *id)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	__be16 port = addr->dst_sin.sin_port;
+	union ibv_gid source;
+	int error = 0;
+
+	if (rdma_sockaddr_is_any(&addr->src_addr))
+		error = first_source(&addr->dst_addr, &source) ? set_source(id, &source) : ENODEV;
+	if (error)
+		return error;
+	addr->dst_storage = addr->src_storage;
+	addr->dst_sin.sin_port = port;
+	return 0;
+}
+
+/* Errors of routing are returned, those of what it found are *@found (Linux: addr_handler()). */
+static int find_way(struct rdma_id *id, int *found)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	int error = 0;
+
+	*found = 0;
+	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+	if (rdma_sockaddr_is_any(&addr->dst_addr))
+		*found = choose_loopback(id);
+	else
+		error = choose_source(id, found);
+	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+	addr->addr.ibaddr.pkey = htons(PKEY_DEFAULT);
+	return error;
+}
+
+/* Up to where errors are the call's own. With rdma.lock held. */
+static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
+			   const struct sockaddr *destination)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	size_t length = rdma_sockaddr_length(destination);
+	struct sockaddr_storage none = {.ss_family = destination->sa_family};
+	int error;
+
+	if (length == 0 || lacks_scope(destination))
+		return EINVAL;
+	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
+		return EINVAL;
+	if (id->state == RDMA_STATE_ADDRESS_BOUND)
+		return addr->src_addr.sa_family == destination->sa_family ? 0 : EINVAL;
+	/* Known before the port is chosen: two connections may share one. */
+	memcpy(&addr->dst_storage, destination, length);
+	error = bind_source(id, source && source->sa_family ? source : (struct sockaddr *)&none);
+	if (!error && addr->src_addr.sa_family != destination->sa_family)
+		error = EINVAL;
+	return error;
+}
+
+int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
+			   struct sockaddr *destination, int timeout_ms)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error, found;
+
+	rdma_enter();
+	error = begin_resolving(id, source, destination);
+	if (!error) {
+		memcpy(&ibv->route.addr.dst_storage, destination,
+		       rdma_sockaddr_length(destination));
+		error = find_way(id, &found);
+	}
+	if (!error) {
+		if (!found)
+			id->state = RDMA_STATE_ADDRESS_RESOLVED;
+		rdma_event(id, found ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
+			   -found);
+	}
+	rdma_leave();
+	if (error)
+		return rdma_fail(error);
+	/* Who has polled until now goes on to something else: its peer may wait for what it owes.
+	 */
+	if (id->context)
+		hca_acknowledge(id->context->hca, clock_now());
+	return rdma_complete(id);
+}
+
+/* --- the route --------------------------------------------------------------------- */
+
+/* cm.md 5: what the sender of an IPv6 flow says, else what its ports give. */
+static uint32_t flow_label(const struct rdma_addr *addr)
+{
+	if (addr->dst_addr.sa_family == AF_INET6 && addr->dst_sin6.sin6_flowinfo)
+		return ntohl(addr->dst_sin6.sin6_flowinfo) & FLOW_LABEL_MASK;
+	return (rdma_sockaddr_port(&addr->src_addr) * 31u + rdma_sockaddr_port(&addr->dst_addr)) &
+	       FLOW_LABEL_MASK;
+}
+
+int rdma_route_set(struct rdma_id *id)
+{
+	struct rdma_route *route = &id->ibv.route;
+
+	if (!route->path_rec)
+		route->path_rec = calloc(1, sizeof(*route->path_rec));
+	if (!route->path_rec)
+		return ENOMEM;
+	route->addr.addr.ibaddr.sgid = id->path.source;
+	route->addr.addr.ibaddr.dgid = id->path.destination;
+	route->addr.addr.ibaddr.pkey = htons(PKEY_DEFAULT);
+	*route->path_rec = (struct ibv_sa_path_rec){
+		.dgid = id->path.destination,
+		.sgid = id->path.source,
+		.flow_label = htonl(id->path.flow_label),
+		.hop_limit = id->path.hop_limit,
+		.traffic_class = id->path.traffic_class,
+		.reversible = 1,
+		.pkey = htons(PKEY_DEFAULT),
+		.mtu_selector = SELECT_EQUAL,
+		.mtu = id->mtu,
+		.rate_selector = SELECT_EQUAL,
+		.packet_life_time_selector = SELECT_EQUAL,
+		.packet_life_time = PACKET_LIFE_TIME,
+	};
+	route->num_paths = 1;
+	return 0;
+}
+
+static enum ibv_mtu source_mtu(struct rdma_id *id)
+{
+	struct gid_entry entry;
+	int index = gid_table_find(&id->device->gids, &id->path.source);
+
+	if (index < 0 || gid_table_get(&id->device->gids, index, &entry))
+		return IBV_MTU_1024;
+	return hca_mtu(entry.mtu);
+}
+
+/* What the routing says now, as addresses come and go. Returns 0 or an errno. */
+static int check_route(const struct rdma_addr *addr)
+{
+	struct sockaddr_storage source = addr->src_storage;
+
+	return gid_is_multicast(&addr->addr.ibaddr.dgid) ? 0
+							 : ask_routing(&addr->dst_addr, &source);
+}
+
+int rdma_resolve_path(struct rdma_id *id)
+{
+	const struct rdma_addr *addr = &id->ibv.route.addr;
+	int error;
+
+	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
+		return EINVAL;
+	error = check_route(addr);
+	id->path = (struct path){
+		.source = addr->addr.ibaddr.sgid,
+		.destination = addr->addr.ibaddr.dgid,
+		.flow_label = flow_label(addr),
+		.traffic_class = id->tos,
+		.hop_limit = HOP_LIMIT,
+	};
+	id->mtu = source_mtu(id);
+	if (!error)
+		error = rdma_route_set(id);
+	if (!error)
+		id->state = RDMA_STATE_ROUTE_RESOLVED;
+	rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED, -error);
+	return 0;
+}
+
+int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error;
+
+	rdma_enter();
+	error = rdma_resolve_path(id);
+	rdma_leave();
+	return error ? rdma_fail(error) : rdma_complete(id);
+}

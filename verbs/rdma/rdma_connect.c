@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From connecting to disconnecting: what the connection manager is told to send,
+ * and what that does to the QP (rdma_cm(7)).
+ *
+ * The QP is moved without rdma.lock, which the attributes of each step are
+ * looked up under; the application doesn't destroy an id that it connects.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/clock.h"
+#include "net/log.h"
+#include "verbs/context.h"
+#include "verbs/progress.h"
+#include "verbs/rdma/rdma.h"
+
+#define RETRY_MAX 7
+#define PACKET_LIFE_TIME 16 /* Linux: CMA_IBOE_PACKET_LIFETIME */
+
+/* --- parameters -------------------------------------------------------------------- */
+
+static const struct rdma_conn_param no_param = {
+	.responder_resources = RDMA_MAX_RESP_RES,
+	.initiator_depth = RDMA_MAX_INIT_DEPTH,
+	.retry_count = RETRY_MAX,
+	.rnr_retry_count = RETRY_MAX,
+};
+
+static uint8_t at_most(unsigned int value, uint8_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+/* What the device can do: as responder, as initiator. */
+static uint8_t device_resources(const struct rdma_id *id)
+{
+	return at_most(id->context->hca->limits.device.max_qp_rd_atom, RDMA_MAX_RESP_RES - 1);
+}
+
+static uint8_t device_depth(const struct rdma_id *id)
+{
+	return at_most(id->context->hca->limits.device.max_qp_init_rd_atom,
+		       RDMA_MAX_INIT_DEPTH - 1);
+}
+
+/*
+ * *@param: what is asked for, with RDMA_MAX_* replaced by @resources and @depth,
+ * and what a QP of the id says itself. EINVAL for more than the device can do.
+ */
+static int settle_param(const struct rdma_id *id, const struct rdma_conn_param *asked,
+			uint8_t resources, uint8_t depth, struct rdma_conn_param *param)
+{
+	*param = asked ? *asked : no_param;
+	if (!id->ibv.qp && !asked && id->ibv.ps == RDMA_PS_TCP)
+		return EINVAL;
+	if (param->responder_resources == RDMA_MAX_RESP_RES)
+		param->responder_resources = resources;
+	if (param->initiator_depth == RDMA_MAX_INIT_DEPTH)
+		param->initiator_depth = depth;
+	if (id->ibv.ps == RDMA_PS_TCP && (param->responder_resources > device_resources(id) ||
+					  param->initiator_depth > device_depth(id)))
+		return EINVAL;
+	if (id->ibv.qp) {
+		param->qp_num = id->ibv.qp->qp_num;
+		param->srq = id->ibv.qp->srq != NULL;
+	}
+	param->retry_count = at_most(param->retry_count, RETRY_MAX);
+	param->rnr_retry_count = at_most(param->rnr_retry_count, RETRY_MAX);
+	if (!param->private_data)
+		param->private_data_len = 0;
+	return 0;
+}
+
+/* --- connecting -------------------------------------------------------------------- */
+
+static void set_header(const struct rdma_id *id, struct rdma_header *header)
+{
+	const struct rdma_addr *addr = &id->ibv.route.addr;
+	union ibv_gid source, destination;
+	size_t skip = 0;
+
+	gid_from_sockaddr(&source, &addr->src_addr);
+	gid_from_sockaddr(&destination, &addr->dst_addr);
+	*header = (struct rdma_header){
+		.ip_version = (addr->src_addr.sa_family == AF_INET ? 4 : 6) << 4,
+		.port = addr->src_sin.sin_port,
+	};
+	/* IPv4 stands there without the rest of its GID. */
+	if (addr->src_addr.sa_family == AF_INET)
+		skip = 12;
+	memcpy(header->source + skip, source.raw + skip, 16 - skip);
+	memcpy(header->destination + skip, destination.raw + skip, 16 - skip);
+}
+
+/* Header, what rdma_create_ep() was given, what the caller gives. Returns the length, 0: too long.
+ */
+static unsigned int set_private(const struct rdma_id *id, const struct rdma_conn_param *param,
+				uint8_t *data, unsigned int max)
+{
+	unsigned int length = sizeof(struct rdma_header);
+
+	if (length + id->connect_length + param->private_data_len > max)
+		return 0;
+	set_header(id, (struct rdma_header *)data);
+	if (id->connect_length)
+		memcpy(data + length, id->connect_data, id->connect_length);
+	length += id->connect_length;
+	if (param->private_data_len)
+		memcpy(data + length, param->private_data, param->private_data_len);
+	return length + param->private_data_len;
+}
+
+static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
+{
+	uint64_t service_id = rdma_service_id(id, rdma_sockaddr_port(&id->ibv.route.addr.dst_addr));
+	bool datagram = id->ibv.qp_type == IBV_QPT_UD;
+	uint8_t data[CM_PRIVATE_MAX];
+	unsigned int length =
+		set_private(id, param, data,
+			    datagram ? cm_private_length(CM_SIDR_REQ) : cm_private_length(CM_REQ));
+	const struct cm_request request = {
+		.path = id->path,
+		.service_id = service_id,
+		.qpn = param->qp_num,
+		.qp_type = id->ibv.qp_type,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+		.retry_count = param->retry_count,
+		.rnr_retry_count = param->rnr_retry_count,
+		.flow_control = param->flow_control,
+		.srq = param->srq,
+		.mtu = id->mtu,
+		.packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : PACKET_LIFE_TIME,
+		.vendor_id = id->local_ece.vendor_id,
+		.options = id->local_ece.options,
+		.private_data = data,
+		.private_length = length,
+	};
+
+	if (length == 0)
+		return EINVAL;
+	if (datagram)
+		return cm_send_sidr_req(id->cm, &id->path, service_id, data, length, clock_now());
+	return cm_send_req(id->cm, &request, clock_now());
+}
+
+/* With rdma.lock held; *@unused is a cm_id to destroy without it. Returns 0 or an errno. */
+static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *asked,
+			    struct cm_id **unused)
+{
+	struct rdma_conn_param param;
+	int error;
+
+	if (id->state != RDMA_STATE_ROUTE_RESOLVED)
+		return EINVAL;
+	error = settle_param(id, asked, device_resources(id), device_depth(id), &param);
+	if (!error)
+		error = cm_id_create(id->context->hca->cm, id, &id->cm);
+	if (error)
+		return error;
+	id->state = RDMA_STATE_CONNECT;
+	error = send_request(id, &param);
+	if (error) {
+		id->state = RDMA_STATE_ROUTE_RESOLVED;
+		*unused = id->cm;
+		id->cm = NULL;
+	}
+	return error;
+}
+
+int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	struct cm_id *unused = NULL;
+	int error;
+
+	rdma_enter();
+	error = begin_connecting(id, param, &unused);
+	if (!error)
+		id->connect_length = 0; /* once only: rdma_create_ep(3) */
+	rdma_leave();
+	if (unused)
+		cm_id_destroy(unused, clock_now());
+	return error ? rdma_fail(error) : rdma_complete(id);
+}
+
+int rdma_finish(struct rdma_id *id)
+{
+	uint64_t now = clock_now();
+	int error = 0;
+
+	if (id->ibv.qp)
+		error = rdma_qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	rdma_enter();
+	if (!error)
+		error = id->cm ? cm_send_rtu(id->cm, now) : EINVAL;
+	if (error && id->cm)
+		cm_send_rej(id->cm, CM_REJECT_CONSUMER, NULL, 0, now);
+	rdma_leave();
+	if (error)
+		rdma_qp_error(id);
+	return error;
+}
+
+int urxe_rdma_establish(struct rdma_cm_id *ibv)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error = EINVAL;
+
+	if (ibv->qp)
+		return rdma_fail(EINVAL);
+	rdma_enter();
+	if (id->cm && id->state == RDMA_STATE_CONNECT)
+		error = cm_send_rtu(id->cm, clock_now());
+	rdma_leave();
+	return error ? rdma_fail(error) : 0;
+}
+
+/* --- accepting --------------------------------------------------------------------- */
+
+static int send_reply(struct rdma_id *id, const struct rdma_conn_param *param)
+{
+	const struct cm_reply reply = {
+		.qpn = param->qp_num,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+		.rnr_retry_count = param->rnr_retry_count,
+		.flow_control = param->flow_control,
+		.srq = param->srq,
+		.vendor_id = id->local_ece.vendor_id,
+		.options = id->local_ece.options,
+		.private_data = param->private_data,
+		.private_length = param->private_data_len,
+	};
+
+	return cm_send_rep(id->cm, &reply, clock_now());
+}
+
+static int send_service_reply(struct rdma_id *id, enum cm_sidr_status status,
+			      const struct rdma_conn_param *param)
+{
+	const struct cm_service_reply reply = {
+		.status = status,
+		.qpn = status ? 0 : param->qp_num,
+		.qkey = status	   ? 0
+			: id->qkey ? id->qkey
+				   : RDMA_UDP_QKEY,
+		.vendor_id = id->local_ece.vendor_id,
+		.options = id->local_ece.options,
+		.private_data = param->private_data,
+		.private_length = param->private_data_len,
+	};
+
+	return cm_send_sidr_rep(id->cm, &reply, clock_now());
+}
+
+static int accept_datagram(struct rdma_id *id, const struct rdma_conn_param *param)
+{
+	int error = EINVAL;
+
+	rdma_enter();
+	if (id->cm)
+		error = send_service_reply(id, CM_SIDR_SUCCESS, param);
+	rdma_leave();
+	return error;
+}
+
+/* The QP is ready before the peer hears of it. */
+static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *param)
+{
+	int error = 0;
+
+	if (id->ibv.qp)
+		error = rdma_qp_connect(id, param->responder_resources, param->initiator_depth);
+	if (error)
+		return error;
+	rdma_enter();
+	error = id->cm ? send_reply(id, param) : EINVAL;
+	id->accepted = !error;
+	rdma_leave();
+	if (error)
+		rdma_qp_error(id);
+	return error;
+}
+
+static int can_accept(struct rdma_id *id, const struct rdma_conn_param *asked,
+		      struct rdma_conn_param *param)
+{
+	if (!id->cm || !id->passive || id->state != RDMA_STATE_CONNECT)
+		return EINVAL;
+	return settle_param(id, asked, at_most(id->peer.responder_resources, device_resources(id)),
+			    at_most(id->peer.initiator_depth, device_depth(id)), param);
+}
+
+int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	struct rdma_conn_param param;
+	int error;
+
+	/* The older way to say rdma_establish(). */
+	if (!asked && !id->passive && !ibv->qp)
+		return urxe_rdma_establish(ibv);
+	rdma_enter();
+	error = can_accept(id, asked, &param);
+	rdma_leave();
+	if (error)
+		return rdma_fail(error);
+	if (ibv->qp_type == IBV_QPT_UD) {
+		error = accept_datagram(id, &param);
+		if (!error)
+			rdma_forget_event(id);
+		return error ? rdma_fail(error) : 0;
+	}
+	error = accept_connection(id, &param);
+	return error ? rdma_fail(error) : rdma_complete(id);
+}
+
+/* --- rejecting, disconnecting, and the rest --------------------------------------------- */
+
+static int reject(struct rdma_cm_id *ibv, enum cm_reject_reason reason, const void *data,
+		  uint8_t length)
+{
+	const struct rdma_conn_param param = {.private_data = data,
+					      .private_data_len = data ? length : 0};
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error = EINVAL;
+
+	rdma_enter();
+	if (id->cm && ibv->qp_type == IBV_QPT_UD)
+		error = send_service_reply(id, CM_SIDR_REJECTED, &param);
+	else if (id->cm)
+		error = cm_send_rej(id->cm, reason, data, param.private_data_len, clock_now());
+	rdma_leave();
+	return error ? rdma_fail(error) : 0;
+}
+
+int urxe_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
+{
+	return reject(id, CM_REJECT_CONSUMER, data, length);
+}
+
+int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length)
+{
+	return reject(id, CM_REJECT_VENDOR_OPTION, data, length);
+}
+
+/*
+ * Linux doesn't say when there was nothing to disconnect any more. A synchronous
+ * id then doesn't wait for what will not come, as Linux has it do.
+ */
+int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	uint64_t now = clock_now();
+	bool pending = false;
+	int error = EINVAL;
+
+	rdma_qp_error(id);
+	rdma_enter();
+	if (id->cm) {
+		error = 0;
+		if (cm_send_dreq(id->cm, now) != 0)
+			cm_send_drep(id->cm, now);
+		pending = id->synchronous &&
+			  (id->channel->head || cm_id_state(id->cm) != CM_STATE_IDLE);
+	}
+	rdma_leave();
+	if (error)
+		return rdma_fail(error);
+	return pending ? rdma_complete(id) : 0;
+}
+
+int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error = EINVAL;
+
+	rdma_enter();
+	if (id->cm && event == IBV_EVENT_COMM_EST)
+		error = cm_notify(id->cm, clock_now());
+	rdma_leave();
+	if (error)
+		return rdma_fail(error);
+	cm_deliver(id->context->hca->cm);
+	return 0;
+}
+
+int urxe_rdma_set_local_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
+{
+	if (!ibv || ibv->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return rdma_fail(EINVAL);
+	rdma_enter();
+	to_rdma_id(ibv)->local_ece = *ece;
+	rdma_leave();
+	return 0;
+}
+
+int urxe_rdma_get_remote_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
+{
+	if (!ibv || ibv->qp || !ece)
+		return rdma_fail(EINVAL);
+	rdma_enter();
+	*ece = to_rdma_id(ibv)->remote_ece;
+	ece->comp_mask = 0;
+	rdma_leave();
+	return 0;
+}

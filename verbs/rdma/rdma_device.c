@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The devices that ids are bound to. Each is opened once, when an id or
+ * rdma_get_devices() first needs it, and stays open: its context and its default
+ * PD are the same for all ids, and applications keep using them after the last
+ * id is gone. rdma.lock protects the table.
+ */
+#include <stdlib.h>
+
+#include "net/log.h"
+#include "verbs/context.h"
+#include "verbs/rdma/rdma.h"
+#include "verbs/registry.h"
+
+struct opened {
+	struct context *context; /* NULL: not yet */
+	struct ibv_pd *pd;
+};
+
+static struct opened *table; /* as long as the registry's */
+
+/* For the child of a fork: what is open is the parent's. */
+void rdma_devices_forget(void)
+{
+	table = NULL;
+}
+
+static int open_device(struct device *device, struct opened *entry)
+{
+	struct ibv_context *verbs = urxe_open_device(&device->ibv);
+	struct ibv_pd *pd;
+
+	if (!verbs)
+		return errno;
+	rdma_watch_start();
+	pd = urxe_alloc_pd(verbs);
+	if (!pd) {
+		urxe_close_device(verbs);
+		return ENOMEM;
+	}
+	entry->context = to_context(verbs);
+	entry->pd = pd;
+	return 0;
+}
+
+/* The table's entry for @device, open. Returns 0 or an errno. */
+static int get_entry(struct device *device, struct opened **entry)
+{
+	struct device *devices;
+	unsigned int count = registry_devices(&devices);
+
+	if (!table)
+		table = calloc(count, sizeof(*table));
+	if (!table)
+		return ENOMEM;
+	*entry = &table[device - devices];
+	return (*entry)->context ? 0 : open_device(device, *entry);
+}
+
+unsigned int rdma_open_devices(struct device **devices)
+{
+	unsigned int count = registry_devices(devices);
+	struct opened *entry;
+
+	for (unsigned int i = 0; i < count; i++) {
+		int error = get_entry(&(*devices)[i], &entry);
+
+		if (error)
+			log_info("%s can't be opened: errno %d", (*devices)[i].ibv.name, error);
+	}
+	return count;
+}
+
+void rdma_devices_rest(void)
+{
+	struct device *devices;
+	unsigned int count = registry_devices(&devices);
+
+	rdma_enter();
+	for (unsigned int i = 0; table && i < count; i++) {
+		if (table[i].context)
+			progress_rest(devices[i].client);
+	}
+	rdma_leave();
+}
+
+int rdma_id_use(struct rdma_id *id, struct device *device)
+{
+	struct opened *entry;
+	int error = get_entry(device, &entry);
+
+	if (error)
+		return error;
+	id->device = device;
+	id->context = entry->context;
+	id->ibv.verbs = &entry->context->verbs.context;
+	id->ibv.port_num = 1;
+	id->ibv.pd = entry->pd;
+	return 0;
+}
+
+void rdma_id_detach(struct rdma_id *id)
+{
+	id->device = NULL;
+	id->context = NULL;
+	id->ibv.verbs = NULL;
+	id->ibv.port_num = 0;
+	id->ibv.pd = NULL;
+}
+
+/* The device that has @gid already. */
+static struct device *owner_of(const union ibv_gid *gid)
+{
+	struct device *devices;
+	unsigned int count = registry_devices(&devices);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (gid_table_find(&devices[i].gids, gid) >= 0)
+			return &devices[i];
+	}
+	return NULL;
+}
+
+/* The one that a local address which none has goes to: that of its interface, else the first. */
+static struct device *heir_of(const union ibv_gid *gid)
+{
+	unsigned int interface = gid_interface(gid);
+	struct device *devices;
+	unsigned int count = registry_devices(&devices);
+	struct gid_entry entry;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (device_netdev(&devices[i], &entry) == 0 && entry.ifindex == interface)
+			return &devices[i];
+	}
+	return count ? &devices[0] : NULL;
+}
+
+int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
+{
+	struct device *device = owner_of(gid);
+	int error;
+
+	if (device)
+		return rdma_id_use(id, device);
+	device = heir_of(gid);
+	if (!device)
+		return ENODEV;
+	error = rdma_id_use(id, device);
+	if (!error)
+		error = device_add_address(device, gid);
+	if (error)
+		rdma_id_detach(id);
+	return error;
+}
+
+struct ibv_context **urxe_rdma_get_devices(int *result)
+{
+	struct ibv_context **list;
+	struct device *devices;
+	unsigned int count, opened = 0;
+
+	rdma_enter();
+	count = rdma_open_devices(&devices);
+	list = calloc(count + 1, sizeof(*list));
+	for (unsigned int i = 0; list && table && i < count; i++) {
+		if (table[i].context)
+			list[opened++] = &table[i].context->verbs.context;
+	}
+	rdma_leave();
+	if (list && opened == 0) {
+		free(list);
+		list = fail(ENODEV);
+	}
+	if (result)
+		*result = opened;
+	return list;
+}
+
+void urxe_rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The public functions of librdmacm, one line each. In mode hw they are the real
+ * library's. Otherwise the manager of our devices answers: urxe_NAME (OURS,
+ * OURS_VOID). What it lacks (CM, CM_VOID) goes to the real library in mode both,
+ * and fails with ENODEV in emu, as on a machine without RDMA devices.
+ *
+ *   OURS(type, name, node, parameters, arguments, failure)
+ */
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <rdma/rsocket.h>
+#include <stdarg.h>
+
+#include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
+#include "verbs/rdma/rdma.h"
+#include "verbs/registry.h"
+
+/* NULL, with errno, when there is nobody to forward to. */
+static void *forward(void **cache, const char *name, const char *node)
+{
+	void *real = NULL;
+
+	if (registry_mode() != MODE_EMU)
+		real = real_find(cache, REAL_CM, name, node);
+	if (!real)
+		errno = ENODEV;
+	return real;
+}
+
+/*
+ * The rest of a function, which is the real library's. What librdmacm asks libibverbs
+ * for while it serves us is about its devices, not ours.
+ */
+#define FORWARD(type, name, node, parameters, arguments, failure)                                  \
+	static void *cache;                                                                        \
+	type(*real) parameters = forward(&cache, #name, node);                                     \
+	type result;                                                                               \
+                                                                                                   \
+	if (!real)                                                                                 \
+		return failure;                                                                    \
+	inside_real++;                                                                             \
+	result = real arguments;                                                                   \
+	inside_real--;                                                                             \
+	return result
+
+#define FORWARD_VOID(name, node, parameters, arguments)                                            \
+	static void *cache;                                                                        \
+	void(*real) parameters = forward(&cache, #name, node);                                     \
+                                                                                                   \
+	if (!real)                                                                                 \
+		return;                                                                            \
+	inside_real++;                                                                             \
+	real arguments;                                                                            \
+	inside_real--
+
+#define CM(type, name, node, parameters, arguments, failure)                                       \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
+	}
+
+#define CM_VOID(name, node, parameters, arguments)                                                 \
+	EXPORT void name parameters                                                                \
+	{                                                                                          \
+		FORWARD_VOID(name, node, parameters, arguments);                                   \
+	}
+
+#define OURS(type, name, node, parameters, arguments, failure)                                     \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		if (registry_mode() != MODE_HW)                                                    \
+			return urxe_##name arguments;                                              \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
+	}
+
+#define OURS_VOID(name, node, parameters, arguments)                                               \
+	EXPORT void name parameters                                                                \
+	{                                                                                          \
+		if (registry_mode() != MODE_HW) {                                                  \
+			urxe_##name arguments;                                                     \
+			return;                                                                    \
+		}                                                                                  \
+		FORWARD_VOID(name, node, parameters, arguments);                                   \
+	}
+
+#define V "RDMACM_1.0"
+
+/* clang-format off */
+
+/* --- connections ------------------------------------------------------------ */
+OURS(int, rdma_accept, V, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param), -1)
+OURS(int, rdma_ack_cm_event, V, (struct rdma_cm_event *event), (event), -1)
+OURS(int, rdma_bind_addr, V, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr), -1)
+OURS(int, rdma_connect, V, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param), -1)
+OURS(int, rdma_create_ep, V, (struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr), (id, res, pd, qp_init_attr), -1)
+OURS(struct rdma_event_channel *, rdma_create_event_channel, V, (void), (), NULL)
+OURS(int, rdma_create_id, V, (struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps), (channel, id, context, ps), -1)
+OURS(int, rdma_create_qp, V, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr), (id, pd, qp_init_attr), -1)
+OURS(int, rdma_create_qp_ex, V, (struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr), (id, qp_init_attr), -1)
+OURS(int, rdma_create_srq, V, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (id, pd, attr), -1)
+OURS(int, rdma_create_srq_ex, V, (struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr), (id, attr), -1)
+OURS_VOID(rdma_destroy_ep, V, (struct rdma_cm_id *id), (id))
+OURS_VOID(rdma_destroy_event_channel, V, (struct rdma_event_channel *channel), (channel))
+OURS(int, rdma_destroy_id, V, (struct rdma_cm_id *id), (id), -1)
+OURS_VOID(rdma_destroy_qp, V, (struct rdma_cm_id *id), (id))
+OURS_VOID(rdma_destroy_srq, V, (struct rdma_cm_id *id), (id))
+OURS(int, rdma_disconnect, V, (struct rdma_cm_id *id), (id), -1)
+OURS_VOID(rdma_free_devices, V, (struct ibv_context **list), (list))
+OURS_VOID(rdma_freeaddrinfo, V, (struct rdma_addrinfo *res), (res))
+OURS(int, rdma_get_cm_event, V, (struct rdma_event_channel *channel, struct rdma_cm_event **event), (channel, event), -1)
+/* libfabric looks at the count alone. */
+OURS(struct ibv_context **, rdma_get_devices, V, (int *num_devices), (num_devices), (num_devices ? *num_devices = 0 : 0, NULL))
+OURS(int, rdma_get_request, V, (struct rdma_cm_id *listen, struct rdma_cm_id **id), (listen, id), -1)
+OURS(int, rdma_getaddrinfo, V, (const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res), (node, service, hints, res), -1)
+OURS(int, rdma_join_multicast, V, (struct rdma_cm_id *id, struct sockaddr *addr, void *context), (id, addr, context), -1)
+OURS(int, rdma_leave_multicast, V, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr), -1)
+OURS(int, rdma_listen, V, (struct rdma_cm_id *id, int backlog), (id, backlog), -1)
+OURS(int, rdma_migrate_id, V, (struct rdma_cm_id *id, struct rdma_event_channel *channel), (id, channel), -1)
+OURS(int, rdma_notify, V, (struct rdma_cm_id *id, enum ibv_event_type event), (id, event), -1)
+OURS(int, rdma_reject, V, (struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len), (id, private_data, private_data_len), -1)
+OURS(int, rdma_resolve_addr, V, (struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms), (id, src_addr, dst_addr, timeout_ms), -1)
+OURS(int, rdma_resolve_route, V, (struct rdma_cm_id *id, int timeout_ms), (id, timeout_ms), -1)
+OURS(int, rdma_set_option, V, (struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen), (id, level, optname, optval, optlen), -1)
+OURS(int, rdma_join_multicast_ex, "RDMACM_1.1", (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context), (id, mc_join_attr, context), -1)
+OURS(int, rdma_establish, "RDMACM_1.2", (struct rdma_cm_id *id), (id), -1)
+OURS(int, rdma_init_qp_attr, "RDMACM_1.2", (struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask), (id, qp_attr, qp_attr_mask), -1)
+OURS(int, rdma_get_remote_ece, "RDMACM_1.3", (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece), -1)
+OURS(int, rdma_reject_ece, "RDMACM_1.3", (struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len), (id, private_data, private_data_len), -1)
+OURS(int, rdma_set_local_ece, "RDMACM_1.3", (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece), -1)
+
+/* --- rsockets ----------------------------------------------------------------- */
+CM(int, raccept, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+CM(int, rbind, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
+CM(int, rclose, V, (int socket), (socket), -1)
+CM(int, rconnect, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
+CM(int, rgetpeername, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+CM(int, rgetsockname, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+CM(int, rgetsockopt, V, (int socket, int level, int optname, void *optval, socklen_t *optlen), (socket, level, optname, optval, optlen), -1)
+CM(off_t, riomap, V, (int socket, void *buf, size_t len, int prot, int flags, off_t offset), (socket, buf, len, prot, flags, offset), -1)
+CM(int, riounmap, V, (int socket, void *buf, size_t len), (socket, buf, len), -1)
+CM(size_t, riowrite, V, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags), 0)
+CM(int, rlisten, V, (int socket, int backlog), (socket, backlog), -1)
+CM(int, rpoll, V, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout), -1)
+CM(ssize_t, rread, V, (int socket, void *buf, size_t count), (socket, buf, count), -1)
+CM(ssize_t, rreadv, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
+CM(ssize_t, rrecv, V, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
+CM(ssize_t, rrecvfrom, V, (int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen), (socket, buf, len, flags, src_addr, addrlen), -1)
+CM(ssize_t, rrecvmsg, V, (int socket, struct msghdr *msg, int flags), (socket, msg, flags), -1)
+CM(int, rselect, V, (int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout), (nfds, readfds, writefds, exceptfds, timeout), -1)
+CM(ssize_t, rsend, V, (int socket, const void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
+CM(ssize_t, rsendmsg, V, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags), -1)
+CM(ssize_t, rsendto, V, (int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen), (socket, buf, len, flags, dest_addr, addrlen), -1)
+CM(int, rsetsockopt, V, (int socket, int level, int optname, const void *optval, socklen_t optlen), (socket, level, optname, optval, optlen), -1)
+CM(int, rshutdown, V, (int socket, int how), (socket, how), -1)
+CM(int, rsocket, V, (int domain, int type, int protocol), (domain, type, protocol), -1)
+CM(ssize_t, rwrite, V, (int socket, const void *buf, size_t count), (socket, buf, count), -1)
+CM(ssize_t, rwritev, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
+
+/* clang-format on */
+
+/* An id's ports, of no id at all. */
+OURS(__be16, rdma_get_src_port, V, (struct rdma_cm_id * id), (id), 0)
+OURS(__be16, rdma_get_dst_port, V, (struct rdma_cm_id * id), (id), 0)
+
+EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
+{
+	static void *cache;
+	int (*real)(int, int, ...) = forward(&cache, "rfcntl", V);
+	va_list arguments;
+	long argument;
+
+	if (!real)
+		return -1;
+	va_start(arguments, cmd);
+	argument = va_arg(arguments, long);
+	va_end(arguments);
+	return real(socket, cmd, argument);
+}
+
+/* --- newer than the oldest headers that urxe builds with: arguments as machine words ------- */
+
+typedef uintptr_t word;
+
+#define NEWER(name, node)                                                                          \
+	int newer_##name(word a, word b, word c, word d) __asm__(#name);                           \
+	EXPORT int newer_##name(word a, word b, word c, word d)                                    \
+	{                                                                                          \
+		static void *cache;                                                                \
+		int (*real)(word, word, word, word) = forward(&cache, #name, node);                \
+                                                                                                   \
+		return real ? real(a, b, c, d) : -1;                                               \
+	}
+
+NEWER(rdma_query_addrinfo, "RDMACM_1.4")
+NEWER(rdma_resolve_addrinfo, "RDMACM_1.4")
+NEWER(rdma_write_cm_event, "RDMACM_1.4")
+NEWER(repoll_create, "RDMACM_1.5")
+NEWER(repoll_ctl, "RDMACM_1.5")
+NEWER(repoll_wait, "RDMACM_1.5")

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ids: their lives, the channel that they are on, their options. And rdma.lock.
+ */
+#include <infiniband/sa.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "net/clock.h"
+#include "verbs/progress.h"
+#include "verbs/rdma/rdma.h"
+#include "verbs/registry.h"
+
+#define ACK_TIMEOUT_MAX 31 /* five bits (IBA 9.7.6.1.3) */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_state; /* of the thread that has it */
+static struct rdma_id *ids;
+
+void rdma_enter(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	cancel_state = state;
+}
+
+void rdma_leave(void)
+{
+	int state = cancel_state;
+
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
+}
+
+void rdma_wait(pthread_cond_t *condition)
+{
+	int state = cancel_state;
+
+	pthread_cond_wait(condition, &lock);
+	cancel_state = state;
+}
+
+struct rdma_id *rdma_ids(void)
+{
+	return ids;
+}
+
+/* --- forks ------------------------------------------------------------------------- */
+
+void rdma_before_fork(void)
+{
+	rdma_enter();
+}
+
+void rdma_after_fork(void)
+{
+	rdma_leave();
+}
+
+/* Connections, listeners, events and descriptors are the parent's; the child may destroy ids. */
+void rdma_after_fork_in_child(void)
+{
+	struct rdma_id *id;
+
+	DL_FOREACH(ids, id)
+	{
+		id->state = RDMA_STATE_DISCONNECT;
+		id->cm = NULL;
+		id->listener_count = 0;
+		if (id->channel)
+			id->channel->head = NULL;
+		id->events_acked = id->events_taken;
+		rdma_multicast_forget(id);
+		rdma_port_release(id);
+	}
+	rdma_devices_forget();
+	rdma_watch_forget();
+	rdma_leave();
+}
+
+/* --- life -------------------------------------------------------------------------- */
+
+/* The QP type that a port space has (rdma_create_id(3)), or -1. */
+static int qp_type_of(enum rdma_port_space ps)
+{
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		return IBV_QPT_RC;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return IBV_QPT_UD;
+	default:
+		return -1;
+	}
+}
+
+int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
+		enum ibv_qp_type qp_type, struct rdma_id **result)
+{
+	struct device *devices;
+	struct rdma_id *id;
+
+	if (registry_devices(&devices) == 0)
+		return ENODEV;
+	if (qp_type_of(ps) < 0)
+		return EINVAL;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return ENOMEM;
+	id->synchronous = !channel;
+	id->channel = channel ? channel : rdma_channel_new();
+	if (!id->channel) {
+		int error = errno ? errno : ENOMEM;
+
+		free(id);
+		return error;
+	}
+	id->ibv.channel = &id->channel->ibv;
+	id->ibv.context = context;
+	id->ibv.ps = ps;
+	id->ibv.qp_type = qp_type;
+	DL_APPEND(ids, id);
+	*result = id;
+	return 0;
+}
+
+void rdma_id_free(struct rdma_id *id)
+{
+	DL_DELETE(ids, id);
+	rdma_port_release(id);
+	if (id->synchronous)
+		rdma_channel_free(id->channel);
+	free(id->ibv.route.path_rec);
+	free(id->request_qp);
+	free(id->connect_data);
+	free(id);
+}
+
+int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **result,
+			void *context, enum rdma_port_space ps)
+{
+	struct rdma_id *id = NULL;
+	int error;
+
+	rdma_enter();
+	error = rdma_id_new((struct rdma_channel *)channel, context, ps, qp_type_of(ps), &id);
+	rdma_leave();
+	if (error)
+		return rdma_fail(error);
+	*result = &id->ibv;
+	return 0;
+}
+
+/* Forget the events that nobody has taken, and with CONNECT_REQUESTs the ids that they made. */
+static void drop_events(struct rdma_id *id)
+{
+	struct rdma_record *record, *next, *withdrawn;
+
+	rdma_enter();
+	withdrawn = rdma_channel_withdraw(id);
+	rdma_leave();
+	DL_FOREACH_SAFE(withdrawn, record, next)
+	{
+		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			urxe_rdma_destroy_id(record->event.id);
+		free(record);
+	}
+}
+
+/* The connection manager's part: when this returns no event of it is on its way. */
+static void leave_cm(struct rdma_id *id)
+{
+	struct cm_id *cm;
+
+	rdma_enter();
+	cm = id->cm;
+	id->cm = NULL;
+	id->destroying = true;
+	rdma_leave();
+	if (cm)
+		cm_id_destroy(cm, clock_now());
+	rdma_stop_listening(id);
+}
+
+int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+
+	leave_cm(id);
+	rdma_forget_event(id);
+	drop_events(id);
+	rdma_enter();
+	rdma_port_release(id);
+	rdma_settle(id);
+	rdma_multicast_leave(id);
+	rdma_id_free(id);
+	rdma_leave();
+	return 0;
+}
+
+/* --- migration --------------------------------------------------------------------- */
+
+/* With its events, and the ids of requests among them that nobody has taken. */
+static void move(struct rdma_id *id, struct rdma_channel *to)
+{
+	struct rdma_record *moving = rdma_channel_withdraw(id), *record;
+
+	DL_FOREACH(moving, record)
+	{
+		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			move(to_rdma_id(record->event.id), to);
+	}
+	id->channel = to;
+	id->ibv.channel = &to->ibv;
+	rdma_channel_restore(id, moving);
+}
+
+int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *channel)
+{
+	struct rdma_channel *to = (struct rdma_channel *)channel, *left = NULL;
+	struct rdma_id *id = to_rdma_id(ibv);
+
+	if (!channel && id->synchronous)
+		return rdma_fail(EINVAL);
+	if (!channel)
+		to = rdma_channel_new();
+	if (!to)
+		return -1;
+	rdma_forget_event(id);
+	rdma_enter();
+	if (id->synchronous)
+		left = id->channel;
+	move(id, to);
+	id->synchronous = !channel;
+	rdma_settle(id);
+	rdma_leave();
+	if (left)
+		rdma_channel_free(left);
+	return 0;
+}
+
+/* --- options ----------------------------------------------------------------------- */
+
+/* Each returns 0 or an errno; rdma.lock is held. */
+static int set_tos(struct rdma_id *id, const void *value, size_t length)
+{
+	id->tos = *(const uint8_t *)value;
+	return 0;
+}
+
+static int set_reuse_address(struct rdma_id *id, const void *value, size_t length)
+{
+	int reuse = *(const int *)value;
+
+	if (id->state != RDMA_STATE_IDLE && (!reuse || id->state == RDMA_STATE_LISTEN))
+		return EINVAL;
+	id->reuse_address = reuse;
+	return 0;
+}
+
+static int set_family_only(struct rdma_id *id, const void *value, size_t length)
+{
+	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
+		return EINVAL;
+	id->address_family_only = *(const int *)value;
+	id->address_family_only_set = true;
+	return 0;
+}
+
+static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
+{
+	uint8_t timeout = *(const uint8_t *)value;
+
+	if (id->ibv.qp_type == IBV_QPT_UD || timeout > ACK_TIMEOUT_MAX)
+		return EINVAL;
+	id->ack_timeout = timeout;
+	return 0;
+}
+
+/* RoCE's route follows from the addresses: whichever primary path is there, this is it. */
+static int set_path(struct rdma_id *id, const void *value, size_t length)
+{
+	const uint32_t primary =
+		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+	const struct ibv_path_data *paths = value;
+
+	for (size_t i = 0; i < length / sizeof(*paths); i++) {
+		if (paths[i].flags == primary)
+			return rdma_resolve_path(id);
+	}
+	return EINVAL;
+}
+
+static const struct option {
+	int level, name;
+	size_t length;
+	bool many; /* an array of it */
+	int (*set)(struct rdma_id *id, const void *value, size_t length);
+} options[] = {
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), false, set_tos},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), false, set_reuse_address},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), false, set_family_only},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), false, set_ack_timeout},
+	{RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, sizeof(struct ibv_path_data), true, set_path},
+};
+
+int urxe_rdma_set_option(struct rdma_cm_id *ibv, int level, int name, void *value, size_t length)
+{
+	const struct option *option = NULL;
+	int error;
+
+	for (unsigned int i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (options[i].level == level && options[i].name == name)
+			option = &options[i];
+	}
+	if (!option)
+		return rdma_fail(ENOSYS);
+	if (option->many ? length == 0 || length % option->length : length != option->length)
+		return rdma_fail(EINVAL);
+	rdma_enter();
+	error = option->set(to_rdma_id(ibv), value, length);
+	rdma_leave();
+	return error ? rdma_fail(error) : 0;
+}

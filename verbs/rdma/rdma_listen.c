@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Listening (rdma_listen(3)). Ports belong to the node, not to the process: so an
+ * id that is bound claims its service among all processes on its addresses, before
+ * it listens, and another process that wants the port hears so when it binds.
+ */
+#include <stdlib.h>
+
+#include "net/clock.h"
+#include "net/log.h"
+#include "verbs/context.h"
+#include "verbs/progress.h"
+#include "verbs/rdma/rdma.h"
+
+#define DEFAULT_BACKLOG 1024 /* Linux: net.rdma_ucm.max_backlog */
+
+static void set_listen(const struct rdma_id *id, struct cm_listen *listen)
+{
+	const struct sockaddr *address = &id->ibv.route.addr.src_addr;
+	bool ipv4 = address->sa_family == AF_INET;
+
+	*listen = (struct cm_listen){
+		.service_id = rdma_service_id(id, rdma_sockaddr_port(address)),
+		.ipv4 = ipv4 || !id->address_family_only,
+		.ipv6 = !ipv4,
+		.datagram = id->ibv.qp_type == IBV_QPT_UD,
+	};
+	if (!rdma_sockaddr_is_any(address))
+		gid_from_sockaddr(&listen->gid, address);
+}
+
+/* Returns 0 or an errno. */
+static int claim_on(struct rdma_id *id, struct device *device)
+{
+	struct cm_listen listen;
+	struct cm_id *cm;
+	int error = cm_id_create(device->hca->cm, id, &cm);
+
+	if (error)
+		return error;
+	id->listeners[id->listener_count++] = cm;
+	set_listen(id, &listen);
+	return cm_id_claim(cm, &listen);
+}
+
+int rdma_claim(struct rdma_id *id)
+{
+	struct device *devices;
+	unsigned int count = rdma_open_devices(&devices);
+	int error = 0;
+
+	id->listeners = calloc(count, sizeof(*id->listeners));
+	if (!id->listeners)
+		return ENOMEM;
+	for (unsigned int i = 0; i < count && !error; i++) {
+		if (devices[i].hca && (!id->device || id->device == &devices[i]))
+			error = claim_on(id, &devices[i]);
+	}
+	return error;
+}
+
+void rdma_stop_listening(struct rdma_id *id)
+{
+	for (unsigned int i = 0; i < id->listener_count; i++)
+		cm_id_destroy(id->listeners[i], clock_now());
+	free(id->listeners);
+	id->listeners = NULL;
+	id->listener_count = 0;
+}
+
+static int listen_everywhere(struct rdma_id *id)
+{
+	int error = id->listeners ? 0 : rdma_claim(id);
+	struct cm_listen listen;
+
+	set_listen(id, &listen);
+	for (unsigned int i = 0; i < id->listener_count && !error; i++)
+		error = cm_id_listen(id->listeners[i], &listen);
+	return error;
+}
+
+static int begin_listening(struct rdma_id *id, int backlog)
+{
+	int error;
+
+	if (id->state != RDMA_STATE_ADDRESS_BOUND)
+		return EINVAL;
+	error = rdma_port_check_listen(id);
+	if (error)
+		return error;
+	id->backlog = backlog > 0 && backlog < DEFAULT_BACKLOG ? backlog : DEFAULT_BACKLOG;
+	/* Before requests can come. */
+	id->state = RDMA_STATE_LISTEN;
+	error = listen_everywhere(id);
+	if (error)
+		id->state = RDMA_STATE_ADDRESS_BOUND;
+	return error;
+}
+
+int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
+{
+	static const struct sockaddr_in any = {.sin_family = AF_INET};
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error;
+
+	if (id->state == RDMA_STATE_IDLE && urxe_rdma_bind_addr(ibv, (struct sockaddr *)&any) != 0)
+		return -1;
+	rdma_enter();
+	error = begin_listening(id, backlog);
+	rdma_leave();
+	if (!error) {
+		log_info("rdma_cm: listening on port %u",
+			 rdma_sockaddr_port(&ibv->route.addr.src_addr));
+		return 0;
+	}
+	if (id->state != RDMA_STATE_LISTEN)
+		rdma_stop_listening(id);
+	return rdma_fail(error);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups that an id has joined. There is no subnet administrator to ask on RoCE:
+ * a group's GID is its IP address, joining is the kernel's membership on the
+ * id's interface, and the event is there at once. The QP is attached by whoever
+ * takes the event, as librdmacm does.
+ *
+ * A full member receives; who joins to send only has no membership and isn't
+ * attached (rdma_join_multicast_ex(3)).
+ */
+#include <infiniband/ib.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "net/log.h"
+#include "verbs/context.h"
+#include "verbs/rdma/rdma.h"
+
+#define HOP_LIMIT 64 /* as Linux has it for RoCE v2 */
+
+/* --- addresses of groups ------------------------------------------------------------ */
+
+static size_t length_of(const struct sockaddr *address)
+{
+	return address->sa_family == AF_IB ? sizeof(struct sockaddr_ib)
+					   : rdma_sockaddr_length(address);
+}
+
+/* IPv4 is mapped (RoCE v2), an IPv6 address is a GID, and so is what AF_IB says. */
+static void group_gid(const struct sockaddr *address, union ibv_gid *gid)
+{
+	if (address->sa_family == AF_IB)
+		memcpy(gid, &((const struct sockaddr_ib *)address)->sib_addr, sizeof(*gid));
+	else
+		gid_from_sockaddr(gid, address);
+}
+
+/* --- joining, with rdma.lock held ----------------------------------------------------- */
+
+static struct hca *hca_of(const struct rdma_id *id)
+{
+	return id->context->hca;
+}
+
+static int check_join(const struct rdma_id *id, const union ibv_gid *gid)
+{
+	if (!id->context || id->ibv.qp_type != IBV_QPT_UD)
+		return EINVAL;
+	if (id->state != RDMA_STATE_ADDRESS_BOUND && id->state != RDMA_STATE_ADDRESS_RESOLVED)
+		return EINVAL;
+	if (!gid_is_multicast(gid))
+		return EINVAL;
+	/* A packet is of one family. */
+	return gid_is_ipv4(gid) == gid_is_ipv4(&id->ibv.route.addr.addr.ibaddr.sgid) ? 0 : ENODEV;
+}
+
+static int tell_joined(struct rdma_id *id, struct multicast_membership *membership)
+{
+	struct rdma_record *record = rdma_event(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	int index = gid_table_find(&id->device->gids, &id->ibv.route.addr.addr.ibaddr.sgid);
+
+	if (!record)
+		return ENOMEM;
+	record->multicast = membership;
+	record->event.param.ud = (struct rdma_ud_param){
+		.private_data = membership->context,
+		.ah_attr = {.is_global = 1,
+			    .port_num = id->ibv.port_num,
+			    .grh = {.dgid = membership->gid,
+				    .sgid_index = index < 0 ? 0 : index,
+				    .hop_limit = HOP_LIMIT,
+				    .traffic_class = id->tos}},
+		.qp_num = QPN_MULTICAST,
+		.qkey = id->qkey,
+	};
+	return 0;
+}
+
+static void leave_link(struct rdma_id *id, struct multicast_membership *membership)
+{
+	if (membership->joined)
+		mcast_leave(hca_of(id), &membership->gid);
+	membership->joined = false;
+}
+
+static int join_group(struct rdma_id *id, struct multicast_membership *membership)
+{
+	int error = check_join(id, &membership->gid);
+	char text[INET6_ADDRSTRLEN];
+
+	if (error)
+		return error;
+	if (!membership->send_only) {
+		error = mcast_join(hca_of(id), &membership->gid,
+				   &id->ibv.route.addr.addr.ibaddr.sgid);
+		if (error)
+			return error;
+		membership->joined = true;
+		progress_refresh(id->device->client);
+	}
+	if (!id->qkey)
+		id->qkey = RDMA_UDP_QKEY;
+	error = tell_joined(id, membership);
+	if (error)
+		leave_link(id, membership);
+	else
+		log_info("rdma_cm: joined group %s%s", gid_to_text(&membership->gid, text),
+			 membership->send_only ? " to send" : "");
+	return error;
+}
+
+static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool send_only,
+		void *context)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	struct multicast_membership *membership;
+	size_t length = length_of(address);
+	int error;
+
+	if (length == 0)
+		return rdma_fail(EINVAL);
+	membership = calloc(1, sizeof(*membership));
+	if (!membership)
+		return rdma_fail(ENOMEM);
+	memcpy(&membership->address, address, length);
+	group_gid(address, &membership->gid);
+	membership->send_only = send_only;
+	membership->context = context;
+	rdma_enter();
+	error = join_group(id, membership);
+	if (!error)
+		DL_APPEND(id->memberships, membership);
+	rdma_leave();
+	if (!error)
+		return rdma_complete(id);
+	free(membership);
+	return rdma_fail(error);
+}
+
+int urxe_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context)
+{
+	return join(id, address, false, context);
+}
+
+int urxe_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				void *context)
+{
+	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+
+	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return rdma_fail(ENOTSUP);
+	if (attr->comp_mask != needed || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return rdma_fail(EINVAL);
+	return join(id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+		    context);
+}
+
+void rdma_multicast_attach(struct rdma_record *record)
+{
+	struct multicast_membership *membership = record->multicast;
+	struct ibv_qp *qp = record->id->ibv.qp;
+	int error;
+
+	if (!qp || membership->send_only)
+		return;
+	error = urxe_attach_mcast(qp, &membership->gid, 0);
+	membership->attached = !error;
+	if (error) {
+		record->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		record->event.status = -error;
+	}
+}
+
+/* --- leaving ------------------------------------------------------------------------- */
+
+static struct multicast_membership *find(const struct rdma_id *id, const struct sockaddr *address)
+{
+	struct multicast_membership *membership;
+
+	DL_FOREACH(id->memberships, membership)
+	{
+		if (memcmp(&membership->address, address, length_of(address)) == 0)
+			return membership;
+	}
+	return NULL;
+}
+
+/* Events about @membership that nobody has taken. rdma.lock is held. */
+static void drop_events(struct rdma_id *id, const struct multicast_membership *membership)
+{
+	struct rdma_record *record, *next, *records = rdma_channel_withdraw(id);
+
+	DL_FOREACH_SAFE(records, record, next)
+	{
+		if (record->multicast != membership)
+			continue;
+		DL_DELETE(records, record);
+		free(record);
+	}
+	rdma_channel_restore(id, records);
+}
+
+static void detach(struct rdma_id *id, struct multicast_membership *membership)
+{
+	if (membership->attached && id->ibv.qp)
+		urxe_detach_mcast(id->ibv.qp, &membership->gid, 0);
+	membership->attached = false;
+}
+
+/* What a synchronous call left in ibv.event nobody else will ack. */
+static void forget_event(struct rdma_id *id, const struct multicast_membership *membership)
+{
+	const struct rdma_record *record = (const struct rdma_record *)id->ibv.event;
+
+	if (id->synchronous && record && record->multicast == membership)
+		rdma_forget_event(id);
+}
+
+int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	struct multicast_membership *membership;
+
+	if (length_of(address) == 0)
+		return rdma_fail(EINVAL);
+	rdma_enter();
+	membership = find(id, address);
+	if (membership) {
+		DL_DELETE(id->memberships, membership);
+		drop_events(id, membership);
+	}
+	rdma_leave();
+	if (!membership)
+		return rdma_fail(EADDRNOTAVAIL);
+	forget_event(id, membership);
+	rdma_enter();
+	rdma_settle_membership(membership);
+	detach(id, membership);
+	leave_link(id, membership);
+	rdma_leave();
+	free(membership);
+	return 0;
+}
+
+void rdma_multicast_detach(struct rdma_id *id)
+{
+	struct multicast_membership *membership;
+
+	DL_FOREACH(id->memberships, membership)
+	detach(id, membership);
+}
+
+void rdma_multicast_leave(struct rdma_id *id)
+{
+	struct multicast_membership *membership, *next;
+
+	DL_FOREACH_SAFE(id->memberships, membership, next)
+	{
+		DL_DELETE(id->memberships, membership);
+		detach(id, membership);
+		leave_link(id, membership);
+		free(membership);
+	}
+}
+
+void rdma_multicast_forget(struct rdma_id *id)
+{
+	struct multicast_membership *membership;
+
+	DL_FOREACH(id->memberships, membership)
+	membership->joined = membership->attached = false;
+}

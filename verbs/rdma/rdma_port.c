@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ports, by Linux's rules: a port of a port space has owners, and whether one
+ * more may have it depends on their addresses, families and options (rdma_bind_addr(3),
+ * rdma_set_option(3)). rdma.lock protects the table.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "verbs/rdma/rdma.h"
+
+struct rdma_port {
+	uint32_t key; /* the low bits of the service id: port space and port */
+	struct rdma_id *owners;
+	UT_hash_handle hh;
+};
+
+static struct rdma_port *ports;
+
+uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port)
+{
+	return (uint64_t)id->ibv.ps << 16 | port;
+}
+
+static struct rdma_port *find(const struct rdma_id *id, uint16_t number)
+{
+	uint32_t key = rdma_service_id(id, number);
+	struct rdma_port *port;
+
+	HASH_FIND(hh, ports, &key, sizeof(key), port);
+	return port;
+}
+
+static int own(struct rdma_id *id, uint16_t number)
+{
+	struct rdma_port *port = find(id, number);
+
+	if (!port) {
+		port = calloc(1, sizeof(*port));
+		if (!port)
+			return ENOMEM;
+		port->key = rdma_service_id(id, number);
+		HASH_ADD(hh, ports, key, sizeof(port->key), port);
+	}
+	DL_APPEND2(port->owners, id, port_prev, port_next);
+	id->port = port;
+	/* In either family, the port is in the same place. */
+	id->ibv.route.addr.src_sin.sin_port = htons(number);
+	return 0;
+}
+
+void rdma_port_release(struct rdma_id *id)
+{
+	struct rdma_port *port = id->port;
+
+	if (!port)
+		return;
+	DL_DELETE2(port->owners, id, port_prev, port_next);
+	id->port = NULL;
+	if (!port->owners) {
+		HASH_DELETE(hh, ports, port);
+		free(port);
+	}
+}
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	union ibv_gid left, right;
+
+	if (a->sa_family != b->sa_family)
+		return false;
+	gid_from_sockaddr(&left, a);
+	gid_from_sockaddr(&right, b);
+	return gid_equal(&left, &right);
+}
+
+/* Whether @id can have @port beside its owners; @shared: if both sides allow it. 0 or an errno. */
+static int check(const struct rdma_port *port, const struct rdma_id *id, bool shared)
+{
+	const struct sockaddr *address = &id->ibv.route.addr.src_addr;
+
+	for (const struct rdma_id *owner = port->owners; owner; owner = owner->port_next) {
+		const struct sockaddr *other = &owner->ibv.route.addr.src_addr;
+
+		if (owner == id)
+			continue;
+		if (shared && owner->reuse_address && owner->state != RDMA_STATE_LISTEN)
+			continue;
+		if (id->address_family_only && owner->address_family_only &&
+		    address->sa_family != other->sa_family)
+			continue;
+		if (rdma_sockaddr_is_any(address) || rdma_sockaddr_is_any(other))
+			return EADDRNOTAVAIL;
+		if (same_address(address, other))
+			return EADDRINUSE;
+	}
+	return 0;
+}
+
+int rdma_port_check_listen(const struct rdma_id *id)
+{
+	return id->port && id->reuse_address ? check(id->port, id, false) : 0;
+}
+
+static void ephemeral_range(unsigned int *low, unsigned int *high)
+{
+	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+
+	if (!file || fscanf(file, "%u %u", low, high) != 2 || *low == 0 || *low > *high ||
+	    *high > UINT16_MAX) {
+		*low = 32768;
+		*high = 60999;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* Whether the connection that @id is about to make differs from that of every owner. */
+static bool unique(const struct rdma_port *port, const struct rdma_id *id)
+{
+	const struct rdma_addr *address = &id->ibv.route.addr;
+
+	for (const struct rdma_id *owner = port->owners; owner; owner = owner->port_next) {
+		const struct rdma_addr *other = &owner->ibv.route.addr;
+
+		if (rdma_sockaddr_is_any(&other->dst_addr))
+			return false;
+		if (address->dst_sin.sin_port == other->dst_sin.sin_port &&
+		    same_address(&address->dst_addr, &other->dst_addr) &&
+		    (rdma_sockaddr_is_any(&address->src_addr) ||
+		     rdma_sockaddr_is_any(&other->src_addr) ||
+		     same_address(&address->src_addr, &other->src_addr)))
+			return false;
+	}
+	return true;
+}
+
+/* From a random place on, so that a port isn't used again at once. */
+static int bind_any(struct rdma_id *id)
+{
+	static unsigned int low, high;
+	unsigned int count, start = 0;
+
+	if (high == 0)
+		ephemeral_range(&low, &high);
+	count = high - low + 1;
+	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != sizeof(start))
+		start = (uintptr_t)id >> 4;
+	for (unsigned int i = 0; i < count; i++) {
+		uint16_t number = low + (start + i) % count;
+		const struct rdma_port *port = find(id, number);
+
+		if (!port || unique(port, id))
+			return own(id, number);
+	}
+	return EADDRNOTAVAIL;
+}
+
+int rdma_port_bind(struct rdma_id *id)
+{
+	uint16_t number = rdma_sockaddr_port(&id->ibv.route.addr.src_addr);
+	const struct rdma_port *port;
+	int error = 0;
+
+	if (number == 0)
+		return bind_any(id);
+	port = find(id, number);
+	if (port)
+		error = check(port, id, id->reuse_address);
+	return error ? error : own(id, number);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The QP and the SRQ of an id: creating them with what else they need, and the
+ * QP's way through its states, which the application leaves to the connection
+ * manager. As with an id's other verbs objects, the application calls these for
+ * one id from one thread at a time; rdma.lock isn't needed for the QP itself.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/context.h"
+#include "verbs/rdma/rdma.h"
+
+/* --- completion queues that the application didn't bring ------------------------- */
+
+static void destroy_queue(struct ibv_comp_channel **channel, struct ibv_cq **cq)
+{
+	if (*cq)
+		ibv_destroy_cq(*cq);
+	if (*channel)
+		ibv_destroy_comp_channel(*channel);
+	*cq = NULL;
+	*channel = NULL;
+}
+
+static int create_queue(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **channel,
+			struct ibv_cq **cq)
+{
+	*channel = ibv_create_comp_channel(id->verbs);
+	if (*channel)
+		*cq = ibv_create_cq(id->verbs, size ? size : 1, id, *channel, 0);
+	if (*cq)
+		return 0;
+	destroy_queue(channel, cq);
+	return -1;
+}
+
+static void destroy_queues(struct rdma_cm_id *id)
+{
+	destroy_queue(&id->recv_cq_channel, &id->recv_cq);
+	destroy_queue(&id->send_cq_channel, &id->send_cq);
+}
+
+/* --- QPs ------------------------------------------------------------------------- */
+
+/* Before there is anything to connect to. Datagram QPs have nothing else (cm.md 5). */
+static int initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->pkey_index = 0;
+	attr->port_num = id->ibv.port_num;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (id->ibv.qp_type == IBV_QPT_UD) {
+		attr->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+	} else {
+		attr->qp_access_flags = 0;
+		*mask |= IBV_QP_ACCESS_FLAGS;
+	}
+	return 0;
+}
+
+int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int *mask)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error = 0;
+
+	rdma_enter();
+	if (!ibv->verbs)
+		error = EINVAL;
+	else if (id->cm && ibv->qp_type != IBV_QPT_UD)
+		error = cm_qp_attr(id->cm, attr, mask);
+	else if (attr->qp_state == IBV_QPS_INIT || ibv->qp_type == IBV_QPT_UD)
+		error = initial_attr(id, attr, mask);
+	else
+		error = EINVAL;
+	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout)
+		attr->timeout = id->ack_timeout;
+	rdma_leave();
+	return error ? rdma_fail(error) : 0;
+}
+
+static int modify(struct rdma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		  uint8_t responder_resources, uint8_t initiator_depth)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask;
+
+	if (urxe_rdma_init_qp_attr(&id->ibv, &attr, &mask) != 0)
+		return errno;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && responder_resources != RDMA_MAX_RESP_RES)
+		attr.max_dest_rd_atomic = responder_resources;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC && initiator_depth != RDMA_MAX_INIT_DEPTH)
+		attr.max_rd_atomic = initiator_depth;
+	return ibv_modify_qp(qp, &attr, mask);
+}
+
+int rdma_qp_connect(struct rdma_id *id, uint8_t responder_resources, uint8_t initiator_depth)
+{
+	/* Once more into INIT: only now the access rights are known. */
+	static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+
+	for (unsigned int i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		int error = modify(id, id->ibv.qp, states[i], responder_resources, initiator_depth);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int rdma_qp_error(struct rdma_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	return id->ibv.qp ? ibv_modify_qp(id->ibv.qp, &attr, IBV_QP_STATE) : 0;
+}
+
+static int initialize_datagram(struct rdma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int error;
+
+	error = modify(id, qp, IBV_QPS_INIT, 0, 0);
+	if (!error)
+		error = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!error)
+		error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return error;
+}
+
+int urxe_rdma_create_qp_ex(struct rdma_cm_id *ibv, struct ibv_qp_init_attr_ex *attr)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	struct ibv_qp *qp = NULL;
+	int error;
+
+	if (!ibv->verbs || ibv->qp)
+		return rdma_fail(EINVAL);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = ibv->pd;
+	}
+	if (attr->pd->context != ibv->verbs)
+		return rdma_fail(EINVAL);
+	if (!attr->recv_cq && !ibv->recv_cq &&
+	    create_queue(ibv, attr->cap.max_recv_wr, &ibv->recv_cq_channel, &ibv->recv_cq) != 0)
+		goto failed;
+	if (!attr->send_cq && !ibv->send_cq &&
+	    create_queue(ibv, attr->cap.max_send_wr, &ibv->send_cq_channel, &ibv->send_cq) != 0)
+		goto failed;
+	if (!attr->recv_cq)
+		attr->recv_cq = ibv->recv_cq;
+	if (!attr->send_cq)
+		attr->send_cq = ibv->send_cq;
+	if (ibv->srq && !attr->srq)
+		attr->srq = ibv->srq;
+	qp = ibv_create_qp_ex(ibv->verbs, attr);
+	if (!qp)
+		goto failed;
+	error = qp->qp_type == IBV_QPT_UD ? initialize_datagram(id, qp)
+					  : modify(id, qp, IBV_QPS_INIT, 0, 0);
+	if (error) {
+		errno = error;
+		goto failed;
+	}
+	ibv->pd = qp->pd;
+	ibv->qp = qp;
+	return 0;
+
+failed:
+	error = errno;
+	if (qp)
+		ibv_destroy_qp(qp);
+	destroy_queues(ibv);
+	return rdma_fail(error);
+}
+
+/* The first part of the extended attributes is the plain ones. */
+_Static_assert(offsetof(struct ibv_qp_init_attr_ex, sq_sig_all) ==
+		       offsetof(struct ibv_qp_init_attr, sq_sig_all),
+	       "ibv_qp_init_attr");
+
+int urxe_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex extended = {};
+	int result;
+
+	memcpy(&extended, attr, sizeof(*attr));
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+	extended.pd = pd;
+	result = urxe_rdma_create_qp_ex(id, &extended);
+	/* What was granted, and the queues that came with it, are the application's to know. */
+	memcpy(attr, &extended, sizeof(*attr));
+	return result;
+}
+
+void urxe_rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	rdma_enter();
+	rdma_multicast_detach(to_rdma_id(id));
+	rdma_leave();
+	ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	destroy_queues(id);
+}
+
+/* --- SRQs ------------------------------------------------------------------------ */
+
+int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!id->verbs || id->srq)
+		return rdma_fail(EINVAL);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)) {
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_TYPE;
+		attr->srq_type = IBV_SRQT_BASIC;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+		attr->pd = id->pd;
+	}
+	if (!attr->pd || attr->pd->context != id->verbs)
+		return rdma_fail(EINVAL);
+	id->srq = ibv_create_srq_ex(id->verbs, attr);
+	if (!id->srq)
+		return -1;
+	if (!id->pd)
+		id->pd = attr->pd;
+	return 0;
+}
+
+int urxe_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex extended = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | (pd ? IBV_SRQ_INIT_ATTR_PD : 0),
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	int result = urxe_rdma_create_srq_ex(id, &extended);
+
+	if (result == 0)
+		attr->attr = extended.attr;
+	return result;
+}
+
+void urxe_rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	ibv_destroy_srq(id->srq);
+	id->srq = NULL;
+}
