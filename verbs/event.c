@@ -74,8 +74,7 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 		return;
 	}
 	pthread_mutex_lock(&listeners_lock);
-	DL_FOREACH(listeners, listener)
-	{
+	DL_FOREACH (listeners, listener) {
 		if (listener->device == context)
 			event_fd_push(&listener->async, element, type);
 	}

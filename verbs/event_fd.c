@@ -71,8 +71,8 @@ void event_fd_close(struct event_fd *events)
 {
 	struct event_record *record, *next;
 
-	DL_FOREACH_SAFE(events->head, record, next)
-	free(record);
+	DL_FOREACH_SAFE (events->head, record, next)
+		free(record);
 	pthread_mutex_destroy(&events->lock);
 	close(events->fd);
 }
@@ -132,8 +132,7 @@ void event_fd_drop(struct event_fd *events, const void *element)
 
 	pthread_mutex_lock(&events->lock);
 	held = events->head;
-	DL_FOREACH_SAFE(events->head, record, next)
-	{
+	DL_FOREACH_SAFE (events->head, record, next) {
 		if (record->element != element)
 			continue;
 		DL_DELETE(events->head, record);

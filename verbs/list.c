@@ -127,8 +127,7 @@ EXPORT void ibv_free_device_list(struct ibv_device **devices)
 	struct list *list;
 
 	pthread_mutex_lock(&lists_lock);
-	LL_FOREACH(lists, list)
-	{
+	LL_FOREACH (lists, list) {
 		if (list->devices == devices)
 			break;
 	}

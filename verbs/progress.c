@@ -286,8 +286,7 @@ static void free_clients(struct progress_client **list)
 {
 	struct progress_client *client, *next;
 
-	DL_FOREACH_SAFE(*list, client, next)
-	{
+	DL_FOREACH_SAFE (*list, client, next) {
 		close(client->epoll);
 		free(client);
 	}
@@ -300,8 +299,7 @@ static uint64_t serve_once(struct progress *progress)
 	struct progress_client *client;
 	uint64_t next = TIME_NEVER;
 
-	DL_FOREACH(progress->clients, client)
-	{
+	DL_FOREACH (progress->clients, client) {
 		uint64_t time = serve(client, clock_now());
 
 		next = time < next ? time : next;

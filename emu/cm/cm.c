@@ -123,8 +123,7 @@ void cm_destroy(struct cm *cm)
 {
 	struct cm_event *event, *next;
 
-	DL_FOREACH_SAFE(cm->events, event, next)
-	{
+	DL_FOREACH_SAFE (cm->events, event, next) {
 		free(event);
 	}
 	while (cm->all)
@@ -188,8 +187,7 @@ struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union i
 
 	if (!cm->sink.event)
 		return NULL;
-	DL_FOREACH2(cm->listeners, id, listen_next)
-	{
+	DL_FOREACH2 (cm->listeners, id, listen_next) {
 		if (id->listen.service_id == service_id && id->listen.datagram == datagram &&
 		    listens_at(&id->listen, gid))
 			return id;
@@ -204,8 +202,7 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 
 	if (id->state != CM_STATE_IDLE)
 		return EINVAL;
-	DL_FOREACH2(cm->listeners, other, listen_next)
-	{
+	DL_FOREACH2 (cm->listeners, other, listen_next) {
 		if (overlap(&other->listen, listen))
 			return EADDRINUSE;
 	}
@@ -562,8 +559,7 @@ void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience)
 
 	if (pthread_mutex_timedlock(&cm->lock, patience) != 0)
 		return;
-	DL_FOREACH(cm->all, id)
-	{
+	DL_FOREACH (cm->all, id) {
 		if (endings[id->state])
 			endings[id->state](id, now);
 		for (unsigned int i = 0; i < LAST_WORDS_COPIES; i++) {

@@ -68,8 +68,8 @@ void cm_early_hurry(struct cm *cm)
 {
 	struct cm_early *early;
 
-	DL_FOREACH(cm->early, early)
-	early->deadline = 0;
+	DL_FOREACH (cm->early, early)
+		early->deadline = 0;
 	if (cm->early)
 		set_deadline(cm);
 }
@@ -93,7 +93,7 @@ void cm_early_forget(struct cm *cm)
 {
 	struct cm_early *early, *next;
 
-	DL_FOREACH_SAFE(cm->early, early, next)
-	free(early);
+	DL_FOREACH_SAFE (cm->early, early, next)
+		free(early);
 	cm->early = NULL;
 }

@@ -48,8 +48,7 @@ static void forget_queued(struct cm_id *id, uint64_t now)
 	struct cm_event *event, *next;
 	struct cm *cm = id->cm;
 
-	DL_FOREACH_SAFE(cm->events, event, next)
-	{
+	DL_FOREACH_SAFE (cm->events, event, next) {
 		if (!is_about(event, id))
 			continue;
 		DL_DELETE(cm->events, event);

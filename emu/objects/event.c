@@ -32,8 +32,7 @@ void event_queue_destroy(struct event_queue *queue)
 {
 	struct event *event, *next;
 
-	DL_FOREACH_SAFE(queue->head, event, next)
-	{
+	DL_FOREACH_SAFE (queue->head, event, next) {
 		event_take_out(queue, event);
 		event_dispose(event);
 	}
@@ -126,8 +125,7 @@ void event_forget(struct event_queue *queue, const void *element)
 	struct event *event, *next;
 
 	pthread_mutex_lock(&queue->lock);
-	DL_FOREACH_SAFE(queue->head, event, next)
-	{
+	DL_FOREACH_SAFE (queue->head, event, next) {
 		if (event->element != element)
 			continue;
 		event_take_out(queue, event);

@@ -230,8 +230,8 @@ static void deliver(struct hca *hca, const struct packet *packet, const struct l
 	if (!group || !group->members)
 		COUNT(hca, dropped_packets, 1);
 	else
-		DL_FOREACH(group->members, member)
-	qp_receive(member->qp, packet, frame, now);
+		DL_FOREACH (group->members, member)
+			qp_receive(member->qp, packet, frame, now);
 }
 
 void mcast_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,

@@ -95,8 +95,7 @@ static struct held *lane_find_swapped(struct lane *lane, const struct flow *flow
 {
 	struct held *held;
 
-	DL_FOREACH(lane->swapped, held)
-	{
+	DL_FOREACH (lane->swapped, held) {
 		if (held->flow.qpn == flow->qpn &&
 		    memcmp(&held->flow.destination, &flow->destination, sizeof(union ibv_gid)) == 0)
 			return held;
@@ -139,8 +138,8 @@ static void held_free(struct held **list)
 {
 	struct held *held, *next;
 
-	DL_FOREACH_SAFE(*list, held, next)
-	free(held);
+	DL_FOREACH_SAFE (*list, held, next)
+		free(held);
 	*list = NULL;
 }
 
@@ -227,8 +226,8 @@ static void send_held(struct fault_link *fault, struct held **list, uint64_t now
 {
 	struct held *held;
 
-	DL_FOREACH(*list, held)
-	inner_send(fault, &held->packet, 1, now);
+	DL_FOREACH (*list, held)
+		inner_send(fault, &held->packet, 1, now);
 	held_free(list);
 }
 
@@ -376,8 +375,7 @@ static unsigned int filter_frames(struct fault_link *fault, struct link_frame *f
 	while (filter.next < count)
 		filter_frame(&filter);
 	filter.next = max;
-	DL_FOREACH_SAFE(filter.surplus, held, next)
-	{
+	DL_FOREACH_SAFE (filter.surplus, held, next) {
 		DL_DELETE(filter.surplus, held);
 		if (filter.kept < max)
 			filter_keep(&filter, held);
@@ -401,8 +399,8 @@ static unsigned int fault_link_receive(struct link *link, struct link_frame *fra
 	pthread_mutex_unlock(&fault->lock);
 
 	send_held(fault, &due, now);
-	DL_FOREACH(fault->lent, held)
-	frames[late++] = held->frame;
+	DL_FOREACH (fault->lent, held)
+		frames[late++] = held->frame;
 	if (late == max)
 		return late;
 

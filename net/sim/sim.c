@@ -321,8 +321,7 @@ static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t
 		send_copy(link, pair, NULL, packet, departure);
 		return;
 	}
-	DL_FOREACH(sim->memberships, membership)
-	{
+	DL_FOREACH (sim->memberships, membership) {
 		if (gid_equal(&membership->group, &packet->path->destination))
 			send_copy(link, pair, membership->link, packet, departure);
 	}
@@ -378,8 +377,8 @@ static void events_free(struct event **list)
 {
 	struct event *event, *next;
 
-	DL_FOREACH_SAFE(*list, event, next)
-	free(event);
+	DL_FOREACH_SAFE (*list, event, next)
+		free(event);
 	*list = NULL;
 }
 
@@ -444,8 +443,7 @@ static struct membership *membership_find(struct sim_link *link, const union ibv
 {
 	struct membership *membership;
 
-	DL_FOREACH(link->sim->memberships, membership)
-	{
+	DL_FOREACH (link->sim->memberships, membership) {
 		if (membership->link == link && gid_equal(&membership->group, group))
 			return membership;
 	}
@@ -485,8 +483,7 @@ static void leave_all(struct sim_link *link)
 	struct membership *membership, *next;
 	struct sim *sim = link->sim;
 
-	DL_FOREACH_SAFE(sim->memberships, membership, next)
-	{
+	DL_FOREACH_SAFE (sim->memberships, membership, next) {
 		if (membership->link != link)
 			continue;
 		DL_DELETE(sim->memberships, membership);

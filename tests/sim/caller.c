@@ -132,8 +132,7 @@ void callers_destroy(struct callers *c)
 		if (c->listeners[i])
 			cm_id_destroy(c->listeners[i], now(c));
 	}
-	LL_FOREACH_SAFE(c->head, caller, next)
-	{
+	LL_FOREACH_SAFE (c->head, caller, next) {
 		caller_destroy(caller);
 		free(caller);
 	}
@@ -221,8 +220,7 @@ struct caller *caller_peer(const struct caller *caller)
 {
 	struct caller *other;
 
-	LL_FOREACH(caller->callers->head, other)
-	{
+	LL_FOREACH (caller->callers->head, other) {
 		if (other->node == caller->node || other->passive == caller->passive)
 			continue;
 		if (other->passive ? other->peer == caller->local_id

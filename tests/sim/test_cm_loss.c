@@ -50,8 +50,7 @@ static unsigned int count_established(struct callers *c, int seed)
 	struct caller *caller, *other;
 	unsigned int count = 0;
 
-	LL_FOREACH(c->head, caller)
-	{
+	LL_FOREACH (c->head, caller) {
 		if (caller->passive)
 			continue;
 		other = caller_peer(caller);
@@ -74,8 +73,7 @@ static void check_empty(struct callers *c, int seed)
 		struct cm *cm = c->world.nodes[i].hca->cm;
 		struct cm_id *id;
 
-		DL_FOREACH(cm->all, id)
-		{
+		DL_FOREACH (cm->all, id) {
 			must_msg(id->state == CM_STATE_LISTEN, "seed %d: id in state %d is left",
 				 seed, id->state);
 		}
@@ -87,8 +85,7 @@ static void destroy_all(struct callers *c)
 {
 	struct caller *caller;
 
-	LL_FOREACH(c->head, caller)
-	{
+	LL_FOREACH (c->head, caller) {
 		caller_destroy(caller);
 	}
 }
@@ -98,8 +95,7 @@ static void disconnect(struct callers *c, uint64_t *random)
 {
 	struct caller *caller;
 
-	LL_FOREACH(c->head, caller)
-	{
+	LL_FOREACH (c->head, caller) {
 		struct caller *other = caller->passive ? NULL : caller_peer(caller);
 		unsigned int who = 1 + random_below(random, 3);
 		uint64_t now = world_now(&c->world);
@@ -117,8 +113,7 @@ static void check_disconnected(struct callers *c, int seed)
 {
 	struct caller *caller;
 
-	LL_FOREACH(c->head, caller)
-	{
+	LL_FOREACH (c->head, caller) {
 		int heard = caller_heard(caller, CM_EVENT_DREQ_RECEIVED) +
 			    caller_heard(caller, CM_EVENT_DREP_RECEIVED) +
 			    caller_heard(caller, CM_EVENT_DREQ_ERROR);
@@ -172,8 +167,7 @@ START_TEST(test_destroyed)
 		caller_connect(&c, 0, 1, SERVICE);
 	for (unsigned int round = 0; round < 20; round++) {
 		world_run(&c.world, random_below(&random, 5 * SECOND));
-		LL_FOREACH(c.head, caller)
-		{
+		LL_FOREACH (c.head, caller) {
 			uint64_t now = world_now(&c.world);
 
 			if (!caller->id || !random_hit(&random, 0.1))
@@ -207,8 +201,7 @@ START_TEST(test_services)
 	for (unsigned int i = 0; i < CONNECTIONS; i++)
 		caller_resolve(&c, 0, 1, SERVICE + i % 2);
 	world_run(&c.world, LONG_ENOUGH);
-	LL_FOREACH(c.head, caller)
-	{
+	LL_FOREACH (c.head, caller) {
 		must_msg(cm_id_state(caller->id) == CM_STATE_IDLE, "seed %d: state %d", _i,
 			 cm_id_state(caller->id));
 		if (caller->passive)
@@ -243,8 +236,7 @@ START_TEST(test_cut)
 	}
 	sim_partition(c.world.sim, &c.world.nodes[1].gids.entries[0].gid, true);
 	world_run(&c.world, LONG_ENOUGH);
-	LL_FOREACH(c.head, caller)
-	{
+	LL_FOREACH (c.head, caller) {
 		struct caller *other = caller->passive ? NULL : caller_peer(caller);
 
 		/* Only the last message of the three may make a difference. */
@@ -257,8 +249,7 @@ START_TEST(test_cut)
 			must(cm_send_dreq(caller->id, world_now(&c.world)) == 0);
 	}
 	world_run(&c.world, LONG_ENOUGH);
-	LL_FOREACH(c.head, caller)
-	{
+	LL_FOREACH (c.head, caller) {
 		must(cm_id_state(caller->id) == CM_STATE_IDLE);
 	}
 	destroy_all(&c);
@@ -284,8 +275,7 @@ START_TEST(test_thousands)
 			world_run(&c.world, MS);
 	}
 	world_run(&c.world, LONG_ENOUGH);
-	LL_FOREACH(c.head, caller)
-	{
+	LL_FOREACH (c.head, caller) {
 		must(established(caller));
 		n++;
 	}
@@ -293,8 +283,7 @@ START_TEST(test_thousands)
 	for (unsigned int i = 0; i < count; i++)
 		caller_destroy(active[i]);
 	world_run(&c.world, LONG_ENOUGH);
-	LL_FOREACH(c.head, caller)
-	{
+	LL_FOREACH (c.head, caller) {
 		must(!caller->passive || cm_id_state(caller->id) == CM_STATE_IDLE);
 	}
 	destroy_all(&c);

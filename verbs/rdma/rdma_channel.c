@@ -51,8 +51,8 @@ void rdma_channel_free(struct rdma_channel *channel)
 {
 	struct rdma_record *record, *next;
 
-	DL_FOREACH_SAFE(channel->head, record, next)
-	free(record);
+	DL_FOREACH_SAFE (channel->head, record, next)
+		free(record);
 	close(channel->ibv.fd);
 	free(channel);
 }
@@ -106,8 +106,7 @@ void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 	}
 	rdma_leave();
 	bury(channel);
-	DL_FOREACH_SAFE(left, record, next)
-	{
+	DL_FOREACH_SAFE (left, record, next) {
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			urxe_rdma_destroy_id(record->event.id);
 		free(record);
@@ -169,8 +168,7 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id)
 
 	if (!id->channel)
 		return NULL;
-	DL_FOREACH_SAFE(id->channel->head, record, next)
-	{
+	DL_FOREACH_SAFE (id->channel->head, record, next) {
 		if (record->id != id)
 			continue;
 		take_off(id->channel, record);
@@ -183,8 +181,8 @@ void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records)
 {
 	struct rdma_record *record, *next;
 
-	DL_FOREACH_SAFE(records, record, next)
-	append(id->channel, record);
+	DL_FOREACH_SAFE (records, record, next)
+		append(id->channel, record);
 }
 
 void rdma_settle(struct rdma_id *id)

@@ -64,8 +64,7 @@ void rdma_after_fork_in_child(void)
 {
 	struct rdma_id *id;
 
-	DL_FOREACH(ids, id)
-	{
+	DL_FOREACH (ids, id) {
 		id->state = RDMA_STATE_DISCONNECT;
 		id->cm = NULL;
 		id->listener_count = 0;
@@ -162,8 +161,7 @@ static void drop_events(struct rdma_id *id)
 	rdma_enter();
 	withdrawn = rdma_channel_withdraw(id);
 	rdma_leave();
-	DL_FOREACH_SAFE(withdrawn, record, next)
-	{
+	DL_FOREACH_SAFE (withdrawn, record, next) {
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			urxe_rdma_destroy_id(record->event.id);
 		free(record);
@@ -208,8 +206,7 @@ static void move(struct rdma_id *id, struct rdma_channel *to)
 {
 	struct rdma_record *moving = rdma_channel_withdraw(id), *record;
 
-	DL_FOREACH(moving, record)
-	{
+	DL_FOREACH (moving, record) {
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			move(to_rdma_id(record->event.id), to);
 	}

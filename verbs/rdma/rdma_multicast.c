@@ -178,8 +178,7 @@ static struct multicast_membership *find(const struct rdma_id *id, const struct 
 {
 	struct multicast_membership *membership;
 
-	DL_FOREACH(id->memberships, membership)
-	{
+	DL_FOREACH (id->memberships, membership) {
 		if (memcmp(&membership->address, address, length_of(address)) == 0)
 			return membership;
 	}
@@ -191,8 +190,7 @@ static void drop_events(struct rdma_id *id, const struct multicast_membership *m
 {
 	struct rdma_record *record, *next, *records = rdma_channel_withdraw(id);
 
-	DL_FOREACH_SAFE(records, record, next)
-	{
+	DL_FOREACH_SAFE (records, record, next) {
 		if (record->multicast != membership)
 			continue;
 		DL_DELETE(records, record);
@@ -247,16 +245,15 @@ void rdma_multicast_detach(struct rdma_id *id)
 {
 	struct multicast_membership *membership;
 
-	DL_FOREACH(id->memberships, membership)
-	detach(id, membership);
+	DL_FOREACH (id->memberships, membership)
+		detach(id, membership);
 }
 
 void rdma_multicast_leave(struct rdma_id *id)
 {
 	struct multicast_membership *membership, *next;
 
-	DL_FOREACH_SAFE(id->memberships, membership, next)
-	{
+	DL_FOREACH_SAFE (id->memberships, membership, next) {
 		DL_DELETE(id->memberships, membership);
 		detach(id, membership);
 		leave_link(id, membership);
@@ -268,6 +265,6 @@ void rdma_multicast_forget(struct rdma_id *id)
 {
 	struct multicast_membership *membership;
 
-	DL_FOREACH(id->memberships, membership)
-	membership->joined = membership->attached = false;
+	DL_FOREACH (id->memberships, membership)
+		membership->joined = membership->attached = false;
 }
