@@ -11,9 +11,9 @@
  *   hca.receive_lock -> mcast.members_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
  *   mcast.lock -> mcast.members_lock
  *   hca.receive_lock -> cm.lock -> leaves
- *   qp.lock -> hca.windows_bind_lock -> table.lock
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.windows_lock,
- *           window.lock (under which only hca.run_lock is taken), hca.run_lock
+ *   qp.lock -> hca.mw_bind_lock -> table.lock
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.cwnds_lock,
+ *           cwnd.lock (under which only hca.run_lock is taken), hca.run_lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
@@ -35,7 +35,7 @@
 #include "net/wire/gid.h"
 
 struct qp;
-struct window;
+struct cwnd;
 
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
 struct hca_limits {
@@ -64,8 +64,8 @@ struct hca {
 	struct gid_table *gids;
 
 	struct table qps;
-	struct table keys;		   /* of memory regions and windows, by key_number() */
-	pthread_mutex_t windows_bind_lock; /* emu/objects/mw.h */
+	struct table keys;	      /* of memory regions and windows, by key_number() */
+	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
 
@@ -83,8 +83,8 @@ struct hca {
 
 	struct ack_queue acks;
 
-	pthread_mutex_t windows_lock;
-	struct window *windows;
+	pthread_mutex_t cwnds_lock;
+	struct cwnd *cwnds;
 
 	struct mcast mcast;
 	struct cm *cm;

@@ -37,19 +37,20 @@
  * the next packet would begin a new one. A call costs as much as 4 to 8 packets.
  */
 #define OUTBOX_ENOUGH 14
-/* Bytes to send with one look at the window, which takes a lock: about a super-packet. */
+/* Bytes to send with one look at the congestion window, which takes a lock: about a super-packet.
+ */
 #define REQUEST_BURST 65536
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
 /* What is less than this fraction of the window waits for more room; a call costs too much. */
-#define WINDOW_SLIVER 4
+#define CWND_SLIVER 4
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
  */
 #define RECEIVE_FEW 8
 
-/* --- recovery (emu/transport/requester.h, emu/transport/window.h)
+/* --- recovery (emu/transport/requester.h, emu/transport/cwnd.h)
  * ---------------------------------------------- */
 
 /*

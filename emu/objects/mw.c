@@ -55,16 +55,16 @@ void mw_dealloc(struct mw *mw)
 {
 	struct hca *hca = mw->hca;
 
-	pthread_mutex_lock(&hca->windows_bind_lock);
+	pthread_mutex_lock(&hca->mw_bind_lock);
 	table_remove(&hca->keys, key_number(mw->key.value));
 	unbind(mw);
-	pthread_mutex_unlock(&hca->windows_bind_lock);
+	pthread_mutex_unlock(&hca->mw_bind_lock);
 	atomic_fetch_sub(&mw->key.pd->users, 1);
 	free(mw);
 }
 
 /*
- * The window with @number, or NULL. Under windows_bind_lock it stays: only
+ * The window with @number, or NULL. Under mw_bind_lock it stays: only
  * mw_dealloc() frees it, and only under that lock.
  */
 static struct mw *find_window(struct hca *hca, uint32_t number)
@@ -157,9 +157,9 @@ int mw_bind(struct qp *qp, const struct mw_bind *bind)
 {
 	int error;
 
-	pthread_mutex_lock(&qp->hca->windows_bind_lock);
+	pthread_mutex_lock(&qp->hca->mw_bind_lock);
 	error = bind_locked(qp, bind);
-	pthread_mutex_unlock(&qp->hca->windows_bind_lock);
+	pthread_mutex_unlock(&qp->hca->mw_bind_lock);
 	return error;
 }
 
@@ -182,8 +182,8 @@ int mw_invalidate(struct qp *qp, uint32_t rkey)
 {
 	int error;
 
-	pthread_mutex_lock(&qp->hca->windows_bind_lock);
+	pthread_mutex_lock(&qp->hca->mw_bind_lock);
 	error = invalidate_locked(qp, rkey);
-	pthread_mutex_unlock(&qp->hca->windows_bind_lock);
+	pthread_mutex_unlock(&qp->hca->mw_bind_lock);
 	return error;
 }

@@ -9,7 +9,7 @@
  *            bits of the R_Key; must be invalidated before it is bound again, by
  *            IBV_WR_LOCAL_INV here or a SEND with invalidate from the peer
  *
- * Binding and invalidating happen with a QP lock held; hca.windows_bind_lock,
+ * Binding and invalidating happen with a QP lock held; hca.mw_bind_lock,
  * taken under it, makes them one at a time.
  */
 #ifndef URXE_EMU_MW_H

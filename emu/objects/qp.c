@@ -8,9 +8,9 @@
 #include "emu/objects/qp_state.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/completer.h"
+#include "emu/transport/cwnd.h"
 #include "emu/transport/message.h"
 #include "emu/transport/outbox.h"
-#include "emu/transport/window.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
 
@@ -148,10 +148,10 @@ void qp_reset(struct qp *qp)
 {
 	struct requester *req = &qp->requester;
 
-	if (req->window) {
-		window_forget(req->window, qp);
-		window_release(req->window, req->in_flight, false);
-		window_put(req->window);
+	if (req->cwnd) {
+		cwnd_forget(req->cwnd, qp);
+		cwnd_release(req->cwnd, req->in_flight, false);
+		cwnd_put(req->cwnd);
 	}
 	requester_reset(req);
 	responder_reset(&qp->responder);
@@ -247,7 +247,7 @@ static void take_along(struct qp *qp, struct outbox *outbox)
 static void run(struct qp *qp, struct outbox *outbox)
 {
 	if (outbox->now >= qp->requester.stale_at)
-		requester_leave_window(qp);
+		requester_leave_cwnd(qp);
 	if (outbox->now >= qp->requester.timeout_at)
 		completer_timeout(qp, outbox->now);
 	if (outbox->now >= qp->requester.probe_at)
@@ -390,7 +390,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		outbox_flush(&outbox);
 	}
 	pthread_mutex_unlock(&qp->lock);
-	hca_kick(qp->hca); /* it may have given back some of the window: others may send */
+	hca_kick(qp->hca); /* it may have given back some of the congestion window: others may send
+			    */
 	return err;
 }
 

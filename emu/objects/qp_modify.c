@@ -4,8 +4,8 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
+#include "emu/transport/cwnd.h"
 #include "emu/transport/outbox.h"
-#include "emu/transport/window.h"
 
 #define QP_ACCESS_FLAGS                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -117,7 +117,7 @@ static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int m
 
 /* What needs memory or can fail otherwise comes before anything is changed. */
 static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path,
-		   struct window **window)
+		   struct cwnd **cwnd)
 {
 	int err;
 
@@ -136,7 +136,7 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 			return err;
 	}
 	if (qp->type == IBV_QPT_RC && (mask & IBV_QP_AV)) {
-		err = window_get(qp->hca, &path->destination, window);
+		err = cwnd_get(qp->hca, &path->destination, cwnd);
 		if (err)
 			return err;
 	}
@@ -144,27 +144,27 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
 	    attr->max_dest_rd_atomic != qp->responder.resource_capacity) {
 		err = responder_set_resources(&qp->responder, attr->max_dest_rd_atomic);
-		if (err && *window)
-			window_put(*window);
+		if (err && *cwnd)
+			cwnd_put(*cwnd);
 		return err;
 	}
 	return 0;
 }
 
-static void change_path(struct qp *qp, const struct path *path, struct window *window)
+static void change_path(struct qp *qp, const struct path *path, struct cwnd *cwnd)
 {
 	struct requester *req = &qp->requester;
 
 	qp->path = *path;
-	if (!window)
+	if (!cwnd)
 		return;
-	if (req->window) {
-		window_forget(req->window, qp);
-		window_release(req->window, req->in_flight, false);
-		window_put(req->window);
+	if (req->cwnd) {
+		cwnd_forget(req->cwnd, qp);
+		cwnd_release(req->cwnd, req->in_flight, false);
+		cwnd_put(req->cwnd);
 		req->in_flight = 0;
 	}
-	req->window = window;
+	req->cwnd = cwnd;
 }
 
 static void enter(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr, int mask)
@@ -187,7 +187,7 @@ static void enter(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_att
 
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct window *window = NULL;
+	struct cwnd *cwnd = NULL;
 	enum ibv_qp_state next;
 	struct path path;
 	int err;
@@ -196,7 +196,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (!err)
 		err = check_ranges(qp, attr, mask);
 	if (!err)
-		err = prepare(qp, attr, mask, &path, &window);
+		err = prepare(qp, attr, mask, &path, &cwnd);
 	if (err)
 		return err;
 
@@ -212,7 +212,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(attr->path_mtu);
 	if (mask & IBV_QP_AV)
-		change_path(qp, &path, window);
+		change_path(qp, &path, cwnd);
 	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)) {
 		qp->requester.retries = qp->attr.retry_cnt;
 		qp->requester.rnr_retries = qp->attr.rnr_retry;

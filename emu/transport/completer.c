@@ -3,8 +3,8 @@
 
 #include "emu/objects/cq.h"
 #include "emu/objects/qp.h"
+#include "emu/transport/cwnd.h"
 #include "emu/transport/sge.h"
-#include "emu/transport/window.h"
 
 static const enum ibv_wc_opcode completion_opcode[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -98,7 +98,7 @@ static void made_progress(struct qp *qp, uint64_t now)
 
 	/* The probe arrived, and what was sent behind it hadn't. */
 	if (req->probing && psn_distance(req->highest, req->unacked) > 0)
-		window_loss(req->window, now);
+		cwnd_loss(req->cwnd, now);
 	req->probing = false;
 	req->probes = 0;
 	req->retries = qp->attr.retry_cnt;
@@ -113,7 +113,7 @@ void completer_settle(struct qp *qp, uint64_t now)
 	if (!req->progress)
 		return;
 	req->progress = false;
-	window_release(req->window, req->arrived, true);
+	cwnd_release(req->cwnd, req->arrived, true);
 	req->arrived = 0;
 	requester_restart_timeout(qp, now);
 	/* Behind those whom the release woke. */
@@ -159,7 +159,7 @@ static void retry(struct qp *qp, uint64_t now)
 		return;
 	}
 	req->retries--;
-	window_loss(req->window, now);
+	cwnd_loss(req->cwnd, now);
 	requester_restart(qp);
 	hca_schedule(qp->hca, qp);
 }
@@ -373,9 +373,9 @@ void completer_flush(struct qp *qp)
 {
 	struct requester *req = &qp->requester;
 
-	if (req->window) {
-		window_forget(req->window, qp);
-		requester_leave_window(qp);
+	if (req->cwnd) {
+		cwnd_forget(req->cwnd, qp);
+		requester_leave_cwnd(qp);
 	}
 	req->rd_atomic = 0;
 	req->timeout_at = req->probe_at = TIME_NEVER;

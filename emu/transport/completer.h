@@ -16,7 +16,7 @@ struct qp;
 
 /*
  * A response packet for this QP, which passed the checks of qp_receive(). After a
- * run of them, what has arrived leaves the window, and the timeout begins anew.
+ * run of them, what has arrived leaves the congestion window, and the timeout begins anew.
  */
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now);
 void completer_settle(struct qp *qp, uint64_t now);

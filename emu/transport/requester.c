@@ -5,9 +5,9 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
+#include "emu/transport/cwnd.h"
 #include "emu/transport/outbox.h"
 #include "emu/transport/sge.h"
-#include "emu/transport/window.h"
 #include "net/tuning.h"
 
 /*
@@ -105,7 +105,7 @@ static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 
 	if (run > LINK_RUN_PACKETS)
 		run = LINK_RUN_PACKETS;
-	if (window_limit(qp->requester.window) >= READ_CHUNKS * (3 + 2 * run) * packet_cost)
+	if (cwnd_limit(qp->requester.cwnd) >= READ_CHUNKS * (3 + 2 * run) * packet_cost)
 		run *= 2;
 	return 3 + run;
 }
@@ -132,7 +132,7 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 		return false;
 	wqe->first_psn = req->psn;
 	wqe->psn_count = psn_count;
-	wqe->packet_cost = packet_length + WINDOW_PACKET_OVERHEAD;
+	wqe->packet_cost = packet_length + CWND_PACKET_OVERHEAD;
 	if (is_read(wqe))
 		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
 	return true;
@@ -312,7 +312,7 @@ static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 }
 
 /*
- * How many packets are to be sent with one look at the window: those of this
+ * How many packets are to be sent with one look at the congestion window: those of this
  * request, and one of each that waits behind it, as if it were like this one.
  */
 static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
@@ -340,7 +340,7 @@ struct sending {
 	uint64_t granted;	  /* what the window has given and nothing has used */
 };
 
-/* The packet at the cursor, which is in the window. Returns whether it was sent. */
+/* The packet at the cursor, which is in the congestion window. Returns whether it was sent. */
 static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, struct sending *sending)
 {
 	struct requester *req = &qp->requester;
@@ -374,9 +374,9 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 			return false;
 		if (sending->granted < cost)
 			sending->granted +=
-				cost * window_take(req->window, qp, cost, burst_at_cursor(qp, wqe));
+				cost * cwnd_take(req->cwnd, qp, cost, burst_at_cursor(qp, wqe));
 		if (sending->granted < cost) {
-			/* Only an acknowledgement opens the window again: ask for it. */
+			/* Only an acknowledgement opens the congestion window again: ask for it. */
 			if (sending->last)
 				request_ack(qp, sending->last);
 			return false;
@@ -419,7 +419,7 @@ void requester_probe(struct qp *qp, uint64_t now)
 		return;
 	requester_restart(qp);
 	req->timeout_at = timeout_at;
-	req->stale_at = now + WINDOW_STALE;
+	req->stale_at = now + CWND_STALE;
 	req->probing = true;
 	req->probes++;
 	req->probe_at = next_probe(qp, now);
@@ -432,19 +432,19 @@ void requester_restart_timeout(struct qp *qp, uint64_t now)
 	req->timeout_at = req->stale_at = req->probe_at = TIME_NEVER;
 	if (req->psn == req->unacked)
 		return;
-	req->stale_at = now + WINDOW_STALE;
+	req->stale_at = now + CWND_STALE;
 	req->probe_at = next_probe(qp, now);
 	if (qp->attr.timeout) /* 0 waits for ever */
 		req->timeout_at = now + timeout_period(qp);
 	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
 }
 
-void requester_leave_window(struct qp *qp)
+void requester_leave_cwnd(struct qp *qp)
 {
 	struct requester *req = &qp->requester;
 
 	req->stale_at = TIME_NEVER;
-	window_release(req->window, req->in_flight, false);
+	cwnd_release(req->cwnd, req->in_flight, false);
 	req->in_flight = 0;
 }
 
@@ -467,7 +467,7 @@ void requester_restart(struct qp *qp)
 	req->since_request = 0;
 	req->probing = false;
 	req->timeout_at = req->probe_at = TIME_NEVER;
-	requester_leave_window(qp);
+	requester_leave_cwnd(qp);
 }
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
@@ -563,7 +563,7 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 		qp->sq.next++;
 	}
 	if (qp->type == IBV_QPT_RC) {
-		window_release(req->window, sending.granted, false);
+		cwnd_release(req->cwnd, sending.granted, false);
 		if (req->timeout_at == TIME_NEVER && req->stale_at == TIME_NEVER)
 			requester_restart_timeout(qp, outbox->now);
 	} else {

@@ -15,7 +15,7 @@
 
 struct qp;
 struct outbox;
-struct window;
+struct cwnd;
 
 struct requester {
 	uint32_t psn;		/* of the next packet to send: the cursor */
@@ -24,14 +24,15 @@ struct requester {
 	uint32_t highest;	/* one beyond the highest PSN ever sent */
 	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
 	uint32_t since_request; /* packets since the last AckReq */
-	uint64_t in_flight;	/* what this QP has in its window */
-	struct window *window;	/* RC, once connected */
+	uint64_t in_flight;	/* what this QP has in its congestion window */
+	struct cwnd *cwnd;	/* RC, once connected */
 	uint32_t room;		/* UC, UD: bytes until the link is asked for room again ... */
 	uint32_t paces;		/* how often in a row there was none */
 	union ibv_gid room_at;	/* ... at this destination */
 	uint32_t room_qpn;
 
-	uint64_t arrived; /* was in the window until this run of responses; to be released */
+	uint64_t arrived; /* was in the congestion window until this run of responses; to be
+			     released */
 	bool progress;	  /* and this run acknowledged something new */
 
 	bool implied_nak; /* a missing response was noticed: not again before there is progress */
@@ -50,7 +51,7 @@ struct requester {
 	bool probing;	       /* one packet at a time, until there is progress */
 	uint64_t paused_until; /* RNR delay or pacing; 0 when not paused */
 
-	/* In window->waiting. */
+	/* In cwnd->waiting. */
 	bool waiting;
 	uint8_t passed; /* how often the room was too small since it last sent */
 	struct qp *waiting_prev, *waiting_next;
@@ -74,8 +75,8 @@ void requester_probe(struct qp *qp, uint64_t now);
  * outstanding. */
 void requester_restart_timeout(struct qp *qp, uint64_t now);
 
-/* There was no progress for WINDOW_STALE: leave the window to others. */
-void requester_leave_window(struct qp *qp);
+/* There was no progress for CWND_STALE: leave the congestion window to others. */
+void requester_leave_cwnd(struct qp *qp);
 
 /* The earliest of its deadlines, or TIME_NEVER. */
 uint64_t requester_deadline(const struct requester *requester);

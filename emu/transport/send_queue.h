@@ -46,7 +46,7 @@ struct send_wqe {
 	bool started;
 	uint32_t first_psn;
 	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
-	uint32_t packet_cost; /* what each counts in the window */
+	uint32_t packet_cost; /* what each counts in the congestion window */
 	uint32_t read_chunk;  /* READ: response packets asked for by one request packet */
 
 	struct ibv_sge *sge;  /* max_sge of them, in the ring */

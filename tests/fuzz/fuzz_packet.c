@@ -298,7 +298,7 @@ static void unmake_machine(struct machine *machine)
 	}
 	ah_destroy(machine->ah);
 	must(pd_dealloc(machine->pd) == 0);
-	must(!machine->host.hca->windows);
+	must(!machine->host.hca->cwnds);
 	host_destroy(&machine->host);
 }
 

@@ -5,7 +5,7 @@
 #include <uthash.h>
 
 #include "emu/objects/mw.h"
-#include "emu/transport/window.h"
+#include "emu/transport/cwnd.h"
 
 /* What is posted and not yet completed. */
 struct operation {
@@ -439,8 +439,8 @@ static void check_idle(struct qp *qp)
 	must(qp->requester.in_flight == 0);
 	must(qp->requester.rd_atomic == 0);
 	must(qp->requester.timeout_at == TIME_NEVER);
-	must(qp->requester.window->in_flight == 0);
-	must(qp->requester.window->waiting == 0);
+	must(qp->requester.cwnd->in_flight == 0);
+	must(qp->requester.cwnd->waiting == 0);
 }
 
 void storm_destroy(struct storm *storm)
@@ -471,7 +471,7 @@ void storm_destroy(struct storm *storm)
 	for (unsigned int i = 0; i < storm->world->count; i++) {
 		struct hca *hca = storm->world->nodes[i].hca;
 
-		must(!hca->windows);
+		must(!hca->cwnds);
 		must(hca->qps.count == 0);
 		must(hca->keys.count == 0);
 		must(hca->timers.count == 0);

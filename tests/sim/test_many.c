@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/transport/window.h"
+#include "emu/transport/cwnd.h"
 #include "pair.h"
 #include "storm.h"
 
@@ -295,7 +295,7 @@ START_TEST(destroy_requester)
 	ck_assert_int_eq(qp_destroy(p.qa), 0);
 	p.qa = world_qp(p.a, &options);
 	world_expect_none(p.a, SECOND);
-	ck_assert_ptr_null(p.a->hca->windows);
+	ck_assert_ptr_null(p.a->hca->cwnds);
 	pair_destroy(&p);
 }
 END_TEST

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/transport/window.h"
+#include "emu/transport/cwnd.h"
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001
@@ -431,8 +431,8 @@ static void expect_in_flight(const struct peer *peer, uint64_t small, uint64_t r
 {
 	const struct requester *req = &peer->qp->requester;
 
-	ck_assert_uint_eq(req->in_flight, (small + reads) * (8 + WINDOW_PACKET_OVERHEAD));
-	ck_assert_uint_eq(req->window->in_flight, req->in_flight);
+	ck_assert_uint_eq(req->in_flight, (small + reads) * (8 + CWND_PACKET_OVERHEAD));
+	ck_assert_uint_eq(req->cwnd->in_flight, req->in_flight);
 }
 
 /* The window is asked for the whole list at once; what the list can't use goes back. */

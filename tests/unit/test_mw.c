@@ -43,7 +43,7 @@ static struct mw *make_mw(enum ibv_mw_type type)
 static void begin(void)
 {
 	page = sysconf(_SC_PAGESIZE);
-	pthread_mutex_init(&core.windows_bind_lock, NULL);
+	pthread_mutex_init(&core.mw_bind_lock, NULL);
 	pd = core_pd();
 	other_pd = core_pd();
 	qp = (struct qp){.hca = &core, .pd = pd, .number = 100};
@@ -62,7 +62,7 @@ static void end(void)
 	ck_assert_int_eq(pd_dealloc(other_pd), 0);
 	ck_assert_uint_eq(core.keys.count, 0);
 	munmap(memory, page);
-	pthread_mutex_destroy(&core.windows_bind_lock);
+	pthread_mutex_destroy(&core.mw_bind_lock);
 }
 
 /* The next key of @mw, to a part of the region. */

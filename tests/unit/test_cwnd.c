@@ -2,14 +2,14 @@
 /* Bytes in flight: sharing, waiting, growth and loss. The run queue is played by this file. */
 #include "core.h"
 #include "emu/objects/qp.h"
-#include "emu/transport/window.h"
+#include "emu/transport/cwnd.h"
 
-#define PACKET (1024 + WINDOW_PACKET_OVERHEAD)
+#define PACKET (1024 + CWND_PACKET_OVERHEAD)
 #define QPS 40 /* more than a window has packets */
 #define MS UINT64_C(1000000)
 
 static struct qp *qps;
-static struct window *window;
+static struct cwnd *cwnd;
 static unsigned int scheduled;
 static struct qp *last_scheduled;
 
@@ -25,21 +25,21 @@ static void begin(void)
 	union ibv_gid destination = {.raw = {[15] = 1}};
 
 	qps = calloc(QPS, sizeof(*qps));
-	ck_assert_int_eq(window_get(&core, &destination, &window), 0);
+	ck_assert_int_eq(cwnd_get(&core, &destination, &cwnd), 0);
 }
 
 static void end(void)
 {
-	ck_assert_ptr_null(window->waiting_head);
-	ck_assert_uint_eq(window->waiting, 0);
-	window_put(window);
-	ck_assert_ptr_null(core.windows);
+	ck_assert_ptr_null(cwnd->waiting_head);
+	ck_assert_uint_eq(cwnd->waiting, 0);
+	cwnd_put(cwnd);
+	ck_assert_ptr_null(core.cwnds);
 	free(qps);
 }
 
 static bool take(struct qp *qp, uint64_t cost)
 {
-	bool taken = window_take(window, qp, cost, 1);
+	bool taken = cwnd_take(cwnd, qp, cost, 1);
 
 	if (taken)
 		qp->requester.in_flight += cost;
@@ -49,7 +49,7 @@ static bool take(struct qp *qp, uint64_t cost)
 static void release(struct qp *qp, uint64_t cost, bool acknowledged)
 {
 	qp->requester.in_flight -= cost;
-	window_release(window, cost, acknowledged);
+	cwnd_release(cwnd, cost, acknowledged);
 }
 
 /* Take packets until they are refused. */
@@ -59,25 +59,25 @@ static unsigned int fill(struct qp *qp)
 
 	while (take(qp, PACKET))
 		packets++;
-	window_forget(window, qp);
+	cwnd_forget(cwnd, qp);
 	return packets;
 }
 
 START_TEST(one_window_a_destination)
 {
 	union ibv_gid here = {.raw = {[15] = 1}}, there = {.raw = {[15] = 2}};
-	struct window *a, *b, *c;
+	struct cwnd *a, *b, *c;
 
-	ck_assert_int_eq(window_get(&core, &here, &a), 0);
-	ck_assert_int_eq(window_get(&core, &there, &b), 0);
-	ck_assert_int_eq(window_get(&core, &here, &c), 0);
+	ck_assert_int_eq(cwnd_get(&core, &here, &a), 0);
+	ck_assert_int_eq(cwnd_get(&core, &there, &b), 0);
+	ck_assert_int_eq(cwnd_get(&core, &here, &c), 0);
 	ck_assert_ptr_eq(a, c);
 	ck_assert_ptr_ne(a, b);
-	window_put(a);
-	window_put(b);
-	ck_assert_ptr_eq(core.windows, c);
-	window_put(c);
-	ck_assert_ptr_null(core.windows);
+	cwnd_put(a);
+	cwnd_put(b);
+	ck_assert_ptr_eq(core.cwnds, c);
+	cwnd_put(c);
+	ck_assert_ptr_null(core.cwnds);
 }
 END_TEST
 
@@ -85,7 +85,7 @@ START_TEST(starts_with_64_kib)
 {
 	begin();
 	ck_assert_uint_eq(fill(&qps[0]), 65536 / PACKET);
-	ck_assert_uint_eq(window->in_flight, 65536 / PACKET * PACKET);
+	ck_assert_uint_eq(cwnd->in_flight, 65536 / PACKET * PACKET);
 	end();
 }
 END_TEST
@@ -140,13 +140,13 @@ START_TEST(waiting_qps_run_in_order_as_room_appears)
 		ck_assert(!take(&qps[i], PACKET));
 		ck_assert(!take(&qps[i], PACKET));
 	}
-	ck_assert_uint_eq(window->waiting, 3);
+	ck_assert_uint_eq(cwnd->waiting, 3);
 	release(&qps[0], 5000, false);
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[1]);
 	ck_assert(take(&qps[1], PACKET));
-	window_forget(window, &qps[2]);
-	window_forget(window, &qps[2]);
+	cwnd_forget(cwnd, &qps[2]);
+	cwnd_forget(cwnd, &qps[2]);
 	/* Nothing in flight: no release would wake those left. */
 	release(&qps[1], PACKET, false);
 	release(&qps[0], 65536 - 5000, false);
@@ -168,8 +168,8 @@ START_TEST(a_qp_with_its_share_lets_others_go_first)
 	/* There would be room, but this QP has more than its share already. */
 	ck_assert(!take(&qps[0], PACKET));
 	ck_assert(take(&qps[1], 6000));
-	window_forget(window, &qps[0]);
-	window_forget(window, &qps[2]);
+	cwnd_forget(cwnd, &qps[0]);
+	cwnd_forget(cwnd, &qps[2]);
 	end();
 }
 END_TEST
@@ -179,18 +179,18 @@ START_TEST(many_packets_at_once)
 	const uint32_t fit = 65536 / PACKET;
 
 	begin();
-	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 10), 10);
-	ck_assert_uint_eq(window->in_flight, 10 * PACKET);
-	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), fit - 10);
-	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), 0);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[0], PACKET, 10), 10);
+	ck_assert_uint_eq(cwnd->in_flight, 10 * PACKET);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[0], PACKET, 1000), fit - 10);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[0], PACKET, 1000), 0);
 	ck_assert(qps[0].requester.waiting);
-	window_release(window, fit * PACKET, false);
+	cwnd_release(cwnd, fit * PACKET, false);
 	ck_assert_uint_eq(scheduled, 1);
 	end();
 }
 END_TEST
 
-/* Who has something in flight waits for a quarter of the window, unless it needs less. */
+/* Who has something in flight waits for a quarter of the cwnd, unless it needs less. */
 START_TEST(slivers_are_not_worth_a_call)
 {
 	const uint32_t quarter = (65536 / 4 + PACKET - 1) / PACKET;
@@ -199,10 +199,10 @@ START_TEST(slivers_are_not_worth_a_call)
 	while (take(&qps[0], PACKET))
 		;
 	release(&qps[0], (quarter - 1) * PACKET, false);
-	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), 0);
-	ck_assert_uint_eq(window_take(window, &qps[1], PACKET, 1), 1);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[0], PACKET, 1000), 0);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[1], PACKET, 1), 1);
 	release(&qps[0], 2 * PACKET, false);
-	ck_assert_uint_eq(window_take(window, &qps[0], PACKET, 1000), quarter);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[0], PACKET, 1000), quarter);
 	end();
 }
 END_TEST
@@ -213,15 +213,15 @@ START_TEST(no_more_at_once_than_its_share_while_others_wait)
 	ck_assert(take(&qps[0], 60000));
 	ck_assert(!take(&qps[1], 10000));
 	/* There is room for five, and half of the window is its share. */
-	ck_assert_uint_eq(window_take(window, &qps[2], 1000, 100), 5);
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[2], 1000, 100), 5);
 	qps[2].requester.in_flight = 5000;
 	release(&qps[0], 30000, false);
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert(take(&qps[1], 10000));
 	ck_assert(!take(&qps[3], 40000));
-	window->limit = 100000;
-	ck_assert_uint_eq(window_take(window, &qps[2], 1000, 100), 45);
-	window_forget(window, &qps[3]);
+	cwnd->limit = 100000;
+	ck_assert_uint_eq(cwnd_take(cwnd, &qps[2], 1000, 100), 45);
+	cwnd_forget(cwnd, &qps[3]);
 	end();
 }
 END_TEST
@@ -234,20 +234,20 @@ START_TEST(grows_with_acknowledgements_up_to_its_maximum)
 	/* Releases that acknowledge nothing, and windows that aren't used, don't count. */
 	fill(&qps[0]);
 	release(&qps[0], PACKET, false);
-	ck_assert_uint_eq(window->limit, 65536);
+	ck_assert_uint_eq(cwnd->limit, 65536);
 	release(&qps[0], qps[0].requester.in_flight - 10 * PACKET, false);
 	release(&qps[0], PACKET, true);
-	ck_assert_uint_eq(window->limit, 65536);
+	ck_assert_uint_eq(cwnd->limit, 65536);
 
 	/* Slow start: twice as much each round. */
 	before = fill(&qps[0]) + 9;
 	release(&qps[0], before * PACKET / 2, true);
-	ck_assert_uint_eq(window->limit, 65536 + before * PACKET / 2);
+	ck_assert_uint_eq(cwnd->limit, 65536 + before * PACKET / 2);
 	for (int i = 0; i < 100; i++) {
 		fill(&qps[0]);
 		release(&qps[0], qps[0].requester.in_flight, true);
 	}
-	ck_assert_uint_eq(window->limit, 2 * 1024 * 1024);
+	ck_assert_uint_eq(cwnd->limit, 2 * 1024 * 1024);
 	end();
 }
 END_TEST
@@ -261,27 +261,27 @@ START_TEST(loss_halves_once_a_round_and_growth_becomes_slow)
 		fill(&qps[0]);
 		release(&qps[0], qps[0].requester.in_flight, true);
 	}
-	limit = window->limit;
+	limit = cwnd->limit;
 	ck_assert_uint_gt(limit, 1024 * 1024);
-	window_loss(window, 0);
-	ck_assert_uint_eq(window->limit, limit / 2);
-	window_loss(window, MS - 1);
-	ck_assert_uint_eq(window->limit, limit / 2);
-	window_loss(window, MS);
-	ck_assert_uint_eq(window->limit, limit / 4);
+	cwnd_loss(cwnd, 0);
+	ck_assert_uint_eq(cwnd->limit, limit / 2);
+	cwnd_loss(cwnd, MS - 1);
+	ck_assert_uint_eq(cwnd->limit, limit / 2);
+	cwnd_loss(cwnd, MS);
+	ck_assert_uint_eq(cwnd->limit, limit / 4);
 
 	/* A window's worth of acknowledgements adds about one packet of the largest size. */
-	limit = window->limit;
+	limit = cwnd->limit;
 	for (unsigned int i = fill(&qps[0]); i > 0; i--) {
 		release(&qps[0], PACKET, true);
 		ck_assert(take(&qps[0], PACKET));
 	}
-	ck_assert_uint_gt(window->limit, limit);
-	ck_assert_uint_lt(window->limit, limit + 2 * 4608);
+	ck_assert_uint_gt(cwnd->limit, limit);
+	ck_assert_uint_lt(cwnd->limit, limit + 2 * 4608);
 
 	for (uint64_t now = 2; now < 20; now++)
-		window_loss(window, now * MS);
-	ck_assert_uint_eq(window->limit, 8 * 4608);
+		cwnd_loss(cwnd, now * MS);
+	ck_assert_uint_eq(cwnd->limit, 8 * 4608);
 	end();
 }
 END_TEST
@@ -302,5 +302,5 @@ int main(void)
 				      loss_halves_once_a_round_and_growth_becomes_slow,
 				      NULL};
 
-	return core_run("window", tests);
+	return core_run("cwnd", tests);
 }

@@ -6,13 +6,13 @@
  * small, grows with acknowledgements, halves on loss (RFC 5681's rules, with
  * bytes as the unit). READ responses count from the moment they are requested.
  *
- * Called by requester and completer with a QP lock held. window.lock is a leaf
+ * Called by requester and completer with a QP lock held. cwnd.lock is a leaf
  * but for hca.run_lock: QPs go from the waiting list to the run queue under it,
- * so that one being destroyed is on neither after window_forget() and
+ * so that one being destroyed is on neither after cwnd_forget() and
  * hca_unschedule().
  */
-#ifndef URXE_EMU_WINDOW_H
-#define URXE_EMU_WINDOW_H
+#ifndef URXE_EMU_CWND_H
+#define URXE_EMU_CWND_H
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -25,19 +25,19 @@ struct qp;
 
 /* What a packet costs a receiver's buffer beyond its bytes (limits.md: 832 bytes for a small one).
  */
-#define WINDOW_PACKET_OVERHEAD 512
+#define CWND_PACKET_OVERHEAD 512
 
 /*
  * What has been in flight this long without any progress of its QP is lost, or
  * its receiver is gone: it doesn't count any more, though the QP may wait much
  * longer (or for ever: timeout 0) before it sends again. Other QPs needn't.
  */
-#define WINDOW_STALE UINT64_C(20000000)
+#define CWND_STALE UINT64_C(20000000)
 
-struct window {
-	UT_hash_handle hh; /* in hca->windows, by destination, under hca->windows_lock */
+struct cwnd {
+	UT_hash_handle hh; /* in hca->cwnds, by destination, under hca->cwnds_lock */
 	union ibv_gid destination;
-	uint32_t users; /* connected QPs; under hca->windows_lock */
+	uint32_t users; /* connected QPs; under hca->cwnds_lock */
 	struct hca *hca;
 
 	pthread_mutex_t lock;
@@ -46,12 +46,12 @@ struct window {
 	uint64_t threshold; /* below it the limit grows by what is acknowledged, above it slowly */
 	uint64_t last_loss; /* one halving a round: losses within a round of it are the same event;
 			       TIME_NEVER: none yet */
-	struct qp *waiting_head; /* QPs refused by window_take(), in order; utlist */
+	struct qp *waiting_head; /* QPs refused by cwnd_take(), in order; utlist */
 	uint32_t waiting;	 /* how many */
 };
 
-int window_get(struct hca *hca, const union ibv_gid *destination, struct window **window);
-void window_put(struct window *window);
+int cwnd_get(struct hca *hca, const union ibv_gid *destination, struct cwnd **cwnd);
+void cwnd_put(struct cwnd *cwnd);
 
 /*
  * Account up to @count packets of @cost bytes each in flight, as many as fit, and
@@ -59,18 +59,18 @@ void window_put(struct window *window);
  * when something was released; so too if only a few did, for a call that sends a
  * packet or two costs as much as one that sends many.
  */
-uint32_t window_take(struct window *window, struct qp *qp, uint64_t cost, uint32_t count);
+uint32_t cwnd_take(struct cwnd *cwnd, struct qp *qp, uint64_t cost, uint32_t count);
 
 /* How much may be in flight now. */
-uint64_t window_limit(struct window *window);
+uint64_t cwnd_limit(struct cwnd *cwnd);
 
 /* @cost bytes are no longer in flight; @acknowledged: they arrived, so the limit may grow. */
-void window_release(struct window *window, uint64_t cost, bool acknowledged);
+void cwnd_release(struct cwnd *cwnd, uint64_t cost, bool acknowledged);
 
 /* Something was lost. */
-void window_loss(struct window *window, uint64_t now);
+void cwnd_loss(struct cwnd *cwnd, uint64_t now);
 
 /* @qp no longer waits (it is being destroyed or reset). */
-void window_forget(struct window *window, struct qp *qp);
+void cwnd_forget(struct cwnd *cwnd, struct qp *qp);
 
 #endif
