@@ -292,12 +292,12 @@ uint64_t hca_deadline(struct hca *hca)
 		next = connections;
 	if (has_scheduled(hca))
 		return 0;
-	return oldest < next - ACK_WAIT ? oldest + ACK_WAIT : next;
+	return oldest < next - ACK_DELAY ? oldest + ACK_DELAY : next;
 }
 
-/* --- acknowledgements that wait ------------------------------------------------------ */
+/* --- delayed ACKs ------------------------------------------------------ */
 
-/* Pay those that wait for @age or longer. */
+/* Send those that wait for @age or longer. */
 static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
 {
 	struct outbox outbox;
@@ -322,7 +322,7 @@ static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
 
 void hca_acknowledge(struct hca *hca, uint64_t now)
 {
-	acknowledge(hca, now, ACK_WAIT_POLLED);
+	acknowledge(hca, now, ACK_DELAY_POLLED);
 }
 
 /* Nobody receives any more: so the lock isn't given back. */
@@ -432,7 +432,7 @@ static void receive_kind(struct receiver *receiver, const struct packet *packets
 
 /*
  * Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache.
- * Responses go first: the ACK that a message took along is behind it, but who polls for
+ * Responses go first: the ACK piggybacked on a message is behind it, but who polls for
  * that message may count on what it answers having completed.
  */
 static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
@@ -493,7 +493,7 @@ bool hca_turn(struct hca *hca, uint64_t now)
 	any = receive(hca, now);
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
-	any |= acknowledge(hca, now, any ? ACK_WAIT_BUSY : ACK_WAIT);
+	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);
 	event_unhold(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);

@@ -76,7 +76,7 @@ struct hca {
 
 	pthread_mutex_t receive_lock;
 
-	/* QPs that have something to do: window opened, acknowledgements owed. */
+	/* QPs that have something to do: window opened, acknowledgements pending. */
 	pthread_mutex_t run_lock;
 	struct qp *run_head;		/* utlist */
 	_Atomic unsigned int run_count; /* spares those who run it the lock */

@@ -15,11 +15,11 @@
  * once while an application that waits for its memory to change needs up to a
  * microsecond to post its answer; a peer that waits for the ACK alone loses this.
  */
-#define ACK_WAIT 2000
+#define ACK_DELAY 2000
 /* For a polling thread that finds nothing: its application has had the time to answer. */
-#define ACK_WAIT_POLLED 500
+#define ACK_DELAY_POLLED 500
 /* For turns that do find something: other QPs' streams mustn't hold up an ACK for ever. */
-#define ACK_WAIT_BUSY 20000
+#define ACK_DELAY_BUSY 20000
 /* A stream is acknowledged this often at least: some 5 % of what its packets cost. */
 #define ACK_PACKETS 32
 /*
@@ -27,8 +27,8 @@
  * to the background thread's tick. One that waited longer than this did so in
  * vain, and the next so many of the QP's ACKs don't wait.
  */
-#define ACK_VAIN 50000
-#define ACK_HASTY 16
+#define QUICK_ACK_AFTER 50000
+#define QUICK_ACKS 16
 
 /* --- batches ----------------------------------------------------------------------------- */
 

@@ -50,7 +50,7 @@ int device_init(struct device *device, const char *name, const char *node);
 int device_up(struct device *device);
 void device_down(struct device *device);
 
-/* At the end of the process, from any thread: says what is still owed, and never waits. */
+/* At the end of the process, from any thread: says what is still pending, and never waits. */
 void device_last_words(struct device *device);
 
 /*

@@ -104,7 +104,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	if (qp->type == IBV_QPT_UD && hca->link->ops->show_headers)
 		hca->link->ops->show_headers(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
-	qp->timer.number = qp->ack_wait.number = qp->number;
+	qp->timer.number = qp->delayed_ack.number = qp->number;
 	use_objects(qp, 1);
 	table_publish(&hca->qps, qp->number, qp);
 	*result = qp;
@@ -130,7 +130,7 @@ int qp_destroy(struct qp *qp)
 	qp_reset(qp);
 	pthread_mutex_unlock(&qp->lock);
 	hca_unschedule(hca, qp);
-	ack_queue_remove(&hca->acks, &qp->ack_wait);
+	ack_queue_remove(&hca->acks, &qp->delayed_ack);
 	timer_cancel(&hca->timers, &qp->timer);
 	event_forget(&hca->events, qp);
 
@@ -155,7 +155,7 @@ void qp_reset(struct qp *qp)
 	}
 	requester_reset(req);
 	responder_reset(&qp->responder);
-	ack_queue_remove(&qp->hca->acks, &qp->ack_wait);
+	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
 	cq_purge(qp->send_cq, qp);
 	cq_purge(qp->recv_cq, qp);
@@ -237,7 +237,7 @@ static void check_drained(struct qp *qp)
  * An ACK that waits goes behind the requests: as the last segment, which may be
  * shorter than the others, it is part of their super-packet (net/udp/udp_send.c).
  */
-static void take_along(struct qp *qp, struct outbox *outbox)
+static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 {
 	if (outbox->packets)
 		responder_acknowledge(qp, outbox);
@@ -254,7 +254,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 		requester_probe(qp, outbox->now);
 	responder_run(qp, outbox);
 	requester_run(qp, outbox);
-	take_along(qp, outbox);
+	piggyback_ack(qp, outbox);
 	outbox_flush(outbox);
 	check_drained(qp);
 }
@@ -386,7 +386,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted && !requester_gathers(qp)) {
 		requester_run(qp, &outbox);
-		take_along(qp, &outbox);
+		piggyback_ack(qp, &outbox);
 		outbox_flush(&outbox);
 	}
 	pthread_mutex_unlock(&qp->lock);

@@ -41,9 +41,9 @@ struct qp {
 	uint32_t number;
 	bool signal_all;
 	struct ibv_qp_cap cap;
-	_Atomic uint32_t groups;  /* multicast groups that it is attached to */
-	struct timer timer;	  /* under timer_heap.lock */
-	struct ack_wait ack_wait; /* under ack_queue.lock */
+	_Atomic uint32_t groups;	/* multicast groups that it is attached to */
+	struct timer timer;		/* under timer_heap.lock */
+	struct delayed_ack delayed_ack; /* under ack_queue.lock */
 
 	/* In hca.run_*, under hca.run_lock. */
 	bool scheduled;
@@ -73,7 +73,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 int qp_destroy(struct qp *qp);
 
 /*
- * Send the responses and acknowledgements that are owed. For who is about to
+ * Send the responses and acknowledgements that are pending. For who is about to
  * take the QP away: its application has seen completions of messages that the
  * peer would otherwise repeat in vain (a NIC acknowledges before it completes).
  */
@@ -93,7 +93,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 
 /* --- for the core itself ---------------------------------------------------- */
 
-/* A packet for this QP; locks it. Schedules the QP when something is owed or can be sent. */
+/* A packet for this QP; locks it. Schedules the QP when something is pending or can be sent. */
 void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		uint64_t now);
 

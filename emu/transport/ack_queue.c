@@ -23,36 +23,36 @@ static void update_oldest(struct ack_queue *queue)
 			      memory_order_relaxed);
 }
 
-static void take_out(struct ack_queue *queue, struct ack_wait *wait)
+static void take_out(struct ack_queue *queue, struct delayed_ack *ack)
 {
-	wait->queued = false;
-	DL_DELETE(queue->head, wait);
+	ack->queued = false;
+	DL_DELETE(queue->head, ack);
 	update_oldest(queue);
 }
 
-void ack_queue_add(struct ack_queue *queue, struct ack_wait *wait, uint64_t now)
+void ack_queue_add(struct ack_queue *queue, struct delayed_ack *ack, uint64_t now)
 {
 	pthread_mutex_lock(&queue->lock);
-	if (!wait->queued) {
-		wait->queued = true;
-		wait->since = now;
-		DL_APPEND(queue->head, wait);
+	if (!ack->queued) {
+		ack->queued = true;
+		ack->since = now;
+		DL_APPEND(queue->head, ack);
 		update_oldest(queue);
 	}
 	pthread_mutex_unlock(&queue->lock);
 }
 
-void ack_queue_remove(struct ack_queue *queue, struct ack_wait *wait)
+void ack_queue_remove(struct ack_queue *queue, struct delayed_ack *ack)
 {
 	pthread_mutex_lock(&queue->lock);
-	if (wait->queued)
-		take_out(queue, wait);
+	if (ack->queued)
+		take_out(queue, ack);
 	pthread_mutex_unlock(&queue->lock);
 }
 
 static uint32_t take_locked(struct ack_queue *queue, uint64_t until)
 {
-	struct ack_wait *oldest = queue->head;
+	struct delayed_ack *oldest = queue->head;
 
 	if (!oldest || oldest->since > until)
 		return 0;

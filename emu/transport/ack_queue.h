@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Acknowledgements that wait. An ACK on its own costs both sides as much as the
- * message that it answers, and a message that goes back can take it along for
- * next to nothing; so a QP that owes nothing but an ACK isn't run at once, but
- * queued here, in the order in which they were owed. It leaves the queue when
- * a request takes the ACK along, or when the HCA pays what is old enough
+ * Delayed ACKs. An ACK on its own costs both sides as much as the
+ * message that it answers, and a message that goes back can piggyback it for
+ * next to nothing; so a QP that has nothing pending but an ACK isn't run at once, but
+ * queued here, in the order in which they became pending. It leaves the queue when
+ * a request piggybacks the ACK, or when the HCA sends what is old enough
  * (net/tuning.h): soon, when nothing else arrives; later, while packets do.
  *
  * ack_queue.lock is a leaf; QPs add and remove themselves under their own lock.
@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 /* A QP's place in the queue. */
-struct ack_wait {
-	struct ack_wait *prev, *next; /* utlist */
+struct delayed_ack {
+	struct delayed_ack *prev, *next; /* utlist */
 	bool queued;
 	uint64_t since;
 	uint32_t number;
@@ -28,7 +28,7 @@ struct ack_wait {
 
 struct ack_queue {
 	pthread_mutex_t lock;
-	struct ack_wait *head;
+	struct delayed_ack *head;
 	_Atomic uint64_t oldest; /* head->since or TIME_NEVER: spares everybody the lock */
 };
 
@@ -36,8 +36,8 @@ void ack_queue_init(struct ack_queue *queue);
 void ack_queue_destroy(struct ack_queue *queue);
 
 /* From @now on, unless it waits already. */
-void ack_queue_add(struct ack_queue *queue, struct ack_wait *wait, uint64_t now);
-void ack_queue_remove(struct ack_queue *queue, struct ack_wait *wait);
+void ack_queue_add(struct ack_queue *queue, struct delayed_ack *ack, uint64_t now);
+void ack_queue_remove(struct ack_queue *queue, struct delayed_ack *ack);
 
 /* Take out the oldest that waits since @until or longer. Returns its number, or 0. */
 uint32_t ack_queue_take(struct ack_queue *queue, uint64_t until);

@@ -71,7 +71,7 @@ int responder_set_resources(struct responder *responder, uint32_t count)
 	return 0;
 }
 
-/* --- what is owed ------------------------------------------------------------ */
+/* --- what is pending ---------------------------------------------------------- */
 
 static bool is_ack(uint8_t syndrome)
 {
@@ -80,48 +80,48 @@ static bool is_ack(uint8_t syndrome)
 
 static void note(struct responder *resp, uint8_t syndrome, uint32_t psn)
 {
-	resp->ack_owed = true;
+	resp->ack_pending = true;
 	resp->ack_syndrome = syndrome;
 	resp->ack_psn = psn;
 }
 
 /* What the run that follows says is all there is to say. */
-static void wait_no_more(struct qp *qp)
+static void cancel_delayed_ack(struct qp *qp)
 {
-	if (!qp->responder.ack_waits)
+	if (!qp->responder.ack_delayed)
 		return;
-	qp->responder.ack_waits = false;
-	ack_queue_remove(&qp->hca->acks, &qp->ack_wait);
+	qp->responder.ack_delayed = false;
+	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 }
 
 /* To be sent with this turn. */
-static void owe(struct qp *qp, uint8_t syndrome, uint32_t psn)
+static void schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
 {
 	struct responder *resp = &qp->responder;
 
 	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
-	if (is_ack(syndrome) && resp->ack_owed && !is_ack(resp->ack_syndrome))
+	if (is_ack(syndrome) && resp->ack_pending && !is_ack(resp->ack_syndrome))
 		return;
-	wait_no_more(qp);
+	cancel_delayed_ack(qp);
 	note(resp, syndrome, psn);
 	hca_schedule(qp->hca, qp);
 }
 
 /* An ACK of what was executed: it may wait, unless there is a run to come anyway. */
-static void owe_ack(struct qp *qp, uint32_t psn, uint64_t now)
+static void schedule_or_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 
-	if (resp->unacknowledged >= ACK_PACKETS || resp->ack_hasty ||
-	    (resp->ack_owed && !resp->ack_waits)) {
-		resp->ack_hasty -= resp->ack_hasty > 0;
-		owe(qp, AETH_ACK_UNLIMITED, psn);
+	if (resp->unacknowledged >= ACK_PACKETS || resp->quick_acks ||
+	    (resp->ack_pending && !resp->ack_delayed)) {
+		resp->quick_acks -= resp->quick_acks > 0;
+		schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
 		return;
 	}
 	note(resp, AETH_ACK_UNLIMITED, psn);
-	if (!resp->ack_waits)
-		ack_queue_add(&qp->hca->acks, &qp->ack_wait, now);
-	resp->ack_waits = true;
+	if (!resp->ack_delayed)
+		ack_queue_add(&qp->hca->acks, &qp->delayed_ack, now);
+	resp->ack_delayed = true;
 }
 
 static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
@@ -134,10 +134,10 @@ static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
 		resp->nak_sent = true;
-		owe(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
+		schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		return;
 	}
-	owe(qp, outcome->syndrome, packet->psn);
+	schedule_ack(qp, outcome->syndrome, packet->psn);
 	if (resp->wqe_taken)
 		message_fail(qp, outcome->status);
 	else
@@ -186,9 +186,9 @@ static void answer(struct qp *qp, struct responder_resource *resource, uint32_t 
 static void answer_new(struct qp *qp, struct responder_resource *resource)
 {
 	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
-	qp->responder.ack_owed = false;
+	qp->responder.ack_pending = false;
 	qp->responder.unacknowledged = 0;
-	wait_no_more(qp);
+	cancel_delayed_ack(qp);
 	answer(qp, resource, 0, resource->psn_count);
 }
 
@@ -306,7 +306,7 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet, uint6
 	}
 	/* The completion found its CQ full: no acknowledgement (IBA 9.9.3, class G). */
 	if (qp->state != IBV_QPS_ERR && packet->ack_request)
-		owe_ack(qp, packet->psn, now);
+		schedule_or_delay_ack(qp, packet->psn, now);
 	return FAULT_NONE;
 }
 
@@ -386,7 +386,7 @@ static void receive_duplicate(struct qp *qp, const struct packet *packet)
 	if (packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC))
 		repeat_resource(qp, packet);
 	else
-		owe(qp, AETH_ACK_UNLIMITED, psn_add(qp->responder.expected_psn, -1));
+		schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(qp->responder.expected_psn, -1));
 }
 
 static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -403,14 +403,14 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 		COUNT(qp->hca, out_of_seq_request, 1);
 		/* One NAK a gap, IBA 9.7.5.2.3. */
 		if (!resp->nak_sent)
-			owe(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
+			schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 		resp->nak_sent = true;
 		return;
 	}
 	resp->nak_sent = false;
 	/* What it waited for comes before the NAK (of a gap, or RNR) went out: take that back. */
-	if (resp->ack_owed && !is_ack(resp->ack_syndrome))
-		resp->ack_owed = false;
+	if (resp->ack_pending && !is_ack(resp->ack_syndrome))
+		resp->ack_pending = false;
 	fault = execute(qp, packet, now);
 	if (fault != FAULT_NONE)
 		fail(qp, packet, fault);
@@ -434,7 +434,7 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 		responder_receive_datagram(qp, packet, frame);
 }
 
-/* --- paying ---------------------------------------------------------------------- */
+/* --- sending what is pending -------------------------------------------------------- */
 
 static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, uint8_t operation,
 					uint32_t psn, uint8_t syndrome, uint32_t msn)
@@ -515,7 +515,7 @@ static void fail_answer(struct qp *qp, struct responder_resource *resource)
 	resource->next = resource->end;
 	if (qp->state == IBV_QPS_ERR || resource->repeated)
 		return;
-	owe(qp, AETH_NAK_REMOTE_ACCESS, psn);
+	schedule_ack(qp, AETH_NAK_REMOTE_ACCESS, psn);
 	event_raise(&qp->hca->events, IBV_EVENT_QP_ACCESS_ERR, qp);
 	qp_enter_error(qp);
 }
@@ -525,7 +525,7 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 	struct responder *resp = &qp->responder;
 
 	new_response(qp, outbox, WIRE_ACKNOWLEDGE, resp->ack_psn, resp->ack_syndrome, resp->msn);
-	resp->ack_owed = false;
+	resp->ack_pending = false;
 	resp->unacknowledged = 0;
 }
 
@@ -558,7 +558,7 @@ void responder_run(struct qp *qp, struct outbox *outbox)
 			return;
 		}
 	}
-	if (resp->ack_owed && !resp->ack_waits)
+	if (resp->ack_pending && !resp->ack_delayed)
 		send_acknowledge(qp, outbox);
 }
 
@@ -577,12 +577,12 @@ void responder_acknowledge(struct qp *qp, struct outbox *outbox)
 {
 	struct responder *resp = &qp->responder;
 
-	if (!resp->ack_owed)
+	if (!resp->ack_pending)
 		return;
 	/* Nobody answered for long: the peer had better not wait for the next ones either. */
-	if (resp->ack_waits && outbox->now - qp->ack_wait.since > ACK_VAIN)
-		resp->ack_hasty = ACK_HASTY;
-	wait_no_more(qp);
+	if (resp->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
+		resp->quick_acks = QUICK_ACKS;
+	cancel_delayed_ack(qp);
 	/* Behind them it has its place, and they are scheduled. */
 	if (!has_answers(resp))
 		send_acknowledge(qp, outbox);

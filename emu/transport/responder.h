@@ -3,11 +3,11 @@
  * The responder: request packets become memory, receive completions,
  * acknowledgements, READ responses and atomic results (IBA 9.7.4, 9.7.5.2, 9.8).
  *
- * responder_receive() executes a request and notes what is owed;
- * responder_run() pays: READ and atomic responses in the order of their
+ * responder_receive() executes a request and notes what is pending;
+ * responder_run() sends what is pending: READ and atomic responses in the order of their
  * requests, then the one acknowledgement that covers everything else
  * (IBA 9.7.5.1.4: responses never overtake each other). An ACK that is all that
- * is owed waits (emu/transport/ack_queue.h) for responder_acknowledge().
+ * is pending waits (emu/transport/ack_queue.h) for responder_acknowledge().
  *
  * Its state belongs to the QP and is protected by qp.lock.
  */
@@ -63,11 +63,11 @@ struct responder {
 	struct responder_resource *resources; /* a ring of max_dest_rd_atomic */
 	uint32_t resource_capacity, resource_head, resource_count;
 
-	bool ack_owed;
+	bool ack_pending;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
-	bool ack_waits;		 /* in the HCA's queue rather than to be sent by the next run */
-	uint8_t ack_hasty;	 /* so many don't wait, since one waited in vain */
+	bool ack_delayed;	 /* in the HCA's queue rather than to be sent by the next run */
+	uint8_t quick_acks;	 /* so many don't wait, since one waited in vain */
 	uint32_t unacknowledged; /* packets since the last ACK */
 };
 
@@ -82,11 +82,11 @@ int responder_set_resources(struct responder *responder, uint32_t count);
 void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		       uint64_t now);
 
-/* Send what is owed. The caller flushes the outbox before it unlocks the QP. */
+/* Send what is pending. The caller flushes the outbox before it unlocks the QP. */
 void responder_run(struct qp *qp, struct outbox *outbox);
 
 /*
- * Send the ACK or NAK that is owed, if there is one, whether it waits or not; likewise.
+ * Send the ACK or NAK that is pending, if there is one, whether it waits or not; likewise.
  * A message mustn't overtake it: who gets the message counts on what it answers having
  * completed.
  */

@@ -71,10 +71,10 @@ START_TEST(an_ack_waits_until_its_deadline)
 	ck_assert(turn(&peer));
 	ck_assert(!turn(&peer));
 	ck_assert_uint_eq(sent(&peer), 0);
-	ck_assert_uint_eq(due(&peer), arrival + ACK_WAIT);
-	advance_to(&peer, arrival + ACK_WAIT - 1);
+	ck_assert_uint_eq(due(&peer), arrival + ACK_DELAY);
+	advance_to(&peer, arrival + ACK_DELAY - 1);
 	ck_assert(!turn(&peer));
-	advance_to(&peer, arrival + ACK_WAIT);
+	advance_to(&peer, arrival + ACK_DELAY);
 	ck_assert(turn(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
@@ -94,7 +94,7 @@ START_TEST(an_ack_rides_behind_the_answer)
 	ck_assert_uint_eq(sent(&peer), 2);
 	peer_see_op(&peer, "RC_SEND_ONLY");
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
-	peer_see_none(&peer, ACK_VAIN);
+	peer_see_none(&peer, QUICK_ACK_AFTER);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
 	peer_destroy(&peer);
 }
@@ -107,9 +107,9 @@ START_TEST(a_poll_that_finds_nothing_sends_it)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
 	ck_assert(turn(&peer));
-	hca_acknowledge(peer.node->hca, now(&peer) + ACK_WAIT_POLLED - 1);
+	hca_acknowledge(peer.node->hca, now(&peer) + ACK_DELAY_POLLED - 1);
 	ck_assert_uint_eq(sent(&peer), 0);
-	hca_acknowledge(peer.node->hca, now(&peer) + ACK_WAIT_POLLED);
+	hca_acknowledge(peer.node->hca, now(&peer) + ACK_DELAY_POLLED);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_destroy(&peer);
@@ -129,7 +129,7 @@ START_TEST(what_others_receive_holds_it_up_no_longer)
 	for (;;) {
 		send_noise(&peer);
 		ck_assert(turn(&peer));
-		if (now(&peer) >= arrival + ACK_WAIT_BUSY)
+		if (now(&peer) >= arrival + ACK_DELAY_BUSY)
 			break;
 		ck_assert_uint_eq(sent(&peer), 0);
 	}
@@ -157,7 +157,7 @@ START_TEST(a_stream_is_acknowledged_at_once)
 	ck_assert(turn(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
-	peer_see_none(&peer, ACK_VAIN);
+	peer_see_none(&peer, QUICK_ACK_AFTER);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -179,7 +179,7 @@ START_TEST(what_is_wrong_or_repeated_is_told_at_once)
 	ck_assert(turn(&peer));
 	ck_assert_uint_eq(sent(&peer), 2);
 	peer_see_ack(&peer, peer.psn - 2, 0x60);
-	peer_see_none(&peer, ACK_VAIN);
+	peer_see_none(&peer, QUICK_ACK_AFTER);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
 	peer_destroy(&peer);
 }
@@ -197,7 +197,7 @@ START_TEST(a_response_takes_its_place)
 	read.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &read);
 	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
-	peer_see_none(&peer, ACK_VAIN);
+	peer_see_none(&peer, QUICK_ACK_AFTER);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
 	peer_destroy(&peer);
 }
@@ -212,14 +212,14 @@ START_TEST(waiting_in_vain_is_learnt_from)
 	for (unsigned int round = 0; round < 2; round++) {
 		send_writes(&peer, 1);
 		ck_assert(turn(&peer));
-		advance_to(&peer, now(&peer) + ACK_VAIN + 1);
-		ck_assert_uint_eq(sent(&peer), round * (ACK_HASTY + 1));
+		advance_to(&peer, now(&peer) + QUICK_ACK_AFTER + 1);
+		ck_assert_uint_eq(sent(&peer), round * (QUICK_ACKS + 1));
 		ck_assert(turn(&peer));
 		peer_see_ack(&peer, peer.psn - 1, 0x1f);
-		for (unsigned int i = 0; i < ACK_HASTY; i++) {
+		for (unsigned int i = 0; i < QUICK_ACKS; i++) {
 			send_writes(&peer, 1);
 			ck_assert(turn(&peer));
-			ck_assert_uint_eq(sent(&peer), round * (ACK_HASTY + 1) + i + 2);
+			ck_assert_uint_eq(sent(&peer), round * (QUICK_ACKS + 1) + i + 2);
 			peer_see_ack(&peer, peer.psn - 1, 0x1f);
 		}
 	}
@@ -292,7 +292,7 @@ START_TEST(an_answer_overtakes_no_ack)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	peer.qp->responder.ack_hasty = 1;
+	peer.qp->responder.quick_acks = 1;
 	request.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &request);
 	receive_only(&peer);
@@ -300,7 +300,7 @@ START_TEST(an_answer_overtakes_no_ack)
 	ck_assert_uint_eq(sent(&peer), 2);
 	peer_see_op(&peer, "RC_SEND_ONLY");
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
-	peer_see_none(&peer, ACK_VAIN);
+	peer_see_none(&peer, QUICK_ACK_AFTER);
 	peer_destroy(&peer);
 }
 END_TEST
