@@ -13,11 +13,11 @@
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
-/* Frames taken from the link at a time, and how often in one turn before others get theirs. */
+/* Frames taken from the link at a time, and how often in one round before others get theirs. */
 #define RECEIVE_BATCH 64
 #define RECEIVE_ROUNDS 8
 
-/* At the end of the process, for a turn to end that another thread is taking. */
+/* At the end of the process, for a round to end that another thread is taking. */
 #define RETIRE_TRIES 1000
 
 /* QP numbers 0 and 1 are special (IBA 3.9.1); small ones look like mistakes in a trace. */
@@ -160,12 +160,12 @@ static int lease_qpns(struct hca *hca)
 int hca_reserve_qpn(struct hca *hca, uint32_t *number)
 {
 	struct table *qps = &hca->qps;
-	bool crowded;
+	bool half_used;
 
 	pthread_mutex_lock(&qps->lock);
-	crowded = qps->count >= qps->capacity / 2;
+	half_used = qps->count >= qps->capacity / 2;
 	pthread_mutex_unlock(&qps->lock);
-	if (crowded && hca->link->ops->lease)
+	if (half_used && hca->link->ops->lease)
 		lease_qpns(hca); /* if it can't, those that we have may still do */
 	return table_reserve(qps, number);
 }
@@ -233,7 +233,7 @@ static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
 	table_release(&hca->qps, number);
 }
 
-/* A QP that schedules itself again is run by the next turn, so that packets come in between. */
+/* A QP that schedules itself again is run by the next round, so that packets come in between. */
 bool hca_run(struct hca *hca, uint64_t now)
 {
 	struct outbox outbox;
@@ -484,7 +484,7 @@ static bool receive(struct hca *hca, uint64_t now)
 	return any;
 }
 
-bool hca_turn(struct hca *hca, uint64_t now)
+bool hca_progress(struct hca *hca, uint64_t now)
 {
 	bool any;
 

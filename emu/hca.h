@@ -3,7 +3,7 @@
  * The host channel adapter: limits, object tables, and the entry points by
  * which packets and time come in. Sans-IO: it is given a link and the time.
  *
- * Driven by hca_turn(), which any thread may call at any time; one thread at a
+ * Driven by hca_progress(), which any thread may call at any time; one thread at a
  * time receives (hca.receive_lock, a try-lock). Applications' calls (post, poll,
  * modify) go to the objects directly and take only those objects' locks.
  *
@@ -102,7 +102,7 @@ void hca_destroy(struct hca *hca);
  * Never waits. Returns whether anything was done; false too when another thread
  * is receiving.
  */
-bool hca_turn(struct hca *hca, uint64_t now);
+bool hca_progress(struct hca *hca, uint64_t now);
 
 /*
  * Nothing arrives, says a thread that polls, and its application has seen all
@@ -117,17 +117,17 @@ void hca_acknowledge(struct hca *hca, uint64_t now);
  */
 void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patience);
 
-/* When the next turn is due although nothing arrives, or TIME_NEVER. */
+/* When the next round is due although nothing arrives, or TIME_NEVER. */
 uint64_t hca_deadline(struct hca *hca);
 
-/* Queue @qp to be run by this or the next turn. A QP lock may be held. */
+/* Queue @qp to be run by this or the next round. A QP lock may be held. */
 void hca_schedule(struct hca *hca, struct qp *qp);
 /* Take @qp off the queue (it is being destroyed). */
 void hca_unschedule(struct hca *hca, struct qp *qp);
 /* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
 bool hca_run(struct hca *hca, uint64_t now);
 
-/* QPs were queued outside of a turn: have somebody take one. */
+/* QPs were queued outside of a round: have somebody take one. */
 void hca_kick(struct hca *hca);
 
 /*

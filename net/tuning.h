@@ -11,14 +11,14 @@
  * ----------------------------------- */
 
 /*
- * For the turn that finds nothing to receive. The background thread goes on at
+ * For the round that finds nothing to receive. The background thread goes on at
  * once while an application that waits for its memory to change needs up to a
  * microsecond to post its answer; a peer that waits for the ACK alone loses this.
  */
 #define ACK_DELAY 2000
 /* For a polling thread that finds nothing: its application has had the time to answer. */
 #define ACK_DELAY_POLLED 500
-/* For turns that do find something: other QPs' streams mustn't hold up an ACK for ever. */
+/* For rounds that do find something: other QPs' streams mustn't hold up an ACK for ever. */
 #define ACK_DELAY_BUSY 20000
 /* A stream is acknowledged this often at least: some 5 % of what its packets cost. */
 #define ACK_PACKETS 32
@@ -66,7 +66,7 @@
 /* --- the background thread (verbs/progress.c), ns ------------------------------------------ */
 
 /*
- * How long it goes on taking turns after one that found something. Being woken
+ * How long it goes on making progress after one that found something. Being woken
  * takes 20 us and costs the sender as much; who answers within this time, as
  * peers and applications do that wait for each other, never finds it asleep.
  */
@@ -77,7 +77,7 @@
  * something arrives. Short ones are normal: the peers' threads yield, too.
  */
 #define PROGRESS_YIELD_LOST 500000
-#define PROGRESS_CROWDED 10000000
+#define PROGRESS_CPU_CONTENDED 10000000
 /* But it looks this often whether other clients' descriptors have become readable. */
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */
@@ -93,13 +93,13 @@
 #define PROGRESS_TICK 1000000
 /*
  * An application that sleeps for its events polls once or twice around each
- * sleep; one that polls this often without progress_rest() means it.
+ * sleep; one that polls this often without progress_app_sleeping() means it.
  */
 #define PROGRESS_POLLS_BELIEVED 8
-/* A turn that achieves nothing (another thread is taking one) isn't repeated at once, */
+/* A round that achieves nothing (another thread is taking one) isn't repeated at once, */
 #define PROGRESS_RETRY 50000
 /* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
-#define PROGRESS_BARREN 16
+#define PROGRESS_IDLE_POLLS 16
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
  * -------------------------- */

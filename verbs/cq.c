@@ -147,11 +147,11 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	cq_arm(to_cq(cq), solicited_only);
 	/* Who asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client)
-		progress_rest(client);
+		progress_app_sleeping(client);
 	return 0;
 }
 
-/* What has completed; when nothing has, a turn of our own may complete something. */
+/* What has completed; when nothing has, a round of our own may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
 	int count = cq_poll(cq, completions, max);

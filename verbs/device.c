@@ -170,9 +170,9 @@ static void deadline_changed(void *context, uint64_t time)
 		progress_deadline(client, time);
 }
 
-static bool turn(void *context, uint64_t now)
+static bool device_progress(void *context, uint64_t now)
 {
-	return hca_turn(context, now);
+	return hca_progress(context, now);
 }
 
 static uint64_t deadline(void *context)
@@ -201,7 +201,7 @@ static int make_hca(struct device *device)
 
 static int bring_up(struct device *device)
 {
-	static const struct progress_ops ops = {.turn = turn, .deadline = deadline};
+	static const struct progress_ops ops = {.progress = device_progress, .deadline = deadline};
 	struct progress_client *client;
 	struct progress *progress;
 	struct capture *capture;

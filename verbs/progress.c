@@ -7,16 +7,16 @@
  * epoll's milliseconds.
  *
  * A client is in one of three states:
- *   idle   its descriptors are watched and its deadlines planned;
- *   hot    it had work a moment ago, and more is likely: the thread doesn't sleep
- *          but takes turn after turn. It leaves out those during which the
- *          application polls, and looks at nothing but the time of the last poll;
- *   quiet  the application polls and leaves the thread nothing to do: neither
- *          descriptors nor deadlines concern it. It looks once a tick whether
- *          polling goes on.
+ *   idle         its descriptors are watched and its deadlines planned;
+ *   spinning     it had work a moment ago, and more is likely: the thread doesn't sleep
+ *                but calls progress() again and again. It leaves out those during which the
+ *                application polls, and looks at nothing but the time of the last poll;
+ *   app_polling  the application polls and leaves the thread nothing to do: neither
+ *                descriptors nor deadlines concern it. It looks once a tick whether
+ *                polling goes on.
  * An application that waits for its memory to change, having polled for its own
- * completion before, keeps its client hot; one that does nothing but poll makes
- * it quiet; one that does nothing at all, idle.
+ * completion before, keeps its client spinning; one that does nothing but poll makes
+ * it app_polling; one that does nothing at all, idle.
  *
  * progress.lock protects the loop, its watchers and the list of clients. The
  * thread holds it whenever it runs, but for the sleep itself (libev's release
@@ -51,17 +51,17 @@ struct progress_client {
 	void *context;
 
 	/*
-	 * When the thread will take its next turn at the latest; 0: soon anyway.
+	 * When the thread will take its next round at the latest; 0: soon anyway.
 	 * Lowered by anybody, raised by the thread only.
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls; /* since the last rest, up to PROGRESS_POLLS_BELIEVED */
-	_Atomic bool quiet;
+	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
+	_Atomic bool app_polling;
 
-	uint64_t hot_until;
-	uint64_t quiet_until; /* quiet for another reason than polling */
-	unsigned int barren;
+	uint64_t spin_until;
+	uint64_t unwatched_until; /* not watched for another reason than polling */
+	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
 	bool running; /* the thread is in a callback of this client */
 	bool leaving;
@@ -72,7 +72,7 @@ struct progress_client {
 
 struct progress {
 	pthread_mutex_t lock;
-	pthread_cond_t turn_ended;
+	pthread_cond_t progress_ended;
 	pid_t pid;
 	bool started, stopping;
 	pthread_t thread;
@@ -81,9 +81,9 @@ struct progress {
 	struct ev_prepare before_sleep;
 	struct ev_io timer;
 	int timer_fd;
-	uint64_t timer_time;	/* when the timer fires, or TIME_NEVER */
-	uint64_t spin;		/* how long a client is hot */
-	uint64_t crowded_until; /* it isn't: others need this CPU */
+	uint64_t timer_time;	      /* when the timer fires, or TIME_NEVER */
+	uint64_t spin;		      /* how long a client spins */
+	uint64_t cpu_contended_until; /* it isn't: others need this CPU */
 	struct progress_client *clients;
 	struct progress_client *departed; /* detached; for the thread to free */
 };
@@ -107,7 +107,7 @@ static bool plan_earlier(struct progress_client *client, uint64_t time)
 {
 	/*
 	 * An addition of nothing instead of a load, as the other half of
-	 * take_turn(): either this sees the TIME_NEVER stored there, or deadline(),
+	 * make_progress(): either this sees the TIME_NEVER stored there, or deadline(),
 	 * called after that, sees what the caller stored before this.
 	 */
 	uint64_t planned = atomic_fetch_add(&client->planned, 0);
@@ -144,14 +144,14 @@ bool progress_poll(struct progress_client *client, uint64_t now)
 	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
 	note(client, now);
-	return client->ops->turn(client->context, now);
+	return client->ops->progress(client->context, now);
 }
 
-void progress_rest(struct progress_client *client)
+void progress_app_sleeping(struct progress_client *client)
 {
-	/* In this order; become_quiet() does it the other way round. */
+	/* In this order; stop_watching() does it the other way round. */
 	atomic_store(&client->polls, 0);
-	if (atomic_load(&client->quiet))
+	if (atomic_load(&client->app_polling))
 		wake(client->progress);
 }
 
@@ -171,29 +171,29 @@ static bool polling(struct progress_client *client, uint64_t now)
 	return false;
 }
 
-/* --- The thread: taking turns ------------------------------------------------------ */
+/* --- The thread: making progress ------------------------------------------------------ */
 
-static void become_quiet(struct progress_client *client)
+static void stop_watching(struct progress_client *client)
 {
 	libev()->ev_io_stop(client->progress->loop, &client->readable);
 	atomic_store(&client->planned, 0);
-	atomic_store(&client->quiet, true);
+	atomic_store(&client->app_polling, true);
 }
 
-static void end_quiet(struct progress_client *client)
+static void resume_watching(struct progress_client *client)
 {
-	atomic_store(&client->quiet, false);
+	atomic_store(&client->app_polling, false);
 	libev()->ev_io_start(client->progress->loop, &client->readable);
-	client->barren = 0;
+	client->idle_polls = 0;
 	client->ready = true;
 }
 
-static bool hot(const struct progress_client *client, uint64_t now)
+static bool spinning(const struct progress_client *client, uint64_t now)
 {
-	return now < client->hot_until && now >= client->progress->crowded_until;
+	return now < client->spin_until && now >= client->progress->cpu_contended_until;
 }
 
-/* Plan the next turn of a client that won't be hot any more. Returns when. */
+/* Plan the next round of a client that won't spin any more. Returns when. */
 static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 {
 	uint64_t deadline;
@@ -207,7 +207,7 @@ static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 	return deadline;
 }
 
-static void take_turn(struct progress_client *client, uint64_t now)
+static void make_progress(struct progress_client *client, uint64_t now)
 {
 	struct progress *progress = client->progress;
 	bool was_ready = client->ready, done;
@@ -217,27 +217,27 @@ static void take_turn(struct progress_client *client, uint64_t now)
 	atomic_store(&client->planned, 0);
 	pthread_mutex_unlock(&progress->lock);
 
-	done = client->ops->turn(client->context, now);
+	done = client->ops->progress(client->context, now);
 	/* A deadline alone doesn't promise more work. */
-	if (done && now >= progress->crowded_until && (was_ready || hot(client, now)))
-		client->hot_until = now + progress->spin;
-	if (!hot(client, now))
+	if (done && now >= progress->cpu_contended_until && (was_ready || spinning(client, now)))
+		client->spin_until = now + progress->spin;
+	if (!spinning(client, now))
 		plan(client, now, done);
 
 	pthread_mutex_lock(&progress->lock);
 	client->running = false;
-	client->barren = was_ready && !done ? client->barren + 1 : 0;
+	client->idle_polls = was_ready && !done ? client->idle_polls + 1 : 0;
 	if (client->leaving)
-		pthread_cond_broadcast(&progress->turn_ended);
+		pthread_cond_broadcast(&progress->progress_ended);
 }
 
 /* Leave the client to its application. Returns whether it is left. */
 static bool leave_alone(struct progress_client *client, uint64_t now)
 {
-	become_quiet(client);
+	stop_watching(client);
 	if (polling(client, now))
 		return true;
-	end_quiet(client); /* progress_rest() came in between */
+	resume_watching(client); /* progress_app_sleeping() came in between */
 	return false;
 }
 
@@ -246,24 +246,24 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 {
 	if (client->leaving)
 		return TIME_NEVER;
-	if (hot(client, now) && polled(client, now, PROGRESS_POLL_GAP))
+	if (spinning(client, now) && polled(client, now, PROGRESS_POLL_GAP))
 		return now;
-	if (atomic_load(&client->quiet)) {
-		if (now < client->quiet_until || polling(client, now))
+	if (atomic_load(&client->app_polling)) {
+		if (now < client->unwatched_until || polling(client, now))
 			return now + PROGRESS_TICK;
-		end_quiet(client);
+		resume_watching(client);
 	}
-	if (!hot(client, now)) {
+	if (!spinning(client, now)) {
 		if (!client->ready && atomic_load(&client->planned) > now)
 			return atomic_load(&client->planned);
 		if (polling(client, now) && leave_alone(client, now))
 			return now + PROGRESS_TICK;
 	}
-	take_turn(client, now);
-	if (client->barren >= PROGRESS_BARREN && !client->leaving) {
-		become_quiet(client);
-		client->quiet_until = now + PROGRESS_TICK;
-		return client->quiet_until;
+	make_progress(client, now);
+	if (client->idle_polls >= PROGRESS_IDLE_POLLS && !client->leaving) {
+		stop_watching(client);
+		client->unwatched_until = now + PROGRESS_TICK;
+		return client->unwatched_until;
 	}
 	return atomic_load(&client->planned);
 }
@@ -320,7 +320,7 @@ static void pause_briefly(struct progress *progress, uint64_t now)
 	again = clock_now();
 	pthread_mutex_lock(&progress->lock);
 	if (again - now > PROGRESS_YIELD_LOST)
-		progress->crowded_until = again + PROGRESS_CROWDED;
+		progress->cpu_contended_until = again + PROGRESS_CPU_CONTENDED;
 }
 
 static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
@@ -440,7 +440,7 @@ int progress_create(struct progress **result)
 		goto no_loop;
 	}
 	pthread_mutex_init(&progress->lock, NULL);
-	pthread_cond_init(&progress->turn_ended, NULL);
+	pthread_cond_init(&progress->progress_ended, NULL);
 	progress->pid = getpid();
 	progress->timer_time = TIME_NEVER;
 	libev()->ev_set_userdata(progress->loop, progress);
@@ -476,7 +476,7 @@ void progress_destroy(struct progress *progress)
 	free_clients(&progress->clients);
 	libev()->ev_loop_destroy(progress->loop);
 	close(progress->timer_fd);
-	pthread_cond_destroy(&progress->turn_ended);
+	pthread_cond_destroy(&progress->progress_ended);
 	pthread_mutex_destroy(&progress->lock);
 	free(progress);
 }
@@ -540,7 +540,7 @@ int progress_attach(struct progress *progress, struct link *link, const struct p
 	status = progress->started ? 0 : start_thread(progress);
 	if (status == 0) {
 		DL_APPEND(progress->clients, client);
-		end_quiet(client);
+		resume_watching(client);
 	}
 	pthread_mutex_unlock(&progress->lock);
 	if (status)
@@ -564,8 +564,8 @@ void progress_detach(struct progress_client *client)
 	pthread_mutex_lock(&progress->lock);
 	client->leaving = true;
 	while (client->running)
-		pthread_cond_wait(&progress->turn_ended, &progress->lock);
-	become_quiet(client);
+		pthread_cond_wait(&progress->progress_ended, &progress->lock);
+	stop_watching(client);
 	DL_DELETE(progress->clients, client);
 	DL_APPEND(progress->departed, client);
 	pthread_mutex_unlock(&progress->lock);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Progress: who drives a link, and when. One background thread a process runs a
- * libev loop over the descriptors of all clients; it takes a turn when
+ * libev loop over the descriptors of all clients; it makes progress when
  * something arrives or a deadline passes. An application thread that polls
- * takes turns itself (progress_poll) and the background thread then stays off
+ * makes progress itself (progress_poll) and the background thread then stays off
  * the descriptors: a coarse timer checks that polling goes on.
  *
- * Called by the verbs layer. The client's turn() is called by any thread and
+ * Called by the verbs layer. The client's progress() is called by any thread and
  * does its own try-lock; everything here is thread-safe.
  *
- * No lock is held while turn() or deadline() runs. attach and detach take a
+ * No lock is held while progress() or deadline() runs. attach and detach take a
  * lock that is never held for long; the rest take none.
  *
  * A fork() leaves the parent untouched. The child has no background thread; a
- * progress made before the fork does nothing there but turns in progress_poll()
+ * progress made before the fork does nothing there but make progress in progress_poll()
  * (attach fails with ESTALE, destroying leaks it). The child makes a new one.
  */
 #ifndef URXE_NET_PROGRESS_H
@@ -26,8 +26,8 @@ struct progress_client;
 
 struct progress_ops {
 	/* Receive, run timers, send. Never waits. Returns whether anything was done. */
-	bool (*turn)(void *context, uint64_t now);
-	/* When the next turn is due although nothing arrives, or TIME_NEVER. */
+	bool (*progress)(void *context, uint64_t now);
+	/* When the next round is due although nothing arrives, or TIME_NEVER. */
 	uint64_t (*deadline)(void *context);
 };
 
@@ -40,7 +40,7 @@ int progress_attach(struct progress *progress, struct link *link, const struct p
 		    void *context, struct progress_client **client);
 /*
  * When this returns the background thread no longer touches the client, and a
- * turn that it was taking has ended. Not from within a turn; before the link closes.
+ * round that it was taking has ended. Not from within a round; before the link closes.
  */
 void progress_detach(struct progress_client *client);
 
@@ -53,7 +53,7 @@ void progress_refresh(struct progress_client *client);
  */
 void progress_posted(struct progress_client *client, uint64_t now);
 
-/* A turn by the calling thread, which polls. Returns whether anything was done. */
+/* A round by the calling thread, which polls. Returns whether anything was done. */
 bool progress_poll(struct progress_client *client, uint64_t now);
 
 /*
@@ -61,7 +61,7 @@ bool progress_poll(struct progress_client *client, uint64_t now);
  * polling until now is over, and the background thread takes the descriptors
  * back at once instead of finding out by itself a millisecond later.
  */
-void progress_rest(struct progress_client *client);
+void progress_app_sleeping(struct progress_client *client);
 
 /*
  * A deadline earlier than the background thread planned for came up: wakes it

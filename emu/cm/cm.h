@@ -3,9 +3,9 @@
  * The connection manager of an HCA: IBA chapter 12's protocol, as Linux speaks
  * it over QP 1. One struct cm_id is one side of a connection, a listener, or
  * one side of a service id resolution (SIDR). Sans-IO like the rest: messages
- * come from hca_turn(), time is handed in, events go out through a sink.
+ * come from hca_progress(), time is handed in, events go out through a sink.
  *
- * Called by the verbs layer (rdma_*), by emu/cm/gsi (messages) and by hca_turn()
+ * Called by the verbs layer (rdma_*), by emu/cm/gsi (messages) and by hca_progress()
  * (deadlines). It knows nothing of rdma_cm's addresses and ports: those are
  * service ids and private data to it, and the caller's business.
  *

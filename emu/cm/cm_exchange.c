@@ -327,7 +327,7 @@ static int notify(struct cm_id *id)
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
-	/* Somebody must deliver it, outside of any turn. */
+	/* Somebody must deliver it, outside of any round. */
 	if (hca->deadline)
 		hca->deadline(hca->deadline_context, 0);
 	return 0;

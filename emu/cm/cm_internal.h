@@ -113,7 +113,7 @@ bool cm_early_keep(struct cm *cm, const struct cm_message *message, const struct
 /* The same with a peer who refuses at once: have it asked again soon. Returns false when it is time
  * to believe it. */
 bool cm_early_again(struct cm_id *id, uint64_t now);
-/* There is another listener: look at them with the next turn. */
+/* There is another listener: look at them with the next round. */
 void cm_early_hurry(struct cm *cm);
 void cm_early_run(struct cm *cm, uint64_t now);
 void cm_early_forget(struct cm *cm);

@@ -5,7 +5,7 @@
  * connection manager to it; MADs of other classes are dropped, as a port
  * without agents for them does. Sending makes one UD packet of a MAD.
  *
- * Called by hca_turn() with hca.receive_lock held, and by emu/cm. No lock.
+ * Called by hca_progress() with hca.receive_lock held, and by emu/cm. No lock.
  */
 #ifndef URXE_EMU_GSI_H
 #define URXE_EMU_GSI_H

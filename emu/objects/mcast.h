@@ -5,7 +5,7 @@
  * attached or somebody has joined.
  *
  * Called by the verbs layer (ibv_attach_mcast, rdma_join_multicast) and by
- * hca_turn() for packets to QPN_MULTICAST.
+ * hca_progress() for packets to QPN_MULTICAST.
  *
  * mcast.lock serializes attaching, detaching, joining and leaving; it is held
  * across the link's join, which may take its time, and never with a QP lock.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets of one turn of work: emu/transport/outbox.h says whose stack they live on.
+ * The packets of one round of work: emu/transport/outbox.h says whose stack they live on.
  * The pieces of a packet lie next to each other, since link_packet.payload
  * points at them; so a packet is only begun where the longest SGE list fits.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets that one turn of work produces, on their way to the link as a
+ * The packets that one round of work produces, on their way to the link as a
  * batch. An outbox lives on the stack of whoever does the work, is filled by
  * the requester and the responder of one QP after another, and is flushed
  * before the lock of the QP that filled it is released: so packets of a QP
@@ -17,7 +17,7 @@
 
 struct outbox {
 	struct hca *hca;
-	uint64_t now; /* the time of this turn */
+	uint64_t now; /* the time of this round */
 	unsigned int packets, pieces;
 	struct outbox_run {
 		unsigned int counted; /* of the packets: the last one isn't complete yet */

@@ -333,7 +333,7 @@ static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
 }
 
-/* One turn of sending. */
+/* One round of sending. */
 struct sending {
 	struct outbox *outbox;
 	struct link_packet *last; /* the last packet that was built, if it is still there */

@@ -94,7 +94,7 @@ static void cancel_delayed_ack(struct qp *qp)
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 }
 
-/* To be sent with this turn. */
+/* To be sent with this round. */
 static void schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
 {
 	struct responder *resp = &qp->responder;

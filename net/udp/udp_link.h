@@ -61,7 +61,7 @@ struct udp_receive {
 	uint8_t *arena;
 	uint32_t used; /* bytes of the arena that the last frames lie in */
 	struct udp_split split;
-	unsigned int hot;    /* the address that delivered last, asked first */
+	unsigned int recent; /* the address that delivered last, asked first */
 	unsigned int rounds; /* since the others were asked */
 	unsigned int streak; /* calls in a row that found something */
 };

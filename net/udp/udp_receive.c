@@ -158,7 +158,7 @@ static unsigned int receive_from_ready(struct udp_link *link, struct link_frame 
 						    frames + count, max - count);
 
 		if (got)
-			link->receive.hot = event.data.u32;
+			link->receive.recent = event.data.u32;
 		count += got;
 	}
 	return count;
@@ -175,7 +175,7 @@ static unsigned int receive_from_all(struct udp_link *link, unsigned int address
 	unsigned int count = 0;
 
 	if (addresses == 1 || ++receive->rounds < FAIR_ROUNDS)
-		count = udp_receive_from(link, link->addresses[receive->hot], frames, max);
+		count = udp_receive_from(link, link->addresses[receive->recent], frames, max);
 	if (addresses > 1 && count == 0)
 		count = receive_from_ready(link, frames, max);
 	return count;

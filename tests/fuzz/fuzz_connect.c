@@ -323,13 +323,13 @@ static void step_answer(struct machine *machine)
 			must(cm_id_state(id) == CM_STATE_ESTABLISHED);
 		break;
 	}
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 static void step_destroy(struct machine *machine)
 {
 	destroy_id(machine, &machine->ids[input_u8(&machine->input) % IDS]);
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 /* Listen, or don't. */

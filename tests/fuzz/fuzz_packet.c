@@ -262,7 +262,7 @@ static void drain(struct machine *machine)
 	bool overrun;
 
 	modify(machine, IBV_QPS_ERR, 0);
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 	overrun = machine->cq->overrun;
 	while (poll_one(machine))
 		;
@@ -489,7 +489,7 @@ static void step_post_send(struct machine *machine)
 		!(machine->qp->signal_all || flags & IBV_SEND_SIGNALED);
 	if (qp_post_send(machine->qp, &wr, &bad, flags & 128, machine->host.now) == 0)
 		machine->sends.next++;
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 static void step_post_recv(struct machine *machine)
@@ -506,7 +506,7 @@ static void step_post_recv(struct machine *machine)
 			     : qp_post_recv(machine->qp, &wr, &bad);
 	if (!error)
 		machine->receives.next++;
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 /* On by a power of two, or to the next deadline. */
@@ -565,7 +565,7 @@ static void step_modify(struct machine *machine)
 		modify(machine, IBV_QPS_SQD, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT);
 		break;
 	}
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 static void step_memory(struct machine *machine)
@@ -582,7 +582,7 @@ static void step_memory(struct machine *machine)
 	} else if (mr_deregister(region->mr) == 0) {
 		region->mr = NULL;
 	}
-	host_turn(&machine->host);
+	host_progress(&machine->host);
 }
 
 static void step(struct machine *machine)

@@ -3,7 +3,7 @@
 
 #include "seal.h"
 
-#define TURNS_MAX 5000 /* at one instant, far more than there can be work */
+#define ROUNDS_MAX 5000 /* at one instant, far more than there can be work */
 
 void host_init(struct host *host, const struct link_ops *ops, struct hca_options options)
 {
@@ -46,12 +46,12 @@ uint64_t host_deadline(struct link *link)
 	return TIME_NEVER;
 }
 
-void host_turn(struct host *host)
+void host_progress(struct host *host)
 {
-	unsigned int turns = 0;
+	unsigned int rounds = 0;
 
-	while (hca_turn(host->hca, host->now))
-		must(++turns < TURNS_MAX);
+	while (hca_progress(host->hca, host->now))
+		must(++rounds < ROUNDS_MAX);
 }
 
 void host_wait(struct host *host, uint64_t time)
@@ -62,7 +62,7 @@ void host_wait(struct host *host, uint64_t time)
 		host->now += time;
 	else if (deadline != TIME_NEVER && deadline > host->now)
 		host->now = deadline;
-	host_turn(host);
+	host_progress(host);
 }
 
 void host_address_frame(struct host *host, bool somebody_else)
@@ -86,6 +86,6 @@ void host_seal(struct host *host, uint8_t *bytes, uint32_t length)
 void host_deliver(struct host *host)
 {
 	host->arrived = true;
-	host_turn(host);
+	host_progress(host);
 	must(!host->arrived);
 }

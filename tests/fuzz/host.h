@@ -32,7 +32,7 @@ unsigned int host_receive(struct link *link, struct link_frame *frames, unsigned
 uint64_t host_deadline(struct link *link);
 
 /* Until there is nothing to do at this instant. */
-void host_turn(struct host *host);
+void host_progress(struct host *host);
 /* On by @time; if that is 0, to the next deadline if there is one. */
 void host_wait(struct host *host, uint64_t time);
 

@@ -2,7 +2,7 @@
 /*
  * When an acknowledgement is sent (emu/transport/ack_queue.h): with the message that goes
  * back, else when nothing more arrives, and always by the deadline that the HCA
- * names. The peer is the test, one turn of the HCA at a time.
+ * names. The peer is the test, one round of the HCA at a time.
  */
 #include <stdlib.h>
 
@@ -40,9 +40,9 @@ static void send_noise(struct peer *peer)
 	sim_advance(peer->world.sim, now(peer) + LATENCY);
 }
 
-static bool turn(struct peer *peer)
+static bool progress(struct peer *peer)
 {
-	return hca_turn(peer->node->hca, now(peer));
+	return hca_progress(peer->node->hca, now(peer));
 }
 
 static unsigned int sent(struct peer *peer)
@@ -68,14 +68,14 @@ START_TEST(an_ack_waits_until_its_deadline)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 3);
 	arrival = now(&peer);
-	ck_assert(turn(&peer));
-	ck_assert(!turn(&peer));
+	ck_assert(progress(&peer));
+	ck_assert(!progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 0);
 	ck_assert_uint_eq(due(&peer), arrival + ACK_DELAY);
 	advance_to(&peer, arrival + ACK_DELAY - 1);
-	ck_assert(!turn(&peer));
+	ck_assert(!progress(&peer));
 	advance_to(&peer, arrival + ACK_DELAY);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_see_none(&peer, 1000000);
@@ -89,7 +89,7 @@ START_TEST(an_ack_rides_behind_the_answer)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	ck_assert_uint_eq(sent(&peer), 2);
 	peer_see_op(&peer, "RC_SEND_ONLY");
@@ -106,7 +106,7 @@ START_TEST(a_poll_that_finds_nothing_sends_it)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	hca_acknowledge(peer.node->hca, now(&peer) + ACK_DELAY_POLLED - 1);
 	ck_assert_uint_eq(sent(&peer), 0);
 	hca_acknowledge(peer.node->hca, now(&peer) + ACK_DELAY_POLLED);
@@ -125,10 +125,10 @@ START_TEST(what_others_receive_holds_it_up_no_longer)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
 	arrival = now(&peer);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	for (;;) {
 		send_noise(&peer);
-		ck_assert(turn(&peer));
+		ck_assert(progress(&peer));
 		if (now(&peer) >= arrival + ACK_DELAY_BUSY)
 			break;
 		ck_assert_uint_eq(sent(&peer), 0);
@@ -146,15 +146,15 @@ START_TEST(a_stream_is_acknowledged_at_once)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, ACK_PACKETS - 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 0);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	/* And counts from there again. */
 	send_writes(&peer, ACK_PACKETS - 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_see_none(&peer, QUICK_ACK_AFTER);
@@ -168,15 +168,15 @@ START_TEST(what_is_wrong_or_repeated_is_told_at_once)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 2);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	peer.psn -= 2;
 	send_writes(&peer, 1); /* again */
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn, 0x1f);
 	peer.psn += 2;
 	send_writes(&peer, 1); /* beyond a gap */
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	ck_assert_uint_eq(sent(&peer), 2);
 	peer_see_ack(&peer, peer.psn - 2, 0x60);
 	peer_see_none(&peer, QUICK_ACK_AFTER);
@@ -193,7 +193,7 @@ START_TEST(a_response_takes_its_place)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	read.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &read);
 	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
@@ -203,7 +203,7 @@ START_TEST(a_response_takes_its_place)
 }
 END_TEST
 
-/* Nobody takes a turn for long: the next ones don't wait for an answer. */
+/* Nobody makes progress for long: the next ones don't wait for an answer. */
 START_TEST(waiting_in_vain_is_learnt_from)
 {
 	struct peer peer;
@@ -211,14 +211,14 @@ START_TEST(waiting_in_vain_is_learnt_from)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	for (unsigned int round = 0; round < 2; round++) {
 		send_writes(&peer, 1);
-		ck_assert(turn(&peer));
+		ck_assert(progress(&peer));
 		advance_to(&peer, now(&peer) + QUICK_ACK_AFTER + 1);
 		ck_assert_uint_eq(sent(&peer), round * (QUICK_ACKS + 1));
-		ck_assert(turn(&peer));
+		ck_assert(progress(&peer));
 		peer_see_ack(&peer, peer.psn - 1, 0x1f);
 		for (unsigned int i = 0; i < QUICK_ACKS; i++) {
 			send_writes(&peer, 1);
-			ck_assert(turn(&peer));
+			ck_assert(progress(&peer));
 			ck_assert_uint_eq(sent(&peer), round * (QUICK_ACKS + 1) + i + 2);
 			peer_see_ack(&peer, peer.psn - 1, 0x1f);
 		}
@@ -234,13 +234,13 @@ START_TEST(the_end_of_the_process_sends_them)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	pthread_mutex_lock(&peer.qp->lock);
 	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
 	pthread_mutex_unlock(&peer.qp->lock);
@@ -258,7 +258,7 @@ START_TEST(a_reset_forgets_and_settles_it)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
-	ck_assert(turn(&peer));
+	ck_assert(progress(&peer));
 	world_modify_state(peer.qp, IBV_QPS_RESET);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);

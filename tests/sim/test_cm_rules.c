@@ -323,7 +323,7 @@ START_TEST(test_notify)
 	cm_peer_passive(&t, _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_REP_SENT);
 	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), 0);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
-	/* The next turn tells, or whoever can't wait for it. */
+	/* The next round tells, or whoever can't wait for it. */
 	if (_i)
 		cm_deliver(t.cm);
 	else

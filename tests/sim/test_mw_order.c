@@ -480,10 +480,10 @@ START_TEST(acknowledged_behind_a_bind)
 END_TEST
 
 /*
- * One turn that answers a READ through the window and then takes the window
+ * One round that answers a READ through the window and then takes the window
  * back: the answer, which holds the window, has to leave first.
  */
-START_TEST(answered_and_taken_back_in_one_turn)
+START_TEST(answered_and_taken_back_in_one_round)
 {
 	uint32_t psn = world_connection.psn;
 	struct packet packet;
@@ -585,7 +585,7 @@ int main(void)
 	tcase_add_loop_test(tcase, through_faults, 0, 20);
 	tcase_add_test(tcase, answered_behind_a_bind);
 	tcase_add_test(tcase, acknowledged_behind_a_bind);
-	tcase_add_loop_test(tcase, answered_and_taken_back_in_one_turn, type_1, types);
+	tcase_add_loop_test(tcase, answered_and_taken_back_in_one_round, type_1, types);
 	tcase_add_test(tcase, invalidating_twice);
 	tcase_add_test(tcase, not_invalidated_by_what_fails);
 	return world_main("mw_order", (TCase *const[]){tcase, NULL});

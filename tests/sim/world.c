@@ -111,7 +111,7 @@ static void settle(struct world *world)
 	do {
 		any = false;
 		for (unsigned int i = 0; i < world->count; i++)
-			any |= hca_turn(world->nodes[i].hca, sim_now(world->sim));
+			any |= hca_progress(world->nodes[i].hca, sim_now(world->sim));
 	} while (any);
 }
 

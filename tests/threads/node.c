@@ -48,9 +48,9 @@ static void deadline_changed(void *context, uint64_t time)
 		progress_deadline(client, time);
 }
 
-static bool turn(void *context, uint64_t now)
+static bool node_progress(void *context, uint64_t now)
 {
-	return hca_turn(context, now);
+	return hca_progress(context, now);
 }
 
 static uint64_t deadline(void *context)
@@ -61,7 +61,7 @@ static uint64_t deadline(void *context)
 void node_create(struct node *node, struct progress *progress, unsigned int index,
 		 const char *faults)
 {
-	static const struct progress_ops ops = {.turn = turn, .deadline = deadline};
+	static const struct progress_ops ops = {.progress = node_progress, .deadline = deadline};
 	const struct udp_options udp = {.segmentation = true};
 	struct hca_options options = {
 		.gids = &node->gids,

@@ -46,7 +46,7 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 /* Everything made on the node but its own PD and CQ has been destroyed. */
 void node_destroy(struct node *node);
 
-/* What ibv_poll_cq does: take what is there, else a turn and another look. */
+/* What ibv_poll_cq does: take what is there, else a round and another look. */
 int node_poll(struct node *node, struct cq *cq, struct completion *completions, int max);
 
 /* Wait until there were more than @seen completion events. Returns how many there were. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections made, ended and destroyed by many threads at once, with events
- * delivered by whichever thread took the turn. What is destroyed is freed, so
+ * delivered by whichever thread took the round. What is destroyed is freed, so
  * that ASan sees whoever still has it.
  */
 #include <check.h>

@@ -300,7 +300,7 @@ static void sleep_until(struct sleeper *sleeper, unsigned int sent, unsigned int
 		uint64_t seen = node_completion_events(sleeper->node);
 
 		cq_arm(sleeper->cq, false);
-		progress_rest(sleeper->node->client);
+		progress_app_sleeping(sleeper->node->client);
 		if (!cq_poll(sleeper->cq, &completion, 1)) {
 			node_sleep(sleeper->node, seen);
 			continue;

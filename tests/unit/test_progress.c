@@ -26,7 +26,7 @@
 #define FDS 20
 #define POLLS 50 /* more than enough to be taken for a poller */
 
-/* An HCA that only counts: its link's descriptors are eventfds, its turns read them. */
+/* An HCA that only counts: its link's descriptors are eventfds, its rounds read them. */
 struct fake {
 	struct link link;
 	int fds[FDS];
@@ -35,11 +35,11 @@ struct fake {
 	pthread_t owner;      /* the thread of the test */
 	_Atomic uint64_t deadline;
 	_Atomic uint64_t fired;		 /* when a deadline was served */
-	_Atomic unsigned int background; /* turns of the background thread */
+	_Atomic unsigned int background; /* rounds of the background thread */
 	sem_t worked;			 /* posted when it did something */
 	_Atomic bool slow;
-	_Atomic bool busy; /* does something in every turn */
-	_Atomic bool in_turn;
+	_Atomic bool busy; /* does something in every round */
+	_Atomic bool in_progress;
 	sigset_t signals; /* of the background thread */
 };
 
@@ -57,7 +57,7 @@ static unsigned int fake_descriptors(struct link *link, int *fds, unsigned int m
 
 static const struct link_ops fake_link_ops = {.descriptors = fake_descriptors};
 
-static bool fake_turn(void *context, uint64_t now)
+static bool fake_progress(void *context, uint64_t now)
 {
 	struct fake *fake = context;
 	bool background = !pthread_equal(pthread_self(), fake->owner), done = false;
@@ -66,7 +66,7 @@ static bool fake_turn(void *context, uint64_t now)
 
 	if (pthread_mutex_trylock(&fake->lock))
 		return false;
-	fake->in_turn = true;
+	fake->in_progress = true;
 	for (i = 0; i < fake->fd_count; i++)
 		done |= read(fake->fds[i], &value, sizeof(value)) == sizeof(value);
 	if (fake->deadline <= now) {
@@ -81,7 +81,7 @@ static bool fake_turn(void *context, uint64_t now)
 		fake->background++;
 		pthread_sigmask(SIG_BLOCK, NULL, &fake->signals);
 	}
-	fake->in_turn = false;
+	fake->in_progress = false;
 	pthread_mutex_unlock(&fake->lock);
 	if (background && done)
 		sem_post(&fake->worked);
@@ -93,7 +93,7 @@ static uint64_t fake_deadline(void *context)
 	return ((struct fake *)context)->deadline;
 }
 
-static const struct progress_ops fake_ops = {.turn = fake_turn, .deadline = fake_deadline};
+static const struct progress_ops fake_ops = {.progress = fake_progress, .deadline = fake_deadline};
 
 static void fake_init(struct fake *fake, unsigned int fd_count)
 {
@@ -226,7 +226,7 @@ START_TEST(what_arrives_is_served)
 }
 END_TEST
 
-START_TEST(an_idle_client_gets_no_turns)
+START_TEST(an_idle_client_is_left_alone)
 {
 	struct progress_client *client, *other_client;
 	struct fake fake, other;
@@ -258,7 +258,7 @@ START_TEST(an_idle_client_gets_no_turns)
 }
 END_TEST
 
-/* It has work in every turn, so that the thread never sleeps. */
+/* It has work in every round, so that the thread never sleeps. */
 START_TEST(a_busy_client_starves_nobody)
 {
 	struct progress_client *client, *other_client;
@@ -362,7 +362,7 @@ START_TEST(the_thread_stays_off_while_polled)
 	client = attach(&fake);
 	other_client = attach(&other);
 	poll_until(client, clock_now() + HOUR_NS);
-	/* A turn for the other that begins now ends one that began before. */
+	/* A round for the other that begins now ends one that began before. */
 	kick(&other, 0);
 	wait_for_work(&other);
 	kick(&other, 0);
@@ -400,7 +400,7 @@ START_TEST(deadlines_are_kept_after_polling)
 	wait_for_work(&fake);
 	poll_until(client, clock_now() + HOUR_NS);
 	kick(&fake, 0);
-	usleep(1000); /* likely quiet by now */
+	usleep(1000); /* likely no longer watched */
 	fake.deadline = clock_now() + 2 * HOUR_NS;
 	progress_deadline(client, fake.deadline);
 	progress_poll(client, 0);
@@ -412,7 +412,7 @@ START_TEST(deadlines_are_kept_after_polling)
 }
 END_TEST
 
-START_TEST(rest_ends_polling)
+START_TEST(app_sleeping_ends_polling)
 {
 	struct progress_client *client;
 	unsigned int i;
@@ -421,12 +421,12 @@ START_TEST(rest_ends_polling)
 	fake_init(&fake, 1);
 	client = attach(&fake);
 	for (i = 0; i < 100; i++) {
-		/* Believed for an hour, were it not for progress_rest(). */
+		/* Believed for an hour, were it not for progress_app_sleeping(). */
 		poll_until(client, clock_now() + HOUR_NS);
 		kick(&fake, 0);
 		if (i & 1)
 			usleep(200);
-		progress_rest(client);
+		progress_app_sleeping(client);
 		progress_poll(client, clock_now() + HOUR_NS);
 		while (sem_trywait(&fake.worked) == 0)
 			;
@@ -457,7 +457,7 @@ START_TEST(an_occasional_poll_is_no_polling)
 }
 END_TEST
 
-START_TEST(detach_waits_for_the_turn_and_ends_turns)
+START_TEST(detach_waits_for_progress_and_ends_it)
 {
 	struct progress_client *client, *other_client;
 	struct fake fake, other;
@@ -469,12 +469,12 @@ START_TEST(detach_waits_for_the_turn_and_ends_turns)
 	for (i = 0; i < 5; i++) {
 		client = attach(&fake);
 		fake.slow = true;
-		while (!fake.in_turn) {
+		while (!fake.in_progress) {
 			kick(&fake, 0);
 			sched_yield();
 		}
 		progress_detach(client);
-		ck_assert(!fake.in_turn);
+		ck_assert(!fake.in_progress);
 		before = fake.background;
 		kick(&fake, 0);
 		kick(&other, 0);
@@ -507,7 +507,7 @@ static void *come_and_go(void *argument)
 		wait_for_work(&fake);
 		poll_until(client, clock_now());
 		kick(&fake, 1);
-		progress_rest(client);
+		progress_app_sleeping(client);
 		progress_detach(client);
 		fake_destroy(&fake); /* its descriptors' numbers are used again by others */
 	}
@@ -533,7 +533,7 @@ static int child_uses(struct progress_client *client, struct fake *fake)
 
 	alarm(60);
 	progress_deadline(client, 1);
-	progress_rest(client);
+	progress_app_sleeping(client);
 	poll_until(client, clock_now());
 	progress_refresh(client);
 	progress_detach(client);
@@ -610,16 +610,16 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, the_thread_starts_with_the_first_client);
 	tcase_add_test(tests, what_arrives_is_served);
-	tcase_add_test(tests, an_idle_client_gets_no_turns);
+	tcase_add_test(tests, an_idle_client_is_left_alone);
 	tcase_add_test(tests, a_busy_client_starves_nobody);
 	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
-	tcase_add_test(tests, rest_ends_polling);
+	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
-	tcase_add_test(tests, detach_waits_for_the_turn_and_ends_turns);
+	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
 	if (!HAS_TSAN)

@@ -219,7 +219,7 @@ void rdma_id_detach(struct rdma_id *id);
 /* Open all devices. Returns how many there are in *@devices, which stays ours. */
 unsigned int rdma_open_devices(struct device **devices);
 /* Nobody polls from now on: the calling thread is about to sleep. */
-void rdma_devices_rest(void);
+void rdma_devices_app_sleeping(void);
 void rdma_devices_forget(void);
 
 /* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */

@@ -277,7 +277,7 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 			usleep(CLOSED_WAIT_US);
 			return rdma_fail(EBADF);
 		}
-		rdma_devices_rest();
+		rdma_devices_app_sleeping();
 		if (readable_wait(channel->ibv.fd) < 0 && channel->ibv.fd != CLOSED)
 			return -1;
 	}

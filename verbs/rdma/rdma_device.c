@@ -71,7 +71,7 @@ unsigned int rdma_open_devices(struct device **devices)
 	return count;
 }
 
-void rdma_devices_rest(void)
+void rdma_devices_app_sleeping(void)
 {
 	struct device *devices;
 	unsigned int count = registry_devices(&devices);
@@ -79,7 +79,7 @@ void rdma_devices_rest(void)
 	rdma_enter();
 	for (unsigned int i = 0; table && i < count; i++) {
 		if (table[i].context)
-			progress_rest(devices[i].client);
+			progress_app_sleeping(devices[i].client);
 	}
 	rdma_leave();
 }

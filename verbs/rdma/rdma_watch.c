@@ -150,7 +150,7 @@ static void take_message(const struct nlmsghdr *message)
 	}
 }
 
-static bool turn(void *context, uint64_t now)
+static bool watch_progress(void *context, uint64_t now)
 {
 	uint8_t buffer[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
 	bool any = false;
@@ -195,7 +195,7 @@ static int open_socket(void)
 
 void rdma_watch_start(void)
 {
-	static const struct progress_ops ops = {.turn = turn, .deadline = deadline};
+	static const struct progress_ops ops = {.progress = watch_progress, .deadline = deadline};
 	static const struct link_ops link_ops = {.descriptors = descriptors};
 	struct progress *progress;
 	struct capture *capture;
