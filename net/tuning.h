@@ -105,15 +105,15 @@
  * -------------------------- */
 
 /* Up to this length the call costs more than the bytes. */
-#define GATHER_LENGTH 512
+#define COALESCE_LENGTH 512
 /* A super-packet of them. Half as many make the rate of deep queues a fifth lower. */
-#define GATHER_POSTED 64
+#define COALESCE_POSTED 64
 /*
  * Who has so many messages under way waits for the calls rather than for the answers:
  * the first ACK is back before as many could be sent one by one. With 32 instead,
  * queues of 16 to 64 requests reach half the rate.
  */
-#define GATHER_UNDER_WAY 8
+#define COALESCE_UNDER_WAY 8
 
 /* --- the UDP link (net/udp/udp_send.c) ------------------------------------------------------- */
 

@@ -384,7 +384,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		qp->sq.posted = posted;
 	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
 		completer_flush(qp);
-	} else if (qp->sq.posted != posted && !requester_gathers(qp)) {
+	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
 		requester_run(qp, &outbox);
 		piggyback_ack(qp, &outbox);
 		outbox_flush(&outbox);

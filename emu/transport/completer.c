@@ -117,7 +117,7 @@ void completer_settle(struct qp *qp, uint64_t now)
 	req->arrived = 0;
 	requester_restart_timeout(qp, now);
 	/* Behind those whom the release woke. */
-	if (qp->sq.next != qp->sq.posted && !requester_gathers(qp))
+	if (qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);
 }
 

@@ -520,13 +520,13 @@ static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *
 
 /* ------------------------------------------------------------------------------ */
 
-bool requester_gathers(struct qp *qp)
+bool requester_coalesces(struct qp *qp)
 {
 	const struct send_queue *sq = &qp->sq;
 	const struct send_wqe *latest = send_queue_at(&qp->sq, sq->posted - 1);
 
-	return qp->type == IBV_QPT_RC && sq->next - sq->done >= GATHER_UNDER_WAY &&
-	       sq->posted - sq->next < GATHER_POSTED && latest->length <= GATHER_LENGTH &&
+	return qp->type == IBV_QPT_RC && sq->next - sq->done >= COALESCE_UNDER_WAY &&
+	       sq->posted - sq->next < COALESCE_POSTED && latest->length <= COALESCE_LENGTH &&
 	       !send_wqe_is_local(latest);
 }
 

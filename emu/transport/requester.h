@@ -83,9 +83,9 @@ uint64_t requester_deadline(const struct requester *requester);
 
 /*
  * Whether what is posted may wait for more: while much is under way small messages
- * are gathered, for a call that sends one costs as much as one that sends many. What
+ * are coalesced, for a call that sends one costs as much as one that sends many. What
  * is under way will be acknowledged; then, or when enough have come together, they go.
  */
-bool requester_gathers(struct qp *qp);
+bool requester_coalesces(struct qp *qp);
 
 #endif

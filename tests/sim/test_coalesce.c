@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Small messages that wait for more of them while much is under way
- * (requester_gathers). The peer is the test, which acknowledges as it likes.
+ * (requester_coalesces). The peer is the test, which acknowledges as it likes.
  */
 #include "net/tuning.h"
 #include "peer.h"
@@ -42,7 +42,7 @@ START_TEST(the_first_go_at_once)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	for (unsigned int i = 0; i < GATHER_UNDER_WAY; i++) {
+	for (unsigned int i = 0; i < COALESCE_UNDER_WAY; i++) {
 		post(&peer, i, 1, 8);
 		ck_assert_uint_eq(sent(&peer), i + 1);
 	}
@@ -55,11 +55,11 @@ START_TEST(enough_of_them_go_together)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	post(&peer, 0, GATHER_UNDER_WAY, 8);
-	post(&peer, GATHER_UNDER_WAY, GATHER_POSTED - 1, 8);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY);
-	post(&peer, GATHER_UNDER_WAY + GATHER_POSTED - 1, 1, 8);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + GATHER_POSTED);
+	post(&peer, 0, COALESCE_UNDER_WAY, 8);
+	post(&peer, COALESCE_UNDER_WAY, COALESCE_POSTED - 1, 8);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY);
+	post(&peer, COALESCE_UNDER_WAY + COALESCE_POSTED - 1, 1, 8);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + COALESCE_POSTED);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -73,13 +73,13 @@ START_TEST(an_acknowledgement_lets_them_go)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	base = peer.qp->requester.psn;
-	post(&peer, 0, GATHER_UNDER_WAY + few, 8);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY);
+	post(&peer, 0, COALESCE_UNDER_WAY + few, 8);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY);
 	acknowledge(&peer, base, 1);
 	expect(&peer, 0, 1);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + few);
-	acknowledge(&peer, base, GATHER_UNDER_WAY + few);
-	expect(&peer, 1, GATHER_UNDER_WAY + few - 1);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + few);
+	acknowledge(&peer, base, COALESCE_UNDER_WAY + few);
+	expect(&peer, 1, COALESCE_UNDER_WAY + few - 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -92,17 +92,17 @@ START_TEST(they_wait_on_while_enough_is_under_way)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	base = peer.qp->requester.psn;
-	for (unsigned int i = 0; i < GATHER_UNDER_WAY; i++)
+	for (unsigned int i = 0; i < COALESCE_UNDER_WAY; i++)
 		post(&peer, i, 1, 8);
-	post(&peer, GATHER_UNDER_WAY, 2, PEER_MTU); /* these don't wait */
-	post(&peer, GATHER_UNDER_WAY + 2, 2, 8);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 2);
+	post(&peer, COALESCE_UNDER_WAY, 2, PEER_MTU); /* these don't wait */
+	post(&peer, COALESCE_UNDER_WAY + 2, 2, 8);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 2);
 	acknowledge(&peer, base, 2);
 	expect(&peer, 0, 2);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 2);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 2);
 	acknowledge(&peer, base, 3);
 	expect(&peer, 2, 1);
-	ck_assert_uint_eq(sent(&peer), GATHER_UNDER_WAY + 4);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 4);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -115,23 +115,23 @@ START_TEST(a_loss_doesnt_hold_them)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	base = peer.qp->requester.psn;
-	post(&peer, 0, GATHER_UNDER_WAY + 1, 8);
+	post(&peer, 0, COALESCE_UNDER_WAY + 1, 8);
 	world_expect_none(peer.node, UINT64_C(200000000));
-	ck_assert_uint_gt(sent(&peer), GATHER_UNDER_WAY + 1);
-	acknowledge(&peer, base, GATHER_UNDER_WAY + 1);
-	expect(&peer, 0, GATHER_UNDER_WAY + 1);
+	ck_assert_uint_gt(sent(&peer), COALESCE_UNDER_WAY + 1);
+	acknowledge(&peer, base, COALESCE_UNDER_WAY + 1);
+	expect(&peer, 0, COALESCE_UNDER_WAY + 1);
 	peer_destroy(&peer);
 }
 END_TEST
 
 int main(void)
 {
-	TCase *tcase = tcase_create("gather");
+	TCase *tcase = tcase_create("coalesce");
 
 	tcase_add_test(tcase, the_first_go_at_once);
 	tcase_add_test(tcase, enough_of_them_go_together);
 	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
 	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);
 	tcase_add_test(tcase, a_loss_doesnt_hold_them);
-	return world_main("gather", (TCase *const[]){tcase, NULL});
+	return world_main("coalesce", (TCase *const[]){tcase, NULL});
 }
