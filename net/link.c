@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets in one piece: for links that cannot send the caller's pieces, or not now. */
+/* Linear packets: for links that cannot send the caller's iovs, or not now. */
 #include "net/link.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@ uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
 	uint32_t left = packet->payload_length;
 
 	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
-		const struct iovec *piece = &packet->payload[i];
-		uint32_t part = piece->iov_len < left ? piece->iov_len : left;
+		const struct iovec *iov = &packet->payload[i];
+		uint32_t part = iov->iov_len < left ? iov->iov_len : left;
 
 		if (part)
-			to = mempcpy(to, piece->iov_base, part);
+			to = mempcpy(to, iov->iov_base, part);
 		left -= part;
 	}
 	return to;

@@ -56,18 +56,18 @@ static inline uint32_t link_packet_length(const struct link_packet *packet)
 	return packet->headers_length + packet->payload_length + packet->trailer_length;
 }
 
-/* Copy the payload, or all of the packet, to @to, in one piece. Returns its end. */
+/* Copy the payload, or all of the packet, to @to, linear. Returns its end. */
 uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to);
 uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to);
 
 /*
  * Neighbours on one path and of one length, the last of which may be shorter, are
- * best sent in one call: the link may make so many, or so many bytes, one piece.
+ * best sent in one call: the link may make so many, or so many bytes, a GSO train.
  * 64: UDP_MAX_SEGMENTS before Linux 6.9. The largest datagram that IPv4 and IPv6
  * both have.
  */
-#define LINK_RUN_PACKETS 64
-#define LINK_RUN_BYTES (65535 - 40 - 8)
+#define LINK_TRAIN_PACKETS 64
+#define LINK_TRAIN_BYTES (65535 - 40 - 8)
 
 #define IP_ID_UNKNOWN (-1)
 

@@ -122,14 +122,14 @@
  * gathered from where they are: following three vectors costs it as much as
  * copying a few hundred bytes, which it does anyway.
  */
-#define SEND_FLAT_MAX 256
+#define SEND_LINEAR_MAX 256
 /*
  * So too, in memory of the link, where there are many of up to this length: the
  * kernel then follows a vector a super-packet, and the ICRC is one look at each.
  * Worth up to 10 % at an MTU of 1024; larger packets would cost more to copy.
  */
-#define SEND_STAGE_MAX 1100
-#define SEND_STAGE_PACKETS 8
+#define SEND_BOUNCE_MAX 1100
+#define SEND_BOUNCE_PACKETS 8
 
 /* --- pacing of what isn't acknowledged (net/udp/backlog.c) ------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The packets of one round of work: emu/transport/outbox.h says whose stack they live on.
- * The pieces of a packet lie next to each other, since link_packet.payload
+ * The iovs of a packet lie next to each other, since link_packet.payload
  * points at them; so a packet is only begun where the longest SGE list fits.
  */
 #include "emu/transport/outbox.h"
@@ -15,26 +15,26 @@
 
 #define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
 
-_Static_assert(OUTBOX_SGES <= OUTBOX_PIECES, "an empty outbox takes any packet");
+_Static_assert(OUTBOX_SGES <= OUTBOX_IOVS, "an empty outbox takes any packet");
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 {
 	outbox->hca = hca;
 	outbox->now = now;
 	outbox->packets = 0;
-	outbox->pieces = 0;
+	outbox->iovs = 0;
 	outbox->held = NULL;
-	outbox->run = (struct outbox_run){0};
+	outbox->train = (struct outbox_train){0};
 }
 
-/* Give up the pieces from @first on, and what they hold. */
+/* Give up the iovs from @first on, and what they hold. */
 static void outbox_release(struct outbox *outbox, unsigned int first)
 {
-	for (unsigned int i = first; i < outbox->pieces; i++) {
+	for (unsigned int i = first; i < outbox->iovs; i++) {
 		if (outbox->hold[i].address)
 			mr_release(outbox->hca, &outbox->hold[i]);
 	}
-	outbox->pieces = first;
+	outbox->iovs = first;
 	outbox->held = NULL;
 }
 
@@ -55,41 +55,40 @@ void outbox_flush(struct outbox *outbox)
 	COUNT(outbox->hca, sent_pkts, outbox->packets);
 	COUNT(outbox->hca, sent_bytes, bytes);
 	outbox->packets = 0;
-	outbox->run = (struct outbox_run){0};
+	outbox->train = (struct outbox_train){0};
 	outbox_release(outbox, 0);
 }
 
-/* The last packet is complete now. Returns whether no other can be in one piece with it. */
-static bool outbox_ends_run(struct outbox *outbox)
+/* The last packet is complete now. Returns whether its GSO train is complete. */
+static bool outbox_ends_train(struct outbox *outbox)
 {
-	struct outbox_run *run = &outbox->run;
+	struct outbox_train *train = &outbox->train;
 	uint32_t length;
 
-	if (run->counted == outbox->packets)
+	if (train->counted == outbox->packets)
 		return false;
-	run->counted = outbox->packets;
+	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
-	if (!run->packets || length > run->length)
-		*run = (struct outbox_run){.counted = outbox->packets, .length = length};
-	run->packets++;
-	if (length == run->length && run->packets < LINK_RUN_PACKETS &&
-	    (run->packets + 1) * run->length <= LINK_RUN_BYTES)
+	if (!train->packets || length > train->length)
+		*train = (struct outbox_train){.counted = outbox->packets, .length = length};
+	train->packets++;
+	if (length == train->length && train->packets < LINK_TRAIN_PACKETS &&
+	    (train->packets + 1) * train->length <= LINK_TRAIN_BYTES)
 		return false;
-	run->packets = 0;
+	train->packets = 0;
 	return true;
 }
 
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
-	bool enough = outbox_ends_run(outbox) && outbox->packets >= OUTBOX_ENOUGH;
+	bool enough = outbox_ends_train(outbox) && outbox->packets >= OUTBOX_ENOUGH;
 
-	if (enough || outbox->packets == OUTBOX_PACKETS ||
-	    outbox->pieces + OUTBOX_SGES > OUTBOX_PIECES)
+	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		outbox_flush(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	packet->path = path;
-	packet->payload = &outbox->piece[outbox->pieces];
+	packet->payload = &outbox->iov[outbox->iovs];
 	packet->payload_length = 0;
 	packet->payload_count = 0;
 	packet->trailer_length = ICRC_LENGTH;
@@ -98,15 +97,15 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	return packet;
 }
 
-static void outbox_add_piece(struct outbox *outbox, struct link_packet *packet, const void *data,
-			     uint32_t length, const struct mr_hold *hold)
+static void outbox_add_iov(struct outbox *outbox, struct link_packet *packet, const void *data,
+			   uint32_t length, const struct mr_hold *hold)
 {
-	outbox->piece[outbox->pieces] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
+	outbox->iov[outbox->iovs] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
 	if (hold)
-		outbox->hold[outbox->pieces] = *hold;
+		outbox->hold[outbox->iovs] = *hold;
 	else
-		outbox->hold[outbox->pieces].address = NULL;
-	outbox->pieces++;
+		outbox->hold[outbox->iovs].address = NULL;
+	outbox->iovs++;
 	packet->payload_count++;
 	packet->payload_length += length;
 }
@@ -134,15 +133,15 @@ static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, 
 	if (outbox->held)
 		address = mr_held(outbox->held, pd, qp, key, va, length, access);
 	if (address) {
-		outbox_add_piece(outbox, packet, address, length, NULL);
+		outbox_add_iov(outbox, packet, address, length, NULL);
 		return 0;
 	}
 	error = qp ? mr_hold_remote(qp, key, va, length, access, &hold)
 		   : mr_hold(outbox->hca, pd, key, va, length, access, &hold);
 	if (error)
 		return error;
-	outbox->held = &outbox->hold[outbox->pieces];
-	outbox_add_piece(outbox, packet, hold.address, length, &hold);
+	outbox->held = &outbox->hold[outbox->iovs];
+	outbox_add_iov(outbox, packet, hold.address, length, &hold);
 	return 0;
 }
 
@@ -152,7 +151,7 @@ static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, con
 {
 	uint32_t length = sge->length - offset;
 
-	if (outbox->pieces == OUTBOX_PIECES)
+	if (outbox->iovs == OUTBOX_IOVS)
 		return EACCES;
 	if (length > wanted)
 		length = wanted;
@@ -197,7 +196,7 @@ void outbox_payload(struct outbox *outbox, struct link_packet *packet, const voi
 		    uint32_t length)
 {
 	if (length)
-		outbox_add_piece(outbox, packet, data, length, NULL);
+		outbox_add_iov(outbox, packet, data, length, NULL);
 	outbox_pad(packet);
 }
 
@@ -205,5 +204,5 @@ void outbox_withdraw(struct outbox *outbox)
 {
 	const struct link_packet *packet = &outbox->packet[--outbox->packets];
 
-	outbox_release(outbox, packet->payload - outbox->piece);
+	outbox_release(outbox, packet->payload - outbox->iov);
 }

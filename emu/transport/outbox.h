@@ -13,24 +13,24 @@
 #include "net/link.h"
 
 #define OUTBOX_PACKETS 64
-#define OUTBOX_PIECES 192 /* iovecs and region holds; more than the SGEs of one packet */
+#define OUTBOX_IOVS 192 /* iovecs and region holds; more than the SGEs of one packet */
 
 struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
-	unsigned int packets, pieces;
-	struct outbox_run {
+	unsigned int packets, iovs;
+	struct outbox_train {
 		unsigned int counted; /* of the packets: the last one isn't complete yet */
-		unsigned int packets; /* the last ones, which the link sends in one piece */
+		unsigned int packets; /* the last ones, which the link sends as one GSO train */
 		uint32_t length;      /* of the first of them: no other may be longer */
-	} run;
+	} train;
 	struct link_packet packet[OUTBOX_PACKETS];
-	struct iovec piece[OUTBOX_PIECES];
+	struct iovec iov[OUTBOX_IOVS];
 	/*
-	 * hold[i] is to be released with piece[i], if it has an address. One hold is enough
+	 * hold[i] is to be released with iov[i], if it has an address. One hold is enough
 	 * for all neighbours in a region; @held, the latest, is tried first.
 	 */
-	struct mr_hold hold[OUTBOX_PIECES];
+	struct mr_hold hold[OUTBOX_IOVS];
 	const struct mr_hold *held; /* or NULL */
 };
 
@@ -41,8 +41,8 @@ void outbox_flush(struct outbox *outbox);
 
 /*
  * A new packet with nothing in it. Flushes when the outbox is full, and before
- * that where a run of packets that the link sends in one piece is complete: so
- * that no run is cut in two, and the receiver has something to do meanwhile.
+ * that where a GSO train is complete: so that no train is cut in two, and the receiver has
+ * something to do meanwhile.
  */
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
 

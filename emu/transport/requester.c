@@ -96,18 +96,18 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
  * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
  *
  * The FIRST and LAST of the responses are longer than the others. So the LAST of
- * one request, the FIRST and a MIDDLE of the next are one piece for the link, and
- * then come whole runs: two where the window has room for several such.
+ * one request, the FIRST and a MIDDLE of the next are one GSO train for the link, and
+ * then come whole GSO trains: two where the window has room for several such.
  */
 static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 {
-	uint32_t run = LINK_RUN_BYTES / (qp->mtu + sizeof(struct bth) + ICRC_LENGTH);
+	uint32_t train = LINK_TRAIN_BYTES / (qp->mtu + sizeof(struct bth) + ICRC_LENGTH);
 
-	if (run > LINK_RUN_PACKETS)
-		run = LINK_RUN_PACKETS;
-	if (cwnd_limit(qp->requester.cwnd) >= READ_CHUNKS * (3 + 2 * run) * packet_cost)
-		run *= 2;
-	return 3 + run;
+	if (train > LINK_TRAIN_PACKETS)
+		train = LINK_TRAIN_PACKETS;
+	if (cwnd_limit(qp->requester.cwnd) >= READ_CHUNKS * (3 + 2 * train) * packet_cost)
+		train *= 2;
+	return 3 + train;
 }
 
 /* Give the request its PSNs. Returns whether it may be sent now. */

@@ -34,24 +34,24 @@ int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
 	struct mr_hold hold;
 
 	for (uint32_t i = 0; i < count && length; i++) {
-		uint32_t piece;
+		uint32_t part;
 		int error;
 
 		if (offset >= sge[i].length) {
 			offset -= sge[i].length;
 			continue;
 		}
-		piece = sge[i].length - offset;
-		if (piece > length)
-			piece = length;
-		error = mr_hold(hca, pd, sge[i].lkey, sge[i].addr + offset, piece,
+		part = sge[i].length - offset;
+		if (part > length)
+			part = length;
+		error = mr_hold(hca, pd, sge[i].lkey, sge[i].addr + offset, part,
 				IBV_ACCESS_LOCAL_WRITE, &hold);
 		if (error)
 			return error;
-		memcpy(hold.address, from, piece);
+		memcpy(hold.address, from, part);
 		mr_release(hca, &hold);
-		from += piece;
-		length -= piece;
+		from += part;
+		length -= part;
 		offset = 0;
 	}
 	return 0;

@@ -18,7 +18,7 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 
 /*
  * Copy @length bytes to byte @offset of the list. The list is known to be long
- * enough. 0, or EACCES if a piece fails its check (nothing is said of how much
+ * enough. 0, or EACCES if a part fails its check (nothing is said of how much
  * was written then).
  */
 int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,

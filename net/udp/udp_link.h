@@ -90,10 +90,10 @@ struct udp_share {
 };
 
 /* Where a sending thread puts packets together. Who finds none sends them from where they are. */
-#define UDP_STAGES 4
-#define UDP_STAGE_SIZE (LINK_RUN_PACKETS * SEND_STAGE_MAX)
+#define UDP_BOUNCE_BUFFERS 4
+#define UDP_BOUNCE_SIZE (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
 
-struct udp_stage {
+struct udp_bounce {
 	bool taken;
 	uint8_t *bytes;
 };
@@ -106,7 +106,7 @@ struct udp_link {
 	bool headers_shown;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
-	struct udp_stage stages[UDP_STAGES];
+	struct udp_bounce bounces[UDP_BOUNCE_BUFFERS];
 	uint64_t refused; /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;

@@ -26,7 +26,7 @@
 
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
-#define BATCH_FLAT 16384
+#define BATCH_LINEAR 16384
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
@@ -47,12 +47,12 @@ struct batch {
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
 	/*
-	 * Packets up to @flat_max, copied: cheaper than three vectors each for the kernel to
-	 * follow. In @small, or in a stage for longer ones.
+	 * Packets up to @linear_max, copied: cheaper than three vectors each for the kernel to
+	 * follow. In @small, or in a bounce buffer for longer ones.
 	 */
-	uint8_t *flat;
-	uint32_t flat_used, flat_size, flat_max;
-	uint8_t small[BATCH_FLAT];
+	uint8_t *linear;
+	uint32_t linear_used, linear_size, linear_max;
+	uint8_t small[BATCH_LINEAR];
 };
 
 /* One that the kernel gives to whoever the first packet is for. */
@@ -89,14 +89,14 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 				unsigned int count)
 {
 	uint32_t length = link_packet_length(&packets[0]);
-	unsigned int most = LINK_RUN_BYTES / length;
+	unsigned int most = LINK_TRAIN_BYTES / length;
 	unsigned int vectors = 2 + packets[0].payload_count;
 	unsigned int segments = 1;
 
 	if (!__atomic_load_n(&batch->address->segmentation, __ATOMIC_RELAXED))
 		return 1;
-	if (most > LINK_RUN_PACKETS)
-		most = LINK_RUN_PACKETS;
+	if (most > LINK_TRAIN_PACKETS)
+		most = LINK_TRAIN_PACKETS;
 	if (most > count)
 		most = count;
 	while (segments < most) {
@@ -128,16 +128,16 @@ static unsigned int vectors_of(const struct link_packet *packets, unsigned int c
  * vector then. Returns where it is, to be sealed there, or NULL when it is too
  * large or there is no space left.
  */
-static uint8_t *flatten(struct batch *batch, const struct link_packet *packet)
+static uint8_t *linearize(struct batch *batch, const struct link_packet *packet)
 {
 	uint32_t length = link_packet_length(packet);
-	uint8_t *to = batch->flat + batch->flat_used;
+	uint8_t *to = batch->linear + batch->linear_used;
 
-	if (length > batch->flat_max || batch->flat_used + length > batch->flat_size ||
+	if (length > batch->linear_max || batch->linear_used + length > batch->linear_size ||
 	    packet->damage)
 		return NULL;
 	link_packet_copy(packet, to);
-	batch->flat_used += length;
+	batch->linear_used += length;
 	return to;
 }
 
@@ -201,25 +201,25 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
-/* In one piece where it is flat; then the capture wants the ICRC in the trailer, too. */
-static void seal(struct link_packet *packet, uint8_t *flat, const struct icrc_flow *flow,
+/* Linear where it was copied; then the capture wants the ICRC in the trailer, too. */
+static void seal(struct link_packet *packet, uint8_t *linear, const struct icrc_flow *flow,
 		 uint16_t ip_id)
 {
 	uint32_t end = link_packet_length(packet) - ICRC_LENGTH;
 	uint32_t icrc;
 
-	if (!flat) {
+	if (!linear) {
 		icrc_seal_flow(packet, flow, ip_id);
 		return;
 	}
-	icrc = icrc_of_bytes(flow, ip_id, flat, end);
-	memcpy(flat + end, &icrc, sizeof(icrc));
+	icrc = icrc_of_bytes(flow, ip_id, linear, end);
+	memcpy(linear + end, &icrc, sizeof(icrc));
 	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
 }
 
 /*
  * All are copied before the first is sealed: the CRC of bytes that were written a
- * moment ago, in other pieces, would wait until the stores have reached the cache.
+ * moment ago, in other places, would wait until the stores have reached the cache.
  */
 static void append(struct batch *batch, struct link_packet *packets, unsigned int count)
 {
@@ -229,12 +229,12 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 	struct iovec *first = &batch->vectors[batch->vectors_used];
 	struct iovec *end = first;
 	struct icrc_flow flow = {};
-	uint8_t *flat[LINK_RUN_PACKETS];
+	uint8_t *linear[LINK_TRAIN_PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
-		flat[i] = flatten(batch, &packets[i]);
-		if (flat[i])
-			end = extend(first, end, flat[i], link_packet_length(&packets[i]));
+		linear[i] = linearize(batch, &packets[i]);
+		if (linear[i])
+			end = extend(first, end, linear[i], link_packet_length(&packets[i]));
 		else
 			end = gather(end, &packets[i]);
 	}
@@ -243,7 +243,7 @@ static void append(struct batch *batch, struct link_packet *packets, unsigned in
 			icrc_flow_init(&flow, &path->source, &path->destination,
 				       batch->address->source_port,
 				       link_packet_length(&packets[i]));
-		seal(&packets[i], flat[i], &flow, i);
+		seal(&packets[i], linear[i], &flow, i);
 	}
 	batch->vectors_used += end - first;
 
@@ -340,47 +340,49 @@ static void flush(struct batch *batch)
 	}
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
-	batch->flat_used = 0;
+	batch->linear_used = 0;
 }
 
-/* A stage that nobody uses, if there is one. Its memory is touched when it is first needed. */
-static struct udp_stage *claim_stage(struct udp_link *link)
+/* A free bounce buffer, or NULL. Its memory is touched when it is first needed.
+ */
+static struct udp_bounce *claim_bounce(struct udp_link *link)
 {
-	for (unsigned int i = 0; i < UDP_STAGES; i++) {
-		struct udp_stage *stage = &link->stages[i];
+	for (unsigned int i = 0; i < UDP_BOUNCE_BUFFERS; i++) {
+		struct udp_bounce *bounce = &link->bounces[i];
 
-		if (stage->bytes && !__atomic_exchange_n(&stage->taken, true, __ATOMIC_ACQUIRE))
-			return stage;
+		if (bounce->bytes && !__atomic_exchange_n(&bounce->taken, true, __ATOMIC_ACQUIRE))
+			return bounce;
 	}
 	return NULL;
 }
 
 /* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
-static bool wants_stage(const struct link_packet *packets, unsigned int count)
+static bool wants_bounce(const struct link_packet *packets, unsigned int count)
 {
 	uint32_t length = link_packet_length(&packets[count / 2]);
 
-	return count >= SEND_STAGE_PACKETS && length > SEND_FLAT_MAX && length <= SEND_STAGE_MAX;
+	return count >= SEND_BOUNCE_PACKETS && length > SEND_LINEAR_MAX &&
+	       length <= SEND_BOUNCE_MAX;
 }
 
-static void choose_flat(struct batch *batch, const struct udp_stage *stage)
+static void choose_linear(struct batch *batch, const struct udp_bounce *bounce)
 {
-	batch->flat = stage ? stage->bytes : batch->small;
-	batch->flat_size = stage ? UDP_STAGE_SIZE : BATCH_FLAT;
-	batch->flat_max = stage ? SEND_STAGE_MAX : SEND_FLAT_MAX;
-	batch->flat_used = 0;
+	batch->linear = bounce ? bounce->bytes : batch->small;
+	batch->linear_size = bounce ? UDP_BOUNCE_SIZE : BATCH_LINEAR;
+	batch->linear_max = bounce ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX;
+	batch->linear_used = 0;
 }
 
 void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now)
 {
 	struct batch batch; /* not initialized: large, and only what is appended is read */
 	struct udp_link *link = (struct udp_link *)base;
-	struct udp_stage *stage = NULL;
+	struct udp_bounce *bounce = NULL;
 	unsigned int taken;
 
-	if (count && wants_stage(packets, count))
-		stage = claim_stage(link);
-	choose_flat(&batch, stage);
+	if (count && wants_bounce(packets, count))
+		bounce = claim_bounce(link);
+	choose_linear(&batch, bounce);
 	batch.link = link;
 	batch.address = NULL;
 	batch.datagrams = 0;
@@ -394,7 +396,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 			flush(&batch);
 			batch.address = udp_address_find(batch.link, &path->source);
 		}
-		if (!batch.address || link_packet_length(&packets[i]) > LINK_RUN_BYTES ||
+		if (!batch.address || link_packet_length(&packets[i]) > LINK_TRAIN_BYTES ||
 		    vectors_of(&packets[i], 1) > BATCH_VECTORS) {
 			drop(batch.link, &packets[i], 1, batch.address ? EMSGSIZE : EADDRNOTAVAIL);
 			continue;
@@ -406,6 +408,6 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 		append(&batch, &packets[i], taken);
 	}
 	flush(&batch);
-	if (stage)
-		__atomic_store_n(&stage->taken, false, __ATOMIC_RELEASE);
+	if (bounce)
+		__atomic_store_n(&bounce->taken, false, __ATOMIC_RELEASE);
 }

@@ -114,7 +114,7 @@ static pthread_once_t patterns_once = PTHREAD_ONCE_INIT;
 
 /* From the beginning of the identification to the end of the UDP header. */
 #define IPV4_ID_DISTANCE (sizeof(struct iphdr) - IPV4_ID_OFFSET + sizeof(struct udphdr))
-#define KNOWN_IDS LINK_RUN_PACKETS
+#define KNOWN_IDS LINK_TRAIN_PACKETS
 
 static uint32_t id_shift;		/* x^(8 * IPV4_ID_DISTANCE) */
 static uint32_t id_patterns[KNOWN_IDS]; /* what identification i is at the end of the UDP header */
@@ -234,7 +234,7 @@ uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8
 	return htole32(crc_over(crc_before_bth(flow, ip_id, bth), bth, length));
 }
 
-/* The same of a packet in pieces. */
+/* The same of a packet in several iovs. */
 static uint32_t icrc_of_packet(const struct icrc_flow *flow, uint16_t ip_id,
 			       const struct link_packet *packet)
 {

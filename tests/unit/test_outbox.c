@@ -186,7 +186,7 @@ START_TEST(a_bad_key_takes_only_its_packet_back)
 	sges[1].lkey ^= 1;
 	ck_assert_int_eq(gather(sges, 3, 0, 30), EACCES);
 	ck_assert_uint_eq(outbox.packets, 1);
-	ck_assert_uint_eq(outbox.pieces, 3);
+	ck_assert_uint_eq(outbox.iovs, 3);
 	ck_assert_int_eq(gather(sges, 1, 0, 10), 0);
 	outbox_flush(&outbox);
 	ck_assert_uint_eq(sent.packets, 2);
