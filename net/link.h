@@ -122,7 +122,7 @@ struct link_ops {
 	 * has left before a slow network card, else UINT32_MAX. Paces UC and UD,
 	 * which have no acknowledgements to pace them.
 	 */
-	uint32_t (*room)(struct link *link, const struct path *path, uint32_t qpn);
+	uint32_t (*rcvbuf_space)(struct link *link, const struct path *path, uint32_t qpn);
 
 	/*
 	 * Begin to receive on @gid. Returns 0 or an errno: EADDRINUSE when somebody

@@ -42,7 +42,7 @@
 #define REQUEST_BURST 65536
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
-/* What is less than this fraction of the window waits for more room; a call costs too much. */
+/* What is less than this fraction of the window waits for more space; a call costs too much. */
 #define CWND_SLIVER 4
 /*
  * Frames to check before they are delivered with one locking of their QP: as many

@@ -72,7 +72,7 @@ void cm_reap(struct cm_id *id);
 /* The beginning of @message, from @id to its peer. */
 void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attribute);
 
-/* 0, or EINVAL when @attribute has less room. */
+/* 0, or EINVAL when @attribute has less space. */
 int cm_set_private(struct cm_message *message, const void *data, uint8_t length);
 
 /* Send @message to the peer of @id, and keep it. */

@@ -334,7 +334,7 @@ void cm_message_encode(const struct cm_message *message, uint8_t *mad)
 		.modifier = htobe32(message->modifier),
 	};
 	const struct layout *layout = layout_of(message->attribute);
-	uint8_t room = cm_private_length(message->attribute);
+	uint8_t space = cm_private_length(message->attribute);
 	const struct field *field;
 
 	memset(mad, 0, MAD_LENGTH);
@@ -348,6 +348,6 @@ void cm_message_encode(const struct cm_message *message, uint8_t *mad)
 		else
 			put_bits(mad, field, get_member(message, field) >> field->shift);
 	}
-	memcpy(mad + MAD_LENGTH - room, message->private_data,
-	       message->private_length < room ? message->private_length : room);
+	memcpy(mad + MAD_LENGTH - space, message->private_data,
+	       message->private_length < space ? message->private_length : space);
 }

@@ -312,7 +312,7 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 		receive_atomic_response(qp, packet, now);
 	else
 		receive_acknowledge(qp, packet, now);
-	/* Room in the window, a READ less outstanding: there may be more to send. */
+	/* Space in the congestion window, a READ less outstanding: there may be more to send. */
 	if (qp->sq.next != qp->sq.posted && !req->progress)
 		hca_schedule(qp->hca, qp);
 }

@@ -74,7 +74,7 @@ void cwnd_put(struct cwnd *cwnd)
 	free(cwnd);
 }
 
-/* A QP that found too little room this often goes before those that need less. */
+/* A QP that found too little space this often goes before those that need less. */
 #define CWND_PATIENCE 8
 
 static bool cwnd_impatient(const struct qp *qp)
@@ -106,7 +106,7 @@ static void cwnd_wait_no_more(struct cwnd *cwnd, struct qp *qp)
  * window's own size (a READ's responses) fits a half-empty one, or small
  * packets would always be before it.
  */
-static bool cwnd_has_room(const struct cwnd *cwnd, uint64_t cost)
+static bool cwnd_has_space(const struct cwnd *cwnd, uint64_t cost)
 {
 	uint64_t half = cwnd->limit / 2;
 
@@ -125,11 +125,11 @@ static uint64_t cwnd_share(const struct cwnd *cwnd)
 
 static bool cwnd_fits(const struct cwnd *cwnd, const struct qp *qp, uint64_t cost)
 {
-	if (!cwnd_has_room(cwnd, cost))
+	if (!cwnd_has_space(cwnd, cost))
 		return false;
 	if (!cwnd->waiting || !cwnd->in_flight)
 		return true;
-	/* Let the window drain until the one who needs most room has it. */
+	/* Let the window drain until the one who needs most space has it. */
 	if (cwnd_impatient(cwnd->waiting_head) && !cwnd_impatient(qp))
 		return false;
 	return qp->requester.in_flight < cwnd_share(cwnd);
@@ -149,7 +149,7 @@ static uint32_t cwnd_fit(const struct cwnd *cwnd, const struct qp *qp, uint64_t 
 	if (!cwnd_fits(cwnd, qp, cost))
 		return 0;
 	fit = most(cwnd->limit, cwnd->in_flight, cost);
-	/* What the QP has in flight will be released: it pays to wait for more room. */
+	/* What the QP has in flight will be released: it pays to wait for more space. */
 	if (fit < count && qp->requester.in_flight && fit * cost < cwnd->limit / CWND_SLIVER)
 		return 0;
 	if (fit > count)
@@ -164,7 +164,7 @@ uint32_t cwnd_take(struct cwnd *cwnd, struct qp *qp, uint64_t cost, uint32_t cou
 
 	pthread_mutex_lock(&cwnd->lock);
 	fit = cwnd_fit(cwnd, qp, cost, count);
-	if (!fit && !cwnd_has_room(cwnd, cost) && !cwnd_impatient(qp))
+	if (!fit && !cwnd_has_space(cwnd, cost) && !cwnd_impatient(qp))
 		qp->requester.passed++;
 	if (!fit)
 		cwnd_wait(cwnd, qp);
@@ -207,16 +207,16 @@ static void cwnd_grow(struct cwnd *cwnd, uint64_t cost)
  */
 static void cwnd_wake(struct cwnd *cwnd)
 {
-	uint64_t room = 0;
+	uint64_t space = 0;
 
 	if (cwnd->in_flight < cwnd->limit)
-		room = cwnd->limit - cwnd->in_flight;
+		space = cwnd->limit - cwnd->in_flight;
 	while (cwnd->waiting_head) {
 		struct qp *qp = cwnd->waiting_head;
 
-		if (cwnd->in_flight && room < CWND_PACKET)
+		if (cwnd->in_flight && space < CWND_PACKET)
 			return;
-		room = room > CWND_PACKET ? room - CWND_PACKET : 0;
+		space = space > CWND_PACKET ? space - CWND_PACKET : 0;
 		cwnd_wait_no_more(cwnd, qp);
 		hca_schedule(cwnd->hca, qp);
 	}

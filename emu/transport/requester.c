@@ -19,7 +19,8 @@
 /* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
 #define PSN_WINDOW (1 << 23)
 
-/* UC and UD have no acknowledgements: when the receiver has no room, look again after this long. */
+/* UC and UD have no acknowledgements: when the receiver has no space, look again after this long.
+ */
 #define PACE_INTERVAL 50000
 
 /* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held.
@@ -97,7 +98,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
  *
  * The FIRST and LAST of the responses are longer than the others. So the LAST of
  * one request, the FIRST and a MIDDLE of the next are one GSO train for the link, and
- * then come whole GSO trains: two where the window has room for several such.
+ * then come whole GSO trains: two where the window has space for several such.
  */
 static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 {
@@ -285,7 +286,7 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return NULL;
 	}
-	/* Only now: what waits for others or for room may still be held back by SQD. */
+	/* Only now: what waits for others or for space may still be held back by SQD. */
 	wqe->started = true;
 	if (psn_distance(req->psn, req->highest) < 0)
 		COUNT(qp->hca, retransmitted_pkts, 1);
@@ -472,33 +473,33 @@ void requester_restart(struct qp *qp)
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
 
-static bool has_room(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
-		     struct outbox *outbox)
+static bool has_rcvbuf_space(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
+			     struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
 	struct link *link = qp->hca->link;
-	uint32_t room;
+	uint32_t space;
 
-	if (req->room >= cost && req->room_qpn == qpn &&
-	    memcmp(&req->room_at, &path->destination, sizeof(req->room_at)) == 0) {
-		req->room -= cost;
+	if (req->rcvbuf_space >= cost && req->rcvbuf_qpn == qpn &&
+	    memcmp(&req->rcvbuf_at, &path->destination, sizeof(req->rcvbuf_at)) == 0) {
+		req->rcvbuf_space -= cost;
 		return true;
 	}
 	outbox_flush(outbox);
-	room = link->ops->room(link, path, qpn);
+	space = link->ops->rcvbuf_space(link, path, qpn);
 	/* Others send there too: plan with half of it. */
-	req->room = room == UINT32_MAX ? UINT32_MAX / 2 : room / 2;
-	req->room_at = path->destination;
-	req->room_qpn = qpn;
-	if (req->room < cost && req->paces < PACE_ATTEMPTS) {
-		req->room = 0;
+	req->rcvbuf_space = space == UINT32_MAX ? UINT32_MAX / 2 : space / 2;
+	req->rcvbuf_at = path->destination;
+	req->rcvbuf_qpn = qpn;
+	if (req->rcvbuf_space < cost && req->paces < PACE_ATTEMPTS) {
+		req->rcvbuf_space = 0;
 		req->paces++;
 		req->paused_until = outbox->now + PACE_INTERVAL;
 		hca_arm(qp->hca, &qp->timer, req->paused_until);
 		return false;
 	}
 	req->paces = 0;
-	req->room -= req->room < cost ? req->room : cost;
+	req->rcvbuf_space -= req->rcvbuf_space < cost ? req->rcvbuf_space : cost;
 	return true;
 }
 
@@ -510,7 +511,7 @@ static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *
 	uint32_t qpn = datagram ? wqe->remote_qpn : qp->attr.dest_qp_num;
 
 	while (qp->requester.psn != end) {
-		if (!has_room(qp, path, qpn, wqe->packet_cost, outbox))
+		if (!has_rcvbuf_space(qp, path, qpn, wqe->packet_cost, outbox))
 			return false;
 		if (!build(qp, wqe, outbox))
 			return false;

@@ -18,18 +18,19 @@ struct outbox;
 struct cwnd;
 
 struct requester {
-	uint32_t psn;		/* of the next packet to send: the cursor */
-	uint32_t unacked;	/* the oldest PSN without acknowledgement; == psn when nothing is
-				   outstanding */
-	uint32_t highest;	/* one beyond the highest PSN ever sent */
-	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
-	uint32_t since_request; /* packets since the last AckReq */
-	uint64_t in_flight;	/* what this QP has in its congestion window */
-	struct cwnd *cwnd;	/* RC, once connected */
-	uint32_t room;		/* UC, UD: bytes until the link is asked for room again ... */
-	uint32_t paces;		/* how often in a row there was none */
-	union ibv_gid room_at;	/* ... at this destination */
-	uint32_t room_qpn;
+	uint32_t psn;		 /* of the next packet to send: the cursor */
+	uint32_t unacked;	 /* the oldest PSN without acknowledgement; == psn when nothing is
+				    outstanding */
+	uint32_t highest;	 /* one beyond the highest PSN ever sent */
+	uint32_t rd_atomic;	 /* READ and atomic request packets without their response */
+	uint32_t since_request;	 /* packets since the last AckReq */
+	uint64_t in_flight;	 /* what this QP has in its congestion window */
+	struct cwnd *cwnd;	 /* RC, once connected */
+	uint32_t rcvbuf_space;	 /* UC, UD: bytes until the link is asked again for the receiver's
+				    space ... */
+	uint32_t paces;		 /* how often in a row there was none */
+	union ibv_gid rcvbuf_at; /* ... at this destination */
+	uint32_t rcvbuf_qpn;
 
 	uint64_t arrived; /* was in the congestion window until this run of responses; to be
 			     released */
@@ -53,7 +54,7 @@ struct requester {
 
 	/* In cwnd->waiting. */
 	bool waiting;
-	uint8_t passed; /* how often the room was too small since it last sent */
+	uint8_t passed; /* how often the space was too small since it last sent */
 	struct qp *waiting_prev, *waiting_next;
 };
 

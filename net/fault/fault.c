@@ -429,11 +429,11 @@ static uint64_t fault_link_deadline(struct link *link)
 	return deadline;
 }
 
-static uint32_t fault_link_room(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t fault_link_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	return inner->ops->room(inner, path, qpn);
+	return inner->ops->rcvbuf_space(inner, path, qpn);
 }
 
 static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
@@ -562,7 +562,7 @@ static const struct link_ops fault_link_ops = {
 	.send = fault_link_send,
 	.receive = fault_link_receive,
 	.deadline = fault_link_deadline,
-	.room = fault_link_room,
+	.rcvbuf_space = fault_link_rcvbuf_space,
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,
 	.leave = fault_link_leave,

@@ -411,7 +411,7 @@ static uint64_t sim_link_deadline(struct link *base)
 	return link->arrived ? link->sim->now : TIME_NEVER;
 }
 
-static uint32_t sim_link_room(struct link *base, const struct path *path, uint32_t qpn)
+static uint32_t sim_link_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct sim *sim = ((struct sim_link *)base)->sim;
 	struct address *address;
@@ -521,7 +521,7 @@ static const struct link_ops sim_link_ops = {
 	.send = sim_link_send,
 	.receive = sim_link_receive,
 	.deadline = sim_link_deadline,
-	.room = sim_link_room,
+	.rcvbuf_space = sim_link_rcvbuf_space,
 	.add_address = sim_link_add_address,
 	.join = sim_link_join,
 	.leave = sim_link_leave,

@@ -40,7 +40,7 @@ struct backlog {
 
 struct found {
 	uint64_t cookie;
-	uint32_t room; /* in the kernel's accounting */
+	uint32_t space; /* in the kernel's accounting */
 };
 
 struct request {
@@ -128,7 +128,7 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 		size = memory[SK_MEMINFO_RCVBUF] < BACKLOG_MAX ? memory[SK_MEMINFO_RCVBUF]
 							       : BACKLOG_MAX;
 		used = memory[SK_MEMINFO_RMEM_ALLOC];
-		found->room = used < size ? size - used : 0;
+		found->space = used < size ? size - used : 0;
 		return true;
 	}
 	return false;
@@ -177,7 +177,7 @@ static bool search(struct backlog *backlog, const union ibv_gid *gid, uint64_t c
 	return false;
 }
 
-uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
 {
 	struct found found;
 	bool known;
@@ -185,5 +185,5 @@ uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid, uint64_
 	pthread_mutex_lock(&backlog->lock);
 	known = cookie ? search(backlog, gid, cookie, &found) : ask(backlog, gid, 0, &found);
 	pthread_mutex_unlock(&backlog->lock);
-	return known ? found.room / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
+	return known ? found.space / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
 }

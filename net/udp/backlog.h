@@ -30,6 +30,6 @@ void backlog_destroy(struct backlog *backlog);
  * port, the one with @cookie (SO_COOKIE), if that isn't 0. BACKLOG_UNKNOWN if there is
  * none here, or none to be found.
  */
-uint32_t backlog_room(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
 
 #endif

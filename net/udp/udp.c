@@ -318,7 +318,7 @@ static uint64_t udp_deadline(struct link *base)
  * What waits for a network card that is slower than we are: beyond the send
  * buffer the kernel refuses packets, which is as good as losing them.
  */
-static uint32_t send_room(struct udp_link *link, const union ibv_gid *source)
+static uint32_t sndbuf_space(struct udp_link *link, const union ibv_gid *source)
 {
 	const struct udp_address *address = udp_address_find(link, source);
 	int size, queued;
@@ -330,15 +330,15 @@ static uint32_t send_room(struct udp_link *link, const union ibv_gid *source)
 	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
 }
 
-static uint32_t udp_room(struct link *base, const struct path *path, uint32_t qpn)
+static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct udp_link *link = (struct udp_link *)base;
-	uint32_t room = BACKLOG_UNKNOWN;
+	uint32_t space = BACKLOG_UNKNOWN;
 
 	if (link->backlog)
-		room = backlog_room(link->backlog, &path->destination,
-				    udp_share_cookie(link, &path->destination, qpn));
-	return room == BACKLOG_UNKNOWN ? send_room(link, &path->source) : room;
+		space = backlog_rcvbuf_space(link->backlog, &path->destination,
+					     udp_share_cookie(link, &path->destination, qpn));
+	return space == BACKLOG_UNKNOWN ? sndbuf_space(link, &path->source) : space;
 }
 
 static void udp_show_headers(struct link *base)
@@ -410,7 +410,7 @@ static const struct link_ops udp_ops = {
 	.send = udp_send,
 	.receive = udp_receive,
 	.deadline = udp_deadline,
-	.room = udp_room,
+	.rcvbuf_space = udp_rcvbuf_space,
 	.add_address = udp_add_address,
 	.join = udp_join,
 	.leave = udp_leave,

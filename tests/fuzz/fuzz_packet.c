@@ -96,7 +96,7 @@ static void stub_send(struct link *link, struct link_packet *packets, unsigned i
 }
 
 /* A receiver whose buffer is sometimes full. */
-static uint32_t stub_room(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t stub_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
 	return ((struct host *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
 }
@@ -105,14 +105,14 @@ static const struct link_ops stub_ops = {
 	.send = stub_send,
 	.receive = host_receive,
 	.deadline = host_deadline,
-	.room = stub_room,
+	.rcvbuf_space = stub_rcvbuf_space,
 };
 
 /* --- completions --------------------------------------------------------------------- */
 
-/* A wr_id is the number of the request, whether it is a send, and the room of a receive. */
+/* A wr_id is the number of the request, whether it is a send, and the length of a receive. */
 #define SEND_ID (UINT64_C(1) << 32)
-#define ROOM_SHIFT 40
+#define LENGTH_SHIFT 40
 
 /* Those up to @id, but for it, succeeded without a completion. */
 static void check_silent(const struct ledger *sends, uint32_t id)
@@ -134,7 +134,7 @@ static void check_send(struct machine *machine, const struct ibv_wc *wc)
 static void check_receive(struct machine *machine, const struct ibv_wc *wc)
 {
 	must((uint32_t)wc->wr_id == machine->receives.oldest);
-	must(wc->status != IBV_WC_SUCCESS || wc->byte_len <= wc->wr_id >> ROOM_SHIFT ||
+	must(wc->status != IBV_WC_SUCCESS || wc->byte_len <= wc->wr_id >> LENGTH_SHIFT ||
 	     wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	must(machine->receives.oldest != machine->receives.next);
 	machine->receives.oldest++;
@@ -501,7 +501,7 @@ static void step_post_recv(struct machine *machine)
 
 	wr.num_sge = make_sges(machine, sges, input_u8(&machine->input));
 	for (int i = 0; i < wr.num_sge; i++)
-		wr.wr_id += (uint64_t)sges[i].length << ROOM_SHIFT;
+		wr.wr_id += (uint64_t)sges[i].length << LENGTH_SHIFT;
 	error = machine->srq ? srq_post(machine->srq, &wr, &refused)
 			     : qp_post_recv(machine->qp, &wr, &bad);
 	if (!error)

@@ -201,7 +201,7 @@ def conversations():
     yield 'ud_too_long', start + recv(B64) + recv() + \
         packet(UD_BITS | SEND_ONLY, deth(), put=FULL) + send(WR_SEND, B20000) + POLL
     yield 'ud_srq', config(UD, SRQ) + recv(EIGHT) + datagram * 2 + POLL
-    # At first the receiver is full, as it looks to stub_room().
+    # At first the receiver is full, as it looks to stub_rcvbuf_space().
     yield 'ud_paced', start + send(WR_SEND, B255) * 3 + time() * 4 + time(20) + POLL
     yield 'ud_error', start + toggle_region(LOCAL) + send(WR_SEND, EIGHT, region=LOCAL) + \
         send(WR_SEND, EIGHT) + TO_RTS + send(WR_SEND, EIGHT) + POLL

@@ -66,9 +66,9 @@ static uint64_t order_deadline(struct link *link)
 	return inner(link)->ops->deadline(inner(link));
 }
 
-static uint32_t order_room(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t order_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
-	return inner(link)->ops->room(inner(link), path, qpn);
+	return inner(link)->ops->rcvbuf_space(inner(link), path, qpn);
 }
 
 static int order_add_address(struct link *link, const union ibv_gid *gid)
@@ -101,7 +101,7 @@ static const struct link_ops order_ops = {
 	.send = order_send,
 	.receive = order_receive,
 	.deadline = order_deadline,
-	.room = order_room,
+	.rcvbuf_space = order_rcvbuf_space,
 	.add_address = order_add_address,
 	.join = order_join,
 	.leave = order_leave,

@@ -132,7 +132,7 @@ START_TEST(large_costs_are_not_kept_out_by_small_ones)
 }
 END_TEST
 
-START_TEST(waiting_qps_run_in_order_as_room_appears)
+START_TEST(waiting_qps_run_in_order_as_space_appears)
 {
 	begin();
 	ck_assert(take(&qps[0], 65536));
@@ -165,7 +165,7 @@ START_TEST(a_qp_with_its_share_lets_others_go_first)
 	release(&qps[0], 1000, false);
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[1]);
-	/* There would be room, but this QP has more than its share already. */
+	/* There would be space, but this QP has more than its share already. */
 	ck_assert(!take(&qps[0], PACKET));
 	ck_assert(take(&qps[1], 6000));
 	cwnd_forget(cwnd, &qps[0]);
@@ -212,7 +212,7 @@ START_TEST(no_more_at_once_than_its_share_while_others_wait)
 	begin();
 	ck_assert(take(&qps[0], 60000));
 	ck_assert(!take(&qps[1], 10000));
-	/* There is room for five, and half of the window is its share. */
+	/* There is space for five, and half of the window is its share. */
 	ck_assert_uint_eq(cwnd_take(cwnd, &qps[2], 1000, 100), 5);
 	qps[2].requester.in_flight = 5000;
 	release(&qps[0], 30000, false);
@@ -293,7 +293,7 @@ int main(void)
 				      an_empty_window_takes_anything,
 				      all_that_wait_run_when_nothing_is_in_flight,
 				      large_costs_are_not_kept_out_by_small_ones,
-				      waiting_qps_run_in_order_as_room_appears,
+				      waiting_qps_run_in_order_as_space_appears,
 				      a_qp_with_its_share_lets_others_go_first,
 				      many_packets_at_once,
 				      slivers_are_not_worth_a_call,

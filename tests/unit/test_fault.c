@@ -212,7 +212,7 @@ START_TEST(nothing_happens_without_rules)
 	send_numbers(a, 1, 5);
 	ck_assert_str_eq(received(b, 10), "1 2 3 4 5");
 	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
-	ck_assert_uint_eq(a->ops->room(a, &there, 0x11), UINT32_MAX);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &there, 0x11), UINT32_MAX);
 }
 END_TEST
 

@@ -415,8 +415,8 @@ START_TEST(services_are_found)
 }
 END_TEST
 
-/* Room is that of the socket which the QP's packets go to. */
-START_TEST(room_is_the_receivers)
+/* Space is that of the socket which the QP's packets go to. */
+START_TEST(space_is_the_receivers)
 {
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 	struct path path = {.source = from.gid, .destination = gid_of(SHARED)};
@@ -426,28 +426,29 @@ START_TEST(room_is_the_receivers)
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		nodes[i] = node_open(SHARED);
-	if (!backlog || backlog_room(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
+	if (!backlog || backlog_rcvbuf_space(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
 		return; /* a kernel without UDP_DIAG: nothing to test */
 	backlog_destroy(backlog);
 	settle(nodes, MEMBERS);
 	for (unsigned int i = 0; i < MEMBERS; i++) {
-		before[i] = from.link->ops->room(from.link, &path, nodes[i].qpn);
+		before[i] = from.link->ops->rcvbuf_space(from.link, &path, nodes[i].qpn);
 		ck_assert_uint_lt(before[i], 200000);
 	}
 	for (uint32_t psn = 0; psn < 10; psn++)
 		send_one(&from, &nodes[3], nodes[3].qpn, psn);
 	for (unsigned int i = 0; i < MEMBERS; i++) {
-		uint32_t room = from.link->ops->room(from.link, &path, nodes[i].qpn);
+		uint32_t space = from.link->ops->rcvbuf_space(from.link, &path, nodes[i].qpn);
 
 		if (i == 3)
-			ck_assert_uint_lt(room, before[i]);
+			ck_assert_uint_lt(space, before[i]);
 		else
-			ck_assert_uint_eq(room, before[i]);
+			ck_assert_uint_eq(space, before[i]);
 	}
 	while (receive_one(&nodes[3], &frame) >= 0)
 		;
 	for (unsigned int i = 0; i < MEMBERS; i++) {
-		ck_assert_uint_eq(from.link->ops->room(from.link, &path, nodes[i].qpn), before[i]);
+		ck_assert_uint_eq(from.link->ops->rcvbuf_space(from.link, &path, nodes[i].qpn),
+				  before[i]);
 		node_close(&nodes[i]);
 	}
 	node_close(&from);
@@ -482,7 +483,7 @@ int main(void)
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, frames_are_handed_on_by_slot);
 	tcase_add_test(tests, services_are_found);
-	tcase_add_test(tests, room_is_the_receivers);
+	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -273,22 +273,22 @@ START_TEST(a_full_queue_drops)
 	unsigned int i;
 
 	network(&(struct sim_options){.latency = LATENCY, .receive_queue = 2 * LENGTH + 1});
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), 2 * LENGTH + 1);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), 2 * LENGTH + 1);
 	send_number(a, &path, 0);
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), LENGTH + 1); /* on its way counts */
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), LENGTH + 1); /* on its way counts */
 	sim_advance(sim, LATENCY);
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), LENGTH + 1);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), LENGTH + 1);
 	for (i = 1; i < 4; i++)
 		send_number(a, &path, i);
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), 0);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), 0);
 	run_dry();
 	ck_assert_uint_eq(statistics().overflowed, 2);
 	ck_assert_uint_eq(receive(b, frames, 4), 2);
 	ck_assert_uint_eq(number_of(&frames[1]), 1);
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), 2 * LENGTH + 1);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), 2 * LENGTH + 1);
 
 	sim_configure(sim, &(struct sim_options){0});
-	ck_assert_uint_eq(a->ops->room(a, &path, 0x11), UINT32_MAX);
+	ck_assert_uint_eq(a->ops->rcvbuf_space(a, &path, 0x11), UINT32_MAX);
 }
 END_TEST
 

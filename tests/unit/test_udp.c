@@ -526,16 +526,16 @@ START_TEST(descriptors_become_readable)
 }
 END_TEST
 
-static uint32_t room(struct node *node, const struct path *path)
+static uint32_t space(struct node *node, const struct path *path)
 {
-	return node->link->ops->room(node->link, path, 0x11);
+	return node->link->ops->rcvbuf_space(node->link, path, 0x11);
 }
 
 /*
- * The room shrinks with what waits, down to nothing, and comes back; and a
+ * The space shrinks with what waits, down to nothing, and comes back; and a
  * sender that stays within it loses nothing.
  */
-START_TEST(room_of_a_receiver)
+START_TEST(space_of_a_receiver)
 {
 	const char *address = _i ? "::1" : ADDRESS_B;
 	struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
@@ -559,10 +559,10 @@ START_TEST(room_of_a_receiver)
 	nobody.destination = gid_of(_i ? "2001:db8:dead::77" : "127.77.1.99");
 
 	/* Where nobody receives, our own send buffer is all that is known. */
-	ck_assert_uint_gt(room(&from, &nobody), 10000);
-	ck_assert_uint_eq(backlog_room(backlog, &nobody.destination, 0), BACKLOG_UNKNOWN);
+	ck_assert_uint_gt(space(&from, &nobody), 10000);
+	ck_assert_uint_eq(backlog_rcvbuf_space(backlog, &nobody.destination, 0), BACKLOG_UNKNOWN);
 
-	before = last = backlog_room(backlog, &to.gid, 0);
+	before = last = backlog_rcvbuf_space(backlog, &to.gid, 0);
 	if (before == BACKLOG_UNKNOWN) { /* a kernel without UDP_DIAG: nothing to test */
 		backlog_destroy(backlog);
 		node_close(&to);
@@ -571,7 +571,7 @@ START_TEST(room_of_a_receiver)
 		free(traffic);
 		return;
 	}
-	ck_assert_uint_eq(room(&from, &traffic->path), before);
+	ck_assert_uint_eq(space(&from, &traffic->path), before);
 	ck_assert_uint_gt(before, 10000);
 	add_packet(traffic, 4096);
 	while (last >= link_packet_length(&traffic->packets[0])) {
@@ -579,7 +579,7 @@ START_TEST(room_of_a_receiver)
 
 		send_some(&from, traffic, 0, 1);
 		sent++;
-		now = room(&from, &traffic->path);
+		now = space(&from, &traffic->path);
 		ck_assert_uint_lt(now, last);
 		last = now;
 	}
@@ -587,7 +587,7 @@ START_TEST(room_of_a_receiver)
 	while ((got = to.link->ops->receive(to.link, frames, 64, 0)))
 		seen += got;
 	ck_assert_uint_eq(seen, sent);
-	ck_assert_uint_eq(room(&from, &traffic->path), before);
+	ck_assert_uint_eq(space(&from, &traffic->path), before);
 	backlog_destroy(backlog);
 	node_close(&to);
 	if (!_i)
@@ -657,7 +657,7 @@ int main(void)
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, addresses);
 	tcase_add_test(tests, descriptors_become_readable);
-	tcase_add_loop_test(tests, room_of_a_receiver, 0, 2);
+	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
 	tcase_add_test(tests, captured);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
