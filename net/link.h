@@ -47,8 +47,7 @@ struct link_packet {
 	uint8_t headers[WIRE_HEADERS_MAX];
 	uint8_t trailer[8]; /* pad (zeros), then the ICRC, which the link fills in */
 	uint8_t trailer_length;
-	uint8_t damage; /* for net/fault/fault: 0, or 1 + the index of a bit to flip after sealing
-			 */
+	uint8_t corrupt_bit; /* for net/fault/fault: 0, or 1 + the bit to flip after sealing */
 };
 
 static inline uint32_t link_packet_length(const struct link_packet *packet)

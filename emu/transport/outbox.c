@@ -92,7 +92,7 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	packet->payload_length = 0;
 	packet->payload_count = 0;
 	packet->trailer_length = ICRC_LENGTH;
-	packet->damage = 0;
+	packet->corrupt_bit = 0;
 	memset(packet->trailer, 0, sizeof(packet->trailer));
 	return packet;
 }

@@ -148,12 +148,12 @@ static void held_free(struct held **list)
 /* What becomes of one packet of a batch. */
 struct plan {
 	uint8_t copies; /* that leave now */
-	uint8_t damage;
+	uint8_t corrupt_bit;
 	struct held *after; /* was held back until this one passed */
 };
 
 static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
-				uint8_t damage)
+				uint8_t corrupt_bit)
 {
 	struct held *held = malloc(sizeof(*held) + packet->payload_length);
 	uint32_t length;
@@ -168,18 +168,18 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 	held->packet.path = &held->path;
 	held->packet.payload = &held->payload;
 	held->packet.payload_count = length > 0;
-	held->packet.damage = damage;
+	held->packet.corrupt_bit = corrupt_bit;
 	return held;
 }
 
-static uint8_t packet_damage(const struct link_packet *packet, const struct verdict *verdict)
+static uint8_t pick_corrupt_bit(const struct link_packet *packet, const struct verdict *verdict)
 {
 	uint32_t length = packet->headers_length;
 	uint64_t random = verdict->random;
 
 	if (!verdict->corrupt)
-		return packet->damage;
-	/* link_packet.damage reaches 255 bits. */
+		return packet->corrupt_bit;
+	/* link_packet.corrupt_bit reaches 255 bits. */
 	return 1 + icrc_covered_bit(&random, length < 31 ? length : 31);
 }
 
@@ -190,14 +190,14 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 	struct flow flow =
 		flow_of(&packet->path->destination, packet->headers, packet->headers_length);
 	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, flow.opcode, flow.qpn);
-	struct plan plan = {1 + verdict.duplicate, packet_damage(packet, &verdict), NULL};
+	struct plan plan = {1 + verdict.duplicate, pick_corrupt_bit(packet, &verdict), NULL};
 	struct held *copy;
 
 	if (verdict.drop)
 		return (struct plan){0};
 	if (verdict.delay) {
 		for (; plan.copies; plan.copies--) {
-			copy = packet_copy(packet, &flow, plan.damage);
+			copy = packet_copy(packet, &flow, plan.corrupt_bit);
 			if (copy)
 				lane_delay(lane, copy, now + verdict.delay);
 		}
@@ -208,7 +208,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		DL_DELETE(lane->swapped, plan.after);
 	} else if (verdict.reorder) {
 		plan.copies--;
-		copy = packet_copy(packet, &flow, plan.damage);
+		copy = packet_copy(packet, &flow, plan.corrupt_bit);
 		if (copy)
 			lane_swap(lane, copy, now);
 	}
@@ -231,7 +231,7 @@ static void send_held(struct fault_link *fault, struct held **list, uint64_t now
 	held_free(list);
 }
 
-/* The link may seal in place and apply the damage there: every copy is sent from its own. */
+/* The link may seal in place and flip the bit there: every copy is sent from its own. */
 static void send_planned(struct fault_link *fault, const struct link_packet *packet,
 			 struct plan *plan, uint64_t now)
 {
@@ -239,7 +239,7 @@ static void send_planned(struct fault_link *fault, const struct link_packet *pac
 
 	for (; plan->copies; plan->copies--) {
 		copy = *packet;
-		copy.damage = plan->damage;
+		copy.corrupt_bit = plan->corrupt_bit;
 		inner_send(fault, &copy, 1, now);
 	}
 	if (plan->after) {
@@ -263,7 +263,8 @@ static void send_chunk(struct fault_link *fault, struct link_packet *packets, un
 
 	send_held(fault, &due, now);
 	for (i = 0; i < count; i++) {
-		if (plans[i].copies == 1 && plans[i].damage == packets[i].damage && !plans[i].after)
+		if (plans[i].copies == 1 && plans[i].corrupt_bit == packets[i].corrupt_bit &&
+		    !plans[i].after)
 			continue;
 		inner_send(fault, packets + first, i - first, now);
 		send_planned(fault, &packets[i], &plans[i], now);

@@ -134,7 +134,7 @@ static uint8_t *linearize(struct batch *batch, const struct link_packet *packet)
 	uint8_t *to = batch->linear + batch->linear_used;
 
 	if (length > batch->linear_max || batch->linear_used + length > batch->linear_size ||
-	    packet->damage)
+	    packet->corrupt_bit)
 		return NULL;
 	link_packet_copy(packet, to);
 	batch->linear_used += length;

@@ -257,8 +257,8 @@ void icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, ui
 	uint32_t icrc = icrc_of_packet(flow, ip_id, packet);
 
 	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
-	if (packet->damage)
-		flip_bit(packet, packet->damage - 1);
+	if (packet->corrupt_bit)
+		flip_bit(packet, packet->corrupt_bit - 1);
 }
 
 void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)

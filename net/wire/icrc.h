@@ -24,7 +24,7 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 /*
  * Compute the ICRC of @packet as it will leave from @source_port with IPv4
  * identification @ip_id (don't-fragment set; ignored for IPv6), write it to the
- * end of the trailer, and apply packet->damage.
+ * end of the trailer, and apply packet->corrupt_bit.
  */
 void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
 
@@ -46,7 +46,7 @@ bool icrc_check(struct link_frame *frame);
 /* The same for one frame of many: @flow is that of the frame before, and becomes this one's. */
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow);
 
-/* A bit for damage that is to be noticed, among @length bytes from the BTH on. */
+/* A bit to corrupt that is to be noticed, among @length bytes from the BTH on. */
 uint32_t icrc_covered_bit(uint64_t *random, uint32_t length);
 
 #endif

@@ -97,7 +97,7 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 		.payload_count = 1,
 		.headers_length = op ? op->headers_length : sizeof(struct bth),
 		.trailer_length = pad + ICRC_LENGTH,
-		.damage = p->bad_icrc ? 1 + 8 * 8 : 0,
+		.corrupt_bit = p->bad_icrc ? 1 + 8 * 8 : 0,
 	};
 	struct bth *bth = (struct bth *)packet.headers;
 

@@ -452,7 +452,7 @@ START_TEST(storm)
 	ck_assert_uint_eq(statistics.sent + statistics.duplicated,
 			  statistics.delivered + statistics.dropped);
 	ck_assert_uint_gt(statistics.corrupted, 0);
-	/* Members get their own messages, too; damage is found by the ICRC. */
+	/* Members get their own messages, too; corruption is found by the ICRC. */
 	ck_assert_uint_le(received, statistics.delivered - statistics.corrupted);
 	ck_assert_uint_gt(received, statistics.sent / 2);
 	for (int i = 0; i < NODES; i++) {

@@ -263,7 +263,7 @@ START_TEST(corruption_hurts_the_wire_and_not_the_payload)
 		ck_assert_str_eq(received(b, 1), "!");
 		ck_assert_mem_eq(bytes, before, sizeof(bytes));
 		ck_assert_mem_eq(packet.headers, packet_before.headers, HEADERS);
-		ck_assert_uint_eq(packet.damage, 0);
+		ck_assert_uint_eq(packet.corrupt_bit, 0);
 	}
 	send_batch(a, WIRE_UC | WIRE_SEND_ONLY, QPN, 2, 2);
 	ck_assert_str_eq(received(b, 1), "2");

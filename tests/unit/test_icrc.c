@@ -112,12 +112,12 @@ START_TEST(check_vectors)
 END_TEST
 
 /*
- * Any damaged bit is seen, in the bytes and in what the pseudo header says, but
+ * Any corrupted bit is seen, in the bytes and in what the pseudo header says, but
  * in the reserved byte of the BTH. No hint and no ID: what the solver finds
- * must not be taken for an intact packet (2^-16 of all damages would be; none
+ * must not be taken for an intact packet (2^-16 of all corruptions would be; none
  * of these).
  */
-START_TEST(check_damage)
+START_TEST(check_corruption)
 {
 	const struct vector *vector = &vectors[_i];
 	uint8_t bytes[128];
@@ -184,21 +184,21 @@ static void assert_one_bit_differs(const uint8_t *a, const uint8_t *b, size_t le
 }
 
 /* Damage is done after sealing, in headers, then trailer. */
-START_TEST(seal_damage)
+START_TEST(seal_corruption)
 {
 	uint8_t bytes[128], whole[128];
 	uint32_t length = from_hex(bytes, vectors[0].bytes);
 	struct path path = {.source = gid_of(ONE), .destination = gid_of(TWO)};
 	struct iovec payload = {bytes + 12, 8};
 
-	for (unsigned int damage = 1; damage <= 16 * 8; damage++) {
+	for (unsigned int corrupt_bit = 1; corrupt_bit <= 16 * 8; corrupt_bit++) {
 		struct link_packet packet = {.path = &path,
 					     .payload = &payload,
 					     .payload_count = 1,
 					     .payload_length = 8,
 					     .headers_length = 12,
 					     .trailer_length = 4,
-					     .damage = damage};
+					     .corrupt_bit = corrupt_bit};
 
 		memcpy(packet.headers, bytes, 12);
 		icrc_seal(&packet, 0xc000, 0);
@@ -206,7 +206,7 @@ START_TEST(seal_damage)
 		memcpy(whole, packet.headers, 12);
 		memcpy(whole + length - 4, packet.trailer, 4);
 		assert_one_bit_differs(whole, bytes, length,
-				       damage - 1 + (damage > 12 * 8 ? 8 * 8 : 0));
+				       corrupt_bit - 1 + (corrupt_bit > 12 * 8 ? 8 * 8 : 0));
 	}
 }
 END_TEST
@@ -268,9 +268,9 @@ int main(void)
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, check_vectors, 0, VECTORS);
-	tcase_add_loop_test(tests, check_damage, 0, VECTORS);
+	tcase_add_loop_test(tests, check_corruption, 0, VECTORS);
 	tcase_add_loop_test(tests, seal_vectors, 0, VECTORS);
-	tcase_add_test(tests, seal_damage);
+	tcase_add_test(tests, seal_corruption);
 	tcase_add_loop_test(tests, solve_all_ids, 0,
 			    sizeof(solver_lengths) / sizeof(solver_lengths[0]));
 	tcase_add_test(tests, check_runts);

@@ -379,7 +379,7 @@ START_TEST(paths_are_not_mixed)
 }
 END_TEST
 
-START_TEST(damage_is_seen)
+START_TEST(corruption_is_seen)
 {
 	struct udp_options options = {.segmentation = _i};
 	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
@@ -388,7 +388,7 @@ START_TEST(damage_is_seen)
 
 	for (unsigned int i = 0; i < 10; i++)
 		add_packet(traffic, 64);
-	traffic->packets[4].damage = 1 + 8 * 10;
+	traffic->packets[4].corrupt_bit = 1 + 8 * 10;
 	send_some(&from, traffic, 0, 10);
 	for (unsigned int i = 0; i < 10; i++) {
 		ck_assert_uint_eq(to.link->ops->receive(to.link, frames, 1, 0), 1);
@@ -652,7 +652,7 @@ int main(void)
 	tcase_add_loop_test(tests, frames_stay_valid, 0, 2);
 	tcase_add_test(tests, several_addresses);
 	tcase_add_test(tests, paths_are_not_mixed);
-	tcase_add_loop_test(tests, damage_is_seen, 0, 2);
+	tcase_add_loop_test(tests, corruption_is_seen, 0, 2);
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, addresses);

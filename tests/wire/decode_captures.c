@@ -33,7 +33,7 @@ struct captured {
 };
 
 struct tally {
-	unsigned int intact, damaged, other, connecting;
+	unsigned int intact, corrupted, other, connecting;
 };
 
 static uint32_t crc32_slow(const uint8_t *data, size_t length)
@@ -162,7 +162,7 @@ static const char *check_icrc(const struct captured *captured, int32_t told)
 	}
 	/* What one identification explains can't be told from an intact packet. */
 	if (good && (captured->ip_id < 0 || !intact(captured, frame.ip_id)))
-		return "icrc_check() accepts a damaged packet";
+		return "icrc_check() accepts a corrupted packet";
 	return NULL;
 }
 
@@ -222,7 +222,7 @@ static const char *check_packet(const uint8_t *bytes, uint32_t length, struct ta
 	if (wrong)
 		return wrong;
 	if (!intact(&captured, captured.ip_id)) {
-		tally->damaged++;
+		tally->corrupted++;
 		return NULL;
 	}
 	tally->intact++;
@@ -259,12 +259,13 @@ static int check_file(const char *name)
 		printf("%s: no message of the connection manager\n", name);
 		return 1;
 	}
-	if (!tally.intact || !corrupt != !tally.damaged) {
-		printf("%s: %u intact and %u damaged packets\n", name, tally.intact, tally.damaged);
+	if (!tally.intact || !corrupt != !tally.corrupted) {
+		printf("%s: %u intact and %u corrupted packets\n", name, tally.intact,
+		       tally.corrupted);
 		return 1;
 	}
-	printf("%s: %u intact (%u of the connection manager), %u damaged, %u others\n", name,
-	       tally.intact, tally.connecting, tally.damaged, tally.other);
+	printf("%s: %u intact (%u of the connection manager), %u corrupted, %u others\n", name,
+	       tally.intact, tally.connecting, tally.corrupted, tally.other);
 	return 0;
 }
 
