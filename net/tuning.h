@@ -151,7 +151,8 @@
 #define SHARE_REPAIR_PAUSE_MAX 512000000
 /* The roster's lock is held for as long as it takes to write a program. */
 #define SHARE_LOCK_RETRY 200000
-/* Polls between looks at the door though nothing was announced: a read costs a third of a us. */
-#define SHARE_DOOR_ROUNDS 16
+/* Polls between looks at the control socket though nothing was notified: a read costs a third of a
+ * us. */
+#define SHARE_CONTROL_ROUNDS 16
 
 #endif

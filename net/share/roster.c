@@ -104,7 +104,7 @@ static int enrol(struct roster *roster)
 
 		if (member->here || !lock_byte(roster->fd, number, F_WRLCK))
 			continue;
-		member->home = member->slots = member->door = 0;
+		member->home = member->slots = member->control_port = 0;
 		roster->self = number;
 		member->here = 1;
 		return 0;
@@ -130,26 +130,26 @@ uint64_t roster_secret(const struct roster *roster)
 	return roster->table->secret;
 }
 
-/* --- doors ---------------------------------------------------------------------------------- */
+/* --- control ports -------------------------------------------------------------------------- */
 
-void roster_set_door(struct roster *roster, uint16_t port)
+void roster_set_control_port(struct roster *roster, uint16_t port)
 {
-	member_of(roster, roster->self)->door = port;
+	member_of(roster, roster->self)->control_port = port;
 }
 
-uint16_t roster_door(const struct roster *roster, uint32_t member)
+uint16_t roster_control_port(const struct roster *roster, uint32_t member)
 {
-	return member_of(roster, member)->door;
+	return member_of(roster, member)->control_port;
 }
 
-void roster_announce(struct roster *roster, uint32_t member)
+void roster_notify(struct roster *roster, uint32_t member)
 {
-	atomic_fetch_add(&member_of(roster, member)->announced, 1);
+	atomic_fetch_add(&member_of(roster, member)->notifications, 1);
 }
 
-uint32_t roster_announced(const struct roster *roster)
+uint32_t roster_notifications(const struct roster *roster)
 {
-	return atomic_load_explicit(&member_of(roster, roster->self)->announced,
+	return atomic_load_explicit(&member_of(roster, roster->self)->notifications,
 				    memory_order_relaxed);
 }
 

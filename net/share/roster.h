@@ -99,13 +99,14 @@ uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,
 			 uint64_t service_id);
 
 /*
- * A member's door: the loopback UDP port where it takes letters (net/share/udp_share.c). Each
- * is announced, so that nobody asks at an empty door all the time.
+ * A member's control socket: the loopback UDP port where it takes forwarded datagrams
+ * (net/share/udp_share.c). Each is notified, so that nobody reads an empty control socket all the
+ * time.
  */
-void roster_set_door(struct roster *roster, uint16_t port);
-uint16_t roster_door(const struct roster *roster, uint32_t member);
-void roster_announce(struct roster *roster, uint32_t member);
-uint32_t roster_announced(const struct roster *roster); /* to us, so far */
+void roster_set_control_port(struct roster *roster, uint16_t port);
+uint16_t roster_control_port(const struct roster *roster, uint32_t member);
+void roster_notify(struct roster *roster, uint32_t member);
+uint32_t roster_notifications(const struct roster *roster); /* to us, so far */
 
 /* When indexes were last checked, by whomever. The time is the callers'. */
 void roster_set_repaired(struct roster *roster, uint64_t time);

@@ -41,8 +41,8 @@ struct claim {
 struct member {
 	_Atomic uint32_t here;
 	_Atomic uint32_t home, slots; /* the first slot leased, and how many there are */
-	_Atomic uint32_t door, announced;
-	uint8_t pad[44]; /* to a cache line: @announced is looked at all the time */
+	_Atomic uint32_t control_port, notifications;
+	uint8_t pad[44]; /* to a cache line: @notifications is looked at all the time */
 };
 
 struct roster_file {

@@ -9,8 +9,8 @@
  * the program, and lets every member check its own index: a signal is a packet
  * for an index, and who gets it has that index.
  *
- * Frames for others are handed on as letters, at the loopback port that is the
- * owner's door. So a program that is late costs time, and no packet.
+ * Frames for others are forwarded as datagrams, to the loopback port that is the
+ * owner's control socket. So a program that is late costs time, and no packet.
  *
  * Locks: the roster's for all that changes it, and for the program. The rest
  * belongs to the one caller of receive(), but for @due.
@@ -252,7 +252,7 @@ bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, boo
 
 void udp_share_init(struct udp_link *link)
 {
-	link->share.door_fd = -1;
+	link->share.control_fd = -1;
 	link->share.due = TIME_NEVER;
 	link->share.pause = SHARE_REPAIR_PAUSE;
 }
@@ -269,7 +269,7 @@ static void enter(struct udp_share *share)
 		return;
 	}
 	share->round = roster_self(share->roster);
-	udp_open_door(share);
+	udp_open_control_socket(share);
 }
 
 /*
@@ -438,10 +438,10 @@ void udp_share_leave(struct udp_link *link)
 		rise_everywhere(link);
 	if (share->roster)
 		roster_close(share->roster);
-	if (share->door_fd >= 0)
-		close(share->door_fd);
+	if (share->control_fd >= 0)
+		close(share->control_fd);
 	share->roster = NULL;
-	share->door_fd = -1;
+	share->control_fd = -1;
 }
 
 void udp_share_forget(struct udp_link *link)
@@ -450,10 +450,10 @@ void udp_share_forget(struct udp_link *link)
 
 	if (share->roster)
 		roster_forget(share->roster);
-	if (share->door_fd >= 0)
-		close(share->door_fd);
+	if (share->control_fd >= 0)
+		close(share->control_fd);
 	share->roster = NULL;
-	share->door_fd = -1;
+	share->control_fd = -1;
 }
 
 /* --- for the core ---------------------------------------------------------------------------- */

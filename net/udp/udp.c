@@ -360,8 +360,8 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 	if (count == 0 || max == 0)
 		return 0;
 	fds[used++] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
-	if (link->share.door_fd >= 0 && used < max)
-		fds[used++] = link->share.door_fd;
+	if (link->share.control_fd >= 0 && used < max)
+		fds[used++] = link->share.control_fd;
 	return used + udp_multicast_descriptors(link, fds + used, max - used);
 }
 

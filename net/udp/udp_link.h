@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What udp.c, udp_send.c, udp_receive.c, udp_multicast.c, udp_share.c and
- * udp_letter.c share.
+ * udp_forward.c share.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
  * else; @multicast.lock, below it, keeps a group while it is read. The array of addresses
@@ -81,8 +81,8 @@ struct udp_share {
 	bool entered;	       /* the roster was asked for */
 	bool all_leased;       /* without it */
 	bool unsteered;	       /* the kernel didn't take the program, as was said */
-	int door_fd;
-	uint32_t announced; /* letters of which we have seen the end */
+	int control_fd;
+	uint32_t notifications; /* forwarded datagrams of which we have seen the end */
 	unsigned int rounds;
 	uint64_t due; /* when to repair; read by anybody */
 	uint64_t repaired, pause;
@@ -181,8 +181,8 @@ void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_i
 uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 void udp_retire(struct link *base);
 
-/* udp_letter.c */
-void udp_open_door(struct udp_share *share);
+/* udp_forward.c */
+void udp_open_control_socket(struct udp_share *share);
 /* Whether @data begins as only members know to. */
 bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot);

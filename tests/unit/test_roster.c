@@ -460,17 +460,17 @@ START_TEST(unsafe_files_are_refused)
 }
 END_TEST
 
-START_TEST(doors_and_announcements)
+START_TEST(control_ports_and_notifications)
 {
 	struct roster *a = join(), *b = join();
 
-	roster_set_door(a, 4242);
-	ck_assert_uint_eq(roster_door(b, roster_self(a)), 4242);
-	ck_assert_uint_eq(roster_door(b, roster_self(b)), 0);
-	ck_assert_uint_eq(roster_announced(a), 0);
-	roster_announce(b, roster_self(a));
-	ck_assert_uint_eq(roster_announced(a), 1);
-	ck_assert_uint_eq(roster_announced(b), 0);
+	roster_set_control_port(a, 4242);
+	ck_assert_uint_eq(roster_control_port(b, roster_self(a)), 4242);
+	ck_assert_uint_eq(roster_control_port(b, roster_self(b)), 0);
+	ck_assert_uint_eq(roster_notifications(a), 0);
+	roster_notify(b, roster_self(a));
+	ck_assert_uint_eq(roster_notifications(a), 1);
+	ck_assert_uint_eq(roster_notifications(b), 0);
 	roster_close(a);
 	roster_close(b);
 }
@@ -704,7 +704,7 @@ int main(void)
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_refused);
-	tcase_add_test(tests, doors_and_announcements);
+	tcase_add_test(tests, control_ports_and_notifications);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));
 	tcase_add_test(tests, links_are_not_swept);

@@ -2,7 +2,7 @@
 /*
  * Links that share an address: every packet comes to the one who leased its QP
  * number, exactly once, whatever the others do meanwhile. On loopback send()
- * delivers before it returns, and letters do too: nothing here waits for time.
+ * delivers before it returns, and forwarded datagrams do too: nothing here waits for time.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -333,15 +333,15 @@ START_TEST(strangers_signals_are_packets)
 		got += nodes[i].link->ops->receive(nodes[i].link, &frame, 1, 0);
 	ck_assert_uint_eq(got, 1);
 
-	/* At a door: nothing. Cut short with the secret: nothing either. */
+	/* At a control socket: nothing. Cut short with the secret: nothing either. */
 	((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	((struct sockaddr_in *)&address)->sin_port =
-		htons(roster_door(links[0]->share.roster, roster_self(links[0]->share.roster)));
+	((struct sockaddr_in *)&address)->sin_port = htons(
+		roster_control_port(links[0]->share.roster, roster_self(links[0]->share.roster)));
 	sendto(fd, &packet, sizeof(packet), 0, (struct sockaddr *)&address, length);
 	steer_fill(&packet.signal, roster_secret(links[0]->share.roster), 1);
 	for (unsigned int size = 0; size <= sizeof(packet.signal); size++)
 		sendto(fd, &packet, size, 0, (struct sockaddr *)&address, length);
-	roster_announce(links[1]->share.roster, roster_self(links[0]->share.roster));
+	roster_notify(links[1]->share.roster, roster_self(links[0]->share.roster));
 	for (int polls = 0; polls < 40; polls++)
 		ck_assert_uint_eq(nodes[0].link->ops->receive(nodes[0].link, &frame, 1, 0), 0);
 	close(fd);
