@@ -2,7 +2,7 @@
 /*
  * The roster: who shares the addresses of this machine. A file in shared memory
  * for each user and network namespace, in which every link (an HCA of some
- * process) is a member, with the QP number slots that it leases, its seat at
+ * process) is a member, with the QP number slots that it leases, its reuseport index at
  * each address it receives on, and the services that it claims.
  *
  * Nobody needs to clean up: each member holds a lock on a byte of the file, and
@@ -48,16 +48,16 @@ void roster_unlock(struct roster *roster);
 
 /* --- with the lock held --------------------------------------------------------------- */
 
-/* Remove the members that are dead. Returns how many seats they had. */
+/* Remove the members that are dead. Returns how many sockets they had. */
 unsigned int roster_reap(struct roster *roster);
 
 /*
- * Sit down at @gid as the last one, as the kernel appends a socket to its group.
+ * Join the reuseport group of @gid as the last one, as the kernel appends a socket to its group.
  * @cookie is the socket's. Returns 0, or ENOSPC.
  */
-int roster_sit(struct roster *roster, const union ibv_gid *gid, uint64_t cookie);
-/* Get up again. The last one takes the empty seat, as the kernel does it with sockets. */
-void roster_rise(struct roster *roster, const union ibv_gid *gid);
+int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t cookie);
+/* Leave it again. The last one takes the free index, as the kernel does it with sockets. */
+void roster_leave_group(struct roster *roster, const union ibv_gid *gid);
 /* We know that we have @index there. Whoever seemed to have it gets the one that we seemed to have.
  */
 void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index);
@@ -78,8 +78,8 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 
 /* --- without ---------------------------------------------------------------------------- */
 
-/* The number of seats at @gid; the index of @member's, or -1. */
-unsigned int roster_seats(const struct roster *roster, const union ibv_gid *gid);
+/* The number of sockets at @gid; the index of @member's, or -1. */
+unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gid);
 int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 
 /* The member who has @slot: 0 for nobody. */
@@ -92,7 +92,7 @@ uint32_t roster_self(const struct roster *roster);
 uint32_t roster_home(const struct roster *roster, uint32_t member);
 /* The cookie of @member's socket at @gid, or 0. */
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
-/* Some other member with a seat at @gid, or 0. */
+/* Some other member with a socket at @gid, or 0. */
 uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid);
 /* Who claims @service_id at our address @gid, or 0. */
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of the roster share: roster.c (the file, its locks, members),
- * roster_table.c (what members have: seats, slots, claims) and roster_sweep.c (the
+ * roster_table.c (what members have: sockets, slots, claims) and roster_sweep.c (the
  * files that nobody needs any more).
  *
  * A member may be killed between any two stores. So entries get their member
@@ -18,14 +18,14 @@
 #define ROSTER_VERSION 2		   /* of the file */
 #define ROSTER_FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
 
-#define SEATS 8192
+#define SOCKETS 8192
 #define CLAIMS 4096
 
 struct place {
 	_Atomic uint64_t gid[2];
 };
 
-struct seat {
+struct reuseport_socket {
 	_Atomic uint32_t member; /* 0: nobody's */
 	_Atomic uint32_t index;	 /* in the kernel's group of sockets */
 	_Atomic uint64_t cookie;
@@ -49,12 +49,12 @@ struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
 	_Atomic uint64_t repaired;
-	_Atomic uint32_t cursor;		  /* the slot to lease next */
-	_Atomic uint32_t seats_used, claims_used; /* beyond, none ever was */
+	_Atomic uint32_t cursor;		    /* the slot to lease next */
+	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[LINK_SLOTS];
 	_Atomic uint16_t next[LINK_SLOTS];     /* the number in the slot to begin with */
 	struct member members[ROSTER_MEMBERS]; /* number 1 and on */
-	struct seat seats[SEATS];
+	struct reuseport_socket sockets[SOCKETS];
 	struct claim claims[CLAIMS];
 };
 
@@ -71,9 +71,9 @@ static inline struct member *member_of(const struct roster *roster, uint32_t mem
 }
 
 /* Entries of an array come and go anywhere in it, below a mark that only rises. */
-static inline struct seat *seats_end(const struct roster *roster)
+static inline struct reuseport_socket *sockets_end(const struct roster *roster)
 {
-	return roster->table->seats + roster->table->seats_used;
+	return roster->table->sockets + roster->table->sockets_used;
 }
 
 static inline struct claim *claims_end(const struct roster *roster)
@@ -81,7 +81,7 @@ static inline struct claim *claims_end(const struct roster *roster)
 	return roster->table->claims + roster->table->claims_used;
 }
 
-/* Remove all that those in @gone have, and themselves. Returns how many seats they had. */
+/* Remove all that those in @gone have, and themselves. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1]);
 
 bool roster_file_is_safe(int fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What members of the roster have: seats, slots and claims, and the plan that follows from them. */
+/* What members of the roster have: sockets, slots and claims, and the plan that follows from them.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -35,108 +36,113 @@ static bool place_is(const struct place *place, const union ibv_gid *gid)
 	return place->gid[0] == halves[0] && place->gid[1] == halves[1];
 }
 
-/* --- seats ----------------------------------------------------------------------------- */
+/* --- sockets --------------------------------------------------------------------------- */
 
-static struct seat *find_seat(const struct roster *roster, uint32_t member,
-			      const union ibv_gid *gid)
+static struct reuseport_socket *find_socket(const struct roster *roster, uint32_t member,
+					    const union ibv_gid *gid)
 {
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		if (seat->member == member && place_is(&seat->place, gid))
-			return seat;
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++) {
+		if (socket->member == member && place_is(&socket->place, gid))
+			return socket;
 	}
 	return NULL;
 }
 
-static struct seat *last_seat(const struct roster *roster, const union ibv_gid *gid)
+static struct reuseport_socket *last_socket(const struct roster *roster, const union ibv_gid *gid)
 {
-	struct seat *last = NULL;
+	struct reuseport_socket *last = NULL;
 
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		if (seat->member && place_is(&seat->place, gid) &&
-		    (!last || seat->index > last->index))
-			last = seat;
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++) {
+		if (socket->member && place_is(&socket->place, gid) &&
+		    (!last || socket->index > last->index))
+			last = socket;
 	}
 	return last;
 }
 
-static void rise(struct roster *roster, struct seat *seat)
+static void remove_socket(struct roster *roster, struct reuseport_socket *socket)
 {
-	union ibv_gid gid = place_get(&seat->place);
-	struct seat *last = last_seat(roster, &gid);
+	union ibv_gid gid = place_get(&socket->place);
+	struct reuseport_socket *last = last_socket(roster, &gid);
 
-	if (last != seat)
-		last->index = seat->index;
-	seat->member = 0;
+	if (last != socket)
+		last->index = socket->index;
+	socket->member = 0;
 }
 
-unsigned int roster_seats(const struct roster *roster, const union ibv_gid *gid)
+unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gid)
 {
 	unsigned int count = 0;
 
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++)
-		count += seat->member && place_is(&seat->place, gid);
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++)
+		count += socket->member && place_is(&socket->place, gid);
 	return count;
 }
 
-int roster_sit(struct roster *roster, const union ibv_gid *gid, uint64_t cookie)
+int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t cookie)
 {
 	struct roster_file *table = roster->table;
-	struct seat *seat;
+	struct reuseport_socket *socket;
 
-	for (seat = table->seats; seat < seats_end(roster) && seat->member; seat++)
+	for (socket = table->sockets; socket < sockets_end(roster) && socket->member; socket++)
 		;
-	if (seat == table->seats + SEATS)
+	if (socket == table->sockets + SOCKETS)
 		return ENOSPC;
-	if (seat == seats_end(roster))
-		table->seats_used++;
-	seat->index = roster_seats(roster, gid);
-	seat->cookie = cookie;
-	place_set(&seat->place, gid);
-	seat->member = roster->self;
+	if (socket == sockets_end(roster))
+		table->sockets_used++;
+	socket->index = roster_sockets(roster, gid);
+	socket->cookie = cookie;
+	place_set(&socket->place, gid);
+	socket->member = roster->self;
 	return 0;
 }
 
-void roster_rise(struct roster *roster, const union ibv_gid *gid)
+void roster_leave_group(struct roster *roster, const union ibv_gid *gid)
 {
-	struct seat *seat = find_seat(roster, roster->self, gid);
+	struct reuseport_socket *socket = find_socket(roster, roster->self, gid);
 
-	if (seat)
-		rise(roster, seat);
+	if (socket)
+		remove_socket(roster, socket);
 }
 
 int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
 {
-	struct seat *seat = find_seat(roster, member, gid);
+	struct reuseport_socket *socket = find_socket(roster, member, gid);
 
-	return seat ? (int)seat->index : -1;
+	return socket ? (int)socket->index : -1;
 }
 
 void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index)
 {
-	struct seat *ours = find_seat(roster, roster->self, gid);
+	struct reuseport_socket *ours = find_socket(roster, roster->self, gid);
 
 	if (!ours)
 		return;
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		if (seat->member && seat->index == index && place_is(&seat->place, gid))
-			seat->index = ours->index;
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++) {
+		if (socket->member && socket->index == index && place_is(&socket->place, gid))
+			socket->index = ours->index;
 	}
 	ours->index = index;
 }
 
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
 {
-	struct seat *seat = find_seat(roster, member, gid);
+	struct reuseport_socket *socket = find_socket(roster, member, gid);
 
-	return seat ? seat->cookie : 0;
+	return socket ? socket->cookie : 0;
 }
 
 uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 {
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		uint32_t member = seat->member;
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++) {
+		uint32_t member = socket->member;
 
-		if (member && member != roster->self && place_is(&seat->place, gid))
+		if (member && member != roster->self && place_is(&socket->place, gid))
 			return member;
 	}
 	return 0;
@@ -212,14 +218,14 @@ static bool is_unspecified(const union ibv_gid *gid)
 	       (gid_is_ipv4(gid) || memcmp(gid->raw, zeros, 12) == 0);
 }
 
-/* An unspecified address stands for all of its family at which the member has a seat. */
+/* An unspecified address stands for all of its family at which the member has a socket. */
 static bool covers(const struct roster *roster, const struct claim *claim, const union ibv_gid *gid)
 {
 	union ibv_gid where = place_get(&claim->place);
 
 	if (!is_unspecified(&where))
 		return gid_equal(&where, gid);
-	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_seat(roster, claim->member, gid);
+	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_socket(roster, claim->member, gid);
 }
 
 /* The first other member who has the service at @gid. */
@@ -239,10 +245,11 @@ int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t servi
 	bool any = is_unspecified(gid);
 	struct claim *claim;
 
-	for (struct seat *seat = table->seats; seat < seats_end(roster) && any; seat++) {
-		union ibv_gid ours = place_get(&seat->place);
+	for (struct reuseport_socket *socket = table->sockets; socket < sockets_end(roster) && any;
+	     socket++) {
+		union ibv_gid ours = place_get(&socket->place);
 
-		if (seat->member == roster->self && gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
+		if (socket->member == roster->self && gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
 		    is_taken(roster, &ours, service_id))
 			return EADDRINUSE;
 	}
@@ -323,36 +330,38 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1 for nobody and those elsewhere */
 
 	memset(index_of, -1, sizeof(index_of));
-	for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-		if (seat->member && place_is(&seat->place, gid))
-			index_of[seat->member] = seat->index;
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
+	     socket++) {
+		if (socket->member && place_is(&socket->place, gid))
+			index_of[socket->member] = socket->index;
 	}
 	plan->secret = roster->table->secret;
 	plan->range_count = plan->service_count = 0;
 	plan_slots(roster, index_of, plan);
 	plan_services(roster, gid, index_of, plan);
 	plan->first = 0;
-	plan->sockets = roster_seats(roster, gid);
+	plan->sockets = roster_sockets(roster, gid);
 }
 
 /* --- the end of members ---------------------------------------------------------------- */
 
-/* All seats of those in @gone, from the last of a group on: so the survivors move but once. */
-static unsigned int empty_seats(struct roster *roster, const bool *gone)
+/* All sockets of those in @gone, from the last of a group on: so the survivors move but once. */
+static unsigned int remove_sockets(struct roster *roster, const bool *gone)
 {
 	unsigned int count = 0;
 
 	for (;;) {
-		struct seat *last = NULL;
+		struct reuseport_socket *last = NULL;
 
-		for (struct seat *seat = roster->table->seats; seat < seats_end(roster); seat++) {
-			if (seat->member && gone[seat->member] &&
-			    (!last || seat->index > last->index))
-				last = seat;
+		for (struct reuseport_socket *socket = roster->table->sockets;
+		     socket < sockets_end(roster); socket++) {
+			if (socket->member && gone[socket->member] &&
+			    (!last || socket->index > last->index))
+				last = socket;
 		}
 		if (!last)
 			return count;
-		rise(roster, last);
+		remove_socket(roster, last);
 		count++;
 	}
 }
@@ -377,8 +386,8 @@ static void strike_off(struct roster *roster, const bool *gone)
 
 unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1])
 {
-	unsigned int seats = empty_seats(roster, gone);
+	unsigned int sockets = remove_sockets(roster, gone);
 
 	strike_off(roster, gone);
-	return seats;
+	return sockets;
 }

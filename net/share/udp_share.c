@@ -78,7 +78,7 @@ static void steer_all(struct udp_link *link)
 	unsigned int count = udp_address_count(link);
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (roster_seats(link->share.roster, &link->addresses[i]->gid) > 1)
+		if (roster_sockets(link->share.roster, &link->addresses[i]->gid) > 1)
 			steer(link, link->addresses[i]);
 	}
 }
@@ -115,9 +115,9 @@ static void want_repair(struct udp_link *link, struct udp_address *address)
 	struct udp_share *share = &link->share;
 	uint64_t now = clock_now();
 
-	if (!address || address->seat.suspect)
+	if (!address || address->reuseport.suspect)
 		return;
-	address->seat.suspect = now;
+	address->reuseport.suspect = now;
 	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
 }
 
@@ -125,7 +125,7 @@ void udp_share_resteer(struct udp_link *link, struct udp_address *address)
 {
 	if (!address)
 		return;
-	address->seat.resteer = true;
+	address->reuseport.resteer = true;
 	wake_at(&link->share, 0);
 }
 
@@ -146,17 +146,18 @@ static void slow_down(struct udp_share *share, uint64_t now, bool found)
 static bool repair_address(struct udp_link *link, struct udp_address *address, bool reaped,
 			   uint64_t last_repair)
 {
-	struct udp_seat *seat = &address->seat;
-	bool signal = seat->suspect && (reaped || seat->suspect > last_repair + SHARE_REPAIR_PAUSE);
+	struct udp_reuseport *reuseport = &address->reuseport;
+	bool signal = reuseport->suspect &&
+		      (reaped || reuseport->suspect > last_repair + SHARE_REPAIR_PAUSE);
 
-	if (seat->learned >= 0)
-		roster_set_index(link->share.roster, &address->gid, seat->learned);
-	if (reaped || signal || seat->resteer || seat->learned >= 0)
+	if (reuseport->learned >= 0)
+		roster_set_index(link->share.roster, &address->gid, reuseport->learned);
+	if (reaped || signal || reuseport->resteer || reuseport->learned >= 0)
 		steer(link, address);
-	seat->learned = -1;
-	seat->resteer = false;
-	seat->suspect = 0;
-	seat->signal = signal;
+	reuseport->learned = -1;
+	reuseport->resteer = false;
+	reuseport->suspect = 0;
+	reuseport->signal = signal;
 	return signal;
 }
 
@@ -168,9 +169,9 @@ static void send_signals(struct udp_link *link)
 	share->round += ROSTER_MEMBERS + 1; /* no other member has the same */
 	for (unsigned int i = 0; i < count; i++) {
 		const struct udp_address *address = link->addresses[i];
-		unsigned int sockets = roster_seats(share->roster, &address->gid);
+		unsigned int sockets = roster_sockets(share->roster, &address->gid);
 
-		for (unsigned int index = 0; address->seat.signal && index < sockets; index++)
+		for (unsigned int index = 0; address->reuseport.signal && index < sockets; index++)
 			send_signal(link, address, SIGNAL_LEARN, index, share->round);
 	}
 }
@@ -219,12 +220,12 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 		return;
 	}
 	/* An index that no socket has comes to somebody by the hash, but later in the round. */
-	if (signal.round == address->seat.round)
+	if (signal.round == address->reuseport.round)
 		return;
-	address->seat.round = signal.round;
+	address->reuseport.round = signal.round;
 	if (index == own_index(link, address))
 		return;
-	address->seat.learned = index;
+	address->reuseport.learned = index;
 	wake_at(&link->share, 0);
 }
 
@@ -292,8 +293,8 @@ static int check_alone(const struct udp_link *link, const union ibv_gid *gid, un
 	return error;
 }
 
-static int sit_down(struct udp_link *link, struct udp_address *address, int fd,
-		    unsigned int ifindex)
+static int join_group(struct udp_link *link, struct udp_address *address, int fd,
+		      unsigned int ifindex)
 {
 	struct roster *roster = link->share.roster;
 	uint64_t cookie = 0;
@@ -302,7 +303,7 @@ static int sit_down(struct udp_link *link, struct udp_address *address, int fd,
 	int error = 0, on = 1;
 
 	roster_reap(roster);
-	others = roster_seats(roster, &address->gid);
+	others = roster_sockets(roster, &address->gid);
 	if (!others)
 		error = check_alone(link, &address->gid, ifindex);
 	if (!error && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
@@ -312,10 +313,10 @@ static int sit_down(struct udp_link *link, struct udp_address *address, int fd,
 	if (error)
 		return error;
 	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length);
-	error = roster_sit(roster, &address->gid, cookie);
+	error = roster_join_group(roster, &address->gid, cookie);
 	if (error)
 		return error;
-	address->seat.taken = true;
+	address->reuseport.taken = true;
 	address->receive_fd = fd;
 	if (others)
 		steer(link, address);
@@ -331,7 +332,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 		share->entered = true;
 		enter(share);
 	}
-	address->seat.learned = -1;
+	address->reuseport.learned = -1;
 	if (!share->roster) {
 		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
 		if (!error)
@@ -341,7 +342,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 	error = roster_lock(share->roster);
 	if (error)
 		return error;
-	error = sit_down(link, address, fd, ifindex);
+	error = join_group(link, address, fd, ifindex);
 	roster_unlock(share->roster);
 	return error;
 }
@@ -383,37 +384,38 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
  * for the one who takes the index go astray, but none to a socket that nobody reads.
  * Somebody else has to change it, for it takes a socket in the group.
  */
-static void rise(struct udp_link *link, struct udp_address *address, bool last)
+static void leave_group(struct udp_link *link, struct udp_address *address, bool last)
 {
 	struct roster *roster = link->share.roster;
 	uint32_t neighbour = roster_neighbour(roster, &address->gid);
 
-	if (!address->seat.taken)
+	if (!address->reuseport.taken)
 		return;
 	if (neighbour && last)
 		hand_over(link, address, neighbour);
 	close(address->receive_fd);
 	address->receive_fd = -1;
-	address->seat.taken = false;
-	roster_rise(roster, &address->gid);
+	address->reuseport.taken = false;
+	roster_leave_group(roster, &address->gid);
 	if (neighbour)
 		udp_ask_to_steer(&link->share, neighbour, &address->gid);
 }
 
-void udp_share_rise(struct udp_link *link, struct udp_address *address)
+void udp_share_leave_group(struct udp_link *link, struct udp_address *address)
 {
-	if (!link->share.roster || !address->seat.taken || roster_lock(link->share.roster) != 0)
+	if (!link->share.roster || !address->reuseport.taken ||
+	    roster_lock(link->share.roster) != 0)
 		return;
-	rise(link, address, false);
+	leave_group(link, address, false);
 	roster_unlock(link->share.roster);
 }
 
-static void rise_everywhere(struct udp_link *link)
+static void leave_all_groups(struct udp_link *link)
 {
 	unsigned int count = udp_address_count(link);
 
 	for (unsigned int i = 0; i < count; i++)
-		rise(link, link->addresses[i], true);
+		leave_group(link, link->addresses[i], true);
 	roster_unlock(link->share.roster);
 }
 
@@ -423,7 +425,7 @@ void udp_retire(struct link *base)
 
 	for (int i = 0; link->share.roster && i < RETIRE_TRIES; i++) {
 		if (roster_trylock(link->share.roster)) {
-			rise_everywhere(link);
+			leave_all_groups(link);
 			return;
 		}
 		usleep(RETIRE_PAUSE);
@@ -435,7 +437,7 @@ void udp_share_leave(struct udp_link *link)
 	struct udp_share *share = &link->share;
 
 	if (share->roster && roster_lock(share->roster) == 0)
-		rise_everywhere(link);
+		leave_all_groups(link);
 	if (share->roster)
 		roster_close(share->roster);
 	if (share->control_fd >= 0)

@@ -219,7 +219,7 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 
 static void address_close(struct udp_link *link, struct udp_address *address)
 {
-	udp_share_rise(link, address);
+	udp_share_leave_group(link, address);
 	if (address->receive_fd >= 0)
 		close(address->receive_fd);
 	if (address->send_fd >= 0)

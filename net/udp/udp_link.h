@@ -31,7 +31,7 @@
 #define RECEIVE_SPACE (1u << 16) /* what one recvmsg() may fill */
 
 /* Our place among those who share the address. receive()'s, but for @taken. */
-struct udp_seat {
+struct udp_reuseport {
 	bool taken;
 	bool signal;	  /* the indexes are to be checked */
 	bool resteer;	  /* the program has to be written anew */
@@ -46,7 +46,7 @@ struct udp_address {
 	int send_fd;
 	uint16_t source_port;
 	bool segmentation; /* until the kernel refuses it */
-	struct udp_seat seat;
+	struct udp_reuseport reuseport;
 };
 
 /* The rest of a super-packet that is being split into frames. */
@@ -165,7 +165,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 /* @address can send now: have somebody check whether all are where they seem to be. */
 void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
 /* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
-void udp_share_rise(struct udp_link *link, struct udp_address *address);
+void udp_share_leave_group(struct udp_link *link, struct udp_address *address);
 /* The program for @address is to be written anew, in the next receive(). */
 void udp_share_resteer(struct udp_link *link, struct udp_address *address);
 /* What is due by now. */

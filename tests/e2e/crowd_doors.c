@@ -21,7 +21,7 @@
 #define NOBODY 65534
 
 /* With the device open, to be killed. */
-_Noreturn static void sit(struct board *board, unsigned int id)
+_Noreturn static void stay_open(struct board *board, unsigned int id)
 {
 	struct member member;
 
@@ -32,7 +32,7 @@ _Noreturn static void sit(struct board *board, unsigned int id)
 		pause();
 }
 
-static void wait_until_seated(struct board *board, unsigned int id)
+static void wait_until_open(struct board *board, unsigned int id)
 {
 	while (!atomic_load(&board->members[id].done)) {
 		board_check_deadline(board);
@@ -42,12 +42,12 @@ static void wait_until_seated(struct board *board, unsigned int id)
 
 /* --- doors ------------------------------------------------------------------------- */
 
-enum guest { GUEST_PASSES = 1, GUEST_SITS };
+enum guest { GUEST_PASSES = 1, GUEST_STAYS };
 
 static void doors_member(struct board *board, unsigned int id, uint32_t guest)
 {
-	if (guest == GUEST_SITS)
-		sit(board, id);
+	if (guest == GUEST_STAYS)
+		stay_open(board, id);
 	for (unsigned int i = 0; i < OPENINGS; i++) {
 		member_greet_self(board, id);
 		atomic_fetch_add(&board->total, 1);
@@ -55,18 +55,18 @@ static void doors_member(struct board *board, unsigned int id, uint32_t guest)
 }
 
 /* All at once, while one stays; and then all die at once, or in turn. */
-static void die_seated(struct crowd *crowd, bool at_once)
+static void die_open(struct crowd *crowd, bool at_once)
 {
 	for (unsigned int i = 0; i < crowd->board->count; i++) {
-		crowd_start(crowd, i, GUEST_SITS);
+		crowd_start(crowd, i, GUEST_STAYS);
 		if (!at_once) {
-			wait_until_seated(crowd->board, i);
+			wait_until_open(crowd->board, i);
 			kill(crowd->pids[i], SIGKILL);
 			crowd_reap(crowd, i, SIGKILL);
 		}
 	}
 	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
-		wait_until_seated(crowd->board, i);
+		wait_until_open(crowd->board, i);
 	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
 		kill(crowd->pids[i], SIGKILL);
 	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
@@ -86,7 +86,7 @@ static void doors_lead(struct crowd *crowd)
 	crowd_reap_all(crowd);
 	CHECK_EQUAL(atomic_load(&board->total), 2 * OPENINGS * board->count);
 	for (unsigned int i = 0; i < board->rounds; i++) {
-		die_seated(crowd, i & 1);
+		die_open(crowd, i & 1);
 		crowd_newcomer(crowd);
 	}
 	printf("%u openings, %u deaths\n", 2 * OPENINGS * board->count,
@@ -113,16 +113,16 @@ static pid_t fork_as(uid_t user, int error_fd)
 	return 0;
 }
 
-static void seat(struct crowd *crowd, uid_t user)
+static void start_as(struct crowd *crowd, uid_t user)
 {
 	atomic_store(&crowd->board->members[0].done, false);
 	crowd->pids[0] = fork_as(user, -1);
 	if (crowd->pids[0] == 0)
-		sit(crowd->board, 0);
-	wait_until_seated(crowd->board, 0);
+		stay_open(crowd->board, 0);
+	wait_until_open(crowd->board, 0);
 }
 
-static void unseat(struct crowd *crowd)
+static void kill_started(struct crowd *crowd)
 {
 	kill(crowd->pids[0], SIGKILL);
 	crowd_reap(crowd, 0, SIGKILL);
@@ -192,10 +192,10 @@ static void stranger_lead(struct crowd *crowd)
 	for (unsigned int i = 0; i < 2 * crowd->board->rounds; i++) {
 		uid_t user = users[i % 2], stranger = users[1 - i % 2];
 
-		seat(crowd, user);
+		start_as(crowd, user);
 		refuse(stranger);
 		greet_as(crowd, user);
-		unseat(crowd);
+		kill_started(crowd);
 		greet_as(crowd, stranger);
 	}
 }

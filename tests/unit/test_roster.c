@@ -81,45 +81,45 @@ static uint32_t lease(struct roster *roster, uint32_t expected)
 
 static unsigned int reap(struct roster *roster)
 {
-	unsigned int seats;
+	unsigned int sockets;
 
 	ck_assert_int_eq(roster_lock(roster), 0);
-	seats = roster_reap(roster);
+	sockets = roster_reap(roster);
 	roster_unlock(roster);
-	return seats;
+	return sockets;
 }
 
-static void sit(struct roster *roster, const union ibv_gid *gid)
+static void join_group(struct roster *roster, const union ibv_gid *gid)
 {
 	ck_assert_int_eq(roster_lock(roster), 0);
-	ck_assert_int_eq(roster_sit(roster, gid, roster_self(roster) * 100), 0);
+	ck_assert_int_eq(roster_join_group(roster, gid, roster_self(roster) * 100), 0);
 	roster_unlock(roster);
 }
 
-struct sitting {
+struct membership {
 	const union ibv_gid *gid;
 	unsigned int leases;
 };
 
-static void sit_down(const void *argument)
+static void become_member(const void *argument)
 {
-	const struct sitting *sitting = argument;
+	const struct membership *membership = argument;
 	struct roster *roster = join();
 	uint32_t first, count, start;
 
-	sit(roster, sitting->gid);
+	join_group(roster, membership->gid);
 	if (roster_lock(roster))
 		_exit(1);
-	for (unsigned int i = 0; i < sitting->leases; i++)
+	for (unsigned int i = 0; i < membership->leases; i++)
 		roster_lease(roster, &first, &count, &start);
-	roster_claim(roster, sitting->gid, 7);
+	roster_claim(roster, membership->gid, 7);
 	roster_unlock(roster);
 }
 
-/* A process that is a member with @leases leases and a seat at @gid, and waits to be killed. */
-static pid_t sitter(const union ibv_gid *gid, unsigned int leases)
+/* A process that is a member with @leases leases and a socket at @gid, and waits to be killed. */
+static pid_t member_process(const union ibv_gid *gid, unsigned int leases)
 {
-	return mortal(sit_down, &(struct sitting){gid, leases});
+	return mortal(become_member, &(struct membership){gid, leases});
 }
 
 /* --- slots ------------------------------------------------------------------------- */
@@ -203,30 +203,30 @@ START_TEST(the_dead_leave_nothing)
 	uint32_t last = 0;
 
 	for (int i = 0; i < 300; i++) {
-		bury(sitter(&gid, 1));
+		bury(member_process(&gid, 1));
 		if (i % 7 == 0)
 			ck_assert_uint_eq(reap(a), 1); /* whoever comes removes the dead before */
 	}
 	reap(a);
-	ck_assert_uint_eq(roster_seats(a, &gid), 0);
+	ck_assert_uint_eq(roster_sockets(a, &gid), 0);
 	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
 		ck_assert_uint_eq(roster_owner(a, slot), 0);
 	ck_assert_uint_eq(roster_claimant(a, &gid, 7), 0);
-	sit(a, &gid);
+	join_group(a, &gid);
 	ck_assert_int_eq(roster_index(a, roster_self(a), &gid), 0);
 	last = lease(a, 1);
-	bury(sitter(&gid, 2));
+	bury(member_process(&gid, 2));
 	ck_assert_uint_ne(roster_owner(a, last % (LINK_SLOTS - 2) + 1), 0);
-	ck_assert_uint_eq(roster_seats(a, &gid), 2);
+	ck_assert_uint_eq(roster_sockets(a, &gid), 2);
 	ck_assert_uint_eq(reap(a), 1);
-	ck_assert_uint_eq(roster_seats(a, &gid), 1);
+	ck_assert_uint_eq(roster_sockets(a, &gid), 1);
 	roster_close(a);
 }
 END_TEST
 
-/* --- seats --------------------------------------------------------------------------- */
+/* --- reuseport indexes ----------------------------------------------------------------- */
 
-START_TEST(seats_move_as_sockets_do)
+START_TEST(indexes_move_as_sockets_do)
 {
 	union ibv_gid gid = gid_of("10.0.0.1"), other = gid_of("10.0.0.2");
 	struct roster *rosters[5];
@@ -237,12 +237,12 @@ START_TEST(seats_move_as_sockets_do)
 	for (int i = 0; i < 5; i++) {
 		rosters[i] = join();
 		if (i == 2)
-			sit(rosters[i], &other);
-		sit(rosters[i], &gid);
+			join_group(rosters[i], &other);
+		join_group(rosters[i], &gid);
 		ck_assert_int_eq(roster_index(rosters[i], roster_self(rosters[i]), &gid), i);
 		slots[i] = lease(rosters[i], 1);
 	}
-	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 5);
+	ck_assert_uint_eq(roster_sockets(rosters[0], &gid), 5);
 	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &other), 0);
 	ck_assert_int_eq(roster_index(rosters[1], roster_self(rosters[1]), &other), -1);
 	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &gid),
@@ -250,13 +250,13 @@ START_TEST(seats_move_as_sockets_do)
 	ck_assert_uint_eq(roster_cookie(rosters[0], roster_self(rosters[3]), &other), 0);
 
 	ck_assert_int_eq(roster_lock(rosters[1]), 0);
-	roster_rise(rosters[1], &gid);
+	roster_leave_group(rosters[1], &gid);
 	roster_unlock(rosters[1]);
 	ck_assert_int_eq(roster_index(rosters[4], roster_self(rosters[4]), &gid), 1);
 	ck_assert_int_eq(roster_index(rosters[3], roster_self(rosters[3]), &gid), 3);
 	roster_close(rosters[3]);
 	ck_assert_int_eq(roster_index(rosters[4], roster_self(rosters[4]), &gid), 1);
-	ck_assert_uint_eq(roster_seats(rosters[0], &gid), 3);
+	ck_assert_uint_eq(roster_sockets(rosters[0], &gid), 3);
 	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), 0);
 	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), roster_self(rosters[0]));
 	ck_assert_uint_eq(roster_neighbour(rosters[2], &other), 0);
@@ -300,7 +300,7 @@ START_TEST(neighbouring_slots_make_one_range)
 	struct roster *a = join();
 	uint32_t slots = 0;
 
-	sit(a, &gid);
+	join_group(a, &gid);
 	lease(a, 1);
 	lease(a, 1);
 	lease(a, 2);
@@ -332,14 +332,14 @@ START_TEST(services_have_one_owner_an_address)
 	static struct steer_plan plan;
 	struct roster *a = join(), *b = join();
 
-	sit(a, &x);
-	sit(a, &z);
-	sit(b, &x);
-	sit(b, &y);
+	join_group(a, &x);
+	join_group(a, &z);
+	join_group(b, &x);
+	join_group(b, &y);
 	ck_assert_uint_eq(roster_claimant(a, &x, 1), 0);
 	ck_assert_int_eq(claim(a, &any4, 1), 0);
 	ck_assert_uint_eq(roster_claimant(b, &x, 1), roster_self(a));
-	ck_assert_uint_eq(roster_claimant(b, &y, 1), 0); /* where a doesn't sit */
+	ck_assert_uint_eq(roster_claimant(b, &y, 1), 0); /* where a isn't */
 	ck_assert_uint_eq(roster_claimant(b, &z, 1), 0);
 	ck_assert_uint_eq(roster_claimant(b, &x, 2), 0);
 	roster_plan(b, &x, &plan);
@@ -407,7 +407,7 @@ START_TEST(children_let_go)
 		struct roster *roster = join();
 		uint32_t number = roster_self(roster);
 
-		sit(roster, &gid);
+		join_group(roster, &gid);
 		if (fork() == 0) {
 			while (read(go[0], &byte, 1) == 1 && byte == 'f') {
 				roster_forget(roster);
@@ -567,7 +567,7 @@ END_TEST
 START_TEST(only_who_is_gone_is_swept)
 {
 	union ibv_gid gid = gid_of("10.0.0.1");
-	pid_t member = sitter(&gid, 1);
+	pid_t member = member_process(&gid, 1);
 	time_t before = time(NULL);
 
 	ck_assert_int_eq(deserted(path), 0);
@@ -698,7 +698,7 @@ int main(void)
 	tcase_add_test(tests, all_slots_can_be_had_at_once);
 	tcase_add_test(tests, numbers_differ_from_lap_to_lap);
 	tcase_add_test(tests, the_dead_leave_nothing);
-	tcase_add_test(tests, seats_move_as_sockets_do);
+	tcase_add_test(tests, indexes_move_as_sockets_do);
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
 	tcase_add_test(tests, services_have_one_owner_an_address);
 	tcase_add_test(tests, one_at_a_time);

@@ -251,7 +251,7 @@ static void begin(const void *argument)
 }
 
 /*
- * The dead sit between the living, in several orders. Nothing is lost on the way
+ * The dead are between the living, in several orders. Nothing is lost on the way
  * from the first packet on, and after a while nothing is handed on any more.
  */
 START_TEST(deaths_are_repaired)

@@ -122,7 +122,7 @@ static struct device *owner_of(const union ibv_gid *gid)
 }
 
 /* The one that a local address which none has goes to: that of its interface, else the first. */
-static struct device *heir_of(const union ibv_gid *gid)
+static struct device *successor_of(const union ibv_gid *gid)
 {
 	unsigned int interface = gid_interface(gid);
 	struct device *devices;
@@ -143,7 +143,7 @@ int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 
 	if (device)
 		return rdma_id_use(id, device);
-	device = heir_of(gid);
+	device = successor_of(gid);
 	if (!device)
 		return ENODEV;
 	error = rdma_id_use(id, device);
