@@ -96,7 +96,7 @@ unsigned int roster_reap(struct roster *roster)
 }
 
 /* A number that nobody has; its byte in the file is ours from then on. */
-static int enrol(struct roster *roster)
+static int join(struct roster *roster)
 {
 	roster_reap(roster);
 	for (uint32_t number = 1; number <= ROSTER_MEMBERS; number++) {
@@ -104,7 +104,7 @@ static int enrol(struct roster *roster)
 
 		if (member->here || !lock_byte(roster->fd, number, F_WRLCK))
 			continue;
-		member->home = member->slots = member->control_port = 0;
+		member->primary_slot = member->slots = member->control_port = 0;
 		roster->self = number;
 		member->here = 1;
 		return 0;
@@ -260,7 +260,7 @@ static int enter(struct roster *roster, const char *path)
 	if (!error)
 		error = set_up(roster->table);
 	if (!error)
-		error = enrol(roster);
+		error = join(roster);
 	/* After fallocate and mmap, which may change one of the times. */
 	futimens(roster->fd, NULL);
 	return error;

@@ -89,7 +89,7 @@ bool roster_is_alive(const struct roster *roster, uint32_t member);
 /* Ourselves. */
 uint32_t roster_self(const struct roster *roster);
 /* A slot of @member, the same each time, or 0. */
-uint32_t roster_home(const struct roster *roster, uint32_t member);
+uint32_t roster_primary_slot(const struct roster *roster, uint32_t member);
 /* The cookie of @member's socket at @gid, or 0. */
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 /* Some other member with a socket at @gid, or 0. */

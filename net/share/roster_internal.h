@@ -40,7 +40,7 @@ struct claim {
 
 struct member {
 	_Atomic uint32_t here;
-	_Atomic uint32_t home, slots; /* the first slot leased, and how many there are */
+	_Atomic uint32_t primary_slot, slots; /* the first slot leased, and how many there are */
 	_Atomic uint32_t control_port, notifications;
 	uint8_t pad[44]; /* to a cache line: @notifications is looked at all the time */
 };

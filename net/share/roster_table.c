@@ -192,8 +192,8 @@ int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32
 		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % (1u << LINK_SLOT_BITS);
 		table->owners[i] = roster->self;
 	}
-	if (!self->home)
-		self->home = slot;
+	if (!self->primary_slot)
+		self->primary_slot = slot;
 	self->slots += slots;
 	return 0;
 }
@@ -203,9 +203,9 @@ uint32_t roster_owner(const struct roster *roster, uint32_t slot)
 	return slot < LINK_SLOTS ? roster->table->owners[slot] : 0;
 }
 
-uint32_t roster_home(const struct roster *roster, uint32_t member)
+uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
 {
-	return member_of(roster, member)->home;
+	return member_of(roster, member)->primary_slot;
 }
 
 /* --- claims ------------------------------------------------------------------------------- */
@@ -366,7 +366,7 @@ static unsigned int remove_sockets(struct roster *roster, const bool *gone)
 	}
 }
 
-static void strike_off(struct roster *roster, const bool *gone)
+static void remove_members(struct roster *roster, const bool *gone)
 {
 	struct roster_file *table = roster->table;
 
@@ -388,6 +388,6 @@ unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS
 {
 	unsigned int sockets = remove_sockets(roster, gone);
 
-	strike_off(roster, gone);
+	remove_members(roster, gone);
 	return sockets;
 }

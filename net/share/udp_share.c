@@ -490,9 +490,9 @@ uint32_t udp_slot(struct link *base)
 
 	if (!roster)
 		return 0;
-	if (!roster_home(roster, roster_self(roster)))
+	if (!roster_primary_slot(roster, roster_self(roster)))
 		udp_lease(base, &first, &count, &start);
-	return roster_home(roster, roster_self(roster));
+	return roster_primary_slot(roster, roster_self(roster));
 }
 
 int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
@@ -537,7 +537,7 @@ uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t serv
 		want_repair(link, udp_address_find(link, gid));
 		return 0;
 	}
-	return roster_home(roster, member);
+	return roster_primary_slot(roster, member);
 }
 
 uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn)

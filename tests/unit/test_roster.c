@@ -131,11 +131,11 @@ START_TEST(leases_double_and_go_around)
 
 	ck_assert_uint_eq(roster_secret(a), roster_secret(b));
 	ck_assert_uint_ne(roster_self(a), roster_self(b));
-	ck_assert_uint_eq(roster_home(b, roster_self(a)), first);
+	ck_assert_uint_eq(roster_primary_slot(b, roster_self(a)), first);
 	lease(a, 1);
 	lease(a, 2);
 	lease(a, 4);
-	ck_assert_uint_eq(roster_home(b, roster_self(a)), first);
+	ck_assert_uint_eq(roster_primary_slot(b, roster_self(a)), first);
 	next = lease(b, 1);
 	ck_assert_uint_ne(next, first);
 	roster_close(a);
