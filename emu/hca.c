@@ -225,12 +225,12 @@ static uint32_t next_scheduled(struct hca *hca)
 
 static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
 {
-	struct qp *qp = table_hold(&hca->qps, number);
+	struct qp *qp = table_get(&hca->qps, number);
 
 	if (!qp)
 		return;
 	qp_run(qp, outbox);
-	table_release(&hca->qps, number);
+	table_put(&hca->qps, number);
 }
 
 /* A QP that schedules itself again is run by the next round, so that packets come in between. */
@@ -311,11 +311,11 @@ static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
 		if (!any)
 			outbox_init(&outbox, hca, now);
 		any = true;
-		qp = table_hold(&hca->qps, number);
+		qp = table_get(&hca->qps, number);
 		if (!qp)
 			continue;
 		qp_acknowledge(qp, &outbox);
-		table_release(&hca->qps, number);
+		table_put(&hca->qps, number);
 	}
 	return any;
 }
@@ -345,7 +345,7 @@ void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patien
 
 	outbox_init(&outbox, hca, now);
 	while ((number = ack_queue_try_take(&hca->acks)) != 0) {
-		qp = table_hold(&hca->qps, number);
+		qp = table_get(&hca->qps, number);
 		if (!qp)
 			continue;
 		if (pthread_mutex_trylock(&qp->lock) == 0) {
@@ -353,7 +353,7 @@ void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patien
 			outbox_flush(&outbox);
 			pthread_mutex_unlock(&qp->lock);
 		}
-		table_release(&hca->qps, number);
+		table_put(&hca->qps, number);
 	}
 	cm_last_words(hca->cm, now, patience);
 	if (hca->link->ops->retire)
@@ -377,7 +377,7 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 	return true;
 }
 
-/* The QP that the last frame was for: it is held and locked until another one's comes. */
+/* The QP that the last frame was for: it is referenced and locked until another one's comes. */
 struct receiver {
 	struct hca *hca;
 	struct qp *qp; /* or NULL */
@@ -389,7 +389,7 @@ static void receiver_end(struct receiver *receiver, uint64_t now)
 	if (!receiver->qp)
 		return;
 	qp_receive_end(receiver->qp, now);
-	table_release(&receiver->hca->qps, receiver->number);
+	table_put(&receiver->hca->qps, receiver->number);
 	receiver->qp = NULL;
 }
 
@@ -411,7 +411,7 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 	}
 	if (!receiver->qp) {
 		receiver->number = packet->dest_qp;
-		receiver->qp = table_hold(&hca->qps, packet->dest_qp);
+		receiver->qp = table_get(&hca->qps, packet->dest_qp);
 		if (!receiver->qp) {
 			COUNT(hca, dropped_packets, 1);
 			return;
@@ -473,7 +473,7 @@ static bool receive(struct hca *hca, uint64_t now)
 		unsigned int count = hca->link->ops->receive(hca->link, frames, RECEIVE_BATCH, now);
 
 		if (count) {
-			event_hold(&hca->events);
+			event_cork(&hca->events);
 			receive_frames(hca, frames, count, now);
 			hca_run(hca, now);
 		}
@@ -494,7 +494,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);
-	event_unhold(&hca->events);
+	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
 	cm_deliver(hca->cm);

@@ -87,11 +87,11 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 
 static struct cm_id *find_index(struct cm *cm, uint32_t index)
 {
-	struct cm_id *id = table_hold(&cm->ids, index);
+	struct cm_id *id = table_get(&cm->ids, index);
 
 	/* cm.lock keeps it. */
 	if (id)
-		table_release(&cm->ids, index);
+		table_put(&cm->ids, index);
 	return id;
 }
 

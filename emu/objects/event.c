@@ -89,7 +89,7 @@ void event_deliver(struct event_queue *queue)
 		pthread_mutex_unlock(&queue->lock);
 		return;
 	}
-	while (!atomic_load(&queue->held) && (event = queue->head)) {
+	while (!atomic_load(&queue->corked) && (event = queue->head)) {
 		int type = event->type;
 		void *element = event->element;
 
@@ -108,16 +108,16 @@ void event_deliver(struct event_queue *queue)
 }
 
 /* Relaxed: who finds an event raised after this, under the lock, finds this too. */
-void event_hold(struct event_queue *queue)
+void event_cork(struct event_queue *queue)
 {
-	atomic_store_explicit(&queue->held, true, memory_order_relaxed);
+	atomic_store_explicit(&queue->corked, true, memory_order_relaxed);
 }
 
-/* Then it looks for events; who raised one looks whether they are held: one of both sees it. */
-void event_unhold(struct event_queue *queue)
+/* Then it looks for events; who raised one looks whether they are corked: one of both sees it. */
+void event_uncork(struct event_queue *queue)
 {
-	if (atomic_load_explicit(&queue->held, memory_order_relaxed))
-		atomic_store(&queue->held, false);
+	if (atomic_load_explicit(&queue->corked, memory_order_relaxed))
+		atomic_store(&queue->corked, false);
 }
 
 void event_forget(struct event_queue *queue, const void *element)

@@ -6,7 +6,7 @@
  *
  * event_queue.lock is a leaf. One thread delivers at a time, in order; a thread
  * that finds another one delivering leaves its events to it. While packets that
- * came together are being looked at, nobody delivers (event_hold).
+ * came together are being looked at, nobody delivers (event_cork).
  */
 #ifndef URXE_EMU_EVENT_H
 #define URXE_EMU_EVENT_H
@@ -42,7 +42,7 @@ struct event_queue {
 	struct event *delivering;
 	struct event_sink sink;
 	_Atomic bool pending; /* spares event_deliver() the lock when there is nothing */
-	_Atomic bool held;
+	_Atomic bool corked;
 };
 
 void event_queue_init(struct event_queue *queue, const struct event_sink *sink);
@@ -53,18 +53,18 @@ void event_raise(struct event_queue *queue, enum ibv_event_type type, void *elem
 /* Raise the completion event of a CQ; @event lives in it. */
 void event_raise_completion(struct event_queue *queue, struct event *event);
 
-/* Deliver all that is queued, unless it is held. No lock may be held. */
+/* Deliver all that is queued, unless it is corked. No lock may be held. */
 void event_deliver(struct event_queue *queue);
 
 /*
- * From here on to event_unhold() and the event_deliver() behind it, which the
+ * From here on to event_uncork() and the event_deliver() behind it, which the
  * same thread owes, nothing is delivered. An answer and the ACK that it takes
  * along are one event to their receiver: applications know that their send
  * completes before the answer comes (perftest's -e, with one channel for both),
  * and mustn't be woken between the two.
  */
-void event_hold(struct event_queue *queue);
-void event_unhold(struct event_queue *queue);
+void event_cork(struct event_queue *queue);
+void event_uncork(struct event_queue *queue);
 
 /* Forget the events about @element and wait for the one being delivered. For destroy. */
 void event_forget(struct event_queue *queue, const void *element);

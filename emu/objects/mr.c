@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions: emu/objects/mr.h has the rules. A region is published in hca->keys
- * and changes only while it is not, so that mr_hold() reads it without a lock.
+ * and changes only while it is not, so that mr_pin() reads it without a lock.
  */
 #include "emu/objects/mr.h"
 
@@ -243,42 +243,41 @@ static uint8_t *address_of(const struct key *key, uint64_t va)
 	return key->address + (va - key->iova);
 }
 
-static int hold_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
-		    uint64_t va, uint64_t length, int access, struct mr_hold *hold)
+static int pin_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
+		   uint64_t va, uint64_t length, int access, struct mr_pin *pin)
 {
 	uint32_t number = key_number(value);
-	const struct key *key = table_hold(&hca->keys, number);
+	const struct key *key = table_get(&hca->keys, number);
 
 	if (!key)
 		return EACCES;
 	if (!permits(key, pd, qp, value, va, length, access)) {
-		table_release(&hca->keys, number);
+		table_put(&hca->keys, number);
 		return EACCES;
 	}
-	*hold = (struct mr_hold){address_of(key, va), number, key};
+	*pin = (struct mr_pin){address_of(key, va), number, key};
 	return 0;
 }
 
-int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
-	    int access, struct mr_hold *hold)
+int mr_pin(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
+	   int access, struct mr_pin *pin)
 {
-	return hold_key(hca, pd, NULL, lkey, va, length, access, hold);
+	return pin_key(hca, pd, NULL, lkey, va, length, access, pin);
 }
 
-int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
-		   struct mr_hold *hold)
+int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
+		  struct mr_pin *pin)
 {
-	return hold_key(qp->hca, qp->pd, qp, rkey, va, length, access, hold);
+	return pin_key(qp->hca, qp->pd, qp, rkey, va, length, access, pin);
 }
 
-uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
-		 uint64_t va, uint64_t length, int access)
+uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct qp *qp, uint32_t key,
+		   uint64_t va, uint64_t length, int access)
 {
-	return permits(hold->key, pd, qp, key, va, length, access) ? address_of(hold->key, va)
-								   : NULL;
+	return permits(pin->key, pd, qp, key, va, length, access) ? address_of(pin->key, va) : NULL;
 }
 
-void mr_release(struct hca *hca, const struct mr_hold *hold)
+void mr_unpin(struct hca *hca, const struct mr_pin *pin)
 {
-	table_release(&hca->keys, hold->number);
+	table_put(&hca->keys, pin->number);
 }

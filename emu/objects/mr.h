@@ -6,8 +6,8 @@
  * are the same number: the region's number, then eight bits that change with
  * each use of the number.
  *
- * Keys are found without a lock (emu/objects/table.h). mr_hold() keeps one in force
- * until mr_release(); whoever takes it away waits for holders, so memory can be
+ * Keys are found without a lock (emu/objects/table.h). mr_pin() keeps one in force
+ * until mr_unpin(); whoever takes it away waits for pins, so memory can be
  * touched between the two. A key changes only while it is withdrawn.
  */
 #ifndef URXE_EMU_MR_H
@@ -66,10 +66,10 @@ int mr_deregister(struct mr *mr);
 /* ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation. */
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access);
 
-/* Memory that may be touched until mr_release(). */
-struct mr_hold {
+/* Memory that may be touched until mr_unpin(). */
+struct mr_pin {
 	uint8_t *address;
-	uint32_t number; /* for mr_release() */
+	uint32_t number; /* for mr_unpin() */
 	const struct key *key;
 };
 
@@ -78,21 +78,21 @@ struct mr_hold {
  * read). Returns 0, or EACCES whichever of the checks failed. @length 0 is the
  * caller's to skip (no key is checked for it).
  */
-int mr_hold(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
-	    int access, struct mr_hold *hold);
+int mr_pin(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uint64_t length,
+	   int access, struct mr_pin *pin);
 
 /* The check of an R_Key, that a packet for @qp names: regions and windows. */
-int mr_hold_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
-		   struct mr_hold *hold);
+int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
+		  struct mr_pin *pin);
 
 /*
- * The same checks of a key that may be the one held already: then there is nothing to
- * hold or to release. @qp: whose packet names an R_Key, NULL for an L_Key. Returns the
+ * The same checks of a key that may be pinned already: then there is nothing to
+ * pin or to unpin. @qp: whose packet names an R_Key, NULL for an L_Key. Returns the
  * address, or NULL.
  */
-uint8_t *mr_held(const struct mr_hold *hold, const struct pd *pd, const struct qp *qp, uint32_t key,
-		 uint64_t va, uint64_t length, int access);
+uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct qp *qp, uint32_t key,
+		   uint64_t va, uint64_t length, int access);
 
-void mr_release(struct hca *hca, const struct mr_hold *hold);
+void mr_unpin(struct hca *hca, const struct mr_pin *pin);
 
 #endif

@@ -69,25 +69,25 @@ void mw_dealloc(struct mw *mw)
  */
 static struct mw *find_window(struct hca *hca, uint32_t number)
 {
-	struct key *key = table_hold(&hca->keys, number);
+	struct key *key = table_get(&hca->keys, number);
 	struct mw *mw = NULL;
 
 	if (!key)
 		return NULL;
 	if (key->kind == KEY_WINDOW)
 		mw = (struct mw *)((char *)key - offsetof(struct mw, key));
-	table_release(&hca->keys, number);
+	table_put(&hca->keys, number);
 	return mw;
 }
 
 /*
- * The region to bind to, held, or NULL: of the QP's protection domain, with the
+ * The region to bind to, with a reference, or NULL: of the QP's protection domain, with the
  * right to be bound (C10-73), with LOCAL_WRITE where the window lets others
  * write (C10-74), and all of the range inside it (C10-75).
  */
-static struct mr *hold_region(struct qp *qp, const struct mw_bind *bind)
+static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
 {
-	struct key *key = table_hold(&qp->hca->keys, key_number(bind->region));
+	struct key *key = table_get(&qp->hca->keys, key_number(bind->region));
 	bool writes = bind->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
 	if (!key)
@@ -97,7 +97,7 @@ static struct mr *hold_region(struct qp *qp, const struct mw_bind *bind)
 	    (!writes || (key->access & IBV_ACCESS_LOCAL_WRITE)) && bind->addr >= key->iova &&
 	    bind->length <= key->length && bind->addr - key->iova <= key->length - bind->length)
 		return (struct mr *)((char *)key - offsetof(struct mr, key));
-	table_release(&qp->hca->keys, key_number(bind->region));
+	table_put(&qp->hca->keys, key_number(bind->region));
 	return NULL;
 }
 
@@ -143,13 +143,13 @@ static int bind_locked(struct qp *qp, const struct mw_bind *bind)
 
 	if (!mw || check_window(qp, mw, bind) != 0)
 		return EINVAL;
-	if (bind->length && !(region = hold_region(qp, bind)))
+	if (bind->length && !(region = get_region(qp, bind)))
 		return EINVAL;
 	table_withdraw(keys, bind->window);
 	set_key(qp, mw, region, bind);
 	table_publish(keys, bind->window, &mw->key);
 	if (region)
-		table_release(keys, key_number(bind->region));
+		table_put(keys, key_number(bind->region));
 	return 0;
 }
 

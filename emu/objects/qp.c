@@ -336,7 +336,7 @@ void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct 
 void qp_receive_end(struct qp *qp, uint64_t now)
 {
 	completer_settle(qp, now);
-	message_rest(qp);
+	message_unpin(qp);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);
 }

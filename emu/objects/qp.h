@@ -97,7 +97,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		uint64_t now);
 
-/* Several of them with the lock taken once. The caller holds the QP in the table. */
+/* Several of them with the lock taken once. The caller has a reference to the QP. */
 void qp_receive_begin(struct qp *qp);
 void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		       uint64_t now);

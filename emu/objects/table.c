@@ -2,8 +2,8 @@
 /*
  * Objects by number: emu/objects/table.h says for whom and under which lock.
  *
- * A holder counts itself in and then looks for the object; a removal takes the
- * object away and then looks for holders. Both are sequentially consistent, so
+ * A get counts itself in and then looks for the object; a removal takes the
+ * object away and then looks for references. Both are sequentially consistent, so
  * at least one of the two sees the other.
  */
 #include "emu/objects/table.h"
@@ -133,7 +133,7 @@ void table_withdraw(struct table *table, uint32_t number)
 	struct table_slot *slot = table_slot(table, number);
 
 	atomic_store(&slot->object, (void *)&reserved);
-	while (atomic_load(&slot->holders))
+	while (atomic_load(&slot->refcount))
 		sched_yield();
 }
 
@@ -146,7 +146,7 @@ void table_remove(struct table *table, uint32_t number)
 	pthread_mutex_unlock(&table->lock);
 }
 
-void *table_hold(struct table *table, uint32_t number)
+void *table_get(struct table *table, uint32_t number)
 {
 	struct table_slot *slot;
 	void *object;
@@ -156,15 +156,15 @@ void *table_hold(struct table *table, uint32_t number)
 	slot = table_slot(table, number);
 	if (!slot)
 		return NULL;
-	atomic_fetch_add(&slot->holders, 1);
+	atomic_fetch_add(&slot->refcount, 1);
 	object = atomic_load(&slot->object);
 	if (object && object != &reserved)
 		return object;
-	atomic_fetch_sub(&slot->holders, 1);
+	atomic_fetch_sub(&slot->refcount, 1);
 	return NULL;
 }
 
-void table_release(struct table *table, uint32_t number)
+void table_put(struct table *table, uint32_t number)
 {
-	atomic_fetch_sub(&table_slot(table, number)->holders, 1);
+	atomic_fetch_sub(&table_slot(table, number)->refcount, 1);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects by number, in constant time, without a lock on the data path. A slot
- * carries a count of holders, and slots are never freed before the table: so a
- * lookup may race with a removal, and whoever holds an object keeps its owner
- * from freeing it. Removal waits for the holders, who hold only briefly and
- * never while they wait for anything.
+ * carries a reference count, and slots are never freed before the table: so a
+ * lookup may race with a removal, and a reference keeps the object's owner
+ * from freeing it. Removal waits for the references, which are kept only briefly and
+ * never while waiting for anything.
  *
  * Used for QPs by QP number, and for memory regions and windows by key. Adding
- * and removing take the table's lock; holding takes none.
+ * and removing take the table's lock; getting takes none.
  */
 #ifndef URXE_EMU_TABLE_H
 #define URXE_EMU_TABLE_H
@@ -20,7 +20,7 @@
 #define TABLE_CHUNK (1u << TABLE_CHUNK_BITS)
 
 struct table_slot {
-	_Atomic uint32_t holders;
+	_Atomic uint32_t refcount;
 	_Atomic(void *) object;
 };
 
@@ -54,13 +54,13 @@ void table_destroy(struct table *table);
 int table_reserve(struct table *table, uint32_t *number);
 void table_publish(struct table *table, uint32_t number, void *object);
 
-/* Unpublish @number and wait for its holders. It stays reserved: it can be published again. */
+/* Unpublish @number and wait for its references. It stays reserved: it can be published again. */
 void table_withdraw(struct table *table, uint32_t number);
 /* Withdraw @number (if it was published) and free it. */
 void table_remove(struct table *table, uint32_t number);
 
-/* The object with @number, held, or NULL. Each success is paired with a table_release(). */
-void *table_hold(struct table *table, uint32_t number);
-void table_release(struct table *table, uint32_t number);
+/* The object with @number, with a reference, or NULL. Each success is paired with a table_put(). */
+void *table_get(struct table *table, uint32_t number);
+void table_put(struct table *table, uint32_t number);
 
 #endif

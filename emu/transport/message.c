@@ -70,35 +70,35 @@ static enum fault place_send(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
-void message_rest(struct qp *qp)
+void message_unpin(struct qp *qp)
 {
-	struct mr_hold *hold = &qp->responder.write_hold;
+	struct mr_pin *pin = &qp->responder.write_pin;
 
-	if (hold->address)
-		mr_release(qp->hca, hold);
-	hold->address = NULL;
+	if (pin->address)
+		mr_unpin(qp->hca, pin);
+	pin->address = NULL;
 }
 
-static int hold_write(struct qp *qp)
+static int pin_write(struct qp *qp)
 {
 	struct responder *resp = &qp->responder;
-	struct mr_hold *hold = &resp->write_hold;
+	struct mr_pin *pin = &resp->write_pin;
 	uint8_t *address = NULL;
 	int error;
 
 	/* Of the write before: writes tend to go to the same region. */
-	if (hold->address)
-		address = mr_held(hold, qp->pd, qp, resp->write_rkey, resp->write_va,
-				  resp->write_length, IBV_ACCESS_REMOTE_WRITE);
+	if (pin->address)
+		address = mr_pinned(pin, qp->pd, qp, resp->write_rkey, resp->write_va,
+				    resp->write_length, IBV_ACCESS_REMOTE_WRITE);
 	if (address) {
-		hold->address = address;
+		pin->address = address;
 		return 0;
 	}
-	message_rest(qp);
-	error = mr_hold_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
-			       IBV_ACCESS_REMOTE_WRITE, hold);
+	message_unpin(qp);
+	error = mr_pin_remote(qp, resp->write_rkey, resp->write_va, resp->write_length,
+			      IBV_ACCESS_REMOTE_WRITE, pin);
 	if (error)
-		hold->address = NULL;
+		pin->address = NULL;
 	return error;
 }
 
@@ -113,9 +113,9 @@ static enum fault place_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (length == 0)
 		return FAULT_NONE; /* IBA 9.7.4.1.5: no key is checked for nothing */
-	if (!resp->write_hold.address && hold_write(qp) != 0)
+	if (!resp->write_pin.address && pin_write(qp) != 0)
 		return FAULT_KEY;
-	memcpy(resp->write_hold.address + resp->received, packet->payload, length);
+	memcpy(resp->write_pin.address + resp->received, packet->payload, length);
 	return FAULT_NONE;
 }
 
@@ -132,7 +132,7 @@ static enum fault begin_write(struct qp *qp, const struct packet *packet)
 		return FAULT_LENGTH;
 	if (resp->write_length == 0)
 		return FAULT_NONE;
-	return hold_write(qp) == 0 ? FAULT_NONE : FAULT_KEY;
+	return pin_write(qp) == 0 ? FAULT_NONE : FAULT_KEY;
 }
 
 enum fault message_place(struct qp *qp, const struct packet *packet)
@@ -151,7 +151,7 @@ enum fault message_place(struct qp *qp, const struct packet *packet)
 	if (fault != FAULT_NONE)
 		return fault;
 	if (packet->op->flags & OPCODE_INVALIDATE)
-		message_rest(qp); /* which waits until nobody holds the window */
+		message_unpin(qp); /* which waits until nobody holds the window */
 	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
 	if ((packet->op->flags & OPCODE_INVALIDATE) &&
 	    mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)

@@ -48,10 +48,10 @@ enum fault message_take_receive(struct qp *qp);
 enum fault message_place(struct qp *qp, const struct packet *packet);
 
 /*
- * The QP's lock is about to be released: memory is held no longer than that, so that
+ * The QP's lock is about to be released: memory is pinned no longer than that, so that
  * deregistering needn't wait for the network.
  */
-void message_rest(struct qp *qp);
+void message_unpin(struct qp *qp);
 
 /*
  * The message is over without a completion: an RDMA WRITE, or one given up. A

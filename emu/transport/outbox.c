@@ -23,19 +23,19 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->iovs = 0;
-	outbox->held = NULL;
+	outbox->pinned = NULL;
 	outbox->train = (struct outbox_train){0};
 }
 
-/* Give up the iovs from @first on, and what they hold. */
-static void outbox_release(struct outbox *outbox, unsigned int first)
+/* Give up the iovs from @first on, and what they pin. */
+static void outbox_unpin(struct outbox *outbox, unsigned int first)
 {
 	for (unsigned int i = first; i < outbox->iovs; i++) {
-		if (outbox->hold[i].address)
-			mr_release(outbox->hca, &outbox->hold[i]);
+		if (outbox->pin[i].address)
+			mr_unpin(outbox->hca, &outbox->pin[i]);
 	}
 	outbox->iovs = first;
-	outbox->held = NULL;
+	outbox->pinned = NULL;
 }
 
 void outbox_flush(struct outbox *outbox)
@@ -56,7 +56,7 @@ void outbox_flush(struct outbox *outbox)
 	COUNT(outbox->hca, sent_bytes, bytes);
 	outbox->packets = 0;
 	outbox->train = (struct outbox_train){0};
-	outbox_release(outbox, 0);
+	outbox_unpin(outbox, 0);
 }
 
 /* The last packet is complete now. Returns whether its GSO train is complete. */
@@ -98,13 +98,13 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 }
 
 static void outbox_add_iov(struct outbox *outbox, struct link_packet *packet, const void *data,
-			   uint32_t length, const struct mr_hold *hold)
+			   uint32_t length, const struct mr_pin *pin)
 {
 	outbox->iov[outbox->iovs] = (struct iovec){.iov_base = (void *)data, .iov_len = length};
-	if (hold)
-		outbox->hold[outbox->iovs] = *hold;
+	if (pin)
+		outbox->pin[outbox->iovs] = *pin;
 	else
-		outbox->hold[outbox->iovs].address = NULL;
+		outbox->pin[outbox->iovs].address = NULL;
 	outbox->iovs++;
 	packet->payload_count++;
 	packet->payload_length += length;
@@ -120,7 +120,7 @@ static void outbox_pad(struct link_packet *packet)
 }
 
 /*
- * Memory by its key: what the latest hold covers needs none of its own. @qp: whose
+ * Memory by its key: what the latest pin covers needs none of its own. @qp: whose
  * packet asks for it, NULL for a local read.
  */
 static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
@@ -128,20 +128,20 @@ static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, 
 {
 	int access = qp ? IBV_ACCESS_REMOTE_READ : 0, error;
 	uint8_t *address = NULL;
-	struct mr_hold hold;
+	struct mr_pin pin;
 
-	if (outbox->held)
-		address = mr_held(outbox->held, pd, qp, key, va, length, access);
+	if (outbox->pinned)
+		address = mr_pinned(outbox->pinned, pd, qp, key, va, length, access);
 	if (address) {
 		outbox_add_iov(outbox, packet, address, length, NULL);
 		return 0;
 	}
-	error = qp ? mr_hold_remote(qp, key, va, length, access, &hold)
-		   : mr_hold(outbox->hca, pd, key, va, length, access, &hold);
+	error = qp ? mr_pin_remote(qp, key, va, length, access, &pin)
+		   : mr_pin(outbox->hca, pd, key, va, length, access, &pin);
 	if (error)
 		return error;
-	outbox->held = &outbox->hold[outbox->iovs];
-	outbox_add_iov(outbox, packet, hold.address, length, &hold);
+	outbox->pinned = &outbox->pin[outbox->iovs];
+	outbox_add_iov(outbox, packet, pin.address, length, &pin);
 	return 0;
 }
 
@@ -204,5 +204,5 @@ void outbox_withdraw(struct outbox *outbox)
 {
 	const struct link_packet *packet = &outbox->packet[--outbox->packets];
 
-	outbox_release(outbox, packet->payload - outbox->iov);
+	outbox_unpin(outbox, packet->payload - outbox->iov);
 }

@@ -4,7 +4,7 @@
  * batch. An outbox lives on the stack of whoever does the work, is filled by
  * the requester and the responder of one QP after another, and is flushed
  * before the lock of the QP that filled it is released: so packets of a QP
- * leave in order, and memory regions are held no longer than that.
+ * leave in order, and memory regions are pinned no longer than that.
  */
 #ifndef URXE_EMU_OUTBOX_H
 #define URXE_EMU_OUTBOX_H
@@ -13,7 +13,7 @@
 #include "net/link.h"
 
 #define OUTBOX_PACKETS 64
-#define OUTBOX_IOVS 192 /* iovecs and region holds; more than the SGEs of one packet */
+#define OUTBOX_IOVS 192 /* iovecs and region pins; more than the SGEs of one packet */
 
 struct outbox {
 	struct hca *hca;
@@ -27,16 +27,16 @@ struct outbox {
 	struct link_packet packet[OUTBOX_PACKETS];
 	struct iovec iov[OUTBOX_IOVS];
 	/*
-	 * hold[i] is to be released with iov[i], if it has an address. One hold is enough
-	 * for all neighbours in a region; @held, the latest, is tried first.
+	 * pin[i] is to be undone with iov[i], if it has an address. One pin is enough
+	 * for all neighbours in a region; @pinned, the latest, is tried first.
 	 */
-	struct mr_hold hold[OUTBOX_IOVS];
-	const struct mr_hold *held; /* or NULL */
+	struct mr_pin pin[OUTBOX_IOVS];
+	const struct mr_pin *pinned; /* or NULL */
 };
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
 
-/* Send everything and release the regions. */
+/* Send everything and unpin the regions. */
 void outbox_flush(struct outbox *outbox);
 
 /*

@@ -207,15 +207,15 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	const struct reth *reth = packet_reth(packet);
 	uint32_t length = be32toh(reth->length);
 	struct responder_resource *resource;
-	struct mr_hold hold;
+	struct mr_pin pin;
 
 	if (length > WIRE_MESSAGE_MAX)
 		return FAULT_LENGTH;
 	if (length > 0) {
-		if (mr_hold_remote(qp, be32toh(reth->rkey), be64toh(reth->va), length,
-				   IBV_ACCESS_REMOTE_READ, &hold) != 0)
+		if (mr_pin_remote(qp, be32toh(reth->rkey), be64toh(reth->va), length,
+				  IBV_ACCESS_REMOTE_READ, &pin) != 0)
 			return FAULT_KEY;
-		mr_release(qp->hca, &hold);
+		mr_unpin(qp->hca, &pin);
 	}
 	resource = new_resource(resp);
 	if (!resource)
@@ -241,21 +241,21 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	uint64_t va = be64toh(eth->va), operand = be64toh(eth->swap_or_add);
 	uint64_t expected = be64toh(eth->compare);
 	struct responder_resource *resource;
-	struct mr_hold hold;
+	struct mr_pin pin;
 	uint64_t *target;
 
 	if (va % 8 != 0)
 		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
-	if (mr_hold_remote(qp, be32toh(eth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC, &hold) != 0)
+	if (mr_pin_remote(qp, be32toh(eth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC, &pin) != 0)
 		return FAULT_KEY;
-	target = (uint64_t *)hold.address;
+	target = (uint64_t *)pin.address;
 	if ((uintptr_t)target % 8 != 0) { /* an iova that is aligned where the memory isn't */
-		mr_release(qp->hca, &hold);
+		mr_unpin(qp->hca, &pin);
 		return FAULT_ALIGNMENT;
 	}
 	resource = new_resource(resp);
 	if (!resource) {
-		mr_release(qp->hca, &hold);
+		mr_unpin(qp->hca, &pin);
 		return FAULT_RESOURCES;
 	}
 	resource->opcode = packet->opcode & WIRE_OPERATION_MASK;
@@ -266,7 +266,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 					    __ATOMIC_SEQ_CST);
 		resource->original = expected;
 	}
-	mr_release(qp->hca, &hold);
+	mr_unpin(qp->hca, &pin);
 	resource->first_psn = packet->psn;
 	resource->psn_count = 1;
 	resp->msn = psn_add(resp->msn, 1);

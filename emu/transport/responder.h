@@ -57,8 +57,8 @@ struct responder {
 	uint64_t write_va; /* RDMA WRITE in progress */
 	uint32_t write_rkey;
 	uint32_t write_length;
-	struct mr_hold
-		write_hold; /* of all of its memory once it has begun; address NULL: not held */
+	struct mr_pin
+		write_pin; /* of all of its memory once it has begun; address NULL: not pinned */
 
 	struct responder_resource *resources; /* a ring of max_dest_rd_atomic */
 	uint32_t resource_capacity, resource_head, resource_count;

@@ -12,17 +12,17 @@
 int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 	      int access)
 {
-	struct mr_hold hold;
+	struct mr_pin pin;
 
 	for (uint32_t i = 0; i < count; i++) {
 		int error;
 
 		if (!sge[i].length)
 			continue;
-		error = mr_hold(hca, pd, sge[i].lkey, sge[i].addr, sge[i].length, access, &hold);
+		error = mr_pin(hca, pd, sge[i].lkey, sge[i].addr, sge[i].length, access, &pin);
 		if (error)
 			return error;
-		mr_release(hca, &hold);
+		mr_unpin(hca, &pin);
 	}
 	return 0;
 }
@@ -31,7 +31,7 @@ int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
 		uint64_t offset, const void *data, uint32_t length)
 {
 	const uint8_t *from = data;
-	struct mr_hold hold;
+	struct mr_pin pin;
 
 	for (uint32_t i = 0; i < count && length; i++) {
 		uint32_t part;
@@ -44,12 +44,12 @@ int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
 		part = sge[i].length - offset;
 		if (part > length)
 			part = length;
-		error = mr_hold(hca, pd, sge[i].lkey, sge[i].addr + offset, part,
-				IBV_ACCESS_LOCAL_WRITE, &hold);
+		error = mr_pin(hca, pd, sge[i].lkey, sge[i].addr + offset, part,
+			       IBV_ACCESS_LOCAL_WRITE, &pin);
 		if (error)
 			return error;
-		memcpy(hold.address, from, part);
-		mr_release(hca, &hold);
+		memcpy(pin.address, from, part);
+		mr_unpin(hca, &pin);
 		from += part;
 		length -= part;
 		offset = 0;

@@ -50,17 +50,17 @@ START_TEST(a_callback_may_raise_events)
 }
 END_TEST
 
-START_TEST(held_events_wait)
+START_TEST(corked_events_wait)
 {
 	int element;
 	struct event event = {.type = EVENT_COMPLETION, .element = &element, .embedded = true};
 
-	event_hold(&core.events);
+	event_cork(&core.events);
 	event_raise_completion(&core.events, &event);
 	event_raise(&core.events, IBV_EVENT_COMM_EST, &element);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.completions, 0);
-	event_unhold(&core.events);
+	event_uncork(&core.events);
 	ck_assert_uint_eq(told.completions, 0);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.completions, 1);
@@ -69,24 +69,24 @@ START_TEST(held_events_wait)
 END_TEST
 
 /* As when packets arrive while another thread delivers. */
-static void hold_from_callback(void *context, struct cq *cq)
+static void cork_from_callback(void *context, struct cq *cq)
 {
 	told.completions++;
-	event_hold(&core.events);
+	event_cork(&core.events);
 	event_raise(&core.events, IBV_EVENT_CQ_ERR, cq);
 }
 
-START_TEST(holding_stops_who_delivers)
+START_TEST(corking_stops_who_delivers)
 {
 	int element;
 	struct event event = {.type = EVENT_COMPLETION, .element = &element, .embedded = true};
 
-	core.events.sink.completion = hold_from_callback;
+	core.events.sink.completion = cork_from_callback;
 	event_raise_completion(&core.events, &event);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.completions, 1);
 	ck_assert_uint_eq(told.async, 0);
-	event_unhold(&core.events);
+	event_uncork(&core.events);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.async, 1);
 }
@@ -174,8 +174,8 @@ int main(void)
 {
 	const TTest *const tests[] = {events_are_delivered_in_order_and_once,
 				      a_callback_may_raise_events,
-				      held_events_wait,
-				      holding_stops_who_delivers,
+				      corked_events_wait,
+				      corking_stops_who_delivers,
 				      forgotten_events_are_not_delivered,
 				      no_event_outlives_its_element,
 				      NULL};

@@ -49,16 +49,16 @@ static struct mr *make_mr(void *addr, size_t length, int access)
 	return mr;
 }
 
-static int hold(const struct mr *mr, uint64_t va, uint64_t length, int access, uint8_t **address)
+static int pin(const struct mr *mr, uint64_t va, uint64_t length, int access, uint8_t **address)
 {
-	struct mr_hold held;
-	int error = mr_hold(&core, pd, mr->ibv.rkey, va, length, access, &held);
+	struct mr_pin pinned;
+	int error = mr_pin(&core, pd, mr->ibv.rkey, va, length, access, &pinned);
 
 	if (error)
 		return error;
 	if (address)
-		*address = held.address;
-	mr_release(&core, &held);
+		*address = pinned.address;
+	mr_unpin(&core, &pinned);
 	return 0;
 }
 
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(every_access_is_checked)
 {
-	struct mr_hold held;
+	struct mr_pin pinned;
 	uint64_t address;
 	struct mr *mr;
 	struct pd *other;
@@ -172,25 +172,26 @@ START_TEST(every_access_is_checked)
 	ck_assert_ptr_eq(mr->ibv.addr, memory + 100);
 	ck_assert_uint_eq(mr->ibv.length, 1000);
 
-	ck_assert_int_eq(hold(mr, address, 1000, 0, &found), 0);
+	ck_assert_int_eq(pin(mr, address, 1000, 0, &found), 0);
 	ck_assert_ptr_eq(found, memory + 100);
-	ck_assert_int_eq(hold(mr, address + 999, 1, WRITE | IBV_ACCESS_REMOTE_READ, &found), 0);
+	ck_assert_int_eq(pin(mr, address + 999, 1, WRITE | IBV_ACCESS_REMOTE_READ, &found), 0);
 	ck_assert_ptr_eq(found, memory + 1099);
 
-	ck_assert_int_eq(hold(mr, address - 1, 1, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address, 1001, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address + 1000, 1, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address + 500, 501, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address + 1, UINT64_MAX, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, UINT64_MAX, 2, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, 0, 1, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address, 1, IBV_ACCESS_REMOTE_WRITE, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address, 1, WRITE | IBV_ACCESS_REMOTE_WRITE, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address - 1, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address, 1001, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address + 1000, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address + 500, 501, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address + 1, UINT64_MAX, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, UINT64_MAX, 2, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, 0, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address, 1, IBV_ACCESS_REMOTE_WRITE, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address, 1, WRITE | IBV_ACCESS_REMOTE_WRITE, NULL), EACCES);
 
-	ck_assert_int_eq(mr_hold(&core, other, mr->ibv.lkey, address, 1, 0, &held), EACCES);
+	ck_assert_int_eq(mr_pin(&core, other, mr->ibv.lkey, address, 1, 0, &pinned), EACCES);
 	for (int bit = 0; bit < 32; bit++)
-		ck_assert_int_eq(mr_hold(&core, pd, mr->ibv.lkey ^ 1u << bit, address, 1, 0, &held),
-				 EACCES);
+		ck_assert_int_eq(
+			mr_pin(&core, pd, mr->ibv.lkey ^ 1u << bit, address, 1, 0, &pinned),
+			EACCES);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	pd_dealloc(other);
 	end();
@@ -204,16 +205,16 @@ START_TEST(regions_by_iova_and_zero_based)
 
 	begin();
 	ck_assert_int_eq(mr_register(pd, memory + 3, 50, 7 * page + 3, 0, &mr), 0);
-	ck_assert_int_eq(hold(mr, 7 * page + 3 + 49, 1, 0, &found), 0);
+	ck_assert_int_eq(pin(mr, 7 * page + 3 + 49, 1, 0, &found), 0);
 	ck_assert_ptr_eq(found, memory + 3 + 49);
-	ck_assert_int_eq(hold(mr, (uintptr_t)memory + 3, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, (uintptr_t)memory + 3, 1, 0, NULL), EACCES);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 
 	mr = make_mr(memory + 3, 50, IBV_ACCESS_ZERO_BASED);
-	ck_assert_int_eq(hold(mr, 0, 50, 0, &found), 0);
+	ck_assert_int_eq(pin(mr, 0, 50, 0, &found), 0);
 	ck_assert_ptr_eq(found, memory + 3);
-	ck_assert_int_eq(hold(mr, 1, 50, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, UINT64_MAX, 2, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, 1, 50, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, UINT64_MAX, 2, 0, NULL), EACCES);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	end();
 }
@@ -221,7 +222,7 @@ END_TEST
 
 START_TEST(keys_die_with_their_region)
 {
-	struct mr_hold held;
+	struct mr_pin pinned;
 	uint32_t keys[3 * (KEYS_LIMIT - KEYS_FIRST)];
 	uint32_t used = sizeof(keys) / sizeof(keys[0]);
 
@@ -236,7 +237,7 @@ START_TEST(keys_die_with_their_region)
 	for (uint32_t i = 0; i < used / 3; i++) {
 		ck_assert_uint_ne(keys[i], keys[i + used / 3]);
 		ck_assert_uint_ne(keys[i], keys[i + used / 3 * 2]);
-		ck_assert_int_eq(mr_hold(&core, pd, keys[i], (uintptr_t)memory, 1, 0, &held),
+		ck_assert_int_eq(mr_pin(&core, pd, keys[i], (uintptr_t)memory, 1, 0, &pinned),
 				 EACCES);
 	}
 	end();
@@ -250,7 +251,7 @@ START_TEST(reregistration)
 		PD = IBV_REREG_MR_CHANGE_PD,
 		ACCESS = IBV_REREG_MR_CHANGE_ACCESS,
 	};
-	struct mr_hold held;
+	struct mr_pin pinned;
 	uint64_t address;
 	struct pd *other;
 	struct mr *mr;
@@ -271,21 +272,21 @@ START_TEST(reregistration)
 	ck_assert_int_eq(mr_reregister(mr, ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
 			 IBV_REREG_MR_ERR_CMD);
 	ck_assert_int_eq(errno, EINVAL);
-	ck_assert_int_eq(hold(mr, address, 100, 0, NULL), 0);
+	ck_assert_int_eq(pin(mr, address, 100, 0, NULL), 0);
 
 	/* Access alone: same key, same memory. */
-	ck_assert_int_eq(hold(mr, address, 1, WRITE, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address, 1, WRITE, NULL), EACCES);
 	ck_assert_int_eq(mr_reregister(mr, ACCESS, NULL, NULL, 0, WRITE), 0);
 	ck_assert_uint_eq(mr->ibv.lkey, key);
-	ck_assert_int_eq(hold(mr, address, 100, WRITE, NULL), 0);
+	ck_assert_int_eq(pin(mr, address, 100, WRITE, NULL), 0);
 
 	ck_assert_int_eq(mr_reregister(mr, PD, other, NULL, 0, 0), 0);
 	ck_assert_uint_eq(mr->ibv.lkey, key);
 	ck_assert_uint_eq(pd->users, 0);
 	ck_assert_uint_eq(other->users, 1);
-	ck_assert_int_eq(hold(mr, address, 1, 0, NULL), EACCES);
-	ck_assert_int_eq(mr_hold(&core, other, key, address, 1, WRITE, &held), 0);
-	mr_release(&core, &held);
+	ck_assert_int_eq(pin(mr, address, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(mr_pin(&core, other, key, address, 1, WRITE, &pinned), 0);
+	mr_unpin(&core, &pinned);
 
 	ck_assert_int_eq(mr_reregister(mr, TRANSLATION | PD | ACCESS, pd, memory + 200, 50,
 				       IBV_ACCESS_REMOTE_READ),
@@ -294,16 +295,16 @@ START_TEST(reregistration)
 	ck_assert_uint_eq(mr->ibv.lkey, mr->ibv.rkey);
 	ck_assert_ptr_eq(mr->ibv.addr, memory + 200);
 	ck_assert_uint_eq(mr->ibv.length, 50);
-	ck_assert_int_eq(hold(mr, address + 200, 50, IBV_ACCESS_REMOTE_READ, NULL), 0);
-	ck_assert_int_eq(hold(mr, address, 1, 0, NULL), EACCES);
-	ck_assert_int_eq(hold(mr, address + 200, 1, WRITE, NULL), EACCES);
-	ck_assert_int_eq(mr_hold(&core, pd, key, address + 200, 1, 0, &held), EACCES);
+	ck_assert_int_eq(pin(mr, address + 200, 50, IBV_ACCESS_REMOTE_READ, NULL), 0);
+	ck_assert_int_eq(pin(mr, address, 1, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, address + 200, 1, WRITE, NULL), EACCES);
+	ck_assert_int_eq(mr_pin(&core, pd, key, address + 200, 1, 0, &pinned), EACCES);
 
 	/* A region whose change failed is what it was. */
 	ck_assert_int_eq(mr_reregister(mr, TRANSLATION, NULL, memory, 64 * page * page, 0),
 			 IBV_REREG_MR_ERR_CMD);
 	ck_assert_int_eq(errno, EFAULT);
-	ck_assert_int_eq(hold(mr, address + 200, 50, IBV_ACCESS_REMOTE_READ, NULL), 0);
+	ck_assert_int_eq(pin(mr, address + 200, 50, IBV_ACCESS_REMOTE_READ, NULL), 0);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	pd_dealloc(other);
 	end();
@@ -353,20 +354,20 @@ static _Atomic unsigned int met;
 
 static void *stress_access(void *unused)
 {
-	struct mr_hold held;
+	struct mr_pin pinned;
 
 	while (!stop) {
-		if (mr_hold(&core, pd, current_key, (uintptr_t)memory, 8, WRITE, &held))
+		if (mr_pin(&core, pd, current_key, (uintptr_t)memory, 8, WRITE, &pinned))
 			continue;
-		((_Atomic uint64_t *)held.address)[0]++;
+		((_Atomic uint64_t *)pinned.address)[0]++;
 		met++;
-		mr_release(&core, &held);
+		mr_unpin(&core, &pinned);
 	}
 	return NULL;
 }
 
 /* Memory may be unmapped as soon as its region is gone, whoever was at it. */
-START_TEST(deregistration_waits_for_holders)
+START_TEST(deregistration_waits_for_pins)
 {
 	pthread_t threads[2];
 	struct mr *mr;
@@ -403,7 +404,7 @@ int main(void)
 				      keys_die_with_their_region,
 				      reregistration,
 				      lists_against_regions,
-				      deregistration_waits_for_holders,
+				      deregistration_waits_for_pins,
 				      NULL};
 
 	return core_run("mr", tests);

@@ -90,14 +90,14 @@ static uint32_t bind_part(struct qp *by, const struct mw *mw, uint64_t offset, u
 static int reach(const struct qp *by, uint32_t rkey, uint64_t at, uint64_t length, int access,
 		 uint8_t **address)
 {
-	struct mr_hold hold;
-	int error = mr_hold_remote(by, rkey, at, length, access, &hold);
+	struct mr_pin pin;
+	int error = mr_pin_remote(by, rkey, at, length, access, &pin);
 
 	if (error)
 		return error;
 	if (address)
-		*address = hold.address;
-	mr_release(&core, &hold);
+		*address = pin.address;
+	mr_unpin(&core, &pin);
 	return 0;
 }
 
@@ -399,7 +399,7 @@ END_TEST
 START_TEST(every_access_is_checked)
 {
 	static const int rights[] = {REMOTE_READ, REMOTE_WRITE, REMOTE_ATOMIC};
-	struct mr_hold hold;
+	struct mr_pin pin;
 	struct mw *mw;
 
 	begin();
@@ -420,7 +420,7 @@ START_TEST(every_access_is_checked)
 		ck_refused(&qp, rkey, va + 9, UINT64_MAX, 0);
 		ck_reaches(&qp, rkey, va + 71, 1, 0);
 		/* It is a remote key only: IBA 10.6.7. */
-		ck_assert_int_eq(mr_hold(&core, pd, rkey, va + 8, 1, 0, &hold), EACCES);
+		ck_assert_int_eq(mr_pin(&core, pd, rkey, va + 8, 1, 0, &pin), EACCES);
 	}
 	mw_dealloc(mw);
 	end();
@@ -483,16 +483,16 @@ static _Atomic unsigned int met;
 static void *keep_writing(void *arg)
 {
 	struct qp by = {.hca = &core, .pd = pd, .number = 100};
-	struct mr_hold hold;
+	struct mr_pin pin;
 
 	while (!stop) {
-		if (mr_hold_remote(&by, current_key, va + 64, 8, REMOTE_WRITE, &hold))
+		if (mr_pin_remote(&by, current_key, va + 64, 8, REMOTE_WRITE, &pin))
 			continue;
 		for (int i = 0; i < 10; i++) /* let it be taken back now */
 			sched_yield();
-		atomic_fetch_add((_Atomic uint64_t *)hold.address, 1);
+		atomic_fetch_add((_Atomic uint64_t *)pin.address, 1);
 		met++;
-		mr_release(&core, &hold);
+		mr_unpin(&core, &pin);
 	}
 	return NULL;
 }
@@ -531,7 +531,7 @@ END_TEST
  * Once a window is taken back, whichever way, its memory may go: nobody is in
  * it any more. It is really taken away here.
  */
-START_TEST(taking_back_waits_for_holders)
+START_TEST(taking_back_waits_for_pins)
 {
 	static const enum ibv_mw_type types[] = {IBV_MW_TYPE_1, IBV_MW_TYPE_2, IBV_MW_TYPE_1};
 	pthread_t threads[REACHERS];
@@ -643,7 +643,7 @@ int main(void)
 	tcase_add_test(tcase, every_access_is_checked);
 	tcase_add_test(tcase, regions_are_busy_while_bound);
 	tcase_add_test(tcase, busy_regions_stay_usable);
-	tcase_add_test(tcase, taking_back_waits_for_holders);
+	tcase_add_test(tcase, taking_back_waits_for_pins);
 	tcase_add_test(tcase, contested_windows);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The outbox: payloads out of SGE lists, pads, flushes when full, and regions held and released. */
+/* The outbox: payloads out of SGE lists, pads, flushes when full, and regions pinned and unpinned.
+ */
 #include <errno.h>
 
 #include "core.h"
@@ -75,15 +76,15 @@ static void begin(void)
 	outbox_init(&outbox, &core, 4711);
 }
 
-static uint32_t holders(const struct mr *region)
+static uint32_t refcount(const struct mr *region)
 {
-	return core.keys.chunks[0][region->ibv.lkey >> MR_KEY_BITS].holders;
+	return core.keys.chunks[0][region->ibv.lkey >> MR_KEY_BITS].refcount;
 }
 
-/* Deregistering would wait for ever for a region that is still held. */
+/* Deregistering would wait for ever for a region that is still pinned. */
 static void end(void)
 {
-	ck_assert_uint_eq(holders(mr), 0);
+	ck_assert_uint_eq(refcount(mr), 0);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
@@ -215,7 +216,7 @@ static int answer(const struct qp *qp, uint32_t rkey, uint32_t offset, uint32_t 
 	return outbox_remote(&outbox, begin_packet(), qp, rkey, (uintptr_t)memory + offset, length);
 }
 
-/* What a peer reads: its key is checked for each packet, and held once. */
+/* What a peer reads: its key is checked for each packet, and pinned once. */
 START_TEST(remote_memory)
 {
 	struct mr *readable;
@@ -230,13 +231,13 @@ START_TEST(remote_memory)
 	rkey = readable->ibv.rkey;
 	ck_assert_int_eq(answer(&qp, rkey, 50, 9), 0);
 	ck_assert_int_eq(answer(&qp, rkey, 0, 100), 0);
-	ck_assert_uint_eq(holders(readable), 1);
+	ck_assert_uint_eq(refcount(readable), 1);
 	ck_assert_int_eq(answer(&qp, rkey, 50, 51), EACCES);
 	ck_assert_int_eq(answer(&qp, rkey + 1, 50, 9), EACCES);
 	ck_assert_int_eq(answer(&qp, mr->ibv.rkey, 50, 9), EACCES); /* a local region */
 	ck_assert_int_eq(answer(&qp, rkey, 91, 9), 0);
 	outbox_flush(&outbox);
-	ck_assert_uint_eq(holders(readable), 0);
+	ck_assert_uint_eq(refcount(readable), 0);
 	ck_assert_uint_eq(sent.packets, 3);
 	ck_assert_int_eq(memcmp(sent.packet[0].data, memory + 50, 9), 0);
 	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ | 3 << 4);
@@ -249,7 +250,7 @@ START_TEST(remote_memory)
 }
 END_TEST
 
-START_TEST(neighbours_in_a_region_hold_it_once)
+START_TEST(neighbours_in_a_region_pin_it_once)
 {
 	struct ibv_sge inside, outside, other;
 	struct mr *second;
@@ -261,15 +262,15 @@ START_TEST(neighbours_in_a_region_hold_it_once)
 	other = (struct ibv_sge){(uintptr_t)memory, 10, second->ibv.lkey};
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(gather(&inside, 1, 0, 10), 0);
-	ck_assert_uint_eq(holders(mr), 1);
-	/* What is held allows no more than it did. */
+	ck_assert_uint_eq(refcount(mr), 1);
+	/* What is pinned allows no more than it did. */
 	ck_assert_int_eq(gather(&outside, 1, 0, 10), EACCES);
 	ck_assert_int_eq(gather(&other, 1, 0, 10), 0);
-	ck_assert_uint_eq(holders(second), 1);
+	ck_assert_uint_eq(refcount(second), 1);
 	other.length = 101;
 	ck_assert_int_eq(gather(&other, 1, 0, 101), EACCES);
 	outbox_flush(&outbox);
-	ck_assert_uint_eq(holders(mr), 0);
+	ck_assert_uint_eq(refcount(mr), 0);
 	ck_assert_uint_eq(sent.packets, 4);
 	/* Nor for longer. */
 	ck_assert_int_eq(mr_deregister(second), 0);
@@ -349,7 +350,7 @@ int main(void)
 				      remote_memory,
 				      full_outboxes_flush_themselves,
 				      runs_are_not_cut_in_two,
-				      neighbours_in_a_region_hold_it_once,
+				      neighbours_in_a_region_pin_it_once,
 				      NULL};
 
 	return core_run("outbox", tests);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers and holders, and holders against removals from several threads. */
+/* Numbers and references, and references against removals from several threads. */
 #include <errno.h>
 
 #include "core.h"
@@ -47,7 +47,7 @@ START_TEST(ranges_are_added)
 		ck_assert_uint_eq(number, expected[i]);
 	}
 	ck_assert_int_eq(table_reserve(&table, &number), ENOMEM);
-	ck_assert_ptr_null(table_hold(&table, 12));
+	ck_assert_ptr_null(table_get(&table, 12));
 	table_remove(&table, 11);
 	ck_assert_int_eq(table_reserve(&table, &number), 0);
 	ck_assert_uint_eq(number, 11);
@@ -66,25 +66,25 @@ START_TEST(only_published_objects_are_found)
 	table.cursor = 2 * TABLE_CHUNK;
 	ck_assert_int_eq(table_reserve(&table, &number), 0);
 	ck_assert_uint_eq(number, 2 * TABLE_CHUNK);
-	ck_assert_ptr_null(table_hold(&table, number));
+	ck_assert_ptr_null(table_get(&table, number));
 	table_publish(&table, number, &object);
-	ck_assert_ptr_eq(table_hold(&table, number), &object);
-	table_release(&table, number);
+	ck_assert_ptr_eq(table_get(&table, number), &object);
+	table_put(&table, number);
 
 	/* No chunk there; a neighbour; outside the table. */
-	ck_assert_ptr_null(table_hold(&table, 1));
-	ck_assert_ptr_null(table_hold(&table, number + 1));
-	ck_assert_ptr_null(table_hold(&table, 0));
-	ck_assert_ptr_null(table_hold(&table, 3 * TABLE_CHUNK));
-	ck_assert_ptr_null(table_hold(&table, UINT32_MAX));
+	ck_assert_ptr_null(table_get(&table, 1));
+	ck_assert_ptr_null(table_get(&table, number + 1));
+	ck_assert_ptr_null(table_get(&table, 0));
+	ck_assert_ptr_null(table_get(&table, 3 * TABLE_CHUNK));
+	ck_assert_ptr_null(table_get(&table, UINT32_MAX));
 
 	table_withdraw(&table, number);
-	ck_assert_ptr_null(table_hold(&table, number));
+	ck_assert_ptr_null(table_get(&table, number));
 	table_publish(&table, number, &object);
-	ck_assert_ptr_eq(table_hold(&table, number), &object);
-	table_release(&table, number);
+	ck_assert_ptr_eq(table_get(&table, number), &object);
+	table_put(&table, number);
 	table_remove(&table, number);
-	ck_assert_ptr_null(table_hold(&table, number));
+	ck_assert_ptr_null(table_get(&table, number));
 	table_destroy(&table);
 }
 END_TEST
@@ -96,17 +96,17 @@ END_TEST
 static _Atomic bool stop;
 static _Atomic unsigned int found;
 
-static void *stress_hold(void *unused)
+static void *stress_get(void *unused)
 {
 	for (uint32_t i = 0; !stop; i++) {
 		uint32_t number = 1 + i % STRESS_NUMBERS;
-		uint32_t *object = table_hold(&table, number);
+		uint32_t *object = table_get(&table, number);
 
 		if (!object)
 			continue;
 		ck_assert_uint_eq(*object, STRESS_ALIVE);
 		found++;
-		table_release(&table, number);
+		table_put(&table, number);
 	}
 	return NULL;
 }
@@ -129,14 +129,14 @@ static void *stress_remove(void *unused)
 	return NULL;
 }
 
-START_TEST(nothing_held_is_freed)
+START_TEST(nothing_in_use_is_freed)
 {
-	pthread_t holders[2], removers[2];
+	pthread_t getters[2], removers[2];
 
 	ck_assert_int_eq(table_init(&table, 1, 1 + STRESS_NUMBERS), 0);
 	for (int i = 0; i < 2; i++)
-		pthread_create(&holders[i], NULL, stress_hold, NULL);
-	/* Again until holders have met objects, however the threads were scheduled. */
+		pthread_create(&getters[i], NULL, stress_get, NULL);
+	/* Again until getters have met objects, however the threads were scheduled. */
 	do {
 		for (int i = 0; i < 2; i++)
 			pthread_create(&removers[i], NULL, stress_remove, NULL);
@@ -145,7 +145,7 @@ START_TEST(nothing_held_is_freed)
 	} while (!found);
 	stop = true;
 	for (int i = 0; i < 2; i++)
-		pthread_join(holders[i], NULL);
+		pthread_join(getters[i], NULL);
 	ck_assert_uint_eq(table.count, 0);
 	table_destroy(&table);
 }
@@ -154,7 +154,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle, ranges_are_added,
-				      only_published_objects_are_found, nothing_held_is_freed,
+				      only_published_objects_are_found, nothing_in_use_is_freed,
 				      NULL};
 
 	return core_run("table", tests);
