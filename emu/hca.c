@@ -18,7 +18,7 @@
 #define RECEIVE_ROUNDS 8
 
 /* At the end of the process, for a round to end that another thread is taking. */
-#define RETIRE_TRIES 1000
+#define SHUTDOWN_TRIES 1000
 
 /* QP numbers 0 and 1 are special (IBA 3.9.1); small ones look like mistakes in a trace. */
 #define FIRST_QPN 17
@@ -326,18 +326,18 @@ void hca_acknowledge(struct hca *hca, uint64_t now)
 }
 
 /* Nobody receives any more: so the lock isn't given back. */
-static void retire(struct hca *hca)
+static void shutdown_link(struct hca *hca)
 {
-	for (int i = 0; i < RETIRE_TRIES; i++) {
+	for (int i = 0; i < SHUTDOWN_TRIES; i++) {
 		if (pthread_mutex_trylock(&hca->receive_lock) == 0) {
-			hca->link->ops->retire(hca->link);
+			hca->link->ops->shutdown(hca->link);
 			return;
 		}
 		sched_yield();
 	}
 }
 
-void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patience)
+void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience)
 {
 	struct outbox outbox;
 	uint32_t number;
@@ -355,9 +355,9 @@ void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patien
 		}
 		table_put(&hca->qps, number);
 	}
-	cm_last_words(hca->cm, now, patience);
-	if (hca->link->ops->retire)
-		retire(hca);
+	cm_flush_on_exit(hca->cm, now, patience);
+	if (hca->link->ops->shutdown)
+		shutdown_link(hca);
 }
 
 /* --- packets in ------------------------------------------------------------------------ */

@@ -115,7 +115,7 @@ void hca_acknowledge(struct hca *hca, uint64_t now);
  * way (their holders may be threads that are gone), and receive nothing more. Only
  * for the connection manager's it waits, until @patience (CLOCK_REALTIME).
  */
-void hca_last_words(struct hca *hca, uint64_t now, const struct timespec *patience);
+void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience);
 
 /* When the next round is due although nothing arrives, or TIME_NEVER. */
 uint64_t hca_deadline(struct hca *hca);

@@ -155,7 +155,7 @@ struct link_ops {
 	 * This is a forked child: let go of the descriptors, which are the parent's. What
 	 * is sent from now on is lost. May be NULL for a link that has none.
 	 */
-	void (*forget)(struct link *link);
+	void (*after_fork_child)(struct link *link);
 
 	/*
 	 * The rest is for links whose addresses can be shared. Another link has NULL
@@ -193,7 +193,7 @@ struct link_ops {
 	 * The process ends, and nobody receives any more: leave the addresses to the
 	 * others. Waits for little.
 	 */
-	void (*retire)(struct link *link);
+	void (*shutdown)(struct link *link);
 
 	void (*close)(struct link *link);
 };

@@ -104,13 +104,13 @@ int urxe_resize_cq(struct ibv_cq *cq, int cqe)
 	return error;
 }
 
-static void settle(struct cq *cq)
+static void cq_drain_events(struct cq *cq)
 {
 	struct cq_extra *extra = extra_of(cq);
 	struct context *context = to_context(cq->ibv.context);
 
-	event_settle(context, cq, &cq->ibv.mutex, &cq->ibv.cond, &extra->async_events,
-		     &cq->ibv.async_events_completed);
+	event_drain(context, cq, &cq->ibv.mutex, &cq->ibv.cond, &extra->async_events,
+		    &cq->ibv.async_events_completed);
 	if (!cq->ibv.channel)
 		return;
 	event_fd_drop(channel_events(cq->ibv.channel), cq);
@@ -131,7 +131,7 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	/* Nothing can complete here any more once no queue pair uses it. */
 	if (cq->users)
 		return EBUSY;
-	settle(cq);
+	cq_drain_events(cq);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);
 	cq_destroy(cq);

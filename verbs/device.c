@@ -22,7 +22,7 @@
 #include "verbs/registry.h"
 
 /* To wait for a thread that connects, at the end of the process. */
-#define LAST_WORDS_SECONDS 1
+#define FLUSH_SECONDS 1
 
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
 	       "vendor libraries look right behind ibv_device");
@@ -292,16 +292,16 @@ void device_down(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
-void device_last_words(struct device *device)
+void device_flush_on_exit(struct device *device)
 {
 	struct timespec patience;
 
 	if (pthread_mutex_trylock(&device->lock) != 0)
 		return;
 	clock_gettime(CLOCK_REALTIME, &patience);
-	patience.tv_sec += LAST_WORDS_SECONDS;
+	patience.tv_sec += FLUSH_SECONDS;
 	if (device->hca)
-		hca_last_words(device->hca, clock_now(), &patience);
+		hca_flush_on_exit(device->hca, clock_now(), &patience);
 	pthread_mutex_unlock(&device->lock);
 }
 
@@ -322,10 +322,10 @@ int device_add_address(struct device *device, const union ibv_gid *gid)
 	return error;
 }
 
-void device_forget(struct device *device)
+void device_after_fork_child(struct device *device)
 {
-	if (device->link && device->link->ops->forget)
-		device->link->ops->forget(device->link);
+	if (device->link && device->link->ops->after_fork_child)
+		device->link->ops->after_fork_child(device->link);
 	pthread_mutex_init(&device->gids.lock, NULL);
 	device->opened = 0;
 	device->link = NULL;

@@ -51,7 +51,7 @@ int device_up(struct device *device);
 void device_down(struct device *device);
 
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
-void device_last_words(struct device *device);
+void device_flush_on_exit(struct device *device);
 
 /*
  * Receive on the local address @gid, too, of an open device. Returns 0 or an errno
@@ -60,7 +60,7 @@ void device_last_words(struct device *device);
 int device_add_address(struct device *device, const union ibv_gid *gid);
 
 /* In a forked child: the parent's HCA is the parent's. */
-void device_forget(struct device *device);
+void device_after_fork_child(struct device *device);
 
 /* The network device of the port, by GID 0. Returns 0 or an errno of gid_table_get(). */
 int device_netdev(struct device *device, struct gid_entry *entry);

@@ -83,7 +83,7 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 
 /* --- ibv_get_async_event ------------------------------------------------------- */
 
-/* Under the lock of the queue, so that event_settle() sees every event either queued or taken. */
+/* Under the lock of the queue, so that event_drain() sees every event either queued or taken. */
 static void count_taken(const struct event_record *record)
 {
 	void *element = record->element;
@@ -149,10 +149,10 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	}
 }
 
-void event_settle(struct context *context, void *element, pthread_mutex_t *mutex,
-		  pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
+void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
+		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
 {
-	event_forget(&context->hca->events, element);
+	event_drop(&context->hca->events, element);
 	event_fd_drop(&context->async, element);
 	pthread_mutex_lock(mutex);
 	while (*completed != *taken)

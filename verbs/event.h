@@ -27,11 +27,11 @@ void event_before_fork(void);
 void event_after_fork(void);
 
 /*
- * No more events about @element: those that nobody has taken are forgotten, and
+ * No more events about @element: those that nobody has taken are dropped, and
  * those that were taken are waited for until *@completed acknowledgements equal
  * *@taken (ibv_ack_async_event(3)).
  */
-void event_settle(struct context *context, void *element, pthread_mutex_t *mutex,
-		  pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
+void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
+		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
 
 #endif

@@ -137,8 +137,8 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 		return EBUSY; /* before anything has happened */
 	/* In RESET it takes no packets, and so raises no more events. */
 	qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
-	event_settle(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
-		     &ibv->events_completed);
+	event_drain(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
+		    &ibv->events_completed);
 	error = qp_destroy(qp);
 	if (error)
 		return error;

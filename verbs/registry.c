@@ -251,9 +251,9 @@ static void after_fork_in_child(void)
 	registry.progress = NULL;
 	registry.capture = NULL;
 	for (unsigned int i = 0; i < registry.device_count; i++)
-		device_forget(&registry.devices[i]);
+		device_after_fork_child(&registry.devices[i]);
 	after_fork();
-	rdma_after_fork_in_child();
+	rdma_after_fork_child();
 }
 
 static void start(void)
@@ -276,7 +276,7 @@ static void start(void)
 static __attribute__((destructor)) void leave(void)
 {
 	for (unsigned int i = 0; i < registry.device_count; i++)
-		device_last_words(&registry.devices[i]);
+		device_flush_on_exit(&registry.devices[i]);
 }
 
 const struct configuration *registry_configuration(void)

@@ -63,8 +63,8 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 
 	if (srq->users)
 		return EBUSY;
-	event_settle(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
-		     &ibv->events_completed);
+	event_drain(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
+		    &ibv->events_completed);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);
 	srq_destroy(srq);

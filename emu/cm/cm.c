@@ -17,7 +17,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
-#define LAST_WORDS_COPIES 2
+#define FLUSH_COPIES 2
 #define MAD_ATTRIBUTE 16		      /* where it is in a MAD */
 #define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
 
@@ -383,8 +383,8 @@ void cm_enter_idle(struct cm_id *id)
 	id->state = CM_STATE_IDLE;
 	id->remote_id = 0;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_peer_forget_id(id);
-	cm_peer_forget_qp(id);
+	cm_peer_remove_id(id);
+	cm_peer_remove_qp(id);
 }
 
 void cm_enter_timewait(struct cm_id *id, uint64_t now)
@@ -393,7 +393,7 @@ void cm_enter_timewait(struct cm_id *id, uint64_t now)
 	cm_set_deadline(id, now + cm_duration(id->terms.ack_timeout));
 	/* The peer may connect the QP anew; duplicates of what made this connection are still
 	 * known. */
-	cm_peer_forget_qp(id);
+	cm_peer_remove_qp(id);
 }
 
 /* IBA 12.9's diagrams end an unanswered exchange with a REJ, lest the peer believe in it. */
@@ -553,7 +553,7 @@ static bool ends_connection(const struct cm_id *id)
 	       (attribute == CM_DREQ || attribute == CM_DREP);
 }
 
-void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience)
+void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patience)
 {
 	struct cm_id *id;
 
@@ -562,7 +562,7 @@ void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience)
 	DL_FOREACH (cm->all, id) {
 		if (endings[id->state])
 			endings[id->state](id, now);
-		for (unsigned int i = 0; i < LAST_WORDS_COPIES; i++) {
+		for (unsigned int i = 0; i < FLUSH_COPIES; i++) {
 			if (ends_connection(id))
 				cm_repeat(id, now);
 		}
@@ -576,7 +576,7 @@ void cm_id_ignore(struct cm_id *id, uint64_t now)
 
 	pthread_mutex_lock(&cm->lock);
 	id->destroyed = true;
-	cm_forget_events(id, now);
+	cm_drop_events(id, now);
 	cm_enter_idle(id);
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
@@ -591,7 +591,7 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 	id->destroyed = true;
 	if (id->state == CM_STATE_LISTEN)
 		stop_listening(id);
-	cm_forget_events(id, now);
+	cm_drop_events(id, now);
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
 }

@@ -264,7 +264,7 @@ void cm_receive(struct cm *cm, const struct cm_message *message, const struct li
  * going on, and say what ends it more than once. Waits for cm.lock until @patience
  * (CLOCK_REALTIME), for its holder may be a thread that is gone.
  */
-void cm_last_words(struct cm *cm, uint64_t now, const struct timespec *patience);
+void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patience);
 
 /* Retransmissions, timeouts and timewaits that are due. Returns whether there were any. */
 bool cm_run(struct cm *cm, uint64_t now);

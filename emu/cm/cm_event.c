@@ -43,7 +43,7 @@ static bool is_elsewhere(const struct cm *cm, const struct cm_id *id)
 	       !pthread_equal(cm->deliverer, pthread_self());
 }
 
-static void forget_queued(struct cm_id *id, uint64_t now)
+static void drop_queued(struct cm_id *id, uint64_t now)
 {
 	struct cm_event *event, *next;
 	struct cm *cm = id->cm;
@@ -58,9 +58,9 @@ static void forget_queued(struct cm_id *id, uint64_t now)
 	}
 }
 
-void cm_forget_events(struct cm_id *id, uint64_t now)
+void cm_drop_events(struct cm_id *id, uint64_t now)
 {
-	forget_queued(id, now);
+	drop_queued(id, now);
 	while (is_elsewhere(id->cm, id))
 		pthread_cond_wait(&id->cm->delivered, &id->cm->lock);
 }

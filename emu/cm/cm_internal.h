@@ -136,8 +136,8 @@ struct cm_id *cm_peer_find_qp(struct cm *cm, const struct cm_peer *peer);
 /* Make @id known by @peer, which must not be known. 0 or ENOMEM. */
 int cm_peer_add_id(struct cm_id *id, const struct cm_peer *peer);
 int cm_peer_add_qp(struct cm_id *id, const struct cm_peer *peer);
-void cm_peer_forget_id(struct cm_id *id);
-void cm_peer_forget_qp(struct cm_id *id);
+void cm_peer_remove_id(struct cm_id *id);
+void cm_peer_remove_qp(struct cm_id *id);
 
 /* --- cm_event.c --------------------------------------------------------------------- */
 
@@ -152,6 +152,6 @@ bool cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message
  * Forget what is queued for @id, reject the requests that @id was to hear of, and
  * wait until nothing of it is being delivered by another thread.
  */
-void cm_forget_events(struct cm_id *id, uint64_t now);
+void cm_drop_events(struct cm_id *id, uint64_t now);
 
 #endif

@@ -42,7 +42,7 @@ int cm_peer_add_qp(struct cm_id *id, const struct cm_peer *peer)
 	return id->hh_qp.tbl ? 0 : ENOMEM;
 }
 
-void cm_peer_forget_id(struct cm_id *id)
+void cm_peer_remove_id(struct cm_id *id)
 {
 	if (!id->hh_id.tbl)
 		return;
@@ -50,7 +50,7 @@ void cm_peer_forget_id(struct cm_id *id)
 	id->hh_id.tbl = NULL;
 }
 
-void cm_peer_forget_qp(struct cm_id *id)
+void cm_peer_remove_qp(struct cm_id *id)
 {
 	if (!id->hh_qp.tbl)
 		return;

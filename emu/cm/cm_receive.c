@@ -233,7 +233,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, frame, now))
 		return;
 	if (remember(id, rep, frame) != 0) {
-		cm_peer_forget_id(id);
+		cm_peer_remove_id(id);
 		return;
 	}
 	id->state = CM_STATE_REP_RECEIVED;

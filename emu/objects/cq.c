@@ -43,7 +43,7 @@ int cq_destroy(struct cq *cq)
 {
 	if (atomic_load(&cq->users))
 		return EBUSY;
-	event_forget(&cq->hca->events, cq);
+	event_drop(&cq->hca->events, cq);
 	atomic_fetch_sub(&cq->hca->cq_count, 1);
 	pthread_mutex_destroy(&cq->lock);
 	free(cq->ring);

@@ -120,7 +120,7 @@ void event_uncork(struct event_queue *queue)
 		atomic_store(&queue->corked, false);
 }
 
-void event_forget(struct event_queue *queue, const void *element)
+void event_drop(struct event_queue *queue, const void *element)
 {
 	struct event *event, *next;
 

@@ -67,6 +67,6 @@ void event_cork(struct event_queue *queue);
 void event_uncork(struct event_queue *queue);
 
 /* Forget the events about @element and wait for the one being delivered. For destroy. */
-void event_forget(struct event_queue *queue, const void *element);
+void event_drop(struct event_queue *queue, const void *element);
 
 #endif

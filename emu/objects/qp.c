@@ -132,7 +132,7 @@ int qp_destroy(struct qp *qp)
 	hca_unschedule(hca, qp);
 	ack_queue_remove(&hca->acks, &qp->delayed_ack);
 	timer_cancel(&hca->timers, &qp->timer);
-	event_forget(&hca->events, qp);
+	event_drop(&hca->events, qp);
 
 	use_objects(qp, -1);
 	responder_destroy(&qp->responder);
@@ -149,7 +149,7 @@ void qp_reset(struct qp *qp)
 	struct requester *req = &qp->requester;
 
 	if (req->cwnd) {
-		cwnd_forget(req->cwnd, qp);
+		cwnd_stop_waiting(req->cwnd, qp);
 		cwnd_release(req->cwnd, req->in_flight, false);
 		cwnd_put(req->cwnd);
 	}
@@ -259,7 +259,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 	check_drained(qp);
 }
 
-void qp_settle(struct qp *qp, uint64_t now)
+void qp_drain(struct qp *qp, uint64_t now)
 {
 	struct outbox outbox;
 
@@ -335,7 +335,7 @@ void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct 
 
 void qp_receive_end(struct qp *qp, uint64_t now)
 {
-	completer_settle(qp, now);
+	completer_receive_end(qp, now);
 	message_unpin(qp);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);

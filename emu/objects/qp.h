@@ -77,7 +77,7 @@ int qp_destroy(struct qp *qp);
  * take the QP away: its application has seen completions of messages that the
  * peer would otherwise repeat in vain (a NIC acknowledges before it completes).
  */
-void qp_settle(struct qp *qp, uint64_t now);
+void qp_drain(struct qp *qp, uint64_t now);
 
 /* ibv_modify_qp: nothing is modified unless everything is valid. Errors in verbs.md 2. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);

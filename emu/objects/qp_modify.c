@@ -159,7 +159,7 @@ static void change_path(struct qp *qp, const struct path *path, struct cwnd *cwn
 	if (!cwnd)
 		return;
 	if (req->cwnd) {
-		cwnd_forget(req->cwnd, qp);
+		cwnd_stop_waiting(req->cwnd, qp);
 		cwnd_release(req->cwnd, req->in_flight, false);
 		cwnd_put(req->cwnd);
 		req->in_flight = 0;
@@ -228,7 +228,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	int err;
 
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
-		qp_settle(qp, now);
+		qp_drain(qp, now);
 	pthread_mutex_lock(&qp->lock);
 	err = modify(qp, attr, mask);
 	pthread_mutex_unlock(&qp->lock);

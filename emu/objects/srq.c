@@ -61,7 +61,7 @@ int srq_destroy(struct srq *srq)
 {
 	if (atomic_load(&srq->users))
 		return EBUSY;
-	event_forget(&srq->hca->events, srq);
+	event_drop(&srq->hca->events, srq);
 	atomic_fetch_sub(&srq->hca->srq_count, 1);
 	atomic_fetch_sub(&srq->pd->users, 1);
 	receive_queue_destroy(&srq->queue);

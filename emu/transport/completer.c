@@ -106,7 +106,7 @@ static void made_progress(struct qp *qp, uint64_t now)
 	req->implied_nak = false;
 }
 
-void completer_settle(struct qp *qp, uint64_t now)
+void completer_receive_end(struct qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->requester;
 
@@ -374,7 +374,7 @@ void completer_flush(struct qp *qp)
 	struct requester *req = &qp->requester;
 
 	if (req->cwnd) {
-		cwnd_forget(req->cwnd, qp);
+		cwnd_stop_waiting(req->cwnd, qp);
 		requester_leave_cwnd(qp);
 	}
 	req->rd_atomic = 0;

@@ -19,7 +19,7 @@ struct qp;
  * run of them, what has arrived leaves the congestion window, and the timeout begins anew.
  */
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now);
-void completer_settle(struct qp *qp, uint64_t now);
+void completer_receive_end(struct qp *qp, uint64_t now);
 
 /* The local ACK timeout expired. */
 void completer_timeout(struct qp *qp, uint64_t now);

@@ -94,7 +94,7 @@ static void cwnd_wait(struct cwnd *cwnd, struct qp *qp)
 		DL_APPEND2(cwnd->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
 }
 
-static void cwnd_wait_no_more(struct cwnd *cwnd, struct qp *qp)
+static void cwnd_remove_waiting(struct cwnd *cwnd, struct qp *qp)
 {
 	qp->requester.waiting = false;
 	cwnd->waiting--;
@@ -169,7 +169,7 @@ uint32_t cwnd_take(struct cwnd *cwnd, struct qp *qp, uint64_t cost, uint32_t cou
 	if (!fit)
 		cwnd_wait(cwnd, qp);
 	else if (qp->requester.waiting)
-		cwnd_wait_no_more(cwnd, qp);
+		cwnd_remove_waiting(cwnd, qp);
 	if (fit) {
 		qp->requester.passed = 0;
 		cwnd->in_flight += fit * cost;
@@ -217,7 +217,7 @@ static void cwnd_wake(struct cwnd *cwnd)
 		if (cwnd->in_flight && space < CWND_PACKET)
 			return;
 		space = space > CWND_PACKET ? space - CWND_PACKET : 0;
-		cwnd_wait_no_more(cwnd, qp);
+		cwnd_remove_waiting(cwnd, qp);
 		hca_schedule(cwnd->hca, qp);
 	}
 }
@@ -247,11 +247,11 @@ void cwnd_loss(struct cwnd *cwnd, uint64_t now)
 	pthread_mutex_unlock(&cwnd->lock);
 }
 
-void cwnd_forget(struct cwnd *cwnd, struct qp *qp)
+void cwnd_stop_waiting(struct cwnd *cwnd, struct qp *qp)
 {
 	pthread_mutex_lock(&cwnd->lock);
 	qp->requester.passed = 0;
 	if (qp->requester.waiting)
-		cwnd_wait_no_more(cwnd, qp);
+		cwnd_remove_waiting(cwnd, qp);
 	pthread_mutex_unlock(&cwnd->lock);
 }

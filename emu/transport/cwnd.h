@@ -8,7 +8,7 @@
  *
  * Called by requester and completer with a QP lock held. cwnd.lock is a leaf
  * but for hca.run_lock: QPs go from the waiting list to the run queue under it,
- * so that one being destroyed is on neither after cwnd_forget() and
+ * so that one being destroyed is on neither after cwnd_stop_waiting() and
  * hca_unschedule().
  */
 #ifndef URXE_EMU_CWND_H
@@ -71,6 +71,6 @@ void cwnd_release(struct cwnd *cwnd, uint64_t cost, bool acknowledged);
 void cwnd_loss(struct cwnd *cwnd, uint64_t now);
 
 /* @qp no longer waits (it is being destroyed or reset). */
-void cwnd_forget(struct cwnd *cwnd, struct qp *qp);
+void cwnd_stop_waiting(struct cwnd *cwnd, struct qp *qp);
 
 #endif

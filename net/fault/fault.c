@@ -520,11 +520,11 @@ static bool fault_link_forward(struct link *link, const struct link_frame *frame
 	return inner->ops->forward(inner, frame, slot);
 }
 
-static void fault_link_retire(struct link *link)
+static void fault_link_shutdown(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	inner->ops->retire(inner);
+	inner->ops->shutdown(inner);
 }
 
 /* ------------------------------------------------------------------------------------ */
@@ -537,12 +537,12 @@ static void fault_free(struct fault_link *fault)
 }
 
 /* What is held back still goes out: a wire doesn't forget packets when their sender exits. */
-static void fault_link_forget(struct link *link)
+static void fault_link_after_fork_child(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	if (inner->ops->forget)
-		inner->ops->forget(inner);
+	if (inner->ops->after_fork_child)
+		inner->ops->after_fork_child(inner);
 }
 
 static void fault_link_close(struct link *link)
@@ -569,14 +569,14 @@ static const struct link_ops fault_link_ops = {
 	.leave = fault_link_leave,
 	.show_headers = fault_link_show_headers,
 	.descriptors = fault_link_descriptors,
-	.forget = fault_link_forget,
+	.after_fork_child = fault_link_after_fork_child,
 	.lease = fault_link_lease,
 	.slot = fault_link_slot,
 	.claim = fault_link_claim,
 	.release = fault_link_release,
 	.owner_of = fault_link_owner_of,
 	.forward = fault_link_forward,
-	.retire = fault_link_retire,
+	.shutdown = fault_link_shutdown,
 	.close = fault_link_close,
 };
 
@@ -592,7 +592,7 @@ static struct link_ops ops_around(const struct link *inner)
 		ops.release = NULL;
 		ops.owner_of = NULL;
 		ops.forward = NULL;
-		ops.retire = NULL;
+		ops.shutdown = NULL;
 	}
 	return ops;
 }

@@ -22,7 +22,7 @@
 
 /*
  * Of the open file: each link has one of its own, and a forked child shares it until
- * it lets go of it (roster_forget).
+ * it lets go of it (roster_after_fork_child).
  */
 static bool lock_byte(int fd, off_t byte, short type)
 {
@@ -315,7 +315,7 @@ void roster_close(struct roster *roster)
 	roster_free(roster);
 }
 
-void roster_forget(struct roster *roster)
+void roster_after_fork_child(struct roster *roster)
 {
 	munmap(roster->table, sizeof(*roster->table));
 	close(roster->fd);

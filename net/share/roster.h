@@ -39,7 +39,7 @@ int roster_open(const char *path, struct roster **roster);
 /* Leave it, with all that we have in it. */
 void roster_close(struct roster *roster);
 /* In a forked child: the membership is the parent's. */
-void roster_forget(struct roster *roster);
+void roster_after_fork_child(struct roster *roster);
 
 /* EBUSY: somebody holds it for seconds (a process that was stopped, perhaps). */
 int roster_lock(struct roster *roster);

@@ -34,8 +34,8 @@
 #define BIND_PAUSE 1000 /* us */
 
 /* At the end of a process, which mustn't wait long. */
-#define RETIRE_TRIES 100
-#define RETIRE_PAUSE 500 /* us */
+#define SHUTDOWN_TRIES 100
+#define SHUTDOWN_PAUSE 500 /* us */
 
 enum signal_kind {
 	SIGNAL_VERIFY, /* the sender believes the index to be his own */
@@ -419,16 +419,16 @@ static void leave_all_groups(struct udp_link *link)
 	roster_unlock(link->share.roster);
 }
 
-void udp_retire(struct link *base)
+void udp_shutdown(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
-	for (int i = 0; link->share.roster && i < RETIRE_TRIES; i++) {
+	for (int i = 0; link->share.roster && i < SHUTDOWN_TRIES; i++) {
 		if (roster_trylock(link->share.roster)) {
 			leave_all_groups(link);
 			return;
 		}
-		usleep(RETIRE_PAUSE);
+		usleep(SHUTDOWN_PAUSE);
 	}
 }
 
@@ -446,12 +446,12 @@ void udp_share_leave(struct udp_link *link)
 	share->control_fd = -1;
 }
 
-void udp_share_forget(struct udp_link *link)
+void udp_share_after_fork_child(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
 
 	if (share->roster)
-		roster_forget(share->roster);
+		roster_after_fork_child(share->roster);
 	if (share->control_fd >= 0)
 		close(share->control_fd);
 	share->roster = NULL;

@@ -370,7 +370,7 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
  * freed, since not every allocator allows that here. The backlog, which has a
  * socket that only the kernel talks to, is left alone.
  */
-static void udp_forget(struct link *base)
+static void udp_after_fork_child(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
@@ -380,8 +380,8 @@ static void udp_forget(struct link *base)
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
 	}
 	link->backlog = NULL;
-	udp_multicast_forget(link);
-	udp_share_forget(link);
+	udp_multicast_after_fork_child(link);
+	udp_share_after_fork_child(link);
 	close(link->epoll_fd);
 	link->epoll_fd = -1;
 }
@@ -416,14 +416,14 @@ static const struct link_ops udp_ops = {
 	.leave = udp_leave,
 	.show_headers = udp_show_headers,
 	.descriptors = udp_descriptors,
-	.forget = udp_forget,
+	.after_fork_child = udp_after_fork_child,
 	.lease = udp_lease,
 	.slot = udp_slot,
 	.claim = udp_claim,
 	.release = udp_release,
 	.owner_of = udp_owner_of,
 	.forward = udp_forward,
-	.retire = udp_retire,
+	.shutdown = udp_shutdown,
 	.close = udp_close,
 };
 

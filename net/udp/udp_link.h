@@ -143,7 +143,7 @@ bool udp_ready(int epoll_fd, struct epoll_event *event);
 /* udp_multicast.c */
 void udp_multicast_init(struct udp_link *link);
 void udp_multicast_destroy(struct udp_link *link);
-void udp_multicast_forget(struct udp_link *link);
+void udp_multicast_after_fork_child(struct udp_link *link);
 int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source);
 void udp_leave(struct link *base, const union ibv_gid *group);
 /* @gid was added: groups that were joined everywhere are joined there, too. @link->lock is held. */
@@ -158,7 +158,7 @@ unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *fra
 /* udp_share.c */
 void udp_share_init(struct udp_link *link);
 void udp_share_leave(struct udp_link *link);
-void udp_share_forget(struct udp_link *link);
+void udp_share_after_fork_child(struct udp_link *link);
 /* Bind @fd, the receiving socket to be of @address, alone or among others. 0 or an errno. */
 int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);
@@ -179,7 +179,7 @@ uint32_t udp_slot(struct link *base);
 int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id);
 uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id);
-void udp_retire(struct link *base);
+void udp_shutdown(struct link *base);
 
 /* udp_forward.c */
 void udp_open_control_socket(struct udp_share *share);

@@ -60,8 +60,8 @@ void udp_multicast_destroy(struct udp_link *link)
 	pthread_mutex_destroy(&link->multicast.lock);
 }
 
-/* As udp_forget(): no lock, and nothing is freed. */
-void udp_multicast_forget(struct udp_link *link)
+/* As udp_after_fork_child(): no lock, and nothing is freed. */
+void udp_multicast_after_fork_child(struct udp_link *link)
 {
 	struct udp_group *group, *next;
 

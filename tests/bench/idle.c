@@ -14,7 +14,7 @@
 #include "rc.h"
 
 #define MESSAGES 1000
-#define SETTLE_US 50000 /* after work everybody may wait a moment for more */
+#define IDLE_WAIT_US 50000 /* after work everybody may wait a moment for more */
 
 static uint8_t memory[4096];
 
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		rc_connect(qps[i], &device.gid, qps[!i]->qp_num);
 	work(qps[0], cq, mr);
-	usleep(SETTLE_US);
+	usleep(IDLE_WAIT_US);
 
 	cpu = cpu_ns();
 	sleep(seconds);

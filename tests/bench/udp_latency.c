@@ -32,7 +32,7 @@ static void answer(int fd, size_t bytes)
 }
 
 /* Bind this process to the @number-th of the CPUs that it may use. */
-static void settle_on(int number)
+static void pin_to_cpu(int number)
 {
 	cpu_set_t usable, one;
 
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	socket_pair(fds);
 	child = fork_partner();
 	if (apart)
-		settle_on(child ? 0 : 1);
+		pin_to_cpu(child ? 0 : 1);
 	if (!child)
 		answer(fds[1], bytes);
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {

@@ -235,24 +235,24 @@ START_TEST(the_end_of_the_process_sends_them)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
 	ck_assert(progress(&peer));
-	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 
 	send_writes(&peer, 1);
 	ck_assert(progress(&peer));
 	pthread_mutex_lock(&peer.qp->lock);
-	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
 	pthread_mutex_unlock(&peer.qp->lock);
 	pthread_mutex_lock(&peer.node->hca->acks.lock);
-	hca_last_words(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
 	pthread_mutex_unlock(&peer.node->hca->acks.lock);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_destroy(&peer);
 }
 END_TEST
 
-START_TEST(a_reset_forgets_and_settles_it)
+START_TEST(a_reset_drains_it)
 {
 	struct peer peer;
 
@@ -364,6 +364,6 @@ int main(void)
 	tcase_add_test(tcase, an_answer_overtakes_no_ack);
 	tcase_add_test(tcase, an_ack_overtakes_no_response);
 	tcase_add_test(tcase, a_send_completes_before_its_answer);
-	tcase_add_test(tcase, a_reset_forgets_and_settles_it);
+	tcase_add_test(tcase, a_reset_drains_it);
 	return world_main("ack", (TCase *const[]){tcase, NULL});
 }

@@ -579,7 +579,7 @@ static const struct {
 	uint16_t attribute;
 	uint16_t reason;
 	unsigned int copies;
-} last_words[] = {
+} exit_messages[] = {
 	{CM_STATE_REQ_SENT, true, CM_REJ, CM_REJECT_TIMEOUT, 1},
 	{CM_STATE_REQ_RECEIVED, false, CM_REJ, CM_REJECT_CONSUMER, 1},
 	{CM_STATE_REP_SENT, false, CM_REJ, CM_REJECT_CONSUMER, 1},
@@ -589,16 +589,16 @@ static const struct {
 	{CM_STATE_DREQ_RECEIVED, true, CM_DREP, 0, 3},
 };
 
-START_TEST(test_last_words)
+START_TEST(test_flush_on_exit)
 {
-	if (last_words[_i].active)
-		cm_peer_active(&t, last_words[_i].state);
+	if (exit_messages[_i].active)
+		cm_peer_active(&t, exit_messages[_i].state);
 	else
-		cm_peer_passive(&t, last_words[_i].state);
-	hca_last_words(t.peer.node->hca, cm_peer_now(&t), &(struct timespec){});
-	for (unsigned int i = 0; i < last_words[_i].copies; i++) {
-		cm_peer_hear(&t, last_words[_i].attribute);
-		ck_assert_uint_eq(t.heard.reason, last_words[_i].reason);
+		cm_peer_passive(&t, exit_messages[_i].state);
+	hca_flush_on_exit(t.peer.node->hca, cm_peer_now(&t), &(struct timespec){});
+	for (unsigned int i = 0; i < exit_messages[_i].copies; i++) {
+		cm_peer_hear(&t, exit_messages[_i].attribute);
+		ck_assert_uint_eq(t.heard.reason, exit_messages[_i].reason);
 	}
 	cm_peer_hear_nothing(&t, 10000);
 }
@@ -606,7 +606,7 @@ END_TEST
 
 int main(void)
 {
-	const int words = sizeof(last_words) / sizeof(last_words[0]);
+	const int words = sizeof(exit_messages) / sizeof(exit_messages[0]);
 	TCase *tcase = tcase_create("cm_rules");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
@@ -625,6 +625,6 @@ int main(void)
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
 	tcase_add_test(tcase, test_claims);
-	tcase_add_loop_test(tcase, test_last_words, 0, words);
+	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
 	return world_main("cm_rules", (TCase *[]){tcase, NULL});
 }

@@ -104,7 +104,7 @@ uint64_t world_now(const struct world *world)
 }
 
 /* Until nothing more happens at this time. */
-static void settle(struct world *world)
+static void run_until_idle(struct world *world)
 {
 	bool any;
 
@@ -143,7 +143,7 @@ static bool advance(struct world *world)
 
 bool world_step(struct world *world)
 {
-	settle(world);
+	run_until_idle(world);
 	return advance(world);
 }
 
@@ -154,7 +154,7 @@ void world_run(struct world *world, uint64_t limit)
 	for (;;) {
 		uint64_t next;
 
-		settle(world);
+		run_until_idle(world);
 		next = next_event(world);
 		if (next == TIME_NEVER)
 			return;
@@ -287,11 +287,11 @@ struct ibv_wc world_completion(struct node *node, uint64_t limit)
 	uint64_t end = world_now(node->world) + limit;
 	struct ibv_wc wc;
 
-	settle(node->world);
+	run_until_idle(node->world);
 	while (world_poll(node, &wc) == 0) {
 		must_msg(advance(node->world) && world_now(node->world) <= end,
 			 "no completion by %llu ns", (unsigned long long)world_now(node->world));
-		settle(node->world);
+		run_until_idle(node->world);
 	}
 	return wc;
 }

@@ -59,7 +59,7 @@ static unsigned int fill(struct qp *qp)
 
 	while (take(qp, PACKET))
 		packets++;
-	cwnd_forget(cwnd, qp);
+	cwnd_stop_waiting(cwnd, qp);
 	return packets;
 }
 
@@ -145,8 +145,8 @@ START_TEST(waiting_qps_run_in_order_as_space_appears)
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[1]);
 	ck_assert(take(&qps[1], PACKET));
-	cwnd_forget(cwnd, &qps[2]);
-	cwnd_forget(cwnd, &qps[2]);
+	cwnd_stop_waiting(cwnd, &qps[2]);
+	cwnd_stop_waiting(cwnd, &qps[2]);
 	/* Nothing in flight: no release would wake those left. */
 	release(&qps[1], PACKET, false);
 	release(&qps[0], 65536 - 5000, false);
@@ -168,8 +168,8 @@ START_TEST(a_qp_with_its_share_lets_others_go_first)
 	/* There would be space, but this QP has more than its share already. */
 	ck_assert(!take(&qps[0], PACKET));
 	ck_assert(take(&qps[1], 6000));
-	cwnd_forget(cwnd, &qps[0]);
-	cwnd_forget(cwnd, &qps[2]);
+	cwnd_stop_waiting(cwnd, &qps[0]);
+	cwnd_stop_waiting(cwnd, &qps[2]);
 	end();
 }
 END_TEST
@@ -221,7 +221,7 @@ START_TEST(no_more_at_once_than_its_share_while_others_wait)
 	ck_assert(!take(&qps[3], 40000));
 	cwnd->limit = 100000;
 	ck_assert_uint_eq(cwnd_take(cwnd, &qps[2], 1000, 100), 45);
-	cwnd_forget(cwnd, &qps[3]);
+	cwnd_stop_waiting(cwnd, &qps[3]);
 	end();
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events: order, merging, forgetting, and all of it from several threads. */
+/* Events: order, merging, dropping, and all of it from several threads. */
 #include "core.h"
 
 static void raise_from_callback(void *context, struct cq *cq)
@@ -101,7 +101,7 @@ START_TEST(forgotten_events_are_not_delivered)
 	event_raise_completion(&core.events, &event);
 	event_raise(&core.events, IBV_EVENT_QP_FATAL, &kept);
 	event_raise(&core.events, IBV_EVENT_COMM_EST, &gone);
-	event_forget(&core.events, &gone);
+	event_drop(&core.events, &gone);
 	ck_assert(!event.queued);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.async, 1);
@@ -147,7 +147,7 @@ static void *stress(void *unused)
 		if (i % 2)
 			event_deliver(&core.events);
 		event_raise_completion(&core.events, &element->event);
-		event_forget(&core.events, element);
+		event_drop(&core.events, element);
 		ck_assert_uint_le(element->delivered, 3);
 		memset(element, 0xff, sizeof(*element));
 		free(element);

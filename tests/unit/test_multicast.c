@@ -235,8 +235,8 @@ START_TEST(nothing_left_open)
 	ck_assert_uint_eq(join_many(&a), 50);
 	child = fork();
 	if (child == 0) {
-		a.link->ops->forget(a.link);
-		/* All but one, see udp_forget(). */
+		a.link->ops->after_fork_child(a.link);
+		/* All but one, see udp_after_fork_child(). */
 		_exit(open_descriptors() <= before + 1 ? EXIT_SUCCESS : EXIT_FAILURE);
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);

@@ -390,7 +390,7 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-/* A child that forgets doesn't keep its dead parent alive; one that hasn't yet, does. */
+/* A child that has let go of it doesn't keep its dead parent alive; one that hasn't yet, does. */
 START_TEST(children_let_go)
 {
 	union ibv_gid gid = gid_of("10.0.0.1");
@@ -410,7 +410,7 @@ START_TEST(children_let_go)
 		join_group(roster, &gid);
 		if (fork() == 0) {
 			while (read(go[0], &byte, 1) == 1 && byte == 'f') {
-				roster_forget(roster);
+				roster_after_fork_child(roster);
 				if (write(done[1], "f", 1) != 1)
 					break;
 			}

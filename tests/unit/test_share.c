@@ -93,7 +93,7 @@ static int receive_one(struct node *node, struct link_frame *frame)
 }
 
 /* Members that come send each other signals; these are out of the way then. */
-static void settle(struct node *nodes, unsigned int count)
+static void drain(struct node *nodes, unsigned int count)
 {
 	struct link_frame frame;
 
@@ -188,7 +188,7 @@ START_TEST(super_packets_dont_mix_receivers)
 	struct link_packet packets[PACKETS];
 	struct link_frame frame;
 
-	settle(nodes, 2);
+	drain(nodes, 2);
 	/* 0 0 1 1 0 0 ... */
 	for (unsigned int i = 0; i < PACKETS; i++)
 		make_packet(&packets[i], &path, nodes[i / 2 % 2].qpn + i % 2, i);
@@ -212,7 +212,7 @@ START_TEST(what_is_nobodys_comes_to_somebody)
 	static const uint32_t qpns[] = {1, 0x123, QPN_MULTICAST};
 	uint32_t free_slot = 1;
 
-	settle(nodes, 2);
+	drain(nodes, 2);
 	while (roster_owner(((struct udp_link *)from.link)->share.roster, free_slot))
 		free_slot++;
 	for (unsigned int i = 0; i < 4; i++) {
@@ -246,7 +246,7 @@ static void begin(const void *argument)
 	const struct inherited *inherited = argument;
 
 	for (unsigned int i = 0; i < inherited->count; i++)
-		inherited->nodes[i].link->ops->forget(inherited->nodes[i].link);
+		inherited->nodes[i].link->ops->after_fork_child(inherited->nodes[i].link);
 	node_open(SHARED);
 }
 
@@ -325,7 +325,7 @@ START_TEST(strangers_signals_are_packets)
 	struct link_frame frame;
 	unsigned int got = 0;
 
-	settle(nodes, 2);
+	drain(nodes, 2);
 	/* To the group without the secret: a frame like any other, for the core to drop. */
 	steer_fill(&packet.signal, roster_secret(links[0]->share.roster) ^ 1, 1);
 	sendto(fd, &packet, sizeof(packet), 0, (struct sockaddr *)&address, length);
@@ -367,7 +367,7 @@ START_TEST(frames_are_handed_on_by_slot)
 			     nodes[1].link->ops->slot(nodes[1].link)};
 	struct link_frame frame, again;
 
-	settle(nodes, 2);
+	drain(nodes, 2);
 	ck_assert_uint_eq(slots[0], link_slot(nodes[0].qpn));
 	ck_assert_uint_ne(slots[0], slots[1]);
 	send_one(&from, &nodes[0], nodes[0].qpn, 7);
@@ -429,7 +429,7 @@ START_TEST(space_is_the_receivers)
 	if (!backlog || backlog_rcvbuf_space(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
 		return; /* a kernel without UDP_DIAG: nothing to test */
 	backlog_destroy(backlog);
-	settle(nodes, MEMBERS);
+	drain(nodes, MEMBERS);
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		before[i] = from.link->ops->rcvbuf_space(from.link, &path, nodes[i].qpn);
 		ck_assert_uint_lt(before[i], 200000);

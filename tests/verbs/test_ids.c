@@ -79,7 +79,7 @@ START_TEST(channel_goes_before_who_waits)
 }
 END_TEST
 
-START_TEST(destroying_an_id_forgets_its_events)
+START_TEST(destroying_an_id_drops_its_events)
 {
 	struct rdma_cm_id *id = new_id(), *other = new_id();
 
@@ -558,7 +558,7 @@ int main(void)
 	tcase_add_test(tests, channel_is_readable_while_events_wait);
 	tcase_add_test(tests, channel_may_be_non_blocking);
 	tcase_add_test(tests, channel_goes_before_who_waits);
-	tcase_add_test(tests, destroying_an_id_forgets_its_events);
+	tcase_add_test(tests, destroying_an_id_drops_its_events);
 	tcase_add_test(tests, destroying_an_id_waits_for_acks);
 	tcase_add_test(tests, migration_moves_events);
 	tcase_add_test(tests, migration_waits_for_acks);

@@ -163,7 +163,7 @@ struct rdma_id *rdma_ids(void);
 /* Keep rdma.lock whole across a fork; the child keeps ids of the parent only to destroy them. */
 void rdma_before_fork(void);
 void rdma_after_fork(void);
-void rdma_after_fork_in_child(void);
+void rdma_after_fork_child(void);
 
 /* A new id on @channel (NULL: synchronous). 0, ENODEV, EINVAL, ENOMEM. rdma.lock is held. */
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
@@ -181,7 +181,7 @@ void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_
 /* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
 int rdma_complete(struct rdma_id *id);
 /* Ack the event that a synchronous call has left in ibv.event. */
-void rdma_forget_event(struct rdma_id *id);
+void rdma_drop_event(struct rdma_id *id);
 struct rdma_channel *rdma_channel_new(void);
 void rdma_channel_free(struct rdma_channel *channel);
 /* Take the events about @id that nobody has taken off its channel. rdma.lock is held. */
@@ -189,8 +189,8 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id);
 /* Put such events on the channel that @id has now. */
 void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
 /* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
-void rdma_settle(struct rdma_id *id);
-void rdma_settle_membership(struct multicast_membership *membership);
+void rdma_drain_events(struct rdma_id *id);
+void rdma_drain_membership_events(struct multicast_membership *membership);
 
 /* rdma_arrival.c: the sink of every HCA's connection manager. */
 void rdma_cm_event_arrived(void *context, struct cm_event *event);
@@ -220,11 +220,11 @@ void rdma_id_detach(struct rdma_id *id);
 unsigned int rdma_open_devices(struct device **devices);
 /* Nobody polls from now on: the calling thread is about to sleep. */
 void rdma_devices_app_sleeping(void);
-void rdma_devices_forget(void);
+void rdma_devices_after_fork_child(void);
 
 /* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
 void rdma_watch_start(void);
-void rdma_watch_forget(void);
+void rdma_watch_after_fork_child(void);
 
 /*
  * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id
@@ -261,7 +261,7 @@ void rdma_multicast_detach(struct rdma_id *id);
 /* @id is about to be freed, and its events are acked. rdma.lock is held. */
 void rdma_multicast_leave(struct rdma_id *id);
 /* In a forked child: the groups are the parent's. */
-void rdma_multicast_forget(struct rdma_id *id);
+void rdma_multicast_after_fork_child(struct rdma_id *id);
 
 /* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
 

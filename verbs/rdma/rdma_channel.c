@@ -185,13 +185,13 @@ void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records)
 		append(id->channel, record);
 }
 
-void rdma_settle(struct rdma_id *id)
+void rdma_drain_events(struct rdma_id *id)
 {
 	while (id->events_acked != id->events_taken)
 		rdma_wait(&acked);
 }
 
-void rdma_settle_membership(struct multicast_membership *membership)
+void rdma_drain_membership_events(struct multicast_membership *membership)
 {
 	while (membership->events_acked != membership->events_taken)
 		rdma_wait(&acked);
@@ -301,7 +301,7 @@ int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-void rdma_forget_event(struct rdma_id *id)
+void rdma_drop_event(struct rdma_id *id)
 {
 	if (id->ibv.event)
 		urxe_rdma_ack_cm_event(id->ibv.event);
@@ -315,7 +315,7 @@ int rdma_complete(struct rdma_id *id)
 
 	if (!id->synchronous)
 		return 0;
-	rdma_forget_event(id);
+	rdma_drop_event(id);
 	if (urxe_rdma_get_cm_event(ibv->channel, &ibv->event) != 0)
 		return -1;
 	status = ibv->event->status;

@@ -48,8 +48,8 @@ static uint8_t device_depth(const struct rdma_id *id)
  * *@param: what is asked for, with RDMA_MAX_* replaced by @resources and @depth,
  * and what a QP of the id says itself. EINVAL for more than the device can do.
  */
-static int settle_param(const struct rdma_id *id, const struct rdma_conn_param *asked,
-			uint8_t resources, uint8_t depth, struct rdma_conn_param *param)
+static int negotiate_param(const struct rdma_id *id, const struct rdma_conn_param *asked,
+			   uint8_t resources, uint8_t depth, struct rdma_conn_param *param)
 {
 	*param = asked ? *asked : no_param;
 	if (!id->ibv.qp && !asked && id->ibv.ps == RDMA_PS_TCP)
@@ -154,7 +154,7 @@ static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *as
 
 	if (id->state != RDMA_STATE_ROUTE_RESOLVED)
 		return EINVAL;
-	error = settle_param(id, asked, device_resources(id), device_depth(id), &param);
+	error = negotiate_param(id, asked, device_resources(id), device_depth(id), &param);
 	if (!error)
 		error = cm_id_create(id->context->hca->cm, id, &id->cm);
 	if (error)
@@ -289,8 +289,9 @@ static int can_accept(struct rdma_id *id, const struct rdma_conn_param *asked,
 {
 	if (!id->cm || !id->passive || id->state != RDMA_STATE_CONNECT)
 		return EINVAL;
-	return settle_param(id, asked, at_most(id->peer.responder_resources, device_resources(id)),
-			    at_most(id->peer.initiator_depth, device_depth(id)), param);
+	return negotiate_param(id, asked,
+			       at_most(id->peer.responder_resources, device_resources(id)),
+			       at_most(id->peer.initiator_depth, device_depth(id)), param);
 }
 
 int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
@@ -310,7 +311,7 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 	if (ibv->qp_type == IBV_QPT_UD) {
 		error = accept_datagram(id, &param);
 		if (!error)
-			rdma_forget_event(id);
+			rdma_drop_event(id);
 		return error ? rdma_fail(error) : 0;
 	}
 	error = accept_connection(id, &param);

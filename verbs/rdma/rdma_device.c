@@ -20,7 +20,7 @@ struct opened {
 static struct opened *table; /* as long as the registry's */
 
 /* For the child of a fork: what is open is the parent's. */
-void rdma_devices_forget(void)
+void rdma_devices_after_fork_child(void)
 {
 	table = NULL;
 }

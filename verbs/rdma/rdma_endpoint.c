@@ -251,7 +251,7 @@ int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 
 	if (!to_rdma_id(listen)->synchronous || to_rdma_id(listen)->state != RDMA_STATE_LISTEN)
 		return rdma_fail(EINVAL);
-	rdma_forget_event(to_rdma_id(listen));
+	rdma_drop_event(to_rdma_id(listen));
 	if (urxe_rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;
 	if (adopt_request(to_rdma_id(listen), event) != 0) {

@@ -60,7 +60,7 @@ void rdma_after_fork(void)
 }
 
 /* Connections, listeners, events and descriptors are the parent's; the child may destroy ids. */
-void rdma_after_fork_in_child(void)
+void rdma_after_fork_child(void)
 {
 	struct rdma_id *id;
 
@@ -71,11 +71,11 @@ void rdma_after_fork_in_child(void)
 		if (id->channel)
 			id->channel->head = NULL;
 		id->events_acked = id->events_taken;
-		rdma_multicast_forget(id);
+		rdma_multicast_after_fork_child(id);
 		rdma_port_release(id);
 	}
-	rdma_devices_forget();
-	rdma_watch_forget();
+	rdma_devices_after_fork_child();
+	rdma_watch_after_fork_child();
 	rdma_leave();
 }
 
@@ -188,11 +188,11 @@ int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
 	struct rdma_id *id = to_rdma_id(ibv);
 
 	leave_cm(id);
-	rdma_forget_event(id);
+	rdma_drop_event(id);
 	drop_events(id);
 	rdma_enter();
 	rdma_port_release(id);
-	rdma_settle(id);
+	rdma_drain_events(id);
 	rdma_multicast_leave(id);
 	rdma_id_free(id);
 	rdma_leave();
@@ -226,13 +226,13 @@ int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *chan
 		to = rdma_channel_new();
 	if (!to)
 		return -1;
-	rdma_forget_event(id);
+	rdma_drop_event(id);
 	rdma_enter();
 	if (id->synchronous)
 		left = id->channel;
 	move(id, to);
 	id->synchronous = !channel;
-	rdma_settle(id);
+	rdma_drain_events(id);
 	rdma_leave();
 	if (left)
 		rdma_channel_free(left);

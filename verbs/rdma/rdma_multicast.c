@@ -207,12 +207,12 @@ static void detach(struct rdma_id *id, struct multicast_membership *membership)
 }
 
 /* What a synchronous call left in ibv.event nobody else will ack. */
-static void forget_event(struct rdma_id *id, const struct multicast_membership *membership)
+static void drop_event(struct rdma_id *id, const struct multicast_membership *membership)
 {
 	const struct rdma_record *record = (const struct rdma_record *)id->ibv.event;
 
 	if (id->synchronous && record && record->multicast == membership)
-		rdma_forget_event(id);
+		rdma_drop_event(id);
 }
 
 int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
@@ -231,9 +231,9 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 	rdma_leave();
 	if (!membership)
 		return rdma_fail(EADDRNOTAVAIL);
-	forget_event(id, membership);
+	drop_event(id, membership);
 	rdma_enter();
-	rdma_settle_membership(membership);
+	rdma_drain_membership_events(membership);
 	detach(id, membership);
 	leave_link(id, membership);
 	rdma_leave();
@@ -261,7 +261,7 @@ void rdma_multicast_leave(struct rdma_id *id)
 	}
 }
 
-void rdma_multicast_forget(struct rdma_id *id)
+void rdma_multicast_after_fork_child(struct rdma_id *id)
 {
 	struct multicast_membership *membership;
 

@@ -95,7 +95,7 @@ static bool note_address(unsigned int index, const uint8_t *bytes, size_t length
 	return changed;
 }
 
-static void forget_address(unsigned int index)
+static void remove_address(unsigned int index)
 {
 	struct interface *interface;
 
@@ -145,7 +145,7 @@ static void take_message(const struct nlmsghdr *message)
 	if (message->nlmsg_type == RTM_NEWLINK) {
 		link_changed(message, info);
 	} else if (message->nlmsg_type == RTM_DELLINK) {
-		forget_address(info->ifi_index);
+		remove_address(info->ifi_index);
 		tell_ids(info->ifi_index, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	}
 }
@@ -215,7 +215,7 @@ void rdma_watch_start(void)
 	registry_release();
 }
 
-void rdma_watch_forget(void)
+void rdma_watch_after_fork_child(void)
 {
 	if (watch.fd >= 0)
 		close(watch.fd);
