@@ -190,7 +190,7 @@ static int make_hca(struct device *device)
 			 .context = device},
 		.deadline = deadline_changed,
 		.deadline_context = device,
-		.cm_sink = {.event = rdma_cm_event_arrived, .context = device},
+		.cm_sink = {.event = rdma_handle_event, .context = device},
 		.node_guid = be64toh(device->guid),
 	};
 

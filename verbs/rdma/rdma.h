@@ -8,7 +8,7 @@
  * Used by verbs/rdma_*.c only. The exported functions live in the file of their
  * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
  * rdma_device (the devices that ids share), rdma_watch (what becomes of them), rdma_port (who has
- * which port), rdma_address (bind, resolve), rdma_connect (listen to disconnect), rdma_arrival
+ * which port), rdma_address (bind, resolve), rdma_connect (listen to disconnect), rdma_event
  * (what the connection manager tells), rdma_qp (QPs and SRQs of an id), rdma_endpoint
  * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of them forward to the
  * real library (rdma_forward.c); in emu and both ids are always ours.
@@ -192,11 +192,11 @@ void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
 void rdma_drain_events(struct rdma_id *id);
 void rdma_drain_membership_events(struct multicast_membership *membership);
 
-/* rdma_arrival.c: the sink of every HCA's connection manager. */
-void rdma_cm_event_arrived(void *context, struct cm_event *event);
+/* rdma_event.c: the sink of every HCA's connection manager. */
+void rdma_handle_event(void *context, struct cm_event *event);
 
 /* rdma_connect.c: answer a REP by moving the QP, if there is one, and by the RTU. 0 or an errno. */
-int rdma_finish(struct rdma_id *id);
+int rdma_complete_connect(struct rdma_id *id);
 
 /*
  * rdma_listen.c: claim the service of @id's port, on the device of its address or on

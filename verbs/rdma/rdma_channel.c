@@ -218,13 +218,13 @@ static struct rdma_record *take(struct rdma_channel *channel)
 	return record;
 }
 
-static void finish(struct rdma_record *record)
+static void complete_connect(struct rdma_record *record)
 {
 	int error;
 
 	if (!record->id->ibv.qp)
-		return; /* the application's to finish: rdma_establish(3) */
-	error = rdma_finish(record->id);
+		return; /* the application's to complete: rdma_establish(3) */
+	error = rdma_complete_connect(record->id);
 	record->event.status = -error;
 	record->event.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
 	record->id->connect_error = error;
@@ -232,7 +232,7 @@ static void finish(struct rdma_record *record)
 
 /* What librdmacm does when it reads an event. Returns false for one that the application isn't
  * told. */
-static bool present(struct rdma_record *record)
+static bool on_get_event(struct rdma_record *record)
 {
 	switch (record->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -241,7 +241,7 @@ static bool present(struct rdma_record *record)
 		urxe_rdma_destroy_id(record->event.id);
 		return false;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		finish(record);
+		complete_connect(record);
 		return true;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 		rdma_multicast_attach(record);
@@ -267,7 +267,7 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 		return rdma_fail(EINVAL);
 	for (;;) {
 		record = take(channel);
-		if (record && present(record))
+		if (record && on_get_event(record))
 			break;
 		if (record) {
 			urxe_rdma_ack_cm_event(&record->event);

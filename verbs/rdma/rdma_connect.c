@@ -185,7 +185,7 @@ int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 	return error ? rdma_fail(error) : rdma_complete(id);
 }
 
-int rdma_finish(struct rdma_id *id)
+int rdma_complete_connect(struct rdma_id *id)
 {
 	uint64_t now = clock_now();
 	int error = 0;

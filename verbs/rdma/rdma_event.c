@@ -150,7 +150,7 @@ static bool queue_request(struct rdma_id *listener, const struct cm_event *event
 }
 
 /* As Linux does, requests that there is no room for are left to their retransmission. */
-static void request_arrived(struct cm_event *event, struct device *device)
+static void handle_request(struct cm_event *event, struct device *device)
 {
 	struct rdma_id *listener = event->listener_context;
 	bool welcome, queued;
@@ -266,10 +266,10 @@ static void service_replied(struct rdma_id *id, const struct cm_event *event)
 }
 
 /* Events come to an id only in the state in which Linux passes them on. */
-static const struct arrival {
+static const struct event_handler {
 	enum rdma_state state;
 	void (*tell)(struct rdma_id *id, const struct cm_event *event);
-} arrivals[] = {
+} event_handlers[] = {
 	[CM_EVENT_REQ_ERROR] = {RDMA_STATE_CONNECT, unanswered},
 	[CM_EVENT_REP_RECEIVED] = {RDMA_STATE_CONNECT, replied},
 	[CM_EVENT_REP_ERROR] = {RDMA_STATE_CONNECT, unanswered},
@@ -285,18 +285,18 @@ static const struct arrival {
 	[CM_EVENT_SIDR_REQ_ERROR] = {RDMA_STATE_CONNECT, unanswered},
 };
 
-void rdma_cm_event_arrived(void *context, struct cm_event *event)
+void rdma_handle_event(void *context, struct cm_event *event)
 {
-	const struct arrival *arrival = &arrivals[event->type];
+	const struct event_handler *handler = &event_handlers[event->type];
 	struct rdma_id *id;
 
 	if (event->type == CM_EVENT_REQ_RECEIVED || event->type == CM_EVENT_SIDR_REQ_RECEIVED) {
-		request_arrived(event, context);
+		handle_request(event, context);
 		return;
 	}
 	rdma_enter();
 	id = event->id->context;
-	if (id && !id->destroying && arrival->tell && id->state == arrival->state)
-		arrival->tell(id, event);
+	if (id && !id->destroying && handler->tell && id->state == handler->state)
+		handler->tell(id, event);
 	rdma_leave();
 }
