@@ -63,7 +63,7 @@ static void kill_one(struct chaos *chaos, unsigned int id)
 }
 
 /* At once, or after a while in which nobody has its place. */
-static void bury_and_revive(struct chaos *chaos, unsigned int id, int signal)
+static void kill_and_restart(struct chaos *chaos, unsigned int id, int signal)
 {
 	crowd_reap(chaos->crowd, id, signal);
 	if (choose(&chaos->random, 2))
@@ -75,7 +75,7 @@ static void end_in_order(struct chaos *chaos, unsigned int id, enum order order)
 {
 	doom(chaos, id);
 	atomic_store(&chaos->crowd->board->members[id].order, order);
-	bury_and_revive(chaos, id, 0);
+	kill_and_restart(chaos, id, 0);
 }
 
 /* Less than the retries of a connection take. */
@@ -92,8 +92,8 @@ static void happen(struct chaos *chaos, enum event event, unsigned int one, unsi
 	case EVENT_KILL_TWO:
 		kill_one(chaos, one);
 		kill_one(chaos, other);
-		bury_and_revive(chaos, other, SIGKILL);
-		bury_and_revive(chaos, one, SIGKILL);
+		kill_and_restart(chaos, other, SIGKILL);
+		kill_and_restart(chaos, one, SIGKILL);
 		break;
 	case EVENT_STOP:
 		stop_for_a_moment(chaos, one);
@@ -107,14 +107,14 @@ static void happen(struct chaos *chaos, enum event event, unsigned int one, unsi
 	case EVENT_KILL_NEWBORN:
 		/* While it opens the device, as like as not. */
 		kill_one(chaos, one);
-		bury_and_revive(chaos, one, SIGKILL);
+		kill_and_restart(chaos, one, SIGKILL);
 		usleep(choose(&chaos->random, 8000));
 		kill_one(chaos, one);
-		bury_and_revive(chaos, one, SIGKILL);
+		kill_and_restart(chaos, one, SIGKILL);
 		break;
 	default:
 		kill_one(chaos, one);
-		bury_and_revive(chaos, one, SIGKILL);
+		kill_and_restart(chaos, one, SIGKILL);
 		break;
 	}
 }

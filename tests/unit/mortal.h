@@ -31,7 +31,7 @@ static inline pid_t mortal(void (*begin)(const void *argument), const void *argu
 	return pid;
 }
 
-static inline void bury(pid_t pid)
+static inline void kill_and_wait(pid_t pid)
 {
 	int status;
 

@@ -203,7 +203,7 @@ START_TEST(the_dead_leave_nothing)
 	uint32_t last = 0;
 
 	for (int i = 0; i < 300; i++) {
-		bury(member_process(&gid, 1));
+		kill_and_wait(member_process(&gid, 1));
 		if (i % 7 == 0)
 			ck_assert_uint_eq(reap(a), 1); /* whoever comes removes the dead before */
 	}
@@ -215,7 +215,7 @@ START_TEST(the_dead_leave_nothing)
 	join_group(a, &gid);
 	ck_assert_int_eq(roster_index(a, roster_self(a), &gid), 0);
 	last = lease(a, 1);
-	bury(member_process(&gid, 2));
+	kill_and_wait(member_process(&gid, 2));
 	ck_assert_uint_ne(roster_owner(a, last % (LINK_SLOTS - 2) + 1), 0);
 	ck_assert_uint_eq(roster_sockets(a, &gid), 2);
 	ck_assert_uint_eq(reap(a), 1);
@@ -423,7 +423,7 @@ START_TEST(children_let_go)
 	}
 	ck_assert_int_eq(read(done[0], &parent_number, sizeof(parent_number)),
 			 sizeof(parent_number));
-	bury(parent);
+	kill_and_wait(parent);
 	ck_assert(roster_is_alive(a, parent_number));
 	ck_assert_uint_eq(reap(a), 0);
 	ck_assert_int_eq(write(go[1], "f", 1), 1);
@@ -577,7 +577,7 @@ START_TEST(only_who_is_gone_is_swept)
 	set_age(path, LONG, LONG);
 	sweep();
 	ck_assert_int_eq(deserted(path), 0);
-	bury(member);
+	kill_and_wait(member);
 	sweep();
 	ck_assert_int_ge(deserted(path), before);
 	sweep();
@@ -682,7 +682,7 @@ START_TEST(who_comes_while_it_is_swept_meets_the_next)
 	a = join();
 	ck_assert_uint_eq(roster_secret(a), secret);
 	ck_assert_uint_ne(roster_self(a), 1);
-	bury(pid);
+	kill_and_wait(pid);
 	roster_close(a);
 }
 END_TEST

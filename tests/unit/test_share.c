@@ -272,7 +272,7 @@ START_TEST(deaths_are_repaired)
 	}
 	check_each(from, nodes + 1, living - 1);
 	for (unsigned int i = 0; i < dead; i++)
-		bury(pids[i * 3 % dead == i * 3 || dead % 3 ? i * 3 % dead : i]);
+		kill_and_wait(pids[i * 3 % dead == i * 3 || dead % 3 ? i * 3 % dead : i]);
 	check_each(from, nodes + 1, living - 1);
 	expect_repair(from, nodes + 1, living - 1);
 	for (unsigned int i = 0; i < living; i++)

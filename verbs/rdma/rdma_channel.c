@@ -17,7 +17,7 @@
 
 #define CLOSED (-1)	       /* the descriptor of a destroyed channel */
 #define CLOSED_WAIT_US 1000000 /* how long waiting for one takes to fail */
-#define GRAVES 64	       /* destroyed channels whose memory stays */
+#define DEFERRED_FREE_MAX 64   /* destroyed channels whose memory stays */
 
 static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
 
@@ -25,8 +25,8 @@ static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
  * Programs destroy a channel while a thread of theirs is about to wait for it,
  * and end, as rping does: that thread must find something. rdma.lock protects it.
  */
-static struct rdma_channel *graveyard;
-static unsigned int graves;
+static struct rdma_channel *deferred_free;
+static unsigned int deferred_count;
 
 /* --- channels -------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 	return channel ? &channel->ibv : NULL;
 }
 
-static void bury(struct rdma_channel *channel)
+static void defer_free(struct rdma_channel *channel)
 {
 	struct rdma_channel *oldest = NULL;
 	int fd = channel->ibv.fd;
@@ -78,11 +78,11 @@ static void bury(struct rdma_channel *channel)
 	rdma_enter();
 	channel->ibv.fd = CLOSED;
 	close(fd);
-	DL_APPEND(graveyard, channel);
-	if (++graves > GRAVES) {
-		oldest = graveyard;
-		DL_DELETE(graveyard, oldest);
-		graves--;
+	DL_APPEND(deferred_free, channel);
+	if (++deferred_count > DEFERRED_FREE_MAX) {
+		oldest = deferred_free;
+		DL_DELETE(deferred_free, oldest);
+		deferred_count--;
 	}
 	rdma_leave();
 	free(oldest);
@@ -105,7 +105,7 @@ void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 			id->channel = NULL;
 	}
 	rdma_leave();
-	bury(channel);
+	defer_free(channel);
 	DL_FOREACH_SAFE (left, record, next) {
 		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			urxe_rdma_destroy_id(record->event.id);
