@@ -43,7 +43,7 @@
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
 /* What is less than this fraction of the window waits for more space; a call costs too much. */
-#define CWND_SLIVER 4
+#define CWND_MIN_BURST 4
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.

@@ -75,11 +75,11 @@ void cwnd_put(struct cwnd *cwnd)
 }
 
 /* A QP that found too little space this often goes before those that need less. */
-#define CWND_PATIENCE 8
+#define CWND_STARVING 8
 
-static bool cwnd_impatient(const struct qp *qp)
+static bool cwnd_starving(const struct qp *qp)
 {
-	return qp->requester.passed >= CWND_PATIENCE;
+	return qp->requester.skipped >= CWND_STARVING;
 }
 
 static void cwnd_wait(struct cwnd *cwnd, struct qp *qp)
@@ -88,7 +88,7 @@ static void cwnd_wait(struct cwnd *cwnd, struct qp *qp)
 		return;
 	qp->requester.waiting = true;
 	cwnd->waiting++;
-	if (cwnd_impatient(qp))
+	if (cwnd_starving(qp))
 		DL_PREPEND2(cwnd->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
 	else
 		DL_APPEND2(cwnd->waiting_head, qp, requester.waiting_prev, requester.waiting_next);
@@ -130,7 +130,7 @@ static bool cwnd_fits(const struct cwnd *cwnd, const struct qp *qp, uint64_t cos
 	if (!cwnd->waiting || !cwnd->in_flight)
 		return true;
 	/* Let the window drain until the one who needs most space has it. */
-	if (cwnd_impatient(cwnd->waiting_head) && !cwnd_impatient(qp))
+	if (cwnd_starving(cwnd->waiting_head) && !cwnd_starving(qp))
 		return false;
 	return qp->requester.in_flight < cwnd_share(cwnd);
 }
@@ -150,7 +150,7 @@ static uint32_t cwnd_fit(const struct cwnd *cwnd, const struct qp *qp, uint64_t 
 		return 0;
 	fit = most(cwnd->limit, cwnd->in_flight, cost);
 	/* What the QP has in flight will be released: it pays to wait for more space. */
-	if (fit < count && qp->requester.in_flight && fit * cost < cwnd->limit / CWND_SLIVER)
+	if (fit < count && qp->requester.in_flight && fit * cost < cwnd->limit / CWND_MIN_BURST)
 		return 0;
 	if (fit > count)
 		fit = count;
@@ -164,14 +164,14 @@ uint32_t cwnd_take(struct cwnd *cwnd, struct qp *qp, uint64_t cost, uint32_t cou
 
 	pthread_mutex_lock(&cwnd->lock);
 	fit = cwnd_fit(cwnd, qp, cost, count);
-	if (!fit && !cwnd_has_space(cwnd, cost) && !cwnd_impatient(qp))
-		qp->requester.passed++;
+	if (!fit && !cwnd_has_space(cwnd, cost) && !cwnd_starving(qp))
+		qp->requester.skipped++;
 	if (!fit)
 		cwnd_wait(cwnd, qp);
 	else if (qp->requester.waiting)
 		cwnd_remove_waiting(cwnd, qp);
 	if (fit) {
-		qp->requester.passed = 0;
+		qp->requester.skipped = 0;
 		cwnd->in_flight += fit * cost;
 	}
 	pthread_mutex_unlock(&cwnd->lock);
@@ -250,7 +250,7 @@ void cwnd_loss(struct cwnd *cwnd, uint64_t now)
 void cwnd_stop_waiting(struct cwnd *cwnd, struct qp *qp)
 {
 	pthread_mutex_lock(&cwnd->lock);
-	qp->requester.passed = 0;
+	qp->requester.skipped = 0;
 	if (qp->requester.waiting)
 		cwnd_remove_waiting(cwnd, qp);
 	pthread_mutex_unlock(&cwnd->lock);

@@ -54,7 +54,7 @@ struct requester {
 
 	/* In cwnd->waiting. */
 	bool waiting;
-	uint8_t passed; /* how often the space was too small since it last sent */
+	uint8_t skipped; /* how often the space was too small since it last sent */
 	struct qp *waiting_prev, *waiting_next;
 };
 

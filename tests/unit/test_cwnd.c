@@ -191,7 +191,7 @@ START_TEST(many_packets_at_once)
 END_TEST
 
 /* Who has something in flight waits for a quarter of the cwnd, unless it needs less. */
-START_TEST(slivers_are_not_worth_a_call)
+START_TEST(short_bursts_are_not_worth_a_call)
 {
 	const uint32_t quarter = (65536 / 4 + PACKET - 1) / PACKET;
 
@@ -296,7 +296,7 @@ int main(void)
 				      waiting_qps_run_in_order_as_space_appears,
 				      a_qp_with_its_share_lets_others_go_first,
 				      many_packets_at_once,
-				      slivers_are_not_worth_a_call,
+				      short_bursts_are_not_worth_a_call,
 				      no_more_at_once_than_its_share_while_others_wait,
 				      grows_with_acknowledgements_up_to_its_maximum,
 				      loss_halves_once_a_round_and_growth_becomes_slow,

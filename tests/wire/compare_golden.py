@@ -305,7 +305,7 @@ def compare_acks(golden, ours, msn, ignored):
 
 
 def unique(rows):
-    """Messages without the repetitions of an impatient timer."""
+    """Messages without the repetitions of a hasty timer."""
     rows = list(rows)
     return [row for i, row in enumerate(rows) if row not in rows[:i]]
 

@@ -64,7 +64,7 @@ static bool header_is_good(const struct cm_message *message)
 	return header->version == 0 && (version == 4 || version == 6);
 }
 
-static bool is_welcome(const struct rdma_id *listener, const struct cm_event *event)
+static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
 {
 	if (listener->destroying || listener->state != RDMA_STATE_LISTEN || !listener->channel ||
 	    !header_is_good(&event->message))
@@ -153,13 +153,13 @@ static bool queue_request(struct rdma_id *listener, const struct cm_event *event
 static void handle_request(struct cm_event *event, struct device *device)
 {
 	struct rdma_id *listener = event->listener_context;
-	bool welcome, queued;
+	bool accepted, queued;
 
 	rdma_enter();
-	welcome = listener && is_welcome(listener, event);
-	queued = welcome && queue_request(listener, event, device);
+	accepted = listener && accepts(listener, event);
+	queued = accepted && queue_request(listener, event, device);
 	rdma_leave();
-	if (!welcome)
+	if (!accepted)
 		cm_id_destroy(event->id, clock_now());
 	else if (!queued)
 		cm_id_ignore(event->id, clock_now());
