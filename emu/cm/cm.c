@@ -39,7 +39,7 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 	/* A peer that remembers an earlier process here mustn't take us for it. */
 	cm->ids.cursor = 1 + random_below(&cm->random, CM_INDEX_LIMIT - 1);
 	timer_heap_init(&cm->timers);
-	atomic_init(&cm->early_deadline, TIME_NEVER);
+	atomic_init(&cm->pending_deadline, TIME_NEVER);
 	pthread_mutex_init(&cm->lock, NULL);
 	pthread_cond_init(&cm->delivered, NULL);
 	*result = cm;
@@ -128,7 +128,7 @@ void cm_destroy(struct cm *cm)
 	}
 	while (cm->all)
 		id_free(cm->all);
-	cm_early_forget(cm);
+	cm_pending_free(cm);
 	timer_heap_destroy(&cm->timers);
 	table_destroy(&cm->ids);
 	pthread_cond_destroy(&cm->delivered);
@@ -209,7 +209,7 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 	id->listen = *listen;
 	id->state = CM_STATE_LISTEN;
 	DL_APPEND2(cm->listeners, id, listen_prev, listen_next);
-	cm_early_hurry(cm);
+	cm_pending_expire(cm);
 	return 0;
 }
 
@@ -462,7 +462,7 @@ bool cm_run(struct cm *cm, uint64_t now)
 	uint32_t index;
 
 	if (atomic_load_explicit(&cm->timers.next, memory_order_relaxed) > now &&
-	    atomic_load_explicit(&cm->early_deadline, memory_order_relaxed) > now)
+	    atomic_load_explicit(&cm->pending_deadline, memory_order_relaxed) > now)
 		return false;
 	pthread_mutex_lock(&cm->lock);
 	while ((index = timer_expire(&cm->timers, now)) != 0) {
@@ -470,19 +470,20 @@ bool cm_run(struct cm *cm, uint64_t now)
 		if (id)
 			run_id(id, now);
 	}
-	if (atomic_load(&cm->early_deadline) <= now)
-		cm_early_run(cm, now);
+	if (atomic_load(&cm->pending_deadline) <= now)
+		cm_pending_run(cm, now);
 	pthread_mutex_unlock(&cm->lock);
 	return true;
 }
 
 uint64_t cm_deadline(struct cm *cm)
 {
-	uint64_t timers = atomic_load(&cm->timers.next), early = atomic_load(&cm->early_deadline);
+	uint64_t timers = atomic_load(&cm->timers.next),
+		 pending = atomic_load(&cm->pending_deadline);
 
 	if (atomic_load(&cm->pending))
 		return 0;
-	return timers < early ? timers : early;
+	return timers < pending ? timers : pending;
 }
 
 /* --- the end ------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
  * What the files of the connection manager share: cm (ids, listeners, timers),
  * cm_peer (who is known), cm_event (the way out), cm_exchange (what the
  * application has sent), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_early (requests before their listener), cm_qp (attributes). cm.lock is
+ * ids of datagram QPs), cm_pending (requests before their listener), cm_qp (attributes). cm.lock is
  * held in all of these functions unless they say otherwise.
  */
 #ifndef URXE_EMU_CM_INTERNAL_H
@@ -25,10 +25,10 @@ struct cm {
 	struct cm_id *listeners;
 	struct cm_id *by_id, *by_qp; /* uthash: by the peer's comm id, and its QP */
 	struct timer_heap timers;
-	struct cm_early *early; /* requests that nobody listens for yet */
-	unsigned int early_count;
-	bool early_last_call; /* no more patience with the one being dispatched */
-	_Atomic uint64_t early_deadline;
+	struct cm_pending *pending_requests; /* requests that nobody listens for yet */
+	unsigned int pending_count;
+	bool pending_expired; /* no more patience with the one being dispatched */
+	_Atomic uint64_t pending_deadline;
 	uint64_t random;
 
 	struct cm_sink sink;
@@ -105,18 +105,18 @@ void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
 void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		 uint64_t now);
 
-/* --- cm_early.c --------------------------------------------------------------------- */
+/* --- cm_pending.c --------------------------------------------------------------------- */
 
 /* Keep a request that has no listener. Returns false when it is to be refused now. */
-bool cm_early_keep(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
-		   uint64_t now);
+bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		    uint64_t now);
 /* The same with a peer who refuses at once: have it asked again soon. Returns false when it is time
  * to believe it. */
-bool cm_early_again(struct cm_id *id, uint64_t now);
+bool cm_retry_after_reject(struct cm_id *id, uint64_t now);
 /* There is another listener: look at them with the next round. */
-void cm_early_hurry(struct cm *cm);
-void cm_early_run(struct cm *cm, uint64_t now);
-void cm_early_forget(struct cm *cm);
+void cm_pending_expire(struct cm *cm);
+void cm_pending_run(struct cm *cm, uint64_t now);
+void cm_pending_free(struct cm *cm);
 
 /* --- cm_sidr.c ---------------------------------------------------------------------- */
 

@@ -161,7 +161,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
 	if (!listener) {
-		if (!cm_early_keep(cm, req, frame, now))
+		if (!cm_pending_add(cm, req, frame, now))
 			reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
 		return;
 	}
@@ -184,8 +184,8 @@ static void req_pending(struct cm_id *id, const struct cm_message *req,
 	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
-static void req_again(struct cm_id *id, const struct cm_message *req,
-		      const struct link_frame *frame, uint64_t now)
+static void req_duplicate(struct cm_id *id, const struct cm_message *req,
+			  const struct link_frame *frame, uint64_t now)
 {
 	cm_repeat(id, now);
 }
@@ -256,8 +256,8 @@ static void rep_pending(struct cm_id *id, const struct cm_message *rep,
 }
 
 /* The RTU was lost, or the MRA. */
-static void rep_again(struct cm_id *id, const struct cm_message *rep,
-		      const struct link_frame *frame, uint64_t now)
+static void rep_duplicate(struct cm_id *id, const struct cm_message *rep,
+			  const struct link_frame *frame, uint64_t now)
 {
 	if (!id->passive)
 		cm_repeat(id, now);
@@ -288,7 +288,7 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 		return;
 	}
 	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
-	    cm_early_again(id, now))
+	    cm_retry_after_reject(id, now))
 		return;
 	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
@@ -310,8 +310,8 @@ static void dreq_received(struct cm_id *id, const struct cm_message *dreq,
 		cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq, NULL);
 }
 
-static void dreq_again(struct cm_id *id, const struct cm_message *dreq,
-		       const struct link_frame *frame, uint64_t now)
+static void dreq_duplicate(struct cm_id *id, const struct cm_message *dreq,
+			   const struct link_frame *frame, uint64_t now)
 {
 	if (dreq->qpn == id->terms.local_qpn)
 		cm_repeat_drep(id, dreq->transaction, now);
@@ -357,7 +357,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 		ON(REJ) = rejected_late,
 	},
 	[CM_STATE_MRA_REP_SENT] = {
-		ON(REP) = rep_again,
+		ON(REP) = rep_duplicate,
 		ON(REJ) = rejected_late,
 	},
 
@@ -367,7 +367,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_MRA_REQ_SENT] = {
-		ON(REQ) = req_again,
+		ON(REQ) = req_duplicate,
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_REP_SENT] = {
@@ -384,7 +384,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 
 	/* both */
 	[CM_STATE_ESTABLISHED] = {
-		ON(REP) = rep_again,
+		ON(REP) = rep_duplicate,
 		ON(REJ) = rejected_late,
 		ON(DREQ) = dreq_received,
 		ON(LAP) = lap_received,
@@ -399,7 +399,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 	},
 	[CM_STATE_TIMEWAIT] = {
 		ON(REQ) = req_too_late,
-		ON(DREQ) = dreq_again,
+		ON(DREQ) = dreq_duplicate,
 	},
 
 	/* datagrams */

@@ -109,7 +109,7 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 
 	listener = cm_find_listener(cm, request->service_id, &frame->destination, true);
 	if (!listener) {
-		if (!cm_early_keep(cm, request, frame, now))
+		if (!cm_pending_add(cm, request, frame, now))
 			answer_unsupported(cm, request, frame, now);
 		return;
 	}
@@ -134,7 +134,7 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 			    const struct link_frame *frame, uint64_t now)
 {
-	if (reply->status == CM_SIDR_UNSUPPORTED && cm_early_again(id, now))
+	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
 	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply, NULL);

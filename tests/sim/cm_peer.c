@@ -146,7 +146,7 @@ uint64_t cm_peer_await(struct cm_peer_test *t, uint16_t attribute, uint64_t limi
 
 const struct cm_message *cm_peer_hear(struct cm_peer_test *t, uint16_t attribute)
 {
-	/* Refusing a request that has no listener takes the longest (emu/cm/cm_early.c). */
+	/* Refusing a request that has no listener takes the longest (emu/cm/cm_pending.c). */
 	cm_peer_await(t, attribute, 25000000);
 	return &t->heard;
 }

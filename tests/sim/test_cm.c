@@ -116,7 +116,7 @@ START_TEST(test_disconnect)
 END_TEST
 
 /* Requests that come a moment before their listener aren't refused. */
-START_TEST(test_early_request)
+START_TEST(test_pending_request)
 {
 	struct callers c;
 	struct caller *a, *b;
@@ -217,7 +217,7 @@ int main(void)
 	tcase_add_test(tcase, test_connect);
 	tcase_add_test(tcase, test_attributes);
 	tcase_add_loop_test(tcase, test_disconnect, 0, 2);
-	tcase_add_test(tcase, test_early_request);
+	tcase_add_test(tcase, test_pending_request);
 	tcase_add_test(tcase, test_no_listener);
 	tcase_add_test(tcase, test_consumer_reject);
 	tcase_add_test(tcase, test_resolve_service);

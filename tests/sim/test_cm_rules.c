@@ -259,7 +259,7 @@ START_TEST(test_listener_goes)
 END_TEST
 
 /* A peer that refuses at once may be about to listen: it is asked again for a moment. */
-START_TEST(test_refused_early)
+START_TEST(test_retry_after_reject)
 {
 	struct cm_message rej;
 
@@ -616,7 +616,7 @@ int main(void)
 	tcase_add_test(tcase, test_listeners);
 	tcase_add_test(tcase, test_listener_addresses);
 	tcase_add_test(tcase, test_listener_goes);
-	tcase_add_test(tcase, test_refused_early);
+	tcase_add_test(tcase, test_retry_after_reject);
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);

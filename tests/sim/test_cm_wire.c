@@ -212,7 +212,7 @@ END_TEST
 /* --- duplicates --------------------------------------------------------------------------- */
 
 /* IBA 12.9.8.3.1 and Linux: what another copy of the REQ does in each state of the passive side. */
-START_TEST(test_req_again)
+START_TEST(test_duplicate_req)
 {
 	static const uint16_t answers[CM_STATE_COUNT] = {
 		[CM_STATE_REQ_RECEIVED] = CM_MRA,
@@ -242,7 +242,7 @@ START_TEST(test_req_again)
 END_TEST
 
 /* A lost RTU, or MRA, is sent again: the same bytes. */
-START_TEST(test_rep_again)
+START_TEST(test_duplicate_rep)
 {
 	static const uint16_t answers[CM_STATE_COUNT] = {
 		[CM_STATE_REP_RECEIVED] = CM_MRA,
@@ -540,8 +540,8 @@ int main(void)
 	tcase_add_test(tcase, test_silent_after_disconnect);
 	tcase_add_loop_test(tcase, test_quiet, 0, STATES);
 	tcase_add_test(tcase, test_another_try);
-	tcase_add_loop_test(tcase, test_req_again, 0, STATES);
-	tcase_add_loop_test(tcase, test_rep_again, 0, STATES);
+	tcase_add_loop_test(tcase, test_duplicate_req, 0, STATES);
+	tcase_add_loop_test(tcase, test_duplicate_rep, 0, STATES);
 	tcase_add_loop_test(tcase, test_dreq, 0, STATES);
 	tcase_add_loop_test(tcase, test_rejected, 0, 2 * STATES);
 	tcase_add_test(tcase, test_rejected_by_guid);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests that come before their listener. A program that tells its peer by
+ * other means to connect, and listens next, is right on hardware, where
+ * connecting takes a while; here a request takes microseconds. So one that
+ * nobody listens for is kept for a moment, and refused only then; and one that
+ * a peer refuses right away is repeated for as long.
+ */
+#include "emu/cm/cm_internal.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "emu/hca.h"
+
+#define PENDING_LIFETIME 20000000u /* ns */
+#define RETRY_INTERVAL 2000000u	   /* ns, between requests that are refused too early */
+#define PENDING_MAX 256		   /* beyond that they are refused at once */
+
+struct cm_pending {
+	struct cm_pending *prev, *next; /* utlist, oldest first */
+	uint64_t deadline;
+	struct cm_message message;
+	struct link_frame frame;
+	uint8_t data[]; /* the frame's */
+};
+
+static void set_deadline(struct cm *cm)
+{
+	struct hca *hca = cm->hca;
+	uint64_t deadline = cm->pending_requests ? cm->pending_requests->deadline : TIME_NEVER;
+
+	atomic_store(&cm->pending_deadline, deadline);
+	if (deadline != TIME_NEVER && hca->deadline)
+		hca->deadline(hca->deadline_context, deadline);
+}
+
+bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
+		    uint64_t now)
+{
+	struct cm_pending *pending;
+
+	if (cm->pending_expired || cm->pending_count >= PENDING_MAX || !cm->sink.event)
+		return false;
+	pending = malloc(sizeof(*pending) + frame->length);
+	if (!pending)
+		return false;
+	pending->deadline = now + PENDING_LIFETIME;
+	pending->message = *message;
+	pending->frame = *frame;
+	pending->frame.data = memcpy(pending->data, frame->data, frame->length);
+	DL_APPEND(cm->pending_requests, pending);
+	cm->pending_count++;
+	set_deadline(cm);
+	return true;
+}
+
+bool cm_retry_after_reject(struct cm_id *id, uint64_t now)
+{
+	if (now - id->asked >= PENDING_LIFETIME)
+		return false;
+	id->retries_left++;
+	cm_set_deadline(id, now + RETRY_INTERVAL);
+	return true;
+}
+
+void cm_pending_expire(struct cm *cm)
+{
+	struct cm_pending *pending;
+
+	DL_FOREACH (cm->pending_requests, pending)
+		pending->deadline = 0;
+	if (cm->pending_requests)
+		set_deadline(cm);
+}
+
+void cm_pending_run(struct cm *cm, uint64_t now)
+{
+	cm->pending_expired = true;
+	while (cm->pending_requests && cm->pending_requests->deadline <= now) {
+		struct cm_pending *pending = cm->pending_requests;
+
+		DL_DELETE(cm->pending_requests, pending);
+		cm->pending_count--;
+		cm_dispatch(cm, &pending->message, &pending->frame, now);
+		free(pending);
+	}
+	cm->pending_expired = false;
+	set_deadline(cm);
+}
+
+void cm_pending_free(struct cm *cm)
+{
+	struct cm_pending *pending, *next;
+
+	DL_FOREACH_SAFE (cm->pending_requests, pending, next)
+		free(pending);
+	cm->pending_requests = NULL;
+}
