@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static inline int must(int result, const char *what)
+static inline int checked(int result, const char *what)
 {
 	if (result < 0) {
 		perror(what);
@@ -35,15 +35,15 @@ static inline uint64_t now_ns(void)
 /* Of @type, bound to a port of its own, with as much buffer as an ordinary user may get. */
 static inline int bound_socket(int type, struct sockaddr_in *address)
 {
-	int fd = must(socket(AF_INET, type, 0), "socket"), size = 4 << 20;
+	int fd = checked(socket(AF_INET, type, 0), "socket"), size = 4 << 20;
 	socklen_t length = sizeof(*address);
 
 	*address = (struct sockaddr_in){.sin_family = AF_INET};
 	address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (type == SOCK_DGRAM) /* TCP sizes its own */
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	must(bind(fd, (struct sockaddr *)address, length), "bind");
-	must(getsockname(fd, (struct sockaddr *)address, &length), "getsockname");
+	checked(bind(fd, (struct sockaddr *)address, length), "bind");
+	checked(getsockname(fd, (struct sockaddr *)address, &length), "getsockname");
 	return fd;
 }
 
@@ -55,14 +55,14 @@ static inline void socket_pair(int fds[2])
 	for (int i = 0; i < 2; i++)
 		fds[i] = bound_socket(SOCK_DGRAM, &address[i]);
 	for (int i = 0; i < 2; i++)
-		must(connect(fds[i], (struct sockaddr *)&address[!i], sizeof(address[0])),
-		     "connect");
+		checked(connect(fds[i], (struct sockaddr *)&address[!i], sizeof(address[0])),
+			"connect");
 }
 
 /* A child that doesn't outlive its parent. */
 static inline pid_t fork_partner(void)
 {
-	pid_t child = must(fork(), "fork");
+	pid_t child = checked(fork(), "fork");
 
 	if (!child)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

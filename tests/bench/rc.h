@@ -24,7 +24,7 @@ struct rc_device {
 	union ibv_gid gid;
 };
 
-/* Everything about an end of a connection that the other one must know. */
+/* Everything about an end of a connection that the other one checked know. */
 struct rc_end {
 	union ibv_gid gid;
 	uint32_t qpn, rkey;

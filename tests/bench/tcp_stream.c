@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a program without RDMA gets: one TCP connection over loopback, as iperf3
- * drives it (128 KiB a call, both sides sleeping when they must). Prints MiB/s.
+ * drives it (128 KiB a call, both sides sleeping when they checked). Prints MiB/s.
  *
  *   tcp_stream [MEBIBYTES]
  */
@@ -14,11 +14,11 @@ static uint8_t buffer[CALL];
 /* Until it is killed. */
 static void stream(const struct sockaddr_in *address)
 {
-	int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+	int fd = checked(socket(AF_INET, SOCK_STREAM, 0), "socket");
 
-	must(connect(fd, (const struct sockaddr *)address, sizeof(*address)), "connect");
+	checked(connect(fd, (const struct sockaddr *)address, sizeof(*address)), "connect");
 	for (;;)
-		must(send(fd, buffer, sizeof(buffer), 0), "send");
+		checked(send(fd, buffer, sizeof(buffer), 0), "send");
 }
 
 int main(int argc, char **argv)
@@ -28,14 +28,14 @@ int main(int argc, char **argv)
 	int listener = bound_socket(SOCK_STREAM, &address), fd;
 	pid_t child;
 
-	must(listen(listener, 1), "listen");
+	checked(listen(listener, 1), "listen");
 	child = fork_partner();
 	if (!child)
 		stream(&address);
-	fd = must(accept(listener, NULL, NULL), "accept");
+	fd = checked(accept(listener, NULL, NULL), "accept");
 	start = now_ns();
 	while (done < total)
-		done += must(recv(fd, buffer, sizeof(buffer), 0), "recv");
+		done += checked(recv(fd, buffer, sizeof(buffer), 0), "recv");
 	printf("%.1f\n", done / 1048576.0 / ((now_ns() - start) / 1e9));
 	end_partner(child);
 	return 0;

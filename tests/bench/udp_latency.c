@@ -27,7 +27,7 @@ static void answer(int fd, size_t bytes)
 {
 	for (;;) {
 		receive(fd);
-		must(send(fd, buffer, bytes, 0), "send");
+		checked(send(fd, buffer, bytes, 0), "send");
 	}
 }
 
@@ -36,13 +36,13 @@ static void pin_to_cpu(int number)
 {
 	cpu_set_t usable, one;
 
-	must(sched_getaffinity(0, sizeof(usable), &usable), "sched_getaffinity");
+	checked(sched_getaffinity(0, sizeof(usable), &usable), "sched_getaffinity");
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &usable) || number-- > 0)
 			continue;
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
-		must(sched_setaffinity(0, sizeof(one), &one), "sched_setaffinity");
+		checked(sched_setaffinity(0, sizeof(one), &one), "sched_setaffinity");
 		return;
 	}
 }
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < rounds + WARM_UP; i++) {
 		uint64_t start = now_ns();
 
-		must(send(fds[0], buffer, bytes, 0), "send");
+		checked(send(fds[0], buffer, bytes, 0), "send");
 		receive(fds[0]);
 		times[i] = now_ns() - start;
 	}

@@ -29,7 +29,7 @@ static uint64_t window(int receiver, size_t call)
 	socklen_t length = sizeof(size);
 	uint64_t calls, most;
 
-	must(getsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &size, &length), "SO_RCVBUF");
+	checked(getsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &size, &length), "SO_RCVBUF");
 	calls = size / (2 * call + CALL_OVERHEAD);
 	most = (calls ? calls : 1) * call;
 	return most < WINDOW ? most : WINDOW;
@@ -40,7 +40,7 @@ static void stream(int fd, size_t call, uint64_t window, _Atomic uint64_t *recei
 	for (uint64_t sent = 0;; sent += call) {
 		while (sent - atomic_load(received) + call > window)
 			;
-		must(send(fd, buffer, call, 0), "send");
+		checked(send(fd, buffer, call, 0), "send");
 	}
 }
 
@@ -78,9 +78,9 @@ int main(int argc, char **argv)
 	call = (size_t)words[0] * words[1];
 	socket_pair(fds);
 	if (words[1] > 1) {
-		must(setsockopt(fds[0], SOL_UDP, UDP_SEGMENT, &words[0], sizeof(words[0])),
-		     "UDP_SEGMENT");
-		must(setsockopt(fds[1], SOL_UDP, UDP_GRO, &on, sizeof(on)), "UDP_GRO");
+		checked(setsockopt(fds[0], SOL_UDP, UDP_SEGMENT, &words[0], sizeof(words[0])),
+			"UDP_SEGMENT");
+		checked(setsockopt(fds[1], SOL_UDP, UDP_GRO, &on, sizeof(on)), "UDP_GRO");
 	}
 	child = fork_partner();
 	if (!child)

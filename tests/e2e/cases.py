@@ -326,13 +326,13 @@ def together_cases():
             pingpong("rc", 5000, 100, "-c", faults=faults) for _ in range(4)))
 
 
-def crowd(kind, *options, detail="", **more):
+def multi_process(kind, *options, detail="", **more):
     """Many processes, which the program starts itself."""
-    words = ["@tests/e2e/crowd", *options, kind]
+    words = ["@tests/e2e/multi_process", *options, kind]
     text = [kind, *options[:2]] if "-a" in options else [kind, *options]
     text += [detail] if detail else []
     text += [word for word in ("ipv6", "nobody") if more.get(word) and "-a" not in options]
-    return Case("crowd", " ".join(text), None, words, expect_client=[rf"^{kind}: ok$"],
+    return Case("multi-process", " ".join(text), None, words, expect_client=[rf"^{kind}: ok$"],
                 deadline=120, **more)
 
 
@@ -341,19 +341,19 @@ def own_nodes(net, count):
     return ";".join(f"127.0.{net}.{i}" for i in range(1, count + 1))
 
 
-def crowd_cases():
-    yield crowd("all-to-all", "-n", "64", "-a", own_nodes(1, 64), detail="64 nodes", ipv6=True)
-    yield crowd("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
+def multi_process_cases():
+    yield multi_process("all-to-all", "-n", "64", "-a", own_nodes(1, 64), detail="64 nodes", ipv6=True)
+    yield multi_process("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
     for where in {}, {"ipv6": True}, {"nobody": True}:
-        yield crowd("all-to-all", "-n", "64", **where)
-        yield crowd("chaos", "-n", "12", "-r", "40", **where)
-        yield crowd("doors", "-n", "6", "-r", "6", **where)
-        yield crowd("fork", "-n", "3", "-r", "12", **where)
+        yield multi_process("all-to-all", "-n", "64", **where)
+        yield multi_process("chaos", "-n", "12", "-r", "40", **where)
+        yield multi_process("open-close", "-n", "6", "-r", "6", **where)
+        yield multi_process("fork", "-n", "3", "-r", "12", **where)
     for name, faults in LOSS.items():
-        yield crowd("all-to-all", "-l", "-n", "16", detail=name, faults=faults)
-        yield crowd("chaos", "-l", "-n", "6", "-r", "15", detail=name, faults=faults)
-    yield crowd("doors", "-n", "64", "-r", "5")
-    yield crowd("stranger", "-r", "3")
+        yield multi_process("all-to-all", "-l", "-n", "16", detail=name, faults=faults)
+        yield multi_process("chaos", "-l", "-n", "6", "-r", "15", detail=name, faults=faults)
+    yield multi_process("open-close", "-n", "64", "-r", "5")
+    yield multi_process("stranger", "-r", "3")
 
 
 def scale_cases():
@@ -389,6 +389,6 @@ def ucx_cases():
 
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
-                  lossy_perftest_cases, kill_cases, scenario_cases, together_cases, crowd_cases,
+                  lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
                   scale_cases, manager_cases, ucx_cases):
         yield from cases()

@@ -215,7 +215,7 @@ class Runner:
 
     def copy_build(self):
         copy = os.path.join(self.scratch, "build")
-        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario", "tests/e2e/crowd", "tests/e2e/connect":
+        for path in LAUNCHER, LIBRARY, "tests/e2e/scenario", "tests/e2e/multi_process", "tests/e2e/connect":
             target = os.path.join(copy, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.join(self.build, path), target)

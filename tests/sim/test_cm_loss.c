@@ -128,7 +128,7 @@ static void check_disconnected(struct callers *c, int seed)
 	}
 }
 
-START_TEST(test_storm)
+START_TEST(test_stress)
 {
 	uint64_t random = 0x1000 + _i;
 	struct sim_options options = weather(&random);
@@ -299,7 +299,7 @@ int main(void)
 {
 	TCase *tcase = tcase_create("cm_loss");
 
-	tcase_add_loop_test(tcase, test_storm, 0, SEEDS);
+	tcase_add_loop_test(tcase, test_stress, 0, SEEDS);
 	tcase_add_loop_test(tcase, test_destroyed, 0, SEEDS);
 	tcase_add_loop_test(tcase, test_services, 0, SEEDS);
 	tcase_add_loop_test(tcase, test_cut, 0, SEEDS);

@@ -7,13 +7,13 @@
 
 #include "emu/transport/cwnd.h"
 #include "pair.h"
-#include "storm.h"
+#include "stress.h"
 
 /* 50 nodes, each connected to every other, through a network that loses one packet in a hundred. */
 START_TEST(all_to_all)
 {
 	enum { NODES = 50 };
-	static const struct storm_options options = {
+	static const struct stress_options options = {
 		.operations = 12, .max_length = 2000, .late = 0.1, .random_connection = true};
 	static const struct sim_options network = {.latency = 1000,
 						   .jitter = 1000,
@@ -23,20 +23,20 @@ START_TEST(all_to_all)
 						   .corrupt = 0.005};
 	struct sim_statistics statistics;
 	struct world world;
-	struct storm storm;
+	struct stress stress;
 
 	world_create(&world, NODES, &network, _i);
-	storm_create(&storm, &world, &options);
+	stress_create(&stress, &world, &options);
 	for (unsigned int a = 0; a < NODES; a++)
 		for (unsigned int b = 0; b < a; b++)
-			storm_connect(&storm, &world.nodes[a], &world.nodes[b]);
-	storm_run(&storm, 1000 * SECOND);
+			stress_connect(&stress, &world.nodes[a], &world.nodes[b]);
+	stress_run(&stress, 1000 * SECOND);
 	sim_statistics(world.sim, &statistics);
 	ck_assert_uint_gt(statistics.dropped, statistics.sent / 200);
 	ck_assert_uint_gt(statistics.duplicated, 0);
 	ck_assert_uint_gt(statistics.reordered, 0);
 	ck_assert_uint_gt(statistics.corrupted, 0);
-	storm_destroy(&storm);
+	stress_destroy(&stress);
 	world_destroy(&world);
 }
 END_TEST
@@ -44,19 +44,19 @@ END_TEST
 /* Many QPs share one window, which is smaller than what they want to send. */
 START_TEST(one_window)
 {
-	static const struct storm_options options = {
+	static const struct stress_options options = {
 		.operations = 30, .max_length = 100000, .late = 0.05, .random_connection = true};
 	struct sim_options network = {
 		.latency = 10000, .bandwidth = 2000, .receive_queue = 60000, .drop = 0.002 * _i};
 	struct world world;
-	struct storm storm;
+	struct stress stress;
 
 	world_create(&world, 2, &network, _i);
-	storm_create(&storm, &world, &options);
+	stress_create(&stress, &world, &options);
 	for (unsigned int i = 0; i < 32; i++)
-		storm_connect(&storm, &world.nodes[0], &world.nodes[1]);
-	storm_run(&storm, 1000 * SECOND);
-	storm_destroy(&storm);
+		stress_connect(&stress, &world.nodes[0], &world.nodes[1]);
+	stress_run(&stress, 1000 * SECOND);
+	stress_destroy(&stress);
 	world_destroy(&world);
 }
 END_TEST

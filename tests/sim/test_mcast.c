@@ -399,7 +399,7 @@ END_TEST
 /* --- a bad network ------------------------------------------------------------------- */
 
 /* What arrives is whole, and no more often than it was sent and duplicated. */
-START_TEST(storm)
+START_TEST(stress)
 {
 	enum { NODES = 8, ROUNDS = 20 };
 	static const struct sim_options network = {.latency = 1000,
@@ -475,6 +475,6 @@ int main(void)
 	tcase_add_loop_test(tcase, limits, 0, 3);
 	tcase_add_test(tcase, joined_and_attached);
 	tcase_add_loop_test(tcase, join_fails, 0, 3);
-	tcase_add_loop_test(tcase, storm, 0, 20);
+	tcase_add_loop_test(tcase, stress, 0, 20);
 	return world_main("mcast", (TCase *const[]){tcase, NULL});
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "pair.h"
-#include "storm.h"
+#include "stress.h"
 #include "tests/sanitizers.h"
 
 /* Around packet boundaries of every path MTU, and of a READ's parts. */
@@ -180,30 +180,30 @@ START_TEST(post_list)
 }
 END_TEST
 
-static void storm(const struct sim_options *network, const struct storm_options *options,
-		  unsigned int connections, uint64_t seed, bool faults)
+static void stress(const struct sim_options *network, const struct stress_options *options,
+		   unsigned int connections, uint64_t seed, bool faults)
 {
 	struct sim_statistics statistics;
 	struct world world;
-	struct storm storm;
+	struct stress stress;
 
 	world_create(&world, 2, network, seed);
-	storm_create(&storm, &world, options);
+	stress_create(&stress, &world, options);
 	for (unsigned int i = 0; i < connections; i++)
-		storm_connect(&storm, &world.nodes[0], &world.nodes[1]);
-	storm_run(&storm, 1000 * SECOND);
+		stress_connect(&stress, &world.nodes[0], &world.nodes[1]);
+	stress_run(&stress, 1000 * SECOND);
 	sim_statistics(world.sim, &statistics);
 	ck_assert_int_eq(faults, statistics.dropped + statistics.duplicated + statistics.reordered +
 						 statistics.corrupted >
 					 0);
-	storm_destroy(&storm);
+	stress_destroy(&stress);
 	world_destroy(&world);
 }
 
 /* Small messages, many seeds: the number of the iteration is the seed. */
-START_TEST(storms)
+START_TEST(random_traffic)
 {
-	static const struct storm_options options = {
+	static const struct stress_options options = {
 		.operations = 60, .max_length = 3000, .late = 0.3, .random_connection = true};
 	struct sim_options network = {
 		.latency = 500 + 500 * (_i % 5),
@@ -215,29 +215,29 @@ START_TEST(storms)
 		.hide_ip_id = _i % 2,
 	};
 
-	storm(&network, &options, 1 + _i % 3, _i, true);
+	stress(&network, &options, 1 + _i % 3, _i, true);
 }
 END_TEST
 
 /* Without faults nothing is ever sent twice, but for receives that come late. */
 START_TEST(calm)
 {
-	static const struct storm_options options = {
+	static const struct stress_options options = {
 		.operations = 60, .max_length = 20000, .random_connection = true};
 	struct sim_options network = {.latency = 1000, .jitter = 1000 * (_i % 2)};
 
-	storm(&network, &options, 1 + _i % 4, _i, false);
+	stress(&network, &options, 1 + _i % 4, _i, false);
 }
 END_TEST
 
 /* A receiver whose queue overflows is a network that loses whatever comes too fast. */
 START_TEST(narrow)
 {
-	static const struct storm_options options = {
+	static const struct stress_options options = {
 		.operations = 60, .max_length = 60000, .late = 0.1, .random_connection = true};
 	struct sim_options network = {.latency = 20000, .bandwidth = 1000, .receive_queue = 30000};
 
-	storm(&network, &options, 1 + _i % 4, _i, false);
+	stress(&network, &options, 1 + _i % 4, _i, false);
 }
 END_TEST
 
@@ -324,7 +324,7 @@ int main(void)
 	tcase_add_test(single, post_list);
 	if (!SANITIZED)
 		tcase_add_loop_test(single, longest, 0, 3);
-	tcase_add_loop_test(many, storms, 1, SEEDS + 1);
+	tcase_add_loop_test(many, random_traffic, 1, SEEDS + 1);
 	tcase_add_loop_test(many, calm, 1, SEEDS / 10 + 1);
 	tcase_add_loop_test(many, narrow, 1, SEEDS / 20 + 1);
 	return world_main("rc", (TCase *const[]){single, many, NULL});

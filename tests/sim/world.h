@@ -15,21 +15,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "net/sim/sim.h"
-
-/*
- * As ck_assert(), for loops: Check writes a note to a file each time one of its
- * assertions passes.
- */
-#define must(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			ck_abort_msg("'%s' is false", #condition);                                 \
-	} while (0)
-#define must_msg(condition, ...)                                                                   \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			ck_abort_msg(__VA_ARGS__);                                                 \
-	} while (0)
+#include "tests/must.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -22,7 +22,7 @@
 #define LENGTH 200
 #define BUFFER (LENGTH + GRH_LENGTH)
 
-struct crowd {
+struct nodes {
 	struct progress *progress;
 	struct node from, to;
 	struct ah *ahs[GROUPS];
@@ -30,7 +30,7 @@ struct crowd {
 };
 
 struct member {
-	struct crowd *crowd;
+	struct nodes *nodes;
 	pthread_t thread;
 	unsigned int index;
 	struct cq *cq;
@@ -53,15 +53,15 @@ static union ibv_gid group_gid(unsigned int number)
 static void *send_always(void *argument)
 {
 	static uint8_t messages[GROUPS][LENGTH];
-	struct crowd *crowd = argument;
-	struct qp *qp = node_qp(&crowd->from, IBV_QPT_UD, crowd->from.cq, NULL);
-	struct mr *mr = node_mr(&crowd->from, messages, sizeof(messages));
+	struct nodes *nodes = argument;
+	struct qp *qp = node_qp(&nodes->from, IBV_QPT_UD, nodes->from.cq, NULL);
+	struct mr *mr = node_mr(&nodes->from, messages, sizeof(messages));
 	struct completion completions[8];
 
-	node_connect(&crowd->from, qp, NULL, 0, 0);
+	node_connect(&nodes->from, qp, NULL, 0, 0);
 	for (unsigned int i = 0; i < GROUPS; i++)
 		fill_pattern(messages[i], LENGTH, i);
-	for (unsigned int i = 0; !atomic_load(&crowd->over); i++) {
+	for (unsigned int i = 0; !atomic_load(&nodes->over); i++) {
 		struct ibv_sge sge = {(uintptr_t)messages[i % GROUPS], LENGTH, mr->ibv.lkey};
 		struct ibv_send_wr *bad, wr = {
 						 .sg_list = &sge,
@@ -72,12 +72,12 @@ static void *send_always(void *argument)
 					 };
 		int error;
 
-		wr.wr.ud.ah = &crowd->ahs[i % GROUPS]->ibv;
+		wr.wr.ud.ah = &nodes->ahs[i % GROUPS]->ibv;
 		wr.wr.ud.remote_qpn = QPN_MULTICAST;
 		wr.wr.ud.remote_qkey = QKEY;
 		error = qp_post_send(qp, &wr, &bad, false, clock_now());
 		must(error == 0 || error == ENOMEM);
-		node_poll(&crowd->from, crowd->from.cq, completions, 8);
+		node_poll(&nodes->from, nodes->from.cq, completions, 8);
 	}
 	must(qp_destroy(qp) == 0);
 	must(mr_deregister(mr) == 0);
@@ -97,7 +97,7 @@ static void check_message(const struct member *member, const struct ibv_wc *wc, 
 /* With a QP of its own in @group, until enough has come. */
 static void be_member(struct member *member, unsigned int group)
 {
-	struct node *node = &member->crowd->to;
+	struct node *node = &member->nodes->to;
 	struct qp *qp = node_qp(node, IBV_QPT_UD, member->cq, NULL);
 	union ibv_gid gid = group_gid(group);
 	struct completion completions[RECEIVES];
@@ -136,44 +136,44 @@ static void *come_and_go(void *argument)
 	return NULL;
 }
 
-static void crowd_create(struct crowd *crowd)
+static void nodes_create(struct nodes *nodes)
 {
-	must(progress_create(&crowd->progress) == 0);
-	node_create(&crowd->from, crowd->progress, 0, NULL);
-	node_create(&crowd->to, crowd->progress, 1, NULL);
-	atomic_store(&crowd->over, false);
+	must(progress_create(&nodes->progress) == 0);
+	node_create(&nodes->from, nodes->progress, 0, NULL);
+	node_create(&nodes->to, nodes->progress, 1, NULL);
+	atomic_store(&nodes->over, false);
 	for (unsigned int i = 0; i < GROUPS; i++) {
 		struct ibv_ah_attr attr = {
 			.is_global = 1, .port_num = 1, .grh = {.dgid = group_gid(i)}};
 
-		must(ah_create(crowd->from.pd, &attr, &crowd->ahs[i]) == 0);
+		must(ah_create(nodes->from.pd, &attr, &nodes->ahs[i]) == 0);
 	}
 }
 
-static void crowd_destroy(struct crowd *crowd)
+static void nodes_destroy(struct nodes *nodes)
 {
 	for (unsigned int i = 0; i < GROUPS; i++)
-		ah_destroy(crowd->ahs[i]);
-	node_destroy(&crowd->from);
-	node_destroy(&crowd->to);
-	progress_destroy(crowd->progress);
+		ah_destroy(nodes->ahs[i]);
+	node_destroy(&nodes->from);
+	node_destroy(&nodes->to);
+	progress_destroy(nodes->progress);
 }
 
 START_TEST(members_come_and_go)
 {
 	struct member *members = calloc(MEMBERS, sizeof(*members));
-	struct crowd crowd;
+	struct nodes nodes;
 	pthread_t sender;
 
-	crowd_create(&crowd);
-	must(pthread_create(&sender, NULL, send_always, &crowd) == 0);
+	nodes_create(&nodes);
+	must(pthread_create(&sender, NULL, send_always, &nodes) == 0);
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		struct member *member = &members[i];
 
-		member->crowd = &crowd;
+		member->nodes = &nodes;
 		member->index = i;
-		must(cq_create(crowd.to.hca, RECEIVES, &member->cq) == 0);
-		member->mr = node_mr(&crowd.to, member->memory, sizeof(member->memory));
+		must(cq_create(nodes.to.hca, RECEIVES, &member->cq) == 0);
+		member->mr = node_mr(&nodes.to, member->memory, sizeof(member->memory));
 		must(pthread_create(&member->thread, NULL, come_and_go, member) == 0);
 	}
 	for (unsigned int i = 0; i < MEMBERS; i++) {
@@ -181,9 +181,9 @@ START_TEST(members_come_and_go)
 		must(cq_destroy(members[i].cq) == 0);
 		must(mr_deregister(members[i].mr) == 0);
 	}
-	atomic_store(&crowd.over, true);
+	atomic_store(&nodes.over, true);
 	pthread_join(sender, NULL);
-	crowd_destroy(&crowd);
+	nodes_destroy(&nodes);
 	free(members);
 }
 END_TEST

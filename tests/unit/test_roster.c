@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "gid_of.h"
-#include "mortal.h"
+#include "killable.h"
 #include "net/share/roster_internal.h"
 #include "tests/run_suite.h"
 
@@ -119,7 +119,7 @@ static void become_member(const void *argument)
 /* A process that is a member with @leases leases and a socket at @gid, and waits to be killed. */
 static pid_t member_process(const union ibv_gid *gid, unsigned int leases)
 {
-	return mortal(become_member, &(struct membership){gid, leases});
+	return killable_process(become_member, &(struct membership){gid, leases});
 }
 
 /* --- slots ------------------------------------------------------------------------- */

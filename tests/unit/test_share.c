@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "gid_of.h"
-#include "mortal.h"
+#include "killable.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
 #include "tests/run_suite.h"
@@ -268,7 +268,7 @@ START_TEST(deaths_are_repaired)
 		if (*order == 'l')
 			nodes[living++] = node_open(SHARED);
 		else
-			pids[dead++] = mortal(begin, &(struct inherited){nodes, living});
+			pids[dead++] = killable_process(begin, &(struct inherited){nodes, living});
 	}
 	check_each(from, nodes + 1, living - 1);
 	for (unsigned int i = 0; i < dead; i++)

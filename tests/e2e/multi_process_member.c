@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 #define NAP_MILLISECONDS 1
 
@@ -112,7 +112,7 @@ void member_init_qp(struct member *member, struct ibv_qp *qp)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
-		.qkey = CROWD_QKEY,
+		.qkey = MULTI_PROCESS_QKEY,
 		.qp_access_flags =
 			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};

@@ -2,7 +2,7 @@
 /*
  * Many processes of one node, each a program like any other:
  *
- *   crowd [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] [-l] [-v] KIND
+ *   multi_process [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] [-l] [-v] KIND
  *
  * starts them, watches them and prints "KIND: ok". With -a, the members are
  * processes of these nodes in turn (each a list of addresses); without, all are
@@ -20,19 +20,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 #define DEADLINE_SECONDS 110 /* below the harness's, so that the story is ours to tell */
 
-static const struct crowd_kind *const kinds[] = {&crowd_all_to_all, &crowd_chaos, &crowd_fork,
-						 &crowd_stranger, &crowd_doors};
+static const struct multi_process_kind *const kinds[] = {
+	&multi_process_all_to_all, &multi_process_chaos, &multi_process_fork,
+	&multi_process_stranger, &multi_process_open_close};
 
-static const struct crowd_kind *find(const char *name)
+static const struct multi_process_kind *find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i]->name, name) == 0)
 			return kinds[i];
-	fprintf(stderr, "there is no kind of crowd called %s\n", name);
+	fprintf(stderr, "there is no kind of run called %s\n", name);
 	exit(2);
 }
 
@@ -46,29 +47,29 @@ static struct board *map_board(int fd)
 	return board;
 }
 
-static void make_board(struct crowd *crowd, unsigned int count, unsigned int rounds)
+static void make_board(struct multi_process *processes, unsigned int count, unsigned int rounds)
 {
 	pthread_barrierattr_t shared;
 	struct timespec now;
 
-	CHECK(count >= 1 && count <= CROWD_MAX);
-	crowd->board_fd = memfd_create("board", 0);
-	CHECK(crowd->board_fd >= 0);
-	CHECK_EQUAL(ftruncate(crowd->board_fd, sizeof(struct board)), 0);
-	crowd->board = map_board(crowd->board_fd);
-	crowd->board->count = count;
-	crowd->board->rounds = rounds;
-	crowd->board->one_address = crowd->node_count == 0;
+	CHECK(count >= 1 && count <= MULTI_PROCESS_MAX);
+	processes->board_fd = memfd_create("board", 0);
+	CHECK(processes->board_fd >= 0);
+	CHECK_EQUAL(ftruncate(processes->board_fd, sizeof(struct board)), 0);
+	processes->board = map_board(processes->board_fd);
+	processes->board->count = count;
+	processes->board->rounds = rounds;
+	processes->board->one_address = processes->node_count == 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	crowd->board->deadline = now.tv_sec + DEADLINE_SECONDS;
+	processes->board->deadline = now.tv_sec + DEADLINE_SECONDS;
 	pthread_barrierattr_init(&shared);
 	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-	CHECK_EQUAL(pthread_barrier_init(&crowd->board->barrier, &shared, count), 0);
+	CHECK_EQUAL(pthread_barrier_init(&processes->board->barrier, &shared, count), 0);
 }
 
 /* --- processes --------------------------------------------------------------------- */
 
-static pid_t execute(struct crowd *crowd, unsigned int id, char *const words[])
+static pid_t execute(struct multi_process *processes, unsigned int id, char *const words[])
 {
 	pid_t parent = getpid(), pid = fork();
 
@@ -78,24 +79,25 @@ static pid_t execute(struct crowd *crowd, unsigned int id, char *const words[])
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	if (crowd->node_count)
-		setenv("URXE_NODE", crowd->nodes[id % crowd->node_count], 1);
+	if (processes->node_count)
+		setenv("URXE_NODE", processes->nodes[id % processes->node_count], 1);
 	execv("/proc/self/exe", words);
 	_exit(127);
 }
 
-void crowd_start(struct crowd *crowd, unsigned int id, uint32_t incarnation)
+void multi_process_start(struct multi_process *processes, unsigned int id, uint32_t incarnation)
 {
 	char fd[16], number[16], count[16];
-	char *words[] = {"crowd", "member", (char *)crowd->kind, fd, number, count, NULL};
+	char *words[] = {"multi_process", "member", (char *)processes->kind, fd, number,
+			 count,		  NULL};
 
-	CHECK(!crowd->pids[id]);
-	snprintf(fd, sizeof(fd), "%d", crowd->board_fd);
+	CHECK(!processes->pids[id]);
+	snprintf(fd, sizeof(fd), "%d", processes->board_fd);
 	snprintf(number, sizeof(number), "%u", id);
 	snprintf(count, sizeof(count), "%u", incarnation);
-	atomic_store(&crowd->board->members[id].order, ORDER_RUN);
-	atomic_store(&crowd->board->members[id].done, false);
-	crowd->pids[id] = execute(crowd, id, words);
+	atomic_store(&processes->board->members[id].order, ORDER_RUN);
+	atomic_store(&processes->board->members[id].done, false);
+	processes->pids[id] = execute(processes, id, words);
 }
 
 static void check_end(int status, const char *who, unsigned int id, int signal)
@@ -107,56 +109,56 @@ static void check_end(int status, const char *who, unsigned int id, int signal)
 			  WIFEXITED(status) ? WEXITSTATUS(status) : 0);
 }
 
-void crowd_reap(struct crowd *crowd, unsigned int id, int signal)
+void multi_process_reap(struct multi_process *processes, unsigned int id, int signal)
 {
 	int status;
 
-	while (waitpid(crowd->pids[id], &status, WNOHANG) == 0) {
-		board_check_deadline(crowd->board);
+	while (waitpid(processes->pids[id], &status, WNOHANG) == 0) {
+		board_check_deadline(processes->board);
 		usleep(1000);
 	}
-	crowd->pids[id] = 0;
+	processes->pids[id] = 0;
 	check_end(status, "member", id, signal);
 }
 
-void crowd_reap_all(struct crowd *crowd)
+void multi_process_reap_all(struct multi_process *processes)
 {
 	unsigned int running = 0;
 
-	for (unsigned int i = 0; i < crowd->board->count; i++)
-		running += crowd->pids[i] != 0;
+	for (unsigned int i = 0; i < processes->board->count; i++)
+		running += processes->pids[i] != 0;
 	while (running) {
 		int status;
 		pid_t pid = waitpid(-1, &status, WNOHANG);
 
-		board_check_deadline(crowd->board);
+		board_check_deadline(processes->board);
 		if (pid <= 0)
 			usleep(1000);
-		for (unsigned int i = 0; pid > 0 && i < crowd->board->count; i++) {
-			if (crowd->pids[i] != pid)
+		for (unsigned int i = 0; pid > 0 && i < processes->board->count; i++) {
+			if (processes->pids[i] != pid)
 				continue;
-			crowd->pids[i] = 0;
+			processes->pids[i] = 0;
 			check_end(status, "member", i, 0);
 			running--;
 		}
 	}
 }
 
-void crowd_watch(struct crowd *crowd)
+void multi_process_watch(struct multi_process *processes)
 {
 	int status;
 
-	board_check_deadline(crowd->board);
-	for (unsigned int i = 0; i < crowd->board->count; i++) {
-		if (crowd->pids[i] && waitpid(crowd->pids[i], &status, WNOHANG) > 0)
+	board_check_deadline(processes->board);
+	for (unsigned int i = 0; i < processes->board->count; i++) {
+		if (processes->pids[i] && waitpid(processes->pids[i], &status, WNOHANG) > 0)
 			pair_fail(__FILE__, __LINE__, "member %u ended: status %#x", i, status);
 	}
 }
 
-void crowd_newcomer(struct crowd *crowd)
+void multi_process_newcomer(struct multi_process *processes)
 {
-	char *words[] = {"crowd", "newcomer", NULL};
-	pid_t pid = execute(crowd, 0, words);
+	char *words[] = {"multi_process", "newcomer", NULL};
+	pid_t pid = execute(processes, 0, words);
 	int status;
 
 	CHECK_EQUAL(waitpid(pid, &status, 0), pid);
@@ -164,13 +166,13 @@ void crowd_newcomer(struct crowd *crowd)
 }
 
 /* Nobody is left behind when the leader fails. */
-static struct crowd *the_crowd;
+static struct multi_process *the_processes;
 
 static void end_all(void)
 {
-	for (unsigned int i = 0; i < CROWD_MAX; i++)
-		if (the_crowd->pids[i])
-			kill(the_crowd->pids[i], SIGKILL);
+	for (unsigned int i = 0; i < MULTI_PROCESS_MAX; i++)
+		if (the_processes->pids[i])
+			kill(the_processes->pids[i], SIGKILL);
 }
 
 /* --- to begin with ------------------------------------------------------------------ */
@@ -191,19 +193,19 @@ static int be_newcomer(void)
 	return 0;
 }
 
-static void cut_nodes(struct crowd *crowd, char *list)
+static void cut_nodes(struct multi_process *processes, char *list)
 {
 	char *rest = NULL;
 
-	crowd->nodes = calloc(strlen(list) + 1, sizeof(*crowd->nodes));
-	CHECK(crowd->nodes);
+	processes->nodes = calloc(strlen(list) + 1, sizeof(*processes->nodes));
+	CHECK(processes->nodes);
 	for (char *node = strtok_r(list, ";", &rest); node; node = strtok_r(NULL, ";", &rest))
-		crowd->nodes[crowd->node_count++] = node;
+		processes->nodes[processes->node_count++] = node;
 }
 
 int main(int argc, char **argv)
 {
-	static struct crowd crowd = {.seed = 1};
+	static struct multi_process processes = {.seed = 1};
 	unsigned int count = 4, rounds = 1;
 	bool lossy = false;
 	int option;
@@ -218,27 +220,28 @@ int main(int argc, char **argv)
 		else if (option == 'r')
 			rounds = atoi(optarg);
 		else if (option == 's')
-			crowd.seed = strtoull(optarg, NULL, 0);
+			processes.seed = strtoull(optarg, NULL, 0);
 		else if (option == 'a')
-			cut_nodes(&crowd, optarg);
+			cut_nodes(&processes, optarg);
 		else if (option == 'l')
 			lossy = true;
 		else if (option == 'v')
-			crowd.verbose = true;
+			processes.verbose = true;
 		else
 			return 2;
 	}
 	if (argc != optind + 1) {
-		fprintf(stderr, "usage: crowd [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] "
-				"[-l] [-v] KIND\n");
+		fprintf(stderr,
+			"usage: multi_process [-n MEMBERS] [-r ROUNDS] [-s SEED] [-a NODE;NODE...] "
+			"[-l] [-v] KIND\n");
 		return 2;
 	}
-	crowd.kind = argv[optind];
-	make_board(&crowd, count, rounds);
-	crowd.board->lossy = lossy;
-	the_crowd = &crowd;
+	processes.kind = argv[optind];
+	make_board(&processes, count, rounds);
+	processes.board->lossy = lossy;
+	the_processes = &processes;
 	atexit(end_all);
-	find(crowd.kind)->lead(&crowd);
-	printf("%s: ok\n", crowd.kind);
+	find(processes.kind)->lead(&processes);
+	printf("%s: ok\n", processes.kind);
 	return 0;
 }

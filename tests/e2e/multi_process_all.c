@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 /* The lengths take a packet and more; the contents depend on who, to whom, and which. */
 static const struct step {
@@ -34,7 +34,7 @@ static const struct step {
 #define PART 9216 /* of the memory, for one peer: all lengths, each on a boundary of 64 */
 #define DATAGRAM 200
 #define GRH 40
-#define DATAGRAM_SLOTS (4 * CROWD_MAX)
+#define DATAGRAM_SLOTS (4 * MULTI_PROCESS_MAX)
 
 /* What a work request's id tells. */
 enum work { WORK_SEND, WORK_RECEIVE, WORK_DATAGRAM, WORK_DATAGRAM_RECEIVE };
@@ -46,13 +46,13 @@ static uint64_t work_id(enum work work, uint32_t peer, uint32_t index)
 
 struct all {
 	struct member member;
-	struct ibv_qp *qps[CROWD_MAX], *ud;
-	struct ibv_ah *ahs[CROWD_MAX];
+	struct ibv_qp *qps[MULTI_PROCESS_MAX], *ud;
+	struct ibv_ah *ahs[MULTI_PROCESS_MAX];
 	struct ibv_mr *mr;
 	uint8_t *in, *out; /* a part for each peer */
 	uint8_t *datagrams;
 	uint64_t *sum; /* all peers add to it */
-	unsigned int sent[CROWD_MAX][STEPS], received[CROWD_MAX];
+	unsigned int sent[MULTI_PROCESS_MAX][STEPS], received[MULTI_PROCESS_MAX];
 	unsigned int datagrams_sent, datagrams_completed, peers;
 };
 
@@ -133,7 +133,7 @@ static void open_all(struct all *all, struct board *board, unsigned int id)
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	CHECK(all->mr);
-	all->ud = member_create_qp(&all->member, IBV_QPT_UD, CROWD_MAX, DATAGRAM_SLOTS);
+	all->ud = member_create_qp(&all->member, IBV_QPT_UD, MULTI_PROCESS_MAX, DATAGRAM_SLOTS);
 	member_init_qp(&all->member, all->ud);
 	all->member.self->ud_qpn = all->ud->qp_num;
 }
@@ -377,7 +377,7 @@ static void send_datagram(struct all *all, unsigned int peer, unsigned int round
 	pattern_fill(out_slot(all, peer, 0), DATAGRAM, content(all->member.id, peer, STEPS, 0));
 	wr.wr.ud.ah = all->ahs[peer];
 	wr.wr.ud.remote_qpn = all->member.board->members[peer].ud_qpn;
-	wr.wr.ud.remote_qkey = CROWD_QKEY;
+	wr.wr.ud.remote_qkey = MULTI_PROCESS_QKEY;
 	CHECK_EQUAL(ibv_post_send(all->ud, &wr, &bad), 0);
 	atomic_fetch_add(&all->member.self->links[peer].turns, 1);
 	all->datagrams_sent++;
@@ -474,15 +474,15 @@ static void all_member(struct board *board, unsigned int id, uint32_t incarnatio
 	close_all(&all);
 }
 
-static void all_lead(struct crowd *crowd)
+static void all_lead(struct multi_process *processes)
 {
-	for (unsigned int i = 0; i < crowd->board->count; i++)
-		crowd_start(crowd, i, 1);
-	crowd_reap_all(crowd);
-	printf("%u members, %llu completions, %llu datagrams sent again\n", crowd->board->count,
-	       (unsigned long long)atomic_load(&crowd->board->total),
-	       (unsigned long long)atomic_load(&crowd->board->members[0].links[0].sent));
-	crowd_newcomer(crowd);
+	for (unsigned int i = 0; i < processes->board->count; i++)
+		multi_process_start(processes, i, 1);
+	multi_process_reap_all(processes);
+	printf("%u members, %llu completions, %llu datagrams sent again\n", processes->board->count,
+	       (unsigned long long)atomic_load(&processes->board->total),
+	       (unsigned long long)atomic_load(&processes->board->members[0].links[0].sent));
+	multi_process_newcomer(processes);
 }
 
-const struct crowd_kind crowd_all_to_all = {"all-to-all", all_member, all_lead};
+const struct multi_process_kind multi_process_all_to_all = {"all-to-all", all_member, all_lead};

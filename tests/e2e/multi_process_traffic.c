@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 #define RECEIVES 4 /* as many messages may be waiting to be looked at */
 /* The data of a write land before its last packet finds out that there is no receive for it. */
@@ -470,7 +470,7 @@ static void send_datagram(struct traffic *traffic)
 					 to->incarnation, 0};
 	wr.wr.ud.ah = to->ah;
 	wr.wr.ud.remote_qpn = to->qpn;
-	wr.wr.ud.remote_qkey = CROWD_QKEY;
+	wr.wr.ud.remote_qkey = MULTI_PROCESS_QKEY;
 	CHECK_EQUAL(ibv_post_send(traffic->ud, &wr, &bad), 0);
 	traffic->datagram_outstanding = true;
 }
@@ -490,7 +490,7 @@ static void complete_datagram(struct traffic *traffic, const struct ibv_wc *wc)
 		  &(struct tag){tag->from, tag->from_incarnation, traffic->member.id,
 				traffic->member.incarnation, 0},
 		  "datagram");
-	atomic_fetch_add(&traffic->member.self->datagrams[tag->from % CROWD_MAX], 1);
+	atomic_fetch_add(&traffic->member.self->datagrams[tag->from % MULTI_PROCESS_MAX], 1);
 	post_datagram_receive(traffic, slot);
 }
 
@@ -581,7 +581,7 @@ static void attend_all(struct traffic *traffic, bool quiet)
 		atomic_store(&traffic->member.self->done, true);
 }
 
-void crowd_traffic(struct board *board, unsigned int id, uint32_t incarnation)
+void multi_process_traffic(struct board *board, unsigned int id, uint32_t incarnation)
 {
 	struct traffic *traffic = calloc(1, sizeof(*traffic));
 	enum order order;
@@ -602,9 +602,9 @@ void crowd_traffic(struct board *board, unsigned int id, uint32_t incarnation)
 
 /* --- the leader's part -------------------------------------------------------------------- */
 
-static bool runs(struct crowd *crowd, unsigned int id)
+static bool runs(struct multi_process *processes, unsigned int id)
 {
-	return crowd->pids[id] != 0;
+	return processes->pids[id] != 0;
 }
 
 static bool flows(const struct board *board, unsigned int a, unsigned int b, uint32_t before)
@@ -617,42 +617,42 @@ static bool flows(const struct board *board, unsigned int a, unsigned int b, uin
 	       atomic_load(&link->turns) - before >= 2;
 }
 
-void crowd_heal(struct crowd *crowd)
+void multi_process_heal(struct multi_process *processes)
 {
-	static uint32_t before[CROWD_MAX][CROWD_MAX];
-	struct board *board = crowd->board;
+	static uint32_t before[MULTI_PROCESS_MAX][MULTI_PROCESS_MAX];
+	struct board *board = processes->board;
 
 	for (unsigned int i = 0; i < board->count; i++)
 		for (unsigned int k = 0; k < board->count; k++)
 			before[i][k] = atomic_load(&board->members[i].links[k].turns);
 	for (unsigned int i = 0; i < board->count; i++) {
 		for (unsigned int k = 0; k < board->count; k++) {
-			while (runs(crowd, i) && runs(crowd, k) &&
+			while (runs(processes, i) && runs(processes, k) &&
 			       member_family(board, i, k) != FAMILIES &&
 			       !flows(board, i, k, before[i][k])) {
-				crowd_watch(crowd);
+				multi_process_watch(processes);
 				usleep(2000);
 			}
 		}
 	}
 }
 
-static void order_all(struct crowd *crowd, enum order order)
+static void order_all(struct multi_process *processes, enum order order)
 {
-	for (unsigned int i = 0; i < crowd->board->count; i++)
-		if (runs(crowd, i))
-			atomic_store(&crowd->board->members[i].order, order);
+	for (unsigned int i = 0; i < processes->board->count; i++)
+		if (runs(processes, i))
+			atomic_store(&processes->board->members[i].order, order);
 }
 
-void crowd_quiet(struct crowd *crowd)
+void multi_process_quiet(struct multi_process *processes)
 {
-	order_all(crowd, ORDER_QUIET);
-	for (unsigned int i = 0; i < crowd->board->count; i++) {
-		while (runs(crowd, i) && !atomic_load(&crowd->board->members[i].done)) {
-			crowd_watch(crowd);
+	order_all(processes, ORDER_QUIET);
+	for (unsigned int i = 0; i < processes->board->count; i++) {
+		while (runs(processes, i) && !atomic_load(&processes->board->members[i].done)) {
+			multi_process_watch(processes);
 			usleep(2000);
 		}
 	}
-	order_all(crowd, ORDER_LEAVE);
-	crowd_reap_all(crowd);
+	order_all(processes, ORDER_LEAVE);
+	multi_process_reap_all(processes);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members die in every way and are born again under traffic: crowd_traffic.c
+ * Members die in every way and are born again under traffic: multi_process_traffic.c
  * says what has to hold then.
  */
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 enum event {
 	EVENT_KILL,
@@ -33,9 +33,9 @@ static const enum event odds[16] = {
 };
 
 struct chaos {
-	struct crowd *crowd;
+	struct multi_process *processes;
 	uint64_t random;
-	uint32_t incarnations[CROWD_MAX];
+	uint32_t incarnations[MULTI_PROCESS_MAX];
 	unsigned int counts[EVENTS], deaths;
 };
 
@@ -47,25 +47,25 @@ static void pause_for(struct chaos *chaos, uint32_t milliseconds)
 /* From now on, connections to it may fail. */
 static void doom(struct chaos *chaos, unsigned int id)
 {
-	atomic_store(&chaos->crowd->board->members[id].doomed, chaos->incarnations[id]);
+	atomic_store(&chaos->processes->board->members[id].doomed, chaos->incarnations[id]);
 	chaos->deaths++;
 }
 
 static void revive(struct chaos *chaos, unsigned int id)
 {
-	crowd_start(chaos->crowd, id, ++chaos->incarnations[id]);
+	multi_process_start(chaos->processes, id, ++chaos->incarnations[id]);
 }
 
 static void kill_one(struct chaos *chaos, unsigned int id)
 {
 	doom(chaos, id);
-	kill(chaos->crowd->pids[id], SIGKILL);
+	kill(chaos->processes->pids[id], SIGKILL);
 }
 
 /* At once, or after a while in which nobody has its place. */
 static void kill_and_restart(struct chaos *chaos, unsigned int id, int signal)
 {
-	crowd_reap(chaos->crowd, id, signal);
+	multi_process_reap(chaos->processes, id, signal);
 	if (choose(&chaos->random, 2))
 		pause_for(chaos, 100);
 	revive(chaos, id);
@@ -74,16 +74,16 @@ static void kill_and_restart(struct chaos *chaos, unsigned int id, int signal)
 static void end_in_order(struct chaos *chaos, unsigned int id, enum order order)
 {
 	doom(chaos, id);
-	atomic_store(&chaos->crowd->board->members[id].order, order);
+	atomic_store(&chaos->processes->board->members[id].order, order);
 	kill_and_restart(chaos, id, 0);
 }
 
 /* Less than the retries of a connection take. */
 static void stop_for_a_moment(struct chaos *chaos, unsigned int id)
 {
-	kill(chaos->crowd->pids[id], SIGSTOP);
+	kill(chaos->processes->pids[id], SIGSTOP);
 	pause_for(chaos, 300);
-	kill(chaos->crowd->pids[id], SIGCONT);
+	kill(chaos->processes->pids[id], SIGCONT);
 }
 
 static void happen(struct chaos *chaos, enum event event, unsigned int one, unsigned int other)
@@ -121,41 +121,41 @@ static void happen(struct chaos *chaos, enum event event, unsigned int one, unsi
 
 static void one_round(struct chaos *chaos, unsigned int round)
 {
-	unsigned int count = chaos->crowd->board->count;
+	unsigned int count = chaos->processes->board->count;
 	enum event event = odds[choose(&chaos->random, 16)];
 	unsigned int one = choose(&chaos->random, count);
 	unsigned int other = (one + 1 + choose(&chaos->random, count - 1)) % count;
 
-	if (chaos->crowd->verbose)
+	if (chaos->processes->verbose)
 		printf("round %u: %s %u (%u)\n", round, event_names[event], one, other);
 	chaos->counts[event]++;
 	happen(chaos, event, one, other);
 	/* Mostly on top of what isn't over yet; sometimes all is well in between. */
 	if (choose(&chaos->random, 6) == 0)
-		crowd_heal(chaos->crowd);
+		multi_process_heal(chaos->processes);
 	else
 		pause_for(chaos, 200);
-	crowd_watch(chaos->crowd);
+	multi_process_watch(chaos->processes);
 }
 
-static void chaos_lead(struct crowd *crowd)
+static void chaos_lead(struct multi_process *processes)
 {
-	struct chaos chaos = {.crowd = crowd, .random = crowd->seed};
+	struct chaos chaos = {.processes = processes, .random = processes->seed};
 
-	for (unsigned int i = 0; i < crowd->board->count; i++)
+	for (unsigned int i = 0; i < processes->board->count; i++)
 		revive(&chaos, i);
-	crowd_heal(crowd);
-	for (unsigned int i = 0; i < crowd->board->rounds; i++)
+	multi_process_heal(processes);
+	for (unsigned int i = 0; i < processes->board->rounds; i++)
 		one_round(&chaos, i);
-	crowd_heal(crowd);
-	crowd_quiet(crowd);
-	crowd_newcomer(crowd);
+	multi_process_heal(processes);
+	multi_process_quiet(processes);
+	multi_process_newcomer(processes);
 	printf("seed %llu: %u members, %u rounds, %u deaths, %u failures, %llu turns;",
-	       (unsigned long long)crowd->seed, crowd->board->count, crowd->board->rounds,
-	       chaos.deaths, atomic_load(&crowd->board->failures),
-	       (unsigned long long)atomic_load(&crowd->board->total));
+	       (unsigned long long)processes->seed, processes->board->count,
+	       processes->board->rounds, chaos.deaths, atomic_load(&processes->board->failures),
+	       (unsigned long long)atomic_load(&processes->board->total));
 	for (unsigned int i = 0; i < EVENTS; i++)
 		printf(" %s %u%s", event_names[i], chaos.counts[i], i + 1 < EVENTS ? "," : "\n");
 }
 
-const struct crowd_kind crowd_chaos = {"chaos", crowd_traffic, chaos_lead};
+const struct multi_process_kind multi_process_chaos = {"chaos", multi_process_traffic, chaos_lead};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes that have what their death has to free, and are killed. */
-#ifndef URXE_TESTS_UNIT_MORTAL_H
-#define URXE_TESTS_UNIT_MORTAL_H
+#ifndef URXE_TESTS_UNIT_KILLABLE_H
+#define URXE_TESTS_UNIT_KILLABLE_H
 
 #include <check.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Returns when a process has done @begin, which can end it; it does nothing more. */
-static inline pid_t mortal(void (*begin)(const void *argument), const void *argument)
+static inline pid_t killable_process(void (*begin)(const void *argument), const void *argument)
 {
 	int ready[2];
 	pid_t pid;

@@ -13,15 +13,15 @@
  *   - memory windows are bound and invalidated once each, in order
  *   - nothing is left at the end: no work, nothing in flight, no region held
  */
-#ifndef URXE_TESTS_SIM_STORM_H
-#define URXE_TESTS_SIM_STORM_H
+#ifndef URXE_TESTS_SIM_STRESS_H
+#define URXE_TESTS_SIM_STRESS_H
 
 #include "world.h"
 
-#define STORM_DEPTH 8 /* operations of a flow under way at once */
-#define STORM_SGES 3
+#define STRESS_DEPTH 8 /* operations of a flow under way at once */
+#define STRESS_SGES 3
 
-struct storm_options {
+struct stress_options {
 	uint32_t operations; /* of each flow */
 	uint32_t max_length;
 	double late; /* probability that a receive isn't posted in time */
@@ -30,22 +30,23 @@ struct storm_options {
 };
 
 struct flow;
-struct storm_qp;
+struct stress_qp;
 
-struct storm {
+struct stress {
 	struct world *world;
-	struct storm_options options;
+	struct stress_options options;
 	struct flow *flows;
 	unsigned int flow_count, flow_capacity;
-	struct storm_qp *qps; /* uthash, by node and number */
+	struct stress_qp *qps; /* uthash, by node and number */
 };
 
-void storm_create(struct storm *storm, struct world *world, const struct storm_options *options);
+void stress_create(struct stress *stress, struct world *world,
+		   const struct stress_options *options);
 /* One connection between @a and @b with a flow each way. */
-void storm_connect(struct storm *storm, struct node *a, struct node *b);
+void stress_connect(struct stress *stress, struct node *a, struct node *b);
 /* Until every flow is done; fails the test when that takes longer than @limit. */
-void storm_run(struct storm *storm, uint64_t limit);
+void stress_run(struct stress *stress, uint64_t limit);
 /* Asserts that nothing is left. */
-void storm_destroy(struct storm *storm);
+void stress_destroy(struct stress *stress);
 
 #endif

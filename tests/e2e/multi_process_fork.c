@@ -3,7 +3,7 @@
  * A process with an open device and traffic forks. Member 0 is the parent, its
  * traffic is in a thread; member 1 is a process of its own; member 2 is one child
  * after another, which opens the device itself, has traffic with both, and ends
- * in its own way. Parent and sibling go on untouched: crowd_traffic.c fails
+ * in its own way. Parent and sibling go on untouched: multi_process_traffic.c fails
  * otherwise. And tools are run meanwhile, by all means that libc has.
  */
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 #define PARENT 0
 #define SIBLING 1
@@ -23,7 +23,7 @@ extern char **environ;
 
 static void *parent_traffic(void *board)
 {
-	crowd_traffic(board, PARENT, 1);
+	multi_process_traffic(board, PARENT, 1);
 	return NULL;
 }
 
@@ -66,7 +66,7 @@ static pid_t fork_child(struct board *board, uint32_t incarnation)
 	CHECK(pid >= 0);
 	if (pid)
 		return pid;
-	crowd_traffic(board, CHILD, incarnation);
+	multi_process_traffic(board, CHILD, incarnation);
 	_exit(0);
 }
 
@@ -170,24 +170,24 @@ static void fork_member(struct board *board, unsigned int id, uint32_t incarnati
 	if (id == PARENT)
 		parent(board);
 	else
-		crowd_traffic(board, id, incarnation);
+		multi_process_traffic(board, id, incarnation);
 }
 
-static void fork_lead(struct crowd *crowd)
+static void fork_lead(struct multi_process *processes)
 {
-	struct board *board = crowd->board;
+	struct board *board = processes->board;
 
 	CHECK(board->count == CHILD + 1);
-	crowd_start(crowd, PARENT, 1);
-	crowd_start(crowd, SIBLING, 1);
+	multi_process_start(processes, PARENT, 1);
+	multi_process_start(processes, SIBLING, 1);
 	while (!atomic_load(&board->members[CHILD].done)) {
-		crowd_watch(crowd);
+		multi_process_watch(processes);
 		usleep(1000);
 	}
-	crowd_quiet(crowd);
-	crowd_newcomer(crowd);
+	multi_process_quiet(processes);
+	multi_process_newcomer(processes);
 	printf("%u children, %u failures, %llu turns\n", board->rounds,
 	       atomic_load(&board->failures), (unsigned long long)atomic_load(&board->total));
 }
 
-const struct crowd_kind crowd_fork = {"fork", fork_member, fork_lead};
+const struct multi_process_kind multi_process_fork = {"fork", fork_member, fork_lead};

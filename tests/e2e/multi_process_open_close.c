@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Coming and going. "doors": processes that open and close the device many
+ * Coming and going. "open-close": processes that open and close the device many
  * times, one after the other and all at once, or die with it open; nothing of
  * them remains. "stranger": another user's process finds the address taken, is
  * told so, and has it once the first user is gone, however that came about.
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "crowd.h"
+#include "multi_process.h"
 
 #define OPENINGS 50
 #define NOBODY 65534
@@ -40,11 +40,11 @@ static void wait_until_open(struct board *board, unsigned int id)
 	}
 }
 
-/* --- doors ------------------------------------------------------------------------- */
+/* --- open and close ---------------------------------------------------------------- */
 
 enum guest { GUEST_PASSES = 1, GUEST_STAYS };
 
-static void doors_member(struct board *board, unsigned int id, uint32_t guest)
+static void open_close_member(struct board *board, unsigned int id, uint32_t guest)
 {
 	if (guest == GUEST_STAYS)
 		stay_open(board, id);
@@ -55,45 +55,46 @@ static void doors_member(struct board *board, unsigned int id, uint32_t guest)
 }
 
 /* All at once, while one stays; and then all die at once, or in turn. */
-static void die_open(struct crowd *crowd, bool at_once)
+static void die_open(struct multi_process *processes, bool at_once)
 {
-	for (unsigned int i = 0; i < crowd->board->count; i++) {
-		crowd_start(crowd, i, GUEST_STAYS);
+	for (unsigned int i = 0; i < processes->board->count; i++) {
+		multi_process_start(processes, i, GUEST_STAYS);
 		if (!at_once) {
-			wait_until_open(crowd->board, i);
-			kill(crowd->pids[i], SIGKILL);
-			crowd_reap(crowd, i, SIGKILL);
+			wait_until_open(processes->board, i);
+			kill(processes->pids[i], SIGKILL);
+			multi_process_reap(processes, i, SIGKILL);
 		}
 	}
-	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
-		wait_until_open(crowd->board, i);
-	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
-		kill(crowd->pids[i], SIGKILL);
-	for (unsigned int i = 0; i < crowd->board->count && at_once; i++)
-		crowd_reap(crowd, i, SIGKILL);
+	for (unsigned int i = 0; i < processes->board->count && at_once; i++)
+		wait_until_open(processes->board, i);
+	for (unsigned int i = 0; i < processes->board->count && at_once; i++)
+		kill(processes->pids[i], SIGKILL);
+	for (unsigned int i = 0; i < processes->board->count && at_once; i++)
+		multi_process_reap(processes, i, SIGKILL);
 }
 
-static void doors_lead(struct crowd *crowd)
+static void open_close_lead(struct multi_process *processes)
 {
-	struct board *board = crowd->board;
+	struct board *board = processes->board;
 
 	for (unsigned int i = 0; i < board->count; i++) {
-		crowd_start(crowd, i, GUEST_PASSES);
-		crowd_reap(crowd, i, 0);
+		multi_process_start(processes, i, GUEST_PASSES);
+		multi_process_reap(processes, i, 0);
 	}
 	for (unsigned int i = 0; i < board->count; i++)
-		crowd_start(crowd, i, GUEST_PASSES);
-	crowd_reap_all(crowd);
+		multi_process_start(processes, i, GUEST_PASSES);
+	multi_process_reap_all(processes);
 	CHECK_EQUAL(atomic_load(&board->total), 2 * OPENINGS * board->count);
 	for (unsigned int i = 0; i < board->rounds; i++) {
-		die_open(crowd, i & 1);
-		crowd_newcomer(crowd);
+		die_open(processes, i & 1);
+		multi_process_newcomer(processes);
 	}
 	printf("%u openings, %u deaths\n", 2 * OPENINGS * board->count,
 	       board->rounds * board->count);
 }
 
-const struct crowd_kind crowd_doors = {"doors", doors_member, doors_lead};
+const struct multi_process_kind multi_process_open_close = {"open-close", open_close_member,
+							    open_close_lead};
 
 /* --- stranger -------------------------------------------------------------------------- */
 
@@ -113,28 +114,28 @@ static pid_t fork_as(uid_t user, int error_fd)
 	return 0;
 }
 
-static void start_as(struct crowd *crowd, uid_t user)
+static void start_as(struct multi_process *processes, uid_t user)
 {
-	atomic_store(&crowd->board->members[0].done, false);
-	crowd->pids[0] = fork_as(user, -1);
-	if (crowd->pids[0] == 0)
-		stay_open(crowd->board, 0);
-	wait_until_open(crowd->board, 0);
+	atomic_store(&processes->board->members[0].done, false);
+	processes->pids[0] = fork_as(user, -1);
+	if (processes->pids[0] == 0)
+		stay_open(processes->board, 0);
+	wait_until_open(processes->board, 0);
 }
 
-static void kill_started(struct crowd *crowd)
+static void kill_started(struct multi_process *processes)
 {
-	kill(crowd->pids[0], SIGKILL);
-	crowd_reap(crowd, 0, SIGKILL);
+	kill(processes->pids[0], SIGKILL);
+	multi_process_reap(processes, 0, SIGKILL);
 }
 
-static void greet_as(struct crowd *crowd, uid_t user)
+static void greet_as(struct multi_process *processes, uid_t user)
 {
 	pid_t pid = fork_as(user, -1);
 	int status;
 
 	if (pid == 0) {
-		member_greet_self(crowd->board, 1);
+		member_greet_self(processes->board, 1);
 		_exit(0);
 	}
 	CHECK_EQUAL(waitpid(pid, &status, 0), pid);
@@ -180,7 +181,7 @@ static void refuse(uid_t user)
 	CHECK(strstr(story, "address") && strstr(story, "user"));
 }
 
-static void stranger_lead(struct crowd *crowd)
+static void stranger_lead(struct multi_process *processes)
 {
 	static const uid_t users[2] = {0, NOBODY};
 
@@ -188,16 +189,16 @@ static void stranger_lead(struct crowd *crowd)
 		printf("SKIPPED: only root has other users' processes\n");
 		return;
 	}
-	CHECK(crowd->board->count >= 2);
-	for (unsigned int i = 0; i < 2 * crowd->board->rounds; i++) {
+	CHECK(processes->board->count >= 2);
+	for (unsigned int i = 0; i < 2 * processes->board->rounds; i++) {
 		uid_t user = users[i % 2], stranger = users[1 - i % 2];
 
-		start_as(crowd, user);
+		start_as(processes, user);
 		refuse(stranger);
-		greet_as(crowd, user);
-		kill_started(crowd);
-		greet_as(crowd, stranger);
+		greet_as(processes, user);
+		kill_started(processes);
+		greet_as(processes, stranger);
 	}
 }
 
-const struct crowd_kind crowd_stranger = {"stranger", NULL, stranger_lead};
+const struct multi_process_kind multi_process_stranger = {"stranger", NULL, stranger_lead};

@@ -8,8 +8,8 @@
  * written last. Whatever goes wrong is said on stderr and ends the process, as in
  * pair.h.
  */
-#ifndef URXE_TESTS_E2E_CROWD_H
-#define URXE_TESTS_E2E_CROWD_H
+#ifndef URXE_TESTS_E2E_MULTI_PROCESS_H
+#define URXE_TESTS_E2E_MULTI_PROCESS_H
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -20,9 +20,9 @@
 
 #include "pair.h"
 
-#define CROWD_MAX 64
-#define CROWD_QKEY 0x11111111
-#define CROWD_QPNS (1u << 24)
+#define MULTI_PROCESS_MAX 64
+#define MULTI_PROCESS_QKEY 0x11111111
+#define MULTI_PROCESS_QPNS (1u << 24)
 
 enum family { FAMILY_IPV4, FAMILY_IPV6, FAMILIES };
 
@@ -46,8 +46,8 @@ struct board_member {
 	bool has[FAMILIES];
 	union ibv_gid gids[FAMILIES];
 	_Atomic uint32_t ud_qpn;
-	struct board_link links[CROWD_MAX];
-	_Atomic uint32_t datagrams[CROWD_MAX]; /* that came from each */
+	struct board_link links[MULTI_PROCESS_MAX];
+	_Atomic uint32_t datagrams[MULTI_PROCESS_MAX]; /* that came from each */
 };
 
 struct board {
@@ -56,10 +56,10 @@ struct board {
 	bool lossy;	   /* datagrams may be lost, or come twice */
 	uint64_t deadline; /* CLOCK_MONOTONIC, seconds */
 	pthread_barrier_t barrier;
-	_Atomic uint64_t total;		      /* whatever the kind of crowd counts */
-	_Atomic uint32_t failures;	      /* of connections to the dead */
-	_Atomic uint8_t qpns[CROWD_QPNS / 8]; /* that ever were in use */
-	struct board_member members[CROWD_MAX];
+	_Atomic uint64_t total;			      /* whatever the kind of run counts */
+	_Atomic uint32_t failures;		      /* of connections to the dead */
+	_Atomic uint8_t qpns[MULTI_PROCESS_QPNS / 8]; /* that ever were in use */
+	struct board_member members[MULTI_PROCESS_MAX];
 };
 
 static inline uint64_t link_key(uint32_t mine, uint32_t theirs)
@@ -82,9 +82,9 @@ struct member {
 	uint8_t gid_index[FAMILIES];
 };
 
-/* --- crowd.c: the one that starts them ------------------------------------------ */
+/* --- multi_process.c: the one that starts them ------------------------------------------ */
 
-struct crowd {
+struct multi_process {
 	struct board *board;
 	int board_fd;
 	char **nodes; /* of the members in turn; NULL: ours */
@@ -92,21 +92,21 @@ struct crowd {
 	const char *kind; /* what a member is to do */
 	uint64_t seed;
 	bool verbose;
-	pid_t pids[CROWD_MAX]; /* 0: not running */
+	pid_t pids[MULTI_PROCESS_MAX]; /* 0: not running */
 };
 
 /* A new process, by exec. */
-void crowd_start(struct crowd *crowd, unsigned int id, uint32_t incarnation);
+void multi_process_start(struct multi_process *processes, unsigned int id, uint32_t incarnation);
 /* Waits for its end, and insists on a good one, or on @signal if that isn't 0. */
-void crowd_reap(struct crowd *crowd, unsigned int id, int signal);
+void multi_process_reap(struct multi_process *processes, unsigned int id, int signal);
 /* All that run, to a good end. */
-void crowd_reap_all(struct crowd *crowd);
+void multi_process_reap_all(struct multi_process *processes);
 /* Fails when a process that should run doesn't. */
-void crowd_watch(struct crowd *crowd);
+void multi_process_watch(struct multi_process *processes);
 /* A process outside of the board opens the device, and sends itself a message. */
-void crowd_newcomer(struct crowd *crowd);
+void multi_process_newcomer(struct multi_process *processes);
 
-/* --- crowd_member.c: what all kinds of members do --------------------------------- */
+/* --- multi_process_member.c: what all kinds of members do --------------------------------- */
 
 /* @events: sleep in the completion channel. Publishes nothing. */
 void member_open(struct member *member, struct board *board, unsigned int id, uint32_t incarnation,
@@ -131,21 +131,21 @@ void board_check_deadline(const struct board *board);
 
 /* --- the kinds ---------------------------------------------------------------------- */
 
-struct crowd_kind {
+struct multi_process_kind {
 	const char *name;
 	void (*member)(struct board *board, unsigned int id, uint32_t incarnation); /* or NULL */
-	void (*lead)(struct crowd *crowd);
+	void (*lead)(struct multi_process *processes);
 };
 
-extern const struct crowd_kind crowd_all_to_all, crowd_chaos, crowd_fork, crowd_stranger,
-	crowd_doors;
+extern const struct multi_process_kind multi_process_all_to_all, multi_process_chaos,
+	multi_process_fork, multi_process_stranger, multi_process_open_close;
 
-/* crowd_traffic.c: verified traffic with all members that come and go, until told to end.
+/* multi_process_traffic.c: verified traffic with all members that come and go, until told to end.
  * Returns when ordered to leave or after being quiet; ends the process when ordered to exit. */
-void crowd_traffic(struct board *board, unsigned int id, uint32_t incarnation);
+void multi_process_traffic(struct board *board, unsigned int id, uint32_t incarnation);
 /* Wait until all that run have traffic with each other. */
-void crowd_heal(struct crowd *crowd);
+void multi_process_heal(struct multi_process *processes);
 /* Have all that run end in order, having received all that was sent. */
-void crowd_quiet(struct crowd *crowd);
+void multi_process_quiet(struct multi_process *processes);
 
 #endif
