@@ -146,7 +146,7 @@ struct link_ops {
 	 * receives (UD does): frames have them from now on. Costs a little per frame.
 	 * May be NULL for a link whose frames always have them.
 	 */
-	void (*show_headers)(struct link *link);
+	void (*receive_tos_ttl)(struct link *link);
 
 	/* The descriptors to poll for reading. Returns how many there are. */
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);

@@ -101,8 +101,8 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	err = hca_reserve_qpn(hca, &qp->number);
 	if (err)
 		goto free_queues;
-	if (qp->type == IBV_QPT_UD && hca->link->ops->show_headers)
-		hca->link->ops->show_headers(hca->link);
+	if (qp->type == IBV_QPT_UD && hca->link->ops->receive_tos_ttl)
+		hca->link->ops->receive_tos_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
 	use_objects(qp, 1);

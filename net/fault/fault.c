@@ -459,12 +459,12 @@ static void fault_link_leave(struct link *link, const union ibv_gid *group)
 	inner->ops->leave(inner, group);
 }
 
-static void fault_link_show_headers(struct link *link)
+static void fault_link_receive_tos_ttl(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	if (inner->ops->show_headers)
-		inner->ops->show_headers(inner);
+	if (inner->ops->receive_tos_ttl)
+		inner->ops->receive_tos_ttl(inner);
 }
 
 static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned int max)
@@ -567,7 +567,7 @@ static const struct link_ops fault_link_ops = {
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,
 	.leave = fault_link_leave,
-	.show_headers = fault_link_show_headers,
+	.receive_tos_ttl = fault_link_receive_tos_ttl,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,
 	.lease = fault_link_lease,

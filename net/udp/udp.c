@@ -52,13 +52,13 @@ static const struct option receive_options_ipv6[] = {
 	{},
 };
 
-static const struct option show_headers_ipv4[] = {
+static const struct option receive_tos_ttl_ipv4[] = {
 	{IPPROTO_IP, IP_RECVTOS, 1, true},
 	{IPPROTO_IP, IP_RECVTTL, 1, true},
 	{},
 };
 
-static const struct option show_headers_ipv6[] = {
+static const struct option receive_tos_ttl_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
 	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	{},
@@ -126,10 +126,10 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 	return error;
 }
 
-int udp_address_show_headers(const struct udp_address *address)
+int udp_address_receive_tos_ttl(const struct udp_address *address)
 {
-	return set_options(address->receive_fd,
-			   gid_is_ipv4(&address->gid) ? show_headers_ipv4 : show_headers_ipv6);
+	return set_options(address->receive_fd, gid_is_ipv4(&address->gid) ? receive_tos_ttl_ipv4
+									   : receive_tos_ttl_ipv6);
 }
 
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
@@ -241,8 +241,8 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
 		ifindex = gid_interface(gid);
 	error = open_receive_socket(link, address, ifindex);
-	if (!error && link->headers_shown)
-		error = udp_address_show_headers(address);
+	if (!error && link->receives_tos_ttl)
+		error = udp_address_receive_tos_ttl(address);
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
@@ -341,14 +341,14 @@ static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uin
 	return space == BACKLOG_UNKNOWN ? sndbuf_space(link, &path->source) : space;
 }
 
-static void udp_show_headers(struct link *base)
+static void udp_receive_tos_ttl(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
 	pthread_mutex_lock(&link->lock);
-	for (unsigned int i = 0; i < link->count && !link->headers_shown; i++)
-		udp_address_show_headers(link->addresses[i]);
-	link->headers_shown = true;
+	for (unsigned int i = 0; i < link->count && !link->receives_tos_ttl; i++)
+		udp_address_receive_tos_ttl(link->addresses[i]);
+	link->receives_tos_ttl = true;
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -414,7 +414,7 @@ static const struct link_ops udp_ops = {
 	.add_address = udp_add_address,
 	.join = udp_join,
 	.leave = udp_leave,
-	.show_headers = udp_show_headers,
+	.receive_tos_ttl = udp_receive_tos_ttl,
 	.descriptors = udp_descriptors,
 	.after_fork_child = udp_after_fork_child,
 	.lease = udp_lease,
@@ -438,7 +438,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	link->capture = options->capture;
 	link->receive_buffer = options->receive_buffer;
 	link->segmentation = options->segmentation;
-	link->headers_shown = options->capture;
+	link->receives_tos_ttl = options->capture;
 	link->receive.arena = malloc(RECEIVE_ARENA);
 	if (!link->receive.arena)
 		goto free_link;

@@ -103,7 +103,7 @@ struct udp_link {
 	struct capture *capture;
 	unsigned int receive_buffer;
 	bool segmentation;
-	bool headers_shown;
+	bool receives_tos_ttl;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	struct udp_bounce bounces[UDP_BOUNCE_BUFFERS];
@@ -129,7 +129,7 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 /* udp.c: a socket to receive on, not yet bound; and what binds it. Return 0 or an errno. */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
-int udp_address_show_headers(const struct udp_address *address);
+int udp_address_receive_tos_ttl(const struct udp_address *address);
 
 void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now);
 unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned int max,

@@ -52,7 +52,7 @@ static struct node node_open(const char *address, const struct udp_options *opti
 	struct node node = {.gid = gid_of(address)};
 
 	ck_assert_int_eq(udp_link_create(options, &node.link), 0);
-	node.link->ops->show_headers(node.link);
+	node.link->ops->receive_tos_ttl(node.link);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
 	return node;
 }
