@@ -41,7 +41,7 @@ static void set_operations(struct context *context)
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
-static struct context *create(struct device *device)
+static struct context *context_create(struct device *device)
 {
 	struct context *context = calloc(1, sizeof(*context));
 	struct ibv_context *ibv;
@@ -83,7 +83,7 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 
 	if (error)
 		return fail(error);
-	context = create(device);
+	context = context_create(device);
 	if (!context) {
 		error = errno;
 		device_down(device);

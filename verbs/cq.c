@@ -11,7 +11,7 @@
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
 
-static struct cq_extra *extra_of(struct cq *cq)
+static struct cq_extra *cq_extra_of(struct cq *cq)
 {
 	return cq->verbs;
 }
@@ -27,8 +27,8 @@ static void take_channel(struct ibv_context *context, struct ibv_cq *cq,
 	pthread_mutex_unlock(&context->mutex);
 }
 
-static int create(struct ibv_context *context, uint32_t cqe, void *cq_context,
-		  struct ibv_comp_channel *channel, uint32_t comp_vector, struct cq **result)
+static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
+		     struct ibv_comp_channel *channel, uint32_t comp_vector, struct cq **result)
 {
 	struct cq_extra *extra;
 	struct cq *cq;
@@ -65,7 +65,7 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_con
 
 	if (cqe < 1 || comp_vector < 0)
 		return fail(EINVAL);
-	error = create(context, cqe, cq_context, channel, comp_vector, &cq);
+	error = create_cq(context, cqe, cq_context, channel, comp_vector, &cq);
 	return error ? fail(error) : &cq->ibv;
 }
 
@@ -86,11 +86,12 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return fail(EOPNOTSUPP);
-	error = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector, &cq);
+	error = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
+			  &cq);
 	if (error)
 		return fail(error);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
-		extra_of(cq)->single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+		cq_extra_of(cq)->single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq_ex_init(cq, attr->wc_flags);
 	return &cq->ex;
 }
@@ -106,7 +107,7 @@ int urxe_resize_cq(struct ibv_cq *cq, int cqe)
 
 static void cq_drain_events(struct cq *cq)
 {
-	struct cq_extra *extra = extra_of(cq);
+	struct cq_extra *extra = cq_extra_of(cq);
 	struct context *context = to_context(cq->ibv.context);
 
 	event_drain(context, cq, &cq->ibv.mutex, &cq->ibv.cond, &extra->async_events,
@@ -126,7 +127,7 @@ static void cq_drain_events(struct cq *cq)
 int urxe_destroy_cq(struct ibv_cq *ibv)
 {
 	struct cq *cq = to_cq(ibv);
-	struct cq_extra *extra = extra_of(cq);
+	struct cq_extra *extra = cq_extra_of(cq);
 
 	/* Nothing can complete here any more once no queue pair uses it. */
 	if (cq->users)

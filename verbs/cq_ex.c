@@ -9,14 +9,14 @@
 
 #include "verbs/context.h"
 
-static struct cq_extra *extra_of(struct ibv_cq_ex *ex)
+static struct cq_extra *cq_extra_of(struct ibv_cq_ex *ex)
 {
 	return ((struct cq *)ex)->verbs;
 }
 
 static const struct ibv_wc *current_wc(struct ibv_cq_ex *ex)
 {
-	return &extra_of(ex)->current.wc;
+	return &cq_extra_of(ex)->current.wc;
 }
 
 static int show(struct ibv_cq_ex *ex, int count)
@@ -36,7 +36,7 @@ static void unlock(struct cq_extra *extra)
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	struct cq_extra *extra = extra_of(ex);
+	struct cq_extra *extra = cq_extra_of(ex);
 	int result;
 
 	if (attr->comp_mask)
@@ -51,12 +51,12 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return show(ex, cq_poll((struct cq *)ex, &extra_of(ex)->current, 1));
+	return show(ex, cq_poll((struct cq *)ex, &cq_extra_of(ex)->current, 1));
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	unlock(extra_of(ex));
+	unlock(cq_extra_of(ex));
 }
 
 /* --- fields of the current completion ----------------------------------------- */

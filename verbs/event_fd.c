@@ -96,8 +96,9 @@ void event_fd_push(struct event_fd *events, void *element, int type)
 	pthread_mutex_unlock(&events->lock);
 }
 
-static bool take(struct event_fd *events, void (*taken)(const struct event_record *record),
-		 struct event_record *record)
+static bool event_fd_take_one(struct event_fd *events,
+			      void (*taken)(const struct event_record *record),
+			      struct event_record *record)
 {
 	struct event_record *oldest;
 
@@ -118,7 +119,7 @@ static bool take(struct event_fd *events, void (*taken)(const struct event_recor
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record)
 {
-	while (!take(events, taken, record)) {
+	while (!event_fd_take_one(events, taken, record)) {
 		if (readable_wait(events->fd) < 0)
 			return -1;
 	}

@@ -10,7 +10,7 @@
 #include "verbs/event.h"
 #include "verbs/qp_ex.h"
 
-static struct qp_extra *extra_of(struct qp *qp)
+static struct qp_extra *qp_extra_of(struct qp *qp)
 {
 	return qp->verbs;
 }
@@ -20,7 +20,7 @@ static bool known(const struct ibv_cq *cq, const struct ibv_pd *pd)
 	return !cq || cq->context == pd->context;
 }
 
-static int create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
+static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
 {
 	struct qp_extra *extra;
 	struct qp *qp;
@@ -56,7 +56,7 @@ static int create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **
 struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct qp *qp;
-	int error = create(pd, attr, &qp);
+	int error = create_qp(pd, attr, &qp);
 
 	return error ? fail(error) : &qp->ibv;
 }
@@ -78,7 +78,7 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
 		return fail(EOPNOTSUPP);
 	/* ibv_qp_init_attr is its beginning. */
-	error = create(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
+	error = create_qp(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
 	if (error)
 		return fail(error);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
@@ -93,7 +93,7 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 
 struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return extra_of(to_qp(qp))->builder ? &to_qp(qp)->ex : NULL;
+	return qp_extra_of(to_qp(qp))->builder ? &to_qp(qp)->ex : NULL;
 }
 
 int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -129,7 +129,7 @@ int urxe_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 int urxe_destroy_qp(struct ibv_qp *ibv)
 {
 	struct qp *qp = to_qp(ibv);
-	struct qp_extra *extra = extra_of(qp);
+	struct qp_extra *extra = qp_extra_of(qp);
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int error;
 

@@ -68,7 +68,7 @@ static int reserve(struct builder *builder)
 }
 
 /* A new work request, or NULL when the batch has failed already. */
-static struct ibv_send_wr *append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct builder *builder = builder_of(ex);
 	struct ibv_send_wr *wr;
@@ -103,12 +103,12 @@ static struct ibv_send_wr *current(struct builder *builder)
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	append(ex, IBV_WR_SEND);
+	builder_append(ex, IBV_WR_SEND);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	struct ibv_send_wr *wr = append(ex, IBV_WR_SEND_WITH_IMM);
+	struct ibv_send_wr *wr = builder_append(ex, IBV_WR_SEND_WITH_IMM);
 
 	if (wr)
 		wr->imm_data = imm_data;
@@ -116,7 +116,7 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	struct ibv_send_wr *wr = append(ex, IBV_WR_SEND_WITH_INV);
+	struct ibv_send_wr *wr = builder_append(ex, IBV_WR_SEND_WITH_INV);
 
 	if (wr)
 		wr->invalidate_rkey = invalidate_rkey;
@@ -125,7 +125,7 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 static struct ibv_send_wr *append_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
 				       uint32_t rkey, uint64_t remote_addr)
 {
-	struct ibv_send_wr *wr = append(ex, opcode);
+	struct ibv_send_wr *wr = builder_append(ex, opcode);
 
 	if (wr) {
 		wr->wr.rdma.rkey = rkey;
@@ -156,7 +156,7 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_ad
 static void append_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 			  uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
-	struct ibv_send_wr *wr = append(ex, opcode);
+	struct ibv_send_wr *wr = builder_append(ex, opcode);
 
 	if (!wr)
 		return;
@@ -180,7 +180,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	struct ibv_send_wr *wr = append(ex, IBV_WR_LOCAL_INV);
+	struct ibv_send_wr *wr = builder_append(ex, IBV_WR_LOCAL_INV);
 
 	if (wr)
 		wr->invalidate_rkey = invalidate_rkey;
@@ -189,7 +189,7 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *bind_info)
 {
-	struct ibv_send_wr *wr = append(ex, IBV_WR_BIND_MW);
+	struct ibv_send_wr *wr = builder_append(ex, IBV_WR_BIND_MW);
 
 	if (!wr)
 		return;

@@ -99,7 +99,7 @@ static bool stale(struct cm *cm, const struct cm_message *message, const struct 
 	return true;
 }
 
-static enum ibv_qp_type qp_type_of(const struct cm_message *req)
+static enum ibv_qp_type req_qp_type(const struct cm_message *req)
 {
 	return req->transport == CM_TRANSPORT_UC ? IBV_QPT_UC : IBV_QPT_RC;
 }
@@ -119,7 +119,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 	id->interval = cm_duration(req->local_response_timeout);
 	id->max_retries = req->max_retries;
 	id->terms = (struct cm_terms){
-		.qp_type = qp_type_of(req),
+		.qp_type = req_qp_type(req),
 		.mtu = req->mtu,
 		.remote_qpn = req->qpn,
 		.rq_psn = random_next(&id->cm->random) & PSN_MASK,

@@ -167,7 +167,8 @@ static void change_path(struct qp *qp, const struct path *path, struct cwnd *cwn
 	req->cwnd = cwnd;
 }
 
-static void enter(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr, int mask)
+static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr,
+			   int mask)
 {
 	enum ibv_qp_state current = qp->state;
 	struct requester *req = &qp->requester;
@@ -218,7 +219,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		qp->requester.rnr_retries = qp->attr.rnr_retry;
 	}
 	if (mask & IBV_QP_STATE)
-		enter(qp, next, attr, mask);
+		qp_enter_state(qp, next, attr, mask);
 	return 0;
 }
 

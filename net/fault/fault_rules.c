@@ -32,7 +32,7 @@ struct rule {
 
 /* --- Reading the specification ---------------------------------------------------- */
 
-static bool take(const char **at, const char *word)
+static bool parse_word(const char **at, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -73,7 +73,7 @@ static bool parse_rate(const char **at, double *rate)
 	if (*p == '.')
 		for (p++; isdigit((unsigned char)*p); p++)
 			value += (*p - '0') * (unit /= 10);
-	if (take(&p, "%"))
+	if (parse_word(&p, "%"))
 		value /= 100;
 	if (value > 1)
 		return false;
@@ -94,7 +94,7 @@ static bool parse_time(const char **at, uint64_t *time)
 	if (!parse_number(at, 1000000000, &number))
 		return false;
 	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (take(at, units[i].name)) {
+		if (parse_word(at, units[i].name)) {
 			*time = number * units[i].ns;
 			return true;
 		}
@@ -130,14 +130,14 @@ static bool parse_matches(const char **at, struct rule *rule)
 	uint64_t number;
 
 	for (;;) {
-		if (take(at, "@tx")) {
+		if (parse_word(at, "@tx")) {
 			rule->direction = SENT;
-		} else if (take(at, "@rx")) {
+		} else if (parse_word(at, "@rx")) {
 			rule->direction = RECEIVED;
-		} else if (take(at, "/")) {
+		} else if (parse_word(at, "/")) {
 			if (!parse_opcode(at, rule))
 				return false;
-		} else if (take(at, ">")) {
+		} else if (parse_word(at, ">")) {
 			if (!parse_number(at, QPN_MASK, &number))
 				return false;
 			rule->qpn = number;
@@ -161,10 +161,11 @@ static bool parse_action(const char **at, struct rule *rule)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
-		if (!take(at, actions[i].name))
+		if (!parse_word(at, actions[i].name))
 			continue;
 		rule->action = actions[i].action;
-		return rule->action != DELAY || (parse_time(at, &rule->delay) && take(at, ")"));
+		return rule->action != DELAY ||
+		       (parse_time(at, &rule->delay) && parse_word(at, ")"));
 	}
 	return false;
 }
@@ -175,10 +176,10 @@ static bool parse_rule(const char **at, struct rule *rule)
 
 	if (!parse_action(at, rule))
 		return false;
-	if (take(at, "=")) {
+	if (parse_word(at, "=")) {
 		if (!parse_rate(at, &rule->rate))
 			return false;
-	} else if (take(at, "#")) {
+	} else if (parse_word(at, "#")) {
 		const char *number = *at;
 
 		if (!parse_number(at, UINT64_MAX, &rule->nth))
@@ -212,7 +213,7 @@ static int parse(struct fault_rules *rules, const char **at)
 			++*at;
 			continue;
 		}
-		if (take(at, "seed=")) {
+		if (parse_word(at, "seed=")) {
 			if (!parse_number(at, UINT64_MAX, &seed))
 				return EINVAL;
 		} else if (!parse_rule(at, &rules->rules[rules->count++])) {

@@ -248,7 +248,7 @@ static int open_file(const char *path, int *result)
 }
 
 /* With the file locked, which is why a sweep leaves it alone. */
-static int enter(struct roster *roster, const char *path)
+static int roster_enter(struct roster *roster, const char *path)
 {
 	struct stat file;
 	int error;
@@ -295,7 +295,7 @@ int roster_open(const char *path, struct roster **result)
 		return error;
 	}
 	pthread_mutex_init(&roster->mutex, NULL);
-	error = enter(roster, path);
+	error = roster_enter(roster, path);
 	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
 	if (error) {
 		roster_free(roster);

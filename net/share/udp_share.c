@@ -259,7 +259,7 @@ void udp_share_init(struct udp_link *link)
 }
 
 /* When the first address is added; who only looks at a configuration needs no roster. */
-static void enter(struct udp_share *share)
+static void share_open_roster(struct udp_share *share)
 {
 	int error = roster_open(NULL, &share->roster);
 
@@ -330,7 +330,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 
 	if (!share->entered) {
 		share->entered = true;
-		enter(share);
+		share_open_roster(share);
 	}
 	address->reuseport.learned = -1;
 	if (!share->roster) {

@@ -73,7 +73,7 @@ void backlog_destroy(struct backlog *backlog)
 	free(backlog);
 }
 
-static void set_address(__be32 *address, const union ibv_gid *gid)
+static void set_socket_address(__be32 *address, const union ibv_gid *gid)
 {
 	if (gid_is_ipv4(gid))
 		memcpy(address, gid->raw + 12, 4);
@@ -101,7 +101,7 @@ static void make_request(struct request *request, const union ibv_gid *gid, uint
 				.idiag_dport = htobe16(ROCE_V2_UDP_PORT),
 				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};
-	set_address(request->body.id.idiag_dst, gid);
+	set_socket_address(request->body.id.idiag_dst, gid);
 }
 
 /* Returns whether it is a socket at @gid, and how much is known of it. */
@@ -113,7 +113,7 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 	int left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*body));
 	__be32 address[4] = {};
 
-	set_address(address, gid);
+	set_socket_address(address, gid);
 	if (memcmp(body->id.idiag_src, address, gid_is_ipv4(gid) ? 4 : 16) != 0)
 		return false; /* somebody's wildcard socket */
 	memcpy(&found->cookie, body->id.idiag_cookie, sizeof(found->cookie));

@@ -205,7 +205,7 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	return error;
 }
 
-static struct udp_group *find(struct udp_link *link, const union ibv_gid *gid)
+static struct udp_group *group_find(struct udp_link *link, const union ibv_gid *gid)
 {
 	struct udp_group *group;
 
@@ -216,7 +216,7 @@ static struct udp_group *find(struct udp_link *link, const union ibv_gid *gid)
 static int join_locked(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source)
 {
 	unsigned int interface = first_interface(link, gid, source);
-	struct udp_group *group = find(link, gid);
+	struct udp_group *group = group_find(link, gid);
 	bool made = !group;
 	int error;
 
@@ -258,7 +258,7 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 	struct udp_group *group;
 
 	pthread_mutex_lock(&link->lock);
-	group = find(link, gid);
+	group = group_find(link, gid);
 	if (group) {
 		pthread_mutex_lock(&multicast->lock);
 		HASH_DEL(multicast->groups, group);

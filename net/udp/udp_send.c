@@ -221,7 +221,7 @@ static void seal(struct link_packet *packet, uint8_t *linear, const struct icrc_
  * All are copied before the first is sealed: the CRC of bytes that were written a
  * moment ago, in other places, would wait until the stores have reached the cache.
  */
-static void append(struct batch *batch, struct link_packet *packets, unsigned int count)
+static void batch_append(struct batch *batch, struct link_packet *packets, unsigned int count)
 {
 	struct datagram *datagram = &batch->datagram[batch->datagrams];
 	struct msghdr *message = &batch->messages[batch->datagrams++].msg_hdr;
@@ -405,7 +405,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 		if (batch.datagrams == BATCH_DATAGRAMS ||
 		    batch.vectors_used + vectors_of(&packets[i], taken) > BATCH_VECTORS)
 			flush(&batch);
-		append(&batch, &packets[i], taken);
+		batch_append(&batch, &packets[i], taken);
 	}
 	flush(&batch);
 	if (bounce)

@@ -59,14 +59,14 @@ struct masked_headers {
 	uint32_t length;
 };
 
-static void append(struct masked_headers *masked, const void *bytes, uint32_t length)
+static void masked_append(struct masked_headers *masked, const void *bytes, uint32_t length)
 {
 	memcpy(masked->bytes + masked->length, bytes, length);
 	masked->length += length;
 }
 
-static void append_ipv4(struct masked_headers *masked, const union ibv_gid *source,
-			const union ibv_gid *destination, uint32_t udp_length)
+static void masked_append_ipv4(struct masked_headers *masked, const union ibv_gid *source,
+			       const union ibv_gid *destination, uint32_t udp_length)
 {
 	struct iphdr ip = {
 		.version = 4,
@@ -81,11 +81,11 @@ static void append_ipv4(struct masked_headers *masked, const union ibv_gid *sour
 
 	memcpy(&ip.saddr, source->raw + 12, sizeof(ip.saddr));
 	memcpy(&ip.daddr, destination->raw + 12, sizeof(ip.daddr));
-	append(masked, &ip, sizeof(ip));
+	masked_append(masked, &ip, sizeof(ip));
 }
 
-static void append_ipv6(struct masked_headers *masked, const union ibv_gid *source,
-			const union ibv_gid *destination, uint32_t udp_length)
+static void masked_append_ipv6(struct masked_headers *masked, const union ibv_gid *source,
+			       const union ibv_gid *destination, uint32_t udp_length)
 {
 	struct ip6_hdr ip = {
 		.ip6_flow = htobe32(0x6fffffff),
@@ -96,7 +96,7 @@ static void append_ipv6(struct masked_headers *masked, const union ibv_gid *sour
 
 	memcpy(&ip.ip6_src, source, sizeof(ip.ip6_src));
 	memcpy(&ip.ip6_dst, destination, sizeof(ip.ip6_dst));
-	append(masked, &ip, sizeof(ip));
+	masked_append(masked, &ip, sizeof(ip));
 }
 
 /* --- Error patterns ---------------------------------------------------------- */
@@ -192,10 +192,10 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 	};
 	memset(masked.bytes, 0xff, LRH_LENGTH);
 	if (flow->ipv4)
-		append_ipv4(&masked, source, destination, sizeof(udp) + length);
+		masked_append_ipv4(&masked, source, destination, sizeof(udp) + length);
 	else
-		append_ipv6(&masked, source, destination, sizeof(udp) + length);
-	append(&masked, &udp, sizeof(udp));
+		masked_append_ipv6(&masked, source, destination, sizeof(udp) + length);
+	masked_append(&masked, &udp, sizeof(udp));
 	flow->crc = crc_over(0, masked.bytes, masked.length);
 }
 

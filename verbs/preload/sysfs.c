@@ -272,7 +272,7 @@ static struct device *device_at(const char *name, size_t length)
 }
 
 /* Is @path ours, and the device and the attribute that it names, if any? */
-static bool find(const char *path, struct device **device, const char **attribute)
+static bool sysfs_find(const char *path, struct device **device, const char **attribute)
 {
 	struct device *devices;
 	const char *rest = NULL;
@@ -299,7 +299,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	int error = errno;
 
 	if (strlen(path) + sizeof(tree.base) >= sizeof(buffer) || inside_real ||
-	    !find(path, &device, &attribute) || real_contains(caller))
+	    !sysfs_find(path, &device, &attribute) || real_contains(caller))
 		return path;
 	pthread_mutex_lock(&tree.lock);
 	if (make_tree()) {

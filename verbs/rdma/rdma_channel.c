@@ -115,7 +115,7 @@ void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 
 /* --- events, with rdma.lock held --------------------------------------------------- */
 
-static void append(struct rdma_channel *channel, struct rdma_record *record)
+static void channel_append(struct rdma_channel *channel, struct rdma_record *record)
 {
 	bool first = !channel->head;
 
@@ -124,7 +124,7 @@ static void append(struct rdma_channel *channel, struct rdma_record *record)
 		readable_set(channel->ibv.fd);
 }
 
-static void take_off(struct rdma_channel *channel, struct rdma_record *record)
+static void channel_take_off(struct rdma_channel *channel, struct rdma_record *record)
 {
 	DL_DELETE(channel->head, record);
 	if (!channel->head)
@@ -146,7 +146,7 @@ struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type,
 	record->event.event = type;
 	record->event.status = status;
 	record->id = id;
-	append(id->channel, record);
+	channel_append(id->channel, record);
 	return record;
 }
 
@@ -171,7 +171,7 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id)
 	DL_FOREACH_SAFE (id->channel->head, record, next) {
 		if (record->id != id)
 			continue;
-		take_off(id->channel, record);
+		channel_take_off(id->channel, record);
 		DL_APPEND(withdrawn, record);
 	}
 	return withdrawn;
@@ -182,7 +182,7 @@ void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records)
 	struct rdma_record *record, *next;
 
 	DL_FOREACH_SAFE (records, record, next)
-		append(id->channel, record);
+		channel_append(id->channel, record);
 }
 
 void rdma_drain_events(struct rdma_id *id)
@@ -200,14 +200,14 @@ void rdma_drain_membership_events(struct multicast_membership *membership)
 /* --- taking them ------------------------------------------------------------------- */
 
 /* The oldest event, or NULL when there is none. */
-static struct rdma_record *take(struct rdma_channel *channel)
+static struct rdma_record *channel_take(struct rdma_channel *channel)
 {
 	struct rdma_record *record;
 
 	rdma_enter();
 	record = channel->head;
 	if (record) {
-		take_off(channel, record);
+		channel_take_off(channel, record);
 		record->id->events_taken++;
 		if (record->multicast)
 			record->multicast->events_taken++;
@@ -266,7 +266,7 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 	if (!event)
 		return rdma_fail(EINVAL);
 	for (;;) {
-		record = take(channel);
+		record = channel_take(channel);
 		if (record && on_get_event(record))
 			break;
 		if (record) {

@@ -51,8 +51,8 @@ static int choose_service(const struct rdma_addrinfo *hints, struct rdma_addrinf
 }
 
 /* A copy of @address in place of what was there. Returns 0 or EAI_MEMORY. */
-static int set_address(struct sockaddr **to, socklen_t *to_length, const struct sockaddr *address,
-		       socklen_t length)
+static int copy_address(struct sockaddr **to, socklen_t *to_length, const struct sockaddr *address,
+			socklen_t length)
 {
 	struct sockaddr *copy = malloc(length);
 
@@ -74,9 +74,9 @@ static int take_answer(struct rdma_addrinfo *info, const struct addrinfo *found)
 	info->ai_family = found->ai_family;
 	if (found->ai_canonname && !(*name = strdup(found->ai_canonname)))
 		return EAI_MEMORY;
-	return set_address(passive ? &info->ai_src_addr : &info->ai_dst_addr,
-			   passive ? &info->ai_src_len : &info->ai_dst_len, found->ai_addr,
-			   found->ai_addrlen);
+	return copy_address(passive ? &info->ai_src_addr : &info->ai_dst_addr,
+			    passive ? &info->ai_src_len : &info->ai_dst_len, found->ai_addr,
+			    found->ai_addrlen);
 }
 
 static int look_up(const char *node, const char *service, int socket_type,
@@ -110,11 +110,11 @@ static int fill_in(const char *node, const char *service, const struct rdma_addr
 	if (!error && (node || service))
 		error = look_up(node, service, socket_type, info);
 	if (!error && !info->ai_dst_len && hints->ai_dst_len && !(hints->ai_flags & RAI_PASSIVE))
-		error = set_address(&info->ai_dst_addr, &info->ai_dst_len, hints->ai_dst_addr,
-				    hints->ai_dst_len);
+		error = copy_address(&info->ai_dst_addr, &info->ai_dst_len, hints->ai_dst_addr,
+				     hints->ai_dst_len);
 	if (!error && !info->ai_src_len && hints->ai_src_len)
-		error = set_address(&info->ai_src_addr, &info->ai_src_len, hints->ai_src_addr,
-				    hints->ai_src_len);
+		error = copy_address(&info->ai_src_addr, &info->ai_src_len, hints->ai_src_addr,
+				     hints->ai_src_len);
 	return error;
 }
 

@@ -16,7 +16,7 @@
 
 /* --- requests ---------------------------------------------------------------------- */
 
-static enum ibv_qp_type qp_type_of(const struct cm_message *request)
+static enum ibv_qp_type request_qp_type(const struct cm_message *request)
 {
 	switch (request->transport) {
 	case CM_TRANSPORT_RC:
@@ -28,8 +28,8 @@ static enum ibv_qp_type qp_type_of(const struct cm_message *request)
 	}
 }
 
-static void set_address(struct sockaddr_storage *to, const struct rdma_header *header,
-			const uint8_t address[16], uint16_t port)
+static void set_header_address(struct sockaddr_storage *to, const struct rdma_header *header,
+			       const uint8_t address[16], uint16_t port)
 {
 	union ibv_gid gid;
 
@@ -46,8 +46,9 @@ static void set_route(struct rdma_id *id, const struct cm_event *event)
 	struct rdma_addr *addr = &id->ibv.route.addr;
 	union ibv_gid gid;
 
-	set_address(&addr->src_storage, header, header->destination, event->message.service_id);
-	set_address(&addr->dst_storage, header, header->source, ntohs(header->port));
+	set_header_address(&addr->src_storage, header, header->destination,
+			   event->message.service_id);
+	set_header_address(&addr->dst_storage, header, header->source, ntohs(header->port));
 	gid_from_sockaddr(&gid, &addr->src_addr);
 	if (addr->src_addr.sa_family == AF_INET6 &&
 	    IN6_IS_ADDR_LINKLOCAL(&addr->src_sin6.sin6_addr)) {
@@ -71,7 +72,7 @@ static bool accepts(const struct rdma_id *listener, const struct cm_event *event
 		return false;
 	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
 		return listener->ibv.qp_type == IBV_QPT_UD;
-	return listener->ibv.qp_type == qp_type_of(&event->message);
+	return listener->ibv.qp_type == request_qp_type(&event->message);
 }
 
 /* What the peer offers is ours to use, the other way round. */

@@ -82,7 +82,7 @@ void rdma_after_fork_child(void)
 /* --- life -------------------------------------------------------------------------- */
 
 /* The QP type that a port space has (rdma_create_id(3)), or -1. */
-static int qp_type_of(enum rdma_port_space ps)
+static int port_space_qp_type(enum rdma_port_space ps)
 {
 	switch (ps) {
 	case RDMA_PS_TCP:
@@ -104,7 +104,7 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 
 	if (registry_devices(&devices) == 0)
 		return ENODEV;
-	if (qp_type_of(ps) < 0)
+	if (port_space_qp_type(ps) < 0)
 		return EINVAL;
 	id = calloc(1, sizeof(*id));
 	if (!id)
@@ -145,7 +145,8 @@ int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **
 	int error;
 
 	rdma_enter();
-	error = rdma_id_new((struct rdma_channel *)channel, context, ps, qp_type_of(ps), &id);
+	error = rdma_id_new((struct rdma_channel *)channel, context, ps, port_space_qp_type(ps),
+			    &id);
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);

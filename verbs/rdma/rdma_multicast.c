@@ -174,7 +174,8 @@ void rdma_multicast_attach(struct rdma_record *record)
 
 /* --- leaving ------------------------------------------------------------------------- */
 
-static struct multicast_membership *find(const struct rdma_id *id, const struct sockaddr *address)
+static struct multicast_membership *membership_find(const struct rdma_id *id,
+						    const struct sockaddr *address)
 {
 	struct multicast_membership *membership;
 
@@ -223,7 +224,7 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 	if (length_of(address) == 0)
 		return rdma_fail(EINVAL);
 	rdma_enter();
-	membership = find(id, address);
+	membership = membership_find(id, address);
 	if (membership) {
 		DL_DELETE(id->memberships, membership);
 		drop_events(id, membership);

@@ -25,7 +25,7 @@ uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port)
 	return (uint64_t)id->ibv.ps << 16 | port;
 }
 
-static struct rdma_port *find(const struct rdma_id *id, uint16_t number)
+static struct rdma_port *port_find(const struct rdma_id *id, uint16_t number)
 {
 	uint32_t key = rdma_service_id(id, number);
 	struct rdma_port *port;
@@ -36,7 +36,7 @@ static struct rdma_port *find(const struct rdma_id *id, uint16_t number)
 
 static int own(struct rdma_id *id, uint16_t number)
 {
-	struct rdma_port *port = find(id, number);
+	struct rdma_port *port = port_find(id, number);
 
 	if (!port) {
 		port = calloc(1, sizeof(*port));
@@ -151,7 +151,7 @@ static int bind_any(struct rdma_id *id)
 		start = (uintptr_t)id >> 4;
 	for (unsigned int i = 0; i < count; i++) {
 		uint16_t number = low + (start + i) % count;
-		const struct rdma_port *port = find(id, number);
+		const struct rdma_port *port = port_find(id, number);
 
 		if (!port || unique(port, id))
 			return own(id, number);
@@ -167,7 +167,7 @@ int rdma_port_bind(struct rdma_id *id)
 
 	if (number == 0)
 		return bind_any(id);
-	port = find(id, number);
+	port = port_find(id, number);
 	if (port)
 		error = check(port, id, id->reuse_address);
 	return error ? error : own(id, number);
