@@ -114,7 +114,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	mcast_init(&hca->mcast);
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
-	pthread_mutex_init(&hca->cwnds_lock, NULL);
+	pthread_mutex_init(&hca->destinations_lock, NULL);
 	pthread_mutex_init(&hca->mw_bind_lock, NULL);
 	*result = hca;
 	return 0;
@@ -139,7 +139,7 @@ void hca_destroy(struct hca *hca)
 	ack_queue_destroy(&hca->acks);
 	pthread_mutex_destroy(&hca->receive_lock);
 	pthread_mutex_destroy(&hca->run_lock);
-	pthread_mutex_destroy(&hca->cwnds_lock);
+	pthread_mutex_destroy(&hca->destinations_lock);
 	pthread_mutex_destroy(&hca->mw_bind_lock);
 	free(hca);
 }

@@ -12,8 +12,8 @@
  *   mcast.lock -> mcast.members_lock
  *   hca.receive_lock -> cm.lock -> leaves
  *   qp.lock -> hca.mw_bind_lock -> table.lock
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.cwnds_lock,
- *           cwnd.lock (under which only hca.run_lock is taken), hca.run_lock
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.destinations_lock,
+ *           destination.lock (under which only hca.run_lock is taken), hca.run_lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
@@ -35,7 +35,7 @@
 #include "net/wire/gid.h"
 
 struct qp;
-struct cwnd;
+struct destination;
 
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
 struct hca_limits {
@@ -83,8 +83,8 @@ struct hca {
 
 	struct ack_queue acks;
 
-	pthread_mutex_t cwnds_lock;
-	struct cwnd *cwnds;
+	pthread_mutex_t destinations_lock;
+	struct destination *destinations;
 
 	struct mcast mcast;
 	struct cm *cm;

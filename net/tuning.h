@@ -42,26 +42,47 @@
 #define REQUEST_BURST 65536
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
-/* What is less than this fraction of the window waits for more space; a call costs too much. */
-#define CWND_MIN_BURST 4
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
  */
 #define RECEIVE_FEW 8
 
-/* --- recovery (emu/transport/requester.h, emu/transport/cwnd.h)
- * ---------------------------------------------- */
+/* --- recovery (emu/transport/recovery.h, rtt.h, cwnd.h, arbiter.h), ns and bytes ----------- */
 
+/* Until the first probe as long as no round trip was measured: many round trips of a LAN. */
+#define PROBE_TIMEOUT_INITIAL UINT64_C(500000)
 /*
- * Until the first probe: many round trips, for a peer that is a process may be
- * busy, and one whose application polls now and then answers within PROGRESS_TICK.
- * Each further one waits twice as long, 7.5 ms in all; then it is left to the
- * timeout, as it is where that comes as soon: at less than 8.4 ms, coded so.
+ * Once one was. Where nothing was lost for a while a missing answer is that of a busy machine,
+ * which gives the CPU to others for some time slices, whatever the round trips before it were.
  */
-#define PROBE_DELAY 500000
+#define PROBE_TIMEOUT_LEAST UINT64_C(10000000)
+/*
+ * Where packets do get lost. A peer whose application polls now and then answers within
+ * PROGRESS_TICK.
+ */
+#define PROBE_TIMEOUT_LOSSY UINT64_C(1500000)
+/* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
-#define PROBE_TIMEOUT 11
+/* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */
+#define RTT_PERIOD UINT64_C(4000000000)
+
+/* Fits the smallest receive buffers (208 KiB) along with what others send. */
+#define CWND_INITIAL (64 * 1024)
+/* A few packets fit everywhere, and fewer than this couldn't show a loss by what follows it. */
+#define CWND_LEAST (8 * CWND_SEGMENT)
+/*
+ * Several times the socket buffer that an unprivileged receiver gets, for those that have more;
+ * beyond it loopback and LANs gain nothing.
+ */
+#define CWND_LAN (2 * 1024 * 1024)
+#define CWND_MOST (64 * 1024 * 1024)
+/* Losses so close together are one event, however short the round trip. */
+#define CWND_ROUND_LEAST UINT64_C(1000000)
+/* What is less than this fraction of the window waits for more space; a call costs too much. */
+#define CWND_BURST_FRACTION 4
+/* But two super-packets are always worth a call. */
+#define CWND_BURST_MOST (512 * 1024)
 
 /* --- the background thread (verbs/progress.c), ns ------------------------------------------ */
 

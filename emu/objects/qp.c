@@ -8,7 +8,6 @@
 #include "emu/objects/qp_state.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/completer.h"
-#include "emu/transport/cwnd.h"
 #include "emu/transport/message.h"
 #include "emu/transport/outbox.h"
 
@@ -95,6 +94,8 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	qp->state = IBV_QPS_RESET;
 	qp->mtu = 256;
 	requester_reset(&qp->requester);
+	qp->recovery.member.qp = qp;
+	recovery_reset(&qp->recovery);
 	err = allocate_queues(qp);
 	if (err)
 		goto free_qp;
@@ -146,14 +147,9 @@ int qp_destroy(struct qp *qp)
 
 void qp_reset(struct qp *qp)
 {
-	struct requester *req = &qp->requester;
-
-	if (req->cwnd) {
-		cwnd_stop_waiting(req->cwnd, qp);
-		cwnd_release(req->cwnd, req->in_flight, false);
-		cwnd_put(req->cwnd);
-	}
-	requester_reset(req);
+	recovery_set_destination(qp, NULL);
+	recovery_reset(&qp->recovery);
+	requester_reset(&qp->requester);
 	responder_reset(&qp->responder);
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
@@ -246,12 +242,7 @@ static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 /* Deadlines, responses, requests. Locked; flushes the outbox. */
 static void run(struct qp *qp, struct outbox *outbox)
 {
-	if (outbox->now >= qp->requester.stale_at)
-		requester_leave_cwnd(qp);
-	if (outbox->now >= qp->requester.timeout_at)
-		completer_timeout(qp, outbox->now);
-	if (outbox->now >= qp->requester.probe_at)
-		requester_probe(qp, outbox->now);
+	recovery_run(qp, outbox->now);
 	responder_run(qp, outbox);
 	requester_run(qp, outbox);
 	piggyback_ack(qp, outbox);
@@ -279,6 +270,13 @@ void qp_acknowledge(struct qp *qp, struct outbox *outbox)
 	pthread_mutex_unlock(&qp->lock);
 }
 
+static uint64_t qp_deadline(const struct qp *qp)
+{
+	uint64_t recovery = recovery_deadline(&qp->recovery), paced = qp->requester.paced_until;
+
+	return recovery < paced ? recovery : paced;
+}
+
 void qp_run(struct qp *qp, struct outbox *outbox)
 {
 	uint64_t due;
@@ -287,7 +285,7 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 	run(qp, outbox);
 	/* The timer is lazy (emu/transport/timer.h): what was postponed meanwhile goes back into
 	 * the heap. */
-	due = requester_deadline(&qp->requester);
+	due = qp_deadline(qp);
 	if (due != TIME_NEVER)
 		hca_arm(qp->hca, &qp->timer, due);
 	pthread_mutex_unlock(&qp->lock);

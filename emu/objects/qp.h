@@ -12,6 +12,7 @@
 
 #include "emu/hca.h"
 #include "emu/transport/receive_queue.h"
+#include "emu/transport/recovery.h"
 #include "emu/transport/requester.h"
 #include "emu/transport/responder.h"
 #include "emu/transport/send_queue.h"
@@ -60,6 +61,7 @@ struct qp {
 	struct send_queue sq;
 	struct receive_queue rq;
 	struct requester requester;
+	struct recovery recovery; /* RC */
 	struct responder responder;
 };
 

@@ -4,7 +4,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
-#include "emu/transport/cwnd.h"
+#include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 
 #define QP_ACCESS_FLAGS                                                                            \
@@ -117,7 +117,7 @@ static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int m
 
 /* What needs memory or can fail otherwise comes before anything is changed. */
 static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path,
-		   struct cwnd **cwnd)
+		   struct destination **destination)
 {
 	int err;
 
@@ -136,7 +136,7 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 			return err;
 	}
 	if (qp->type == IBV_QPT_RC && (mask & IBV_QP_AV)) {
-		err = cwnd_get(qp->hca, &path->destination, cwnd);
+		err = destination_get(qp->hca, &path->destination, destination);
 		if (err)
 			return err;
 	}
@@ -144,27 +144,11 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
 	    attr->max_dest_rd_atomic != qp->responder.resource_capacity) {
 		err = responder_set_resources(&qp->responder, attr->max_dest_rd_atomic);
-		if (err && *cwnd)
-			cwnd_put(*cwnd);
+		if (err && *destination)
+			destination_put(*destination);
 		return err;
 	}
 	return 0;
-}
-
-static void change_path(struct qp *qp, const struct path *path, struct cwnd *cwnd)
-{
-	struct requester *req = &qp->requester;
-
-	qp->path = *path;
-	if (!cwnd)
-		return;
-	if (req->cwnd) {
-		cwnd_stop_waiting(req->cwnd, qp);
-		cwnd_release(req->cwnd, req->in_flight, false);
-		cwnd_put(req->cwnd);
-		req->in_flight = 0;
-	}
-	req->cwnd = cwnd;
 }
 
 static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr,
@@ -188,7 +172,7 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	struct cwnd *cwnd = NULL;
+	struct destination *destination = NULL;
 	enum ibv_qp_state next;
 	struct path path;
 	int err;
@@ -197,7 +181,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (!err)
 		err = check_ranges(qp, attr, mask);
 	if (!err)
-		err = prepare(qp, attr, mask, &path, &cwnd);
+		err = prepare(qp, attr, mask, &path, &destination);
 	if (err)
 		return err;
 
@@ -213,11 +197,11 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(attr->path_mtu);
 	if (mask & IBV_QP_AV)
-		change_path(qp, &path, cwnd);
-	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)) {
-		qp->requester.retries = qp->attr.retry_cnt;
-		qp->requester.rnr_retries = qp->attr.rnr_retry;
-	}
+		qp->path = path;
+	if (destination)
+		recovery_set_destination(qp, destination);
+	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY))
+		recovery_reload(&qp->recovery, &qp->attr);
 	if (mask & IBV_QP_STATE)
 		qp_enter_state(qp, next, attr, mask);
 	return 0;

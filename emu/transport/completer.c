@@ -3,7 +3,6 @@
 
 #include "emu/objects/cq.h"
 #include "emu/objects/qp.h"
-#include "emu/transport/cwnd.h"
 #include "emu/transport/sge.h"
 
 static const enum ibv_wc_opcode completion_opcode[] = {
@@ -66,19 +65,13 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 {
 	struct requester *req = &qp->requester;
 	int32_t before_cursor = psn_distance(req->psn, req->unacked);
-	uint64_t cost;
+	bool beyond = (int32_t)psns > before_cursor;
 
 	/* After a restart, what lies at or behind the cursor isn't counted as in flight. */
-	if (before_cursor > (int32_t)psns)
-		before_cursor = psns;
+	recovery_count_acked(
+		qp, (uint64_t)(beyond ? before_cursor : (int32_t)psns) * wqe->packet_cost, beyond);
 	req->unacked = psn_add(req->unacked, psns);
-	cost = (uint64_t)before_cursor * wqe->packet_cost;
-	if (cost > req->in_flight)
-		cost = req->in_flight;
-	req->in_flight -= cost;
-	req->arrived += cost;
-
-	if (psn_distance(req->unacked, req->psn) > 0) {
+	if (beyond) {
 		req->psn = req->unacked;
 		qp->sq.next = qp->sq.done;
 	}
@@ -90,33 +83,12 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 	}
 }
 
-static void made_progress(struct qp *qp, uint64_t now)
-{
-	struct requester *req = &qp->requester;
-
-	req->progress = true;
-
-	/* The probe arrived, and what was sent behind it hadn't. */
-	if (req->probing && psn_distance(req->highest, req->unacked) > 0)
-		cwnd_loss(req->cwnd, now);
-	req->probing = false;
-	req->probes = 0;
-	req->retries = qp->attr.retry_cnt;
-	req->rnr_retries = qp->attr.rnr_retry;
-	req->implied_nak = false;
-}
-
 void completer_receive_end(struct qp *qp, uint64_t now)
 {
-	struct requester *req = &qp->requester;
-
-	if (!req->progress)
+	if (!qp->recovery.progress)
 		return;
-	req->progress = false;
-	cwnd_release(req->cwnd, req->arrived, true);
-	req->arrived = 0;
-	requester_restart_timeout(qp, now);
-	/* Behind those whom the release woke. */
+	recovery_drain(qp, now);
+	/* Behind those that the space in the window woke. */
 	if (qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);
 }
@@ -143,54 +115,8 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
 		arrived(qp, wqe, psn_distance(end, req->unacked));
 	}
 	if (req->unacked != start)
-		made_progress(qp, now);
+		recovery_on_acked(qp, now);
 	return req->unacked == psn;
-}
-
-/* One more try from requester.unacked on, if there is one left (IBA 9.9.2.1.1). */
-static void retry(struct qp *qp, uint64_t now)
-{
-	struct requester *req = &qp->requester;
-
-	COUNT(qp->hca, completer_retry_err, 1);
-	if (req->retries == 0) {
-		COUNT(qp->hca, retry_exceeded_err, 1);
-		completer_fail(qp, IBV_WC_RETRY_EXC_ERR);
-		return;
-	}
-	req->retries--;
-	cwnd_loss(req->cwnd, now);
-	requester_restart(qp);
-	hca_schedule(qp->hca, qp);
-}
-
-/* IBA 9.9.2.3: a response is missing. Stale acknowledgements may say so many times over. */
-static void implied_nak(struct qp *qp, uint64_t now)
-{
-	if (qp->requester.implied_nak)
-		return;
-	qp->requester.implied_nak = true;
-	retry(qp, now);
-}
-
-static void receive_rnr_nak(struct qp *qp, uint8_t code, uint64_t now)
-{
-	struct requester *req = &qp->requester;
-
-	COUNT(qp->hca, rcvd_rnr_err, 1);
-	if (req->paused_until)
-		return;		       /* one pause for all the packets that were under way */
-	if (qp->attr.rnr_retry != 7) { /* IBA 9.7.5.2.8: 7 is without limit */
-		if (req->rnr_retries == 0) {
-			COUNT(qp->hca, retry_rnr_exceeded_err, 1);
-			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
-			return;
-		}
-		req->rnr_retries--;
-	}
-	requester_restart(qp);
-	req->paused_until = now + (uint64_t)rnr_delay[code] * 10000;
-	hca_arm(qp->hca, &qp->timer, req->paused_until);
 }
 
 static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -201,14 +127,13 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 
 	/* An ACK's PSN has arrived, a NAK's hasn't; all before it have (IBA 9.7.5.1.2). */
 	if (!acknowledge_before(qp, psn_add(packet->psn, type == AETH_ACK), now)) {
-		implied_nak(qp, now);
+		recovery_on_response_missed(qp, now);
 	} else if (type == AETH_RNR_NAK) {
-		receive_rnr_nak(qp, value, now);
+		COUNT(qp->hca, rcvd_rnr_err, 1);
+		recovery_on_rnr_nak(qp, (uint64_t)rnr_delay[value] * 10000, now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
-		/* During an RNR delay this is an echo of what was in flight then. */
-		if (!qp->requester.paused_until)
-			retry(qp, now);
+		recovery_on_sequence_nak(qp, now);
 	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
 		completer_fail(qp, nak_status[value]);
 	}
@@ -224,7 +149,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 	bool read = packet->op->flags & OPCODE_READ;
 
 	if (!acknowledge_before(qp, packet->psn, now)) {
-		implied_nak(qp, now);
+		recovery_on_response_missed(qp, now);
 		return NULL;
 	}
 	/* An acknowledged request found its CQ full, and the queue was flushed. */
@@ -276,7 +201,7 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 		if (last)
 			response_done(qp);
 		arrived(qp, wqe, 1);
-		made_progress(qp, now);
+		recovery_on_acked(qp, now);
 	}
 }
 
@@ -295,7 +220,7 @@ static void receive_atomic_response(struct qp *qp, const struct packet *packet, 
 	}
 	response_done(qp);
 	arrived(qp, wqe, 1);
-	made_progress(qp, now);
+	recovery_on_acked(qp, now);
 }
 
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -313,16 +238,8 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 	else
 		receive_acknowledge(qp, packet, now);
 	/* Space in the congestion window, a READ less outstanding: there may be more to send. */
-	if (qp->sq.next != qp->sq.posted && !req->progress)
+	if (qp->sq.next != qp->sq.posted && !qp->recovery.progress)
 		hca_schedule(qp->hca, qp);
-}
-
-void completer_timeout(struct qp *qp, uint64_t now)
-{
-	COUNT(qp->hca, timeouts, 1);
-	qp->requester.implied_nak = false;
-	qp->requester.timeout_at = TIME_NEVER;
-	retry(qp, now);
 }
 
 void completer_sent(struct qp *qp)
@@ -373,14 +290,9 @@ void completer_flush(struct qp *qp)
 {
 	struct requester *req = &qp->requester;
 
-	if (req->cwnd) {
-		cwnd_stop_waiting(req->cwnd, qp);
-		requester_leave_cwnd(qp);
-	}
+	recovery_stop(qp);
 	req->rd_atomic = 0;
-	req->timeout_at = req->probe_at = TIME_NEVER;
-	req->probing = false;
-	req->paused_until = 0;
+	req->paced_until = TIME_NEVER;
 	req->unacked = req->highest = req->psn;
 	while (qp->sq.done != qp->sq.posted)
 		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR);

@@ -21,9 +21,6 @@ struct qp;
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now);
 void completer_receive_end(struct qp *qp, uint64_t now);
 
-/* The local ACK timeout expired. */
-void completer_timeout(struct qp *qp, uint64_t now);
-
 /* UC, UD: everything behind the cursor has been handed to the wire. */
 void completer_sent(struct qp *qp);
 

@@ -1,76 +1,94 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bytes in flight to one destination, over all QPs that send there. RC has no
- * window of its own, and what overflows on a UDP path is the receiver's socket
- * buffer, which all of them share: so the budget is per destination. Starts
- * small, grows with acknowledgements, halves on loss (RFC 5681's rules, with
- * bytes as the unit). READ responses count from the moment they are requested.
+ * The congestion window: how many bytes may be in flight to a destination. This file is what
+ * all algorithms have in common and how they are called; an algorithm is a file of its own
+ * (emu/transport/cubic.c) and a struct cwnd_algorithm. Which queue pair gets the next bytes is
+ * decided elsewhere (emu/transport/arbiter.h), and so is what counts as a loss
+ * (emu/transport/recovery.h).
  *
- * Called by requester and completer with a QP lock held. cwnd.lock is a leaf
- * but for hca.run_lock: QPs go from the waiting list to the run queue under it,
- * so that one being destroyed is on neither after cwnd_stop_waiting() and
- * hca_unschedule().
+ * RC has no window of its own, and what overflows on a UDP path is most often the receiver's
+ * socket buffer, which all queue pairs share that send there: so there is one window a
+ * destination. A packet counts with what it costs there, bytes and CWND_PACKET_OVERHEAD, and
+ * a READ's responses count from the moment they are requested.
+ *
+ * Belongs to a destination (emu/transport/destination.h), under its lock.
  */
 #ifndef URXE_EMU_CWND_H
 #define URXE_EMU_CWND_H
 
-#include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
-struct hca;
-struct qp;
+#include "net/wire/wire.h"
 
-/* What a packet costs a receiver's buffer beyond its bytes (limits.md: 832 bytes for a small one).
- */
+struct rtt;
+
+/* What a packet costs a receiver's buffer beyond its bytes (832 bytes for a small one). */
 #define CWND_PACKET_OVERHEAD 512
 
-/*
- * What has been in flight this long without any progress of its QP is lost, or
- * its receiver is gone: it doesn't count any more, though the QP may wait much
- * longer (or for ever: timeout 0) before it sends again. Other QPs needn't.
- */
-#define CWND_STALE UINT64_C(20000000)
+/* The unit of growth: the largest packet. */
+#define CWND_SEGMENT (WIRE_PATH_MTU_MAX + CWND_PACKET_OVERHEAD)
 
-struct cwnd {
-	UT_hash_handle hh; /* in hca->cwnds, by destination, under hca->cwnds_lock */
-	union ibv_gid destination;
-	uint32_t users; /* connected QPs; under hca->cwnds_lock */
-	struct hca *hca;
-
-	pthread_mutex_t lock;
-	uint64_t in_flight;
-	uint64_t limit;
-	uint64_t threshold; /* below it the limit grows by what is acknowledged, above it slowly */
-	uint64_t last_loss; /* one halving a round: losses within a round of it are the same event;
-			       TIME_NEVER: none yet */
-	struct qp *waiting_head; /* QPs refused by cwnd_take(), in order; utlist */
-	uint32_t waiting;	 /* how many */
+/* RFC 9438, 4: what CUBIC remembers from one reduction to the next. */
+struct cubic {
+	double most;	/* W_max, bytes */
+	double period;	/* K, seconds */
+	double reno;	/* W_est, bytes: the window that Reno would have */
+	uint64_t epoch; /* when growth began after the last reduction, ns */
+	bool epoch_began;
 };
 
-int cwnd_get(struct hca *hca, const union ibv_gid *destination, struct cwnd **cwnd);
-void cwnd_put(struct cwnd *cwnd);
+struct cwnd;
+
+struct cwnd_algorithm {
+	const char *name;
+	void (*init)(struct cwnd *cwnd);
+	/* @bytes arrived while the window was in use: let it grow. */
+	void (*on_acked)(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now);
+	/* Something was lost, or @marked by a queue that is getting long (RFC 3168): reduce. */
+	void (*on_lost)(struct cwnd *cwnd, bool marked);
+};
+
+extern const struct cwnd_algorithm cwnd_cubic;
+
+/* What a reduction changes, and what brings back a window that was reduced in vain. */
+struct cwnd_size {
+	uint64_t limit;	   /* bytes */
+	uint64_t ssthresh; /* RFC 5681: below it the window doubles every round trip */
+	union {
+		struct cubic cubic;
+	};
+};
+
+struct cwnd {
+	const struct cwnd_algorithm *algorithm;
+	struct cwnd_size size, before; /* before the last reduction */
+	uint64_t in_flight;
+	uint64_t reduced_at;
+	uint32_t reductions;
+};
+
+void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm);
 
 /*
- * Account up to @count packets of @cost bytes each in flight, as many as fit, and
- * return how many. If none does, @qp is put on the waiting list and will be run
- * when something was released; so too if only a few did, for a call that sends a
- * packet or two costs as much as one that sends many.
+ * Whether @bytes more may be in flight. With nothing in flight anything may, or it never would;
+ * and what is of the window's own size (a READ's responses) goes into a half-empty one, or small
+ * packets would always be before it.
  */
-uint32_t cwnd_take(struct cwnd *cwnd, struct qp *qp, uint64_t cost, uint32_t count);
+bool cwnd_may_send(const struct cwnd *cwnd, uint64_t bytes);
 
-/* How much may be in flight now. */
-uint64_t cwnd_limit(struct cwnd *cwnd);
+void cwnd_on_sent(struct cwnd *cwnd, uint64_t bytes);
+void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now);
+/* @bytes aren't in flight any more, and nothing is known of them. */
+void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes);
 
-/* @cost bytes are no longer in flight; @acknowledged: they arrived, so the limit may grow. */
-void cwnd_release(struct cwnd *cwnd, uint64_t cost, bool acknowledged);
+/*
+ * Reduce the window, once a round trip at the most: losses within a round trip are one event
+ * (RFC 9002, 7.3.1). Returns the number of the reduction that this loss is part of.
+ */
+uint32_t cwnd_on_lost(struct cwnd *cwnd, bool marked, const struct rtt *rtt, uint64_t now);
 
-/* Something was lost. */
-void cwnd_loss(struct cwnd *cwnd, uint64_t now);
-
-/* @qp no longer waits (it is being destroyed or reset). */
-void cwnd_stop_waiting(struct cwnd *cwnd, struct qp *qp);
+/* What was taken for lost in reduction @number had arrived: restore the window (RFC 9438, 4.9). */
+void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number);
 
 #endif

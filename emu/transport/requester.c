@@ -5,7 +5,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
-#include "emu/transport/cwnd.h"
+#include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "emu/transport/sge.h"
 #include "net/tuning.h"
@@ -55,8 +55,7 @@ static const uint8_t transport_of[] = {
 
 void requester_reset(struct requester *requester)
 {
-	*requester = (struct requester){
-		.timeout_at = TIME_NEVER, .stale_at = TIME_NEVER, .probe_at = TIME_NEVER};
+	*requester = (struct requester){.paced_until = TIME_NEVER};
 }
 
 static bool is_read(const struct send_wqe *wqe)
@@ -106,7 +105,8 @@ static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 
 	if (train > LINK_TRAIN_PACKETS)
 		train = LINK_TRAIN_PACKETS;
-	if (cwnd_limit(qp->requester.cwnd) >= READ_CHUNKS * (3 + 2 * train) * packet_cost)
+	if (destination_limit(qp->recovery.destination) >=
+	    READ_CHUNKS * (3 + 2 * train) * packet_cost)
 		train *= 2;
 	return 3 + train;
 }
@@ -321,7 +321,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
 	uint32_t most = REQUEST_BURST / qp->mtu;
 
-	if (is_read(wqe) || is_atomic(wqe) || qp->requester.probing)
+	if (is_read(wqe) || is_atomic(wqe))
 		return 1;
 	left += qp->sq.posted - qp->sq.next - 1;
 	return left < most ? left : most;
@@ -329,7 +329,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 
 static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return is_read(wqe) || is_atomic(wqe) || qp->requester.probing ||
+	return is_read(wqe) || is_atomic(wqe) || qp->recovery.probe_wanted ||
 	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
 }
@@ -345,18 +345,35 @@ struct sending {
 static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, struct sending *sending)
 {
 	struct requester *req = &qp->requester;
+	uint32_t psn = req->psn;
+	bool again = psn_distance(psn, req->highest) < 0;
 	struct link_packet *packet = build(qp, wqe, sending->outbox);
 
 	if (!packet)
 		return false;
 	sending->granted -= cost;
-	req->in_flight += cost;
 	req->rd_atomic += is_read(wqe) || is_atomic(wqe);
 	req->since_request++;
 	if (want_ack(qp, wqe))
 		request_ack(qp, packet);
+	recovery_on_sent(qp, psn, cost, again, sending->outbox->now);
 	sending->last = packet;
 	return true;
+}
+
+/* Whether the packet at the cursor, of @cost, may be sent now. */
+static bool take(struct qp *qp, const struct send_wqe *wqe, uint64_t cost, struct sending *sending)
+{
+	if (sending->granted < cost && qp->recovery.probe_wanted)
+		sending->granted += recovery_take_probe(qp, cost);
+	if (sending->granted < cost)
+		sending->granted += cost * recovery_take(qp, cost, burst_at_cursor(qp, wqe));
+	if (sending->granted >= cost)
+		return true;
+	/* Only an acknowledgement opens the congestion window again: ask for it. */
+	if (sending->last)
+		request_ack(qp, sending->last);
+	return false;
 }
 
 /* Send what is left of @wqe. Returns whether all of it has been sent. */
@@ -371,91 +388,47 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 
 		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
-		if (req->probing && req->psn != req->unacked)
-			return false;
-		if (sending->granted < cost)
-			sending->granted +=
-				cost * cwnd_take(req->cwnd, qp, cost, burst_at_cursor(qp, wqe));
-		if (sending->granted < cost) {
-			/* Only an acknowledgement opens the congestion window again: ask for it. */
-			if (sending->last)
-				request_ack(qp, sending->last);
-			return false;
-		}
-		if (!send_packet(qp, wqe, cost, sending))
+		if (!recovery_may_send(qp) || !take(qp, wqe, cost, sending) ||
+		    !send_packet(qp, wqe, cost, sending))
 			return false;
 	}
 	return true;
 }
 
+/* The work request that the last packet before the cursor belongs to. */
+static struct send_wqe *wqe_before_cursor(struct qp *qp)
+{
+	uint32_t i = qp->sq.next;
+	struct send_wqe *wqe = send_queue_at(&qp->sq, i);
+
+	if (i != qp->sq.posted && wqe->started && !send_wqe_is_local(wqe) &&
+	    wqe->first_psn != qp->requester.psn)
+		return wqe;
+	do
+		wqe = send_queue_at(&qp->sq, --i);
+	while (send_wqe_is_local(wqe));
+	return wqe;
+}
+
 /*
- * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most.
- * The least at first, since a lost packet is the likely reason; more with every
- * try in vain, since a peer that is a process may not get the CPU for a while.
+ * There was nothing new to send as a probe: the last packet again, or of a READ the last of its
+ * responses. It isn't counted, for it is in flight already.
  */
-static uint64_t timeout_period(const struct qp *qp)
-{
-	unsigned int vain = qp->attr.retry_cnt - qp->requester.retries;
-
-	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
-}
-
-/* A short timeout is soon enough, and 0 says that what is lost is to be waited for. */
-static uint64_t next_probe(const struct qp *qp, uint64_t now)
-{
-	const struct requester *req = &qp->requester;
-
-	if (qp->attr.timeout < PROBE_TIMEOUT || req->probes == PROBE_COUNT)
-		return TIME_NEVER;
-	return now + ((uint64_t)PROBE_DELAY << req->probes);
-}
-
-void requester_probe(struct qp *qp, uint64_t now)
+static void send_tail_again(struct qp *qp, struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
-	uint64_t timeout_at = req->timeout_at;
+	uint32_t cursor = req->psn;
+	struct link_packet *packet;
 
-	req->probe_at = TIME_NEVER;
-	if (req->paused_until || req->psn == req->unacked)
-		return;
-	requester_restart(qp);
-	req->timeout_at = timeout_at;
-	req->stale_at = now + CWND_STALE;
-	req->probing = true;
-	req->probes++;
-	req->probe_at = next_probe(qp, now);
-}
-
-void requester_restart_timeout(struct qp *qp, uint64_t now)
-{
-	struct requester *req = &qp->requester;
-
-	req->timeout_at = req->stale_at = req->probe_at = TIME_NEVER;
 	if (req->psn == req->unacked)
 		return;
-	req->stale_at = now + CWND_STALE;
-	req->probe_at = next_probe(qp, now);
-	if (qp->attr.timeout) /* 0 waits for ever */
-		req->timeout_at = now + timeout_period(qp);
-	hca_arm(qp->hca, &qp->timer, requester_deadline(req));
-}
-
-void requester_leave_cwnd(struct qp *qp)
-{
-	struct requester *req = &qp->requester;
-
-	req->stale_at = TIME_NEVER;
-	cwnd_release(req->cwnd, req->in_flight, false);
-	req->in_flight = 0;
-}
-
-uint64_t requester_deadline(const struct requester *req)
-{
-	uint64_t due = req->timeout_at < req->stale_at ? req->timeout_at : req->stale_at;
-
-	if (req->probe_at < due)
-		due = req->probe_at;
-	return req->paused_until && req->paused_until < due ? req->paused_until : due;
+	req->psn = psn_add(cursor, -1);
+	packet = build(qp, wqe_before_cursor(qp), outbox);
+	if (packet) {
+		request_ack(qp, packet);
+		recovery_on_sent(qp, psn_add(cursor, -1), 0, true, outbox->now);
+	}
+	req->psn = cursor;
 }
 
 void requester_restart(struct qp *qp)
@@ -466,9 +439,6 @@ void requester_restart(struct qp *qp)
 	qp->sq.next = qp->sq.done;
 	req->rd_atomic = 0;
 	req->since_request = 0;
-	req->probing = false;
-	req->timeout_at = req->probe_at = TIME_NEVER;
-	requester_leave_cwnd(qp);
 }
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
@@ -494,8 +464,8 @@ static bool has_rcvbuf_space(struct qp *qp, const struct path *path, uint32_t qp
 	if (req->rcvbuf_space < cost && req->paces < PACE_ATTEMPTS) {
 		req->rcvbuf_space = 0;
 		req->paces++;
-		req->paused_until = outbox->now + PACE_INTERVAL;
-		hca_arm(qp->hca, &qp->timer, req->paused_until);
+		req->paced_until = outbox->now + PACE_INTERVAL;
+		hca_arm(qp->hca, &qp->timer, req->paced_until);
 		return false;
 	}
 	req->paces = 0;
@@ -531,46 +501,67 @@ bool requester_coalesces(struct qp *qp)
 	       !send_wqe_is_local(latest);
 }
 
-void requester_run(struct qp *qp, struct outbox *outbox)
+/* What is posted becomes packets, until something has to be waited for. */
+static void send_queued(struct qp *qp, struct sending *sending)
 {
-	struct requester *req = &qp->requester;
-	struct sending sending = {.outbox = outbox};
-
-	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
-		return;
-	if (req->paused_until) {
-		if (outbox->now < req->paused_until)
-			return;
-		req->paused_until = 0;
-	}
 	while (qp->sq.next != qp->sq.posted) {
 		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
 
 		if (wqe->status != IBV_WC_SUCCESS)
-			break;
+			return;
 		if (send_wqe_is_local(wqe)) {
-			if (!execute_local(qp, wqe, outbox))
-				break;
-			sending.last = NULL; /* it was flushed */
+			if (!execute_local(qp, wqe, sending->outbox))
+				return;
+			sending->last = NULL; /* it was flushed */
 			qp->sq.next++;
 			completer_local(qp);
 			continue;
 		}
 		if (!wqe->started && !start(qp, wqe))
-			break;
-		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, &sending)
-					   : !send_unreliable(qp, wqe, outbox))
-			break;
+			return;
+		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, sending)
+					   : !send_unreliable(qp, wqe, sending->outbox))
+			return;
 		qp->sq.next++;
 	}
-	if (qp->type == IBV_QPT_RC) {
-		cwnd_release(req->cwnd, sending.granted, false);
-		if (req->timeout_at == TIME_NEVER && req->stale_at == TIME_NEVER)
-			requester_restart_timeout(qp, outbox->now);
-	} else {
-		/* Complete only what has left: the application may reuse the memory then. */
-		outbox_flush(outbox);
-		completer_sent(qp);
+}
+
+static void run_reliable(struct qp *qp, struct outbox *outbox)
+{
+	struct sending sending = {.outbox = outbox};
+
+	if (!recovery_may_send(qp))
+		return;
+	send_queued(qp, &sending);
+	recovery_give_back(qp, sending.granted);
+	if (qp->recovery.probe_wanted)
+		send_tail_again(qp, outbox);
+	recovery_arm(qp, outbox->now);
+}
+
+static void run_unreliable(struct qp *qp, struct outbox *outbox)
+{
+	struct sending sending = {.outbox = outbox};
+	struct requester *req = &qp->requester;
+
+	if (req->paced_until != TIME_NEVER) {
+		if (outbox->now < req->paced_until)
+			return;
+		req->paced_until = TIME_NEVER;
 	}
+	send_queued(qp, &sending);
+	/* Complete only what has left: the application may reuse the memory then. */
+	outbox_flush(outbox);
+	completer_sent(qp);
+}
+
+void requester_run(struct qp *qp, struct outbox *outbox)
+{
+	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
+		return;
+	if (qp->type == IBV_QPT_RC)
+		run_reliable(qp, outbox);
+	else
+		run_unreliable(qp, outbox);
 	completer_local_error(qp);
 }

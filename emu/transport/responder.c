@@ -195,6 +195,11 @@ static void answer_new(struct qp *qp, struct responder_resource *resource)
 static void answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
 			 uint32_t end)
 {
+	/* A probe may ask for the end of an answer that is still being given. */
+	if (resource->next < resource->end) {
+		next = next < resource->next ? next : resource->next;
+		end = end > resource->end ? end : resource->end;
+	}
 	resource->repeated |= resource->next == resource->end;
 	/* Linux rxe, which asks and answers in the same way, wants a MIDDLE here. */
 	resource->middle_first = next > 0;

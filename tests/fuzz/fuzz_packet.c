@@ -298,7 +298,7 @@ static void unmake_machine(struct machine *machine)
 	}
 	ah_destroy(machine->ah);
 	must(pd_dealloc(machine->pd) == 0);
-	must(!machine->host.hca->cwnds);
+	must(!machine->host.hca->destinations);
 	host_destroy(&machine->host);
 }
 

@@ -5,7 +5,7 @@
 #include <uthash.h>
 
 #include "emu/objects/mw.h"
-#include "emu/transport/cwnd.h"
+#include "emu/transport/destination.h"
 
 /* What is posted and not yet completed. */
 struct operation {
@@ -437,11 +437,11 @@ static void check_idle(struct qp *qp)
 	must(qp->sq.done == qp->sq.posted);
 	must(qp->sq.next == qp->sq.posted);
 	must(atomic_load(&qp->sq.polled) == qp->sq.posted);
-	must(qp->requester.in_flight == 0);
+	must(qp->recovery.member.in_flight == 0);
 	must(qp->requester.rd_atomic == 0);
-	must(qp->requester.timeout_at == TIME_NEVER);
-	must(qp->requester.cwnd->in_flight == 0);
-	must(qp->requester.cwnd->waiting == 0);
+	must(qp->recovery.timeout_at == TIME_NEVER);
+	must(qp->recovery.destination->cwnd.in_flight == 0);
+	must(qp->recovery.destination->arbiter.waiting == 0);
 }
 
 void stress_destroy(struct stress *stress)
@@ -472,7 +472,7 @@ void stress_destroy(struct stress *stress)
 	for (unsigned int i = 0; i < stress->world->count; i++) {
 		struct hca *hca = stress->world->nodes[i].hca;
 
-		must(!hca->cwnds);
+		must(!hca->destinations);
 		must(hca->qps.count == 0);
 		must(hca->keys.count == 0);
 		must(hca->timers.count == 0);

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "emu/transport/cwnd.h"
 #include "pair.h"
 #include "stress.h"
 
@@ -295,7 +294,7 @@ START_TEST(destroy_requester)
 	ck_assert_int_eq(qp_destroy(p.qa), 0);
 	p.qa = world_qp(p.a, &options);
 	world_expect_none(p.a, SECOND);
-	ck_assert_ptr_null(p.a->hca->cwnds);
+	ck_assert_ptr_null(p.a->hca->destinations);
 	pair_destroy(&p);
 }
 END_TEST

@@ -114,7 +114,7 @@ static void mesh_destroy(struct mesh *mesh)
 		for (unsigned int k = 0; k < mesh->count; k++)
 			must(k == i || qp_destroy(cell(mesh, i, k)->qp) == 0);
 		must(mr_deregister(mesh->regions[i]) == 0);
-		must(!hca->cwnds && hca->timers.count == 0 && hca->run_count == 0);
+		must(!hca->destinations && hca->timers.count == 0 && hca->run_count == 0);
 	}
 	world_destroy(&mesh->world);
 	free(mesh->cells);

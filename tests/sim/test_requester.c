@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/transport/cwnd.h"
+#include "emu/transport/destination.h"
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001
@@ -429,10 +429,10 @@ END_TEST
 /* In the window is what is in flight: @small messages of 8 bytes, and a READ of as many. */
 static void expect_in_flight(const struct peer *peer, uint64_t small, uint64_t reads)
 {
-	const struct requester *req = &peer->qp->requester;
+	const struct recovery *recovery = &peer->qp->recovery;
 
-	ck_assert_uint_eq(req->in_flight, (small + reads) * (8 + CWND_PACKET_OVERHEAD));
-	ck_assert_uint_eq(req->cwnd->in_flight, req->in_flight);
+	ck_assert_uint_eq(recovery->member.in_flight, (small + reads) * (8 + CWND_PACKET_OVERHEAD));
+	ck_assert_uint_eq(recovery->destination->cwnd.in_flight, recovery->member.in_flight);
 }
 
 /* The window is asked for the whole list at once; what the list can't use goes back. */

@@ -5,6 +5,7 @@
  * of it: test_duplicate.
  */
 
+#include "emu/transport/destination.h"
 #include "net/tuning.h"
 #include "pair.h"
 #include "peer.h"
@@ -40,6 +41,7 @@ static uint64_t sent(struct pair *p)
 /*
  * Nobody answers: 1 + retry_cnt tries, T to 4 T apart (IBA 9.7.6.1.3), then the
  * error; and what is behind it is flushed, even if it is unsignaled (IBA 10.3.1.5).
+ * All is sent once, and then the oldest packet alone.
  */
 START_TEST(retry_count)
 {
@@ -49,7 +51,7 @@ START_TEST(retry_count)
 	uint64_t before;
 
 	c.retry_cnt = _i % 8;
-	c.timeout = 8 + _i / 8;
+	c.timeout = 5 + _i / 8; /* which leaves no time for probes */
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
 	for (uint64_t i = 0; i < 3; i++)
 		ck_assert_int_eq(world_post_recv(p.qa, p.ma, 8, p.ra->ibv.lkey, 100 + i), 0);
@@ -62,7 +64,7 @@ START_TEST(retry_count)
 	world_expect_none(p.a, (1 + c.retry_cnt) * timeout_of(&c) - 1);
 	world_expect(p.a, 0, IBV_WC_RETRY_EXC_ERR);
 	ck_assert_uint_le(world_now(&p.world), 4 * (1 + c.retry_cnt) * timeout_of(&c));
-	ck_assert_uint_eq(sent(&p) - before, 3 * (1 + c.retry_cnt));
+	ck_assert_uint_eq(sent(&p) - before, 3 + c.retry_cnt);
 	world_expect(p.a, 1, IBV_WC_WR_FLUSH_ERR);
 	world_expect(p.a, 2, IBV_WC_WR_FLUSH_ERR);
 	for (uint64_t i = 0; i < 3; i++)
@@ -106,18 +108,20 @@ START_TEST(retries_come_back)
 	uint64_t then;
 
 	c.retry_cnt = 3;
-	c.timeout = 10;
+	c.timeout = 7;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	for (int i = 0; i < 4; i++) {
 		ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
 		ck_assert_uint_eq(packet.psn, c.psn);
-		expect_requests(&peer, c.psn + 1, 1);
+		if (i == 0)
+			expect_requests(&peer, c.psn + 1, 1);
 	}
 	world_run(&peer.world, timeout_of(&c) / 2);
 	acknowledge(&peer, c.psn, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	expect_requests(&peer, c.psn + 1, 1);
 	then = world_now(&peer.world);
 	for (int i = 0; i < 3; i++) {
 		ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
@@ -142,10 +146,48 @@ static void expect_probe(struct peer *peer, uint32_t psn, uint64_t delay)
 	ck_assert(peer_wait(peer, &packet, delay / 5));
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	ck_assert(packet.ack_request);
-	peer_see_none(peer, PROBE_DELAY / 20);
+	peer_see_none(peer, PROBE_TIMEOUT_INITIAL / 20);
 }
 
-/* Nothing follows what was lost. The answer to the first packet shows that: the rest follows. */
+/* The peer's window of no more than the initial one is full; the rest of @packets waits. */
+static uint32_t fill_window(struct peer *peer)
+{
+	struct packet packet;
+	uint32_t count = 0;
+
+	peer_post(peer, IBV_WR_RDMA_WRITE, PEER_MEMORY, 0);
+	while (peer_wait(peer, &packet, 10000))
+		count++;
+	ck_assert_uint_gt(count, 2);
+	ck_assert_uint_lt(count, PEER_MEMORY / PEER_MTU);
+	return count;
+}
+
+/* What is next shows whether something is missing before it, and sends nothing twice. */
+START_TEST(the_next_packet_is_the_probe)
+{
+	struct packet packet;
+	struct peer peer;
+	uint32_t sent;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	sent = fill_window(&peer);
+	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + sent) & PSN_MASK);
+	ck_assert(packet.ack_request);
+	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL);
+	/* It was only late: the rest follows, and the window is what it was or more. */
+	acknowledge(&peer, FIRST_PSN + sent, 0x1f);
+	expect_requests(&peer, FIRST_PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
+	acknowledge(&peer, FIRST_PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 0);
+	ck_assert_uint_ge(peer.qp->recovery.destination->cwnd.size.limit, CWND_INITIAL);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Where there is none, the last one again (RFC 8985, 7.3); what is posted meanwhile goes out. */
 START_TEST(a_lost_tail_is_probed_for)
 {
 	struct peer peer;
@@ -154,17 +196,15 @@ START_TEST(a_lost_tail_is_probed_for)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	expect_requests(&peer, FIRST_PSN, 4);
-	expect_probe(&peer, FIRST_PSN, PROBE_DELAY);
-	/* What is posted meanwhile waits too. */
+	expect_probe(&peer, FIRST_PSN + 3, PROBE_TIMEOUT_INITIAL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
-	peer_see_none(&peer, PROBE_DELAY / 10);
-	acknowledge(&peer, FIRST_PSN, 0x1f);
+	expect_requests(&peer, FIRST_PSN + 4, 1);
+	/* The responder has the first packet, and has seen that others are missing. */
+	acknowledge(&peer, FIRST_PSN + 1, 0x60);
 	expect_requests(&peer, FIRST_PSN + 1, 4);
 	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
-	ck_assert_uint_eq(peer.qp->requester.retries, world_connection.retry_cnt);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
 }
@@ -177,15 +217,47 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 3);
-	expect_probe(&peer, FIRST_PSN, PROBE_DELAY);
+	expect_probe(&peer, FIRST_PSN + 2, PROBE_TIMEOUT_INITIAL);
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
 }
 END_TEST
 
-/* The rest of a READ, for its responses were lost. */
+/*
+ * A NAK comes only once (IBA 9.7.5.2.3). If it was lost only the packet that the responder waits
+ * for is answered; that shows that the rest is lost, and costs no retry. Until then nothing else
+ * is sent.
+ */
+START_TEST(a_lost_nak_is_probed_for)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	expect_requests(&peer, FIRST_PSN, 4);
+	expect_probe(&peer, FIRST_PSN + 3, PROBE_TIMEOUT_INITIAL);
+	expect_probe(&peer, FIRST_PSN, 2 * PROBE_TIMEOUT_LEAST);
+	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight,
+			  PEER_MTU + CWND_PACKET_OVERHEAD);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
+	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL / 10);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	expect_requests(&peer, FIRST_PSN + 1, 4);
+	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	for (uint64_t i = 0; i < 3; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
+	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The last response of a READ shows that those before it were lost. */
 START_TEST(lost_responses_are_probed_for)
 {
 	struct peer_packet response = {RC(WIRE_READ_RESPONSE_FIRST), .psn = FIRST_PSN,
@@ -196,23 +268,34 @@ START_TEST(lost_responses_are_probed_for)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 1);
-	peer_send(&peer, &response);
-	peer_see_none(&peer, PROBE_DELAY * 9 / 10);
-	ck_assert(peer_wait(&peer, &packet, PROBE_DELAY / 5));
-	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 1) & PSN_MASK);
-	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 2 * PEER_MTU);
-	response.psn = (FIRST_PSN + 1) & PSN_MASK;
-	peer_send(&peer, &response);
+	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL * 9 / 10);
+	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL / 5));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2) & PSN_MASK);
+	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), PEER_MTU);
 	response.opcode = WIRE_RC | WIRE_READ_RESPONSE_LAST;
 	response.psn = (FIRST_PSN + 2) & PSN_MASK;
 	peer_send(&peer, &response);
+	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL / 5));
+	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 3 * PEER_MTU);
+	for (int i = 0; i < 3; i++) {
+		static const uint8_t opcodes[] = {WIRE_READ_RESPONSE_FIRST,
+						  WIRE_READ_RESPONSE_MIDDLE,
+						  WIRE_READ_RESPONSE_LAST};
+
+		response.opcode = WIRE_RC | opcodes[i];
+		response.psn = (FIRST_PSN + i) & PSN_MASK;
+		peer_send(&peer, &response);
+	}
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
 }
 END_TEST
 
-/* Each waits twice as long as the one before. Then there is only the timeout, which is not put off.
+/*
+ * Each waits twice as long as the one before. Then there is only the timeout, which is not put
+ * off; it, too, sends the oldest packet alone.
  */
 START_TEST(unanswered_probes_end)
 {
@@ -221,21 +304,23 @@ START_TEST(unanswered_probes_end)
 	struct peer peer;
 	uint64_t start;
 
-	c.timeout = 12;
+	c.timeout = 18;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 3);
 	start = world_now(&peer.world);
-	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
-		uint64_t due = start + ((2 << i) - 1) * (uint64_t)PROBE_DELAY;
+	expect_probe(&peer, FIRST_PSN + 2, PROBE_TIMEOUT_INITIAL);
+	for (unsigned int i = 1; i < PROBE_COUNT; i++) {
+		uint64_t due = start + ((2 << i) - 2) * PROBE_TIMEOUT_LEAST;
 
 		expect_probe(&peer, FIRST_PSN, due - world_now(&peer.world));
 	}
 	peer_see_none(&peer, start + timeout_of(&c) * 9 / 10 - world_now(&peer.world));
 	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) / 5));
 	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	ck_assert_uint_eq(peer.qp->recovery.retries, c.retry_cnt - 1);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
 	expect_requests(&peer, FIRST_PSN + 1, 2);
-	ck_assert_uint_eq(peer.qp->requester.retries, c.retry_cnt - 1);
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
@@ -248,7 +333,7 @@ START_TEST(no_probe_where_none_is_needed)
 	struct connection c = world_connection;
 	struct peer peer;
 
-	c.timeout = _i ? PROBE_TIMEOUT - 1 : 14;
+	c.timeout = _i ? 7 : 14;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	expect_requests(&peer, FIRST_PSN, 1);
@@ -464,8 +549,10 @@ int main(void)
 	tcase_add_loop_test(tests, retry_count, 0, 24);
 	tcase_add_test(tests, timeout_never);
 	tcase_add_test(tests, retries_come_back);
+	tcase_add_test(tests, the_next_packet_is_the_probe);
 	tcase_add_test(tests, a_lost_tail_is_probed_for);
 	tcase_add_test(tests, a_lost_acknowledgement_is_probed_for);
+	tcase_add_test(tests, a_lost_nak_is_probed_for);
 	tcase_add_test(tests, lost_responses_are_probed_for);
 	tcase_add_test(tests, unanswered_probes_end);
 	tcase_add_loop_test(tests, no_probe_where_none_is_needed, 0, 2);

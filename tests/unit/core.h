@@ -57,12 +57,12 @@ static inline void core_setup(void)
 	core.limits.max_message = WIRE_MESSAGE_MAX;
 	ck_assert_int_eq(table_init(&core.keys, KEYS_FIRST, KEYS_LIMIT), 0);
 	event_queue_init(&core.events, &sink);
-	pthread_mutex_init(&core.cwnds_lock, NULL);
+	pthread_mutex_init(&core.destinations_lock, NULL);
 }
 
 static inline void core_teardown(void)
 {
-	pthread_mutex_destroy(&core.cwnds_lock);
+	pthread_mutex_destroy(&core.destinations_lock);
 	event_queue_destroy(&core.events);
 	table_destroy(&core.keys);
 }

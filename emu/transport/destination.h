@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A destination: what the reliable queue pairs that send to one address have in common. How long
+ * a round trip takes (rtt), how many bytes may be in flight (cwnd), and which of them gets the
+ * next ones (arbiter). Called by recovery, and by the requester for the size of its READs, with
+ * a QP lock held.
+ *
+ * destination.lock protects its three parts. It is a leaf but for hca.run_lock: queue pairs go
+ * from the arbiter's list to the run queue under it, so that one being destroyed is on neither
+ * after destination_forget() and hca_unschedule().
+ */
+#ifndef URXE_EMU_DESTINATION_H
+#define URXE_EMU_DESTINATION_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uthash.h>
+
+#include "emu/transport/arbiter.h"
+#include "emu/transport/cwnd.h"
+#include "emu/transport/rtt.h"
+
+struct hca;
+
+struct destination {
+	UT_hash_handle hh; /* in hca->destinations, by address, under hca->destinations_lock */
+	union ibv_gid gid;
+	uint32_t users; /* connected QPs; under hca->destinations_lock */
+	struct hca *hca;
+	/* ns; written under the lock, read without it */
+	_Atomic uint64_t probe_timeout; /* for the first probe */
+	_Atomic uint64_t reprobe_least; /* for those after it */
+
+	pthread_mutex_t lock;
+	struct rtt rtt;
+	struct cwnd cwnd;
+	struct arbiter arbiter;
+};
+
+/* Find or make it, for a QP that is being connected. ENOMEM. */
+int destination_get(struct hca *hca, const union ibv_gid *gid, struct destination **destination);
+void destination_put(struct destination *destination);
+
+/* Account as many of @count packets of @cost bytes as sent as the arbiter grants. */
+uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
+			  uint64_t cost, uint32_t count);
+/* Account @bytes as sent whether the window has space for them or not: a probe. */
+void destination_sent(struct destination *destination, uint64_t bytes);
+
+/*
+ * @bytes have arrived; @sample: a round trip that was measured, or 0. @ambiguous: unless an
+ * answer was lost and what it times is the answer to a probe. Where packets have been lost lately
+ * that doesn't count; elsewhere it was the peer that took its time.
+ */
+void destination_acked(struct destination *destination, uint64_t bytes, uint64_t sample,
+		       bool ambiguous, uint64_t now);
+/* @bytes weren't used, or aren't in flight any more, and nothing is known of them. */
+void destination_discard(struct destination *destination, uint64_t bytes);
+
+/* Something was lost, or @marked. Returns the number of the window's reduction. */
+uint32_t destination_lost(struct destination *destination, bool marked, uint64_t now);
+/* What was taken for lost then had arrived. */
+void destination_spurious(struct destination *destination, uint32_t reduction);
+
+/* How much may be in flight now. */
+uint64_t destination_limit(struct destination *destination);
+
+/* @member doesn't wait any more (its QP is being destroyed or reset). */
+void destination_forget(struct destination *destination, struct arbiter_member *member);
+
+#endif

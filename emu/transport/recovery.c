@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/recovery.h"
+
+#include "emu/objects/qp.h"
+#include "emu/transport/completer.h"
+#include "emu/transport/destination.h"
+#include "net/tuning.h"
+
+enum recovery_event {
+	EVENT_ACKED,	       /* something new */
+	EVENT_ACKED_BEYOND,    /* what was to be sent again: it hadn't been lost */
+	EVENT_SEQUENCE_NAK,    /* IBA 9.7.5.2.3 */
+	EVENT_RESPONSE_MISSED, /* IBA 9.9.2.3 */
+	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
+	EVENT_PROBE_DUE,
+	EVENT_SILENCE, /* a probe is due, but with timeout 0 nothing is sent again */
+	EVENT_TIMEOUT, /* IBA 9.7.6.1.3 */
+	EVENT_RNR_OVER,
+	RECOVERY_EVENTS
+};
+
+/* An action returns false when that was the last retry: the QP has failed. */
+struct recovery_transition {
+	bool (*action)(struct qp *qp, uint64_t now); /* NULL: the event changes nothing */
+	enum recovery_state next;
+};
+
+static bool acked(struct qp *qp, uint64_t now);
+static bool restore(struct qp *qp, uint64_t now);
+static bool probe_answered(struct qp *qp, uint64_t now);
+static bool retry_lost(struct qp *qp, uint64_t now);
+static bool retry_timeout(struct qp *qp, uint64_t now);
+static bool pause_for_receiver(struct qp *qp, uint64_t now);
+static bool resume(struct qp *qp, uint64_t now);
+static bool probe_tail(struct qp *qp, uint64_t now);
+static bool leave_window(struct qp *qp, uint64_t now);
+static bool probe_head(struct qp *qp, uint64_t now);
+
+/*
+ * Which event leads where. During an RNR delay everything in flight is sent again later anyway,
+ * and whatever else the responder says of it is an echo of that.
+ */
+static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EVENTS] = {
+	[RECOVERY_SENDING][EVENT_ACKED] = {acked, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
+	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_tail, RECOVERY_TAIL_PROBE},
+	[RECOVERY_SENDING][EVENT_SILENCE] = {leave_window, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_TAIL_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
+	[RECOVERY_TAIL_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_TAIL_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_TAIL_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_TAIL_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
+	[RECOVERY_TAIL_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_TAIL_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_HEAD_PROBE][EVENT_ACKED] = {probe_answered, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
+	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_RNR_WAIT][EVENT_ACKED] = {acked, RECOVERY_RNR_WAIT},
+	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {acked, RECOVERY_RNR_WAIT},
+	[RECOVERY_RNR_WAIT][EVENT_RNR_OVER] = {resume, RECOVERY_SENDING},
+};
+
+static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	const struct recovery_transition *transition = &transitions[recovery->state][event];
+
+	if (!transition->action)
+		return;
+	/* First, for an action that fails the QP ends in FAILED whatever the table says. */
+	recovery->state = transition->next;
+	if (!transition->action(qp, now))
+		recovery->state = RECOVERY_FAILED;
+}
+
+/* --- in flight -------------------------------------------------------------- */
+
+/* What was sent doesn't count any more: it was lost, or it is to be sent again. */
+static void discard_in_flight(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_discard(recovery->destination, recovery->member.in_flight);
+	recovery->member.in_flight = 0;
+}
+
+static void stop_timers(struct recovery *recovery)
+{
+	recovery->timeout_at = recovery->probe_at = TIME_NEVER;
+	recovery->probe_wanted = false;
+}
+
+/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
+static void restart(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	requester_restart(qp);
+	recovery->timing = false;
+	stop_timers(recovery);
+	discard_in_flight(qp);
+	hca_schedule(qp->hca, qp);
+}
+
+bool recovery_may_send(const struct qp *qp)
+{
+	switch (qp->recovery.state) {
+	case RECOVERY_SENDING:
+	case RECOVERY_TAIL_PROBE:
+		return true;
+	case RECOVERY_HEAD_PROBE:
+		return qp->recovery.probe_wanted;
+	default:
+		return false;
+	}
+}
+
+uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count)
+{
+	return destination_take(qp->recovery.destination, &qp->recovery.member, cost, count);
+}
+
+uint64_t recovery_take_probe(struct qp *qp, uint64_t cost)
+{
+	destination_sent(qp->recovery.destination, cost);
+	return cost;
+}
+
+void recovery_give_back(struct qp *qp, uint64_t bytes)
+{
+	destination_discard(qp->recovery.destination, bytes);
+}
+
+void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->member.in_flight += cost;
+	recovery->probe_wanted = false;
+	if (!recovery->timing && !again) {
+		recovery->timing = true;
+		recovery->ambiguous = false;
+		recovery->timed_psn = psn;
+		recovery->timed_since = now;
+	}
+}
+
+/* --- deadlines ----------------------------------------------------------------- */
+
+/*
+ * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most. The least at
+ * first, since a lost packet is the likely reason; more with every try in vain, since a peer that
+ * is a process may not get the CPU for a while.
+ */
+static uint64_t timeout_period(const struct qp *qp)
+{
+	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
+
+	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
+}
+
+static uint64_t probe_timeout(const struct recovery *recovery)
+{
+	struct destination *destination = recovery->destination;
+	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
+	uint64_t least = atomic_load_explicit(&destination->reprobe_least, memory_order_relaxed);
+
+	/* The first may be as early as a guess has it: mostly it sends nothing twice. */
+	if (recovery->probes && timeout < least)
+		timeout = least;
+	return timeout << recovery->probes;
+}
+
+/* RFC 9002, 6.2.1: each waits twice as long as the one before. A timeout that comes as soon needs
+ * no help. */
+static uint64_t next_probe(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+	uint64_t wait = probe_timeout(recovery);
+
+	if (qp->attr.timeout == 0)
+		return recovery->member.in_flight ? now + wait : TIME_NEVER;
+	if (recovery->probes == PROBE_COUNT || UINT64_C(4096) << qp->attr.timeout < 2 * wait)
+		return TIME_NEVER;
+	return now + wait;
+}
+
+static void restart_timers(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	stop_timers(recovery);
+	if (qp->requester.psn == qp->requester.unacked)
+		return;
+	recovery->probe_at = next_probe(qp, now);
+	if (qp->attr.timeout) /* 0 waits for ever */
+		recovery->timeout_at = now + timeout_period(qp);
+	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
+}
+
+void recovery_arm(struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	if (recovery->timeout_at == TIME_NEVER && recovery->probe_at == TIME_NEVER)
+		restart_timers(qp, now);
+}
+
+uint64_t recovery_deadline(const struct recovery *recovery)
+{
+	uint64_t due = recovery->timeout_at;
+
+	if (recovery->probe_at < due)
+		due = recovery->probe_at;
+	return recovery->rnr_until < due ? recovery->rnr_until : due;
+}
+
+void recovery_run(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (now >= recovery->rnr_until)
+		recovery_event(qp, EVENT_RNR_OVER, now);
+	if (now >= recovery->timeout_at)
+		recovery_event(qp, EVENT_TIMEOUT, now);
+	if (now >= recovery->probe_at)
+		recovery_event(qp, qp->attr.timeout ? EVENT_PROBE_DUE : EVENT_SILENCE, now);
+}
+
+void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)
+{
+	recovery->retries = attr->retry_cnt;
+	recovery->rnr_retries = attr->rnr_retry;
+}
+
+/* --- actions: acknowledged -------------------------------------------------- */
+
+static bool acked(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->progress = true;
+	recovery->response_missed = false;
+	recovery->probes = 0;
+	/* transport.md 6: on any response that acknowledges something new. */
+	recovery_reload(recovery, &qp->attr);
+	return true;
+}
+
+/*
+ * The oldest packet was sent again, alone. If that is all that is acknowledged, what had been
+ * sent behind it is lost; this costs no retry, for the responder has just answered.
+ */
+static bool probe_answered(struct qp *qp, uint64_t now)
+{
+	const struct requester *req = &qp->requester;
+
+	if (req->unacked == req->psn && psn_distance(req->highest, req->unacked) > 0)
+		qp->recovery.reduction = destination_lost(qp->recovery.destination, false, now);
+	hca_schedule(qp->hca, qp);
+	return acked(qp, now);
+}
+
+/* The window was reduced in vain. */
+static bool restore(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->reduction)
+		destination_spurious(recovery->destination, recovery->reduction);
+	recovery->reduction = 0;
+	hca_schedule(qp->hca, qp);
+	return acked(qp, now);
+}
+
+void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (cost > recovery->member.in_flight)
+		cost = recovery->member.in_flight;
+	recovery->member.in_flight -= cost;
+	recovery->acked += cost;
+	recovery->beyond |= beyond;
+}
+
+void recovery_on_acked(struct qp *qp, uint64_t now)
+{
+	bool beyond = qp->recovery.beyond;
+
+	qp->recovery.beyond = false;
+	recovery_event(qp, beyond ? EVENT_ACKED_BEYOND : EVENT_ACKED, now);
+}
+
+void recovery_drain(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t sample = 0;
+
+	if (!recovery->progress)
+		return;
+	recovery->progress = false;
+	if (recovery->timing && psn_distance(qp->requester.unacked, recovery->timed_psn) > 0) {
+		sample = now - recovery->timed_since;
+		recovery->timing = false;
+	}
+	destination_acked(recovery->destination, recovery->acked, sample, recovery->ambiguous, now);
+	recovery->acked = 0;
+	if (recovery->state != RECOVERY_RNR_WAIT)
+		restart_timers(qp, now);
+}
+
+/* --- actions: lost ------------------------------------------------------------- */
+
+/* One more try, if there is one left (IBA 9.9.2.1.1). */
+static bool retry(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	COUNT(qp->hca, completer_retry_err, 1);
+	if (recovery->retries == 0) {
+		COUNT(qp->hca, retry_exceeded_err, 1);
+		completer_fail(qp, IBV_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	recovery->retries--;
+	restart(qp);
+	return true;
+}
+
+static bool retry_lost(struct qp *qp, uint64_t now)
+{
+	qp->recovery.reduction = destination_lost(qp->recovery.destination, false, now);
+	return retry(qp);
+}
+
+/*
+ * Begin with the oldest packet alone, as TCP does (RFC 5681, 3.1): nothing says that the peer
+ * exists, or that it isn't just slow; and the window is shared with others that do get answers.
+ */
+static bool retry_timeout(struct qp *qp, uint64_t now)
+{
+	COUNT(qp->hca, timeouts, 1);
+	qp->recovery.response_missed = false;
+	if (!retry(qp))
+		return false;
+	qp->recovery.probe_wanted = true;
+	return true;
+}
+
+void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
+{
+	recovery_event(qp, EVENT_SEQUENCE_NAK, now);
+}
+
+/* Stale acknowledgements may say so many times over. */
+void recovery_on_response_missed(struct qp *qp, uint64_t now)
+{
+	if (qp->recovery.response_missed)
+		return;
+	qp->recovery.response_missed = true;
+	recovery_event(qp, EVENT_RESPONSE_MISSED, now);
+}
+
+/* --- actions: receiver not ready -------------------------------------------- */
+
+static bool pause_for_receiver(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (qp->attr.rnr_retry != 7) { /* IBA 9.7.5.2.8: 7 is without limit */
+		if (recovery->rnr_retries == 0) {
+			COUNT(qp->hca, retry_rnr_exceeded_err, 1);
+			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+			return false;
+		}
+		recovery->rnr_retries--;
+	}
+	restart(qp);
+	hca_arm(qp->hca, &qp->timer, recovery->rnr_until);
+	return true;
+}
+
+static bool resume(struct qp *qp, uint64_t now)
+{
+	qp->recovery.rnr_until = TIME_NEVER;
+	return true;
+}
+
+void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->state == RECOVERY_RNR_WAIT)
+		return; /* one pause for all the packets that were under way */
+	recovery->rnr_until = now + delay;
+	recovery_event(qp, EVENT_RNR_NAK, now);
+}
+
+/* --- actions: probes -------------------------------------------------------------- */
+
+static void want_probe(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->probe_wanted = true;
+	recovery->probes++;
+	recovery->probe_at = next_probe(qp, now);
+}
+
+static bool probe_tail(struct qp *qp, uint64_t now)
+{
+	qp->recovery.ambiguous = true;
+	want_probe(qp, now);
+	return true;
+}
+
+/* IBA 9.7.6.1.3: with timeout 0 it waits for ever. But others needn't. */
+static bool leave_window(struct qp *qp, uint64_t now)
+{
+	qp->recovery.probe_at = TIME_NEVER;
+	discard_in_flight(qp);
+	return true;
+}
+
+/* Isn't a retry, for nothing says that anything was lost. The timeout goes on. */
+static bool probe_head(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t timeout_at = recovery->timeout_at;
+
+	restart(qp);
+	recovery->timeout_at = timeout_at;
+	want_probe(qp, now);
+	return true;
+}
+
+/* --- life --------------------------------------------------------------------------- */
+
+void recovery_reset(struct recovery *recovery)
+{
+	struct qp *qp = recovery->member.qp;
+
+	*recovery = (struct recovery){
+		.member.qp = qp,
+		.timeout_at = TIME_NEVER,
+		.probe_at = TIME_NEVER,
+		.rnr_until = TIME_NEVER,
+	};
+}
+
+void recovery_set_destination(struct qp *qp, struct destination *destination)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->destination) {
+		destination_forget(recovery->destination, &recovery->member);
+		discard_in_flight(qp);
+		destination_put(recovery->destination);
+	}
+	recovery->destination = destination;
+}
+
+void recovery_stop(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->destination) {
+		destination_forget(recovery->destination, &recovery->member);
+		discard_in_flight(qp);
+	}
+	stop_timers(recovery);
+	recovery->rnr_until = TIME_NEVER;
+	recovery->timing = false;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Loss recovery of a reliable queue pair: everything between sending a packet and its
+ * acknowledgement (IBA 9.7.6, 9.9.2; RFC 9002 and RFC 8985 where IBA leaves it to us). It owns the
+ * state, the retry counters, the deadlines, the bytes in flight and what is sent again;
+ * recovery.c has the table of which event leads where. The requester asks it what may be sent and
+ * reports what was; the completer reports acknowledgements and NAKs; time comes by
+ * recovery_run().
+ *
+ * A packet counts as lost when a NAK says so, when a response was passed over, when a probe shows
+ * it, or when the local ACK timeout expires; never because an answer takes long.
+ *
+ * Its state belongs to the QP and is protected by qp.lock.
+ */
+#ifndef URXE_EMU_RECOVERY_H
+#define URXE_EMU_RECOVERY_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/transport/arbiter.h"
+
+struct qp;
+struct destination;
+
+enum recovery_state {
+	RECOVERY_SENDING,
+	/*
+	 * No answer for a probe timeout. What shows a loss is a packet behind it: the next one,
+	 * or where there is none the last one again (RFC 8985, 7). Sending goes on.
+	 */
+	RECOVERY_TAIL_PROBE,
+	/*
+	 * Still none, so it may be the NAK that was lost, which comes only once (IBA 9.7.5.2.3):
+	 * the oldest packet again, alone, and nothing else until there is an answer. What was in
+	 * flight doesn't count any more, so that others can send.
+	 */
+	RECOVERY_HEAD_PROBE,
+	RECOVERY_RNR_WAIT, /* for the time that an RNR NAK asked for (IBA 9.7.5.2.8) */
+	RECOVERY_FAILED,   /* retries are used up: the QP is in error */
+	RECOVERY_STATES
+};
+
+struct recovery {
+	enum recovery_state state;
+	struct destination *destination; /* once connected */
+	struct arbiter_member member;	 /* its part in it, with the bytes in flight */
+
+	uint8_t retries, rnr_retries; /* left */
+	uint8_t probes;		      /* since there was progress */
+	bool probe_wanted;	      /* the requester is to send one */
+	bool response_missed;	      /* was noticed: not again before there is progress */
+
+	/* Deadlines, ns, or TIME_NEVER. */
+	uint64_t timeout_at; /* the local ACK timeout, IBA 9.7.6.1.3 */
+	uint64_t probe_at;
+	uint64_t rnr_until;
+
+	/* One packet at a time is timed, never one that was sent again (Karn's rule). */
+	bool timing;
+	bool ambiguous; /* its answer may be a probe's */
+	uint32_t timed_psn;
+	uint64_t timed_since;
+
+	/* What the acknowledgements of one batch add up to, until recovery_drain(). */
+	bool progress;
+	uint64_t acked; /* bytes */
+
+	bool beyond; /* the acknowledgement being looked at is of what was to be sent again */
+
+	uint32_t reduction; /* of the window, because of the latest restart; 0: none */
+};
+
+void recovery_reset(struct recovery *recovery);
+
+/* The path leads to @destination from now on, which this takes over; NULL: nowhere. */
+void recovery_set_destination(struct qp *qp, struct destination *destination);
+/* As many retries as @attr says. */
+void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr);
+/* The send queue was flushed: nothing is outstanding, nothing is due. */
+void recovery_stop(struct qp *qp);
+
+/* --- called by the requester ------------------------------------------------ */
+
+/* Whether requests may be sent at all; if only one, a probe, probe_wanted says so. */
+bool recovery_may_send(const struct qp *qp);
+/* How many of @count packets of @cost bytes may be sent; what isn't goes back. */
+uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count);
+void recovery_give_back(struct qp *qp, uint64_t bytes);
+/* A probe of @cost bytes may be sent whatever the window says. Returns @cost. */
+uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
+
+/* The packet with @psn, of what recovery_take() gave, is on its way; @again: not for the first
+ * time. */
+void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
+/* All of this run has been sent: deadlines begin, unless they run already. */
+void recovery_arm(struct qp *qp, uint64_t now);
+
+/* --- called by the completer ------------------------------------------------ */
+
+/* Packets of @cost bytes have arrived, and their acknowledgement follows; @beyond: the cursor had
+ * been moved back before them. */
+void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond);
+/* A response acknowledged something new: everything before requester.unacked. */
+void recovery_on_acked(struct qp *qp, uint64_t now);
+/* The responder misses the packet at requester.unacked, says a NAK (IBA 9.7.5.2.3). */
+void recovery_on_sequence_nak(struct qp *qp, uint64_t now);
+/* A response was passed over (IBA 9.9.2.3). */
+void recovery_on_response_missed(struct qp *qp, uint64_t now);
+/* The responder has no receive for @delay ns (IBA 9.7.5.2.8). */
+void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now);
+/* After a batch of responses: what they acknowledged leaves the window, deadlines begin anew. */
+void recovery_drain(struct qp *qp, uint64_t now);
+
+/* --- time ------------------------------------------------------------------- */
+
+/* What is due. */
+void recovery_run(struct qp *qp, uint64_t now);
+/* The earliest deadline, or TIME_NEVER. */
+uint64_t recovery_deadline(const struct recovery *recovery);
+
+#endif

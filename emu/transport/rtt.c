@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/rtt.h"
+
+#include "net/tuning.h"
+
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)
+{
+	if (now - rtt->period_began >= RTT_PERIOD) {
+		/* After a pause of two periods the earlier one says nothing any more. */
+		rtt->longest[1] = now - rtt->period_began < 2 * RTT_PERIOD ? rtt->longest[0] : 0;
+		rtt->longest[0] = 0;
+		rtt->period_began = now;
+	}
+	rtt->longest[0] = greater(rtt->longest[0], sample);
+}
+
+void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
+{
+	uint64_t deviation;
+
+	if (sample == 0)
+		sample = 1; /* a simulated network may have no latency; 0 is "not measured" */
+	rtt_note_longest(rtt, sample, now);
+	if (rtt->smoothed == 0) { /* RFC 6298, 2.2 */
+		rtt->smoothed = rtt->least = sample;
+		rtt->variation = sample / 2;
+		return;
+	}
+	if (sample < rtt->least)
+		rtt->least = sample;
+	/* RFC 6298, 2.3: alpha 1/8, beta 1/4. */
+	deviation = sample > rtt->smoothed ? sample - rtt->smoothed : rtt->smoothed - sample;
+	rtt->variation = (3 * rtt->variation + deviation) / 4;
+	rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
+}
+
+uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)
+{
+	uint64_t longest = greater(rtt->longest[0], rtt->longest[1]);
+	uint64_t timeout;
+
+	timeout = rtt->smoothed + 4 * rtt->variation;
+	return greater(greater(timeout, 2 * longest), least);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The round trip to a destination, measured: SRTT and RTTVAR as in RFC 6298, and how long to
+ * wait before a probe asks for a missing answer (the PTO of RFC 9002, 6.2.1, and RFC 8985, 7.2).
+ * Times are nanoseconds. Belongs to a destination (emu/transport/destination.h), under its lock.
+ */
+#ifndef URXE_EMU_RTT_H
+#define URXE_EMU_RTT_H
+
+#include <stdint.h>
+
+struct rtt {
+	uint64_t smoothed;  /* SRTT; 0: nothing was measured yet */
+	uint64_t variation; /* RTTVAR */
+	uint64_t least;
+	/*
+	 * The longest of the current period and of the one before. A peer that is a process is
+	 * not scheduled for milliseconds now and then, which an average forgets at once.
+	 */
+	uint64_t longest[2];
+	uint64_t period_began;
+};
+
+/* @sample: from a packet that was sent once (Karn's rule, RFC 6298, 3) to its answer. */
+void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now);
+
+/* From the last sign of the peer to the first probe, at @least. */
+uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least);
+
+#endif
