@@ -53,15 +53,15 @@
 /* Until the first probe as long as no round trip was measured: many round trips of a LAN. */
 #define PROBE_TIMEOUT_INITIAL UINT64_C(500000)
 /*
- * Once one was. Where nothing was lost for a while a missing answer is that of a busy machine,
- * which gives the CPU to others for some time slices, whatever the round trips before it were.
- */
-#define PROBE_TIMEOUT_LEAST UINT64_C(10000000)
-/*
- * Where packets do get lost. A peer whose application polls now and then answers within
+ * The least, once one was: a peer whose application polls now and then answers within
  * PROGRESS_TICK.
  */
-#define PROBE_TIMEOUT_LOSSY UINT64_C(1500000)
+#define PROBE_TIMEOUT_LEAST UINT64_C(1500000)
+/*
+ * The least before anything is sent twice where nothing was lost for a while: there a missing
+ * answer is that of a busy machine, which gives the CPU to others for some time slices.
+ */
+#define REPEAT_TIMEOUT_LEAST UINT64_C(10000000)
 /* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */

@@ -16,7 +16,7 @@ static struct destination *destination_create(struct hca *hca, const union ibv_g
 	destination->gid = *gid;
 	destination->hca = hca;
 	destination->probe_timeout = PROBE_TIMEOUT_INITIAL;
-	destination->reprobe_least = PROBE_TIMEOUT_LEAST;
+	destination->repeat_least = REPEAT_TIMEOUT_LEAST;
 	cwnd_init(&destination->cwnd, &cwnd_cubic);
 	pthread_mutex_init(&destination->lock, NULL);
 	HASH_ADD(hh, hca->destinations, gid, sizeof(destination->gid), destination);
@@ -82,11 +82,13 @@ static bool lost_lately(const struct destination *destination, uint64_t now)
 
 static void update_timeouts(struct destination *destination, uint64_t now)
 {
-	uint64_t least = lost_lately(destination, now) ? PROBE_TIMEOUT_LOSSY : PROBE_TIMEOUT_LEAST;
-
 	atomic_store_explicit(&destination->probe_timeout,
-			      rtt_probe_timeout(&destination->rtt, least), memory_order_relaxed);
-	atomic_store_explicit(&destination->reprobe_least, least, memory_order_relaxed);
+			      rtt_probe_timeout(&destination->rtt, PROBE_TIMEOUT_LEAST),
+			      memory_order_relaxed);
+	atomic_store_explicit(&destination->repeat_least,
+			      lost_lately(destination, now) ? PROBE_TIMEOUT_LEAST
+							    : REPEAT_TIMEOUT_LEAST,
+			      memory_order_relaxed);
 }
 
 void destination_acked(struct destination *destination, uint64_t bytes, uint64_t sample,
@@ -99,9 +101,15 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 		rtt_sample(&destination->rtt, sample, now);
 		update_timeouts(destination, now);
 	}
+	atomic_store_explicit(&destination->acked_at, now, memory_order_relaxed);
 	cwnd_on_acked(&destination->cwnd, bytes, &destination->rtt, now);
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
 	pthread_mutex_unlock(&destination->lock);
+}
+
+bool destination_acked_since(const struct destination *destination, uint64_t time)
+{
+	return atomic_load_explicit(&destination->acked_at, memory_order_relaxed) > time;
 }
 
 void destination_discard(struct destination *destination, uint64_t bytes)

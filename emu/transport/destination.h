@@ -29,8 +29,9 @@ struct destination {
 	uint32_t users; /* connected QPs; under hca->destinations_lock */
 	struct hca *hca;
 	/* ns; written under the lock, read without it */
-	_Atomic uint64_t probe_timeout; /* for the first probe */
-	_Atomic uint64_t reprobe_least; /* for those after it */
+	_Atomic uint64_t probe_timeout; /* RTT and variation */
+	_Atomic uint64_t repeat_least;	/* the least, before anything is sent twice */
+	_Atomic uint64_t acked_at;	/* when something arrived last */
 
 	pthread_mutex_t lock;
 	struct rtt rtt;
@@ -57,6 +58,9 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 		       bool ambiguous, uint64_t now);
 /* @bytes weren't used, or aren't in flight any more, and nothing is known of them. */
 void destination_discard(struct destination *destination, uint64_t bytes);
+
+/* Whether anything was acknowledged after @time. */
+bool destination_acked_since(const struct destination *destination, uint64_t time);
 
 /* Something was lost, or @marked. Returns the number of the window's reduction. */
 uint32_t destination_lost(struct destination *destination, bool marked, uint64_t now);

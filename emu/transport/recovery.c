@@ -32,6 +32,7 @@ static bool retry_lost(struct qp *qp, uint64_t now);
 static bool retry_timeout(struct qp *qp, uint64_t now);
 static bool pause_for_receiver(struct qp *qp, uint64_t now);
 static bool resume(struct qp *qp, uint64_t now);
+static bool probe_next(struct qp *qp, uint64_t now);
 static bool probe_tail(struct qp *qp, uint64_t now);
 static bool leave_window(struct qp *qp, uint64_t now);
 static bool probe_head(struct qp *qp, uint64_t now);
@@ -46,9 +47,17 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
-	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_tail, RECOVERY_TAIL_PROBE},
+	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
 	[RECOVERY_SENDING][EVENT_SILENCE] = {leave_window, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_NEXT_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
+	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {probe_tail, RECOVERY_TAIL_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_TAIL_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
 	[RECOVERY_TAIL_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
@@ -117,6 +126,7 @@ bool recovery_may_send(const struct qp *qp)
 {
 	switch (qp->recovery.state) {
 	case RECOVERY_SENDING:
+	case RECOVERY_NEXT_PROBE:
 	case RECOVERY_TAIL_PROBE:
 		return true;
 	case RECOVERY_HEAD_PROBE:
@@ -170,30 +180,36 @@ static uint64_t timeout_period(const struct qp *qp)
 	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
 }
 
-static uint64_t probe_timeout(const struct recovery *recovery)
+/* What sends a packet twice waits longer than what doesn't, where losses are unlikely. */
+static uint64_t repeat_timeout(const struct recovery *recovery)
 {
 	struct destination *destination = recovery->destination;
 	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
-	uint64_t least = atomic_load_explicit(&destination->reprobe_least, memory_order_relaxed);
+	uint64_t least = atomic_load_explicit(&destination->repeat_least, memory_order_relaxed);
 
-	/* The first may be as early as a guess has it: mostly it sends nothing twice. */
-	if (recovery->probes && timeout < least)
-		timeout = least;
-	return timeout << recovery->probes;
+	return timeout > least ? timeout : least;
 }
 
-/* RFC 9002, 6.2.1: each waits twice as long as the one before. A timeout that comes as soon needs
- * no help. */
-static uint64_t next_probe(const struct qp *qp, uint64_t now)
+/* The first one. A timeout that comes as soon needs no help. */
+static uint64_t first_probe(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;
-	uint64_t wait = probe_timeout(recovery);
+	uint64_t wait =
+		atomic_load_explicit(&recovery->destination->probe_timeout, memory_order_relaxed);
 
 	if (qp->attr.timeout == 0)
 		return recovery->member.in_flight ? now + wait : TIME_NEVER;
-	if (recovery->probes == PROBE_COUNT || UINT64_C(4096) << qp->attr.timeout < 2 * wait)
+	return UINT64_C(4096) << qp->attr.timeout < 2 * wait ? TIME_NEVER : now + wait;
+}
+
+/* RFC 9002, 6.2.1: each further one waits twice as long as the one before. */
+static uint64_t next_probe(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	if (recovery->probes >= PROBE_COUNT)
 		return TIME_NEVER;
-	return now + wait;
+	return now + (repeat_timeout(recovery) << recovery->probes);
 }
 
 static void restart_timers(struct qp *qp, uint64_t now)
@@ -203,7 +219,8 @@ static void restart_timers(struct qp *qp, uint64_t now)
 	stop_timers(recovery);
 	if (qp->requester.psn == qp->requester.unacked)
 		return;
-	recovery->probe_at = next_probe(qp, now);
+	recovery->since = now;
+	recovery->probe_at = recovery->probes ? next_probe(qp, now) : first_probe(qp, now);
 	if (qp->attr.timeout) /* 0 waits for ever */
 		recovery->timeout_at = now + timeout_period(qp);
 	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
@@ -414,14 +431,40 @@ static void want_probe(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
+	recovery->ambiguous = true;
 	recovery->probe_wanted = true;
-	recovery->probes++;
 	recovery->probe_at = next_probe(qp, now);
+	recovery->probes++;
+}
+
+/*
+ * While its peer answers other queue pairs, what this one has in flight isn't slow but lost, or
+ * its receiver is gone: it needn't keep the window from them.
+ */
+static bool probe_next(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (destination_acked_since(recovery->destination, recovery->since))
+		discard_in_flight(qp);
+	want_probe(qp, now);
+	return true;
+}
+
+bool recovery_repeats_tail(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t due = recovery->since + repeat_timeout(recovery);
+
+	if (recovery->state == RECOVERY_TAIL_PROBE || now >= due)
+		return true;
+	recovery->probe_at = due;
+	hca_arm(qp->hca, &qp->timer, due);
+	return false;
 }
 
 static bool probe_tail(struct qp *qp, uint64_t now)
 {
-	qp->recovery.ambiguous = true;
 	want_probe(qp, now);
 	return true;
 }

@@ -28,8 +28,10 @@ enum recovery_state {
 	RECOVERY_SENDING,
 	/*
 	 * No answer for a probe timeout. What shows a loss is a packet behind it: the next one,
-	 * or where there is none the last one again (RFC 8985, 7). Sending goes on.
+	 * if there is one, though the window be full (RFC 9002, 6.2.4). Sending goes on.
 	 */
+	RECOVERY_NEXT_PROBE,
+	/* There was none, or still no answer: the last packet again (RFC 8985, 7.3). */
 	RECOVERY_TAIL_PROBE,
 	/*
 	 * Still none, so it may be the NAK that was lost, which comes only once (IBA 9.7.5.2.3):
@@ -51,6 +53,8 @@ struct recovery {
 	uint8_t probes;		      /* since there was progress */
 	bool probe_wanted;	      /* the requester is to send one */
 	bool response_missed;	      /* was noticed: not again before there is progress */
+
+	uint64_t since; /* when there was progress, or the first packet was sent; ns */
 
 	/* Deadlines, ns, or TIME_NEVER. */
 	uint64_t timeout_at; /* the local ACK timeout, IBA 9.7.6.1.3 */
@@ -94,6 +98,9 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 /* The packet with @psn, of what recovery_take() gave, is on its way; @again: not for the first
  * time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
+/* A probe was wanted, and there is nothing new to send. Returns whether to repeat the last packet.
+ */
+bool recovery_repeats_tail(struct qp *qp, uint64_t now);
 /* All of this run has been sent: deadlines begin, unless they run already. */
 void recovery_arm(struct qp *qp, uint64_t now);
 

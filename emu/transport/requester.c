@@ -534,7 +534,7 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 		return;
 	send_queued(qp, &sending);
 	recovery_give_back(qp, sending.granted);
-	if (qp->recovery.probe_wanted)
+	if (qp->recovery.probe_wanted && recovery_repeats_tail(qp, outbox->now))
 		send_tail_again(qp, outbox);
 	recovery_arm(qp, outbox->now);
 }

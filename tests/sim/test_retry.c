@@ -196,7 +196,7 @@ START_TEST(a_lost_tail_is_probed_for)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	expect_requests(&peer, FIRST_PSN, 4);
-	expect_probe(&peer, FIRST_PSN + 3, PROBE_TIMEOUT_INITIAL);
+	expect_probe(&peer, FIRST_PSN + 3, REPEAT_TIMEOUT_LEAST);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
 	expect_requests(&peer, FIRST_PSN + 4, 1);
 	/* The responder has the first packet, and has seen that others are missing. */
@@ -217,7 +217,7 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 3);
-	expect_probe(&peer, FIRST_PSN + 2, PROBE_TIMEOUT_INITIAL);
+	expect_probe(&peer, FIRST_PSN + 2, REPEAT_TIMEOUT_LEAST);
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
@@ -239,8 +239,8 @@ START_TEST(a_lost_nak_is_probed_for)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	expect_requests(&peer, FIRST_PSN, 4);
-	expect_probe(&peer, FIRST_PSN + 3, PROBE_TIMEOUT_INITIAL);
-	expect_probe(&peer, FIRST_PSN, 2 * PROBE_TIMEOUT_LEAST);
+	expect_probe(&peer, FIRST_PSN + 3, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, FIRST_PSN, 2 * REPEAT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight,
 			  PEER_MTU + CWND_PACKET_OVERHEAD);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
@@ -268,8 +268,8 @@ START_TEST(lost_responses_are_probed_for)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 1);
-	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL * 9 / 10);
-	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL / 5));
+	peer_see_none(&peer, REPEAT_TIMEOUT_LEAST * 9 / 10);
+	ck_assert(peer_wait(&peer, &packet, REPEAT_TIMEOUT_LEAST / 5));
 	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2) & PSN_MASK);
 	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), PEER_MTU);
 	response.opcode = WIRE_RC | WIRE_READ_RESPONSE_LAST;
@@ -309,11 +309,10 @@ START_TEST(unanswered_probes_end)
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
 	expect_requests(&peer, FIRST_PSN, 3);
 	start = world_now(&peer.world);
-	expect_probe(&peer, FIRST_PSN + 2, PROBE_TIMEOUT_INITIAL);
-	for (unsigned int i = 1; i < PROBE_COUNT; i++) {
-		uint64_t due = start + ((2 << i) - 2) * PROBE_TIMEOUT_LEAST;
+	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
+		uint64_t due = start + ((2 << i) - 1) * REPEAT_TIMEOUT_LEAST;
 
-		expect_probe(&peer, FIRST_PSN, due - world_now(&peer.world));
+		expect_probe(&peer, i ? FIRST_PSN : FIRST_PSN + 2, due - world_now(&peer.world));
 	}
 	peer_see_none(&peer, start + timeout_of(&c) * 9 / 10 - world_now(&peer.world));
 	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) / 5));
