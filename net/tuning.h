@@ -62,8 +62,12 @@
  * answer is that of a busy machine, which gives the CPU to others for some time slices.
  */
 #define REPEAT_TIMEOUT_LEAST UINT64_C(10000000)
+/* The same as long as no round trip was measured: that of another continent. */
+#define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
 /* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
+/* Some round trips, of which one will have been as short as the path allows. */
+#define RTT_RECENT 3
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */
 #define RTT_PERIOD UINT64_C(4000000000)
 

@@ -7,11 +7,16 @@
 
 #include "emu/transport/cwnd.h"
 #include "emu/transport/rtt.h"
+#include "net/tuning.h"
 
 #define CUBIC_C 0.4	       /* RFC 9438, 5.1: segments a second cubed */
 #define CUBIC_BETA 0.7	       /* RFC 9438, 4.6 */
 #define CUBIC_BETA_MARKED 0.85 /* RFC 8511: a mark comes earlier than a loss */
-#define CUBIC_ALPHA (3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)) /* RFC 9438, 4.3 */
+/*
+ * RFC 9438, 4.3 has 0.53 below W_max, which gives a flow that loses packets at random as much as
+ * Reno. But going back N sends a window again for each of them.
+ */
+#define CUBIC_ALPHA 1.0
 
 static void cubic_init(struct cwnd *cwnd)
 {
@@ -39,7 +44,9 @@ static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *
 	double limit = size->limit, target, t;
 
 	if (size->limit < size->ssthresh) {
-		size->limit += bytes;
+		/* RFC 3742: to double a large window would send too much into a queue at once. */
+		size->limit +=
+			size->limit < CWND_LAN ? bytes : bytes * (CWND_LAN / 2) / size->limit;
 		return;
 	}
 	if (!cubic->epoch_began)
@@ -50,8 +57,7 @@ static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *
 	target = cubic->most + CUBIC_C * t * t * t * CWND_SEGMENT;
 	if (target > 1.5 * limit)
 		target = 1.5 * limit;
-	/* RFC 9438, 4.3: Reno's growth, as fast as its own once it has come back to W_max. */
-	cubic->reno += (cubic->reno < cubic->most ? CUBIC_ALPHA : 1) * CWND_SEGMENT * bytes / limit;
+	cubic->reno += CUBIC_ALPHA * CWND_SEGMENT * bytes / limit;
 	if (target > limit)
 		limit += (target - limit) / limit * bytes;
 	if (cubic->reno > limit)

@@ -39,7 +39,7 @@ static bool cwnd_may_grow(const struct cwnd *cwnd, const struct rtt *rtt)
 {
 	if (cwnd->size.limit < CWND_LAN)
 		return true;
-	return cwnd->size.limit < CWND_MOST && rtt->smoothed < 2 * rtt->least;
+	return cwnd->size.limit < CWND_MOST && !rtt_queueing(rtt);
 }
 
 void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)

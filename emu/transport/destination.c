@@ -16,7 +16,7 @@ static struct destination *destination_create(struct hca *hca, const union ibv_g
 	destination->gid = *gid;
 	destination->hca = hca;
 	destination->probe_timeout = PROBE_TIMEOUT_INITIAL;
-	destination->repeat_least = REPEAT_TIMEOUT_LEAST;
+	destination->repeat_least = REPEAT_TIMEOUT_INITIAL;
 	cwnd_init(&destination->cwnd, &cwnd_cubic);
 	pthread_mutex_init(&destination->lock, NULL);
 	HASH_ADD(hh, hca->destinations, gid, sizeof(destination->gid), destination);

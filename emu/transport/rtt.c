@@ -19,6 +19,18 @@ static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)
 	rtt->longest[0] = greater(rtt->longest[0], sample);
 }
 
+static void rtt_note_recent(struct rtt *rtt, uint64_t sample)
+{
+	if (rtt->recent_count == RTT_RECENT || rtt->smoothed == 0) {
+		rtt->recent_least[1] = rtt->smoothed == 0 ? sample : rtt->recent_least[0];
+		rtt->recent_least[0] = sample;
+		rtt->recent_count = 0;
+	}
+	if (sample < rtt->recent_least[0])
+		rtt->recent_least[0] = sample;
+	rtt->recent_count++;
+}
+
 void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 {
 	uint64_t deviation;
@@ -26,6 +38,7 @@ void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 	if (sample == 0)
 		sample = 1; /* a simulated network may have no latency; 0 is "not measured" */
 	rtt_note_longest(rtt, sample, now);
+	rtt_note_recent(rtt, sample);
 	if (rtt->smoothed == 0) { /* RFC 6298, 2.2 */
 		rtt->smoothed = rtt->least = sample;
 		rtt->variation = sample / 2;
@@ -37,6 +50,13 @@ void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 	deviation = sample > rtt->smoothed ? sample - rtt->smoothed : rtt->smoothed - sample;
 	rtt->variation = (3 * rtt->variation + deviation) / 4;
 	rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
+}
+
+bool rtt_queueing(const struct rtt *rtt)
+{
+	const uint64_t *recent = rtt->recent_least;
+
+	return (recent[0] < recent[1] ? recent[0] : recent[1]) >= 2 * rtt->least;
 }
 
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)

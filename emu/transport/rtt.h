@@ -7,12 +7,17 @@
 #ifndef URXE_EMU_RTT_H
 #define URXE_EMU_RTT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct rtt {
 	uint64_t smoothed;  /* SRTT; 0: nothing was measured yet */
 	uint64_t variation; /* RTTVAR */
 	uint64_t least;
+	/* The least of the latest RTT_RECENT samples or more: without it scheduling looks like a
+	 * queue. */
+	uint64_t recent_least[2]; /* of the current ones and of those before */
+	uint32_t recent_count;
 	/*
 	 * The longest of the current period and of the one before. A peer that is a process is
 	 * not scheduled for milliseconds now and then, which an average forgets at once.
@@ -23,6 +28,9 @@ struct rtt {
 
 /* @sample: from a packet that was sent once (Karn's rule, RFC 6298, 3) to its answer. */
 void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now);
+
+/* Whether packets wait in queues for longer than they travel. */
+bool rtt_queueing(const struct rtt *rtt);
 
 /* From the last sign of the peer to the first probe, at @least. */
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least);

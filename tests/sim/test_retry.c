@@ -137,6 +137,19 @@ END_TEST
 
 /* --- probes ---------------------------------------------------------------------- */
 
+/* The next PSN after the first exchange. */
+#define PSN ((FIRST_PSN + 1) & PSN_MASK)
+
+/* A peer of which one round trip was measured: that of the simulator's microseconds. */
+static void create_measured(struct peer *peer, const struct connection *c)
+{
+	peer_create(peer, IBV_QPT_RC, c);
+	peer_post(peer, IBV_WR_RDMA_WRITE, 8, 99);
+	expect_requests(peer, FIRST_PSN, 1);
+	acknowledge(peer, FIRST_PSN, 0x1f);
+	world_expect(peer->node, 99, IBV_WC_SUCCESS);
+}
+
 /* The next packet comes @delay after the last time, with @psn, alone, and wants an answer. */
 static void expect_probe(struct peer *peer, uint32_t psn, uint64_t delay)
 {
@@ -146,7 +159,7 @@ static void expect_probe(struct peer *peer, uint32_t psn, uint64_t delay)
 	ck_assert(peer_wait(peer, &packet, delay / 5));
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	ck_assert(packet.ack_request);
-	peer_see_none(peer, PROBE_TIMEOUT_INITIAL / 20);
+	peer_see_none(peer, PROBE_TIMEOUT_LEAST / 20);
 }
 
 /* The peer's window of no more than the initial one is full; the rest of @packets waits. */
@@ -170,16 +183,16 @@ START_TEST(the_next_packet_is_the_probe)
 	struct peer peer;
 	uint32_t sent;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create_measured(&peer, NULL);
 	sent = fill_window(&peer);
-	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL));
-	ck_assert_uint_eq(packet.psn, (FIRST_PSN + sent) & PSN_MASK);
+	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_LEAST));
+	ck_assert_uint_eq(packet.psn, (PSN + sent) & PSN_MASK);
 	ck_assert(packet.ack_request);
-	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL);
+	peer_see_none(&peer, PROBE_TIMEOUT_LEAST);
 	/* It was only late: the rest follows, and the window is what it was or more. */
-	acknowledge(&peer, FIRST_PSN + sent, 0x1f);
-	expect_requests(&peer, FIRST_PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
-	acknowledge(&peer, FIRST_PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
+	acknowledge(&peer, PSN + sent, 0x1f);
+	expect_requests(&peer, PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
+	acknowledge(&peer, PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 0);
 	ck_assert_uint_ge(peer.qp->recovery.destination->cwnd.size.limit, CWND_INITIAL);
@@ -192,17 +205,17 @@ START_TEST(a_lost_tail_is_probed_for)
 {
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
-	expect_requests(&peer, FIRST_PSN, 4);
-	expect_probe(&peer, FIRST_PSN + 3, REPEAT_TIMEOUT_LEAST);
+	expect_requests(&peer, PSN, 4);
+	expect_probe(&peer, PSN + 3, REPEAT_TIMEOUT_LEAST);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
-	expect_requests(&peer, FIRST_PSN + 4, 1);
+	expect_requests(&peer, PSN + 4, 1);
 	/* The responder has the first packet, and has seen that others are missing. */
-	acknowledge(&peer, FIRST_PSN + 1, 0x60);
-	expect_requests(&peer, FIRST_PSN + 1, 4);
-	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	acknowledge(&peer, PSN + 1, 0x60);
+	expect_requests(&peer, PSN + 1, 4);
+	acknowledge(&peer, PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	peer_see_none(&peer, SECOND);
@@ -214,11 +227,11 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 {
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
-	expect_requests(&peer, FIRST_PSN, 3);
-	expect_probe(&peer, FIRST_PSN + 2, REPEAT_TIMEOUT_LEAST);
-	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	expect_requests(&peer, PSN, 3);
+	expect_probe(&peer, PSN + 2, REPEAT_TIMEOUT_LEAST);
+	acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
 	peer_see_none(&peer, SECOND);
@@ -235,19 +248,19 @@ START_TEST(a_lost_nak_is_probed_for)
 {
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
-	expect_requests(&peer, FIRST_PSN, 4);
-	expect_probe(&peer, FIRST_PSN + 3, REPEAT_TIMEOUT_LEAST);
-	expect_probe(&peer, FIRST_PSN, 2 * REPEAT_TIMEOUT_LEAST);
+	expect_requests(&peer, PSN, 4);
+	expect_probe(&peer, PSN + 3, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, PSN, 2 * REPEAT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight,
 			  PEER_MTU + CWND_PACKET_OVERHEAD);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
-	peer_see_none(&peer, PROBE_TIMEOUT_INITIAL / 10);
-	acknowledge(&peer, FIRST_PSN, 0x1f);
-	expect_requests(&peer, FIRST_PSN + 1, 4);
-	acknowledge(&peer, FIRST_PSN + 4, 0x1f);
+	peer_see_none(&peer, PROBE_TIMEOUT_LEAST / 10);
+	acknowledge(&peer, PSN, 0x1f);
+	expect_requests(&peer, PSN + 1, 4);
+	acknowledge(&peer, PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
@@ -260,23 +273,23 @@ END_TEST
 /* The last response of a READ shows that those before it were lost. */
 START_TEST(lost_responses_are_probed_for)
 {
-	struct peer_packet response = {RC(WIRE_READ_RESPONSE_FIRST), .psn = FIRST_PSN,
-				       .syndrome = 0x1f, .length = PEER_MTU};
+	struct peer_packet response = {RC(WIRE_READ_RESPONSE_FIRST), .psn = PSN, .syndrome = 0x1f,
+				       .length = PEER_MTU};
 	struct packet packet;
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
-	expect_requests(&peer, FIRST_PSN, 1);
+	expect_requests(&peer, PSN, 1);
 	peer_see_none(&peer, REPEAT_TIMEOUT_LEAST * 9 / 10);
 	ck_assert(peer_wait(&peer, &packet, REPEAT_TIMEOUT_LEAST / 5));
-	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2) & PSN_MASK);
+	ck_assert_uint_eq(packet.psn, (PSN + 2) & PSN_MASK);
 	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), PEER_MTU);
 	response.opcode = WIRE_RC | WIRE_READ_RESPONSE_LAST;
-	response.psn = (FIRST_PSN + 2) & PSN_MASK;
+	response.psn = (PSN + 2) & PSN_MASK;
 	peer_send(&peer, &response);
-	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_INITIAL / 5));
-	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	ck_assert(peer_wait(&peer, &packet, PROBE_TIMEOUT_LEAST / 5));
+	ck_assert_uint_eq(packet.psn, PSN);
 	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 3 * PEER_MTU);
 	for (int i = 0; i < 3; i++) {
 		static const uint8_t opcodes[] = {WIRE_READ_RESPONSE_FIRST,
@@ -284,7 +297,7 @@ START_TEST(lost_responses_are_probed_for)
 						  WIRE_READ_RESPONSE_LAST};
 
 		response.opcode = WIRE_RC | opcodes[i];
-		response.psn = (FIRST_PSN + i) & PSN_MASK;
+		response.psn = (PSN + i) & PSN_MASK;
 		peer_send(&peer, &response);
 	}
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
@@ -305,22 +318,22 @@ START_TEST(unanswered_probes_end)
 	uint64_t start;
 
 	c.timeout = 18;
-	peer_create(&peer, IBV_QPT_RC, &c);
+	create_measured(&peer, &c);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
-	expect_requests(&peer, FIRST_PSN, 3);
+	expect_requests(&peer, PSN, 3);
 	start = world_now(&peer.world);
 	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
 		uint64_t due = start + ((2 << i) - 1) * REPEAT_TIMEOUT_LEAST;
 
-		expect_probe(&peer, i ? FIRST_PSN : FIRST_PSN + 2, due - world_now(&peer.world));
+		expect_probe(&peer, i ? PSN : PSN + 2, due - world_now(&peer.world));
 	}
 	peer_see_none(&peer, start + timeout_of(&c) * 9 / 10 - world_now(&peer.world));
 	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) / 5));
-	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	ck_assert_uint_eq(packet.psn, PSN);
 	ck_assert_uint_eq(peer.qp->recovery.retries, c.retry_cnt - 1);
-	acknowledge(&peer, FIRST_PSN, 0x1f);
-	expect_requests(&peer, FIRST_PSN + 1, 2);
-	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	acknowledge(&peer, PSN, 0x1f);
+	expect_requests(&peer, PSN + 1, 2);
+	acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
