@@ -93,6 +93,16 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 		recovery->state = RECOVERY_FAILED;
 }
 
+/* What sends a packet twice waits longer than what doesn't, where losses are unlikely. */
+static uint64_t repeat_timeout(const struct recovery *recovery)
+{
+	struct destination *destination = recovery->destination;
+	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
+	uint64_t least = atomic_load_explicit(&destination->repeat_least, memory_order_relaxed);
+
+	return timeout > least ? timeout : least;
+}
+
 /* --- in flight -------------------------------------------------------------- */
 
 /* What was sent doesn't count any more: it was lost, or it is to be sent again. */
@@ -157,6 +167,9 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->member.in_flight += cost;
+	/* The next packet may have come a while after it was wanted: give it its time. */
+	if (recovery->probe_wanted && recovery->state == RECOVERY_NEXT_PROBE)
+		recovery->probe_at = now + repeat_timeout(recovery);
 	recovery->probe_wanted = false;
 	if (!recovery->timing && !again) {
 		recovery->timing = true;
@@ -178,16 +191,6 @@ static uint64_t timeout_period(const struct qp *qp)
 	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
 
 	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
-}
-
-/* What sends a packet twice waits longer than what doesn't, where losses are unlikely. */
-static uint64_t repeat_timeout(const struct recovery *recovery)
-{
-	struct destination *destination = recovery->destination;
-	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
-	uint64_t least = atomic_load_explicit(&destination->repeat_least, memory_order_relaxed);
-
-	return timeout > least ? timeout : least;
 }
 
 /* The first one. A timeout that comes as soon needs no help. */
