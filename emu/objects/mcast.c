@@ -171,7 +171,7 @@ int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 	struct mcast_group *group;
 	int error;
 
-	if (qp->type != IBV_QPT_UD || !gid_is_multicast(gid))
+	if (qp->type->connected || !gid_is_multicast(gid))
 		return EINVAL;
 	pthread_mutex_lock(&mcast->lock);
 	error = get_group(qp->hca, gid, &group);

@@ -18,15 +18,15 @@
 static int check_create(const struct hca *hca, const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_device_attr *device = &hca->limits.device;
+	const struct qp_type *type = qp_type_find(attr->qp_type);
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD)
+	if (!type)
 		return EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq)
 		return EINVAL;
-	if (attr->srq && attr->qp_type == IBV_QPT_UC)
-		return EINVAL; /* IBA 10.2.9: SRQs serve RC and UD */
+	if (attr->srq && !type->srq)
+		return EINVAL; /* IBA 10.2.9 */
 	if (cap->max_send_wr > (uint32_t)device->max_qp_wr ||
 	    cap->max_send_sge > (uint32_t)device->max_sge ||
 	    cap->max_inline_data > hca->limits.max_inline_data)
@@ -83,7 +83,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	qp->send_cq = (struct cq *)attr->send_cq;
 	qp->recv_cq = (struct cq *)attr->recv_cq;
 	qp->srq = (struct srq *)attr->srq;
-	qp->type = attr->qp_type;
+	qp->type = qp_type_find(attr->qp_type);
 	qp->signal_all = attr->sq_sig_all;
 	if (qp->srq)
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
@@ -102,7 +102,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	err = hca_reserve_qpn(hca, &qp->number);
 	if (err)
 		goto free_queues;
-	if (qp->type == IBV_QPT_UD && hca->link->ops->receive_tos_ttl)
+	if (!qp->type->connected && hca->link->ops->receive_tos_ttl)
 		hca->link->ops->receive_tos_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
@@ -294,19 +294,14 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 /* Stage A of transport.md 2: what fails is dropped without a word. */
 static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
-	static const uint8_t transport[] = {
-		[IBV_QPT_RC] = WIRE_RC,
-		[IBV_QPT_UC] = WIRE_UC,
-		[IBV_QPT_UD] = WIRE_UD,
-	};
 	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
 
-	if ((packet->opcode & WIRE_TRANSPORT_MASK) != transport[qp->type])
+	if ((packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
 		return false; /* IBA 9.6.1.1.3 */
 	if (!(qp_state_abilities(qp->state) & needed))
 		return false; /* IBA 9.6.1.2 */
-	if (qp->type != IBV_QPT_UD && (!gid_equal(&frame->source, &qp->path.destination) ||
-				       !gid_equal(&frame->destination, &qp->path.source)))
+	if (qp->type->connected && (!gid_equal(&frame->source, &qp->path.destination) ||
+				    !gid_equal(&frame->destination, &qp->path.source)))
 		return false; /* IBA 9.6.1.5 */
 	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
 		COUNT(qp->hca, bad_pkey, 1);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "emu/hca.h"
+#include "emu/objects/qp_type.h"
 #include "emu/transport/receive_queue.h"
 #include "emu/transport/recovery.h"
 #include "emu/transport/requester.h"
@@ -38,7 +39,7 @@ struct qp {
 	struct pd *pd;
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* or NULL */
-	enum ibv_qp_type type;
+	const struct qp_type *type;
 	uint32_t number;
 	bool signal_all;
 	struct ibv_qp_cap cap;

@@ -69,7 +69,7 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 		return EINVAL;
 	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
 		return EINVAL; /* not before it is drained */
-	return qp_state_check(qp->type, qp->state, *next, mask);
+	return qp_state_check(qp->type->ibv, qp->state, *next, mask);
 }
 
 /* A path MTU that the network device can't carry would lose every full packet. */
@@ -135,7 +135,7 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 		if (err)
 			return err;
 	}
-	if (qp->type == IBV_QPT_RC && (mask & IBV_QP_AV)) {
+	if (qp->type->reliable && (mask & IBV_QP_AV)) {
 		err = destination_get(qp->hca, &path->destination, destination);
 		if (err)
 			return err;
@@ -158,7 +158,7 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	struct requester *req = &qp->requester;
 
 	qp->state = next;
-	if (next == IBV_QPS_INIT && qp->type == IBV_QPT_UD)
+	if (next == IBV_QPS_INIT && !qp->type->connected)
 		qp->mtu = mtu_bytes(hca_active_mtu(qp->hca));
 	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT)
 		qp->responder.expected_psn = qp->attr.rq_psn & PSN_MASK;
@@ -247,7 +247,7 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 		.recv_cq = (struct ibv_cq *)qp->recv_cq,
 		.srq = (struct ibv_srq *)qp->srq,
 		.cap = qp->cap,
-		.qp_type = qp->type,
+		.qp_type = qp->type->ibv,
 		.sq_sig_all = qp->signal_all,
 	};
 }

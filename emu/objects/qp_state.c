@@ -7,7 +7,9 @@
 
 #include <errno.h>
 
-enum { RC = 1 << 0, UC = 1 << 1, UD = 1 << 2, ALL = RC | UC | UD };
+#include "emu/objects/qp_type.h"
+
+enum { RC = QP_RC, UC = QP_UC, UD = QP_UD, ALL = RC | UC | UD };
 
 enum {
 	RESET = IBV_QPS_RESET,
@@ -97,22 +99,14 @@ static const struct transition {
 /* Mask bits above DEST_QPN are the kernel's own, but for the rate limit of raw packet QPs. */
 #define USER_BITS ((((unsigned int)IBV_QP_DEST_QPN << 1) - 1) | IBV_QP_RATE_LIMIT)
 
-static const struct transition *transition_find(enum ibv_qp_type type, enum ibv_qp_state current,
-						enum ibv_qp_state next)
+static const struct transition *transition_find(const struct qp_type *type,
+						enum ibv_qp_state current, enum ibv_qp_state next)
 {
-	static const uint8_t bits[] = {
-		[IBV_QPT_RC] = RC,
-		[IBV_QPT_UC] = UC,
-		[IBV_QPT_UD] = UD,
-	};
-
-	if ((unsigned int)type >= sizeof(bits))
-		return NULL;
 	for (unsigned int i = 0; i < TRANSITIONS; i++) {
 		const struct transition *transition = &transitions[i];
 
 		if (transition->from == current && transition->to == next &&
-		    transition->types & bits[type])
+		    qp_type_in(transition->types, type))
 			return transition;
 	}
 	return NULL;
@@ -121,11 +115,12 @@ static const struct transition *transition_find(enum ibv_qp_type type, enum ibv_
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
 		   int mask)
 {
+	const struct qp_type *known = qp_type_find(type);
 	const struct transition *transition;
 
 	if (mask & ~USER_BITS)
 		return EOPNOTSUPP;
-	transition = transition_find(type, current, next);
+	transition = known ? transition_find(known, current, next) : NULL;
 	if (!transition)
 		return EINVAL;
 	if ((mask & transition->required) != transition->required)

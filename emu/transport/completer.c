@@ -280,10 +280,10 @@ void completer_fail(struct qp *qp, enum ibv_wc_status status)
 		complete_oldest(qp, status);
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	if (qp->type == IBV_QPT_RC)
-		qp_enter_error(qp);
-	else
+	if (qp->type->state_on_error == IBV_QPS_SQE)
 		qp_enter_sqe(qp);
+	else
+		qp_enter_error(qp);
 }
 
 void completer_flush(struct qp *qp)

@@ -195,7 +195,7 @@ void message_complete(struct qp *qp, const struct packet *packet)
 		wc.wc_flags |= IBV_WC_WITH_INV;
 		wc.invalidated_rkey = packet_invalidate_rkey(packet);
 	}
-	if (qp->type == IBV_QPT_UD) {
+	if (!qp->type->connected) {
 		wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
 		wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
 		wc.sl = qp->responder.received_kind;

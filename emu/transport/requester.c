@@ -47,12 +47,6 @@ static const struct request_opcodes request_opcodes[] = {
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = WIRE_FETCH_ADD},
 };
 
-static const uint8_t transport_of[] = {
-	[IBV_QPT_RC] = WIRE_RC,
-	[IBV_QPT_UC] = WIRE_UC,
-	[IBV_QPT_UD] = WIRE_UD,
-};
-
 void requester_reset(struct requester *requester)
 {
 	*requester = (struct requester){.paced_until = TIME_NEVER};
@@ -79,7 +73,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 	if (wqe->length > qp->hca->limits.max_message)
 		return IBV_WC_LOC_LEN_ERR;
 	/* A datagram is one packet; as NICs do, one that is longer is an error (IBA C10-93.1.1). */
-	if (qp->type == IBV_QPT_UD && wqe->length > qp->mtu)
+	if (!qp->type->connected && wqe->length > qp->mtu)
 		return IBV_WC_LOC_LEN_ERR;
 	if (is_read(wqe) || is_atomic(wqe))
 		return qp->attr.max_rd_atomic == 0 ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
@@ -155,7 +149,7 @@ static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 	if ((wqe->flags & IBV_SEND_FENCE) && qp->requester.rd_atomic > 0)
 		return false;
 	outbox_flush(outbox); /* a response in it may hold the window */
-	if (qp->type != IBV_QPT_RC)
+	if (!qp->type->reliable)
 		completer_sent(qp);
 	/* Looked at last: a completion that finds its CQ full flushes the queue, @wqe with it. */
 	if (!(qp_state_abilities(qp->state) & QP_SEND))
@@ -179,7 +173,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 {
 	const struct opcode *op = opcode_find(opcode);
 	uint8_t *headers = packet->headers;
-	uint32_t dest_qp = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
+	uint32_t dest_qp = qp->type->connected ? qp->attr.dest_qp_num : wqe->remote_qpn;
 	struct bth *bth = (struct bth *)headers;
 
 	*bth = (struct bth){
@@ -256,7 +250,7 @@ static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 	uint8_t operation = last ? (index == 0 ? opcodes->only : opcodes->last)
 				 : (index == 0 ? opcodes->first : opcodes->middle);
 
-	fill_headers(qp, wqe, transport_of[qp->type] | operation, wqe->remote_addr, wqe->length,
+	fill_headers(qp, wqe, qp->type->transport | operation, wqe->remote_addr, wqe->length,
 		     packet);
 	if (wqe->flags & IBV_SEND_INLINE) {
 		outbox_payload(outbox, packet, wqe->inline_data + offset, length);
@@ -272,7 +266,7 @@ static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
-	const struct path *path = qp->type == IBV_QPT_UD ? &wqe->path : &qp->path;
+	const struct path *path = qp->type->connected ? &qp->path : &wqe->path;
 	struct link_packet *packet = outbox_packet(outbox, path);
 	uint32_t index = psn_distance(req->psn, wqe->first_psn);
 	uint32_t psns = 1;
@@ -476,9 +470,8 @@ static bool has_rcvbuf_space(struct qp *qp, const struct path *path, uint32_t qp
 static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {
 	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
-	bool datagram = qp->type == IBV_QPT_UD;
-	const struct path *path = datagram ? &wqe->path : &qp->path;
-	uint32_t qpn = datagram ? wqe->remote_qpn : qp->attr.dest_qp_num;
+	const struct path *path = qp->type->connected ? &qp->path : &wqe->path;
+	uint32_t qpn = qp->type->connected ? qp->attr.dest_qp_num : wqe->remote_qpn;
 
 	while (qp->requester.psn != end) {
 		if (!has_rcvbuf_space(qp, path, qpn, wqe->packet_cost, outbox))
@@ -496,7 +489,7 @@ bool requester_coalesces(struct qp *qp)
 	const struct send_queue *sq = &qp->sq;
 	const struct send_wqe *latest = send_queue_at(&qp->sq, sq->posted - 1);
 
-	return qp->type == IBV_QPT_RC && sq->next - sq->done >= COALESCE_UNDER_WAY &&
+	return qp->type->reliable && sq->next - sq->done >= COALESCE_UNDER_WAY &&
 	       sq->posted - sq->next < COALESCE_POSTED && latest->length <= COALESCE_LENGTH &&
 	       !send_wqe_is_local(latest);
 }
@@ -519,8 +512,8 @@ static void send_queued(struct qp *qp, struct sending *sending)
 		}
 		if (!wqe->started && !start(qp, wqe))
 			return;
-		if (qp->type == IBV_QPT_RC ? !send_reliable(qp, wqe, sending)
-					   : !send_unreliable(qp, wqe, sending->outbox))
+		if (qp->type->reliable ? !send_reliable(qp, wqe, sending)
+				       : !send_unreliable(qp, wqe, sending->outbox))
 			return;
 		qp->sq.next++;
 	}
@@ -559,7 +552,7 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 {
 	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
 		return;
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type->reliable)
 		run_reliable(qp, outbox);
 	else
 		run_unreliable(qp, outbox);

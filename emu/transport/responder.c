@@ -428,12 +428,12 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 
 	if (!resp->established) {
 		resp->established = true;
-		if (qp->state == IBV_QPS_RTR && qp->type != IBV_QPT_UD)
+		if (qp->state == IBV_QPS_RTR && qp->type->connected)
 			event_raise(&qp->hca->events, IBV_EVENT_COMM_EST, qp);
 	}
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type->reliable)
 		receive_reliable(qp, packet, now);
-	else if (qp->type == IBV_QPT_UC)
+	else if (qp->type->connected)
 		responder_receive_unreliable(qp, packet);
 	else
 		responder_receive_datagram(qp, packet, frame);

@@ -15,7 +15,7 @@
 
 #define ATOMIC_LENGTH 8 /* IBA 9.4.5 */
 
-enum { ON_RC = 1 << 0, ON_UC = 1 << 1, ON_UD = 1 << 2, ON_NONE = 0 };
+enum { ON_RC = QP_RC, ON_UC = QP_UC, ON_UD = QP_UD, ON_NONE = 0 };
 
 enum {
 	SEND_REMOTE = 1 << 0, /* names remote memory */
@@ -97,29 +97,18 @@ void send_queue_reset(struct send_queue *queue)
 	atomic_store(&queue->polled, 0);
 }
 
-static uint8_t type_bit(enum ibv_qp_type type)
-{
-	static const uint8_t bits[] = {
-		[IBV_QPT_RC] = ON_RC,
-		[IBV_QPT_UC] = ON_UC,
-		[IBV_QPT_UD] = ON_UD,
-	};
-
-	return (unsigned int)type < sizeof(bits) ? bits[type] : ON_NONE;
-}
-
-static int check_opcode(enum ibv_qp_type type, const struct ibv_send_wr *wr)
+static int check_opcode(const struct qp_type *type, const struct ibv_send_wr *wr)
 {
 	if ((unsigned int)wr->opcode >= SEND_OPCODES)
 		return EINVAL;
 	if (send_opcodes[wr->opcode].kind & SEND_UNSUPPORTED)
 		return EOPNOTSUPP;
-	if (!(send_opcodes[wr->opcode].types & type_bit(type)))
+	if (!qp_type_in(send_opcodes[wr->opcode].types, type))
 		return EINVAL;
 	/* The device doesn't compute IP checksums, and its capabilities say so. */
 	if (wr->send_flags & IBV_SEND_IP_CSUM)
 		return EINVAL;
-	if (type == IBV_QPT_UD && !wr->wr.ud.ah)
+	if (!type->connected && !wr->wr.ud.ah)
 		return EINVAL;
 	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
 		return EINVAL;
@@ -220,7 +209,7 @@ static struct send_wqe *send_queue_slot(struct send_queue *queue)
 	return wqe;
 }
 
-int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal_all,
+int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
 		    const struct pd *pd, const struct ibv_send_wr *wr)
 {
 	struct send_wqe *wqe;
@@ -252,7 +241,7 @@ int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal
 	else
 		copy_sges(wqe, wr);
 	copy_remote(wqe, wr);
-	if (type == IBV_QPT_UD)
+	if (!type->connected)
 		copy_datagram(wqe, pd, wr);
 	if (send_opcodes[wr->opcode].kind & SEND_BIND)
 		copy_bind(wqe, wr);

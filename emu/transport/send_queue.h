@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "emu/objects/mw.h"
+#include "emu/objects/qp_type.h"
 #include "net/link.h"
 
 struct pd;
@@ -86,7 +87,7 @@ static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t 
  * missing), EOPNOTSUPP (opcodes this device lacks). @pd is the QP's: an AH of
  * another one, like a message that is too long, is an error of the completion.
  */
-int send_queue_push(struct send_queue *queue, enum ibv_qp_type type, bool signal_all,
+int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
 		    const struct pd *pd, const struct ibv_send_wr *wr);
 
 #endif

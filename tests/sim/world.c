@@ -195,7 +195,7 @@ void world_modify_init(struct qp *qp, const struct connection *c)
 		.qp_access_flags = c->access,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		   (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+		   (qp->type->connected ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY);
 
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
@@ -215,9 +215,9 @@ void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_
 	int mask = IBV_QP_STATE;
 
 	attr.ah_attr.grh.dgid = *gid;
-	if (qp->type != IBV_QPT_UD)
+	if (qp->type->connected)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type->reliable)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
@@ -240,7 +240,7 @@ void world_modify_rts(struct qp *qp, const struct connection *c)
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (qp->type == IBV_QPT_RC)
+	if (qp->type->reliable)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);

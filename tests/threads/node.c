@@ -200,7 +200,7 @@ void node_connect(struct node *node, struct qp *qp, const struct node *peer, uin
 		.rnr_retry = 7,
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
-	bool rc = qp->type == IBV_QPT_RC, ud = qp->type == IBV_QPT_UD;
+	bool rc = qp->type->reliable, ud = !qp->type->connected;
 
 	if (!ud)
 		attr.ah_attr.grh.dgid = peer->gids.entries[0].gid;

@@ -24,7 +24,7 @@ static void end(void)
 
 static int push(enum ibv_qp_type type, const struct ibv_send_wr *wr)
 {
-	return send_queue_push(&queue, type, false, pd, wr);
+	return send_queue_push(&queue, qp_type_find(type), false, pd, wr);
 }
 
 static struct send_wqe *last(void)
@@ -128,7 +128,7 @@ START_TEST(lists_are_copied_and_limited)
 				 .wr.rdma = {.remote_addr = 0x1234567890, .rkey = 99}};
 
 	begin(&cap);
-	ck_assert_int_eq(send_queue_push(&queue, IBV_QPT_RC, true, pd, &wr), 0);
+	ck_assert_int_eq(send_queue_push(&queue, qp_type_find(IBV_QPT_RC), true, pd, &wr), 0);
 	ck_assert_int_eq(last()->flags, IBV_SEND_FENCE | IBV_SEND_SIGNALED);
 	ck_assert_uint_eq(last()->length, 40);
 	ck_assert_uint_eq(last()->num_sge, 3);
