@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/transport/request_kind.h"
 #include "net/clock.h"
 #include "verbs/context.h"
 
@@ -337,24 +338,9 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 bool qp_ex_supports(enum ibv_qp_type type, uint64_t send_ops_flags)
 {
-	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t unreliable = datagram | IBV_QP_EX_WITH_RDMA_WRITE |
-				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW |
-				    IBV_QP_EX_WITH_LOCAL_INV;
-	const uint64_t reliable =
-		unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+	const struct qp_type *known = qp_type_find(type);
 
-	switch (type) {
-	case IBV_QPT_RC:
-		return !(send_ops_flags & ~reliable);
-	case IBV_QPT_UC:
-		return !(send_ops_flags & ~unreliable);
-	case IBV_QPT_UD:
-		return !(send_ops_flags & ~datagram);
-	default:
-		return false;
-	}
+	return known && !(send_ops_flags & ~request_kind_send_ops(known));
 }
 
 int qp_ex_init(struct qp *qp, uint64_t send_ops_flags)

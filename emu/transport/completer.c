@@ -5,19 +5,6 @@
 #include "emu/objects/qp.h"
 #include "emu/transport/sge.h"
 
-static const enum ibv_wc_opcode completion_opcode[] = {
-	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_SEND] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
-	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
-	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
-	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-};
-
 /* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
 static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
 	[AETH_NAK_INVALID_REQUEST & AETH_VALUE_MASK] = IBV_WC_REM_INV_REQ_ERR,
@@ -32,12 +19,6 @@ static const uint32_t rnr_delay[AETH_VALUE_MASK + 1] = {
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
-static bool awaits_response(const struct send_wqe *wqe)
-{
-	return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
 {
 	struct send_queue *sq = &qp->sq;
@@ -45,7 +26,7 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
 	struct ibv_wc wc = {
 		.wr_id = wqe->wr_id,
 		.status = status,
-		.opcode = completion_opcode[wqe->opcode],
+		.opcode = wqe->kind->completion,
 		.byte_len = wqe->length,
 		.qp_num = qp->number,
 	};
@@ -108,7 +89,7 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
 		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 		uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
 
-		if (awaits_response(wqe))
+		if (wqe->kind->response)
 			break;
 		if (psn_distance(psn, end) < 0)
 			end = psn;
@@ -146,7 +127,6 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 static struct send_wqe *match_response(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct send_wqe *wqe;
-	bool read = packet->op->flags & OPCODE_READ;
 
 	if (!acknowledge_before(qp, packet->psn, now)) {
 		recovery_on_response_missed(qp, now);
@@ -156,7 +136,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 	if (qp->sq.done == qp->sq.posted)
 		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
-	if (!awaits_response(wqe) || (wqe->opcode == IBV_WR_RDMA_READ) != read) {
+	if (!(packet->op->flags & wqe->kind->response)) {
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
 		return NULL;
 	}
@@ -255,7 +235,7 @@ void completer_local(struct qp *qp)
 	while (qp->sq.done != qp->sq.posted) {
 		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 
-		if (!wqe->started || !send_wqe_is_local(wqe))
+		if (!wqe->started || !(wqe->kind->flags & REQUEST_LOCAL))
 			return;
 		if (qp->sq.next == qp->sq.done)
 			qp->sq.next++;

@@ -27,40 +27,9 @@
  */
 #define PACE_ATTEMPTS 2000
 
-/* What each kind of work request becomes, IBA 9.2.1 (table 38): the low five bits. */
-struct request_opcodes {
-	uint8_t first, middle, last, only;
-};
-
-static const struct request_opcodes request_opcodes[] = {
-	[IBV_WR_SEND] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST, WIRE_SEND_ONLY},
-	[IBV_WR_SEND_WITH_IMM] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_IMM,
-				  WIRE_SEND_ONLY_IMM},
-	[IBV_WR_SEND_WITH_INV] = {WIRE_SEND_FIRST, WIRE_SEND_MIDDLE, WIRE_SEND_LAST_INVALIDATE,
-				  WIRE_SEND_ONLY_INVALIDATE},
-	[IBV_WR_RDMA_WRITE] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST,
-			       WIRE_WRITE_ONLY},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {WIRE_WRITE_FIRST, WIRE_WRITE_MIDDLE, WIRE_WRITE_LAST_IMM,
-					WIRE_WRITE_ONLY_IMM},
-	[IBV_WR_RDMA_READ] = {.only = WIRE_READ_REQUEST},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = WIRE_COMPARE_SWAP},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = WIRE_FETCH_ADD},
-};
-
 void requester_reset(struct requester *requester)
 {
 	*requester = (struct requester){.paced_until = TIME_NEVER};
-}
-
-static bool is_read(const struct send_wqe *wqe)
-{
-	return wqe->opcode == IBV_WR_RDMA_READ;
-}
-
-static bool is_atomic(const struct send_wqe *wqe)
-{
-	return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 /* --- starting a work request ------------------------------------------------ */
@@ -75,7 +44,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 	/* A datagram is one packet; as NICs do, one that is longer is an error (IBA C10-93.1.1). */
 	if (!qp->type->connected && wqe->length > qp->mtu)
 		return IBV_WC_LOC_LEN_ERR;
-	if (is_read(wqe) || is_atomic(wqe))
+	if (wqe->kind->response)
 		return qp->attr.max_rd_atomic == 0 ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_SUCCESS;
 	/* Of a single packet all is looked at when it is built. */
 	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->length > qp->mtu &&
@@ -128,7 +97,7 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	wqe->first_psn = req->psn;
 	wqe->psn_count = psn_count;
 	wqe->packet_cost = packet_length + CWND_PACKET_OVERHEAD;
-	if (is_read(wqe))
+	if (wqe->kind->data == DATA_READ)
 		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
 	return true;
 }
@@ -141,7 +110,7 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
  */
 static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {
-	bool invalidate = wqe->opcode == IBV_WR_LOCAL_INV;
+	bool invalidate = wqe->kind->flags & REQUEST_INVALIDATE;
 	int error;
 
 	if (wqe->started)
@@ -199,7 +168,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 								     .rkey = htobe32(wqe->rkey),
 								     .length = htobe32(length)};
 	if (op->atomiceth) {
-		bool swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+		bool swap = wqe->kind->only == WIRE_COMPARE_SWAP;
 
 		*(struct atomiceth *)(headers + op->atomiceth) = (struct atomiceth){
 			.va = htobe64(remote_addr),
@@ -234,8 +203,8 @@ static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, ui
 		psns = wqe->psn_count - index;
 	if (length > (uint64_t)psns * qp->mtu)
 		length = (uint64_t)psns * qp->mtu;
-	fill_headers(qp, wqe, WIRE_RC | WIRE_READ_REQUEST, wqe->remote_addr + offset, length,
-		     packet);
+	fill_headers(qp, wqe, qp->type->transport | wqe->kind->only, wqe->remote_addr + offset,
+		     length, packet);
 	return psns;
 }
 
@@ -243,12 +212,12 @@ static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, ui
 static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 		      struct outbox *outbox, struct link_packet *packet)
 {
-	const struct request_opcodes *opcodes = &request_opcodes[wqe->opcode];
+	const struct request_kind *kind = wqe->kind;
 	uint64_t offset = (uint64_t)index * qp->mtu;
 	uint32_t length = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
 	bool last = index + 1 == wqe->psn_count;
-	uint8_t operation = last ? (index == 0 ? opcodes->only : opcodes->last)
-				 : (index == 0 ? opcodes->first : opcodes->middle);
+	uint8_t operation = last ? (index == 0 ? kind->only : kind->last)
+				 : (index == 0 ? kind->first : kind->middle);
 
 	fill_headers(qp, wqe, qp->type->transport | operation, wqe->remote_addr, wqe->length,
 		     packet);
@@ -271,11 +240,11 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 	uint32_t index = psn_distance(req->psn, wqe->first_psn);
 	uint32_t psns = 1;
 
-	if (is_read(wqe)) {
+	if (wqe->kind->data == DATA_READ) {
 		psns = build_read_request(qp, wqe, index, packet);
-	} else if (is_atomic(wqe)) {
-		fill_headers(qp, wqe, WIRE_RC | request_opcodes[wqe->opcode].only, wqe->remote_addr,
-			     0, packet);
+	} else if (wqe->kind->data == DATA_ORIGINAL) {
+		fill_headers(qp, wqe, qp->type->transport | wqe->kind->only, wqe->remote_addr, 0,
+			     packet);
 	} else if (build_data(qp, wqe, index, outbox, packet) != 0) {
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return NULL;
@@ -297,7 +266,7 @@ static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 {
 	uint32_t index, psns;
 
-	if (!is_read(wqe))
+	if (wqe->kind->data != DATA_READ)
 		return wqe->packet_cost;
 	index = psn_distance(qp->requester.psn, wqe->first_psn);
 	psns = wqe->read_chunk - index % wqe->read_chunk;
@@ -315,7 +284,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
 	uint32_t most = REQUEST_BURST / qp->mtu;
 
-	if (is_read(wqe) || is_atomic(wqe))
+	if (wqe->kind->response)
 		return 1;
 	left += qp->sq.posted - qp->sq.next - 1;
 	return left < most ? left : most;
@@ -323,7 +292,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 
 static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return is_read(wqe) || is_atomic(wqe) || qp->recovery.probe_wanted ||
+	return wqe->kind->response || qp->recovery.probe_wanted ||
 	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
 	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
 }
@@ -346,7 +315,7 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 	if (!packet)
 		return false;
 	sending->granted -= cost;
-	req->rd_atomic += is_read(wqe) || is_atomic(wqe);
+	req->rd_atomic += wqe->kind->response != 0;
 	req->since_request++;
 	if (want_ack(qp, wqe))
 		request_ack(qp, packet);
@@ -375,12 +344,11 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 {
 	struct requester *req = &qp->requester;
 	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
-	bool responds = is_read(wqe) || is_atomic(wqe);
 
 	while (req->psn != end) {
 		uint64_t cost = cost_at_cursor(qp, wqe);
 
-		if (responds && req->rd_atomic >= qp->attr.max_rd_atomic)
+		if (wqe->kind->response && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
 		if (!recovery_may_send(qp) || !take(qp, wqe, cost, sending) ||
 		    !send_packet(qp, wqe, cost, sending))
@@ -395,12 +363,12 @@ static struct send_wqe *wqe_before_cursor(struct qp *qp)
 	uint32_t i = qp->sq.next;
 	struct send_wqe *wqe = send_queue_at(&qp->sq, i);
 
-	if (i != qp->sq.posted && wqe->started && !send_wqe_is_local(wqe) &&
+	if (i != qp->sq.posted && wqe->started && !(wqe->kind->flags & REQUEST_LOCAL) &&
 	    wqe->first_psn != qp->requester.psn)
 		return wqe;
 	do
 		wqe = send_queue_at(&qp->sq, --i);
-	while (send_wqe_is_local(wqe));
+	while (wqe->kind->flags & REQUEST_LOCAL);
 	return wqe;
 }
 
@@ -491,7 +459,7 @@ bool requester_coalesces(struct qp *qp)
 
 	return qp->type->reliable && sq->next - sq->done >= COALESCE_UNDER_WAY &&
 	       sq->posted - sq->next < COALESCE_POSTED && latest->length <= COALESCE_LENGTH &&
-	       !send_wqe_is_local(latest);
+	       !(latest->kind->flags & REQUEST_LOCAL);
 }
 
 /* What is posted becomes packets, until something has to be waited for. */
@@ -502,7 +470,7 @@ static void send_queued(struct qp *qp, struct sending *sending)
 
 		if (wqe->status != IBV_WC_SUCCESS)
 			return;
-		if (send_wqe_is_local(wqe)) {
+		if (wqe->kind->flags & REQUEST_LOCAL) {
 			if (!execute_local(qp, wqe, sending->outbox))
 				return;
 			sending->last = NULL; /* it was flushed */

@@ -15,41 +15,6 @@
 
 #define ATOMIC_LENGTH 8 /* IBA 9.4.5 */
 
-enum { ON_RC = QP_RC, ON_UC = QP_UC, ON_UD = QP_UD, ON_NONE = 0 };
-
-enum {
-	SEND_REMOTE = 1 << 0, /* names remote memory */
-	SEND_ATOMIC = 1 << 1,
-	SEND_INLINE = 1 << 2, /* takes its data from memory, so that it may be inline */
-	SEND_INVALIDATE = 1 << 3,
-	SEND_BIND = 1 << 4,
-	SEND_NOTHING = 1 << 5,	   /* has no data: no SGE is allowed */
-	SEND_UNSUPPORTED = 1 << 6, /* verbs knows it, this device doesn't do it */
-};
-
-/* IBA table 38 and 11.4.1.1: which transport has which operation. */
-static const struct {
-	uint8_t types;
-	uint8_t kind;
-} send_opcodes[] = {
-	[IBV_WR_RDMA_WRITE] = {ON_RC | ON_UC, SEND_REMOTE | SEND_INLINE},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {ON_RC | ON_UC, SEND_REMOTE | SEND_INLINE},
-	[IBV_WR_SEND] = {ON_RC | ON_UC | ON_UD, SEND_INLINE},
-	[IBV_WR_SEND_WITH_IMM] = {ON_RC | ON_UC | ON_UD, SEND_INLINE},
-	[IBV_WR_RDMA_READ] = {ON_RC, SEND_REMOTE},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {ON_RC, SEND_REMOTE | SEND_ATOMIC},
-	[IBV_WR_LOCAL_INV] = {ON_RC | ON_UC, SEND_INVALIDATE | SEND_NOTHING},
-	[IBV_WR_BIND_MW] = {ON_RC | ON_UC, SEND_BIND | SEND_NOTHING},
-	[IBV_WR_SEND_WITH_INV] = {ON_RC, SEND_INLINE | SEND_INVALIDATE},
-	[IBV_WR_TSO] = {ON_NONE, SEND_UNSUPPORTED},
-	[IBV_WR_DRIVER1] = {ON_NONE, SEND_UNSUPPORTED},
-	[14] = {ON_NONE, SEND_UNSUPPORTED}, /* IBV_WR_FLUSH, which older headers lack */
-	[15] = {ON_NONE, SEND_UNSUPPORTED}, /* IBV_WR_ATOMIC_WRITE */
-};
-
-#define SEND_OPCODES (sizeof(send_opcodes) / sizeof(send_opcodes[0]))
-
 static uint32_t power_of_two(uint32_t least)
 {
 	uint32_t power = 1;
@@ -97,35 +62,35 @@ void send_queue_reset(struct send_queue *queue)
 	atomic_store(&queue->polled, 0);
 }
 
-static int check_opcode(const struct qp_type *type, const struct ibv_send_wr *wr)
+static int check_opcode(const struct request_kind *kind, const struct qp_type *type,
+			const struct ibv_send_wr *wr)
 {
-	if ((unsigned int)wr->opcode >= SEND_OPCODES)
+	if (!kind)
 		return EINVAL;
-	if (send_opcodes[wr->opcode].kind & SEND_UNSUPPORTED)
+	if (!kind->types)
 		return EOPNOTSUPP;
-	if (!qp_type_in(send_opcodes[wr->opcode].types, type))
+	if (!qp_type_in(kind->types, type))
 		return EINVAL;
 	/* The device doesn't compute IP checksums, and its capabilities say so. */
 	if (wr->send_flags & IBV_SEND_IP_CSUM)
 		return EINVAL;
 	if (!type->connected && !wr->wr.ud.ah)
 		return EINVAL;
-	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
+	if (kind->flags & REQUEST_BIND && !wr->bind_mw.mw)
 		return EINVAL;
 	return 0;
 }
 
-static int check_sges(const struct send_queue *queue, const struct ibv_send_wr *wr, uint64_t total)
+static int check_sges(const struct send_queue *queue, const struct request_kind *kind,
+		      const struct ibv_send_wr *wr, uint64_t total)
 {
-	uint8_t kind = send_opcodes[wr->opcode].kind;
-
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!(kind & SEND_INLINE) || total > queue->max_inline)
+		if (kind->data != DATA_SENT || total > queue->max_inline)
 			return EINVAL;
 	}
-	if (kind & SEND_ATOMIC && total < ATOMIC_LENGTH)
+	if (kind->data == DATA_ORIGINAL && total < ATOMIC_LENGTH)
 		return EINVAL;
-	if (kind & SEND_NOTHING && wr->num_sge)
+	if (kind->data == DATA_NONE && wr->num_sge)
 		return EINVAL;
 	return 0;
 }
@@ -153,19 +118,17 @@ static void copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 /* verbs.h keeps the remote address of atomics elsewhere in its union. */
 static void copy_remote(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
-	uint8_t kind = send_opcodes[wr->opcode].kind;
-
-	if (kind & SEND_ATOMIC) {
+	if (wqe->kind->data == DATA_ORIGINAL) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
 		wqe->length = ATOMIC_LENGTH;
-	} else if (kind & SEND_REMOTE) {
+	} else if (wqe->kind->flags & REQUEST_REMOTE) {
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
-	if (kind & SEND_INVALIDATE)
+	if (wqe->kind->flags & REQUEST_INVALIDATE)
 		wqe->invalidate_rkey = wr->invalidate_rkey;
 	else
 		wqe->imm_data = wr->imm_data;
@@ -212,17 +175,18 @@ static struct send_wqe *send_queue_slot(struct send_queue *queue)
 int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
 		    const struct pd *pd, const struct ibv_send_wr *wr)
 {
+	const struct request_kind *kind = request_kind_find(wr->opcode);
 	struct send_wqe *wqe;
 	uint64_t total;
 	int error;
 
-	error = check_opcode(type, wr);
+	error = check_opcode(kind, type, wr);
 	if (error)
 		return error;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
 		return EINVAL;
 	total = sge_total(wr->sg_list, wr->num_sge);
-	error = check_sges(queue, wr, total);
+	error = check_sges(queue, kind, wr, total);
 	if (error)
 		return error;
 	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity)
@@ -230,7 +194,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 
 	wqe = send_queue_slot(queue);
 	wqe->wr_id = wr->wr_id;
-	wqe->opcode = wr->opcode;
+	wqe->kind = kind;
 	wqe->flags = wr->send_flags | (signal_all ? IBV_SEND_SIGNALED : 0);
 	if (total > pd->hca->limits.max_message)
 		wqe->status = IBV_WC_LOC_LEN_ERR;
@@ -243,7 +207,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 	copy_remote(wqe, wr);
 	if (!type->connected)
 		copy_datagram(wqe, pd, wr);
-	if (send_opcodes[wr->opcode].kind & SEND_BIND)
+	if (kind->flags & REQUEST_BIND)
 		copy_bind(wqe, wr);
 	queue->posted++;
 	return 0;

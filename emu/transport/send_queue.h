@@ -17,14 +17,14 @@
 #include <stdbool.h>
 
 #include "emu/objects/mw.h"
-#include "emu/objects/qp_type.h"
+#include "emu/transport/request_kind.h"
 #include "net/link.h"
 
 struct pd;
 
 struct send_wqe {
 	uint64_t wr_id;
-	enum ibv_wr_opcode opcode;
+	const struct request_kind *kind;
 	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
 	enum ibv_wc_status status; /* a local error found before anything was sent */
 	uint32_t length;	   /* of the message, bytes */
@@ -65,12 +65,6 @@ struct send_queue {
 	_Atomic uint32_t polled;
 	uint32_t unreported; /* slots completed without a completion since the last one */
 };
-
-/* Binding and invalidating memory windows: nothing is sent. */
-static inline bool send_wqe_is_local(const struct send_wqe *wqe)
-{
-	return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
-}
 
 int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
 void send_queue_destroy(struct send_queue *queue);
