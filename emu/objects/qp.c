@@ -87,7 +87,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	qp->signal_all = attr->sq_sig_all;
 	if (qp->srq)
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
-	/* As rxe and others: what the entries have room for anyway, which programs rely on. */
+	/* As rxe and NICs: what the entries have room for anyway, which programs rely on. */
 	if (attr->cap.max_inline_data < attr->cap.max_send_sge * INLINE_PER_SGE)
 		attr->cap.max_inline_data = attr->cap.max_send_sge * INLINE_PER_SGE;
 	qp->cap = attr->cap;
@@ -383,8 +383,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		outbox_flush(&outbox);
 	}
 	pthread_mutex_unlock(&qp->lock);
-	hca_kick(qp->hca); /* it may have given back some of the congestion window: others may send
-			    */
+	/* What was given back of the congestion window may let other QPs send. */
+	hca_kick(qp->hca);
 	return err;
 }
 

@@ -76,9 +76,9 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 int qp_destroy(struct qp *qp);
 
 /*
- * Send the responses and acknowledgements that are pending. For who is about to
- * take the QP away: its application has seen completions of messages that the
- * peer would otherwise repeat in vain (a NIC acknowledges before it completes).
+ * Send the responses and acknowledgements that are pending, before the QP is reset:
+ * the application has seen completions of messages that the peer would otherwise
+ * repeat in vain (a NIC acknowledges before it completes).
  */
 void qp_drain(struct qp *qp, uint64_t now);
 

@@ -249,7 +249,7 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return NULL;
 	}
-	/* Only now: what waits for others or for space may still be held back by SQD. */
+	/* Only now: a request that still waits for a fence or for space doesn't start in SQD. */
 	wqe->started = true;
 	if (psn_distance(req->psn, req->highest) < 0)
 		COUNT(qp->hca, retransmitted_pkts, 1);
@@ -419,7 +419,7 @@ static bool has_rcvbuf_space(struct qp *qp, const struct path *path, uint32_t qp
 	}
 	outbox_flush(outbox);
 	space = link->ops->rcvbuf_space(link, path, qpn);
-	/* Others send there too: plan with half of it. */
+	/* Other QPs and processes send there, too: plan with half of it. */
 	req->rcvbuf_space = space == UINT32_MAX ? UINT32_MAX / 2 : space / 2;
 	req->rcvbuf_at = path->destination;
 	req->rcvbuf_qpn = qpn;

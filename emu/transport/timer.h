@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct timer {
-	_Atomic uint64_t time; /* where the heap has it; 0: it hasn't */
+	_Atomic uint64_t time; /* its key in the heap; 0: it isn't there */
 	size_t position;       /* 1 + index in the heap; 0: not in it */
 	uint32_t number;       /* the QP's */
 };
@@ -33,9 +33,10 @@ void timer_heap_destroy(struct timer_heap *heap);
 
 /*
  * Make sure that @timer comes up at @time or earlier. Returns whether the
- * heap's earliest time has become earlier (whoever sleeps may oversleep). The
- * caller holds the lock that whoever expires the timer takes next, to look for
- * what has become due: so a timer that seems to be early enough is.
+ * heap's earliest time has become earlier: then a thread that sleeps until the
+ * earliest time must be woken. The caller holds the QP's lock, and the thread that
+ * takes the timer out of the heap takes that lock next, to look for what is due: so
+ * a timer that is found armed early enough, without the heap's lock, is.
  */
 bool timer_arm(struct timer_heap *heap, struct timer *timer, uint64_t time);
 void timer_cancel(struct timer_heap *heap, struct timer *timer);

@@ -14,7 +14,7 @@
 #include "rc.h"
 
 #define MESSAGES 1000
-#define IDLE_WAIT_US 50000 /* after work everybody may wait a moment for more */
+#define IDLE_WAIT_US 50000 /* after work the progress thread may wait a moment for more */
 
 static uint8_t memory[4096];
 

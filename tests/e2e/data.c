@@ -332,7 +332,7 @@ static void mixed(struct pair *pair)
 	pair_close(pair);
 }
 
-/* Nothing is a message too: with no SGE, and with one of length 0 and keys that nobody checks. */
+/* Nothing is a message too: with no SGE, and with one of length 0, whose keys aren't checked. */
 static void zero_length(struct pair *pair)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,

@@ -165,7 +165,7 @@ void multi_process_newcomer(struct multi_process *processes)
 	check_end(status, "newcomer", 0, 0);
 }
 
-/* Nobody is left behind when the leader fails. */
+/* No member outlives a leader that fails. */
 static struct multi_process *the_processes;
 
 static void end_all(void)

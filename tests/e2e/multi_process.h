@@ -3,8 +3,8 @@
  * Many processes on one address: what they and the one that starts them share.
  *
  * Out of band, they meet on a board, a piece of shared memory. Each member writes
- * its own part only; a part is read by anybody, at any time, though its owner may
- * be killed at any time: so what belongs together is published by one atomic key,
+ * its own part only; all read it at any time, though the member may be killed
+ * while it writes: so what belongs together is published by one atomic key,
  * written last. Whatever goes wrong is said on stderr and ends the process, as in
  * pair.h.
  */

@@ -11,7 +11,7 @@
 
 #include "multi_process.h"
 
-/* The lengths take a packet and more; the contents depend on who, to whom, and which. */
+/* The lengths take a packet and more; the contents depend on sender, receiver and step. */
 static const struct step {
 	enum ibv_wr_opcode opcode;
 	enum ibv_wc_opcode completion;
@@ -109,7 +109,7 @@ static void for_peers(struct all *all, unsigned int round,
 			what(all, i, round);
 }
 
-/* Everybody is here; when one fails, the leader ends the rest. */
+/* Wait until all members are here; when one fails, the leader ends the rest. */
 static void meet(struct all *all)
 {
 	pthread_barrier_wait(&all->member.board->barrier);
@@ -300,7 +300,7 @@ static void check_completion(struct all *all, const struct ibv_wc *wc, unsigned 
 		check_received(all, wc, peer, index, round);
 }
 
-/* What others did without telling. */
+/* What the WRITEs and atomics of peers did to the memory, without a completion here. */
 static void check_memory(struct all *all, unsigned int peer, unsigned int round)
 {
 	for (unsigned int i = 0; i < STEPS; i++) {

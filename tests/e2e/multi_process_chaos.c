@@ -62,7 +62,7 @@ static void kill_one(struct chaos *chaos, unsigned int id)
 	kill(chaos->processes->pids[id], SIGKILL);
 }
 
-/* At once, or after a while in which nobody has its place. */
+/* At once, or after a while in which no process has the member's place. */
 static void kill_and_restart(struct chaos *chaos, unsigned int id, int signal)
 {
 	multi_process_reap(chaos->processes, id, signal);

@@ -117,7 +117,7 @@ static void by_spawn(char *const words[])
 	check_status(status, 0);
 }
 
-/* One that never comes near the device, and stays while others come and go. */
+/* A child that never uses the device, and stays while other children come and go. */
 static pid_t idle_child(void)
 {
 	pid_t pid = fork();

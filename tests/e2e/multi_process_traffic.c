@@ -552,7 +552,7 @@ static bool attend(struct traffic *traffic, struct connection *connection, bool 
 			remove_connection(traffic, connection);
 		return false;
 	}
-	/* The dead, of whom nothing remains but what they wrote on the board, say no more. */
+	/* Dead members, of which only their part of the board remains, send nothing more. */
 	if (quiet && connection->outstanding == 0 && is_doomed(traffic, connection))
 		return true;
 	if (!connection->started) {

@@ -212,14 +212,14 @@ static void multicast(struct pair *pair)
 	pair_barrier(pair);
 	expect_silence(&group);
 
-	/* Who isn't in the group sends to it. */
+	/* A QP that isn't in the group sends to it. */
 	pair_barrier(pair);
 	if (pair->server)
 		send_message(&group, pair->qp, pair->send_cq, 77);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		CHECK_EQUAL(next_message(&group, i), 77);
 
-	/* One after the other leaves, until nobody is left on this side. */
+	/* One after the other leaves, until no member is left on this side. */
 	for (uint32_t left = 1; left <= MEMBERS; left++) {
 		CHECK_EQUAL(ibv_detach_mcast(group.members[left - 1].qp, &group.gid, 0), 0);
 		pair_barrier(pair);
@@ -284,7 +284,7 @@ static void multicast_events(struct pair *pair)
 					 .opcode = IBV_WR_SEND,
 					 .send_flags = IBV_SEND_SIGNALED};
 
-		/* By turns; who sends gets it as well. */
+		/* By turns; the sender gets it as well. */
 		if (i % 2 == pair->server) {
 			poll(NULL, 0, 3); /* the other one is asleep by then */
 			CHECK_EQUAL(pair_post(pair, &wr), 0);

@@ -70,7 +70,8 @@ void pair_open(struct pair *pair, const struct pair_options *options);
 /* Destroys everything, and insists that each call succeeds. */
 void pair_close(struct pair *pair);
 
-/* Wait until the peer is here too; sleeps in read(2), so that nobody polls meanwhile. */
+/* Wait until the peer is here too; sleeps in read(2), so that the application doesn't poll
+ * meanwhile. */
 void pair_barrier(struct pair *pair);
 
 /* The next completion; sleeps on the channel when options.events. */

@@ -24,7 +24,7 @@ DEADLINE = 60  # seconds a case may take; never reached but by a hang
 LAUNCHER = "scripts/urxe"  # in the build directory
 LIBRARY = "verbs/liburxe.so.0"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-READY = r"rdma_cm: (?:listening on port|joined group) \S+$"  # in the log of who uses librdmacm
+READY = r"rdma_cm: (?:listening on port|joined group) \S+$"  # logged by users of librdmacm
 RETRIES_EXCEEDED = "transport retry counter exceeded"
 
 
@@ -125,7 +125,7 @@ class Wire:
             self.left.run(self.addresses("left", 1))
             self.right.run(self.addresses("right", 2))
         except Skip:
-            pass  # who enters is told
+            pass  # enter() raises it
 
     @staticmethod
     def addresses(device, first):
@@ -154,7 +154,7 @@ class Runner:
         self.wire = None
         self.public_build = ""
         self.ports = itertools.count(20000 + os.getpid() % 100 * 100)
-        # 127.A.x.y with an A of our own, in case somebody else is testing here.
+        # 127.A.x.y with an A of our own, in case another run is testing here.
         self.pairs = itertools.count(1)
         self.net = 100 + os.getpid() % 100
         os.makedirs(self.logs, exist_ok=True)
@@ -165,7 +165,7 @@ class Runner:
                 made.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    # --- where and as whom -------------------------------------------------
+    # --- in which namespace and as which user -------------------------------
 
     def addresses(self, case):
         with self.lock:
@@ -200,7 +200,7 @@ class Runner:
         if case.apart:
             return (self.wire.left if side == "server" else self.wire.right).enter()
         if case.ipv6:
-            return self.namespace.enter()  # whose root is nobody elsewhere
+            return self.namespace.enter()  # its root is no root outside
         return AS_NOBODY if case.nobody and os.getuid() == 0 else []
 
     def build_for(self, case):
@@ -431,7 +431,7 @@ class PairRun:
             process.wait()
 
     def story(self, reason):
-        """Everything that somebody needs to see and repeat the case."""
+        """All that is needed to understand and repeat the case."""
         text = f"== {self.case.name}\n{reason}\n"
         for side, command in self.commands.items():
             text += f"\n-- {side}: {shlex.join(command)}\n-- {side} exit: "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two processes do, by name: each side runs the same function and sees
- * by pair->server who it is. A function opens the pair with what it needs and
- * closes it.
+ * What the two processes do, by name: each side runs the same function, and
+ * pair->server tells it which side it is. A function opens the pair with what it
+ * needs and closes it.
  */
 #ifndef URXE_TESTS_E2E_SCENARIO_H
 #define URXE_TESTS_E2E_SCENARIO_H

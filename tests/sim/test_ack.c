@@ -116,7 +116,7 @@ START_TEST(a_poll_that_finds_nothing_sends_it)
 }
 END_TEST
 
-/* Others' packets hold it up for a while, but not for ever. */
+/* Packets for other QPs hold the ACK up for a while, but not for ever. */
 START_TEST(what_others_receive_holds_it_up_no_longer)
 {
 	struct peer peer;
@@ -203,7 +203,7 @@ START_TEST(a_response_takes_its_place)
 }
 END_TEST
 
-/* Nobody makes progress for long: the next ones don't wait for an answer. */
+/* The HCA makes no progress for long: the next ACKs don't wait for an answer. */
 START_TEST(waiting_in_vain_is_learnt_from)
 {
 	struct peer peer;
@@ -227,7 +227,7 @@ START_TEST(waiting_in_vain_is_learnt_from)
 }
 END_TEST
 
-/* The last words of a process: all that wait, but none that a lock is in the way of. */
+/* When the process ends, all ACKs that wait are sent, but none of a QP that is locked. */
 START_TEST(the_end_of_the_process_sends_them)
 {
 	struct peer peer;
@@ -285,7 +285,7 @@ static void receive_only(struct peer *peer)
 	}
 }
 
-/* Whoever gets the message counts on what it answers having completed. */
+/* The application that gets an answer counts on its request having completed. */
 START_TEST(an_answer_overtakes_no_ack)
 {
 	struct peer_packet request = write_only;

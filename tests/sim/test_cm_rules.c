@@ -63,7 +63,7 @@ START_TEST(test_qp1_checks)
 		ck_assert_uint_eq(counted(bad[i].counter), before + 1);
 		cm_peer_hear_nothing(&t, 10000);
 	}
-	/* Another class of MADs is nobody's. */
+	/* MADs of another class are dropped. */
 	mad[1] = 3;
 	peer_send(&t.peer, &good);
 	cm_peer_hear_nothing(&t, 10000);
@@ -77,7 +77,7 @@ START_TEST(test_qp1_checks)
 }
 END_TEST
 
-/* --- who may send what ------------------------------------------------------------------- */
+/* --- which state allows what --------------------------------------------------------------- */
 
 START_TEST(test_wrong_state)
 {
@@ -323,7 +323,7 @@ START_TEST(test_notify)
 	cm_peer_passive(&t, _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_REP_SENT);
 	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), 0);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
-	/* The next round tells, or whoever can't wait for it. */
+	/* The event comes with the next round, or when it is asked for (cm_deliver). */
 	if (_i)
 		cm_deliver(t.cm);
 	else
@@ -372,7 +372,7 @@ START_TEST(test_unknown)
 }
 END_TEST
 
-/* There are no alternate paths; who asks for one is told, and keeps its connection. */
+/* There are no alternate paths: a peer that asks for one is told, and keeps its connection. */
 START_TEST(test_alternate_path)
 {
 	struct cm_message lap, apr;
@@ -504,7 +504,7 @@ START_TEST(test_shared_address)
 	message.remote_id = 7 << 20 | 3;
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.forwarded, 7);
-	/* Its owner is gone: we answer for it. */
+	/* The process that has this slot is gone: the node answers for it. */
 	message.remote_id = 9 << 20 | 3;
 	cm_peer_say(&t, &message);
 	cm_peer_hear(&t, CM_DREP);
@@ -513,7 +513,8 @@ START_TEST(test_shared_address)
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.forwarded, 8);
 
-	/* A new request goes to who claimed the service, a duplicate to who has the connection. */
+	/* A new request goes to the process that claimed the service, a duplicate to the one
+	 * that has the connection. */
 	sharing.owner = 6;
 	message = cm_peer_req(&t);
 	cm_peer_say(&t, &message);
@@ -572,7 +573,7 @@ END_TEST
 
 /* --- the process ends ------------------------------------------------------------------ */
 
-/* What nobody will repeat any more is said three times. */
+/* A message that no timer will repeat, since the process ends, is sent three times. */
 static const struct {
 	enum cm_state state;
 	bool active;

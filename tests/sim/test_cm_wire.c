@@ -162,7 +162,7 @@ START_TEST(test_silent_after_disconnect)
 }
 END_TEST
 
-/* Who waits for its application says nothing of its own accord. */
+/* An id that waits for its application sends nothing of its own accord. */
 START_TEST(test_quiet)
 {
 	static const bool quiet[CM_STATE_COUNT] = {
@@ -269,7 +269,7 @@ START_TEST(test_duplicate_rep)
 		if (states[_i].state != CM_STATE_REP_RECEIVED)
 			ck_assert_mem_eq(t.mad, first, sizeof(first));
 	}
-	/* Another's REP is nobody's. */
+	/* A REP that fits no id of the node is dropped. */
 	rep.local_id++;
 	cm_peer_say(&t, &rep);
 	cm_peer_hear_nothing(&t, 10000);
@@ -363,7 +363,7 @@ START_TEST(test_rejected)
 }
 END_TEST
 
-/* Who gives up before it has heard of our comm id names itself: its GUID and its own. */
+/* A peer that gives up before it knows the node's comm id names its own, and its GUID. */
 START_TEST(test_rejected_by_guid)
 {
 	const uint8_t guid[8] = {0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77};

@@ -60,7 +60,7 @@ START_TEST(one_window)
 }
 END_TEST
 
-/* --- one window, and somebody who wants too much of it ------------------------ */
+/* --- one congestion window, and QPs that want all of it ---------------------- */
 
 #define GREEDY 8
 
@@ -71,7 +71,7 @@ struct shared {
 
 static void shared_create(struct shared *s, const struct connection *greedy, double drop)
 {
-	/* A wire that spaces packets, so that the others never wait all at once. */
+	/* A wire that spaces packets, so that the greedy QPs never wait all at once. */
 	struct sim_options network = {.latency = 1000, .bandwidth = 2000, .drop = drop};
 	struct qp_options options = {.type = IBV_QPT_RC,
 				     .cap = {.max_send_wr = PAIR_DEPTH, .max_send_sge = 1}};
@@ -131,7 +131,7 @@ END_TEST
 
 /*
  * IBA 9.7.6.1.3: with timeout 0 a QP waits for ever for what was lost. It must
- * not keep the others from sending to the same node.
+ * not keep other QPs from sending to the same node.
  */
 START_TEST(no_hostages)
 {
@@ -156,7 +156,7 @@ START_TEST(no_hostages)
 }
 END_TEST
 
-/* Whoever has the window first doesn't keep it. */
+/* The QP that has the congestion window first doesn't keep it. */
 START_TEST(fair_shares)
 {
 	struct pair_wr request;
@@ -227,7 +227,7 @@ START_TEST(modify_to_error)
 	start_traffic(&p, _i);
 	world_modify_state(p.qa, IBV_QPS_ERR);
 	expect_end(p.a, 0, 8, IBV_WC_WR_FLUSH_ERR);
-	ck_assert_int_eq(p.qb->state, IBV_QPS_RTS); /* nobody told it */
+	ck_assert_int_eq(p.qb->state, IBV_QPS_RTS); /* no packet told it */
 	pair_destroy(&p);
 }
 END_TEST
@@ -269,7 +269,7 @@ START_TEST(reset_and_connect_again)
 }
 END_TEST
 
-/* Destroying one end, in flight or not: the other one finds nobody. */
+/* Destroying one end, in flight or not: the other end gets no answer any more. */
 START_TEST(destroy_peer)
 {
 	struct qp_options options = {.type = IBV_QPT_RC};

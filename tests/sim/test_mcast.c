@@ -128,7 +128,7 @@ static void expect_copy(struct member *m, struct member *sender, uint32_t length
 			 sender->memory + SLOTS * SLOT, length);
 }
 
-/* --- who gets it ------------------------------------------------------------------ */
+/* --- which QPs get it ------------------------------------------------------------------ */
 
 /*
  * Nodes 0 and 1 have two QPs in the group each and node 2 one that isn't. 0: the
@@ -217,7 +217,7 @@ START_TEST(wrong_address)
 	}
 	send_to(&a, _i == 0 ? b.qp->number : QPN_MULTICAST, 10, 1);
 	world_expect_none(b.node, MS);
-	/* Nobody is in the other group: it doesn't even arrive. */
+	/* The other group has no members: the datagram doesn't even arrive. */
 	ck_assert_uint_eq(b.node->hca->counters.dropped_packets, _i != 2);
 	ck_assert_int_eq(detach(&b), 0);
 	member_destroy(&a);
@@ -340,7 +340,7 @@ static void count_joins(struct link *link, struct link_ops *ops)
 	join_error = 0;
 }
 
-/* The link is in the group as long as a QP is, or who joined hasn't left. */
+/* The link is in the group as long as a QP is attached, or a join hasn't been undone. */
 START_TEST(joined_and_attached)
 {
 	union ibv_gid gid = group_gid(0), *source;

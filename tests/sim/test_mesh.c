@@ -32,7 +32,7 @@ struct mesh {
 	unsigned int count;
 	struct cell *cells;  /* [node * count + other] */
 	uint64_t *counters;  /* of the nodes */
-	struct mr **regions; /* of the nodes: everything of everybody */
+	struct mr **regions; /* of the nodes: each covers all memory */
 	uint64_t open;	     /* completions that are still to come */
 };
 
@@ -221,7 +221,7 @@ static void check_cell(struct mesh *mesh, unsigned int node, unsigned int other)
 		must(here->source[i] == pattern(node, other, i));
 }
 
-/* Everybody else found another number in a node's counter. */
+/* Each of the other nodes found another number in a node's counter. */
 static void check_counter(struct mesh *mesh, unsigned int node)
 {
 	bool seen[NODES] = {false};

@@ -39,7 +39,7 @@ static uint64_t sent(struct pair *p)
 }
 
 /*
- * Nobody answers: 1 + retry_cnt tries, T to 4 T apart (IBA 9.7.6.1.3), then the
+ * No answer comes: 1 + retry_cnt tries, T to 4 T apart (IBA 9.7.6.1.3), then the
  * error; and what is behind it is flushed, even if it is unsignaled (IBA 10.3.1.5).
  * All is sent once, and then the oldest packet alone.
  */

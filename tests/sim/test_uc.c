@@ -250,7 +250,7 @@ END_TEST
 
 /* --- the requester ---------------------------------------------------------------- */
 
-/* It completes when the last packet has left, whoever receives it. */
+/* A request completes when its last packet has left, whether or not that arrives. */
 START_TEST(completes_when_sent)
 {
 	struct pair p;

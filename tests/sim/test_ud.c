@@ -201,7 +201,7 @@ START_TEST(lost_by_packet)
 }
 END_TEST
 
-/* IBA 10.2.5: the high bit in a request stands for the QP's own Q_Key, which nobody may set so. */
+/* IBA 10.2.5: the high bit in a request stands for the QP's own Q_Key, which can't be set so. */
 START_TEST(controlled_qkey)
 {
 	struct ibv_qp_attr attr = {.qkey = QKEY | 0x80000000};
