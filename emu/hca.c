@@ -279,20 +279,21 @@ void hca_kick(struct hca *hca)
 		hca->deadline(hca->deadline_context, 0);
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 uint64_t hca_deadline(struct hca *hca)
 {
-	uint64_t timers = atomic_load(&hca->timers.next);
-	uint64_t link = hca->link->ops->deadline(hca->link);
-
 	uint64_t oldest = atomic_load(&hca->acks.oldest);
-	uint64_t next = timers < link ? timers : link;
-	uint64_t connections = cm_deadline(hca->cm);
+	uint64_t next = atomic_load(&hca->timers.next);
 
-	if (connections < next)
-		next = connections;
 	if (has_scheduled(hca))
 		return 0;
-	return oldest < next - ACK_DELAY ? oldest + ACK_DELAY : next;
+	next = earlier(next, hca->link->ops->deadline(hca->link));
+	next = earlier(next, cm_deadline(hca->cm));
+	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
 }
 
 /* --- delayed ACKs ------------------------------------------------------ */

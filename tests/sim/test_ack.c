@@ -83,6 +83,30 @@ START_TEST(an_ack_waits_until_its_deadline)
 }
 END_TEST
 
+static uint64_t at_once(struct link *link)
+{
+	return 0;
+}
+
+/* A link that is due already comes before the ACK, however early its deadline is. */
+START_TEST(an_ack_hides_no_earlier_deadline)
+{
+	struct link_ops ops;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_gt(due(&peer), now(&peer));
+	ops = *peer.node->link->ops;
+	ops.deadline = at_once;
+	peer.node->link->ops = &ops;
+	ck_assert_uint_eq(due(&peer), 0);
+	peer.node->link->ops = peer.link->ops;
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(an_ack_rides_behind_the_answer)
 {
 	struct peer peer;
@@ -353,6 +377,7 @@ int main(void)
 	TCase *tcase = tcase_create("ack");
 
 	tcase_add_test(tcase, an_ack_waits_until_its_deadline);
+	tcase_add_test(tcase, an_ack_hides_no_earlier_deadline);
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);
 	tcase_add_test(tcase, what_others_receive_holds_it_up_no_longer);
