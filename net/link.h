@@ -26,6 +26,8 @@
 
 #define TIME_NEVER UINT64_MAX
 
+#define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
+
 /*
  * How packets get from here to one peer: an address vector, resolved. Addresses
  * are GIDs everywhere: IPv4 is ::ffff:a.b.c.d (Annex A17.3.2).

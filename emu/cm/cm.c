@@ -346,7 +346,7 @@ void cm_path_back(const struct link_frame *frame, struct path *path)
 		.source = frame->destination,
 		.destination = frame->source,
 		.traffic_class = frame->traffic_class,
-		.hop_limit = HOP_LIMIT_UNICAST,
+		.hop_limit = HOP_LIMIT_DEFAULT,
 	};
 }
 

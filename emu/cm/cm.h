@@ -102,6 +102,8 @@ struct cm_listen {
 	bool datagram;	   /* SIDR_REQs rather than REQs */
 };
 
+#define CM_PACKET_LIFE_TIME 16 /* Linux: CMA_IBOE_PACKET_LIFETIME */
+
 /* What the sender of a REQ decides; the rest is the CM's. */
 struct cm_request {
 	struct path path;

@@ -9,8 +9,7 @@
 #include "emu/hca.h"
 #include "net/random.h"
 
-#define RESPONSE_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
-#define MAX_RETRIES 15	    /* Linux: CMA_MAX_CM_RETRIES */
+#define MAX_RETRIES 15 /* Linux: CMA_MAX_CM_RETRIES */
 #define LID_PERMISSIVE 0xffff
 
 static bool in(const struct cm_id *id, uint32_t states)
@@ -32,7 +31,8 @@ static void set_terms(struct cm_id *id, const struct cm_request *request)
 	id->path = request->path;
 	id->service_id = request->service_id;
 	id->max_retries = MAX_RETRIES;
-	id->interval = 2 * cm_duration(request->packet_life_time) + cm_duration(RESPONSE_TIMEOUT);
+	id->interval =
+		2 * cm_duration(request->packet_life_time) + cm_duration(CM_RESPONSE_TIMEOUT);
 	id->terms = (struct cm_terms){
 		.qp_type = request->qp_type,
 		.mtu = request->mtu,
@@ -75,8 +75,8 @@ static void set_req(const struct cm_id *id, const struct cm_request *request,
 	req->qpn = request->qpn;
 	req->responder_resources = request->responder_resources;
 	req->initiator_depth = request->initiator_depth;
-	req->remote_response_timeout = RESPONSE_TIMEOUT;
-	req->local_response_timeout = RESPONSE_TIMEOUT;
+	req->remote_response_timeout = CM_RESPONSE_TIMEOUT;
+	req->local_response_timeout = CM_RESPONSE_TIMEOUT;
 	req->transport = request->qp_type == IBV_QPT_UC ? CM_TRANSPORT_UC : CM_TRANSPORT_RC;
 	req->flow_control = request->flow_control;
 	req->starting_psn = id->terms.rq_psn;

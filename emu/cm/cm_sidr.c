@@ -7,7 +7,6 @@
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
 
-#define SIDR_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
 #define SIDR_RETRIES 15
 
 static int send_request(struct cm_id *id, const struct path *path, uint64_t service_id,
@@ -27,7 +26,7 @@ static int send_request(struct cm_id *id, const struct path *path, uint64_t serv
 	request.service_id = service_id;
 	id->path = *path;
 	id->service_id = service_id;
-	id->interval = cm_duration(SIDR_TIMEOUT);
+	id->interval = cm_duration(CM_RESPONSE_TIMEOUT);
 	id->max_retries = SIDR_RETRIES;
 	id->state = CM_STATE_SIDR_REQ_SENT;
 	cm_post_waiting(id, &request, now);

@@ -61,7 +61,7 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 		.flow_label = grh->flow_label & 0xfffff,
 		.traffic_class = grh->traffic_class,
 		/* Linux takes the route's for unicast, whatever the address vector says. */
-		.hop_limit = multicast ? grh->hop_limit : HOP_LIMIT_UNICAST,
+		.hop_limit = multicast ? grh->hop_limit : HOP_LIMIT_DEFAULT,
 	};
 	return 0;
 }

@@ -14,8 +14,6 @@
 
 struct hca;
 
-#define HOP_LIMIT_UNICAST 64 /* the usual default of a route */
-
 struct pd {
 	struct ibv_pd ibv;
 	struct hca *hca;

@@ -67,8 +67,8 @@ static const struct option receive_tos_ttl_ipv6[] = {
 /* Without IP_PMTUDISC_DO the identification would be unpredictable. */
 static const struct option send_options_ipv4[] = {
 	{IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
-	{IPPROTO_IP, IP_TTL, UDP_HOP_LIMIT, false},
-	{IPPROTO_IP, IP_MULTICAST_TTL, UDP_HOP_LIMIT, false},
+	{IPPROTO_IP, IP_TTL, HOP_LIMIT_DEFAULT, false},
+	{IPPROTO_IP, IP_MULTICAST_TTL, HOP_LIMIT_DEFAULT, false},
 	{},
 };
 
@@ -77,8 +77,8 @@ static const struct option send_options_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
 	/* As Linux rxe sends it; the entropy is in the source port (Annex A17.3.1). */
 	{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0, false},
-	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, UDP_HOP_LIMIT, false},
-	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, UDP_HOP_LIMIT, false},
+	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, HOP_LIMIT_DEFAULT, false},
+	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOP_LIMIT_DEFAULT, false},
 	{},
 };
 

@@ -20,15 +20,15 @@
 #include "net/udp/udp.h"
 #include "net/wire/gid.h"
 
-/* The hop limit of sockets; packets with another one carry it in a control message. */
-#define UDP_HOP_LIMIT 64
-
 /*
  * Received datagrams lie one behind the other in an arena. Large enough for a few
  * super-packets, small enough to stay in a core's cache.
  */
 #define RECEIVE_ARENA (4u << 16)
 #define RECEIVE_SPACE (1u << 16) /* what one recvmsg() may fill */
+
+/* Receives from the socket that delivered last before the other sockets are asked again. */
+#define FAIR_ROUNDS 16
 
 /* Our place among those who share the address. receive()'s, but for @taken. */
 struct udp_reuseport {

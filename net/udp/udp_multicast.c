@@ -24,9 +24,6 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* How often others come first before the groups do. */
-#define FAIR_ROUNDS 16
-
 struct udp_group {
 	struct udp_address address; /* the group's GID and the socket; nothing is sent from it */
 	bool everywhere;	    /* joined without a source */

@@ -14,9 +14,8 @@
 
 #include "net/udp/udp_link.h"
 
-#define FAIR_ROUNDS 16 /* receives from one socket before the others are asked again */
-#define STREAK 3       /* calls that find something before we believe in a stream */
-#define READ_AHEAD 64  /* datagrams to read from one socket when streaming */
+#define STREAK 3      /* calls that find something before we believe in a stream */
+#define READ_AHEAD 64 /* datagrams to read from one socket when streaming */
 
 /* Cut frames off the super-packet. Returns how many. */
 static unsigned int split(struct udp_link *link, struct link_frame *frames, unsigned int max)

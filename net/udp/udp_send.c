@@ -181,7 +181,7 @@ static void put_control(struct msghdr *message, int level, int type, const void 
 	message->msg_controllen += CMSG_SPACE(length);
 }
 
-/* What differs from the socket's own settings. */
+/* What differs from the socket's own settings (net/udp/udp.c). */
 static void put_controls(struct msghdr *message, const struct path *path, unsigned int count,
 			 uint16_t segment_length)
 {
@@ -196,7 +196,7 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 	if (traffic_class)
 		put_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS,
 			    &traffic_class, sizeof(traffic_class));
-	if (hop_limit && hop_limit != UDP_HOP_LIMIT)
+	if (hop_limit && hop_limit != HOP_LIMIT_DEFAULT)
 		put_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }

@@ -188,7 +188,7 @@ struct cm_request caller_request(struct callers *c, unsigned int from, unsigned 
 		.retry_count = REQUEST_RETRY,
 		.rnr_retry_count = REQUEST_RNR_RETRY,
 		.mtu = IBV_MTU_1024,
-		.packet_life_time = 16,
+		.packet_life_time = CM_PACKET_LIFE_TIME,
 	};
 }
 

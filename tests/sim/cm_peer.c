@@ -189,7 +189,7 @@ static void connect_to_test(struct cm_peer_test *t)
 		.retry_count = 5,
 		.rnr_retry_count = 6,
 		.mtu = IBV_MTU_1024,
-		.packet_life_time = 16,
+		.packet_life_time = CM_PACKET_LIFE_TIME,
 		.private_data = "hello",
 		.private_length = 6,
 	};

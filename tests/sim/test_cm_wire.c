@@ -188,7 +188,7 @@ START_TEST(test_another_try)
 			 .destination = t.peer.path.source,
 			 .hop_limit = 64},
 		.service_id = 7,
-		.packet_life_time = 16,
+		.packet_life_time = CM_PACKET_LIFE_TIME,
 	};
 	struct cm_message message;
 

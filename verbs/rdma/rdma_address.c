@@ -20,11 +20,9 @@
 #include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
-#define HOP_LIMIT 64
 #define PORT_TRIES 64 /* of ports that other processes turn out to have */
 #define FLOW_LABEL_MASK 0xfffff
-#define PACKET_LIFE_TIME 16 /* Linux: CMA_IBOE_PACKET_LIFETIME */
-#define SELECT_EQUAL 2	    /* of a path record: exactly this MTU, rate, life time */
+#define SELECT_EQUAL 2 /* of a path record: exactly this MTU, rate, life time */
 
 /* --- socket addresses -------------------------------------------------------------- */
 
@@ -394,7 +392,7 @@ int rdma_route_set(struct rdma_id *id)
 		.mtu = id->mtu,
 		.rate_selector = SELECT_EQUAL,
 		.packet_life_time_selector = SELECT_EQUAL,
-		.packet_life_time = PACKET_LIFE_TIME,
+		.packet_life_time = CM_PACKET_LIFE_TIME,
 	};
 	route->num_paths = 1;
 	return 0;
@@ -432,7 +430,7 @@ int rdma_resolve_path(struct rdma_id *id)
 		.destination = addr->addr.ibaddr.dgid,
 		.flow_label = flow_label(addr),
 		.traffic_class = id->tos,
-		.hop_limit = HOP_LIMIT,
+		.hop_limit = HOP_LIMIT_DEFAULT,
 	};
 	id->mtu = source_mtu(id);
 	if (!error)

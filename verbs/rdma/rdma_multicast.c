@@ -17,8 +17,6 @@
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
-#define HOP_LIMIT 64 /* as Linux has it for RoCE v2 */
-
 /* --- addresses of groups ------------------------------------------------------------ */
 
 static size_t length_of(const struct sockaddr *address)
@@ -69,7 +67,7 @@ static int tell_joined(struct rdma_id *id, struct multicast_membership *membersh
 			    .port_num = id->ibv.port_num,
 			    .grh = {.dgid = membership->gid,
 				    .sgid_index = index < 0 ? 0 : index,
-				    .hop_limit = HOP_LIMIT,
+				    .hop_limit = HOP_LIMIT_DEFAULT,
 				    .traffic_class = id->tos}},
 		.qp_num = QPN_MULTICAST,
 		.qkey = id->qkey,
