@@ -2,6 +2,10 @@
 /*
  * What the device counted, by the names of Linux rxe's hw_counters where it has
  * them; shown in sysfs and by urxe_counters(). Relaxed atomics, no lock.
+ *
+ * rxe's ack_deferred isn't here: it counts responses that wait for the completer's
+ * task, and here each is completed as it arrives. send_err are packets that the
+ * kernel refused to send, which sent_pkts lacks and sent_bytes includes.
  */
 #ifndef URXE_EMU_COUNTERS_H
 #define URXE_EMU_COUNTERS_H
@@ -19,7 +23,6 @@
 	X(rcvd_rnr_err)                                                                            \
 	X(send_rnr_err)                                                                            \
 	X(rcvd_seq_err)                                                                            \
-	X(ack_deferred)                                                                            \
 	X(retry_exceeded_err)                                                                      \
 	X(retry_rnr_exceeded_err)                                                                  \
 	X(completer_retry_err)                                                                     \

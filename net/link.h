@@ -102,10 +102,10 @@ struct link;
 struct link_ops {
 	/*
 	 * Send @count packets in order. What the network refuses is lost, as on a
-	 * wire; there is nothing to retry and nothing to report.
+	 * wire, and nothing is to be retried. Returns how many packets that were.
 	 */
-	void (*send)(struct link *link, struct link_packet *packets, unsigned int count,
-		     uint64_t now);
+	unsigned int (*send)(struct link *link, struct link_packet *packets, unsigned int count,
+			     uint64_t now);
 
 	/* Up to @max frames that have arrived, without waiting. Returns how many. */
 	unsigned int (*receive)(struct link *link, struct link_frame *frames, unsigned int max,

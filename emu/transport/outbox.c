@@ -42,18 +42,21 @@ void outbox_flush(struct outbox *outbox)
 {
 	struct link *link = outbox->hca->link;
 	uint64_t bytes = 0, deadline;
+	unsigned int refused;
 
 	if (!outbox->packets)
 		return;
 	for (unsigned int i = 0; i < outbox->packets; i++)
 		bytes += link_packet_length(&outbox->packet[i]);
-	link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
+	refused = link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
 	/* A link that delays packets (net/fault/fault.h) wants to be called again. */
 	deadline = link->ops->deadline(link);
 	if (deadline != TIME_NEVER && outbox->hca->deadline)
 		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
-	COUNT(outbox->hca, sent_pkts, outbox->packets);
+	COUNT(outbox->hca, sent_pkts, outbox->packets - refused);
 	COUNT(outbox->hca, sent_bytes, bytes);
+	if (refused)
+		COUNT(outbox->hca, send_err, refused);
 	outbox->packets = 0;
 	outbox->train = (struct outbox_train){0};
 	outbox_unpin(outbox, 0);

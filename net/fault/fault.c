@@ -215,11 +215,10 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 	return plan;
 }
 
-static void inner_send(struct fault_link *fault, struct link_packet *packets, unsigned int count,
-		       uint64_t now)
+static unsigned int inner_send(struct fault_link *fault, struct link_packet *packets,
+			       unsigned int count, uint64_t now)
 {
-	if (count)
-		fault->inner->ops->send(fault->inner, packets, count, now);
+	return count ? fault->inner->ops->send(fault->inner, packets, count, now) : 0;
 }
 
 static void send_held(struct fault_link *fault, struct held **list, uint64_t now)
@@ -231,29 +230,34 @@ static void send_held(struct fault_link *fault, struct held **list, uint64_t now
 	held_free(list);
 }
 
-/* The link may seal in place and flip the bit there: every copy is sent from its own. */
-static void send_planned(struct fault_link *fault, const struct link_packet *packet,
+/*
+ * The link may seal in place and flip the bit there: every copy is sent from its own.
+ * Returns whether one of them was refused.
+ */
+static bool send_planned(struct fault_link *fault, const struct link_packet *packet,
 			 struct plan *plan, uint64_t now)
 {
 	struct link_packet copy;
+	bool refused = false;
 
 	for (; plan->copies; plan->copies--) {
 		copy = *packet;
 		copy.corrupt_bit = plan->corrupt_bit;
-		inner_send(fault, &copy, 1, now);
+		refused |= inner_send(fault, &copy, 1, now) > 0;
 	}
 	if (plan->after) {
 		inner_send(fault, &plan->after->packet, 1, now);
 		free(plan->after);
 	}
+	return refused;
 }
 
-static void send_chunk(struct fault_link *fault, struct link_packet *packets, unsigned int count,
-		       uint64_t now)
+static unsigned int send_chunk(struct fault_link *fault, struct link_packet *packets,
+			       unsigned int count, uint64_t now)
 {
 	struct plan plans[CHUNK];
 	struct held *due = NULL;
-	unsigned int i, first = 0;
+	unsigned int i, first = 0, refused = 0;
 
 	pthread_mutex_lock(&fault->lock);
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
@@ -266,23 +270,24 @@ static void send_chunk(struct fault_link *fault, struct link_packet *packets, un
 		if (plans[i].copies == 1 && plans[i].corrupt_bit == packets[i].corrupt_bit &&
 		    !plans[i].after)
 			continue;
-		inner_send(fault, packets + first, i - first, now);
-		send_planned(fault, &packets[i], &plans[i], now);
+		refused += inner_send(fault, packets + first, i - first, now);
+		refused += send_planned(fault, &packets[i], &plans[i], now);
 		first = i + 1;
 	}
-	inner_send(fault, packets + first, count - first, now);
+	return refused + inner_send(fault, packets + first, count - first, now);
 }
 
-static void fault_link_send(struct link *link, struct link_packet *packets, unsigned int count,
-			    uint64_t now)
+static unsigned int fault_link_send(struct link *link, struct link_packet *packets,
+				    unsigned int count, uint64_t now)
 {
 	struct fault_link *fault = (struct fault_link *)link;
-	unsigned int i, n;
+	unsigned int i, n, refused = 0;
 
 	for (i = 0; i < count; i += n) {
 		n = count - i < CHUNK ? count - i : CHUNK;
-		send_chunk(fault, packets + i, n, now);
+		refused += send_chunk(fault, packets + i, n, now);
 	}
+	return refused;
 }
 
 /* --- Receiving ------------------------------------------------------------------------- */

@@ -327,8 +327,9 @@ static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t
 	}
 }
 
-static void sim_link_send(struct link *base, struct link_packet *packets, unsigned int count,
-			  uint64_t now)
+/* What the network drops on the way was sent: none is refused. */
+static unsigned int sim_link_send(struct link *base, struct link_packet *packets,
+				  unsigned int count, uint64_t now)
 {
 	struct sim_link *link = (struct sim_link *)base;
 	unsigned int i;
@@ -337,6 +338,7 @@ static void sim_link_send(struct link *base, struct link_packet *packets, unsign
 		now = link->sim->now;
 	for (i = 0; i < count; i++)
 		send_one(link, &packets[i], now);
+	return 0;
 }
 
 /* --- Arriving ------------------------------------------------------------------- */

@@ -131,7 +131,8 @@ int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
 int udp_address_receive_tos_ttl(const struct udp_address *address);
 
-void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now);
+unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
+		      uint64_t now);
 unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned int max,
 			 uint64_t now);
 /* What has arrived on the socket of @address. */

@@ -43,6 +43,7 @@ struct batch {
 	struct udp_address *address;
 	unsigned int datagrams;
 	unsigned int vectors_used;
+	unsigned int refused; /* packets, of all that the caller of udp_send() passed */
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
@@ -72,12 +73,12 @@ static bool same_path(const struct path *a, const struct path *b)
 		a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit);
 }
 
-static void drop(struct udp_link *link, const struct link_packet *packet, unsigned int count,
+static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
 		 int error)
 {
 	char text[INET6_ADDRSTRLEN];
 
-	__atomic_fetch_add(&link->refused, count, __ATOMIC_RELAXED);
+	batch->refused += count;
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }
@@ -280,7 +281,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 		icrc_seal(&packets[i], batch->address->source_port, 0);
 		message->msg_iovlen = gather(vectors, &packets[i]) - vectors;
 		if (sendmsg(batch->address->send_fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			drop(batch->link, &packets[i], 1, errno);
+			drop(batch, &packets[i], 1, errno);
 		else
 			sent++;
 	}
@@ -335,7 +336,7 @@ static void flush(struct batch *batch)
 		if (datagram->count > 1 && refuses_segmentation(errno))
 			send_singly(batch, datagram, &batch->messages[done].msg_hdr);
 		else
-			drop(batch->link, datagram->packets, datagram->count, errno);
+			drop(batch, datagram->packets, datagram->count, errno);
 		done++;
 	}
 	batch->datagrams = 0;
@@ -373,7 +374,8 @@ static void choose_linear(struct batch *batch, const struct udp_bounce *bounce)
 	batch->linear_used = 0;
 }
 
-void udp_send(struct link *base, struct link_packet *packets, unsigned int count, uint64_t now)
+unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
+		      uint64_t now)
 {
 	struct batch batch; /* not initialized: large, and only what is appended is read */
 	struct udp_link *link = (struct udp_link *)base;
@@ -387,6 +389,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 	batch.address = NULL;
 	batch.datagrams = 0;
 	batch.vectors_used = 0;
+	batch.refused = 0;
 
 	for (unsigned int i = 0; i < count; i += taken) {
 		const struct path *path = packets[i].path;
@@ -398,7 +401,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 		}
 		if (!batch.address || link_packet_length(&packets[i]) > LINK_TRAIN_BYTES ||
 		    vectors_of(&packets[i], 1) > BATCH_VECTORS) {
-			drop(batch.link, &packets[i], 1, batch.address ? EMSGSIZE : EADDRNOTAVAIL);
+			drop(&batch, &packets[i], 1, batch.address ? EMSGSIZE : EADDRNOTAVAIL);
 			continue;
 		}
 		taken = segments_of(&batch, &packets[i], count - i);
@@ -410,4 +413,7 @@ void udp_send(struct link *base, struct link_packet *packets, unsigned int count
 	flush(&batch);
 	if (bounce)
 		__atomic_store_n(&bounce->taken, false, __ATOMIC_RELEASE);
+	if (batch.refused)
+		__atomic_fetch_add(&link->refused, batch.refused, __ATOMIC_RELAXED);
+	return batch.refused;
 }

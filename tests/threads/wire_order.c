@@ -24,11 +24,12 @@ static struct link *inner(struct link *link)
 }
 
 /* The payload is read here, before the addition; what the kernel gets is a copy. */
-static void send_some(struct link *link, struct link_packet *packets, unsigned int count,
-		      uint64_t now)
+static unsigned int send_some(struct link *link, struct link_packet *packets, unsigned int count,
+			      uint64_t now)
 {
 	struct iovec payloads[BATCH];
 	uint8_t *copies = malloc(count * WIRE_PATH_MTU_MAX);
+	unsigned int refused;
 
 	must(copies);
 	for (unsigned int i = 0; i < count; i++) {
@@ -41,15 +42,19 @@ static void send_some(struct link *link, struct link_packet *packets, unsigned i
 		packet->payload_count = packet->payload_length > 0;
 	}
 	atomic_fetch_add(&wire, 1);
-	inner(link)->ops->send(inner(link), packets, count, now);
+	refused = inner(link)->ops->send(inner(link), packets, count, now);
 	free(copies);
+	return refused;
 }
 
-static void order_send(struct link *link, struct link_packet *packets, unsigned int count,
-		       uint64_t now)
+static unsigned int order_send(struct link *link, struct link_packet *packets, unsigned int count,
+			       uint64_t now)
 {
+	unsigned int refused = 0;
+
 	for (unsigned int i = 0; i < count; i += BATCH)
-		send_some(link, packets + i, count - i < BATCH ? count - i : BATCH, now);
+		refused += send_some(link, packets + i, count - i < BATCH ? count - i : BATCH, now);
+	return refused;
 }
 
 static unsigned int order_receive(struct link *link, struct link_frame *frames, unsigned int max,

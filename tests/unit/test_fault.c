@@ -436,14 +436,15 @@ static struct counting_link {
 	_Atomic unsigned int sent;
 } counting;
 
-static void counting_send(struct link *link, struct link_packet *packets, unsigned int count,
-			  uint64_t now)
+static unsigned int counting_send(struct link *link, struct link_packet *packets,
+				  unsigned int count, uint64_t now)
 {
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
 		ck_assert_uint_eq(packets[i].payload_length, PAYLOAD);
 	((struct counting_link *)link)->sent += count;
+	return 0;
 }
 
 static unsigned int counting_receive(struct link *link, struct link_frame *frames, unsigned int max,

@@ -13,6 +13,7 @@
 /* A link that keeps what it is sent, payloads flattened. */
 static struct {
 	unsigned int calls, packets;
+	unsigned int refused; /* what the next call returns */
 	uint64_t now;
 	struct {
 		uint8_t data[512];
@@ -21,7 +22,8 @@ static struct {
 	} packet[SENT_MAX];
 } sent;
 
-static void keep(struct link *link, struct link_packet *packets, unsigned int count, uint64_t now)
+static unsigned int keep(struct link *link, struct link_packet *packets, unsigned int count,
+			 uint64_t now)
 {
 	sent.calls++;
 	sent.now = now;
@@ -42,6 +44,7 @@ static void keep(struct link *link, struct link_packet *packets, unsigned int co
 		sent.packet[sent.packets].trailer_length = packet->trailer_length;
 		sent.packet[sent.packets++].flags = packet->headers[1];
 	}
+	return 0;
 }
 
 /* It delays nothing. */
@@ -50,10 +53,12 @@ static uint64_t no_deadline(struct link *link)
 	return TIME_NEVER;
 }
 
-static void count(struct link *link, struct link_packet *packets, unsigned int number, uint64_t now)
+static unsigned int count(struct link *link, struct link_packet *packets, unsigned int number,
+			  uint64_t now)
 {
 	sent.calls++;
 	sent.packets += number;
+	return sent.refused;
 }
 
 static const struct link_ops ops = {.send = keep, .deadline = no_deadline};
@@ -305,6 +310,25 @@ START_TEST(full_outboxes_flush_themselves)
 }
 END_TEST
 
+/* What the kernel refuses wasn't sent. */
+START_TEST(refused_packets_are_counted)
+{
+	begin();
+	core.link = &counting;
+	begin_packet();
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(core.counters.send_err, 0);
+	for (int i = 0; i < 5; i++)
+		begin_packet();
+	sent.refused = 2;
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 6);
+	ck_assert_uint_eq(core.counters.sent_pkts, 4);
+	ck_assert_uint_eq(core.counters.send_err, 2);
+	end();
+}
+END_TEST
+
 /* Of equal packets as many as one datagram takes, and what is shorter ends it. */
 START_TEST(runs_are_not_cut_in_two)
 {
@@ -344,6 +368,7 @@ int main(void)
 {
 	const TTest *const tests[] = {packets_without_payload,
 				      every_part_of_a_list,
+				      refused_packets_are_counted,
 				      lists_longer_than_4_gib,
 				      a_bad_key_takes_only_its_packet_back,
 				      plain_memory,

@@ -109,10 +109,11 @@ static void add_packet(struct traffic *traffic, uint32_t length)
 	memset(whole + sizeof(struct bth) + length, 0, pad);
 }
 
-static void send_some(struct node *node, struct traffic *traffic, unsigned int first,
-		      unsigned int count)
+/* Returns how many were refused. */
+static unsigned int send_some(struct node *node, struct traffic *traffic, unsigned int first,
+			      unsigned int count)
 {
-	node->link->ops->send(node->link, traffic->packets + first, count, 0);
+	return node->link->ops->send(node->link, traffic->packets + first, count, 0);
 }
 
 static void expect_frame(const struct traffic *traffic, unsigned int index,
@@ -420,9 +421,9 @@ START_TEST(refused_packets)
 		traffic->packets[3 + i].path = &nobody;
 		traffic->packets[6 + i].path = &refused;
 	}
-	send_some(&from, traffic, 0, 12);
+	ck_assert_uint_eq(send_some(&from, traffic, 0, 12), 6);
 	expect(&to, traffic, 9, 3, 64);
-	send_some(&from, traffic, 9, 3);
+	ck_assert_uint_eq(send_some(&from, traffic, 9, 3), 0);
 	expect(&to, traffic, 9, 3, 64);
 	node_close(&from);
 	node_close(&to);
