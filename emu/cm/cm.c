@@ -18,7 +18,6 @@
 #define MILLISECOND UINT64_C(1000000)
 #define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
 #define FLUSH_COPIES 2
-#define MAD_ATTRIBUTE 16		      /* where it is in a MAD */
 #define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
@@ -548,7 +547,7 @@ void cm_abandon(struct cm_id *id, uint64_t now)
 /* Whether what was sent last is a DREQ or a DREP whose loss the peer may notice. */
 static bool ends_connection(const struct cm_id *id)
 {
-	uint16_t attribute = id->mad[MAD_ATTRIBUTE] << 8 | id->mad[MAD_ATTRIBUTE + 1];
+	uint16_t attribute = mad_attribute(id->mad);
 
 	return (id->state == CM_STATE_DREQ_SENT || id->state == CM_STATE_TIMEWAIT) &&
 	       (attribute == CM_DREQ || attribute == CM_DREP);

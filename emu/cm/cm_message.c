@@ -32,9 +32,9 @@ struct field {
 
 /* clang-format off */
 static const struct field req_fields[] = {
-	FIELD(0, 0, 32, local_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
 	FIELD(5, 0, 24, vendor_id),
-	FIELD(8, 0, 64, service_id),
+	FIELD(CM_SERVICE_ID, 0, 64, service_id),
 	FIELD(16, 0, 64, ca_guid),
 	FIELD(28, 0, 32, qkey),
 	FIELD(32, 0, 24, qpn),
@@ -81,16 +81,16 @@ static const struct field req_fields[] = {
 };
 
 static const struct field mra_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(8, 0, 2, answered),
 	FIELD(9, 0, 5, service_timeout),
 	{0},
 };
 
 static const struct field rej_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(8, 0, 2, answered),
 	FIELD(9, 0, 7, info_length),
 	FIELD(10, 0, 16, reason),
@@ -99,8 +99,8 @@ static const struct field rej_fields[] = {
 };
 
 static const struct field rep_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(8, 0, 32, qkey),
 	FIELD(12, 0, 24, qpn),
 	PART(15, 0, 8, vendor_id, 16),
@@ -121,21 +121,21 @@ static const struct field rep_fields[] = {
 
 /* RTU, DREP */
 static const struct field ids_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	{0},
 };
 
 static const struct field dreq_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(8, 0, 24, qpn),
 	{0},
 };
 
 static const struct field lap_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(12, 0, 24, qpn),
 	FIELD(15, 0, 5, remote_response_timeout),
 	FIELD(20, 0, 16, path[1].local_lid),
@@ -153,8 +153,8 @@ static const struct field lap_fields[] = {
 };
 
 static const struct field apr_fields[] = {
-	FIELD(0, 0, 32, local_id),
-	FIELD(4, 0, 32, remote_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
+	FIELD(CM_REMOTE_ID, 0, 32, remote_id),
 	FIELD(8, 0, 8, info_length),
 	FIELD(9, 0, 8, status),
 	BYTES(12, info),
@@ -162,14 +162,14 @@ static const struct field apr_fields[] = {
 };
 
 static const struct field sidr_req_fields[] = {
-	FIELD(0, 0, 32, local_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
 	FIELD(4, 0, 16, pkey),
-	FIELD(8, 0, 64, service_id),
+	FIELD(CM_SERVICE_ID, 0, 64, service_id),
 	{0},
 };
 
 static const struct field sidr_rep_fields[] = {
-	FIELD(0, 0, 32, local_id),
+	FIELD(CM_LOCAL_ID, 0, 32, local_id),
 	FIELD(4, 0, 8, status),
 	FIELD(5, 0, 8, info_length),
 	PART(6, 0, 16, vendor_id, 8),
@@ -199,17 +199,6 @@ static const struct layout {
 	[CM_APR] = {"APR", apr_fields, 84},
 };
 /* clang-format on */
-
-/* The MAD header, IBA 13.4.2. */
-struct mad_header {
-	uint8_t base_version, class, class_version, method;
-	__be16 status, class_specific;
-	__be64 transaction;
-	__be16 attribute, reserved;
-	__be32 modifier;
-} __attribute__((packed));
-
-_Static_assert(sizeof(struct mad_header) == MAD_HEADER_LENGTH, "IBA 13.4.2");
 
 static const struct layout *layout_of(uint16_t attribute)
 {

@@ -12,24 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MAD_LENGTH 256
-#define MAD_HEADER_LENGTH 24
-#define MAD_CLASS_CM 0x07
-#define CM_PRIVATE_MAX 224
+#include "net/wire/mad.h"
 
-enum cm_attribute {
-	CM_REQ = 0x10,
-	CM_MRA = 0x11,
-	CM_REJ = 0x12,
-	CM_REP = 0x13,
-	CM_RTU = 0x14,
-	CM_DREQ = 0x15,
-	CM_DREP = 0x16,
-	CM_SIDR_REQ = 0x17,
-	CM_SIDR_REP = 0x18,
-	CM_LAP = 0x19,
-	CM_APR = 0x1a,
-};
+#define CM_PRIVATE_MAX 224
 
 /* What an MRA or a REJ answers to (tables 107 and 108). */
 enum cm_answered { CM_ANSWERED_REQ, CM_ANSWERED_REP, CM_ANSWERED_OTHER };

@@ -6,19 +6,16 @@
 #include <sys/socket.h>
 
 #include "net/link.h"
+#include "net/wire/mad.h"
+#include "net/wire/wire.h"
 
 /* What a conditional jump can skip; further goes an unconditional one. */
 #define JUMP_MAX 255
 
-/* A MAD in a packet to QP 1, and the connection manager's in it (IBA 13.4.3, 12.6). */
+/* A MAD in a packet to QP 1, and a message of the connection manager in it. */
 #define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
-#define MAD_ATTRIBUTE 16
-#define MAD_FIRST_ID 24
-#define MAD_SECOND_ID 28
-#define MAD_SERVICE_ID 32 /* of both requests */
-#define ATTRIBUTE_REQ 0x0010
-#define ATTRIBUTE_SIDR_REQ 0x0017
-#define ATTRIBUTE_SIDR_REP 0x0018
+#define ATTRIBUTE_OFFSET (MAD_OFFSET + offsetof(struct mad_header, attribute))
+#define CM_OFFSET (MAD_OFFSET + sizeof(struct mad_header))
 
 #define SLOT_BITS 12 /* of a QP number, and of a comm id */
 
@@ -91,7 +88,7 @@ static void emit_signal(struct assembly *assembly, uint64_t secret)
  */
 static void emit_request(struct assembly *assembly, const struct steer_plan *plan)
 {
-	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SERVICE_ID + 4, 0, 0);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_SERVICE_ID + 4, 0, 0);
 	for (unsigned int i = 0; i < plan->service_count; i++) {
 		emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, plan->services[i].id, 0, 1);
 		emit(assembly, BPF_RET | BPF_K, plan->services[i].index, 0, 0);
@@ -124,16 +121,16 @@ static void emit_special(struct assembly *assembly, const struct steer_plan *pla
 
 	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
 	others = emit_jump(assembly);
-	emit(assembly, BPF_LD | BPF_H | BPF_ABS, MAD_OFFSET + MAD_ATTRIBUTE, 0, 0);
-	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_REQ, 2, 0);
-	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REQ, 1, 0);
+	emit(assembly, BPF_LD | BPF_H | BPF_ABS, ATTRIBUTE_OFFSET, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 2, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 1, 0);
 	answer = emit_jump(assembly);
 	emit_request(assembly, plan);
 	land_jump(assembly, answer);
-	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, ATTRIBUTE_SIDR_REP, 0, 2);
-	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_FIRST_ID, 0, 0);
+	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 0, 2);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_LOCAL_ID, 0, 0);
 	emit(assembly, BPF_JMP | BPF_JA, 1, 0, 0);
-	emit(assembly, BPF_LD | BPF_W | BPF_ABS, MAD_OFFSET + MAD_SECOND_ID, 0, 0);
+	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_REMOTE_ID, 0, 0);
 	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, 32 - SLOT_BITS, 0, 0);
 	land_jump(assembly, others);
 }

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Management datagrams (MADs), the payload of packets to QP 1: their header, and those
+ * fields of the connection manager's messages by which the process is found that a
+ * message is for. emu/cm/cm_message reads and writes the whole of the messages;
+ * net/share/steer has the kernel look at these fields. Includes nothing of ours.
+ */
+#ifndef URXE_NET_MAD_H
+#define URXE_NET_MAD_H
+
+#include <endian.h>
+#include <linux/types.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MAD_LENGTH 256
+#define MAD_CLASS_CM 0x07
+
+/* IBA 13.4.2 */
+struct mad_header {
+	__u8 base_version, class, class_version, method;
+	__be16 status, class_specific;
+	__be64 transaction;
+	__be16 attribute, reserved;
+	__be32 modifier;
+} __attribute__((packed));
+
+#define MAD_HEADER_LENGTH 24
+
+_Static_assert(sizeof(struct mad_header) == MAD_HEADER_LENGTH, "IBA 13.4.2");
+
+/* The messages of the connection manager, IBA 12.6. */
+enum cm_attribute {
+	CM_REQ = 0x10,
+	CM_MRA = 0x11,
+	CM_REJ = 0x12,
+	CM_REP = 0x13,
+	CM_RTU = 0x14,
+	CM_DREQ = 0x15,
+	CM_DREP = 0x16,
+	CM_SIDR_REQ = 0x17,
+	CM_SIDR_REP = 0x18,
+	CM_LAP = 0x19,
+	CM_APR = 0x1a,
+};
+
+/* Where fields are, in bytes behind the header (tables 106 to 120). */
+enum cm_offset {
+	CM_LOCAL_ID = 0, /* of the sender; in SIDR_REP of the request that it answers */
+	CM_REMOTE_ID =
+		4, /* of the receiver, as the sender knows it: not in REQ, SIDR_REQ, SIDR_REP */
+	CM_SERVICE_ID = 8, /* in REQ and SIDR_REQ: what is asked for */
+};
+
+static inline uint16_t mad_attribute(const void *mad)
+{
+	__be16 attribute;
+
+	memcpy(&attribute, (const uint8_t *)mad + offsetof(struct mad_header, attribute),
+	       sizeof(attribute));
+	return be16toh(attribute);
+}
+
+#endif
