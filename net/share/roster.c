@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The roster's file: who may have it, its locks, and its members. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -14,6 +16,9 @@
 #include "net/share/roster_internal.h"
 
 #define LOCK_PATIENCE 25000 /* tries, of 200 us each */
+#define DESERTED_MAX 3600   /* seconds */
+
+#define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
 
 /* Bytes of the file that are locked: the first for all of it, then one a member. */
 #define LOCK_WHOLE 0
@@ -173,13 +178,13 @@ static int usual_path(char *path, size_t size)
 
 	if (stat("/proc/thread-self/ns/net", &net) < 0)
 		return errno;
-	snprintf(path, size, "/dev/shm/" ROSTER_FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
+	snprintf(path, size, "/dev/shm/" FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
 		 (unsigned long long)net.st_ino);
 	return 0;
 }
 
 /* /dev/shm is everybody's: what lies there under our name isn't trusted for that. */
-bool roster_file_is_safe(int fd)
+static bool file_is_safe(int fd)
 {
 	struct stat file;
 
@@ -231,7 +236,7 @@ static int open_file(const char *path, int *result)
 
 		if (fd < 0)
 			return errno;
-		if (!roster_file_is_safe(fd))
+		if (!file_is_safe(fd))
 			error = EPERM;
 		else if (!lock_whole(fd))
 			error = EBUSY;
@@ -247,6 +252,88 @@ static int open_file(const char *path, int *result)
 	}
 }
 
+/* --- sweeping --------------------------------------------------------------------------- */
+
+/*
+ * Removes the files of network namespaces that are gone, when a file is created. There
+ * is no telling that a namespace is gone; but in a file that had no member for an hour, no
+ * more is lost than where to lease next, and packets and retries don't take an hour.
+ *
+ * A member that is killed leaves no time of death. So a file's mtime is when it was opened
+ * last, and its atime, if that is later, since when a sweep has known it deserted.
+ */
+
+/* Whether it is one that we know how members lock: of a newer version we don't. */
+static bool is_named_as_ours(const char *name)
+{
+	unsigned long long net;
+	unsigned int user;
+	int version, end = 0;
+
+	return sscanf(name, FILE_NAME "%n", &version, &user, &net, &end) == 3 && !name[end] &&
+	       version <= ROSTER_VERSION && user == geteuid();
+}
+
+/* All bytes that anybody might have, at once: then nobody is a member, nor becomes one. */
+static bool lock_all(int fd, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static bool is_later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
+}
+
+/* With all of it locked. */
+static void remove_or_mark(int directory, const char *name, int fd)
+{
+	struct timespec times[2] = {{0}, {.tv_nsec = UTIME_OMIT}};
+	struct stat file;
+
+	/* Without links, the name is another file's by now. */
+	if (fstat(fd, &file) < 0 || file.st_nlink == 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	if (!is_later(file.st_atim, file.st_mtim))
+		futimens(fd, times);
+	else if (times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
+		unlinkat(directory, name, 0);
+}
+
+static void sweep_file(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
+		remove_or_mark(directory, name, fd);
+		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
+	}
+	close(fd);
+}
+
+static void sweep(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
+	DIR *directory = parent ? opendir(parent) : NULL;
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		if (is_named_as_ours(entry->d_name))
+			sweep_file(dirfd(directory), entry->d_name);
+	}
+	if (directory)
+		closedir(directory);
+	free(parent);
+}
+
+/* --- opening and closing --------------------------------------------------------------- */
+
 /* With the file locked, which is why a sweep leaves it alone. */
 static int roster_enter(struct roster *roster, const char *path)
 {
@@ -255,7 +342,7 @@ static int roster_enter(struct roster *roster, const char *path)
 
 	/* Namespaces come and go where files are created; then it is time, and memory is needed. */
 	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
-		roster_sweep(path);
+		sweep(path);
 	error = map_table(roster);
 	if (!error)
 		error = set_up(roster->table);

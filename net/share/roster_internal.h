@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the roster share: roster.c (the file, its locks, members),
- * roster_table.c (what members have: sockets, slots, claims) and roster_sweep.c (the
- * files that nobody needs any more).
+ * What the files of the roster share: roster.c (the file, its locks, its members, and
+ * the files that are needed no longer) and roster_table.c (what members have: sockets,
+ * slots, claims).
  *
  * A member may be killed between any two stores. So entries get their member
  * last and lose it first, and whatever a dead member left is removed with it.
@@ -15,8 +15,7 @@
 
 #include "net/share/roster.h"
 
-#define ROSTER_VERSION 2		   /* of the file */
-#define ROSTER_FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
+#define ROSTER_VERSION 2 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -83,10 +82,5 @@ static inline struct claim *claims_end(const struct roster *roster)
 
 /* Remove all that those in @gone have, and themselves. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1]);
-
-bool roster_file_is_safe(int fd);
-
-/* Remove what was deserted beside @path, which is locked. */
-void roster_sweep(const char *path);
 
 #endif
