@@ -10,6 +10,7 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
+#include "net/share/share.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
@@ -96,7 +97,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->deadline_context = options->deadline_context;
 	hca->node_guid = options->node_guid;
 	/* What is shared is leased when it is needed. */
-	err = table_init(&hca->qps, hca->link->ops->lease ? LAST_QPN : FIRST_QPN, LAST_QPN);
+	err = table_init(&hca->qps, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
 	if (err)
 		goto free_hca;
 	err = table_init(&hca->keys, 1, device_attr.max_mr + device_attr.max_mw + 1);
@@ -148,12 +149,13 @@ void hca_destroy(struct hca *hca)
 
 static int lease_qpns(struct hca *hca)
 {
-	uint32_t first, count, start;
-	int err = hca->link->ops->lease(hca->link, &first, &count, &start);
+	struct share *share = hca->link->share;
+	struct lease lease;
+	int err = share->ops->lease_qpns(share, &lease);
 
 	if (err)
 		return err;
-	return table_add_range(&hca->qps, first, count, start);
+	return table_add_range(&hca->qps, lease.first, lease.count, lease.start);
 }
 
 /* Half of the numbers stay free, for those that were in use not to come back at once. */
@@ -165,7 +167,7 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number)
 	pthread_mutex_lock(&qps->lock);
 	half_used = qps->count >= qps->capacity / 2;
 	pthread_mutex_unlock(&qps->lock);
-	if (half_used && hca->link->ops->lease)
+	if (half_used && hca->link->share)
 		lease_qpns(hca); /* if it can't, those that we have may still do */
 	return table_reserve(qps, number);
 }
@@ -331,7 +333,7 @@ static void shutdown_link(struct hca *hca)
 {
 	for (int i = 0; i < SHUTDOWN_TRIES; i++) {
 		if (pthread_mutex_trylock(&hca->receive_lock) == 0) {
-			hca->link->ops->shutdown(hca->link);
+			hca->link->share->ops->shutdown(hca->link->share);
 			return;
 		}
 		sched_yield();
@@ -357,7 +359,7 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *pat
 		table_put(&hca->qps, number);
 	}
 	cm_flush_on_exit(hca->cm, now, patience);
-	if (hca->link->ops->shutdown)
+	if (hca->link->share)
 		shutdown_link(hca);
 }
 

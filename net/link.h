@@ -84,20 +84,8 @@ struct link_frame {
 	uint8_t forwards; /* how often it was handed on before it came here */
 };
 
-/*
- * Several HCAs, of several processes, may share an address. Their QP numbers are
- * told apart by the slot, the upper 12 bits, of which each HCA leases its own.
- * Slot 0, with the special QPs, and the last, with the multicast QP, are nobody's.
- */
-#define LINK_SLOT_BITS 12
-#define LINK_SLOTS 4096u
-
-static inline uint32_t link_slot(uint32_t qpn)
-{
-	return qpn >> LINK_SLOT_BITS;
-}
-
 struct link;
+struct share;
 
 struct link_ops {
 	/*
@@ -159,49 +147,12 @@ struct link_ops {
 	 */
 	void (*after_fork_child)(struct link *link);
 
-	/*
-	 * The rest is for links whose addresses can be shared. Another link has NULL
-	 * there: then all numbers and services are the HCA's own.
-	 *
-	 * Lease QP numbers: *@count of them (whole slots) from *@first on, until the link
-	 * is closed, to be used from *@start on: those before were used last. Returns 0, or
-	 * ENOSPC when they are all in use.
-	 */
-	int (*lease)(struct link *link, uint32_t *first, uint32_t *count, uint32_t *start);
-
-	/* One of our slots, the same each time (leased if there is none), or 0 if none is to be
-	 * had. */
-	uint32_t (*slot)(struct link *link);
-
-	/*
-	 * Be the one who answers for a service id at @gid, where an unspecified address
-	 * (:: or ::ffff:0.0.0.0) stands for all that the link has of its family. Returns 0,
-	 * EADDRINUSE when another has it, ENOSPC.
-	 */
-	int (*claim)(struct link *link, const union ibv_gid *gid, uint64_t service_id);
-	void (*release)(struct link *link, const union ibv_gid *gid, uint64_t service_id);
-
-	/* A slot of who claimed @service_id at our address @gid, or 0: nobody. */
-	uint32_t (*owner_of)(struct link *link, const union ibv_gid *gid, uint64_t service_id);
-
-	/*
-	 * Hand @frame on to who has @slot; like sending, it may fail silently. Returns
-	 * false when there is nobody to hand it to: @slot is free, or ours, or the frame
-	 * was handed on too often.
-	 */
-	bool (*forward)(struct link *link, const struct link_frame *frame, uint32_t slot);
-
-	/*
-	 * The process ends, and nobody receives any more: leave the addresses to the
-	 * others. Waits for little.
-	 */
-	void (*shutdown)(struct link *link);
-
 	void (*close)(struct link *link);
 };
 
 struct link {
 	const struct link_ops *ops;
+	struct share *share; /* net/share/share.h; NULL: the addresses are the link's alone */
 };
 
 #endif

@@ -14,9 +14,9 @@
 #include "emu/objects/pd.h"
 #include "net/log.h"
 #include "net/random.h"
+#include "net/share/share.h"
 
 #define MILLISECOND UINT64_C(1000000)
-#define CM_INDEX_LIMIT (1u << CM_INDEX_BITS)
 #define FLUSH_COPIES 2
 #define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
 
@@ -27,7 +27,7 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 
 	if (!cm)
 		return ENOMEM;
-	error = table_init(&cm->ids, 1, CM_INDEX_LIMIT);
+	error = table_init(&cm->ids, 1, SHARE_COMM_IDS);
 	if (error) {
 		free(cm);
 		return error;
@@ -36,7 +36,7 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 	cm->sink = *sink;
 	cm->random = seed;
 	/* A peer that remembers an earlier process here mustn't take us for it. */
-	cm->ids.cursor = 1 + random_below(&cm->random, CM_INDEX_LIMIT - 1);
+	cm->ids.cursor = 1 + random_below(&cm->random, SHARE_COMM_IDS - 1);
 	timer_heap_init(&cm->timers);
 	atomic_init(&cm->pending_deadline, TIME_NEVER);
 	pthread_mutex_init(&cm->lock, NULL);
@@ -47,12 +47,12 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 
 /* --- ids ---------------------------------------------------------------------------- */
 
-/* Of our comm ids, so that those of all who share the address differ. */
-static uint32_t slot(struct cm *cm)
+/* The first comm id of this HCA: those of all HCAs that share the address differ. */
+static uint32_t first_comm_id(struct cm *cm)
 {
-	struct link *link = cm->hca->link;
+	struct share *share = cm->hca->link->share;
 
-	return link->ops->slot ? link->ops->slot(link) : 0;
+	return share ? share->ops->lease_comm_ids(share) : 0;
 }
 
 struct cm_id *cm_id_new(struct cm *cm, void *context)
@@ -68,7 +68,7 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 	}
 	id->cm = cm;
 	id->context = context;
-	id->local_id = slot(cm) << CM_INDEX_BITS | index;
+	id->local_id = first_comm_id(cm) + index;
 	id->timer.number = index;
 	id->deadline = TIME_NEVER;
 	table_publish(&cm->ids, index, id);
@@ -96,7 +96,7 @@ static struct cm_id *find_index(struct cm *cm, uint32_t index)
 
 struct cm_id *cm_id_find(struct cm *cm, uint32_t local_id)
 {
-	struct cm_id *id = find_index(cm, local_id & (CM_INDEX_LIMIT - 1));
+	struct cm_id *id = find_index(cm, local_id & (SHARE_COMM_IDS - 1));
 
 	return id && id->local_id == local_id ? id : NULL;
 }
@@ -232,34 +232,34 @@ static unsigned int claimed_gids(const struct cm_listen *listen, union ibv_gid g
 	return count;
 }
 
-static void release(struct link *link, const struct cm_listen *listen)
+static void release(struct share *share, const struct cm_listen *listen)
 {
 	union ibv_gid gids[2];
 	unsigned int count = claimed_gids(listen, gids);
 
-	for (unsigned int i = 0; i < count && link->ops->release; i++)
-		link->ops->release(link, &gids[i], listen->service_id);
+	for (unsigned int i = 0; i < count && share; i++)
+		share->ops->release(share, &gids[i], listen->service_id);
 }
 
-static int claim(struct link *link, const struct cm_listen *listen)
+static int claim(struct share *share, const struct cm_listen *listen)
 {
 	union ibv_gid gids[2];
 	unsigned int count = claimed_gids(listen, gids), done;
 	int error = 0;
 
-	if (!link->ops->claim)
+	if (!share)
 		return 0;
 	for (done = 0; done < count && !error; done++)
-		error = link->ops->claim(link, &gids[done], listen->service_id);
+		error = share->ops->claim(share, &gids[done], listen->service_id);
 	if (error && done == 2)
-		link->ops->release(link, &gids[0], listen->service_id);
+		share->ops->release(share, &gids[0], listen->service_id);
 	return error;
 }
 
 /* Claiming may wait for others who do, so cm.lock isn't held. */
 int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
 {
-	int error = claim(id->cm->hca->link, listen);
+	int error = claim(id->cm->hca->link->share, listen);
 
 	if (error)
 		return error;
@@ -271,7 +271,7 @@ int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
 static void disclaim(struct cm_id *id)
 {
 	if (id->claimed)
-		release(id->cm->hca->link, &id->claim);
+		release(id->cm->hca->link->share, &id->claim);
 	id->claimed = false;
 }
 

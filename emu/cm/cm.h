@@ -161,7 +161,7 @@ struct cm_terms {
 struct cm_id {
 	struct cm *cm;
 	void *context;
-	uint32_t local_id;  /* unique on this address: carries the link's slot (net/link.h) */
+	uint32_t local_id;  /* unique on this address (net/share/share.h) */
 	uint32_t remote_id; /* 0 until the peer has said it */
 	enum cm_state state;
 	bool passive;
@@ -254,9 +254,8 @@ uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time);
 /* --- for hca and gsi ----------------------------------------------------------- */
 
 /*
- * A message for us. @frame is the packet it came in, which is forwarded when
- * the message is another process's on this address (by its comm id's slot, or
- * by who claimed the service id): net/link.h.
+ * A message to QP 1. @frame is the packet it came in, which is forwarded when the
+ * message is for another HCA on this address (net/share/share.h).
  */
 void cm_receive(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		uint64_t now);

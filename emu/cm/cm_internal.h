@@ -15,7 +15,6 @@
 
 #include "emu/cm/cm.h"
 
-#define CM_INDEX_BITS 20       /* of a communication id; the link's slot is above them */
 #define CM_RESPONSE_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
 
 struct cm {

@@ -11,6 +11,7 @@
 #include "emu/objects/pd.h"
 #include "net/log.h"
 #include "net/random.h"
+#include "net/share/share.h"
 
 /* AP status of an APR, table 117. */
 enum { APR_INVALID_ID = 1, APR_UNSUPPORTED = 2 };
@@ -484,30 +485,14 @@ static struct cm_id *(*const finders[MESSAGES])(struct cm *cm, const struct cm_m
 };
 
 /*
- * Of the processes that share an address any may be given what comes for QP 1.
- * Comm ids carry their owner's slot; requests go to who claimed the service.
- * Returns whether somebody else has @frame now.
+ * Of the HCAs that share an address any may be given what comes for QP 1. Returns whether
+ * another one has @frame now, because it has the id or listens for the service.
  */
-static bool handed_on(struct cm *cm, const struct cm_message *message,
-		      const struct link_frame *frame)
+static bool forwarded(struct cm *cm, const struct link_frame *frame)
 {
-	struct link *link = cm->hca->link;
-	uint32_t slot;
+	struct share *share = cm->hca->link->share;
 
-	if (!link->ops->forward)
-		return false;
-	switch (message->attribute) {
-	case CM_REQ:
-	case CM_SIDR_REQ:
-		slot = link->ops->owner_of(link, &frame->destination, message->service_id);
-		break;
-	case CM_SIDR_REP:
-		slot = message->local_id >> CM_INDEX_BITS;
-		break;
-	default:
-		slot = message->remote_id >> CM_INDEX_BITS;
-	}
-	return slot && link->ops->forward(link, frame, slot);
+	return share && share->ops->forward(share, frame);
 }
 
 void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
@@ -522,7 +507,7 @@ void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct l
 		if (machine[id->state][number])
 			machine[id->state][number](id, message, frame, now);
 		cm_reap(id);
-	} else if (!handed_on(cm, message, frame) && unknown[number]) {
+	} else if (!forwarded(cm, frame) && unknown[number]) {
 		unknown[number](cm, message, frame, now);
 	}
 }

@@ -51,7 +51,6 @@ struct lane {
 
 struct fault_link {
 	struct link link;
-	struct link_ops ops;
 	struct link *inner;
 	pthread_mutex_t lock;
 	struct lane lanes[2];
@@ -479,61 +478,6 @@ static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned
 	return inner->ops->descriptors(inner, fds, max);
 }
 
-/* --- what concerns addresses, not packets ------------------------------------------- */
-
-static int fault_link_lease(struct link *link, uint32_t *first, uint32_t *count, uint32_t *start)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->lease(inner, first, count, start);
-}
-
-static uint32_t fault_link_slot(struct link *link)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->slot(inner);
-}
-
-static int fault_link_claim(struct link *link, const union ibv_gid *gid, uint64_t service_id)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->claim(inner, gid, service_id);
-}
-
-static void fault_link_release(struct link *link, const union ibv_gid *gid, uint64_t service_id)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	inner->ops->release(inner, gid, service_id);
-}
-
-static uint32_t fault_link_owner_of(struct link *link, const union ibv_gid *gid,
-				    uint64_t service_id)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->owner_of(inner, gid, service_id);
-}
-
-/* Not a wire, on which something could happen to the frame. */
-static bool fault_link_forward(struct link *link, const struct link_frame *frame, uint32_t slot)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->forward(inner, frame, slot);
-}
-
-static void fault_link_shutdown(struct link *link)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	inner->ops->shutdown(inner);
-}
-
-/* ------------------------------------------------------------------------------------ */
-
 static void fault_free(struct fault_link *fault)
 {
 	pthread_mutex_destroy(&fault->lock);
@@ -575,32 +519,8 @@ static const struct link_ops fault_link_ops = {
 	.receive_tos_ttl = fault_link_receive_tos_ttl,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,
-	.lease = fault_link_lease,
-	.slot = fault_link_slot,
-	.claim = fault_link_claim,
-	.release = fault_link_release,
-	.owner_of = fault_link_owner_of,
-	.forward = fault_link_forward,
-	.shutdown = fault_link_shutdown,
 	.close = fault_link_close,
 };
-
-/* Those of the filter, without what the link inside hasn't got. */
-static struct link_ops ops_around(const struct link *inner)
-{
-	struct link_ops ops = fault_link_ops;
-
-	if (!inner->ops->lease) {
-		ops.lease = NULL;
-		ops.slot = NULL;
-		ops.claim = NULL;
-		ops.release = NULL;
-		ops.owner_of = NULL;
-		ops.forward = NULL;
-		ops.shutdown = NULL;
-	}
-	return ops;
-}
 
 int fault_link_create(struct link *inner, const char *specification, struct link **link,
 		      const char **error)
@@ -616,8 +536,9 @@ int fault_link_create(struct link *inner, const char *specification, struct link
 		return status;
 	}
 	pthread_mutex_init(&fault->lock, NULL);
-	fault->ops = ops_around(inner);
-	fault->link.ops = &fault->ops;
+	fault->link.ops = &fault_link_ops;
+	/* Forwarded frames pass no wire, on which something could happen to them. */
+	fault->link.share = inner->share;
 	fault->inner = inner;
 	*link = &fault->link;
 	return 0;

@@ -219,9 +219,9 @@ static int set_up(struct roster_file *table)
 		return EIO;
 	table->version = ROSTER_VERSION;
 	table->size = sizeof(*table);
-	table->cursor = 1 + random[1] % (LINK_SLOTS - 2);
-	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
-		table->next[slot] = (random[1] >> 32) * (slot + 1) % (1u << LINK_SLOT_BITS);
+	table->cursor = 1 + random[1] % (SLOTS - 2);
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
+		table->next[slot] = (random[1] >> 32) * (slot + 1) % SLOT_QPNS;
 	table->secret = random[0] | 1;
 	return 0;
 }

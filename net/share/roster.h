@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/link.h"
+#include "net/share/share.h"
 #include "net/share/steer.h"
 
 #define ROSTER_MEMBERS 1024
@@ -67,7 +67,7 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
  * their QP numbers, with the one to begin with: who had them before began with another.
  * Or ENOSPC.
  */
-int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start);
+int roster_lease(struct roster *roster, struct lease *lease);
 
 /* EADDRINUSE: another member at the address has it. ENOSPC. */
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "net/share/roster.h"
+#include "net/share/slot.h"
 
 #define ROSTER_VERSION 2 /* of the file */
 
@@ -50,8 +51,8 @@ struct roster_file {
 	_Atomic uint64_t repaired;
 	_Atomic uint32_t cursor;		    /* the slot to lease next */
 	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
-	_Atomic uint16_t owners[LINK_SLOTS];
-	_Atomic uint16_t next[LINK_SLOTS];     /* the number in the slot to begin with */
+	_Atomic uint16_t owners[SLOTS];
+	_Atomic uint16_t next[SLOTS];	       /* the number in the slot to begin with */
 	struct member members[ROSTER_MEMBERS]; /* number 1 and on */
 	struct reuseport_socket sockets[SOCKETS];
 	struct claim claims[CLAIMS];

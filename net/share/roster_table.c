@@ -152,7 +152,7 @@ uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 
 static uint32_t next_slot(uint32_t slot)
 {
-	return slot + 1 < LINK_SLOTS - 1 ? slot + 1 : 1;
+	return slot + 1 < SLOTS - 1 ? slot + 1 : 1;
 }
 
 /* The first slot of @count free ones in a row, looking once around from the cursor; 0: none. */
@@ -160,7 +160,7 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 {
 	uint32_t slot = table->cursor, row = 0;
 
-	for (uint32_t i = 0; i < LINK_SLOTS; i++) {
+	for (uint32_t i = 0; i < SLOTS; i++) {
 		row = table->owners[slot] ? 0 : row + 1;
 		if (row == count)
 			return slot + 1 - count;
@@ -171,7 +171,7 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 	return 0;
 }
 
-int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32_t *start)
+int roster_lease(struct roster *roster, struct lease *lease)
 {
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
@@ -185,11 +185,11 @@ int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32
 	}
 	/* First of all: a number that was given away once isn't given again in this round. */
 	table->cursor = next_slot(slot + slots - 1);
-	*first = slot << LINK_SLOT_BITS;
-	*count = slots << LINK_SLOT_BITS;
-	*start = *first + table->next[slot];
+	lease->first = slot << SLOT_QPN_BITS;
+	lease->count = slots << SLOT_QPN_BITS;
+	lease->start = lease->first + table->next[slot];
 	for (uint32_t i = slot; i < slot + slots; i++) {
-		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % (1u << LINK_SLOT_BITS);
+		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % SLOT_QPNS;
 		table->owners[i] = roster->self;
 	}
 	if (!self->primary_slot)
@@ -200,7 +200,7 @@ int roster_lease(struct roster *roster, uint32_t *first, uint32_t *count, uint32
 
 uint32_t roster_owner(const struct roster *roster, uint32_t slot)
 {
-	return slot < LINK_SLOTS ? roster->table->owners[slot] : 0;
+	return slot < SLOTS ? roster->table->owners[slot] : 0;
 }
 
 uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
@@ -297,7 +297,7 @@ static void plan_slots(const struct roster *roster, const int32_t *index_of,
 	const struct roster_file *table = roster->table;
 	int32_t before = -1;
 
-	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
+	for (uint32_t slot = 1; slot < SLOTS; slot++) {
 		int32_t index = index_of[table->owners[slot]];
 
 		if (index >= 0 && index == before)
@@ -370,7 +370,7 @@ static void remove_members(struct roster *roster, const bool *gone)
 {
 	struct roster_file *table = roster->table;
 
-	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < SLOTS; slot++) {
 		if (gone[table->owners[slot]])
 			table->owners[slot] = 0;
 	}

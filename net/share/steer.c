@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "net/link.h"
+#include "net/share/slot.h"
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
 
@@ -16,8 +16,6 @@
 #define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
 #define ATTRIBUTE_OFFSET (MAD_OFFSET + offsetof(struct mad_header, attribute))
 #define CM_OFFSET (MAD_OFFSET + sizeof(struct mad_header))
-
-#define SLOT_BITS 12 /* of a QP number, and of a comm id */
 
 /* An index that no socket has. */
 #define NO_INDEX UINT32_MAX
@@ -131,7 +129,7 @@ static void emit_special(struct assembly *assembly, const struct steer_plan *pla
 	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_LOCAL_ID, 0, 0);
 	emit(assembly, BPF_JMP | BPF_JA, 1, 0, 0);
 	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_REMOTE_ID, 0, 0);
-	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, 32 - SLOT_BITS, 0, 0);
+	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, SLOT_COMM_ID_BITS, 0, 0);
 	land_jump(assembly, others);
 }
 
@@ -142,13 +140,56 @@ unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *co
 	emit_signal(&assembly, plan->secret);
 	emit(&assembly, BPF_LD | BPF_W | BPF_ABS, offsetof(struct bth, dest_qp), 0, 0);
 	emit(&assembly, BPF_ALU | BPF_AND | BPF_K, QPN_MASK, 0, 0);
-	emit(&assembly, BPF_ALU | BPF_RSH | BPF_K, LINK_SLOT_BITS, 0, 0);
+	emit(&assembly, BPF_ALU | BPF_RSH | BPF_K, SLOT_QPN_BITS, 0, 0);
 	emit_special(&assembly, plan);
 	if (plan->range_count)
 		emit_tree(&assembly, 0, plan->range_count);
 	else
 		emit(&assembly, BPF_RET | BPF_K, NO_INDEX, 0, 0);
 	return assembly.length;
+}
+
+static uint32_t read_be32(const uint8_t *at)
+{
+	__be32 value;
+
+	memcpy(&value, at, sizeof(value));
+	return be32toh(value);
+}
+
+/* A packet to QP 1 that is long enough for a message of the connection manager. */
+static struct steer_target target_of_mad(const uint8_t *mad)
+{
+	const uint8_t *message = mad + sizeof(struct mad_header);
+	__be64 service_id;
+
+	switch (mad_attribute(mad)) {
+	case CM_REQ:
+	case CM_SIDR_REQ:
+		memcpy(&service_id, message + CM_SERVICE_ID, sizeof(service_id));
+		return (struct steer_target){.request = true, .service_id = be64toh(service_id)};
+	case CM_SIDR_REP:
+		return (struct steer_target){
+			.slot = slot_of_comm_id(read_be32(message + CM_LOCAL_ID))};
+	default:
+		return (struct steer_target){
+			.slot = slot_of_comm_id(read_be32(message + CM_REMOTE_ID))};
+	}
+}
+
+struct steer_target steer_target(const void *packet, uint32_t length)
+{
+	const uint8_t *bytes = packet;
+	uint32_t qpn;
+
+	if (length < sizeof(struct bth))
+		return (struct steer_target){};
+	qpn = read_be32(bytes + offsetof(struct bth, dest_qp)) & QPN_MASK;
+	if (slot_of_qpn(qpn))
+		return (struct steer_target){.slot = slot_of_qpn(qpn)};
+	if (length < MAD_OFFSET + MAD_LENGTH)
+		return (struct steer_target){};
+	return target_of_mad(bytes + MAD_OFFSET);
 }
 
 int steer_attach(int fd, const struct sock_filter *code, unsigned int length)

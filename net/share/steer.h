@@ -14,6 +14,7 @@
 #include <endian.h>
 #include <linux/filter.h>
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The slots @first to @last belong to the socket with @index. */
@@ -56,6 +57,18 @@ struct steer_plan {
 
 /* Write the program to @code, of STEER_PROGRAM_MAX. Returns its length. */
 unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *code);
+
+/*
+ * What a packet is addressed by, as the program reads it: for a process that gets a packet
+ * for another one, which may have come before the program was written.
+ */
+struct steer_target {
+	bool request;	     /* by the service id, else by the slot */
+	uint16_t slot;	     /* 0: of none */
+	uint64_t service_id; /* whole, other than in the program */
+};
+
+struct steer_target steer_target(const void *packet, uint32_t length);
 
 /* Put it in place, for the group that @fd belongs to; or take any away. 0 or an errno. */
 int steer_attach(int fd, const struct sock_filter *code, unsigned int length);

@@ -73,7 +73,7 @@ static void send_forward(const struct udp_share *share, uint16_t port,
 		syscall(SYS_sendmsg, share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
+bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
 {
 	uint16_t port = roster_control_port(share->roster, member);
 	struct forward_header header = {
@@ -87,10 +87,13 @@ void udp_forward_to(const struct udp_share *share, const struct link_frame *fram
 		.destination = frame->destination,
 	};
 
-	if (!port)
-		return;
-	send_forward(share, port, &header, frame);
-	roster_notify(share->roster, member);
+	if (frame->forwards >= FORWARDS_MAX)
+		return false;
+	if (port) {
+		send_forward(share, port, &header, frame);
+		roster_notify(share->roster, member);
+	}
+	return true;
 }
 
 void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid)
@@ -104,15 +107,12 @@ void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const unio
 	roster_notify(share->roster, member);
 }
 
-bool udp_forward(struct link *base, const struct link_frame *frame, uint32_t slot)
+bool udp_forward(struct share *base, const struct link_frame *frame)
 {
-	const struct udp_share *share = &((struct udp_link *)base)->share;
-	uint32_t owner = share->roster ? roster_owner(share->roster, slot) : 0;
+	struct udp_share *share = (struct udp_share *)base;
+	uint32_t owner = share->roster ? udp_share_owner(share, frame) : 0;
 
-	if (!owner || owner == roster_self(share->roster) || frame->forwards >= FORWARDS_MAX)
-		return false;
-	udp_forward_to(share, frame, owner);
-	return true;
+	return owner && owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
 }
 
 /* --- in ------------------------------------------------------------------------------------ */
@@ -165,7 +165,7 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 		.hop_limit = header.hop_limit,
 		.forwards = header.forwards,
 	};
-	if (udp_share_passes(link, frame, false)) {
+	if (udp_share_passes(share, frame, false)) {
 		*delivered = true;
 		link->receive.used += (length + 63) & ~63u;
 		if (link->capture)

@@ -231,32 +231,38 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 
 /* --- frames in ------------------------------------------------------------------------------ */
 
-bool udp_share_divert(struct udp_link *link, const struct link_frame *frame, bool first)
+uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame)
 {
-	uint32_t slot = udp_share_slot(frame);
-	uint32_t owner = roster_owner(link->share.roster, slot);
+	const struct steer_target target = steer_target(frame->data, frame->length);
+	uint32_t member;
 
-	if (udp_is_secret(&link->share, frame->data, frame->length)) {
-		take_signal(link, frame);
+	if (!target.request)
+		return roster_owner(share->roster, target.slot);
+	member = roster_claimant(share->roster, &frame->destination, target.service_id);
+	if (!member || roster_is_alive(share->roster, member))
+		return member;
+	want_repair(share->link, udp_address_find(share->link, &frame->destination));
+	return 0;
+}
+
+bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, bool first)
+{
+	uint32_t owner = roster_owner(share->roster, udp_share_slot(frame));
+
+	if (udp_is_secret(share, frame->data, frame->length)) {
+		take_signal(share->link, frame);
 		return true;
 	}
-	if (!owner || owner == roster_self(link->share.roster))
+	if (!owner || owner == roster_self(share->roster))
 		return false;
-	udp_forward(&link->link, frame, slot);
+	udp_forward_to(share, frame, owner);
 	/* Of several that a network card put together, the program sees only the first. */
 	if (first)
-		want_repair(link, udp_address_find(link, &frame->destination));
+		want_repair(share->link, udp_address_find(share->link, &frame->destination));
 	return true;
 }
 
 /* --- coming and going ----------------------------------------------------------------------- */
-
-void udp_share_init(struct udp_link *link)
-{
-	link->share.control_fd = -1;
-	link->share.due = TIME_NEVER;
-	link->share.pause = SHARE_REPAIR_PAUSE;
-}
 
 /* When the first address is added; who only looks at a configuration needs no roster. */
 static void share_open_roster(struct udp_share *share)
@@ -419,19 +425,6 @@ static void leave_all_groups(struct udp_link *link)
 	roster_unlock(link->share.roster);
 }
 
-void udp_shutdown(struct link *base)
-{
-	struct udp_link *link = (struct udp_link *)base;
-
-	for (int i = 0; link->share.roster && i < SHUTDOWN_TRIES; i++) {
-		if (roster_trylock(link->share.roster)) {
-			leave_all_groups(link);
-			return;
-		}
-		usleep(SHUTDOWN_PAUSE);
-	}
-}
-
 void udp_share_leave(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
@@ -458,46 +451,58 @@ void udp_share_after_fork_child(struct udp_link *link)
 	share->control_fd = -1;
 }
 
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t owner = roster ? roster_owner(roster, slot_of_qpn(qpn)) : 0;
+
+	return owner ? roster_cookie(roster, owner, gid) : 0;
+}
+
 /* --- for the core ---------------------------------------------------------------------------- */
 
-int udp_lease(struct link *base, uint32_t *first, uint32_t *count, uint32_t *start)
+/* Without a roster all numbers are ours, at once. */
+static int lease_all(struct udp_share *share, struct lease *lease)
 {
-	struct udp_link *link = (struct udp_link *)base;
-	struct roster *roster = link->share.roster;
+	lease->first = SLOT_QPNS;
+	lease->count = (SLOTS - 2) * SLOT_QPNS;
+	lease->start = lease->first + clock_now() / 1000 % lease->count;
+	return __atomic_exchange_n(&share->all_leased, true, __ATOMIC_RELAXED) ? ENOSPC : 0;
+}
+
+static int share_lease_qpns(struct share *base, struct lease *lease)
+{
+	struct udp_share *share = (struct udp_share *)base;
 	int error;
 
-	if (!roster) {
-		*first = 1 << LINK_SLOT_BITS;
-		*count = (LINK_SLOTS - 2) << LINK_SLOT_BITS;
-		*start = *first + clock_now() / 1000 % *count;
-		return __atomic_exchange_n(&link->share.all_leased, true, __ATOMIC_RELAXED) ? ENOSPC
-											    : 0;
-	}
-	error = roster_lock(roster);
+	if (!share->roster)
+		return lease_all(share, lease);
+	error = roster_lock(share->roster);
 	if (error)
 		return error;
-	error = roster_lease(roster, first, count, start);
+	error = roster_lease(share->roster, lease);
 	if (!error)
-		steer_all(link);
-	roster_unlock(roster);
+		steer_all(share->link);
+	roster_unlock(share->roster);
 	return error;
 }
 
-uint32_t udp_slot(struct link *base)
+static uint32_t share_lease_comm_ids(struct share *base)
 {
-	struct roster *roster = ((struct udp_link *)base)->share.roster;
-	uint32_t first, count, start;
+	struct roster *roster = ((struct udp_share *)base)->roster;
+	struct lease lease;
 
 	if (!roster)
 		return 0;
 	if (!roster_primary_slot(roster, roster_self(roster)))
-		udp_lease(base, &first, &count, &start);
-	return roster_primary_slot(roster, roster_self(roster));
+		share_lease_qpns(base, &lease);
+	return roster_primary_slot(roster, roster_self(roster)) << SLOT_COMM_ID_BITS;
 }
 
-int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+static int share_claim(struct share *base, const union ibv_gid *gid, uint64_t service_id)
 {
-	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	struct udp_share *share = (struct udp_share *)base;
+	struct roster *roster = share->roster;
 	int error;
 
 	if (!roster)
@@ -509,41 +514,52 @@ int udp_claim(struct link *base, const union ibv_gid *gid, uint64_t service_id)
 	if (error && roster_reap(roster))
 		error = roster_claim(roster, gid, service_id);
 	if (!error)
-		steer_all((struct udp_link *)base);
+		steer_all(share->link);
 	roster_unlock(roster);
 	return error;
 }
 
-void udp_release(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+static void share_release(struct share *base, const union ibv_gid *gid, uint64_t service_id)
 {
-	struct roster *roster = ((struct udp_link *)base)->share.roster;
+	struct udp_share *share = (struct udp_share *)base;
 
-	if (!roster || roster_lock(roster) != 0)
+	if (!share->roster || roster_lock(share->roster) != 0)
 		return;
-	roster_release(roster, gid, service_id);
-	steer_all((struct udp_link *)base);
-	roster_unlock(roster);
+	roster_release(share->roster, gid, service_id);
+	steer_all(share->link);
+	roster_unlock(share->roster);
 }
 
-uint32_t udp_owner_of(struct link *base, const union ibv_gid *gid, uint64_t service_id)
+static void share_shutdown(struct share *base)
 {
-	struct udp_link *link = (struct udp_link *)base;
-	struct roster *roster = link->share.roster;
-	uint32_t member = roster ? roster_claimant(roster, gid, service_id) : 0;
+	struct udp_share *share = (struct udp_share *)base;
 
-	if (!member)
-		return 0;
-	if (!roster_is_alive(roster, member)) {
-		want_repair(link, udp_address_find(link, gid));
-		return 0;
+	for (int i = 0; share->roster && i < SHUTDOWN_TRIES; i++) {
+		if (roster_trylock(share->roster)) {
+			leave_all_groups(share->link);
+			return;
+		}
+		usleep(SHUTDOWN_PAUSE);
 	}
-	return roster_primary_slot(roster, member);
 }
 
-uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn)
-{
-	struct roster *roster = link->share.roster;
-	uint32_t owner = roster ? roster_owner(roster, link_slot(qpn)) : 0;
+static const struct share_ops udp_share_ops = {
+	.lease_qpns = share_lease_qpns,
+	.lease_comm_ids = share_lease_comm_ids,
+	.claim = share_claim,
+	.release = share_release,
+	.forward = udp_forward,
+	.shutdown = share_shutdown,
+};
 
-	return owner ? roster_cookie(roster, owner, gid) : 0;
+void udp_share_init(struct udp_link *link)
+{
+	link->share = (struct udp_share){
+		.share.ops = &udp_share_ops,
+		.link = link,
+		.control_fd = -1,
+		.due = TIME_NEVER,
+		.pause = SHARE_REPAIR_PAUSE,
+	};
+	link->link.share = &link->share.share;
 }

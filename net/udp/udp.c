@@ -417,13 +417,6 @@ static const struct link_ops udp_ops = {
 	.receive_tos_ttl = udp_receive_tos_ttl,
 	.descriptors = udp_descriptors,
 	.after_fork_child = udp_after_fork_child,
-	.lease = udp_lease,
-	.slot = udp_slot,
-	.claim = udp_claim,
-	.release = udp_release,
-	.owner_of = udp_owner_of,
-	.forward = udp_forward,
-	.shutdown = udp_shutdown,
 	.close = udp_close,
 };
 

@@ -33,7 +33,7 @@ static unsigned int split(struct udp_link *link, struct link_frame *frames, unsi
 		split->left -= frame->length;
 		if (split->frame.ip_id != IP_ID_UNKNOWN)
 			split->frame.ip_id++; /* segmentation numbers the packets it makes */
-		if (!udp_share_passes(link, frame, !split->begun))
+		if (!udp_share_passes(&link->share, frame, !split->begun))
 			count--;
 		else if (link->capture)
 			capture_received(link->capture, frame);

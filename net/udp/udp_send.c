@@ -56,14 +56,12 @@ struct batch {
 	uint8_t small[BATCH_LINEAR];
 };
 
-/* One that the kernel gives to whoever the first packet is for. */
-static bool same_slot(const struct link_packet *a, const struct link_packet *b)
+static bool same_owner(const struct link_packet *a, const struct link_packet *b)
 {
 	const struct bth *first = (const struct bth *)a->headers;
 	const struct bth *second = (const struct bth *)b->headers;
-	__be32 mask = htobe32(QPN_MASK ^ ((1u << LINK_SLOT_BITS) - 1));
 
-	return ((first->dest_qp ^ second->dest_qp) & mask) == 0;
+	return udp_share_same_owner(first->dest_qp, second->dest_qp);
 }
 
 static bool same_path(const struct path *a, const struct path *b)
@@ -106,7 +104,7 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 
 		vectors += 2 + next->payload_count;
 		if (next_length > length || vectors > BATCH_VECTORS ||
-		    !same_path(packets[0].path, next->path) || !same_slot(&packets[0], next))
+		    !same_path(packets[0].path, next->path) || !same_owner(&packets[0], next))
 			break;
 		segments++;
 		if (next_length < length)

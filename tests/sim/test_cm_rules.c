@@ -5,6 +5,7 @@
  */
 #include "cm_peer.h"
 #include "emu/cm/gsi.h"
+#include "net/share/share.h"
 
 static struct cm_peer_test t;
 
@@ -431,19 +432,23 @@ END_TEST
 /* --- addresses that processes share -------------------------------------------------------------
  */
 
+/* Comm ids tell their HCA by the upper 12 bits: 5 is this one, and there is none with 9. */
+#define OWN 5
+#define ABSENT 9
+
 static struct {
-	uint32_t slot, owner, forwarded;
+	uint32_t owner, forwarded;
 	unsigned int frames, claims, releases;
 	int claim_error;
 	union ibv_gid gids[2];
 } sharing;
 
-static uint32_t sharing_slot(struct link *link)
+static uint32_t sharing_lease_comm_ids(struct share *share)
 {
-	return 5;
+	return OWN << 20;
 }
 
-static int sharing_claim(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+static int sharing_claim(struct share *share, const union ibv_gid *gid, uint64_t service_id)
 {
 	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
 	if (sharing.claim_error && sharing.claims == 1)
@@ -452,52 +457,66 @@ static int sharing_claim(struct link *link, const union ibv_gid *gid, uint64_t s
 	return 0;
 }
 
-static void sharing_release(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+static void sharing_release(struct share *share, const union ibv_gid *gid, uint64_t service_id)
 {
 	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
 	sharing.releases++;
 }
 
-static uint32_t sharing_owner_of(struct link *link, const union ibv_gid *gid, uint64_t service_id)
+static uint32_t owner_of(const struct cm_message *message)
 {
-	ck_assert(gid_equal(gid, &t.peer.path.destination));
-	ck_assert_uint_eq(service_id, CM_PEER_SERVICE);
-	return sharing.owner;
+	switch (message->attribute) {
+	case CM_REQ:
+	case CM_SIDR_REQ:
+		ck_assert_uint_eq(message->service_id, CM_PEER_SERVICE);
+		return sharing.owner;
+	case CM_SIDR_REP:
+		return message->local_id >> 20;
+	default:
+		return message->remote_id >> 20;
+	}
 }
 
-static bool sharing_forward(struct link *link, const struct link_frame *frame, uint32_t slot)
+static bool sharing_forward(struct share *share, const struct link_frame *frame)
 {
-	if (slot == sharing_slot(link) || slot == 9)
+	struct cm_message message;
+	uint32_t owner;
+
+	ck_assert(gid_equal(&frame->destination, &t.peer.path.destination));
+	ck_assert_int_eq(
+		cm_message_decode(&message, frame->data + sizeof(struct bth) + sizeof(struct deth)),
+		0);
+	owner = owner_of(&message);
+	if (!owner || owner == OWN || owner == ABSENT)
 		return false;
-	sharing.forwarded = slot;
+	sharing.forwarded = owner;
 	sharing.frames++;
 	return true;
 }
 
-static void share(struct link_ops *ops)
+static const struct share_ops sharing_ops = {
+	.lease_comm_ids = sharing_lease_comm_ids,
+	.claim = sharing_claim,
+	.release = sharing_release,
+	.forward = sharing_forward,
+};
+
+static void share(void)
 {
-	struct link *link = t.peer.node->link;
+	static struct share share = {.ops = &sharing_ops};
 
 	memset(&sharing, 0, sizeof(sharing));
-	*ops = *link->ops;
-	ops->slot = sharing_slot;
-	ops->claim = sharing_claim;
-	ops->release = sharing_release;
-	ops->owner_of = sharing_owner_of;
-	ops->forward = sharing_forward;
-	link->ops = ops;
+	t.peer.node->link->share = &share;
 }
 
-/* Comm ids carry the slot, and what comes for another's is handed on. */
+/* Comm ids are of those leased, and what comes for another HCA is handed on. */
 START_TEST(test_shared_address)
 {
-	const struct link_ops *own = t.peer.node->link->ops;
 	struct cm_message message;
-	struct link_ops ops;
 
-	share(&ops);
+	share();
 	cm_peer_passive(&t, CM_STATE_ESTABLISHED);
-	ck_assert_uint_eq(t.id->local_id >> 20, 5);
+	ck_assert_uint_eq(t.id->local_id >> 20, OWN);
 	ck_assert_uint_eq(sharing.frames, 0);
 
 	message = cm_peer_message(&t, CM_DREQ);
@@ -505,7 +524,7 @@ START_TEST(test_shared_address)
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.forwarded, 7);
 	/* The process that has this slot is gone: the node answers for it. */
-	message.remote_id = 9 << 20 | 3;
+	message.remote_id = ABSENT << 20 | 3;
 	cm_peer_say(&t, &message);
 	cm_peer_hear(&t, CM_DREP);
 	message = cm_peer_message(&t, CM_SIDR_REP);
@@ -527,23 +546,21 @@ START_TEST(test_shared_address)
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.frames, 4);
 	cm_peer_event(&t, -1);
-	sharing.owner = 5;
+	sharing.owner = OWN;
 	message.attribute = CM_REQ;
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.frames, 4);
 	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
-	t.peer.node->link->ops = own;
+	t.peer.node->link->share = NULL;
 }
 END_TEST
 
 START_TEST(test_claims)
 {
-	const struct link_ops *own = t.peer.node->link->ops;
 	struct cm_listen listen = {.service_id = CM_PEER_SERVICE, .ipv4 = true, .ipv6 = true};
-	struct link_ops ops;
 	struct cm_id *id;
 
-	share(&ops);
+	share();
 	ck_assert_int_eq(cm_id_create(t.cm, NULL, &id), 0);
 	/* The second claim fails: the first is given back. */
 	sharing.claim_error = EADDRINUSE;
@@ -567,7 +584,7 @@ START_TEST(test_claims)
 	ck_assert(gid_equal(&sharing.gids[(sharing.claims - 1) % 2], &listen.gid));
 	cm_id_destroy(id, cm_peer_now(&t));
 	ck_assert_uint_eq(sharing.claims, sharing.releases);
-	t.peer.node->link->ops = own;
+	t.peer.node->link->share = NULL;
 }
 END_TEST
 

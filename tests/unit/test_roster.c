@@ -61,19 +61,20 @@ static struct roster *join(void)
 
 static uint32_t lease(struct roster *roster, uint32_t expected)
 {
-	uint32_t first, count, start;
+	uint32_t first, count;
+	struct lease lease;
 
 	ck_assert_int_eq(roster_lock(roster), 0);
-	ck_assert_int_eq(roster_lease(roster, &first, &count, &start), 0);
+	ck_assert_int_eq(roster_lease(roster, &lease), 0);
 	roster_unlock(roster);
-	ck_assert_uint_eq((first | count) % (1 << LINK_SLOT_BITS), 0);
-	ck_assert_uint_ge(start, first);
-	ck_assert_uint_lt(start, first + count);
-	first >>= LINK_SLOT_BITS;
-	count >>= LINK_SLOT_BITS;
+	ck_assert_uint_eq((lease.first | lease.count) % SLOT_QPNS, 0);
+	ck_assert_uint_ge(lease.start, lease.first);
+	ck_assert_uint_lt(lease.start, lease.first + lease.count);
+	first = slot_of_qpn(lease.first);
+	count = lease.count / SLOT_QPNS;
 	ck_assert_uint_eq(count, expected);
 	ck_assert_uint_ge(first, 1);
-	ck_assert_uint_le(first + count, LINK_SLOTS - 1);
+	ck_assert_uint_le(first + count, SLOTS - 1);
 	for (uint32_t i = 0; i < count; i++)
 		ck_assert_uint_eq(roster_owner(roster, first + i), roster_self(roster));
 	return first;
@@ -105,13 +106,13 @@ static void become_member(const void *argument)
 {
 	const struct membership *membership = argument;
 	struct roster *roster = join();
-	uint32_t first, count, start;
+	struct lease lease;
 
 	join_group(roster, membership->gid);
 	if (roster_lock(roster))
 		_exit(1);
 	for (unsigned int i = 0; i < membership->leases; i++)
-		roster_lease(roster, &first, &count, &start);
+		roster_lease(roster, &lease);
 	roster_claim(roster, membership->gid, 7);
 	roster_unlock(roster);
 }
@@ -142,7 +143,7 @@ START_TEST(leases_double_and_go_around)
 	ck_assert_uint_eq(roster_owner(b, first), 0);
 
 	/* All others come before the one that is free again. */
-	for (uint32_t i = 0; i < LINK_SLOTS - 3 - 9; i++) {
+	for (uint32_t i = 0; i < SLOTS - 3 - 9; i++) {
 		a = join();
 		ck_assert_uint_ne(lease(a, 1), first);
 		roster_close(a);
@@ -160,16 +161,17 @@ END_TEST
 START_TEST(all_slots_can_be_had_at_once)
 {
 	struct roster *a = join(), *b = join();
-	uint32_t total = 0, first, count, start;
+	uint32_t total = 0;
+	struct lease more;
 
 	ck_assert_int_eq(roster_lock(a), 0);
-	while (roster_lease(a, &first, &count, &start) == 0)
-		total += count >> LINK_SLOT_BITS;
-	ck_assert_int_eq(roster_lease(a, &first, &count, &start), ENOSPC);
+	while (roster_lease(a, &more) == 0)
+		total += more.count / SLOT_QPNS;
+	ck_assert_int_eq(roster_lease(a, &more), ENOSPC);
 	roster_unlock(a);
-	ck_assert_uint_eq(total, LINK_SLOTS - 2);
+	ck_assert_uint_eq(total, SLOTS - 2);
 	ck_assert_uint_eq(roster_owner(a, 0), 0);
-	ck_assert_uint_eq(roster_owner(a, LINK_SLOTS - 1), 0);
+	ck_assert_uint_eq(roster_owner(a, SLOTS - 1), 0);
 	roster_close(a);
 	lease(b, 1);
 	roster_close(b);
@@ -179,17 +181,17 @@ END_TEST
 /* Who has a slot again begins with another number. */
 START_TEST(numbers_differ_from_lap_to_lap)
 {
-	static bool used[LINK_SLOTS << LINK_SLOT_BITS];
+	static bool used[SLOTS << SLOT_QPN_BITS];
 
-	for (uint32_t i = 0; i < 5 * LINK_SLOTS; i++) {
+	for (uint32_t i = 0; i < 5 * SLOTS; i++) {
 		struct roster *roster = join();
-		uint32_t first, count, start;
+		struct lease lease;
 
 		ck_assert_int_eq(roster_lock(roster), 0);
-		ck_assert_int_eq(roster_lease(roster, &first, &count, &start), 0);
+		ck_assert_int_eq(roster_lease(roster, &lease), 0);
 		roster_unlock(roster);
-		ck_assert(!used[start]);
-		used[start] = true;
+		ck_assert(!used[lease.start]);
+		used[lease.start] = true;
 		roster_close(roster);
 	}
 }
@@ -209,14 +211,14 @@ START_TEST(the_dead_leave_nothing)
 	}
 	reap(a);
 	ck_assert_uint_eq(roster_sockets(a, &gid), 0);
-	for (uint32_t slot = 0; slot < LINK_SLOTS; slot++)
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
 		ck_assert_uint_eq(roster_owner(a, slot), 0);
 	ck_assert_uint_eq(roster_claimant(a, &gid, 7), 0);
 	join_group(a, &gid);
 	ck_assert_int_eq(roster_index(a, roster_self(a), &gid), 0);
 	last = lease(a, 1);
 	kill_and_wait(member_process(&gid, 2));
-	ck_assert_uint_ne(roster_owner(a, last % (LINK_SLOTS - 2) + 1), 0);
+	ck_assert_uint_ne(roster_owner(a, last % (SLOTS - 2) + 1), 0);
 	ck_assert_uint_eq(roster_sockets(a, &gid), 2);
 	ck_assert_uint_eq(reap(a), 1);
 	ck_assert_uint_eq(roster_sockets(a, &gid), 1);

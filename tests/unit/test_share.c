@@ -15,6 +15,7 @@
 #include "killable.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
+#include "net/wire/mad.h"
 #include "tests/run_suite.h"
 
 #define SHARED "127.77.9.1"
@@ -29,16 +30,32 @@ struct node {
 	uint32_t qpn; /* one of those leased */
 };
 
+static struct share *share_of(const struct node *node)
+{
+	return node->link->share;
+}
+
+static bool forward(const struct node *node, const struct link_frame *frame)
+{
+	return share_of(node)->ops->forward(share_of(node), frame);
+}
+
+static int claim(const struct node *node, const union ibv_gid *gid, uint64_t service_id)
+{
+	return share_of(node)->ops->claim(share_of(node), gid, service_id);
+}
+
 static struct node node_open(const char *address)
 {
 	const struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
 	struct node node = {.gid = gid_of(address)};
-	uint32_t first, count;
+	struct lease lease;
 
 	ck_assert_int_eq(udp_link_create(&options, &node.link), 0);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
-	ck_assert_int_eq(node.link->ops->lease(node.link, &first, &count, &node.qpn), 0);
-	ck_assert_uint_eq(count, 1 << LINK_SLOT_BITS);
+	ck_assert_int_eq(share_of(&node)->ops->lease_qpns(share_of(&node), &lease), 0);
+	ck_assert_uint_eq(lease.count, SLOT_QPNS);
+	node.qpn = lease.start;
 	return node;
 }
 
@@ -216,7 +233,7 @@ START_TEST(what_is_nobodys_comes_to_somebody)
 	while (roster_owner(((struct udp_link *)from.link)->share.roster, free_slot))
 		free_slot++;
 	for (unsigned int i = 0; i < 4; i++) {
-		uint32_t qpn = i < 3 ? qpns[i] : free_slot << LINK_SLOT_BITS;
+		uint32_t qpn = i < 3 ? qpns[i] : free_slot << SLOT_QPN_BITS;
 		struct link_frame frame;
 		int first, second;
 
@@ -225,7 +242,7 @@ START_TEST(what_is_nobodys_comes_to_somebody)
 		second = receive_one(&nodes[1], &frame);
 		ck_assert_int_eq(first < 0 ? second : first, i);
 		ck_assert_int_eq(first < 0 ? first : second, -1);
-		ck_assert(!nodes[0].link->ops->forward(nodes[0].link, &frame, link_slot(qpn)));
+		ck_assert(!forward(&nodes[0], &frame));
 	}
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
@@ -285,8 +302,7 @@ START_TEST(wrong_indexes_are_repaired)
 {
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 	struct sock_filter code[STEER_PROGRAM_MAX];
-	struct steer_plan plan = {
-		.ranges = {{1, LINK_SLOTS - 2, _i}}, .range_count = 1, .sockets = 1};
+	struct steer_plan plan = {.ranges = {{1, SLOTS - 2, _i}}, .range_count = 1, .sockets = 1};
 	struct roster *roster;
 	unsigned int length;
 	int fd;
@@ -360,23 +376,19 @@ static bool readable(struct node *node)
 	return poll(polled, count, 0) > 0;
 }
 
-START_TEST(frames_are_handed_on_by_slot)
+/* Another member's, as it was received, and to no one when it is our own. */
+START_TEST(frames_are_forwarded_by_qpn)
 {
 	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
-	uint32_t slots[2] = {nodes[0].link->ops->slot(nodes[0].link),
-			     nodes[1].link->ops->slot(nodes[1].link)};
 	struct link_frame frame, again;
 
 	drain(nodes, 2);
-	ck_assert_uint_eq(slots[0], link_slot(nodes[0].qpn));
-	ck_assert_uint_ne(slots[0], slots[1]);
 	send_one(&from, &nodes[0], nodes[0].qpn, 7);
 	ck_assert_int_eq(receive_one(&nodes[0], &frame), 7);
-	ck_assert(!nodes[0].link->ops->forward(nodes[0].link, &frame, slots[0]));
+	ck_assert(!forward(&nodes[0], &frame));
 	ck_assert(!readable(&nodes[1]));
-	/* For one who claims it by something else than its QP number, so the number is QP 1's. */
-	((struct bth *)frame.data)->dest_qp = htobe32(1);
-	ck_assert(nodes[0].link->ops->forward(nodes[0].link, &frame, slots[1]));
+	((struct bth *)frame.data)->dest_qp = htobe32(nodes[1].qpn);
+	ck_assert(forward(&nodes[0], &frame));
 	ck_assert(readable(&nodes[1]));
 	ck_assert_uint_eq(nodes[1].link->ops->receive(nodes[1].link, &again, 1, 0), 1);
 	ck_assert(!readable(&nodes[1]));
@@ -389,28 +401,104 @@ START_TEST(frames_are_handed_on_by_slot)
 	ck_assert_uint_eq(again.hop_limit, frame.hop_limit);
 	ck_assert_int_eq(again.ip_id, frame.ip_id);
 	ck_assert_uint_eq(again.forwards, 1);
-	again.forwards = 3;
-	ck_assert(!nodes[1].link->ops->forward(nodes[1].link, &again, slots[0]));
+	frame.forwards = 3;
+	ck_assert(!forward(&nodes[0], &frame));
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
 	node_close(&from);
 }
 END_TEST
 
-START_TEST(services_are_found)
+#define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
+
+/* A message of the connection manager with @number (of 4 or 8 bytes) at @offset. */
+static struct link_frame make_mad(uint8_t *bytes, const union ibv_gid *to, uint16_t attribute,
+				  unsigned int offset, uint64_t number, unsigned int length)
 {
+	const struct bth bth = {.opcode = WIRE_UD | WIRE_SEND_ONLY, .dest_qp = htobe32(QPN_GSI)};
+	const __be64 value = htobe64(number << (64 - 8 * length));
+
+	memset(bytes, 0, MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH);
+	memcpy(bytes, &bth, sizeof(bth));
+	bytes[MAD_OFFSET + 17] = attribute;
+	memcpy(bytes + MAD_OFFSET + 24 + offset, &value, length);
+	return (struct link_frame){.data = bytes,
+				   .length = MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH,
+				   .source = *to,
+				   .destination = *to};
+}
+
+static bool receives(struct node *node, const struct link_frame *frame)
+{
+	struct link_frame got;
+
+	if (node->link->ops->receive(node->link, &got, 1, 0) != 1)
+		return false;
+	ck_assert_uint_eq(got.length, frame->length);
+	ck_assert_mem_eq(got.data, frame->data, frame->length);
+	return true;
+}
+
+START_TEST(mads_are_forwarded_by_comm_id)
+{
+	static const struct {
+		uint16_t attribute;
+		unsigned int offset;
+	} cases[] = {{0x13, 4} /* REP */, {0x15, 4} /* DREQ */, {0x18, 0} /* SIDR_REP */};
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)};
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	uint32_t first[2];
+
+	drain(nodes, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		first[i] = share_of(&nodes[i])->ops->lease_comm_ids(share_of(&nodes[i]));
+		ck_assert_uint_ne(first[i], 0);
+		ck_assert_uint_eq(first[i] % SHARE_COMM_IDS, 0);
+		ck_assert_uint_eq(share_of(&nodes[i])->ops->lease_comm_ids(share_of(&nodes[i])),
+				  first[i]);
+	}
+	ck_assert_uint_ne(first[0], first[1]);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t last = first[1] + SHARE_COMM_IDS - 1;
+		struct link_frame frame = make_mad(bytes, &nodes[0].gid, cases[i].attribute,
+						   cases[i].offset, last, 4);
+
+		ck_assert(forward(&nodes[0], &frame));
+		ck_assert(receives(&nodes[1], &frame));
+		ck_assert(!forward(&nodes[1], &frame));
+		frame = make_mad(bytes, &nodes[0].gid, cases[i].attribute, cases[i].offset,
+				 first[0], 4);
+		ck_assert(!forward(&nodes[0], &frame));
+		ck_assert(forward(&nodes[1], &frame));
+		ck_assert(receives(&nodes[0], &frame));
+	}
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+}
+END_TEST
+
+START_TEST(requests_are_forwarded_to_the_claimant)
+{
+	static const uint16_t attributes[] = {0x10 /* REQ */, 0x17 /* SIDR_REQ */};
 	union ibv_gid any = gid_of("0.0.0.0");
 	struct node a = node_open(SHARED), b = node_open(SHARED);
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	struct link_frame frame = make_mad(bytes, &a.gid, attributes[_i], 8, 99, 8);
 
-	ck_assert_uint_eq(b.link->ops->owner_of(b.link, &b.gid, 99), 0);
-	ck_assert_int_eq(a.link->ops->claim(a.link, &any, 99), 0);
-	ck_assert_uint_eq(b.link->ops->owner_of(b.link, &b.gid, 99), link_slot(a.qpn));
-	ck_assert_uint_eq(a.link->ops->owner_of(a.link, &b.gid, 99), link_slot(a.qpn));
-	ck_assert_int_eq(b.link->ops->claim(b.link, &b.gid, 99), EADDRINUSE);
-	a.link->ops->release(a.link, &any, 99);
-	ck_assert_int_eq(b.link->ops->claim(b.link, &b.gid, 99), 0);
+	drain(&b, 1);
+	ck_assert(!forward(&b, &frame));
+	ck_assert_int_eq(claim(&a, &any, 99), 0);
+	ck_assert(forward(&b, &frame));
+	ck_assert(receives(&a, &frame));
+	ck_assert(!forward(&a, &frame));
+	ck_assert_int_eq(claim(&b, &b.gid, 99), EADDRINUSE);
+	share_of(&a)->ops->release(share_of(&a), &any, 99);
+	ck_assert(!forward(&b, &frame));
+	ck_assert_int_eq(claim(&b, &b.gid, 99), 0);
+	ck_assert(forward(&a, &frame));
+	ck_assert(receives(&b, &frame));
 	node_close(&b);
-	ck_assert_uint_eq(a.link->ops->owner_of(a.link, &a.gid, 99), 0);
+	ck_assert(!forward(&a, &frame));
 	node_close(&a);
 }
 END_TEST
@@ -458,12 +546,13 @@ END_TEST
 START_TEST(leases_grow)
 {
 	struct node node = node_open(SHARED);
-	uint32_t first, count, start, total = 1 << LINK_SLOT_BITS;
+	uint32_t total = SLOT_QPNS;
+	struct lease lease;
 
 	for (int i = 0; i < 5; i++) {
-		ck_assert_int_eq(node.link->ops->lease(node.link, &first, &count, &start), 0);
-		ck_assert_uint_eq(count, total);
-		total += count;
+		ck_assert_int_eq(share_of(&node)->ops->lease_qpns(share_of(&node), &lease), 0);
+		ck_assert_uint_eq(lease.count, total);
+		total += lease.count;
 	}
 	node_close(&node);
 }
@@ -481,8 +570,9 @@ int main(void)
 	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, strangers_signals_are_packets);
-	tcase_add_test(tests, frames_are_handed_on_by_slot);
-	tcase_add_test(tests, services_are_found);
+	tcase_add_test(tests, frames_are_forwarded_by_qpn);
+	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
+	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
 	suite_add_tcase(suite, tests);

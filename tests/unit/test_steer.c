@@ -11,8 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/link.h"
+#include "net/share/slot.h"
 #include "net/share/steer.h"
+#include "net/wire/mad.h"
+#include "net/wire/wire.h"
 #include "tests/run_suite.h"
 
 #define SECRET 0x0123456789abcdefu
@@ -56,15 +58,25 @@ static uint32_t expected(uint32_t slot)
 	return UINT32_MAX;
 }
 
+/* What steer_target() says of the packet leads to the same socket. */
+static void check_target(uint32_t length)
+{
+	const struct steer_target target = steer_target(packet, length);
+
+	ck_assert(!target.request);
+	ck_assert_uint_eq(run(length), expected(target.slot));
+}
+
 static void check_all(void)
 {
 	unsigned int length = steer_program(&plan, code);
 
 	ck_assert_uint_le(length, STEER_PROGRAM_MAX);
 	ck_assert_int_eq(bpf_validate((const struct bpf_insn *)code, length), 1);
-	for (uint32_t slot = 1; slot < LINK_SLOTS; slot++) {
-		make_packet(slot << LINK_SLOT_BITS | (slot & 1 ? 0xfff : 0));
+	for (uint32_t slot = 1; slot < SLOTS; slot++) {
+		make_packet(slot << SLOT_QPN_BITS | (slot & 1 ? 0xfff : 0));
 		ck_assert_uint_eq(run(sizeof(packet)), expected(slot));
+		check_target(sizeof(packet));
 	}
 }
 
@@ -72,7 +84,7 @@ static void check_all(void)
 START_TEST(slots_find_their_socket)
 {
 	static const unsigned int counts[] = {0, 1, 2, 3, 7, 100, 129, STEER_RANGES_MAX};
-	unsigned int count = counts[_i], step = count ? (LINK_SLOTS - 2) / count : 1;
+	unsigned int count = counts[_i], step = count ? (SLOTS - 2) / count : 1;
 
 	plan.range_count = count;
 	plan.service_count = _i * STEER_SERVICES_MAX / 7;
@@ -87,7 +99,7 @@ END_TEST
 
 START_TEST(signals_find_their_socket)
 {
-	plan.ranges[0] = (struct steer_range){1, LINK_SLOTS - 2, 9};
+	plan.ranges[0] = (struct steer_range){1, SLOTS - 2, 9};
 	plan.range_count = 1;
 	steer_program(&plan, code);
 	for (uint32_t index = 0; index < 70; index++) {
@@ -135,9 +147,11 @@ START_TEST(mads_find_their_socket)
 		packet[20 + 17] = cases[i].attribute;
 		memcpy(packet + 20 + 24, ids, sizeof(ids));
 		ck_assert_uint_eq(run(sizeof(packet)), cases[i].index);
+		check_target(sizeof(packet));
 	}
 	packet[20 + 28]++;
 	ck_assert_uint_eq(run(sizeof(packet)), UINT32_MAX);
+	check_target(sizeof(packet));
 
 	for (unsigned int i = 0; i < 2 * STEER_SERVICES_MAX; i++) {
 		const __be64 service_id = htobe64(0x01060000 + i / 2);
@@ -146,7 +160,26 @@ START_TEST(mads_find_their_socket)
 		packet[20 + 17] = i & 1 ? 0x10 : 0x17;
 		memcpy(packet + 20 + 24 + 8, &service_id, sizeof(service_id));
 		ck_assert_uint_eq(run(sizeof(packet)), i / 2 + 10);
+		ck_assert(steer_target(packet, sizeof(packet)).request);
+		ck_assert_uint_eq(steer_target(packet, sizeof(packet)).service_id,
+				  0x01060000 + i / 2);
 	}
+}
+END_TEST
+
+/* Cut short, or for another special QP: nothing is read behind the end, and no one is found. */
+START_TEST(short_packets_have_no_target)
+{
+	make_packet(0x123456);
+	for (uint32_t length = 0; length < sizeof(struct bth); length++)
+		ck_assert_uint_eq(steer_target(packet, length).slot, 0);
+	ck_assert_uint_eq(steer_target(packet, sizeof(struct bth)).slot, 0x123);
+	make_packet(1);
+	packet[20 + 17] = 0x15;
+	packet[20 + 28] = 0x12;
+	for (uint32_t length = 0; length < 20 + MAD_LENGTH; length++)
+		ck_assert_uint_eq(steer_target(packet, length).slot, 0);
+	ck_assert_uint_eq(steer_target(packet, 20 + MAD_LENGTH).slot, 0x120);
 }
 END_TEST
 
@@ -218,7 +251,7 @@ START_TEST(the_kernel_agrees)
 	length = steer_program(&plan, code);
 	ck_assert_int_eq(steer_attach(sockets[3], code, length), 0);
 	for (int i = 0; i < SOCKETS; i++) {
-		make_packet((10 + 3 * i) << LINK_SLOT_BITS | i);
+		make_packet((10 + 3 * i) << SLOT_QPN_BITS | i);
 		ck_assert_int_eq(receiver(), SOCKETS - 1 - i);
 		make_signal(SECRET, i);
 		ck_assert_int_eq(receiver(), i);
@@ -267,7 +300,7 @@ START_TEST(the_kernel_takes_the_longest)
 	length = steer_program(&plan, code);
 	ck_assert_int_eq(steer_attach(sockets[0], code, length), 0);
 	for (unsigned int i = 0; i < STEER_RANGES_MAX; i++) {
-		make_packet((1 + 2 * i) << LINK_SLOT_BITS);
+		make_packet((1 + 2 * i) << SLOT_QPN_BITS);
 		ck_assert_int_eq(receiver(), i % SOCKETS);
 	}
 	close_sockets();
@@ -283,6 +316,7 @@ int main(void)
 	tcase_add_loop_test(tests, slots_find_their_socket, 0, 8);
 	tcase_add_test(tests, signals_find_their_socket);
 	tcase_add_test(tests, mads_find_their_socket);
+	tcase_add_test(tests, short_packets_have_no_target);
 	tcase_add_test(tests, the_kernel_agrees);
 	tcase_add_test(tests, the_kernel_takes_the_longest);
 	suite_add_tcase(suite, tests);

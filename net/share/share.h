@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sharing an address, as processes share a NIC: many HCAs receive at one IP address and
+ * UDP port. Each leases numbers that no other HCA there has, for its QPs and for
+ * communication ids; it claims the services that it listens for; and what it receives for
+ * QP 1 though it is another HCA's it forwards to that one. How a number tells whose it is
+ * only net/share knows.
+ *
+ * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for the
+ * rest. A link whose addresses can be shared has one (link.share); with another link all
+ * numbers and services are the HCA's own. net/share/udp_share is that of net/udp.
+ *
+ * Any thread may call at any time. lease and claim may wait for other processes that do the
+ * same, some milliseconds at worst; forward waits for nothing.
+ */
+#ifndef URXE_NET_SHARE_H
+#define URXE_NET_SHARE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link_frame;
+struct share;
+
+/* QP numbers that are ours until the link is closed. */
+struct lease {
+	uint32_t first, count;
+	uint32_t start; /* to be used from here on: the numbers before it were in use last */
+};
+
+#define SHARE_COMM_IDS (1u << 20) /* in a lease of them */
+
+struct share_ops {
+	/* More QP numbers. Returns 0, or ENOSPC when all are leased. */
+	int (*lease_qpns)(struct share *share, struct lease *lease);
+
+	/*
+	 * The first of SHARE_COMM_IDS communication ids, a multiple of their number and the
+	 * same at each call. 0 if none are to be had.
+	 */
+	uint32_t (*lease_comm_ids)(struct share *share);
+
+	/*
+	 * Be the one HCA that answers for a service id at @gid, where an unspecified address
+	 * (:: or ::ffff:0.0.0.0) stands for all that the link has of its family. Returns 0,
+	 * EADDRINUSE when another HCA answers for it, ENOSPC.
+	 */
+	int (*claim)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
+	void (*release)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
+
+	/*
+	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP
+	 * number, or in an answer to QP 1 the communication id), or that claimed the service
+	 * that it requests. Like sending, this may fail silently. Returns false when there is
+	 * no such HCA, when it is this one, and when @frame was handed on too often.
+	 */
+	bool (*forward)(struct share *share, const struct link_frame *frame);
+
+	/*
+	 * The process ends and receives no more: leave the addresses to the other HCAs. Waits
+	 * for little.
+	 */
+	void (*shutdown)(struct share *share);
+};
+
+struct share {
+	const struct share_ops *ops;
+};
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sharing of the real link's addresses: net/share/share.h for its core, and for net/udp what
+ * happens to sockets and frames. udp_share.c has the members and the program by which the
+ * kernel chooses a socket, udp_forward.c the frames that are handed on.
+ *
+ * Locks: the roster's for all that changes it, and for the program. @due is read by any
+ * thread, @all_leased and @unsteered are atomic. The rest belongs to the one caller of the
+ * link's receive().
+ */
+#ifndef URXE_NET_UDP_SHARE_H
+#define URXE_NET_UDP_SHARE_H
+
+#include "net/link.h"
+#include "net/share/roster.h"
+#include "net/share/slot.h"
+#include "net/wire/wire.h"
+
+struct udp_address;
+struct udp_link;
+
+/* The place of an address's socket in its reuseport group. receive()'s, but for @taken. */
+struct udp_reuseport {
+	bool taken;
+	bool signal;	  /* the indexes are to be checked */
+	bool resteer;	  /* the program has to be written anew */
+	int learned;	  /* the index, if it isn't what the roster says; or -1 */
+	uint32_t round;	  /* the last one in which we learned it */
+	uint64_t suspect; /* when a frame came that isn't ours, or 0 */
+};
+
+struct udp_share {
+	struct share share;
+	struct udp_link *link;
+	struct roster *roster; /* or NULL: our addresses are ours alone */
+	bool entered;	       /* the roster was asked for */
+	bool all_leased;       /* without it */
+	bool unsteered;	       /* the kernel didn't take the program, as was said */
+	int control_fd;
+	uint32_t notifications; /* forwarded datagrams of which we have seen the end */
+	unsigned int rounds;
+	uint64_t due; /* when to repair, or TIME_NEVER */
+	uint64_t repaired, pause;
+	uint32_t round; /* of signals, the last one of ours */
+};
+
+/* --- udp_share.c ------------------------------------------------------------------------ */
+
+void udp_share_init(struct udp_link *link);
+void udp_share_leave(struct udp_link *link);
+void udp_share_after_fork_child(struct udp_link *link);
+/* Bind @fd, the receiving socket to be of @address, alone or in a group. 0 or an errno. */
+int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
+		   unsigned int ifindex);
+/* @address can send now: have the member that gets our signal check whether it is us. */
+void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
+/* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
+void udp_share_leave_group(struct udp_link *link, struct udp_address *address);
+/* The program for @address is to be written anew, in the next receive(). */
+void udp_share_resteer(struct udp_link *link, struct udp_address *address);
+/* What is due by now. */
+void udp_share_repair(struct udp_link *link);
+/* A frame that may not be ours, @first of its datagram. Returns false if it is. */
+bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, bool first);
+/* The member that @frame is for, by its number or the service that it requests, or 0. */
+uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame);
+/* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
+
+/* --- udp_forward.c ---------------------------------------------------------------------- */
+
+void udp_open_control_socket(struct udp_share *share);
+/* Whether @data begins as only members know to. */
+bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
+bool udp_forward(struct share *base, const struct link_frame *frame);
+/* Returns false when @frame was handed on too often. */
+bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member);
+void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
+/* Frames that other members handed on to us; and repairs that are due. */
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
+
+/* --- for every packet --------------------------------------------------------------------- */
+
+/*
+ * Whether packets to @a and to @b, each a BTH's dest_qp, may be one super-packet, which the
+ * kernel gives to the socket that the first is for.
+ */
+static inline bool udp_share_same_owner(__be32 a, __be32 b)
+{
+	return ((a ^ b) & htobe32(QPN_MASK & ~(SLOT_QPNS - 1))) == 0;
+}
+
+/* Of the destination QP of @frame, which has at least a BTH. */
+static inline uint32_t udp_share_slot(const struct link_frame *frame)
+{
+	return slot_of_qpn(be32toh(((const struct bth *)frame->data)->dest_qp) & QPN_MASK);
+}
+
+/* Whether @frame is ours; otherwise it was taken care of. */
+static inline bool udp_share_passes(struct udp_share *share, const struct link_frame *frame,
+				    bool first)
+{
+	struct roster *roster = share->roster;
+	uint32_t owner;
+
+	if (!roster || frame->length < sizeof(struct bth))
+		return true;
+	owner = roster_owner(roster, udp_share_slot(frame));
+	if ((!owner || owner == roster_self(roster)) && frame->data[0] != STEER_MAGIC >> 24)
+		return true;
+	return !udp_share_divert(share, frame, first);
+}
+
+#endif
