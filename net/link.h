@@ -114,8 +114,8 @@ struct link_ops {
 	uint32_t (*rcvbuf_space)(struct link *link, const struct path *path, uint32_t qpn);
 
 	/*
-	 * Begin to receive on @gid. Returns 0 or an errno: EADDRINUSE when somebody
-	 * owns :4791 there who can't share it, EADDRNOTAVAIL when the address isn't local.
+	 * Begin to receive on @gid. Returns 0 or an errno: EADDRINUSE when a process has :4791
+	 * there that can't share it with us, EADDRNOTAVAIL when the address isn't local.
 	 */
 	int (*add_address)(struct link *link, const union ibv_gid *gid);
 
@@ -132,9 +132,9 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * Somebody wants to know the traffic class and the hop limit of what he
-	 * receives (UD does): frames have them from now on. Costs a little per frame.
-	 * May be NULL for a link whose frames always have them.
+	 * From now on frames have their traffic class and hop limit, which UD gives to
+	 * the application. Costs a little per frame. May be NULL for a link whose frames
+	 * always have them.
 	 */
 	void (*receive_tos_ttl)(struct link *link);
 

@@ -61,7 +61,7 @@ void log_write(enum log_level level, const char *format, ...)
 		length = sizeof(line) - 1;
 	line[length++] = '\n';
 
-	/* Whoever can't be written to can't be told so either. */
+	/* There is no place to report that stderr can't be written to. */
 	if (write(STDERR_FILENO, line, length) < 0)
 		length = 0;
 	errno = error; /* logging must be free of effects at any place */

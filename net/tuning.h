@@ -92,12 +92,12 @@
 
 /*
  * How long it goes on making progress after one that found something. Being woken
- * takes 20 us and costs the sender as much; who answers within this time, as
- * peers and applications do that wait for each other, never finds it asleep.
+ * takes 20 us and costs the sender as much; a peer or an application that answers within
+ * this time, as those do that wait for each other, never finds it asleep.
  */
 #define PROGRESS_SPIN 200000
 /*
- * A yield that took this long gave somebody a whole time slice, who needs the CPU.
+ * A yield that took this long gave another thread a whole time slice: that one needs the CPU.
  * Then the thread doesn't spin for a while, but sleeps, and is woken at once when
  * something arrives. Short ones are normal: the peers' threads yield, too.
  */
@@ -107,7 +107,8 @@
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */
 #define PROGRESS_POLL_GRAIN 1000
-/* Polls in a loop are a microsecond apart. One that didn't come: the application does else. */
+/* Polls in a loop are a microsecond apart. Without one for this long the application does
+ * something else. */
 #define PROGRESS_POLL_GAP 3000
 /*
  * An application that computes between its polls still polls; the thread mustn't
@@ -123,7 +124,7 @@
 #define PROGRESS_POLLS_BELIEVED 8
 /* A round that achieves nothing (another thread is taking one) isn't repeated at once, */
 #define PROGRESS_RETRY 50000
-/* and after so many in a row the descriptors are left to whoever drains them, for a tick. */
+/* and after so many in a row the descriptors are left to the thread that reads them, for a tick. */
 #define PROGRESS_IDLE_POLLS 16
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
@@ -134,7 +135,7 @@
 /* A super-packet of them. Half as many make the rate of deep queues a fifth lower. */
 #define COALESCE_POSTED 64
 /*
- * Who has so many messages under way waits for the calls rather than for the answers:
+ * A QP that has so many messages under way waits for the calls rather than for the answers:
  * the first ACK is back before as many could be sent one by one. With 32 instead,
  * queues of 16 to 64 requests reach half the rate.
  */
@@ -160,7 +161,7 @@
 
 /*
  * How far to fill a receiver on this machine, in the kernel's accounting, though its
- * buffer be larger: behind 32 MB of small datagrams everybody else's packets wait for
+ * buffer be larger: behind 32 MB of small datagrams all other packets to it wait for
  * longer than their retries take, when the receiver gets little of the processor.
  */
 #define BACKLOG_MAX (4u << 20)

@@ -19,13 +19,13 @@
 #include "net/fault/fault_rules.h"
 #include "net/wire/icrc.h"
 
-/* A packet held back goes out after this time even if no other one passes it. */
+/* A packet held back leaves after this time, though no later one of its flow has come. */
 #define SWAP_TIME_NS 1000000
 
 /* Packets judged under one hold of the lock. */
 #define CHUNK 64
 
-/* Whom packets overtake or not: order matters to a queue pair. */
+/* Packets of one flow overtake each other: order matters within a queue pair. */
 struct flow {
 	union ibv_gid destination;
 	int opcode;
@@ -485,7 +485,6 @@ static void fault_free(struct fault_link *fault)
 	free(fault);
 }
 
-/* What is held back still goes out: a wire doesn't forget packets when their sender exits. */
 static void fault_link_after_fork_child(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -494,6 +493,7 @@ static void fault_link_after_fork_child(struct link *link)
 		inner->ops->after_fork_child(inner);
 }
 
+/* What is held back still leaves: a wire doesn't forget packets when their sender exits. */
 static void fault_link_close(struct link *link)
 {
 	struct fault_link *fault = (struct fault_link *)link;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The roster's file: who may have it, its locks, and its members. */
+/* The roster's file: its permissions, its locks, its members, and when it is removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 /* --- locks -------------------------------------------------------------------------- */
 
 /*
- * Of the open file: each link has one of its own, and a forked child shares it until
- * it lets go of it (roster_after_fork_child).
+ * The lock belongs to the open file. Each link opens its own, and a forked child shares it
+ * until roster_after_fork_child() closes it.
  */
 static bool lock_byte(int fd, off_t byte, short type)
 {
@@ -45,8 +45,10 @@ bool roster_is_alive(const struct roster *roster, uint32_t member)
 	       lock.l_type != F_UNLCK;
 }
 
-/* There is no waiting with an end for such a lock. It is held for less than a millisecond,
- * or a few while sweeping. */
+/*
+ * The kernel has no wait with a time limit for such a lock, so we poll. It is held for less
+ * than a millisecond, or a few while sweeping.
+ */
 static bool lock_whole(int fd)
 {
 	static const struct timespec moment = {.tv_nsec = 200000};
@@ -100,7 +102,7 @@ unsigned int roster_reap(struct roster *roster)
 	return roster_remove(roster, dead);
 }
 
-/* A number that nobody has; its byte in the file is ours from then on. */
+/* Take a free member number. Its byte in the file is locked from then on. */
 static int join(struct roster *roster)
 {
 	roster_reap(roster);
@@ -183,7 +185,7 @@ static int usual_path(char *path, size_t size)
 	return 0;
 }
 
-/* /dev/shm is everybody's: what lies there under our name isn't trusted for that. */
+/* Any user can create files in /dev/shm: one with our name isn't trusted for its name. */
 static bool file_is_safe(int fd)
 {
 	struct stat file;
@@ -226,7 +228,7 @@ static int set_up(struct roster_file *table)
 	return 0;
 }
 
-/* Opened and locked. If it was swept away in between, there is another by that name, or none. */
+/* Open and lock it. If it was swept in between, another file has the name, or none has. */
 static int open_file(const char *path, int *result)
 {
 	struct stat file;
@@ -263,7 +265,7 @@ static int open_file(const char *path, int *result)
  * last, and its atime, if that is later, since when a sweep has known it deserted.
  */
 
-/* Whether it is one that we know how members lock: of a newer version we don't. */
+/* Of our user, and not of a newer version, whose members may lock otherwise. */
 static bool is_named_as_ours(const char *name)
 {
 	unsigned long long net;
@@ -274,7 +276,7 @@ static bool is_named_as_ours(const char *name)
 	       version <= ROSTER_VERSION && user == geteuid();
 }
 
-/* All bytes that anybody might have, at once: then nobody is a member, nor becomes one. */
+/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
 static bool lock_all(int fd, short type)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
@@ -340,7 +342,8 @@ static int roster_enter(struct roster *roster, const char *path)
 	struct stat file;
 	int error;
 
-	/* Namespaces come and go where files are created; then it is time, and memory is needed. */
+	/* Files are created where namespaces come and go, so then some can be expected to be gone.
+	 */
 	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
 		sweep(path);
 	error = map_table(roster);
@@ -394,7 +397,7 @@ int roster_open(const char *path, struct roster **result)
 
 void roster_close(struct roster *roster)
 {
-	/* If the lock isn't to be had, the others take us for dead. */
+	/* Without the lock we leave our entries; other members will find us dead. */
 	if (roster_lock(roster) == 0) {
 		resign(roster);
 		roster_unlock(roster);

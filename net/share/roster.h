@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The roster: who shares the addresses of this machine. A file in shared memory
- * for each user and network namespace, in which every link (an HCA of some
- * process) is a member, with the QP number slots that it leases, its reuseport index at
- * each address it receives on, and the services that it claims.
+ * The roster: a list of the links (each an HCA of some process) that share the addresses
+ * of this machine. It is a file in shared memory, one for each user and network namespace.
+ * A link that enters is a member; the file has the slots that it leases (net/share/slot.h),
+ * its reuseport index at each address that it receives on, and the services that it claims.
  *
- * Nobody needs to clean up: each member holds a lock on a byte of the file, and
- * the kernel lets go of it when the process dies. Members that are found dead
- * are removed by whoever comes next. Slots are leased in a circle whose cursor
- * stays in the file, so that no number comes back before all others were used.
- * Files without members go too, in the end, when another one is created.
+ * Each member holds a lock on a byte of the file, which the kernel releases when the
+ * process dies: the next process that enters, or repairs, removes dead members, so that
+ * no process need be left to clean up. Slots are leased in a circle whose cursor stays in
+ * the file: no number comes back before all other numbers were used. A file without
+ * members is removed in the end, when another one is created.
  *
- * Called by net/udp_share. Writers hold the roster's lock: a mutex, for the
- * threads of this process, and a byte of the file, for the processes. Readers of
- * the data path take no lock: what they read may just have changed hands, and
- * a frame that went astray for that is handed on or dropped.
+ * Called by net/share/udp_share.c and udp_forward.c. Writers hold the roster's lock: a
+ * mutex, for the threads of this process, and a byte of the file, for the processes. The
+ * data path reads without a lock: an entry may just have passed to another member, and a
+ * frame that goes to the wrong member for that is handed on or dropped.
  */
 #ifndef URXE_NET_ROSTER_H
 #define URXE_NET_ROSTER_H
@@ -41,7 +41,7 @@ void roster_close(struct roster *roster);
 /* In a forked child: the membership is the parent's. */
 void roster_after_fork_child(struct roster *roster);
 
-/* EBUSY: somebody holds it for seconds (a process that was stopped, perhaps). */
+/* EBUSY: another process has held it for seconds (it was stopped, perhaps). */
 int roster_lock(struct roster *roster);
 bool roster_trylock(struct roster *roster);
 void roster_unlock(struct roster *roster);
@@ -58,14 +58,13 @@ unsigned int roster_reap(struct roster *roster);
 int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t cookie);
 /* Leave it again. The last one takes the free index, as the kernel does it with sockets. */
 void roster_leave_group(struct roster *roster, const union ibv_gid *gid);
-/* We know that we have @index there. Whoever seemed to have it gets the one that we seemed to have.
- */
+/* Our socket turned out to have @index: the member listed with it gets the one listed as ours. */
 void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index);
 
 /*
  * Lease slots: as many as we have already, if so many are free in a row. Returns 0 and
- * their QP numbers, with the one to begin with: who had them before began with another.
- * Or ENOSPC.
+ * their QP numbers, to be used from @lease->start on, which is another one each time that
+ * the slot is leased. Or ENOSPC.
  */
 int roster_lease(struct roster *roster, struct lease *lease);
 
@@ -73,46 +72,47 @@ int roster_lease(struct roster *roster, struct lease *lease);
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 
-/* Which socket in @gid's group is to get what. */
+/* Which socket in @gid's group is to get which packets. */
 void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan);
 
-/* --- without ---------------------------------------------------------------------------- */
+/* --- without the lock ----------------------------------------------------------------------------
+ */
 
 /* The number of sockets at @gid; the index of @member's, or -1. */
 unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gid);
 int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 
-/* The member who has @slot: 0 for nobody. */
+/* The member that leases @slot, or 0. */
 uint32_t roster_owner(const struct roster *roster, uint32_t slot);
 /* Whether the member's process still has its part of the file locked. A system call. */
 bool roster_is_alive(const struct roster *roster, uint32_t member);
-/* Ourselves. */
+/* Our own number as a member. */
 uint32_t roster_self(const struct roster *roster);
 /* A slot of @member, the same each time, or 0. */
 uint32_t roster_primary_slot(const struct roster *roster, uint32_t member);
 /* The cookie of @member's socket at @gid, or 0. */
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
-/* Some other member with a socket at @gid, or 0. */
+/* Another member with a socket at @gid, or 0. */
 uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid);
-/* Who claims @service_id at our address @gid, or 0. */
+/* The member that claims @service_id at our address @gid, or 0. */
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,
 			 uint64_t service_id);
 
 /*
  * A member's control socket: the loopback UDP port where it takes forwarded datagrams
- * (net/share/udp_share.c). Each is notified, so that nobody reads an empty control socket all the
- * time.
+ * (net/share/udp_forward.c). The sender notifies the member of each, by a count in the
+ * roster, so that the member needn't read an empty socket at each poll.
  */
 void roster_set_control_port(struct roster *roster, uint16_t port);
 uint16_t roster_control_port(const struct roster *roster, uint32_t member);
 void roster_notify(struct roster *roster, uint32_t member);
 uint32_t roster_notifications(const struct roster *roster); /* to us, so far */
 
-/* When indexes were last checked, by whomever. The time is the callers'. */
+/* When a member last had all indexes checked. The time is the callers'. */
 void roster_set_repaired(struct roster *roster, uint64_t time);
 uint64_t roster_repaired(const struct roster *roster);
 
-/* Random, and known to the members alone. */
+/* A random number that only members know. */
 uint64_t roster_secret(const struct roster *roster);
 
 #endif

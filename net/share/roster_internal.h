@@ -4,8 +4,8 @@
  * the files that are needed no longer) and roster_table.c (what members have: sockets,
  * slots, claims).
  *
- * A member may be killed between any two stores. So entries get their member
- * last and lose it first, and whatever a dead member left is removed with it.
+ * A member may be killed between any two stores. So an entry gets its member last and
+ * loses it first, and all entries of a dead member are removed with it.
  */
 #ifndef URXE_NET_ROSTER_INTERNAL_H
 #define URXE_NET_ROSTER_INTERNAL_H
@@ -26,7 +26,7 @@ struct place {
 };
 
 struct reuseport_socket {
-	_Atomic uint32_t member; /* 0: nobody's */
+	_Atomic uint32_t member; /* 0: the entry is free */
 	_Atomic uint32_t index;	 /* in the kernel's group of sockets */
 	_Atomic uint64_t cookie;
 	struct place place;
@@ -81,7 +81,7 @@ static inline struct claim *claims_end(const struct roster *roster)
 	return roster->table->claims + roster->table->claims_used;
 }
 
-/* Remove all that those in @gone have, and themselves. Returns how many sockets they had. */
+/* Remove the members in @gone and all their entries. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1]);
 
 #endif

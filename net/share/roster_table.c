@@ -7,7 +7,10 @@
 #include "net/share/roster_internal.h"
 #include "net/wire/gid.h"
 
-/* Most processes create fewer QPs: their numbers come back when the cursor went around 16 times. */
+/*
+ * Each lease of a slot begins so many numbers after the one before. Most processes create
+ * fewer QPs: then no number comes back before the cursor went around 16 times.
+ */
 #define NUMBERS_A_LEASE 256
 
 static void place_set(struct place *place, const union ibv_gid *gid)
@@ -155,7 +158,7 @@ static uint32_t next_slot(uint32_t slot)
 	return slot + 1 < SLOTS - 1 ? slot + 1 : 1;
 }
 
-/* The first slot of @count free ones in a row, looking once around from the cursor; 0: none. */
+/* The first slot of @count free ones in a row, once around from the cursor; 0: none. */
 static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 {
 	uint32_t slot = table->cursor, row = 0;
@@ -183,7 +186,7 @@ int roster_lease(struct roster *roster, struct lease *lease)
 		else if (roster_reap(roster) == 0)
 			return ENOSPC;
 	}
-	/* First of all: a number that was given away once isn't given again in this round. */
+	/* First of all: though we be killed now, no number is leased twice in this round. */
 	table->cursor = next_slot(slot + slots - 1);
 	lease->first = slot << SLOT_QPN_BITS;
 	lease->count = slots << SLOT_QPN_BITS;
@@ -228,7 +231,7 @@ static bool covers(const struct roster *roster, const struct claim *claim, const
 	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_socket(roster, claim->member, gid);
 }
 
-/* The first other member who has the service at @gid. */
+/* Whether another member claims the service at @gid. */
 static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
@@ -327,7 +330,7 @@ static void plan_services(const struct roster *roster, const union ibv_gid *gid,
 
 void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan)
 {
-	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1 for nobody and those elsewhere */
+	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1: no socket at @gid */
 
 	memset(index_of, -1, sizeof(index_of));
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
@@ -345,7 +348,7 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 
 /* --- the end of members ---------------------------------------------------------------- */
 
-/* All sockets of those in @gone, from the last of a group on: so the survivors move but once. */
+/* From the last index of a group on: so the sockets that stay move but once. */
 static unsigned int remove_sockets(struct roster *roster, const bool *gone)
 {
 	unsigned int count = 0;

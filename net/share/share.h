@@ -2,9 +2,9 @@
 /*
  * Sharing an address, as processes share a NIC: many HCAs receive at one IP address and
  * UDP port. Each leases numbers that no other HCA there has, for its QPs and for
- * communication ids; it claims the services that it listens for; and what it receives for
- * QP 1 though it is another HCA's it forwards to that one. How a number tells whose it is
- * only net/share knows.
+ * communication ids; it claims the services that it listens for; and a frame that it
+ * receives for another HCA it forwards to that one. How a number tells its HCA only
+ * net/share knows.
  *
  * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for the
  * rest. A link whose addresses can be shared has one (link.share); with another link all

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Slots: what a number tells whose it is by. The upper 12 bits of a QP number, and of a
- * communication id, are the slot that its HCA has leased. The first slot, with the special
+ * Slots: which HCA has a QP number or a communication id. The upper 12 bits of each are a
+ * slot, and the HCA is the one that leased it. The first slot, with the special
  * QPs, and the last, with the multicast QP, are never leased. Known to net/share alone.
  */
 #ifndef URXE_NET_SLOT_H

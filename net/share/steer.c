@@ -9,7 +9,7 @@
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
 
-/* What a conditional jump can skip; further goes an unconditional one. */
+/* The most instructions that a conditional jump can skip; an unconditional one has no limit. */
 #define JUMP_MAX 255
 
 /* A MAD in a packet to QP 1, and a message of the connection manager in it. */
@@ -17,7 +17,7 @@
 #define ATTRIBUTE_OFFSET (MAD_OFFSET + offsetof(struct mad_header, attribute))
 #define CM_OFFSET (MAD_OFFSET + sizeof(struct mad_header))
 
-/* An index that no socket has. */
+/* An index that no socket has: the kernel chooses by its hash. */
 #define NO_INDEX UINT32_MAX
 
 struct assembly {
@@ -81,8 +81,8 @@ static void emit_signal(struct assembly *assembly, uint64_t secret)
 }
 
 /*
- * Requests go to who claims the service. Otherwise it's anybody, at random, so that a
- * sender who repeats himself gets past a process that doesn't run.
+ * A request goes to the member that claims the service. Without one it goes to a member
+ * at random, so that a sender that repeats it gets past a process that doesn't run.
  */
 static void emit_request(struct assembly *assembly, const struct steer_plan *plan)
 {
@@ -97,7 +97,7 @@ static void emit_request(struct assembly *assembly, const struct steer_plan *pla
 	emit(assembly, BPF_RET | BPF_A, 0, 0, 0);
 }
 
-/* Leave a gap for a jump, and have it lead to here. */
+/* Leave a gap for a jump; land_jump() has it lead to where the program has got by then. */
 static struct sock_filter *emit_jump(struct assembly *assembly)
 {
 	emit(assembly, BPF_JMP | BPF_JA, 0, 0, 0);
@@ -110,15 +110,15 @@ static void land_jump(const struct assembly *assembly, struct sock_filter *jump)
 }
 
 /*
- * QP 1: what is in answer to something carries the comm id of who asked, and that his
- * slot (emu/cm/cm.h), which is looked up like any other.
+ * QP 1: an answer carries the comm id of the process that asked, and the comm id that
+ * process's slot, which is looked up as a QP number's is. Packets to other QPs skip this.
  */
 static void emit_special(struct assembly *assembly, const struct steer_plan *plan)
 {
-	struct sock_filter *others, *answer;
+	struct sock_filter *not_special, *answer;
 
 	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
-	others = emit_jump(assembly);
+	not_special = emit_jump(assembly);
 	emit(assembly, BPF_LD | BPF_H | BPF_ABS, ATTRIBUTE_OFFSET, 0, 0);
 	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, CM_REQ, 2, 0);
 	emit(assembly, BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 1, 0);
@@ -130,7 +130,7 @@ static void emit_special(struct assembly *assembly, const struct steer_plan *pla
 	emit(assembly, BPF_JMP | BPF_JA, 1, 0, 0);
 	emit(assembly, BPF_LD | BPF_W | BPF_ABS, CM_OFFSET + CM_REMOTE_ID, 0, 0);
 	emit(assembly, BPF_ALU | BPF_RSH | BPF_K, SLOT_COMM_ID_BITS, 0, 0);
-	land_jump(assembly, others);
+	land_jump(assembly, not_special);
 }
 
 unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *code)

@@ -6,7 +6,7 @@
  * group: by the slot of the destination QP, or as a signal packet of ours asks.
  * An index that doesn't exist makes the kernel choose by a hash of the addresses.
  *
- * Called by net/udp_share. No state, no locks.
+ * Called by net/share/udp_share.c and roster_table.c. No state, no locks.
  */
 #ifndef URXE_NET_STEER_H
 #define URXE_NET_STEER_H
@@ -30,7 +30,8 @@ struct steer_service {
 
 /*
  * More ranges don't fit the kernel's limit for a program everywhere (20 KiB,
- * net.core.optmem_max before Linux 6.7). Slots beyond go by the hash, services at random.
+ * net.core.optmem_max before Linux 6.7). Packets for further slots go by the hash, requests for
+ * further services to a member at random.
  */
 #define STEER_RANGES_MAX 256
 #define STEER_SERVICES_MAX 64
@@ -39,7 +40,7 @@ struct steer_service {
 /* Where a packet would begin with a BTH; the opcode is one of those left to manufacturers. */
 #define STEER_MAGIC 0xff757278u
 
-/* A signal: a packet for the socket with an index, whoever that is. */
+/* A signal: a packet for the socket that has @index in the group. */
 struct steer_signal {
 	__be32 magic;
 	__be32 secret[2];
@@ -70,7 +71,7 @@ struct steer_target {
 
 struct steer_target steer_target(const void *packet, uint32_t length);
 
-/* Put it in place, for the group that @fd belongs to; or take any away. 0 or an errno. */
+/* Attach the program to the group that @fd belongs to, or detach any. 0 or an errno. */
 int steer_attach(int fd, const struct sock_filter *code, unsigned int length);
 int steer_detach(int fd);
 

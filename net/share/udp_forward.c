@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Forwarded datagrams between those who share an address: frames that came to the wrong one,
- * and requests to write the program. Each link takes them at its control socket, a UDP port
- * of the loopback device, where nobody but this machine's processes can send; who
- * doesn't know the roster's secret isn't heard.
+ * Forwarded datagrams between the members of a roster: frames that came to the wrong
+ * member, and requests to write the program. Each member takes them at its control socket,
+ * a UDP port of the loopback device, where only processes of this machine can send.
+ * Datagrams without the roster's secret are dropped.
  *
- * Forwarded datagrams are taken by the one caller of receive(), and sent by anybody.
+ * The one caller of receive() takes forwarded datagrams; any thread may send them.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -67,7 +67,7 @@ static void send_forward(const struct udp_share *share, uint16_t port,
 	};
 
 	steer_fill(&header->secret, roster_secret(share->roster), 0);
-	/* A refusal may be an earlier datagram's, whose addressee was gone. */
+	/* The error may be that of an earlier datagram, to a member that was gone. */
 	if (syscall(SYS_sendmsg, share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno == ECONNREFUSED)
 		syscall(SYS_sendmsg, share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -146,7 +146,7 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 
 	*delivered = false;
 	if (length < 0)
-		return errno == ECONNREFUSED; /* of one that we sent */
+		return errno == ECONNREFUSED; /* of a datagram that we sent; another may follow */
 	if ((size_t)length < sizeof(header) || !udp_is_secret(share, data, length))
 		return true;
 	memcpy(&header, data, sizeof(header));
@@ -185,8 +185,9 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 		return 0;
 	if (__atomic_load_n(&share->due, __ATOMIC_RELAXED) != TIME_NEVER)
 		udp_share_repair(link);
-	/* A notification may be late, or its author dead: now and then the control socket itself is
-	 * asked.
+	/*
+	 * The sender may not have notified yet, or have been killed before it could: now and
+	 * then the socket is read without a notification.
 	 */
 	notifications = roster_notifications(share->roster);
 	if (notifications == share->notifications && ++share->rounds < SHARE_CONTROL_ROUNDS)

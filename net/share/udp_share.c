@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many links on one address. All receiving sockets of an address form a group
- * (SO_REUSEPORT), for which the kernel chooses by a program (net/share/steer) written
- * from the roster (net/share/roster). Whoever changes what it follows from writes it
- * anew. When a member dies the kernel moves the group's last socket to its index;
- * that is noticed by whoever then gets a frame that isn't his, and repaired by
- * him: he removes the dead from the roster, which does as the kernel did, writes
- * the program, and lets every member check its own index: a signal is a packet
- * for an index, and who gets it has that index.
+ * (SO_REUSEPORT), among which the kernel chooses by a program (net/share/steer) that is
+ * written from the roster (net/share/roster). A member that changes the roster writes the
+ * program anew.
  *
- * Frames for others are forwarded as datagrams, to the loopback port that is the
- * owner's control socket. So a program that is late costs time, and no packet.
+ * When a member dies the kernel moves the group's last socket to the dead one's index. The
+ * member that then gets a frame of another member repairs: it removes dead members from the
+ * roster, which moves the last socket as the kernel did, writes the program, and has all
+ * members check their indexes. For that it sends a signal to each index, which is a packet
+ * that the program gives to the socket with that index: its receiver learns that it has it.
  *
- * Locks: the roster's for all that changes it, and for the program. The rest
- * belongs to the one caller of receive(), but for @due.
+ * Frames of another member are forwarded as datagrams to its control socket. So a program
+ * that is late costs time, and no packet.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,17 +28,17 @@
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 
-/* To wait for a dying process, which has lost its lock already, to lose its socket, too. */
+/* A dying process loses its lock before its socket, which we wait for. */
 #define BIND_TRIES 50
 #define BIND_PAUSE 1000 /* us */
 
-/* At the end of a process, which mustn't wait long. */
+/* How long the end of a process waits for the roster's lock. */
 #define SHUTDOWN_TRIES 100
 #define SHUTDOWN_PAUSE 500 /* us */
 
 enum signal_kind {
-	SIGNAL_VERIFY, /* the sender believes the index to be his own */
-	SIGNAL_LEARN,  /* the receiver has the lowest index that it gets in this round */
+	SIGNAL_VERIFY, /* the sender has that index, says the roster */
+	SIGNAL_LEARN,  /* the receiver has the lowest index of those that it gets in a round */
 };
 
 struct signal {
@@ -129,7 +128,7 @@ void udp_share_resteer(struct udp_link *link, struct udp_address *address)
 	wake_at(&link->share, 0);
 }
 
-/* Trouble for which no reason is found is looked at less and less often. */
+/* If repairs find no dead member although frames go astray, they become rarer. */
 static void slow_down(struct udp_share *share, uint64_t now, bool found)
 {
 	if (found || now - share->repaired > SHARE_REPAIR_PAUSE_MAX)
@@ -141,7 +140,7 @@ static void slow_down(struct udp_share *share, uint64_t now, bool found)
 
 /*
  * With the roster's lock: what an address needs. Returns whether to send signals.
- * Frames that came soon after a repair, whoever did it, may have been under way.
+ * Frames that came soon after a repair, by any member, may have been under way.
  */
 static bool repair_address(struct udp_link *link, struct udp_address *address, bool reaped,
 			   uint64_t last_repair)
@@ -219,7 +218,7 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 			want_repair(link, address);
 		return;
 	}
-	/* An index that no socket has comes to somebody by the hash, but later in the round. */
+	/* A signal to an index that no socket has comes by the hash, but later in the round. */
 	if (signal.round == address->reuseport.round)
 		return;
 	address->reuseport.round = signal.round;
@@ -262,9 +261,10 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 	return true;
 }
 
-/* --- coming and going ----------------------------------------------------------------------- */
+/* --- entering and leaving -----------------------------------------------------------------------
+ */
 
-/* When the first address is added; who only looks at a configuration needs no roster. */
+/* When the first address is added: to look at a configuration takes no roster. */
 static void share_open_roster(struct udp_share *share)
 {
 	int error = roster_open(NULL, &share->roster);
@@ -280,8 +280,8 @@ static void share_open_roster(struct udp_share *share)
 }
 
 /*
- * The roster says that nobody is there: then a socket that doesn't share must fit. If not,
- * there is another user, or somebody who doesn't know our roster.
+ * The roster has no member at the address: then a socket that doesn't share can be bound. If
+ * not, a process has one that isn't in our roster: another user's, for instance.
  */
 static int check_alone(const struct udp_link *link, const union ibv_gid *gid, unsigned int ifindex)
 {
@@ -362,8 +362,8 @@ void udp_share_verify(const struct udp_link *link, const struct udp_address *add
 }
 
 /*
- * Before the socket is closed: special QPs are @neighbour's from now on, and so is what
- * of theirs has come here already. Our own QPs are gone.
+ * Before our socket is closed: from now on @neighbour gets the packets to special QPs, and
+ * those too that have come to our socket already. Our own QPs are gone.
  */
 static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
 {
@@ -386,9 +386,9 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 }
 
 /*
- * With the roster's lock. The socket goes before the program changes: until then packets
- * for the one who takes the index go astray, but none to a socket that nobody reads.
- * Somebody else has to change it, for it takes a socket in the group.
+ * With the roster's lock. The socket is closed before the program changes: until then packets
+ * for the member that takes our index go astray, but none to a socket that isn't read. A
+ * neighbour has to change the program, since that takes a socket in the group.
  */
 static void leave_group(struct udp_link *link, struct udp_address *address, bool last)
 {

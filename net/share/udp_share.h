@@ -35,9 +35,9 @@ struct udp_share {
 	struct roster *roster; /* or NULL: our addresses are ours alone */
 	bool entered;	       /* the roster was asked for */
 	bool all_leased;       /* without it */
-	bool unsteered;	       /* the kernel didn't take the program, as was said */
+	bool unsteered;	       /* the kernel refused the program; logged once */
 	int control_fd;
-	uint32_t notifications; /* forwarded datagrams of which we have seen the end */
+	uint32_t notifications; /* of forwarded datagrams that we have read */
 	unsigned int rounds;
 	uint64_t due; /* when to repair, or TIME_NEVER */
 	uint64_t repaired, pause;
@@ -70,7 +70,7 @@ uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid,
 /* --- udp_forward.c ---------------------------------------------------------------------- */
 
 void udp_open_control_socket(struct udp_share *share);
-/* Whether @data begins as only members know to. */
+/* Whether @data begins with the roster's secret. */
 bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct share *base, const struct link_frame *frame);
 /* Returns false when @frame was handed on too often. */

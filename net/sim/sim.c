@@ -25,7 +25,8 @@
 
 struct sim_link;
 
-/* A GID that somebody owns, sent to, sent from or cut off. Lives as long as the network. */
+/* A GID that a link has, or that was sent to, sent from or cut off. Lives as long as the network.
+ */
 struct address {
 	union ibv_gid gid;
 	struct sim_link *owner;
@@ -502,7 +503,7 @@ static unsigned int sim_link_descriptors(struct link *base, int *fds, unsigned i
 	return 0;
 }
 
-/* What is still on its way to the link arrives at whoever has its address by then. */
+/* What is still on its way arrives at the link that has the address by then, if any. */
 static void sim_link_close(struct link *base)
 {
 	struct sim_link *link = (struct sim_link *)base;

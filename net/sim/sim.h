@@ -47,8 +47,8 @@ void sim_advance(struct sim *sim, uint64_t time);
  * What the network did so far, so that tests can assert that faults really happened.
  * sent + duplicated = delivered + dropped + overflowed, when nothing is on its way.
  * Of a packet to a group each member's copy counts. Dropped is also what was cut off
- * or sent to nobody; reordered is what arrived behind a later packet from the same
- * source to the same destination.
+ * or sent to an address that no link has; reordered is what arrived behind a later packet from the
+ * same source to the same destination.
  */
 struct sim_statistics {
 	uint64_t sent, delivered, dropped, duplicated, reordered, corrupted, overflowed;

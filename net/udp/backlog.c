@@ -115,7 +115,7 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 
 	set_socket_address(address, gid);
 	if (memcmp(body->id.idiag_src, address, gid_is_ipv4(gid) ? 4 : 16) != 0)
-		return false; /* somebody's wildcard socket */
+		return false; /* a wildcard socket, which isn't one of urxe */
 	memcpy(&found->cookie, body->id.idiag_cookie, sizeof(found->cookie));
 
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {

@@ -7,8 +7,7 @@
  * connected socket would take all packets of one peer. The sending one isn't
  * either: only an unconnected socket with path MTU discovery on sends IPv4
  * packets with a known identification, 0, which the ICRC covers. It has a port
- * of its own in the range of RoCE's entropy ports, and what arrives there is
- * nobody's.
+ * of its own in the range of RoCE's entropy ports, and is never read.
  */
 #include "net/udp/udp_link.h"
 
@@ -315,8 +314,8 @@ static uint64_t udp_deadline(struct link *base)
 }
 
 /*
- * What waits for a network card that is slower than we are: beyond the send
- * buffer the kernel refuses packets, which is as good as losing them.
+ * Space in our own socket, behind which a slow network card sends: beyond it the kernel
+ * refuses packets, which is as good as losing them.
  */
 static uint32_t sndbuf_space(struct udp_link *link, const union ibv_gid *source)
 {

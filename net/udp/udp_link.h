@@ -52,7 +52,7 @@ struct udp_receive {
 	uint32_t used; /* bytes of the arena that the last frames lie in */
 	struct udp_split split;
 	unsigned int recent; /* the address that delivered last, asked first */
-	unsigned int rounds; /* since the others were asked */
+	unsigned int rounds; /* since the other addresses were asked */
 	unsigned int streak; /* calls in a row that found something */
 };
 
@@ -66,7 +66,7 @@ struct udp_multicast {
 	unsigned int rounds;	  /* since they were asked; receive()'s */
 };
 
-/* Where a sending thread puts packets together. Who finds none sends them from where they are. */
+/* Where a sending thread puts packets together. Without a free one it sends from where they are. */
 #define UDP_BOUNCE_BUFFERS 4
 #define UDP_BOUNCE_SIZE (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
 

@@ -2,13 +2,11 @@
 /*
  * Multicast groups of the real link: a socket on :4791 for each, with a
  * membership on each interface where the group was joined, so that the kernel
- * speaks IGMP and MLD. The sockets of all processes of the machine get a copy of
- * every packet, whoever owns them, and so does the one that sent it: IP's
- * multicast loopback is RoCE's.
+ * speaks IGMP and MLD. The sockets of all processes and users of the machine get a
+ * copy of every packet, the sender's own among them: IP's multicast loopback is RoCE's.
  *
- * link->lock serializes joining and leaving. multicast.lock is what a socket
- * can't be closed under while it is read; it is never held across a system call
- * that may take long.
+ * link->lock serializes joining and leaving. multicast.lock keeps a socket from being
+ * closed while it is read; it is never held across a system call that may take long.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -87,8 +85,8 @@ static int open_epoll(struct udp_multicast *multicast)
 }
 
 /*
- * Others may be bound there too, other users' processes among them. What the
- * machine has joined on other interfaces is none of our business.
+ * Sockets of other processes and users may be bound there, too. Packets that came by an
+ * interface where only they joined the group aren't for this socket.
  */
 static int bind_group(int fd, const union ibv_gid *gid, unsigned int interface)
 {
@@ -166,7 +164,7 @@ static unsigned int first_interface(const struct udp_link *link, const union ibv
 	return source && fits(gid, source) ? gid_interface(source) : 0;
 }
 
-/* One place is enough: a device that is down now, or can't do multicast, is left out. */
+/* One interface is enough: a device that is down now, or can't do multicast, is left out. */
 static int add_everywhere(const struct udp_link *link, const struct udp_group *group)
 {
 	int last = ENODEV;
@@ -302,7 +300,7 @@ unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, un
 	return 1;
 }
 
-/* Groups wait while other packets come, but not for long. */
+/* While other packets come the groups are asked every FAIR_ROUNDS. */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle)
 {

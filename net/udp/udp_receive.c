@@ -120,7 +120,7 @@ static bool arena_full(const struct udp_receive *receive)
 
 /*
  * A read that finds nothing costs half of one that finds something, so when
- * packets come one at a time (ping-pong) we stop after the first.
+ * packets come one at a time (ping-pong) it stops after the first.
  */
 unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
 			      struct link_frame *frames, unsigned int max)
@@ -165,7 +165,7 @@ static unsigned int receive_from_ready(struct udp_link *link, struct link_frame 
 
 /*
  * The socket that delivered last is the likeliest to deliver next: it is read
- * first, and the others are asked when it has nothing, or when it is their turn.
+ * first, and the other sockets are asked when it has nothing, and after FAIR_ROUNDS.
  */
 static unsigned int receive_from_all(struct udp_link *link, unsigned int addresses,
 				     struct link_frame *frames, unsigned int max)

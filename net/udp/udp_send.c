@@ -330,7 +330,7 @@ static void flush(struct batch *batch)
 			done += sent;
 			continue;
 		}
-		/* The first one failed; those behind it may still do. */
+		/* The first datagram failed; those behind it may still be sent. */
 		if (datagram->count > 1 && refuses_segmentation(errno))
 			send_singly(batch, datagram, &batch->messages[done].msg_hdr);
 		else
@@ -342,8 +342,7 @@ static void flush(struct batch *batch)
 	batch->linear_used = 0;
 }
 
-/* A free bounce buffer, or NULL. Its memory is touched when it is first needed.
- */
+/* A free bounce buffer, or NULL. */
 static struct udp_bounce *claim_bounce(struct udp_link *link)
 {
 	for (unsigned int i = 0; i < UDP_BOUNCE_BUFFERS; i++) {
