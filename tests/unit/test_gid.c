@@ -88,7 +88,7 @@ START_TEST(bad_lists)
 		{"127.0.0.2,", EINVAL},
 		{"localhost", EINVAL},
 		{"127.0.0.2/8", EINVAL},
-		/* TEST-NET-3, documentation and multicast: nobody's own addresses */
+		/* TEST-NET-3, documentation and multicast: never addresses of a host */
 		{"127.0.0.2,203.0.113.77", EADDRNOTAVAIL},
 		{"2001:db8:dead::77", EADDRNOTAVAIL},
 		{"fe80::dead:beef:77", EADDRNOTAVAIL},
@@ -104,7 +104,7 @@ START_TEST(bad_lists)
 }
 END_TEST
 
-/* Each address of an interface that is up, once; loopback behind all others. */
+/* Each address of an interface that is up, once; loopback last. */
 START_TEST(all_interfaces)
 {
 	struct ifaddrs *interfaces;

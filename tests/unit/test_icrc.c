@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC against packets of others: known vectors (scapy, a ConnectX-4 Lx),
+ * The ICRC against packets of other implementations: known vectors (scapy, a ConnectX-4 Lx),
  * and the solver for the IPv4 identification.
  */
 #include <check.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups of the real link, on loopback: who is in a group gets what is sent to
+ * Groups of the real link, on loopback: a link in a group gets what is sent to
  * it, the sender too, with the group as its destination and a valid ICRC. On
  * loopback send() delivers before it returns, so nothing here waits.
  */
@@ -161,7 +161,7 @@ START_TEST(no_starvation)
 }
 END_TEST
 
-/* Who sleeps on the descriptors wakes up. */
+/* A thread that sleeps on the descriptors wakes up. */
 START_TEST(descriptors)
 {
 	struct node a = node_open(ADDRESS_A, true), b = node_open(ADDRESS_B, true);

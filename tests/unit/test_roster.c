@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The roster, by members of this process and by processes that are killed: what
- * the dead had is free again, and numbers come back only after all others. Files that
- * nobody is in are swept away.
+ * The roster, by members of this process and by processes that are killed: what dead
+ * members had is free again, and a number comes back only after all other numbers. Files
+ * without members are removed.
  */
 #include <check.h>
 #include <dirent.h>
@@ -142,7 +142,7 @@ START_TEST(leases_double_and_go_around)
 	roster_close(a);
 	ck_assert_uint_eq(roster_owner(b, first), 0);
 
-	/* All others come before the one that is free again. */
+	/* All other slots are leased before the one that is free again. */
 	for (uint32_t i = 0; i < SLOTS - 3 - 9; i++) {
 		a = join();
 		ck_assert_uint_ne(lease(a, 1), first);
@@ -178,7 +178,7 @@ START_TEST(all_slots_can_be_had_at_once)
 }
 END_TEST
 
-/* Who has a slot again begins with another number. */
+/* Each lease of a slot begins with another number. */
 START_TEST(numbers_differ_from_lap_to_lap)
 {
 	static bool used[SLOTS << SLOT_QPN_BITS];
@@ -207,7 +207,8 @@ START_TEST(the_dead_leave_nothing)
 	for (int i = 0; i < 300; i++) {
 		kill_and_wait(member_process(&gid, 1));
 		if (i % 7 == 0)
-			ck_assert_uint_eq(reap(a), 1); /* whoever comes removes the dead before */
+			ck_assert_uint_eq(reap(a),
+					  1); /* the next to enter has removed the earlier dead */
 	}
 	reap(a);
 	ck_assert_uint_eq(roster_sockets(a, &gid), 0);
@@ -263,7 +264,7 @@ START_TEST(indexes_move_as_sockets_do)
 	ck_assert_uint_ne(roster_neighbour(rosters[0], &gid), roster_self(rosters[0]));
 	ck_assert_uint_eq(roster_neighbour(rosters[2], &other), 0);
 
-	/* Found to be another: the two change places. */
+	/* The socket turned out to have another index: the two members change places. */
 	roster_set_index(rosters[0], &gid, 2);
 	ck_assert_int_eq(roster_index(rosters[0], roster_self(rosters[0]), &gid), 2);
 	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &gid), 0);
@@ -274,12 +275,12 @@ START_TEST(indexes_move_as_sockets_do)
 	ck_assert_uint_eq(plan.sockets, 3);
 	ck_assert_uint_eq(plan.secret, roster_secret(rosters[4]));
 	for (int i = 0; i < 3; i++) {
-		int who = ranges[i].first == slots[0] ? 0 : ranges[i].first == slots[2] ? 2 : 4;
+		int member = ranges[i].first == slots[0] ? 0 : ranges[i].first == slots[2] ? 2 : 4;
 
-		ck_assert_uint_eq(ranges[i].first, slots[who]);
-		ck_assert_uint_eq(ranges[i].last, slots[who]);
+		ck_assert_uint_eq(ranges[i].first, slots[member]);
+		ck_assert_uint_eq(ranges[i].last, slots[member]);
 		ck_assert_int_eq(ranges[i].index,
-				 roster_index(rosters[who], roster_self(rosters[who]), &gid));
+				 roster_index(rosters[member], roster_self(rosters[member]), &gid));
 		if (i)
 			ck_assert_uint_gt(ranges[i].first, ranges[i - 1].first);
 	}
@@ -498,7 +499,7 @@ static bool exists(const char *file)
 	return lstat(file, &status) == 0;
 }
 
-/* Since when, or 0. */
+/* Since when a sweep has known @file deserted, or 0. */
 static time_t deserted(const char *file)
 {
 	struct stat status;
@@ -511,7 +512,7 @@ static time_t deserted(const char *file)
 		       : 0;
 }
 
-/* What a namespace does that is new. */
+/* As a process in a new namespace does. */
 static void sweep(void)
 {
 	char file[sizeof(path)];
@@ -565,8 +566,8 @@ START_TEST(links_are_not_swept)
 }
 END_TEST
 
-/* The hour begins when it is seen that nobody is there, and never while somebody is. */
-START_TEST(only_who_is_gone_is_swept)
+/* The hour begins when a sweep finds the file without members, and never while it has one. */
+START_TEST(a_file_with_a_member_is_not_swept)
 {
 	union ibv_gid gid = gid_of("10.0.0.1");
 	pid_t member = member_process(&gid, 1);
@@ -598,8 +599,8 @@ START_TEST(only_who_is_gone_is_swept)
 }
 END_TEST
 
-/* Created, but for its memory: so whoever comes sweeps, with the file locked. */
-START_TEST(nobody_sweeps_himself)
+/* The file exists but is empty: the process that sets it up sweeps, with the file locked. */
+START_TEST(a_sweep_leaves_its_own_file)
 {
 	struct roster *a, *b;
 
@@ -614,7 +615,7 @@ START_TEST(nobody_sweeps_himself)
 }
 END_TEST
 
-START_TEST(who_creates_no_file_sweeps_nothing)
+START_TEST(opening_an_old_file_sweeps_nothing)
 {
 	char file[sizeof(path)];
 
@@ -649,8 +650,8 @@ static bool has_open(pid_t pid, const char *file)
 	return found;
 }
 
-/* It waits for the lock of a file that is swept away then: the two must meet in another. */
-START_TEST(who_comes_while_it_is_swept_meets_the_next)
+/* The child waits for the lock of a file that is removed then: both must meet in another file. */
+START_TEST(a_file_swept_while_it_is_opened_is_opened_anew)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct roster *a;
@@ -710,10 +711,10 @@ int main(void)
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));
 	tcase_add_test(tests, links_are_not_swept);
-	tcase_add_test(tests, only_who_is_gone_is_swept);
-	tcase_add_test(tests, nobody_sweeps_himself);
-	tcase_add_test(tests, who_creates_no_file_sweeps_nothing);
-	tcase_add_test(tests, who_comes_while_it_is_swept_meets_the_next);
+	tcase_add_test(tests, a_file_with_a_member_is_not_swept);
+	tcase_add_test(tests, a_sweep_leaves_its_own_file);
+	tcase_add_test(tests, opening_an_old_file_sweeps_nothing);
+	tcase_add_test(tests, a_file_swept_while_it_is_opened_is_opened_anew);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Links that share an address: every packet comes to the one who leased its QP
- * number, exactly once, whatever the others do meanwhile. On loopback send()
- * delivers before it returns, and forwarded datagrams do too: nothing here waits for time.
+ * Links that share an address: every packet comes to the link that leased its QP number,
+ * exactly once, whatever the other links do meanwhile. On loopback send() delivers before it
+ * returns, and forwarding does too: nothing here waits for time.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -22,7 +22,7 @@
 #define OTHER "127.77.9.2"
 #define MEMBERS 8
 #define PACKETS 32
-#define PATIENCE 1000 /* polls of everybody */
+#define PATIENCE 1000 /* polls of all links */
 
 struct node {
 	struct link *link;
@@ -171,7 +171,7 @@ static void expect_repair(struct node *from, struct node *nodes, unsigned int co
 	ck_assert_msg(tries, "frames are still handed on");
 }
 
-/* --- who gets what ---------------------------------------------------------------------- */
+/* --- where packets go ---------------------------------------------------------------------- */
 
 START_TEST(each_gets_its_own)
 {
@@ -223,7 +223,7 @@ START_TEST(super_packets_dont_mix_receivers)
 }
 END_TEST
 
-START_TEST(what_is_nobodys_comes_to_somebody)
+START_TEST(packets_without_an_owner_come_to_one_link)
 {
 	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
 	static const uint32_t qpns[] = {1, 0x123, QPN_MULTICAST};
@@ -268,8 +268,8 @@ static void begin(const void *argument)
 }
 
 /*
- * The dead are between the living, in several orders. Nothing is lost on the way
- * from the first packet on, and after a while nothing is handed on any more.
+ * Dead members are between living ones, in several orders. Nothing is lost on the way from
+ * the first packet on, and after a while nothing is handed on any more.
  */
 START_TEST(deaths_are_repaired)
 {
@@ -324,7 +324,7 @@ START_TEST(wrong_indexes_are_repaired)
 }
 END_TEST
 
-/* --- what others try ------------------------------------------------------------------------ */
+/* --- strangers ------------------------------------------------------------------------ */
 
 START_TEST(strangers_signals_are_packets)
 {
@@ -376,7 +376,7 @@ static bool readable(struct node *node)
 	return poll(polled, count, 0) > 0;
 }
 
-/* Another member's, as it was received, and to no one when it is our own. */
+/* A frame of another member is handed on as it was received, one of our own isn't. */
 START_TEST(frames_are_forwarded_by_qpn)
 {
 	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)}, from = node_open(OTHER);
@@ -566,7 +566,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, each_gets_its_own);
 	tcase_add_test(tests, super_packets_dont_mix_receivers);
-	tcase_add_test(tests, what_is_nobodys_comes_to_somebody);
+	tcase_add_test(tests, packets_without_an_owner_come_to_one_link);
 	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, strangers_signals_are_packets);

@@ -364,7 +364,7 @@ static uint64_t chaos(uint64_t seed)
 	}
 	while (sim_next(sim) != TIME_NEVER) {
 		sim_advance(sim, sim_next(sim));
-		for (n = 0; n < NODES; n += 2) /* the others overflow */
+		for (n = 0; n < NODES; n += 2) /* the odd ones overflow */
 			while (receive(nodes[n], &frame, 1))
 				digest = digest * 31 + frame.data[HEADERS] + sim_now(sim) + n;
 	}

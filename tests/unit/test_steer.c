@@ -117,7 +117,7 @@ START_TEST(signals_find_their_socket)
 }
 END_TEST
 
-/* Answers of the connection manager go by the comm id of who asked. */
+/* Answers of the connection manager go by the comm id that the request came from. */
 START_TEST(mads_find_their_socket)
 {
 	static const struct {
@@ -167,7 +167,7 @@ START_TEST(mads_find_their_socket)
 }
 END_TEST
 
-/* Cut short, or for another special QP: nothing is read behind the end, and no one is found. */
+/* Nothing is read behind the end. */
 START_TEST(short_packets_have_no_target)
 {
 	make_packet(0x123456);
@@ -217,11 +217,11 @@ static void close_sockets(void)
 	close(sender);
 }
 
-/* Who gets @packet, which must be exactly one. */
+/* The socket that gets @packet, which must be exactly one. */
 static int receiver(void)
 {
 	struct sockaddr_in address = address_of();
-	int who = -1;
+	int found = -1;
 
 	ck_assert_int_eq(sendto(sender, packet, sizeof(packet), 0, (struct sockaddr *)&address,
 				sizeof(address)),
@@ -232,11 +232,11 @@ static int receiver(void)
 		if (sockets[i] < 0 || recv(sockets[i], got, sizeof(got), MSG_DONTWAIT) < 0)
 			continue;
 		ck_assert_mem_eq(got, packet, sizeof(packet));
-		ck_assert_int_eq(who, -1);
-		who = i;
+		ck_assert_int_eq(found, -1);
+		found = i;
 	}
-	ck_assert_int_ne(who, -1);
-	return who;
+	ck_assert_int_ne(found, -1);
+	return found;
 }
 
 START_TEST(the_kernel_agrees)
@@ -255,7 +255,7 @@ START_TEST(the_kernel_agrees)
 		ck_assert_int_eq(receiver(), SOCKETS - 1 - i);
 		make_signal(SECRET, i);
 		ck_assert_int_eq(receiver(), i);
-		/* A REQ to QP 1 is for anybody, another one for who asks again. */
+		/* A REQ to QP 1 is for any socket, and repeated for another one. */
 		make_packet(1);
 		packet[20 + 17] = 0x10;
 		various += receiver() != before;
@@ -277,7 +277,7 @@ START_TEST(the_kernel_agrees)
 	make_signal(SECRET, 3);
 	ck_assert_int_eq(receiver(), SOCKETS - 1);
 	make_signal(SECRET, SOCKETS - 1);
-	receiver(); /* somebody */
+	receiver(); /* any */
 	make_signal(SECRET, SOCKETS - 2);
 	ck_assert_int_eq(receiver(), SOCKETS - 2);
 

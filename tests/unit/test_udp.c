@@ -408,7 +408,7 @@ START_TEST(refused_packets)
 	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
 	struct traffic *traffic = traffic_new(&from, &to);
 	struct path foreign = {.source = to.gid, .destination = to.gid, .hop_limit = 64};
-	struct path nobody = {
+	struct path unused = {
 		.source = from.gid, .destination = gid_of("127.77.1.99"), .hop_limit = 64};
 	/* A broadcast without SO_BROADCAST: the kernel says EACCES. */
 	struct path refused = {
@@ -418,7 +418,7 @@ START_TEST(refused_packets)
 		add_packet(traffic, 64);
 	for (unsigned int i = 0; i < 3; i++) {
 		traffic->packets[i].path = &foreign;
-		traffic->packets[3 + i].path = &nobody;
+		traffic->packets[3 + i].path = &unused;
 		traffic->packets[6 + i].path = &refused;
 	}
 	ck_assert_uint_eq(send_some(&from, traffic, 0, 12), 6);
@@ -544,7 +544,7 @@ START_TEST(space_of_a_receiver)
 	struct traffic *traffic;
 	struct link_frame frames[64];
 	struct node from, to;
-	struct path nobody;
+	struct path unused;
 	uint32_t before, last;
 	unsigned int sent = 0, seen = 0, got;
 
@@ -556,12 +556,12 @@ START_TEST(space_of_a_receiver)
 	to = node_open(address, &options);
 	from = _i ? to : node_open(ADDRESS_A, &options);
 	traffic = traffic_new(&from, &to);
-	nobody = traffic->path;
-	nobody.destination = gid_of(_i ? "2001:db8:dead::77" : "127.77.1.99");
+	unused = traffic->path;
+	unused.destination = gid_of(_i ? "2001:db8:dead::77" : "127.77.1.99");
 
-	/* Where nobody receives, our own send buffer is all that is known. */
-	ck_assert_uint_gt(space(&from, &nobody), 10000);
-	ck_assert_uint_eq(backlog_rcvbuf_space(backlog, &nobody.destination, 0), BACKLOG_UNKNOWN);
+	/* At an address without a receiver our own send buffer is all that is known. */
+	ck_assert_uint_gt(space(&from, &unused), 10000);
+	ck_assert_uint_eq(backlog_rcvbuf_space(backlog, &unused.destination, 0), BACKLOG_UNKNOWN);
 
 	before = last = backlog_rcvbuf_space(backlog, &to.gid, 0);
 	if (before == BACKLOG_UNKNOWN) { /* a kernel without UDP_DIAG: nothing to test */
