@@ -12,12 +12,37 @@
 #define MAX_RETRIES 15 /* Linux: CMA_MAX_CM_RETRIES */
 #define LID_PERMISSIVE 0xffff
 
-static bool in(const struct cm_id *id, uint32_t states)
+#define STATE(name) (1u << CM_STATE_##name)
+#define ON(message) [CM_##message - CM_REQ]
+
+/* Before there is a REP that the peer may believe in, and with it. */
+#define STATES_UNANSWERED                                                                          \
+	(STATE(REQ_SENT) | STATE(MRA_REQ_RECEIVED) | STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) |   \
+	 STATE(REP_RECEIVED) | STATE(MRA_REP_SENT))
+#define STATES_REPLIED (STATE(REP_SENT) | STATE(MRA_REP_RECEIVED))
+
+/* The other half of the machine in cm_receive.c: in which states each message may be sent. */
+static const uint32_t sending_states[] = {
+	ON(REQ) = STATE(IDLE),
+	ON(MRA) = STATE(REQ_RECEIVED) | STATE(REP_RECEIVED),
+	ON(REJ) = STATES_UNANSWERED | STATES_REPLIED,
+	ON(REP) = STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT),
+	ON(RTU) = STATE(REP_RECEIVED) | STATE(MRA_REP_SENT),
+	ON(DREQ) = STATE(ESTABLISHED),
+	ON(DREP) = STATE(DREQ_RECEIVED),
+	ON(SIDR_REQ) = STATE(IDLE),
+	ON(SIDR_REP) = STATE(SIDR_REQ_RECEIVED),
+};
+
+static bool is_in(const struct cm_id *id, uint32_t states)
 {
 	return states >> id->state & 1;
 }
 
-#define STATE(name) (1u << CM_STATE_##name)
+bool cm_may_send(const struct cm_id *id, enum cm_attribute message)
+{
+	return is_in(id, sending_states[message - CM_REQ]);
+}
 
 static uint32_t random_psn(struct cm *cm)
 {
@@ -94,7 +119,7 @@ static int send_req(struct cm_id *id, const struct cm_request *request, uint64_t
 	struct cm_message req;
 	int error;
 
-	if (!in(id, STATE(IDLE)))
+	if (!cm_may_send(id, CM_REQ))
 		return EINVAL;
 	set_terms(id, request);
 	id->transaction = 0;
@@ -115,7 +140,7 @@ static int send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now
 	struct cm_message rep;
 	int error;
 
-	if (!in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
+	if (!cm_may_send(id, CM_REP))
 		return EINVAL;
 	cm_begin(id, &rep, CM_REP);
 	error = cm_set_private(&rep, reply->private_data, reply->private_length);
@@ -144,7 +169,7 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 {
 	struct cm_message rtu;
 
-	if (!in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
+	if (!cm_may_send(id, CM_RTU))
 		return EINVAL;
 	cm_begin(id, &rtu, CM_RTU);
 	id->state = CM_STATE_ESTABLISHED;
@@ -154,10 +179,10 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 
 int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
 {
-	bool passive = in(id, STATE(REQ_RECEIVED));
+	bool passive = is_in(id, STATE(REQ_RECEIVED));
 	struct cm_message mra;
 
-	if (!in(id, STATE(REQ_RECEIVED) | STATE(REP_RECEIVED)))
+	if (!cm_may_send(id, CM_MRA))
 		return EINVAL;
 	cm_begin(id, &mra, CM_MRA);
 	mra.answered = passive ? CM_ANSWERED_REQ : CM_ANSWERED_REP;
@@ -171,9 +196,9 @@ int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
 
 static enum cm_answered rejected_message(const struct cm_id *id)
 {
-	if (in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
+	if (is_in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
 		return CM_ANSWERED_REQ;
-	if (in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
+	if (is_in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
 		return CM_ANSWERED_REP;
 	return CM_ANSWERED_OTHER;
 }
@@ -181,14 +206,11 @@ static enum cm_answered rejected_message(const struct cm_id *id)
 int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
 	      uint8_t length, uint64_t now)
 {
-	const uint32_t unknown = STATE(REQ_SENT) | STATE(MRA_REQ_RECEIVED) | STATE(REQ_RECEIVED) |
-				 STATE(MRA_REQ_SENT) | STATE(REP_RECEIVED) | STATE(MRA_REP_SENT);
-	const uint32_t believed = STATE(REP_SENT) | STATE(MRA_REP_RECEIVED);
 	__be64 guid = htobe64(id->cm->hca->node_guid);
 	struct cm_message rej;
 	int error;
 
-	if (!in(id, unknown | believed))
+	if (!cm_may_send(id, CM_REJ))
 		return EINVAL;
 	cm_begin(id, &rej, CM_REJ);
 	error = cm_set_private(&rej, private_data, length);
@@ -202,7 +224,7 @@ int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *privat
 		rej.info_length = sizeof(guid);
 	}
 	cm_post(id, &rej, now);
-	if (in(id, believed))
+	if (is_in(id, STATES_REPLIED))
 		cm_enter_timewait(id, now);
 	else
 		cm_enter_idle(id);
@@ -215,7 +237,7 @@ int cm_disconnect(struct cm_id *id, uint64_t now)
 {
 	struct cm_message dreq;
 
-	if (!in(id, STATE(ESTABLISHED)))
+	if (!cm_may_send(id, CM_DREQ))
 		return EINVAL;
 	id->transaction = 0;
 	cm_begin(id, &dreq, CM_DREQ);
@@ -236,109 +258,93 @@ void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now)
 
 int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 {
-	if (!in(id, STATE(DREQ_RECEIVED)))
+	if (!cm_may_send(id, CM_DREP))
 		return EINVAL;
 	cm_repeat_drep(id, id->transaction, now);
 	cm_enter_timewait(id, now);
 	return 0;
 }
 
-/* --- the functions of cm.h, which take the lock ----------------------------------------- */
-
-int cm_send_req(struct cm_id *id, const struct cm_request *request, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = send_req(id, request, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = send_rep(id, reply, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_rtu(struct cm_id *id, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = send_rtu(id, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = cm_mra(id, service_timeout, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_rej(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
-		uint8_t length, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = cm_reject(id, reason, private_data, length, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_dreq(struct cm_id *id, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = cm_disconnect(id, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
-int cm_send_drep(struct cm_id *id, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = cm_confirm_disconnect(id, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
+/* --- the RTU that doesn't come ---------------------------------------------------------- */
 
 static int notify(struct cm_id *id)
 {
 	struct hca *hca = id->cm->hca;
 
-	if (in(id, STATE(ESTABLISHED)))
+	if (is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
-	if (!in(id, STATE(REP_SENT) | STATE(MRA_REP_RECEIVED)))
+	if (!is_in(id, STATES_REPLIED))
 		return EINVAL;
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
-	/* Somebody must deliver it, outside of any round. */
+	/* The progress thread must deliver it, outside of any round. */
 	if (hca->deadline)
 		hca->deadline(hca->deadline_context, 0);
 	return 0;
 }
 
+/* --- the functions of cm.h ---------------------------------------------------------------- */
+
+#define LOCKED(id, call)                                                                           \
+	({                                                                                         \
+		struct cm *locked_cm = (id)->cm;                                                   \
+		int result;                                                                        \
+                                                                                                   \
+		pthread_mutex_lock(&locked_cm->lock);                                              \
+		result = call;                                                                     \
+		pthread_mutex_unlock(&locked_cm->lock);                                            \
+		result;                                                                            \
+	})
+
+int cm_send_req(struct cm_id *id, const struct cm_request *request, uint64_t now)
+{
+	return LOCKED(id, send_req(id, request, now));
+}
+
+int cm_send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now)
+{
+	return LOCKED(id, send_rep(id, reply, now));
+}
+
+int cm_send_rtu(struct cm_id *id, uint64_t now)
+{
+	return LOCKED(id, send_rtu(id, now));
+}
+
+int cm_send_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
+{
+	return LOCKED(id, cm_mra(id, service_timeout, now));
+}
+
+int cm_send_rej(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
+		uint8_t length, uint64_t now)
+{
+	return LOCKED(id, cm_reject(id, reason, private_data, length, now));
+}
+
+int cm_send_dreq(struct cm_id *id, uint64_t now)
+{
+	return LOCKED(id, cm_disconnect(id, now));
+}
+
+int cm_send_drep(struct cm_id *id, uint64_t now)
+{
+	return LOCKED(id, cm_confirm_disconnect(id, now));
+}
+
+int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service_id,
+		     const void *private_data, uint8_t length, uint64_t now)
+{
+	return LOCKED(id, cm_sidr_request(id, path, service_id, private_data, length, now));
+}
+
+int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now)
+{
+	return LOCKED(id, cm_sidr_reply(id, reply, now));
+}
+
 int cm_notify(struct cm_id *id, uint64_t now)
 {
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = notify(id);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
+	return LOCKED(id, notify(id));
 }

@@ -91,6 +91,9 @@ void cm_path_back(const struct link_frame *frame, struct path *path);
 
 /* --- cm_exchange.c ------------------------------------------------------------------ */
 
+/* Whether the state of @id allows @message. */
+bool cm_may_send(const struct cm_id *id, enum cm_attribute message);
+
 /* Each sends its message and moves the state, or returns EINVAL in a state that doesn't send it. */
 int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now);
 int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *private_data,
@@ -126,6 +129,8 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *message,
 			      const struct link_frame *frame, uint64_t now);
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 			    const struct link_frame *frame, uint64_t now);
+int cm_sidr_request(struct cm_id *id, const struct path *path, uint64_t service_id,
+		    const void *private_data, uint8_t length, uint64_t now);
 int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now);
 
 /* --- cm_peer.c ---------------------------------------------------------------------- */

@@ -9,13 +9,13 @@
 
 #define SIDR_RETRIES 15
 
-static int send_request(struct cm_id *id, const struct path *path, uint64_t service_id,
-			const void *private_data, uint8_t length, uint64_t now)
+int cm_sidr_request(struct cm_id *id, const struct path *path, uint64_t service_id,
+		    const void *private_data, uint8_t length, uint64_t now)
 {
 	struct cm_message request;
 	int error;
 
-	if (id->state != CM_STATE_IDLE)
+	if (!cm_may_send(id, CM_SIDR_REQ))
 		return EINVAL;
 	id->transaction = 0;
 	cm_begin(id, &request, CM_SIDR_REQ);
@@ -33,23 +33,12 @@ static int send_request(struct cm_id *id, const struct path *path, uint64_t serv
 	return 0;
 }
 
-int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service_id,
-		     const void *private_data, uint8_t length, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = send_request(id, path, service_id, private_data, length, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
-}
-
 int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now)
 {
 	struct cm_message message;
 	int error;
 
-	if (id->state != CM_STATE_SIDR_REQ_RECEIVED)
+	if (!cm_may_send(id, CM_SIDR_REP))
 		return EINVAL;
 	cm_begin(id, &message, CM_SIDR_REP);
 	error = cm_set_private(&message, reply->private_data, reply->private_length);
@@ -65,16 +54,6 @@ int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64
 	cm_post(id, &message, now);
 	cm_enter_idle(id);
 	return 0;
-}
-
-int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now)
-{
-	int error;
-
-	pthread_mutex_lock(&id->cm->lock);
-	error = cm_sidr_reply(id, reply, now);
-	pthread_mutex_unlock(&id->cm->lock);
-	return error;
 }
 
 static void answer_unsupported(struct cm *cm, const struct cm_message *request,
