@@ -398,9 +398,9 @@ void cm_enter_timewait(struct cm_id *id, uint64_t now)
 /* IBA 12.9's diagrams end an unanswered exchange with a REJ, lest the peer believe in it. */
 static void give_up(struct cm_id *id, enum cm_event_type type, uint64_t now)
 {
+	cm_raise(id, type, NULL, NULL);
 	cm_reject(id, CM_REJECT_TIMEOUT, NULL, 0, now);
 	cm_enter_idle(id);
-	cm_raise(id, type, NULL, NULL);
 }
 
 static void req_unanswered(struct cm_id *id, uint64_t now)
@@ -415,20 +415,20 @@ static void rep_unanswered(struct cm_id *id, uint64_t now)
 
 static void dreq_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_enter_timewait(id, now);
 	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL, NULL);
+	cm_enter_timewait(id, now);
 }
 
 static void sidr_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL, NULL);
+	cm_enter_idle(id);
 }
 
 static void timewait_over(struct cm_id *id, uint64_t now)
 {
-	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_TIMEWAIT_EXIT, NULL, NULL);
+	cm_enter_idle(id);
 }
 
 /* The states that wait for something, and what comes of it if it doesn't come. */

@@ -77,6 +77,7 @@ enum cm_event_type {
 struct cm_event {
 	struct cm_event *prev, *next; /* utlist */
 	enum cm_event_type type;
+	enum cm_state state; /* in which it found the id; of a new id its first one */
 	struct cm_id *id;
 	struct cm_id *listener; /* the two that make a new id, else NULL */
 	void *listener_context;

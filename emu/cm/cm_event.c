@@ -22,6 +22,7 @@ bool cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message
 	if (!event)
 		return false;
 	event->type = type;
+	event->state = id->state;
 	event->id = id;
 	event->listener = listener;
 	event->path = id->path;

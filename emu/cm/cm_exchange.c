@@ -275,9 +275,9 @@ static int notify(struct cm_id *id)
 		return EISCONN;
 	if (!is_in(id, STATES_REPLIED))
 		return EINVAL;
+	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
 	/* The progress thread must deliver it, outside of any round. */
 	if (hca->deadline)
 		hca->deadline(hca->deadline_context, 0);

@@ -147,8 +147,8 @@ void cm_peer_remove_qp(struct cm_id *id);
 /* --- cm_event.c --------------------------------------------------------------------- */
 
 /*
- * Tell the application; @message and @listener may be NULL. Returns false when
- * nobody listens or memory is out.
+ * Tell the application, before the state moves; @message and @listener may be
+ * NULL. Returns false when nobody listens or memory is out.
  */
 bool cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message *message,
 	      struct cm_id *listener);

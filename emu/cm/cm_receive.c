@@ -203,10 +203,10 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {
+	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra, NULL);
 	id->state = state;
 	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
 				    cm_duration(id->terms.ack_timeout));
-	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra, NULL);
 }
 
 static void req_takes_longer(struct cm_id *id, const struct cm_message *mra,
@@ -237,6 +237,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 		cm_peer_remove_id(id);
 		return;
 	}
+	cm_raise(id, CM_EVENT_REP_RECEIVED, rep, NULL);
 	id->state = CM_STATE_REP_RECEIVED;
 	id->remote_id = rep->local_id;
 	id->transaction = rep->transaction;
@@ -247,7 +248,6 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	id->terms.rnr_retry_count = rep->rnr_retry_count;
 	id->terms.ack_timeout = cm_ack_timeout(rep->ack_delay, life_time);
 	cm_set_deadline(id, TIME_NEVER);
-	cm_raise(id, CM_EVENT_REP_RECEIVED, rep, NULL);
 }
 
 static void rep_pending(struct cm_id *id, const struct cm_message *rep,
@@ -267,9 +267,9 @@ static void rep_duplicate(struct cm_id *id, const struct cm_message *rep,
 static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 			 const struct link_frame *frame, uint64_t now)
 {
+	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu, NULL);
 }
 
 /* --- REJ ------------------------------------------------------------------------------- */
@@ -277,8 +277,8 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 static void rejected_late(struct cm_id *id, const struct cm_message *rej,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_enter_timewait(id, now);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+	cm_enter_timewait(id, now);
 }
 
 static void rejected(struct cm_id *id, const struct cm_message *rej, const struct link_frame *frame,
@@ -291,8 +291,8 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
 	    cm_retry_after_reject(id, now))
 		return;
-	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+	cm_enter_idle(id);
 }
 
 /* --- DREQ, DREP ------------------------------------------------------------------------- */
@@ -302,13 +302,12 @@ static void dreq_received(struct cm_id *id, const struct cm_message *dreq,
 {
 	if (dreq->qpn != id->terms.local_qpn)
 		return;
+	cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq, NULL);
 	id->state = CM_STATE_DREQ_RECEIVED;
 	id->transaction = dreq->transaction;
 	cm_set_deadline(id, TIME_NEVER);
 	if (id->abandoned)
 		cm_confirm_disconnect(id, now);
-	else
-		cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq, NULL);
 }
 
 static void dreq_duplicate(struct cm_id *id, const struct cm_message *dreq,
@@ -321,8 +320,8 @@ static void dreq_duplicate(struct cm_id *id, const struct cm_message *dreq,
 static void drep_received(struct cm_id *id, const struct cm_message *drep,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_enter_timewait(id, now);
 	cm_raise(id, CM_EVENT_DREP_RECEIVED, drep, NULL);
+	cm_enter_timewait(id, now);
 }
 
 /* --- LAP -------------------------------------------------------------------------------- */

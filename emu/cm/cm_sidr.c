@@ -114,6 +114,6 @@ void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 {
 	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
-	cm_enter_idle(id);
 	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply, NULL);
+	cm_enter_idle(id);
 }
