@@ -72,6 +72,7 @@ enum cm_event_type {
 	CM_EVENT_SIDR_REQ_RECEIVED, /* on a new id */
 	CM_EVENT_SIDR_REP_RECEIVED,
 	CM_EVENT_SIDR_REQ_ERROR,
+	CM_EVENT_COUNT
 };
 
 struct cm_event {

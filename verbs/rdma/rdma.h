@@ -37,6 +37,8 @@
 
 struct context;
 struct device;
+struct rdma_id;
+struct rdma_record;
 
 /* The states of Linux's rdma_cm, by what the next call may be. */
 enum rdma_state {
@@ -44,10 +46,16 @@ enum rdma_state {
 	RDMA_STATE_ADDRESS_BOUND,
 	RDMA_STATE_ADDRESS_RESOLVED,
 	RDMA_STATE_ROUTE_RESOLVED,
-	RDMA_STATE_CONNECT, /* a request was sent or received, or is established */
-	RDMA_STATE_DISCONNECT,
+	RDMA_STATE_CONNECT, /* a request was sent or received: the rest is the cm_id's state */
 	RDMA_STATE_LISTEN,
-	RDMA_STATE_REMOVED, /* the device is gone */
+	RDMA_STATE_REMOVED, /* the device is gone, or the id itself is about to be */
+};
+
+/* What the application still hears of a connection. */
+enum rdma_phase {
+	RDMA_PHASE_CONNECTION,	 /* everything */
+	RDMA_PHASE_DISCONNECTED, /* it has been told DISCONNECTED: TIMEWAIT_EXIT is left */
+	RDMA_PHASE_FAILED,	 /* CONNECT_ERROR, or the device is gone: nothing */
 };
 
 /* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
@@ -70,6 +78,21 @@ enum {
 	RDMA_PRIVATE_SIDR_REP = 136,
 };
 
+/*
+ * What becomes of an event of the connection manager (the table in rdma_event.c): the
+ * event for the application, told in phase @in, which leads to phase @next. When the
+ * application gets it, it is filled in (false: it isn't told after all), and then the
+ * QP moves, if the id has one: to success, by which the event is @moved, or not: @failed.
+ */
+struct rdma_outcome {
+	enum rdma_cm_event_type type;
+	int status;
+	enum rdma_phase in, next;
+	bool (*fill)(struct rdma_record *record);
+	int (*move_qp)(struct rdma_id *id);
+	enum rdma_cm_event_type moved, failed;
+};
+
 /* An event on its way to the application, or in its hands. */
 struct rdma_record {
 	struct rdma_cm_event event;	 /* what the application sees; must be first */
@@ -77,7 +100,10 @@ struct rdma_record {
 	struct rdma_id
 		*id; /* whose destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
-	uint8_t private_data[CM_PRIVATE_MAX];
+
+	const struct rdma_outcome *outcome; /* of @cause; NULL: a call's own event */
+	struct cm_event cause;		    /* copied: private data is there */
+	struct device *device;		    /* of a request: that it came by */
 };
 
 /* A group that an id has joined. Its events are counted apart: leaving waits for them. */
@@ -101,12 +127,10 @@ struct rdma_channel {
 struct rdma_id {
 	struct rdma_cm_id ibv; /* what the application sees; must be first */
 	enum rdma_state state;
+	enum rdma_phase phase;	      /* under the lock of the queues (rdma_channel.c) */
 	struct rdma_channel *channel; /* ibv.channel's, or NULL; of its own when @synchronous */
 	bool synchronous;	      /* created with channel NULL, or migrated to it */
-	bool passive;		      /* a CONNECT_REQUEST made it */
-	bool accepted;		      /* which has been accepted */
-	bool destroying;
-	struct rdma_id *prev, *next; /* all ids of the process */
+	struct rdma_id *prev, *next;  /* all ids of the process */
 
 	struct context *context; /* the open device behind ibv.verbs, or NULL */
 	struct device *device;
@@ -114,16 +138,15 @@ struct rdma_id {
 	struct cm_id **listeners; /* one a device when listening */
 	unsigned int listener_count;
 	int backlog;
-	uint32_t pending; /* requests queued that nobody has accepted, against @backlog */
+	uint32_t pending; /* CONNECT_REQUESTs queued, against @backlog; under the same lock */
 
 	struct rdma_port *port; /* what it has bound, or NULL */
 	struct rdma_id *port_prev, *port_next;
 	struct path path; /* once resolved */
 	enum ibv_mtu mtu;
 
-	struct rdma_conn_param peer; /* what the request or reply offered */
+	struct rdma_conn_param peer; /* what the request offered */
 	uint32_t qkey;		     /* datagram QPs */
-	bool connect_error;	     /* CONNECT_ERROR was reported: nothing more is */
 	struct ibv_ece local_ece, remote_ece;
 
 	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
@@ -171,29 +194,57 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 /* Free what rdma_id_new() made and nobody has seen. rdma.lock is held. */
 void rdma_id_free(struct rdma_id *id);
 
-/*
- * rdma_channel.c: queue an event for @id. rdma.lock is held. NULL when there is no
- * memory or no channel for it: then it is lost.
- */
-struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
-/* Private data of @record: the @length bytes at @data. */
-void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_t length);
+/* rdma_channel.c. An event that a call answers by; it is lost without memory or a channel. */
+void rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+/* The same in two steps: NULL without memory; false (and @record is gone) without a channel. */
+struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+bool rdma_channel_append(struct rdma_record *record);
+/* The private data of @record is its cause's, without the first @skip bytes. */
+void rdma_record_private(struct rdma_record *record, uint8_t skip);
+/* Free records that are on no channel, and refuse the requests among them. */
+void rdma_records_free(struct rdma_record *records);
+
+/* Queue @cause for @id as @outcome says, unless the phase of @id forbids it. */
+void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
+			 const struct cm_event *cause);
+/* What becomes of a request: it waits for the application, is rejected, or is as if lost. */
+enum rdma_verdict { RDMA_TAKEN, RDMA_REFUSED, RDMA_IGNORED };
+enum rdma_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
+					   struct device *device);
+/* Drop the events of @id that the application hasn't got: all, or those about @membership. */
+void rdma_channel_drop(struct rdma_id *id);
+void rdma_channel_drop_membership(struct rdma_id *id,
+				  const struct multicast_membership *membership);
+void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase);
+/* CONNECT_ERROR: nothing more is told of the connection, what is queued neither. */
+void rdma_channel_fail(struct rdma_id *id);
+/* @id is on channel @to from now on, and so are its events. rdma.lock is held. */
+void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to);
+bool rdma_channel_is_empty(struct rdma_channel *channel);
+void rdma_channels_before_fork(void);
+void rdma_channels_after_fork(void);
 /* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
 int rdma_complete(struct rdma_id *id);
 /* Ack the event that a synchronous call has left in ibv.event. */
 void rdma_drop_event(struct rdma_id *id);
 struct rdma_channel *rdma_channel_new(void);
 void rdma_channel_free(struct rdma_channel *channel);
-/* Take the events about @id that nobody has taken off its channel. rdma.lock is held. */
-struct rdma_record *rdma_channel_withdraw(struct rdma_id *id);
-/* Put such events on the channel that @id has now. */
-void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records);
 /* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
 void rdma_drain_events(struct rdma_id *id);
 void rdma_drain_membership_events(struct multicast_membership *membership);
 
 /* rdma_event.c: the sink of every HCA's connection manager. */
 void rdma_handle_event(void *context, struct cm_event *event);
+/* The application gets @record, which has an outcome. False: it isn't told. rdma.lock isn't held.
+ */
+bool rdma_on_get_event(struct rdma_record *record);
+
+/* rdma_request.c: a request came by @device; and the application gets its event. */
+extern const struct rdma_outcome rdma_request_outcome;
+void rdma_handle_request(struct cm_event *event, struct device *device);
+bool rdma_adopt_request(struct rdma_record *record);
+/* What the peer offers is ours to use, the other way round. */
+struct rdma_conn_param rdma_offer(const struct cm_message *message);
 
 /* rdma_connect.c: answer a REP by moving the QP, if there is one, and by the RTU. 0 or an errno. */
 int rdma_complete_connect(struct rdma_id *id);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels: events on their way from the connection manager (and from
- * calls that answer by an event) to rdma_get_cm_event(). Taking an event may
- * mean work: a REP has the QP moved and the RTU sent by whoever takes it, as
- * librdmacm does, so that a channel nobody reads connects nothing.
+ * Event channels: the queues of events on their way from the connection manager
+ * (and from calls that answer by an event) to rdma_get_cm_event(). Getting an
+ * event may mean work: the thread that gets a REP's moves the QP and sends the
+ * RTU, as librdmacm does, so that a channel that isn't read connects nothing.
+ *
+ * queue_lock protects the queues, and what decides on what is queued: id->channel,
+ * id->phase, id->pending. The connection manager's thread takes nothing else. The
+ * rest of this file holds rdma.lock, too, when it changes which channel an id is on.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/clock.h"
 #include "net/log.h"
 #include "verbs/event_fd.h"
 #include "verbs/rdma/rdma.h"
@@ -19,7 +24,8 @@
 #define CLOSED_WAIT_US 1000000 /* how long waiting for one takes to fail */
 #define DEFERRED_FREE_MAX 64   /* destroyed channels whose memory stays */
 
-static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t acked = PTHREAD_COND_INITIALIZER; /* with rdma.lock */
 
 /*
  * Programs destroy a channel while a thread of theirs is about to wait for it,
@@ -88,6 +94,17 @@ static void defer_free(struct rdma_channel *channel)
 	free(oldest);
 }
 
+void rdma_records_free(struct rdma_record *records)
+{
+	struct rdma_record *record, *next;
+
+	DL_FOREACH_SAFE (records, record, next) {
+		if (record->outcome == &rdma_request_outcome)
+			cm_id_destroy(record->cause.id, clock_now());
+		free(record);
+	}
+}
+
 /*
  * Its ids should be gone by now (rdma_destroy_event_channel(3)). One that isn't
  * has no channel any more: its events are lost, and so are requests that wait.
@@ -95,25 +112,37 @@ static void defer_free(struct rdma_channel *channel)
 void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 {
 	struct rdma_channel *channel = (struct rdma_channel *)ibv;
-	struct rdma_record *record, *next, *left;
+	struct rdma_record *left;
 
 	rdma_enter();
+	pthread_mutex_lock(&queue_lock);
 	left = channel->head;
 	channel->head = NULL;
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
 		if (id->channel == channel)
 			id->channel = NULL;
 	}
+	pthread_mutex_unlock(&queue_lock);
 	rdma_leave();
 	defer_free(channel);
-	DL_FOREACH_SAFE (left, record, next) {
-		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			urxe_rdma_destroy_id(record->event.id);
-		free(record);
-	}
+	rdma_records_free(left);
 }
 
-/* --- events, with rdma.lock held --------------------------------------------------- */
+/* --- forks ----------------------------------------------------------------------- */
+
+void rdma_channels_before_fork(void)
+{
+	pthread_mutex_lock(&queue_lock);
+}
+
+void rdma_channels_after_fork(void)
+{
+	pthread_mutex_unlock(&queue_lock);
+}
+
+typedef bool record_filter(const struct rdma_record *record, const void *subject);
+
+/* --- queues ---------------------------------------------------------------------- */
 
 static void channel_append(struct rdma_channel *channel, struct rdma_record *record)
 {
@@ -131,13 +160,10 @@ static void channel_take_off(struct rdma_channel *channel, struct rdma_record *r
 		readable_clear(channel->ibv.fd);
 }
 
-struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
+struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status)
 {
-	struct rdma_record *record;
+	struct rdma_record *record = calloc(1, sizeof(*record));
 
-	if (!id->channel)
-		return NULL;
-	record = calloc(1, sizeof(*record));
 	if (!record) {
 		log_error("out of memory: an event is lost");
 		return NULL;
@@ -146,30 +172,107 @@ struct rdma_record *rdma_event(struct rdma_id *id, enum rdma_cm_event_type type,
 	record->event.event = type;
 	record->event.status = status;
 	record->id = id;
-	channel_append(id->channel, record);
 	return record;
 }
 
-void rdma_record_private(struct rdma_record *record, const uint8_t *data, uint8_t length)
+static struct rdma_record *record_of(struct rdma_id *id, const struct rdma_outcome *outcome,
+				     const struct cm_event *cause)
 {
-	memcpy(record->private_data, data, length);
+	struct rdma_record *record = rdma_record_new(id, outcome->type, outcome->status);
+
+	if (!record)
+		return NULL;
+	record->outcome = outcome;
+	record->cause = *cause;
+	return record;
+}
+
+void rdma_record_private(struct rdma_record *record, uint8_t skip)
+{
+	struct cm_message *message = &record->cause.message;
+	const uint8_t *data = message->private_data + skip;
+	uint8_t length = message->private_length - skip;
+
 	if (record->id->ibv.qp_type == IBV_QPT_UD) {
-		record->event.param.ud.private_data = record->private_data;
+		record->event.param.ud.private_data = data;
 		record->event.param.ud.private_data_len = length;
 	} else {
-		record->event.param.conn.private_data = record->private_data;
+		record->event.param.conn.private_data = data;
 		record->event.param.conn.private_data_len = length;
 	}
 }
 
-struct rdma_record *rdma_channel_withdraw(struct rdma_id *id)
+bool rdma_channel_append(struct rdma_record *record)
+{
+	bool queued;
+
+	pthread_mutex_lock(&queue_lock);
+	queued = record->id->channel;
+	if (queued)
+		channel_append(record->id->channel, record);
+	pthread_mutex_unlock(&queue_lock);
+	if (!queued)
+		free(record);
+	return queued;
+}
+
+void rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rdma_record *record = rdma_record_new(id, type, status);
+
+	if (record)
+		rdma_channel_append(record);
+}
+
+void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
+			 const struct cm_event *cause)
+{
+	struct rdma_record *record = record_of(id, outcome, cause);
+
+	pthread_mutex_lock(&queue_lock);
+	if (id->phase == outcome->in) {
+		id->phase = outcome->next;
+		if (record && id->channel) {
+			channel_append(id->channel, record);
+			record = NULL;
+		}
+	}
+	pthread_mutex_unlock(&queue_lock);
+	free(record);
+}
+
+enum rdma_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
+					   struct device *device)
+{
+	struct rdma_record *record = record_of(listener, &rdma_request_outcome, cause);
+	enum rdma_verdict verdict = RDMA_IGNORED;
+
+	if (record)
+		record->device = device;
+	pthread_mutex_lock(&queue_lock);
+	if (!listener->channel || listener->phase != RDMA_PHASE_CONNECTION) {
+		verdict = RDMA_REFUSED;
+	} else if (record && listener->pending < (uint32_t)listener->backlog) {
+		listener->pending++;
+		channel_append(listener->channel, record);
+		verdict = RDMA_TAKEN;
+	}
+	pthread_mutex_unlock(&queue_lock);
+	if (verdict != RDMA_TAKEN)
+		free(record);
+	return verdict;
+}
+
+/* Those of @id's events off its channel that are @about @subject. */
+static struct rdma_record *channel_withdraw(struct rdma_id *id, record_filter *about,
+					    const void *subject)
 {
 	struct rdma_record *record, *next, *withdrawn = NULL;
 
 	if (!id->channel)
 		return NULL;
 	DL_FOREACH_SAFE (id->channel->head, record, next) {
-		if (record->id != id)
+		if (record->id != id || !about(record, subject))
 			continue;
 		channel_take_off(id->channel, record);
 		DL_APPEND(withdrawn, record);
@@ -177,12 +280,75 @@ struct rdma_record *rdma_channel_withdraw(struct rdma_id *id)
 	return withdrawn;
 }
 
-void rdma_channel_restore(struct rdma_id *id, struct rdma_record *records)
+static bool about_id(const struct rdma_record *record, const void *subject)
 {
-	struct rdma_record *record, *next;
+	return true;
+}
 
-	DL_FOREACH_SAFE (records, record, next)
-		channel_append(id->channel, record);
+static bool about_membership(const struct rdma_record *record, const void *membership)
+{
+	return record->multicast == membership;
+}
+
+static bool about_connection(const struct rdma_record *record, const void *subject)
+{
+	return record->outcome;
+}
+
+static void channel_drop(struct rdma_id *id, record_filter *about, const void *subject)
+{
+	struct rdma_record *records;
+
+	pthread_mutex_lock(&queue_lock);
+	records = channel_withdraw(id, about, subject);
+	pthread_mutex_unlock(&queue_lock);
+	rdma_records_free(records);
+}
+
+void rdma_channel_drop(struct rdma_id *id)
+{
+	channel_drop(id, about_id, NULL);
+}
+
+void rdma_channel_drop_membership(struct rdma_id *id, const struct multicast_membership *membership)
+{
+	channel_drop(id, about_membership, membership);
+}
+
+void rdma_channel_fail(struct rdma_id *id)
+{
+	rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+	channel_drop(id, about_connection, NULL);
+}
+
+void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase)
+{
+	pthread_mutex_lock(&queue_lock);
+	id->phase = phase;
+	pthread_mutex_unlock(&queue_lock);
+}
+
+void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to)
+{
+	struct rdma_record *moving, *record, *next;
+
+	pthread_mutex_lock(&queue_lock);
+	moving = channel_withdraw(id, about_id, NULL);
+	id->channel = to;
+	id->ibv.channel = &to->ibv;
+	DL_FOREACH_SAFE (moving, record, next)
+		channel_append(to, record);
+	pthread_mutex_unlock(&queue_lock);
+}
+
+bool rdma_channel_is_empty(struct rdma_channel *channel)
+{
+	bool empty;
+
+	pthread_mutex_lock(&queue_lock);
+	empty = !channel->head;
+	pthread_mutex_unlock(&queue_lock);
+	return empty;
 }
 
 void rdma_drain_events(struct rdma_id *id)
@@ -205,57 +371,32 @@ static struct rdma_record *channel_take(struct rdma_channel *channel)
 	struct rdma_record *record;
 
 	rdma_enter();
+	pthread_mutex_lock(&queue_lock);
 	record = channel->head;
 	if (record) {
 		channel_take_off(channel, record);
+		if (record->outcome == &rdma_request_outcome)
+			record->id->pending--;
+	}
+	pthread_mutex_unlock(&queue_lock);
+	if (record) {
 		record->id->events_taken++;
 		if (record->multicast)
 			record->multicast->events_taken++;
-		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			record->id->pending--;
 	}
 	rdma_leave();
 	return record;
-}
-
-static void complete_connect(struct rdma_record *record)
-{
-	int error;
-
-	if (!record->id->ibv.qp)
-		return; /* the application's to complete: rdma_establish(3) */
-	error = rdma_complete_connect(record->id);
-	record->event.status = -error;
-	record->event.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-	record->id->connect_error = error;
 }
 
 /* What librdmacm does when it reads an event. Returns false for one that the application isn't
  * told. */
 static bool on_get_event(struct rdma_record *record)
 {
-	switch (record->event.event) {
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		if (!record->id->synchronous || urxe_rdma_migrate_id(record->event.id, NULL) == 0)
-			return true;
-		urxe_rdma_destroy_id(record->event.id);
-		return false;
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		complete_connect(record);
-		return true;
-	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	if (record->outcome)
+		return rdma_on_get_event(record);
+	if (record->event.event == RDMA_CM_EVENT_MULTICAST_JOIN)
 		rdma_multicast_attach(record);
-		return true;
-	case RDMA_CM_EVENT_REJECTED:
-		if (record->id->connect_error)
-			return false;
-		rdma_qp_error(record->id);
-		return true;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		return !record->id->connect_error;
-	default:
-		return true;
-	}
+	return true;
 }
 
 int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event **event)

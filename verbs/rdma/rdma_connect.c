@@ -276,17 +276,29 @@ static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *p
 		return error;
 	rdma_enter();
 	error = id->cm ? send_reply(id, param) : EINVAL;
-	id->accepted = !error;
 	rdma_leave();
 	if (error)
 		rdma_qp_error(id);
 	return error;
 }
 
+/* Whether the application is to answer a request. */
+static bool is_requested(const struct rdma_id *id)
+{
+	switch (id->cm ? cm_id_state(id->cm) : CM_STATE_IDLE) {
+	case CM_STATE_REQ_RECEIVED:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RECEIVED:
+		return id->state == RDMA_STATE_CONNECT;
+	default:
+		return false;
+	}
+}
+
 static int can_accept(struct rdma_id *id, const struct rdma_conn_param *asked,
 		      struct rdma_conn_param *param)
 {
-	if (!id->cm || !id->passive || id->state != RDMA_STATE_CONNECT)
+	if (!is_requested(id))
 		return EINVAL;
 	return negotiate_param(id, asked,
 			       at_most(id->peer.responder_resources, device_resources(id)),
@@ -297,14 +309,16 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct rdma_conn_param param;
+	bool requested;
 	int error;
 
-	/* The older way to say rdma_establish(). */
-	if (!asked && !id->passive && !ibv->qp)
-		return urxe_rdma_establish(ibv);
 	rdma_enter();
+	requested = is_requested(id);
 	error = can_accept(id, asked, &param);
 	rdma_leave();
+	/* The older way to say rdma_establish(). */
+	if (!asked && !requested && !ibv->qp)
+		return urxe_rdma_establish(ibv);
 	if (error)
 		return rdma_fail(error);
 	if (ibv->qp_type == IBV_QPT_UD) {
@@ -363,8 +377,8 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 		error = 0;
 		if (cm_send_dreq(id->cm, now) != 0)
 			cm_send_drep(id->cm, now);
-		pending = id->synchronous &&
-			  (id->channel->head || cm_id_state(id->cm) != CM_STATE_IDLE);
+		pending = id->synchronous && (!rdma_channel_is_empty(id->channel) ||
+					      cm_id_state(id->cm) != CM_STATE_IDLE);
 	}
 	rdma_leave();
 	if (error)

@@ -1,222 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the connection manager tells: each of its events becomes one for the
- * application, or none, by the id's state (cm.md 9). A request makes a new id.
+ * What the connection manager's events are to the application: one table of the
+ * states of a connection (emu/cm/cm.h) and the events that find it in them.
  *
- * Called by the thread that delivers, with no lock held.
+ * rdma_handle_event() is called by the thread that receives; it only looks the
+ * event up and queues it, so that a channel is readable exactly when there is
+ * something to get. The rest is done by the thread that gets the event, as
+ * librdmacm does: the event is filled in, and the QP is moved.
  */
-#include <arpa/inet.h>
 #include <string.h>
 
-#include "net/clock.h"
-#include "net/log.h"
 #include "verbs/context.h"
-#include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
-/* --- requests ---------------------------------------------------------------------- */
+/* --- what an event brings, with rdma.lock held ------------------------------------------- */
 
-static enum ibv_qp_type request_qp_type(const struct cm_message *request)
+static bool fill_response(struct rdma_record *record)
 {
-	switch (request->transport) {
-	case CM_TRANSPORT_RC:
-		return IBV_QPT_RC;
-	case CM_TRANSPORT_UC:
-		return IBV_QPT_UC;
-	default:
-		return IBV_QPT_XRC_SEND;
-	}
-}
+	struct cm_message *message = &record->cause.message;
 
-static void set_header_address(struct sockaddr_storage *to, const struct rdma_header *header,
-			       const uint8_t address[16], uint16_t port)
-{
-	union ibv_gid gid;
-
-	memcpy(&gid, address, sizeof(gid));
-	if (header->ip_version >> 4 == 4)
-		gid_from_ipv4(&gid, (const struct in_addr *)(gid.raw + 12));
-	gid_to_sockaddr(&gid, port, to);
-}
-
-/* The addresses that the header names, which needn't be those that the packet came by. */
-static void set_route(struct rdma_id *id, const struct cm_event *event)
-{
-	const struct rdma_header *header = (const void *)event->message.private_data;
-	struct rdma_addr *addr = &id->ibv.route.addr;
-	union ibv_gid gid;
-
-	set_header_address(&addr->src_storage, header, header->destination,
-			   event->message.service_id);
-	set_header_address(&addr->dst_storage, header, header->source, ntohs(header->port));
-	gid_from_sockaddr(&gid, &addr->src_addr);
-	if (addr->src_addr.sa_family == AF_INET6 &&
-	    IN6_IS_ADDR_LINKLOCAL(&addr->src_sin6.sin6_addr)) {
-		addr->src_sin6.sin6_scope_id = gid_interface(&gid);
-		addr->dst_sin6.sin6_scope_id = addr->src_sin6.sin6_scope_id;
-	}
-}
-
-static bool header_is_good(const struct cm_message *message)
-{
-	const struct rdma_header *header = (const void *)message->private_data;
-	unsigned int version = header->ip_version >> 4;
-
-	return header->version == 0 && (version == 4 || version == 6);
-}
-
-static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
-{
-	if (listener->destroying || listener->state != RDMA_STATE_LISTEN || !listener->channel ||
-	    !header_is_good(&event->message))
-		return false;
-	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
-		return listener->ibv.qp_type == IBV_QPT_UD;
-	return listener->ibv.qp_type == request_qp_type(&event->message);
-}
-
-/* What the peer offers is ours to use, the other way round. */
-static void set_offer(struct rdma_conn_param *param, const struct cm_message *message)
-{
-	*param = (struct rdma_conn_param){
-		.responder_resources = message->initiator_depth,
-		.initiator_depth = message->responder_resources,
-		.flow_control = message->flow_control,
-		.retry_count = message->retry_count,
-		.rnr_retry_count = message->rnr_retry_count,
-		.srq = message->srq,
-		.qp_num = message->qpn,
-	};
-}
-
-static void set_consumer_data(struct rdma_record *record, const struct cm_message *message)
-{
-	record->event.param.ud.private_data = NULL;
-	rdma_record_private(record, message->private_data + sizeof(struct rdma_header),
-			    message->private_length - sizeof(struct rdma_header));
-}
-
-/* The id of @event's request, or NULL. rdma.lock is held. */
-static struct rdma_id *make_id(struct rdma_id *listener, const struct cm_event *event,
-			       struct device *device)
-{
-	struct rdma_id *id;
-
-	if (rdma_id_new(listener->channel, listener->ibv.context, listener->ibv.ps,
-			listener->ibv.qp_type, &id))
-		return NULL;
-	id->path = event->path;
-	id->mtu = event->message.mtu;
-	id->tos = listener->tos;
-	id->ack_timeout = listener->ack_timeout;
-	set_route(id, event);
-	if (rdma_id_use(id, device) || rdma_route_set(id)) {
-		rdma_id_free(id);
-		return NULL;
-	}
-	id->passive = true;
-	id->state = RDMA_STATE_CONNECT;
-	set_offer(&id->peer, &event->message);
-	id->remote_ece.vendor_id = event->message.vendor_id;
-	id->remote_ece.options = event->message.modifier;
-	return id;
-}
-
-/* Whether @event's id is the application's now. rdma.lock is held. */
-static bool queue_request(struct rdma_id *listener, const struct cm_event *event,
-			  struct device *device)
-{
-	struct rdma_record *record;
-	struct rdma_id *id;
-
-	if (listener->pending >= (uint32_t)listener->backlog)
-		return false;
-	id = make_id(listener, event, device);
-	if (!id)
-		return false;
-	record = rdma_event(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	if (!record) {
-		rdma_id_free(id);
-		return false;
-	}
-	listener->pending++;
-	id->cm = event->id;
-	cm_id_set_context(event->id, id);
-	record->event.id = &id->ibv;
-	record->event.listen_id = &listener->ibv;
-	if (event->type == CM_EVENT_REQ_RECEIVED)
-		record->event.param.conn = id->peer;
-	set_consumer_data(record, &event->message);
+	record->event.param.conn = rdma_offer(message);
+	record->id->remote_ece.vendor_id = message->vendor_id;
+	record->id->remote_ece.options = message->modifier;
+	rdma_record_private(record, 0);
 	return true;
 }
 
-/* As Linux does, requests that there is no room for are left to their retransmission. */
-static void handle_request(struct cm_event *event, struct device *device)
+static bool fill_rejection(struct rdma_record *record)
 {
-	struct rdma_id *listener = event->listener_context;
-	bool accepted, queued;
-
-	rdma_enter();
-	accepted = listener && accepts(listener, event);
-	queued = accepted && queue_request(listener, event, device);
-	rdma_leave();
-	if (!accepted)
-		cm_id_destroy(event->id, clock_now());
-	else if (!queued)
-		cm_id_ignore(event->id, clock_now());
-}
-
-/* --- the rest ---------------------------------------------------------------------- */
-
-static void replied(struct rdma_id *id, const struct cm_event *event)
-{
-	struct rdma_record *record = rdma_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-
-	set_offer(&id->peer, &event->message);
-	id->remote_ece.vendor_id = event->message.vendor_id;
-	id->remote_ece.options = event->message.modifier;
-	if (!record)
-		return;
-	record->event.param.conn = id->peer;
-	rdma_record_private(record, event->message.private_data, event->message.private_length);
-}
-
-static void established(struct rdma_id *id, const struct cm_event *event)
-{
-	rdma_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-}
-
-/*
- * That the peer has given up is no news to an application that hasn't answered
- * yet: Linux tells it nothing, and accepting fails.
- */
-static void rejected(struct rdma_id *id, const struct cm_event *event)
-{
-	struct rdma_record *record;
-
-	if (id->passive && !id->accepted)
-		return;
-	record = rdma_event(id, RDMA_CM_EVENT_REJECTED, event->message.reason);
-	if (record)
-		rdma_record_private(record, event->message.private_data,
-				    event->message.private_length);
-}
-
-static void unanswered(struct rdma_id *id, const struct cm_event *event)
-{
-	rdma_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-}
-
-static void disconnected(struct rdma_id *id, const struct cm_event *event)
-{
-	id->state = RDMA_STATE_DISCONNECT;
-	rdma_event(id, RDMA_CM_EVENT_DISCONNECTED,
-		   event->type == CM_EVENT_DREQ_ERROR ? -ETIMEDOUT : 0);
-}
-
-static void timewait_over(struct rdma_id *id, const struct cm_event *event)
-{
-	rdma_event(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	record->event.status = record->cause.message.reason;
+	rdma_record_private(record, 0);
+	return true;
 }
 
 /* Of an id that has a Q_Key of its own, the peer's must be the same (Linux: cma_set_qkey). */
@@ -245,59 +59,190 @@ static void set_address_handle(struct rdma_id *id, struct ibv_ah_attr *attr)
 	};
 }
 
-static void service_replied(struct rdma_id *id, const struct cm_event *event)
+/* A SIDR_REP resolves the service, or says why it doesn't. */
+static bool fill_resolution(struct rdma_record *record)
 {
-	const struct cm_message *message = &event->message;
-	struct rdma_record *record;
+	const struct cm_message *message = &record->cause.message;
+	struct rdma_cm_event *event = &record->event;
 
-	if (message->status != CM_SIDR_SUCCESS)
-		record = rdma_event(id, RDMA_CM_EVENT_UNREACHABLE, message->status);
-	else if (!qkey_fits(id, message->qkey))
-		record = rdma_event(id, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	else
-		record = rdma_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-	if (!record)
-		return;
-	if (record->event.event == RDMA_CM_EVENT_ESTABLISHED) {
-		record->event.param.ud.qp_num = message->qpn;
-		record->event.param.ud.qkey = message->qkey;
-		set_address_handle(id, &record->event.param.ud.ah_attr);
+	if (message->status != CM_SIDR_SUCCESS) {
+		event->event = RDMA_CM_EVENT_UNREACHABLE;
+		event->status = message->status;
+	} else if (!qkey_fits(record->id, message->qkey)) {
+		event->event = RDMA_CM_EVENT_ADDR_ERROR;
+		event->status = -EINVAL;
+	} else {
+		event->param.ud.qp_num = message->qpn;
+		event->param.ud.qkey = message->qkey;
+		set_address_handle(record->id, &event->param.ud.ah_attr);
 	}
-	rdma_record_private(record, message->private_data, message->private_length);
+	rdma_record_private(record, 0);
+	return true;
 }
 
-/* Events come to an id only in the state in which Linux passes them on. */
-static const struct event_handler {
-	enum rdma_state state;
-	void (*tell)(struct rdma_id *id, const struct cm_event *event);
-} event_handlers[] = {
-	[CM_EVENT_REQ_ERROR] = {RDMA_STATE_CONNECT, unanswered},
-	[CM_EVENT_REP_RECEIVED] = {RDMA_STATE_CONNECT, replied},
-	[CM_EVENT_REP_ERROR] = {RDMA_STATE_CONNECT, unanswered},
-	[CM_EVENT_RTU_RECEIVED] = {RDMA_STATE_CONNECT, established},
-	[CM_EVENT_USER_ESTABLISHED] = {RDMA_STATE_CONNECT, established},
-	[CM_EVENT_REJ_RECEIVED] = {RDMA_STATE_CONNECT, rejected},
-	[CM_EVENT_MRA_RECEIVED] = {0},
-	[CM_EVENT_DREQ_RECEIVED] = {RDMA_STATE_CONNECT, disconnected},
-	[CM_EVENT_DREP_RECEIVED] = {RDMA_STATE_CONNECT, disconnected},
-	[CM_EVENT_DREQ_ERROR] = {RDMA_STATE_CONNECT, disconnected},
-	[CM_EVENT_TIMEWAIT_EXIT] = {RDMA_STATE_DISCONNECT, timewait_over},
-	[CM_EVENT_SIDR_REP_RECEIVED] = {RDMA_STATE_CONNECT, service_replied},
-	[CM_EVENT_SIDR_REQ_ERROR] = {RDMA_STATE_CONNECT, unanswered},
+/* --- what the QP does when the application gets the event ---------------------------------- */
+
+static int move_to_error(struct rdma_id *id)
+{
+	rdma_qp_error(id);
+	return 0;
+}
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+const struct rdma_outcome rdma_request_outcome = {
+	.type = RDMA_CM_EVENT_CONNECT_REQUEST,
+	.fill = rdma_adopt_request,
 };
+
+static const struct rdma_outcome response = {
+	.type = RDMA_CM_EVENT_CONNECT_RESPONSE,
+	.fill = fill_response,
+	.move_qp = rdma_complete_connect, /* RTR, RTS, then the RTU */
+	.moved = RDMA_CM_EVENT_ESTABLISHED,
+	.failed = RDMA_CM_EVENT_CONNECT_ERROR,
+};
+
+static const struct rdma_outcome established = {.type = RDMA_CM_EVENT_ESTABLISHED};
+
+static const struct rdma_outcome rejected = {
+	.type = RDMA_CM_EVENT_REJECTED,
+	.fill = fill_rejection,
+	.move_qp = move_to_error,
+	.moved = RDMA_CM_EVENT_REJECTED,
+};
+
+static const struct rdma_outcome unanswered = {
+	.type = RDMA_CM_EVENT_UNREACHABLE,
+	.status = -ETIMEDOUT,
+};
+
+static const struct rdma_outcome disconnected = {
+	.type = RDMA_CM_EVENT_DISCONNECTED,
+	.next = RDMA_PHASE_DISCONNECTED,
+};
+
+static const struct rdma_outcome disconnect_unanswered = {
+	.type = RDMA_CM_EVENT_DISCONNECTED,
+	.status = -ETIMEDOUT,
+	.next = RDMA_PHASE_DISCONNECTED,
+};
+
+static const struct rdma_outcome timewait_over = {
+	.type = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+	.in = RDMA_PHASE_DISCONNECTED,
+	.next = RDMA_PHASE_DISCONNECTED,
+};
+
+static const struct rdma_outcome resolved = {
+	.type = RDMA_CM_EVENT_ESTABLISHED,
+	.fill = fill_resolution,
+};
+
+#define ON(event) [CM_EVENT_##event]
+
+/*
+ * What isn't here isn't told (cm.md 9). A peer that has given up is no news to an
+ * application that hasn't answered it yet (REQ_RECEIVED): accepting fails. A
+ * disconnect is told once: not by the DREP that follows the peer's DREQ.
+ */
+/* clang-format off */
+static const struct rdma_outcome *const outcomes[CM_STATE_COUNT][CM_EVENT_COUNT] = {
+	/* the active side */
+	[CM_STATE_REQ_SENT] = {
+		ON(REP_RECEIVED) = &response,
+		ON(REJ_RECEIVED) = &rejected,
+		ON(REQ_ERROR) = &unanswered,
+	},
+	[CM_STATE_MRA_REQ_RECEIVED] = {
+		ON(REP_RECEIVED) = &response,
+		ON(REJ_RECEIVED) = &rejected,
+		ON(REQ_ERROR) = &unanswered,
+	},
+	[CM_STATE_REP_RECEIVED] = {
+		ON(REJ_RECEIVED) = &rejected,
+	},
+	[CM_STATE_MRA_REP_SENT] = {
+		ON(REJ_RECEIVED) = &rejected,
+	},
+
+	/* the passive side */
+	[CM_STATE_REP_SENT] = {
+		ON(RTU_RECEIVED) = &established,
+		ON(USER_ESTABLISHED) = &established,
+		ON(REJ_RECEIVED) = &rejected,
+		ON(REP_ERROR) = &unanswered,
+		ON(DREQ_RECEIVED) = &disconnected,
+	},
+	[CM_STATE_MRA_REP_RECEIVED] = {
+		ON(RTU_RECEIVED) = &established,
+		ON(USER_ESTABLISHED) = &established,
+		ON(REJ_RECEIVED) = &rejected,
+		ON(REP_ERROR) = &unanswered,
+		ON(DREQ_RECEIVED) = &disconnected,
+	},
+
+	/* both */
+	[CM_STATE_ESTABLISHED] = {
+		ON(REJ_RECEIVED) = &rejected,
+		ON(DREQ_RECEIVED) = &disconnected,
+	},
+	[CM_STATE_DREQ_SENT] = {
+		ON(REJ_RECEIVED) = &rejected,
+		ON(DREQ_RECEIVED) = &disconnected,
+		ON(DREP_RECEIVED) = &disconnected,
+		ON(DREQ_ERROR) = &disconnect_unanswered,
+	},
+	[CM_STATE_TIMEWAIT] = {
+		ON(TIMEWAIT_EXIT) = &timewait_over,
+	},
+
+	/* datagrams */
+	[CM_STATE_SIDR_REQ_SENT] = {
+		ON(SIDR_REP_RECEIVED) = &resolved,
+		ON(SIDR_REQ_ERROR) = &unanswered,
+	},
+};
+/* clang-format on */
 
 void rdma_handle_event(void *context, struct cm_event *event)
 {
-	const struct event_handler *handler = &event_handlers[event->type];
-	struct rdma_id *id;
+	const struct rdma_outcome *outcome = outcomes[event->state][event->type];
+	struct rdma_id *id = event->id->context;
 
-	if (event->type == CM_EVENT_REQ_RECEIVED || event->type == CM_EVENT_SIDR_REQ_RECEIVED) {
-		handle_request(event, context);
+	if (event->listener)
+		rdma_handle_request(event, context);
+	else if (id && outcome)
+		rdma_channel_report(id, outcome, event);
+}
+
+/* --- getting an event ------------------------------------------------------------------------ */
+
+static void move_qp(struct rdma_record *record)
+{
+	const struct rdma_outcome *outcome = record->outcome;
+	int error;
+
+	if (!outcome->move_qp || !record->id->ibv.qp)
+		return; /* the application's to move: rdma_establish(3) */
+	error = outcome->move_qp(record->id);
+	record->event.event = error ? outcome->failed : outcome->moved;
+	if (!error)
 		return;
-	}
+	record->event.status = -error;
+	rdma_channel_fail(record->id);
+}
+
+bool rdma_on_get_event(struct rdma_record *record)
+{
+	const struct rdma_outcome *outcome = record->outcome;
+	bool told = true;
+
 	rdma_enter();
-	id = event->id->context;
-	if (id && !id->destroying && handler->tell && id->state == handler->state)
-		handler->tell(id, event);
+	if (outcome->fill)
+		told = outcome->fill(record);
 	rdma_leave();
+	if (told)
+		move_qp(record);
+	return told;
 }

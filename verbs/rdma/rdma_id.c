@@ -52,10 +52,12 @@ struct rdma_id *rdma_ids(void)
 void rdma_before_fork(void)
 {
 	rdma_enter();
+	rdma_channels_before_fork();
 }
 
 void rdma_after_fork(void)
 {
+	rdma_channels_after_fork();
 	rdma_leave();
 }
 
@@ -65,7 +67,7 @@ void rdma_after_fork_child(void)
 	struct rdma_id *id;
 
 	DL_FOREACH (ids, id) {
-		id->state = RDMA_STATE_DISCONNECT;
+		id->state = RDMA_STATE_REMOVED;
 		id->cm = NULL;
 		id->listener_count = 0;
 		if (id->channel)
@@ -76,7 +78,7 @@ void rdma_after_fork_child(void)
 	}
 	rdma_devices_after_fork_child();
 	rdma_watch_after_fork_child();
-	rdma_leave();
+	rdma_after_fork();
 }
 
 /* --- life -------------------------------------------------------------------------- */
@@ -154,21 +156,6 @@ int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **
 	return 0;
 }
 
-/* Forget the events that nobody has taken, and with CONNECT_REQUESTs the ids that they made. */
-static void drop_events(struct rdma_id *id)
-{
-	struct rdma_record *record, *next, *withdrawn;
-
-	rdma_enter();
-	withdrawn = rdma_channel_withdraw(id);
-	rdma_leave();
-	DL_FOREACH_SAFE (withdrawn, record, next) {
-		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			urxe_rdma_destroy_id(record->event.id);
-		free(record);
-	}
-}
-
 /* The connection manager's part: when this returns no event of it is on its way. */
 static void leave_cm(struct rdma_id *id)
 {
@@ -177,7 +164,7 @@ static void leave_cm(struct rdma_id *id)
 	rdma_enter();
 	cm = id->cm;
 	id->cm = NULL;
-	id->destroying = true;
+	id->state = RDMA_STATE_REMOVED;
 	rdma_leave();
 	if (cm)
 		cm_id_destroy(cm, clock_now());
@@ -190,7 +177,7 @@ int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
 
 	leave_cm(id);
 	rdma_drop_event(id);
-	drop_events(id);
+	rdma_channel_drop(id);
 	rdma_enter();
 	rdma_port_release(id);
 	rdma_drain_events(id);
@@ -201,20 +188,6 @@ int urxe_rdma_destroy_id(struct rdma_cm_id *ibv)
 }
 
 /* --- migration --------------------------------------------------------------------- */
-
-/* With its events, and the ids of requests among them that nobody has taken. */
-static void move(struct rdma_id *id, struct rdma_channel *to)
-{
-	struct rdma_record *moving = rdma_channel_withdraw(id), *record;
-
-	DL_FOREACH (moving, record) {
-		if (record->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			move(to_rdma_id(record->event.id), to);
-	}
-	id->channel = to;
-	id->ibv.channel = &to->ibv;
-	rdma_channel_restore(id, moving);
-}
 
 int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *channel)
 {
@@ -231,7 +204,7 @@ int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *chan
 	rdma_enter();
 	if (id->synchronous)
 		left = id->channel;
-	move(id, to);
+	rdma_channel_move(id, to);
 	id->synchronous = !channel;
 	rdma_drain_events(id);
 	rdma_leave();

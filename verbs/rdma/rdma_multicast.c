@@ -55,7 +55,7 @@ static int check_join(const struct rdma_id *id, const union ibv_gid *gid)
 
 static int tell_joined(struct rdma_id *id, struct multicast_membership *membership)
 {
-	struct rdma_record *record = rdma_event(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	struct rdma_record *record = rdma_record_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	int index = gid_table_find(&id->device->gids, &id->ibv.route.addr.addr.ibaddr.sgid);
 
 	if (!record)
@@ -72,7 +72,7 @@ static int tell_joined(struct rdma_id *id, struct multicast_membership *membersh
 		.qp_num = QPN_MULTICAST,
 		.qkey = id->qkey,
 	};
-	return 0;
+	return rdma_channel_append(record) ? 0 : ENOMEM;
 }
 
 static void leave_link(struct rdma_id *id, struct multicast_membership *membership)
@@ -184,20 +184,6 @@ static struct multicast_membership *membership_find(const struct rdma_id *id,
 	return NULL;
 }
 
-/* Events about @membership that nobody has taken. rdma.lock is held. */
-static void drop_events(struct rdma_id *id, const struct multicast_membership *membership)
-{
-	struct rdma_record *record, *next, *records = rdma_channel_withdraw(id);
-
-	DL_FOREACH_SAFE (records, record, next) {
-		if (record->multicast != membership)
-			continue;
-		DL_DELETE(records, record);
-		free(record);
-	}
-	rdma_channel_restore(id, records);
-}
-
 static void detach(struct rdma_id *id, struct multicast_membership *membership)
 {
 	if (membership->attached && id->ibv.qp)
@@ -225,7 +211,7 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 	membership = membership_find(id, address);
 	if (membership) {
 		DL_DELETE(id->memberships, membership);
-		drop_events(id, membership);
+		rdma_channel_drop_membership(id, membership);
 	}
 	rdma_leave();
 	if (!membership)

@@ -61,10 +61,12 @@ static bool is_on(const struct rdma_id *id, unsigned int interface)
 static void tell_ids(unsigned int interface, enum rdma_cm_event_type type)
 {
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
-		if (id->destroying || id->state == RDMA_STATE_REMOVED || !is_on(id, interface))
+		if (id->state == RDMA_STATE_REMOVED || !is_on(id, interface))
 			continue;
-		if (type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 			id->state = RDMA_STATE_REMOVED;
+			rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+		}
 		rdma_event(id, type, 0);
 	}
 }

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests of peers: which of them a listener takes, decided by the thread that
+ * receives, and the id of a CONNECT_REQUEST, made by the thread that gets the
+ * event. Until then a request is an id of the connection manager only.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "net/clock.h"
+#include "verbs/context.h"
+#include "verbs/rdma/rdma.h"
+
+/* --- receiving a request ------------------------------------------------------------- */
+
+static enum ibv_qp_type request_qp_type(const struct cm_message *request)
+{
+	switch (request->transport) {
+	case CM_TRANSPORT_RC:
+		return IBV_QPT_RC;
+	case CM_TRANSPORT_UC:
+		return IBV_QPT_UC;
+	default:
+		return IBV_QPT_XRC_SEND;
+	}
+}
+
+static bool header_is_good(const struct cm_message *message)
+{
+	const struct rdma_header *header = (const void *)message->private_data;
+	unsigned int version = header->ip_version >> 4;
+
+	return header->version == 0 && (version == 4 || version == 6);
+}
+
+static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
+{
+	if (!header_is_good(&event->message))
+		return false;
+	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
+		return listener->ibv.qp_type == IBV_QPT_UD;
+	return listener->ibv.qp_type == request_qp_type(&event->message);
+}
+
+/* As Linux does, requests that there is no room for are left to their retransmission. */
+void rdma_handle_request(struct cm_event *event, struct device *device)
+{
+	struct rdma_id *listener = event->listener_context;
+	enum rdma_verdict verdict = RDMA_REFUSED;
+
+	if (listener && accepts(listener, event))
+		verdict = rdma_channel_add_request(listener, event, device);
+	if (verdict == RDMA_REFUSED)
+		cm_id_destroy(event->id, clock_now());
+	else if (verdict == RDMA_IGNORED)
+		cm_id_ignore(event->id, clock_now());
+}
+
+/* --- getting it, with rdma.lock held -------------------------------------------------- */
+
+static void set_header_address(struct sockaddr_storage *to, const struct rdma_header *header,
+			       const uint8_t address[16], uint16_t port)
+{
+	union ibv_gid gid;
+
+	memcpy(&gid, address, sizeof(gid));
+	if (header->ip_version >> 4 == 4)
+		gid_from_ipv4(&gid, (const struct in_addr *)(gid.raw + 12));
+	gid_to_sockaddr(&gid, port, to);
+}
+
+/* The addresses that the header names, which needn't be those that the packet came by. */
+static void set_route(struct rdma_id *id, const struct cm_event *event)
+{
+	const struct rdma_header *header = (const void *)event->message.private_data;
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	union ibv_gid gid;
+
+	set_header_address(&addr->src_storage, header, header->destination,
+			   event->message.service_id);
+	set_header_address(&addr->dst_storage, header, header->source, ntohs(header->port));
+	gid_from_sockaddr(&gid, &addr->src_addr);
+	if (addr->src_addr.sa_family == AF_INET6 &&
+	    IN6_IS_ADDR_LINKLOCAL(&addr->src_sin6.sin6_addr)) {
+		addr->src_sin6.sin6_scope_id = gid_interface(&gid);
+		addr->dst_sin6.sin6_scope_id = addr->src_sin6.sin6_scope_id;
+	}
+}
+
+struct rdma_conn_param rdma_offer(const struct cm_message *message)
+{
+	return (struct rdma_conn_param){
+		.responder_resources = message->initiator_depth,
+		.initiator_depth = message->responder_resources,
+		.flow_control = message->flow_control,
+		.retry_count = message->retry_count,
+		.rnr_retry_count = message->rnr_retry_count,
+		.srq = message->srq,
+		.qp_num = message->qpn,
+	};
+}
+
+static struct rdma_id *make_id(const struct rdma_record *request)
+{
+	struct rdma_id *listener = request->id, *id;
+	const struct cm_event *event = &request->cause;
+
+	if (!listener->channel)
+		return NULL;
+	if (rdma_id_new(listener->synchronous ? NULL : listener->channel, listener->ibv.context,
+			listener->ibv.ps, listener->ibv.qp_type, &id))
+		return NULL;
+	id->path = event->path;
+	id->mtu = event->message.mtu;
+	id->tos = listener->tos;
+	id->ack_timeout = listener->ack_timeout;
+	set_route(id, event);
+	if (rdma_id_use(id, request->device) || rdma_route_set(id)) {
+		rdma_id_free(id);
+		return NULL;
+	}
+	id->state = RDMA_STATE_CONNECT;
+	id->peer = rdma_offer(&event->message);
+	id->remote_ece.vendor_id = event->message.vendor_id;
+	id->remote_ece.options = event->message.modifier;
+	return id;
+}
+
+bool rdma_adopt_request(struct rdma_record *record)
+{
+	struct cm_id *cm = record->cause.id;
+	struct rdma_id *id = make_id(record);
+
+	if (!id) {
+		cm_id_destroy(cm, clock_now());
+		return false;
+	}
+	id->cm = cm;
+	cm_id_set_context(cm, id);
+	record->event.id = &id->ibv;
+	record->event.listen_id = &record->id->ibv;
+	if (record->cause.type == CM_EVENT_REQ_RECEIVED)
+		record->event.param.conn = id->peer;
+	rdma_record_private(record, sizeof(struct rdma_header));
+	return true;
+}
