@@ -500,6 +500,5 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
-	cm_deliver(hca->cm);
 	return any;
 }

@@ -190,7 +190,7 @@ static int make_hca(struct device *device)
 			 .context = device},
 		.deadline = deadline_changed,
 		.deadline_context = device,
-		.cm_sink = {.event = rdma_handle_event, .context = device},
+		.cm_sink = {rdma_handle_event, rdma_handle_request, device},
 		.node_guid = be64toh(device->guid),
 	};
 

@@ -40,7 +40,6 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 	timer_heap_init(&cm->timers);
 	atomic_init(&cm->pending_deadline, TIME_NEVER);
 	pthread_mutex_init(&cm->lock, NULL);
-	pthread_cond_init(&cm->delivered, NULL);
 	*result = cm;
 	return 0;
 }
@@ -120,17 +119,11 @@ void cm_reap(struct cm_id *id)
 
 void cm_destroy(struct cm *cm)
 {
-	struct cm_event *event, *next;
-
-	DL_FOREACH_SAFE (cm->events, event, next) {
-		free(event);
-	}
 	while (cm->all)
 		id_free(cm->all);
 	cm_pending_free(cm);
 	timer_heap_destroy(&cm->timers);
 	table_destroy(&cm->ids);
-	pthread_cond_destroy(&cm->delivered);
 	pthread_mutex_destroy(&cm->lock);
 	free(cm);
 }
@@ -184,7 +177,7 @@ struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union i
 {
 	struct cm_id *id;
 
-	if (!cm->sink.event)
+	if (!cm->sink.request)
 		return NULL;
 	DL_FOREACH2 (cm->listeners, id, listen_next) {
 		if (id->listen.service_id == service_id && id->listen.datagram == datagram &&
@@ -398,7 +391,7 @@ void cm_enter_timewait(struct cm_id *id, uint64_t now)
 /* IBA 12.9's diagrams end an unanswered exchange with a REJ, lest the peer believe in it. */
 static void give_up(struct cm_id *id, enum cm_event_type type, uint64_t now)
 {
-	cm_raise(id, type, NULL, NULL);
+	cm_raise(id, type, NULL);
 	cm_reject(id, CM_REJECT_TIMEOUT, NULL, 0, now);
 	cm_enter_idle(id);
 }
@@ -415,19 +408,19 @@ static void rep_unanswered(struct cm_id *id, uint64_t now)
 
 static void dreq_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL, NULL);
+	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL);
 	cm_enter_timewait(id, now);
 }
 
 static void sidr_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL, NULL);
+	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL);
 	cm_enter_idle(id);
 }
 
 static void timewait_over(struct cm_id *id, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_TIMEWAIT_EXIT, NULL, NULL);
+	cm_raise(id, CM_EVENT_TIMEWAIT_EXIT, NULL);
 	cm_enter_idle(id);
 }
 
@@ -480,8 +473,6 @@ uint64_t cm_deadline(struct cm *cm)
 	uint64_t timers = atomic_load(&cm->timers.next),
 		 pending = atomic_load(&cm->pending_deadline);
 
-	if (atomic_load(&cm->pending))
-		return 0;
 	return timers < pending ? timers : pending;
 }
 
@@ -535,9 +526,15 @@ static void (*const endings[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) = {
 	[CM_STATE_SIDR_REQ_RECEIVED] = end_datagram_reply,
 };
 
+void cm_ignore(struct cm_id *id)
+{
+	id->abandoned = true;
+	cm_enter_idle(id);
+	cm_reap(id);
+}
+
 void cm_abandon(struct cm_id *id, uint64_t now)
 {
-	id->destroyed = true;
 	id->abandoned = true;
 	if (endings[id->state])
 		endings[id->state](id, now);
@@ -570,28 +567,14 @@ void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patien
 	pthread_mutex_unlock(&cm->lock);
 }
 
-void cm_id_ignore(struct cm_id *id, uint64_t now)
-{
-	struct cm *cm = id->cm;
-
-	pthread_mutex_lock(&cm->lock);
-	id->destroyed = true;
-	cm_drop_events(id, now);
-	cm_enter_idle(id);
-	cm_abandon(id, now);
-	pthread_mutex_unlock(&cm->lock);
-}
-
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
 	struct cm *cm = id->cm;
 
 	disclaim(id);
 	pthread_mutex_lock(&cm->lock);
-	id->destroyed = true;
 	if (id->state == CM_STATE_LISTEN)
 		stop_listening(id);
-	cm_drop_events(id, now);
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
 }

@@ -10,12 +10,10 @@
  * service ids and private data to it, and the caller's business.
  *
  * cm.lock protects everything; it is taken inside each function below, none of
- * them waits except cm_id_destroy(). Messages leave with it held, as a QP's
- * packets leave with the QP's: so they leave in order. It is never taken with a
- * QP lock held; under it only leaves are taken. Events are delivered with no
- * lock held, one thread at a time, in the order in which they arose; from
- * within a callback everything below may be called, cm_id_destroy() included
- * (for the id of that very event, too).
+ * them waits for anything else. Messages leave with it held, as a QP's packets
+ * leave with the QP's: so they leave in order. It is never taken with a QP lock
+ * held; under it only leaves are taken. Events are told with it held, too: so once
+ * cm_id_destroy() has returned none is told of that id.
  */
 #ifndef URXE_EMU_CM_H
 #define URXE_EMU_CM_H
@@ -76,7 +74,6 @@ enum cm_event_type {
 };
 
 struct cm_event {
-	struct cm_event *prev, *next; /* utlist */
 	enum cm_event_type type;
 	enum cm_state state; /* in which it found the id; of a new id its first one */
 	struct cm_id *id;
@@ -86,13 +83,21 @@ struct cm_event {
 	struct cm_message message; /* what caused it; zeros for the errors and for timewait */
 };
 
+/* What becomes of a new id. */
+enum cm_verdict {
+	CM_REQUEST_TAKEN,   /* it is the sink's from now on */
+	CM_REQUEST_REFUSED, /* the request is rejected */
+	CM_REQUEST_IGNORED, /* as if the request had been lost: the peer will send it again */
+};
+
+/*
+ * Told of events by the thread in which they arise, with cm.lock held, in their
+ * order. It may call nothing of this header, and take only leaf locks; the state
+ * of the id moves when it returns. Without a sink requests find no listener.
+ */
 struct cm_sink {
-	/*
-	 * A new id (REQ_RECEIVED, SIDR_REQ_RECEIVED) belongs to the receiver of the
-	 * event from then on; when the listener is gone by then the CM rejects and
-	 * destroys it itself. Without a sink requests find no listener.
-	 */
-	void (*event)(void *context, struct cm_event *event);
+	void (*event)(void *context, const struct cm_event *event);
+	enum cm_verdict (*request)(void *context, const struct cm_event *event); /* a new id */
 	void *context;
 };
 
@@ -186,8 +191,7 @@ struct cm_id {
 	UT_hash_handle hh_id, hh_qp;		 /* by these two; .tbl is NULL when in neither */
 	struct cm_id *prev, *next;		 /* all */
 	struct cm_id *listen_prev, *listen_next; /* listeners */
-	bool destroyed;				 /* hears of nothing any more */
-	bool abandoned; /* nobody else has it: freed once its disconnect and timewait are over */
+	bool abandoned; /* destroyed: freed once its disconnect and timewait are over */
 };
 
 /* Part of every HCA: created and destroyed with it. */
@@ -199,15 +203,11 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id);
 
 /*
  * Ends whatever is going on: a request unanswered is rejected, a connection is
- * disconnected (which goes on after the return). Its events that nobody has seen
- * are forgotten; waits for the one being delivered, unless called from it.
+ * disconnected (which goes on after the return).
  */
 void cm_id_destroy(struct cm_id *id, uint64_t now);
 
-/* Forget a request that has just come, as if it had been lost: the peer will send it again. */
-void cm_id_ignore(struct cm_id *id, uint64_t now);
-
-/* For the next events. Call it before the first, or from a callback of this id. */
+/* For the next events. */
 void cm_id_set_context(struct cm_id *id, void *context);
 
 enum cm_state cm_id_state(struct cm_id *id);
@@ -272,8 +272,5 @@ void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patien
 /* Retransmissions, timeouts and timewaits that are due. Returns whether there were any. */
 bool cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(struct cm *cm);
-
-/* Deliver the events. No lock may be held. */
-void cm_deliver(struct cm *cm);
 
 #endif

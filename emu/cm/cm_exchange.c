@@ -269,18 +269,13 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 
 static int notify(struct cm_id *id)
 {
-	struct hca *hca = id->cm->hca;
-
 	if (is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
 	if (!is_in(id, STATES_REPLIED))
 		return EINVAL;
-	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL, NULL);
+	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	/* The progress thread must deliver it, outside of any round. */
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
 	return 0;
 }
 

@@ -32,11 +32,6 @@ struct cm {
 	uint64_t random;
 
 	struct cm_sink sink;
-	struct cm_event *events;
-	struct cm_event *delivering;
-	pthread_t deliverer;
-	pthread_cond_t delivered;
-	_Atomic bool pending; /* events that nobody delivers */
 };
 
 /* --- cm.c --------------------------------------------------------------------------- */
@@ -64,6 +59,8 @@ void cm_enter_timewait(struct cm_id *id, uint64_t now);
 
 /* End what is going on, without telling anybody but the peer. The id is freed, now or later. */
 void cm_abandon(struct cm_id *id, uint64_t now);
+/* Free @id, as if the request that made it had been lost: the peer will send it again. */
+void cm_ignore(struct cm_id *id);
 /* Free @id if it is abandoned and idle. */
 void cm_reap(struct cm_id *id);
 
@@ -146,17 +143,11 @@ void cm_peer_remove_qp(struct cm_id *id);
 
 /* --- cm_event.c --------------------------------------------------------------------- */
 
-/*
- * Tell the application, before the state moves; @message and @listener may be
- * NULL. Returns false when nobody listens or memory is out.
- */
-bool cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message *message,
-	      struct cm_id *listener);
+/* Tell the owner of @id, before its state moves. @message: what caused it, or NULL. */
+void cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message *message);
 
-/*
- * Forget what is queued for @id, reject the requests that @id was to hear of, and
- * wait until nothing of it is being delivered by another thread.
- */
-void cm_drop_events(struct cm_id *id, uint64_t now);
+/* The same with a new id, and the listener that is to have it. @id may be gone then. */
+void cm_raise_request(struct cm_id *id, enum cm_event_type type, const struct cm_message *message,
+		      struct cm_id *listener, uint64_t now);
 
 #endif

@@ -40,7 +40,7 @@ bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struc
 {
 	struct cm_pending *pending;
 
-	if (cm->pending_expired || cm->pending_count >= PENDING_MAX || !cm->sink.event)
+	if (cm->pending_expired || cm->pending_count >= PENDING_MAX || !cm->sink.request)
 		return false;
 	pending = malloc(sizeof(*pending) + frame->length);
 	if (!pending)

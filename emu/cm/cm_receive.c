@@ -171,11 +171,10 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	if (!id)
 		return;
 	take_req(id, req, frame);
-	if (remember(id, req, frame) != 0 || !cm_raise(id, CM_EVENT_REQ_RECEIVED, req, listener)) {
-		id->abandoned = true;
-		cm_enter_idle(id);
-		cm_reap(id);
-	}
+	if (remember(id, req, frame) != 0)
+		cm_ignore(id);
+	else
+		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
 }
 
 /* The application hasn't answered yet; duplicates are what tells that it is slow. */
@@ -203,7 +202,7 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {
-	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra, NULL);
+	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra);
 	id->state = state;
 	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
 				    cm_duration(id->terms.ack_timeout));
@@ -237,7 +236,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 		cm_peer_remove_id(id);
 		return;
 	}
-	cm_raise(id, CM_EVENT_REP_RECEIVED, rep, NULL);
+	cm_raise(id, CM_EVENT_REP_RECEIVED, rep);
 	id->state = CM_STATE_REP_RECEIVED;
 	id->remote_id = rep->local_id;
 	id->transaction = rep->transaction;
@@ -267,7 +266,7 @@ static void rep_duplicate(struct cm_id *id, const struct cm_message *rep,
 static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 			 const struct link_frame *frame, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu, NULL);
+	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
 }
@@ -277,7 +276,7 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 static void rejected_late(struct cm_id *id, const struct cm_message *rej,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_timewait(id, now);
 }
 
@@ -291,7 +290,7 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
 	    cm_retry_after_reject(id, now))
 		return;
-	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej, NULL);
+	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_idle(id);
 }
 
@@ -302,7 +301,7 @@ static void dreq_received(struct cm_id *id, const struct cm_message *dreq,
 {
 	if (dreq->qpn != id->terms.local_qpn)
 		return;
-	cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq, NULL);
+	cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq);
 	id->state = CM_STATE_DREQ_RECEIVED;
 	id->transaction = dreq->transaction;
 	cm_set_deadline(id, TIME_NEVER);
@@ -320,7 +319,7 @@ static void dreq_duplicate(struct cm_id *id, const struct cm_message *dreq,
 static void drep_received(struct cm_id *id, const struct cm_message *drep,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_raise(id, CM_EVENT_DREP_RECEIVED, drep, NULL);
+	cm_raise(id, CM_EVENT_DREP_RECEIVED, drep);
 	cm_enter_timewait(id, now);
 }
 

@@ -101,12 +101,10 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 	id->transaction = request->transaction;
 	id->service_id = request->service_id;
 	cm_path_back(frame, &id->path);
-	if (cm_peer_add_id(id, &peer) != 0 ||
-	    !cm_raise(id, CM_EVENT_SIDR_REQ_RECEIVED, request, listener)) {
-		id->abandoned = true;
-		cm_enter_idle(id);
-		cm_reap(id);
-	}
+	if (cm_peer_add_id(id, &peer) != 0)
+		cm_ignore(id);
+	else
+		cm_raise_request(id, CM_EVENT_SIDR_REQ_RECEIVED, request, listener, now);
 }
 
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
@@ -114,6 +112,6 @@ void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 {
 	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
-	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply, NULL);
+	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply);
 	cm_enter_idle(id);
 }

@@ -14,6 +14,7 @@
  */
 #include "emu/cm/cm_internal.h"
 #include "host.h"
+#include "tests/cm_queue.h"
 
 #define IDS 8
 #define SERVICE 0x01060001
@@ -21,6 +22,7 @@
 
 struct machine {
 	struct host host; /* first, so that its link is the machine */
+	struct cm_queue queue;
 	struct input input;
 	struct cm_id *ids[IDS];
 	struct cm_id *listeners[2];
@@ -100,7 +102,7 @@ static void adopt(struct machine *machine, struct cm_id *id)
 		cm_id_set_context(id, &machine->ids[i]);
 		return;
 	}
-	cm_id_destroy(id, machine->host.now);
+	cm_queue_destroy_id(&machine->queue, id, machine->host.now);
 }
 
 static void on_event(void *context, struct cm_event *event)
@@ -114,7 +116,7 @@ static void on_event(void *context, struct cm_event *event)
 		must(!slot && (event->listener == machine->listeners[0] ||
 			       event->listener == machine->listeners[1]));
 		if (machine->destroy_early)
-			cm_id_destroy(event->id, machine->host.now);
+			cm_queue_destroy_id(&machine->queue, event->id, machine->host.now);
 		else
 			adopt(machine, event->id);
 		return;
@@ -127,10 +129,11 @@ static void on_event(void *context, struct cm_event *event)
 static void make_machine(struct machine *machine)
 {
 	const struct hca_options options = {
-		.cm_sink = {on_event, machine},
+		.cm_sink = cm_queue_sink(&machine->queue),
 		.node_guid = 1,
 	};
 
+	cm_queue_init(&machine->queue, on_event, machine);
 	host_init(&machine->host, &stub_ops, options);
 }
 
@@ -141,7 +144,7 @@ static void destroy_id(struct machine *machine, struct cm_id **slot)
 	if (!id)
 		return;
 	*slot = NULL;
-	cm_id_destroy(id, machine->host.now);
+	cm_queue_destroy_id(&machine->queue, id, machine->host.now);
 }
 
 static void unmake_machine(struct machine *machine)
@@ -160,9 +163,11 @@ static void unmake_machine(struct machine *machine)
 		must(deadline != TIME_NEVER && deadline < machine->host.now + LONG &&
 		     ++waits < 10000);
 		host_wait(&machine->host, 0);
+		cm_queue_deliver(&machine->queue);
 	}
-	must(!cm->by_id && !cm->by_qp && !cm->events && !cm->listeners);
+	must(!cm->by_id && !cm->by_qp && !machine->queue.events && !cm->listeners);
 	host_destroy(&machine->host);
+	cm_queue_destroy(&machine->queue);
 }
 
 /* --- messages ----------------------------------------------------------------------------------
@@ -372,6 +377,7 @@ static void step(struct machine *machine)
 	};
 
 	steps[input_u8(&machine->input) & 7](machine);
+	cm_queue_deliver(&machine->queue);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

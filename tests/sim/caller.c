@@ -253,6 +253,6 @@ void caller_expect(const struct caller *caller, const int *events)
 void caller_destroy(struct caller *caller)
 {
 	if (caller->id)
-		cm_id_destroy(caller->id, now(caller->callers));
+		cm_queue_destroy_id(&caller->node->cm_queue, caller->id, now(caller->callers));
 	caller->id = NULL;
 }

@@ -77,7 +77,7 @@ static void check_empty(struct callers *c, int seed)
 			must_msg(id->state == CM_STATE_LISTEN, "seed %d: id in state %d is left",
 				 seed, id->state);
 		}
-		must(!cm->by_id && !cm->by_qp && !cm->events);
+		must(!cm->by_id && !cm->by_qp && !c->world.nodes[i].cm_queue.events);
 	}
 }
 

@@ -229,8 +229,8 @@ END_TEST
 static void destroy_listener(struct node *node, struct cm_event *event)
 {
 	t.count++;
-	cm_id_destroy(event->id, cm_peer_now(&t));
-	cm_id_destroy(event->listener, cm_peer_now(&t));
+	cm_queue_destroy_id(&node->cm_queue, event->id, cm_peer_now(&t));
+	cm_queue_destroy_id(&node->cm_queue, event->listener, cm_peer_now(&t));
 	t.listener = NULL;
 }
 
@@ -324,11 +324,7 @@ START_TEST(test_notify)
 	cm_peer_passive(&t, _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_REP_SENT);
 	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), 0);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
-	/* The event comes with the next round, or when it is asked for (cm_deliver). */
-	if (_i)
-		cm_deliver(t.cm);
-	else
-		world_run(&t.peer.world, 1);
+	cm_queue_deliver(&t.peer.node->cm_queue);
 	cm_peer_event(&t, CM_EVENT_USER_ESTABLISHED);
 	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), EISCONN);
 	rtu = cm_peer_message(&t, CM_RTU);

@@ -60,7 +60,8 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	options.link = node->link;
 	options.gids = &node->gids;
 	options.node_guid = 0x0200000000000001 + index;
-	options.cm_sink = (struct cm_sink){on_connection, node};
+	cm_queue_init(&node->cm_queue, on_connection, node);
+	options.cm_sink = cm_queue_sink(&node->cm_queue);
 	options.sink = (struct event_sink){on_completion, on_async, node};
 	ck_assert_int_eq(hca_create(&options, &node->hca), 0);
 	ck_assert_int_eq(pd_alloc(node->hca, &node->pd), 0);
@@ -91,6 +92,7 @@ void world_destroy(struct world *world)
 		ck_assert_int_eq(cq_destroy(node->cq), 0);
 		ck_assert_int_eq(pd_dealloc(node->pd), 0);
 		hca_destroy(node->hca);
+		cm_queue_destroy(&node->cm_queue);
 		node->link->ops->close(node->link);
 		free(node->gids.entries);
 	}
@@ -110,8 +112,10 @@ static void run_until_idle(struct world *world)
 
 	do {
 		any = false;
-		for (unsigned int i = 0; i < world->count; i++)
+		for (unsigned int i = 0; i < world->count; i++) {
 			any |= hca_progress(world->nodes[i].hca, sim_now(world->sim));
+			cm_queue_deliver(&world->nodes[i].cm_queue);
+		}
 	} while (any);
 }
 

@@ -15,6 +15,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "net/sim/sim.h"
+#include "tests/cm_queue.h"
 #include "tests/must.h"
 
 #define MS UINT64_C(1000000)
@@ -32,6 +33,7 @@ struct node {
 	struct cq *cq;
 	unsigned int events[32]; /* async events, by type */
 	unsigned int completion_events;
+	struct cm_queue cm_queue;
 	void (*connection)(struct node *node, struct cm_event *event); /* may be NULL */
 	void *context;						       /* the test's */
 };

@@ -50,12 +50,16 @@ static void deadline_changed(void *context, uint64_t time)
 
 static bool node_progress(void *context, uint64_t now)
 {
-	return hca_progress(context, now);
+	struct node *node = context;
+	bool any = hca_progress(node->hca, now);
+
+	cm_queue_deliver(&node->cm_queue);
+	return any;
 }
 
 static uint64_t deadline(void *context)
 {
-	return hca_deadline(context);
+	return hca_deadline(((struct node *)context)->hca);
 }
 
 void node_create(struct node *node, struct progress *progress, unsigned int index,
@@ -66,7 +70,6 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	struct hca_options options = {
 		.gids = &node->gids,
 		.sink = {on_completion, on_async, node},
-		.cm_sink = {on_connection, node},
 		.node_guid = 0x0200000000000001 + index,
 		.deadline = deadline_changed,
 		.deadline_context = node,
@@ -88,9 +91,11 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 		must(fault_link_create(inner, faults, &node->link, &error) == 0);
 	node->link = wire_order(node->link);
 	must(node->link->ops->add_address(node->link, &node->gids.entries[0].gid) == 0);
+	cm_queue_init(&node->cm_queue, on_connection, node);
+	options.cm_sink = cm_queue_sink(&node->cm_queue);
 	options.link = node->link;
 	must(hca_create(&options, &node->hca) == 0);
-	must(progress_attach(progress, node->link, &ops, node->hca, &client) == 0);
+	must(progress_attach(progress, node->link, &ops, node, &client) == 0);
 	__atomic_store_n(&node->client, client, __ATOMIC_RELEASE);
 	must(pd_alloc(node->hca, &node->pd) == 0);
 	must(cq_create(node->hca, 65536, &node->cq) == 0);
@@ -105,6 +110,7 @@ void node_destroy(struct node *node)
 	__atomic_store_n(&node->client, NULL, __ATOMIC_RELEASE);
 	progress_detach(client);
 	hca_destroy(node->hca);
+	cm_queue_destroy(&node->cm_queue);
 	node->link->ops->close(node->link);
 	gid_table_destroy(&node->gids);
 	pthread_cond_destroy(&node->event);

@@ -18,6 +18,7 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "tests/cm_queue.h"
 #include "tests/must.h"
 #include "verbs/progress.h"
 
@@ -35,6 +36,7 @@ struct node {
 	uint64_t completion_events;
 	unsigned int async_events[32];
 
+	struct cm_queue cm_queue;
 	/* Told what connections do (emu/cm/cm.h), if it is set before anything connects. */
 	void (*connection)(struct node *node, struct cm_event *event);
 	void *context;

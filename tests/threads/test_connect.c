@@ -74,7 +74,7 @@ static void on_request(struct cm_event *event)
 
 	switch (test.made % 5) {
 	case 0:
-		cm_id_destroy(event->id, clock_now());
+		cm_queue_destroy_id(&test.server.cm_queue, event->id, clock_now());
 		test.ids[test.made++] = NULL;
 		return;
 	case 1:
@@ -133,7 +133,7 @@ static void make_call(uint64_t *random)
 		wait_for(&call->answered);
 	if (kind > 1 && cm_send_dreq(id, clock_now()) == 0 && kind > 2)
 		wait_for(&call->over);
-	cm_id_destroy(id, clock_now());
+	cm_queue_destroy_id(&test.client.cm_queue, id, clock_now());
 	atomic_store(&call->destroyed, true);
 	free(call);
 }
@@ -171,7 +171,7 @@ static void *reap_all(void *argument)
 		while ((id = next_id())) {
 			cm_notify(id, clock_now());
 			cm_id_state(id);
-			cm_id_destroy(id, clock_now());
+			cm_queue_destroy_id(&test.server.cm_queue, id, clock_now());
 		}
 		sched_yield();
 	} while (!over);
@@ -199,7 +199,7 @@ START_TEST(test_many_threads)
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		pthread_join(clients[i], NULL);
 	/* Then no more requests are made into ids. */
-	cm_id_destroy(test.listener, clock_now());
+	cm_queue_destroy_id(&test.server.cm_queue, test.listener, clock_now());
 	atomic_store(&test.over, true);
 	for (unsigned int i = 0; i < REAPERS; i++)
 		pthread_join(reapers[i], NULL);

@@ -207,10 +207,9 @@ void rdma_records_free(struct rdma_record *records);
 /* Queue @cause for @id as @outcome says, unless the phase of @id forbids it. */
 void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
 			 const struct cm_event *cause);
-/* What becomes of a request: it waits for the application, is rejected, or is as if lost. */
-enum rdma_verdict { RDMA_TAKEN, RDMA_REFUSED, RDMA_IGNORED };
-enum rdma_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
-					   struct device *device);
+/* Queue a request, or say why not. */
+enum cm_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
+					 struct device *device);
 /* Drop the events of @id that the application hasn't got: all, or those about @membership. */
 void rdma_channel_drop(struct rdma_id *id);
 void rdma_channel_drop_membership(struct rdma_id *id,
@@ -234,14 +233,14 @@ void rdma_drain_events(struct rdma_id *id);
 void rdma_drain_membership_events(struct multicast_membership *membership);
 
 /* rdma_event.c: the sink of every HCA's connection manager. */
-void rdma_handle_event(void *context, struct cm_event *event);
+void rdma_handle_event(void *context, const struct cm_event *event);
 /* The application gets @record, which has an outcome. False: it isn't told. rdma.lock isn't held.
  */
 bool rdma_on_get_event(struct rdma_record *record);
 
 /* rdma_request.c: a request came by @device; and the application gets its event. */
 extern const struct rdma_outcome rdma_request_outcome;
-void rdma_handle_request(struct cm_event *event, struct device *device);
+enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event);
 bool rdma_adopt_request(struct rdma_record *record);
 /* What the peer offers is ours to use, the other way round. */
 struct rdma_conn_param rdma_offer(const struct cm_message *message);

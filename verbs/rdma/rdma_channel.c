@@ -241,24 +241,25 @@ void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
 	free(record);
 }
 
-enum rdma_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
-					   struct device *device)
+/* As Linux does, requests that there is no room for are left to their retransmission. */
+enum cm_verdict rdma_channel_add_request(struct rdma_id *listener, const struct cm_event *cause,
+					 struct device *device)
 {
 	struct rdma_record *record = record_of(listener, &rdma_request_outcome, cause);
-	enum rdma_verdict verdict = RDMA_IGNORED;
+	enum cm_verdict verdict = CM_REQUEST_IGNORED;
 
 	if (record)
 		record->device = device;
 	pthread_mutex_lock(&queue_lock);
 	if (!listener->channel || listener->phase != RDMA_PHASE_CONNECTION) {
-		verdict = RDMA_REFUSED;
+		verdict = CM_REQUEST_REFUSED;
 	} else if (record && listener->pending < (uint32_t)listener->backlog) {
 		listener->pending++;
 		channel_append(listener->channel, record);
-		verdict = RDMA_TAKEN;
+		verdict = CM_REQUEST_TAKEN;
 	}
 	pthread_mutex_unlock(&queue_lock);
-	if (verdict != RDMA_TAKEN)
+	if (verdict != CM_REQUEST_TAKEN)
 		free(record);
 	return verdict;
 }

@@ -395,10 +395,7 @@ int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
 	if (id->cm && event == IBV_EVENT_COMM_EST)
 		error = cm_notify(id->cm, clock_now());
 	rdma_leave();
-	if (error)
-		return rdma_fail(error);
-	cm_deliver(id->context->hca->cm);
-	return 0;
+	return error ? rdma_fail(error) : 0;
 }
 
 int urxe_rdma_set_local_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)

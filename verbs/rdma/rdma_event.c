@@ -205,14 +205,12 @@ static const struct rdma_outcome *const outcomes[CM_STATE_COUNT][CM_EVENT_COUNT]
 };
 /* clang-format on */
 
-void rdma_handle_event(void *context, struct cm_event *event)
+void rdma_handle_event(void *context, const struct cm_event *event)
 {
 	const struct rdma_outcome *outcome = outcomes[event->state][event->type];
 	struct rdma_id *id = event->id->context;
 
-	if (event->listener)
-		rdma_handle_request(event, context);
-	else if (id && outcome)
+	if (id && outcome)
 		rdma_channel_report(id, outcome, event);
 }
 

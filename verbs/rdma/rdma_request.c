@@ -42,18 +42,13 @@ static bool accepts(const struct rdma_id *listener, const struct cm_event *event
 	return listener->ibv.qp_type == request_qp_type(&event->message);
 }
 
-/* As Linux does, requests that there is no room for are left to their retransmission. */
-void rdma_handle_request(struct cm_event *event, struct device *device)
+enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
 {
 	struct rdma_id *listener = event->listener_context;
-	enum rdma_verdict verdict = RDMA_REFUSED;
 
-	if (listener && accepts(listener, event))
-		verdict = rdma_channel_add_request(listener, event, device);
-	if (verdict == RDMA_REFUSED)
-		cm_id_destroy(event->id, clock_now());
-	else if (verdict == RDMA_IGNORED)
-		cm_id_ignore(event->id, clock_now());
+	if (!listener || !accepts(listener, event))
+		return CM_REQUEST_REFUSED;
+	return rdma_channel_add_request(listener, event, device);
 }
 
 /* --- getting it, with rdma.lock held -------------------------------------------------- */
