@@ -5,23 +5,28 @@
  * rdma_cm is one here: addresses and service ids, the 36-byte header in the
  * private data, the states of an id, and which call does what to the QP.
  *
- * Used by verbs/rdma_*.c only. The exported functions live in the file of their
- * subject: rdma_channel (channels, events), rdma_id (ids, migration, options),
- * rdma_device (the devices that ids share), rdma_watch (what becomes of them), rdma_port (who has
- * which port), rdma_address (bind, resolve), rdma_connect (listen to disconnect), rdma_event
- * (what the connection manager tells), rdma_qp (QPs and SRQs of an id), rdma_endpoint
- * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of them forward to the
- * real library (rdma_forward.c); in emu and both ids are always ours.
+ * Used by verbs/rdma/ only. The exported functions live in the file of their
+ * subject: rdma_channel (channels, the queues of events), rdma_id (ids, migration,
+ * options), rdma_device (the devices that ids share), rdma_watch (changes of
+ * network devices), rdma_port (which ids have which port), rdma_address (bind,
+ * resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
+ * the events of a connection are to the application: the table), rdma_request
+ * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_endpoint
+ * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of
+ * them forward to the real library (rdma_forward.c); in emu and both ids are ours.
  *
- * rdma.lock, one for the process, protects everything here: connecting isn't
- * the data path. Order: rdma.lock -> device.lock, cm.lock and the locks of the
- * core's objects. It is never held across cm_id_destroy(), which waits for
- * callbacks that take it, nor while waiting for an event.
+ * rdma.lock, one for the process, protects everything here but the queues of
+ * events: connecting isn't the data path. It isn't held while waiting for an event.
+ * The queues have a lock of their own, for the connection manager adds to them with
+ * cm.lock held. Order: rdma.lock -> device.lock, cm.lock and the locks of the core's
+ * objects -> the lock of the queues.
+ *
+ * Life of a connection: its state is that of its cm_id. rdma_state says what the
+ * next call may be, rdma_phase what is left to tell of the connection.
  *
  * Life of an id: rdma_destroy_id() waits until its events that the application
- * has taken are acked, and forgets the others. An id that a CONNECT_REQUEST
- * made is destroyed (and so rejected) with its listener unless the application
- * has taken the event.
+ * has got are acked, and drops the others. A CONNECT_REQUEST gets its id when the
+ * application gets the event; until then the request is rejected with its listener.
  */
 #ifndef URXE_VERBS_RDMA_H
 #define URXE_VERBS_RDMA_H
@@ -254,7 +259,7 @@ int rdma_complete_connect(struct rdma_id *id);
  * goes with rdma_stop_listening(). rdma.lock is held.
  */
 int rdma_claim(struct rdma_id *id);
-/* Let go of the listeners and their claims. rdma.lock isn't held. */
+/* Let go of the listeners and their claims. */
 void rdma_stop_listening(struct rdma_id *id);
 
 /*

@@ -126,8 +126,10 @@ static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bo
 	*claimed = !error && !id->reuse_address;
 	if (*claimed) {
 		error = rdma_claim(id);
-		if (error)
+		if (error) {
 			unbind_source(id);
+			rdma_stop_listening(id);
+		}
 	}
 	rdma_leave();
 	return error;
@@ -144,8 +146,6 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 		error = bind_and_claim(id, address, &claimed);
 		if (!error)
 			return 0;
-		if (claimed)
-			rdma_stop_listening(id);
 	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
 		 ++tries < PORT_TRIES);
 	return rdma_fail(tries ? EADDRNOTAVAIL : error);

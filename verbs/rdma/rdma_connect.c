@@ -144,9 +144,8 @@ static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 	return cm_send_req(id->cm, &request, clock_now());
 }
 
-/* With rdma.lock held; *@unused is a cm_id to destroy without it. Returns 0 or an errno. */
-static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *asked,
-			    struct cm_id **unused)
+/* With rdma.lock held. Returns 0 or an errno. */
+static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *asked)
 {
 	struct rdma_conn_param param;
 	int error;
@@ -162,7 +161,7 @@ static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *as
 	error = send_request(id, &param);
 	if (error) {
 		id->state = RDMA_STATE_ROUTE_RESOLVED;
-		*unused = id->cm;
+		cm_id_destroy(id->cm, clock_now());
 		id->cm = NULL;
 	}
 	return error;
@@ -171,16 +170,13 @@ static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *as
 int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
-	struct cm_id *unused = NULL;
 	int error;
 
 	rdma_enter();
-	error = begin_connecting(id, param, &unused);
+	error = begin_connecting(id, param);
 	if (!error)
 		id->connect_length = 0; /* once only: rdma_create_ep(3) */
 	rdma_leave();
-	if (unused)
-		cm_id_destroy(unused, clock_now());
 	return error ? rdma_fail(error) : rdma_complete(id);
 }
 
