@@ -18,7 +18,7 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define FLUSH_COPIES 2
-#define TRANSACTION_AGENT (UINT64_C(1) << 32) /* the upper half is whatever the sender likes */
+#define TRANSACTION_AGENT (UINT64_C(1) << 32) /* any upper half will do */
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
 {
@@ -206,8 +206,8 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 }
 
 /*
- * The addresses by which others who share ours are told that the service is
- * here: the listener's, or the unspecified ones of its families. Returns how many.
+ * The addresses for which the service is claimed among the processes that share
+ * them: the listener's, or the unspecified ones of its families. Returns how many.
  */
 static unsigned int claimed_gids(const struct cm_listen *listen, union ibv_gid gids[2])
 {
@@ -249,7 +249,7 @@ static int claim(struct share *share, const struct cm_listen *listen)
 	return error;
 }
 
-/* Claiming may wait for others who do, so cm.lock isn't held. */
+/* Claiming may wait for another process that claims, so cm.lock isn't held. */
 int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
 {
 	int error = claim(id->cm->hca->link->share, listen);
@@ -424,7 +424,7 @@ static void timewait_over(struct cm_id *id, uint64_t now)
 	cm_enter_idle(id);
 }
 
-/* The states that wait for something, and what comes of it if it doesn't come. */
+/* The states that wait for a message or for time, and what happens when the wait is over. */
 static void (*const unanswered[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) = {
 	[CM_STATE_REQ_SENT] = req_unanswered,	    [CM_STATE_MRA_REQ_RECEIVED] = req_unanswered,
 	[CM_STATE_REP_SENT] = rep_unanswered,	    [CM_STATE_MRA_REP_RECEIVED] = rep_unanswered,

@@ -7,10 +7,10 @@
  *
  * Called by the verbs layer (rdma_*), by emu/cm/gsi (messages) and by hca_progress()
  * (deadlines). It knows nothing of rdma_cm's addresses and ports: those are
- * service ids and private data to it, and the caller's business.
+ * service ids and private data to it, which the verbs layer makes.
  *
  * cm.lock protects everything; it is taken inside each function below, none of
- * them waits for anything else. Messages leave with it held, as a QP's packets
+ * them but cm_id_claim() waits for anything else. Messages leave with it held, as a QP's packets
  * leave with the QP's: so they leave in order. It is never taken with a QP lock
  * held; under it only leaves are taken. Events are told with it held, too: so once
  * cm_id_destroy() has returned none is told of that id.
@@ -56,7 +56,7 @@ enum cm_state {
 
 enum cm_event_type {
 	CM_EVENT_REQ_RECEIVED, /* on a new id; event.listener is the one that matched */
-	CM_EVENT_REQ_ERROR,    /* nobody answered */
+	CM_EVENT_REQ_ERROR,    /* no answer came */
 	CM_EVENT_REP_RECEIVED,
 	CM_EVENT_REP_ERROR,
 	CM_EVENT_RTU_RECEIVED,
@@ -145,7 +145,7 @@ struct cm_service_reply {
 	uint8_t private_length;
 };
 
-/* Somebody who may be heard of again: who sent this comm id or has this QP. */
+/* How a peer is recognised: by the comm id that it sent, or by its QP. */
 struct cm_peer {
 	union ibv_gid gid;
 	uint64_t ca_guid;
@@ -164,7 +164,7 @@ struct cm_terms {
 	uint8_t ack_timeout;
 };
 
-/* Members are the CM's; read them from an event callback or under cm.lock only. */
+/* Members are the CM's; the sink may read them, for cm.lock is held then. */
 struct cm_id {
 	struct cm *cm;
 	void *context;
@@ -174,7 +174,7 @@ struct cm_id {
 	bool passive;
 	struct path path; /* to the peer */
 	struct cm_listen listen;
-	struct cm_listen claim; /* among those who share the address ... */
+	struct cm_listen claim; /* among the processes on its address ... */
 	bool claimed;		/* ... if there is one */
 	struct cm_terms terms;
 

@@ -218,7 +218,7 @@ int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *privat
 		return error;
 	rej.answered = rejected_message(id);
 	rej.reason = reason;
-	/* IBA 12.6.7.2: who is rejected for its silence may not know our comm id's owner. */
+	/* IBA 12.6.7.2: a silent peer may never have got our comm id; it knows us by the GUID. */
 	if (reason == CM_REJECT_TIMEOUT) {
 		memcpy(rej.info, &guid, sizeof(guid));
 		rej.info_length = sizeof(guid);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of the connection manager share: cm (ids, listeners, timers),
- * cm_peer (who is known), cm_event (the way out), cm_exchange (what the
- * application has sent), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_pending (requests before their listener), cm_qp (attributes). cm.lock is
- * held in all of these functions unless they say otherwise.
+ * cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange (what
+ * the application sends), cm_receive (what the peer has sent), cm_sidr (service
+ * ids of datagram QPs), cm_pending (requests before their listener), cm_qp (a QP's
+ * attributes). cm.lock is held in all of these functions unless they say otherwise.
  */
 #ifndef URXE_EMU_CM_INTERNAL_H
 #define URXE_EMU_CM_INTERNAL_H
@@ -25,9 +25,9 @@ struct cm {
 	struct cm_id *listeners;
 	struct cm_id *by_id, *by_qp; /* uthash: by the peer's comm id, and its QP */
 	struct timer_heap timers;
-	struct cm_pending *pending_requests; /* requests that nobody listens for yet */
+	struct cm_pending *pending_requests; /* requests that have no listener yet */
 	unsigned int pending_count;
-	bool pending_expired; /* no more patience with the one being dispatched */
+	bool pending_expired; /* the one being dispatched has waited long enough */
 	_Atomic uint64_t pending_deadline;
 	uint64_t random;
 
@@ -39,7 +39,7 @@ struct cm {
 /* IBA 12.7.1 and others: 4.096 us times two to the power of @exponent, as Linux rounds it. */
 uint64_t cm_duration(uint8_t exponent);
 
-/* A new id that nobody has yet. NULL without memory. */
+/* A new id, in state IDLE. NULL without memory. */
 struct cm_id *cm_id_new(struct cm *cm, void *context);
 
 /* The id with @local_id, or NULL. */
@@ -54,10 +54,10 @@ void cm_set_deadline(struct cm_id *id, uint64_t time);
 
 /* Nothing is left of the exchange. */
 void cm_enter_idle(struct cm_id *id);
-/* IBA 12.9.8.6: nobody may mistake what is still on its way for a new connection's. */
+/* IBA 12.9.8.6: what is still on its way mustn't be taken for a new connection's. */
 void cm_enter_timewait(struct cm_id *id, uint64_t now);
 
-/* End what is going on, without telling anybody but the peer. The id is freed, now or later. */
+/* End what is going on and tell the peer, not the sink. The id is freed, now or later. */
 void cm_abandon(struct cm_id *id, uint64_t now);
 /* Free @id, as if the request that made it had been lost: the peer will send it again. */
 void cm_ignore(struct cm_id *id);
@@ -110,8 +110,7 @@ void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct l
 /* Keep a request that has no listener. Returns false when it is to be refused now. */
 bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		    uint64_t now);
-/* The same with a peer who refuses at once: have it asked again soon. Returns false when it is time
- * to believe it. */
+/* A peer refuses @id's request at once: send it again soon. False: that has gone on long enough. */
 bool cm_retry_after_reject(struct cm_id *id, uint64_t now);
 /* There is another listener: look at them with the next round. */
 void cm_pending_expire(struct cm *cm);
@@ -120,7 +119,7 @@ void cm_pending_free(struct cm *cm);
 
 /* --- cm_sidr.c ---------------------------------------------------------------------- */
 
-/* By whom a SIDR_REQ and its duplicates are known. */
+/* The sender of a SIDR_REQ, by which its duplicates are recognised. */
 struct cm_peer cm_requester(const struct link_frame *frame, const struct cm_message *request);
 void cm_sidr_request_received(struct cm *cm, const struct cm_message *message,
 			      const struct link_frame *frame, uint64_t now);
@@ -132,10 +131,10 @@ int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64
 
 /* --- cm_peer.c ---------------------------------------------------------------------- */
 
-/* Each returns the id that is known by @peer. */
+/* Each returns the id that @peer has, or NULL. */
 struct cm_id *cm_peer_find_id(struct cm *cm, const struct cm_peer *peer);
 struct cm_id *cm_peer_find_qp(struct cm *cm, const struct cm_peer *peer);
-/* Make @id known by @peer, which must not be known. 0 or ENOMEM. */
+/* Let @id be found by @peer, by which none is yet. 0 or ENOMEM. */
 int cm_peer_add_id(struct cm_id *id, const struct cm_peer *peer);
 int cm_peer_add_qp(struct cm_id *id, const struct cm_peer *peer);
 void cm_peer_remove_id(struct cm_id *id);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is known: ids by the comm id that the peer gave itself, by which a
- * duplicate is recognised (IBA 12.9.8.1), and by the peer's QP, by which a
- * connection is recognised that the peer has forgotten (12.9.8.3.1). GUIDs may
- * be made up here and there, so the peer's address counts as well.
+ * Ids by their peer: by the comm id that the peer gave itself, which shows a
+ * duplicate (IBA 12.9.8.1), and by the peer's QP, which shows a connection that
+ * the peer has forgotten (12.9.8.3.1). Two emulated nodes may have the same GUID,
+ * so the peer's address counts as well.
  */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

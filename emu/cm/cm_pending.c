@@ -2,8 +2,8 @@
 /*
  * Requests that come before their listener. A program that tells its peer by
  * other means to connect, and listens next, is right on hardware, where
- * connecting takes a while; here a request takes microseconds. So one that
- * nobody listens for is kept for a moment, and refused only then; and one that
+ * connecting takes a while; here a request takes microseconds. So a request
+ * without a listener is kept for a moment, and refused only then; and one that
  * a peer refuses right away is repeated for as long.
  */
 #include "emu/cm/cm_internal.h"

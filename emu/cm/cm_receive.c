@@ -134,7 +134,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 	};
 }
 
-/* Who is known by @message from now on. 0 or ENOMEM. */
+/* Let @id be found by the sender of @message and by its QP from now on. 0 or ENOMEM. */
 static int remember(struct cm_id *id, const struct cm_message *message,
 		    const struct link_frame *frame)
 {
@@ -417,9 +417,10 @@ static void (*const unknown[MESSAGES])(struct cm *cm, const struct cm_message *m
 };
 /* clang-format on */
 
-/* --- whose it is -------------------------------------------------------------------------- */
+/* --- the id of a message
+ * -------------------------------------------------------------------------- */
 
-/* The peer must be who we think, or one that hasn't said its id yet. */
+/* The sender's comm id must be the peer's, unless the peer hasn't said its own yet. */
 static struct cm_id *find_by_ids(struct cm *cm, const struct cm_message *message,
 				 const struct link_frame *frame)
 {
@@ -439,7 +440,7 @@ static struct cm_id *find_by_sender(struct cm *cm, const struct cm_message *mess
 	return cm_peer_find_id(cm, &peer);
 }
 
-/* IBA 12.6.7.2: who gives up on us hasn't necessarily heard our comm id. */
+/* IBA 12.6.7.2: a peer that gives up on us needn't have got our comm id. */
 static struct cm_id *find_rejected(struct cm *cm, const struct cm_message *rej,
 				   const struct link_frame *frame)
 {
@@ -457,7 +458,7 @@ static struct cm_id *find_rejected(struct cm *cm, const struct cm_message *rej,
 	return find_by_ids(cm, rej, frame);
 }
 
-/* A duplicate, whose first copy the application hasn't answered yet. */
+/* The application hasn't answered the first copy yet. */
 static struct cm_id *find_by_requester(struct cm *cm, const struct cm_message *request,
 				       const struct link_frame *frame)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Service id resolution: a datagram QP asks who is behind a service id and is
- * told QP number and Q_Key (IBA 12.11). One question, one answer, no state
- * after it.
+ * Service id resolution: a datagram QP asks for the QP number and the Q_Key of a
+ * service id (IBA 12.11). One question, one answer, no state after it.
  */
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QP 1: emu/cm/gsi.h says who calls. */
+/* QP 1: emu/cm/gsi.h. */
 #include "emu/cm/gsi.h"
 
 #include "emu/cm/cm.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The general service interface: QP 1, which every port has and nobody creates
- * (IBA 3.9.4, 13.5.1). It takes MADs from the link and gives those of the
+ * The general service interface: QP 1, which every port has without its being
+ * created (IBA 3.9.4, 13.5.1). It takes MADs from the link and gives those of the
  * connection manager to it; MADs of other classes are dropped, as a port
  * without agents for them does. Sending makes one UD packet of a MAD.
  *

@@ -103,7 +103,7 @@ struct rdma_record {
 	struct rdma_cm_event event;	 /* what the application sees; must be first */
 	struct rdma_record *prev, *next; /* utlist */
 	struct rdma_id
-		*id; /* whose destruction waits for the ack; of a CONNECT_REQUEST the listener */
+		*id; /* its destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
 
 	const struct rdma_outcome *outcome; /* of @cause; NULL: a call's own event */
@@ -118,8 +118,8 @@ struct multicast_membership {
 	union ibv_gid gid;
 	void *context;
 	bool send_only;
-	bool joined;   /* the HCA has */
-	bool attached; /* the QP is */
+	bool joined;   /* the HCA is a member */
+	bool attached; /* the QP is, to the group */
 	uint32_t events_taken, events_acked;
 };
 
@@ -179,7 +179,10 @@ static inline int rdma_fail(int error)
 }
 
 /* rdma_id.c */
-/* rdma.lock. Nobody is cancelled with it: a thread that waits for events may be at any time. */
+/*
+ * rdma.lock. A thread isn't cancelled while it has it: applications cancel threads
+ * that wait for events, at any time.
+ */
 void rdma_enter(void);
 void rdma_leave(void);
 /* With it held, until @condition is signalled. */
@@ -196,7 +199,7 @@ void rdma_after_fork_child(void);
 /* A new id on @channel (NULL: synchronous). 0, ENODEV, EINVAL, ENOMEM. rdma.lock is held. */
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
 		enum ibv_qp_type qp_type, struct rdma_id **id);
-/* Free what rdma_id_new() made and nobody has seen. rdma.lock is held. */
+/* Free what rdma_id_new() made, before the application has seen it. rdma.lock is held. */
 void rdma_id_free(struct rdma_id *id);
 
 /* rdma_channel.c. An event that a call answers by; it is lost without memory or a channel. */
@@ -259,7 +262,7 @@ int rdma_complete_connect(struct rdma_id *id);
  * goes with rdma_stop_listening(). rdma.lock is held.
  */
 int rdma_claim(struct rdma_id *id);
-/* Let go of the listeners and their claims. */
+/* Destroy the listeners, and with them their claims. */
 void rdma_stop_listening(struct rdma_id *id);
 
 /*
@@ -273,7 +276,7 @@ int rdma_id_use(struct rdma_id *id, struct device *device);
 void rdma_id_detach(struct rdma_id *id);
 /* Open all devices. Returns how many there are in *@devices, which stays ours. */
 unsigned int rdma_open_devices(struct device **devices);
-/* Nobody polls from now on: the calling thread is about to sleep. */
+/* The application stops polling: the calling thread is about to sleep. */
 void rdma_devices_app_sleeping(void);
 void rdma_devices_after_fork_child(void);
 

@@ -351,7 +351,7 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);
-	/* Who has polled until now goes on to something else: its peer may wait for what it owes.
+	/* A thread that has polled until now connects instead: send its peers the ACKs that wait.
 	 */
 	if (id->context)
 		hca_acknowledge(id->context->hca, clock_now());

@@ -5,9 +5,9 @@
  * event may mean work: the thread that gets a REP's moves the QP and sends the
  * RTU, as librdmacm does, so that a channel that isn't read connects nothing.
  *
- * queue_lock protects the queues, and what decides on what is queued: id->channel,
- * id->phase, id->pending. The connection manager's thread takes nothing else. The
- * rest of this file holds rdma.lock, too, when it changes which channel an id is on.
+ * queue_lock protects the queues and what decides on what is queued: id->channel,
+ * id->phase, id->pending. The thread that receives takes no other lock here. To
+ * change id->channel takes rdma.lock, too: so either lock is enough to read it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t acked = PTHREAD_COND_INITIALIZER; /* with rdma.lock */
 
 /*
- * Programs destroy a channel while a thread of theirs is about to wait for it,
- * and end, as rping does: that thread must find something. rdma.lock protects it.
+ * Programs destroy a channel while a thread of theirs is about to wait for it, and
+ * end, as rping does: that thread must find memory. rdma.lock protects the list.
  */
 static struct rdma_channel *deferred_free;
 static unsigned int deferred_count;

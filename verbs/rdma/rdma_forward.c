@@ -18,7 +18,7 @@
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
-/* NULL, with errno, when there is nobody to forward to. */
+/* NULL, with errno, when there is no real library to forward to. */
 static void *forward(void **cache, const char *name, const char *node)
 {
 	void *real = NULL;

@@ -156,7 +156,7 @@ int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **
 	return 0;
 }
 
-/* The connection manager's part: when this returns no event of it is on its way. */
+/* The connection manager's part: after this it tells the id nothing more. */
 static void leave_cm(struct rdma_id *id)
 {
 	struct cm_id *cm;
@@ -251,7 +251,7 @@ static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 	return 0;
 }
 
-/* RoCE's route follows from the addresses: whichever primary path is there, this is it. */
+/* RoCE's route follows from the addresses: any primary path is taken for that one. */
 static int set_path(struct rdma_id *id, const void *value, size_t length)
 {
 	const uint32_t primary =

@@ -2,11 +2,11 @@
 /*
  * Groups that an id has joined. There is no subnet administrator to ask on RoCE:
  * a group's GID is its IP address, joining is the kernel's membership on the
- * id's interface, and the event is there at once. The QP is attached by whoever
- * takes the event, as librdmacm does.
+ * id's interface, and the event is there at once. The thread that gets the event
+ * attaches the QP, as librdmacm does.
  *
- * A full member receives; who joins to send only has no membership and isn't
- * attached (rdma_join_multicast_ex(3)).
+ * A full member receives; an id that joins to send only has no membership, and its
+ * QP isn't attached (rdma_join_multicast_ex(3)).
  */
 #include <infiniband/ib.h>
 #include <stdlib.h>
@@ -191,7 +191,7 @@ static void detach(struct rdma_id *id, struct multicast_membership *membership)
 	membership->attached = false;
 }
 
-/* What a synchronous call left in ibv.event nobody else will ack. */
+/* Ack what a synchronous call left in ibv.event: the application will not. */
 static void drop_event(struct rdma_id *id, const struct multicast_membership *membership)
 {
 	const struct rdma_record *record = (const struct rdma_record *)id->ibv.event;

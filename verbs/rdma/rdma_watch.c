@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of the network devices that ids are bound to, as the kernel
- * tells on a netlink socket: another hardware address is ADDR_CHANGE, the end
+ * Changes of the network devices that ids are bound to, of which the kernel tells
+ * on a netlink socket: another hardware address is ADDR_CHANGE, the end
  * of the network device DEVICE_REMOVAL (rdma_get_cm_event(3)).
  *
  * Started with the first device that an id needs, for as long as the process
@@ -141,7 +141,7 @@ static void take_message(const struct nlmsghdr *message)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(message);
 
-	/* Others than AF_UNSPEC say what a network device is to a bridge. */
+	/* Messages of other families say what a network device is to a bridge. */
 	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*info)) || info->ifi_family != AF_UNSPEC)
 		return;
 	if (message->nlmsg_type == RTM_NEWLINK) {
