@@ -191,7 +191,7 @@ struct opcode {
 	uint8_t deth, reth, atomiceth, aeth, atomicacketh, immdt, ieth;
 };
 
-/* The row for @opcode, or NULL for an opcode that urxe doesn't speak. net/wire/opcode.c */
+/* The row for @opcode, or NULL for an opcode that urxe doesn't speak. net/wire/packet.c */
 const struct opcode *opcode_find(uint8_t opcode);
 
 /*
