@@ -201,8 +201,6 @@ static void answer_again(struct qp *qp, struct responder_resource *resource, uin
 		end = end > resource->end ? end : resource->end;
 	}
 	resource->repeated |= resource->next == resource->end;
-	/* Linux rxe, which asks and answers in the same way, wants a MIDDLE here. */
-	resource->middle_first = next > 0;
 	answer(qp, resource, next, end);
 }
 
@@ -466,7 +464,8 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 {
 	uint64_t offset = (uint64_t)index * qp->mtu;
 	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
-	bool first = index == 0 && !resource->middle_first;
+	/* A repetition from inside the message begins with a MIDDLE, as Linux rxe wants it. */
+	bool first = index == 0;
 	bool last = index + 1 == resource->end;
 	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
 				  : (last ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE);

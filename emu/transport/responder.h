@@ -38,7 +38,6 @@ struct responder_resource {
 	uint32_t msn;
 	uint32_t next, end; /* packets of the answer yet to be sent: next <= i < end */
 	bool repeated;	    /* the answer has been given in full before */
-	bool middle_first;  /* the answer is a repetition that starts inside the message */
 };
 
 struct responder {
