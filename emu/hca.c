@@ -14,8 +14,7 @@
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
-/* Frames taken from the link at a time, and how often in one round before others get theirs. */
-#define RECEIVE_BATCH 64
+/* How often a batch of frames is taken in one round before other links get theirs. */
 #define RECEIVE_ROUNDS 8
 
 /* At the end of the process, for a round to end that another thread is taking. */
@@ -142,6 +141,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->destinations_lock);
 	pthread_mutex_destroy(&hca->mw_bind_lock);
+	pool_destroy(&hca->outboxes);
 	free(hca);
 }
 
@@ -238,25 +238,28 @@ static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
 /* A QP that schedules itself again is run by the next round, so that packets come in between. */
 bool hca_run(struct hca *hca, uint64_t now)
 {
-	struct outbox outbox;
+	struct outbox *outbox;
 	unsigned int budget;
 	uint32_t number;
 	bool any = false;
 
-	if (atomic_load_explicit(&hca->timers.next, memory_order_relaxed) <= now) {
-		outbox_init(&outbox, hca, now);
-		while ((number = timer_expire(&hca->timers, now)) != 0) {
-			run_number(hca, number, &outbox);
-			any = true;
-		}
+	if (atomic_load_explicit(&hca->timers.next, memory_order_relaxed) > now &&
+	    atomic_load_explicit(&hca->run_count, memory_order_relaxed) == 0)
+		return false;
+	outbox = outbox_get(hca, now);
+	if (!outbox)
+		return false; /* what is due remains so */
+	while ((number = timer_expire(&hca->timers, now)) != 0) {
+		run_number(hca, number, outbox);
+		any = true;
 	}
 	budget = atomic_load_explicit(&hca->run_count, memory_order_relaxed);
-	if (budget == 0)
-		return any;
-	outbox_init(&outbox, hca, now);
-	for (; budget > 0 && (number = next_scheduled(hca)) != 0; budget--)
-		run_number(hca, number, &outbox);
-	return true;
+	for (; budget > 0 && (number = next_scheduled(hca)) != 0; budget--) {
+		run_number(hca, number, outbox);
+		any = true;
+	}
+	outbox_put(outbox);
+	return any;
 }
 
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time)
@@ -303,23 +306,25 @@ uint64_t hca_deadline(struct hca *hca)
 /* Send those that wait for @age or longer. */
 static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
 {
-	struct outbox outbox;
+	struct outbox *outbox;
 	bool any = false;
 	uint32_t number;
 	struct qp *qp;
 
-	if (now < age)
+	if (now < age || atomic_load_explicit(&hca->acks.oldest, memory_order_relaxed) > now - age)
+		return false;
+	outbox = outbox_get(hca, now);
+	if (!outbox)
 		return false;
 	while ((number = ack_queue_take(&hca->acks, now - age)) != 0) {
-		if (!any)
-			outbox_init(&outbox, hca, now);
 		any = true;
 		qp = table_get(&hca->qps, number);
 		if (!qp)
 			continue;
-		qp_acknowledge(qp, &outbox);
+		qp_acknowledge(qp, outbox);
 		table_put(&hca->qps, number);
 	}
+	outbox_put(outbox);
 	return any;
 }
 
@@ -340,24 +345,30 @@ static void shutdown_link(struct hca *hca)
 	}
 }
 
-void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience)
+static void acknowledge_on_exit(struct hca *hca, uint64_t now)
 {
-	struct outbox outbox;
+	struct outbox *outbox = outbox_get(hca, now);
 	uint32_t number;
 	struct qp *qp;
 
-	outbox_init(&outbox, hca, now);
-	while ((number = ack_queue_try_take(&hca->acks)) != 0) {
+	while (outbox && (number = ack_queue_try_take(&hca->acks)) != 0) {
 		qp = table_get(&hca->qps, number);
 		if (!qp)
 			continue;
 		if (pthread_mutex_trylock(&qp->lock) == 0) {
-			responder_acknowledge(qp, &outbox);
-			outbox_flush(&outbox);
+			responder_acknowledge(qp, outbox);
+			outbox_flush(outbox);
 			pthread_mutex_unlock(&qp->lock);
 		}
 		table_put(&hca->qps, number);
 	}
+	if (outbox)
+		outbox_put(outbox);
+}
+
+void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience)
+{
+	acknowledge_on_exit(hca, now);
 	cm_flush_on_exit(hca->cm, now, patience);
 	if (hca->link->share)
 		shutdown_link(hca);
@@ -469,15 +480,15 @@ static void receive_frames(struct hca *hca, struct link_frame *frames, unsigned 
 
 static bool receive(struct hca *hca, uint64_t now)
 {
-	struct link_frame frames[RECEIVE_BATCH];
 	bool any = false;
 
 	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
-		unsigned int count = hca->link->ops->receive(hca->link, frames, RECEIVE_BATCH, now);
+		unsigned int count =
+			hca->link->ops->receive(hca->link, hca->frames, RECEIVE_BATCH, now);
 
 		if (count) {
 			event_cork(&hca->events);
-			receive_frames(hca, frames, count, now);
+			receive_frames(hca, hca->frames, count, now);
 			hca_run(hca, now);
 		}
 		any |= count > 0;

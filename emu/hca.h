@@ -32,6 +32,7 @@
 #include "emu/transport/ack_queue.h"
 #include "emu/transport/timer.h"
 #include "net/link.h"
+#include "net/pool.h"
 #include "net/wire/gid.h"
 
 struct qp;
@@ -43,6 +44,9 @@ struct hca_limits {
 	uint32_t max_inline_data;
 	uint32_t max_message; /* bytes */
 };
+
+/* Frames taken from the link at a time. */
+#define RECEIVE_BATCH 64
 
 struct hca_options {
 	struct link *link;	/* stays the caller's */
@@ -75,6 +79,7 @@ struct hca {
 	void *deadline_context;
 
 	pthread_mutex_t receive_lock;
+	struct link_frame frames[RECEIVE_BATCH]; /* of the receiving thread */
 
 	/* QPs that have something to do: window opened, acknowledgements pending. */
 	pthread_mutex_t run_lock;
@@ -82,6 +87,7 @@ struct hca {
 	_Atomic unsigned int run_count; /* spares those who run it the lock */
 
 	struct ack_queue acks;
+	struct pool outboxes;
 
 	pthread_mutex_t destinations_lock;
 	struct destination *destinations;

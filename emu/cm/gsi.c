@@ -44,13 +44,15 @@ void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint
 		.source_qp = htobe32(QPN_GSI),
 	};
 	struct link_packet *packet;
-	struct outbox outbox;
+	struct outbox *outbox = outbox_get(hca, now);
 
-	outbox_init(&outbox, hca, now);
-	packet = outbox_packet(&outbox, path);
+	if (!outbox)
+		return; /* lost, as on the wire */
+	packet = outbox_packet(outbox, path);
 	memcpy(packet->headers, &bth, sizeof(bth));
 	memcpy(packet->headers + sizeof(bth), &deth, sizeof(deth));
 	packet->headers_length = sizeof(bth) + sizeof(deth);
-	outbox_payload(&outbox, packet, mad, MAD_LENGTH);
-	outbox_flush(&outbox);
+	outbox_payload(outbox, packet, mad, MAD_LENGTH);
+	outbox_flush(outbox);
+	outbox_put(outbox);
 }

@@ -252,14 +252,16 @@ static void run(struct qp *qp, struct outbox *outbox)
 
 void qp_drain(struct qp *qp, uint64_t now)
 {
-	struct outbox outbox;
+	struct outbox *outbox = outbox_get(qp->hca, now);
 
-	outbox_init(&outbox, qp->hca, now);
+	if (!outbox)
+		return;
 	pthread_mutex_lock(&qp->lock);
-	responder_run(qp, &outbox);
-	responder_acknowledge(qp, &outbox);
-	outbox_flush(&outbox);
+	responder_run(qp, outbox);
+	responder_acknowledge(qp, outbox);
+	outbox_flush(outbox);
 	pthread_mutex_unlock(&qp->lock);
+	outbox_put(outbox);
 }
 
 void qp_acknowledge(struct qp *qp, struct outbox *outbox)
@@ -362,14 +364,27 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	return err;
 }
 
+/* At once, in the calling thread. */
+static void send_posted(struct qp *qp, uint64_t now)
+{
+	struct outbox *outbox = outbox_get(qp->hca, now);
+
+	if (!outbox) {
+		hca_schedule(qp->hca, qp);
+		return;
+	}
+	requester_run(qp, outbox);
+	piggyback_ack(qp, outbox);
+	outbox_flush(outbox);
+	outbox_put(outbox);
+}
+
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
 		 bool all_or_nothing, uint64_t now)
 {
-	struct outbox outbox;
 	uint32_t posted;
 	int err;
 
-	outbox_init(&outbox, qp->hca, now);
 	pthread_mutex_lock(&qp->lock);
 	posted = qp->sq.posted;
 	err = push_send(qp, wr, bad);
@@ -378,9 +393,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
-		requester_run(qp, &outbox);
-		piggyback_ack(qp, &outbox);
-		outbox_flush(&outbox);
+		send_posted(qp, now);
 	}
 	pthread_mutex_unlock(&qp->lock);
 	/* What was given back of the congestion window may let other QPs send. */

@@ -209,7 +209,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
-	struct outbox outbox;
+	struct outbox *outbox;
 	int err;
 
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
@@ -220,8 +220,13 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	if (err)
 		return err;
 	/* Back in RTS there may be work, in SQD there may be nothing left to drain. */
-	outbox_init(&outbox, qp->hca, now);
-	qp_run(qp, &outbox);
+	outbox = outbox_get(qp->hca, now);
+	if (outbox) {
+		qp_run(qp, outbox);
+		outbox_put(outbox);
+	} else {
+		hca_schedule(qp->hca, qp);
+	}
 	hca_kick(qp->hca);
 	return 0;
 }

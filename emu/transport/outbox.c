@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets of one round of work: emu/transport/outbox.h says whose stack they live on.
- * The iovs of a packet lie next to each other, since link_packet.payload
- * points at them; so a packet is only begun where the longest SGE list fits.
+ * The packets of one round of work. The iovs of a packet lie next to each other, since
+ * link_packet.payload points at them; so a packet is only begun where the longest SGE list fits.
  */
 #include "emu/transport/outbox.h"
 
@@ -25,6 +24,20 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->iovs = 0;
 	outbox->pinned = NULL;
 	outbox->train = (struct outbox_train){0};
+}
+
+struct outbox *outbox_get(struct hca *hca, uint64_t now)
+{
+	struct outbox *outbox = pool_get(&hca->outboxes, sizeof(*outbox));
+
+	if (outbox)
+		outbox_init(outbox, hca, now);
+	return outbox;
+}
+
+void outbox_put(struct outbox *outbox)
+{
+	pool_put(&outbox->hca->outboxes, outbox);
 }
 
 /* Give up the iovs from @first on, and what they pin. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The packets that one round of work produces, on their way to the link as a
- * batch. An outbox lives on the stack of whoever does the work, is filled by
- * the requester and the responder of one QP after another, and is flushed
- * before the lock of the QP that filled it is released: so packets of a QP
+ * batch. The thread that does the work has an outbox from the HCA's pool meanwhile,
+ * since it is larger than the stack that applications may give to their threads. It
+ * is filled by the requester and the responder of one QP after another, and is
+ * flushed before the lock of the QP that filled it is released: so packets of a QP
  * leave in order, and memory regions are pinned no longer than that.
  */
 #ifndef URXE_EMU_OUTBOX_H
@@ -35,6 +36,10 @@ struct outbox {
 };
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
+
+/* An empty outbox, or NULL when there is no memory. It is empty again when it is put. */
+struct outbox *outbox_get(struct hca *hca, uint64_t now);
+void outbox_put(struct outbox *outbox);
 
 /* Send everything and unpin the regions. */
 void outbox_flush(struct outbox *outbox);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -52,9 +53,12 @@ struct signal {
 static void attach(struct udp_link *link, const struct udp_address *address,
 		   const struct steer_plan *plan)
 {
-	struct sock_filter code[STEER_PROGRAM_MAX];
-	int error = steer_attach(address->receive_fd, code, steer_program(plan, code));
+	struct sock_filter *code = malloc(STEER_PROGRAM_MAX * sizeof(*code));
+	int error = ENOMEM;
 
+	if (code)
+		error = steer_attach(address->receive_fd, code, steer_program(plan, code));
+	free(code);
 	if (error && !__atomic_exchange_n(&link->share.unsteered, true, __ATOMIC_RELAXED))
 		log_warn("can't steer packets between processes, which is slow: %s",
 			 strerror(error));

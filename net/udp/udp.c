@@ -399,8 +399,7 @@ static void udp_close(struct link *base)
 	backlog_destroy(link->backlog);
 	close(link->epoll_fd);
 	pthread_mutex_destroy(&link->lock);
-	for (unsigned int i = 0; i < UDP_BOUNCE_BUFFERS; i++)
-		free(link->bounces[i].bytes);
+	pool_destroy(&link->batches);
 	free(link->receive.arena);
 	free(link);
 }
@@ -439,9 +438,6 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 		error = errno;
 		goto free_arena;
 	}
-	/* One that there is no memory for is never used. */
-	for (unsigned int i = 0; i < UDP_BOUNCE_BUFFERS; i++)
-		link->bounces[i].bytes = malloc(UDP_BOUNCE_SIZE);
 	pthread_mutex_init(&link->lock, NULL);
 	udp_multicast_init(link);
 	udp_share_init(link);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
+#include "net/pool.h"
 #include "net/share/udp_share.h"
 #include "net/tuning.h"
 #include "net/udp/backlog.h"
@@ -66,15 +67,6 @@ struct udp_multicast {
 	unsigned int rounds;	  /* since they were asked; receive()'s */
 };
 
-/* Where a sending thread puts packets together. Without a free one it sends from where they are. */
-#define UDP_BOUNCE_BUFFERS 4
-#define UDP_BOUNCE_SIZE (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
-
-struct udp_bounce {
-	bool taken;
-	uint8_t *bytes;
-};
-
 struct udp_link {
 	struct link link;
 	struct capture *capture;
@@ -83,8 +75,8 @@ struct udp_link {
 	bool receives_tos_ttl;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
-	struct udp_bounce bounces[UDP_BOUNCE_BUFFERS];
-	uint64_t refused; /* packets that the kernel didn't take */
+	struct pool batches;	 /* of sending threads: udp_send.c */
+	uint64_t refused;	 /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
 	unsigned int count;

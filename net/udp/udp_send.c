@@ -10,7 +10,7 @@
  * The kernel numbers the segments: the k-th has the identification k, for the
  * sending socket begins at 0 (udp.c), and the ICRC is computed accordingly.
  *
- * Called by several threads at once; all state is on the caller's stack.
+ * Called by several threads at once; all state is in the caller's batch.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@
 
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
-#define BATCH_LINEAR 16384
+#define BATCH_LINEAR (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
@@ -37,7 +37,10 @@ struct datagram {
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
 };
 
-/* Datagrams that leave through one socket with one system call. */
+/*
+ * Datagrams that leave through one socket with one system call. Too much for the
+ * stack: a sending thread has one from the link's pool.
+ */
 struct batch {
 	struct udp_link *link;
 	struct udp_address *address;
@@ -47,13 +50,13 @@ struct batch {
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
+	struct iovec singly[BATCH_VECTORS]; /* of a packet that is sent on its own */
 	/*
-	 * Packets up to @linear_max, copied: cheaper than three vectors each for the kernel to
-	 * follow. In @small, or in a bounce buffer for longer ones.
+	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than three vectors
+	 * each for the kernel to follow. Memory beyond @linear_used isn't touched.
 	 */
-	uint8_t *linear;
-	uint32_t linear_used, linear_size, linear_max;
-	uint8_t small[BATCH_LINEAR];
+	uint32_t linear_used, linear_max;
+	uint8_t linear[BATCH_LINEAR];
 };
 
 static bool same_owner(const struct link_packet *a, const struct link_packet *b)
@@ -132,7 +135,7 @@ static uint8_t *linearize(struct batch *batch, const struct link_packet *packet)
 	uint32_t length = link_packet_length(packet);
 	uint8_t *to = batch->linear + batch->linear_used;
 
-	if (length > batch->linear_max || batch->linear_used + length > batch->linear_size ||
+	if (length > batch->linear_max || batch->linear_used + length > BATCH_LINEAR ||
 	    packet->corrupt_bit)
 		return NULL;
 	link_packet_copy(packet, to);
@@ -269,7 +272,7 @@ static void batch_append(struct batch *batch, struct link_packet *packets, unsig
 static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
 {
 	struct link_packet *packets = datagram->packets;
-	struct iovec vectors[BATCH_VECTORS]; /* the message's own may be fewer than these need */
+	struct iovec *vectors = batch->singly; /* the message's own may be fewer than it needs */
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
@@ -342,18 +345,6 @@ static void flush(struct batch *batch)
 	batch->linear_used = 0;
 }
 
-/* A free bounce buffer, or NULL. */
-static struct udp_bounce *claim_bounce(struct udp_link *link)
-{
-	for (unsigned int i = 0; i < UDP_BOUNCE_BUFFERS; i++) {
-		struct udp_bounce *bounce = &link->bounces[i];
-
-		if (bounce->bytes && !__atomic_exchange_n(&bounce->taken, true, __ATOMIC_ACQUIRE))
-			return bounce;
-	}
-	return NULL;
-}
-
 /* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
 static bool wants_bounce(const struct link_packet *packets, unsigned int count)
 {
@@ -363,54 +354,59 @@ static bool wants_bounce(const struct link_packet *packets, unsigned int count)
 	       length <= SEND_BOUNCE_MAX;
 }
 
-static void choose_linear(struct batch *batch, const struct udp_bounce *bounce)
+static void batch_init(struct batch *batch, struct udp_link *link, uint32_t linear_max)
 {
-	batch->linear = bounce ? bounce->bytes : batch->small;
-	batch->linear_size = bounce ? UDP_BOUNCE_SIZE : BATCH_LINEAR;
-	batch->linear_max = bounce ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX;
+	batch->link = link;
+	batch->address = NULL;
+	batch->datagrams = 0;
+	batch->vectors_used = 0;
+	batch->refused = 0;
 	batch->linear_used = 0;
+	batch->linear_max = linear_max;
+}
+
+/* The datagram that @packets begin with, or a packet that can't be sent. Returns how many. */
+static unsigned int send_next(struct batch *batch, struct link_packet *packets, unsigned int count)
+{
+	const struct path *path = packets[0].path;
+	unsigned int taken;
+
+	if (!batch->address || !gid_equal(&batch->address->gid, &path->source)) {
+		flush(batch);
+		batch->address = udp_address_find(batch->link, &path->source);
+	}
+	if (!batch->address || link_packet_length(&packets[0]) > LINK_TRAIN_BYTES ||
+	    vectors_of(&packets[0], 1) > BATCH_VECTORS) {
+		drop(batch, &packets[0], 1, batch->address ? EMSGSIZE : EADDRNOTAVAIL);
+		return 1;
+	}
+	taken = segments_of(batch, &packets[0], count);
+	if (batch->datagrams == BATCH_DATAGRAMS ||
+	    batch->vectors_used + vectors_of(&packets[0], taken) > BATCH_VECTORS)
+		flush(batch);
+	batch_append(batch, &packets[0], taken);
+	return taken;
 }
 
 unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
 		      uint64_t now)
 {
-	struct batch batch; /* not initialized: large, and only what is appended is read */
 	struct udp_link *link = (struct udp_link *)base;
-	struct udp_bounce *bounce = NULL;
-	unsigned int taken;
+	unsigned int refused;
+	struct batch *batch;
 
-	if (count && wants_bounce(packets, count))
-		bounce = claim_bounce(link);
-	choose_linear(&batch, bounce);
-	batch.link = link;
-	batch.address = NULL;
-	batch.datagrams = 0;
-	batch.vectors_used = 0;
-	batch.refused = 0;
-
-	for (unsigned int i = 0; i < count; i += taken) {
-		const struct path *path = packets[i].path;
-
-		taken = 1;
-		if (!batch.address || !gid_equal(&batch.address->gid, &path->source)) {
-			flush(&batch);
-			batch.address = udp_address_find(batch.link, &path->source);
-		}
-		if (!batch.address || link_packet_length(&packets[i]) > LINK_TRAIN_BYTES ||
-		    vectors_of(&packets[i], 1) > BATCH_VECTORS) {
-			drop(&batch, &packets[i], 1, batch.address ? EMSGSIZE : EADDRNOTAVAIL);
-			continue;
-		}
-		taken = segments_of(&batch, &packets[i], count - i);
-		if (batch.datagrams == BATCH_DATAGRAMS ||
-		    batch.vectors_used + vectors_of(&packets[i], taken) > BATCH_VECTORS)
-			flush(&batch);
-		batch_append(&batch, &packets[i], taken);
-	}
-	flush(&batch);
-	if (bounce)
-		__atomic_store_n(&bounce->taken, false, __ATOMIC_RELEASE);
-	if (batch.refused)
-		__atomic_fetch_add(&link->refused, batch.refused, __ATOMIC_RELAXED);
-	return batch.refused;
+	if (!count)
+		return 0;
+	batch = pool_get(&link->batches, sizeof(*batch));
+	if (!batch)
+		return count; /* no memory: lost, as on a wire */
+	batch_init(batch, link, wants_bounce(packets, count) ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX);
+	for (unsigned int i = 0; i < count;)
+		i += send_next(batch, packets + i, count - i);
+	flush(batch);
+	refused = batch->refused;
+	if (refused)
+		__atomic_fetch_add(&link->refused, refused, __ATOMIC_RELAXED);
+	pool_put(&link->batches, batch);
+	return refused;
 }

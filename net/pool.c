@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Thread ids are addresses, a multiple of the stack size apart: Fibonacci hashing spreads them. */
+static struct pool_slot *pool_slot_of_thread(struct pool *pool)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)pthread_self() * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &pool->slots[(hash >> 32) % POOL_SLOTS];
+}
+
+void *pool_get(struct pool *pool, size_t size)
+{
+	struct pool_slot *slot = pool_slot_of_thread(pool);
+	void *buffer = atomic_exchange_explicit(&slot->buffer, NULL, memory_order_acquire);
+
+	return buffer ? buffer : malloc(size);
+}
+
+void pool_put(struct pool *pool, void *buffer)
+{
+	struct pool_slot *slot = pool_slot_of_thread(pool);
+	void *other = atomic_exchange_explicit(&slot->buffer, buffer, memory_order_acq_rel);
+
+	free(other);
+}
+
+void pool_destroy(struct pool *pool)
+{
+	for (unsigned int i = 0; i < POOL_SLOTS; i++)
+		free(atomic_load(&pool->slots[i].buffer));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Working memory for one call at a time, where it would be too much for the stack
+ * of an application's thread: the packets of a round (emu/transport/outbox.h) and what
+ * the UDP link makes of them (net/udp/udp_send.c). A buffer that was put is kept for
+ * the next call of the same thread, in whose caches it still is.
+ *
+ * Any thread may call; there is no lock. A pool begins as zeros. All buffers of a
+ * pool have one size; what is in them when they are got is undefined.
+ */
+#ifndef URXE_NET_POOL_H
+#define URXE_NET_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A thread has one of these by its identity; threads that share one allocate at worst. */
+#define POOL_SLOTS 32
+
+struct pool {
+	struct pool_slot {
+		_Atomic(void *) buffer;		      /* or NULL: in use, or none was put yet */
+		uint8_t padding[64 - sizeof(void *)]; /* a cache line each */
+	} slots[POOL_SLOTS];
+};
+
+/* Each success is paired with a pool_put(). Returns NULL when there is no memory. */
+void *pool_get(struct pool *pool, size_t size);
+void pool_put(struct pool *pool, void *buffer);
+
+/* Every buffer must have been put. */
+void pool_destroy(struct pool *pool);
+
+#endif
