@@ -356,7 +356,7 @@ static void acknowledge_on_exit(struct hca *hca, uint64_t now)
 		if (!qp)
 			continue;
 		if (pthread_mutex_trylock(&qp->lock) == 0) {
-			responder_acknowledge(qp, outbox);
+			response_acknowledge(qp, outbox);
 			outbox_flush(outbox);
 			pthread_mutex_unlock(&qp->lock);
 		}

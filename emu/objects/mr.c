@@ -281,3 +281,19 @@ void mr_unpin(struct hca *hca, const struct mr_pin *pin)
 {
 	table_put(&hca->keys, pin->number);
 }
+
+uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, const struct qp *qp,
+		  uint32_t key, uint64_t va, uint64_t length, int access)
+{
+	uint8_t *address = NULL;
+
+	if (pin->key)
+		address = mr_pinned(pin, pd, qp, key, va, length, access);
+	if (address)
+		return address;
+	if (pin->key)
+		mr_unpin(hca, pin);
+	if (pin_key(hca, pd, qp, key, va, length, access, pin) != 0)
+		*pin = (struct mr_pin){0};
+	return pin->address;
+}

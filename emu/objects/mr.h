@@ -95,4 +95,12 @@ uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct q
 
 void mr_unpin(struct hca *hca, const struct mr_pin *pin);
 
+/*
+ * Access after access with one pin: @pin (with key NULL: none) is kept where it covers this
+ * one too, else given up for another. Returns the address; or NULL, and nothing is
+ * pinned. @qp: as in mr_pinned().
+ */
+uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, const struct qp *qp,
+		  uint32_t key, uint64_t va, uint64_t length, int access);
+
 #endif

@@ -8,7 +8,6 @@
 #include "emu/objects/qp_state.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/completer.h"
-#include "emu/transport/message.h"
 #include "emu/transport/outbox.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
@@ -182,18 +181,9 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 
 static void flush_receives(struct qp *qp)
 {
-	struct responder *resp = &qp->responder;
-
-	message_fail(qp, IBV_WC_WR_FLUSH_ERR);
-	if (qp->srq) {
-		/* IBA 11.6.5.5: the entries of an SRQ aren't this QP's to flush. */
+	responder_flush(qp);
+	if (qp->srq)
 		event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
-		return;
-	}
-	while (receive_queue_pop(&qp->rq, &resp->wqe, resp->sges)) {
-		resp->wqe_taken = true;
-		message_fail(qp, IBV_WC_WR_FLUSH_ERR);
-	}
 }
 
 void qp_enter_error(struct qp *qp)
@@ -236,14 +226,14 @@ static void check_drained(struct qp *qp)
 static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 {
 	if (outbox->packets)
-		responder_acknowledge(qp, outbox);
+		response_acknowledge(qp, outbox);
 }
 
 /* Deadlines, responses, requests. Locked; flushes the outbox. */
 static void run(struct qp *qp, struct outbox *outbox)
 {
 	recovery_run(qp, outbox->now);
-	responder_run(qp, outbox);
+	response_run(qp, outbox);
 	requester_run(qp, outbox);
 	piggyback_ack(qp, outbox);
 	outbox_flush(outbox);
@@ -257,8 +247,8 @@ void qp_drain(struct qp *qp, uint64_t now)
 	if (!outbox)
 		return;
 	pthread_mutex_lock(&qp->lock);
-	responder_run(qp, outbox);
-	responder_acknowledge(qp, outbox);
+	response_run(qp, outbox);
+	response_acknowledge(qp, outbox);
 	outbox_flush(outbox);
 	pthread_mutex_unlock(&qp->lock);
 	outbox_put(outbox);
@@ -267,7 +257,7 @@ void qp_drain(struct qp *qp, uint64_t now)
 void qp_acknowledge(struct qp *qp, struct outbox *outbox)
 {
 	pthread_mutex_lock(&qp->lock);
-	responder_acknowledge(qp, outbox);
+	response_acknowledge(qp, outbox);
 	outbox_flush(outbox);
 	pthread_mutex_unlock(&qp->lock);
 }
@@ -331,7 +321,7 @@ void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct 
 void qp_receive_end(struct qp *qp, uint64_t now)
 {
 	completer_receive_end(qp, now);
-	message_unpin(qp);
+	responder_receive_end(qp);
 	check_drained(qp);
 	pthread_mutex_unlock(&qp->lock);
 }

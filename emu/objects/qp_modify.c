@@ -142,8 +142,8 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 	}
 	/* Unchanged, it keeps what duplicates may still ask for (SQD is no reason to forget). */
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
-	    attr->max_dest_rd_atomic != qp->responder.resource_capacity) {
-		err = responder_set_resources(&qp->responder, attr->max_dest_rd_atomic);
+	    attr->max_dest_rd_atomic != qp->responder.response.capacity) {
+		err = response_set_resources(&qp->responder.response, attr->max_dest_rd_atomic);
 		if (err && *destination)
 			destination_put(*destination);
 		return err;

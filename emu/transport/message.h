@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An inbound message on its way into memory: taking the receive it fills,
- * placing each packet's payload, completing it. What RC and UC responders have
- * in common; they differ in what they make of an error. Under qp.lock.
+ * The receive context of a QP: the inbound SEND or RDMA WRITE in progress, the receive
+ * that it fills, the memory it goes to and how much of it is in place. The responder
+ * (emu/transport/responder.c) checks a packet, has its payload placed here, and completes
+ * what is taken from here; nothing here calls back. Under qp.lock.
+ *
+ * One region or window stays pinned from packet to packet, as neighbours tend to
+ * go to the same one; until the QP's lock is released and no longer, so that
+ * deregistering memory needn't wait for the network.
  */
 #ifndef URXE_EMU_MESSAGE_H
 #define URXE_EMU_MESSAGE_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "emu/objects/mr.h"
+#include "emu/transport/receive_queue.h"
 #include "net/link.h"
 
-struct pd;
 struct qp;
 
-/* How a packet fails, in the order in which the specification checks (IBA 9.7.4, transport.md 2).
+/*
+ * How a packet fails, in the order in which the specification checks (IBA 9.7.4,
+ * transport.md 2).
  */
 enum fault {
 	FAULT_NONE,
@@ -32,38 +41,60 @@ enum fault {
 	FAULT_COUNT
 };
 
-/* The protection domain of the receives: an SRQ has its own (IBA 10.2.9.1). */
-const struct pd *message_receive_pd(const struct qp *qp);
+enum message_kind { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
+
+struct message {
+	enum message_kind kind; /* MESSAGE_NONE: between two messages */
+	uint64_t received;	/* bytes in place */
+
+	bool has_receive; /* wqe is the receive that the message fills */
+	struct receive_wqe wqe;
+	struct ibv_sge *sges;
+
+	uint64_t va; /* RDMA WRITE: what its RETH says */
+	uint32_t rkey, length;
+
+	struct mr_pin pin; /* of what was accessed last; mr_repin() */
+};
+
+/* Memory for @max_sge receive SGEs. Returns 0 or ENOMEM. */
+int message_init(struct message *message, uint32_t max_sge);
+void message_destroy(struct message *message);
+void message_reset(struct message *message);
 
 /* Whether the opcode of @packet may come now, IBA 9.7.4.1.2. */
-enum fault message_check_sequence(const struct qp *qp, const struct packet *packet);
+bool message_continues(const struct message *message, const struct packet *packet);
 
-/* Whether the payload has the length that the opcode demands, IBA 9.7.4.1.6. */
-enum fault message_check_length(const struct qp *qp, const struct packet *packet);
-
-/* Take a receive for the message in progress, unless it has one. */
-enum fault message_take_receive(struct qp *qp);
-
-/* A SEND or RDMA WRITE packet: check it and put its payload in place. Advances the message. */
-enum fault message_place(struct qp *qp, const struct packet *packet);
+/* Take a receive of @qp or its SRQ, unless the message has one. Returns whether it has. */
+bool message_take_receive(struct message *message, struct qp *qp);
 
 /*
- * The QP's lock is about to be released: memory is pinned no longer than that, so that
- * deregistering needn't wait for the network.
+ * The payload of a SEND or RDMA WRITE packet goes where the message has got to, if
+ * there it may. A FIRST packet begins the message.
  */
-void message_unpin(struct qp *qp);
+enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
- * The message is over without a completion: an RDMA WRITE, or one given up. A
- * receive that it had taken stays, for the next message to fill from its start
- * (UC, IBA 9.8.2.2.1).
+ * A UD message: header and payload go to the receive. FAULT_RECEIVE_LENGTH if they are
+ * longer.
  */
-void message_end(struct qp *qp);
+enum fault message_place_datagram(struct message *message, const struct qp *qp,
+				  const uint8_t grh[GRH_LENGTH], const struct packet *packet);
 
-/* The last packet has been placed: complete the receive. */
-void message_complete(struct qp *qp, const struct packet *packet);
+/*
+ * Memory that the peer of @qp names by an R_Key: its address, or NULL. It stays pinned as
+ * the message's own does.
+ */
+uint8_t *message_remote_memory(struct message *message, const struct qp *qp, uint32_t rkey,
+			       uint64_t va, uint64_t length, int access);
 
-/* Complete the receive in progress, if there is one, with an error. */
-void message_fail(struct qp *qp, enum ibv_wc_status status);
+/* Unpin what is pinned. */
+void message_unpin(struct message *message, struct hca *hca);
+
+/*
+ * The message is over, complete or given up. A receive that it had taken and that
+ * wasn't completed stays, for the next message to fill from its start (UC, IBA 9.8.2.2.1).
+ */
+void message_end(struct message *message);
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/responder.h"
 
-#include <stdlib.h>
+#include <arpa/inet.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
 
-#include "emu/objects/pd.h"
+#include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
-#include "emu/transport/message.h"
-#include "emu/transport/outbox.h"
-#include "emu/transport/responder_datagram.h"
-#include "net/tuning.h"
+#include "emu/transport/duplicate.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
 	uint8_t syndrome;
 	enum ibv_wc_status status;
 	enum ibv_event_type event;
+	bool own; /* of our own receive: without a NAK, too, it is an error (IBA 9.8.2.2.1, class E)
+		   */
 };
 
 /* IBA 9.7.5.2, 9.9.3; transport.md 2. FAULT_NO_RECEIVE is an RNR NAK and no error. */
@@ -29,102 +30,259 @@ static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
 	[FAULT_ALIGNMENT] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 			     IBV_EVENT_QP_REQ_ERR},
 	[FAULT_RECEIVE_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
-				  IBV_EVENT_QP_REQ_ERR},
-	[FAULT_RECEIVE_KEY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL},
+				  IBV_EVENT_QP_REQ_ERR, .own = true},
+	[FAULT_RECEIVE_KEY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
+			       .own = true},
 	[FAULT_INVALIDATE] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
 			      IBV_EVENT_QP_ACCESS_ERR},
 };
 
-/* --- life ------------------------------------------------------------------- */
-
 int responder_init(struct responder *responder, uint32_t max_sge)
 {
 	*responder = (struct responder){0};
-	responder->sges = calloc(max_sge ? max_sge : 1, sizeof(*responder->sges));
-	return responder->sges ? 0 : ENOMEM;
+	return message_init(&responder->message, max_sge);
 }
 
 void responder_destroy(struct responder *responder)
 {
-	free(responder->sges);
-	free(responder->resources);
+	message_destroy(&responder->message);
+	response_destroy(&responder->response);
 }
 
 void responder_reset(struct responder *responder)
 {
-	struct ibv_sge *sges = responder->sges;
+	struct message message = responder->message;
 
-	free(responder->resources);
-	*responder = (struct responder){.sges = sges};
+	message_reset(&message);
+	response_destroy(&responder->response);
+	*responder = (struct responder){.message = message};
 }
 
-int responder_set_resources(struct responder *responder, uint32_t count)
-{
-	struct responder_resource *resources = NULL;
+/* --- completing receives --------------------------------------------------------- */
 
-	if (count && !(resources = calloc(count, sizeof(*resources))))
-		return ENOMEM;
-	free(responder->resources);
-	responder->resources = resources;
-	responder->resource_capacity = count;
-	responder->resource_head = responder->resource_count = 0;
-	return 0;
+/* The receive in progress; then the next message takes another one. */
+static void push_receive(struct qp *qp, struct ibv_wc *wc, bool solicited)
+{
+	struct message *message = &qp->responder.message;
+
+	wc->wr_id = message->wqe.wr_id;
+	wc->qp_num = qp->number;
+	message->has_receive = false;
+	message_end(message);
+	COUNT(qp->hca, rdma_recvs, 1);
+	qp_complete(qp, qp->recv_cq, wc, 0, solicited);
 }
 
-/* --- what is pending ---------------------------------------------------------- */
-
-static bool is_ack(uint8_t syndrome)
+static struct ibv_wc success(const struct qp *qp, const struct packet *packet)
 {
-	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
-}
+	uint16_t flags = packet->op->flags;
+	struct ibv_wc wc = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = flags & OPCODE_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.byte_len = qp->responder.message.received,
+		.src_qp = qp->attr.dest_qp_num,
+	};
 
-static void note(struct responder *resp, uint8_t syndrome, uint32_t psn)
-{
-	resp->ack_pending = true;
-	resp->ack_syndrome = syndrome;
-	resp->ack_psn = psn;
-}
-
-/* What the run that follows says is all there is to say. */
-static void cancel_delayed_ack(struct qp *qp)
-{
-	if (!qp->responder.ack_delayed)
-		return;
-	qp->responder.ack_delayed = false;
-	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
-}
-
-/* To be sent with this round. */
-static void schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
-{
-	struct responder *resp = &qp->responder;
-
-	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
-	if (is_ack(syndrome) && resp->ack_pending && !is_ack(resp->ack_syndrome))
-		return;
-	cancel_delayed_ack(qp);
-	note(resp, syndrome, psn);
-	hca_schedule(qp->hca, qp);
-}
-
-/* An ACK of what was executed: it may wait, unless there is a run to come anyway. */
-static void schedule_or_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
-{
-	struct responder *resp = &qp->responder;
-
-	if (resp->unacknowledged >= ACK_PACKETS || resp->quick_acks ||
-	    (resp->ack_pending && !resp->ack_delayed)) {
-		resp->quick_acks -= resp->quick_acks > 0;
-		schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
-		return;
+	if (flags & OPCODE_IMMEDIATE) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = packet_immediate(packet);
 	}
-	note(resp, AETH_ACK_UNLIMITED, psn);
-	if (!resp->ack_delayed)
-		ack_queue_add(&qp->hca->acks, &qp->delayed_ack, now);
-	resp->ack_delayed = true;
+	if (flags & OPCODE_INVALIDATE) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = packet_invalidate_rkey(packet);
+	}
+	return wc;
 }
 
-static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
+/* IBA 9.7.4.1.4: a SEND takes its receive first, a WRITE with immediate last. */
+static bool takes_receive(const struct packet *packet)
+{
+	return packet->op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE);
+}
+
+/* The LAST packet was executed. */
+static void complete_message(struct qp *qp, const struct packet *packet)
+{
+	struct ibv_wc wc = success(qp, packet);
+
+	if (takes_receive(packet))
+		push_receive(qp, &wc, packet->solicited);
+	else
+		message_end(&qp->responder.message);
+}
+
+/* The receive in progress, if there is one. */
+static void fail_receive(struct qp *qp, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+
+	if (qp->responder.message.has_receive)
+		push_receive(qp, &wc, false);
+	message_end(&qp->responder.message);
+}
+
+void responder_flush(struct qp *qp)
+{
+	fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+	/* IBA 11.6.5.5: the entries of an SRQ aren't this QP's to flush. */
+	while (!qp->srq && message_take_receive(&qp->responder.message, qp))
+		fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* --- checking ---------------------------------------------------------------------- */
+
+/* What the QP must allow for each kind of request. */
+static bool qp_allows(const struct qp *qp, const struct packet *packet)
+{
+	uint16_t flags = packet->op->flags;
+	unsigned int access = flags & OPCODE_WRITE    ? IBV_ACCESS_REMOTE_WRITE
+			      : flags & OPCODE_READ   ? IBV_ACCESS_REMOTE_READ
+			      : flags & OPCODE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
+						      : 0;
+
+	return (qp->attr.qp_access_flags & access) == access;
+}
+
+/* Whether the payload has the length that the opcode demands. */
+static bool length_fits(const struct qp *qp, const struct packet *packet)
+{
+	uint32_t length = packet->payload_length;
+	bool fits = true;
+
+	switch (packet->op->payload) {
+	case PAYLOAD_NONE:
+		fits = length == 0;
+		break;
+	case PAYLOAD_FULL:
+		fits = length == qp->mtu;
+		break;
+	case PAYLOAD_SOME:
+		fits = length >= 1 && length <= qp->mtu;
+		break;
+	case PAYLOAD_UPTO:
+		fits = length <= qp->mtu;
+		break;
+	}
+	return fits && packet->pad == pad_length(length);
+}
+
+/*
+ * Stage B of transport.md 2 in its order, as far as the packet itself and the QP go. What
+ * memory and resources have to say is checked where they are used.
+ */
+static enum fault check(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+
+	if (!message_continues(&resp->message, packet))
+		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
+	if (!qp_allows(qp, packet))
+		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
+	if ((packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC)) && resp->response.capacity == 0)
+		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
+	if (takes_receive(packet) && !message_take_receive(&resp->message, qp))
+		return FAULT_NO_RECEIVE; /* IBA 9.7.4.1.4 */
+	if (!length_fits(qp, packet))
+		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+	return FAULT_NONE;
+}
+
+/* --- executing ---------------------------------------------------------------------- */
+
+/* IBA 9.7.5.1.6 (C9-148): a READ or atomic is counted when it is accepted. */
+static void accept_request(struct qp *qp, const struct packet *packet,
+			   struct responder_resource *resource, uint32_t psn_count)
+{
+	struct responder *resp = &qp->responder;
+
+	resource->opcode = packet->opcode & WIRE_OPERATION_MASK;
+	resource->first_psn = packet->psn;
+	resource->psn_count = psn_count;
+	resp->msn = psn_add(resp->msn, 1);
+	resource->msn = resp->msn;
+	resp->expected_psn = psn_add(packet->psn, psn_count);
+	response_answer(qp, resource);
+}
+
+static enum fault execute_read(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	const struct reth *reth = packet_reth(packet);
+	uint32_t length = be32toh(reth->length), rkey = be32toh(reth->rkey);
+	uint64_t va = be64toh(reth->va);
+	struct responder_resource *resource;
+
+	if (length > WIRE_MESSAGE_MAX)
+		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+	if (length > 0 &&
+	    !message_remote_memory(&resp->message, qp, rkey, va, length, IBV_ACCESS_REMOTE_READ))
+		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+	resource = response_new_resource(&resp->response);
+	if (!resource)
+		return FAULT_RESOURCES;
+	resource->va = va;
+	resource->rkey = rkey;
+	resource->length = length;
+	accept_request(qp, packet, resource,
+		       length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu);
+	return FAULT_NONE;
+}
+
+/* Returns what was there before. */
+static uint64_t apply_atomic(uint64_t *target, const struct packet *packet)
+{
+	const struct atomiceth *eth = packet_atomiceth(packet);
+	uint64_t operand = be64toh(eth->swap_or_add), expected = be64toh(eth->compare);
+
+	if ((packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD)
+		return __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(target, &expected, operand, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return expected;
+}
+
+static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	const struct atomiceth *eth = packet_atomiceth(packet);
+	uint64_t va = be64toh(eth->va);
+	struct responder_resource *resource;
+	uint64_t *target;
+
+	if (va % 8 != 0)
+		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
+	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(eth->rkey), va, 8,
+						   IBV_ACCESS_REMOTE_ATOMIC);
+	if (!target)
+		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+	if ((uintptr_t)target % 8 != 0)
+		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
+	resource = response_new_resource(&resp->response);
+	if (!resource)
+		return FAULT_RESOURCES;
+	resource->original = apply_atomic(target, packet);
+	accept_request(qp, packet, resource, 1);
+	return FAULT_NONE;
+}
+
+/* A SEND or RDMA WRITE packet. */
+static enum fault execute_data(struct qp *qp, const struct packet *packet)
+{
+	struct message *message = &qp->responder.message;
+	enum fault fault = message_place(message, qp, packet);
+
+	if (fault != FAULT_NONE || !(packet->op->flags & OPCODE_INVALIDATE))
+		return fault;
+	message_unpin(message, qp->hca); /* invalidating waits for pins of the window */
+	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
+	if (mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)
+		return FAULT_INVALIDATE;
+	return FAULT_NONE;
+}
+
+/* --- RC ------------------------------------------------------------------------------ */
+
+static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	struct responder *resp = &qp->responder;
 	const struct fault_outcome *outcome = &fault_outcome[fault];
@@ -134,262 +292,47 @@ static void fail(struct qp *qp, const struct packet *packet, enum fault fault)
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
 		resp->nak_sent = true;
-		schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
+		response_schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		return;
 	}
-	schedule_ack(qp, outcome->syndrome, packet->psn);
-	if (resp->wqe_taken)
-		message_fail(qp, outcome->status);
+	response_schedule_ack(qp, outcome->syndrome, packet->psn);
+	if (resp->message.has_receive)
+		fail_receive(qp, outcome->status);
 	else
 		event_raise(&qp->hca->events, outcome->event, qp);
 	qp_enter_error(qp);
 }
 
-/* --- READ and atomics -------------------------------------------------------- */
-
-static struct responder_resource *resource_at(struct responder *resp, uint32_t i)
-{
-	return &resp->resources[(resp->resource_head + i) % resp->resource_capacity];
-}
-
-/*
- * A slot for a new request. The oldest one is forgotten when the ring is full,
- * unless its answer is still to be sent: then the requester has exceeded
- * max_dest_rd_atomic (IBA 9.7.4.1.5). Not so when it is to be sent again: the
- * new request says that it had arrived, and the duplicate was the network's.
- */
-static struct responder_resource *new_resource(struct responder *resp)
-{
-	struct responder_resource *resource;
-
-	if (resp->resource_capacity == 0)
-		return NULL;
-	if (resp->resource_count == resp->resource_capacity) {
-		resource = resource_at(resp, 0);
-		if (resource->next < resource->end && !resource->repeated)
-			return NULL;
-		resp->resource_head = (resp->resource_head + 1) % resp->resource_capacity;
-		resp->resource_count--;
-	}
-	resource = resource_at(resp, resp->resource_count++);
-	*resource = (struct responder_resource){0};
-	return resource;
-}
-
-static void answer(struct qp *qp, struct responder_resource *resource, uint32_t next, uint32_t end)
-{
-	resource->next = next;
-	resource->end = end;
-	hca_schedule(qp->hca, qp);
-}
-
-static void answer_new(struct qp *qp, struct responder_resource *resource)
-{
-	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
-	qp->responder.ack_pending = false;
-	qp->responder.unacknowledged = 0;
-	cancel_delayed_ack(qp);
-	answer(qp, resource, 0, resource->psn_count);
-}
-
-static void answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
-			 uint32_t end)
-{
-	/* A probe may ask for the end of an answer that is still being given. */
-	if (resource->next < resource->end) {
-		next = next < resource->next ? next : resource->next;
-		end = end > resource->end ? end : resource->end;
-	}
-	resource->repeated |= resource->next == resource->end;
-	answer(qp, resource, next, end);
-}
-
-static enum fault execute_read(struct qp *qp, const struct packet *packet)
+/* A SEND or RDMA WRITE packet was executed. */
+static void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
-	const struct reth *reth = packet_reth(packet);
-	uint32_t length = be32toh(reth->length);
-	struct responder_resource *resource;
-	struct mr_pin pin;
-
-	if (length > WIRE_MESSAGE_MAX)
-		return FAULT_LENGTH;
-	if (length > 0) {
-		if (mr_pin_remote(qp, be32toh(reth->rkey), be64toh(reth->va), length,
-				  IBV_ACCESS_REMOTE_READ, &pin) != 0)
-			return FAULT_KEY;
-		mr_unpin(qp->hca, &pin);
-	}
-	resource = new_resource(resp);
-	if (!resource)
-		return FAULT_RESOURCES;
-	resource->opcode = WIRE_READ_REQUEST;
-	resource->first_psn = packet->psn;
-	resource->psn_count = length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu;
-	resource->va = be64toh(reth->va);
-	resource->rkey = be32toh(reth->rkey);
-	resource->length = length;
-	/* IBA 9.7.5.1.6 (C9-148): counted when accepted. */
-	resp->msn = psn_add(resp->msn, 1);
-	resource->msn = resp->msn;
-	resp->expected_psn = psn_add(packet->psn, resource->psn_count);
-	answer_new(qp, resource);
-	return FAULT_NONE;
-}
-
-static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	const struct atomiceth *eth = packet_atomiceth(packet);
-	uint64_t va = be64toh(eth->va), operand = be64toh(eth->swap_or_add);
-	uint64_t expected = be64toh(eth->compare);
-	struct responder_resource *resource;
-	struct mr_pin pin;
-	uint64_t *target;
-
-	if (va % 8 != 0)
-		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
-	if (mr_pin_remote(qp, be32toh(eth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC, &pin) != 0)
-		return FAULT_KEY;
-	target = (uint64_t *)pin.address;
-	if ((uintptr_t)target % 8 != 0) { /* an iova that is aligned where the memory isn't */
-		mr_unpin(qp->hca, &pin);
-		return FAULT_ALIGNMENT;
-	}
-	resource = new_resource(resp);
-	if (!resource) {
-		mr_unpin(qp->hca, &pin);
-		return FAULT_RESOURCES;
-	}
-	resource->opcode = packet->opcode & WIRE_OPERATION_MASK;
-	if (resource->opcode == WIRE_FETCH_ADD) {
-		resource->original = __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);
-	} else {
-		__atomic_compare_exchange_n(target, &expected, operand, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST);
-		resource->original = expected;
-	}
-	mr_unpin(qp->hca, &pin);
-	resource->first_psn = packet->psn;
-	resource->psn_count = 1;
-	resp->msn = psn_add(resp->msn, 1);
-	resource->msn = resp->msn;
-	resp->expected_psn = psn_add(packet->psn, 1);
-	answer_new(qp, resource);
-	return FAULT_NONE;
-}
-
-/* --- SEND and RDMA WRITE ------------------------------------------------------ */
-
-static enum fault execute_data(struct qp *qp, const struct packet *packet, uint64_t now)
-{
-	struct responder *resp = &qp->responder;
-	uint16_t flags = packet->op->flags;
-	/* IBA 9.7.4.1.4: a SEND takes its receive first, a WRITE with immediate last. */
-	bool receives = (flags & OPCODE_SEND) || (flags & OPCODE_IMMEDIATE);
-	enum fault fault = FAULT_NONE;
-
-	if (receives)
-		fault = message_take_receive(qp);
-	if (fault == FAULT_NONE)
-		fault = message_check_length(qp, packet);
-	if (fault == FAULT_NONE)
-		fault = message_place(qp, packet);
-	if (fault != FAULT_NONE)
-		return fault;
 
 	resp->expected_psn = psn_add(packet->psn, 1);
-	resp->unacknowledged++;
-	if (flags & OPCODE_LAST) {
+	resp->response.unacknowledged++;
+	if (packet->op->flags & OPCODE_LAST) {
 		resp->msn = psn_add(resp->msn, 1);
-		if (receives)
-			message_complete(qp, packet);
-		else
-			message_end(qp);
+		complete_message(qp, packet);
 	}
 	/* The completion found its CQ full: no acknowledgement (IBA 9.9.3, class G). */
 	if (qp->state != IBV_QPS_ERR && packet->ack_request)
-		schedule_or_delay_ack(qp, packet->psn, now);
-	return FAULT_NONE;
+		response_delay_ack(qp, packet->psn, now);
 }
 
-/* --- RC ------------------------------------------------------------------------ */
-
-/* What the QP must allow for each kind of request, IBA 9.7.4.1.3. */
-static bool qp_allows(const struct qp *qp, uint16_t flags)
+static enum fault execute_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	int access = flags & OPCODE_WRITE    ? IBV_ACCESS_REMOTE_WRITE
-		     : flags & OPCODE_READ   ? IBV_ACCESS_REMOTE_READ
-		     : flags & OPCODE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
-					     : 0;
-
-	return (qp->attr.qp_access_flags & access) == (unsigned int)access;
-}
-
-static enum fault execute(struct qp *qp, const struct packet *packet, uint64_t now)
-{
-	enum fault fault = message_check_sequence(qp, packet);
+	enum fault fault = check(qp, packet);
 
 	if (fault != FAULT_NONE)
 		return fault;
-	if (!qp_allows(qp, packet->op->flags))
-		return FAULT_QP_ACCESS;
-	if (!(packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC)))
-		return execute_data(qp, packet, now);
-	if (qp->responder.resource_capacity == 0)
-		return FAULT_RESOURCES;
-	fault = message_check_length(qp, packet);
-	if (fault != FAULT_NONE)
-		return fault;
-	return packet->op->flags & OPCODE_READ ? execute_read(qp, packet)
-					       : execute_atomic(qp, packet);
-}
-
-/* Whether @packet asks again for all or the rest of what @resource answered, IBA 9.7.5.1.3. */
-static bool repeats_read(const struct qp *qp, const struct responder_resource *resource,
-			 uint32_t index, const struct packet *packet)
-{
-	const struct reth *reth = packet_reth(packet);
-	uint64_t offset = (uint64_t)index * qp->mtu;
-	uint32_t length = be32toh(reth->length);
-
-	return resource->opcode == WIRE_READ_REQUEST && be32toh(reth->rkey) == resource->rkey &&
-	       be64toh(reth->va) == resource->va + offset && offset + length <= resource->length &&
-	       (offset + length == resource->length || length % qp->mtu == 0);
-}
-
-static void repeat_resource(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-
-	for (uint32_t i = 0; i < resp->resource_count; i++) {
-		struct responder_resource *resource = resource_at(resp, i);
-		int32_t index = psn_distance(packet->psn, resource->first_psn);
-		uint32_t packets;
-
-		if (index < 0 || (uint32_t)index >= resource->psn_count)
-			continue;
-		if (packet->op->flags & OPCODE_ATOMIC) {
-			if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
-				answer_again(qp, resource, 0, 1);
-			return;
-		}
-		if (!repeats_read(qp, resource, index, packet))
-			return;
-		packets = (be32toh(packet_reth(packet)->length) + (uint64_t)qp->mtu - 1) / qp->mtu;
-		answer_again(qp, resource, index, index + (packets ? packets : 1));
-		return;
-	}
-}
-
-/* IBA 9.7.1.1, 9.7.5.1.3: executed already. Nothing wrong in a duplicate is ever reported. */
-static void receive_duplicate(struct qp *qp, const struct packet *packet)
-{
-	COUNT(qp->hca, duplicate_request, 1);
-	if (packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC))
-		repeat_resource(qp, packet);
-	else
-		schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(qp->responder.expected_psn, -1));
+	if (packet->op->flags & OPCODE_READ)
+		return execute_read(qp, packet);
+	if (packet->op->flags & OPCODE_ATOMIC)
+		return execute_atomic(qp, packet);
+	fault = execute_data(qp, packet);
+	if (fault == FAULT_NONE)
+		acknowledge_data(qp, packet, now);
+	return fault;
 }
 
 static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -399,25 +342,159 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 	enum fault fault;
 
 	if (distance < 0) {
-		receive_duplicate(qp, packet);
+		duplicate_receive(qp, packet);
 		return;
 	}
 	if (distance > 0) {
 		COUNT(qp->hca, out_of_seq_request, 1);
 		/* One NAK a gap, IBA 9.7.5.2.3. */
 		if (!resp->nak_sent)
-			schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
+			response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 		resp->nak_sent = true;
 		return;
 	}
 	resp->nak_sent = false;
-	/* What it waited for comes before the NAK (of a gap, or RNR) went out: take that back. */
-	if (resp->ack_pending && !is_ack(resp->ack_syndrome))
-		resp->ack_pending = false;
-	fault = execute(qp, packet, now);
+	response_withdraw_nak(qp);
+	fault = execute_reliable(qp, packet, now);
 	if (fault != FAULT_NONE)
-		fail(qp, packet, fault);
+		fail_reliable(qp, packet, fault);
 }
+
+/* --- UC ------------------------------------------------------------------------------ */
+
+/* Only faults of our own receive are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
+static void fail_unreliable(struct qp *qp, enum fault fault)
+{
+	if (fault_outcome[fault].own) {
+		fail_receive(qp, fault_outcome[fault].status);
+		qp_enter_error(qp);
+		return;
+	}
+	COUNT(qp->hca, dropped_packets, 1);
+	message_end(&qp->responder.message);
+}
+
+/*
+ * IBA 9.8.2.2.1: a gap ends the message in progress, and nothing counts until
+ * the next message begins. Returns whether @packet is to be taken.
+ */
+static bool in_sequence(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+
+	if (packet->psn != resp->expected_psn || !message_continues(&resp->message, packet)) {
+		message_end(&resp->message);
+		if (!(packet->op->flags & OPCODE_FIRST))
+			return false;
+	}
+	resp->expected_psn = psn_add(packet->psn, 1);
+	return true;
+}
+
+static void receive_unreliable(struct qp *qp, const struct packet *packet)
+{
+	enum fault fault;
+
+	if (!in_sequence(qp, packet))
+		return;
+	fault = check(qp, packet);
+	if (fault == FAULT_NONE)
+		fault = execute_data(qp, packet);
+	if (fault != FAULT_NONE)
+		fail_unreliable(qp, fault);
+	else if (packet->op->flags & OPCODE_LAST)
+		complete_message(qp, packet);
+}
+
+/* --- UD ------------------------------------------------------------------------------ */
+
+static uint16_t ipv4_checksum(const struct iphdr *header)
+{
+	const uint16_t *word = (const uint16_t *)header;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(*header) / 2; i++)
+		sum += word[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~(sum + (sum >> 16));
+}
+
+/*
+ * The network header as a receive shows it (Annex A17.4.3): IPv6 in all 40
+ * bytes, IPv4 in the last 20 with zeros before. Remade from what a UDP socket
+ * tells of it.
+ */
+static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
+{
+	memset(grh, 0, GRH_LENGTH);
+	if (gid_is_ipv4(&frame->source)) {
+		struct iphdr header = {
+			.version = 4,
+			.ihl = 5,
+			.tos = frame->traffic_class,
+			.tot_len = htons(sizeof(header) + 8 + frame->length),
+			.id = htons(frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id),
+			.frag_off = htons(0x4000),
+			.ttl = frame->hop_limit,
+			.protocol = IPPROTO_UDP,
+		};
+
+		memcpy(&header.saddr, frame->source.raw + 12, 4);
+		memcpy(&header.daddr, frame->destination.raw + 12, 4);
+		header.check = ipv4_checksum(&header);
+		memcpy(grh + 20, &header, sizeof(header));
+	} else {
+		struct ip6_hdr header = {0};
+
+		header.ip6_flow = htonl(6u << 28 | (uint32_t)frame->traffic_class << 20);
+		header.ip6_plen = htons(8 + frame->length);
+		header.ip6_nxt = IPPROTO_UDP;
+		header.ip6_hlim = frame->hop_limit;
+		memcpy(&header.ip6_src, frame->source.raw, 16);
+		memcpy(&header.ip6_dst, frame->destination.raw, 16);
+		memcpy(grh, &header, sizeof(header));
+	}
+}
+
+/*
+ * RoCE has no service levels. In their place ConnectX says what kind of header the
+ * GRH is, and UCX looks there to tell IPv4 from IPv6: without it none of its
+ * datagrams arrives, hence no MPI.
+ */
+enum { KIND_IPV6 = 1, KIND_IPV4 = 2 };
+
+static void receive_datagram(struct qp *qp, const struct packet *packet,
+			     const struct link_frame *frame)
+{
+	struct message *message = &qp->responder.message;
+	enum fault fault = FAULT_LENGTH;
+	uint8_t grh[GRH_LENGTH];
+	struct ibv_wc wc;
+
+	/* IBA 9.6.1.4: the Q_Key is the last thing checked before the payload. */
+	if (be32toh(packet_deth(packet)->qkey) != qp->attr.qkey) {
+		COUNT(qp->hca, bad_qkey, 1);
+		return;
+	}
+	if (length_fits(qp, packet))
+		fault = message_take_receive(message, qp) ? FAULT_NONE : FAULT_NO_RECEIVE;
+	if (fault == FAULT_NONE) {
+		make_grh(grh, frame);
+		/* As NICs do: a receive without space for both is an error (transport.md 8). */
+		fault = message_place_datagram(message, qp, grh, packet);
+	}
+	if (fault != FAULT_NONE) {
+		fail_unreliable(qp, fault);
+		return;
+	}
+	wc = success(qp, packet);
+	wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
+	wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
+	wc.sl = gid_is_ipv4(&frame->source) ? KIND_IPV4 : KIND_IPV6;
+	push_receive(qp, &wc, packet->solicited);
+}
+
+/* ------------------------------------------------------------------------------------- */
 
 void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		       uint64_t now)
@@ -432,162 +509,12 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 	if (qp->type->reliable)
 		receive_reliable(qp, packet, now);
 	else if (qp->type->connected)
-		responder_receive_unreliable(qp, packet);
+		receive_unreliable(qp, packet);
 	else
-		responder_receive_datagram(qp, packet, frame);
+		receive_datagram(qp, packet, frame);
 }
 
-/* --- sending what is pending -------------------------------------------------------- */
-
-static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, uint8_t operation,
-					uint32_t psn, uint8_t syndrome, uint32_t msn)
+void responder_receive_end(struct qp *qp)
 {
-	const struct opcode *op = opcode_find(WIRE_RC | operation);
-	struct link_packet *packet = outbox_packet(outbox, &qp->path);
-
-	*(struct bth *)packet->headers = (struct bth){
-		.opcode = WIRE_RC | operation,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
-		.psn = htobe32(psn),
-	};
-	if (op->aeth)
-		*(struct aeth *)(packet->headers + op->aeth) =
-			(struct aeth){.syndrome_msn = htobe32((uint32_t)syndrome << 24 | msn)};
-	packet->headers_length = op->headers_length;
-	return packet;
-}
-
-/* Packet @index of a READ's answer. Returns 0, or EACCES when the region has gone meanwhile. */
-static int send_read_response(struct qp *qp, struct responder_resource *resource, uint32_t index,
-			      struct outbox *outbox)
-{
-	uint64_t offset = (uint64_t)index * qp->mtu;
-	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
-	/* A repetition from inside the message begins with a MIDDLE, as Linux rxe wants it. */
-	bool first = index == 0;
-	bool last = index + 1 == resource->end;
-	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
-				  : (last ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE);
-	struct link_packet *packet =
-		new_response(qp, outbox, operation, psn_add(resource->first_psn, index),
-			     AETH_ACK_UNLIMITED, resource->msn);
-
-	if (length == 0)
-		return 0;
-	return outbox_remote(outbox, packet, qp, resource->rkey, resource->va + offset, length);
-}
-
-static void send_atomic_response(struct qp *qp, struct responder_resource *resource,
-				 struct outbox *outbox)
-{
-	const struct opcode *op = opcode_find(WIRE_RC | WIRE_ATOMIC_ACKNOWLEDGE);
-	struct link_packet *packet =
-		new_response(qp, outbox, WIRE_ATOMIC_ACKNOWLEDGE, resource->first_psn,
-			     AETH_ACK_UNLIMITED, resource->msn);
-
-	*(struct atomicacketh *)(packet->headers + op->atomicacketh) =
-		(struct atomicacketh){.original = htobe64(resource->original)};
-}
-
-/* What is left of one answer, up to @budget packets. Returns the packets sent, or -1 when the
- * region has gone. */
-static int send_answer(struct qp *qp, struct responder_resource *resource, int budget,
-		       struct outbox *outbox)
-{
-	int sent = 0;
-
-	if (resource->opcode != WIRE_READ_REQUEST) {
-		send_atomic_response(qp, resource, outbox);
-		resource->next = resource->end;
-		return 1;
-	}
-	for (; resource->next < resource->end && sent < budget; resource->next++, sent++)
-		if (send_read_response(qp, resource, resource->next, outbox) != 0)
-			return -1;
-	return sent;
-}
-
-/*
- * The region of a READ was deregistered under it, IBA 9.7.5.2.4: NAK at the
- * packet that failed. What is wrong in a duplicate is never reported.
- */
-static void fail_answer(struct qp *qp, struct responder_resource *resource)
-{
-	uint32_t psn = psn_add(resource->first_psn, resource->next);
-
-	resource->next = resource->end;
-	if (qp->state == IBV_QPS_ERR || resource->repeated)
-		return;
-	schedule_ack(qp, AETH_NAK_REMOTE_ACCESS, psn);
-	event_raise(&qp->hca->events, IBV_EVENT_QP_ACCESS_ERR, qp);
-	qp_enter_error(qp);
-}
-
-static void send_acknowledge(struct qp *qp, struct outbox *outbox)
-{
-	struct responder *resp = &qp->responder;
-
-	new_response(qp, outbox, WIRE_ACKNOWLEDGE, resp->ack_psn, resp->ack_syndrome, resp->msn);
-	resp->ack_pending = false;
-	resp->unacknowledged = 0;
-}
-
-void responder_run(struct qp *qp, struct outbox *outbox)
-{
-	struct responder *resp = &qp->responder;
-	/* So that other QPs get their turn; but what was begun isn't cut short at once. */
-	int budget = OUTBOX_PACKETS;
-
-	for (uint32_t i = 0; i < resp->resource_count; i++) {
-		struct responder_resource *resource = resource_at(resp, i);
-		int sent;
-
-		if (resource->next == resource->end)
-			continue;
-		if (budget <= 0) {
-			hca_schedule(qp->hca, qp);
-			return;
-		}
-		sent = send_answer(qp, resource, 2 * OUTBOX_PACKETS, outbox);
-		if (sent < 0) {
-			fail_answer(qp, resource);
-			if (qp->state == IBV_QPS_ERR)
-				break;
-			continue;
-		}
-		budget -= sent;
-		if (resource->next != resource->end) {
-			hca_schedule(qp->hca, qp);
-			return;
-		}
-	}
-	if (resp->ack_pending && !resp->ack_delayed)
-		send_acknowledge(qp, outbox);
-}
-
-static bool has_answers(struct responder *resp)
-{
-	for (uint32_t i = 0; i < resp->resource_count; i++) {
-		const struct responder_resource *resource = resource_at(resp, i);
-
-		if (resource->next != resource->end)
-			return true;
-	}
-	return false;
-}
-
-void responder_acknowledge(struct qp *qp, struct outbox *outbox)
-{
-	struct responder *resp = &qp->responder;
-
-	if (!resp->ack_pending)
-		return;
-	/* Nobody answered for long: the peer had better not wait for the next ones either. */
-	if (resp->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
-		resp->quick_acks = QUICK_ACKS;
-	cancel_delayed_ack(qp);
-	/* Behind them it has its place, and they are scheduled. */
-	if (!has_answers(resp))
-		send_acknowledge(qp, outbox);
+	message_unpin(&qp->responder.message, qp->hca);
 }

@@ -5,6 +5,7 @@
  */
 #include "emu/transport/sge.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "emu/objects/mr.h"
@@ -27,15 +28,15 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 	return 0;
 }
 
-int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
-		uint64_t offset, const void *data, uint32_t length)
+int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
+		       uint32_t count, uint64_t offset, const void *data, uint32_t length,
+		       struct mr_pin *pin)
 {
 	const uint8_t *from = data;
-	struct mr_pin pin;
 
 	for (uint32_t i = 0; i < count && length; i++) {
+		uint8_t *to;
 		uint32_t part;
-		int error;
 
 		if (offset >= sge[i].length) {
 			offset -= sge[i].length;
@@ -44,17 +45,27 @@ int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
 		part = sge[i].length - offset;
 		if (part > length)
 			part = length;
-		error = mr_pin(hca, pd, sge[i].lkey, sge[i].addr + offset, part,
-			       IBV_ACCESS_LOCAL_WRITE, &pin);
-		if (error)
-			return error;
-		memcpy(pin.address, from, part);
-		mr_unpin(hca, &pin);
+		to = mr_repin(hca, pin, pd, NULL, sge[i].lkey, sge[i].addr + offset, part,
+			      IBV_ACCESS_LOCAL_WRITE);
+		if (!to)
+			return EACCES;
+		memcpy(to, from, part);
 		from += part;
 		length -= part;
 		offset = 0;
 	}
 	return 0;
+}
+
+int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
+		uint64_t offset, const void *data, uint32_t length)
+{
+	struct mr_pin pin = {0};
+	int error = sge_scatter_pinned(hca, pd, sge, count, offset, data, length, &pin);
+
+	if (pin.key)
+		mr_unpin(hca, &pin);
+	return error;
 }
 
 uint64_t sge_total(const struct ibv_sge *sge, uint32_t count)

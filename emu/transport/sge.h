@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct hca;
+struct mr_pin;
 struct pd;
 
 /* Whether every SGE of non-zero length passes the check of mr.h for @access. 0 or EACCES. */
@@ -23,6 +24,11 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
  */
 int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		uint64_t offset, const void *data, uint32_t length);
+
+/* The same for packet after packet: the last part stays pinned, and the next tries it first. */
+int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
+		       uint32_t count, uint64_t offset, const void *data, uint32_t length,
+		       struct mr_pin *pin);
 
 /* Sum of the lengths: up to 2^32 - 1 each, so 64 bits. */
 uint64_t sge_total(const struct ibv_sge *sge, uint32_t count);

@@ -316,7 +316,7 @@ START_TEST(an_answer_overtakes_no_ack)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	peer.qp->responder.quick_acks = 1;
+	peer.qp->responder.response.quick_acks = 1;
 	request.psn = peer.psn++ & PSN_MASK;
 	peer_send(&peer, &request);
 	receive_only(&peer);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/duplicate.h"
+
+#include "emu/objects/qp.h"
+
+static void repeat_atomic(struct qp *qp, struct responder_resource *resource,
+			  const struct packet *packet)
+{
+	if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
+		response_answer_again(qp, resource, 0, 1);
+}
+
+/* The answer from packet @index on, if @packet asks for all or the rest of it, IBA 9.7.5.1.3. */
+static void repeat_read(struct qp *qp, struct responder_resource *resource, uint32_t index,
+			const struct packet *packet)
+{
+	const struct reth *reth = packet_reth(packet);
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t length = be32toh(reth->length);
+	uint32_t packets = length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu;
+
+	if (resource->opcode != WIRE_READ_REQUEST || be32toh(reth->rkey) != resource->rkey ||
+	    be64toh(reth->va) != resource->va + offset || offset + length > resource->length)
+		return;
+	/* An end inside of the answer is one of its packets' ends. */
+	if (offset + length != resource->length && length % qp->mtu != 0)
+		return;
+	response_answer_again(qp, resource, index, index + packets);
+}
+
+static void repeat_answer(struct qp *qp, const struct packet *packet)
+{
+	uint32_t index;
+	struct responder_resource *resource =
+		response_find_resource(&qp->responder.response, packet->psn, &index);
+
+	if (!resource)
+		return;
+	if (packet->op->flags & OPCODE_ATOMIC)
+		repeat_atomic(qp, resource, packet);
+	else
+		repeat_read(qp, resource, index, packet);
+}
+
+void duplicate_receive(struct qp *qp, const struct packet *packet)
+{
+	COUNT(qp->hca, duplicate_request, 1);
+	if (packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC))
+		repeat_answer(qp, packet);
+	else
+		response_schedule_ack(qp, AETH_ACK_UNLIMITED,
+				      psn_add(qp->responder.expected_psn, -1));
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/response.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/objects/qp.h"
+#include "emu/transport/outbox.h"
+#include "net/tuning.h"
+
+int response_set_resources(struct response *response, uint32_t count)
+{
+	struct responder_resource *resources = NULL;
+
+	if (count && !(resources = calloc(count, sizeof(*resources))))
+		return ENOMEM;
+	free(response->resources);
+	response->resources = resources;
+	response->capacity = count;
+	response->head = response->count = 0;
+	return 0;
+}
+
+void response_destroy(struct response *response)
+{
+	free(response->resources);
+}
+
+/* --- acknowledgements ------------------------------------------------------------ */
+
+static bool is_ack(uint8_t syndrome)
+{
+	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
+}
+
+static void note_ack(struct response *response, uint8_t syndrome, uint32_t psn)
+{
+	response->ack_pending = true;
+	response->ack_syndrome = syndrome;
+	response->ack_psn = psn;
+}
+
+/* What the run that follows says is all there is to say. */
+static void cancel_delayed_ack(struct qp *qp)
+{
+	if (!qp->responder.response.ack_delayed)
+		return;
+	qp->responder.response.ack_delayed = false;
+	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
+}
+
+void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	struct response *response = &qp->responder.response;
+
+	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
+	if (is_ack(syndrome) && response->ack_pending && !is_ack(response->ack_syndrome))
+		return;
+	cancel_delayed_ack(qp);
+	note_ack(response, syndrome, psn);
+	hca_schedule(qp->hca, qp);
+}
+
+void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct response *response = &qp->responder.response;
+
+	if (response->unacknowledged >= ACK_PACKETS || response->quick_acks ||
+	    (response->ack_pending && !response->ack_delayed)) {
+		response->quick_acks -= response->quick_acks > 0;
+		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
+		return;
+	}
+	note_ack(response, AETH_ACK_UNLIMITED, psn);
+	if (!response->ack_delayed)
+		ack_queue_add(&qp->hca->acks, &qp->delayed_ack, now);
+	response->ack_delayed = true;
+}
+
+void response_withdraw_nak(struct qp *qp)
+{
+	struct response *response = &qp->responder.response;
+
+	if (response->ack_pending && !is_ack(response->ack_syndrome))
+		response->ack_pending = false;
+}
+
+/* --- READ and atomics -------------------------------------------------------------- */
+
+static struct responder_resource *resource_at(struct response *response, uint32_t i)
+{
+	return &response->resources[(response->head + i) % response->capacity];
+}
+
+/*
+ * The oldest one is forgotten when the ring is full, unless its answer is still to be
+ * sent. Not so when it is to be sent again: the new request says that it had arrived, and
+ * the duplicate was the network's.
+ */
+struct responder_resource *response_new_resource(struct response *response)
+{
+	struct responder_resource *resource;
+
+	if (response->capacity == 0)
+		return NULL;
+	if (response->count == response->capacity) {
+		resource = resource_at(response, 0);
+		if (resource->next < resource->end && !resource->repeated)
+			return NULL;
+		response->head = (response->head + 1) % response->capacity;
+		response->count--;
+	}
+	resource = resource_at(response, response->count++);
+	*resource = (struct responder_resource){0};
+	return resource;
+}
+
+struct responder_resource *response_find_resource(struct response *response, uint32_t psn,
+						  uint32_t *index)
+{
+	for (uint32_t i = 0; i < response->count; i++) {
+		struct responder_resource *resource = resource_at(response, i);
+		int32_t distance = psn_distance(psn, resource->first_psn);
+
+		if (distance < 0 || (uint32_t)distance >= resource->psn_count)
+			continue;
+		*index = distance;
+		return resource;
+	}
+	return NULL;
+}
+
+static void schedule_answer(struct qp *qp, struct responder_resource *resource, uint32_t next,
+			    uint32_t end)
+{
+	resource->next = next;
+	resource->end = end;
+	hca_schedule(qp->hca, qp);
+}
+
+void response_answer(struct qp *qp, struct responder_resource *resource)
+{
+	struct response *response = &qp->responder.response;
+
+	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
+	response->ack_pending = false;
+	response->unacknowledged = 0;
+	cancel_delayed_ack(qp);
+	schedule_answer(qp, resource, 0, resource->psn_count);
+}
+
+void response_answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
+			   uint32_t end)
+{
+	/* A probe may ask for the end of an answer that is still being given. */
+	if (resource->next < resource->end) {
+		next = next < resource->next ? next : resource->next;
+		end = end > resource->end ? end : resource->end;
+	}
+	resource->repeated |= resource->next == resource->end;
+	schedule_answer(qp, resource, next, end);
+}
+
+/* --- sending ----------------------------------------------------------------------- */
+
+static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, uint8_t operation,
+					uint32_t psn, uint8_t syndrome, uint32_t msn)
+{
+	const struct opcode *op = opcode_find(WIRE_RC | operation);
+	struct link_packet *packet = outbox_packet(outbox, &qp->path);
+
+	*(struct bth *)packet->headers = (struct bth){
+		.opcode = WIRE_RC | operation,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
+		.psn = htobe32(psn),
+	};
+	if (op->aeth)
+		*(struct aeth *)(packet->headers + op->aeth) =
+			(struct aeth){.syndrome_msn = htobe32((uint32_t)syndrome << 24 | msn)};
+	packet->headers_length = op->headers_length;
+	return packet;
+}
+
+/* Packet @index of a READ's answer. Returns 0, or EACCES when the region has gone meanwhile. */
+static int send_read_response(struct qp *qp, struct responder_resource *resource, uint32_t index,
+			      struct outbox *outbox)
+{
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
+	/* A repetition from inside the message begins with a MIDDLE, as Linux rxe wants it. */
+	bool first = index == 0;
+	bool last = index + 1 == resource->end;
+	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
+				  : (last ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE);
+	struct link_packet *packet =
+		new_response(qp, outbox, operation, psn_add(resource->first_psn, index),
+			     AETH_ACK_UNLIMITED, resource->msn);
+
+	if (length == 0)
+		return 0;
+	return outbox_remote(outbox, packet, qp, resource->rkey, resource->va + offset, length);
+}
+
+static void send_atomic_response(struct qp *qp, struct responder_resource *resource,
+				 struct outbox *outbox)
+{
+	const struct opcode *op = opcode_find(WIRE_RC | WIRE_ATOMIC_ACKNOWLEDGE);
+	struct link_packet *packet =
+		new_response(qp, outbox, WIRE_ATOMIC_ACKNOWLEDGE, resource->first_psn,
+			     AETH_ACK_UNLIMITED, resource->msn);
+
+	*(struct atomicacketh *)(packet->headers + op->atomicacketh) =
+		(struct atomicacketh){.original = htobe64(resource->original)};
+}
+
+/* What is left of one answer, up to @budget packets. Returns the packets sent, or -1 when the
+ * region has gone. */
+static int send_answer(struct qp *qp, struct responder_resource *resource, int budget,
+		       struct outbox *outbox)
+{
+	int sent = 0;
+
+	if (resource->opcode != WIRE_READ_REQUEST) {
+		send_atomic_response(qp, resource, outbox);
+		resource->next = resource->end;
+		return 1;
+	}
+	for (; resource->next < resource->end && sent < budget; resource->next++, sent++)
+		if (send_read_response(qp, resource, resource->next, outbox) != 0)
+			return -1;
+	return sent;
+}
+
+/*
+ * The region of a READ was deregistered under it, IBA 9.7.5.2.4: NAK at the
+ * packet that failed. What is wrong in a duplicate is never reported.
+ */
+static void fail_answer(struct qp *qp, struct responder_resource *resource)
+{
+	uint32_t psn = psn_add(resource->first_psn, resource->next);
+
+	resource->next = resource->end;
+	if (qp->state == IBV_QPS_ERR || resource->repeated)
+		return;
+	response_schedule_ack(qp, AETH_NAK_REMOTE_ACCESS, psn);
+	event_raise(&qp->hca->events, IBV_EVENT_QP_ACCESS_ERR, qp);
+	qp_enter_error(qp);
+}
+
+static void send_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	struct response *response = &qp->responder.response;
+
+	new_response(qp, outbox, WIRE_ACKNOWLEDGE, response->ack_psn, response->ack_syndrome,
+		     qp->responder.msn);
+	response->ack_pending = false;
+	response->unacknowledged = 0;
+}
+
+void response_run(struct qp *qp, struct outbox *outbox)
+{
+	struct response *response = &qp->responder.response;
+	/* So that other QPs get their turn; but what was begun isn't cut short at once. */
+	int budget = OUTBOX_PACKETS;
+
+	for (uint32_t i = 0; i < response->count; i++) {
+		struct responder_resource *resource = resource_at(response, i);
+		int sent;
+
+		if (resource->next == resource->end)
+			continue;
+		if (budget <= 0) {
+			hca_schedule(qp->hca, qp);
+			return;
+		}
+		sent = send_answer(qp, resource, 2 * OUTBOX_PACKETS, outbox);
+		if (sent < 0) {
+			fail_answer(qp, resource);
+			if (qp->state == IBV_QPS_ERR)
+				break;
+			continue;
+		}
+		budget -= sent;
+		if (resource->next != resource->end) {
+			hca_schedule(qp->hca, qp);
+			return;
+		}
+	}
+	if (response->ack_pending && !response->ack_delayed)
+		send_acknowledge(qp, outbox);
+}
+
+static bool has_answers(struct response *response)
+{
+	for (uint32_t i = 0; i < response->count; i++) {
+		const struct responder_resource *resource = resource_at(response, i);
+
+		if (resource->next != resource->end)
+			return true;
+	}
+	return false;
+}
+
+void response_acknowledge(struct qp *qp, struct outbox *outbox)
+{
+	struct response *response = &qp->responder.response;
+
+	if (!response->ack_pending)
+		return;
+	/* No message went back for long: the peer had better not wait for the next ones either. */
+	if (response->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
+		response->quick_acks = QUICK_ACKS;
+	cancel_delayed_ack(qp);
+	/* Behind them it has its place, and they are scheduled. */
+	if (!has_answers(response))
+		send_acknowledge(qp, outbox);
+}

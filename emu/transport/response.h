@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a responder has to send: READ responses and atomic results in the order of their
+ * requests, then the one acknowledgement that covers everything else
+ * (IBA 9.7.5.1.4: responses never overtake each other). The responder notes it as it
+ * executes requests (emu/transport/responder.c) or meets them again
+ * (emu/transport/duplicate.c), which schedules the QP; response_run() sends it. An ACK
+ * that is all that is pending waits (emu/transport/ack_queue.h) for response_acknowledge().
+ *
+ * Under qp.lock.
+ */
+#ifndef URXE_EMU_RESPONSE_H
+#define URXE_EMU_RESPONSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct qp;
+struct outbox;
+
+/* What is kept of a READ or atomic request to answer it, and to answer it again (IBA 9.7.5.1.3). */
+struct responder_resource {
+	uint8_t opcode; /* enum wire_operation */
+	uint32_t first_psn, psn_count;
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t length;
+	uint64_t original; /* atomics: the result */
+	uint32_t msn;
+	uint32_t next, end; /* packets of the answer yet to be sent: next <= i < end */
+	bool repeated;	    /* the answer has been given in full before */
+};
+
+struct response {
+	struct responder_resource *resources; /* a ring of max_dest_rd_atomic */
+	uint32_t capacity, head, count;
+
+	bool ack_pending;
+	uint8_t ack_syndrome;
+	uint32_t ack_psn;
+	bool ack_delayed;	 /* in the HCA's queue rather than to be sent by the next run */
+	uint8_t quick_acks;	 /* so many don't wait, since one waited in vain */
+	uint32_t unacknowledged; /* packets since the last ACK */
+};
+
+/* The ring for max_dest_rd_atomic. Returns 0 or ENOMEM; then the old one remains. */
+int response_set_resources(struct response *response, uint32_t count);
+void response_destroy(struct response *response);
+
+/* --- for the responder ----------------------------------------------------------- */
+
+/*
+ * A resource for a new request, or NULL when the requester has exceeded max_dest_rd_atomic
+ * (IBA 9.7.4.1.5).
+ */
+struct responder_resource *response_new_resource(struct response *response);
+
+/* The resource of the request whose answer has @psn, at *@index; or NULL. */
+struct responder_resource *response_find_resource(struct response *response, uint32_t psn,
+						  uint32_t *index);
+
+/* Give the answer of a new request, or packets @next to @end - 1 of an old one again. */
+void response_answer(struct qp *qp, struct responder_resource *resource);
+void response_answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
+			   uint32_t end);
+
+/* An ACK or NAK to be sent with this round. */
+void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn);
+
+/* An ACK of what was executed: it may wait, unless there is a run to come anyway. */
+void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now);
+
+/* The packet that a pending NAK (of a gap, or RNR) asks for has come before the NAK left. */
+void response_withdraw_nak(struct qp *qp);
+
+/* --- for the QP, and the HCA --------------------------------------------------------- */
+
+/* Send what is pending. The caller flushes the outbox before it unlocks the QP. */
+void response_run(struct qp *qp, struct outbox *outbox);
+
+/*
+ * Send the ACK or NAK that is pending, if there is one, whether it waits or not; likewise.
+ * A message mustn't overtake it: the peer's application, which gets the message, counts on
+ * what it answers having completed.
+ */
+void response_acknowledge(struct qp *qp, struct outbox *outbox);
+
+#endif
