@@ -103,4 +103,28 @@ void mr_unpin(struct hca *hca, const struct mr_pin *pin);
 uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, const struct qp *qp,
 		  uint32_t key, uint64_t va, uint64_t length, int access);
 
+/* --- scatter/gather lists: for requester, responder and completer, under the QP's lock --- */
+
+/* An SGE of length zero names no memory, and its key isn't checked (IBA 10.6.3.2). */
+
+/* Whether every SGE of non-zero length passes the check of mr.h for @access. 0 or EACCES. */
+int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
+	      int access);
+
+/*
+ * Copy @length bytes to byte @offset of the list. The list is known to be long
+ * enough. 0, or EACCES if a part fails its check (nothing is said of how much
+ * was written then).
+ */
+int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
+		uint64_t offset, const void *data, uint32_t length);
+
+/* The same for packet after packet: the last part stays pinned, and the next tries it first. */
+int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
+		       uint32_t count, uint64_t offset, const void *data, uint32_t length,
+		       struct mr_pin *pin);
+
+/* Sum of the lengths: up to 2^32 - 1 each, so 64 bits. */
+uint64_t sge_total(const struct ibv_sge *sge, uint32_t count);
+
 #endif

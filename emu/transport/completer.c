@@ -2,8 +2,8 @@
 #include "emu/transport/completer.h"
 
 #include "emu/objects/cq.h"
+#include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
-#include "emu/transport/sge.h"
 
 /* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
 static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {

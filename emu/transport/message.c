@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
-#include "emu/transport/sge.h"
 
 int message_init(struct message *message, uint32_t max_sge)
 {

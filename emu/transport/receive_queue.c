@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/transport/sge.h"
+#include "emu/objects/mr.h"
 
 int receive_queue_init(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/requester.h"
 
+#include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
-#include "emu/transport/sge.h"
 #include "net/tuning.h"
 
 /*

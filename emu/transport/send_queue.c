@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
-#include "emu/transport/sge.h"
 
 #define ATOMIC_LENGTH 8 /* IBA 9.4.5 */
 

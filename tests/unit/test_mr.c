@@ -7,7 +7,6 @@
 #include "core.h"
 #include "emu/objects/memory.h"
 #include "emu/objects/mr.h"
-#include "emu/transport/sge.h"
 
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define SIZE 8192
