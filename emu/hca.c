@@ -6,16 +6,11 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "emu/cm/gsi.h"
-#include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
+#include "emu/receive.h"
 #include "emu/transport/outbox.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
-#include "net/wire/icrc.h"
-
-/* How often a batch of frames is taken in one round before other links get theirs. */
-#define RECEIVE_ROUNDS 8
 
 /* At the end of the process, for a round to end that another thread is taking. */
 #define SHUTDOWN_TRIES 1000
@@ -374,129 +369,7 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *pat
 		shutdown_link(hca);
 }
 
-/* --- packets in ------------------------------------------------------------------------ */
-
-/* Whether @frame is intact and somebody's; @packet says whose. */
-static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
-			struct icrc_flow *flow)
-{
-	if (packet_parse(packet, frame->data, frame->length) != 0) {
-		COUNT(hca, malformed_packets, 1);
-		return false;
-	}
-	if (!icrc_check_flow(frame, flow)) {
-		COUNT(hca, icrc_errors, 1);
-		return false;
-	}
-	return true;
-}
-
-/* The QP that the last frame was for: it is referenced and locked until another one's comes. */
-struct receiver {
-	struct hca *hca;
-	struct qp *qp; /* or NULL */
-	uint32_t number;
-};
-
-static void receiver_end(struct receiver *receiver, uint64_t now)
-{
-	if (!receiver->qp)
-		return;
-	qp_receive_end(receiver->qp, now);
-	table_put(&receiver->hca->qps, receiver->number);
-	receiver->qp = NULL;
-}
-
-static void receive_packet(struct receiver *receiver, const struct packet *packet,
-			   const struct link_frame *frame, uint64_t now)
-{
-	struct hca *hca = receiver->hca;
-
-	/* Those who take these find their QPs themselves, and no QP is called as they are. */
-	if (receiver->number != packet->dest_qp || gid_is_multicast(&frame->destination))
-		receiver_end(receiver, now);
-	if (packet->dest_qp == QPN_MULTICAST || gid_is_multicast(&frame->destination)) {
-		mcast_receive(hca, packet, frame, now);
-		return;
-	}
-	if (packet->dest_qp == QPN_GSI) {
-		gsi_receive(hca, packet, frame, now);
-		return;
-	}
-	if (!receiver->qp) {
-		receiver->number = packet->dest_qp;
-		receiver->qp = table_get(&hca->qps, packet->dest_qp);
-		if (!receiver->qp) {
-			COUNT(hca, dropped_packets, 1);
-			return;
-		}
-		qp_receive_begin(receiver->qp);
-	}
-	qp_receive_packet(receiver->qp, packet, frame, now);
-}
-
-static void receive_kind(struct receiver *receiver, const struct packet *packets,
-			 const struct link_frame *frames, const bool *good, unsigned int count,
-			 unsigned int kind, uint64_t now)
-{
-	for (unsigned int i = 0; i < count; i++)
-		if (good[i] && (packets[i].op->flags & OPCODE_RESPONSE) == kind)
-			receive_packet(receiver, &packets[i], &frames[i], now);
-}
-
-/*
- * Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache.
- * Responses go first: the ACK piggybacked on a message is behind it, but who polls for
- * that message may count on what it answers having completed.
- */
-static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
-			struct icrc_flow *flow, uint64_t now)
-{
-	struct receiver receiver = {.hca = hca};
-	struct packet packets[RECEIVE_FEW];
-	bool good[RECEIVE_FEW];
-
-	for (unsigned int i = 0; i < count; i++)
-		good[i] = check_frame(hca, &frames[i], &packets[i], flow);
-	receive_kind(&receiver, packets, frames, good, count, OPCODE_RESPONSE, now);
-	receive_kind(&receiver, packets, frames, good, count, 0, now);
-	receiver_end(&receiver, now);
-}
-
-static void receive_frames(struct hca *hca, struct link_frame *frames, unsigned int count,
-			   uint64_t now)
-{
-	struct icrc_flow flow = {};
-	uint64_t bytes = 0;
-
-	for (unsigned int i = 0; i < count; i++)
-		bytes += frames[i].length;
-	COUNT(hca, rcvd_pkts, count);
-	COUNT(hca, rcvd_bytes, bytes);
-	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
-		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
-			    &flow, now);
-}
-
-static bool receive(struct hca *hca, uint64_t now)
-{
-	bool any = false;
-
-	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
-		unsigned int count =
-			hca->link->ops->receive(hca->link, hca->frames, RECEIVE_BATCH, now);
-
-		if (count) {
-			event_cork(&hca->events);
-			receive_frames(hca, hca->frames, count, now);
-			hca_run(hca, now);
-		}
-		any |= count > 0;
-		if (count < RECEIVE_BATCH)
-			break;
-	}
-	return any;
-}
+/* --- the round ------------------------------------------------------------------------- */
 
 bool hca_progress(struct hca *hca, uint64_t now)
 {
@@ -504,7 +377,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 
 	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
 		return false;
-	any = receive(hca, now);
+	any = receive_frames(hca, now);
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "emu/objects/qp.h"
+#include "emu/receive.h"
 
 struct mcast_member {
 	struct qp *qp;

@@ -204,7 +204,7 @@ void qp_enter_sqe(struct qp *qp)
 }
 
 /* IBA 10.3.1.5: SQD is reached when all that was started is finished. */
-static void check_drained(struct qp *qp)
+void qp_check_drained(struct qp *qp)
 {
 	const struct send_queue *sq = &qp->sq;
 
@@ -237,7 +237,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 	requester_run(qp, outbox);
 	piggyback_ack(qp, outbox);
 	outbox_flush(outbox);
-	check_drained(qp);
+	qp_check_drained(qp);
 }
 
 void qp_drain(struct qp *qp, uint64_t now)
@@ -281,57 +281,6 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 	if (due != TIME_NEVER)
 		hca_arm(qp->hca, &qp->timer, due);
 	pthread_mutex_unlock(&qp->lock);
-}
-
-/* Stage A of transport.md 2: what fails is dropped without a word. */
-static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
-{
-	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
-
-	if ((packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
-		return false; /* IBA 9.6.1.1.3 */
-	if (!(qp_state_abilities(qp->state) & needed))
-		return false; /* IBA 9.6.1.2 */
-	if (qp->type->connected && (!gid_equal(&frame->source, &qp->path.destination) ||
-				    !gid_equal(&frame->destination, &qp->path.source)))
-		return false; /* IBA 9.6.1.5 */
-	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
-		COUNT(qp->hca, bad_pkey, 1);
-		return false; /* IBA 9.6.1.3 */
-	}
-	return true;
-}
-
-void qp_receive_begin(struct qp *qp)
-{
-	pthread_mutex_lock(&qp->lock);
-}
-
-void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
-		       uint64_t now)
-{
-	if (!accepts(qp, packet, frame))
-		COUNT(qp->hca, dropped_packets, 1);
-	else if (packet->op->flags & OPCODE_RESPONSE)
-		completer_receive(qp, packet, now);
-	else
-		responder_receive(qp, packet, frame, now);
-}
-
-void qp_receive_end(struct qp *qp, uint64_t now)
-{
-	completer_receive_end(qp, now);
-	responder_receive_end(qp);
-	check_drained(qp);
-	pthread_mutex_unlock(&qp->lock);
-}
-
-void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
-		uint64_t now)
-{
-	qp_receive_begin(qp);
-	qp_receive_packet(qp, packet, frame, now);
-	qp_receive_end(qp, now);
 }
 
 /* --- posting --------------------------------------------------------------------- */

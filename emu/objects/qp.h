@@ -96,21 +96,14 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 
 /* --- for the core itself ---------------------------------------------------- */
 
-/* A packet for this QP; locks it. Schedules the QP when something is pending or can be sent. */
-void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
-		uint64_t now);
-
-/* Several of them with the lock taken once. The caller has a reference to the QP. */
-void qp_receive_begin(struct qp *qp);
-void qp_receive_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
-		       uint64_t now);
-void qp_receive_end(struct qp *qp, uint64_t now);
-
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
 void qp_run(struct qp *qp, struct outbox *outbox);
 
 /* Send the acknowledgement that waits; locks the QP, uses and flushes @outbox. */
 void qp_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* Raise what is due when SQD is reached: all that was started may be finished now. Locked. */
+void qp_check_drained(struct qp *qp);
 
 /* Into RESET: all work and state vanish, completions not yet polled too. Locked. */
 void qp_reset(struct qp *qp);

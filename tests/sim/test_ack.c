@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/receive.h"
 #include "emu/transport/outbox.h"
 #include "net/tuning.h"
 #include "peer.h"

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/receive.h"
+
+#include "emu/cm/gsi.h"
+#include "emu/objects/qp.h"
+#include "emu/objects/qp_state.h"
+#include "emu/transport/completer.h"
+#include "net/tuning.h"
+#include "net/wire/icrc.h"
+
+/* How often a batch of frames is taken in one round before other links get theirs. */
+#define RECEIVE_ROUNDS 8
+
+/* --- one packet -------------------------------------------------------------------------- */
+
+/* Stage A of transport.md 2, first what the frame alone shows. */
+static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
+			struct icrc_flow *flow)
+{
+	if (packet_parse(packet, frame->data, frame->length) != 0) {
+		COUNT(hca, malformed_packets, 1);
+		return false;
+	}
+	if (!icrc_check_flow(frame, flow)) {
+		COUNT(hca, icrc_errors, 1);
+		return false;
+	}
+	return true;
+}
+
+/* The rest of stage A, which the QP has to be known for. */
+static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
+{
+	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
+
+	if ((packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
+		return false; /* IBA 9.6.1.1.3 */
+	if (!(qp_state_abilities(qp->state) & needed))
+		return false; /* IBA 9.6.1.2 */
+	if (qp->type->connected && (!gid_equal(&frame->source, &qp->path.destination) ||
+				    !gid_equal(&frame->destination, &qp->path.source)))
+		return false; /* IBA 9.6.1.5 */
+	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
+		COUNT(qp->hca, bad_pkey, 1);
+		return false; /* IBA 9.6.1.3 */
+	}
+	return true;
+}
+
+static void qp_receive_begin(struct qp *qp)
+{
+	pthread_mutex_lock(&qp->lock);
+}
+
+static void qp_receive_packet(struct qp *qp, const struct packet *packet,
+			      const struct link_frame *frame, uint64_t now)
+{
+	if (!accepts(qp, packet, frame))
+		COUNT(qp->hca, dropped_packets, 1);
+	else if (packet->op->flags & OPCODE_RESPONSE)
+		completer_receive(qp, packet, now);
+	else
+		responder_receive(qp, packet, frame, now);
+}
+
+static void qp_receive_end(struct qp *qp, uint64_t now)
+{
+	completer_receive_end(qp, now);
+	responder_receive_end(qp);
+	qp_check_drained(qp);
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
+		uint64_t now)
+{
+	qp_receive_begin(qp);
+	qp_receive_packet(qp, packet, frame, now);
+	qp_receive_end(qp, now);
+}
+
+/* --- frames of the link ------------------------------------------------------------------ */
+
+/* The QP that the last frame was for: it is referenced and locked until a frame for another comes.
+ */
+struct receiver {
+	struct hca *hca;
+	struct qp *qp; /* or NULL */
+	uint32_t number;
+};
+
+static void receiver_end(struct receiver *receiver, uint64_t now)
+{
+	if (!receiver->qp)
+		return;
+	qp_receive_end(receiver->qp, now);
+	table_put(&receiver->hca->qps, receiver->number);
+	receiver->qp = NULL;
+}
+
+static void receive_packet(struct receiver *receiver, const struct packet *packet,
+			   const struct link_frame *frame, uint64_t now)
+{
+	struct hca *hca = receiver->hca;
+
+	/* Multicast and QP 1 find their QPs themselves, and no QP has their numbers. */
+	if (receiver->number != packet->dest_qp || gid_is_multicast(&frame->destination))
+		receiver_end(receiver, now);
+	if (packet->dest_qp == QPN_MULTICAST || gid_is_multicast(&frame->destination)) {
+		mcast_receive(hca, packet, frame, now);
+		return;
+	}
+	if (packet->dest_qp == QPN_GSI) {
+		gsi_receive(hca, packet, frame, now);
+		return;
+	}
+	if (!receiver->qp) {
+		receiver->number = packet->dest_qp;
+		receiver->qp = table_get(&hca->qps, packet->dest_qp);
+		if (!receiver->qp) {
+			COUNT(hca, dropped_packets, 1);
+			return;
+		}
+		qp_receive_begin(receiver->qp);
+	}
+	qp_receive_packet(receiver->qp, packet, frame, now);
+}
+
+static void receive_kind(struct receiver *receiver, const struct packet *packets,
+			 const struct link_frame *frames, const bool *good, unsigned int count,
+			 unsigned int kind, uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (good[i] && (packets[i].op->flags & OPCODE_RESPONSE) == kind)
+			receive_packet(receiver, &packets[i], &frames[i], now);
+}
+
+/*
+ * Checked first, outside of the QP's lock, and delivered while they are in the CPU's cache.
+ * Responses go first: the ACK piggybacked on a message is behind it, but an application
+ * that polls for that message may count on what it answers having completed.
+ */
+static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
+			struct icrc_flow *flow, uint64_t now)
+{
+	struct receiver receiver = {.hca = hca};
+	struct packet packets[RECEIVE_FEW];
+	bool good[RECEIVE_FEW];
+
+	for (unsigned int i = 0; i < count; i++)
+		good[i] = check_frame(hca, &frames[i], &packets[i], flow);
+	receive_kind(&receiver, packets, frames, good, count, OPCODE_RESPONSE, now);
+	receive_kind(&receiver, packets, frames, good, count, 0, now);
+	receiver_end(&receiver, now);
+}
+
+static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
+			  uint64_t now)
+{
+	struct icrc_flow flow = {};
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		bytes += frames[i].length;
+	COUNT(hca, rcvd_pkts, count);
+	COUNT(hca, rcvd_bytes, bytes);
+	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
+		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
+			    &flow, now);
+}
+
+bool receive_frames(struct hca *hca, uint64_t now)
+{
+	bool any = false;
+
+	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
+		unsigned int count =
+			hca->link->ops->receive(hca->link, hca->frames, RECEIVE_BATCH, now);
+
+		if (count) {
+			event_cork(&hca->events);
+			receive_batch(hca, hca->frames, count, now);
+			hca_run(hca, now);
+		}
+		any |= count > 0;
+		if (count < RECEIVE_BATCH)
+			break;
+	}
+	return any;
+}
