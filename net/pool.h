@@ -3,7 +3,7 @@
  * Working memory for one call at a time, where it would be too much for the stack
  * of an application's thread: the packets of a round (emu/transport/outbox.h) and what
  * the UDP link makes of them (net/udp/udp_send.c). A buffer that was put is kept for
- * the next call of the same thread, in whose caches it still is.
+ * the next call of the same thread, whose CPU still has it in its caches.
  *
  * Any thread may call; there is no lock. A pool begins as zeros. All buffers of a
  * pool have one size; what is in them when they are got is undefined.

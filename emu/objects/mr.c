@@ -34,7 +34,7 @@ static int mr_check_access(int access)
 		return EINVAL;
 	if (access & ACCESS_UNSUPPORTED)
 		return EOPNOTSUPP;
-	/* IBA 10.6.3.1: nobody far away may do what isn't allowed here. */
+	/* IBA 10.6.3.1: a remote peer may not do what isn't allowed locally. */
 	if (access & ACCESS_REMOTE_CHANGE && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
@@ -120,7 +120,7 @@ int mr_deregister(struct mr *mr)
 	struct table *keys = &mr->hca->keys;
 	uint32_t number = key_number(mr->key.value);
 
-	/* Without withdrawing it: whoever uses the region goes on doing so. */
+	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
 		return EBUSY;
 	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
@@ -221,7 +221,7 @@ static bool in_bounds(const struct key *key, uint64_t va, uint64_t length)
 	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
 }
 
-/* @qp: whose packet names the key, or NULL for a local access. */
+/* @qp: the one that got the packet which names the key, or NULL for a local access. */
 static bool allows(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
 		   int access)
 {

@@ -7,7 +7,7 @@
  * each use of the number.
  *
  * Keys are found without a lock (emu/objects/table.h). mr_pin() keeps one in force
- * until mr_unpin(); whoever takes it away waits for pins, so memory can be
+ * until mr_unpin(); a call that takes it away waits for pins, so memory can be
  * touched between the two. A key changes only while it is withdrawn.
  */
 #ifndef URXE_EMU_MR_H
@@ -87,8 +87,8 @@ int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t leng
 
 /*
  * The same checks of a key that may be pinned already: then there is nothing to
- * pin or to unpin. @qp: whose packet names an R_Key, NULL for an L_Key. Returns the
- * address, or NULL.
+ * pin or to unpin. @qp: the one that got the packet which names an R_Key, NULL for an L_Key.
+ * Returns the address, or NULL.
  */
 uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct qp *qp, uint32_t key,
 		   uint64_t va, uint64_t length, int access);

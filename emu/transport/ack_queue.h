@@ -29,7 +29,7 @@ struct delayed_ack {
 struct ack_queue {
 	pthread_mutex_t lock;
 	struct delayed_ack *head;
-	_Atomic uint64_t oldest; /* head->since or TIME_NEVER: spares everybody the lock */
+	_Atomic uint64_t oldest; /* head->since or TIME_NEVER: read without the lock */
 };
 
 void ack_queue_init(struct ack_queue *queue);

@@ -136,8 +136,8 @@ static void outbox_pad(struct link_packet *packet)
 }
 
 /*
- * Memory by its key: what the latest pin covers needs none of its own. @qp: whose
- * packet asks for it, NULL for a local read.
+ * Memory by its key: what the latest pin covers needs none of its own. @qp: the one
+ * that was asked for it (READ), NULL for a local read.
  */
 static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 			     const struct qp *qp, uint32_t key, uint64_t va, uint32_t length)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A ring of receive work requests: emu/transport/receive_queue.h says whose lock protects
- * it.
- */
 #include "emu/transport/receive_queue.h"
 
 #include <errno.h>

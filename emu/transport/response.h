@@ -55,7 +55,7 @@ void response_destroy(struct response *response);
  */
 struct responder_resource *response_new_resource(struct response *response);
 
-/* The resource of the request whose answer has @psn, at *@index; or NULL. */
+/* The resource of the request that packet *@index of the answer, with @psn, belongs to; or NULL. */
 struct responder_resource *response_find_resource(struct response *response, uint32_t psn,
 						  uint32_t *index);
 

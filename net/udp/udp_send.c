@@ -59,6 +59,7 @@ struct batch {
 	uint8_t linear[BATCH_LINEAR];
 };
 
+/* The kernel gives a super-packet to the process that its first packet is for. */
 static bool same_owner(const struct link_packet *a, const struct link_packet *b)
 {
 	const struct bth *first = (const struct bth *)a->headers;

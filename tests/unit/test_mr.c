@@ -365,7 +365,7 @@ static void *stress_access(void *unused)
 	return NULL;
 }
 
-/* Memory may be unmapped as soon as its region is gone, whoever was at it. */
+/* Memory may be unmapped as soon as its region is gone, whatever thread was accessing it. */
 START_TEST(deregistration_waits_for_pins)
 {
 	pthread_t threads[2];

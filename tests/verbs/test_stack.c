@@ -6,7 +6,7 @@
  *
  * Each step runs on a stack of our own that was painted before; the deepest byte
  * that lost its paint says how far the step went. Sanitizers make frames larger,
- * so this is built without.
+ * so this is built without them.
  */
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
