@@ -32,5 +32,5 @@ void pool_put(struct pool *pool, void *buffer)
 void pool_destroy(struct pool *pool)
 {
 	for (unsigned int i = 0; i < POOL_SLOTS; i++)
-		free(atomic_load(&pool->slots[i].buffer));
+		free(atomic_exchange(&pool->slots[i].buffer, NULL));
 }

@@ -310,6 +310,42 @@ START_TEST(reregistration)
 }
 END_TEST
 
+static uint32_t refcount(const struct mr *mr)
+{
+	return core.keys.chunks[0][key_number(mr->ibv.lkey)].refcount;
+}
+
+/* Access after access: at most one region is pinned, and none by an access that failed. */
+START_TEST(one_pin_for_many_accesses)
+{
+	struct mr_pin pinned = {0};
+	struct mr *first, *second;
+
+	begin();
+	first = make_mr(memory, 1000, WRITE);
+	second = make_mr(memory + 1000, 1000, WRITE);
+	for (uint32_t i = 0; i < 10; i++) {
+		ck_assert_ptr_eq(mr_repin(&core, &pinned, pd, NULL, first->ibv.lkey,
+					  (uintptr_t)memory + i, 8, WRITE),
+				 memory + i);
+		ck_assert_uint_eq(refcount(first), 1);
+	}
+	ck_assert_ptr_eq(mr_repin(&core, &pinned, pd, NULL, second->ibv.lkey,
+				  (uintptr_t)memory + 1000, 8, WRITE),
+			 memory + 1000);
+	ck_assert_uint_eq(refcount(first), 0);
+	ck_assert_uint_eq(refcount(second), 1);
+	/* One byte too many. */
+	ck_assert_ptr_null(mr_repin(&core, &pinned, pd, NULL, second->ibv.lkey,
+				    (uintptr_t)memory + 1000, 1001, WRITE));
+	ck_assert_ptr_null(pinned.key);
+	ck_assert_uint_eq(refcount(second), 0);
+	ck_assert_int_eq(mr_deregister(first), 0);
+	ck_assert_int_eq(mr_deregister(second), 0);
+	end();
+}
+END_TEST
+
 START_TEST(lists_against_regions)
 {
 	struct ibv_sge sges[32];
@@ -402,6 +438,7 @@ int main(void)
 				      regions_by_iova_and_zero_based,
 				      keys_die_with_their_region,
 				      reregistration,
+				      one_pin_for_many_accesses,
 				      lists_against_regions,
 				      deregistration_waits_for_pins,
 				      NULL};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Buffers that threads borrow: each thread gets its own back, and no two have the same one. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/pool.h"
+#include "tests/must.h"
+#include "tests/run_suite.h"
+
+#define SIZE 4096
+#define THREADS 8
+#define ROUNDS 2000
+
+static struct pool pool;
+
+START_TEST(the_thread_s_own_comes_back)
+{
+	void *first = pool_get(&pool, SIZE), *second;
+
+	ck_assert_ptr_nonnull(first);
+	pool_put(&pool, first);
+	ck_assert_ptr_eq(pool_get(&pool, SIZE), first);
+	/* The one that is in use isn't given twice; the last one put is kept. */
+	second = pool_get(&pool, SIZE);
+	ck_assert_ptr_nonnull(second);
+	ck_assert_ptr_ne(second, first);
+	pool_put(&pool, first);
+	pool_put(&pool, second);
+	ck_assert_ptr_eq(pool_get(&pool, SIZE), second);
+	pool_put(&pool, second);
+	pool_destroy(&pool);
+}
+END_TEST
+
+static void *borrow(void *number)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint8_t *buffer = pool_get(&pool, SIZE);
+
+		must(buffer);
+		memset(buffer, (int)(intptr_t)number, SIZE);
+		for (int k = 0; k < SIZE; k++)
+			must(buffer[k] == (intptr_t)number);
+		pool_put(&pool, buffer);
+	}
+	return NULL;
+}
+
+START_TEST(no_buffer_is_in_use_twice)
+{
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_create(&threads[i], NULL, borrow, (void *)(intptr_t)(i + 1)) == 0);
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_join(threads[i], NULL) == 0);
+	pool_destroy(&pool);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool");
+	TCase *tests = tcase_create("pool");
+
+	tcase_add_test(tests, the_thread_s_own_comes_back);
+	tcase_add_test(tests, no_buffer_is_in_use_twice);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
