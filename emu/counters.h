@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the device counted, by the names of Linux rxe's hw_counters where it has
- * them; shown in sysfs and by urxe_counters(). Relaxed atomics, no lock.
+ * them, else of mlx5's; shown in sysfs and by urxe_counters(). Relaxed atomics, no lock.
  *
  * rxe's ack_deferred isn't here: it counts responses that wait for the completer's
  * task, and here each is completed as it arrives. send_err are packets that the
@@ -35,7 +35,10 @@
 	X(bad_pkey)                                                                                \
 	X(bad_qkey)                                                                                \
 	X(retransmitted_pkts)                                                                      \
-	X(timeouts)
+	X(timeouts)                                                                                \
+	X(np_ecn_marked_roce_packets)                                                              \
+	X(np_cnp_sent)                                                                             \
+	X(rp_cnp_handled)
 
 struct counters {
 #define X(name) _Atomic uint64_t name;

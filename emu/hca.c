@@ -106,6 +106,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
 	ack_queue_init(&hca->acks);
+	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
@@ -132,6 +133,7 @@ void hca_destroy(struct hca *hca)
 	table_destroy(&hca->keys);
 	table_destroy(&hca->qps);
 	ack_queue_destroy(&hca->acks);
+	pacing_destroy(&hca->pacing);
 	pthread_mutex_destroy(&hca->receive_lock);
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->destinations_lock);

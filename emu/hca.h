@@ -12,8 +12,9 @@
  *   mcast.lock -> mcast.members_lock
  *   hca.receive_lock -> cm.lock -> leaves
  *   qp.lock -> hca.mw_bind_lock -> table.lock
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, hca.destinations_lock,
- *           destination.lock (under which only hca.run_lock is taken), hca.run_lock
+ *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, pacing.lock,
+ *           hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
+ *           hca.run_lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
@@ -30,6 +31,7 @@
 #include "emu/objects/mcast.h"
 #include "emu/objects/table.h"
 #include "emu/transport/ack_queue.h"
+#include "emu/transport/pacing.h"
 #include "emu/transport/timer.h"
 #include "net/link.h"
 #include "net/pool.h"
@@ -88,6 +90,8 @@ struct hca {
 
 	struct ack_queue acks;
 	struct pool outboxes;
+
+	struct pacing pacing;
 
 	pthread_mutex_t destinations_lock;
 	struct destination *destinations;

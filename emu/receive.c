@@ -31,9 +31,12 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 /* The rest of stage A, which the QP has to be known for. */
 static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
-	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
+	bool cnp = packet->opcode == WIRE_OPCODE_CNP;
+	bool for_requester = cnp || packet->op->flags & OPCODE_RESPONSE;
+	unsigned int needed = for_requester ? QP_FINISH_SEND : QP_RECEIVE;
 
-	if ((packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
+	if (cnp ? !qp->type->reliable
+		: (packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
 		return false; /* IBA 9.6.1.1.3 */
 	if (!(qp_state_abilities(qp->state) & needed))
 		return false; /* IBA 9.6.1.2 */
@@ -55,8 +58,14 @@ static void qp_receive_begin(struct qp *qp)
 static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 			      const struct link_frame *frame, uint64_t now)
 {
-	if (!accepts(qp, packet, frame))
+	if (!accepts(qp, packet, frame)) {
 		COUNT(qp->hca, dropped_packets, 1);
+		return;
+	}
+	if (qp->type->reliable && ecn_is_marked(frame->traffic_class))
+		ecn_on_marked(qp, packet, now);
+	if (packet->opcode == WIRE_OPCODE_CNP)
+		ecn_on_cnp(qp, now);
 	else if (packet->op->flags & OPCODE_RESPONSE)
 		completer_receive(qp, packet, now);
 	else

@@ -106,12 +106,17 @@ struct link_ops {
 	uint64_t (*deadline)(struct link *link);
 
 	/*
-	 * Bytes that @path can take before it drops, as far as this machine can
-	 * know: what the receiver's queue has left on the same host, what our own
-	 * has left before a slow network card, else UINT32_MAX. Paces UC and UD,
-	 * which have no acknowledgements to pace them.
+	 * Bytes that the receiver of @qpn at the end of @path has space for before it drops;
+	 * UINT32_MAX when it isn't on this machine or isn't known. Paces UC and UD, which have
+	 * no acknowledgements to pace them (emu/transport/pacing.h), and so does the next.
 	 */
 	uint32_t (*rcvbuf_space)(struct link *link, const struct path *path, uint32_t qpn);
+
+	/*
+	 * Bytes that fit what waits to leave from our address @source, before a network card
+	 * that is slower than we are, or UINT32_MAX. May be NULL for a link that never drops there.
+	 */
+	uint32_t (*sndbuf_space)(struct link *link, const union ibv_gid *source);
 
 	/*
 	 * Begin to receive on @gid. Returns 0 or an errno: EADDRINUSE when a process has :4791
@@ -132,11 +137,10 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * From now on frames have their traffic class and hop limit, which UD gives to
-	 * the application. Costs a little per frame. May be NULL for a link whose frames
-	 * always have them.
+	 * A UD QP shows its receives the hop limit of what they receive: frames have it from
+	 * now on. Costs a little per frame. May be NULL for a link whose frames always have it.
 	 */
-	void (*receive_tos_ttl)(struct link *link);
+	void (*receive_ttl)(struct link *link);
 
 	/* The descriptors to poll for reading. Returns how many there are. */
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);

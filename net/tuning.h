@@ -88,6 +88,12 @@
 /* But two super-packets are always worth a call. */
 #define CWND_BURST_MOST (512 * 1024)
 
+/*
+ * A queue pair answers marked packets with one CNP in this time: as the DCQCN paper has it, and
+ * far less than the round trip in which the sender reduces its window once.
+ */
+#define CNP_INTERVAL 50000
+
 /* --- the background thread (verbs/progress.c), ns ------------------------------------------ */
 
 /*
@@ -157,10 +163,27 @@
 #define SEND_BOUNCE_MAX 1100
 #define SEND_BOUNCE_PACKETS 8
 
-/* --- pacing of what isn't acknowledged (net/udp/backlog.c) ------------------------------------ */
+/* --- pacing of what isn't acknowledged (emu/transport/pacing.h, net/udp/backlog.h), ns ------- */
+
+/* How often to look at a full receiver: a call costs some 2 us, and what it reads meanwhile fits.
+ */
+#define PACING_INTERVAL 50000
+/*
+ * For how long a full receiver is waited for: on a busy machine one that reads gets the CPU back
+ * within a few time slices. One that is stopped costs this once.
+ */
+#define PACING_PATIENCE 20000000
+/*
+ * What a byte that it takes gives back of that. So a receiver that reads 10 MB a second is waited
+ * for forever, and one that reads a tenth of it for a tenth of the time: others behind it in a send
+ * queue keep most of their rate.
+ */
+#define PACING_PATIENCE_PER_BYTE 100
+/* How often to look whether a stopped receiver reads again, an unknown one has become known. */
+#define PACING_RECHECK 1000000
 
 /*
- * How far to fill a receiver on this machine, in the kernel's accounting, though its
+ * How far to fill a receiver on this machine, bytes in the kernel's accounting, though its
  * buffer be larger: behind 32 MB of small datagrams all other packets to it wait for
  * longer than their retries take, when the receiver gets little of the processor.
  */

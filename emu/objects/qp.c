@@ -101,8 +101,8 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	err = hca_reserve_qpn(hca, &qp->number);
 	if (err)
 		goto free_queues;
-	if (!qp->type->connected && hca->link->ops->receive_tos_ttl)
-		hca->link->ops->receive_tos_ttl(hca->link);
+	if (!qp->type->connected && hca->link->ops->receive_ttl)
+		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
 	use_objects(qp, 1);
@@ -150,6 +150,7 @@ void qp_reset(struct qp *qp)
 	recovery_reset(&qp->recovery);
 	requester_reset(&qp->requester);
 	responder_reset(&qp->responder);
+	qp->ecn = (struct ecn){};
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
 	cq_purge(qp->send_cq, qp);
@@ -233,6 +234,7 @@ static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 static void run(struct qp *qp, struct outbox *outbox)
 {
 	recovery_run(qp, outbox->now);
+	ecn_run(qp, outbox);
 	response_run(qp, outbox);
 	requester_run(qp, outbox);
 	piggyback_ack(qp, outbox);

@@ -12,6 +12,7 @@
 
 #include "emu/hca.h"
 #include "emu/objects/qp_type.h"
+#include "emu/transport/ecn.h"
 #include "emu/transport/receive_queue.h"
 #include "emu/transport/recovery.h"
 #include "emu/transport/requester.h"
@@ -64,6 +65,7 @@ struct qp {
 	struct requester requester;
 	struct recovery recovery; /* RC */
 	struct responder responder;
+	struct ecn ecn; /* RC */
 };
 
 /*

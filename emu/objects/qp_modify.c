@@ -127,6 +127,8 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, stru
 		if (attr->ah_attr.port_num != (mask & IBV_QP_PORT ? 1 : qp->attr.port_num))
 			return EINVAL;
 		err = path_resolve(qp->hca, &attr->ah_attr, path);
+		if (qp->type->reliable)
+			path->traffic_class = ecn_capable(path->traffic_class);
 		if (err)
 			return err;
 	}

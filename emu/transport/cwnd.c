@@ -62,6 +62,8 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, bool marked, const struct rtt *rtt, uin
 	if (cwnd->size.limit < CWND_LEAST)
 		cwnd->size.limit = CWND_LEAST;
 	cwnd->size.ssthresh = cwnd->size.limit;
+	if (marked) /* whatever is lost or not, it was right */
+		cwnd->before = cwnd->size;
 	return ++cwnd->reductions;
 }
 

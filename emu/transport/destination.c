@@ -75,9 +75,7 @@ void destination_sent(struct destination *destination, uint64_t bytes)
 
 static bool lost_lately(const struct destination *destination, uint64_t now)
 {
-	const struct cwnd *cwnd = &destination->cwnd;
-
-	return cwnd->reductions && now - cwnd->reduced_at < RTT_PERIOD;
+	return destination->lost_at && now - destination->lost_at < RTT_PERIOD;
 }
 
 static void update_timeouts(struct destination *destination, uint64_t now)
@@ -127,6 +125,8 @@ uint32_t destination_lost(struct destination *destination, bool marked, uint64_t
 	uint32_t reduction;
 
 	pthread_mutex_lock(&destination->lock);
+	if (!marked)
+		destination->lost_at = now;
 	reduction = cwnd_on_lost(&destination->cwnd, marked, &destination->rtt, now);
 	if (destination->rtt.smoothed)
 		update_timeouts(destination, now);

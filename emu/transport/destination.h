@@ -34,6 +34,7 @@ struct destination {
 	_Atomic uint64_t acked_at;	/* when something arrived last */
 
 	pthread_mutex_t lock;
+	uint64_t lost_at; /* ns; 0: nothing ever was */
 	struct rtt rtt;
 	struct cwnd cwnd;
 	struct arbiter arbiter;

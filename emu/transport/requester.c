@@ -8,6 +8,7 @@
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
+#include "emu/transport/pacing.h"
 #include "net/tuning.h"
 
 /*
@@ -18,14 +19,6 @@
 
 /* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
 #define PSN_WINDOW (1 << 23)
-
-/* UC and UD have no acknowledgements: when the receiver has no space, look again after this long.
- */
-#define PACE_INTERVAL 50000
-
-/* ... but a receiver that stays full this many times is stuck: packets for it are lost, not held.
- */
-#define PACE_ATTEMPTS 2000
 
 void requester_reset(struct requester *requester)
 {
@@ -405,34 +398,17 @@ void requester_restart(struct qp *qp)
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
 
-static bool has_rcvbuf_space(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
-			     struct outbox *outbox)
+/* Whether a packet of @cost may be sent now. Else the QP waits. */
+static bool pace(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t cost,
+		 struct outbox *outbox)
 {
-	struct requester *req = &qp->requester;
-	struct link *link = qp->hca->link;
-	uint32_t space;
+	uint64_t until = pacing_take(outbox, path, qpn, cost);
 
-	if (req->rcvbuf_space >= cost && req->rcvbuf_qpn == qpn &&
-	    memcmp(&req->rcvbuf_at, &path->destination, sizeof(req->rcvbuf_at)) == 0) {
-		req->rcvbuf_space -= cost;
+	if (!until)
 		return true;
-	}
-	outbox_flush(outbox);
-	space = link->ops->rcvbuf_space(link, path, qpn);
-	/* Other QPs and processes send there, too: plan with half of it. */
-	req->rcvbuf_space = space == UINT32_MAX ? UINT32_MAX / 2 : space / 2;
-	req->rcvbuf_at = path->destination;
-	req->rcvbuf_qpn = qpn;
-	if (req->rcvbuf_space < cost && req->paces < PACE_ATTEMPTS) {
-		req->rcvbuf_space = 0;
-		req->paces++;
-		req->paced_until = outbox->now + PACE_INTERVAL;
-		hca_arm(qp->hca, &qp->timer, req->paced_until);
-		return false;
-	}
-	req->paces = 0;
-	req->rcvbuf_space -= req->rcvbuf_space < cost ? req->rcvbuf_space : cost;
-	return true;
+	qp->requester.paced_until = until;
+	hca_arm(qp->hca, &qp->timer, until);
+	return false;
 }
 
 static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
@@ -442,7 +418,7 @@ static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *
 	uint32_t qpn = qp->type->connected ? qp->attr.dest_qp_num : wqe->remote_qpn;
 
 	while (qp->requester.psn != end) {
-		if (!has_rcvbuf_space(qp, path, qpn, wqe->packet_cost, outbox))
+		if (!pace(qp, path, qpn, wqe->packet_cost, outbox))
 			return false;
 		if (!build(qp, wqe, outbox))
 			return false;

@@ -25,12 +25,7 @@ struct requester {
 	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
 	uint32_t since_request; /* packets since the last AckReq */
 
-	/* UC, UD: bytes until the link is asked again for the receiver's space ... */
-	uint32_t rcvbuf_space;
-	uint32_t paces;		 /* how often in a row there was none */
-	union ibv_gid rcvbuf_at; /* ... at this destination */
-	uint32_t rcvbuf_qpn;
-	uint64_t paced_until; /* TIME_NEVER when not paced */
+	uint64_t paced_until; /* UC, UD: TIME_NEVER when not paced */
 };
 
 void requester_reset(struct requester *requester);

@@ -148,11 +148,12 @@ static void held_free(struct held **list)
 struct plan {
 	uint8_t copies; /* that leave now */
 	uint8_t corrupt_bit;
+	bool mark;
 	struct held *after; /* was held back until this one passed */
 };
 
 static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
-				uint8_t corrupt_bit)
+				const struct plan *plan)
 {
 	struct held *held = malloc(sizeof(*held) + packet->payload_length);
 	uint32_t length;
@@ -162,12 +163,14 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 	length = link_packet_payload(packet, held->bytes) - held->bytes;
 	held->flow = *flow;
 	held->path = *packet->path;
+	if (plan->mark)
+		held->path.traffic_class = ecn_mark(held->path.traffic_class);
 	held->payload = (struct iovec){held->bytes, length};
 	held->packet = *packet;
 	held->packet.path = &held->path;
 	held->packet.payload = &held->payload;
 	held->packet.payload_count = length > 0;
-	held->packet.corrupt_bit = corrupt_bit;
+	held->packet.corrupt_bit = plan->corrupt_bit;
 	return held;
 }
 
@@ -189,14 +192,16 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 	struct flow flow =
 		flow_of(&packet->path->destination, packet->headers, packet->headers_length);
 	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, flow.opcode, flow.qpn);
-	struct plan plan = {1 + verdict.duplicate, pick_corrupt_bit(packet, &verdict), NULL};
+	struct plan plan = {.copies = 1 + verdict.duplicate,
+			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
+			    .mark = verdict.mark};
 	struct held *copy;
 
 	if (verdict.drop)
 		return (struct plan){0};
 	if (verdict.delay) {
 		for (; plan.copies; plan.copies--) {
-			copy = packet_copy(packet, &flow, plan.corrupt_bit);
+			copy = packet_copy(packet, &flow, &plan);
 			if (copy)
 				lane_delay(lane, copy, now + verdict.delay);
 		}
@@ -207,7 +212,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		DL_DELETE(lane->swapped, plan.after);
 	} else if (verdict.reorder) {
 		plan.copies--;
-		copy = packet_copy(packet, &flow, plan.corrupt_bit);
+		copy = packet_copy(packet, &flow, &plan);
 		if (copy)
 			lane_swap(lane, copy, now);
 	}
@@ -236,11 +241,15 @@ static void send_held(struct fault_link *fault, struct held **list, uint64_t now
 static bool send_planned(struct fault_link *fault, const struct link_packet *packet,
 			 struct plan *plan, uint64_t now)
 {
+	struct path path = *packet->path;
 	struct link_packet copy;
 	bool refused = false;
 
+	if (plan->mark)
+		path.traffic_class = ecn_mark(path.traffic_class);
 	for (; plan->copies; plan->copies--) {
 		copy = *packet;
+		copy.path = &path;
 		copy.corrupt_bit = plan->corrupt_bit;
 		refused |= inner_send(fault, &copy, 1, now) > 0;
 	}
@@ -267,7 +276,7 @@ static unsigned int send_chunk(struct fault_link *fault, struct link_packet *pac
 	send_held(fault, &due, now);
 	for (i = 0; i < count; i++) {
 		if (plans[i].copies == 1 && plans[i].corrupt_bit == packets[i].corrupt_bit &&
-		    !plans[i].after)
+		    !plans[i].mark && !plans[i].after)
 			continue;
 		refused += inner_send(fault, packets + first, i - first, now);
 		refused += send_planned(fault, &packets[i], &plans[i], now);
@@ -344,6 +353,8 @@ static void filter_frame(struct filter *filter)
 
 	if (verdict.drop)
 		return;
+	if (verdict.mark)
+		frame.traffic_class = ecn_mark(frame.traffic_class);
 	if (verdict.delay) {
 		for (; copies; copies--) {
 			copy = frame_copy(&frame, &flow, &verdict);
@@ -441,6 +452,13 @@ static uint32_t fault_link_rcvbuf_space(struct link *link, const struct path *pa
 	return inner->ops->rcvbuf_space(inner, path, qpn);
 }
 
+static uint32_t fault_link_sndbuf_space(struct link *link, const union ibv_gid *source)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->sndbuf_space ? inner->ops->sndbuf_space(inner, source) : UINT32_MAX;
+}
+
 static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -463,12 +481,12 @@ static void fault_link_leave(struct link *link, const union ibv_gid *group)
 	inner->ops->leave(inner, group);
 }
 
-static void fault_link_receive_tos_ttl(struct link *link)
+static void fault_link_receive_ttl(struct link *link)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	if (inner->ops->receive_tos_ttl)
-		inner->ops->receive_tos_ttl(inner);
+	if (inner->ops->receive_ttl)
+		inner->ops->receive_ttl(inner);
 }
 
 static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned int max)
@@ -513,10 +531,11 @@ static const struct link_ops fault_link_ops = {
 	.receive = fault_link_receive,
 	.deadline = fault_link_deadline,
 	.rcvbuf_space = fault_link_rcvbuf_space,
+	.sndbuf_space = fault_link_sndbuf_space,
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,
 	.leave = fault_link_leave,
-	.receive_tos_ttl = fault_link_receive_tos_ttl,
+	.receive_ttl = fault_link_receive_ttl,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,
 	.close = fault_link_close,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults: a filter around a link that drops, duplicates, reorders, delays and
- * corrupts packets, by rate or at the n-th match, from a seed. Deterministic
+ * Faults: a filter around a link that drops, duplicates, reorders, delays, corrupts
+ * and marks (RFC 3168) packets, by rate or at the n-th match, from a seed. Deterministic
  * for the same seed and the same packets. Called like any link.
  *
  * The specification is a list of clauses separated by ';' or ',' (URXE_FAULTS):
@@ -9,7 +9,7 @@
  *   seed=N                        (default 1)
  *   ACTION=RATE[MATCH]            RATE is a probability ("0.01") or percentage ("1%")
  *   ACTION#N[MATCH]               the N-th matching packet, counted from 1, once
- *   ACTION:   drop | dup | reorder | corrupt | delay(TIME)   TIME: 500us, 2ms
+ *   ACTION:   drop | dup | reorder | corrupt | mark | delay(TIME)   TIME: 500us, 2ms
  *   MATCH:    @tx | @rx           direction (default @tx)
  *             /OPCODE             a name of the opcode table, or a prefix of it ("RC_SEND")
  *             >QPN                destination QP number

@@ -13,7 +13,7 @@
 #include "net/log.h"
 #include "net/random.h"
 
-enum action { DROP, DUPLICATE, REORDER, CORRUPT, DELAY };
+enum action { DROP, DUPLICATE, REORDER, CORRUPT, MARK, DELAY };
 
 struct rule {
 	enum action action;
@@ -153,11 +153,8 @@ static bool parse_action(const char **at, struct rule *rule)
 	static const struct {
 		const char *name;
 		enum action action;
-	} actions[] = {{"drop", DROP},
-		       {"dup", DUPLICATE},
-		       {"reorder", REORDER},
-		       {"corrupt", CORRUPT},
-		       {"delay(", DELAY}};
+	} actions[] = {{"drop", DROP},	     {"dup", DUPLICATE}, {"reorder", REORDER},
+		       {"corrupt", CORRUPT}, {"mark", MARK},	 {"delay(", DELAY}};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
@@ -292,6 +289,7 @@ struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direc
 		verdict.drop |= rule->action == DROP;
 		verdict.duplicate |= rule->action == DUPLICATE;
 		verdict.reorder |= rule->action == REORDER;
+		verdict.mark |= rule->action == MARK;
 		verdict.delay += rule->delay;
 		if (rule->action == CORRUPT) {
 			verdict.corrupt = true;

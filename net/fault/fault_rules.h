@@ -23,7 +23,7 @@ struct fault_rules {
 
 /* What is to become of a packet: everything that the rules that hit it say. */
 struct verdict {
-	bool drop, duplicate, reorder, corrupt;
+	bool drop, duplicate, reorder, corrupt, mark;
 	uint64_t delay;
 	uint64_t random; /* which bit to flip */
 };

@@ -31,6 +31,15 @@ struct lease {
 
 #define SHARE_COMM_IDS (1u << 20) /* in a lease of them */
 
+/* QP numbers are leased in blocks of so many, from a multiple of it on: those of one are one HCA's.
+ */
+#define SHARE_QPN_BLOCK 4096u
+
+static inline uint32_t share_qpn_block(uint32_t qpn)
+{
+	return qpn / SHARE_QPN_BLOCK;
+}
+
 struct share_ops {
 	/* More QP numbers. Returns 0, or ENOSPC when all are leased. */
 	int (*lease_qpns)(struct share *share, struct lease *lease);

@@ -15,6 +15,7 @@
 
 #define SLOT_QPNS (1u << SLOT_QPN_BITS)
 
+_Static_assert(SHARE_QPN_BLOCK == SLOT_QPNS, "a slot's QP numbers");
 _Static_assert(SHARE_COMM_IDS == 1u << SLOT_COMM_ID_BITS, "a slot's communication ids");
 
 static inline uint32_t slot_of_qpn(uint32_t qpn)

@@ -267,6 +267,27 @@ static uint64_t departure_time(struct sim_link *link, uint32_t length, uint64_t 
 	return link->free_at;
 }
 
+/* Bytes that wait to leave, with the last one sent. */
+static uint64_t waiting(const struct sim_link *link, uint64_t now)
+{
+	return link->free_at > now ? (link->free_at - now) * link->sim->options.bandwidth / 1000
+				   : 0;
+}
+
+/* RFC 3168, 5: as the queue in front of a slow wire does. */
+static void mark_if_long(struct sim_link *link, struct path *path, uint64_t now)
+{
+	struct sim *sim = link->sim;
+	uint64_t length = waiting(link, now);
+
+	if (length > sim->statistics.longest_queue)
+		sim->statistics.longest_queue = length;
+	if (!sim->options.mark_queue || length <= sim->options.mark_queue)
+		return;
+	path->traffic_class = ecn_mark(path->traffic_class);
+	sim->statistics.marked += ecn_is_marked(path->traffic_class);
+}
+
 static bool link_is_cut(const struct sim *sim, const struct sim_link *link)
 {
 	const struct address *address;
@@ -314,18 +335,25 @@ static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t
 	uint32_t length = link_packet_length(packet);
 	uint64_t departure = departure_time(link, length, now);
 	struct pair *pair = pair_get(sim, packet->path);
+	const struct path *original = packet->path;
+	struct path path = *original;
 	struct membership *membership;
+
+	mark_if_long(link, &path, now);
+	packet->path = &path;
 
 	icrc_seal(packet, link->source_port,
 		  sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0);
 	if (!gid_is_multicast(&packet->path->destination)) {
 		send_copy(link, pair, NULL, packet, departure);
+		packet->path = original;
 		return;
 	}
 	DL_FOREACH (sim->memberships, membership) {
-		if (gid_equal(&membership->group, &packet->path->destination))
+		if (gid_equal(&membership->group, &path.destination))
 			send_copy(link, pair, membership->link, packet, departure);
 	}
+	packet->path = original;
 }
 
 /* What the network drops on the way was sent: none is refused. */

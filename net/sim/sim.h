@@ -17,7 +17,8 @@ struct sim_options {
 	uint64_t latency; /* ns, one way, the least */
 	uint64_t jitter; /* ns, up to this much is added at random, in order unless @reorder hits */
 	double drop, duplicate, reorder, corrupt; /* probabilities, 0 to 1 */
-	uint32_t bandwidth;	/* bytes a microsecond out of each link; 0: unlimited */
+	uint32_t bandwidth;  /* bytes a microsecond out of each link; 0: unlimited */
+	uint32_t mark_queue; /* bytes that wait to leave above which packets are marked; 0: never */
 	uint32_t receive_queue; /* bytes that fit a receiver's queue; 0: unlimited */
 	bool hide_ip_id;	/* frames come with IP_ID_UNKNOWN and a random identification */
 };
@@ -51,7 +52,8 @@ void sim_advance(struct sim *sim, uint64_t time);
  * same source to the same destination.
  */
 struct sim_statistics {
-	uint64_t sent, delivered, dropped, duplicated, reordered, corrupted, overflowed;
+	uint64_t sent, delivered, dropped, duplicated, reordered, corrupted, overflowed, marked;
+	uint64_t longest_queue; /* bytes that ever waited to leave one link */
 };
 void sim_statistics(const struct sim *sim, struct sim_statistics *statistics);
 

@@ -41,6 +41,7 @@ struct option {
 };
 
 static const struct option receive_options_ipv4[] = {
+	{IPPROTO_IP, IP_RECVTOS, 1, true},
 	{},
 };
 
@@ -48,17 +49,16 @@ static const struct option receive_options_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
 	/* Linux rxe sends checksum 0 over IPv6 too; the ICRC protects the packet. */
 	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
+	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
 	{},
 };
 
-static const struct option receive_tos_ttl_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTOS, 1, true},
+static const struct option receive_ttl_ipv4[] = {
 	{IPPROTO_IP, IP_RECVTTL, 1, true},
 	{},
 };
 
-static const struct option receive_tos_ttl_ipv6[] = {
-	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
+static const struct option receive_ttl_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	{},
 };
@@ -67,6 +67,7 @@ static const struct option receive_tos_ttl_ipv6[] = {
 static const struct option send_options_ipv4[] = {
 	{IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
 	{IPPROTO_IP, IP_TTL, HOP_LIMIT_DEFAULT, false},
+	{IPPROTO_IP, IP_TOS, UDP_TRAFFIC_CLASS, true},
 	{IPPROTO_IP, IP_MULTICAST_TTL, HOP_LIMIT_DEFAULT, false},
 	{},
 };
@@ -77,6 +78,7 @@ static const struct option send_options_ipv6[] = {
 	/* As Linux rxe sends it; the entropy is in the source port (Annex A17.3.1). */
 	{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0, false},
 	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, HOP_LIMIT_DEFAULT, false},
+	{IPPROTO_IPV6, IPV6_TCLASS, UDP_TRAFFIC_CLASS, true},
 	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOP_LIMIT_DEFAULT, false},
 	{},
 };
@@ -125,10 +127,10 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 	return error;
 }
 
-int udp_address_receive_tos_ttl(const struct udp_address *address)
+int udp_address_receive_ttl(const struct udp_address *address)
 {
-	return set_options(address->receive_fd, gid_is_ipv4(&address->gid) ? receive_tos_ttl_ipv4
-									   : receive_tos_ttl_ipv6);
+	return set_options(address->receive_fd,
+			   gid_is_ipv4(&address->gid) ? receive_ttl_ipv4 : receive_ttl_ipv6);
 }
 
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
@@ -240,8 +242,8 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
 		ifindex = gid_interface(gid);
 	error = open_receive_socket(link, address, ifindex);
-	if (!error && link->receives_tos_ttl)
-		error = udp_address_receive_tos_ttl(address);
+	if (!error && link->receives_ttl)
+		error = udp_address_receive_ttl(address);
 	if (!error)
 		error = open_send_socket(address, ifindex);
 	if (error) {
@@ -313,41 +315,37 @@ static uint64_t udp_deadline(struct link *base)
 	return __atomic_load_n(&((struct udp_link *)base)->share.due, __ATOMIC_RELAXED);
 }
 
-/*
- * Space in our own socket, behind which a slow network card sends: beyond it the kernel
- * refuses packets, which is as good as losing them.
- */
-static uint32_t sndbuf_space(struct udp_link *link, const union ibv_gid *source)
+/* Beyond the send buffer the kernel refuses packets, which is as good as losing them. */
+static uint32_t udp_sndbuf_space(struct link *base, const union ibv_gid *source)
 {
-	const struct udp_address *address = udp_address_find(link, source);
+	const struct udp_address *address = udp_address_find((struct udp_link *)base, source);
 	int size, queued;
 	socklen_t length = sizeof(size);
 
 	if (!address || ioctl(address->send_fd, SIOCOUTQ, &queued) < 0 ||
 	    getsockopt(address->send_fd, SOL_SOCKET, SO_SNDBUF, &size, &length) < 0)
-		return BACKLOG_UNKNOWN;
+		return UINT32_MAX;
 	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
 }
 
 static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct udp_link *link = (struct udp_link *)base;
-	uint32_t space = BACKLOG_UNKNOWN;
 
-	if (link->backlog)
-		space = backlog_rcvbuf_space(link->backlog, &path->destination,
-					     udp_share_cookie(link, &path->destination, qpn));
-	return space == BACKLOG_UNKNOWN ? sndbuf_space(link, &path->source) : space;
+	if (!link->backlog)
+		return BACKLOG_UNKNOWN;
+	return backlog_rcvbuf_space(link->backlog, &path->destination,
+				    udp_share_cookie(link, &path->destination, qpn));
 }
 
-static void udp_receive_tos_ttl(struct link *base)
+static void udp_receive_ttl(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
 	pthread_mutex_lock(&link->lock);
-	for (unsigned int i = 0; i < link->count && !link->receives_tos_ttl; i++)
-		udp_address_receive_tos_ttl(link->addresses[i]);
-	link->receives_tos_ttl = true;
+	for (unsigned int i = 0; i < link->count && !link->receives_ttl; i++)
+		udp_address_receive_ttl(link->addresses[i]);
+	link->receives_ttl = true;
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -409,10 +407,11 @@ static const struct link_ops udp_ops = {
 	.receive = udp_receive,
 	.deadline = udp_deadline,
 	.rcvbuf_space = udp_rcvbuf_space,
+	.sndbuf_space = udp_sndbuf_space,
 	.add_address = udp_add_address,
 	.join = udp_join,
 	.leave = udp_leave,
-	.receive_tos_ttl = udp_receive_tos_ttl,
+	.receive_ttl = udp_receive_ttl,
 	.descriptors = udp_descriptors,
 	.after_fork_child = udp_after_fork_child,
 	.close = udp_close,
@@ -429,7 +428,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	link->capture = options->capture;
 	link->receive_buffer = options->receive_buffer;
 	link->segmentation = options->segmentation;
-	link->receives_tos_ttl = options->capture;
+	link->receives_ttl = options->capture;
 	link->receive.arena = malloc(RECEIVE_ARENA);
 	if (!link->receive.arena)
 		goto free_link;

@@ -22,6 +22,12 @@
 #include "net/wire/gid.h"
 
 /*
+ * The TOS or traffic class of sockets: RC's. Packets with another one carry it in a control
+ * message.
+ */
+#define UDP_TRAFFIC_CLASS ECN_ECT0
+
+/*
  * Received datagrams lie one behind the other in an arena. Large enough for a few
  * super-packets, small enough to stay in a core's cache.
  */
@@ -72,7 +78,7 @@ struct udp_link {
 	struct capture *capture;
 	unsigned int receive_buffer;
 	bool segmentation;
-	bool receives_tos_ttl;
+	bool receives_ttl;
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	struct pool batches;	 /* of sending threads: udp_send.c */
@@ -98,7 +104,7 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 /* udp.c: a socket to receive on, not yet bound; and what binds it. Return 0 or an errno. */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
-int udp_address_receive_tos_ttl(const struct udp_address *address);
+int udp_address_receive_ttl(const struct udp_address *address);
 
 unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
 		      uint64_t now);

@@ -118,7 +118,7 @@ static int group_open(const struct udp_link *link, const union ibv_gid *gid, uns
 	}
 	error = bind_group(group->address.receive_fd, gid, interface);
 	if (!error)
-		error = udp_address_receive_tos_ttl(&group->address); /* datagrams show them */
+		error = udp_address_receive_ttl(&group->address); /* datagrams show them */
 	if (error) {
 		group_close(group);
 		return error;

@@ -196,7 +196,7 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 	if (count > 1)
 		put_control(message, IPPROTO_UDP, UDP_SEGMENT, &segment_length,
 			    sizeof(segment_length));
-	if (traffic_class)
+	if (traffic_class != UDP_TRAFFIC_CLASS)
 		put_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS,
 			    &traffic_class, sizeof(traffic_class));
 	if (hop_limit && hop_limit != HOP_LIMIT_DEFAULT)

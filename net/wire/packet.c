@@ -20,7 +20,6 @@ enum {
 	DETH_END = BTH_END + sizeof(struct deth),
 	RETH_END = BTH_END + sizeof(struct reth),
 	AETH_END = BTH_END + sizeof(struct aeth),
-	CNP_RESERVED = 16, /* Annex A17.9.3 */
 };
 
 #define NONE .headers_length = BTH_END
@@ -37,7 +36,7 @@ enum {
 #define DETH .deth = BTH_END, .headers_length = DETH_END
 #define DETH_IMMDT                                                                                 \
 	.deth = BTH_END, .immdt = DETH_END, .headers_length = DETH_END + sizeof(struct immdt)
-#define RESERVED .headers_length = BTH_END + CNP_RESERVED
+#define RESERVED .headers_length = BTH_END + CNP_RESERVED_LENGTH
 
 #define ROW(transport, operation, label, payload_rule, chain, bits)                                \
 	[WIRE_##transport | (operation)] = {                                                       \
@@ -85,7 +84,7 @@ static const struct opcode opcodes[256] = {
 	ROW(UD, WIRE_SEND_ONLY,            "SEND_ONLY",                 PAYLOAD_UPTO, DETH,              SEND | ONLY),
 	ROW(UD, WIRE_SEND_ONLY_IMM,        "SEND_ONLY_IMM",             PAYLOAD_UPTO, DETH_IMMDT,        SEND_IMM | ONLY),
 
-	/* Congestion notification: known, so that it isn't counted as garbage; it moves no QP. */
+	/* Congestion notification, Annex A17.9.3. */
 	[WIRE_OPCODE_CNP] = {.name = "CNP", .flags = ONLY, .payload = PAYLOAD_NONE, RESERVED},
 };
 /* clang-format on */

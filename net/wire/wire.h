@@ -23,6 +23,32 @@
 #define ROCE_V2_SOURCE_PORT_MIN 0xc000
 #define ROCE_V2_SOURCE_PORT_MAX 0xffff
 
+/* --- Explicit congestion notification, RFC 3168, Annex A17.9 -------------- */
+
+/* Two bits of the IPv4 TOS or IPv6 traffic class; the rest is the DSCP. */
+
+enum {
+	ECN_MASK = 3,
+	ECN_NOT_ECT = 0,
+	ECN_ECT0 = 2, /* the sender reacts to marks */
+	ECN_CE = 3,   /* marked: a queue on the way was getting long */
+};
+
+static inline bool ecn_is_marked(uint8_t traffic_class)
+{
+	return (traffic_class & ECN_MASK) == ECN_CE;
+}
+
+/* What a router does whose queue is long. What isn't capable of ECN stays as it is. */
+static inline uint8_t ecn_mark(uint8_t traffic_class)
+{
+	return (traffic_class & ECN_MASK) == ECN_NOT_ECT ? traffic_class : traffic_class | ECN_CE;
+}
+
+/* DSCP 48 and ECT(0), as ConnectX sends its congestion notification packets. */
+#define CNP_TRAFFIC_CLASS (48 << 2 | ECN_ECT0)
+#define CNP_RESERVED_LENGTH 16 /* zeros behind the BTH, Annex A17.9.3 */
+
 /* --- Base transport header, IBA 9.2 ------------------------------------- */
 
 struct bth {

@@ -277,6 +277,9 @@ def scenario_cases():
         yield scenario(name, ipv6=True)
         yield scenario(name, apart=True)
         yield scenario(name, ipv6=True, apart=True)
+    yield scenario("ud-stopped-receiver")
+    for ipv6 in False, True:
+        yield scenario("congested", detail="mark", faults="seed=SEED;mark=10%/RC_RDMA_WRITE", ipv6=ipv6)
     for name in ("write", "read", "bad-rkey-write", "flush-order", "multicast"):
         yield scenario(name, nobody=True)
     yield scenario("multicast", detail="capture", capture=True)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RC: every operation, every byte verified. The same under loss. */
 #include <arpa/inet.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scenario.h"
@@ -368,9 +370,68 @@ static void zero_length(struct pair *pair)
 	pair_close(pair);
 }
 
+/* --- marked packets ----------------------------------------------------------------------- */
+
+static unsigned long counter(struct pair *pair, const char *name)
+{
+	char path[PATH_MAX];
+	unsigned long value;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
+		 ibv_get_device_name(pair->context->device), name);
+	file = fopen(path, "r");
+	CHECK(file);
+	CHECK(fscanf(file, "%lu", &value) == 1);
+	fclose(file);
+	return value;
+}
+
+/* Of the client's WRITEs many are marked on their way: the server says so, and the client hears it.
+ */
+static void congested(struct pair *pair)
+{
+	enum { WRITES = 200 };
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	pair_open(pair, &(struct pair_options){.memory = 2 * SLOT});
+	pair_barrier(pair);
+	for (uint64_t i = 0; i < WRITES && !pair->server; i++) {
+		struct ibv_send_wr wr = request(i, IBV_WR_RDMA_WRITE, &sge, 1);
+
+		sge = pair_sge(pair, 0, 65536);
+		wr.wr.rdma.remote_addr = pair->remote.address;
+		wr.wr.rdma.rkey = pair->remote.rkey;
+		CHECK_EQUAL(pair_post(pair, &wr), 0);
+		pair_expect(pair, pair->send_cq, i, &wc);
+	}
+	pair_barrier(pair);
+	if (pair->server) {
+		unsigned long marked = counter(pair, "np_ecn_marked_roce_packets");
+		unsigned long cnps = counter(pair, "np_cnp_sent");
+
+		CHECK(cnps > 0);
+		CHECK(marked >= cnps);
+		CHECK_EQUAL(counter(pair, "rp_cnp_handled"), 0);
+	} else {
+		CHECK(counter(pair, "rp_cnp_handled") > 0);
+		CHECK_EQUAL(counter(pair, "np_cnp_sent"), 0);
+	}
+	pair_barrier(pair);
+	pair_close(pair);
+}
+
 const struct scenario scenarios_data[] = {
-	{"send", send_plain},	{"send-srq", send_srq},	  {"send-events", send_events},
-	{"write", write_slots}, {"write-imm", write_imm}, {"read", read_slots},
-	{"atomic", atomics},	{"mixed", mixed},	  {"zero-length", zero_length},
+	{"send", send_plain},
+	{"send-srq", send_srq},
+	{"send-events", send_events},
+	{"write", write_slots},
+	{"write-imm", write_imm},
+	{"read", read_slots},
+	{"congested", congested},
+	{"atomic", atomics},
+	{"mixed", mixed},
+	{"zero-length", zero_length},
 	{NULL, NULL},
 };

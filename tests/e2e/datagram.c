@@ -5,7 +5,12 @@
  */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "scenario.h"
 
@@ -165,9 +170,117 @@ static void uc_write(struct pair *pair)
 	pair_close(pair);
 }
 
+/* --- one of two receivers is a process that is stopped ----------------------------------- */
+
+#define TURNS 400
+#define BURST 16 /* datagrams to each receiver in one turn: they fit any socket */
+#define DATAGRAM 1024u
+
+/* Read @length bytes of what the child says, and say it back: it is its own peer. */
+static void echo(int socket, void *data, size_t length)
+{
+	CHECK_EQUAL(recv(socket, data, length, MSG_WAITALL), length);
+	CHECK_EQUAL(send(socket, data, length, 0), length);
+}
+
+/* A process that opens a UD QP at the address of this one, and stops. */
+static pid_t start_stopped_receiver(uint32_t *qpn)
+{
+	struct pair_endpoint endpoint;
+	int sockets[2], status;
+	uint8_t barrier;
+	pid_t child;
+
+	CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		struct pair pair = {.socket = sockets[0], .server = true};
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pair_open(&pair, &(struct pair_options){.type = IBV_QPT_UD, .mtu = IBV_MTU_1024});
+		for (;;)
+			raise(SIGSTOP);
+	}
+	echo(sockets[1], &endpoint, sizeof(endpoint));
+	echo(sockets[1], &barrier, sizeof(barrier));
+	CHECK_EQUAL(waitpid(child, &status, WUNTRACED), child);
+	CHECK(WIFSTOPPED(status));
+	close(sockets[0]);
+	close(sockets[1]);
+	*qpn = endpoint.qpn;
+	return child;
+}
+
+static void receive_turns(struct pair *pair)
+{
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < BURST; i++)
+		pair_receive(pair, i, i * (DATAGRAM + GRH), DATAGRAM + GRH);
+	pair_barrier(pair);
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		for (uint32_t i = 0; i < BURST; i++) {
+			pair_expect(pair, pair->receive_cq, i, &wc);
+			CHECK_EQUAL(wc.byte_len, DATAGRAM + GRH);
+			pair_receive(pair, i, i * (DATAGRAM + GRH), DATAGRAM + GRH);
+		}
+		pair_barrier(pair);
+	}
+}
+
+static void send_turns(struct pair *pair, const uint32_t qpns[2])
+{
+	struct ibv_sge sge = pair_sge(pair, 0, DATAGRAM);
+	struct ibv_wc wc;
+
+	pair_barrier(pair);
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		for (uint32_t i = 0; i < 2 * BURST; i++) {
+			struct ibv_send_wr wr = {.wr_id = i,
+						 .sg_list = &sge,
+						 .num_sge = 1,
+						 .opcode = IBV_WR_SEND,
+						 .send_flags = IBV_SEND_SIGNALED};
+
+			pair->remote.qpn = qpns[i % 2];
+			CHECK_EQUAL(pair_post(pair, &wr), 0);
+		}
+		for (uint32_t i = 0; i < 2 * BURST; i++)
+			pair_expect(pair, pair->send_cq, i, &wc);
+		pair_barrier(pair);
+	}
+}
+
+/*
+ * Far more is sent than the stopped one has space for. Were each datagram that it can't take waited
+ * for, even for a tenth of a second, the deadline of the test would pass.
+ */
+static void ud_stopped_receiver(struct pair *pair)
+{
+	uint32_t qpns[2];
+	pid_t child = 0;
+
+	if (pair->server)
+		child = start_stopped_receiver(&qpns[0]);
+	pair_open(pair, &(struct pair_options){.type = IBV_QPT_UD, .mtu = IBV_MTU_1024});
+	qpns[1] = pair->remote.qpn;
+	if (pair->server) {
+		CHECK_EQUAL(send(pair->socket, &qpns[0], sizeof(qpns[0]), 0), sizeof(qpns[0]));
+		receive_turns(pair);
+		CHECK_EQUAL(kill(child, SIGKILL), 0);
+		CHECK_EQUAL(waitpid(child, NULL, 0), child);
+	} else {
+		CHECK_EQUAL(recv(pair->socket, &qpns[0], sizeof(qpns[0]), MSG_WAITALL),
+			    sizeof(qpns[0]));
+		send_turns(pair, qpns);
+	}
+	pair_barrier(pair);
+	pair_close(pair);
+}
+
 const struct scenario scenarios_datagram[] = {
-	{"uc-send", uc_send},
-	{"uc-write", uc_write},
-	{"ud-send", ud_send},
+	{"uc-send", uc_send}, {"uc-write", uc_write},
+	{"ud-send", ud_send}, {"ud-stopped-receiver", ud_stopped_receiver},
 	{NULL, NULL},
 };

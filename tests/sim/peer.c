@@ -131,6 +131,7 @@ bool peer_wait(struct peer *peer, struct packet *packet, uint64_t limit)
 	ck_assert(icrc_check(&frame));
 	ck_assert_uint_le(frame.length, sizeof(peer->bytes));
 	memcpy(peer->bytes, frame.data, frame.length);
+	peer->traffic_class = frame.traffic_class;
 	ck_assert_int_eq(packet_parse(packet, peer->bytes, frame.length), 0);
 	ck_assert(packet->dest_qp == PEER_QPN || packet->dest_qp == QPN_GSI);
 	return true;

@@ -29,6 +29,7 @@ struct peer {
 	struct path path;
 	uint32_t psn;			/* of the next request from the peer */
 	uint8_t bytes[WIRE_PACKET_MAX]; /* of the packet seen last */
+	uint8_t traffic_class;		/* likewise */
 };
 
 void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connection *c);

@@ -326,6 +326,123 @@ START_TEST(paced)
 }
 END_TEST
 
+/* --- two receivers, one of which is stopped for a while ----------------------------------- */
+
+enum { SENDER, READER, STOPPED, NODES };
+#define ROUNDS 1000 /* a datagram to each receiver */
+
+struct fan {
+	struct world world;
+	struct qp *qps[NODES];
+	struct mr *regions[NODES];
+	struct ah *ahs[NODES];
+	uint8_t memory[5000];
+	unsigned int received[NODES];
+};
+
+static void fan_create(struct fan *fan)
+{
+	static const struct sim_options network = {.latency = 1000, .receive_queue = 100000};
+	struct qp_options options = {.type = IBV_QPT_UD,
+				     .cap = {.max_send_wr = 64,
+					     .max_recv_wr = 2 * ROUNDS,
+					     .max_send_sge = 1,
+					     .max_recv_sge = 1}};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+
+	world_create(&fan->world, NODES, &network, 1);
+	for (int i = 0; i < NODES; i++) {
+		struct node *node = &fan->world.nodes[i];
+
+		fan->qps[i] = world_qp(node, &options);
+		fan->regions[i] =
+			world_mr(node, fan->memory, sizeof(fan->memory), IBV_ACCESS_LOCAL_WRITE);
+		world_modify_init(fan->qps[i], &world_connection);
+		world_modify_rtr(fan->qps[i], node, node, 0, &world_connection);
+		world_modify_rts(fan->qps[i], &world_connection);
+		attr.grh.dgid = node->gids.entries[0].gid;
+		ck_assert_int_eq(ah_create(fan->world.nodes[SENDER].pd, &attr, &fan->ahs[i]), 0);
+		for (int k = 0; k < 2 * ROUNDS && i != SENDER; k++)
+			ck_assert_int_eq(world_post_recv(fan->qps[i], fan->memory,
+							 sizeof(fan->memory),
+							 fan->regions[i]->ibv.lkey, k),
+					 0);
+	}
+}
+
+static void fan_destroy(struct fan *fan)
+{
+	for (int i = 0; i < NODES; i++) {
+		ah_destroy(fan->ahs[i]);
+		ck_assert_int_eq(qp_destroy(fan->qps[i]), 0);
+		ck_assert_int_eq(mr_deregister(fan->regions[i]), 0);
+	}
+	world_destroy(&fan->world);
+}
+
+static void fan_post(struct fan *fan, int to, uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)fan->memory, 4096, fan->regions[SENDER]->ibv.lkey};
+	struct ibv_send_wr wr = {.wr_id = id,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.ud = {.ah = &fan->ahs[to]->ibv,
+					   .remote_qpn = fan->qps[to]->number,
+					   .remote_qkey = QKEY}};
+
+	ck_assert_int_eq(world_post_send(fan->qps[SENDER], &wr), 0);
+}
+
+/* Send to both in turn, then let everything arrive that can. Returns how long sending took. */
+static uint64_t fan_run(struct fan *fan)
+{
+	uint64_t began = world_now(&fan->world), took;
+	struct ibv_wc wc;
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		fan_post(fan, STOPPED, 0);
+		fan_post(fan, READER, 1);
+		world_expect(&fan->world.nodes[SENDER], 0, IBV_WC_SUCCESS);
+		world_expect(&fan->world.nodes[SENDER], 1, IBV_WC_SUCCESS);
+	}
+	took = world_now(&fan->world) - began;
+	world_run(&fan->world, 10 * MS);
+	for (int i = READER; i < NODES; i++) {
+		for (fan->received[i] = 0; world_poll(&fan->world.nodes[i], &wc);)
+			fan->received[i]++;
+	}
+	return took;
+}
+
+/*
+ * What is for the stopped receiver is lost, and the other one gets all of its own, soon. When the
+ * first one reads again it gets what its socket had space for, and from then on everything.
+ */
+START_TEST(stopped_receiver_holds_up_no_other)
+{
+	struct fan *fan = calloc(1, sizeof(*fan));
+	struct ibv_wc wc;
+
+	fan_create(fan);
+	fan->world.nodes[STOPPED].stopped = true;
+	ck_assert_uint_le(fan_run(fan), 50 * MS);
+	ck_assert_uint_eq(fan->received[STOPPED], 0);
+	ck_assert_uint_eq(fan->received[READER], ROUNDS);
+
+	fan->world.nodes[STOPPED].stopped = false;
+	world_run(&fan->world, 10 * MS);
+	ck_assert_int_eq(world_poll(&fan->world.nodes[STOPPED], &wc), 1);
+	fan_run(fan);
+	ck_assert_uint_ge(fan->received[STOPPED], ROUNDS);
+	ck_assert_uint_lt(fan->received[STOPPED], ROUNDS + ROUNDS / 4);
+	ck_assert_uint_eq(fan->received[READER], ROUNDS);
+	fan_destroy(fan);
+	free(fan);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("ud");
@@ -340,5 +457,6 @@ int main(void)
 	tcase_add_loop_test(tcase, not_posted, 0, 7);
 	tcase_add_loop_test(tcase, bad_receive, 0, 2);
 	tcase_add_test(tcase, paced);
+	tcase_add_test(tcase, stopped_receiver_holds_up_no_other);
 	return world_main("ud", (TCase *const[]){tcase, NULL});
 }

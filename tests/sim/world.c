@@ -113,7 +113,8 @@ static void run_until_idle(struct world *world)
 	do {
 		any = false;
 		for (unsigned int i = 0; i < world->count; i++) {
-			any |= hca_progress(world->nodes[i].hca, sim_now(world->sim));
+			if (!world->nodes[i].stopped)
+				any |= hca_progress(world->nodes[i].hca, sim_now(world->sim));
 			cm_queue_deliver(&world->nodes[i].cm_queue);
 		}
 	} while (any);
@@ -126,7 +127,7 @@ static uint64_t next_event(struct world *world)
 	for (unsigned int i = 0; i < world->count; i++) {
 		uint64_t deadline = hca_deadline(world->nodes[i].hca);
 
-		if (deadline < next)
+		if (deadline < next && !world->nodes[i].stopped)
 			next = deadline;
 	}
 	return next;

@@ -36,6 +36,7 @@ struct node {
 	struct cm_queue cm_queue;
 	void (*connection)(struct node *node, struct cm_event *event); /* may be NULL */
 	void *context;						       /* the test's */
+	bool stopped; /* its process: it makes no progress until this is false again */
 };
 
 struct world {

@@ -76,6 +76,11 @@ static uint32_t order_rcvbuf_space(struct link *link, const struct path *path, u
 	return inner(link)->ops->rcvbuf_space(inner(link), path, qpn);
 }
 
+static uint32_t order_sndbuf_space(struct link *link, const union ibv_gid *source)
+{
+	return inner(link)->ops->sndbuf_space(inner(link), source);
+}
+
 static int order_add_address(struct link *link, const union ibv_gid *gid)
 {
 	return inner(link)->ops->add_address(inner(link), gid);
@@ -107,6 +112,7 @@ static const struct link_ops order_ops = {
 	.receive = order_receive,
 	.deadline = order_deadline,
 	.rcvbuf_space = order_rcvbuf_space,
+	.sndbuf_space = order_sndbuf_space,
 	.add_address = order_add_address,
 	.join = order_join,
 	.leave = order_leave,

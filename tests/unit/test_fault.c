@@ -141,6 +141,7 @@ static const char *const readable[] = {
 	"delay(500us)=1 ; delay(2ms)#1,delay(1s)=0.5,delay(7ns)=5%",
 	"drop=0;drop=1;drop=1.;drop=100.00%",
 	"\tdrop=0.5 ;",
+	"mark=1%;mark#7@rx",
 };
 
 START_TEST(the_language_is_understood)
@@ -488,6 +489,44 @@ static void *sender(void *argument)
 	return NULL;
 }
 
+/* RFC 3168, 5: only what is capable of it, and nothing else becomes of it. */
+START_TEST(capable_packets_are_marked)
+{
+	static const uint8_t capable = 0xb8 | ECN_ECT0;
+	struct link_frame frame;
+
+	network(_i ? "mark=1@rx" : "mark=1");
+	for (unsigned int i = 0; i < 4; i++) {
+		struct link *from = _i ? b : a, *to = _i ? a : b;
+		struct path *path = _i ? &back : &there;
+
+		path->traffic_class = i % 2 ? 0xb8 : capable;
+		send_batch(from, WIRE_RC | WIRE_SEND_ONLY, QPN, i, i);
+		ck_assert_uint_eq(to->ops->receive(to, &frame, 1, sim_now(sim)), 1);
+		ck_assert(icrc_check(&frame));
+		ck_assert_uint_eq(frame.traffic_class, i % 2 ? 0xb8 : 0xb8 | ECN_CE);
+		ck_assert_uint_eq(path->traffic_class, i % 2 ? 0xb8 : capable);
+	}
+}
+END_TEST
+
+/* Also what is held back. */
+START_TEST(delayed_packets_are_marked)
+{
+	struct link_frame frame;
+
+	network("mark#2;delay(1ms)=1");
+	there.traffic_class = ECN_ECT0;
+	send_numbers(a, 1, 3);
+	sim_advance(sim, 1000000);
+	ck_assert_uint_eq(a->ops->receive(a, &frame, 1, sim_now(sim)), 0);
+	for (unsigned int i = 1; i <= 3; i++) {
+		ck_assert_uint_eq(b->ops->receive(b, &frame, 1, sim_now(sim)), 1);
+		ck_assert_uint_eq(frame.traffic_class, i == 2 ? ECN_CE : ECN_ECT0);
+	}
+}
+END_TEST
+
 START_TEST(threads_may_send_at_once)
 {
 	pthread_t threads[THREADS];
@@ -538,6 +577,8 @@ int main(void)
 	tcase_add_test(tests, frames_are_delayed_and_reordered);
 	tcase_add_test(tests, equal_seeds_give_equal_faults);
 	tcase_add_test(tests, rates_are_met);
+	tcase_add_loop_test(tests, capable_packets_are_marked, 0, 2);
+	tcase_add_test(tests, delayed_packets_are_marked);
 	tcase_add_test(tests, threads_may_send_at_once);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

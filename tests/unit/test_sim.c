@@ -267,6 +267,30 @@ START_TEST(bandwidth_spaces_packets)
 }
 END_TEST
 
+/* Those that find more than @mark_queue before them, themselves included; if they are capable. */
+START_TEST(a_long_queue_marks)
+{
+	struct path capable, incapable;
+	struct link_frame frames[4];
+
+	network(&(struct sim_options){
+		.latency = LATENCY, .bandwidth = LENGTH, .mark_queue = 2 * LENGTH});
+	capable = incapable = path;
+	capable.traffic_class = 0x40 | ECN_ECT0;
+	incapable.traffic_class = 0x40;
+	for (unsigned int i = 0; i < 4; i++)
+		send_number(a, i == 3 ? &incapable : &capable, i);
+	run_dry();
+	ck_assert_uint_eq(receive(b, frames, 4), 4);
+	ck_assert_uint_eq(frames[0].traffic_class, 0x40 | ECN_ECT0);
+	ck_assert_uint_eq(frames[1].traffic_class, 0x40 | ECN_ECT0);
+	ck_assert_uint_eq(frames[2].traffic_class, 0x40 | ECN_CE);
+	ck_assert_uint_eq(frames[3].traffic_class, 0x40);
+	ck_assert_uint_eq(statistics().marked, 1);
+	ck_assert_uint_eq(statistics().longest_queue, 4 * LENGTH);
+}
+END_TEST
+
 START_TEST(a_full_queue_drops)
 {
 	struct link_frame frames[4];
@@ -420,6 +444,7 @@ int main(void)
 	tcase_add_test(tests, closing_a_link_frees_its_addresses);
 	tcase_add_test(tests, a_partition_cuts_both_ways_and_heals);
 	tcase_add_test(tests, bandwidth_spaces_packets);
+	tcase_add_test(tests, a_long_queue_marks);
 	tcase_add_test(tests, a_full_queue_drops);
 	tcase_add_loop_test(tests, each_fault_happens_at_its_rate, 0, 4);
 	tcase_add_test(tests, equal_seeds_give_equal_runs);

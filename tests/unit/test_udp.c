@@ -52,7 +52,7 @@ static struct node node_open(const char *address, const struct udp_options *opti
 	struct node node = {.gid = gid_of(address)};
 
 	ck_assert_int_eq(udp_link_create(options, &node.link), 0);
-	node.link->ops->receive_tos_ttl(node.link);
+	node.link->ops->receive_ttl(node.link);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
 	return node;
 }
@@ -560,8 +560,11 @@ START_TEST(space_of_a_receiver)
 	unused.destination = gid_of(_i ? "2001:db8:dead::77" : "127.77.1.99");
 
 	/* At an address without a receiver our own send buffer is all that is known. */
-	ck_assert_uint_gt(space(&from, &unused), 10000);
+	ck_assert_uint_eq(space(&from, &unused), UINT32_MAX);
 	ck_assert_uint_eq(backlog_rcvbuf_space(backlog, &unused.destination, 0), BACKLOG_UNKNOWN);
+	ck_assert_uint_gt(from.link->ops->sndbuf_space(from.link, &from.gid), 10000);
+	ck_assert_uint_lt(from.link->ops->sndbuf_space(from.link, &from.gid), UINT32_MAX);
+	ck_assert_uint_eq(from.link->ops->sndbuf_space(from.link, &unused.destination), UINT32_MAX);
 
 	before = last = backlog_rcvbuf_space(backlog, &to.gid, 0);
 	if (before == BACKLOG_UNKNOWN) { /* a kernel without UDP_DIAG: nothing to test */

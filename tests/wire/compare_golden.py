@@ -24,6 +24,8 @@ other), QPs by order of appearance.  Then, per flow:
   - messages of the connection manager (QP1) are compared bit by bit, see
     cm_mads.py; DREQs and DREPs without regard to who sent them, because which
     side disconnects first is a race;
+  - of TOS and traffic class the DSCP is compared, not the two bits of ECN: we
+    reduce our rate when packets are marked and say so (ECT(0)), rxe doesn't;
   - UDP source ports are not compared (they are entropy), nor QP1's PSNs, which
     count what the whole node has sent.
 
@@ -45,6 +47,7 @@ import cm_mads
 import roce
 
 PSN_HALF = 1 << 23
+DSCP = 0xFC  # of the TOS or traffic class; the rest is ECN
 NAK_PSN_SEQUENCE, RNR_NAK = 0x60, 1
 FATAL_NAKS = range(0x61, 0x80)
 
@@ -167,7 +170,7 @@ class Row:
             "pkey": p.pkey,
             "fecn_becn": p.reserved,
             "reserved7": p.reserved7,
-            "tos": p.tos,
+            "tos": p.tos & DSCP,
             "ttl": p.ttl,
         }
         row["df" if p.ip_version == 4 else "flow_label"] = (

@@ -209,6 +209,10 @@ class CompareGolden(unittest.TestCase):
             with self.subTest(field):
                 self.differs(name, change, number, field)
 
+    def test_ecn_is_not_compared(self):
+        path = mutate("uc_pingpong_s64", put_ip(1, b"\x02"), 3)
+        self.assertEqual(compare_golden.compare(capture("uc_pingpong_s64"), path), [])
+
     def test_every_bit_of_a_message_is_compared(self):
         for name, number, free in MESSAGES:
             packets = list(roce.packets(capture(name)))

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Explicit congestion notification of reliable queue pairs (RFC 3168, Annex A17.9): packets leave
+ * as capable of it (ECT(0)); one that a queue on the way has marked (CE) is answered with a
+ * congestion notification packet (CNP) to the queue pair that sent it, which then reduces its
+ * congestion window, before anything is lost. Called by the QP (emu/objects/qp.c).
+ *
+ * Its state belongs to the QP and is protected by qp.lock.
+ */
+#ifndef URXE_EMU_ECN_H
+#define URXE_EMU_ECN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/link.h"
+
+struct qp;
+struct outbox;
+
+struct ecn {
+	bool cnp_pending;
+	uint64_t cnp_after; /* no other one before */
+};
+
+/* The DSCP is the application's, the ECN bits are ours. */
+static inline uint8_t ecn_capable(uint8_t traffic_class)
+{
+	return (traffic_class & ~ECN_MASK) | ECN_ECT0;
+}
+
+/* A packet with a CE mark, which passed the checks of qp_receive(). */
+void ecn_on_marked(struct qp *qp, const struct packet *packet, uint64_t now);
+
+/* A CNP from the peer. */
+void ecn_on_cnp(struct qp *qp, uint64_t now);
+
+/* Send the CNP that is pending, if there is one. */
+void ecn_run(struct qp *qp, struct outbox *outbox);
+
+#endif
