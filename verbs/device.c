@@ -180,6 +180,13 @@ static uint64_t deadline(void *context)
 	return hca_deadline(context);
 }
 
+static unsigned int descriptors(void *context, int *fds, unsigned int max)
+{
+	struct link *link = ((struct hca *)context)->link;
+
+	return link->ops->descriptors(link, fds, max);
+}
+
 static int make_hca(struct device *device)
 {
 	struct hca_options options = {
@@ -201,7 +208,8 @@ static int make_hca(struct device *device)
 
 static int bring_up(struct device *device)
 {
-	static const struct progress_ops ops = {.progress = device_progress, .deadline = deadline};
+	static const struct progress_ops ops = {
+		.progress = device_progress, .deadline = deadline, .descriptors = descriptors};
 	struct progress_client *client;
 	struct progress *progress;
 	struct capture *capture;
@@ -218,7 +226,7 @@ static int bring_up(struct device *device)
 	error = make_hca(device);
 	if (error)
 		goto close;
-	error = progress_attach(progress, device->link, &ops, device->hca, &client);
+	error = progress_attach(progress, &ops, device->hca, &client);
 	if (error)
 		goto destroy;
 	__atomic_store_n(&device->client, client, __ATOMIC_RELEASE);

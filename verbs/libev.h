@@ -3,12 +3,12 @@
  * libev, loaded privately. Beside its own functions it defines some of libevent's
  * (event_add() and others), to be used in its place. A library that is preloaded and
  * depends on it would put those before libevent's own in every program, and crash
- * the ones that use libevent, as Open MPI does. So nobody but us gets to see it.
+ * the ones that use libevent, as Open MPI does. So only liburxe gets to see it.
  *
- * Called by net/progress. The table is filled once and never changes.
+ * Called by verbs/progress.c. The table is filled once and never changes.
  */
-#ifndef URXE_NET_LIBEV_H
-#define URXE_NET_LIBEV_H
+#ifndef URXE_VERBS_LIBEV_H
+#define URXE_VERBS_LIBEV_H
 
 #include <ev.h>
 

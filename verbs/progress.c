@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The background thread and when it acts. All its work is done in one place,
+ * The progress thread and when it acts. All its work is done in one place,
  * serve_clients(), which libev runs before it sleeps; the callbacks of
  * descriptors only mark their client as ready. Sleeping is without timeout:
  * deadlines go through a timerfd, because libev's own timers are as coarse as
@@ -46,13 +46,12 @@
 
 struct progress_client {
 	struct progress *progress;
-	struct link *link;
 	const struct progress_ops *ops;
 	void *context;
 
 	/*
-	 * When the thread will take its next round at the latest; 0: soon anyway.
-	 * Lowered by anybody, raised by the thread only.
+	 * When the progress thread will call progress() next, at the latest; 0: soon
+	 * anyway. Any thread may lower it, only the progress thread raises it.
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
@@ -64,8 +63,8 @@ struct progress_client {
 	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
 	bool running; /* the thread is in a callback of this client */
-	bool leaving;
-	int epoll; /* of the link's descriptors */
+	bool leaving; /* progress_detach() waits for it */
+	int epoll;    /* of the client's descriptors */
 	struct ev_io readable;
 	struct progress_client *prev, *next;
 };
@@ -83,7 +82,7 @@ struct progress {
 	int timer_fd;
 	uint64_t timer_time;	      /* when the timer fires, or TIME_NEVER */
 	uint64_t spin;		      /* how long a client spins */
-	uint64_t cpu_contended_until; /* it isn't: others need this CPU */
+	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
 	struct progress_client *clients;
 	struct progress_client *departed; /* detached; for the thread to free */
 };
@@ -193,12 +192,13 @@ static bool spinning(const struct progress_client *client, uint64_t now)
 	return now < client->spin_until && now >= client->progress->cpu_contended_until;
 }
 
-/* Plan the next round of a client that won't spin any more. Returns when. */
+/* Plan the next progress() of a client that won't spin any more. Returns when. */
 static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 {
 	uint64_t deadline;
 
-	/* Whoever brings up a deadline that deadline() doesn't see yet must wake us. */
+	/* A thread that brings up a deadline which deadline() doesn't see yet must wake this one.
+	 */
 	atomic_exchange(&client->planned, TIME_NEVER);
 	deadline = client->ops->deadline(client->context);
 	if (!done && deadline <= now)
@@ -308,8 +308,9 @@ static uint64_t serve_once(struct progress *progress)
 }
 
 /*
- * Others may want the lock, or the CPU. Whoever gets the CPU of one who yields keeps
- * it for milliseconds, while one who sleeps gets it back as soon as there is work.
+ * Another thread may want the lock, or the CPU. A thread that gets the CPU of one that
+ * yields keeps it for milliseconds, while a thread that sleeps gets it back as soon as
+ * there is work: so when a yield took long, the clients stop spinning.
  */
 static void pause_briefly(struct progress *progress, uint64_t now)
 {
@@ -380,7 +381,7 @@ static void loop_acquire(struct ev_loop *loop)
 	pthread_mutex_lock(&progress->lock);
 }
 
-/* Of this thread: where there is but one, spinning would keep others from working. */
+/* Of this thread: where there is but one, spinning would keep the application from working. */
 static unsigned int usable_cpus(void)
 {
 	cpu_set_t set;
@@ -484,9 +485,9 @@ void progress_destroy(struct progress *progress)
 /* --- Clients ------------------------------------------------------------------------ */
 
 /*
- * Add the link's descriptors to the client's epoll. A client has one of its own
- * because libev forgets a descriptor only when it stumbles over it again, and by
- * then the link may have closed it and somebody else have got its number.
+ * Add the client's descriptors to its epoll. A client has one of its own because
+ * libev forgets a descriptor only when it stumbles over it again, and by then the
+ * client may have closed it and the number may stand for another file.
  */
 static int watch_descriptors(struct progress_client *client)
 {
@@ -501,7 +502,7 @@ static int watch_descriptors(struct progress_client *client)
 			return ENOMEM;
 		}
 		fds = more;
-		count = client->link->ops->descriptors(client->link, fds, max);
+		count = client->ops->descriptors(client->context, fds, max);
 	} while (count >= max);
 
 	for (i = 0; i < count && !status; i++) {
@@ -514,8 +515,8 @@ static int watch_descriptors(struct progress_client *client)
 	return status;
 }
 
-int progress_attach(struct progress *progress, struct link *link, const struct progress_ops *ops,
-		    void *context, struct progress_client **result)
+int progress_attach(struct progress *progress, const struct progress_ops *ops, void *context,
+		    struct progress_client **result)
 {
 	struct progress_client *client;
 	int status;
@@ -526,7 +527,6 @@ int progress_attach(struct progress *progress, struct link *link, const struct p
 	if (!client)
 		return ENOMEM;
 	client->progress = progress;
-	client->link = link;
 	client->ops = ops;
 	client->context = context;
 	client->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -572,7 +572,7 @@ void progress_detach(struct progress_client *client)
 	wake(progress);
 }
 
-/* Its epoll tells the thread: nobody need be woken. */
+/* The client's epoll wakes the thread if a new descriptor is readable already. */
 void progress_refresh(struct progress_client *client)
 {
 	int status;

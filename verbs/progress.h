@@ -1,71 +1,82 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Progress: who drives a link, and when. One background thread a process runs a
- * libev loop over the descriptors of all clients; it makes progress when
- * something arrives or a deadline passes. An application thread that polls
- * makes progress itself (progress_poll) and the background thread then stays off
- * the descriptors: a coarse timer checks that polling goes on.
+ * The progress thread, one a process: a reactor that watches the descriptors of its
+ * clients and calls a client's progress() when one of them becomes readable or the
+ * client's deadline passes. It knows nothing of what a client does then: an HCA
+ * receives and sends packets (verbs/device.c), rdma_cm hears about network devices
+ * (verbs/rdma/rdma_watch.c).
  *
- * Called by the verbs layer. The client's progress() is called by any thread and
- * does its own try-lock; everything here is thread-safe.
+ * An application thread that polls makes progress itself (progress_poll()); the
+ * progress thread then stays off the descriptors and only checks from time to time
+ * that polling goes on.
  *
- * No lock is held while progress() or deadline() runs. attach and detach take a
- * lock that is never held for long; the rest take none.
+ * Every function may be called by any thread. A client's progress() is called by any
+ * thread too and does its own try-lock; no lock is held while progress() or
+ * deadline() runs. Attaching and detaching take a lock that is never held for long;
+ * the other functions take none.
  *
- * A fork() leaves the parent untouched. The child has no background thread; a
- * progress made before the fork does nothing there but make progress in progress_poll()
- * (attach fails with ESTALE, destroying leaks it). The child makes a new one.
+ * A fork() leaves the parent untouched. The child has no progress thread: with what
+ * it inherited, progress_poll() still calls progress(), progress_attach() fails with
+ * ESTALE, and progress_destroy() frees nothing. The child makes a progress thread of
+ * its own.
  */
-#ifndef URXE_NET_PROGRESS_H
-#define URXE_NET_PROGRESS_H
+#ifndef URXE_VERBS_PROGRESS_H
+#define URXE_VERBS_PROGRESS_H
 
-#include "net/link.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/link.h" /* TIME_NEVER */
 
 struct progress;
 struct progress_client;
 
+/* What a client is: descriptors to watch, a deadline, and what to do when one of them says so. */
 struct progress_ops {
 	/* Receive, run timers, send. Never waits. Returns whether anything was done. */
 	bool (*progress)(void *context, uint64_t now);
-	/* When the next round is due although nothing arrives, or TIME_NEVER. */
+	/* When progress() is due although no descriptor is readable, or TIME_NEVER. */
 	uint64_t (*deadline)(void *context);
+	/* At most @max descriptors to watch for reading. Returns how many it wrote. */
+	unsigned int (*descriptors)(void *context, int *fds, unsigned int max);
 };
 
 /* No thread runs before the first client is attached. Returns 0 or an errno. */
 int progress_create(struct progress **progress);
 void progress_destroy(struct progress *progress);
 
-/* Begin to drive @link for @context. Starts the thread with the first client. */
-int progress_attach(struct progress *progress, struct link *link, const struct progress_ops *ops,
-		    void *context, struct progress_client **client);
+/* Begin to serve @context by @ops. Starts the thread with the first client. */
+int progress_attach(struct progress *progress, const struct progress_ops *ops, void *context,
+		    struct progress_client **client);
 /*
- * When this returns the background thread no longer touches the client, and a
- * round that it was taking has ended. Not from within a round; before the link closes.
+ * When this returns the progress thread no longer touches the client, and a call of
+ * progress() that it was in has ended. Not from within progress(); before the
+ * descriptors are closed.
  */
 void progress_detach(struct progress_client *client);
 
-/* The link has new descriptors (an address was added). */
+/* The client has new descriptors (an address was added). */
 void progress_refresh(struct progress_client *client);
 
 /*
  * The calling thread has just posted, which may have taken longer than polls are
- * apart: if it was polling, it is still.
+ * apart: if it was polling, it still is.
  */
 void progress_posted(struct progress_client *client, uint64_t now);
 
-/* A round by the calling thread, which polls. Returns whether anything was done. */
+/* The calling thread polls: it makes progress itself. Returns whether anything was done. */
 bool progress_poll(struct progress_client *client, uint64_t now);
 
 /*
- * The application is about to sleep (it armed a CQ for notification): what was
- * polling until now is over, and the background thread takes the descriptors
- * back at once instead of finding out by itself a millisecond later.
+ * The application is about to sleep (it armed a CQ for notification): polling is
+ * over, and the progress thread takes the descriptors back at once instead of
+ * finding out by itself a millisecond later.
  */
 void progress_app_sleeping(struct progress_client *client);
 
 /*
- * A deadline earlier than the background thread planned for came up: wakes it
- * only if it would oversleep. Cheap otherwise; called with locks held.
+ * A deadline earlier than the progress thread planned for came up: wakes it
+ * only if it would oversleep. Cheap otherwise; may be called with locks held.
  */
 void progress_deadline(struct progress_client *client, uint64_t deadline);
 

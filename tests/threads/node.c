@@ -62,10 +62,18 @@ static uint64_t deadline(void *context)
 	return hca_deadline(((struct node *)context)->hca);
 }
 
+static unsigned int descriptors(void *context, int *fds, unsigned int max)
+{
+	struct link *link = ((struct node *)context)->link;
+
+	return link->ops->descriptors(link, fds, max);
+}
+
 void node_create(struct node *node, struct progress *progress, unsigned int index,
 		 const char *faults)
 {
-	static const struct progress_ops ops = {.progress = node_progress, .deadline = deadline};
+	static const struct progress_ops ops = {
+		.progress = node_progress, .deadline = deadline, .descriptors = descriptors};
 	const struct udp_options udp = {.segmentation = true};
 	struct hca_options options = {
 		.gids = &node->gids,
@@ -95,7 +103,7 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	options.cm_sink = cm_queue_sink(&node->cm_queue);
 	options.link = node->link;
 	must(hca_create(&options, &node->hca) == 0);
-	must(progress_attach(progress, node->link, &ops, node, &client) == 0);
+	must(progress_attach(progress, &ops, node, &client) == 0);
 	__atomic_store_n(&node->client, client, __ATOMIC_RELEASE);
 	must(pd_alloc(node->hca, &node->pd) == 0);
 	must(cq_create(node->hca, 65536, &node->cq) == 0);

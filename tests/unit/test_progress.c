@@ -26,9 +26,8 @@
 #define FDS 20
 #define POLLS 50 /* more than enough to be taken for a poller */
 
-/* An HCA that only counts: its link's descriptors are eventfds, its rounds read them. */
+/* A client that only counts: its descriptors are eventfds, its rounds read them. */
 struct fake {
-	struct link link;
 	int fds[FDS];
 	_Atomic unsigned int fd_count;
 	pthread_mutex_t lock; /* as the core's try-lock */
@@ -45,17 +44,15 @@ struct fake {
 
 static struct progress *progress;
 
-static unsigned int fake_descriptors(struct link *link, int *fds, unsigned int max)
+static unsigned int fake_descriptors(void *context, int *fds, unsigned int max)
 {
-	struct fake *fake = (struct fake *)link;
+	struct fake *fake = context;
 	unsigned int i;
 
 	for (i = 0; i < fake->fd_count && i < max; i++)
 		fds[i] = fake->fds[i];
 	return i;
 }
-
-static const struct link_ops fake_link_ops = {.descriptors = fake_descriptors};
 
 static bool fake_progress(void *context, uint64_t now)
 {
@@ -93,14 +90,14 @@ static uint64_t fake_deadline(void *context)
 	return ((struct fake *)context)->deadline;
 }
 
-static const struct progress_ops fake_ops = {.progress = fake_progress, .deadline = fake_deadline};
+static const struct progress_ops fake_ops = {
+	.progress = fake_progress, .deadline = fake_deadline, .descriptors = fake_descriptors};
 
 static void fake_init(struct fake *fake, unsigned int fd_count)
 {
 	unsigned int i;
 
 	memset(fake, 0, sizeof(*fake));
-	fake->link.ops = &fake_link_ops;
 	fake->deadline = TIME_NEVER;
 	fake->owner = pthread_self();
 	fake->fd_count = fd_count;
@@ -137,7 +134,7 @@ static struct progress_client *attach(struct fake *fake)
 {
 	struct progress_client *client;
 
-	ck_assert_int_eq(progress_attach(progress, &fake->link, &fake_ops, fake, &client), 0);
+	ck_assert_int_eq(progress_attach(progress, &fake_ops, fake, &client), 0);
 	return client;
 }
 
@@ -537,7 +534,7 @@ static int child_uses(struct progress_client *client, struct fake *fake)
 	poll_until(client, clock_now());
 	progress_refresh(client);
 	progress_detach(client);
-	if (progress_attach(progress, &fake->link, &fake_ops, fake, &another) != ESTALE)
+	if (progress_attach(progress, &fake_ops, fake, &another) != ESTALE)
 		return 1;
 	progress_destroy(progress);
 	return 0;

@@ -36,9 +36,7 @@ struct interface {
 	UT_hash_handle hh;
 };
 
-/* The socket in the place of a link, by which the background thread knows descriptors. */
 static struct watch {
-	struct link link;
 	int fd;
 	struct progress_client *client;
 	struct interface *interfaces;
@@ -176,7 +174,7 @@ static uint64_t deadline(void *context)
 	return TIME_NEVER;
 }
 
-static unsigned int descriptors(struct link *link, int *fds, unsigned int max)
+static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
 	if (max)
 		fds[0] = watch.fd;
@@ -197,18 +195,16 @@ static int open_socket(void)
 
 void rdma_watch_start(void)
 {
-	static const struct progress_ops ops = {.progress = watch_progress, .deadline = deadline};
-	static const struct link_ops link_ops = {.descriptors = descriptors};
+	static const struct progress_ops ops = {
+		.progress = watch_progress, .deadline = deadline, .descriptors = descriptors};
 	struct progress *progress;
 	struct capture *capture;
 
 	if (watch.fd >= 0 || registry_acquire(&progress, &capture) != 0)
 		return;
-	watch.link.ops = &link_ops;
 	watch.fd = open_socket();
 	note_all();
-	if (watch.fd >= 0 &&
-	    progress_attach(progress, &watch.link, &ops, &watch, &watch.client) == 0)
+	if (watch.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
 		return;
 	log_info("network devices can't be watched: %s", strerror(errno));
 	if (watch.fd >= 0)
