@@ -75,14 +75,14 @@ static void explain_no_hardware(int error)
 
 static struct list *make_list(int *count)
 {
-	enum mode mode = registry_configuration()->mode;
+	enum mode mode = registry_mode();
 	struct ibv_device **real = NULL;
 	struct device *own;
 	unsigned int own_count = registry_devices(&own);
 	int real_count = 0;
 	struct list *list;
 
-	if (mode != MODE_EMU && !registry_configuration()->bad) {
+	if (mode != MODE_EMU && !registry_failed()) {
 		errno = 0;
 		real = real_list(&real_count);
 		if (real_count == 0 && mode == MODE_HW)

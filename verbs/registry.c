@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/registry.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/fault/fault.h"
 #include "net/log.h"
-#include "net/udp/udp.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
 #include "verbs/rdma/rdma.h"
@@ -17,132 +14,36 @@
 #define DEFAULT_DEVICE "urxe0"
 
 static struct registry {
-	pthread_once_t once;
+	pthread_once_t configuration_once;
 	struct configuration configuration;
+
+	pthread_once_t devices_once;
 	struct device *devices;
 	unsigned int device_count;
+	bool failed; /* the configuration or a device, and this was logged */
 
 	pthread_mutex_t lock;
 	unsigned int users; /* open devices */
 	struct progress *progress;
 	struct capture *capture;
-} registry = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+} registry = {
+	.configuration_once = PTHREAD_ONCE_INIT,
+	.devices_once = PTHREAD_ONCE_INIT,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
-/* --- the environment ------------------------------------------------------- */
+/* --- configuration ---------------------------------------------------------- */
 
-static const char *variable(const char *name)
+static void read_configuration(void)
 {
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
+	configuration_read(&registry.configuration);
+	log_set_level(registry.configuration.log_level);
 }
 
-/* The application may change its environment later. */
-static const char *copy(const char *name)
+const struct configuration *registry_configuration(void)
 {
-	const char *value = variable(name);
-
-	return value ? strdup(value) : NULL;
-}
-
-static int parse_mode(const char *value, enum mode *mode)
-{
-	static const char *const names[] = {
-		[MODE_EMU] = "emu", [MODE_HW] = "hw", [MODE_BOTH] = "both"};
-
-	*mode = MODE_EMU;
-	if (!value)
-		return 0;
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(value, names[i]) == 0) {
-			*mode = i;
-			return 0;
-		}
-	}
-	return EINVAL;
-}
-
-static int parse_size(const char *value, unsigned int *size)
-{
-	char *end;
-	unsigned long long number, unit;
-
-	*size = 0;
-	if (!value)
-		return 0;
-	errno = 0;
-	number = strtoull(value, &end, 10);
-	unit = *end == 'K' || *end == 'k' ? 1 << 10 : *end == 'M' || *end == 'm' ? 1 << 20 : 1;
-	end += unit > 1;
-	if (!isdigit((unsigned char)*value) || errno || *end || number == 0 ||
-	    number > INT32_MAX / unit)
-		return EINVAL;
-	*size = number * unit;
-	return 0;
-}
-
-static int parse_switch(const char *value, bool *on)
-{
-	*on = value && strcmp(value, "1") == 0;
-	return !value || *on || strcmp(value, "0") == 0 ? 0 : EINVAL;
-}
-
-/* Nothing is opened yet, but a specification that can't be read is found now. */
-static int check_faults(const char *specification, const char **error)
-{
-	const struct udp_options options = {0};
-	struct link *inner, *link;
-	int result = udp_link_create(&options, &inner);
-
-	if (result)
-		return result;
-	result = fault_link_create(inner, specification, &link, error);
-	if (result)
-		inner->ops->close(inner);
-	else
-		link->ops->close(link);
-	return result;
-}
-
-static bool refuse(const char *name, const char *value, const char *expected)
-{
-	log_error("%s=%s is not %s; there are no devices", name, value, expected);
-	return false;
-}
-
-static bool read_environment(struct configuration *configuration)
-{
-	const char *value = variable("URXE_LOG");
-	const char *error = NULL;
-	enum log_level level;
-	bool unsegmented;
-
-	if (value) {
-		if (log_parse_level(value, &level))
-			return refuse("URXE_LOG", value, "error, warn, info or debug");
-		log_set_level(level);
-	}
-	value = variable("URXE_MODE");
-	if (parse_mode(value, &configuration->mode))
-		return refuse("URXE_MODE", value, "emu, hw or both");
-	value = variable("URXE_RCVBUF");
-	if (parse_size(value, &configuration->receive_buffer))
-		return refuse("URXE_RCVBUF", value, "a number of bytes, such as 4M");
-	value = variable("URXE_NO_GSO");
-	if (parse_switch(value, &unsegmented))
-		return refuse("URXE_NO_GSO", value, "0 or 1");
-	configuration->segmentation = !unsegmented;
-	configuration->pcap = copy("URXE_PCAP");
-	configuration->faults = copy("URXE_FAULTS");
-	if (configuration->faults && check_faults(configuration->faults, &error)) {
-		log_error("URXE_FAULTS can't be read at \"%s\"; there are no devices",
-			  error ? error : configuration->faults);
-		return false;
-	}
-	if (variable("URXE_NODE") && variable("URXE_DEVICES"))
-		return refuse("URXE_DEVICES", variable("URXE_DEVICES"),
-			      "possible together with URXE_NODE");
-	return true;
+	pthread_once(&registry.configuration_once, read_configuration);
+	return &registry.configuration;
 }
 
 /* --- devices --------------------------------------------------------------- */
@@ -178,6 +79,12 @@ static bool name_is_good(const char *name)
 				 "0123456789_-")] == '\0';
 }
 
+static bool refuse(const char *item, const char *expected)
+{
+	log_error("URXE_DEVICES=%s is not %s; there are no devices", item, expected);
+	return false;
+}
+
 /* "name=addresses;name=addresses", which is cut up in place. */
 static bool add_listed_devices(char *list)
 {
@@ -187,10 +94,10 @@ static bool add_listed_devices(char *list)
 		char *addresses = strchr(item, '=');
 
 		if (!addresses)
-			return refuse("URXE_DEVICES", item, "of the form name=address[,address]");
+			return refuse(item, "of the form name=address[,address]");
 		*addresses++ = '\0';
 		if (!name_is_good(item))
-			return refuse("URXE_DEVICES", item, "a device name of its own");
+			return refuse(item, "a device name of its own");
 		if (!add_device(item, addresses))
 			return false;
 	}
@@ -199,7 +106,7 @@ static bool add_listed_devices(char *list)
 
 static bool make_devices(void)
 {
-	const char *value = variable("URXE_DEVICES");
+	const char *value = registry.configuration.devices;
 	unsigned int capacity = 1;
 	char *list;
 	bool good;
@@ -212,7 +119,8 @@ static bool make_devices(void)
 		log_error("out of memory; there are no devices");
 		return false;
 	}
-	good = list ? add_listed_devices(list) : add_device(DEFAULT_DEVICE, variable("URXE_NODE"));
+	good = list ? add_listed_devices(list)
+		    : add_device(DEFAULT_DEVICE, registry.configuration.node);
 	free(list);
 	return good;
 }
@@ -258,12 +166,16 @@ static void after_fork_in_child(void)
 
 static void start(void)
 {
-	struct configuration *configuration = &registry.configuration;
+	const struct configuration *configuration = registry_configuration();
 
-	configuration->bad = !read_environment(configuration);
-	if (!configuration->bad && configuration->mode != MODE_HW)
-		configuration->bad = !make_devices();
-	if (configuration->bad)
+	registry.device_count = 0; /* a fork may have interrupted another thread in here */
+	if (configuration->error) {
+		log_error("%s; there are no devices", configuration->error);
+		registry.failed = true;
+	} else if (configuration->mode != MODE_HW) {
+		registry.failed = !make_devices();
+	}
+	if (registry.failed)
 		registry.device_count = 0;
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
@@ -279,30 +191,27 @@ static __attribute__((destructor)) void leave(void)
 		device_flush_on_exit(&registry.devices[i]);
 }
 
-const struct configuration *registry_configuration(void)
+static void start_once(void)
 {
-	pthread_once(&registry.once, start);
-	return &registry.configuration;
+	pthread_once(&registry.devices_once, start);
 }
 
-enum mode registry_mode(void)
+bool registry_failed(void)
 {
-	enum mode mode;
-
-	parse_mode(variable("URXE_MODE"), &mode);
-	return mode;
+	start_once();
+	return registry.failed;
 }
 
 unsigned int registry_devices(struct device **devices)
 {
-	registry_configuration();
+	start_once();
 	*devices = registry.devices;
 	return registry.device_count;
 }
 
 struct device *registry_device(const char *name)
 {
-	registry_configuration();
+	start_once();
 	for (unsigned int i = 0; i < registry.device_count; i++) {
 		if (strcmp(registry.devices[i].ibv.name, name) == 0)
 			return &registry.devices[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The rules of the fault filter: reading them (the language is described in
- * net/fault/fault.h), and judging packets by them. Called by net/fault/fault only, with its
- * lock held.
+ * net/fault/fault.h), and judging packets by them. Called by net/fault/fault with its lock
+ * held; a specification may also be read only to check it (verbs/configuration.c).
  */
 #ifndef URXE_NET_FAULT_RULES_H
 #define URXE_NET_FAULT_RULES_H

@@ -14,6 +14,7 @@
 #include "verbs/context.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
+#include "verbs/registry.h"
 
 /* --- for rdma-core's own ---------------------------------------------------------------- */
 
@@ -49,17 +50,9 @@ FORK_RANGE(ibv_dontfork_range)
 EXPORT const char *ibv_get_sysfs_path(void);
 EXPORT const char *ibv_get_sysfs_path(void)
 {
-	static char path[IBV_SYSFS_PATH_MAX];
-	const char *value = getenv("SYSFS_PATH");
+	const char *path = registry_configuration()->sysfs_path;
 
-	if (!value || getuid() != geteuid())
-		return "/sys";
-	if (!*path) {
-		snprintf(path, sizeof(path), "%s", value);
-		for (size_t end = strlen(path); end && path[end - 1] == '/'; end--)
-			path[end - 1] = '\0';
-	}
-	return path;
+	return path && getuid() == geteuid() ? path : "/sys";
 }
 
 /* The first line of a file, without its newline: its length, or -1. */

@@ -219,6 +219,7 @@ static bool make_base(const char *folder)
 /* Returns whether there is a tree. Locked. */
 static bool make_tree(void)
 {
+	const struct configuration *configuration = registry_configuration();
 	static bool registered;
 	struct device *devices;
 	unsigned int count;
@@ -229,8 +230,8 @@ static bool make_tree(void)
 		close(tree.lock_file);
 	tree.lock_file = -1;
 	tree.owner = getpid();
-	if (!make_base(getenv("XDG_RUNTIME_DIR")) && !make_base(getenv("TMPDIR")) &&
-	    !make_base("/tmp")) {
+	if (!make_base(configuration->runtime_directory) &&
+	    !make_base(configuration->temporary_directory) && !make_base("/tmp")) {
 		log_warn("no directory for the sysfs files of the devices: %s", strerror(errno));
 		tree.base[0] = '\0';
 		return false;
@@ -242,7 +243,7 @@ static bool make_tree(void)
 	for (unsigned int i = 0; i < count; i++)
 		make_device(&devices[i]);
 	for (unsigned int i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-		if (registry_configuration()->mode == MODE_BOTH)
+		if (configuration->mode == MODE_BOTH)
 			link_real(folders[i]);
 	}
 	return true;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/configuration.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/fault/fault_rules.h"
+
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* The application may change its environment later. */
+static char *copy(const char *name)
+{
+	const char *value = variable(name);
+
+	return value ? strdup(value) : NULL;
+}
+
+static const char *copy_path(const char *name)
+{
+	char *path = copy(name);
+
+	for (size_t end = path ? strlen(path) : 0; end && path[end - 1] == '/'; end--)
+		path[end - 1] = '\0';
+	return path;
+}
+
+/* --- values ---------------------------------------------------------------- */
+
+/* Each returns whether @value, which may be NULL, can be read. */
+
+static bool read_mode(const char *value, struct configuration *configuration)
+{
+	static const char *const names[] = {
+		[MODE_EMU] = "emu", [MODE_HW] = "hw", [MODE_BOTH] = "both"};
+
+	if (!value)
+		return true;
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			configuration->mode = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool read_log_level(const char *value, struct configuration *configuration)
+{
+	return !value || log_parse_level(value, &configuration->log_level) == 0;
+}
+
+static bool read_receive_buffer(const char *value, struct configuration *configuration)
+{
+	char *end;
+	unsigned long long number, unit;
+
+	if (!value)
+		return true;
+	errno = 0;
+	number = strtoull(value, &end, 10);
+	unit = *end == 'K' || *end == 'k' ? 1 << 10 : *end == 'M' || *end == 'm' ? 1 << 20 : 1;
+	end += unit > 1;
+	if (!isdigit((unsigned char)*value) || errno || *end || number == 0 ||
+	    number > INT32_MAX / unit)
+		return false;
+	configuration->receive_buffer = number * unit;
+	return true;
+}
+
+static bool read_segmentation(const char *value, struct configuration *configuration)
+{
+	configuration->segmentation = !value || strcmp(value, "0") == 0;
+	return configuration->segmentation || strcmp(value, "1") == 0;
+}
+
+/* Without node only, which is read before. */
+static bool read_devices(const char *value, struct configuration *configuration)
+{
+	return !value || !configuration->node;
+}
+
+static const struct {
+	const char *name;
+	bool (*read)(const char *value, struct configuration *configuration);
+	const char *expected;
+} values[] = {
+	{"URXE_LOG", read_log_level, "error, warn, info or debug"},
+	{"URXE_MODE", read_mode, "emu, hw or both"},
+	{"URXE_RCVBUF", read_receive_buffer, "a number of bytes, such as 4M"},
+	{"URXE_NO_GSO", read_segmentation, "0 or 1"},
+	{"URXE_DEVICES", read_devices, "possible together with URXE_NODE"},
+};
+
+/* --- errors ---------------------------------------------------------------- */
+
+static const char *describe(const char *name, const char *value, const char *expected)
+{
+	char *error;
+
+	if (asprintf(&error, "%s=%s is not %s", name, value, expected) < 0)
+		return "out of memory";
+	return error;
+}
+
+/* No device is open yet, but rules that can't be read are found now. */
+static const char *check_faults(const char *specification)
+{
+	struct fault_rules rules;
+	const char *place = NULL;
+	char *error;
+
+	if (fault_rules_read(&rules, specification, &place) == 0) {
+		fault_rules_destroy(&rules);
+		return NULL;
+	}
+	if (asprintf(&error, "URXE_FAULTS can't be read at \"%s\"", place ? place : specification) <
+	    0)
+		return "out of memory";
+	return error;
+}
+
+void configuration_read(struct configuration *configuration)
+{
+	*configuration = (struct configuration){
+		.mode = MODE_EMU,
+		.log_level = LOG_WARN,
+		.node = copy("URXE_NODE"),
+		.devices = copy("URXE_DEVICES"),
+		.pcap = copy("URXE_PCAP"),
+		.faults = copy("URXE_FAULTS"),
+		.sysfs_path = copy_path("SYSFS_PATH"),
+		.runtime_directory = copy("XDG_RUNTIME_DIR"),
+		.temporary_directory = copy("TMPDIR"),
+	};
+	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		const char *value = variable(values[i].name);
+
+		if (!values[i].read(value, configuration) && !configuration->error)
+			configuration->error = describe(values[i].name, value, values[i].expected);
+	}
+	if (configuration->faults && !configuration->error)
+		configuration->error = check_faults(configuration->faults);
+}

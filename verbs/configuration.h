@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the environment says. Read once, by the registry, at the first call that
+ * needs any of it: a program may set variables in main() before its first verbs
+ * call (or before it loads libibverbs by name), and may change its environment later
+ * without effect. A forked child keeps the configuration of its parent.
+ *
+ *   URXE_MODE     emu (default): our devices; hw: the real ones; both
+ *   URXE_NODE     addresses of the one device urxe0, "127.0.0.2,fd00::2"
+ *   URXE_DEVICES  several devices instead, "rail0=10.0.0.1;rail1=10.0.1.1,fd00::1"
+ *   URXE_PCAP     capture file; "%p" becomes the process id
+ *   URXE_FAULTS   see net/fault/fault.h
+ *   URXE_LOG      error, warn (default), info, debug
+ *   URXE_RCVBUF   bytes of socket buffer, with K or M
+ *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
+ *
+ * Empty is the same as unset. Of other variables: SYSFS_PATH, which is
+ * rdma-core's, and XDG_RUNTIME_DIR and TMPDIR, where files may be put.
+ *
+ * Reading says nothing: a value that can't be read is told by configuration.error,
+ * which the registry logs when a program asks for devices.
+ */
+#ifndef URXE_VERBS_CONFIGURATION_H
+#define URXE_VERBS_CONFIGURATION_H
+
+#include <stdbool.h>
+
+#include "net/log.h"
+
+enum mode { MODE_EMU, MODE_HW, MODE_BOTH };
+
+/* Immutable once read; strings are NULL where the variable is unset. */
+struct configuration {
+	enum mode mode;
+	enum log_level log_level;
+	const char *node;    /* a list of addresses */
+	const char *devices; /* names with lists of addresses; not together with node */
+	const char *pcap;
+	const char *faults;
+	unsigned int receive_buffer; /* 0: the default */
+	bool segmentation;
+	const char *sysfs_path; /* without slashes at its end */
+	const char *runtime_directory, *temporary_directory;
+	const char *error; /* what is wrong with the first value that can't be read, or NULL */
+};
+
+/* The only caller of getenv(). */
+void configuration_read(struct configuration *configuration);
+
+#endif
