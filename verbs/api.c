@@ -9,9 +9,8 @@
 
 #include "emu/hca.h"
 #include "verbs/counters.h"
-#include "verbs/device.h"
+#include "verbs/devices.h"
 #include "verbs/preload/export.h"
-#include "verbs/registry.h"
 
 static const char *const names[] = {
 #define X(name) #name,
@@ -46,7 +45,7 @@ EXPORT const char *urxe_version(void)
 
 EXPORT int urxe_counters(const char *name, struct urxe_counter *counters, unsigned int max)
 {
-	struct device *device = registry_device(name);
+	struct device *device = devices_find(name);
 
 	if (!device) {
 		errno = ENODEV;

@@ -79,7 +79,8 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 {
 	struct device *device = (struct device *)ibv;
 	struct context *context;
-	int error = device_up(device);
+	const struct event_sink sink = {deliver_completion, deliver_async, device};
+	int error = device_up(device, &sink);
 
 	if (error)
 		return fail(error);

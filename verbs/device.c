@@ -17,8 +17,6 @@
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/udp/udp.h"
-#include "verbs/event.h"
-#include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
 /* To wait for a thread that connects, at the end of the process. */
@@ -101,6 +99,7 @@ int device_init(struct device *device, const char *name, const char *node)
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
 	device->guid = make_guid(device);
 	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->contexts_lock, NULL);
 	return 0;
 }
 
@@ -187,17 +186,29 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 	return link->ops->descriptors(link, fds, max);
 }
 
-static int make_hca(struct device *device)
+static void connection_event(void *context, const struct cm_event *event)
+{
+	const struct device *device = context;
+
+	__atomic_load_n(&device->connections, __ATOMIC_ACQUIRE)->event(context, event);
+}
+
+static enum cm_verdict connection_request(void *context, const struct cm_event *event)
+{
+	const struct device *device = context;
+
+	return __atomic_load_n(&device->connections, __ATOMIC_ACQUIRE)->request(context, event);
+}
+
+static int make_hca(struct device *device, const struct event_sink *sink)
 {
 	struct hca_options options = {
 		.link = device->link,
 		.gids = &device->gids,
-		.sink = {.completion = deliver_completion,
-			 .async = deliver_async,
-			 .context = device},
+		.sink = *sink,
 		.deadline = deadline_changed,
 		.deadline_context = device,
-		.cm_sink = {rdma_handle_event, rdma_handle_request, device},
+		.cm_sink = {connection_event, connection_request, device},
 		.node_guid = be64toh(device->guid),
 	};
 
@@ -206,7 +217,7 @@ static int make_hca(struct device *device)
 	return hca_create(&options, &device->hca);
 }
 
-static int bring_up(struct device *device)
+static int bring_up(struct device *device, const struct event_sink *sink)
 {
 	static const struct progress_ops ops = {
 		.progress = device_progress, .deadline = deadline, .descriptors = descriptors};
@@ -223,7 +234,7 @@ static int bring_up(struct device *device)
 	error = bind_addresses(device, device->link);
 	if (error)
 		goto close;
-	error = make_hca(device);
+	error = make_hca(device, sink);
 	if (error)
 		goto close;
 	error = progress_attach(progress, &ops, device->hca, &client);
@@ -249,13 +260,13 @@ static bool in_use(const struct hca *hca)
 	       hca->srq_count || hca->ah_count;
 }
 
-int device_up(struct device *device)
+int device_up(struct device *device, const struct event_sink *sink)
 {
 	int error = 0;
 
 	pthread_mutex_lock(&device->lock);
 	if (!device->hca)
-		error = bring_up(device);
+		error = bring_up(device, sink);
 	if (!error)
 		device->opened++;
 	pthread_mutex_unlock(&device->lock);
@@ -328,6 +339,18 @@ int device_add_address(struct device *device, const union ibv_gid *gid)
 	}
 	pthread_mutex_unlock(&device->lock);
 	return error;
+}
+
+void device_before_fork(struct device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	pthread_mutex_lock(&device->contexts_lock);
+}
+
+void device_after_fork(struct device *device)
+{
+	pthread_mutex_unlock(&device->contexts_lock);
+	pthread_mutex_unlock(&device->lock);
 }
 
 void device_after_fork_child(struct device *device)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Our devices. They are made when a device list is first asked for and live as
- * long as the process; the HCA behind one exists while somebody has it open,
- * and is shared by all contexts of the process.
+ * One of our devices (verbs/devices.h has them all). It lives as long as the process; the
+ * HCA behind it exists while a context is open, and is shared by all contexts of the
+ * process.
  *
  * device.lock protects what opening brings up. It is held across the binding of
- * sockets, never across a call into the real library.
+ * sockets, never across a call into the real library. device.contexts_lock protects
+ * the list of contexts; it is held while port events are put into their queues, and
+ * nothing but those queues' locks is taken under it.
  */
 #ifndef URXE_VERBS_DEVICE_H
 #define URXE_VERBS_DEVICE_H
@@ -17,6 +19,9 @@
 #include "net/wire/gid.h"
 #include "verbs/progress.h"
 
+struct cm_event;
+struct context;
+struct event_sink;
 struct hca;
 struct link;
 
@@ -35,6 +40,15 @@ struct device {
 	struct link *link;
 	struct hca *hca;
 	struct progress_client *client;
+
+	/*
+	 * Takes the events of the connection manager, with the device as its context. Set by
+	 * verbs/rdma before its first id on the device: without an id there are none.
+	 */
+	const struct cm_sink *connections;
+
+	pthread_mutex_t contexts_lock;
+	struct context *contexts; /* those that are told of the port's events; utlist */
 };
 
 /* ibv_device._ops._dummy1 of our devices; never called. */
@@ -46,8 +60,8 @@ struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd);
  */
 int device_init(struct device *device, const char *name, const char *node);
 
-/* One more and one less context. Returns 0 or an errno. */
-int device_up(struct device *device);
+/* One more and one less context; the HCA's events go to @sink. Returns 0 or an errno. */
+int device_up(struct device *device, const struct event_sink *sink);
 void device_down(struct device *device);
 
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
@@ -59,7 +73,10 @@ void device_flush_on_exit(struct device *device);
  */
 int device_add_address(struct device *device, const union ibv_gid *gid);
 
-/* In a forked child: the parent's HCA is the parent's. */
+/* Keep the device's locks whole across a fork. */
+void device_before_fork(struct device *device);
+void device_after_fork(struct device *device);
+/* In the child, before device_after_fork(): the HCA is the parent's. */
 void device_after_fork_child(struct device *device);
 
 /* The network device of the port, by GID 0. Returns 0 or an errno of gid_table_get(). */

@@ -30,31 +30,22 @@ static bool is_port_event(enum ibv_event_type type)
 
 /* --- delivery ----------------------------------------------------------------- */
 
-static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct context *listeners;
-
 void event_listen(struct context *context)
 {
-	pthread_mutex_lock(&listeners_lock);
-	DL_APPEND(listeners, context);
-	pthread_mutex_unlock(&listeners_lock);
+	struct device *device = context->device;
+
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_APPEND(device->contexts, context);
+	pthread_mutex_unlock(&device->contexts_lock);
 }
 
 void event_unlisten(struct context *context)
 {
-	pthread_mutex_lock(&listeners_lock);
-	DL_DELETE(listeners, context);
-	pthread_mutex_unlock(&listeners_lock);
-}
+	struct device *device = context->device;
 
-void event_before_fork(void)
-{
-	pthread_mutex_lock(&listeners_lock);
-}
-
-void event_after_fork(void)
-{
-	pthread_mutex_unlock(&listeners_lock);
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_DELETE(device->contexts, context);
+	pthread_mutex_unlock(&device->contexts_lock);
 }
 
 void deliver_completion(void *context, struct cq *cq)
@@ -67,18 +58,17 @@ void deliver_completion(void *context, struct cq *cq)
 
 void deliver_async(void *context, enum ibv_event_type type, void *element)
 {
+	struct device *device = context;
 	struct context *listener;
 
 	if (!is_port_event(type)) {
 		event_fd_push(&context_of(element)->async, element, type);
 		return;
 	}
-	pthread_mutex_lock(&listeners_lock);
-	DL_FOREACH (listeners, listener) {
-		if (listener->device == context)
-			event_fd_push(&listener->async, element, type);
-	}
-	pthread_mutex_unlock(&listeners_lock);
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_FOREACH (device->contexts, listener)
+		event_fd_push(&listener->async, element, type);
+	pthread_mutex_unlock(&device->contexts_lock);
 }
 
 /* --- ibv_get_async_event ------------------------------------------------------- */

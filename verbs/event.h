@@ -2,7 +2,7 @@
 /*
  * From the core's event queue to the application's descriptors, and what
  * destroying an object has to do about its events. deliver_*() is the sink of
- * the HCA: called with none of the core's locks held.
+ * the HCA, with its device as context: called with none of the core's locks held.
  */
 #ifndef URXE_VERBS_EVENT_H
 #define URXE_VERBS_EVENT_H
@@ -18,13 +18,9 @@ struct event_fd;
 void deliver_completion(void *context, struct cq *cq);
 void deliver_async(void *context, enum ibv_event_type type, void *element);
 
-/* Contexts receive the events of their port from when they are listed until they are not. */
+/* A context receives the events of its port from event_listen() to event_unlisten(). */
 void event_listen(struct context *context);
 void event_unlisten(struct context *context);
-
-/* Keep the list of contexts whole across a fork: it is the child's, too. */
-void event_before_fork(void);
-void event_after_fork(void);
 
 /*
  * No more events about @element: those that nobody has taken are dropped, and

@@ -15,6 +15,7 @@
 
 #include "net/log.h"
 #include "verbs/context.h"
+#include "verbs/devices.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/registry.h"
@@ -27,6 +28,34 @@ struct list {
 
 static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list *lists;
+
+static void lists_leave(void)
+{
+	pthread_mutex_unlock(&lists_lock);
+}
+
+static void add_hooks(void);
+
+static void lists_enter(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, add_hooks);
+	pthread_mutex_lock(&lists_lock);
+}
+
+/* The child may free the lists that its parent got. */
+static void add_hooks(void)
+{
+	static struct registry_hooks hooks = {
+		.order = FORK_LEAF,
+		.before_fork = lists_enter,
+		.after_fork_in_parent = lists_leave,
+		.after_fork_in_child = lists_leave,
+	};
+
+	registry_add_hooks(&hooks);
+}
 
 /*
  * The real list, or NULL with errno. What the real library calls while it makes
@@ -78,11 +107,11 @@ static struct list *make_list(int *count)
 	enum mode mode = registry_mode();
 	struct ibv_device **real = NULL;
 	struct device *own;
-	unsigned int own_count = registry_devices(&own);
+	unsigned int own_count = devices_all(&own);
 	int real_count = 0;
 	struct list *list;
 
-	if (mode != MODE_EMU && !registry_failed()) {
+	if (mode != MODE_EMU && !devices_failed()) {
 		errno = 0;
 		real = real_list(&real_count);
 		if (real_count == 0 && mode == MODE_HW)
@@ -114,9 +143,9 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 		*num_devices = count;
 	if (!list)
 		return NULL;
-	pthread_mutex_lock(&lists_lock);
+	lists_enter();
 	LL_PREPEND(lists, list);
-	pthread_mutex_unlock(&lists_lock);
+	lists_leave();
 	/* The real library may have failed on the way: that is no error of ours. */
 	errno = 0;
 	return list->devices;
@@ -126,14 +155,14 @@ EXPORT void ibv_free_device_list(struct ibv_device **devices)
 {
 	struct list *list;
 
-	pthread_mutex_lock(&lists_lock);
+	lists_enter();
 	LL_FOREACH (lists, list) {
 		if (list->devices == devices)
 			break;
 	}
 	if (list)
 		LL_DELETE(lists, list);
-	pthread_mutex_unlock(&lists_lock);
+	lists_leave();
 
 	free_real_list(list ? list->real : devices);
 	free(list);

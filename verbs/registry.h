@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the process has one of: the configuration, our devices, the progress thread,
- * the capture file. Nothing happens before a program lists devices (or asks for one
- * of our paths): then the devices are made, and what is wrong with the configuration
- * is one line on stderr and leaves no devices.
+ * What the process has one of, whatever its devices are: the configuration, the
+ * progress thread, the capture file, and what the modules of the verbs layer do when
+ * the process forks or exits. It knows none of these modules; they call it.
  *
- * Configuration and devices are immutable once made. registry.lock protects the rest.
+ * The configuration is immutable once read. registry.lock protects the shared
+ * things, registry.hooks_lock the list of hooks.
  */
 #ifndef URXE_VERBS_REGISTRY_H
 #define URXE_VERBS_REGISTRY_H
 
-#include <stdbool.h>
-
 #include "net/capture.h"
 #include "verbs/configuration.h"
 #include "verbs/progress.h"
-
-struct device;
 
 /* Reads the environment when first called. */
 const struct configuration *registry_configuration(void);
@@ -26,14 +22,32 @@ static inline enum mode registry_mode(void)
 	return registry_configuration()->mode;
 }
 
-/* Our devices, none in mode hw or with a bad configuration. Returns how many there are. */
-unsigned int registry_devices(struct device **devices);
-/* Whether they couldn't be made, which was logged. */
-bool registry_failed(void);
-struct device *registry_device(const char *name);
-
 /* The progress thread and the capture file, shared by the open devices. 0 or an errno. */
 int registry_acquire(struct progress **progress, struct capture **capture);
 void registry_release(void);
+
+/* The order in which a fork takes locks: a module that calls another comes before it. */
+enum fork_order { FORK_OUTERMOST, FORK_DEVICES, FORK_LEAF };
+
+/*
+ * What a module does when the process forks or exits; NULL: nothing. Before a fork all
+ * modules take their locks, so that the child finds nothing half done; in parent and
+ * child they give them back, in the reverse order. The sockets, the QPs and the progress
+ * thread are the parent's: the child's part forgets them.
+ */
+struct registry_hooks {
+	enum fork_order order;
+	void (*before_fork)(void);
+	void (*after_fork_in_parent)(void);
+	void (*after_fork_in_child)(void);
+	void (*at_exit)(void);
+	struct registry_hooks *prev, *next; /* utlist, the registry's */
+};
+
+/*
+ * Called by a module before it first takes a lock that its hooks take; @hooks is the
+ * module's, and static. Called again it does nothing.
+ */
+void registry_add_hooks(struct registry_hooks *hooks);
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "own_address.h"
 #include "tests/must.h"
@@ -502,6 +503,48 @@ START_TEST(forking_while_opening)
 }
 END_TEST
 
+#define LOOKERS 5 /* each writes the files of all devices, which takes its time */
+
+static _Atomic bool looking;
+
+/* What a program looks at before it opens anything: lists, and the files of sysfs. */
+static void look(void)
+{
+	must(access("/sys/class/infiniband/one/node_type", R_OK) == 0);
+	ibv_free_device_list(ibv_get_device_list(NULL));
+}
+
+static void *look_again(void *argument)
+{
+	while (atomic_load(&looking))
+		look();
+	return NULL;
+}
+
+/* A child finds no lock taken by a thread that it doesn't have. */
+START_TEST(forking_while_looking)
+{
+	pthread_t thread;
+
+	make_environment();
+	atomic_store(&looking, true);
+	must(pthread_create(&thread, NULL, look_again, NULL) == 0);
+	for (unsigned int i = 0; i < LOOKERS; i++) {
+		pid_t pid = fork();
+
+		must(pid >= 0);
+		if (pid == 0) {
+			if (CHILD_ALLOCATES)
+				look();
+			_exit(0);
+		}
+		reap(pid);
+	}
+	atomic_store(&looking, false);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 /* What a child inherited keeps nobody from the address, however long it lives. */
 START_TEST(reopening_beside_a_child)
 {
@@ -541,6 +584,7 @@ int main(void)
 	tcase_add_test(tcase, opening_and_closing);
 	tcase_add_test(tcase, forking_under_traffic);
 	tcase_add_test(tcase, forking_while_opening);
+	tcase_add_test(tcase, forking_while_looking);
 	tcase_add_test(tcase, reopening_beside_a_child);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

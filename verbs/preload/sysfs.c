@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
-#include "verbs/device.h"
+#include "verbs/devices.h"
 #include "verbs/preload/real.h"
 #include "verbs/preload/sysfs_attributes.h"
 #include "verbs/registry.h"
@@ -25,11 +25,12 @@
 #define PATH_SIZE 512 /* ours are short; longer ones aren't ours */
 
 static struct {
+	pthread_once_t once;
 	pthread_mutex_t lock;
 	pid_t owner; /* a forked child makes its own */
 	int lock_file;
 	char base[128];
-} tree = {.lock = PTHREAD_MUTEX_INITIALIZER, .lock_file = -1};
+} tree = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .lock_file = -1};
 
 static const char *const folders[] = {
 	"/sys/class/infiniband_verbs",
@@ -150,6 +151,29 @@ static void remove_own(void)
 		remove_tree(tree.base);
 }
 
+static void lock_before_fork(void)
+{
+	pthread_mutex_lock(&tree.lock);
+}
+
+static void unlock_after_fork(void)
+{
+	pthread_mutex_unlock(&tree.lock);
+}
+
+static void add_hooks(void)
+{
+	static struct registry_hooks hooks = {
+		.order = FORK_OUTERMOST, /* the attributes ask devices */
+		.before_fork = lock_before_fork,
+		.after_fork_in_parent = unlock_after_fork,
+		.after_fork_in_child = unlock_after_fork,
+	};
+
+	registry_add_hooks(&hooks);
+	atexit(remove_own);
+}
+
 /* The owner holds a lock as long as it lives, however it dies. */
 static int lock_tree(const char *base, int operation)
 {
@@ -220,7 +244,6 @@ static bool make_base(const char *folder)
 static bool make_tree(void)
 {
 	const struct configuration *configuration = registry_configuration();
-	static bool registered;
 	struct device *devices;
 	unsigned int count;
 
@@ -236,10 +259,7 @@ static bool make_tree(void)
 		tree.base[0] = '\0';
 		return false;
 	}
-	if (!registered)
-		atexit(remove_own);
-	registered = true;
-	count = registry_devices(&devices);
+	count = devices_all(&devices);
 	for (unsigned int i = 0; i < count; i++)
 		make_device(&devices[i]);
 	for (unsigned int i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
@@ -262,7 +282,7 @@ static const char *within(const char *path, const char *folder)
 static struct device *device_at(const char *name, size_t length)
 {
 	struct device *devices;
-	unsigned int count = registry_devices(&devices);
+	unsigned int count = devices_all(&devices);
 
 	for (unsigned int i = 0; i < count; i++) {
 		if (strlen(devices[i].ibv.name) == length &&
@@ -285,7 +305,7 @@ static bool sysfs_find(const char *path, struct device **device, const char **at
 	if (!rest)
 		return false;
 	if (!*rest)
-		return registry_devices(&devices) > 0;
+		return devices_all(&devices) > 0;
 	*device = device_at(rest, strcspn(rest, "/"));
 	rest += strcspn(rest, "/");
 	*attribute = rest + strspn(rest, "/");
@@ -302,6 +322,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	if (strlen(path) + sizeof(tree.base) >= sizeof(buffer) || inside_real ||
 	    !sysfs_find(path, &device, &attribute) || real_contains(caller))
 		return path;
+	pthread_once(&tree.once, add_hooks);
 	pthread_mutex_lock(&tree.lock);
 	if (make_tree()) {
 		struct place place = {"/sys/class/infiniband", device};

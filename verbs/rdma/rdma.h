@@ -191,11 +191,6 @@ void rdma_wait(pthread_cond_t *condition);
 /* All ids of the process, by their next. rdma.lock is held. */
 struct rdma_id *rdma_ids(void);
 
-/* Keep rdma.lock whole across a fork; the child keeps ids of the parent only to destroy them. */
-void rdma_before_fork(void);
-void rdma_after_fork(void);
-void rdma_after_fork_child(void);
-
 /* A new id on @channel (NULL: synchronous). 0, ENODEV, EINVAL, ENOMEM. rdma.lock is held. */
 int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_space ps,
 		enum ibv_qp_type qp_type, struct rdma_id **id);

@@ -16,9 +16,9 @@
 
 #include "net/clock.h"
 #include "net/log.h"
+#include "verbs/devices.h"
 #include "verbs/event_fd.h"
 #include "verbs/rdma/rdma.h"
-#include "verbs/registry.h"
 
 #define CLOSED (-1)	       /* the descriptor of a destroyed channel */
 #define CLOSED_WAIT_US 1000000 /* how long waiting for one takes to fail */
@@ -68,7 +68,7 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 	struct rdma_channel *channel;
 	struct device *devices;
 
-	if (registry_devices(&devices) == 0) {
+	if (devices_all(&devices) == 0) {
 		errno = ENODEV;
 		return NULL;
 	}

@@ -9,15 +9,15 @@
 
 #include "net/log.h"
 #include "verbs/context.h"
+#include "verbs/devices.h"
 #include "verbs/rdma/rdma.h"
-#include "verbs/registry.h"
 
 struct opened {
 	struct context *context; /* NULL: not yet */
 	struct ibv_pd *pd;
 };
 
-static struct opened *table; /* as long as the registry's */
+static struct opened *table; /* as long as that of verbs/devices.c */
 
 /* For the child of a fork: what is open is the parent's. */
 void rdma_devices_after_fork_child(void)
@@ -27,9 +27,12 @@ void rdma_devices_after_fork_child(void)
 
 static int open_device(struct device *device, struct opened *entry)
 {
-	struct ibv_context *verbs = urxe_open_device(&device->ibv);
+	static const struct cm_sink sink = {rdma_handle_event, rdma_handle_request};
+	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 
+	__atomic_store_n(&device->connections, &sink, __ATOMIC_RELEASE);
+	verbs = urxe_open_device(&device->ibv);
 	if (!verbs)
 		return errno;
 	rdma_watch_start();
@@ -47,7 +50,7 @@ static int open_device(struct device *device, struct opened *entry)
 static int get_entry(struct device *device, struct opened **entry)
 {
 	struct device *devices;
-	unsigned int count = registry_devices(&devices);
+	unsigned int count = devices_all(&devices);
 
 	if (!table)
 		table = calloc(count, sizeof(*table));
@@ -59,7 +62,7 @@ static int get_entry(struct device *device, struct opened **entry)
 
 unsigned int rdma_open_devices(struct device **devices)
 {
-	unsigned int count = registry_devices(devices);
+	unsigned int count = devices_all(devices);
 	struct opened *entry;
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -74,7 +77,7 @@ unsigned int rdma_open_devices(struct device **devices)
 void rdma_devices_app_sleeping(void)
 {
 	struct device *devices;
-	unsigned int count = registry_devices(&devices);
+	unsigned int count = devices_all(&devices);
 
 	rdma_enter();
 	for (unsigned int i = 0; table && i < count; i++) {
@@ -112,7 +115,7 @@ void rdma_id_detach(struct rdma_id *id)
 static struct device *owner_of(const union ibv_gid *gid)
 {
 	struct device *devices;
-	unsigned int count = registry_devices(&devices);
+	unsigned int count = devices_all(&devices);
 
 	for (unsigned int i = 0; i < count; i++) {
 		if (gid_table_find(&devices[i].gids, gid) >= 0)
@@ -126,7 +129,7 @@ static struct device *successor_of(const union ibv_gid *gid)
 {
 	unsigned int interface = gid_interface(gid);
 	struct device *devices;
-	unsigned int count = registry_devices(&devices);
+	unsigned int count = devices_all(&devices);
 	struct gid_entry entry;
 
 	for (unsigned int i = 0; i < count; i++) {

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "net/clock.h"
+#include "verbs/devices.h"
 #include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
@@ -17,10 +18,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_state; /* of the thread that has it */
 static struct rdma_id *ids;
 
+static void add_hooks(void);
+
 void rdma_enter(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int state;
 
+	pthread_once(&once, add_hooks);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
 	cancel_state = state;
@@ -49,20 +54,20 @@ struct rdma_id *rdma_ids(void)
 
 /* --- forks ------------------------------------------------------------------------- */
 
-void rdma_before_fork(void)
+static void before_fork(void)
 {
 	rdma_enter();
 	rdma_channels_before_fork();
 }
 
-void rdma_after_fork(void)
+static void after_fork(void)
 {
 	rdma_channels_after_fork();
 	rdma_leave();
 }
 
 /* Connections, listeners, events and descriptors are the parent's; the child may destroy ids. */
-void rdma_after_fork_child(void)
+static void after_fork_in_child(void)
 {
 	struct rdma_id *id;
 
@@ -78,7 +83,19 @@ void rdma_after_fork_child(void)
 	}
 	rdma_devices_after_fork_child();
 	rdma_watch_after_fork_child();
-	rdma_after_fork();
+	after_fork();
+}
+
+static void add_hooks(void)
+{
+	static struct registry_hooks hooks = {
+		.order = FORK_OUTERMOST,
+		.before_fork = before_fork,
+		.after_fork_in_parent = after_fork,
+		.after_fork_in_child = after_fork_in_child,
+	};
+
+	registry_add_hooks(&hooks);
 }
 
 /* --- life -------------------------------------------------------------------------- */
@@ -104,7 +121,7 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 	struct device *devices;
 	struct rdma_id *id;
 
-	if (registry_devices(&devices) == 0)
+	if (devices_all(&devices) == 0)
 		return ENODEV;
 	if (port_space_qp_type(ps) < 0)
 		return EINVAL;

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/devices.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/log.h"
+#include "verbs/registry.h"
+
+#define DEFAULT_DEVICE "urxe0"
+
+static struct {
+	pthread_once_t once;
+	struct device *devices;
+	unsigned int count;
+	bool failed; /* the configuration or a device, and this was logged */
+} table = {.once = PTHREAD_ONCE_INIT};
+
+/* --- making them ------------------------------------------------------------ */
+
+static bool add_device(const char *name, const char *node)
+{
+	int error = device_init(&table.devices[table.count], name, node);
+
+	if (error == EINVAL) {
+		log_error("device %s: \"%s\" is not a list of IP addresses; there are no devices",
+			  name, node ? node : "");
+		return false;
+	}
+	if (error) {
+		log_error("device %s: %s%s: %s; there are no devices", name,
+			  node ? "address " : "this machine's addresses", node ? node : "",
+			  strerror(error));
+		return false;
+	}
+	table.count++;
+	return true;
+}
+
+static bool name_is_good(const char *name)
+{
+	if (!*name || strlen(name) >= IBV_SYSFS_NAME_MAX)
+		return false;
+	for (unsigned int i = 0; i < table.count; i++) {
+		if (strcmp(table.devices[i].ibv.name, name) == 0)
+			return false;
+	}
+	return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				 "0123456789_-")] == '\0';
+}
+
+static bool refuse(const char *item, const char *expected)
+{
+	log_error("URXE_DEVICES=%s is not %s; there are no devices", item, expected);
+	return false;
+}
+
+/* "name=addresses;name=addresses", which is cut up in place. */
+static bool add_listed_devices(char *list)
+{
+	char *rest = NULL;
+
+	for (char *item = strtok_r(list, ";", &rest); item; item = strtok_r(NULL, ";", &rest)) {
+		char *addresses = strchr(item, '=');
+
+		if (!addresses)
+			return refuse(item, "of the form name=address[,address]");
+		*addresses++ = '\0';
+		if (!name_is_good(item))
+			return refuse(item, "a device name of its own");
+		if (!add_device(item, addresses))
+			return false;
+	}
+	return true;
+}
+
+static bool make_devices(void)
+{
+	const char *value = registry_configuration()->devices;
+	unsigned int capacity = 1;
+	char *list;
+	bool good;
+
+	for (const char *c = value; c && *c; c++)
+		capacity += *c == ';';
+	table.devices = calloc(capacity, sizeof(*table.devices));
+	list = value ? strdup(value) : NULL;
+	if (!table.devices || (value && !list)) {
+		log_error("out of memory; there are no devices");
+		return false;
+	}
+	good = list ? add_listed_devices(list)
+		    : add_device(DEFAULT_DEVICE, registry_configuration()->node);
+	free(list);
+	return good;
+}
+
+/* --- fork and exit ----------------------------------------------------------- */
+
+static void before_fork(void)
+{
+	for (unsigned int i = 0; i < table.count; i++)
+		device_before_fork(&table.devices[i]);
+}
+
+static void after_fork_in_parent(void)
+{
+	for (unsigned int i = 0; i < table.count; i++)
+		device_after_fork(&table.devices[i]);
+}
+
+static void after_fork_in_child(void)
+{
+	for (unsigned int i = 0; i < table.count; i++) {
+		device_after_fork_child(&table.devices[i]);
+		device_after_fork(&table.devices[i]);
+	}
+}
+
+/*
+ * A program may leave without a word to its QPs and connections. What it received
+ * last may not have been acknowledged yet, and its peer would repeat it in vain;
+ * and a peer that only waits would never learn that the connection is gone.
+ */
+static void flush_on_exit(void)
+{
+	for (unsigned int i = 0; i < table.count; i++)
+		device_flush_on_exit(&table.devices[i]);
+}
+
+static struct registry_hooks hooks = {
+	.order = FORK_DEVICES,
+	.before_fork = before_fork,
+	.after_fork_in_parent = after_fork_in_parent,
+	.after_fork_in_child = after_fork_in_child,
+	.at_exit = flush_on_exit,
+};
+
+/* --- finding them ------------------------------------------------------------ */
+
+static void make_once(void)
+{
+	const struct configuration *configuration = registry_configuration();
+
+	table.count = 0; /* a fork may have interrupted another thread in here */
+	if (configuration->error) {
+		log_error("%s; there are no devices", configuration->error);
+		table.failed = true;
+	} else if (configuration->mode != MODE_HW) {
+		table.failed = !make_devices();
+	}
+	if (table.failed)
+		table.count = 0;
+	registry_add_hooks(&hooks);
+}
+
+unsigned int devices_all(struct device **devices)
+{
+	pthread_once(&table.once, make_once);
+	*devices = table.devices;
+	return table.count;
+}
+
+bool devices_failed(void)
+{
+	pthread_once(&table.once, make_once);
+	return table.failed;
+}
+
+struct device *devices_find(const char *name)
+{
+	struct device *devices;
+	unsigned int count = devices_all(&devices);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (strcmp(devices[i].ibv.name, name) == 0)
+			return &devices[i];
+	}
+	return NULL;
+}
