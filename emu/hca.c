@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/hca.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "emu/objects/qp.h"
@@ -87,14 +85,15 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->limits.max_message = WIRE_MESSAGE_MAX;
 	hca->link = options->link;
 	hca->gids = options->gids;
+	hca->host = options->host;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
 	hca->node_guid = options->node_guid;
 	/* What is shared is leased when it is needed. */
-	err = table_init(&hca->qps, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
+	err = table_init(&hca->qps, hca->host, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
 	if (err)
 		goto free_hca;
-	err = table_init(&hca->keys, 1, device_attr.max_mr + device_attr.max_mw + 1);
+	err = table_init(&hca->keys, hca->host, 1, device_attr.max_mr + device_attr.max_mw + 1);
 	if (err)
 		goto free_qps;
 	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
@@ -338,7 +337,7 @@ static void shutdown_link(struct hca *hca)
 			hca->link->share->ops->shutdown(hca->link->share);
 			return;
 		}
-		sched_yield();
+		hca->host->yield();
 	}
 }
 
@@ -363,10 +362,10 @@ static void acknowledge_on_exit(struct hca *hca, uint64_t now)
 		outbox_put(outbox);
 }
 
-void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience)
+void hca_flush_on_exit(struct hca *hca, uint64_t now)
 {
 	acknowledge_on_exit(hca, now);
-	cm_flush_on_exit(hca->cm, now, patience);
+	cm_flush_on_exit(hca->cm, now);
 	if (hca->link->share)
 		shutdown_link(hca);
 }

@@ -27,6 +27,7 @@
 
 #include "emu/cm/cm.h"
 #include "emu/counters.h"
+#include "emu/host.h"
 #include "emu/objects/event.h"
 #include "emu/objects/mcast.h"
 #include "emu/objects/table.h"
@@ -51,8 +52,9 @@ struct hca_limits {
 #define RECEIVE_BATCH 64
 
 struct hca_options {
-	struct link *link;	/* stays the caller's */
-	struct gid_table *gids; /* likewise */
+	struct link *link;	     /* stays the caller's */
+	struct gid_table *gids;	     /* likewise */
+	const struct hca_host *host; /* likewise */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
 	 * Locks are held: it may only wake somebody. */
@@ -68,6 +70,7 @@ struct hca {
 	uint64_t node_guid;
 	struct link *link;
 	struct gid_table *gids;
+	const struct hca_host *host;
 
 	struct table qps;
 	struct table keys;	      /* of memory regions and windows, by key_number() */
@@ -123,9 +126,9 @@ void hca_acknowledge(struct hca *hca, uint64_t now);
 /*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
  * way (their holders may be threads that are gone), and receive nothing more. Only
- * for the connection manager's it waits, until @patience (CLOCK_REALTIME).
+ * for the connection manager's it waits a while (hca_host.lock_at_exit).
  */
-void hca_flush_on_exit(struct hca *hca, uint64_t now, const struct timespec *patience);
+void hca_flush_on_exit(struct hca *hca, uint64_t now);
 
 /* When the next round is due although nothing arrives, or TIME_NEVER. */
 uint64_t hca_deadline(struct hca *hca);

@@ -17,10 +17,8 @@
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/udp/udp.h"
+#include "verbs/host.h"
 #include "verbs/registry.h"
-
-/* To wait for a thread that connects, at the end of the process. */
-#define FLUSH_SECONDS 1
 
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
 	       "vendor libraries look right behind ibv_device");
@@ -205,6 +203,7 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 	struct hca_options options = {
 		.link = device->link,
 		.gids = &device->gids,
+		.host = &process_host,
 		.sink = *sink,
 		.deadline = deadline_changed,
 		.deadline_context = device,
@@ -313,14 +312,10 @@ void device_down(struct device *device)
 
 void device_flush_on_exit(struct device *device)
 {
-	struct timespec patience;
-
 	if (pthread_mutex_trylock(&device->lock) != 0)
 		return;
-	clock_gettime(CLOCK_REALTIME, &patience);
-	patience.tv_sec += FLUSH_SECONDS;
 	if (device->hca)
-		hca_flush_on_exit(device->hca, clock_now(), &patience);
+		hca_flush_on_exit(device->hca, clock_now());
 	pthread_mutex_unlock(&device->lock);
 }
 

@@ -27,7 +27,7 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 
 	if (!cm)
 		return ENOMEM;
-	error = table_init(&cm->ids, 1, SHARE_COMM_IDS);
+	error = table_init(&cm->ids, hca->host, 1, SHARE_COMM_IDS);
 	if (error) {
 		free(cm);
 		return error;
@@ -550,11 +550,11 @@ static bool ends_connection(const struct cm_id *id)
 	       (attribute == CM_DREQ || attribute == CM_DREP);
 }
 
-void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patience)
+void cm_flush_on_exit(struct cm *cm, uint64_t now)
 {
 	struct cm_id *id;
 
-	if (pthread_mutex_timedlock(&cm->lock, patience) != 0)
+	if (!cm->hca->host->lock_at_exit(&cm->lock))
 		return;
 	DL_FOREACH (cm->all, id) {
 		if (endings[id->state])

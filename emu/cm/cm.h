@@ -264,10 +264,9 @@ void cm_receive(struct cm *cm, const struct cm_message *message, const struct li
 
 /*
  * The process ends, and with it what retransmits and answers for us: end what is
- * going on, and say what ends it more than once. Waits for cm.lock until @patience
- * (CLOCK_REALTIME), for its holder may be a thread that is gone.
+ * going on, and say what ends it more than once. Takes cm.lock by hca_host.lock_at_exit.
  */
-void cm_flush_on_exit(struct cm *cm, uint64_t now, const struct timespec *patience);
+void cm_flush_on_exit(struct cm *cm, uint64_t now);
 
 /* Retransmissions, timeouts and timewaits that are due. Returns whether there were any. */
 bool cm_run(struct cm *cm, uint64_t now);

@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "emu/hca.h"
-#include "emu/objects/memory.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 
@@ -40,9 +38,10 @@ static int mr_check_access(int access)
 	return 0;
 }
 
-static int mr_check_range(const void *addr, size_t length, uint64_t iova, int access)
+static int mr_check_range(const struct hca *hca, const void *addr, size_t length, uint64_t iova,
+			  int access)
 {
-	uint64_t offset_mask = sysconf(_SC_PAGESIZE) - 1;
+	uint64_t offset_mask = hca->host->page_size() - 1;
 
 	/* Linux finds no page to pin. */
 	if (!length)
@@ -57,9 +56,9 @@ static int mr_check_range(const void *addr, size_t length, uint64_t iova, int ac
 	return iova + length < length ? EINVAL : 0;
 }
 
-static int mr_check_memory(const void *addr, size_t length, int access)
+static int mr_check_memory(const struct hca *hca, const void *addr, size_t length, int access)
 {
-	return memory_check(addr, length, access & ACCESS_WRITABLE);
+	return hca->host->check_memory(addr, length, access & ACCESS_WRITABLE);
 }
 
 static void mr_new_key(struct mr *mr, uint32_t number)
@@ -87,9 +86,9 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 
 	error = mr_check_access(access);
 	if (!error)
-		error = mr_check_range(addr, length, iova, access);
+		error = mr_check_range(pd->hca, addr, length, iova, access);
 	if (!error)
-		error = mr_check_memory(addr, length, access);
+		error = mr_check_memory(pd->hca, addr, length, access);
 	if (error)
 		return error;
 
@@ -149,9 +148,9 @@ static int mr_check_change(const struct mr *mr, int flags, const void *addr, siz
 		access = mr->key.access;
 	error = mr_check_access(access);
 	if (!error)
-		error = mr_check_range(addr, length, (uintptr_t)addr, access);
+		error = mr_check_range(mr->hca, addr, length, (uintptr_t)addr, access);
 	if (!error && flags & (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS))
-		error = mr_check_memory(addr, length, access);
+		error = mr_check_memory(mr->hca, addr, length, access);
 	return error;
 }
 

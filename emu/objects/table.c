@@ -9,17 +9,16 @@
 #include "emu/objects/table.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 /* Stands in a slot whose number is taken but whose object can't be found. */
-static char reserved;
+static const char reserved;
 
-int table_init(struct table *table, uint32_t first, uint32_t limit)
+int table_init(struct table *table, const struct hca_host *host, uint32_t first, uint32_t limit)
 {
 	size_t chunks = ((size_t)limit + TABLE_CHUNK - 1) / TABLE_CHUNK;
 
-	*table = (struct table){.limit = limit};
+	*table = (struct table){.host = host, .limit = limit};
 	table->chunks = calloc(chunks, sizeof(*table->chunks));
 	if (!table->chunks)
 		return ENOMEM;
@@ -134,7 +133,7 @@ void table_withdraw(struct table *table, uint32_t number)
 
 	atomic_store(&slot->object, (void *)&reserved);
 	while (atomic_load(&slot->refcount))
-		sched_yield();
+		table->host->yield();
 }
 
 void table_remove(struct table *table, uint32_t number)

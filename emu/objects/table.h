@@ -16,6 +16,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "emu/host.h"
+
 #define TABLE_CHUNK_BITS 10
 #define TABLE_CHUNK (1u << TABLE_CHUNK_BITS)
 
@@ -30,6 +32,7 @@ struct table_range {
 
 struct table {
 	pthread_mutex_t lock;
+	const struct hca_host *host;
 	uint32_t limit;		    /* above all numbers */
 	struct table_range *ranges; /* of numbers to hand out */
 	uint32_t range_count;
@@ -40,7 +43,7 @@ struct table {
 };
 
 /* Numbers @first to @limit - 1; none to begin with if they are equal. Returns 0 or ENOMEM. */
-int table_init(struct table *table, uint32_t first, uint32_t limit);
+int table_init(struct table *table, const struct hca_host *host, uint32_t first, uint32_t limit);
 /* More numbers, below the limit, to be handed out from @start on. Returns 0 or ENOMEM. */
 int table_add_range(struct table *table, uint32_t first, uint32_t count, uint32_t start);
 /* Every object must have been removed. */

@@ -260,17 +260,17 @@ START_TEST(the_end_of_the_process_sends_them)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	send_writes(&peer, 1);
 	ck_assert(progress(&peer));
-	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer));
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 
 	send_writes(&peer, 1);
 	ck_assert(progress(&peer));
 	pthread_mutex_lock(&peer.qp->lock);
-	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer));
 	pthread_mutex_unlock(&peer.qp->lock);
 	pthread_mutex_lock(&peer.node->hca->acks.lock);
-	hca_flush_on_exit(peer.node->hca, now(&peer), &(struct timespec){});
+	hca_flush_on_exit(peer.node->hca, now(&peer));
 	pthread_mutex_unlock(&peer.node->hca->acks.lock);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_destroy(&peer);

@@ -609,11 +609,30 @@ START_TEST(test_flush_on_exit)
 		cm_peer_active(&t, exit_messages[_i].state);
 	else
 		cm_peer_passive(&t, exit_messages[_i].state);
-	hca_flush_on_exit(t.peer.node->hca, cm_peer_now(&t), &(struct timespec){});
+	hca_flush_on_exit(t.peer.node->hca, cm_peer_now(&t));
 	for (unsigned int i = 0; i < exit_messages[_i].copies; i++) {
 		cm_peer_hear(&t, exit_messages[_i].attribute);
 		ck_assert_uint_eq(t.heard.reason, exit_messages[_i].reason);
 	}
+	cm_peer_hear_nothing(&t, 10000);
+}
+END_TEST
+
+static bool lock_is_lost(pthread_mutex_t *lock)
+{
+	return false;
+}
+
+/* The thread that has the connection manager's lock is gone: the process ends without a word. */
+START_TEST(flush_gives_up_on_a_lost_lock)
+{
+	struct hca_host host = world_host;
+
+	host.lock_at_exit = lock_is_lost;
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	t.peer.node->hca->host = &host;
+	hca_flush_on_exit(t.peer.node->hca, cm_peer_now(&t));
+	t.peer.node->hca->host = &world_host;
 	cm_peer_hear_nothing(&t, 10000);
 }
 END_TEST
@@ -640,5 +659,6 @@ int main(void)
 	tcase_add_test(tcase, test_shared_address);
 	tcase_add_test(tcase, test_claims);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
+	tcase_add_test(tcase, flush_gives_up_on_a_lost_lock);
 	return world_main("cm_rules", (TCase *[]){tcase, NULL});
 }

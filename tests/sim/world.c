@@ -49,6 +49,35 @@ static void make_gid(struct node *node, unsigned int index)
 	entry->mtu = 65536;
 }
 
+/* One thread has all HCAs: none can wait for another. */
+static void never_yield(void)
+{
+	ck_abort_msg("an HCA waits for another thread");
+}
+
+static size_t page_size(void)
+{
+	return 4096;
+}
+
+/* All memory is there: what the machine under the simulation has mapped changes no run. */
+static int check_memory(const void *addr, size_t length, bool write)
+{
+	return 0;
+}
+
+static bool lock_at_exit(pthread_mutex_t *lock)
+{
+	return pthread_mutex_trylock(lock) == 0;
+}
+
+const struct hca_host world_host = {
+	.yield = never_yield,
+	.page_size = page_size,
+	.check_memory = check_memory,
+	.lock_at_exit = lock_at_exit,
+};
+
 static void node_create(struct world *world, struct node *node, unsigned int index, uint64_t seed)
 {
 	struct hca_options options = {.seed = seed * 7919 + index};
@@ -59,6 +88,7 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	ck_assert_int_eq(node->link->ops->add_address(node->link, &node->gids.entries[0].gid), 0);
 	options.link = node->link;
 	options.gids = &node->gids;
+	options.host = &world_host;
 	options.node_guid = 0x0200000000000001 + index;
 	cm_queue_init(&node->cm_queue, on_connection, node);
 	options.cm_sink = cm_queue_sink(&node->cm_queue);

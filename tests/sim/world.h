@@ -76,6 +76,9 @@ struct connection {
 };
 extern const struct connection world_connection;
 
+/* The machine that all nodes run on: one thread, pages of 4 KiB, no memory that isn't there. */
+extern const struct hca_host world_host;
+
 void world_modify_init(struct qp *qp, const struct connection *c);
 void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
 		      const struct connection *c);

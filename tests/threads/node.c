@@ -7,6 +7,7 @@
 #include "net/fault/fault.h"
 #include "net/udp/udp.h"
 #include "own_address.h"
+#include "verbs/host.h"
 #include "wire_order.h"
 
 #define QKEY 0x1234
@@ -77,6 +78,7 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	const struct udp_options udp = {.segmentation = true};
 	struct hca_options options = {
 		.gids = &node->gids,
+		.host = &process_host,
 		.sink = {on_completion, on_async, node},
 		.node_guid = 0x0200000000000001 + index,
 		.deadline = deadline_changed,

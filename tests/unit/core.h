@@ -12,6 +12,7 @@
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
 #include "tests/run_suite.h"
+#include "verbs/host.h"
 
 #define KEYS_FIRST 1
 #define KEYS_LIMIT 5000
@@ -55,7 +56,8 @@ static inline void core_setup(void)
 		.phys_port_cnt = 1,
 	};
 	core.limits.max_message = WIRE_MESSAGE_MAX;
-	ck_assert_int_eq(table_init(&core.keys, KEYS_FIRST, KEYS_LIMIT), 0);
+	core.host = &process_host;
+	ck_assert_int_eq(table_init(&core.keys, core.host, KEYS_FIRST, KEYS_LIMIT), 0);
 	event_queue_init(&core.events, &sink);
 	pthread_mutex_init(&core.destinations_lock, NULL);
 }

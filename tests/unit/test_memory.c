@@ -4,7 +4,7 @@
  * needs one of them, so they are reached from inside.
  */
 #include "core.h"
-#include "emu/objects/memory.c"
+#include "verbs/memory.c"
 
 static uint8_t *memory;
 static size_t page;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "emu/objects/memory.h"
 #include "emu/objects/mr.h"
 
 #define WRITE IBV_ACCESS_LOCAL_WRITE
@@ -149,8 +148,55 @@ START_TEST(memory_has_to_be_there)
 	ck_assert_int_eq(try_register(memory, 1, address, 0), EFAULT);
 	ck_assert_int_eq(try_register(NULL, 1, 0, 0), EFAULT);
 
-	ck_assert_int_eq(memory_check(constant, sizeof(constant), false), 0);
-	ck_assert_int_eq(memory_check(constant, sizeof(constant), true), EFAULT);
+	ck_assert_int_eq(core.host->check_memory(constant, sizeof(constant), false), 0);
+	ck_assert_int_eq(core.host->check_memory(constant, sizeof(constant), true), EFAULT);
+	ck_assert_int_eq(pd_dealloc(pd), 0);
+}
+END_TEST
+
+static struct {
+	const void *addr;
+	size_t length;
+	bool write;
+	int answer;
+} asked;
+
+static int answer_as_told(const void *addr, size_t length, bool write)
+{
+	asked.addr = addr;
+	asked.length = length;
+	asked.write = write;
+	return asked.answer;
+}
+
+static size_t large_pages(void)
+{
+	return 65536;
+}
+
+/* A machine with pages of 64 KiB, and with no memory here that could be touched. */
+START_TEST(the_host_knows_memory_and_pages)
+{
+	const struct hca_host host = {.page_size = large_pages, .check_memory = answer_as_told};
+	void *elsewhere = (void *)0x123450000;
+
+	core.host = &host;
+	pd = core_pd();
+	asked.answer = 0;
+	ck_assert_int_eq(try_register(elsewhere, 100, 0x50000, WRITE), 0);
+	ck_assert_ptr_eq(asked.addr, elsewhere);
+	ck_assert_uint_eq(asked.length, 100);
+	ck_assert(asked.write);
+	ck_assert_int_eq(try_register(elsewhere, SIZE, 0x70000, 0), 0);
+	ck_assert_uint_eq(asked.length, SIZE);
+	ck_assert(!asked.write);
+
+	/* On pages of 4 KiB this offset would agree. */
+	ck_assert_int_eq(try_register(elsewhere, 100, 0x51000, WRITE), EINVAL);
+
+	asked.answer = EFAULT;
+	ck_assert_int_eq(try_register(elsewhere, 100, 0x50000, WRITE), EFAULT);
+	ck_assert_uint_eq(pd->users, 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
 END_TEST
@@ -434,6 +480,7 @@ int main(void)
 	const TTest *const tests[] = {access_bits,
 				      ranges,
 				      memory_has_to_be_there,
+				      the_host_knows_memory_and_pages,
 				      every_access_is_checked,
 				      regions_by_iova_and_zero_based,
 				      keys_die_with_their_region,

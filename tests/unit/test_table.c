@@ -11,7 +11,7 @@ START_TEST(numbers_are_handed_out_in_a_circle)
 	uint32_t number;
 	int object;
 
-	ck_assert_int_eq(table_init(&table, 5, 8), 0);
+	ck_assert_int_eq(table_init(&table, &process_host, 5, 8), 0);
 	for (uint32_t i = 5; i < 8; i++) {
 		ck_assert_int_eq(table_reserve(&table, &number), 0);
 		ck_assert_uint_eq(number, i);
@@ -37,7 +37,7 @@ START_TEST(ranges_are_added)
 	static const uint32_t expected[] = {41, 42, 43, 10, 11, 40};
 	uint32_t number;
 
-	ck_assert_int_eq(table_init(&table, 50, 50), 0);
+	ck_assert_int_eq(table_init(&table, &process_host, 50, 50), 0);
 	ck_assert_int_eq(table_reserve(&table, &number), ENOMEM);
 	ck_assert_int_eq(table_add_range(&table, 10, 2, 10), 0);
 	ck_assert_int_eq(table_add_range(&table, 40, 4, 41), 0);
@@ -62,7 +62,7 @@ START_TEST(only_published_objects_are_found)
 	uint32_t number;
 	int object;
 
-	ck_assert_int_eq(table_init(&table, 1, 3 * TABLE_CHUNK), 0);
+	ck_assert_int_eq(table_init(&table, &process_host, 1, 3 * TABLE_CHUNK), 0);
 	table.cursor = 2 * TABLE_CHUNK;
 	ck_assert_int_eq(table_reserve(&table, &number), 0);
 	ck_assert_uint_eq(number, 2 * TABLE_CHUNK);
@@ -85,6 +85,32 @@ START_TEST(only_published_objects_are_found)
 	table_put(&table, number);
 	table_remove(&table, number);
 	ck_assert_ptr_null(table_get(&table, number));
+	table_destroy(&table);
+}
+END_TEST
+
+static unsigned int yields;
+
+/* The other thread's turn: the second time it puts its reference. */
+static void put_at_second(void)
+{
+	if (++yields == 2)
+		table_put(&table, 1);
+}
+
+START_TEST(removal_yields_until_the_reference_is_put)
+{
+	const struct hca_host host = {.yield = put_at_second};
+	uint32_t number;
+	int object;
+
+	yields = 0;
+	ck_assert_int_eq(table_init(&table, &host, 1, 2), 0);
+	ck_assert_int_eq(table_reserve(&table, &number), 0);
+	table_publish(&table, number, &object);
+	ck_assert_ptr_eq(table_get(&table, number), &object);
+	table_remove(&table, number);
+	ck_assert_uint_eq(yields, 2);
 	table_destroy(&table);
 }
 END_TEST
@@ -133,7 +159,7 @@ START_TEST(nothing_in_use_is_freed)
 {
 	pthread_t getters[2], removers[2];
 
-	ck_assert_int_eq(table_init(&table, 1, 1 + STRESS_NUMBERS), 0);
+	ck_assert_int_eq(table_init(&table, &process_host, 1, 1 + STRESS_NUMBERS), 0);
 	for (int i = 0; i < 2; i++)
 		pthread_create(&getters[i], NULL, stress_get, NULL);
 	/* Again until getters have met objects, however the threads were scheduled. */
@@ -153,8 +179,11 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle, ranges_are_added,
-				      only_published_objects_are_found, nothing_in_use_is_freed,
+	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle,
+				      ranges_are_added,
+				      only_published_objects_are_found,
+				      removal_yields_until_the_reference_is_put,
+				      nothing_in_use_is_freed,
 				      NULL};
 
 	return core_run("table", tests);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mappings and their protection: emu/objects/memory.h. Linux 6.11 answers for one
+ * Mappings and their protection: verbs/memory.h. Linux 6.11 answers for one
  * mapping by an ioctl; before that there is only the text of /proc/self/maps,
  * whose length is that of the process. Where /proc is missing, msync() still
  * says what is mapped, though not how.
  */
-#include "emu/objects/memory.h"
+#include "verbs/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

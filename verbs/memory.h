@@ -2,10 +2,10 @@
 /*
  * Whether memory is there: what pinning does for hardware when it registers a
  * region, asked of the kernel without touching the memory or allocating any.
- * Called by mr.c; no state, no locks.
+ * Called for the core by verbs/host.c; no state, no locks.
  */
-#ifndef URXE_EMU_MEMORY_H
-#define URXE_EMU_MEMORY_H
+#ifndef URXE_VERBS_MEMORY_H
+#define URXE_VERBS_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

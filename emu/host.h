@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the core asks of the machine that it runs on, beside its link and the time.
+ * Given with struct hca_options, so that a simulation answers in the machine's place.
+ *
+ * Called by any thread, with locks held: an answer may take a while, but never waits
+ * for the HCA.
+ */
+#ifndef URXE_EMU_HOST_H
+#define URXE_EMU_HOST_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct hca_host {
+	/* Let another thread have the CPU: the caller waits for what that thread does. */
+	void (*yield)(void);
+
+	/* A power of two; offsets into pages are the same for an address and its IOVA. */
+	size_t (*page_size)(void);
+
+	/*
+	 * 0 when every byte of @length at @addr is mapped and can be read (and, with
+	 * @write, written), else EFAULT. For hardware, pinning finds this out.
+	 */
+	int (*check_memory)(const void *addr, size_t length, bool write);
+
+	/*
+	 * Take @lock at the end of the process, when its holder may be a thread that is
+	 * gone. False when it wasn't to be had for a while.
+	 */
+	bool (*lock_at_exit)(pthread_mutex_t *lock);
+};
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/host.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "verbs/memory.h"
+
+/* To wait for a thread that connects, at the end of the process. */
+#define EXIT_SECONDS 1
+
+static void yield(void)
+{
+	sched_yield();
+}
+
+static size_t page_size(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
+static bool lock_at_exit(pthread_mutex_t *lock)
+{
+	struct timespec patience;
+
+	clock_gettime(CLOCK_REALTIME, &patience);
+	patience.tv_sec += EXIT_SECONDS;
+	return pthread_mutex_timedlock(lock, &patience) == 0;
+}
+
+const struct hca_host process_host = {
+	.yield = yield,
+	.page_size = page_size,
+	.check_memory = memory_check,
+	.lock_at_exit = lock_at_exit,
+};
