@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Device lists: ours, the real library's, or both, as URXE_MODE says. A list of
- * ours keeps the real one behind it, to free it with it. Lists may be freed by
- * others than who got them (librdmacm does), and lists of the real library come
- * here to be freed too: ours are known by their place in the chain of lists.
+ * ours keeps the real one behind it, to free it with it. A library may free a list that
+ * its caller got (librdmacm does), and lists of the real library come here to be freed
+ * too: ours are known by their place in the chain of lists.
  *
- * lists_lock protects the chain and is held across nothing.
+ * lists.lock protects the chain; nothing is called with it held.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,22 +26,24 @@ struct list {
 	struct ibv_device *devices[];
 };
 
-static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list *lists;
-
-static void lists_leave(void)
-{
-	pthread_mutex_unlock(&lists_lock);
-}
-
 static void add_hooks(void);
+
+static struct {
+	pthread_once_t once;
+	pthread_mutex_t lock;
+	struct list *first;
+	bool explained; /* why there is no hardware */
+} lists = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void lists_enter(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&lists.once, add_hooks);
+	pthread_mutex_lock(&lists.lock);
+}
 
-	pthread_once(&once, add_hooks);
-	pthread_mutex_lock(&lists_lock);
+static void lists_leave(void)
+{
+	pthread_mutex_unlock(&lists.lock);
 }
 
 /* The child may free the lists that its parent got. */
@@ -92,9 +94,7 @@ static void free_real_list(struct ibv_device **real)
 /* A program that asked for hardware shall know why it has none. */
 static void explain_no_hardware(int error)
 {
-	static bool explained;
-
-	if (__atomic_exchange_n(&explained, true, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&lists.explained, true, __ATOMIC_RELAXED))
 		return;
 	log_error("URXE_MODE=hw: no RDMA hardware: %s", error == ENOENT
 								? "no libibverbs.so.1 on this host"
@@ -144,7 +144,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (!list)
 		return NULL;
 	lists_enter();
-	LL_PREPEND(lists, list);
+	LL_PREPEND(lists.first, list);
 	lists_leave();
 	/* The real library may have failed on the way: that is no error of ours. */
 	errno = 0;
@@ -156,12 +156,12 @@ EXPORT void ibv_free_device_list(struct ibv_device **devices)
 	struct list *list;
 
 	lists_enter();
-	LL_FOREACH (lists, list) {
+	LL_FOREACH (lists.first, list) {
 		if (list->devices == devices)
 			break;
 	}
 	if (list)
-		LL_DELETE(lists, list);
+		LL_DELETE(lists.first, list);
 	lists_leave();
 
 	free_real_list(list ? list->real : devices);

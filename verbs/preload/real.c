@@ -13,7 +13,7 @@ _Thread_local unsigned int inside_real;
 static const char *const names[] = {[REAL_VERBS] = "libibverbs.so.1", [REAL_CM] = "librdmacm.so.1"};
 
 /* What a cache holds when the search found nothing. */
-static char absent;
+static const char absent;
 
 static void *symbol(void *handle, const char *name, const char *version)
 {
@@ -33,7 +33,7 @@ static void *load(enum real_library library)
 	if (handle)
 		return handle == &absent ? NULL : handle;
 	handle = real_dlopen()(names[library], RTLD_NOW | RTLD_LOCAL);
-	atomic_store(&handles[library], handle ? handle : &absent);
+	atomic_store(&handles[library], handle ? handle : (void *)&absent);
 	return handle;
 }
 
@@ -54,7 +54,7 @@ void *real_find(void **cache, enum real_library library, const char *name, const
 
 	if (!found) {
 		found = search(library, name, version);
-		__atomic_store_n(cache, found ? found : &absent, __ATOMIC_RELEASE);
+		__atomic_store_n(cache, found ? found : (void *)&absent, __ATOMIC_RELEASE);
 	}
 	return found == &absent ? NULL : found;
 }
