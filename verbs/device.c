@@ -158,7 +158,7 @@ static int bind_addresses(struct device *device, struct link *link)
 	return bound ? 0 : last;
 }
 
-static void deadline_changed(void *context, uint64_t time)
+static void device_deadline_changed(void *context, uint64_t time)
 {
 	struct device *device = context;
 	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
@@ -172,26 +172,26 @@ static bool device_progress(void *context, uint64_t now)
 	return hca_progress(context, now);
 }
 
-static uint64_t deadline(void *context)
+static uint64_t device_deadline(void *context)
 {
 	return hca_deadline(context);
 }
 
-static unsigned int descriptors(void *context, int *fds, unsigned int max)
+static unsigned int device_descriptors(void *context, int *fds, unsigned int max)
 {
 	struct link *link = ((struct hca *)context)->link;
 
 	return link->ops->descriptors(link, fds, max);
 }
 
-static void connection_event(void *context, const struct cm_event *event)
+static void device_connection_event(void *context, const struct cm_event *event)
 {
 	const struct device *device = context;
 
 	__atomic_load_n(&device->connections, __ATOMIC_ACQUIRE)->event(context, event);
 }
 
-static enum cm_verdict connection_request(void *context, const struct cm_event *event)
+static enum cm_verdict device_connection_request(void *context, const struct cm_event *event)
 {
 	const struct device *device = context;
 
@@ -205,9 +205,9 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 		.gids = &device->gids,
 		.host = &process_host,
 		.sink = *sink,
-		.deadline = deadline_changed,
+		.deadline = device_deadline_changed,
 		.deadline_context = device,
-		.cm_sink = {connection_event, connection_request, device},
+		.cm_sink = {device_connection_event, device_connection_request, device},
 		.node_guid = be64toh(device->guid),
 	};
 
@@ -218,8 +218,9 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 
 static int bring_up(struct device *device, const struct event_sink *sink)
 {
-	static const struct progress_ops ops = {
-		.progress = device_progress, .deadline = deadline, .descriptors = descriptors};
+	static const struct progress_ops ops = {.progress = device_progress,
+						.deadline = device_deadline,
+						.descriptors = device_descriptors};
 	struct progress_client *client;
 	struct progress *progress;
 	struct capture *capture;

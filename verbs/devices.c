@@ -99,19 +99,19 @@ static bool make_devices(void)
 
 /* --- fork and exit ----------------------------------------------------------- */
 
-static void before_fork(void)
+static void devices_before_fork(void)
 {
 	for (unsigned int i = 0; i < table.count; i++)
 		device_before_fork(&table.devices[i]);
 }
 
-static void after_fork_in_parent(void)
+static void devices_after_fork_in_parent(void)
 {
 	for (unsigned int i = 0; i < table.count; i++)
 		device_after_fork(&table.devices[i]);
 }
 
-static void after_fork_in_child(void)
+static void devices_after_fork_in_child(void)
 {
 	for (unsigned int i = 0; i < table.count; i++) {
 		device_after_fork_child(&table.devices[i]);
@@ -124,7 +124,7 @@ static void after_fork_in_child(void)
  * last may not have been acknowledged yet, and its peer would repeat it in vain;
  * and a peer that only waits would never learn that the connection is gone.
  */
-static void flush_on_exit(void)
+static void devices_flush_on_exit(void)
 {
 	for (unsigned int i = 0; i < table.count; i++)
 		device_flush_on_exit(&table.devices[i]);
@@ -132,15 +132,15 @@ static void flush_on_exit(void)
 
 static struct registry_hooks hooks = {
 	.order = FORK_DEVICES,
-	.before_fork = before_fork,
-	.after_fork_in_parent = after_fork_in_parent,
-	.after_fork_in_child = after_fork_in_child,
-	.at_exit = flush_on_exit,
+	.before_fork = devices_before_fork,
+	.after_fork_in_parent = devices_after_fork_in_parent,
+	.after_fork_in_child = devices_after_fork_in_child,
+	.at_exit = devices_flush_on_exit,
 };
 
 /* --- finding them ------------------------------------------------------------ */
 
-static void make_once(void)
+static void devices_make(void)
 {
 	const struct configuration *configuration = registry_configuration();
 
@@ -158,14 +158,14 @@ static void make_once(void)
 
 unsigned int devices_all(struct device **devices)
 {
-	pthread_once(&table.once, make_once);
+	pthread_once(&table.once, devices_make);
 	*devices = table.devices;
 	return table.count;
 }
 
 bool devices_failed(void)
 {
-	pthread_once(&table.once, make_once);
+	pthread_once(&table.once, devices_make);
 	return table.failed;
 }
 

@@ -10,17 +10,17 @@
 /* To wait for a thread that connects, at the end of the process. */
 #define EXIT_SECONDS 1
 
-static void yield(void)
+static void process_yield(void)
 {
 	sched_yield();
 }
 
-static size_t page_size(void)
+static size_t process_page_size(void)
 {
 	return sysconf(_SC_PAGESIZE);
 }
 
-static bool lock_at_exit(pthread_mutex_t *lock)
+static bool process_lock_at_exit(pthread_mutex_t *lock)
 {
 	struct timespec patience;
 
@@ -30,8 +30,8 @@ static bool lock_at_exit(pthread_mutex_t *lock)
 }
 
 const struct hca_host process_host = {
-	.yield = yield,
-	.page_size = page_size,
+	.yield = process_yield,
+	.page_size = process_page_size,
 	.check_memory = memory_check,
-	.lock_at_exit = lock_at_exit,
+	.lock_at_exit = process_lock_at_exit,
 };

@@ -26,7 +26,7 @@ struct list {
 	struct ibv_device *devices[];
 };
 
-static void add_hooks(void);
+static void lists_add_hooks(void);
 
 static struct {
 	pthread_once_t once;
@@ -37,7 +37,7 @@ static struct {
 
 static void lists_enter(void)
 {
-	pthread_once(&lists.once, add_hooks);
+	pthread_once(&lists.once, lists_add_hooks);
 	pthread_mutex_lock(&lists.lock);
 }
 
@@ -47,7 +47,7 @@ static void lists_leave(void)
 }
 
 /* The child may free the lists that its parent got. */
-static void add_hooks(void)
+static void lists_add_hooks(void)
 {
 	static struct registry_hooks hooks = {
 		.order = FORK_LEAF,

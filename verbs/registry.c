@@ -29,7 +29,7 @@ static struct registry {
 
 /* --- configuration ---------------------------------------------------------- */
 
-static void read_configuration(void)
+static void registry_read_configuration(void)
 {
 	configuration_read(&registry.configuration);
 	log_set_level(registry.configuration.log_level);
@@ -37,13 +37,13 @@ static void read_configuration(void)
 
 const struct configuration *registry_configuration(void)
 {
-	pthread_once(&registry.configuration_once, read_configuration);
+	pthread_once(&registry.configuration_once, registry_read_configuration);
 	return &registry.configuration;
 }
 
 /* --- what open devices share ------------------------------------------------ */
 
-static int start_shared(void)
+static int registry_start_shared(void)
 {
 	const char *pcap = registry.configuration.pcap;
 	int error;
@@ -70,7 +70,7 @@ int registry_acquire(struct progress **progress, struct capture **capture)
 
 	pthread_mutex_lock(&registry.lock);
 	if (registry.users == 0)
-		error = start_shared();
+		error = registry_start_shared();
 	if (!error) {
 		registry.users++;
 		*progress = registry.progress;
@@ -95,7 +95,7 @@ void registry_release(void)
 
 /* --- fork and exit ----------------------------------------------------------- */
 
-static void before_fork(void)
+static void registry_before_fork(void)
 {
 	struct registry_hooks *hooks;
 
@@ -117,7 +117,7 @@ static struct registry_hooks *hooks_before(const struct registry_hooks *hooks)
 	return hooks == registry.hooks ? NULL : hooks->prev;
 }
 
-static void after_fork_in_parent(void)
+static void registry_after_fork_in_parent(void)
 {
 	pthread_mutex_unlock(&registry.lock);
 	for (struct registry_hooks *hooks = last_hooks(); hooks; hooks = hooks_before(hooks)) {
@@ -127,7 +127,7 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&registry.hooks_lock);
 }
 
-static void after_fork_in_child(void)
+static void registry_after_fork_in_child(void)
 {
 	registry.users = 0;
 	registry.progress = NULL;
@@ -142,7 +142,8 @@ static void after_fork_in_child(void)
 
 static void handle_forks(void)
 {
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	pthread_atfork(registry_before_fork, registry_after_fork_in_parent,
+		       registry_after_fork_in_child);
 }
 
 static int compare_order(const struct registry_hooks *a, const struct registry_hooks *b)

@@ -6,31 +6,31 @@
 #define ROUNDS_MAX 5000 /* at one instant, far more than there can be work */
 
 /* One thread, which waits for no other. */
-static void never_yield(void)
+static void machine_yield(void)
 {
 	must(false);
 }
 
-static size_t page_size(void)
+static size_t machine_page_size(void)
 {
 	return 4096;
 }
 
-static int check_memory(const void *addr, size_t length, bool write)
+static int machine_check_memory(const void *addr, size_t length, bool write)
 {
 	return 0;
 }
 
-static bool lock_at_exit(pthread_mutex_t *lock)
+static bool machine_lock_at_exit(pthread_mutex_t *lock)
 {
 	return pthread_mutex_trylock(lock) == 0;
 }
 
 static const struct hca_host machine = {
-	.yield = never_yield,
-	.page_size = page_size,
-	.check_memory = check_memory,
-	.lock_at_exit = lock_at_exit,
+	.yield = machine_yield,
+	.page_size = machine_page_size,
+	.check_memory = machine_check_memory,
+	.lock_at_exit = machine_lock_at_exit,
 };
 
 void host_init(struct host *host, const struct link_ops *ops, struct hca_options options)

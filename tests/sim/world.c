@@ -50,32 +50,32 @@ static void make_gid(struct node *node, unsigned int index)
 }
 
 /* One thread has all HCAs: none can wait for another. */
-static void never_yield(void)
+static void world_yield(void)
 {
 	ck_abort_msg("an HCA waits for another thread");
 }
 
-static size_t page_size(void)
+static size_t world_page_size(void)
 {
 	return 4096;
 }
 
 /* All memory is there: what the machine under the simulation has mapped changes no run. */
-static int check_memory(const void *addr, size_t length, bool write)
+static int world_check_memory(const void *addr, size_t length, bool write)
 {
 	return 0;
 }
 
-static bool lock_at_exit(pthread_mutex_t *lock)
+static bool world_lock_at_exit(pthread_mutex_t *lock)
 {
 	return pthread_mutex_trylock(lock) == 0;
 }
 
 const struct hca_host world_host = {
-	.yield = never_yield,
-	.page_size = page_size,
-	.check_memory = check_memory,
-	.lock_at_exit = lock_at_exit,
+	.yield = world_yield,
+	.page_size = world_page_size,
+	.check_memory = world_check_memory,
+	.lock_at_exit = world_lock_at_exit,
 };
 
 static void node_create(struct world *world, struct node *node, unsigned int index, uint64_t seed)

@@ -58,12 +58,12 @@ static bool node_progress(void *context, uint64_t now)
 	return any;
 }
 
-static uint64_t deadline(void *context)
+static uint64_t node_deadline(void *context)
 {
 	return hca_deadline(((struct node *)context)->hca);
 }
 
-static unsigned int descriptors(void *context, int *fds, unsigned int max)
+static unsigned int node_descriptors(void *context, int *fds, unsigned int max)
 {
 	struct link *link = ((struct node *)context)->link;
 
@@ -73,8 +73,9 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 void node_create(struct node *node, struct progress *progress, unsigned int index,
 		 const char *faults)
 {
-	static const struct progress_ops ops = {
-		.progress = node_progress, .deadline = deadline, .descriptors = descriptors};
+	static const struct progress_ops ops = {.progress = node_progress,
+						.deadline = node_deadline,
+						.descriptors = node_descriptors};
 	const struct udp_options udp = {.segmentation = true};
 	struct hca_options options = {
 		.gids = &node->gids,

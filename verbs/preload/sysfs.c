@@ -151,23 +151,23 @@ static void remove_own(void)
 		remove_tree(tree.base);
 }
 
-static void lock_before_fork(void)
+static void tree_before_fork(void)
 {
 	pthread_mutex_lock(&tree.lock);
 }
 
-static void unlock_after_fork(void)
+static void tree_after_fork(void)
 {
 	pthread_mutex_unlock(&tree.lock);
 }
 
-static void add_hooks(void)
+static void tree_add_hooks(void)
 {
 	static struct registry_hooks hooks = {
 		.order = FORK_OUTERMOST, /* the attributes ask devices */
-		.before_fork = lock_before_fork,
-		.after_fork_in_parent = unlock_after_fork,
-		.after_fork_in_child = unlock_after_fork,
+		.before_fork = tree_before_fork,
+		.after_fork_in_parent = tree_after_fork,
+		.after_fork_in_child = tree_after_fork,
 	};
 
 	registry_add_hooks(&hooks);
@@ -322,7 +322,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	if (strlen(path) + sizeof(tree.base) >= sizeof(buffer) || inside_real ||
 	    !sysfs_find(path, &device, &attribute) || real_contains(caller))
 		return path;
-	pthread_once(&tree.once, add_hooks);
+	pthread_once(&tree.once, tree_add_hooks);
 	pthread_mutex_lock(&tree.lock);
 	if (make_tree()) {
 		struct place place = {"/sys/class/infiniband", device};

@@ -18,14 +18,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_state; /* of the thread that has it */
 static struct rdma_id *ids;
 
-static void add_hooks(void);
+static void rdma_add_hooks(void);
 
 void rdma_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int state;
 
-	pthread_once(&once, add_hooks);
+	pthread_once(&once, rdma_add_hooks);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
 	cancel_state = state;
@@ -54,20 +54,20 @@ struct rdma_id *rdma_ids(void)
 
 /* --- forks ------------------------------------------------------------------------- */
 
-static void before_fork(void)
+static void rdma_before_fork(void)
 {
 	rdma_enter();
 	rdma_channels_before_fork();
 }
 
-static void after_fork(void)
+static void rdma_after_fork(void)
 {
 	rdma_channels_after_fork();
 	rdma_leave();
 }
 
 /* Connections, listeners, events and descriptors are the parent's; the child may destroy ids. */
-static void after_fork_in_child(void)
+static void rdma_after_fork_in_child(void)
 {
 	struct rdma_id *id;
 
@@ -83,16 +83,16 @@ static void after_fork_in_child(void)
 	}
 	rdma_devices_after_fork_child();
 	rdma_watch_after_fork_child();
-	after_fork();
+	rdma_after_fork();
 }
 
-static void add_hooks(void)
+static void rdma_add_hooks(void)
 {
 	static struct registry_hooks hooks = {
 		.order = FORK_OUTERMOST,
-		.before_fork = before_fork,
-		.after_fork_in_parent = after_fork,
-		.after_fork_in_child = after_fork_in_child,
+		.before_fork = rdma_before_fork,
+		.after_fork_in_parent = rdma_after_fork,
+		.after_fork_in_child = rdma_after_fork_in_child,
 	};
 
 	registry_add_hooks(&hooks);
