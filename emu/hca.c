@@ -329,7 +329,7 @@ void hca_acknowledge(struct hca *hca, uint64_t now)
 	acknowledge(hca, now, ACK_DELAY_POLLED);
 }
 
-/* Nobody receives any more: so the lock isn't given back. */
+/* The lock isn't given back: this process receives nothing any more. */
 static void shutdown_link(struct hca *hca)
 {
 	for (int i = 0; i < SHUTDOWN_TRIES; i++) {

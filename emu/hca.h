@@ -57,7 +57,7 @@ struct hca_options {
 	const struct hca_host *host; /* likewise */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
-	 * Locks are held: it may only wake somebody. */
+	 * Locks are held: it may only wake a thread. */
 	void (*deadline)(void *context, uint64_t time);
 	void *deadline_context;
 	struct cm_sink cm_sink; /* connections (emu/cm/cm.h); without it there is no listening */
@@ -89,7 +89,7 @@ struct hca {
 	/* QPs that have something to do: window opened, acknowledgements pending. */
 	pthread_mutex_t run_lock;
 	struct qp *run_head;		/* utlist */
-	_Atomic unsigned int run_count; /* spares those who run it the lock */
+	_Atomic unsigned int run_count; /* spares hca_run() the lock when there is nothing */
 
 	struct ack_queue acks;
 	struct pool outboxes;
@@ -118,8 +118,8 @@ void hca_destroy(struct hca *hca);
 bool hca_progress(struct hca *hca, uint64_t now);
 
 /*
- * Nothing arrives, says a thread that polls, and its application has seen all
- * that did: send the acknowledgements that wait for its answers.
+ * A polling thread found that nothing arrives, and its application has seen all that
+ * did: send the acknowledgements that were to go with its answers.
  */
 void hca_acknowledge(struct hca *hca, uint64_t now);
 
@@ -140,7 +140,7 @@ void hca_unschedule(struct hca *hca, struct qp *qp);
 /* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
 bool hca_run(struct hca *hca, uint64_t now);
 
-/* QPs were queued outside of a round: have somebody take one. */
+/* QPs were queued outside of hca_progress(): have a thread call it soon. */
 void hca_kick(struct hca *hca);
 
 /*
@@ -153,7 +153,7 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
 enum ibv_mtu hca_active_mtu(struct hca *hca);
 
-/* Arm @timer for @time, and say so to whoever sleeps. */
+/* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);
 
 #endif

@@ -50,7 +50,8 @@ static struct context *context_create(struct device *device)
 	if (!context)
 		return fail(error);
 	ibv = &context->verbs.context;
-	/* Nobody talks to a kernel device through it, but programs look whether it is valid. */
+	/* There is no kernel device to talk to, but programs look whether this is a valid
+	 * descriptor. */
 	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (ibv->cmd_fd < 0) {
 		error = errno;

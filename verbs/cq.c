@@ -146,13 +146,13 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	struct progress_client *client = to_context(cq->context)->device->client;
 
 	cq_arm(to_cq(cq), solicited_only);
-	/* Who asks for an event is about to wait for it rather than to poll. */
+	/* An application that asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client)
 		progress_app_sleeping(client);
 	return 0;
 }
 
-/* What has completed; when nothing has, a round of our own may complete something. */
+/* What has completed; when nothing has, making progress may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
 	int count = cq_poll(cq, completions, max);
@@ -162,7 +162,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	if (count)
 		return count;
 	client = to_context(cq->ibv.context)->device->client;
-	/* A forked child that polls what is its parent's finds nothing. */
+	/* A forked child that polls a CQ of its parent finds nothing. */
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();

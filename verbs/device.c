@@ -56,7 +56,7 @@ static bool hardware_address(const char *netdev, uint8_t mac[6])
  * EUI-64 of the network device, as rxe has it. Loopback has no hardware address,
  * and each node on it must be told apart: a local identifier (bit 1 of the first
  * byte) made of the IP address. So too for a node that was given its addresses,
- * since others may live on the same network device.
+ * since other nodes may live on the same network device.
  */
 static __be64 make_guid(struct device *device)
 {
@@ -127,7 +127,7 @@ static int make_link(struct capture *capture, struct link **link)
 /*
  * A node that was given its addresses has them all or fails. On the machine's
  * own, one that can't be used at the moment (an IPv6 address still tentative) is
- * left out; one that can't be shared with who has it is an error even then.
+ * left out; one that another process has and doesn't share is an error even then.
  */
 static int bind_addresses(struct device *device, struct link *link)
 {
@@ -273,7 +273,7 @@ int device_up(struct device *device, const struct event_sink *sink)
 	return error;
 }
 
-/* Whoever wonders where the time went begins here. */
+/* Where to begin when a program is slower than expected. */
 static void log_traffic(const struct device *device)
 {
 	const struct counters *counters = &device->hca->counters;
@@ -287,7 +287,7 @@ static void log_traffic(const struct device *device)
 
 /*
  * A program may close a device that still has objects, and go on to touch them:
- * then the HCA stays for it, and for whoever opens the device next.
+ * then the HCA stays, and the next context that opens the device shares it.
  */
 void device_down(struct device *device)
 {

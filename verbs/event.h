@@ -23,8 +23,8 @@ void event_listen(struct context *context);
 void event_unlisten(struct context *context);
 
 /*
- * No more events about @element: those that nobody has taken are dropped, and
- * those that were taken are waited for until *@completed acknowledgements equal
+ * No more events about @element: those that the application hasn't taken are dropped,
+ * and those that it has are waited for until *@completed acknowledgements equal
  * *@taken (ibv_ack_async_event(3)).
  */
 void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,

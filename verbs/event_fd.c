@@ -22,7 +22,7 @@ int readable_open(void)
 
 /*
  * Not the C library's functions, which are cancellation points: a thread that is
- * cancelled in one would leave with the lock of the queue.
+ * cancelled in one would end holding the lock of the queue.
  */
 void readable_set(int fd)
 {
@@ -38,7 +38,7 @@ void readable_clear(int fd)
 
 	/* Only the queue reads the descriptor and it is known to be set: this doesn't wait. */
 	if (syscall(SYS_read, fd, &count, sizeof(count)) != sizeof(count))
-		log_debug("the event descriptor was read by somebody else");
+		log_debug("the application has read the event descriptor");
 }
 
 int readable_wait(int fd)

@@ -41,12 +41,12 @@ void event_fd_push(struct event_fd *events, void *element, int type);
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record);
 
-/* Forget the events about @element that nobody has taken. */
+/* Drop the events about @element that haven't been taken. */
 void event_fd_drop(struct event_fd *events, const void *element);
 
 /*
- * The descriptor's part alone, for a queue that somebody else keeps: rdma event
- * channels. Set it when the queue ceases to be empty, clear it when it is again.
+ * The descriptor's part alone, for a queue that another module keeps: rdma event
+ * channels. Set it when the queue ceases to be empty, clear it when it is empty again.
  */
 int readable_open(void);
 void readable_set(int fd);

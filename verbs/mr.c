@@ -71,7 +71,7 @@ static int check_bind(const struct ibv_mw *mw, const struct ibv_mw_bind_info *in
 	return info->mr && to_pd(info->mr->pd) != to_pd(mw->pd) ? EPERM : 0;
 }
 
-/* Windows of type 1, whose R_Key the device picks: known once the request is posted. */
+/* Windows of type 1: the device picks the R_Key, known once the request is posted. */
 int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr wr = {

@@ -2,7 +2,7 @@
 /*
  * The verbs on our own objects: each has the name, the arguments and the
  * conventions of its man page, with urxe_ for ibv_. Called by dispatch.c, by the
- * operations of our contexts, and by nobody else.
+ * operations of our contexts only.
  */
 #ifndef URXE_VERBS_OURS_H
 #define URXE_VERBS_OURS_H

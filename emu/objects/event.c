@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events from the core to its sink: emu/objects/event.h says by whom they are raised
- * and which locks may be held.
+ * Events from the core to its sink: emu/objects/event.h says under which locks they are
+ * raised and delivered.
  */
 #include "emu/objects/event.h"
 
@@ -84,7 +84,7 @@ void event_deliver(struct event_queue *queue)
 	if (!atomic_load(&queue->pending))
 		return;
 	pthread_mutex_lock(&queue->lock);
-	/* Whoever delivers goes on until the list is empty, with this thread's events too. */
+	/* The delivering thread goes on until the list is empty, with this thread's events too. */
 	if (queue->delivering) {
 		pthread_mutex_unlock(&queue->lock);
 		return;
@@ -107,13 +107,16 @@ void event_deliver(struct event_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Relaxed: who finds an event raised after this, under the lock, finds this too. */
+/* Relaxed: a thread that finds, under the lock, an event raised after this finds this too. */
 void event_cork(struct event_queue *queue)
 {
 	atomic_store_explicit(&queue->corked, true, memory_order_relaxed);
 }
 
-/* Then it looks for events; who raised one looks whether they are corked: one of both sees it. */
+/*
+ * event_deliver() comes next and looks for events; a thread that raises one looks whether
+ * they are corked: at least one of the two sees what the other has done.
+ */
 void event_uncork(struct event_queue *queue)
 {
 	if (atomic_load_explicit(&queue->corked, memory_order_relaxed))

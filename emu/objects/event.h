@@ -6,7 +6,7 @@
  *
  * event_queue.lock is a leaf. One thread delivers at a time, in order; a thread
  * that finds another one delivering leaves its events to it. While packets that
- * came together are being looked at, nobody delivers (event_cork).
+ * came together are being looked at, events are corked (event_cork).
  */
 #ifndef URXE_EMU_EVENT_H
 #define URXE_EMU_EVENT_H
@@ -57,11 +57,10 @@ void event_raise_completion(struct event_queue *queue, struct event *event);
 void event_deliver(struct event_queue *queue);
 
 /*
- * From here on to event_uncork() and the event_deliver() behind it, which the
- * same thread owes, nothing is delivered. An answer and the ACK that it takes
- * along are one event to their receiver: applications know that their send
- * completes before the answer comes (perftest's -e, with one channel for both),
- * and mustn't be woken between the two.
+ * Nothing is delivered until the same thread calls event_uncork() and then
+ * event_deliver(). An answer and the ACK that is piggybacked on it are one event to
+ * their receiver: applications know that their send completes before the answer comes
+ * (perftest's -e, with one channel for both), and mustn't be woken between the two.
  */
 void event_cork(struct event_queue *queue);
 void event_uncork(struct event_queue *queue);

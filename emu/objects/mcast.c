@@ -64,7 +64,7 @@ static int add_group(struct hca *hca, const union ibv_gid *gid, struct mcast_gro
 	return 0;
 }
 
-/* A group that nobody is in any more. */
+/* A group without members and joins. */
 static void drop_group(struct hca *hca, struct mcast_group *group)
 {
 	struct mcast *mcast = &hca->mcast;
@@ -78,7 +78,7 @@ static void drop_group(struct hca *hca, struct mcast_group *group)
 	free(group);
 }
 
-/* What a machine runs out of is memory to verbs. */
+/* Verbs have ENOMEM for whatever a machine runs out of. */
 static int join_link(struct hca *hca, const union ibv_gid *gid, const union ibv_gid *source)
 {
 	int error = hca->link->ops->join(hca->link, gid, source);
@@ -149,7 +149,7 @@ static int add_member(struct mcast_group *group, struct qp *qp)
 	if (group->count >= (uint32_t)limits->max_mcast_qp_attach ||
 	    mcast->attached >= (uint32_t)limits->max_total_mcast_qp_attach)
 		return ENOMEM;
-	/* Where somebody has joined it is received already, and nowhere else on purpose. */
+	/* A joined group is received already, where it was joined, and nowhere else on purpose. */
 	error = group->joins || group->count ? 0 : join_link(qp->hca, &group->gid, NULL);
 	if (error)
 		return error;
@@ -218,8 +218,8 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 /* --- packets --------------------------------------------------------------------- */
 
 /*
- * Each QP makes its own checks (P_Key, Q_Key, a receive posted), and what one
- * can't take others still get. The sender's own QP is one of them, if attached
+ * Each QP makes its own checks (P_Key, Q_Key, a receive posted), and what one QP
+ * can't take the other QPs still get. The sender's own QP is one of them, if attached
  * (IBA 10.5), as on Linux rxe.
  */
 static void deliver(struct hca *hca, const struct packet *packet, const struct link_frame *frame,

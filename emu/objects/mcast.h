@@ -2,7 +2,7 @@
 /*
  * Multicast groups of an HCA (IBA 10.5): which of its UD QPs get a copy of what
  * is sent to a group. The HCA receives for a group (link join) as long as a QP is
- * attached or somebody has joined.
+ * attached or an rdma_cm id has joined it.
  *
  * Called by the verbs layer (ibv_attach_mcast, rdma_join_multicast) and by
  * hca_progress() for packets to QPN_MULTICAST.
@@ -33,7 +33,7 @@ struct mcast {
 };
 
 void mcast_init(struct mcast *mcast);
-/* No QP may be attached; groups that somebody has joined are left. */
+/* No QP may be attached; groups that are still joined are left. */
 void mcast_destroy(struct hca *hca);
 
 /*
@@ -52,7 +52,7 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid);
 int mcast_join(struct hca *hca, const union ibv_gid *gid, const union ibv_gid *source);
 void mcast_leave(struct hca *hca, const union ibv_gid *gid);
 
-/* A packet to QPN_MULTICAST or to a multicast GID, whose ICRC was good. */
+/* A packet to QPN_MULTICAST or to a multicast GID; its ICRC was good. */
 void mcast_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		   uint64_t now);
 

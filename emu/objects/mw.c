@@ -82,7 +82,7 @@ static struct mw *find_window(struct hca *hca, uint32_t number)
 
 /*
  * The region to bind to, with a reference, or NULL: of the QP's protection domain, with the
- * right to be bound (C10-73), with LOCAL_WRITE where the window lets others
+ * right to be bound (C10-73), with LOCAL_WRITE where the window lets remote peers
  * write (C10-74), and all of the range inside it (C10-75).
  */
 static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
@@ -118,7 +118,7 @@ static int check_window(const struct qp *qp, const struct mw *mw, const struct m
 	return bind->access & ~access ? EINVAL : 0;
 }
 
-/* With the key withdrawn: nobody reads it. */
+/* With the key withdrawn: no thread reads it. */
 static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struct mw_bind *bind)
 {
 	unbind(mw);

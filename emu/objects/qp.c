@@ -222,7 +222,7 @@ void qp_check_drained(struct qp *qp)
 
 /*
  * An ACK that waits goes behind the requests: as the last segment, which may be
- * shorter than the others, it is part of their super-packet (net/udp/udp_send.c).
+ * shorter than those before it, it is part of their GSO train (net/udp/udp_send.c).
  */
 static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 {

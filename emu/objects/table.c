@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects by number: emu/objects/table.h says for whom and under which lock.
+ * Objects by number: emu/objects/table.h has their users and the lock.
  *
  * A get counts itself in and then looks for the object; a removal takes the
  * object away and then looks for references. Both are sequentially consistent, so
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Stands in a slot whose number is taken but whose object can't be found. */
+/* Stands in a slot that is reserved: its number is taken, its object can't be found. */
 static const char reserved;
 
 int table_init(struct table *table, const struct hca_host *host, uint32_t first, uint32_t limit)

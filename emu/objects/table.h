@@ -2,8 +2,8 @@
 /*
  * Objects by number, in constant time, without a lock on the data path. A slot
  * carries a reference count, and slots are never freed before the table: so a
- * lookup may race with a removal, and a reference keeps the object's owner
- * from freeing it. Removal waits for the references, which are kept only briefly and
+ * lookup may race with a removal, and a reference keeps the object from being
+ * freed. Removal waits for the references, which are kept only briefly and
  * never while waiting for anything.
  *
  * Used for QPs by QP number, and for memory regions and windows by key. Adding

@@ -36,7 +36,7 @@ void host_progress(struct host *host);
 /* On by @time; if that is 0, to the next deadline if there is one. */
 void host_wait(struct host *host, uint64_t time);
 
-/* Make host->frame one from the peer, or from somebody else. It has no data yet. */
+/* Make host->frame one from the peer, or from another address. It has no data yet. */
 void host_address_frame(struct host *host, bool somebody_else);
 /* Put the ICRC behind the @length bytes of a frame that is addressed, which has it then too. */
 void host_seal(struct host *host, uint8_t *bytes, uint32_t length);

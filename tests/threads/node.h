@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whole stacks in one process for tests of threads: HCAs on loopback addresses
- * of their own, over UDP, driven by the one progress thread and by whoever
- * polls.
+ * of their own, over UDP, driven by the one progress thread and by the
+ * test's threads as they poll.
  */
 #ifndef URXE_TESTS_THREADS_NODE_H
 #define URXE_TESTS_THREADS_NODE_H
@@ -28,7 +28,7 @@ struct node {
 	struct hca *hca;
 	struct progress_client *client;
 	struct pd *pd;
-	struct cq *cq; /* shared by whoever likes */
+	struct cq *cq; /* shared by all threads of the test */
 
 	/* From the event sink: how many there were, for threads that sleep. */
 	pthread_mutex_t lock;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections made, ended and destroyed by many threads at once, with events
- * delivered by whichever thread took the round. What is destroyed is freed, so
- * that ASan sees whoever still has it.
+ * delivered by whichever thread makes progress. What is destroyed is freed, so
+ * that ASan sees a thread that still uses it.
  */
 #include <check.h>
 #include <sched.h>

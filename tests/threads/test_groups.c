@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QPs that come, attach to groups, receive, detach and go, in several threads,
- * while others send to the groups all the time: a QP gets whole messages of its
+ * while other threads send to the groups all the time: a QP gets whole messages of its
  * own groups only, and each of them does get some.
  */
 #include <check.h>

@@ -30,7 +30,7 @@ struct sender {
 	struct shared *shared;
 	pthread_t thread;
 	unsigned int index;
-	_Atomic unsigned int completed; /* counted by whoever polls them */
+	_Atomic unsigned int completed; /* counted by the thread that polls them */
 };
 
 struct shared {
@@ -70,7 +70,7 @@ static void poll_sent(struct shared *shared)
 	}
 }
 
-/* Whether it was posted; a queue that others use too may be full. */
+/* Whether it was posted; a queue that other threads use too may be full. */
 static bool post(struct sender *sender, unsigned int message, uint8_t *buffer)
 {
 	struct shared *shared = sender->shared;
@@ -164,7 +164,8 @@ static void *receive_all(void *argument)
 	return NULL;
 }
 
-/* --- who changes the queues under them ---------------------------------------------------- */
+/* --- the thread that changes the queues under them
+ * ---------------------------------------------------- */
 
 static void *change(void *argument)
 {

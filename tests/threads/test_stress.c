@@ -461,7 +461,7 @@ static void *stand_by(void *argument)
 		qp_query(qp, &state, &init);
 		must(cq_resize(node->cq, entries ^= 1 << 17) == 0);
 		cq_arm(node->cq, entries & 1);
-		/* An event that somebody may be delivering when its CQ is destroyed. */
+		/* An event that another thread may be delivering when its CQ is destroyed. */
 		cq_arm(cq, false);
 		must(qp_post_recv(qp, &receive, &bad) == 0);
 		must(node_modify(qp, IBV_QPS_ERR) == 0);

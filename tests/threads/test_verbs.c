@@ -363,7 +363,7 @@ END_TEST
 #define OPENERS 4
 #define OPENINGS 200
 
-/* Takes one event, after which nobody waits for any. */
+/* Takes one event; then no thread waits for events any more. */
 static void *take_async_event(void *argument)
 {
 	struct ibv_async_event event;
@@ -545,7 +545,7 @@ START_TEST(forking_while_looking)
 }
 END_TEST
 
-/* What a child inherited keeps nobody from the address, however long it lives. */
+/* What a child inherited keeps no process from the address, however long the child lives. */
 START_TEST(reopening_beside_a_child)
 {
 	int to_child[2], to_parent[2];

@@ -15,7 +15,7 @@ struct order_link {
 	struct link *inner;
 };
 
-/* Whoever sends adds to it, whoever receives reads it. */
+/* A thread that sends adds to it, a thread that receives reads it. */
 static _Atomic uint64_t wire;
 
 static struct link *inner(struct link *link)

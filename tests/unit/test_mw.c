@@ -222,7 +222,7 @@ START_TEST(type_2_is_invalidated_first)
 	ck_refused(&qp, rkey, va + 100, 1, 0);
 	ck_assert_int_eq(mw_invalidate(&qp, rkey), EINVAL);
 
-	/* Free, it is anybody's. */
+	/* Free, it may be bound by any QP. */
 	rkey = bind_part(&other_qp, mw, 0, 10, REMOTE_READ);
 	ck_reaches(&other_qp, rkey, va, 10, REMOTE_READ);
 	ck_refused(&qp, rkey, va, 10, REMOTE_READ);
@@ -528,7 +528,7 @@ START_TEST(busy_regions_stay_usable)
 END_TEST
 
 /*
- * Once a window is taken back, whichever way, its memory may go: nobody is in
+ * Once a window is taken back, whichever way, its memory may go: no thread is in
  * it any more. It is really taken away here.
  */
 START_TEST(taking_back_waits_for_pins)
@@ -576,7 +576,7 @@ START_TEST(taking_back_waits_for_pins)
 }
 END_TEST
 
-/* One window of each type that everybody binds, takes back and uses, on QPs of their own. */
+/* One window of each type that every thread binds, takes back and uses, on QPs of their own. */
 static struct mw *contested[2];
 static _Atomic unsigned int bound;
 

@@ -506,7 +506,7 @@ static void *come_and_go(void *argument)
 		kick(&fake, 1);
 		progress_app_sleeping(client);
 		progress_detach(client);
-		fake_destroy(&fake); /* its descriptors' numbers are used again by others */
+		fake_destroy(&fake); /* its descriptors' numbers are used again for other files */
 	}
 	return NULL;
 }

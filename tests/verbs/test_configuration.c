@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * When the environment is read: once, at the first call that needs it, and quietly.
- * Each scenario runs in a process of its own, whose library nothing has called yet.
+ * Each scenario runs in a child, before any verbs call.
  */
 #include <check.h>
 #include <rdma/rdma_cma.h>

@@ -159,7 +159,7 @@ START_TEST(ports_are_the_nodes)
 }
 END_TEST
 
-/* A network namespace of our own, as root in a user namespace when we are nobody. */
+/* A network namespace of our own, in a user namespace where this user is root, if he isn't. */
 static bool enter_namespace(void)
 {
 	unsigned int uid = getuid(), gid = getgid();

@@ -306,7 +306,7 @@ static void *destroy_cq(void *cq)
 	return NULL;
 }
 
-/* ibv_destroy_cq() drops what nobody took, and waits for what was taken. */
+/* ibv_destroy_cq() drops events that weren't taken, and waits for what was taken. */
 START_TEST(destruction_waits_for_acknowledgements)
 {
 	struct ibv_cq *cq = NULL;
@@ -393,7 +393,7 @@ START_TEST(asynchronous_events)
 	ck_assert_int_eq(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
 	ck_assert_ptr_eq(event.element.srq, srq);
 
-	/* An event that nobody takes goes with its queue pair. */
+	/* An event that isn't taken goes with its queue pair. */
 	ck_assert_int_eq(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
 	ck_assert(readable(pair.context->async_fd));
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);

@@ -4,9 +4,9 @@
  * the function is about, in constant time; objects of the real library go there
  * untouched. One line a function:
  *
- *   VERB(type, name, node, parameters, arguments, whose, failure)
+ *   VERB(type, name, node, parameters, arguments, object, failure)
  *
- * is ibv_NAME, in version NODE of the symbol map; @whose is the context or the
+ * is ibv_NAME, in version NODE of the symbol map; @object is the context or the
  * device that decides, @failure what a host without the real library returns.
  * LACKING() is a verb that our devices don't have: there @failure is the answer.
  */
@@ -28,26 +28,26 @@
 	type(*real) parameters = real_find(&cache, REAL_VERBS, symbol, node);                      \
 	return real ? real arguments : (failure)
 
-#define VERB(type, name, node, parameters, arguments, whose, failure)                              \
+#define VERB(type, name, node, parameters, arguments, object, failure)                             \
 	EXPORT type ibv_##name parameters                                                          \
 	{                                                                                          \
-		if (likely(OURS(whose)))                                                           \
+		if (likely(OURS(object)))                                                          \
 			return urxe_##name arguments;                                              \
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
 
-#define LACKING(type, name, node, parameters, arguments, whose, failure)                           \
+#define LACKING(type, name, node, parameters, arguments, object, failure)                          \
 	EXPORT type ibv_##name parameters                                                          \
 	{                                                                                          \
-		if (OURS(whose))                                                                   \
+		if (OURS(object))                                                                  \
 			return failure;                                                            \
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
 
-#define OURS(whose)                                                                                \
-	_Generic((whose), struct ibv_context *                                                     \
+#define OURS(object)                                                                               \
+	_Generic((object), struct ibv_context *                                                    \
 		 : context_is_ours, struct ibv_device *                                            \
-		 : device_is_ours)(whose)
+		 : device_is_ours)(object)
 
 #define V1_0 "IBVERBS_1.0"
 #define V1_1 "IBVERBS_1.1"
@@ -118,7 +118,7 @@ VERB(int, destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context, EOPNOTSUPP)
 
 /* clang-format on */
 
-/* --- names that don't begin with ibv_, or whose type no installed header has ----------------- */
+/* --- names without ibv_, and types that no installed header has ------------------------------ */
 
 EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
@@ -152,8 +152,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, uns
 		(context, port_num, index, type), (errno = EOPNOTSUPP, -1));
 }
 
-/* --- public members only: the same for our objects and real ones -------------------------------
- */
+/* --- public members only: the same for our objects and real ones ---------------------------- */
 
 EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 {
@@ -170,8 +169,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	urxe_ack_async_event(event);
 }
 
-/* --- devices, without opening them
- * ---------------------------------------------------------------- */
+/* --- devices, without opening them ---------------------------------------------------------- */
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
@@ -195,8 +193,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd), NONE);
 }
 
-/* --- fork: our devices read and write memory as the process does, nothing is pinned
- * ------------------ */
+/* --- fork: our devices use memory as the process does, nothing is pinned --------------------- */
 
 EXPORT int ibv_fork_init(void)
 {

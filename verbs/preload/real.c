@@ -21,9 +21,9 @@ static void *symbol(void *handle, const char *name, const char *version)
 }
 
 /*
- * RTLD_NEXT doesn't see a library that a plugin loaded RTLD_LOCAL, nor one that
- * nobody loaded: then it is loaded by name. With the real dlopen: ours would
- * give us ourselves.
+ * RTLD_NEXT doesn't see a library that a plugin loaded RTLD_LOCAL, nor one that isn't
+ * loaded yet: then it is loaded by name. With the real dlopen(): ours would return
+ * liburxe itself.
  */
 static void *load(enum real_library library)
 {

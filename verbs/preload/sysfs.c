@@ -102,7 +102,7 @@ static void make_device(struct device *device)
 	place.folder = "/sys/class/infiniband_verbs";
 	write_attribute(&place, "ibdev", device->ibv.name);
 	write_attribute(&place, "abi_version", "1\n");
-	/* A character device that can be opened by everybody. */
+	/* A character device that every user can open. */
 	make_link("/dev/infiniband", device->ibv.dev_name, "/dev/null");
 	if (device_netdev(device, &entry) == 0) {
 		snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/device/net",
@@ -174,7 +174,7 @@ static void tree_add_hooks(void)
 	atexit(remove_own);
 }
 
-/* The owner holds a lock as long as it lives, however it dies. */
+/* The process that made a tree holds a lock on it until it ends, however it ends. */
 static int lock_tree(const char *base, int operation)
 {
 	char path[PATH_SIZE + sizeof("/lock")];
@@ -189,7 +189,7 @@ static int lock_tree(const char *base, int operation)
 	return fd;
 }
 
-/* In a folder that others can write to, only what nobody else can have put there. */
+/* In a folder that other users can write to, only what no other user can have put there. */
 static bool is_own_tree(const char *base)
 {
 	struct stat status;
