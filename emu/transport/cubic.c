@@ -33,8 +33,18 @@ static void cubic_begin_epoch(struct cwnd_size *size, uint64_t now)
 		cubic->most = limit;
 	cubic->period = cbrt((cubic->most - limit) / CWND_SEGMENT / CUBIC_C);
 	cubic->reno = limit;
-	cubic->epoch = now;
+	cubic->epoch = cubic->grown = now;
 	cubic->epoch_began = true;
+}
+
+/* RFC 9438, 4.2: time in which the window wasn't used doesn't count. */
+static void cubic_skip_pause(struct cubic *cubic, const struct rtt *rtt, uint64_t now)
+{
+	uint64_t pause = now - cubic->grown;
+
+	if (pause > 2 * rtt->smoothed)
+		cubic->epoch += pause;
+	cubic->grown = now;
 }
 
 static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)
@@ -51,6 +61,7 @@ static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *
 	}
 	if (!cubic->epoch_began)
 		cubic_begin_epoch(size, now);
+	cubic_skip_pause(cubic, rtt, now);
 	/* RFC 9438, 4.2: where the window should be a round trip from now, half as much again at
 	 * most. */
 	t = (now - cubic->epoch + rtt->smoothed) / 1e9 - cubic->period;

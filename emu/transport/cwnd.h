@@ -35,6 +35,7 @@ struct cubic {
 	double period;	/* K, seconds */
 	double reno;	/* W_est, bytes: the window that Reno would have */
 	uint64_t epoch; /* when growth began after the last reduction, ns */
+	uint64_t grown; /* the latest growth, ns */
 	bool epoch_began;
 };
 
