@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the queue pairs that send to one address have in common: one of each address, its account
+ * of the window, which round trips count, and what wakes those that wait. The run queue is played
+ * by this file.
+ */
+#include "core.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/destination.h"
+#include "net/tuning.h"
+
+#define US UINT64_C(1000)
+#define MS (1000 * US)
+#define SECOND (1000 * MS)
+#define PACKET (1024 + CWND_PACKET_OVERHEAD)
+
+static struct qp qps[2];
+static struct arbiter_member *member;
+static struct destination *destination;
+static unsigned int scheduled;
+
+void hca_schedule(struct hca *hca, struct qp *qp)
+{
+	ck_assert_ptr_eq(hca, &core);
+	scheduled++;
+}
+
+static struct destination *get(uint8_t address)
+{
+	union ibv_gid gid = {.raw = {[15] = address}};
+	struct destination *found;
+
+	ck_assert_int_eq(destination_get(&core, &gid, &found), 0);
+	return found;
+}
+
+static void begin(void)
+{
+	for (int i = 0; i < 2; i++) {
+		qps[i].hca = &core;
+		qps[i].recovery.member.qp = &qps[i];
+	}
+	member = &qps[0].recovery.member;
+	destination = get(1);
+}
+
+static void end(void)
+{
+	ck_assert_ptr_null(destination->arbiter.head);
+	destination_put(destination);
+	ck_assert_ptr_null(core.destinations);
+}
+
+/* The window is full, and the second QP waits. */
+static void fill(void)
+{
+	destination_sent(destination, CWND_INITIAL);
+	ck_assert_uint_eq(destination_take(destination, &qps[1].recovery.member, PACKET, 1), 0);
+	ck_assert(qps[1].recovery.member.waiting);
+}
+
+START_TEST(one_of_each_address)
+{
+	struct destination *a = get(1), *b = get(2), *c = get(1);
+
+	ck_assert_ptr_eq(a, c);
+	ck_assert_ptr_ne(a, b);
+	destination_put(a);
+	destination_put(b);
+	ck_assert_ptr_eq(core.destinations, c);
+	destination_put(c);
+	ck_assert_ptr_null(core.destinations);
+}
+END_TEST
+
+START_TEST(what_is_granted_is_in_flight)
+{
+	begin();
+	ck_assert_uint_eq(destination_limit(destination), CWND_INITIAL);
+	ck_assert_uint_eq(destination_take(destination, member, PACKET, 10), 10);
+	ck_assert_uint_eq(destination->cwnd.in_flight, 10 * PACKET);
+	destination_discard(destination, 4 * PACKET);
+	ck_assert_uint_eq(destination->cwnd.in_flight, 6 * PACKET);
+	destination_acked(destination, 5 * PACKET, 0, false, SECOND);
+	ck_assert_uint_eq(destination->cwnd.in_flight, PACKET);
+	/* A probe is sent whether it fits or not. */
+	destination_sent(destination, 10 * CWND_INITIAL);
+	ck_assert_uint_eq(destination->cwnd.in_flight, 10 * CWND_INITIAL + PACKET);
+	end();
+}
+END_TEST
+
+START_TEST(acknowledgements_wake)
+{
+	begin();
+	fill();
+	destination_acked(destination, 0, 0, false, SECOND);
+	ck_assert_uint_eq(scheduled, 0);
+	destination_acked(destination, CWND_SEGMENT, 0, false, SECOND);
+	ck_assert_uint_eq(scheduled, 1);
+	end();
+}
+END_TEST
+
+/* A silent queue pair gives its bytes back. */
+START_TEST(what_is_discarded_wakes)
+{
+	begin();
+	fill();
+	destination_discard(destination, 0);
+	ck_assert_uint_eq(scheduled, 0);
+	destination_discard(destination, CWND_SEGMENT);
+	ck_assert_uint_eq(scheduled, 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_restored_window_wakes)
+{
+	uint32_t number;
+
+	begin();
+	fill();
+	number = destination_lost(destination, false, SECOND);
+	ck_assert_uint_lt(destination_limit(destination), CWND_INITIAL);
+	destination_discard(destination, CWND_INITIAL / 4);
+	ck_assert_uint_eq(scheduled, 0);
+	destination_spurious(destination, number);
+	ck_assert_uint_eq(destination_limit(destination), CWND_INITIAL);
+	ck_assert_uint_eq(scheduled, 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_forgotten_member_is_not_woken)
+{
+	begin();
+	fill();
+	destination_forget(destination, &qps[1].recovery.member);
+	ck_assert(!qps[1].recovery.member.waiting);
+	destination_discard(destination, CWND_INITIAL);
+	ck_assert_uint_eq(scheduled, 0);
+	end();
+}
+END_TEST
+
+/* --- when to probe ----------------------------------------------------------------------- */
+
+START_TEST(a_guess_until_something_was_measured)
+{
+	begin();
+	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_INITIAL);
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
+	/* Neither an acknowledgement that times nothing nor a loss says how long it takes. */
+	destination_acked(destination, PACKET, 0, false, SECOND);
+	destination_lost(destination, false, SECOND);
+	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_INITIAL);
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
+	end();
+}
+END_TEST
+
+START_TEST(a_probe_waits_for_what_was_measured)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_LEAST);
+	destination_acked(destination, 0, 20 * MS, false, SECOND);
+	ck_assert_uint_ge(destination->probe_timeout, 40 * MS);
+	end();
+}
+END_TEST
+
+/* As long as losses are remembered nothing waits for time slices of a busy machine. */
+START_TEST(repeats_are_quick_where_packets_are_lost)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	destination_lost(destination, false, SECOND);
+	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD - 1);
+	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD);
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	end();
+}
+END_TEST
+
+START_TEST(remembers_when_something_arrived)
+{
+	begin();
+	destination_acked(destination, PACKET, 0, false, SECOND);
+	ck_assert(destination_acked_since(destination, SECOND - 1));
+	ck_assert(!destination_acked_since(destination, SECOND));
+	destination_acked(destination, 0, 0, false, 2 * SECOND); /* nothing did */
+	ck_assert(!destination_acked_since(destination, SECOND));
+	end();
+}
+END_TEST
+
+/*
+ * What was timed may be the answer to a probe, because the first answer was lost. That isn't
+ * likely where nothing is lost: there it was the peer that took its time.
+ */
+START_TEST(ambiguous_samples_count_where_nothing_is_lost)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	destination_lost(destination, false, SECOND);
+	destination_acked(destination, 0, 50 * MS, true, SECOND + 50 * MS);
+	ck_assert_uint_eq(destination->rtt.smoothed, 100 * US);
+	destination_acked(destination, 0, 50 * MS, true, SECOND + RTT_PERIOD);
+	ck_assert_uint_gt(destination->rtt.smoothed, MS);
+	ck_assert_uint_ge(destination->probe_timeout, 100 * MS);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {one_of_each_address,
+				      what_is_granted_is_in_flight,
+				      acknowledgements_wake,
+				      what_is_discarded_wakes,
+				      a_restored_window_wakes,
+				      a_forgotten_member_is_not_woken,
+				      a_guess_until_something_was_measured,
+				      a_probe_waits_for_what_was_measured,
+				      repeats_are_quick_where_packets_are_lost,
+				      remembers_when_something_arrived,
+				      ambiguous_samples_count_where_nothing_is_lost,
+				      NULL};
+
+	return core_run("destination", tests);
+}

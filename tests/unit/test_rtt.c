@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The measured round trip: RFC 6298, and the longest that is remembered for a while. */
+#include <math.h>
+
+#include "emu/transport/rtt.h"
+#include "net/random.h"
+#include "net/tuning.h"
+#include "tests/must.h"
+#include "tests/run_suite.h"
+
+#define US UINT64_C(1000)
+#define MS (1000 * US)
+#define LEAST (10 * US)
+
+START_TEST(the_first_sample)
+{
+	struct rtt rtt = {0};
+
+	rtt_sample(&rtt, 800 * US, 5 * MS);
+	ck_assert_uint_eq(rtt.smoothed, 800 * US);
+	ck_assert_uint_eq(rtt.variation, 400 * US);
+	ck_assert_uint_eq(rtt.least, 800 * US);
+	ck_assert_uint_eq(rtt_probe_timeout(&rtt, LEAST), (800 + 4 * 400) * US);
+}
+END_TEST
+
+/* A simulated network may have no latency, and 0 means that nothing was measured. */
+START_TEST(no_time_at_all_is_a_sample)
+{
+	struct rtt rtt = {0};
+
+	rtt_sample(&rtt, 0, 0);
+	ck_assert_uint_gt(rtt.smoothed, 0);
+	ck_assert_uint_gt(rtt.least, 0);
+	ck_assert_uint_eq(rtt_probe_timeout(&rtt, LEAST), LEAST);
+}
+END_TEST
+
+/* RFC 6298, 2.3, but for what whole nanoseconds cut off. */
+START_TEST(smoothing)
+{
+	double smoothed = 0, variation = 0;
+	uint64_t least = UINT64_MAX, random = _i;
+	struct rtt rtt = {0};
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t sample = 50 * US + random_below(&random, 1000 * US);
+
+		rtt_sample(&rtt, sample, i * MS);
+		if (i == 0) {
+			smoothed = sample;
+			variation = sample / 2.0;
+		} else {
+			variation = 0.75 * variation + 0.25 * fabs(smoothed - sample);
+			smoothed = 0.875 * smoothed + 0.125 * sample;
+		}
+		if (sample < least)
+			least = sample;
+		must_msg(fabs(rtt.smoothed - smoothed) <= 8, "seed %d: SRTT %llu, not %f", _i,
+			 (unsigned long long)rtt.smoothed, smoothed);
+		must_msg(fabs(rtt.variation - variation) <= 16, "seed %d: RTTVAR %llu, not %f", _i,
+			 (unsigned long long)rtt.variation, variation);
+		must(rtt.least == least);
+	}
+}
+END_TEST
+
+START_TEST(a_steady_path_is_probed_after_two_round_trips)
+{
+	struct rtt rtt = {0};
+
+	for (uint64_t i = 0; i < 200; i++)
+		rtt_sample(&rtt, 1 * MS, i * MS);
+	ck_assert_uint_eq(rtt.smoothed, 1 * MS);
+	ck_assert_uint_lt(rtt.variation, 4);
+	ck_assert_uint_eq(rtt_probe_timeout(&rtt, LEAST), 2 * MS);
+	ck_assert_uint_eq(rtt_probe_timeout(&rtt, 3 * MS), 3 * MS);
+}
+END_TEST
+
+/* One stall of the peer among short round trips, anywhere in a period: the average forgets it in
+ * ten samples, the probe timeout allows for it for one period at least and two at most. */
+START_TEST(a_stall_is_remembered_for_a_period)
+{
+	const uint64_t stall = 30 * MS, step = RTT_PERIOD / 20;
+	const uint64_t at = 50 * step + _i * step;
+	struct rtt rtt = {0};
+
+	for (uint64_t now = step; now < at + 3 * RTT_PERIOD; now += step) {
+		rtt_sample(&rtt, now == at ? stall : 100 * US, now);
+		if (now < at || now > at + 2 * RTT_PERIOD)
+			ck_assert_uint_lt(rtt_probe_timeout(&rtt, LEAST), MS);
+		else if (now < at + RTT_PERIOD)
+			ck_assert_uint_ge(rtt_probe_timeout(&rtt, LEAST), 2 * stall);
+	}
+}
+END_TEST
+
+/* Nothing was sent for a long time: the first sample begins a new period, and is alone in it. */
+START_TEST(a_pause_forgets_the_longest)
+{
+	struct rtt rtt = {0};
+
+	rtt_sample(&rtt, 100 * US, 0);
+	rtt_sample(&rtt, 30 * MS, MS);
+	for (uint64_t i = 0; i < 100; i++)
+		rtt_sample(&rtt, 100 * US, 2 * MS);
+	ck_assert_uint_eq(rtt_probe_timeout(&rtt, LEAST), 60 * MS);
+	rtt_sample(&rtt, 100 * US, 2 * RTT_PERIOD);
+	ck_assert_uint_lt(rtt_probe_timeout(&rtt, LEAST), MS);
+}
+END_TEST
+
+/* A queue is where even the shortest of the latest round trips are long; a stall isn't one. */
+START_TEST(queues_and_stalls)
+{
+	struct rtt rtt = {0};
+
+	rtt_sample(&rtt, MS, 0);
+	ck_assert(!rtt_queueing(&rtt));
+	for (int i = 0; i < 100; i++) {
+		rtt_sample(&rtt, i % RTT_RECENT ? 50 * MS : MS, i);
+		ck_assert(!rtt_queueing(&rtt));
+	}
+	for (int i = 0; i < 2 * RTT_RECENT; i++)
+		rtt_sample(&rtt, 2 * MS, 100);
+	ck_assert(rtt_queueing(&rtt));
+	rtt_sample(&rtt, 2 * MS - 1, 100);
+	ck_assert(!rtt_queueing(&rtt));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rtt");
+	TCase *tests = tcase_create("rtt");
+
+	tcase_add_test(tests, the_first_sample);
+	tcase_add_test(tests, no_time_at_all_is_a_sample);
+	tcase_add_loop_test(tests, smoothing, 0, 20);
+	tcase_add_test(tests, a_steady_path_is_probed_after_two_round_trips);
+	tcase_add_loop_test(tests, a_stall_is_remembered_for_a_period, 0, 20);
+	tcase_add_test(tests, a_pause_forgets_the_longest);
+	tcase_add_test(tests, queues_and_stalls);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
