@@ -118,6 +118,7 @@ static void stop_timers(struct recovery *recovery)
 {
 	recovery->timeout_at = recovery->probe_at = TIME_NEVER;
 	recovery->probe_wanted = false;
+	recovery->probes_only = false;
 }
 
 /* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
@@ -136,9 +137,10 @@ bool recovery_may_send(const struct qp *qp)
 {
 	switch (qp->recovery.state) {
 	case RECOVERY_SENDING:
+		return true;
 	case RECOVERY_NEXT_PROBE:
 	case RECOVERY_TAIL_PROBE:
-		return true;
+		return !qp->recovery.probes_only || qp->recovery.probe_wanted;
 	case RECOVERY_HEAD_PROBE:
 		return qp->recovery.probe_wanted;
 	default:
@@ -442,14 +444,16 @@ static void want_probe(struct qp *qp, uint64_t now)
 
 /*
  * While its peer answers other queue pairs, what this one has in flight isn't slow but lost, or
- * its receiver is gone: it needn't keep the window from them.
+ * its receiver is gone: it needn't keep the window from them, and would fill it again.
  */
 static bool probe_next(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (destination_acked_since(recovery->destination, recovery->since))
+	if (destination_acked_since(recovery->destination, recovery->since)) {
 		discard_in_flight(qp);
+		recovery->probes_only = true;
+	}
 	want_probe(qp, now);
 	return true;
 }

@@ -52,6 +52,7 @@ struct recovery {
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t probes;		      /* since there was progress */
 	bool probe_wanted;	      /* the requester is to send one */
+	bool probes_only;	      /* until there is an answer: its peer answers others */
 	bool response_missed;	      /* was noticed: not again before there is progress */
 
 	uint64_t since; /* when there was progress, or the first packet was sent; ns */
