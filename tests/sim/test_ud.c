@@ -426,12 +426,12 @@ START_TEST(stopped_receiver_holds_up_no_other)
 	struct ibv_wc wc;
 
 	fan_create(fan);
-	fan->world.nodes[STOPPED].stopped = true;
+	world_stall(&fan->world.nodes[STOPPED], TIME_NEVER);
 	ck_assert_uint_le(fan_run(fan), 50 * MS);
 	ck_assert_uint_eq(fan->received[STOPPED], 0);
 	ck_assert_uint_eq(fan->received[READER], ROUNDS);
 
-	fan->world.nodes[STOPPED].stopped = false;
+	world_stall(&fan->world.nodes[STOPPED], 0);
 	world_run(&fan->world, 10 * MS);
 	ck_assert_int_eq(world_poll(&fan->world.nodes[STOPPED], &wc), 1);
 	fan_run(fan);

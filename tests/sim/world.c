@@ -135,6 +135,16 @@ uint64_t world_now(const struct world *world)
 	return sim_now(world->sim);
 }
 
+void world_stall(struct node *node, uint64_t time)
+{
+	node->stalled_until = time == TIME_NEVER ? TIME_NEVER : world_now(node->world) + time;
+}
+
+bool world_is_stalled(const struct node *node)
+{
+	return node->stalled_until > world_now(node->world);
+}
+
 /* Until nothing more happens at this time. */
 static void run_until_idle(struct world *world)
 {
@@ -143,7 +153,7 @@ static void run_until_idle(struct world *world)
 	do {
 		any = false;
 		for (unsigned int i = 0; i < world->count; i++) {
-			if (!world->nodes[i].stopped)
+			if (!world_is_stalled(&world->nodes[i]))
 				any |= hca_progress(world->nodes[i].hca, sim_now(world->sim));
 			cm_queue_deliver(&world->nodes[i].cm_queue);
 		}
@@ -157,7 +167,9 @@ static uint64_t next_event(struct world *world)
 	for (unsigned int i = 0; i < world->count; i++) {
 		uint64_t deadline = hca_deadline(world->nodes[i].hca);
 
-		if (deadline < next && !world->nodes[i].stopped)
+		if (deadline != TIME_NEVER && deadline < world->nodes[i].stalled_until)
+			deadline = world->nodes[i].stalled_until;
+		if (deadline < next)
 			next = deadline;
 	}
 	return next;

@@ -36,7 +36,7 @@ struct node {
 	struct cm_queue cm_queue;
 	void (*connection)(struct node *node, struct cm_event *event); /* may be NULL */
 	void *context;						       /* the test's */
-	bool stopped; /* its process: it makes no progress until this is false again */
+	uint64_t stalled_until; /* its process isn't scheduled before */
 };
 
 struct world {
@@ -57,6 +57,13 @@ uint64_t world_now(const struct world *world);
 bool world_step(struct world *world);
 /* Let @limit ns pass, no more; less when nothing is left to happen. */
 void world_run(struct world *world, uint64_t limit);
+
+/*
+ * For @time ns, or with TIME_NEVER for good, nothing runs on @node: packets wait in its receive
+ * queue, deadlines pass. The test mustn't post to it meanwhile.
+ */
+void world_stall(struct node *node, uint64_t time);
+bool world_is_stalled(const struct node *node);
 
 struct qp_options {
 	enum ibv_qp_type type;
