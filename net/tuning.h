@@ -42,6 +42,8 @@
 #define REQUEST_BURST 65536
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
+/* Packets that are worth a request of their own. */
+#define READ_CHUNK_LEAST 8
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
