@@ -16,32 +16,45 @@ static bool arbiter_is_starving(const struct arbiter_member *member)
 	return member->skipped >= ARBITER_PATIENCE;
 }
 
+static void arbiter_remove(struct arbiter *arbiter, struct arbiter_member *member)
+{
+	member->waiting = member->woken = false;
+	arbiter->waiting--;
+	DL_DELETE(arbiter->head, member);
+}
+
+/* One that has been woken in vain keeps its place. */
 static void arbiter_wait(struct arbiter *arbiter, struct arbiter_member *member)
 {
-	if (member->waiting)
+	bool starving = arbiter_is_starving(member);
+
+	member->woken = false;
+	if (member->waiting && !starving)
 		return;
+	if (member->waiting)
+		arbiter_remove(arbiter, member);
 	member->waiting = true;
 	arbiter->waiting++;
-	if (arbiter_is_starving(member))
+	if (starving)
 		DL_PREPEND(arbiter->head, member);
 	else
 		DL_APPEND(arbiter->head, member);
 }
 
-static void arbiter_remove(struct arbiter *arbiter, struct arbiter_member *member)
+/* How many wait beside @member. */
+static uint32_t arbiter_others(const struct arbiter *arbiter, const struct arbiter_member *member)
 {
-	member->waiting = false;
-	arbiter->waiting--;
-	DL_DELETE(arbiter->head, member);
+	return arbiter->waiting - member->waiting;
 }
 
 /*
  * While others wait, a queue pair that has its share already waits too: the one that gets an
  * acknowledgement runs at once, and would keep the window to itself.
  */
-static uint64_t arbiter_share(const struct arbiter *arbiter, const struct cwnd *cwnd)
+static uint64_t arbiter_share(const struct arbiter *arbiter, const struct cwnd *cwnd,
+			      const struct arbiter_member *member)
 {
-	return cwnd->size.limit / (arbiter->waiting + 1);
+	return cwnd->size.limit / (arbiter_others(arbiter, member) + 1);
 }
 
 static bool arbiter_may_send(const struct arbiter *arbiter, const struct cwnd *cwnd,
@@ -49,12 +62,12 @@ static bool arbiter_may_send(const struct arbiter *arbiter, const struct cwnd *c
 {
 	if (!cwnd_may_send(cwnd, cost))
 		return false;
-	if (!arbiter->waiting || !cwnd->in_flight)
+	if (!arbiter_others(arbiter, member) || !cwnd->in_flight)
 		return true;
 	/* Let the window drain until the starving one, which needs most space, has it. */
 	if (arbiter_is_starving(arbiter->head) && !arbiter_is_starving(member))
 		return false;
-	return member->in_flight < arbiter_share(arbiter, cwnd);
+	return member->in_flight < arbiter_share(arbiter, cwnd, member);
 }
 
 /* Packets of @cost between @used and @limit; one, if the limit is reached. */
@@ -63,31 +76,23 @@ static uint64_t packets_up_to(uint64_t limit, uint64_t used, uint64_t cost)
 	return used + cost < limit ? (limit - used) / cost : 1;
 }
 
-static uint64_t arbiter_least_burst(const struct cwnd *cwnd)
-{
-	uint64_t fraction = cwnd->size.limit / CWND_BURST_FRACTION;
-
-	return fraction < CWND_BURST_MOST ? fraction : CWND_BURST_MOST;
-}
-
 static uint32_t arbiter_fit(const struct arbiter *arbiter, const struct cwnd *cwnd,
 			    const struct arbiter_member *member, uint64_t cost, uint32_t count)
 {
-	uint64_t fit, fair;
+	uint64_t share = arbiter_share(arbiter, cwnd, member), fit, fair;
+	uint64_t burst = share / CWND_BURST_FRACTION;
 
 	if (!arbiter_may_send(arbiter, cwnd, member, cost))
 		return 0;
 	fit = packets_up_to(cwnd->size.limit, cwnd->in_flight, cost);
+	fair = packets_up_to(share, member->in_flight, cost);
+	if (arbiter_others(arbiter, member) && fit > fair)
+		fit = fair;
 	/* What the queue pair has in flight will be acknowledged: it pays to wait for more space.
 	 */
-	if (fit < count && member->in_flight && fit * cost < arbiter_least_burst(cwnd))
+	if (fit < count && member->in_flight && fit * cost < burst && fit * cost < CWND_BURST_MOST)
 		return 0;
-	if (fit > count)
-		fit = count;
-	if (!arbiter->waiting)
-		return fit;
-	fair = packets_up_to(arbiter_share(arbiter, cwnd), member->in_flight, cost);
-	return fit < fair ? fit : fair;
+	return fit < count ? fit : count;
 }
 
 uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
@@ -107,22 +112,23 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 
 /*
  * As many as there are packets that fit, since each may send one. None of them need: so when
- * nothing is in flight, and no acknowledgement will follow, all of them.
+ * nothing is in flight, and no acknowledgement will follow, all of them. They wait until they
+ * have run: else the first would take what is meant for all, and be in front again.
  */
 void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd)
 {
+	struct arbiter_member *member;
 	uint64_t space = 0;
 
 	if (cwnd->in_flight < cwnd->size.limit)
 		space = cwnd->size.limit - cwnd->in_flight;
-	while (arbiter->head) {
-		struct arbiter_member *member = arbiter->head;
-
+	DL_FOREACH (arbiter->head, member) {
 		if (cwnd->in_flight && space < CWND_SEGMENT)
 			return;
 		space = space > CWND_SEGMENT ? space - CWND_SEGMENT : 0;
-		arbiter_remove(arbiter, member);
-		hca_schedule(member->qp->hca, member->qp);
+		if (!member->woken)
+			hca_schedule(member->qp->hca, member->qp);
+		member->woken = true;
 	}
 }
 

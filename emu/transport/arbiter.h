@@ -10,6 +10,7 @@
 #ifndef URXE_EMU_ARBITER_H
 #define URXE_EMU_ARBITER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct arbiter_member {
 	struct qp *qp;
 	uint64_t in_flight; /* bytes of this queue pair in the window; under qp.lock */
 	bool waiting;	    /* in the list; this and the rest under the destination's lock */
+	_Atomic bool woken; /* scheduled, to ask again; read without the lock */
 	uint8_t skipped;    /* how often the space was too small since it last sent */
 	struct arbiter_member *prev, *next;
 };
@@ -38,7 +40,10 @@ struct arbiter {
 uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 		       struct arbiter_member *member, uint64_t cost, uint32_t count);
 
-/* Schedule as many of those that wait as there is space for. */
+/*
+ * Schedule as many of those that wait as there is space for. One that then doesn't ask has to be
+ * forgotten: it has nothing to send.
+ */
 void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd);
 
 /* @member doesn't wait any more: it has nothing to send, or is being destroyed. */

@@ -111,7 +111,25 @@ static void discard_in_flight(struct qp *qp)
 	struct recovery *recovery = &qp->recovery;
 
 	destination_discard(recovery->destination, recovery->member.in_flight);
-	recovery->member.in_flight = 0;
+	recovery->member.in_flight = recovery->uncounted = 0;
+}
+
+/* It may still be in flight, but others needn't wait for it. */
+static void stop_counting(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t uncounted = recovery->uncounted + recovery->member.in_flight;
+
+	discard_in_flight(qp);
+	recovery->uncounted = uncounted;
+}
+
+/* It was: there is an answer. */
+static void count_again(struct recovery *recovery)
+{
+	destination_sent(recovery->destination, recovery->uncounted);
+	recovery->member.in_flight += recovery->uncounted;
+	recovery->uncounted = 0;
 }
 
 static void stop_timers(struct recovery *recovery)
@@ -159,9 +177,16 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost)
 	return cost;
 }
 
-void recovery_give_back(struct qp *qp, uint64_t bytes)
+void recovery_end_run(struct qp *qp, uint64_t unused)
 {
-	destination_discard(qp->recovery.destination, bytes);
+	struct recovery *recovery = &qp->recovery;
+
+	if (!recovery->destination)
+		return;
+	destination_discard(recovery->destination, unused);
+	/* It was woken for space in the window, and didn't ask for it. */
+	if (atomic_load_explicit(&recovery->member.woken, memory_order_relaxed))
+		destination_forget(recovery->destination, &recovery->member);
 }
 
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now)
@@ -310,6 +335,8 @@ void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond)
 {
 	struct recovery *recovery = &qp->recovery;
 
+	if (recovery->uncounted)
+		count_again(recovery);
 	if (cost > recovery->member.in_flight)
 		cost = recovery->member.in_flight;
 	recovery->member.in_flight -= cost;
@@ -451,7 +478,7 @@ static bool probe_next(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	if (destination_acked_since(recovery->destination, recovery->since)) {
-		discard_in_flight(qp);
+		stop_counting(qp);
 		recovery->probes_only = true;
 	}
 	want_probe(qp, now);
@@ -480,7 +507,7 @@ static bool probe_tail(struct qp *qp, uint64_t now)
 static bool leave_window(struct qp *qp, uint64_t now)
 {
 	qp->recovery.probe_at = TIME_NEVER;
-	discard_in_flight(qp);
+	stop_counting(qp);
 	return true;
 }
 

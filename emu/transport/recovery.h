@@ -48,6 +48,8 @@ struct recovery {
 	enum recovery_state state;
 	struct destination *destination; /* once connected */
 	struct arbiter_member member;	 /* its part in it, with the bytes in flight */
+	uint64_t uncounted; /* bytes in flight that don't count there as long as there is no answer
+			     */
 
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t probes;		      /* since there was progress */
@@ -92,7 +94,8 @@ void recovery_stop(struct qp *qp);
 bool recovery_may_send(const struct qp *qp);
 /* How many of @count packets of @cost bytes may be sent; what isn't goes back. */
 uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count);
-void recovery_give_back(struct qp *qp, uint64_t bytes);
+/* What is to be sent now has been: @unused bytes of what recovery_take() gave go back. */
+void recovery_end_run(struct qp *qp, uint64_t unused);
 /* A probe of @cost bytes may be sent whatever the window says. Returns @cost. */
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 

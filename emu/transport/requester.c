@@ -474,13 +474,13 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 {
 	struct sending sending = {.outbox = outbox};
 
-	if (!recovery_may_send(qp))
-		return;
-	send_queued(qp, &sending);
-	recovery_give_back(qp, sending.granted);
-	if (qp->recovery.probe_wanted && recovery_repeats_tail(qp, outbox->now))
-		send_tail_again(qp, outbox);
-	recovery_arm(qp, outbox->now);
+	if (recovery_may_send(qp)) {
+		send_queued(qp, &sending);
+		if (qp->recovery.probe_wanted && recovery_repeats_tail(qp, outbox->now))
+			send_tail_again(qp, outbox);
+		recovery_arm(qp, outbox->now);
+	}
+	recovery_end_run(qp, sending.granted);
 }
 
 static void run_unreliable(struct qp *qp, struct outbox *outbox)

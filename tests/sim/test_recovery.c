@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What loss recovery is for, seen from outside: how fast streams are on paths of every length,
- * that nothing is sent again which wasn't lost, that a silent peer holds up no other QP, and how
- * soon what was lost is there. Packet by packet: test_retry.
+ * that nothing is sent again which wasn't lost, that a silent peer holds up no other QP, that
+ * connections share, and how soon what was lost is there. Packet by packet: test_retry.
  */
 #include <math.h>
 
@@ -348,6 +348,53 @@ START_TEST(a_stopped_peer_fails_in_the_qps_time)
 }
 END_TEST
 
+/* --- shares ---------------------------------------------------------------------------- */
+
+/* Connections to one address, whatever the length of their messages and the order they came in. */
+START_TEST(connections_share_fairly)
+{
+	static const uint32_t lengths[] = {4096, 16384, 65536, 1048576};
+	enum { SEEDS = 20 };
+
+	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
+		uint64_t random = seed;
+		struct sim_options network = {.latency = between(&random, 1, 50) * 20 * US,
+					      .bandwidth = 100,
+					      .drop = seed % 2 ? 0.001 : 0};
+		int64_t least = INT64_MAX, most = 0;
+		struct connection c = patient();
+		uint32_t start[STREAMS_MAX];
+		struct streams streams;
+
+		streams_create(&streams, 2, &network, seed);
+		streams.world.grain = network.latency / 50;
+		for (uint64_t i = between(&random, 2, 4); i > 0; i--) {
+			uint32_t length = lengths[random_below(&random, 4)];
+
+			stream_add(&streams, 0, 1, IBV_WR_RDMA_WRITE, length, (8 << 20) / length,
+				   &c);
+			streams_run(&streams, between(&random, 1, 20) * MS);
+		}
+		streams_run(&streams, 100 * MS);
+		for (unsigned int i = 0; i < streams.count; i++)
+			start[i] = streams.streams[i].qp->requester.unacked;
+		streams_run(&streams, 500 * MS);
+		for (unsigned int i = 0; i < streams.count; i++) {
+			const struct qp *qp = streams.streams[i].qp;
+			int64_t bytes =
+				psn_distance(qp->requester.unacked, start[i]) * (int64_t)qp->mtu;
+
+			least = bytes < least ? bytes : least;
+			most = bytes > most ? bytes : most;
+		}
+		/* Which of them loses a packet is chance. */
+		must_msg(least >= (network.drop > 0 ? 0.7 : 0.8) * most,
+			 "seed %d: %lld bytes and %lld", seed, (long long)least, (long long)most);
+		streams_destroy(&streams);
+	}
+}
+END_TEST
+
 /* --- what was lost ------------------------------------------------------------------------- */
 
 /*
@@ -398,8 +445,8 @@ END_TEST
 int main(void)
 {
 	TCase *rates = tcase_create("goodput"), *stalls = tcase_create("stalls"),
-	      *silence = tcase_create("silence"), *cuts = tcase_create("cuts"),
-	      *patience = tcase_create("long_stalls");
+	      *silence = tcase_create("silence"), *shares = tcase_create("shares"),
+	      *cuts = tcase_create("cuts"), *patience = tcase_create("long_stalls");
 
 	tcase_add_loop_test(rates, a_clean_path_is_filled, 0, PATHS);
 	tcase_add_loop_test(rates, a_lossy_path_carries_what_tcp_makes_of_it, 0, 2 * PATHS);
@@ -409,7 +456,8 @@ int main(void)
 	tcase_add_loop_test(silence, a_silent_qp_holds_up_no_other, 0, 3);
 	tcase_add_loop_test(silence, a_stopped_node_holds_up_no_other, 0, 2);
 	tcase_add_loop_test(silence, a_stopped_peer_fails_in_the_qps_time, 0, 2);
+	tcase_add_loop_test(shares, connections_share_fairly, 0, 2);
 	tcase_add_loop_test(cuts, short_cuts_cost_a_few_probes, 0, 4);
 	return world_main("recovery",
-			  (TCase *const[]){rates, stalls, patience, silence, cuts, NULL});
+			  (TCase *const[]){rates, stalls, patience, silence, shares, cuts, NULL});
 }

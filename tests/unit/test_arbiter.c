@@ -81,6 +81,7 @@ START_TEST(what_waits_for_an_empty_window_runs)
 	release(&qps[0], 1024 * 1024);
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[0]);
+	ck_assert(take(&qps[0], 1));
 	ck_assert(!qps[0].recovery.member.waiting);
 	end();
 }
@@ -94,6 +95,10 @@ START_TEST(all_that_wait_run_when_nothing_is_in_flight)
 		ck_assert(!take(&qps[i], PACKET));
 	release(&qps[0], 65536);
 	ck_assert_uint_eq(scheduled, QPS - 1);
+	/* They keep their places until they have run. */
+	ck_assert_uint_eq(arbiter.waiting, QPS - 1);
+	for (int i = 1; i < QPS; i++)
+		ck_assert(take(&qps[i], 8));
 	end();
 }
 END_TEST
@@ -132,6 +137,27 @@ START_TEST(waiting_qps_run_in_order_as_space_appears)
 	release(&qps[0], 65536 - 5000);
 	ck_assert_uint_eq(scheduled, 2);
 	ck_assert_ptr_eq(last_scheduled, &qps[3]);
+	forget(&qps[3]); /* it had nothing to send */
+	end();
+}
+END_TEST
+
+/* Both are woken: the one that runs first takes no more than its share, and then it is behind. */
+START_TEST(the_first_to_run_leaves_the_others_their_share)
+{
+	begin();
+	ck_assert(take(&qps[2], 65536));
+	ck_assert(!take(&qps[0], PACKET));
+	ck_assert(!take(&qps[1], PACKET));
+	release(&qps[2], 65536);
+	ck_assert_uint_eq(scheduled, 2);
+	ck_assert_uint_le(take_many(&qps[0], PACKET, 1000) * PACKET, 65536 / 2);
+	while (take(&qps[0], PACKET))
+		ck_assert_uint_le(qps[0].recovery.member.in_flight, 65536 / 2 + PACKET);
+	ck_assert_ptr_eq(arbiter.head->qp, &qps[1]);
+	ck_assert_uint_ge((take_many(&qps[1], PACKET, 1000) + 2) * PACKET, 65536 / 2);
+	forget(&qps[0]);
+	forget(&qps[1]);
 	end();
 }
 END_TEST
@@ -166,6 +192,7 @@ START_TEST(many_packets_at_once)
 	ck_assert(qps[0].recovery.member.waiting);
 	release(&qps[0], fit * PACKET);
 	ck_assert_uint_eq(scheduled, 1);
+	ck_assert_uint_eq(take_many(&qps[0], PACKET, 1), 1);
 	end();
 }
 END_TEST
@@ -256,7 +283,10 @@ START_TEST(a_starving_qp_has_the_window_drained_for_it)
 }
 END_TEST
 
-/* One that was woken and found too little space waits at the end, a starving one at the front. */
+/*
+ * One that was woken and found too little space keeps its place; but only when it is starving do
+ * those that come later wait for it.
+ */
 START_TEST(a_starving_qp_waits_in_front)
 {
 	bool starving = _i;
@@ -270,7 +300,7 @@ START_TEST(a_starving_qp_waits_in_front)
 	release(&qps[9], 5000);
 	ck_assert_ptr_eq(last_scheduled, &qps[0]);
 	ck_assert(!take(&qps[0], 40000));
-	ck_assert_ptr_eq(arbiter.head->qp, starving ? &qps[0] : &qps[1]);
+	ck_assert_ptr_eq(arbiter.head->qp, &qps[0]);
 	/* Its turn isn't over before it has sent. */
 	ck_assert(starving ? !take(&qps[3], PACKET) : take(&qps[3], PACKET));
 	for (int i = 0; i < 4; i++)
@@ -303,6 +333,7 @@ int main(void)
 	tcase_add_test(tests, all_that_wait_run_when_nothing_is_in_flight);
 	tcase_add_test(tests, large_costs_are_not_kept_out_by_small_ones);
 	tcase_add_test(tests, waiting_qps_run_in_order_as_space_appears);
+	tcase_add_test(tests, the_first_to_run_leaves_the_others_their_share);
 	tcase_add_test(tests, a_qp_with_its_share_lets_others_go_first);
 	tcase_add_test(tests, many_packets_at_once);
 	tcase_add_test(tests, short_bursts_are_not_worth_a_call);

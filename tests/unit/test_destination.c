@@ -46,6 +46,8 @@ static void begin(void)
 
 static void end(void)
 {
+	/* Woken, the second QP had nothing to send. */
+	destination_forget(destination, &qps[1].recovery.member);
 	ck_assert_ptr_null(destination->arbiter.head);
 	destination_put(destination);
 	ck_assert_ptr_null(core.destinations);
