@@ -7,7 +7,6 @@
 #include "net/capture.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <net/ethernet.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
@@ -41,56 +40,59 @@ struct record {
 	uint8_t hop_limit;
 };
 
-/* Replace each "%p" by the process id. */
-static int expand_name(char *path, size_t size, const char *name)
+/* Replace each "%p" by the process id. Returns a path to be freed, or NULL without memory. */
+static char *expand_name(const char *name)
 {
-	size_t used = 0;
+	char *path = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&path, &size);
 
+	if (!stream)
+		return NULL;
 	while (*name) {
-		int length;
-
 		if (name[0] == '%' && name[1] == 'p') {
-			length = snprintf(path + used, size - used, "%d", (int)getpid());
+			fprintf(stream, "%d", (int)getpid());
 			name += 2;
 		} else {
-			length = snprintf(path + used, size - used, "%c", *name++);
+			fputc(*name++, stream);
 		}
-		used += length;
-		if (used >= size)
-			return ENAMETOOLONG;
 	}
-	return 0;
+	if (fclose(stream) == 0)
+		return path;
+	free(path);
+	return NULL;
 }
 
 struct capture *capture_open(const char *name)
 {
 	struct capture *capture = calloc(1, sizeof(*capture));
-	char path[PATH_MAX] = "";
-	int error;
+	int error = ENOMEM;
+	char *path;
 
 	if (!capture)
 		return NULL;
-	error = expand_name(path, sizeof(path), name);
-	if (error)
+	path = expand_name(name);
+	if (!path)
 		goto free_capture;
-
-	error = ENOMEM;
 	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN,
 							     PCAP_TSTAMP_PRECISION_NANO);
 	if (!capture->pcap)
-		goto free_capture;
+		goto free_path;
 	errno = 0;
 	capture->dumper = pcap_dump_open(capture->pcap, path);
 	if (!capture->dumper) {
 		error = errno ? errno : EIO;
 		goto close_pcap;
 	}
+	free(path);
 	pcap_dump_flush(capture->dumper);
 	pthread_mutex_init(&capture->lock, NULL);
 	return capture;
 
 close_pcap:
 	pcap_close(capture->pcap);
+free_path:
+	free(path);
 free_capture:
 	free(capture);
 	errno = error;

@@ -22,8 +22,8 @@
 /* A packet held back leaves after this time, though no later one of its flow has come. */
 #define SWAP_TIME_NS 1000000
 
-/* Packets judged under one hold of the lock. */
-#define CHUNK 64
+/* Packets judged under one hold of the lock. Their plans are on an application's stack. */
+#define CHUNK 32
 
 /* Packets of one flow overtake each other: order matters within a queue pair. */
 struct flow {

@@ -90,16 +90,16 @@ void roster_unlock(struct roster *roster)
 
 unsigned int roster_reap(struct roster *roster)
 {
-	bool dead[ROSTER_MEMBERS + 1] = {false};
+	bool *gone = roster->gone;
 	unsigned int deaths = 0;
 
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
-		dead[member] = member_of(roster, member)->here && !roster_is_alive(roster, member);
-		deaths += dead[member];
+		gone[member] = member_of(roster, member)->here && !roster_is_alive(roster, member);
+		deaths += gone[member];
 	}
 	if (!deaths)
 		return 0;
-	return roster_remove(roster, dead);
+	return roster_remove(roster);
 }
 
 /* Take a free member number. Its byte in the file is locked from then on. */
@@ -121,10 +121,9 @@ static int join(struct roster *roster)
 
 static void resign(struct roster *roster)
 {
-	bool us[ROSTER_MEMBERS + 1] = {false};
-
-	us[roster->self] = true;
-	roster_remove(roster, us);
+	memset(roster->gone, 0, sizeof(roster->gone));
+	roster->gone[roster->self] = true;
+	roster_remove(roster);
 }
 
 uint32_t roster_self(const struct roster *roster)

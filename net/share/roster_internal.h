@@ -63,6 +63,10 @@ struct roster {
 	int fd;
 	struct roster_file *table;
 	uint32_t self;
+	/* With the lock: what is worked out for each member, too much for an application's stack.
+	 */
+	int32_t index_of[ROSTER_MEMBERS + 1]; /* -1: no socket at the GID that is planned for */
+	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed */
 };
 
 static inline struct member *member_of(const struct roster *roster, uint32_t member)
@@ -81,7 +85,7 @@ static inline struct claim *claims_end(const struct roster *roster)
 	return roster->table->claims + roster->table->claims_used;
 }
 
-/* Remove the members in @gone and all their entries. Returns how many sockets they had. */
-unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1]);
+/* Remove the members that are @gone and all their entries. Returns how many sockets they had. */
+unsigned int roster_remove(struct roster *roster);
 
 #endif

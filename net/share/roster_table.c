@@ -294,14 +294,13 @@ uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, 
 
 /* --- the plan ------------------------------------------------------------------------------ */
 
-static void plan_slots(const struct roster *roster, const int32_t *index_of,
-		       struct steer_plan *plan)
+static void plan_slots(const struct roster *roster, struct steer_plan *plan)
 {
 	const struct roster_file *table = roster->table;
 	int32_t before = -1;
 
 	for (uint32_t slot = 1; slot < SLOTS; slot++) {
-		int32_t index = index_of[table->owners[slot]];
+		int32_t index = roster->index_of[table->owners[slot]];
 
 		if (index >= 0 && index == before)
 			plan->ranges[plan->range_count - 1].last = slot;
@@ -314,10 +313,10 @@ static void plan_slots(const struct roster *roster, const int32_t *index_of,
 }
 
 static void plan_services(const struct roster *roster, const union ibv_gid *gid,
-			  const int32_t *index_of, struct steer_plan *plan)
+			  struct steer_plan *plan)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		int32_t index = index_of[claim->member];
+		int32_t index = roster->index_of[claim->member];
 
 		if (index < 0 || !covers(roster, claim, gid))
 			continue;
@@ -330,18 +329,16 @@ static void plan_services(const struct roster *roster, const union ibv_gid *gid,
 
 void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan)
 {
-	int32_t index_of[ROSTER_MEMBERS + 1]; /* by member; -1: no socket at @gid */
-
-	memset(index_of, -1, sizeof(index_of));
+	memset(roster->index_of, -1, sizeof(roster->index_of));
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
 		if (socket->member && place_is(&socket->place, gid))
-			index_of[socket->member] = socket->index;
+			roster->index_of[socket->member] = socket->index;
 	}
 	plan->secret = roster->table->secret;
 	plan->range_count = plan->service_count = 0;
-	plan_slots(roster, index_of, plan);
-	plan_services(roster, gid, index_of, plan);
+	plan_slots(roster, plan);
+	plan_services(roster, gid, plan);
 	plan->first = 0;
 	plan->sockets = roster_sockets(roster, gid);
 }
@@ -349,7 +346,7 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 /* --- the end of members ---------------------------------------------------------------- */
 
 /* From the last index of a group on: so the sockets that stay move but once. */
-static unsigned int remove_sockets(struct roster *roster, const bool *gone)
+static unsigned int remove_sockets(struct roster *roster)
 {
 	unsigned int count = 0;
 
@@ -358,7 +355,7 @@ static unsigned int remove_sockets(struct roster *roster, const bool *gone)
 
 		for (struct reuseport_socket *socket = roster->table->sockets;
 		     socket < sockets_end(roster); socket++) {
-			if (socket->member && gone[socket->member] &&
+			if (socket->member && roster->gone[socket->member] &&
 			    (!last || socket->index > last->index))
 				last = socket;
 		}
@@ -369,8 +366,9 @@ static unsigned int remove_sockets(struct roster *roster, const bool *gone)
 	}
 }
 
-static void remove_members(struct roster *roster, const bool *gone)
+static void remove_members(struct roster *roster)
 {
+	const bool *gone = roster->gone;
 	struct roster_file *table = roster->table;
 
 	for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -387,10 +385,10 @@ static void remove_members(struct roster *roster, const bool *gone)
 	}
 }
 
-unsigned int roster_remove(struct roster *roster, const bool gone[ROSTER_MEMBERS + 1])
+unsigned int roster_remove(struct roster *roster)
 {
-	unsigned int sockets = remove_sockets(roster, gone);
+	unsigned int sockets = remove_sockets(roster);
 
-	remove_members(roster, gone);
+	remove_members(roster);
 	return sockets;
 }

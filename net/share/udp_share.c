@@ -50,14 +50,14 @@ struct signal {
 /* --- the program ------------------------------------------------------------------------ */
 
 /* With the roster's lock. */
-static void attach(struct udp_link *link, const struct udp_address *address,
-		   const struct steer_plan *plan)
+static void attach(struct udp_link *link, const struct udp_address *address)
 {
 	struct sock_filter *code = malloc(STEER_PROGRAM_MAX * sizeof(*code));
 	int error = ENOMEM;
 
 	if (code)
-		error = steer_attach(address->receive_fd, code, steer_program(plan, code));
+		error = steer_attach(address->receive_fd, code,
+				     steer_program(&link->share.plan, code));
 	free(code);
 	if (error && !__atomic_exchange_n(&link->share.unsteered, true, __ATOMIC_RELAXED))
 		log_warn("can't steer packets between processes, which is slow: %s",
@@ -67,11 +67,11 @@ static void attach(struct udp_link *link, const struct udp_address *address,
 /* With the roster's lock. One receiver needs no program. */
 static void steer(struct udp_link *link, const struct udp_address *address)
 {
-	struct steer_plan plan;
+	struct steer_plan *plan = &link->share.plan;
 
-	roster_plan(link->share.roster, &address->gid, &plan);
-	if (plan.sockets > 1)
-		attach(link, address, &plan);
+	roster_plan(link->share.roster, &address->gid, plan);
+	if (plan->sockets > 1)
+		attach(link, address);
 	else
 		steer_detach(address->receive_fd);
 }
@@ -372,13 +372,13 @@ void udp_share_verify(const struct udp_link *link, const struct udp_address *add
 static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
 {
 	struct link_frame frames[16];
-	struct steer_plan plan;
+	struct steer_plan *plan = &link->share.plan;
 	unsigned int count;
 
-	roster_plan(link->share.roster, &address->gid, &plan);
-	plan.first = roster_index(link->share.roster, neighbour, &address->gid);
-	plan.sockets = 1;
-	attach(link, address, &plan);
+	roster_plan(link->share.roster, &address->gid, plan);
+	plan->first = roster_index(link->share.roster, neighbour, &address->gid);
+	plan->sockets = 1;
+	attach(link, address);
 	do {
 		link->receive.used = 0;
 		count = udp_receive_from(link, address, frames, 16);

@@ -4,8 +4,8 @@
  * happens to sockets and frames. udp_share.c has the members and the program by which the
  * kernel chooses a socket, udp_forward.c the frames that are handed on.
  *
- * Locks: the roster's for all that changes it, and for the program. @due is read by any
- * thread, @all_leased and @unsteered are atomic. The rest belongs to the one caller of the
+ * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
+ * any thread, @all_leased and @unsteered are atomic. The rest belongs to the one caller of the
  * link's receive().
  */
 #ifndef URXE_NET_UDP_SHARE_H
@@ -14,6 +14,7 @@
 #include "net/link.h"
 #include "net/share/roster.h"
 #include "net/share/slot.h"
+#include "net/share/steer.h"
 #include "net/wire/wire.h"
 
 struct udp_address;
@@ -41,7 +42,8 @@ struct udp_share {
 	unsigned int rounds;
 	uint64_t due; /* when to repair, or TIME_NEVER */
 	uint64_t repaired, pause;
-	uint32_t round; /* of signals, the last one of ours */
+	uint32_t round;		/* of signals, the last one of ours */
+	struct steer_plan plan; /* of the program that is being written */
 };
 
 /* --- udp_share.c ------------------------------------------------------------------------ */

@@ -36,6 +36,7 @@ struct backlog {
 	int fd;
 	uint32_t sequence;
 	struct cached cache[CACHE];
+	uint8_t answer[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
 };
 
 struct found {
@@ -138,15 +139,15 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 static bool ask(struct backlog *backlog, const union ibv_gid *gid, uint16_t port,
 		struct found *found)
 {
-	uint8_t answer[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
-	const struct nlmsghdr *header = (const struct nlmsghdr *)answer;
+	const struct nlmsghdr *header = (const struct nlmsghdr *)backlog->answer;
 	struct request request;
 
 	make_request(&request, gid, port, ++backlog->sequence);
 	if (send(backlog->fd, &request, sizeof(request), 0) < 0)
 		return false;
 	for (;;) {
-		ssize_t length = recv(backlog->fd, answer, sizeof(answer), MSG_DONTWAIT);
+		ssize_t length =
+			recv(backlog->fd, backlog->answer, sizeof(backlog->answer), MSG_DONTWAIT);
 
 		if (length < 0 || !NLMSG_OK(header, length))
 			return false;
