@@ -76,7 +76,7 @@ static struct {
 
 static unsigned short random_state[3];
 
-static int must(int result, const char *what)
+static int checked(int result, const char *what)
 {
 	if (result < 0) {
 		perror(what);
@@ -160,7 +160,7 @@ static bool receive(struct direction *d)
 
 	if (length < (ssize_t)(sizeof(frame->offload) + ETH_HLEN)) {
 		if (length < 0 && errno != EAGAIN)
-			must(-1, d->from_name);
+			checked(-1, d->from_name);
 		free(frame);
 		return false;
 	}
@@ -180,7 +180,7 @@ static uint64_t transmit(struct direction *d)
 		struct iovec iov[] = {{&frame->offload, sizeof(frame->offload)},
 				      {frame->data, frame->length}};
 
-		must(writev(d->to, iov, 2), d->to_name);
+		checked(writev(d->to, iov, 2), d->to_name);
 		d->counters.frames++;
 		d->counters.packets += frame_layout(frame).packets;
 		d->counters.late += now - frame->due;
@@ -196,7 +196,7 @@ static void wait_until(uint64_t due, struct pollfd polled[3])
 	uint64_t now = now_ns(), left = due > now + SPIN ? due - now - SPIN : 0;
 	struct timespec timeout = {left / 1000000000u, left % 1000000000u};
 
-	must(ppoll(polled, 3, due == NEVER ? NULL : &timeout, NULL), "poll");
+	checked(ppoll(polled, 3, due == NEVER ? NULL : &timeout, NULL), "poll");
 }
 
 /* Until @signals becomes readable. */
@@ -222,17 +222,17 @@ static int open_device(const char *name)
 {
 	int on = 1, size = SOCKET_BUFFER;
 	struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
-	int fd = must(socket(AF_PACKET, SOCK_RAW, 0), "AF_PACKET");
+	int fd = checked(socket(AF_PACKET, SOCK_RAW, 0), "AF_PACKET");
 
 	address.sll_ifindex = if_nametoindex(name);
-	must(address.sll_ifindex ? 0 : -1, name);
-	must(setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)), "PACKET_VNET_HDR");
-	must(setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)),
-	     "PACKET_IGNORE_OUTGOING");
-	must(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)), "SO_TIMESTAMPNS");
+	checked(address.sll_ifindex ? 0 : -1, name);
+	checked(setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)), "PACKET_VNET_HDR");
+	checked(setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)),
+		"PACKET_IGNORE_OUTGOING");
+	checked(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)), "SO_TIMESTAMPNS");
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	must(bind(fd, (struct sockaddr *)&address, sizeof(address)), name);
+	checked(bind(fd, (struct sockaddr *)&address, sizeof(address)), name);
 	return fd;
 }
 
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
 	}
 	printf("ready\n");
 	fflush(stdout);
-	carry(directions, must(signalfd(-1, &ends, 0), "signalfd"));
+	carry(directions, checked(signalfd(-1, &ends, 0), "signalfd"));
 	for (int i = 0; i < 2; i++)
 		print_counters(&directions[i]);
 	return 0;
