@@ -25,6 +25,15 @@ class Path:
         self.near = Namespace("true")
         self.left = Namespace(TCP_BUFFERS, self.near)
         self.right = Namespace(TCP_BUFFERS, self.near)
+        try:
+            self.connect(mtu, bridged)
+        except Skip:
+            self.close()
+            raise
+
+    def connect(self, mtu, bridged):
+        for namespace in self.near, self.left, self.right:
+            namespace.enter()  # raises why there is none
         ends = [f"{name} mtu {mtu} netns {end.process.pid}"
                 for name, end in (("left", self.left), ("right", self.right))]
         if not bridged:
