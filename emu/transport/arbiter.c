@@ -18,7 +18,8 @@ static bool arbiter_is_starving(const struct arbiter_member *member)
 
 static void arbiter_remove(struct arbiter *arbiter, struct arbiter_member *member)
 {
-	member->waiting = member->woken = false;
+	member->waiting = false;
+	member->woken = false;
 	arbiter->waiting--;
 	DL_DELETE(arbiter->head, member);
 }
