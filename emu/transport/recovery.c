@@ -198,12 +198,15 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 	if (recovery->probe_wanted && recovery->state == RECOVERY_NEXT_PROBE)
 		recovery->probe_at = now + repeat_timeout(recovery);
 	recovery->probe_wanted = false;
-	if (!recovery->timing && !again) {
-		recovery->timing = true;
-		recovery->ambiguous = false;
-		recovery->timed_psn = psn;
-		recovery->timed_since = now;
-	}
+	/* Karn's rule: an answer may be the repetition's, which came long after what is timed. */
+	if (again)
+		recovery->timing = false;
+	if (again || recovery->timing)
+		return;
+	recovery->timing = true;
+	recovery->ambiguous = false;
+	recovery->timed_psn = psn;
+	recovery->timed_since = now;
 }
 
 /* --- deadlines ----------------------------------------------------------------- */

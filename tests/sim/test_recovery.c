@@ -442,6 +442,38 @@ START_TEST(short_cuts_cost_a_few_probes)
 }
 END_TEST
 
+/*
+ * One small message at a time: nothing follows what is lost, and no NAK tells of it. A probe that
+ * was answered late must not make the next one later, and that the one after it.
+ */
+START_TEST(a_loss_costs_as_much_as_the_one_before)
+{
+	enum { SEEDS = 10, LIMIT = 10 };
+
+	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
+		struct sim_options network = {.latency = 20 * US, .drop = 0.02};
+		struct connection c = patient();
+		struct streams streams;
+		struct stream *stream;
+		uint64_t messages;
+
+		streams_create(&streams, 2, &network, seed);
+		stream = stream_add(&streams, 0, 1, IBV_WR_RDMA_WRITE, 8, 1, &c);
+		streams_run(&streams, LIMIT * SECOND);
+		messages = stream->bytes / 8;
+		/*
+		 * The application looks at its CQ when the next timer is due. Four of a hundred
+		 * messages wait for a probe, and hardly any for a second.
+		 */
+		must_msg(messages >
+				 LIMIT * SECOND / (PROBE_TIMEOUT_LEAST + REPEAT_TIMEOUT_LEAST / 4),
+			 "seed %d: only %llu messages", seed, (unsigned long long)messages);
+		must_msg(!stream->failed, "seed %d: failed", seed);
+		streams_destroy(&streams);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *rates = tcase_create("goodput"), *stalls = tcase_create("stalls"),
@@ -458,6 +490,7 @@ int main(void)
 	tcase_add_loop_test(silence, a_stopped_peer_fails_in_the_qps_time, 0, 2);
 	tcase_add_loop_test(shares, connections_share_fairly, 0, 2);
 	tcase_add_loop_test(cuts, short_cuts_cost_a_few_probes, 0, 4);
+	tcase_add_loop_test(cuts, a_loss_costs_as_much_as_the_one_before, 0, 2);
 	return world_main("recovery",
 			  (TCase *const[]){rates, stalls, patience, silence, shares, cuts, NULL});
 }
