@@ -10,6 +10,7 @@
 #include "net/random.h"
 #include "net/tuning.h"
 #include "stream.h"
+#include "tests/sanitizers.h"
 
 #define US UINT64_C(1000)
 #define MTU 4096
@@ -116,7 +117,7 @@ static double reno_rate(double loss, uint64_t round_trip)
  */
 START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 {
-	enum { SEEDS = 40 };
+	enum { SEEDS = SANITIZED ? 3 : 40 };
 	uint64_t round_trip = path_round_trip(_i);
 	const double rate = 0.001;
 	struct sim_options network = {.latency = round_trip / 2, .bandwidth = 250};
@@ -146,7 +147,7 @@ END_TEST
 /* A socket buffer that overflows when its process doesn't run: the stream goes on behind it. */
 START_TEST(a_small_receive_queue)
 {
-	enum { SEEDS = 20 };
+	enum { SEEDS = SANITIZED ? 2 : 20 };
 	struct sim_options network = {
 		.latency = 50 * US, .bandwidth = 250, .receive_queue = 208 * 1024};
 	struct stalls stalls = {.longest = 4 * MS, .between = 40 * MS};
@@ -209,7 +210,7 @@ static void stalling_create(struct stalling *s, uint64_t seed, uint64_t longest)
  * twice: what shows that nothing is missing is new. */
 START_TEST(what_was_not_lost_is_not_sent_again)
 {
-	enum { SEEDS = 100 };
+	enum { SEEDS = SANITIZED ? 12 : 100 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		struct stalling s;
@@ -228,7 +229,7 @@ END_TEST
 /* Of a longer one it may be that the NAK was lost: then probes repeat packets, a few on average. */
 START_TEST(long_stalls_do_not_reduce_the_window)
 {
-	enum { SEEDS = 50 };
+	enum { SEEDS = SANITIZED ? 25 : 50 };
 	uint64_t again = 0, most = 0;
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
@@ -252,7 +253,7 @@ END_TEST
  * timeout, and has all of the path. */
 START_TEST(a_silent_qp_holds_up_no_other)
 {
-	enum { SEEDS = 20 };
+	enum { SEEDS = SANITIZED ? 4 : 20 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		uint64_t random = seed, round_trip = between(&random, 1, 100) * 100 * US, most;
@@ -309,7 +310,7 @@ END_TEST
  * each), whatever was probed meanwhile. */
 START_TEST(a_stopped_peer_fails_in_the_qps_time)
 {
-	enum { SEEDS = 50 };
+	enum { SEEDS = SANITIZED ? 6 : 50 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		uint64_t random = seed, least, stopped;
@@ -354,7 +355,7 @@ END_TEST
 START_TEST(connections_share_fairly)
 {
 	static const uint32_t lengths[] = {4096, 16384, 65536, 1048576};
-	enum { SEEDS = 20 };
+	enum { SEEDS = SANITIZED ? 4 : 20 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		uint64_t random = seed;
@@ -404,7 +405,7 @@ END_TEST
  */
 START_TEST(short_cuts_cost_a_few_probes)
 {
-	enum { SEEDS = 500 };
+	enum { SEEDS = SANITIZED ? 62 : 500 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		uint64_t random = seed, round_trip, repeat, start;
@@ -448,7 +449,7 @@ END_TEST
  */
 START_TEST(a_loss_costs_as_much_as_the_one_before)
 {
-	enum { SEEDS = 10, LIMIT = 10 };
+	enum { SEEDS = SANITIZED ? 2 : 10, LIMIT = 10 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		struct sim_options network = {.latency = 20 * US, .drop = 0.02};
