@@ -80,9 +80,17 @@ static bool lost_lately(const struct destination *destination, uint64_t now)
 
 static void update_timeouts(struct destination *destination, uint64_t now)
 {
-	atomic_store_explicit(&destination->probe_timeout,
-			      rtt_probe_timeout(&destination->rtt, PROBE_TIMEOUT_LEAST),
-			      memory_order_relaxed);
+	const struct rtt *rtt = &destination->rtt;
+	uint64_t timeout = rtt_probe_timeout(rtt, PROBE_TIMEOUT_LEAST);
+
+	/* Where packets get lost, a stall some seconds ago is no reason to wait (RFC 9002, 6.2.1).
+	 */
+	if (lost_lately(destination, now)) {
+		timeout = rtt->smoothed + 4 * rtt->variation;
+		if (timeout < PROBE_TIMEOUT_LEAST)
+			timeout = PROBE_TIMEOUT_LEAST;
+	}
+	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
 	atomic_store_explicit(&destination->repeat_least,
 			      lost_lately(destination, now) ? PROBE_TIMEOUT_LEAST
 							    : REPEAT_TIMEOUT_LEAST,
