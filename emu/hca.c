@@ -104,6 +104,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	atomic_store(&hca->key_byte, options->seed >> 32);
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
+	deferred_init(&hca->deferred);
 	ack_queue_init(&hca->acks);
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
@@ -129,6 +130,7 @@ void hca_destroy(struct hca *hca)
 	mcast_destroy(hca);
 	event_queue_destroy(&hca->events);
 	timer_heap_destroy(&hca->timers);
+	deferred_destroy(&hca->deferred);
 	table_destroy(&hca->keys);
 	table_destroy(&hca->qps);
 	ack_queue_destroy(&hca->acks);
@@ -276,7 +278,8 @@ static bool has_scheduled(struct hca *hca)
 
 void hca_kick(struct hca *hca)
 {
-	if (hca->deadline && atomic_load_explicit(&hca->run_count, memory_order_relaxed))
+	if (hca->deadline && (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
+			      deferred_retry_at(&hca->deferred) != TIME_NEVER))
 		hca->deadline(hca->deadline_context, 0);
 }
 
@@ -294,6 +297,7 @@ uint64_t hca_deadline(struct hca *hca)
 		return 0;
 	next = earlier(next, hca->link->ops->deadline(hca->link));
 	next = earlier(next, cm_deadline(hca->cm));
+	next = earlier(next, deferred_retry_at(&hca->deferred));
 	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
 }
 

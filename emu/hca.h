@@ -27,6 +27,7 @@
 
 #include "emu/cm/cm.h"
 #include "emu/counters.h"
+#include "emu/deferred.h"
 #include "emu/host.h"
 #include "emu/objects/event.h"
 #include "emu/objects/mcast.h"
@@ -84,7 +85,9 @@ struct hca {
 	void *deadline_context;
 
 	pthread_mutex_t receive_lock;
-	struct link_frame frames[RECEIVE_BATCH]; /* of the receiving thread */
+	/* Of the receiving thread. */
+	struct link_frame frames[RECEIVE_BATCH];
+	struct deferred deferred;
 
 	/* QPs that have something to do: window opened, acknowledgements pending. */
 	pthread_mutex_t run_lock;
@@ -140,7 +143,7 @@ void hca_unschedule(struct hca *hca, struct qp *qp);
 /* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
 bool hca_run(struct hca *hca, uint64_t now);
 
-/* QPs were queued outside of hca_progress(): have a thread call it soon. */
+/* QPs were queued, or one unlocked, outside of hca_progress(): have a thread call it soon. */
 void hca_kick(struct hca *hca);
 
 /*

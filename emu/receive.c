@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/receive.h"
 
+#include <utlist.h>
+
 #include "emu/cm/gsi.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
@@ -50,11 +52,6 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 	return true;
 }
 
-static void qp_receive_begin(struct qp *qp)
-{
-	pthread_mutex_lock(&qp->lock);
-}
-
 static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 			      const struct link_frame *frame, uint64_t now)
 {
@@ -83,7 +80,7 @@ static void qp_receive_end(struct qp *qp, uint64_t now)
 void qp_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		uint64_t now)
 {
-	qp_receive_begin(qp);
+	pthread_mutex_lock(&qp->lock);
 	qp_receive_packet(qp, packet, frame, now);
 	qp_receive_end(qp, now);
 }
@@ -107,6 +104,34 @@ static void receiver_end(struct receiver *receiver, uint64_t now)
 	receiver->qp = NULL;
 }
 
+/* The QP with @number, locked. NULL: there is none, or another thread has it locked (@busy). */
+static struct qp *try_qp(struct hca *hca, uint32_t number, bool *busy)
+{
+	struct qp *qp = table_get(&hca->qps, number);
+
+	*busy = qp && pthread_mutex_trylock(&qp->lock) != 0;
+	if (*busy)
+		table_put(&hca->qps, number);
+	return *busy ? NULL : qp;
+}
+
+/* Returns whether @frame may be delivered now: the QP that it is for is there, and locked. */
+static bool receiver_begin(struct receiver *receiver, uint32_t number,
+			   const struct link_frame *frame, uint64_t now)
+{
+	struct hca *hca = receiver->hca;
+	bool busy = deferred_has(&hca->deferred, number);
+
+	receiver->number = number;
+	if (!busy)
+		receiver->qp = try_qp(hca, number, &busy);
+	if (receiver->qp)
+		return true;
+	if (!busy || !deferred_add(&hca->deferred, number, frame, now))
+		COUNT(hca, dropped_packets, 1);
+	return false;
+}
+
 static void receive_packet(struct receiver *receiver, const struct packet *packet,
 			   const struct link_frame *frame, uint64_t now)
 {
@@ -123,16 +148,8 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 		gsi_receive(hca, packet, frame, now);
 		return;
 	}
-	if (!receiver->qp) {
-		receiver->number = packet->dest_qp;
-		receiver->qp = table_get(&hca->qps, packet->dest_qp);
-		if (!receiver->qp) {
-			COUNT(hca, dropped_packets, 1);
-			return;
-		}
-		qp_receive_begin(receiver->qp);
-	}
-	qp_receive_packet(receiver->qp, packet, frame, now);
+	if (receiver->qp || receiver_begin(receiver, packet->dest_qp, frame, now))
+		qp_receive_packet(receiver->qp, packet, frame, now);
 }
 
 static void receive_kind(struct receiver *receiver, const struct packet *packets,
@@ -178,9 +195,48 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 			    &flow, now);
 }
 
+/* What was deferred, if its QP is free now. They were checked before. */
+static bool deliver_deferred(void *context, uint32_t number, const struct deferred_frame *frames,
+			     uint64_t now)
+{
+	struct hca *hca = context;
+	const struct deferred_frame *deferred;
+	struct packet packet;
+	bool busy;
+	struct qp *qp = try_qp(hca, number, &busy);
+	unsigned int count;
+
+	if (busy)
+		return false;
+	if (!qp) {
+		LL_COUNT(frames, deferred, count);
+		COUNT(hca, dropped_packets, count);
+		return true;
+	}
+	LL_FOREACH (frames, deferred) {
+		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
+		qp_receive_packet(qp, &packet, &deferred->frame, now);
+	}
+	qp_receive_end(qp, now);
+	table_put(&hca->qps, number);
+	return true;
+}
+
+static bool receive_deferred(struct hca *hca, uint64_t now)
+{
+	bool any;
+
+	if (deferred_retry_at(&hca->deferred) == TIME_NEVER)
+		return false;
+	event_cork(&hca->events);
+	any = deferred_retry(&hca->deferred, deliver_deferred, hca, now);
+	hca_run(hca, now);
+	return any;
+}
+
 bool receive_frames(struct hca *hca, uint64_t now)
 {
-	bool any = false;
+	bool any = receive_deferred(hca, now);
 
 	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
 		unsigned int count =

@@ -49,6 +49,10 @@
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
  */
 #define RECEIVE_FEW 8
+/* Of frames for one QP that another thread has locked (emu/deferred.h): a receive buffer more. */
+#define DEFERRED_BYTES (1u << 20)
+/* How often to look whether it still is, ns, when what unlocks it doesn't say so. */
+#define DEFERRED_RETRY 1000000
 
 /* --- recovery (emu/transport/recovery.h, rtt.h, cwnd.h, arbiter.h), ns and bytes ----------- */
 

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/deferred.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "net/tuning.h"
+
+struct deferred_qp {
+	UT_hash_handle hh;
+	uint32_t number;
+	uint32_t bytes;
+	struct deferred_frame *first, *last;
+};
+
+void deferred_init(struct deferred *deferred)
+{
+	deferred->qps = NULL;
+	atomic_init(&deferred->tried_at, TIME_NEVER);
+}
+
+static struct deferred_qp *find(const struct deferred *deferred, uint32_t number)
+{
+	struct deferred_qp *qp = NULL;
+
+	if (deferred->qps)
+		HASH_FIND(hh, deferred->qps, &number, sizeof(number), qp);
+	return qp;
+}
+
+bool deferred_has(const struct deferred *deferred, uint32_t number)
+{
+	return find(deferred, number) != NULL;
+}
+
+static struct deferred_qp *add_qp(struct deferred *deferred, uint32_t number)
+{
+	struct deferred_qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->number = number;
+	HASH_ADD(hh, deferred->qps, number, sizeof(qp->number), qp);
+	return qp;
+}
+
+static void remove_qp(struct deferred *deferred, struct deferred_qp *qp)
+{
+	struct deferred_frame *frame, *next;
+
+	HASH_DEL(deferred->qps, qp);
+	LL_FOREACH_SAFE (qp->first, frame, next)
+		free(frame);
+	free(qp);
+}
+
+void deferred_destroy(struct deferred *deferred)
+{
+	struct deferred_qp *qp, *next;
+
+	HASH_ITER (hh, deferred->qps, qp, next)
+		remove_qp(deferred, qp);
+}
+
+static void set_time(struct deferred *deferred, uint64_t now)
+{
+	atomic_store(&deferred->tried_at, deferred->qps ? now : TIME_NEVER);
+}
+
+bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_frame *frame,
+		  uint64_t now)
+{
+	struct deferred_qp *qp = find(deferred, number);
+	struct deferred_frame *copy;
+
+	if (qp && qp->bytes + frame->length > DEFERRED_BYTES)
+		return false;
+	copy = malloc(sizeof(*copy) + frame->length);
+	if (!copy)
+		return false;
+	if (!qp)
+		qp = add_qp(deferred, number);
+	if (!qp) {
+		free(copy);
+		return false;
+	}
+	copy->frame = *frame;
+	copy->frame.data = memcpy(copy->data, frame->data, frame->length);
+	copy->next = NULL;
+	if (qp->last)
+		qp->last->next = copy;
+	else
+		qp->first = copy;
+	qp->last = copy;
+	qp->bytes += frame->length;
+	if (atomic_load(&deferred->tried_at) == TIME_NEVER)
+		set_time(deferred, now);
+	return true;
+}
+
+bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *context,
+		    uint64_t now)
+{
+	struct deferred_qp *qp, *next;
+	bool any = false;
+
+	if (!deferred->qps)
+		return false;
+	HASH_ITER (hh, deferred->qps, qp, next) {
+		if (!deliver(context, qp->number, qp->first, now))
+			continue;
+		remove_qp(deferred, qp);
+		any = true;
+	}
+	set_time(deferred, now);
+	return any;
+}
+
+uint64_t deferred_retry_at(const struct deferred *deferred)
+{
+	uint64_t tried_at = atomic_load(&deferred->tried_at);
+
+	return tried_at == TIME_NEVER ? TIME_NEVER : tried_at + DEFERRED_RETRY;
+}

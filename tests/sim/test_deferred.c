@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames for a queue pair that another thread has locked (emu/deferred.h). That thread is the
+ * test: it holds qp.lock while the world goes on.
+ */
+#include "net/tuning.h"
+#include "pair.h"
+
+struct locked {
+	struct pair pair;
+	struct qp *qa, *qb; /* a second connection between the same nodes */
+};
+
+static void locked_create(struct locked *l, const struct connection *c)
+{
+	struct qp_options options = {.type = IBV_QPT_RC,
+				     .cap = {.max_send_wr = PAIR_DEPTH, .max_send_sge = 1}};
+
+	pair_create(&l->pair, IBV_QPT_RC, NULL, 1, NULL);
+	l->qa = world_qp(l->pair.a, &options);
+	l->qb = world_qp(l->pair.b, &options);
+	world_connect(l->pair.a, l->qa, l->pair.b, l->qb, c);
+}
+
+static void locked_destroy(struct locked *l)
+{
+	ck_assert_int_eq(qp_destroy(l->qa), 0);
+	ck_assert_int_eq(qp_destroy(l->qb), 0);
+	pair_destroy(&l->pair);
+}
+
+static void write_on(struct locked *l, struct qp *qp, uint64_t id)
+{
+	struct pair_wr request;
+
+	pair_wr(&l->pair, &request, IBV_WR_RDMA_WRITE, 4096, id);
+	ck_assert_int_eq(world_post_send(qp, &request.wr), 0);
+}
+
+START_TEST(others_receive)
+{
+	struct locked l;
+
+	locked_create(&l, &world_connection);
+	pthread_mutex_lock(&l.pair.qb->lock);
+	write_on(&l, l.pair.qa, 1);
+	write_on(&l, l.qa, 2);
+	world_expect(l.pair.a, 2, IBV_WC_SUCCESS);
+	pthread_mutex_unlock(&l.pair.qb->lock);
+	world_expect(l.pair.a, 1, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(l.pair.a->hca->counters.retransmitted_pkts, 0);
+	locked_destroy(&l);
+}
+END_TEST
+
+/* One part while it is locked, the other when it isn't any more, but nothing was retried yet. */
+START_TEST(order_is_kept)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	pthread_mutex_lock(&p.qb->lock);
+	for (unsigned int i = 0; i < 4; i++)
+		pair_post(&p, IBV_WR_RDMA_WRITE, 8, i);
+	world_run(&p.world, MS / 100);
+	pthread_mutex_unlock(&p.qb->lock);
+	for (unsigned int i = 4; i < 8; i++)
+		pair_post(&p, IBV_WR_RDMA_WRITE, 8, i);
+	for (unsigned int i = 0; i < 8; i++)
+		world_expect(p.a, i, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(p.b->hca->counters.out_of_seq_request, 0);
+	ck_assert_uint_eq(p.a->hca->counters.retransmitted_pkts, 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* The QP is gone when its frames are looked at again: they are dropped as those that come late. */
+START_TEST(destroyed_meanwhile)
+{
+	struct connection once = world_connection;
+	struct locked l;
+
+	once.retry_cnt = 0;
+	locked_create(&l, &once);
+	pthread_mutex_lock(&l.qb->lock);
+	write_on(&l, l.qa, 1);
+	world_run(&l.pair.world, MS / 100);
+	ck_assert(deferred_has(&l.pair.b->hca->deferred, l.qb->number));
+	pthread_mutex_unlock(&l.qb->lock);
+	ck_assert_int_eq(qp_destroy(l.qb), 0);
+	world_expect(l.pair.a, 1, IBV_WC_RETRY_EXC_ERR);
+	ck_assert_uint_gt(l.pair.b->hca->counters.dropped_packets, 0);
+	ck_assert_uint_eq(deferred_retry_at(&l.pair.b->hca->deferred), TIME_NEVER);
+	ck_assert_int_eq(qp_destroy(l.qa), 0);
+	pair_destroy(&l.pair);
+}
+END_TEST
+
+/* More than is kept is lost, as by a full socket. */
+START_TEST(bounded)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_UC, NULL, 1, NULL);
+	pthread_mutex_lock(&p.qb->lock);
+	for (unsigned int i = 0; i < 2 * DEFERRED_BYTES / PAIR_MEMORY; i++) {
+		pair_post(&p, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
+		world_expect(p.a, i, IBV_WC_SUCCESS);
+	}
+	world_run(&p.world, MS);
+	pthread_mutex_unlock(&p.qb->lock);
+	ck_assert_uint_gt(p.b->hca->counters.dropped_packets, 0);
+	world_run(&p.world, MS);
+	ck_assert_uint_eq(deferred_retry_at(&p.b->hca->deferred), TIME_NEVER);
+	pair_destroy(&p);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("deferred");
+
+	tcase_add_test(tcase, others_receive);
+	tcase_add_test(tcase, order_is_kept);
+	tcase_add_test(tcase, destroyed_meanwhile);
+	tcase_add_test(tcase, bounded);
+	return world_main("deferred", (TCase *[]){tcase, NULL});
+}
