@@ -64,6 +64,13 @@
  */
 #define PROBE_TIMEOUT_LEAST UINT64_C(1500000)
 /*
+ * With fewer bytes between two losses than this (1 % of the packets at an MTU of 4096 are 400 KB)
+ * one silence in ten and more is a NAK, or what it asked for, that was lost, too; then the least
+ * is what a busy loopback takes.
+ */
+#define VERY_LOSSY_INTERVAL (512 * 1024)
+#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(500000)
+/*
  * The least before anything is sent twice where nothing was lost for a while: there a missing
  * answer is that of a busy machine, which gives the CPU to others for some time slices.
  */
@@ -72,6 +79,8 @@
 #define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
 /* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
+/* So many are new packets, if there are any. */
+#define PROBE_NEXT_COUNT 2
 /* Some round trips, of which one will have been as short as the path allows. */
 #define RTT_RECENT 3
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */

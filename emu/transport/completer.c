@@ -45,12 +45,9 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
 static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 {
 	struct requester *req = &qp->requester;
-	int32_t before_cursor = psn_distance(req->psn, req->unacked);
-	bool beyond = (int32_t)psns > before_cursor;
+	bool beyond = (int32_t)psns > psn_distance(req->psn, req->unacked);
 
-	/* After a restart, what lies at or behind the cursor isn't counted as in flight. */
-	recovery_count_acked(
-		qp, (uint64_t)(beyond ? before_cursor : (int32_t)psns) * wqe->packet_cost, beyond);
+	recovery_count_acked(qp, (uint64_t)psns * wqe->packet_cost, beyond);
 	req->unacked = psn_add(req->unacked, psns);
 	if (beyond) {
 		req->psn = req->unacked;

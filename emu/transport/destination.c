@@ -73,27 +73,51 @@ void destination_sent(struct destination *destination, uint64_t bytes)
 	pthread_mutex_unlock(&destination->lock);
 }
 
-static bool lost_lately(const struct destination *destination, uint64_t now)
+bool destination_lossy(const struct destination *destination, uint64_t now)
 {
-	return destination->lost_at && now - destination->lost_at < RTT_PERIOD;
+	uint64_t lost_at = atomic_load_explicit(&destination->lost_at, memory_order_relaxed);
+
+	return lost_at && now - lost_at < RTT_PERIOD;
+}
+
+bool destination_very_lossy(const struct destination *destination, uint64_t now)
+{
+	return destination_lossy(destination, now) &&
+	       atomic_load_explicit(&destination->loss_interval, memory_order_relaxed) <
+		       VERY_LOSSY_INTERVAL;
+}
+
+/* With destination.lock. A single loss, after a while without, is no rate. */
+static void note_loss(struct destination *destination, uint64_t now)
+{
+	uint64_t interval = destination->acked_since_loss;
+
+	if (destination_lossy(destination, now))
+		interval = (3 * destination->loss_interval + interval) / 4;
+	else if (interval < 4 * VERY_LOSSY_INTERVAL)
+		interval = 4 * VERY_LOSSY_INTERVAL;
+	atomic_store_explicit(&destination->loss_interval, interval, memory_order_relaxed);
+	atomic_store_explicit(&destination->lost_at, now, memory_order_relaxed);
+	destination->acked_since_loss = 0;
 }
 
 static void update_timeouts(struct destination *destination, uint64_t now)
 {
 	const struct rtt *rtt = &destination->rtt;
-	uint64_t timeout = rtt_probe_timeout(rtt, PROBE_TIMEOUT_LEAST);
+	uint64_t least = destination_very_lossy(destination, now) ? PROBE_TIMEOUT_VERY_LOSSY
+								  : PROBE_TIMEOUT_LEAST;
+	uint64_t timeout = rtt_probe_timeout(rtt, least);
 
 	/* Where packets get lost, a stall some seconds ago is no reason to wait (RFC 9002, 6.2.1).
 	 */
-	if (lost_lately(destination, now)) {
+	if (destination_lossy(destination, now)) {
 		timeout = rtt->smoothed + 4 * rtt->variation;
-		if (timeout < PROBE_TIMEOUT_LEAST)
-			timeout = PROBE_TIMEOUT_LEAST;
+		if (timeout < least)
+			timeout = least;
 	}
 	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
 	atomic_store_explicit(&destination->repeat_least,
-			      lost_lately(destination, now) ? PROBE_TIMEOUT_LEAST
-							    : REPEAT_TIMEOUT_LEAST,
+			      destination_lossy(destination, now) ? least : REPEAT_TIMEOUT_LEAST,
 			      memory_order_relaxed);
 }
 
@@ -103,12 +127,13 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 	if (!bytes && !sample)
 		return;
 	pthread_mutex_lock(&destination->lock);
-	if (sample && !(ambiguous && lost_lately(destination, now))) {
+	if (sample && !(ambiguous && destination_lossy(destination, now))) {
 		rtt_sample(&destination->rtt, sample, now);
 		update_timeouts(destination, now);
 	}
 	atomic_store_explicit(&destination->acked_at, now, memory_order_relaxed);
 	cwnd_on_acked(&destination->cwnd, bytes, &destination->rtt, now);
+	destination->acked_since_loss += bytes;
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
 	pthread_mutex_unlock(&destination->lock);
 }
@@ -134,7 +159,7 @@ uint32_t destination_lost(struct destination *destination, bool marked, uint64_t
 
 	pthread_mutex_lock(&destination->lock);
 	if (!marked)
-		destination->lost_at = now;
+		note_loss(destination, now);
 	reduction = cwnd_on_lost(&destination->cwnd, marked, &destination->rtt, now);
 	if (destination->rtt.smoothed)
 		update_timeouts(destination, now);

@@ -32,9 +32,11 @@ struct destination {
 	_Atomic uint64_t probe_timeout; /* RTT and variation */
 	_Atomic uint64_t repeat_least;	/* the least, before anything is sent twice */
 	_Atomic uint64_t acked_at;	/* when something arrived last */
+	_Atomic uint64_t lost_at;	/* 0: nothing ever was */
+	_Atomic uint64_t loss_interval; /* bytes from one loss to the next, smoothed */
 
 	pthread_mutex_t lock;
-	uint64_t lost_at; /* ns; 0: nothing ever was */
+	uint64_t acked_since_loss; /* bytes */
 	struct rtt rtt;
 	struct cwnd cwnd;
 	struct arbiter arbiter;
@@ -62,6 +64,11 @@ void destination_discard(struct destination *destination, uint64_t bytes);
 
 /* Whether anything was acknowledged after @time. */
 bool destination_acked_since(const struct destination *destination, uint64_t time);
+
+/* Whether packets have been lost lately. */
+bool destination_lossy(const struct destination *destination, uint64_t now);
+/* So many that a NAK or what it asked for is lost more often than an answer is late. */
+bool destination_very_lossy(const struct destination *destination, uint64_t now);
 
 /* Something was lost, or @marked. Returns the number of the window's reduction. */
 uint32_t destination_lost(struct destination *destination, bool marked, uint64_t now);

@@ -9,12 +9,15 @@
 enum recovery_event {
 	EVENT_ACKED,	       /* something new */
 	EVENT_ACKED_BEYOND,    /* what was to be sent again: it hadn't been lost */
+	EVENT_ANSWERED,	       /* a probe, and no more, though more was sent before */
+	EVENT_FINISHED,	       /* everything */
 	EVENT_SEQUENCE_NAK,    /* IBA 9.7.5.2.3 */
 	EVENT_RESPONSE_MISSED, /* IBA 9.9.2.3 */
 	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
 	EVENT_PROBE_DUE,
-	EVENT_SILENCE, /* a probe is due, but with timeout 0 nothing is sent again */
-	EVENT_TIMEOUT, /* IBA 9.7.6.1.3 */
+	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
+	EVENT_SILENCE,	  /* a probe is due, but with timeout 0 nothing is sent again */
+	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
 	EVENT_RNR_OVER,
 	RECOVERY_EVENTS
 };
@@ -25,15 +28,17 @@ struct recovery_transition {
 	enum recovery_state next;
 };
 
+static bool progressed(struct qp *qp, uint64_t now);
 static bool acked(struct qp *qp, uint64_t now);
 static bool restore(struct qp *qp, uint64_t now);
-static bool probe_answered(struct qp *qp, uint64_t now);
+static bool go_on(struct qp *qp, uint64_t now);
+static bool probe_second(struct qp *qp, uint64_t now);
+static bool lose_rest(struct qp *qp, uint64_t now);
 static bool retry_lost(struct qp *qp, uint64_t now);
 static bool retry_timeout(struct qp *qp, uint64_t now);
 static bool pause_for_receiver(struct qp *qp, uint64_t now);
 static bool resume(struct qp *qp, uint64_t now);
 static bool probe_next(struct qp *qp, uint64_t now);
-static bool probe_tail(struct qp *qp, uint64_t now);
 static bool leave_window(struct qp *qp, uint64_t now);
 static bool probe_head(struct qp *qp, uint64_t now);
 
@@ -48,6 +53,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
+	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SENDING][EVENT_SILENCE] = {leave_window, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
 
@@ -56,24 +62,31 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_NEXT_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
-	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {probe_tail, RECOVERY_TAIL_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
 
-	[RECOVERY_TAIL_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
-	[RECOVERY_TAIL_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
-	[RECOVERY_TAIL_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
-	[RECOVERY_TAIL_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
-	[RECOVERY_TAIL_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
-	[RECOVERY_TAIL_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_TAIL_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
-
-	[RECOVERY_HEAD_PROBE][EVENT_ACKED] = {probe_answered, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_ACKED] = {progressed, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_ANSWERED] = {probe_second, RECOVERY_SECOND_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_FINISHED] = {go_on, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
 	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_SECOND_PROBE][EVENT_ACKED] = {progressed, RECOVERY_SECOND_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_ANSWERED] = {lose_rest, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_FINISHED] = {go_on, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_SEQUENCE_NAK] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_RESPONSE_MISSED] = {retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
+	[RECOVERY_SECOND_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_RNR_WAIT][EVENT_ACKED] = {acked, RECOVERY_RNR_WAIT},
 	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {acked, RECOVERY_RNR_WAIT},
@@ -87,6 +100,7 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 
 	if (!transition->action)
 		return;
+	recovery->previous = recovery->state;
 	/* First, for an action that fails the QP ends in FAILED whatever the table says. */
 	recovery->state = transition->next;
 	if (!transition->action(qp, now))
@@ -124,7 +138,6 @@ static void stop_counting(struct qp *qp)
 	recovery->uncounted = uncounted;
 }
 
-/* It was: there is an answer. */
 static void count_again(struct recovery *recovery)
 {
 	destination_sent(recovery->destination, recovery->uncounted);
@@ -135,20 +148,45 @@ static void count_again(struct recovery *recovery)
 static void stop_timers(struct recovery *recovery)
 {
 	recovery->timeout_at = recovery->probe_at = TIME_NEVER;
-	recovery->probe_wanted = false;
+	recovery->probe_wanted = recovery->nothing_new = false;
 	recovery->probes_only = false;
 }
 
-/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
-static void restart(struct qp *qp)
+static void go_back(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	requester_restart(qp);
 	recovery->timing = false;
 	stop_timers(recovery);
-	discard_in_flight(qp);
 	hca_schedule(qp->hca, qp);
+}
+
+/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
+static void restart(struct qp *qp)
+{
+	go_back(qp);
+	qp->recovery.resume_psn = qp->requester.unacked;
+	discard_in_flight(qp);
+}
+
+/* One packet at a time is sent again. It isn't counted: it is in flight already, or was. */
+static bool repeats(enum recovery_state state)
+{
+	return state == RECOVERY_HEAD_PROBE || state == RECOVERY_SECOND_PROBE;
+}
+
+/* The oldest packet is to be sent again. What the others come to, its answer shows. */
+static void go_back_for_head(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (!repeats(recovery->previous)) {
+		recovery->resume_psn = qp->requester.psn;
+		stop_counting(qp);
+	}
+	go_back(qp);
+	recovery->probe_wanted = true;
 }
 
 bool recovery_may_send(const struct qp *qp)
@@ -157,9 +195,9 @@ bool recovery_may_send(const struct qp *qp)
 	case RECOVERY_SENDING:
 		return true;
 	case RECOVERY_NEXT_PROBE:
-	case RECOVERY_TAIL_PROBE:
 		return !qp->recovery.probes_only || qp->recovery.probe_wanted;
 	case RECOVERY_HEAD_PROBE:
+	case RECOVERY_SECOND_PROBE:
 		return qp->recovery.probe_wanted;
 	default:
 		return false;
@@ -173,7 +211,8 @@ uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count)
 
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost)
 {
-	destination_sent(qp->recovery.destination, cost);
+	if (!repeats(qp->recovery.state))
+		destination_sent(qp->recovery.destination, cost);
 	return cost;
 }
 
@@ -193,11 +232,12 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 {
 	struct recovery *recovery = &qp->recovery;
 
-	recovery->member.in_flight += cost;
+	if (!repeats(recovery->state))
+		recovery->member.in_flight += cost;
 	/* The next packet may have come a while after it was wanted: give it its time. */
 	if (recovery->probe_wanted && recovery->state == RECOVERY_NEXT_PROBE)
 		recovery->probe_at = now + repeat_timeout(recovery);
-	recovery->probe_wanted = false;
+	recovery->probe_wanted = recovery->nothing_new = false;
 	/* Karn's rule: an answer may be the repetition's, which came long after what is timed. */
 	if (again)
 		recovery->timing = false;
@@ -276,6 +316,24 @@ uint64_t recovery_deadline(const struct recovery *recovery)
 	return recovery->rnr_until < due ? recovery->rnr_until : due;
 }
 
+/*
+ * New packets first, for if nothing was lost they cost nothing. But where packets are lost, so
+ * is a NAK now and then, and a packet that was sent again.
+ */
+static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+	const struct destination *destination = recovery->destination;
+	unsigned int new_packets = destination_very_lossy(destination, now) ? 0
+				   : destination_lossy(destination, now)    ? 1
+									    : PROBE_NEXT_COUNT;
+
+	if (!qp->attr.timeout)
+		return EVENT_SILENCE;
+	return recovery->nothing_new || recovery->probes >= new_packets ? EVENT_REPEAT_DUE
+									: EVENT_PROBE_DUE;
+}
+
 void recovery_run(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -285,7 +343,7 @@ void recovery_run(struct qp *qp, uint64_t now)
 	if (now >= recovery->timeout_at)
 		recovery_event(qp, EVENT_TIMEOUT, now);
 	if (now >= recovery->probe_at)
-		recovery_event(qp, qp->attr.timeout ? EVENT_PROBE_DUE : EVENT_SILENCE, now);
+		recovery_event(qp, probe_event(qp, now), now);
 }
 
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)
@@ -296,33 +354,50 @@ void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)
 
 /* --- actions: acknowledged -------------------------------------------------- */
 
-static bool acked(struct qp *qp, uint64_t now)
+static bool progressed(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->progress = true;
 	recovery->response_missed = false;
 	recovery->probes = 0;
+	if (psn_distance(recovery->resume_psn, qp->requester.unacked) < 0)
+		recovery->resume_psn = qp->requester.unacked;
 	/* transport.md 6: on any response that acknowledges something new. */
 	recovery_reload(recovery, &qp->attr);
 	return true;
 }
 
-/*
- * The oldest packet was sent again, alone. If that is all that is acknowledged, what had been
- * sent behind it is lost; this costs no retry, for the responder has just answered.
- */
-static bool probe_answered(struct qp *qp, uint64_t now)
+static bool acked(struct qp *qp, uint64_t now)
 {
-	const struct requester *req = &qp->requester;
-
-	if (req->unacked == req->psn && psn_distance(req->highest, req->unacked) > 0)
-		qp->recovery.reduction = destination_lost(qp->recovery.destination, false, now);
-	hca_schedule(qp->hca, qp);
-	return acked(qp, now);
+	if (qp->recovery.uncounted)
+		count_again(&qp->recovery);
+	return progressed(qp, now);
 }
 
-/* The window was reduced in vain. */
+static bool go_on(struct qp *qp, uint64_t now)
+{
+	hca_schedule(qp->hca, qp);
+	return true;
+}
+
+static bool probe_second(struct qp *qp, uint64_t now)
+{
+	qp->recovery.probe_wanted = true;
+	return go_on(qp, now);
+}
+
+/* What had been sent behind the probes. This costs no retry, for the responder answers. */
+static bool lose_rest(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->uncounted = 0;
+	recovery->reduction = destination_lost(recovery->destination, false, now);
+	return go_on(qp, now);
+}
+
+/* The window was reduced in vain, and what a probe put in doubt arrives. */
 static bool restore(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -330,6 +405,8 @@ static bool restore(struct qp *qp, uint64_t now)
 	if (recovery->reduction)
 		destination_spurious(recovery->destination, recovery->reduction);
 	recovery->reduction = 0;
+	if (psn_distance(recovery->resume_psn, qp->requester.unacked) > 0)
+		requester_resume(qp, recovery->resume_psn);
 	hca_schedule(qp->hca, qp);
 	return acked(qp, now);
 }
@@ -337,13 +414,16 @@ static bool restore(struct qp *qp, uint64_t now)
 void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond)
 {
 	struct recovery *recovery = &qp->recovery;
+	uint64_t *in_flight = &recovery->member.in_flight;
+	uint64_t counted = cost < *in_flight ? cost : *in_flight;
+	uint64_t rest = cost - counted < recovery->uncounted ? cost - counted : recovery->uncounted;
 
-	if (recovery->uncounted)
-		count_again(recovery);
-	if (cost > recovery->member.in_flight)
-		cost = recovery->member.in_flight;
-	recovery->member.in_flight -= cost;
-	recovery->acked += cost;
+	*in_flight -= counted;
+	if (rest) {
+		recovery->uncounted -= rest;
+		destination_sent(recovery->destination, rest);
+	}
+	recovery->acked += counted + rest;
 	recovery->beyond |= beyond;
 }
 
@@ -353,6 +433,12 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 
 	qp->recovery.beyond = false;
 	recovery_event(qp, beyond ? EVENT_ACKED_BEYOND : EVENT_ACKED, now);
+}
+
+/* Whether something was sent behind the cursor, and it isn't known what became of it. */
+static bool behind_probe(const struct qp *qp)
+{
+	return psn_distance(qp->recovery.resume_psn, qp->requester.unacked) > 0;
 }
 
 void recovery_drain(struct qp *qp, uint64_t now)
@@ -371,6 +457,8 @@ void recovery_drain(struct qp *qp, uint64_t now)
 	recovery->acked = 0;
 	if (recovery->state != RECOVERY_RNR_WAIT)
 		restart_timers(qp, now);
+	if (qp->requester.unacked == qp->requester.psn)
+		recovery_event(qp, behind_probe(qp) ? EVENT_ANSWERED : EVENT_FINISHED, now);
 }
 
 /* --- actions: lost ------------------------------------------------------------- */
@@ -387,14 +475,16 @@ static bool retry(struct qp *qp)
 		return false;
 	}
 	recovery->retries--;
-	restart(qp);
 	return true;
 }
 
 static bool retry_lost(struct qp *qp, uint64_t now)
 {
 	qp->recovery.reduction = destination_lost(qp->recovery.destination, false, now);
-	return retry(qp);
+	if (!retry(qp))
+		return false;
+	restart(qp);
+	return true;
 }
 
 /*
@@ -407,7 +497,7 @@ static bool retry_timeout(struct qp *qp, uint64_t now)
 	qp->recovery.response_missed = false;
 	if (!retry(qp))
 		return false;
-	qp->recovery.probe_wanted = true;
+	go_back_for_head(qp);
 	return true;
 }
 
@@ -488,22 +578,17 @@ static bool probe_next(struct qp *qp, uint64_t now)
 	return true;
 }
 
-bool recovery_repeats_tail(struct qp *qp, uint64_t now)
+/* Then it is the oldest packet that will be sent again, but not before its time. */
+void recovery_nothing_new(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 	uint64_t due = recovery->since + repeat_timeout(recovery);
 
-	if (recovery->state == RECOVERY_TAIL_PROBE || now >= due)
-		return true;
-	recovery->probe_at = due;
-	hca_arm(qp->hca, &qp->timer, due);
-	return false;
-}
-
-static bool probe_tail(struct qp *qp, uint64_t now)
-{
-	want_probe(qp, now);
-	return true;
+	if (recovery->state != RECOVERY_NEXT_PROBE)
+		return;
+	recovery->nothing_new = true;
+	recovery->probe_at = due > now ? due : now;
+	hca_arm(qp->hca, &qp->timer, recovery->probe_at);
 }
 
 /* IBA 9.7.6.1.3: with timeout 0 it waits for ever. But others needn't. */
@@ -520,7 +605,7 @@ static bool probe_head(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 	uint64_t timeout_at = recovery->timeout_at;
 
-	restart(qp);
+	go_back_for_head(qp);
 	recovery->timeout_at = timeout_at;
 	want_probe(qp, now);
 	return true;

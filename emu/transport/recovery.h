@@ -28,17 +28,23 @@ enum recovery_state {
 	RECOVERY_SENDING,
 	/*
 	 * No answer for a probe timeout. What shows a loss is a packet behind it: the next one,
-	 * if there is one, though the window be full (RFC 9002, 6.2.4). Sending goes on.
+	 * if there is one, though the window be full (RFC 9002, 6.2.4), and then another one.
+	 * Sending goes on.
 	 */
 	RECOVERY_NEXT_PROBE,
-	/* There was none, or still no answer: the last packet again (RFC 8985, 7.3). */
-	RECOVERY_TAIL_PROBE,
 	/*
-	 * Still none, so it may be the NAK that was lost, which comes only once (IBA 9.7.5.2.3):
-	 * the oldest packet again, alone, and nothing else until there is an answer. What was in
-	 * flight doesn't count any more, so that others can send.
+	 * There was none, or still no answer. It may be the NAK that was lost, which comes only
+	 * once (IBA 9.7.5.2.3), or the last packets: the oldest one again, alone, and nothing else
+	 * until there is an answer. If that acknowledges more, nothing was lost, and sending goes
+	 * on where it was (as F-RTO, RFC 5682). What was in flight doesn't count meanwhile, so that
+	 * others can send.
 	 */
 	RECOVERY_HEAD_PROBE,
+	/*
+	 * The answer acknowledged just this packet, perhaps as it arrived the first time: the one
+	 * behind it again. If the answer is the same, all of them are lost.
+	 */
+	RECOVERY_SECOND_PROBE,
 	RECOVERY_RNR_WAIT, /* for the time that an RNR NAK asked for (IBA 9.7.5.2.8) */
 	RECOVERY_FAILED,   /* retries are used up: the QP is in error */
 	RECOVERY_STATES
@@ -46,16 +52,20 @@ enum recovery_state {
 
 struct recovery {
 	enum recovery_state state;
+	enum recovery_state previous;	 /* before the latest event */
 	struct destination *destination; /* once connected */
 	struct arbiter_member member;	 /* its part in it, with the bytes in flight */
-	uint64_t uncounted; /* bytes in flight that don't count there as long as there is no answer
-			     */
+	/* bytes in flight that don't count there as long as there is no answer */
+	uint64_t uncounted;
 
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t probes;		      /* since there was progress */
 	bool probe_wanted;	      /* the requester is to send one */
+	bool nothing_new;	      /* had nothing for the last one that wasn't sent before */
 	bool probes_only;	      /* until there is an answer: its peer answers others */
 	bool response_missed;	      /* was noticed: not again before there is progress */
+
+	uint32_t resume_psn; /* the cursor before these two probes, unless a NAK came after that */
 
 	uint64_t since; /* when there was progress, or the first packet was sent; ns */
 
@@ -102,16 +112,15 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 /* The packet with @psn, of what recovery_take() gave, is on its way; @again: not for the first
  * time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
-/* A probe was wanted, and there is nothing new to send. Returns whether to repeat the last packet.
- */
-bool recovery_repeats_tail(struct qp *qp, uint64_t now);
+/* A probe was wanted, and there is nothing new to send. */
+void recovery_nothing_new(struct qp *qp, uint64_t now);
 /* All of this run has been sent: deadlines begin, unless they run already. */
 void recovery_arm(struct qp *qp, uint64_t now);
 
 /* --- called by the completer ------------------------------------------------ */
 
 /* Packets of @cost bytes have arrived, and their acknowledgement follows; @beyond: the cursor had
- * been moved back before them. */
+ * been moved back before the last of them. */
 void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond);
 /* A response acknowledged something new: everything before requester.unacked. */
 void recovery_on_acked(struct qp *qp, uint64_t now);

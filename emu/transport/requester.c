@@ -357,42 +357,6 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 	return true;
 }
 
-/* The work request that the last packet before the cursor belongs to. */
-static struct send_wqe *wqe_before_cursor(struct qp *qp)
-{
-	uint32_t i = qp->sq.next;
-	struct send_wqe *wqe = send_queue_at(&qp->sq, i);
-
-	if (i != qp->sq.posted && wqe->started && !(wqe->kind->flags & REQUEST_LOCAL) &&
-	    wqe->first_psn != qp->requester.psn)
-		return wqe;
-	do
-		wqe = send_queue_at(&qp->sq, --i);
-	while (wqe->kind->flags & REQUEST_LOCAL);
-	return wqe;
-}
-
-/*
- * There was nothing new to send as a probe: the last packet again, or of a READ the last of its
- * responses. It isn't counted, for it is in flight already.
- */
-static void send_tail_again(struct qp *qp, struct outbox *outbox)
-{
-	struct requester *req = &qp->requester;
-	uint32_t cursor = req->psn;
-	struct link_packet *packet;
-
-	if (req->psn == req->unacked)
-		return;
-	req->psn = psn_add(cursor, -1);
-	packet = build(qp, wqe_before_cursor(qp), outbox);
-	if (packet) {
-		request_ack(qp, packet);
-		recovery_on_sent(qp, psn_add(cursor, -1), 0, true, outbox->now);
-	}
-	req->psn = cursor;
-}
-
 void requester_restart(struct qp *qp)
 {
 	struct requester *req = &qp->requester;
@@ -401,6 +365,43 @@ void requester_restart(struct qp *qp)
 	qp->sq.next = qp->sq.done;
 	req->rd_atomic = 0;
 	req->since_request = 0;
+}
+
+/* How many requests for responses of @wqe are outstanding, when the cursor is at @psn. */
+static uint32_t outstanding_requests(const struct qp *qp, const struct send_wqe *wqe, uint32_t psn)
+{
+	int32_t from = psn_distance(qp->requester.unacked, wqe->first_psn);
+	int32_t to = psn_distance(psn, wqe->first_psn);
+
+	if (from < 0)
+		from = 0;
+	if (to > (int32_t)wqe->psn_count)
+		to = wqe->psn_count;
+	if (!wqe->kind->response || to <= from)
+		return 0;
+	if (wqe->kind->data != DATA_READ)
+		return 1;
+	return (to - 1) / wqe->read_chunk - from / wqe->read_chunk + 1;
+}
+
+void requester_resume(struct qp *qp, uint32_t psn)
+{
+	struct requester *req = &qp->requester;
+	struct send_queue *sq = &qp->sq;
+
+	req->psn = psn;
+	req->rd_atomic = 0;
+	for (sq->next = sq->done; sq->next != sq->posted; sq->next++) {
+		const struct send_wqe *wqe = send_queue_at(sq, sq->next);
+
+		if (!wqe->started)
+			return;
+		if (wqe->kind->flags & REQUEST_LOCAL)
+			continue;
+		req->rd_atomic += outstanding_requests(qp, wqe, psn);
+		if (psn_distance(psn, psn_add(wqe->first_psn, wqe->psn_count)) < 0)
+			return;
+	}
 }
 
 /* --- unreliable: paced by what the receiver can take --------------------------- */
@@ -476,8 +477,8 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 
 	if (recovery_may_send(qp)) {
 		send_queued(qp, &sending);
-		if (qp->recovery.probe_wanted && recovery_repeats_tail(qp, outbox->now))
-			send_tail_again(qp, outbox);
+		if (qp->recovery.probe_wanted)
+			recovery_nothing_new(qp, outbox->now);
 		recovery_arm(qp, outbox->now);
 	}
 	recovery_end_run(qp, sending.granted);

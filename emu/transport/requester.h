@@ -35,6 +35,9 @@ void requester_run(struct qp *qp, struct outbox *outbox);
 
 /* Move the cursor back to requester.unacked: recovery has everything from there on sent again. */
 void requester_restart(struct qp *qp);
+/* Move it on again to @psn, where it was before: what lies before that is on its way, or arrived.
+ */
+void requester_resume(struct qp *qp, uint32_t psn);
 
 /*
  * Whether what is posted may wait for more: while much is under way small messages

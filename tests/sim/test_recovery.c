@@ -230,14 +230,15 @@ END_TEST
 START_TEST(long_stalls_do_not_reduce_the_window)
 {
 	enum { SEEDS = SANITIZED ? 25 : 50 };
-	uint64_t again = 0, most = 0;
+	uint64_t again = 0, most = 0, limit;
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		struct stalling s;
 
 		stalling_create(&s, seed, 100 * MS);
+		limit = stream_cwnd(s.stream)->size.limit;
 		streams_run(&s.streams, 500 * MS);
-		must_msg(stream_cwnd(s.stream)->reductions == 0, "seed %d: reduced", seed);
+		must_msg(stream_cwnd(s.stream)->size.limit >= limit, "seed %d: reduced", seed);
 		must_msg(!s.stream->failed, "seed %d: failed", seed);
 		again += resent(s.stream);
 		most += PROBE_COUNT * s.streams.stall_count;
@@ -379,7 +380,7 @@ START_TEST(connections_share_fairly)
 		streams_run(&streams, 100 * MS);
 		for (unsigned int i = 0; i < streams.count; i++)
 			start[i] = streams.streams[i].qp->requester.unacked;
-		streams_run(&streams, 500 * MS);
+		streams_run(&streams, SECOND);
 		for (unsigned int i = 0; i < streams.count; i++) {
 			const struct qp *qp = streams.streams[i].qp;
 			int64_t bytes =
@@ -467,7 +468,7 @@ START_TEST(a_loss_costs_as_much_as_the_one_before)
 		 * messages wait for a probe, and hardly any for a second.
 		 */
 		must_msg(messages >
-				 LIMIT * SECOND / (PROBE_TIMEOUT_LEAST + REPEAT_TIMEOUT_LEAST / 4),
+				 LIMIT * SECOND / (PROBE_TIMEOUT_LEAST + REPEAT_TIMEOUT_LEAST / 3),
 			 "seed %d: only %llu messages", seed, (unsigned long long)messages);
 		must_msg(!stream->failed, "seed %d: failed", seed);
 		streams_destroy(&streams);

@@ -173,6 +173,27 @@ START_TEST(a_probe_waits_for_what_was_measured)
 }
 END_TEST
 
+/* Where a NAK is lost as often as that, sooner still. */
+START_TEST(quicker_where_many_are_lost)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	for (int i = 0; i < 10; i++) {
+		ck_assert(!destination_very_lossy(destination, SECOND) || i > 3);
+		destination_lost(destination, false, SECOND);
+		destination_acked(destination, VERY_LOSSY_INTERVAL / 4, 0, false, SECOND);
+	}
+	ck_assert(destination_very_lossy(destination, SECOND));
+	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_VERY_LOSSY);
+	for (int i = 0; i < 10; i++) {
+		destination_acked(destination, 4 * VERY_LOSSY_INTERVAL, 0, false, SECOND);
+		destination_lost(destination, false, SECOND);
+	}
+	ck_assert(!destination_very_lossy(destination, SECOND));
+	end();
+}
+END_TEST
+
 /* As long as losses are remembered nothing waits for time slices of a busy machine. */
 START_TEST(repeats_are_quick_where_packets_are_lost)
 {
@@ -230,6 +251,7 @@ int main(void)
 				      a_guess_until_something_was_measured,
 				      a_probe_waits_for_what_was_measured,
 				      repeats_are_quick_where_packets_are_lost,
+				      quicker_where_many_are_lost,
 				      remembers_when_something_arrived,
 				      ambiguous_samples_count_where_nothing_is_lost,
 				      NULL};
