@@ -340,7 +340,7 @@ def multi_process(kind, *options, detail="", **more):
 
 
 def own_nodes(net, count):
-    """One for each member; in a namespace, where they are nobody else's."""
+    """One for each member; in a namespace, where no other process has them."""
     return ";".join(f"127.0.{net}.{i}" for i in range(1, count + 1))
 
 

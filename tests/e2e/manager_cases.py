@@ -54,7 +54,7 @@ def rping_cases():
     yield rping("-C", "50", "-S", "1000", "-V", detail="loss=5%", faults=LOSS)
     yield managed("rping", "wildcard", server=["rping", "-s", "-p", "PORT", "-C", "5", "-V"],
                   client=["rping", "-c", "-a", "SERVER", "-p", "PORT", "-C", "5", "-V"])
-    yield managed("rping", "nobody listens", server=["rping", "-s", "-a", "SERVER", "-p", "PORT"],
+    yield managed("rping", "no listener", server=["rping", "-s", "-a", "SERVER", "-p", "PORT"],
                   client=["rping", "-c", "-a", "SERVER", "-p", "1", "-C", "5"], stays=True,
                   client_exit=None, expect_client=["RDMA_CM_EVENT_REJECTED, error 8"])
 

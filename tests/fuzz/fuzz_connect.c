@@ -10,7 +10,7 @@
  *
  * Apart from what sanitizers see it must hold: what is sent is well-formed,
  * events come for ids that there are and leave them in a state that fits, and
- * when everybody has gone nothing is left, however long it takes.
+ * when all ids are destroyed nothing is left, however long it takes.
  */
 #include "emu/cm/cm_internal.h"
 #include "host.h"

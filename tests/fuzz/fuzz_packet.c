@@ -9,7 +9,7 @@
  * left to decide what is wrong with the rest.
  *
  * Apart from what sanitizers see it must hold: completions come in order, each
- * request completes once, memory that nobody may write stays as it is, packets
+ * request completes once, memory without remote write access stays as it is, packets
  * that leave are well-formed, work comes to an end, and everything can be
  * destroyed.
  */

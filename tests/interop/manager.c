@@ -409,7 +409,7 @@ static void leaving_client(void)
 	exit(0);
 }
 
-/* --- requests that nobody takes up -------------------------------------------------- */
+/* --- requests that no application takes up -------------------------------------------------- */
 
 static void slow_server(void)
 {
@@ -451,7 +451,7 @@ static void forgotten_client(void)
 	drop_id();
 }
 
-/* The client gives up before the server has answered, who isn't told, and comes again. */
+/* The client gives up before the server has answered, which isn't told, and comes again. */
 static void late_server(void)
 {
 	struct rdma_conn_param param;

@@ -366,7 +366,7 @@ START_TEST(rejection_tells_why)
 }
 END_TEST
 
-/* Nobody tells the server, who finds out when it answers. */
+/* The server isn't told, and finds out when it answers. */
 START_TEST(client_gives_up)
 {
 	struct rdma_conn_param param = parameters("");

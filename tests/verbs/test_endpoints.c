@@ -242,7 +242,7 @@ START_TEST(endpoints)
 	rdma_destroy_ep(active);
 	rdma_destroy_ep(passive);
 
-	/* Nobody listens any more. */
+	/* No id listens any more. */
 	rdma_destroy_ep(listening);
 	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &last_attr), 0);
 	ck_fails(rdma_connect(active, NULL), ECONNREFUSED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups by librdmacm: what joining tells, who receives, what leaving
+ * Multicast groups by librdmacm: what joining tells, which QPs receive, what leaving
  * undoes, and the errors. Whether the machine is in a group the kernel knows.
  */
 #include <infiniband/ib.h>
@@ -19,7 +19,7 @@
 #define QPN_MULTICAST 0xffffff
 
 static struct rdma_event_channel *channel;
-static char group[INET_ADDRSTRLEN], other_group[INET_ADDRSTRLEN]; /* nobody else's */
+static char group[INET_ADDRSTRLEN], other_group[INET_ADDRSTRLEN]; /* of this process alone */
 
 static void setup(void)
 {
@@ -208,7 +208,7 @@ START_TEST(members_receive)
 }
 END_TEST
 
-/* Who joins to send has no membership and receives nothing, but is heard. */
+/* An id that joins to send has no membership and receives nothing, but is heard. */
 START_TEST(sending_only)
 {
 	struct rdma_cm_id *sender = new_bound_id(), *member = new_bound_id();

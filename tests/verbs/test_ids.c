@@ -16,7 +16,7 @@
 #include "tests/verbs/manager.h"
 
 #define PORT 7471
-#define ELSEWHERE "192.0.2.1" /* RFC 5737: nobody has it */
+#define ELSEWHERE "192.0.2.1" /* RFC 5737: no host has it */
 
 static struct rdma_event_channel *channel;
 
@@ -74,7 +74,7 @@ START_TEST(channel_goes_before_who_waits)
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
 	rdma_destroy_event_channel(doomed);
 	ck_fails(rdma_get_cm_event(doomed, &event), EBADF);
-	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0); /* and nobody hears of it */
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0); /* and no event tells of it */
 	destroy(id);
 }
 END_TEST
@@ -409,7 +409,7 @@ START_TEST(ports_are_shared_by_the_rules)
 	else
 		ck_assert_int_eq(rdma_bind_addr(second, socket_address(sharing->second, PORT)), 0);
 
-	/* A freed port is anybody's, and so is the same in another space. */
+	/* Any id may have a freed port, and so is the same in another space. */
 	destroy(first);
 	if (sharing->error)
 		ck_assert_int_eq(rdma_bind_addr(second, socket_address(sharing->second, PORT)), 0);

@@ -15,7 +15,7 @@
 #include "tests/verbs/manager.h"
 
 #define NODE "10.99.0.1"
-#define PEER "10.99.0.2" /* which nobody has */
+#define PEER "10.99.0.2" /* which no host has */
 #define PORT 7471
 #define SKIPPED 77
 

@@ -132,7 +132,7 @@ def split(attribute, data):
 
 
 class Conversations:
-    """Who is who in the messages of one capture: its @packets in their order."""
+    """Which side is which in the messages of one capture: its @packets in their order."""
 
     def __init__(self, packets):
         self.connections, self.qps, self.guids = {}, {}, {}

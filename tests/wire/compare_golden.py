@@ -22,7 +22,7 @@ other), QPs by order of appearance.  Then, per flow:
     NAK refuses may or may not have left before it came;
   - AckReq is not compared on FIRST and MIDDLE packets;
   - messages of the connection manager (QP1) are compared bit by bit, see
-    cm_mads.py; DREQs and DREPs without regard to who sent them, because which
+    cm_mads.py; DREQs and DREPs without regard to the side that sent them, because which
     side disconnects first is a race;
   - of TOS and traffic class the DSCP is compared, not the two bits of ECN: we
     reduce our rate when packets are marked and say so (ECT(0)), rxe doesn't;
@@ -31,7 +31,7 @@ other), QPs by order of appearance.  Then, per flow:
 
 --lossy            random loss or steady drops: don't compare NAKs
 --prefix           chance decides how much each QP sends: compare what both have
---ends             the programs end without disconnecting: nobody answers DREQs
+--ends             the programs end without disconnecting: DREQs have no answer
                    any more, which a kernel does; don't compare DREPs
 --ignore a,b       fields that may differ, for example "ttl"
 
