@@ -26,7 +26,7 @@ struct deferred_frame {
 struct deferred_qp;
 
 struct deferred {
-	struct deferred_qp *qps;    /* uthash, by QP number */
+	struct deferred_qp *qps;   /* uthash, by QP number */
 	_Atomic uint64_t tried_at; /* when this was tried last, or began; TIME_NEVER: empty */
 };
 

@@ -336,7 +336,7 @@ def multi_process(kind, *options, detail="", **more):
     text += [detail] if detail else []
     text += [word for word in ("ipv6", "nobody") if more.get(word) and "-a" not in options]
     return Case("multi-process", " ".join(text), None, words, expect_client=[rf"^{kind}: ok$"],
-                deadline=120, **more)
+                **more)
 
 
 def own_nodes(net, count):

@@ -153,11 +153,11 @@ def connect(count, threads, orderly=True, **more):
 
 
 def connect_cases():
-    yield connect(10000, 1, deadline=300)
-    yield connect(4000, 8, deadline=120)
+    yield connect(10000, 1)
+    yield connect(4000, 8)
     yield connect(200, 4, ipv6=True)
     yield connect(200, 4, nobody=True)
-    yield connect(40, 4, orderly=False, detail="loss=5%", faults=LOSS, deadline=300)
+    yield connect(40, 4, orderly=False, detail="loss=5%", faults=LOSS)
 
 
 def together_cases():
