@@ -16,7 +16,6 @@ enum recovery_event {
 	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
 	EVENT_PROBE_DUE,
 	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
-	EVENT_SILENCE,	  /* a probe is due, but with timeout 0 nothing is sent again */
 	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
 	EVENT_RNR_OVER,
 	RECOVERY_EVENTS
@@ -39,7 +38,6 @@ static bool retry_timeout(struct qp *qp, uint64_t now);
 static bool pause_for_receiver(struct qp *qp, uint64_t now);
 static bool resume(struct qp *qp, uint64_t now);
 static bool probe_next(struct qp *qp, uint64_t now);
-static bool leave_window(struct qp *qp, uint64_t now);
 static bool probe_head(struct qp *qp, uint64_t now);
 
 /*
@@ -54,7 +52,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {pause_for_receiver, RECOVERY_RNR_WAIT},
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
 	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_SENDING][EVENT_SILENCE] = {leave_window, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
@@ -270,9 +267,9 @@ static uint64_t first_probe(const struct qp *qp, uint64_t now)
 	uint64_t wait =
 		atomic_load_explicit(&recovery->destination->probe_timeout, memory_order_relaxed);
 
-	if (qp->attr.timeout == 0)
-		return recovery->member.in_flight ? now + wait : TIME_NEVER;
-	return UINT64_C(4096) << qp->attr.timeout < 2 * wait ? TIME_NEVER : now + wait;
+	if (qp->attr.timeout && UINT64_C(4096) << qp->attr.timeout < 2 * wait)
+		return TIME_NEVER;
+	return now + wait;
 }
 
 /* RFC 9002, 6.2.1: each further one waits twice as long as the one before. */
@@ -280,9 +277,10 @@ static uint64_t next_probe(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;
 
-	if (recovery->probes >= PROBE_COUNT)
-		return TIME_NEVER;
-	return now + (repeat_timeout(recovery) << recovery->probes);
+	if (recovery->probes < PROBE_COUNT)
+		return now + (repeat_timeout(recovery) << recovery->probes);
+	/* IBA 9.7.6.1.3: with timeout 0 it waits for ever, but for what may have been lost. */
+	return qp->attr.timeout ? TIME_NEVER : now + (repeat_timeout(recovery) << PROBE_COUNT);
 }
 
 static void restart_timers(struct qp *qp, uint64_t now)
@@ -328,8 +326,6 @@ static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
 				   : destination_lossy(destination, now)    ? 1
 									    : PROBE_NEXT_COUNT;
 
-	if (!qp->attr.timeout)
-		return EVENT_SILENCE;
 	return recovery->nothing_new || recovery->probes >= new_packets ? EVENT_REPEAT_DUE
 									: EVENT_PROBE_DUE;
 }
@@ -559,7 +555,8 @@ static void want_probe(struct qp *qp, uint64_t now)
 	recovery->ambiguous = true;
 	recovery->probe_wanted = true;
 	recovery->probe_at = next_probe(qp, now);
-	recovery->probes++;
+	if (recovery->probes < PROBE_COUNT)
+		recovery->probes++;
 }
 
 /*
@@ -589,14 +586,6 @@ void recovery_nothing_new(struct qp *qp, uint64_t now)
 	recovery->nothing_new = true;
 	recovery->probe_at = due > now ? due : now;
 	hca_arm(qp->hca, &qp->timer, recovery->probe_at);
-}
-
-/* IBA 9.7.6.1.3: with timeout 0 it waits for ever. But others needn't. */
-static bool leave_window(struct qp *qp, uint64_t now)
-{
-	qp->recovery.probe_at = TIME_NEVER;
-	stop_counting(qp);
-	return true;
 }
 
 /* Isn't a retry, for nothing says that anything was lost. The timeout goes on. */
