@@ -67,6 +67,7 @@ struct capture *capture_open(const char *name)
 {
 	struct capture *capture = calloc(1, sizeof(*capture));
 	int error = ENOMEM;
+	FILE *file = NULL;
 	char *path;
 
 	if (!capture)
@@ -79,17 +80,22 @@ struct capture *capture_open(const char *name)
 	if (!capture->pcap)
 		goto free_path;
 	errno = 0;
-	capture->dumper = pcap_dump_open(capture->pcap, path);
+	/* 'c': writing to it, with locks held, is no cancellation point. */
+	file = fopen(path, "wce");
+	if (file)
+		capture->dumper = pcap_dump_fopen(capture->pcap, file);
 	if (!capture->dumper) {
 		error = errno ? errno : EIO;
-		goto close_pcap;
+		goto close_file;
 	}
 	free(path);
 	pcap_dump_flush(capture->dumper);
 	pthread_mutex_init(&capture->lock, NULL);
 	return capture;
 
-close_pcap:
+close_file:
+	if (file)
+		fclose(file);
 	pcap_close(capture->pcap);
 free_path:
 	free(path);

@@ -13,6 +13,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
+
 #define LINE_MAX_LENGTH 1024
 
 static const char *const names[] = {
@@ -62,7 +64,7 @@ void log_write(enum log_level level, const char *format, ...)
 	line[length++] = '\n';
 
 	/* There is no place to report that stderr can't be written to. */
-	if (write(STDERR_FILENO, line, length) < 0)
+	if (sys_write(STDERR_FILENO, line, length) < 0)
 		length = 0;
 	errno = error; /* logging must be free of effects at any place */
 }

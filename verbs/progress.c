@@ -97,8 +97,14 @@ static bool forked(const struct progress *progress)
 
 static void wake(struct progress *progress)
 {
-	if (!forked(progress))
-		libev()->ev_async_send(progress->loop, &progress->wakeup);
+	int state;
+
+	if (forked(progress))
+		return;
+	/* What libev writes with is a cancellation point, and the caller may hold locks. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	libev()->ev_async_send(progress->loop, &progress->wakeup);
+	pthread_setcancelstate(state, NULL);
 }
 
 /* Returns whether @time is earlier than what was planned. */

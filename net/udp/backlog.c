@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/wire/gid.h"
 #include "net/wire/wire.h"
@@ -143,11 +144,11 @@ static bool ask(struct backlog *backlog, const union ibv_gid *gid, uint16_t port
 	struct request request;
 
 	make_request(&request, gid, port, ++backlog->sequence);
-	if (send(backlog->fd, &request, sizeof(request), 0) < 0)
+	if (sys_send(backlog->fd, &request, sizeof(request), 0) < 0)
 		return false;
 	for (;;) {
-		ssize_t length =
-			recv(backlog->fd, backlog->answer, sizeof(backlog->answer), MSG_DONTWAIT);
+		ssize_t length = sys_recv(backlog->fd, backlog->answer, sizeof(backlog->answer),
+					  MSG_DONTWAIT);
 
 		if (length < 0 || !NLMSG_OK(header, length))
 			return false;

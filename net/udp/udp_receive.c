@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 
 #define STREAK 3      /* calls that find something before we believe in a stream */
@@ -90,8 +91,7 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 		.msg_controllen = sizeof(control),
 	};
 	struct udp_split *split = &receive->split;
-	/* Not recvmsg(), which is a cancellation point: polling a CQ isn't one, and holds locks. */
-	ssize_t length = syscall(SYS_recvmsg, address->receive_fd, &message, MSG_DONTWAIT);
+	ssize_t length = sys_recvmsg(address->receive_fd, &message, MSG_DONTWAIT);
 	bool ipv4;
 
 	if (length < 0)

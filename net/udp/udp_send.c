@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
@@ -282,7 +283,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 	for (unsigned int i = 0; i < datagram->count; i++) {
 		icrc_seal(&packets[i], batch->address->source_port, 0);
 		message->msg_iovlen = gather(vectors, &packets[i]) - vectors;
-		if (sendmsg(batch->address->send_fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (sys_sendmsg(batch->address->send_fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch, &packets[i], 1, errno);
 		else
 			sent++;

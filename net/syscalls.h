@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * System calls by number. The C library's functions of these names are cancellation points: a
+ * thread that is cancelled in one would end with the locks that it holds. On hardware posting and
+ * polling make no system call. Parameters and errno as in the manual.
+ */
+#ifndef URXE_NET_SYSCALLS_H
+#define URXE_NET_SYSCALLS_H
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	return syscall(SYS_recvmsg, fd, message, flags);
+}
+
+static inline ssize_t sys_send(int fd, const void *data, size_t length, int flags)
+{
+	return syscall(SYS_sendto, fd, data, length, flags, NULL, 0);
+}
+
+static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
+{
+	return syscall(SYS_recvfrom, fd, data, length, flags, NULL, NULL);
+}
+
+static inline ssize_t sys_write(int fd, const void *data, size_t length)
+{
+	return syscall(SYS_write, fd, data, length);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pthread_cancel() of a thread that posts and polls: no call that a NIC's library makes without a
+ * system call is a cancellation point, so no lock stays held.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/must.h"
+#include "tests/run_suite.h"
+#include "tests/sanitizers.h"
+#include "tests/verbs/fixture.h"
+
+#define LAST 1000000
+
+static int post(struct pair *pair, uint64_t wr_id)
+{
+	struct ibv_sge sge = send_sge(pair, 64);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = (uintptr_t)pair->buffer + BUFFER_SIZE,
+			    .rkey = pair->mr->rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(pair->sender, &wr, &bad);
+}
+
+static void *post_and_poll(void *argument)
+{
+	struct pair *pair = argument;
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0;; i++) {
+		struct ibv_qp_attr attr = {.min_rnr_timer = 1};
+
+		post(pair, i); /* or the queue is full */
+		while (ibv_poll_cq(pair->send_cq, 1, &wc) > 0)
+			must(wc.status == IBV_WC_SUCCESS);
+		ibv_modify_qp(pair->receiver, &attr, IBV_QP_MIN_RNR_TIMER);
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+START_TEST(leaves_no_lock_held)
+{
+	enum { ROUNDS = SANITIZED ? 50 : 300 };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct pair pair;
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		pthread_t thread;
+
+		must(pthread_create(&thread, NULL, post_and_poll, &pair) == 0);
+		usleep(100 + 37 * (i % 32));
+		must(pthread_cancel(thread) == 0);
+		must(pthread_join(thread, NULL) == 0);
+
+		must(ibv_query_qp(pair.receiver, &attr, IBV_QP_STATE, &init) == 0);
+		while (post(&pair, LAST + i) != 0)
+			ibv_poll_cq(pair.send_cq, 1, &wc);
+		do
+			wc = wait_completion(pair.send_cq);
+		while (wc.wr_id != LAST + i);
+		must(wc.status == IBV_WC_SUCCESS);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cancel");
+	TCase *tests = tcase_create("cancel");
+
+	fixture_environment();
+	tcase_set_timeout(tests, 300);
+	tcase_add_test(tests, leaves_no_lock_held);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
