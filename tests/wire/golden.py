@@ -18,7 +18,7 @@ is touched and no other urxe is met.  Each node writes a capture; check_capture
 judges both, compare_golden the server's.
 
 Exits 0 if all passed, 1 if not, 77 if it can't run (no reference captures, no
-namespaces).  peer.c and cmrej.c are compiled from the shared rxe kit.
+namespaces).  peer.c and cmrej.c are compiled from tests/interop/vm.
 """
 
 import argparse
@@ -36,6 +36,8 @@ import time
 import check_capture
 import compare_golden
 import roce
+
+KIT = pathlib.Path(__file__).resolve().parents[1] / "interop" / "vm"
 
 SERVER, CLIENT = "10.77.0.1,fd77::1", "10.77.0.2,fd77::2"
 TIMEOUT = 60
@@ -131,9 +133,9 @@ def translate(command, tools):
     return command.split()
 
 
-def compile_tools(shared, tools):
+def compile_tools(tools):
     for name, libraries in (("peer", ["-libverbs"]), ("cmrej", ["-lrdmacm", "-libverbs"])):
-        source = shared / "rxe-vm" / "src" / f"{name}.c"
+        source = KIT / "src" / f"{name}.c"
         if source.exists():
             command = ["gcc", "-O1", "-g", "-w", "-o", str(tools / name), str(source)]
             subprocess.run(command + libraries, check=True)
@@ -269,10 +271,7 @@ def show_outputs(folder, name):
 
 def main():
     arguments = parse_arguments()
-    shared = roce.shared_folder()
-    if shared is None:
-        roce.skip(roce.NO_SHARED)
-    index = read_index(shared / "pcaps")
+    index = read_index(roce.CAPTURES)
     names = [n for n in sorted(index) if re.search(arguments.regex, n)]
     if arguments.list:
         print("\n".join(names))
@@ -282,10 +281,10 @@ def main():
     prepare_namespace()
     folder = arguments.keep or pathlib.Path(tempfile.mkdtemp(prefix="urxe-golden-"))
     folder.mkdir(parents=True, exist_ok=True)
-    compile_tools(shared, folder)
+    compile_tools(folder)
     counts = {"passed": 0, "FAILED": 0, "skipped": 0}
     for name in names:
-        golden = shared / "pcaps" / f"{name}.pcap"
+        golden = roce.CAPTURES / f"{name}.pcap"
         why, verdict = SPECIAL.get(name, Special()).skip, "skipped"
         if not why and any(re.search(SOCKET_TOOLS, command) for command in index[name]):
             why = SOCKET_SKIP

@@ -21,17 +21,14 @@ import cm_mads
 import compare_golden
 import roce
 
-SHARED = roce.shared_folder()
-if SHARED is None:
-    roce.skip(roce.NO_SHARED)
-GOLDEN = sorted((SHARED / "pcaps").glob("*.pcap"))
+GOLDEN = sorted(roce.CAPTURES.glob("*.pcap"))
 CORRUPT = "peer_corrupt"  # bit errors made on purpose
 OFFLOAD = "host_ud_ipv4"  # captured where the UDP checksum wasn't filled in yet
 REORDERED = "peer_netem_loss"  # no "first transmission" in a reordered capture
 
 
 def capture(name):
-    return SHARED / "pcaps" / f"{name}.pcap"
+    return roce.CAPTURES / f"{name}.pcap"
 
 
 def mutate(name, change, number, reseal=True):
