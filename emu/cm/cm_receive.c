@@ -151,11 +151,12 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 			 const struct link_frame *frame, uint64_t now)
 {
 	struct cm_id *listener, *id;
-	struct gid_entry first = {0};
+	struct gid_entry entry = {0};
+	int index = gid_table_find(cm->hca->gids, &req->path[0].remote_gid);
 
-	if (gid_table_find(cm->hca->gids, &req->path[0].remote_gid) < 0) {
-		gid_table_get(cm->hca->gids, 0, &first);
-		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &first.gid, now);
+	gid_table_get(cm->hca->gids, index < 0 ? 0 : index, &entry);
+	if (index < 0) {
+		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &entry.gid, now);
 		return;
 	}
 	if (stale(cm, req, frame, now))
@@ -164,6 +165,11 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	if (!listener) {
 		if (!cm_pending_add(cm, req, frame, now))
 			reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
+		return;
+	}
+	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
+	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(entry.mtu)) {
+		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
 		return;
 	}
 	/* Without memory it is as if the REQ had been lost: the peer sends it again. */

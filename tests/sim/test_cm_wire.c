@@ -437,6 +437,45 @@ START_TEST(test_not_our_gid)
 }
 END_TEST
 
+/* What no QP here could be modified to isn't left to the application, whose accept would fail. */
+START_TEST(test_path_mtu)
+{
+	static const uint8_t refused[] = {0, IBV_MTU_2048, IBV_MTU_4096, 6, 15};
+	struct cm_message req = cm_peer_req(&t);
+
+	t.peer.node->gids.entries[0].mtu = 1500;
+	cm_peer_listen(&t, false);
+	for (unsigned int i = 0; i < sizeof(refused); i++) {
+		req.mtu = refused[i];
+		req.local_id++;
+		cm_peer_say(&t, &req);
+		cm_peer_hear(&t, CM_REJ);
+		ck_assert_int_eq(t.heard.reason, CM_REJECT_INVALID_MTU);
+		ck_assert_int_eq(t.heard.answered, CM_ANSWERED_REQ);
+		ck_assert_uint_eq(t.heard.remote_id, req.local_id);
+		cm_peer_event(&t, -1);
+	}
+	req.mtu = IBV_MTU_1024;
+	req.local_id++;
+	cm_peer_say(&t, &req);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_int_eq(t.id->terms.mtu, IBV_MTU_1024);
+}
+END_TEST
+
+/* Without a listener it is that which the peer hears of. */
+START_TEST(test_path_mtu_without_listener)
+{
+	struct cm_message req = cm_peer_req(&t);
+
+	t.peer.node->gids.entries[0].mtu = 1500;
+	req.mtu = IBV_MTU_4096;
+	cm_peer_say(&t, &req);
+	cm_peer_await(&t, CM_REJ, SECOND);
+	ck_assert_int_eq(t.heard.reason, CM_REJECT_INVALID_SERVICE_ID);
+}
+END_TEST
+
 /* IBA 12.9.8.3.1: the peer has forgotten the connection of this QP, which is disconnected. */
 START_TEST(test_stale_connection)
 {
@@ -547,6 +586,8 @@ int main(void)
 	tcase_add_test(tcase, test_rejected_by_guid);
 	tcase_add_loop_test(tcase, test_rejecting, 0, STATES);
 	tcase_add_test(tcase, test_not_our_gid);
+	tcase_add_test(tcase, test_path_mtu);
+	tcase_add_test(tcase, test_path_mtu_without_listener);
 	tcase_add_test(tcase, test_stale_connection);
 	tcase_add_loop_test(tcase, test_destroy, 0, STATES);
 	tcase_add_loop_test(tcase, test_disconnect_goes_on, 0, 3);
