@@ -86,6 +86,8 @@ START_TEST(device)
 
 	ck_assert_int_eq(ibv_query_device(context, &plain), 0);
 	ck_assert_int_eq(plain.phys_port_cnt, 1);
+	/* UCX offers atomics for this one alone, as Linux rxe and NICs have it. */
+	ck_assert_int_eq(plain.atomic_cap, IBV_ATOMIC_HCA);
 	ck_assert_str_eq(plain.fw_ver, urxe_version());
 	ck_assert_uint_eq(plain.node_guid, ibv_get_device_guid(context->device));
 	ck_assert_int_gt(plain.max_qp, 0);
