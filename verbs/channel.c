@@ -31,6 +31,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 	}
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.fd;
+	context_get(context);
 	return &channel->ibv;
 }
 
@@ -45,7 +46,9 @@ int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (references)
 		return EBUSY;
 	event_fd_close(channel_events(channel));
+	event_fd_destroy(channel_events(channel));
 	free(channel);
+	context_put(context);
 	return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "net/clock.h"
+#include "net/log.h"
 #include "verbs/event.h"
 
 /*
@@ -67,6 +69,7 @@ static struct context *context_create(struct device *device)
 	ibv->async_fd = context->async.fd;
 	ibv->num_comp_vectors = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_mutex_init(&ibv->mutex, NULL);
+	context->users = 1;
 	return context;
 
 close:
@@ -95,20 +98,60 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	return &context->verbs.context;
 }
 
-int urxe_close_device(struct ibv_context *ibv)
+void context_get(struct ibv_context *context)
+{
+	to_context(context)->users++;
+}
+
+void context_put(struct ibv_context *ibv)
 {
 	struct context *context = to_context(ibv);
 	struct device *device = context->device;
 	bool inherited;
 
-	event_unlisten(context);
-	event_fd_close(&context->async);
-	close(ibv->cmd_fd);
+	if (--context->users)
+		return;
+	event_fd_destroy(&context->async);
 	pthread_mutex_destroy(&ibv->mutex);
 	/* In a forked child the device isn't up, or is up anew. */
 	inherited = context->hca != device->hca;
 	free(context);
 	if (!inherited)
 		device_down(device);
+}
+
+/*
+ * What the kernel does with the queue pairs of a process that closes its device. Their
+ * memory stays, for the application has pointers to it.
+ */
+static void stop_queue_pairs(struct context *context)
+{
+	struct table *qps = &context->hca->qps;
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct qp *qp;
+
+	for (uint32_t number = 0; (qp = table_get_next(qps, &number)); number++) {
+		if (qp->ibv.context == &context->verbs.context) {
+			qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
+			qp->ibv.state = IBV_QPS_RESET;
+		}
+		table_put(qps, number);
+	}
+}
+
+int urxe_close_device(struct ibv_context *ibv)
+{
+	struct context *context = to_context(ibv);
+
+	event_unlisten(context);
+	/* In a forked child they are the parent's, whose thread may hold their locks. */
+	if (context->users > 1 && context->hca == context->device->hca) {
+		log_info("%s is closed with objects in use", ibv->device->name);
+		stop_queue_pairs(context);
+	}
+	event_fd_close(&context->async);
+	close(ibv->cmd_fd);
+	ibv->async_fd = ibv->cmd_fd = -1;
+	context_put(ibv);
 	return 0;
 }

@@ -4,7 +4,7 @@
  * whether an object is ours or the real library's.
  *
  * Used by every file of verbs/. A context is immutable once it is open, but for
- * its event queue, which has its own lock.
+ * its event queue, which has its own lock, and the count of its users, which is atomic.
  */
 #ifndef URXE_VERBS_CONTEXT_H
 #define URXE_VERBS_CONTEXT_H
@@ -39,6 +39,10 @@
  */
 #define ABI_VERBS_CONTEXT_SIZE 696
 
+/*
+ * A context that the application closes with objects in use is kept until the last of them
+ * is destroyed: they name it. What is left then is its memory alone.
+ */
 struct context {
 	void *newer_operations[(ABI_VERBS_CONTEXT_SIZE - sizeof(struct verbs_context)) /
 			       sizeof(void *)];
@@ -46,6 +50,7 @@ struct context {
 	struct device *device;
 	struct hca *hca; /* the device's */
 	struct event_fd async;
+	_Atomic uint32_t users;	     /* PDs, CQs, channels, thread domains; and being open */
 	struct context *prev, *next; /* utlist, verbs/event.c */
 };
 
@@ -88,6 +93,10 @@ static inline struct srq *to_srq(struct ibv_srq *srq)
 {
 	return (struct srq *)srq;
 }
+
+/* For what is created on a context and names it until it is destroyed. */
+void context_get(struct ibv_context *context);
+void context_put(struct ibv_context *context);
 
 struct event_fd *channel_events(struct ibv_comp_channel *channel);
 

@@ -53,6 +53,7 @@ static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
 	take_channel(context, &cq->ibv, channel);
+	context_get(context);
 	*result = cq;
 	return 0;
 }
@@ -126,6 +127,7 @@ static void cq_drain_events(struct cq *cq)
 
 int urxe_destroy_cq(struct ibv_cq *ibv)
 {
+	struct ibv_context *context = ibv->context;
 	struct cq *cq = to_cq(ibv);
 	struct cq_extra *extra = cq_extra_of(cq);
 
@@ -138,6 +140,7 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	cq_destroy(cq);
 	pthread_mutex_destroy(&extra->poll_lock);
 	free(extra);
+	context_put(context);
 	return 0;
 }
 

@@ -254,12 +254,6 @@ release:
 	return error;
 }
 
-static bool in_use(const struct hca *hca)
-{
-	return hca->qps.count || hca->keys.count || hca->pd_count || hca->cq_count ||
-	       hca->srq_count || hca->ah_count;
-}
-
 int device_up(struct device *device, const struct event_sink *sink)
 {
 	int error = 0;
@@ -285,28 +279,21 @@ static void log_traffic(const struct device *device)
 		 counters->rcvd_seq_err);
 }
 
-/*
- * A program may close a device that still has objects, and go on to touch them:
- * then the HCA stays, and the next context that opens the device shares it.
- */
 void device_down(struct device *device)
 {
+	struct progress_client *client;
+
 	pthread_mutex_lock(&device->lock);
 	if (--device->opened == 0) {
+		client = device->client;
 		log_traffic(device);
-		if (in_use(device->hca)) {
-			log_info("%s was closed with objects in use", device->ibv.name);
-		} else {
-			struct progress_client *client = device->client;
-
-			__atomic_store_n(&device->client, NULL, __ATOMIC_RELEASE);
-			progress_detach(client);
-			hca_destroy(device->hca);
-			device->link->ops->close(device->link);
-			device->hca = NULL;
-			device->link = NULL;
-			registry_release();
-		}
+		__atomic_store_n(&device->client, NULL, __ATOMIC_RELEASE);
+		progress_detach(client);
+		hca_destroy(device->hca);
+		device->link->ops->close(device->link);
+		device->hca = NULL;
+		device->link = NULL;
+		registry_release();
 	}
 	pthread_mutex_unlock(&device->lock);
 }

@@ -13,6 +13,8 @@
 
 #include "net/log.h"
 
+#define CLOSED (-1) /* event_fd.fd */
+
 /* --- the descriptor -------------------------------------------------------------- */
 
 int readable_open(void)
@@ -70,17 +72,42 @@ int event_fd_open(struct event_fd *events)
 void event_fd_close(struct event_fd *events)
 {
 	struct event_record *record, *next;
+	int fd = events->fd;
 
+	pthread_mutex_lock(&events->lock);
 	DL_FOREACH_SAFE (events->head, record, next)
 		free(record);
+	events->head = NULL;
+	events->fd = CLOSED;
+	pthread_mutex_unlock(&events->lock);
+	close(fd);
+}
+
+void event_fd_destroy(struct event_fd *events)
+{
 	pthread_mutex_destroy(&events->lock);
-	close(events->fd);
+}
+
+/* Returns whether the queue took @record: it doesn't when it is closed. */
+static bool event_fd_append(struct event_fd *events, struct event_record *record)
+{
+	bool open, first;
+
+	pthread_mutex_lock(&events->lock);
+	open = events->fd != CLOSED;
+	if (open) {
+		first = !events->head;
+		DL_APPEND(events->head, record);
+		if (first)
+			readable_set(events->fd);
+	}
+	pthread_mutex_unlock(&events->lock);
+	return open;
 }
 
 void event_fd_push(struct event_fd *events, void *element, int type)
 {
 	struct event_record *record = malloc(sizeof(*record));
-	bool first;
 
 	if (!record) {
 		log_error("out of memory: an event is lost");
@@ -88,12 +115,8 @@ void event_fd_push(struct event_fd *events, void *element, int type)
 	}
 	record->element = element;
 	record->type = type;
-	pthread_mutex_lock(&events->lock);
-	first = !events->head;
-	DL_APPEND(events->head, record);
-	if (first)
-		readable_set(events->fd);
-	pthread_mutex_unlock(&events->lock);
+	if (!event_fd_append(events, record))
+		free(record);
 }
 
 static bool event_fd_take_one(struct event_fd *events,

@@ -28,9 +28,12 @@ struct event_fd {
 
 /* Returns 0 or an errno. */
 int event_fd_open(struct event_fd *events);
+/* Without a descriptor: the events in it are dropped, and so is what is pushed from now on. */
 void event_fd_close(struct event_fd *events);
+/* Once it is closed, when no thread uses it any more. */
+void event_fd_destroy(struct event_fd *events);
 
-/* Add an event. It is lost only when memory is. */
+/* Add an event. It is lost only when memory is, or the queue is closed. */
 void event_fd_push(struct event_fd *events, void *element, int type);
 
 /*

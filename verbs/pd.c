@@ -36,6 +36,7 @@ struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
 	if (error)
 		return fail(error);
 	pd->ibv.context = context;
+	context_get(context);
 	return &pd->ibv;
 }
 
@@ -50,9 +51,16 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 
 int urxe_dealloc_pd(struct ibv_pd *pd)
 {
+	struct ibv_context *context;
+	int error;
+
 	if (pd->handle == PARENT_DOMAIN)
 		return dealloc_parent_domain((struct parent_domain *)pd);
-	return pd_dealloc(to_pd(pd));
+	context = pd->context;
+	error = pd_dealloc(to_pd(pd));
+	if (!error)
+		context_put(context);
+	return error;
 }
 
 struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
@@ -65,14 +73,18 @@ struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 	if (!td)
 		return fail(ENOMEM);
 	td->ibv.context = context;
+	context_get(context);
 	return &td->ibv;
 }
 
 int urxe_dealloc_td(struct ibv_td *td)
 {
+	struct ibv_context *context = td->context;
+
 	if (((struct thread_domain *)td)->users)
 		return EBUSY;
 	free(td);
+	context_put(context);
 	return 0;
 }
 

@@ -163,6 +163,23 @@ void *table_get(struct table *table, uint32_t number)
 	return NULL;
 }
 
+void *table_get_next(struct table *table, uint32_t *number)
+{
+	while (*number < table->limit) {
+		void *object;
+
+		if (!table_slot(table, *number)) {
+			*number = (*number | (TABLE_CHUNK - 1)) + 1;
+			continue;
+		}
+		object = table_get(table, *number);
+		if (object)
+			return object;
+		++*number;
+	}
+	return NULL;
+}
+
 void table_put(struct table *table, uint32_t number)
 {
 	atomic_fetch_sub(&table_slot(table, number)->refcount, 1);

@@ -64,6 +64,8 @@ void table_remove(struct table *table, uint32_t number);
 
 /* The object with @number, with a reference, or NULL. Each success is paired with a table_put(). */
 void *table_get(struct table *table, uint32_t number);
+/* The first one with *@number or a greater one, which is put there. NULL behind the last. */
+void *table_get_next(struct table *table, uint32_t *number);
 void table_put(struct table *table, uint32_t number);
 
 #endif

@@ -57,6 +57,34 @@ START_TEST(ranges_are_added)
 }
 END_TEST
 
+START_TEST(objects_are_found_in_the_order_of_their_numbers)
+{
+	const uint32_t far = 7 * TABLE_CHUNK + 1; /* behind chunks that no number has needed */
+	uint32_t reserved, number;
+	int objects[2];
+
+	ck_assert_int_eq(table_init(&table, &process_host, 0, 9 * TABLE_CHUNK), 0);
+	ck_assert_int_eq(table_add_range(&table, 3, 2, 3), 0);
+	ck_assert_int_eq(table_add_range(&table, far, 1, far), 0);
+	for (unsigned int i = 0; i < 3; i++)
+		ck_assert_int_eq(table_reserve(&table, &reserved), 0);
+	table_publish(&table, 4, &objects[0]);
+	table_publish(&table, far, &objects[1]);
+	number = 0;
+	ck_assert_ptr_eq(table_get_next(&table, &number), &objects[0]);
+	ck_assert_uint_eq(number, 4);
+	table_put(&table, number++);
+	ck_assert_ptr_eq(table_get_next(&table, &number), &objects[1]);
+	ck_assert_uint_eq(number, far);
+	table_put(&table, number++);
+	ck_assert_ptr_null(table_get_next(&table, &number));
+	for (number = 3; number < 5; number++)
+		table_remove(&table, number);
+	table_remove(&table, far);
+	table_destroy(&table);
+}
+END_TEST
+
 START_TEST(only_published_objects_are_found)
 {
 	uint32_t number;
@@ -182,6 +210,7 @@ int main(void)
 	const TTest *const tests[] = {numbers_are_handed_out_in_a_circle,
 				      ranges_are_added,
 				      only_published_objects_are_found,
+				      objects_are_found_in_the_order_of_their_numbers,
 				      removal_yields_until_the_reference_is_put,
 				      nothing_in_use_is_freed,
 				      NULL};

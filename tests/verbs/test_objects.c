@@ -5,7 +5,10 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
@@ -38,7 +41,11 @@ static struct ibv_qp_init_attr_ex qp_attr(struct ibv_cq *cq)
 	return (struct ibv_qp_init_attr_ex){
 		.send_cq = cq,
 		.recv_cq = cq,
-		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = 4,
+			.max_recv_wr = 4,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = 16},
 		.qp_type = IBV_QPT_RC,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
@@ -341,6 +348,74 @@ START_TEST(address_handles)
 }
 END_TEST
 
+static struct ibv_qp *reset_qp(struct ibv_pd *domain, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
+	struct ibv_qp *qp = ibv_create_qp(domain, (struct ibv_qp_init_attr *)&attr);
+
+	ck_assert_ptr_nonnull(qp);
+	return qp;
+}
+
+/* Write to memory that the peer doesn't have, an async event there. Returns what becomes of it. */
+static enum ibv_wc_status write_astray(struct ibv_qp *qp)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+		.num_sge = 1,
+		.sg_list = &(struct ibv_sge){.addr = (uintptr_t) "data", .length = 4},
+		.wr.rdma = {.remote_addr = 4096, .rkey = 0xbad00},
+	};
+	struct ibv_send_wr *bad;
+
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	return wait_completion(qp->send_cq).status;
+}
+
+/* A file that has the number which @fd had, now that it is closed. */
+static int file_instead_of(int fd)
+{
+	int file = memfd_create("file", MFD_CLOEXEC);
+
+	ck_assert_int_ge(file, 0);
+	ck_assert_int_eq(dup3(file, fd, O_CLOEXEC), fd);
+	close(file);
+	return fd;
+}
+
+START_TEST(closed_with_objects)
+{
+	struct ibv_context *closed = fixture_open();
+	struct ibv_pd *left_pd = ibv_alloc_pd(closed);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(closed);
+	struct ibv_cq *left_cq = ibv_create_cq(closed, 4, NULL, channel, 0);
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_qp *left = reset_qp(left_pd, left_cq), *qp = reset_qp(pd, cq);
+	struct ibv_async_event event;
+	int file, async_fd = closed->async_fd;
+
+	connect_qp(left, qp);
+	connect_qp(qp, left);
+	ck_assert_int_eq(ibv_close_device(closed), 0);
+	file = file_instead_of(async_fd);
+	/* As after a kernel has cleaned up: the queue pair doesn't answer any more. */
+	ck_assert_int_eq(write_astray(qp), IBV_WC_RETRY_EXC_ERR);
+	ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
+	close(file);
+
+	/* What is left can still be destroyed, and the device is in use until then. */
+	ck_assert_int_eq(ibv_destroy_qp(left), 0);
+	ck_assert_int_eq(ibv_destroy_cq(left_cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(left_pd), 0);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
+	ck_assert_int_eq(ibv_get_async_event(context, &event), -1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("objects");
@@ -359,6 +434,7 @@ int main(void)
 	tcase_add_test(tests, queue_pairs);
 	tcase_add_test(tests, operations_of_extended_queue_pairs);
 	tcase_add_test(tests, address_handles);
+	tcase_add_test(tests, closed_with_objects);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
