@@ -30,7 +30,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 		return fail(error);
 	}
 	channel->ibv.context = context;
-	channel->ibv.fd = channel->events.fd;
+	channel->ibv.fd = channel->events.readable.fd;
 	context_get(context);
 	return &channel->ibv;
 }

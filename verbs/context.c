@@ -66,7 +66,7 @@ static struct context *context_create(struct device *device)
 	context->device = device;
 	context->hca = device->hca;
 	ibv->device = &device->ibv;
-	ibv->async_fd = context->async.fd;
+	ibv->async_fd = context->async.readable.fd;
 	ibv->num_comp_vectors = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_mutex_init(&ibv->mutex, NULL);
 	context->users = 1;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -13,20 +12,37 @@
 
 #include "net/log.h"
 
-#define CLOSED (-1) /* event_fd.fd */
+#define CLOSED (-1) /* readable.fd */
 
 /* --- the descriptor -------------------------------------------------------------- */
 
-int readable_open(void)
+int readable_open(struct readable *readable)
 {
-	return eventfd(0, EFD_CLOEXEC);
+	readable->fd = eventfd(0, EFD_CLOEXEC);
+	if (readable->fd < 0)
+		return errno;
+	sem_init(&readable->look, 0, 0);
+	return 0;
+}
+
+void readable_close(struct readable *readable)
+{
+	int fd = readable->fd;
+
+	readable->fd = CLOSED;
+	close(fd);
+}
+
+void readable_destroy(struct readable *readable)
+{
+	sem_destroy(&readable->look);
 }
 
 /*
  * Not the C library's functions, which are cancellation points: a thread that is
  * cancelled in one would end holding the lock of the queue.
  */
-void readable_set(int fd)
+static void descriptor_set(int fd)
 {
 	uint64_t one = 1;
 
@@ -34,7 +50,7 @@ void readable_set(int fd)
 		log_error("an event could not be signalled: errno %d", errno);
 }
 
-void readable_clear(int fd)
+static void descriptor_clear(int fd)
 {
 	uint64_t count;
 
@@ -43,10 +59,33 @@ void readable_clear(int fd)
 		log_debug("the application has read the event descriptor");
 }
 
-int readable_wait(int fd)
+static void wake_one(struct readable *readable)
 {
-	struct pollfd readable = {.fd = fd, .events = POLLIN};
-	int flags = fcntl(fd, F_GETFL);
+	int value;
+
+	if (sem_getvalue(&readable->look, &value) == 0 && value == 0)
+		sem_post(&readable->look);
+}
+
+void readable_added(struct readable *readable, bool only)
+{
+	if (only)
+		descriptor_set(readable->fd);
+	wake_one(readable);
+}
+
+/* What is left is for another thread, which the value 1 may not have woken. */
+void readable_removed(struct readable *readable, bool last)
+{
+	if (last)
+		descriptor_clear(readable->fd);
+	else
+		wake_one(readable);
+}
+
+int readable_wait(struct readable *readable)
+{
+	int flags = fcntl(readable->fd, F_GETFL);
 
 	if (flags < 0)
 		return -1;
@@ -54,16 +93,17 @@ int readable_wait(int fd)
 		errno = EAGAIN;
 		return -1;
 	}
-	return poll(&readable, 1, -1) < 0 ? -1 : 0;
+	return sem_wait(&readable->look);
 }
 
 /* --- the queue ------------------------------------------------------------------- */
 
 int event_fd_open(struct event_fd *events)
 {
-	events->fd = readable_open();
-	if (events->fd < 0)
-		return errno;
+	int error = readable_open(&events->readable);
+
+	if (error)
+		return error;
 	events->head = NULL;
 	pthread_mutex_init(&events->lock, NULL);
 	return 0;
@@ -72,34 +112,32 @@ int event_fd_open(struct event_fd *events)
 void event_fd_close(struct event_fd *events)
 {
 	struct event_record *record, *next;
-	int fd = events->fd;
 
 	pthread_mutex_lock(&events->lock);
 	DL_FOREACH_SAFE (events->head, record, next)
 		free(record);
 	events->head = NULL;
-	events->fd = CLOSED;
+	readable_close(&events->readable);
 	pthread_mutex_unlock(&events->lock);
-	close(fd);
 }
 
 void event_fd_destroy(struct event_fd *events)
 {
+	readable_destroy(&events->readable);
 	pthread_mutex_destroy(&events->lock);
 }
 
 /* Returns whether the queue took @record: it doesn't when it is closed. */
 static bool event_fd_append(struct event_fd *events, struct event_record *record)
 {
-	bool open, first;
+	bool open, only;
 
 	pthread_mutex_lock(&events->lock);
-	open = events->fd != CLOSED;
+	open = events->readable.fd != CLOSED;
 	if (open) {
-		first = !events->head;
+		only = !events->head;
 		DL_APPEND(events->head, record);
-		if (first)
-			readable_set(events->fd);
+		readable_added(&events->readable, only);
 	}
 	pthread_mutex_unlock(&events->lock);
 	return open;
@@ -129,8 +167,7 @@ static bool event_fd_take_one(struct event_fd *events,
 	oldest = events->head;
 	if (oldest) {
 		DL_DELETE(events->head, oldest);
-		if (!events->head)
-			readable_clear(events->fd);
+		readable_removed(&events->readable, !events->head);
 		*record = *oldest;
 		taken(record);
 	}
@@ -143,7 +180,7 @@ int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_recor
 		 struct event_record *record)
 {
 	while (!event_fd_take_one(events, taken, record)) {
-		if (readable_wait(events->fd) < 0)
+		if (readable_wait(&events->readable) < 0)
 			return -1;
 	}
 	return 0;
@@ -152,17 +189,14 @@ int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_recor
 void event_fd_drop(struct event_fd *events, const void *element)
 {
 	struct event_record *record, *next;
-	bool held;
 
 	pthread_mutex_lock(&events->lock);
-	held = events->head;
 	DL_FOREACH_SAFE (events->head, record, next) {
 		if (record->element != element)
 			continue;
 		DL_DELETE(events->head, record);
+		readable_removed(&events->readable, !events->head);
 		free(record);
 	}
-	if (held && !events->head)
-		readable_clear(events->fd);
 	pthread_mutex_unlock(&events->lock);
 }

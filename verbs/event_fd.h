@@ -12,7 +12,40 @@
 #define URXE_VERBS_EVENT_FD_H
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * The descriptor's part alone, for a queue that another module keeps, too: rdma event
+ * channels. What is changed of it is changed under the lock of that queue.
+ *
+ * Calls that wait do so on the semaphore: unlike poll(), sem_wait() is restarted after a
+ * signal handler with SA_RESTART, as the read() of the real libraries is, and like that
+ * read() it is a cancellation point. Its value is 0, or 1 when a thread that waits ought to
+ * look: it may find that another thread has taken the event.
+ */
+struct readable {
+	int fd; /* -1: closed */
+	sem_t look;
+};
+
+/* Returns 0 or an errno. */
+int readable_open(struct readable *readable);
+/* The descriptor alone: threads may be waiting. */
+void readable_close(struct readable *readable);
+void readable_destroy(struct readable *readable);
+
+/* The queue got an event, its only one or another one. */
+void readable_added(struct readable *readable, bool only);
+/* An event was taken off it, its last one or not. */
+void readable_removed(struct readable *readable, bool last);
+
+/*
+ * Until there may be an event. No lock may be held. -1 with errno EAGAIN if the application
+ * made the descriptor non-blocking; EINTR, EBADF.
+ */
+int readable_wait(struct readable *readable);
 
 struct event_record {
 	struct event_record *prev, *next; /* utlist */
@@ -23,7 +56,7 @@ struct event_record {
 struct event_fd {
 	pthread_mutex_t lock;
 	struct event_record *head;
-	int fd;
+	struct readable readable;
 };
 
 /* Returns 0 or an errno. */
@@ -39,22 +72,12 @@ void event_fd_push(struct event_fd *events, void *element, int type);
 /*
  * Take the oldest event and call @taken with it under the lock. Waits for one
  * unless the application made the descriptor non-blocking. Returns 0, or -1 with
- * errno EAGAIN or EINTR.
+ * errno EAGAIN, EINTR (a signal handler without SA_RESTART ran), or EBADF.
  */
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record);
 
 /* Drop the events about @element that haven't been taken. */
 void event_fd_drop(struct event_fd *events, const void *element);
-
-/*
- * The descriptor's part alone, for a queue that another module keeps: rdma event
- * channels. Set it when the queue ceases to be empty, clear it when it is empty again.
- */
-int readable_open(void);
-void readable_set(int fd);
-void readable_clear(int fd);
-/* Until it is set. -1 with errno EAGAIN if the application made @fd non-blocking, EINTR, EBADF. */
-int readable_wait(int fd);
 
 #endif

@@ -39,6 +39,7 @@
 
 #include "emu/cm/cm.h"
 #include "net/wire/gid.h"
+#include "verbs/event_fd.h"
 
 struct context;
 struct device;
@@ -124,7 +125,8 @@ struct multicast_membership {
 };
 
 struct rdma_channel {
-	struct rdma_event_channel ibv; /* fd: an eventfd, readable while there are events */
+	struct rdma_event_channel ibv; /* fd: the descriptor of @readable */
+	struct readable readable;      /* while there are events */
 	struct rdma_record *head;
 	struct rdma_channel *prev, *next; /* of destroyed ones */
 };

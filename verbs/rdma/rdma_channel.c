@@ -17,7 +17,6 @@
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/devices.h"
-#include "verbs/event_fd.h"
 #include "verbs/rdma/rdma.h"
 
 #define CLOSED (-1)	       /* the descriptor of a destroyed channel */
@@ -39,17 +38,17 @@ static unsigned int deferred_count;
 struct rdma_channel *rdma_channel_new(void)
 {
 	struct rdma_channel *channel = calloc(1, sizeof(*channel));
+	int error;
 
 	if (!channel)
 		return NULL;
-	channel->ibv.fd = readable_open();
-	if (channel->ibv.fd < 0) {
-		int error = errno;
-
+	error = readable_open(&channel->readable);
+	if (error) {
 		free(channel);
 		errno = error;
 		return NULL;
 	}
+	channel->ibv.fd = channel->readable.fd;
 	return channel;
 }
 
@@ -59,7 +58,8 @@ void rdma_channel_free(struct rdma_channel *channel)
 
 	DL_FOREACH_SAFE (channel->head, record, next)
 		free(record);
-	close(channel->ibv.fd);
+	readable_close(&channel->readable);
+	readable_destroy(&channel->readable);
 	free(channel);
 }
 
@@ -79,11 +79,10 @@ struct rdma_event_channel *urxe_rdma_create_event_channel(void)
 static void defer_free(struct rdma_channel *channel)
 {
 	struct rdma_channel *oldest = NULL;
-	int fd = channel->ibv.fd;
 
 	rdma_enter();
 	channel->ibv.fd = CLOSED;
-	close(fd);
+	readable_close(&channel->readable);
 	DL_APPEND(deferred_free, channel);
 	if (++deferred_count > DEFERRED_FREE_MAX) {
 		oldest = deferred_free;
@@ -146,18 +145,16 @@ typedef bool record_filter(const struct rdma_record *record, const void *subject
 
 static void channel_append(struct rdma_channel *channel, struct rdma_record *record)
 {
-	bool first = !channel->head;
+	bool only = !channel->head;
 
 	DL_APPEND(channel->head, record);
-	if (first)
-		readable_set(channel->ibv.fd);
+	readable_added(&channel->readable, only);
 }
 
 static void channel_take_off(struct rdma_channel *channel, struct rdma_record *record)
 {
 	DL_DELETE(channel->head, record);
-	if (!channel->head)
-		readable_clear(channel->ibv.fd);
+	readable_removed(&channel->readable, !channel->head);
 }
 
 struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status)
@@ -420,7 +417,7 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 			return rdma_fail(EBADF);
 		}
 		rdma_devices_app_sleeping();
-		if (readable_wait(channel->ibv.fd) < 0 && channel->ibv.fd != CLOSED)
+		if (readable_wait(&channel->readable) < 0 && channel->ibv.fd != CLOSED)
 			return -1;
 	}
 	*event = &record->event;

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Signals during the calls that wait for an event: restarted behind a handler with
+ * SA_RESTART, as the read() of the real libraries is, and EINTR behind one without; and
+ * a thread can be cancelled in them.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/run_suite.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
+
+static struct pair pair;
+static struct rdma_event_channel *channel;
+static struct rdma_cm_id *id;
+static struct ibv_srq *srq;
+static struct ibv_qp *shared; /* its receives are of @srq */
+
+/* --- the calls, and what ends them ------------------------------------------------- */
+
+static int wait_cq_event(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+	int result = ibv_get_cq_event(pair.channel, &cq, &context);
+
+	if (result == 0)
+		ibv_ack_cq_events(cq, 1);
+	return result;
+}
+
+static void raise_cq_event(void)
+{
+	struct ibv_sge sge = send_sge(&pair, 8);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	post_receive(&pair, 1);
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+}
+
+static int wait_async_event(void)
+{
+	struct ibv_async_event event;
+	int result = ibv_get_async_event(pair.context, &event);
+
+	if (result == 0)
+		ibv_ack_async_event(&event);
+	return result;
+}
+
+static void raise_async_event(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	ck_assert_int_eq(ibv_modify_qp(shared, &attr, IBV_QP_STATE), 0);
+}
+
+static int wait_cm_event(void)
+{
+	struct rdma_cm_event *event;
+	int result = rdma_get_cm_event(channel, &event);
+
+	if (result == 0)
+		rdma_ack_cm_event(event);
+	return result;
+}
+
+static void raise_cm_event(void)
+{
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, 7), 1000), 0);
+}
+
+static const struct {
+	const char *name;
+	int (*wait)(void);
+	void (*raise)(void);
+} calls[] = {
+	{"ibv_get_cq_event", wait_cq_event, raise_cq_event},
+	{"ibv_get_async_event", wait_async_event, raise_async_event},
+	{"rdma_get_cm_event", wait_cm_event, raise_cm_event},
+};
+
+#define CALLS (sizeof(calls) / sizeof(*calls))
+
+/* --- the thread that waits ----------------------------------------------------------- */
+
+struct waiter {
+	int (*wait)(void);
+	int result, error;
+	_Atomic pid_t tid;
+	_Atomic bool done;
+	pthread_t thread;
+};
+
+static _Atomic unsigned int handled;
+
+static void handler(int signal)
+{
+	handled++;
+}
+
+static void handle_signals(int flags)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	handled = 0;
+}
+
+static void *waiter_run(void *argument)
+{
+	struct waiter *waiter = argument;
+
+	waiter->tid = gettid();
+	waiter->result = waiter->wait();
+	waiter->error = errno;
+	waiter->done = true;
+	return NULL;
+}
+
+/* Until the thread sleeps: it has nothing to sleep in but the call. */
+static void wait_until_asleep(const struct waiter *waiter)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	while (!waiter->tid)
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", waiter->tid);
+	while (state != 'S') {
+		usleep(1000);
+		file = fopen(path, "r");
+		ck_assert_ptr_nonnull(file);
+		ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+		fclose(file);
+	}
+}
+
+static void waiter_start(struct waiter *waiter, int (*wait)(void))
+{
+	*waiter = (struct waiter){.wait = wait};
+	ck_assert_int_eq(pthread_create(&waiter->thread, NULL, waiter_run, waiter), 0);
+	wait_until_asleep(waiter);
+}
+
+/* --- the tests ------------------------------------------------------------------------ */
+
+static void setup(void)
+{
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1}};
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	channel = open_channel();
+	id = open_id(channel, RDMA_PS_TCP);
+	srq = ibv_create_srq(pair.pd, &srq_attr);
+	ck_assert_ptr_nonnull(srq);
+	attr.srq = srq;
+	attr.send_cq = attr.recv_cq = pair.send_cq;
+	shared = ibv_create_qp(pair.pd, &attr);
+	ck_assert_ptr_nonnull(shared);
+	connect_qp(shared, shared);
+}
+
+static void teardown(void)
+{
+	destroy(id);
+	rdma_destroy_event_channel(channel);
+	ck_assert_int_eq(ibv_destroy_qp(shared), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	pair_close(&pair);
+}
+
+START_TEST(restarted)
+{
+	struct waiter waiter;
+
+	handle_signals(SA_RESTART);
+	waiter_start(&waiter, calls[_i].wait);
+	for (unsigned int i = 1; i <= 3; i++) {
+		ck_assert_int_eq(pthread_kill(waiter.thread, SIGUSR1), 0);
+		while (handled < i)
+			usleep(1000);
+	}
+	calls[_i].raise();
+	ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+	ck_assert_msg(waiter.result == 0, "%s: errno %d", calls[_i].name, waiter.error);
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+	struct waiter waiter;
+
+	handle_signals(0);
+	waiter_start(&waiter, calls[_i].wait);
+	/* A signal may come just before it sleeps. */
+	while (!waiter.done) {
+		pthread_kill(waiter.thread, SIGUSR1);
+		usleep(1000);
+	}
+	ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+	ck_assert_int_eq(waiter.result, -1);
+	ck_assert_int_eq(waiter.error, EINTR);
+	/* What comes afterwards isn't lost. */
+	calls[_i].raise();
+	ck_assert_int_eq(calls[_i].wait(), 0);
+}
+END_TEST
+
+START_TEST(cancelled)
+{
+	struct waiter waiter;
+	void *result;
+
+	waiter_start(&waiter, calls[_i].wait);
+	ck_assert_int_eq(pthread_cancel(waiter.thread), 0);
+	ck_assert_int_eq(pthread_join(waiter.thread, &result), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	calls[_i].raise();
+	ck_assert_int_eq(calls[_i].wait(), 0);
+}
+END_TEST
+
+/* Two events at once are for two threads. */
+START_TEST(both_are_woken)
+{
+	struct waiter waiters[2];
+	struct rdma_cm_id *other = open_id(channel, RDMA_PS_TCP);
+
+	for (int i = 0; i < 2; i++)
+		waiter_start(&waiters[i], wait_cm_event);
+	raise_cm_event();
+	ck_assert_int_eq(rdma_resolve_addr(other, NULL, socket_address(NULL, 7), 1000), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(pthread_join(waiters[i].thread, NULL), 0);
+		ck_assert_int_eq(waiters[i].result, 0);
+	}
+	destroy(other);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("signals");
+	TCase *tests = tcase_create("signals");
+
+	fixture_environment();
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_loop_test(tests, restarted, 0, CALLS);
+	tcase_add_loop_test(tests, interrupted, 0, CALLS);
+	tcase_add_loop_test(tests, cancelled, 0, CALLS);
+	tcase_add_test(tests, both_are_woken);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
