@@ -513,8 +513,7 @@ START_TEST(mads_for_a_dead_member_are_ours)
 	pid_t pid;
 
 	ck_assert_int_eq(pipe(leased), 0);
-	pid = killable_process(begin_with_comm_ids,
-			       &(struct dead_member){{&node, 1}, leased[1]});
+	pid = killable_process(begin_with_comm_ids, &(struct dead_member){{&node, 1}, leased[1]});
 	ck_assert_int_eq(read(leased[0], &first, sizeof(first)), sizeof(first));
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

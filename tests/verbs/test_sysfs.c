@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The files of our devices, through each call of libc that takes a path.
+ * The files of our devices, through each call of libc that takes a path; and what a process
+ * removes that finds the files of dead ones.
  */
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
@@ -182,8 +186,169 @@ START_TEST(other_paths_are_untouched)
 }
 END_TEST
 
+/* --- what dead processes left ------------------------------------------------------------ */
+
+static char folder[] = "/tmp/urxe-sysfs-XXXXXX";
+
+static void setup_folder(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	setenv("XDG_RUNTIME_DIR", folder, 1);
+}
+
+static void teardown_folder(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static const char *in_folder(const char *name)
+{
+	static char paths[8][PATH_MAX];
+	static unsigned int next;
+	char *path = paths[next++ % 8];
+
+	snprintf(path, PATH_MAX, "%s/%s", folder, name);
+	return path;
+}
+
+static void make_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0;
+}
+
+/* The name of a process's files, made by a child that is killed. */
+static const char *abandon(void)
+{
+	static char name[64];
+	struct dirent *entry;
+	DIR *directory;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		content(PORT "/state");
+		raise(SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	directory = opendir(folder);
+	while ((entry = readdir(directory))) {
+		if (strncmp(entry->d_name, "urxe-", 5) == 0)
+			snprintf(name, sizeof(name), "%.60s", entry->d_name);
+	}
+	closedir(directory);
+	ck_assert_str_ne(name, "");
+	return name;
+}
+
+START_TEST(files_of_the_dead_are_removed)
+{
+	const char *name = abandon();
+
+	ck_assert(is_there(in_folder(name)));
+	content(PORT "/state");
+	ck_assert(!is_there(in_folder(name)));
+}
+END_TEST
+
+/* One whose files are in use stays, and is removed at its process's end. */
+START_TEST(files_of_the_living_stay)
+{
+	int ready[2], status;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ready[1]);
+		content(PORT "/state");
+		raise(SIGSTOP);
+		content(PORT "/state");
+		exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	content(PORT "/state");
+	ck_assert_int_eq(kill(pid, SIGCONT), 0);
+	close(ready[1]);
+	ck_assert_int_eq(read(ready[0], &byte, 1), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
+/* Directories that only look like ours, with a lock that nothing holds. */
+START_TEST(what_is_not_ours_stays)
+{
+	static const char *const files[] = {"lock", "manifest", "precious", "sys/precious"};
+	char name[64], path[128];
+
+	snprintf(name, sizeof(name), "urxe-%u-backup", (unsigned int)geteuid());
+	ck_assert_int_eq(mkdir(in_folder(name), 0700), 0);
+	snprintf(path, sizeof(path), "%s/sys", name);
+	ck_assert_int_eq(mkdir(in_folder(path), 0700), 0);
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
+		make_file(in_folder(path), "/precious\n/sys/precious\n");
+	}
+	content(PORT "/state");
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
+		ck_assert(is_there(in_folder(path)));
+	}
+}
+END_TEST
+
+/* In a dead process's files: one that it didn't make, links to elsewhere, a hostile list. */
+START_TEST(removing_follows_nothing)
+{
+	const char *name = abandon();
+	char path[256], away[256];
+	FILE *manifest;
+
+	snprintf(path, sizeof(path), "%s/precious", name);
+	make_file(in_folder(path), "");
+	make_file(in_folder("outside"), "");
+	ck_assert_int_eq(mkdir(in_folder("elsewhere"), 0700), 0);
+	make_file(in_folder("elsewhere/state"), "");
+	snprintf(path, sizeof(path), "%s" PORT, name);
+	snprintf(away, sizeof(away), "%s/moved", name);
+	ck_assert_int_eq(rename(in_folder(path), in_folder(away)), 0);
+	ck_assert_int_eq(symlink(in_folder("elsewhere"), in_folder(path)), 0);
+	snprintf(path, sizeof(path), "%s/manifest", name);
+	manifest = fopen(in_folder(path), "a");
+	ck_assert_ptr_nonnull(manifest);
+	fprintf(manifest, "/../outside\n/sys/../../outside\n%s\noutside\n\n", in_folder("outside"));
+	fclose(manifest);
+
+	content(PORT "/state");
+	ck_assert(is_there(in_folder("outside")));
+	ck_assert(is_there(in_folder("elsewhere/state")));
+	snprintf(path, sizeof(path), "%s/precious", name);
+	ck_assert(is_there(in_folder(path)));
+	snprintf(path, sizeof(path), "%s/dev", name);
+	ck_assert(!is_there(in_folder(path)));
+}
+END_TEST
+
 int main(void)
 {
+	TCase *removing = tcase_create("removing");
 	Suite *suite = suite_create("sysfs");
 	TCase *tests = tcase_create("sysfs");
 
@@ -197,5 +362,12 @@ int main(void)
 	tcase_add_test(tests, listing);
 	tcase_add_test(tests, other_paths_are_untouched);
 	suite_add_tcase(suite, tests);
+	tcase_set_timeout(removing, 60);
+	tcase_add_checked_fixture(removing, setup_folder, teardown_folder);
+	tcase_add_test(removing, files_of_the_dead_are_removed);
+	tcase_add_test(removing, files_of_the_living_stay);
+	tcase_add_test(removing, what_is_not_ours_stays);
+	tcase_add_test(removing, removing_follows_nothing);
+	suite_add_tcase(suite, removing);
 	return run_suite(suite);
 }

@@ -7,30 +7,26 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/log.h"
 #include "verbs/devices.h"
 #include "verbs/preload/real.h"
 #include "verbs/preload/sysfs_attributes.h"
+#include "verbs/preload/sysfs_tree.h"
 #include "verbs/registry.h"
 
-#define PATH_SIZE 512 /* ours are short; longer ones aren't ours */
+#define PATH_SIZE SYSFS_PATH_SIZE /* ours are short; longer ones aren't ours */
 
 static struct {
 	pthread_once_t once;
 	pthread_mutex_t lock;
 	pid_t owner; /* a forked child makes its own */
-	int lock_file;
-	char base[128];
-} tree = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .lock_file = -1};
+	struct sysfs_tree files;
+} tree = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .files.manifest = -1};
 
 static const char *const folders[] = {
 	"/sys/class/infiniband_verbs",
@@ -39,33 +35,6 @@ static const char *const folders[] = {
 };
 
 /* --- making the tree ------------------------------------------------------------- */
-
-/* Make the directories that @path lies in. */
-static void make_parents(char *path)
-{
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(path, 0700);
-		*slash = '/';
-	}
-}
-
-/* A reader sees the old text or the new one. */
-static void write_file(char *path, const char *text)
-{
-	char fresh[PATH_SIZE + 8];
-	ssize_t length = strlen(text);
-	int fd;
-
-	make_parents(path);
-	snprintf(fresh, sizeof(fresh), "%s.new", path);
-	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400);
-	if (fd < 0)
-		return;
-	if (write(fd, text, length) != length || rename(fresh, path))
-		unlink(fresh);
-	close(fd);
-}
 
 struct place {
 	const char *folder;
@@ -77,19 +46,16 @@ static void write_attribute(void *context, const char *name, const char *text)
 	const struct place *place = context;
 	char path[PATH_SIZE];
 
-	snprintf(path, sizeof(path), "%s%s/%s/%s", tree.base, place->folder,
-		 place->device->ibv.name, name);
-	write_file(path, text);
+	snprintf(path, sizeof(path), "%s/%s/%s", place->folder, place->device->ibv.name, name);
+	sysfs_tree_write(&tree.files, path, text);
 }
 
 static void make_link(const char *folder, const char *name, const char *target)
 {
 	char path[PATH_SIZE];
 
-	snprintf(path, sizeof(path), "%s%s/%s", tree.base, folder, name);
-	make_parents(path);
-	if (symlink(target, path) && errno != EEXIST)
-		log_debug("%s: %s", path, strerror(errno));
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path))
+		sysfs_tree_link(&tree.files, path, target);
 }
 
 static void make_device(struct device *device)
@@ -133,22 +99,12 @@ static void link_real(const char *folder)
 	closedir(directory);
 }
 
-/* --- removing it, and what dead processes left ------------------------------------- */
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-	return remove(path);
-}
-
-static void remove_tree(const char *base)
-{
-	nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
+/* --- forks and exit --------------------------------------------------------------- */
 
 static void remove_own(void)
 {
-	if (tree.owner == getpid() && tree.base[0])
-		remove_tree(tree.base);
+	if (tree.owner == getpid())
+		sysfs_tree_remove(&tree.files);
 }
 
 static void tree_before_fork(void)
@@ -174,71 +130,7 @@ static void tree_add_hooks(void)
 	atexit(remove_own);
 }
 
-/* The process that made a tree holds a lock on it until it ends, however it ends. */
-static int lock_tree(const char *base, int operation)
-{
-	char path[PATH_SIZE + sizeof("/lock")];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/lock", base);
-	fd = open(path, O_RDWR | O_CLOEXEC | (operation & LOCK_NB ? 0 : O_CREAT), 0600);
-	if (fd >= 0 && flock(fd, operation)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-/* In a folder that other users can write to, only what no other user can have put there. */
-static bool is_own_tree(const char *base)
-{
-	struct stat status;
-
-	return lstat(base, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-	       !(status.st_mode & (S_IWGRP | S_IWOTH));
-}
-
-static void remove_abandoned(const char *folder, const char *prefix)
-{
-	DIR *directory = opendir(folder);
-	char base[PATH_SIZE];
-	struct dirent *entry;
-
-	if (!directory)
-		return;
-	while ((entry = readdir(directory))) {
-		int fd;
-
-		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
-			continue;
-		snprintf(base, sizeof(base), "%s/%s", folder, entry->d_name);
-		if (!is_own_tree(base))
-			continue;
-		fd = lock_tree(base, LOCK_EX | LOCK_NB);
-		if (fd < 0)
-			continue;
-		remove_tree(base);
-		close(fd);
-	}
-	closedir(directory);
-}
-
 /* --- finding paths -------------------------------------------------------------------- */
-
-static bool make_base(const char *folder)
-{
-	char prefix[32];
-
-	if (!folder || folder[0] != '/' || strlen(folder) > 64)
-		return false;
-	snprintf(prefix, sizeof(prefix), "urxe-%u-", (unsigned int)getuid());
-	remove_abandoned(folder, prefix);
-	snprintf(tree.base, sizeof(tree.base), "%s/%sXXXXXX", folder, prefix);
-	if (!mkdtemp(tree.base))
-		return false;
-	tree.lock_file = lock_tree(tree.base, LOCK_EX);
-	return true;
-}
 
 /* Returns whether there is a tree. Locked. */
 static bool make_tree(void)
@@ -248,15 +140,13 @@ static bool make_tree(void)
 	unsigned int count;
 
 	if (tree.owner == getpid())
-		return tree.base[0];
-	if (tree.lock_file >= 0)
-		close(tree.lock_file);
-	tree.lock_file = -1;
+		return tree.files.base[0];
+	sysfs_tree_forget(&tree.files);
 	tree.owner = getpid();
-	if (!make_base(configuration->runtime_directory) &&
-	    !make_base(configuration->temporary_directory) && !make_base("/tmp")) {
+	if (!sysfs_tree_make(&tree.files, configuration->runtime_directory) &&
+	    !sysfs_tree_make(&tree.files, configuration->temporary_directory) &&
+	    !sysfs_tree_make(&tree.files, "/tmp")) {
 		log_warn("no directory for the sysfs files of the devices: %s", strerror(errno));
-		tree.base[0] = '\0';
 		return false;
 	}
 	count = devices_all(&devices);
@@ -319,7 +209,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	const char *attribute;
 	int error = errno;
 
-	if (strlen(path) + sizeof(tree.base) >= sizeof(buffer) || inside_real ||
+	if (strlen(path) + sizeof(tree.files.base) >= sizeof(buffer) || inside_real ||
 	    !sysfs_find(path, &device, &attribute) || real_contains(caller))
 		return path;
 	pthread_once(&tree.once, tree_add_hooks);
@@ -327,7 +217,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	if (make_tree()) {
 		struct place place = {"/sys/class/infiniband", device};
 
-		snprintf(buffer, sizeof(buffer), "%s%s", tree.base, path);
+		snprintf(buffer, sizeof(buffer), "%s%s", tree.files.base, path);
 		if (device && within(path, place.folder))
 			sysfs_attributes(device, attribute, write_attribute, &place);
 		path = buffer;
@@ -339,8 +229,8 @@ const char *sysfs_redirect(const char *path, const void *caller)
 
 void sysfs_restore(char *path)
 {
-	size_t length = strlen(tree.base);
+	size_t length = strlen(tree.files.base);
 
-	if (length && strncmp(path, tree.base, length) == 0)
+	if (length && strncmp(path, tree.files.base, length) == 0)
 		memmove(path, path + length, strlen(path + length) + 1);
 }
