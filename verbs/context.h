@@ -64,6 +64,17 @@ static inline bool context_is_ours(const struct ibv_context *context)
 	return context && context->ops.poll_cq == urxe_poll_cq;
 }
 
+/* inherited.c */
+int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/* This is a forked child, and @context its parent's. */
+void context_inherit(struct context *context);
+
+/* Ours, but of the parent process: nothing of it may be touched. */
+static inline bool context_is_inherited(const struct ibv_context *context)
+{
+	return context && context->ops.poll_cq == inherited_poll_cq;
+}
+
 static inline bool device_is_ours(const struct ibv_device *device)
 {
 	return device && device->_ops._dummy1 == device_mark;

@@ -41,6 +41,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
+	if (context_is_inherited(ex->context))
+		return ENOENT;
 	if (!extra->single_threaded)
 		pthread_mutex_lock(&extra->poll_lock);
 	result = show(ex, cq_take((struct cq *)ex, &extra->current, 1));

@@ -11,12 +11,14 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "emu/hca.h"
 #include "net/clock.h"
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/udp/udp.h"
+#include "verbs/context.h"
 #include "verbs/host.h"
 #include "verbs/registry.h"
 
@@ -338,9 +340,14 @@ void device_after_fork(struct device *device)
 
 void device_after_fork_child(struct device *device)
 {
+	struct context *context;
+
 	if (device->link && device->link->ops->after_fork_child)
 		device->link->ops->after_fork_child(device->link);
 	pthread_mutex_init(&device->gids.lock, NULL);
+	DL_FOREACH (device->contexts, context)
+		context_inherit(context);
+	device->contexts = NULL;
 	device->opened = 0;
 	device->link = NULL;
 	device->hca = NULL;

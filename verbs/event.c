@@ -122,6 +122,10 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_wq *wq = event->element.wq;
 
+	if (!is_port_event(event->event_type) &&
+	    context_is_inherited(*(struct ibv_context **)event->element.cq))
+		return;
+
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
 		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);

@@ -296,6 +296,10 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct builder *builder = builder_of(ex);
 
+	if (context_is_inherited(ex->qp_base.context)) {
+		builder->error = EOPNOTSUPP;
+		return;
+	}
 	pthread_mutex_lock(&builder->lock);
 	builder->count = 0;
 	builder->error = 0;
@@ -320,6 +324,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct ibv_send_wr *bad;
 	int error = builder->error;
 
+	if (context_is_inherited(ex->qp_base.context))
+		return EOPNOTSUPP;
 	if (!error && builder->count) {
 		link_up(builder);
 		error = qp_post_send(qp, builder->wr, &bad, true, clock_now());
@@ -331,7 +337,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	pthread_mutex_unlock(&builder_of(ex)->lock);
+	if (!context_is_inherited(ex->qp_base.context))
+		pthread_mutex_unlock(&builder_of(ex)->lock);
 }
 
 /* --- creation ------------------------------------------------------------------------- */

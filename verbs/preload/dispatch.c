@@ -8,7 +8,8 @@
  *
  * is ibv_NAME, in version NODE of the symbol map; @object is the context or the
  * device that decides, @failure what a host without the real library returns.
- * LACKING() is a verb that our devices don't have: there @failure is the answer.
+ * DESTROY() is one that frees its object, LACKING() a verb that our devices don't have: there
+ * @failure is the answer.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,13 +34,26 @@
 	{                                                                                          \
 		if (likely(OURS(object)))                                                          \
 			return urxe_##name arguments;                                              \
+		if (INHERITED(object))                                                             \
+			return failure;                                                            \
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
+	}
+
+/* The same, of what is destroyed: of its parent's objects a forked child has nothing to free. */
+#define DESTROY(name, node, parameters, arguments, object)                                         \
+	EXPORT int ibv_##name parameters                                                           \
+	{                                                                                          \
+		if (likely(OURS(object)))                                                          \
+			return urxe_##name arguments;                                              \
+		if (INHERITED(object))                                                             \
+			return 0;                                                                  \
+		FORWARD(int, "ibv_" #name, node, parameters, arguments, EOPNOTSUPP);               \
 	}
 
 #define LACKING(type, name, node, parameters, arguments, object, failure)                          \
 	EXPORT type ibv_##name parameters                                                          \
 	{                                                                                          \
-		if (OURS(object))                                                                  \
+		if (OURS(object) || INHERITED(object))                                             \
 			return failure;                                                            \
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
@@ -49,6 +63,17 @@
 		 : context_is_ours, struct ibv_device *                                            \
 		 : device_is_ours)(object)
 
+/* Of the parent, and this is a forked child. Devices are the process's own. */
+#define INHERITED(object)                                                                          \
+	_Generic((object), struct ibv_context *                                                    \
+		 : context_is_inherited, struct ibv_device *                                       \
+		 : device_is_inherited)(object)
+
+static inline bool device_is_inherited(const struct ibv_device *device)
+{
+	return false;
+}
+
 #define V1_0 "IBVERBS_1.0"
 #define V1_1 "IBVERBS_1.1"
 
@@ -56,7 +81,7 @@
 
 /* --- devices and contexts ------------------------------------------------------ */
 VERB(struct ibv_context *, open_device, V1_1, (struct ibv_device *device), (device), device, NONE)
-VERB(int, close_device, V1_1, (struct ibv_context *context), (context), context, EOPNOTSUPP)
+DESTROY(close_device, V1_1, (struct ibv_context *context), (context), context)
 VERB(int, get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, (errno = EOPNOTSUPP, -1))
 VERB(int, query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, EOPNOTSUPP)
 VERB(int, query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, EOPNOTSUPP)
@@ -73,30 +98,30 @@ LACKING(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->contex
 
 /* --- completion channels ---------------------------------------------------------- */
 VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, NONE)
-VERB(int, destroy_comp_channel, V1_0, (struct ibv_comp_channel *channel), (channel), channel->context, EOPNOTSUPP)
+DESTROY(destroy_comp_channel, V1_0, (struct ibv_comp_channel *channel), (channel), channel->context)
 VERB(int, get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, (errno = EOPNOTSUPP, -1))
 
 /* --- protection domains, memory ---------------------------------------------------- */
 VERB(struct ibv_pd *, alloc_pd, V1_1, (struct ibv_context *context), (context), context, NONE)
-VERB(int, dealloc_pd, V1_1, (struct ibv_pd *pd), (pd), pd->context, EOPNOTSUPP)
+DESTROY(dealloc_pd, V1_1, (struct ibv_pd *pd), (pd), pd->context)
 VERB(struct ibv_mr *, reg_mr, V1_1, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), pd->context, NONE)
 VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), pd->context, NONE)
 VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, NONE)
 VERB(int, rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
-VERB(int, dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context, EOPNOTSUPP)
+DESTROY(dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context)
 LACKING(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
 LACKING(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
 
 /* --- completion queues -------------------------------------------------------------- */
 VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, NONE)
 VERB(int, resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
-VERB(int, destroy_cq, V1_1, (struct ibv_cq *cq), (cq), cq->context, EOPNOTSUPP)
+DESTROY(destroy_cq, V1_1, (struct ibv_cq *cq), (cq), cq->context)
 
 /* --- shared receive queues ------------------------------------------------------------ */
 VERB(struct ibv_srq *, create_srq, V1_1, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr), pd->context, NONE)
 VERB(int, modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, EOPNOTSUPP)
 VERB(int, query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, EOPNOTSUPP)
-VERB(int, destroy_srq, V1_1, (struct ibv_srq *srq), (srq), srq->context, EOPNOTSUPP)
+DESTROY(destroy_srq, V1_1, (struct ibv_srq *srq), (srq), srq->context)
 
 /* --- queue pairs ------------------------------------------------------------------------ */
 VERB(struct ibv_qp *, create_qp, V1_1, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), pd->context, NONE)
@@ -104,9 +129,9 @@ VERB(struct ibv_qp_ex *, qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp), 
 VERB(int, modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, EOPNOTSUPP)
 VERB(int, query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
 VERB(int, query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
-VERB(int, destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context, EOPNOTSUPP)
+DESTROY(destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context)
 VERB(int, attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
-VERB(int, detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+DESTROY(detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context)
 LACKING(int, set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 
@@ -114,7 +139,7 @@ LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece)
 VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, NONE)
 VERB(int, init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, -1)
 VERB(struct ibv_ah *, create_ah_from_wc, V1_1, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num), (pd, wc, grh, port_num), pd->context, NONE)
-VERB(int, destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context, EOPNOTSUPP)
+DESTROY(destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context)
 
 /* clang-format on */
 
@@ -125,6 +150,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 {
 	if (context_is_ours(context))
 		return urxe_query_gid_ex(context, port_num, gid_index, entry, flags, entry_size);
+	if (context_is_inherited(context))
+		return EOPNOTSUPP;
 	FORWARD(int, "_ibv_query_gid_ex", "IBVERBS_1.11",
 		(struct ibv_context *, uint32_t, uint32_t, struct ibv_gid_entry *, uint32_t,
 		 size_t),
@@ -136,6 +163,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 {
 	if (context_is_ours(context))
 		return urxe_query_gid_table(context, entries, max_entries, flags, entry_size);
+	if (context_is_inherited(context))
+		return -EOPNOTSUPP;
 	FORWARD(ssize_t, "_ibv_query_gid_table", "IBVERBS_1.11",
 		(struct ibv_context *, struct ibv_gid_entry *, size_t, uint32_t, size_t),
 		(context, entries, max_entries, flags, entry_size), -EOPNOTSUPP);
@@ -147,6 +176,8 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, uns
 {
 	if (context_is_ours(context))
 		return urxe_query_gid_type(context, port_num, index, type);
+	if (context_is_inherited(context))
+		return errno = EOPNOTSUPP, -1;
 	FORWARD(int, "ibv_query_gid_type", NULL,
 		(struct ibv_context *, uint8_t, unsigned int, int *),
 		(context, port_num, index, type), (errno = EOPNOTSUPP, -1));
@@ -161,7 +192,8 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
-	urxe_ack_cq_events(cq, count);
+	if (!context_is_inherited(cq->context))
+		urxe_ack_cq_events(cq, count);
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a forked child may do with its parent's objects: every call returns, with an error or having
+ * done nothing, whatever locks the parent's threads held at the fork; and the parent doesn't
+ * notice.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/must.h"
+#include "tests/run_suite.h"
+#include "tests/verbs/fixture.h"
+
+#define CHILDREN 12  /* for each call */
+#define PATIENCE 120 /* seconds, for a child on a busy machine */
+
+static struct pair pair;
+static struct ibv_cq_ex *cq_ex;
+static struct ibv_qp *staged;
+static struct ibv_ah *ah;
+static struct ibv_srq *srq;
+static _Atomic bool stopping;
+static _Atomic uint64_t completions;
+
+static int post(uint64_t wr_id)
+{
+	struct ibv_sge sge = send_sge(&pair, 64);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = (uintptr_t)pair.buffer + BUFFER_SIZE,
+			    .rkey = pair.mr->rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(pair.sender, &wr, &bad);
+}
+
+/* --- the calls ------------------------------------------------------------------------- */
+
+static void post_send(void)
+{
+	must(post(1) != 0);
+}
+
+static void post_recv(void)
+{
+	struct ibv_sge sge = send_sge(&pair, 64);
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad = NULL;
+
+	must(ibv_post_recv(pair.receiver, &wr, &bad) != 0 && bad == &wr);
+	must(ibv_post_srq_recv(srq, &wr, &bad) != 0);
+}
+
+static void poll(void)
+{
+	struct ibv_poll_cq_attr attr = {};
+	struct ibv_wc wc;
+
+	must(ibv_poll_cq(pair.send_cq, 1, &wc) == 0);
+	must(ibv_start_poll(cq_ex, &attr) == ENOENT);
+}
+
+static void stage(void)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(staged);
+
+	must(!ex);
+	ex = (struct ibv_qp_ex *)staged; /* as it was got before the fork */
+	ibv_wr_start(ex);
+	ibv_wr_rdma_write(ex, pair.mr->rkey, (uintptr_t)pair.buffer);
+	ibv_wr_set_sge(ex, pair.mr->lkey, (uintptr_t)pair.buffer, 8);
+	must(ibv_wr_complete(ex) != 0);
+	ibv_wr_start(ex);
+	ibv_wr_abort(ex);
+}
+
+static void notifications(void)
+{
+	struct ibv_async_event event;
+	struct ibv_cq *cq;
+	void *context;
+
+	must(ibv_req_notify_cq(pair.recv_cq, 0) != 0);
+	errno = 0;
+	must(ibv_get_cq_event(pair.channel, &cq, &context) == -1 && errno);
+	errno = 0;
+	must(ibv_get_async_event(pair.context, &event) == -1 && errno);
+	ibv_ack_cq_events(pair.recv_cq, 1);
+	event = (struct ibv_async_event){.event_type = IBV_EVENT_QP_FATAL,
+					 .element.qp = pair.sender};
+	ibv_ack_async_event(&event);
+}
+
+static void modify_and_query(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_srq_attr srq_attr = {};
+	struct ibv_device_attr device;
+	struct ibv_qp_init_attr init;
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	must(ibv_modify_qp(pair.sender, &attr, IBV_QP_STATE) != 0);
+	must(ibv_query_qp(pair.sender, &attr, IBV_QP_STATE, &init) != 0);
+	must(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT) != 0);
+	must(ibv_query_srq(srq, &srq_attr) != 0);
+	must(ibv_resize_cq(pair.send_cq, 2 * DEPTH) != 0);
+	must(ibv_query_device(pair.context, &device) != 0);
+	must(ibv_query_port(pair.context, 1, &port) != 0);
+	must(ibv_query_gid(pair.context, 1, 0, &gid) != 0);
+	must(ibv_rereg_mr(pair.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) != 0);
+}
+
+static void create(void)
+{
+	struct ibv_qp_init_attr init = {.send_cq = pair.send_cq,
+					.recv_cq = pair.recv_cq,
+					.cap = {1, 1, 1, 1},
+					.qp_type = IBV_QPT_RC};
+	struct ibv_srq_init_attr srq_init = {.attr = {1, 1}};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+
+	must(!ibv_alloc_pd(pair.context));
+	must(!ibv_reg_mr(pair.pd, pair.buffer, 8, 0));
+	must(!ibv_create_cq(pair.context, 1, NULL, NULL, 0));
+	must(!ibv_create_qp(pair.pd, &init));
+	must(!ibv_create_srq(pair.pd, &srq_init));
+	must(!ibv_create_ah(pair.pd, &attr));
+	must(!ibv_alloc_mw(pair.pd, IBV_MW_TYPE_2));
+	must(!ibv_create_comp_channel(pair.context));
+}
+
+static void destroy(void)
+{
+	must(ibv_destroy_ah(ah) == 0);
+	must(ibv_destroy_qp(staged) == 0);
+	must(ibv_destroy_qp(pair.sender) == 0);
+	must(ibv_destroy_qp(pair.receiver) == 0);
+	must(ibv_destroy_srq(srq) == 0);
+	must(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)) == 0);
+	must(ibv_destroy_cq(pair.send_cq) == 0);
+	must(ibv_destroy_cq(pair.recv_cq) == 0);
+	must(ibv_destroy_comp_channel(pair.channel) == 0);
+	must(ibv_dereg_mr(pair.mr) == 0);
+	must(ibv_dealloc_pd(pair.pd) == 0);
+	must(ibv_close_device(pair.context) == 0);
+}
+
+/* Devices of its own, with everything. */
+static void start_anew(void)
+{
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	must(post(1) == 0);
+	wc = wait_completion(pair.send_cq);
+	must(wc.status == IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+static void just_exit(void)
+{
+	exit(0);
+}
+
+static void (*const calls[])(void) = {
+	post_send, post_recv, poll,    stage,	   notifications, modify_and_query,
+	create,	   destroy,   destroy, start_anew, just_exit,
+};
+
+/* --- the parent, busy with all of it ----------------------------------------------------- */
+
+static void *keep_busy(void *argument)
+{
+	struct ibv_wc wc;
+
+	while (!stopping) {
+		struct ibv_qp_attr attr = {.min_rnr_timer = 1};
+
+		post(1);
+		while (ibv_poll_cq(pair.send_cq, 1, &wc) > 0) {
+			must(wc.status == IBV_WC_SUCCESS);
+			completions++;
+		}
+		ibv_modify_qp(pair.receiver, &attr, IBV_QP_MIN_RNR_TIMER);
+		ibv_req_notify_cq(pair.recv_cq, 0);
+	}
+	return NULL;
+}
+
+static void create_others(void)
+{
+	struct ibv_cq_init_attr_ex cq_init = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_srq_init_attr srq_init = {.attr = {4, 1}};
+	struct ibv_ah_attr ah_attr = {.is_global = 1, .port_num = 1};
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = pair.send_cq,
+		.recv_cq = pair.recv_cq,
+		.cap = {4, 4, 1, 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pair.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+
+	cq_ex = ibv_create_cq_ex(pair.context, &cq_init);
+	srq = ibv_create_srq(pair.pd, &srq_init);
+	staged = ibv_create_qp_ex(pair.context, &init);
+	must(ibv_query_gid(pair.context, 1, 0, &ah_attr.grh.dgid) == 0);
+	ah = ibv_create_ah(pair.pd, &ah_attr);
+	must(cq_ex && srq && staged && ah);
+}
+
+static void destroy_others(void)
+{
+	must(ibv_destroy_ah(ah) == 0);
+	must(ibv_destroy_qp(staged) == 0);
+	must(ibv_destroy_srq(srq) == 0);
+	must(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)) == 0);
+}
+
+START_TEST(calls_in_a_child)
+{
+	pid_t children[CHILDREN];
+	pthread_t threads[2];
+	uint64_t before;
+	int status;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	create_others();
+	for (int i = 0; i < 2; i++)
+		must(pthread_create(&threads[i], NULL, keep_busy, NULL) == 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		usleep(500 + 70 * i);
+		children[i] = fork();
+		must(children[i] >= 0);
+		if (children[i] == 0) {
+			alarm(PATIENCE);
+			calls[_i]();
+			exit(0);
+		}
+	}
+	for (int i = 0; i < CHILDREN; i++) {
+		must(waitpid(children[i], &status, 0) == children[i]);
+		ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+			      "child %d of call %d: status %#x", i, _i, status);
+	}
+	/* Nothing of the parent's was touched. */
+	before = completions;
+	while (completions < before + 100)
+		usleep(1000);
+	stopping = true;
+	for (int i = 0; i < 2; i++)
+		must(pthread_join(threads[i], NULL) == 0);
+	destroy_others();
+	pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fork");
+	TCase *tests = tcase_create("fork");
+
+	fixture_environment();
+	tcase_set_timeout(tests, 3 * PATIENCE);
+	tcase_add_loop_test(tests, calls_in_a_child, 0, sizeof(calls) / sizeof(*calls));
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Contexts that a forked child finds: they are the parent's, whose threads may have held their
+ * locks at the fork. Their operations are exchanged for these, which touch nothing: sending and
+ * creating fail, polling finds nothing, destroying does nothing. The child opens devices of its
+ * own.
+ */
+#include "verbs/context.h"
+
+int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+{
+	return 0;
+}
+
+static int inherited_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	return EOPNOTSUPP;
+}
+
+static int inherited_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	*bad = wr;
+	return EOPNOTSUPP;
+}
+
+static int inherited_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return EOPNOTSUPP;
+}
+
+static int inherited_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+				   struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return EOPNOTSUPP;
+}
+
+static int inherited_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+static int inherited_query_port(struct ibv_context *context, uint8_t port_num,
+				struct _compat_ibv_port_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+static struct ibv_mw *inherited_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	return fail(EOPNOTSUPP);
+}
+
+static int inherited_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return EOPNOTSUPP;
+}
+
+static int inherited_dealloc_mw(struct ibv_mw *mw)
+{
+	return 0;
+}
+
+void context_inherit(struct context *context)
+{
+	struct verbs_context *verbs = &context->verbs;
+
+	verbs->context.ops = (struct ibv_context_ops){
+		._compat_query_device = inherited_query_device,
+		._compat_query_port = inherited_query_port,
+		.alloc_mw = inherited_alloc_mw,
+		.bind_mw = inherited_bind_mw,
+		.dealloc_mw = inherited_dealloc_mw,
+		.poll_cq = inherited_poll_cq,
+		.req_notify_cq = inherited_req_notify_cq,
+		.post_srq_recv = inherited_post_srq_recv,
+		.post_send = inherited_post_send,
+		.post_recv = inherited_post_recv,
+	};
+	/* The inline functions of verbs.h say EOPNOTSUPP for what is missing. */
+	verbs->query_port = NULL;
+	verbs->query_device_ex = NULL;
+	verbs->query_rt_values = NULL;
+	verbs->alloc_parent_domain = NULL;
+	verbs->alloc_td = NULL;
+	verbs->dealloc_td = NULL;
+	verbs->create_cq_ex = NULL;
+	verbs->create_qp_ex = NULL;
+	verbs->create_srq_ex = NULL;
+}
