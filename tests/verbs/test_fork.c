@@ -14,6 +14,7 @@
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 
 #define CHILDREN 12  /* for each call */
@@ -155,11 +156,13 @@ static void destroy(void)
 	must(ibv_close_device(pair.context) == 0);
 }
 
-/* Devices of its own, with everything. */
+/* Devices of its own, with everything; TSan allows such a child no thread of its own. */
 static void start_anew(void)
 {
 	struct ibv_wc wc;
 
+	if (HAS_TSAN)
+		return;
 	pair_open(&pair, IBV_QPT_RC, 0);
 	must(post(1) == 0);
 	wc = wait_completion(pair.send_cq);
@@ -167,9 +170,11 @@ static void start_anew(void)
 	pair_close(&pair);
 }
 
+/* LeakSanitizer would take all that is the parent's for leaked. */
 static void just_exit(void)
 {
-	exit(0);
+	if (!SANITIZED)
+		exit(0);
 }
 
 static void (*const calls[])(void) = {
@@ -246,7 +251,7 @@ START_TEST(calls_in_a_child)
 		if (children[i] == 0) {
 			alarm(PATIENCE);
 			calls[_i]();
-			exit(0);
+			_exit(0);
 		}
 	}
 	for (int i = 0; i < CHILDREN; i++) {

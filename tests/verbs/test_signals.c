@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -253,7 +254,9 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_loop_test(tests, restarted, 0, CALLS);
 	tcase_add_loop_test(tests, interrupted, 0, CALLS);
-	tcase_add_loop_test(tests, cancelled, 0, CALLS);
+	/* ASan of gcc 12 takes the stack of a cancelled thread for one that is in use. */
+	if (!HAS_ASAN)
+		tcase_add_loop_test(tests, cancelled, 0, CALLS);
 	tcase_add_test(tests, both_are_woken);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
