@@ -19,11 +19,13 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return fail(error);
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
+	domain_get(pd);
 	return &ah->ibv;
 }
 
 int urxe_destroy_ah(struct ibv_ah *ah)
 {
+	domain_put(ah->pd);
 	ah_destroy((struct ah *)ah);
 	return 0;
 }

@@ -113,6 +113,12 @@ struct event_fd *channel_events(struct ibv_comp_channel *channel);
 
 /* The protection domain behind a PD or a parent domain. */
 struct pd *to_pd(struct ibv_pd *pd);
+/*
+ * An object was created in a domain, or destroyed that was: the core counts them for the
+ * protection domain, these for a parent domain that the application named instead.
+ */
+void domain_get(struct ibv_pd *pd);
+void domain_put(struct ibv_pd *pd);
 
 /* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
 struct cq_extra {

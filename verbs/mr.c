@@ -17,6 +17,7 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 		return fail(error);
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
+	domain_get(pd);
 	return &mr->ibv;
 }
 
@@ -34,17 +35,29 @@ struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access)
 {
-	int result = mr_reregister((struct mr *)mr, flags, to_pd(pd), addr, length,
-				   access & ~ACCESS_OPTIONAL);
+	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
+	int result;
 
-	if (result == 0 && (flags & IBV_REREG_MR_CHANGE_PD))
+	if (moves && (!pd || pd->context != mr->context))
+		return IBV_REREG_MR_ERR_INPUT;
+	result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr, length,
+			       access & ~ACCESS_OPTIONAL);
+	if (result == 0 && moves) {
+		domain_get(pd);
+		domain_put(mr->pd);
 		mr->pd = pd;
+	}
 	return result;
 }
 
 int urxe_dereg_mr(struct ibv_mr *mr)
 {
-	return mr_deregister((struct mr *)mr);
+	struct ibv_pd *pd = mr->pd;
+	int error = mr_deregister((struct mr *)mr);
+
+	if (!error)
+		domain_put(pd);
+	return error;
 }
 
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -56,6 +69,7 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		return fail(error);
 	mw->ibv.context = pd->context;
 	mw->ibv.pd = pd;
+	domain_get(pd);
 	return &mw->ibv;
 }
 
@@ -92,6 +106,7 @@ int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 int urxe_dealloc_mw(struct ibv_mw *mw)
 {
+	domain_put(mw->pd);
 	mw_dealloc((struct mw *)mw);
 	return 0;
 }

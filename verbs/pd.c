@@ -14,6 +14,7 @@ struct parent_domain {
 	struct ibv_pd ibv;
 	struct pd *pd;
 	struct ibv_td *td;
+	_Atomic uint32_t users; /* objects created in it */
 };
 
 struct thread_domain {
@@ -26,6 +27,23 @@ struct pd *to_pd(struct ibv_pd *pd)
 	if (pd && pd->handle == PARENT_DOMAIN)
 		return ((struct parent_domain *)pd)->pd;
 	return (struct pd *)pd;
+}
+
+static struct parent_domain *to_parent(struct ibv_pd *pd)
+{
+	return pd->handle == PARENT_DOMAIN ? (struct parent_domain *)pd : NULL;
+}
+
+void domain_get(struct ibv_pd *pd)
+{
+	if (to_parent(pd))
+		to_parent(pd)->users++;
+}
+
+void domain_put(struct ibv_pd *pd)
+{
+	if (to_parent(pd))
+		to_parent(pd)->users--;
 }
 
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
@@ -42,6 +60,8 @@ struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
 
 static int dealloc_parent_domain(struct parent_domain *parent)
 {
+	if (parent->users)
+		return EBUSY;
 	if (parent->td)
 		((struct thread_domain *)parent->td)->users--;
 	parent->pd->users--;
@@ -54,8 +74,8 @@ int urxe_dealloc_pd(struct ibv_pd *pd)
 	struct ibv_context *context;
 	int error;
 
-	if (pd->handle == PARENT_DOMAIN)
-		return dealloc_parent_domain((struct parent_domain *)pd);
+	if (to_parent(pd))
+		return dealloc_parent_domain(to_parent(pd));
 	context = pd->context;
 	error = pd_dealloc(to_pd(pd));
 	if (!error)

@@ -41,6 +41,7 @@ static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp
 	qp->ibv.context = pd->context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = pd;
+	domain_get(pd);
 	qp->ibv.send_cq = attr->send_cq;
 	qp->ibv.recv_cq = attr->recv_cq;
 	qp->ibv.srq = attr->srq;
@@ -130,6 +131,7 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 {
 	struct qp *qp = to_qp(ibv);
 	struct qp_extra *extra = qp_extra_of(qp);
+	struct ibv_pd *pd = ibv->pd;
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int error;
 
@@ -142,6 +144,7 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	error = qp_destroy(qp);
 	if (error)
 		return error;
+	domain_put(pd);
 	qp_ex_destroy(extra->builder);
 	free(extra);
 	return 0;

@@ -24,6 +24,7 @@ struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 	srq->ibv.context = pd->context;
 	srq->ibv.srq_context = attr->srq_context;
 	srq->ibv.pd = pd;
+	domain_get(pd);
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	return &srq->ibv;
@@ -67,6 +68,7 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 		    &ibv->events_completed);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);
+	domain_put(ibv->pd);
 	srq_destroy(srq);
 	free(extra);
 	return 0;

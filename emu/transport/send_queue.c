@@ -81,6 +81,12 @@ static int check_opcode(const struct request_kind *kind, const struct qp_type *t
 	return 0;
 }
 
+/* Inline data needs no entry of its own, so that a queue without any takes it. */
+static uint32_t max_sge(const struct send_queue *queue, const struct ibv_send_wr *wr)
+{
+	return wr->send_flags & IBV_SEND_INLINE && !queue->max_sge ? 1 : queue->max_sge;
+}
+
 static int check_sges(const struct send_queue *queue, const struct request_kind *kind,
 		      const struct ibv_send_wr *wr, uint64_t total)
 {
@@ -183,7 +189,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 	error = check_opcode(kind, type, wr);
 	if (error)
 		return error;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge(queue, wr))
 		return EINVAL;
 	total = sge_total(wr->sg_list, wr->num_sge);
 	error = check_sges(queue, kind, wr, total);

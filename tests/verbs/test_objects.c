@@ -79,6 +79,66 @@ START_TEST(domain_is_busy)
 }
 END_TEST
 
+START_TEST(parent_domain_is_busy)
+{
+	struct ibv_parent_domain_init_attr attr = {.pd = pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(context, &attr);
+	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_ah_attr ah_attr = {.port_num = 1, .is_global = 1};
+	struct ibv_qp_init_attr_ex init = qp_attr(cq);
+	static char memory[64];
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+
+#define ck_busy_until(destroyed)                                                                   \
+	do {                                                                                       \
+		ck_assert_int_eq(ibv_dealloc_pd(parent), EBUSY);                                   \
+		ck_assert_int_eq(destroyed, 0);                                                    \
+	} while (0)
+	mr = ibv_reg_mr(parent, memory, sizeof(memory), 0);
+	ck_busy_until(ibv_dereg_mr(mr));
+	mw = ibv_alloc_mw(parent, IBV_MW_TYPE_1);
+	ck_busy_until(ibv_dealloc_mw(mw));
+	srq = ibv_create_srq(parent, &srq_attr);
+	ck_busy_until(ibv_destroy_srq(srq));
+	ibv_query_gid(context, 1, 0, &ah_attr.grh.dgid);
+	ah = ibv_create_ah(parent, &ah_attr);
+	ck_busy_until(ibv_destroy_ah(ah));
+	qp = ibv_create_qp(parent, (struct ibv_qp_init_attr *)&init);
+	ck_busy_until(ibv_destroy_qp(qp));
+	/* A region can move into it, and out of it. */
+	mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, parent, NULL, 0, 0), 0);
+	ck_busy_until(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0));
+#undef ck_busy_until
+	ck_assert_int_eq(ibv_dealloc_pd(parent), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+START_TEST(domain_of_another_context)
+{
+	struct ibv_context *other = fixture_open();
+	struct ibv_pd *foreign = ibv_alloc_pd(other);
+	static char memory[64];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, foreign, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	ck_assert_ptr_eq(mr->pd, pd);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(ibv_dealloc_pd(foreign), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	fixture_close(other);
+}
+END_TEST
+
 START_TEST(memory_regions)
 {
 	static char memory[8192];
@@ -348,6 +408,47 @@ START_TEST(address_handles)
 }
 END_TEST
 
+/* With room for inline data alone. */
+START_TEST(inline_data_without_sges)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
+	struct ibv_recv_wr receive = {}, *bad;
+	struct ibv_qp_ex *sender;
+	struct ibv_qp *receiver;
+	static char memory[8];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = {(uintptr_t)memory, sizeof(memory), mr->lkey};
+
+	receiver = ibv_create_qp_ex(context, &attr);
+	ck_assert_ptr_nonnull(receiver);
+	attr = qp_attr(cq);
+	attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+	attr.cap.max_send_sge = 0;
+	sender = ibv_qp_to_qp_ex(ibv_create_qp_ex(context, &attr));
+	ck_assert_ptr_nonnull(sender);
+	connect_qp(&sender->qp_base, receiver);
+	connect_qp(receiver, &sender->qp_base);
+	receive.sg_list = &sge;
+	receive.num_sge = 1;
+	ck_assert_int_eq(ibv_post_recv(receiver, &receive, &bad), 0);
+
+	ibv_wr_start(sender);
+	sender->wr_flags = 0;
+	ibv_wr_send(sender);
+	ibv_wr_set_inline_data(sender, (char[]){"inline"}, 7);
+	ck_assert_int_eq(ibv_wr_complete(sender), 0);
+	ck_assert_int_eq(wait_completion(cq).status, IBV_WC_SUCCESS);
+	ck_assert_str_eq(memory, "inline");
+
+	ck_assert_int_eq(ibv_destroy_qp(&sender->qp_base), 0);
+	ck_assert_int_eq(ibv_destroy_qp(receiver), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
 static struct ibv_qp *reset_qp(struct ibv_pd *domain, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
@@ -425,6 +526,8 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, domain_is_busy);
+	tcase_add_test(tests, parent_domain_is_busy);
+	tcase_add_test(tests, domain_of_another_context);
 	tcase_add_test(tests, memory_regions);
 	tcase_add_test(tests, memory_windows);
 	tcase_add_test(tests, completion_queues);
@@ -434,6 +537,7 @@ int main(void)
 	tcase_add_test(tests, queue_pairs);
 	tcase_add_test(tests, operations_of_extended_queue_pairs);
 	tcase_add_test(tests, address_handles);
+	tcase_add_test(tests, inline_data_without_sges);
 	tcase_add_test(tests, closed_with_objects);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
