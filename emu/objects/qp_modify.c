@@ -37,12 +37,7 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
 	AT_MOST(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, device->max_qp_init_rd_atom);
 	AT_MOST(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, device->max_qp_rd_atom);
-	AT_MOST(IBV_QP_PATH_MIG_STATE, path_mig_state, IBV_MIG_ARMED);
-	AT_MOST(IBV_QP_ALT_PATH, alt_timeout, 31);
-	AT_MOST(IBV_QP_ALT_PATH, alt_pkey_index, 0);
 	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
-		return EINVAL;
-	if ((mask & IBV_QP_ALT_PATH) && attr->alt_port_num != 1)
 		return EINVAL;
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~QP_ACCESS_FLAGS))
 		return EINVAL;
@@ -61,6 +56,7 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	/* IBA 11.2.5.2: only the states between which a QP can move by itself may be asserted. */
 	bool may_assert = qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 			  qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+	int error;
 
 	if ((mask & IBV_QP_CUR_STATE) && (!may_assert || attr->cur_qp_state != qp->state))
 		return EINVAL;
@@ -69,7 +65,11 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 		return EINVAL;
 	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
 		return EINVAL; /* not before it is drained */
-	return qp_state_check(qp->type->ibv, qp->state, *next, mask);
+	error = qp_state_check(qp->type->ibv, qp->state, *next, mask);
+	/* Automatic path migration (IBA 17.2.8) is optional, and the device doesn't claim it. */
+	if (!error && (mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)))
+		error = EOPNOTSUPP;
+	return error;
 }
 
 /* A path MTU that the network device can't carry would lose every full packet. */
@@ -104,14 +104,9 @@ static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int m
 	COPY(IBV_QP_RNR_RETRY, rnr_retry);
 	COPY(IBV_QP_RQ_PSN, rq_psn);
 	COPY(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
-	COPY(IBV_QP_ALT_PATH, alt_ah_attr);
-	COPY(IBV_QP_ALT_PATH, alt_pkey_index);
-	COPY(IBV_QP_ALT_PATH, alt_port_num);
-	COPY(IBV_QP_ALT_PATH, alt_timeout);
 	COPY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
 	COPY(IBV_QP_SQ_PSN, sq_psn);
 	COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
-	COPY(IBV_QP_PATH_MIG_STATE, path_mig_state);
 	COPY(IBV_QP_DEST_QPN, dest_qp_num);
 }
 

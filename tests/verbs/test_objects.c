@@ -408,6 +408,30 @@ START_TEST(address_handles)
 }
 END_TEST
 
+/* There is no migration, so that nothing may say it has been set up. */
+START_TEST(no_alternate_path)
+{
+	static const int masks[] = {IBV_QP_ALT_PATH, IBV_QP_PATH_MIG_STATE,
+				    IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE};
+	struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex init = qp_attr(cq);
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
+	struct ibv_qp_attr attr = {
+		.path_mig_state = IBV_MIG_REARM, .alt_port_num = 1, .alt_timeout = 14};
+
+	ck_assert_ptr_nonnull(qp);
+	connect_qp(qp, qp);
+	for (size_t i = 0; i < sizeof(masks) / sizeof(*masks); i++)
+		ck_assert_int_eq(ibv_modify_qp(qp, &attr, masks[i]), EOPNOTSUPP);
+	/* Where the state table doesn't allow it, that is what is wrong. */
+	attr.qp_state = IBV_QPS_ERR;
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_ALT_PATH), EINVAL);
+	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
 /* With room for inline data alone. */
 START_TEST(inline_data_without_sges)
 {
@@ -537,6 +561,7 @@ int main(void)
 	tcase_add_test(tests, queue_pairs);
 	tcase_add_test(tests, operations_of_extended_queue_pairs);
 	tcase_add_test(tests, address_handles);
+	tcase_add_test(tests, no_alternate_path);
 	tcase_add_test(tests, inline_data_without_sges);
 	tcase_add_test(tests, closed_with_objects);
 	suite_add_tcase(suite, tests);
