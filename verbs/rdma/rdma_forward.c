@@ -3,7 +3,7 @@
  * The public functions of librdmacm, one line each. In mode hw they are the real
  * library's. Otherwise the manager of our devices answers: urxe_NAME (OURS,
  * OURS_VOID). What it lacks (CM, CM_VOID) goes to the real library in mode both,
- * and fails with ENODEV in emu, as on a machine without RDMA devices.
+ * and fails with EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
  *
  *   OURS(type, name, node, parameters, arguments, failure)
  */
@@ -26,7 +26,7 @@ static void *forward(void **cache, const char *name, const char *node)
 	if (registry_mode() != MODE_EMU)
 		real = real_find(cache, REAL_CM, name, node);
 	if (!real)
-		errno = ENODEV;
+		errno = registry_mode() == MODE_HW ? ENODEV : EOPNOTSUPP;
 	return real;
 }
 
@@ -141,7 +141,7 @@ CM(int, rgetsockname, V, (int socket, struct sockaddr *addr, socklen_t *addrlen)
 CM(int, rgetsockopt, V, (int socket, int level, int optname, void *optval, socklen_t *optlen), (socket, level, optname, optval, optlen), -1)
 CM(off_t, riomap, V, (int socket, void *buf, size_t len, int prot, int flags, off_t offset), (socket, buf, len, prot, flags, offset), -1)
 CM(int, riounmap, V, (int socket, void *buf, size_t len), (socket, buf, len), -1)
-CM(size_t, riowrite, V, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags), 0)
+CM(size_t, riowrite, V, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags), (size_t)-1)
 CM(int, rlisten, V, (int socket, int backlog), (socket, backlog), -1)
 CM(int, rpoll, V, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout), -1)
 CM(ssize_t, rread, V, (int socket, void *buf, size_t count), (socket, buf, count), -1)
