@@ -57,14 +57,23 @@ int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 
 /* --- port ---------------------------------------------------------------------- */
 
+/* PortInfo's counters have 16 bits and stay at their end (IBA 14.2.5.6). */
+static uint32_t violations(uint64_t count)
+{
+	return count < UINT16_MAX ? count : UINT16_MAX;
+}
+
 int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		       size_t attr_size)
 {
+	struct counters *counters = &to_hca(context)->counters;
 	struct ibv_port_attr all;
 
 	if (port_num != PORT)
 		return EINVAL;
 	port_query(device_of(context), &all);
+	all.bad_pkey_cntr = violations(counters->bad_pkey);
+	all.qkey_viol_cntr = violations(counters->bad_qkey);
 	all.max_msg_sz = to_hca(context)->limits.max_message;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));

@@ -174,7 +174,7 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 
-	if (!message_continues(&resp->message, packet))
+	if (packet->op->flags & OPCODE_RESERVED || !message_continues(&resp->message, packet))
 		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
 	if (!qp_allows(qp, packet))
 		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */

@@ -89,6 +89,12 @@ static const struct opcode opcodes[256] = {
 };
 /* clang-format on */
 
+/* The responder answers it (IBA 9.7.4.1.2), on RC alone: UC and UD drop it. */
+static const struct opcode reserved_opcode = {.name = "RC_RESERVED",
+					      .flags = OPCODE_REQUEST | OPCODE_RESERVED,
+					      .payload = PAYLOAD_UPTO,
+					      NONE};
+
 const struct opcode *opcode_find(uint8_t opcode)
 {
 	const struct opcode *op = &opcodes[opcode];
@@ -111,6 +117,8 @@ int packet_parse(struct packet *packet, const uint8_t *data, size_t length)
 		return -1;
 
 	op = opcode_find(bth->opcode);
+	if (!op && (bth->opcode & WIRE_TRANSPORT_MASK) == WIRE_RC)
+		op = &reserved_opcode;
 	if (!op)
 		return -1;
 

@@ -194,7 +194,8 @@ enum opcode_flags {
 	OPCODE_ATOMIC = 1 << 7, /* the request, or the response to it */
 	OPCODE_IMMEDIATE = 1 << 8,
 	OPCODE_INVALIDATE = 1 << 9,
-	OPCODE_ACK = 1 << 10, /* a bare acknowledge: ACK, NAK or RNR NAK */
+	OPCODE_ACK = 1 << 10,	   /* a bare acknowledge: ACK, NAK or RNR NAK */
+	OPCODE_RESERVED = 1 << 11, /* of RC, without a meaning: not in the table */
 };
 
 /* How long the payload must be, IBA 9.7.4.1.6. */
@@ -242,7 +243,8 @@ struct packet {
  * The one place where bytes of the network become a packet.
  * @data, @length: the UDP payload, ICRC included.
  * Returns 0, or -1 for what must be dropped silently: too short for its
- * headers, unknown opcode, other transport version (IBA 9.6.1.1), QP 0.
+ * headers, unknown opcode (but for RC, where it is a request), other transport version
+ * (IBA 9.6.1.1), QP 0.
  */
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length);
 

@@ -381,6 +381,24 @@ START_TEST(cq_overrun)
 }
 END_TEST
 
+/* IBA 9.7.4.1.2: neither executed nor dropped, whatever comes behind the BTH. */
+START_TEST(reserved_opcode)
+{
+	static const uint8_t reserved[] = {0x15, 0x18, 0x1c, 0x1d, 0x1f};
+	struct peer_packet packet = {.opcode = reserved[_i], .length = 8};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_receive(&peer, 100, 0);
+	send_next(&peer, &packet);
+	peer_see_ack(&peer, peer.psn - 1, 0x61);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	world_expect(peer.node, 0, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_REQ_ERR], 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* Stage A of transport.md 2: dropped without a word, and nothing has happened. */
 START_TEST(dropped)
 {
@@ -392,8 +410,7 @@ START_TEST(dropped)
 		{OP(WIRE_SEND_ONLY), .length = 4, .pkey = 0},
 		{.opcode = WIRE_UC | WIRE_SEND_ONLY, .length = 4},
 		{.opcode = WIRE_UD | WIRE_SEND_ONLY, .length = 4, .qkey = 0x11111111},
-		{.opcode = 0x15, .length = 4},
-		{.opcode = 0x1f, .length = 4},
+		{.opcode = WIRE_UC | 0x15, .length = 4},
 		{.opcode = WIRE_XRC | WIRE_SEND_ONLY, .length = 4},
 	};
 	const bool strange_source = _i == 4; /* a limited P_Key is still one */
@@ -472,7 +489,8 @@ int main(void)
 	tcase_add_test(tcase, no_receive_for_immediate);
 	tcase_add_loop_test(tcase, bad_receive, 0, 4);
 	tcase_add_test(tcase, cq_overrun);
-	tcase_add_loop_test(tcase, dropped, 0, 10);
+	tcase_add_loop_test(tcase, reserved_opcode, 0, 5);
+	tcase_add_loop_test(tcase, dropped, 0, 9);
 	tcase_add_loop_test(tcase, by_state, 0, 4);
 	return world_main("responder", (TCase *const[]){tcase, NULL});
 }

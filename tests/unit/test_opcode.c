@@ -138,7 +138,7 @@ START_TEST(parse_refuses)
 	}
 
 	memcpy(bytes, write_only_imm, sizeof(bytes));
-	bytes[0] = 0x15;
+	bytes[0] = WIRE_UC | 0x15;
 	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
 
 	/* QP 0, also with a reserved bit set. */
@@ -147,6 +147,27 @@ START_TEST(parse_refuses)
 	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
 	bytes[4] = 0x40;
 	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), -1);
+}
+END_TEST
+
+/* What the responder of an RC queue pair has to refuse by a NAK: all but these opcodes. */
+START_TEST(parse_keeps_reserved_opcodes)
+{
+	uint8_t bytes[sizeof(write_only_imm)];
+	unsigned int reserved = 0;
+	struct packet p;
+
+	memcpy(bytes, write_only_imm, sizeof(bytes));
+	for (unsigned int opcode = WIRE_RC; opcode <= (WIRE_RC | WIRE_OPERATION_MASK); opcode++) {
+		bytes[0] = opcode;
+		if (opcode_find(opcode))
+			continue;
+		ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), 0);
+		ck_assert_uint_eq(p.op->flags, OPCODE_REQUEST | OPCODE_RESERVED);
+		ck_assert_uint_eq(p.psn, 0xb);
+		reserved++;
+	}
+	ck_assert_uint_eq(reserved, 9);
 }
 END_TEST
 
@@ -174,6 +195,7 @@ int main(void)
 	tcase_add_test(tests, flags_agree_with_headers);
 	tcase_add_test(tests, parse_fields);
 	tcase_add_test(tests, parse_refuses);
+	tcase_add_test(tests, parse_keeps_reserved_opcodes);
 	tcase_add_test(tests, parse_ignores_reserved_bits);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -472,6 +472,34 @@ START_TEST(answer_to_a_datagram)
 }
 END_TEST
 
+START_TEST(wrong_q_keys_are_counted)
+{
+	struct pair pair;
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_port_attr port;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	ck_assert_int_eq(ibv_query_port(pair.context, 1, &port), 0);
+	ck_assert_uint_eq(port.qkey_viol_cntr, 0);
+	ck_assert_uint_eq(port.bad_pkey_cntr, 0);
+	ibv_query_gid(pair.context, 1, 0, &attr.grh.dgid);
+	wr.wr.ud.ah = ibv_create_ah(pair.pd, &attr);
+	ck_assert_ptr_nonnull(wr.wr.ud.ah);
+	wr.wr.ud.remote_qpn = pair.receiver->qp_num;
+	post_receive(&pair, 1);
+	for (uint32_t qkey = 0x1ee5; qkey <= 0x1ee7; qkey++) {
+		wr.wr.ud.remote_qkey = qkey;
+		ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+	}
+	ck_assert_int_eq(wait_completion(pair.recv_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_query_port(pair.context, 1, &port), 0);
+	ck_assert_uint_eq(port.qkey_viol_cntr, 2);
+	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("traffic");
@@ -488,6 +516,7 @@ int main(void)
 	tcase_add_test(tests, asynchronous_events);
 	tcase_add_test(tests, fork_in_between);
 	tcase_add_test(tests, answer_to_a_datagram);
+	tcase_add_test(tests, wrong_q_keys_are_counted);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
