@@ -9,6 +9,8 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 
+/* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
+#define WINDOW_ACCESS (REMOTE_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 #define REMOTE_ACCESS (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
@@ -103,12 +105,10 @@ static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
 
 static int check_window(const struct qp *qp, const struct mw *mw, const struct mw_bind *bind)
 {
-	int access = REMOTE_ACCESS;
+	int access = WINDOW_ACCESS;
 
 	if (mw->key.pd != qp->pd)
 		return EINVAL; /* C10-72 */
-	if (key_number(bind->rkey) != key_number(mw->key.value))
-		return EINVAL;
 	if (mw->ibv.type == IBV_MW_TYPE_2) {
 		access |= IBV_ACCESS_ZERO_BASED;
 		/* o10-37.2.40, and a window in use has to be invalidated first (10.6.7.2.2). */
@@ -122,7 +122,10 @@ static int check_window(const struct qp *qp, const struct mw *mw, const struct m
 static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struct mw_bind *bind)
 {
 	unbind(mw);
-	mw->key.value = bind->rkey;
+	mw->key.value = bind->window << MR_KEY_BITS | (bind->rkey & ((1u << MR_KEY_BITS) - 1));
+	/* ibv_bind_mw() knows that of type 1 earlier. */
+	if (mw->ibv.type == IBV_MW_TYPE_2)
+		__atomic_store_n(&mw->ibv.rkey, mw->key.value, __ATOMIC_RELAXED);
 	if (!region)
 		return;
 	mw->region = region;
@@ -132,7 +135,7 @@ static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struc
 	mw->key.address = region->key.address + (bind->addr - region->key.iova);
 	mw->key.length = bind->length;
 	mw->key.iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
-	mw->key.access = bind->access;
+	mw->key.access = bind->access & (REMOTE_ACCESS | IBV_ACCESS_ZERO_BASED);
 }
 
 static int bind_locked(struct qp *qp, const struct mw_bind *bind)

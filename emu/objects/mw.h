@@ -6,7 +6,7 @@
  *   type 1   bound by ibv_bind_mw(); the device picks a new R_Key each time; any
  *            QP of the protection domain may use it; bound to nothing by length 0
  *   type 2B  bound by IBV_WR_BIND_MW to one QP; the consumer picks the low eight
- *            bits of the R_Key; must be invalidated before it is bound again, by
+ *            bits of the R_Key, and ibv_mw.rkey is the key of the last bind; must be invalidated before it is bound again, by
  *            IBV_WR_LOCAL_INV here or a SEND with invalidate from the peer
  *
  * Binding and invalidating happen with a QP lock held; hca.mw_bind_lock,
@@ -29,7 +29,7 @@ struct mw {
 /* What a bind asks for, as kept in a work request. */
 struct mw_bind {
 	uint32_t window; /* the number of its key */
-	uint32_t rkey;	 /* the new one */
+	uint32_t rkey;	 /* the new one, of which the low MR_KEY_BITS count */
 	uint32_t region; /* L_Key; 0 for none */
 	uint64_t addr, length;
 	int access;
