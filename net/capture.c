@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packet capture, written with libpcap. Called by links for each packet that
- * they send or receive. One lock around the file; every record is flushed, so
- * that the file of a process that is killed can be read.
+ * they send or receive. One lock around the file. Every record is one write() at the file's
+ * end: so the file of a process that is killed can be read, and processes can write to the
+ * same file.
  */
 #include "net/capture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/ethernet.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
@@ -14,19 +16,24 @@
 #include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "net/wire/gid.h"
 
 #define SNAPLEN 65535
-#define ETHERNET_LOCAL 0x02 /* a locally administered address */
+#define RECORD_MAX (SNAPLEN + 64) /* with its header in the file */
+#define ETHERNET_LOCAL 0x02	  /* a locally administered address */
 
 struct capture {
 	pthread_mutex_t lock;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
+	char buffer[RECORD_MAX]; /* of the file, which is empty after each record */
 	uint8_t record[SNAPLEN + 1];
 };
 
@@ -63,11 +70,57 @@ static char *expand_name(const char *name)
 	return NULL;
 }
 
+/*
+ * Each process that captures to a file has a shared lock on it as long as it lives. The one
+ * that finds none replaces what an earlier run left, and keeps the rest out until it has
+ * written the file's header. Returns whether that is to be written.
+ */
+static bool lock_file(int fd)
+{
+	struct stat status;
+
+	/* A pipe, to Wireshark perhaps, has one writer. */
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return true;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return ftruncate(fd, 0) == 0;
+	flock(fd, LOCK_SH);
+	return false;
+}
+
+/* 0 or an errno. */
+static int open_file(struct capture *capture, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+	bool first = fd >= 0 && lock_file(fd);
+	/* 'c': writing to it, with locks held, is no cancellation point. */
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "ac");
+
+	if (!file) {
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
+	setvbuf(file, capture->buffer, _IOFBF, sizeof(capture->buffer));
+	errno = 0;
+	capture->dumper = pcap_dump_fopen(capture->pcap, file);
+	if (!capture->dumper) {
+		error = errno ? errno : EIO;
+		fclose(file);
+		return error;
+	}
+	if (!first)
+		__fpurge(file); /* the header, which the file has */
+	pcap_dump_flush(capture->dumper);
+	flock(fd, LOCK_SH);
+	return 0;
+}
+
 struct capture *capture_open(const char *name)
 {
 	struct capture *capture = calloc(1, sizeof(*capture));
 	int error = ENOMEM;
-	FILE *file = NULL;
 	char *path;
 
 	if (!capture)
@@ -79,23 +132,14 @@ struct capture *capture_open(const char *name)
 							     PCAP_TSTAMP_PRECISION_NANO);
 	if (!capture->pcap)
 		goto free_path;
-	errno = 0;
-	/* 'c': writing to it, with locks held, is no cancellation point. */
-	file = fopen(path, "wce");
-	if (file)
-		capture->dumper = pcap_dump_fopen(capture->pcap, file);
-	if (!capture->dumper) {
-		error = errno ? errno : EIO;
-		goto close_file;
-	}
+	error = open_file(capture, path);
+	if (error)
+		goto close_pcap;
 	free(path);
-	pcap_dump_flush(capture->dumper);
 	pthread_mutex_init(&capture->lock, NULL);
 	return capture;
 
-close_file:
-	if (file)
-		fclose(file);
+close_pcap:
 	pcap_close(capture->pcap);
 free_path:
 	free(path);

@@ -11,7 +11,11 @@
 
 struct capture;
 
-/* @name: the file; "%p" in it becomes the process id. Returns NULL with errno set. */
+/*
+ * @name: the file; "%p" in it becomes the process id. What an earlier run left in it is
+ * replaced; processes that capture to it at the same time write one file. Returns NULL with
+ * errno set.
+ */
 struct capture *capture_open(const char *name);
 void capture_close(struct capture *capture);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gid_of.h"
@@ -144,6 +145,81 @@ START_TEST(sent_ipv6)
 }
 END_TEST
 
+#define RECORDS 2000
+#define LARGE 9000 /* more than a stream's usual buffer */
+
+static void send_many(struct capture *capture, uint8_t byte)
+{
+	static uint8_t bytes[LARGE];
+	struct link_frame frame = {.data = bytes,
+				   .source = gid_of("192.168.0.1"),
+				   .destination = gid_of("192.168.0.2")};
+
+	memset(bytes, byte, sizeof(bytes));
+	for (unsigned int i = 0; i < RECORDS; i++) {
+		frame.length = 1 + i * 37 % LARGE;
+		capture_received(capture, &frame);
+	}
+}
+
+/* Each one's records are whole, and all are there; a later run begins anew. */
+START_TEST(processes_share_a_file)
+{
+	unsigned int counts[4] = {0};
+	struct capture *capture;
+	char error[PCAP_ERRBUF_SIZE];
+	struct pcap_pkthdr *header;
+	const uint8_t *bytes;
+	pid_t pids[3];
+	pcap_t *pcap;
+	int status;
+
+	capture = capture_open(name);
+	ck_assert_ptr_nonnull(capture);
+	for (uint8_t i = 0; i < 3; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			capture = capture_open(expanded);
+			if (!capture)
+				_exit(1);
+			send_many(capture, i + 1);
+			_exit(0); /* without closing, as a process does that is killed */
+		}
+	}
+	send_many(capture, 0);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+		ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	capture_close(capture);
+
+	pcap = pcap_open_offline(expanded, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	while ((status = pcap_next_ex(pcap, &header, &bytes)) == 1) {
+		const uint8_t *payload = bytes + UDP_PAYLOAD;
+		uint32_t length = header->caplen - UDP_PAYLOAD;
+
+		ck_assert_uint_gt(header->caplen, UDP_PAYLOAD);
+		ck_assert_uint_lt(payload[0], 4);
+		ck_assert_uint_eq(length, 1 + counts[payload[0]]++ * 37 % LARGE);
+		for (uint32_t i = 1; i < length; i++) {
+			if (payload[i] != payload[0])
+				ck_abort_msg("records are mixed");
+		}
+	}
+	ck_assert_int_eq(status, PCAP_ERROR_BREAK);
+	pcap_close(pcap);
+	for (int i = 0; i < 4; i++)
+		ck_assert_uint_eq(counts[i], RECORDS);
+
+	capture_close(capture_open(expanded));
+	pcap = pcap_open_offline(expanded, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
+	pcap_close(pcap);
+}
+END_TEST
+
 START_TEST(unwritable)
 {
 	errno = 0;
@@ -157,9 +233,11 @@ int main(void)
 	Suite *suite = suite_create("capture");
 	TCase *tests = tcase_create("capture");
 
+	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, sent_and_received);
 	tcase_add_test(tests, sent_ipv6);
+	tcase_add_test(tests, processes_share_a_file);
 	tcase_add_test(tests, unwritable);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
