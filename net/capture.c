@@ -269,7 +269,9 @@ void capture_sent(struct capture *capture, const struct link_packet *packet, uin
 		return;
 	pthread_mutex_lock(&capture->lock);
 	end = write_headers(capture->record, &record);
-	dump(capture, link_packet_copy(packet, end));
+	end = link_packet_copy(packet, end);
+	if (end)
+		dump(capture, end);
 	pthread_mutex_unlock(&capture->lock);
 }
 

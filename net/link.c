@@ -4,9 +4,19 @@
 
 #include <string.h>
 
-uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
+#include "net/guard.h"
+
+struct payload_copy {
+	const struct link_packet *packet;
+	uint8_t *to; /* its end, when all is copied */
+};
+
+static void copy_payload(void *context)
 {
+	struct payload_copy *copy = context;
+	const struct link_packet *packet = copy->packet;
 	uint32_t left = packet->payload_length;
+	uint8_t *to = copy->to;
 
 	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
 		const struct iovec *iov = &packet->payload[i];
@@ -16,12 +26,25 @@ uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
 			to = mempcpy(to, iov->iov_base, part);
 		left -= part;
 	}
-	return to;
+	copy->to = to;
+}
+
+uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
+{
+	struct payload_copy copy = {packet, to};
+
+	if (!packet->payload_length)
+		return to;
+	return guard_run(packet->payload, packet->payload_count, copy_payload, &copy, NULL)
+		       ? copy.to
+		       : NULL;
 }
 
 uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to)
 {
 	to = mempcpy(to, packet->headers, packet->headers_length);
 	to = link_packet_payload(packet, to);
+	if (!to)
+		return NULL;
 	return mempcpy(to, packet->trailer, packet->trailer_length);
 }

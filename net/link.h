@@ -8,8 +8,8 @@
  * A packet to send is headers, an iovec into the application's memory, and a
  * trailer. Links take batches, seal each packet with its ICRC (which covers
  * the IP header, so only the link can) and have copied or sent everything when
- * send() returns. A received frame points into the link's buffers and stays
- * valid until the next receive() on the link.
+ * send() returns. A packet whose payload can't be read any more is lost. A received frame points
+ * into the link's buffers and stays valid until the next receive() on the link.
  *
  * Threads: send() may be called by several threads at once. receive() is called
  * by one at a time (the caller's lock). Times are nanoseconds of one monotonic
@@ -50,6 +50,7 @@ struct link_packet {
 	uint8_t trailer[8]; /* pad (zeros), then the ICRC, which the link fills in */
 	uint8_t trailer_length;
 	uint8_t corrupt_bit; /* for net/fault/fault: 0, or 1 + the bit to flip after sealing */
+	bool copied;	     /* seal and send a copy: the payload may change meanwhile */
 };
 
 static inline uint32_t link_packet_length(const struct link_packet *packet)
@@ -57,7 +58,10 @@ static inline uint32_t link_packet_length(const struct link_packet *packet)
 	return packet->headers_length + packet->payload_length + packet->trailer_length;
 }
 
-/* Copy the payload, or all of the packet, to @to, linear. Returns its end. */
+/*
+ * Copy the payload, or all of the packet, to @to, linear. Returns its end, or NULL when the
+ * payload's memory can't be read any more (net/guard.h).
+ */
 uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to);
 uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to);
 

@@ -3,6 +3,7 @@
  * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h).
  */
 #include "verbs/context.h"
+#include "verbs/preload/signals.h"
 
 /* Flags of this range may be ignored by a device that lacks them (ibv_reg_mr(3)). */
 #define ACCESS_OPTIONAL ((unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
@@ -11,8 +12,10 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 				 unsigned int access)
 {
 	struct mr *mr;
-	int error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
+	int error;
 
+	signals_install();
+	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
 	if (error)
 		return fail(error);
 	mr->ibv.context = pd->context;

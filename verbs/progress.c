@@ -408,14 +408,19 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-/* Signals are the application's: its handlers must find its own threads. */
+/*
+ * Signals are the application's: its handlers must find its own threads. A fault is the
+ * thread's that makes it, and would end the process if it were blocked (net/guard.h).
+ */
 static int start_thread(struct progress *progress)
 {
-	sigset_t all, before;
+	sigset_t blocked, before;
 	int status;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	sigfillset(&blocked);
+	sigdelset(&blocked, SIGSEGV);
+	sigdelset(&blocked, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
 	status = pthread_create(&progress->thread, NULL, thread_main, progress);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	progress->started = status == 0;

@@ -12,6 +12,8 @@
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "net/guard.h"
+#include "net/log.h"
 
 /* What newer headers of libibverbs define. */
 #define ACCESS_FLUSH_GLOBAL (1 << 8)
@@ -298,6 +300,37 @@ uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, cons
 	return pin->address;
 }
 
+/* --- memory that is gone ----------------------------------------------------------- */
+
+void mr_log_fault(const struct mr_pin *pin, const struct guard_fault *fault)
+{
+	const struct key *key = pin->key;
+
+	log_error("memory %s 0x%x (%zu bytes at %p): the memory at %p is %s",
+		  key->kind == KEY_WINDOW ? "window" : "region", key->value, (size_t)key->length,
+		  (void *)key->address, fault->address, guard_fault_text(fault));
+}
+
+int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length)
+{
+	struct guard_fault fault;
+
+	if (guard_copy(to, from, length, &fault))
+		return 0;
+	mr_log_fault(pin, &fault);
+	return EFAULT;
+}
+
+int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length)
+{
+	struct guard_fault fault;
+
+	if (guard_probe(from, length, false, &fault))
+		return 0;
+	mr_log_fault(pin, &fault);
+	return EFAULT;
+}
+
 /* --- scatter/gather lists -------------------------------------------------------- */
 
 int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
@@ -327,6 +360,7 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 	for (uint32_t i = 0; i < count && length; i++) {
 		uint8_t *to;
 		uint32_t part;
+		int error;
 
 		if (offset >= sge[i].length) {
 			offset -= sge[i].length;
@@ -339,7 +373,9 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 			      IBV_ACCESS_LOCAL_WRITE);
 		if (!to)
 			return EACCES;
-		memcpy(to, from, part);
+		error = mr_write(pin, to, from, part);
+		if (error)
+			return error;
 		from += part;
 		length -= part;
 		offset = 0;

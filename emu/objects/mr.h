@@ -96,6 +96,18 @@ uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct q
 void mr_unpin(struct hca *hca, const struct mr_pin *pin);
 
 /*
+ * A pin keeps the key, not the memory, which the application may have unmapped, protected or
+ * truncated (net/guard.h). Copy @length bytes to @to, which @pin covers, or see whether as
+ * many can be read at @from: 0, or EFAULT and a line in the log.
+ */
+int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length);
+int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length);
+
+/* Log what was found under guard_run(). */
+struct guard_fault;
+void mr_log_fault(const struct mr_pin *pin, const struct guard_fault *fault);
+
+/*
  * Access after access with one pin: @pin (with key NULL: none) is kept where it covers this
  * one too, else given up for another. Returns the address; or NULL, and nothing is
  * pinned. @qp: as in mr_pinned().
@@ -113,8 +125,8 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 
 /*
  * Copy @length bytes to byte @offset of the list. The list is known to be long
- * enough. 0, or EACCES if a part fails its check (nothing is said of how much
- * was written then).
+ * enough. 0, or EACCES if a part fails its check, or EFAULT if its memory is gone (nothing
+ * is said of how much was written then).
  */
 int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		uint64_t offset, const void *data, uint32_t length);

@@ -106,7 +106,9 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 		return FAULT_KEY;
 	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	memcpy(memory + message->received, packet->payload, packet->payload_length);
+	if (mr_write(&message->pin, memory + message->received, packet->payload,
+		     packet->payload_length) != 0)
+		return FAULT_MEMORY;
 	return FAULT_NONE;
 }
 

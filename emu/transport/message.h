@@ -36,7 +36,8 @@ enum fault {
 	FAULT_KEY,	      /* R_Key, bounds or access of remote memory */
 	FAULT_ALIGNMENT,      /* atomics: 8-byte alignment */
 	FAULT_RECEIVE_LENGTH, /* a SEND longer than its receive */
-	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs */
+	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs, or memory gone */
+	FAULT_MEMORY,	      /* remote memory that is gone: mr_write() */
 	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
 	FAULT_COUNT
 };

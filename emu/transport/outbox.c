@@ -12,7 +12,8 @@
 #include "emu/objects/qp.h"
 #include "net/tuning.h"
 
-#define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
+#define OUTBOX_PAGE 4096 /* the smallest of all machines */
+#define OUTBOX_SGES 32	 /* the most one packet can have: max_sge of the device */
 
 _Static_assert(OUTBOX_SGES <= OUTBOX_IOVS, "an empty outbox takes any packet");
 
@@ -23,6 +24,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->packets = 0;
 	outbox->iovs = 0;
 	outbox->pinned = NULL;
+	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
 }
 
@@ -71,6 +73,7 @@ void outbox_flush(struct outbox *outbox)
 	if (refused)
 		COUNT(outbox->hca, send_err, refused);
 	outbox->packets = 0;
+	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
 	outbox_unpin(outbox, 0);
 }
@@ -109,6 +112,7 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	packet->payload_count = 0;
 	packet->trailer_length = ICRC_LENGTH;
 	packet->corrupt_bit = 0;
+	packet->copied = false;
 	memset(packet->trailer, 0, sizeof(packet->trailer));
 	return packet;
 }
@@ -136,6 +140,25 @@ static void outbox_pad(struct link_packet *packet)
 }
 
 /*
+ * Whether memory of the region behind @pin is still there: asked for here, where the work
+ * request that names it is known. The last page that was is asked once a round. 0 or EFAULT.
+ */
+static int outbox_probe(struct outbox *outbox, const struct mr_pin *pin, const uint8_t *address,
+			uint32_t length)
+{
+	uintptr_t first = (uintptr_t)address / OUTBOX_PAGE;
+	uintptr_t last = ((uintptr_t)address + length - 1) / OUTBOX_PAGE;
+	int error;
+
+	if (first == outbox->probed && last == outbox->probed)
+		return 0;
+	error = mr_probe(pin, address, length);
+	if (!error)
+		outbox->probed = last;
+	return error;
+}
+
+/*
  * Memory by its key: what the latest pin covers needs none of its own. @qp: the one
  * that was asked for it (READ), NULL for a local read.
  */
@@ -149,13 +172,20 @@ static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, 
 	if (outbox->pinned)
 		address = mr_pinned(outbox->pinned, pd, qp, key, va, length, access);
 	if (address) {
-		outbox_add_iov(outbox, packet, address, length, NULL);
-		return 0;
+		error = outbox_probe(outbox, outbox->pinned, address, length);
+		if (!error)
+			outbox_add_iov(outbox, packet, address, length, NULL);
+		return error;
 	}
 	error = qp ? mr_pin_remote(qp, key, va, length, access, &pin)
 		   : mr_pin(outbox->hca, pd, key, va, length, access, &pin);
 	if (error)
 		return error;
+	error = outbox_probe(outbox, &pin, pin.address, length);
+	if (error) {
+		mr_unpin(outbox->hca, &pin);
+		return error;
+	}
 	outbox->pinned = &outbox->pin[outbox->iovs];
 	outbox_add_iov(outbox, packet, pin.address, length, &pin);
 	return 0;

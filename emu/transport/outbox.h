@@ -33,6 +33,7 @@ struct outbox {
 	 */
 	struct mr_pin pin[OUTBOX_IOVS];
 	const struct mr_pin *pinned; /* or NULL */
+	uintptr_t probed;	     /* the number of the page that was found to be there last */
 };
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);
@@ -53,15 +54,15 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 
 /*
  * Make @length bytes at @offset of an SGE list the payload of @packet (the one
- * that outbox_packet() gave last). 0, or EACCES: the packet is then withdrawn.
- * Headers come first: this adds the pad count to the BTH.
+ * that outbox_packet() gave last). 0, EACCES, or EFAULT when the memory is gone (mr_probe()):
+ * the packet is then withdrawn. Headers come first: this adds the pad count to the BTH.
  */
 int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);
 
 /*
  * The same with memory that @qp's peer asked for (READ), at least one byte. 0, or
- * EACCES: the packet is then withdrawn.
+ * EACCES or EFAULT: the packet is then withdrawn.
  */
 int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
 		  uint32_t rkey, uint64_t va, uint32_t length);

@@ -2,20 +2,22 @@
 #include "emu/transport/responder.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/duplicate.h"
+#include "net/guard.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
 	uint8_t syndrome;
 	enum ibv_wc_status status;
 	enum ibv_event_type event;
-	bool own; /* of our own receive: without a NAK, too, it is an error (IBA 9.8.2.2.1, class E)
-		   */
+	bool own; /* of our own receive or memory: without a NAK, too, it is an error
+		     (IBA 9.8.2.2.1, class E) */
 };
 
 /* IBA 9.7.5.2, 9.9.3; transport.md 2. FAULT_NO_RECEIVE is an RNR NAK and no error. */
@@ -33,6 +35,8 @@ static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
 				  IBV_EVENT_QP_REQ_ERR, .own = true},
 	[FAULT_RECEIVE_KEY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
 			       .own = true},
+	[FAULT_MEMORY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
+			  .own = true},
 	[FAULT_INVALIDATE] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
 			      IBV_EVENT_QP_ACCESS_ERR},
 };
@@ -228,17 +232,47 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
-/* Returns what was there before. */
-static uint64_t apply_atomic(uint64_t *target, const struct packet *packet)
+struct atomic {
+	uint64_t *target;
+	uint64_t operand, compare;
+	bool add;
+	uint64_t original; /* what was there before */
+};
+
+static void apply_atomic(void *context)
+{
+	struct atomic *atomic = context;
+
+	if (atomic->add) {
+		atomic->original =
+			__atomic_fetch_add(atomic->target, atomic->operand, __ATOMIC_SEQ_CST);
+		return;
+	}
+	atomic->original = atomic->compare;
+	__atomic_compare_exchange_n(atomic->target, &atomic->original, atomic->operand, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* 0, or EFAULT when the memory is gone. */
+static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct packet *packet,
+		      uint64_t *original)
 {
 	const struct atomiceth *eth = packet_atomiceth(packet);
-	uint64_t operand = be64toh(eth->swap_or_add), expected = be64toh(eth->compare);
+	const struct iovec memory = {target, sizeof(*target)};
+	struct atomic atomic = {
+		.target = target,
+		.operand = be64toh(eth->swap_or_add),
+		.compare = be64toh(eth->compare),
+		.add = (packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD,
+	};
+	struct guard_fault fault;
 
-	if ((packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD)
-		return __atomic_fetch_add(target, operand, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(target, &expected, operand, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	return expected;
+	if (!guard_run(&memory, 1, apply_atomic, &atomic, &fault)) {
+		mr_log_fault(pin, &fault);
+		return EFAULT;
+	}
+	*original = atomic.original;
+	return 0;
 }
 
 static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
@@ -260,7 +294,8 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
-	resource->original = apply_atomic(target, packet);
+	if (try_atomic(&resp->message.pin, target, packet, &resource->original) != 0)
+		return FAULT_MEMORY;
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }
@@ -280,6 +315,15 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
+/* To our own application. */
+static void report(struct qp *qp, const struct fault_outcome *outcome)
+{
+	if (qp->responder.message.has_receive)
+		fail_receive(qp, outcome->status);
+	else
+		event_raise(&qp->hca->events, outcome->event, qp);
+}
+
 /* --- RC ------------------------------------------------------------------------------ */
 
 static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault fault)
@@ -296,10 +340,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		return;
 	}
 	response_schedule_ack(qp, outcome->syndrome, packet->psn);
-	if (resp->message.has_receive)
-		fail_receive(qp, outcome->status);
-	else
-		event_raise(&qp->hca->events, outcome->event, qp);
+	report(qp, outcome);
 	qp_enter_error(qp);
 }
 
@@ -362,11 +403,13 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 
 /* --- UC ------------------------------------------------------------------------------ */
 
-/* Only faults of our own receive are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
+/* Only faults of our own are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
 static void fail_unreliable(struct qp *qp, enum fault fault)
 {
-	if (fault_outcome[fault].own) {
-		fail_receive(qp, fault_outcome[fault].status);
+	const struct fault_outcome *outcome = &fault_outcome[fault];
+
+	if (outcome->own) {
+		report(qp, outcome);
 		qp_enter_error(qp);
 		return;
 	}

@@ -182,7 +182,10 @@ static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, ui
 	return packet;
 }
 
-/* Packet @index of a READ's answer. Returns 0, or EACCES when the region has gone meanwhile. */
+/*
+ * Packet @index of a READ's answer. Returns 0, EACCES when the region has gone meanwhile, or
+ * EFAULT when its memory has.
+ */
 static int send_read_response(struct qp *qp, struct responder_resource *resource, uint32_t index,
 			      struct outbox *outbox)
 {
@@ -214,8 +217,10 @@ static void send_atomic_response(struct qp *qp, struct responder_resource *resou
 		(struct atomicacketh){.original = htobe64(resource->original)};
 }
 
-/* What is left of one answer, up to @budget packets. Returns the packets sent, or -1 when the
- * region has gone. */
+/*
+ * What is left of one answer, up to @budget packets. Returns the packets sent, or a negative
+ * errno when the region or its memory has gone.
+ */
 static int send_answer(struct qp *qp, struct responder_resource *resource, int budget,
 		       struct outbox *outbox)
 {
@@ -226,25 +231,29 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 		resource->next = resource->end;
 		return 1;
 	}
-	for (; resource->next < resource->end && sent < budget; resource->next++, sent++)
-		if (send_read_response(qp, resource, resource->next, outbox) != 0)
-			return -1;
+	for (; resource->next < resource->end && sent < budget; resource->next++, sent++) {
+		int error = send_read_response(qp, resource, resource->next, outbox);
+
+		if (error)
+			return -error;
+	}
 	return sent;
 }
 
 /*
- * The region of a READ was deregistered under it, IBA 9.7.5.2.4: NAK at the
- * packet that failed. What is wrong in a duplicate is never reported.
+ * The region of a READ was deregistered under it, IBA 9.7.5.2.4, or its memory unmapped: NAK
+ * at the packet that failed. What is wrong in a duplicate is never reported.
  */
-static void fail_answer(struct qp *qp, struct responder_resource *resource)
+static void fail_answer(struct qp *qp, struct responder_resource *resource, int error)
 {
+	bool gone = error == -EFAULT;
 	uint32_t psn = psn_add(resource->first_psn, resource->next);
 
 	resource->next = resource->end;
 	if (qp->state == IBV_QPS_ERR || resource->repeated)
 		return;
-	response_schedule_ack(qp, AETH_NAK_REMOTE_ACCESS, psn);
-	event_raise(&qp->hca->events, IBV_EVENT_QP_ACCESS_ERR, qp);
+	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);
+	event_raise(&qp->hca->events, gone ? IBV_EVENT_QP_FATAL : IBV_EVENT_QP_ACCESS_ERR, qp);
 	qp_enter_error(qp);
 }
 
@@ -276,7 +285,7 @@ void response_run(struct qp *qp, struct outbox *outbox)
 		}
 		sent = send_answer(qp, resource, 2 * OUTBOX_PACKETS, outbox);
 		if (sent < 0) {
-			fail_answer(qp, resource);
+			fail_answer(qp, resource, sent);
 			if (qp->state == IBV_QPS_ERR)
 				break;
 			continue;

@@ -156,11 +156,17 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 				const struct plan *plan)
 {
 	struct held *held = malloc(sizeof(*held) + packet->payload_length);
+	uint8_t *end;
 	uint32_t length;
 
 	if (!held)
 		return NULL;
-	length = link_packet_payload(packet, held->bytes) - held->bytes;
+	end = link_packet_payload(packet, held->bytes);
+	if (!end) {
+		free(held);
+		return NULL;
+	}
+	length = end - held->bytes;
 	held->flow = *flow;
 	held->path = *packet->path;
 	if (plan->mark)

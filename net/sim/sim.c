@@ -342,8 +342,11 @@ static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t
 	mark_if_long(link, &path, now);
 	packet->path = &path;
 
-	icrc_seal(packet, link->source_port,
-		  sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0);
+	if (!icrc_seal(packet, link->source_port,
+		       sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0)) {
+		packet->path = original;
+		return;
+	}
 	if (!gid_is_multicast(&packet->path->destination)) {
 		send_copy(link, pair, NULL, packet, departure);
 		packet->path = original;

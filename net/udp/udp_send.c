@@ -28,6 +28,7 @@
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
 #define BATCH_LINEAR (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
+_Static_assert(BATCH_LINEAR >= LINK_TRAIN_BYTES, "copied packets, whatever their length");
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
@@ -54,7 +55,8 @@ struct batch {
 	struct iovec singly[BATCH_VECTORS]; /* of a packet that is sent on its own */
 	/*
 	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than three vectors
-	 * each for the kernel to follow. Memory beyond @linear_used isn't touched.
+	 * each for the kernel to follow; and those that are to be copied at any length. Memory
+	 * beyond @linear_used isn't touched.
 	 */
 	uint32_t linear_used, linear_max;
 	uint8_t linear[BATCH_LINEAR];
@@ -118,6 +120,18 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 	return segments;
 }
 
+/* Space in the bounce buffer for those that are to be copied whatever their length. */
+static uint32_t copied_bytes(const struct link_packet *packets, unsigned int count)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (packets[i].copied)
+			bytes += link_packet_length(&packets[i]);
+	}
+	return bytes;
+}
+
 static unsigned int vectors_of(const struct link_packet *packets, unsigned int count)
 {
 	unsigned int vectors = 2 * count;
@@ -127,22 +141,28 @@ static unsigned int vectors_of(const struct link_packet *packets, unsigned int c
 	return vectors;
 }
 
+/* A small packet; and one whose payload mustn't change behind its seal. */
+static bool wants_copy(const struct batch *batch, const struct link_packet *packet)
+{
+	return (packet->copied || link_packet_length(packet) <= batch->linear_max) &&
+	       !packet->corrupt_bit;
+}
+
 /*
- * A small packet, which is copied behind the one before it, and both are one
- * vector then. Returns where it is, to be sealed there, or NULL when it is too
- * large or there is no space left.
+ * Copy a packet behind the one before it; both are one vector then. @to: where it is, to be
+ * sealed there, or NULL when it is too large or there is no space left. False when its
+ * memory can't be read.
  */
-static uint8_t *linearize(struct batch *batch, const struct link_packet *packet)
+static bool linearize(struct batch *batch, const struct link_packet *packet, uint8_t **to)
 {
 	uint32_t length = link_packet_length(packet);
-	uint8_t *to = batch->linear + batch->linear_used;
 
-	if (length > batch->linear_max || batch->linear_used + length > BATCH_LINEAR ||
-	    packet->corrupt_bit)
-		return NULL;
-	link_packet_copy(packet, to);
+	*to = NULL;
+	if (!wants_copy(batch, packet) || batch->linear_used + length > BATCH_LINEAR)
+		return true;
+	*to = batch->linear + batch->linear_used;
 	batch->linear_used += length;
-	return to;
+	return link_packet_copy(packet, *to);
 }
 
 /* Returns the end of the vectors from @first to @vector with @length bytes at @data behind them. */
@@ -205,38 +225,41 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
-/* Linear where it was copied; then the capture wants the ICRC in the trailer, too. */
-static void seal(struct link_packet *packet, uint8_t *linear, const struct icrc_flow *flow,
+/*
+ * Linear where it was copied; then the capture wants the ICRC in the trailer, too. False when
+ * its memory can't be read.
+ */
+static bool seal(struct link_packet *packet, uint8_t *linear, const struct icrc_flow *flow,
 		 uint16_t ip_id)
 {
 	uint32_t end = link_packet_length(packet) - ICRC_LENGTH;
 	uint32_t icrc;
 
-	if (!linear) {
-		icrc_seal_flow(packet, flow, ip_id);
-		return;
-	}
+	if (!linear)
+		return icrc_seal_flow(packet, flow, ip_id);
 	icrc = icrc_of_bytes(flow, ip_id, linear, end);
 	memcpy(linear + end, &icrc, sizeof(icrc));
 	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
+	return true;
 }
 
 /*
- * All are copied before the first is sealed: the CRC of bytes that were written a
- * moment ago, in other places, would wait until the stores have reached the cache.
+ * Make @count packets the vectors from @first on, sealed. All are copied before the first is
+ * sealed: the CRC of bytes that were written a moment ago, in other places, would wait until
+ * the stores have reached the cache. Returns the end of the vectors, or NULL when memory can't
+ * be read.
  */
-static void batch_append(struct batch *batch, struct link_packet *packets, unsigned int count)
+static struct iovec *build(struct batch *batch, struct link_packet *packets, unsigned int count,
+			   struct iovec *first)
 {
-	struct datagram *datagram = &batch->datagram[batch->datagrams];
-	struct msghdr *message = &batch->messages[batch->datagrams++].msg_hdr;
 	const struct path *path = packets[0].path;
-	struct iovec *first = &batch->vectors[batch->vectors_used];
 	struct iovec *end = first;
 	struct icrc_flow flow = {};
 	uint8_t *linear[LINK_TRAIN_PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
-		linear[i] = linearize(batch, &packets[i]);
+		if (!linearize(batch, &packets[i], &linear[i]))
+			return NULL;
 		if (linear[i])
 			end = extend(first, end, linear[i], link_packet_length(&packets[i]));
 		else
@@ -247,8 +270,27 @@ static void batch_append(struct batch *batch, struct link_packet *packets, unsig
 			icrc_flow_init(&flow, &path->source, &path->destination,
 				       batch->address->source_port,
 				       link_packet_length(&packets[i]));
-		seal(&packets[i], linear[i], &flow, i);
+		if (!seal(&packets[i], linear[i], &flow, i))
+			return NULL;
 	}
+	return end;
+}
+
+static void batch_append(struct batch *batch, struct link_packet *packets, unsigned int count)
+{
+	struct datagram *datagram = &batch->datagram[batch->datagrams];
+	struct msghdr *message = &batch->messages[batch->datagrams].msg_hdr;
+	const struct path *path = packets[0].path;
+	struct iovec *first = &batch->vectors[batch->vectors_used];
+	uint32_t linear_used = batch->linear_used;
+	struct iovec *end = build(batch, packets, count, first);
+
+	if (!end) {
+		batch->linear_used = linear_used;
+		drop(batch, packets, count, EFAULT);
+		return;
+	}
+	batch->datagrams++;
 	batch->vectors_used += end - first;
 
 	datagram->packets = packets;
@@ -275,15 +317,21 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 {
 	struct link_packet *packets = datagram->packets;
 	struct iovec *vectors = batch->singly; /* the message's own may be fewer than it needs */
+	uint32_t linear_used = batch->linear_used;
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
 	message->msg_iov = vectors;
 	put_controls(message, packets[0].path, 1, 0);
 	for (unsigned int i = 0; i < datagram->count; i++) {
-		icrc_seal(&packets[i], batch->address->source_port, 0);
-		message->msg_iovlen = gather(vectors, &packets[i]) - vectors;
-		if (sys_sendmsg(batch->address->send_fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		struct iovec *end = build(batch, &packets[i], 1, vectors);
+
+		batch->linear_used = linear_used;
+		message->msg_iovlen = end ? end - vectors : 0;
+		if (!end)
+			drop(batch, &packets[i], 1, EFAULT);
+		else if (sys_sendmsg(batch->address->send_fd, message,
+				     MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch, &packets[i], 1, errno);
 		else
 			sent++;
@@ -384,7 +432,8 @@ static unsigned int send_next(struct batch *batch, struct link_packet *packets, 
 	}
 	taken = segments_of(batch, &packets[0], count);
 	if (batch->datagrams == BATCH_DATAGRAMS ||
-	    batch->vectors_used + vectors_of(&packets[0], taken) > BATCH_VECTORS)
+	    batch->vectors_used + vectors_of(&packets[0], taken) > BATCH_VECTORS ||
+	    batch->linear_used + copied_bytes(&packets[0], taken) > BATCH_LINEAR)
 		flush(batch);
 	batch_append(batch, &packets[0], taken);
 	return taken;

@@ -25,6 +25,7 @@
 #include <netinet/udp.h>
 #include <pthread.h>
 
+#include "net/guard.h"
 #include "net/random.h"
 #include "net/wire/gid.h"
 
@@ -234,14 +235,17 @@ uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8
 	return htole32(crc_over(crc_before_bth(flow, ip_id, bth), bth, length));
 }
 
-/* The same of a packet in several iovs. */
-static uint32_t icrc_of_packet(const struct icrc_flow *flow, uint16_t ip_id,
-			       const struct link_packet *packet)
-{
-	uint32_t left = packet->payload_length;
-	uint32_t crc = crc_before_bth(flow, ip_id, packet->headers);
+struct payload_crc {
+	const struct link_packet *packet;
+	uint32_t crc;
+};
 
-	crc = crc_over(crc, packet->headers, packet->headers_length);
+static void crc_over_payload(void *context)
+{
+	struct payload_crc *payload = context;
+	const struct link_packet *packet = payload->packet;
+	uint32_t left = packet->payload_length, crc = payload->crc;
+
 	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
 		uint32_t part =
 			packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
@@ -249,25 +253,43 @@ static uint32_t icrc_of_packet(const struct icrc_flow *flow, uint16_t ip_id,
 		crc = crc_over(crc, packet->payload[i].iov_base, part);
 		left -= part;
 	}
-	return htole32(crc_over(crc, packet->trailer, packet->trailer_length - ICRC_LENGTH));
+	payload->crc = crc;
 }
 
-void icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id)
+/* The same of a packet in several iovs. False when its payload can't be read. */
+static bool icrc_of_packet(const struct icrc_flow *flow, uint16_t ip_id,
+			   const struct link_packet *packet, uint32_t *icrc)
 {
-	uint32_t icrc = icrc_of_packet(flow, ip_id, packet);
+	struct payload_crc payload = {packet, crc_before_bth(flow, ip_id, packet->headers)};
 
+	payload.crc = crc_over(payload.crc, packet->headers, packet->headers_length);
+	if (packet->payload_length &&
+	    !guard_run(packet->payload, packet->payload_count, crc_over_payload, &payload, NULL))
+		return false;
+	*icrc = htole32(
+		crc_over(payload.crc, packet->trailer, packet->trailer_length - ICRC_LENGTH));
+	return true;
+}
+
+bool icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id)
+{
+	uint32_t icrc;
+
+	if (!icrc_of_packet(flow, ip_id, packet, &icrc))
+		return false;
 	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
 	if (packet->corrupt_bit)
 		flip_bit(packet, packet->corrupt_bit - 1);
+	return true;
 }
 
-void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
+bool icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
 {
 	struct icrc_flow flow;
 
 	icrc_flow_init(&flow, &packet->path->source, &packet->path->destination, source_port,
 		       link_packet_length(packet));
-	icrc_seal_flow(packet, &flow, ip_id);
+	return icrc_seal_flow(packet, &flow, ip_id);
 }
 
 /* --- Checking -------------------------------------------------------------------- */

@@ -24,12 +24,13 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 /*
  * Compute the ICRC of @packet as it will leave from @source_port with IPv4
  * identification @ip_id (don't-fragment set; ignored for IPv6), write it to the
- * end of the trailer, and apply packet->corrupt_bit.
+ * end of the trailer, and apply packet->corrupt_bit. False when the payload can't be read
+ * any more (net/guard.h).
  */
-void icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
+bool icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
 
 /* The same for one packet of many: @flow is its flow. */
-void icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
+bool icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
 
 /* The ICRC, as on the wire, of @length bytes from the BTH on. */
 uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,

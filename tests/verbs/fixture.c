@@ -45,7 +45,7 @@ void fixture_close(struct ibv_context *context)
 
 void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 {
-	const int ud = qp->qp_type == IBV_QPT_UD;
+	const int ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
@@ -68,8 +68,9 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 	ck_assert_int_eq(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
 	mask = IBV_QP_STATE;
 	if (!ud)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (rc)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
@@ -79,7 +80,7 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 		.max_rd_atomic = 4,
 	};
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (!ud)
+	if (rc)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/guard.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * The compiler's own setjmp() costs nothing to speak of, the C library's twenty nanoseconds.
+ * Sanitizers want to see jumps, to clean their shadow stack.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
+	!defined(__clang__)
+typedef void *guard_jump[5];
+#define GUARD_SET(jump) __builtin_setjmp(jump)
+#define GUARD_JUMP(jump) __builtin_longjmp(jump, 1)
+#else
+typedef jmp_buf guard_jump;
+#define GUARD_SET(jump) _setjmp(jump)
+#define GUARD_JUMP(jump) _longjmp(jump, 1)
+#endif
+
+/* The smallest page of all machines. */
+#define PAGE 4096
+
+struct guard {
+	struct guard *outer; /* interrupted by a handler of the application that is here, too */
+	const struct iovec *memory;
+	unsigned int count;
+	struct guard_fault fault;
+	guard_jump jump;
+};
+
+/* Read by a signal handler: so not in memory that is allocated when first used. */
+static _Thread_local struct {
+	struct guard *guard;
+	bool unblocked;
+} thread __attribute__((tls_model("initial-exec")));
+
+/*
+ * Threads that block all signals are common. A fault while its signal is blocked
+ * ends the process, whatever the handler.
+ */
+static void unblock_faults(void)
+{
+	sigset_t faults;
+
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+	thread.unblocked = true;
+}
+
+/* Not inlined: behind the jump, nothing but @guard may be relied on. */
+__attribute__((noinline)) static bool run(struct guard *guard, void (*touch)(void *context),
+					  void *context)
+{
+	if (GUARD_SET(guard->jump))
+		return false;
+	thread.guard = guard;
+	touch(context);
+	return true;
+}
+
+bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(void *context),
+	       void *context, struct guard_fault *fault)
+{
+	struct guard guard;
+	bool done;
+
+	if (!thread.unblocked)
+		unblock_faults();
+	guard.outer = thread.guard;
+	guard.memory = memory;
+	guard.count = count;
+	done = run(&guard, touch, context);
+	thread.guard = guard.outer;
+	if (!done && fault)
+		*fault = guard.fault;
+	return done;
+}
+
+/* By pages: some machines say no more of where it was. */
+static bool covers(const struct iovec *memory, unsigned int count, const void *address)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		uintptr_t first = (uintptr_t)memory[i].iov_base & -PAGE;
+		uintptr_t end = (uintptr_t)memory[i].iov_base + memory[i].iov_len;
+
+		if ((uintptr_t)address >= first && (uintptr_t)address < ((end + PAGE - 1) & -PAGE))
+			return true;
+	}
+	return false;
+}
+
+void guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
+{
+	struct guard *guard = thread.guard;
+
+	/* Not when it was sent (kill(2)); not when it is a handler's that has interrupted us. */
+	if (!guard || info->si_code <= 0 || !covers(guard->memory, guard->count, info->si_addr))
+		return;
+	guard->fault = (struct guard_fault){signal, info->si_code, info->si_addr};
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+	GUARD_JUMP(guard->jump);
+}
+
+const char *guard_fault_text(const struct guard_fault *fault)
+{
+	static const struct {
+		int signal, code;
+		const char *text;
+	} texts[] = {
+		{SIGSEGV, SEGV_MAPERR, "not mapped any more"},
+		{SIGSEGV, SEGV_ACCERR, "protected"},
+		{SIGBUS, BUS_ADRERR, "beyond the end of its file"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (texts[i].signal == fault->signal && texts[i].code == fault->code)
+			return texts[i].text;
+	}
+	return "not accessible";
+}
+
+/* --- what is done in it -------------------------------------------------------------- */
+
+struct copy {
+	void *to;
+	const void *from;
+	size_t length;
+};
+
+static void copy_touch(void *context)
+{
+	const struct copy *copy = context;
+
+	memcpy(copy->to, copy->from, copy->length);
+}
+
+bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *fault)
+{
+	const struct iovec memory[] = {{to, length}, {(void *)from, length}};
+	struct copy copy = {to, from, length};
+
+	return guard_run(memory, 2, copy_touch, &copy, fault);
+}
+
+struct probe {
+	uintptr_t first, last;
+	bool write;
+};
+
+/* The application may be using it meanwhile, and that is no race of its. */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static void probe_touch(
+	void *context)
+{
+	const struct probe *probe = context;
+
+	for (uintptr_t at = probe->first;; at = (at & -PAGE) + PAGE) {
+		uint8_t byte = *(const volatile uint8_t *)at;
+
+		while (probe->write &&
+		       !__atomic_compare_exchange_n((uint8_t *)at, &byte, byte, false,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			;
+		if ((at | (PAGE - 1)) >= probe->last)
+			return;
+	}
+}
+
+bool guard_probe(const void *address, size_t length, bool write, struct guard_fault *fault)
+{
+	const struct iovec memory = {(void *)address, length};
+	struct probe probe = {(uintptr_t)address, (uintptr_t)address + length - 1, write};
+
+	return !length || guard_run(&memory, 1, probe_touch, &probe, fault);
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registered memory that goes away, in each way in which it can go and each use in which we
+ * touch it: an error of that request, and the process goes on. The application's own faults
+ * stay its own.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "tests/run_suite.h"
+#include "tests/sanitizers.h"
+#include "tests/verbs/fixture.h"
+
+#define ACCESS                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+static struct pair pair;
+static size_t page;
+
+/* --- memory that goes --------------------------------------------------------------- */
+
+static struct {
+	uint8_t *address;
+	int file;
+	struct ibv_mr *mr;
+} gone;
+
+static void by_munmap(void)
+{
+	ck_assert_int_eq(munmap(gone.address, page), 0);
+}
+
+static void by_mprotect(void)
+{
+	ck_assert_int_eq(mprotect(gone.address, page, PROT_NONE), 0);
+}
+
+static void by_mprotect_readable(void)
+{
+	ck_assert_int_eq(mprotect(gone.address, page, PROT_READ), 0);
+}
+
+static void by_ftruncate(void)
+{
+	ck_assert_int_eq(ftruncate(gone.file, 0), 0);
+}
+
+static const struct {
+	void (*go)(void);
+	bool readable; /* still */
+} ways[] = {
+	{by_munmap},
+	{by_mprotect},
+	{by_mprotect_readable, true},
+	{by_ftruncate},
+};
+
+static void gone_open(void)
+{
+	page = sysconf(_SC_PAGESIZE);
+	gone.file = memfd_create("gone", 0);
+	ck_assert_int_ge(gone.file, 0);
+	ck_assert_int_eq(ftruncate(gone.file, page), 0);
+	gone.address = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, gone.file, 0);
+	ck_assert_ptr_ne(gone.address, MAP_FAILED);
+	gone.mr = ibv_reg_mr(pair.pd, gone.address, page, ACCESS);
+	ck_assert_ptr_nonnull(gone.mr);
+}
+
+static void gone_close(void)
+{
+	ck_assert_int_eq(ibv_dereg_mr(gone.mr), 0);
+	munmap(gone.address, page);
+	close(gone.file);
+}
+
+/* --- uses of it --------------------------------------------------------------------------- */
+
+static struct ibv_sge gone_sge(uint32_t length)
+{
+	return (struct ibv_sge){(uintptr_t)gone.address, length, gone.mr->lkey};
+}
+
+static void post(enum ibv_wr_opcode opcode, struct ibv_sge sge, const struct ibv_mr *remote)
+{
+	struct ibv_send_wr wr =
+				   {
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .opcode = opcode,
+					   .send_flags = IBV_SEND_SIGNALED,
+				   },
+			   *bad;
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = (uintptr_t)remote->addr;
+		wr.wr.atomic.rkey = remote->rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else if (remote) {
+		wr.wr.rdma.remote_addr = (uintptr_t)remote->addr;
+		wr.wr.rdma.rkey = remote->rkey;
+	}
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+}
+
+static void post_gone_receive(uint32_t length)
+{
+	struct ibv_sge sge = gone_sge(length);
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	ck_assert_int_eq(ibv_post_recv(pair.receiver, &wr, &bad), 0);
+}
+
+/* Where the access is. */
+enum side { SOURCE, SINK, REMOTE, RECEIVE };
+
+static const struct use {
+	enum ibv_wr_opcode opcode;
+	enum side side;
+	bool reads; /* the memory that is gone */
+} uses[] = {
+	{IBV_WR_SEND, SOURCE, true},
+	{IBV_WR_RDMA_WRITE, SOURCE, true},
+	{IBV_WR_RDMA_READ, SINK},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, SINK},
+	{IBV_WR_RDMA_WRITE, REMOTE},
+	{IBV_WR_RDMA_READ, REMOTE, true},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, REMOTE},
+	{IBV_WR_SEND, RECEIVE},
+};
+
+static const uint32_t lengths[] = {64, 3000};
+
+static void expect_qp_fatal(void)
+{
+	struct pollfd readable = {.fd = pair.context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	ck_assert_int_eq(poll(&readable, 1, 30000), 1);
+	ck_assert_int_eq(ibv_get_async_event(pair.context, &event), 0);
+	ck_assert_int_eq(event.event_type, IBV_EVENT_QP_FATAL);
+	ck_assert_ptr_eq(event.element.qp, pair.receiver);
+	ibv_ack_async_event(&event);
+}
+
+static void expect_errors(const struct use *use)
+{
+	bool local = use->side == SOURCE || use->side == SINK;
+
+	ck_assert_int_eq(wait_completion(pair.send_cq).status,
+			 local ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
+	if (use->side == REMOTE)
+		expect_qp_fatal();
+	if (use->side == RECEIVE)
+		ck_assert_int_eq(wait_completion(pair.recv_cq).status, IBV_WC_LOC_PROT_ERR);
+}
+
+static void try_use(const struct use *use, void (*go)(void), uint32_t length)
+{
+	bool atomic = use->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct ibv_sge sge;
+
+	if (atomic)
+		length = 8;
+	pair_open(&pair, IBV_QPT_RC, 0);
+	gone_open();
+	sge = use->side == SOURCE || use->side == SINK ? gone_sge(length) : send_sge(&pair, length);
+	if (use->side == RECEIVE)
+		post_gone_receive(length);
+	else
+		post_receive(&pair, 0);
+	go();
+	post(use->opcode, sge,
+	     use->opcode == IBV_WR_SEND ? NULL
+	     : use->side == REMOTE	? gone.mr
+					: pair.mr);
+	expect_errors(use);
+	gone_close();
+	pair_close(&pair);
+}
+
+/* TSan holds a lock of its own in an atomic access: none may end half way. */
+static bool can_be_tried(const struct use *use)
+{
+	return !HAS_TSAN || use->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD || use->side != REMOTE;
+}
+
+START_TEST(every_use_of_memory_that_is_gone_is_an_error)
+{
+	const struct use *use = &uses[_i];
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (use->reads && ways[i].readable)
+			continue;
+		for (size_t k = 0; can_be_tried(use) && k < sizeof(lengths) / sizeof(lengths[0]);
+		     k++)
+			try_use(use, ways[i].go, lengths[k]);
+	}
+}
+END_TEST
+
+START_TEST(memory_that_is_only_protected_against_writing_is_read)
+{
+	pair_open(&pair, IBV_QPT_RC, 0);
+	gone_open();
+	by_mprotect_readable();
+	post(IBV_WR_RDMA_READ, send_sge(&pair, 3000), gone.mr);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	post(IBV_WR_RDMA_WRITE, gone_sge(3000), pair.mr);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
+/* No acknowledgement says anything of these: the requester itself must notice. */
+START_TEST(a_source_that_is_gone_is_an_error_of_uc)
+{
+	pair_open(&pair, IBV_QPT_UC, 0);
+	gone_open();
+	by_munmap();
+	post(IBV_WR_RDMA_WRITE, gone_sge(lengths[_i]), pair.mr);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_LOC_PROT_ERR);
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_write_of_uc_to_memory_that_is_gone_is_reported_here)
+{
+	pair_open(&pair, IBV_QPT_UC, 0);
+	gone_open();
+	by_munmap();
+	post(IBV_WR_RDMA_WRITE, send_sge(&pair, lengths[_i]), gone.mr);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	expect_qp_fatal();
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
+static void *use_all(void *nothing)
+{
+	try_use(&uses[1], by_munmap, 3000);
+	try_use(&uses[4], by_munmap, 3000);
+	return NULL;
+}
+
+/* Many programs have one thread for signals, and block them in all others. */
+START_TEST(threads_that_block_all_signals_are_guarded)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &all, &before), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, use_all, NULL), 0);
+	ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+/* --- the application's own faults ------------------------------------------------------ */
+
+static struct {
+	volatile sig_atomic_t count;
+	int signal, code;
+	void *address;
+	sigset_t mask;
+	void *frame;
+} caught;
+
+/* The page is there again, and the access is made again. */
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	caught.count++;
+	caught.signal = number;
+	caught.code = info->si_code;
+	caught.address = info->si_addr;
+	caught.frame = __builtin_frame_address(0);
+	sigprocmask(SIG_BLOCK, NULL, &caught.mask);
+	if (info->si_code > 0)
+		mprotect((void *)((uintptr_t)info->si_addr & -page), page, PROT_READ | PROT_WRITE);
+}
+
+static uint8_t *protected_page(void)
+{
+	uint8_t *memory = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(memory, MAP_FAILED);
+	return memory;
+}
+
+/* A fault of the application's at an address that only the handler learns. */
+static void expect_fault(void)
+{
+	uint8_t *memory = protected_page();
+	int count = caught.count;
+
+	*(volatile uint8_t *)(memory + 77) = 1;
+	ck_assert_int_eq(caught.count, count + 1);
+	ck_assert_int_eq(caught.signal, SIGSEGV);
+	ck_assert_int_eq(caught.code, SEGV_ACCERR);
+	ck_assert_ptr_eq(caught.address, memory + 77);
+	munmap(memory, page);
+}
+
+static void install(int flags)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | flags};
+
+	sigemptyset(&action.sa_mask);
+	sigaddset(&action.sa_mask, SIGUSR2);
+	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+}
+
+static void expect_handler(int flags)
+{
+	struct sigaction now;
+
+	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
+	ck_assert(now.sa_sigaction == on_fault);
+	ck_assert_uint_eq(now.sa_flags & (SA_SIGINFO | SA_NODEFER | SA_ONSTACK | SA_RESETHAND),
+			  (unsigned int)(SA_SIGINFO | flags));
+	ck_assert(sigismember(&now.sa_mask, SIGUSR2));
+	ck_assert(!sigismember(&now.sa_mask, SIGUSR1));
+}
+
+static void use_gone_memory(void)
+{
+	try_use(&uses[1], by_munmap, 3000);
+	try_use(&uses[4], by_mprotect, 3000);
+}
+
+START_TEST(a_handler_from_before_gets_its_faults)
+{
+	page = sysconf(_SC_PAGESIZE);
+	install(0);
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 0);
+	expect_handler(0);
+	expect_fault();
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 1);
+}
+END_TEST
+
+START_TEST(a_handler_from_later_is_kept_behind_ours)
+{
+	use_gone_memory();
+	install(0);
+	expect_handler(0);
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 0);
+	expect_fault();
+	ck_assert(sigismember(&caught.mask, SIGSEGV));
+	ck_assert(sigismember(&caught.mask, SIGUSR2));
+	ck_assert(!sigismember(&caught.mask, SIGUSR1));
+}
+END_TEST
+
+/* Behind an access of ours that faulted, the thread's mask is what it was. */
+START_TEST(the_mask_is_restored)
+{
+	sigset_t mask;
+
+	use_gone_memory();
+	install(0);
+	use_gone_memory();
+	sigprocmask(SIG_BLOCK, NULL, &mask);
+	ck_assert(!sigismember(&mask, SIGSEGV));
+	ck_assert(!sigismember(&mask, SIGUSR2));
+	expect_fault();
+}
+END_TEST
+
+START_TEST(nodefer_is_respected)
+{
+	use_gone_memory();
+	install(SA_NODEFER);
+	expect_handler(SA_NODEFER);
+	expect_fault();
+	ck_assert(!sigismember(&caught.mask, SIGSEGV));
+	ck_assert(sigismember(&caught.mask, SIGUSR2));
+}
+END_TEST
+
+START_TEST(the_alternate_stack_is_used_only_if_wanted)
+{
+	static uint8_t memory[64 << 10];
+	const stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+
+	use_gone_memory();
+	ck_assert_int_eq(sigaltstack(&stack, NULL), 0);
+	install(SA_ONSTACK);
+	expect_fault();
+	ck_assert((uint8_t *)caught.frame > memory &&
+		  (uint8_t *)caught.frame < memory + sizeof(memory));
+	use_gone_memory();
+	install(0);
+	expect_fault();
+	ck_assert((uint8_t *)caught.frame < memory ||
+		  (uint8_t *)caught.frame > memory + sizeof(memory));
+}
+END_TEST
+
+START_TEST(resethand_is_respected)
+{
+	struct sigaction now;
+
+	use_gone_memory();
+	install(SA_RESETHAND);
+	use_gone_memory();
+	expect_handler(SA_RESETHAND);
+	expect_fault();
+	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
+	ck_assert(now.sa_handler == SIG_DFL);
+}
+END_TEST
+
+static void on_plain_fault(int number)
+{
+	caught.count++;
+}
+
+START_TEST(signal_is_kept_behind_ours)
+{
+	struct sigaction now;
+
+	use_gone_memory();
+	ck_assert(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
+	ck_assert(signal(SIGSEGV, on_plain_fault) == SIG_DFL);
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 0);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
+	ck_assert(now.sa_handler == on_plain_fault);
+	ck_assert(now.sa_flags & SA_RESTART);
+	ck_assert(signal(SIGSEGV, SIG_IGN) == on_plain_fault);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert(signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+}
+END_TEST
+
+static void fault(void)
+{
+	*(volatile uint8_t *)protected_page() = 1;
+}
+
+static void send_to_itself(void)
+{
+	raise(SIGSEGV);
+}
+
+/* How the process ends without a handler: by the signal, as if we weren't there. */
+static const struct {
+	void (*die)(void);
+	void (*handler)(int);
+} ends[] = {
+	{fault, SIG_DFL},
+	{fault, SIG_IGN},
+	{send_to_itself, SIG_DFL},
+};
+
+START_TEST(without_a_handler_the_process_ends)
+{
+	int status;
+	pid_t child;
+
+	use_gone_memory();
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		signal(SIGSEGV, ends[_i].handler);
+		ends[_i].die();
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFSIGNALED(status));
+	ck_assert_int_eq(WTERMSIG(status), SIGSEGV);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("guard");
+	TCase *tcase = tcase_create("guard");
+	const int lengths_count = sizeof(lengths) / sizeof(lengths[0]);
+
+	fixture_environment();
+	tcase_set_timeout(tcase, 100);
+	tcase_add_loop_test(tcase, every_use_of_memory_that_is_gone_is_an_error, 0,
+			    sizeof(uses) / sizeof(uses[0]));
+	tcase_add_test(tcase, memory_that_is_only_protected_against_writing_is_read);
+	tcase_add_loop_test(tcase, a_source_that_is_gone_is_an_error_of_uc, 0, lengths_count);
+	tcase_add_loop_test(tcase, a_write_of_uc_to_memory_that_is_gone_is_reported_here, 0,
+			    lengths_count);
+	tcase_add_test(tcase, threads_that_block_all_signals_are_guarded);
+	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
+	tcase_add_test(tcase, a_handler_from_later_is_kept_behind_ours);
+	tcase_add_test(tcase, the_mask_is_restored);
+	tcase_add_test(tcase, nodefer_is_respected);
+	tcase_add_test(tcase, the_alternate_stack_is_used_only_if_wanted);
+	tcase_add_test(tcase, resethand_is_respected);
+	tcase_add_test(tcase, signal_is_kept_behind_ours);
+	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
+			    sizeof(ends) / sizeof(ends[0]));
+	suite_add_tcase(suite, tcase);
+	return run_suite(suite);
+}

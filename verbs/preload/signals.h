@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SIGSEGV and SIGBUS: a fault of our own access to registered memory is ours
+ * (net/guard.h), every other signal the application's. Called when memory is registered.
+ *
+ * Our handler stands in front of the application's and has its mask and its flags, so that
+ * the kernel does with them what it would do without us. A handler that the application
+ * installs or asks for by the C library's functions is kept behind ours; one that it installs
+ * by the system call alone is in front, and then nothing is guarded.
+ */
+#ifndef URXE_VERBS_SIGNALS_H
+#define URXE_VERBS_SIGNALS_H
+
+/* Once; again it does nothing. Any thread may call this. */
+void signals_install(void);
+
+#endif
