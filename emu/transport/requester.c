@@ -314,6 +314,8 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 
 	if (!packet)
 		return false;
+	/* Memory that changed behind its seal has cost the packet once: not twice. */
+	packet->copied = again;
 	sending->granted -= cost;
 	req->rd_atomic += wqe->kind->response != 0;
 	req->since_request++;

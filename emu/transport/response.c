@@ -158,6 +158,7 @@ void response_answer_again(struct qp *qp, struct responder_resource *resource, u
 		end = end > resource->end ? end : resource->end;
 	}
 	resource->repeated |= resource->next == resource->end;
+	resource->copied = true;
 	schedule_answer(qp, resource, next, end);
 }
 
@@ -202,6 +203,7 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 
 	if (length == 0)
 		return 0;
+	packet->copied = resource->copied;
 	return outbox_remote(outbox, packet, qp, resource->rkey, resource->va + offset, length);
 }
 

@@ -29,6 +29,7 @@ struct responder_resource {
 	uint32_t msn;
 	uint32_t next, end; /* packets of the answer yet to be sent: next <= i < end */
 	bool repeated;	    /* the answer has been given in full before */
+	bool copied;	    /* asked for again: memory that changes mustn't cost it again */
 };
 
 struct response {
