@@ -169,3 +169,20 @@ struct ibv_sge send_sge(struct pair *pair, uint32_t length)
 {
 	return (struct ibv_sge){(uintptr_t)pair->buffer, length, pair->mr->lkey};
 }
+
+int post_write(struct pair *pair, uint64_t wr_id)
+{
+	struct ibv_sge sge = send_sge(pair, 64);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = (uintptr_t)pair->buffer + BUFFER_SIZE,
+			    .rkey = pair->mr->rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(pair->sender, &wr, &bad);
+}

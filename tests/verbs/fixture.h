@@ -36,6 +36,8 @@ void pair_close(struct pair *pair);
 /* Move @qp to RTS, connected to @peer unless it is UD. */
 void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer);
 
+/* 64 bytes from the beginning of the buffer to its second half, signaled. As ibv_post_send(). */
+int post_write(struct pair *pair, uint64_t wr_id);
 void post_receive(struct pair *pair, uint64_t wr_id);
 /* Wait for one completion. */
 struct ibv_wc wait_completion(struct ibv_cq *cq);

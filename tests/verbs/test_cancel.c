@@ -13,23 +13,6 @@
 
 #define LAST 1000000
 
-static int post(struct pair *pair, uint64_t wr_id)
-{
-	struct ibv_sge sge = send_sge(pair, 64);
-	struct ibv_send_wr wr = {
-		.wr_id = wr_id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = (uintptr_t)pair->buffer + BUFFER_SIZE,
-			    .rkey = pair->mr->rkey},
-	};
-	struct ibv_send_wr *bad;
-
-	return ibv_post_send(pair->sender, &wr, &bad);
-}
-
 static void *post_and_poll(void *argument)
 {
 	struct pair *pair = argument;
@@ -38,7 +21,7 @@ static void *post_and_poll(void *argument)
 	for (uint64_t i = 0;; i++) {
 		struct ibv_qp_attr attr = {.min_rnr_timer = 1};
 
-		post(pair, i); /* or the queue is full */
+		post_write(pair, i); /* or the queue is full */
 		while (ibv_poll_cq(pair->send_cq, 1, &wc) > 0)
 			must(wc.status == IBV_WC_SUCCESS);
 		ibv_modify_qp(pair->receiver, &attr, IBV_QP_MIN_RNR_TIMER);
@@ -65,7 +48,7 @@ START_TEST(leaves_no_lock_held)
 		must(pthread_join(thread, NULL) == 0);
 
 		must(ibv_query_qp(pair.receiver, &attr, IBV_QP_STATE, &init) == 0);
-		while (post(&pair, LAST + i) != 0)
+		while (post_write(&pair, LAST + i) != 0)
 			ibv_poll_cq(pair.send_cq, 1, &wc);
 		do
 			wc = wait_completion(pair.send_cq);

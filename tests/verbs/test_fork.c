@@ -28,28 +28,11 @@ static struct ibv_srq *srq;
 static _Atomic bool stopping;
 static _Atomic uint64_t completions;
 
-static int post(uint64_t wr_id)
-{
-	struct ibv_sge sge = send_sge(&pair, 64);
-	struct ibv_send_wr wr = {
-		.wr_id = wr_id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = (uintptr_t)pair.buffer + BUFFER_SIZE,
-			    .rkey = pair.mr->rkey},
-	};
-	struct ibv_send_wr *bad;
-
-	return ibv_post_send(pair.sender, &wr, &bad);
-}
-
 /* --- the calls ------------------------------------------------------------------------- */
 
 static void post_send(void)
 {
-	must(post(1) != 0);
+	must(post_write(&pair, 1) != 0);
 }
 
 static void post_recv(void)
@@ -164,7 +147,7 @@ static void start_anew(void)
 	if (HAS_TSAN)
 		return;
 	pair_open(&pair, IBV_QPT_RC, 0);
-	must(post(1) == 0);
+	must(post_write(&pair, 1) == 0);
 	wc = wait_completion(pair.send_cq);
 	must(wc.status == IBV_WC_SUCCESS);
 	pair_close(&pair);
@@ -191,7 +174,7 @@ static void *keep_busy(void *argument)
 	while (!stopping) {
 		struct ibv_qp_attr attr = {.min_rnr_timer = 1};
 
-		post(1);
+		post_write(&pair, 1);
 		while (ibv_poll_cq(pair.send_cq, 1, &wc) > 0) {
 			must(wc.status == IBV_WC_SUCCESS);
 			completions++;
