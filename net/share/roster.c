@@ -98,7 +98,7 @@ const char *roster_error_text(int error)
 	case EBADMSG:
 		return "its contents are damaged; remove it when no program uses it";
 	case EBUSY:
-		return "a process that is stopped has it locked";
+		return "it stays locked by other processes";
 	default:
 		return strerror(error);
 	}

@@ -23,7 +23,7 @@
 #include "net/share/roster_internal.h"
 
 #define LOCK_TURNS 16
-#define LOCK_TRIES 5000	      /* of 200 us each, at least: a second */
+#define LOCK_TRIES 25000      /* of 200 us each, at least: many members want it at once */
 #define LOCK_TRIES_A_LOOK 250 /* until it is found out whether the holder is stopped */
 
 static struct flock byte_lock(off_t byte, short type)
