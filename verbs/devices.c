@@ -25,7 +25,8 @@ static bool add_device(const char *name, const char *node)
 	int error = device_init(&table.devices[table.count], name, node);
 
 	if (error == EINVAL) {
-		log_error("device %s: \"%s\" is not a list of IP addresses; there are no devices",
+		log_error("device %s: \"%s\" is not a list of IP addresses or interfaces; there "
+			  "are no devices",
 			  name, node ? node : "");
 		return false;
 	}

@@ -7,7 +7,7 @@
  * The specification is a list of clauses separated by ';' or ',' (URXE_FAULTS):
  *
  *   seed=N                        (default 1)
- *   ACTION=RATE[MATCH]            RATE is a probability ("0.01") or percentage ("1%")
+ *   ACTION=RATE[MATCH]            RATE is a percentage ("1%") or a probability below 1 ("0.01")
  *   ACTION#N[MATCH]               the N-th matching packet, counted from 1, once
  *   ACTION:   drop | dup | reorder | corrupt | mark | delay(TIME)   TIME: 500us, 2ms
  *   MATCH:    @tx | @rx           direction (default @tx)

@@ -65,6 +65,7 @@ static bool parse_rate(const char **at, double *rate)
 {
 	const char *p = *at;
 	double value = 0, unit = 1;
+	bool percent;
 
 	if (!isdigit((unsigned char)*p))
 		return false;
@@ -73,9 +74,11 @@ static bool parse_rate(const char **at, double *rate)
 	if (*p == '.')
 		for (p++; isdigit((unsigned char)*p); p++)
 			value += (*p - '0') * (unit /= 10);
-	if (parse_word(&p, "%"))
+	percent = parse_word(&p, "%");
+	if (percent)
 		value /= 100;
-	if (value > 1)
+	/* Whether "1" is all of them or 1% isn't for us to guess. */
+	if (percent ? value > 1 : value >= 1)
 		return false;
 	*rate = value;
 	*at = p;

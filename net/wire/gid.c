@@ -123,16 +123,17 @@ static void entry_set_netdev(struct gid_entry *entry, const char *name)
 
 /*
  * The interface that has @gid: by its address, else the loopback interface,
- * which answers for all of 127.0.0.0/8 and for AnyIP routes.
+ * which answers for all of 127.0.0.0/8 and for AnyIP routes. @scope: the only
+ * interface that may be it, or NULL.
  */
 static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
-					  const union ibv_gid *gid)
+					  const union ibv_gid *gid, const char *scope)
 {
 	const struct ifaddrs *loopback = NULL;
 	union ibv_gid address;
 
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
-		if (!(i->ifa_flags & IFF_UP))
+		if (!(i->ifa_flags & IFF_UP) || (scope && strcmp(i->ifa_name, scope) != 0))
 			continue;
 		if ((i->ifa_flags & IFF_LOOPBACK) && !loopback)
 			loopback = i;
@@ -153,7 +154,7 @@ unsigned int gid_interface(const union ibv_gid *gid)
 
 	if (getifaddrs(&interfaces) < 0)
 		return 0;
-	interface = interface_of(interfaces, gid);
+	interface = interface_of(interfaces, gid, NULL);
 	if (interface)
 		ifindex = if_nametoindex(interface->ifa_name);
 	freeifaddrs(interfaces);
@@ -178,7 +179,7 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 	return error == EINVAL ? EADDRNOTAVAIL : error; /* link-local, on no interface of ours */
 }
 
-static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid)
+static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, const char *scope)
 {
 	static const union ibv_gid unspecified;
 	const struct ifaddrs *interface;
@@ -192,11 +193,13 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid)
 		return errno;
 
 	*entry = (struct gid_entry){.gid = *gid, .mtu = MTU_DEFAULT};
-	interface = interface_of(interfaces, gid);
+	interface = interface_of(interfaces, gid, scope);
 	if (interface)
 		entry_set_netdev(entry, interface->ifa_name);
 	freeifaddrs(interfaces);
 
+	if (scope && !interface)
+		return EADDRNOTAVAIL;
 	return bind_probe(gid, entry->ifindex);
 }
 
@@ -228,15 +231,16 @@ static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 	return index;
 }
 
-/* IPv4 before IPv6: what the first index names should be reachable from afar. */
+/* Those of the interface @name; NULL: of all that are the loopback or aren't. */
 static void append_interfaces(struct gid_table *table, const struct ifaddrs *interfaces,
-			      bool loopback, int family)
+			      const char *name, bool loopback, int family)
 {
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
 		struct gid_entry entry = {};
 
 		if (!is_ip(i) || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-		    !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
+		    (name ? strcmp(i->ifa_name, name) != 0
+			  : !(i->ifa_flags & IFF_LOOPBACK) != !loopback))
 			continue;
 		gid_from_sockaddr(&entry.gid, i->ifa_addr);
 		entry_set_netdev(&entry, i->ifa_name);
@@ -246,18 +250,65 @@ static void append_interfaces(struct gid_table *table, const struct ifaddrs *int
 	}
 }
 
+/* IPv4 before IPv6: what the first index names should be reachable from afar. */
 static int append_all(struct gid_table *table)
 {
 	struct ifaddrs *interfaces;
 
 	if (getifaddrs(&interfaces) < 0)
 		return errno;
-	append_interfaces(table, interfaces, false, AF_INET);
-	append_interfaces(table, interfaces, false, AF_INET6);
-	append_interfaces(table, interfaces, true, AF_INET);
-	append_interfaces(table, interfaces, true, AF_INET6);
+	append_interfaces(table, interfaces, NULL, false, AF_INET);
+	append_interfaces(table, interfaces, NULL, false, AF_INET6);
+	append_interfaces(table, interfaces, NULL, true, AF_INET);
+	append_interfaces(table, interfaces, NULL, true, AF_INET6);
 	freeifaddrs(interfaces);
 	return 0;
+}
+
+/* All addresses of the interface @name. */
+static int append_interface(struct gid_table *table, const char *name)
+{
+	unsigned int before = table->count;
+	struct ifaddrs *interfaces;
+
+	if (getifaddrs(&interfaces) < 0)
+		return errno;
+	append_interfaces(table, interfaces, name, false, AF_INET);
+	append_interfaces(table, interfaces, name, false, AF_INET6);
+	freeifaddrs(interfaces);
+	return table->count > before ? 0 : EADDRNOTAVAIL;
+}
+
+/* "fe80::1%eth0" names one of several interfaces that may have the address. */
+static int append_scoped(struct gid_table *table, const char *text, const char *scope)
+{
+	struct gid_entry entry;
+	union ibv_gid gid;
+	int error = gid_from_text(&gid, text);
+	int index;
+
+	if (error)
+		return error;
+	if (scope && gid_is_ipv4(&gid))
+		return EINVAL;
+	error = entry_find_local(&entry, &gid, scope);
+	if (error)
+		return error;
+	index = append_entry(table, &entry);
+	return index < 0 ? -index : 0;
+}
+
+static int append_item(struct gid_table *table, char *text)
+{
+	char *scope = strchr(text, '%');
+
+	if (strcmp(text, "localhost") == 0)
+		return append_scoped(table, "127.0.0.1", NULL);
+	if (if_nametoindex(text))
+		return append_interface(table, text);
+	if (scope)
+		*scope++ = '\0';
+	return append_scoped(table, text, scope);
 }
 
 static int append_list(struct gid_table *table, const char *node)
@@ -267,17 +318,9 @@ static int append_list(struct gid_table *table, const char *node)
 	int error = list ? 0 : ENOMEM;
 
 	while (!error && (text = strsep(&rest, ","))) {
-		union ibv_gid gid;
-		int index;
-
 		text += strspn(text, " \t");
 		text[strcspn(text, " \t")] = '\0';
-		error = gid_from_text(&gid, text);
-		if (error)
-			break;
-		index = gid_table_add(table, &gid);
-		if (index < 0)
-			error = -index;
+		error = append_item(table, text);
 	}
 	free(list);
 	return error;
@@ -340,6 +383,6 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
 
 	if (index >= 0)
 		return index;
-	error = entry_find_local(&entry, gid);
+	error = entry_find_local(&entry, gid, NULL);
 	return error ? -error : append_entry(table, &entry);
 }

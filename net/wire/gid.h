@@ -31,10 +31,12 @@ struct gid_table {
 };
 
 /*
- * Fill @table. @node: comma-separated addresses ("127.0.0.2,fd00::2"), or NULL
+ * Fill @table. @node: comma-separated addresses ("127.0.0.2,fd00::2,fe80::2%eth0"),
+ * names of interfaces, which stand for all their addresses, and "localhost"; or NULL
  * for the addresses of all interfaces that are up, real ones before loopback.
- * Returns 0 or an errno: EINVAL for something that is no address, EADDRNOTAVAIL
- * for an address that no local interface has (all of 127.0.0.0/8 is local).
+ * Returns 0 or an errno: EINVAL for something that is none of these, EADDRNOTAVAIL
+ * for an address that no local interface has (all of 127.0.0.0/8 is local), or not that
+ * interface, and for an interface that has none.
  */
 int gid_table_init(struct gid_table *table, const char *node);
 void gid_table_destroy(struct gid_table *table);

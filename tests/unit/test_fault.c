@@ -138,8 +138,8 @@ static const char *const readable[] = {
 	"seed=7;drop=1%;dup=0.5%;reorder=0.5%",
 	"drop#3/RC_ACKNOWLEDGE@rx",
 	"drop=0.01@tx/RC_SEND>0x11, corrupt=100%@rx>17/UD",
-	"delay(500us)=1 ; delay(2ms)#1,delay(1s)=0.5,delay(7ns)=5%",
-	"drop=0;drop=1;drop=1.;drop=100.00%",
+	"delay(500us)=100% ; delay(2ms)#1,delay(1s)=0.5,delay(7ns)=5%",
+	"drop=0;drop=1%;drop=1.%;drop=0.999;drop=100.00%",
 	"\tdrop=0.5 ;",
 	"mark=1%;mark#7@rx",
 };
@@ -163,22 +163,24 @@ static const struct {
 	{"x", 0},
 	{"drop", 4},
 	{"drop=", 5},
+	{"drop=1", 5},
+	{"drop=1.0", 5},
 	{"drop=1.01", 5},
 	{"drop=101%", 5},
 	{"drop=-1", 5},
 	{"drop=.5", 5},
 	{"drop=1%%", 7},
-	{"drop=1 dup=1", 7},
+	{"drop=1% dup=1%", 8},
 	{"drop#0", 5},
 	{"drop#", 5},
 	{"drop#99999999999999999999", 5},
-	{"dup=1;dorp=1", 6},
-	{"drop=1@up", 6},
-	{"drop=1/RC_SENT", 7},
-	{"drop=1/", 7},
-	{"drop=1/rc_send", 7},
-	{"drop=1>0x1000000", 7},
-	{"drop=1>", 7},
+	{"dup=1%;dorp=1%", 7},
+	{"drop=1%@up", 7},
+	{"drop=1%/RC_SENT", 8},
+	{"drop=1%/", 8},
+	{"drop=1%/rc_send", 8},
+	{"drop=1%>0x1000000", 8},
+	{"drop=1%>", 8},
 	{"delay=1", 0},
 	{"delay(1)=1", 7},
 	{"delay(1min)=1", 7},
@@ -352,7 +354,7 @@ END_TEST
 
 START_TEST(a_small_array_loses_nothing)
 {
-	network("dup=1@rx");
+	network("dup=100%@rx");
 	send_numbers(b, 1, 3);
 	ck_assert_str_eq(received(a, 1), "1 1 2 2 3 3");
 }
@@ -495,7 +497,7 @@ START_TEST(capable_packets_are_marked)
 	static const uint8_t capable = 0xb8 | ECN_ECT0;
 	struct link_frame frame;
 
-	network(_i ? "mark=1@rx" : "mark=1");
+	network(_i ? "mark=100%@rx" : "mark=100%");
 	for (unsigned int i = 0; i < 4; i++) {
 		struct link *from = _i ? b : a, *to = _i ? a : b;
 		struct path *path = _i ? &back : &there;
@@ -515,7 +517,7 @@ START_TEST(delayed_packets_are_marked)
 {
 	struct link_frame frame;
 
-	network("mark#2;delay(1ms)=1");
+	network("mark#2;delay(1ms)=100%");
 	there.traffic_class = ECN_ECT0;
 	send_numbers(a, 1, 3);
 	sim_advance(sim, 1000000);

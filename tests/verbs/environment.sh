@@ -51,13 +51,15 @@ accepted() {
 accepted urxe0 URXE_NODE=$address
 accepted urxe0 URXE_NODE=$address,::1 URXE_MODE=emu URXE_LOG=error URXE_RCVBUF=4M URXE_NO_GSO=1
 accepted urxe0 URXE_NODE=$address URXE_FAULTS='seed=7;drop=1%' URXE_NO_GSO=0 URXE_RCVBUF=65536
+accepted urxe0 URXE_NODE=lo
+accepted urxe0 URXE_NODE=localhost
 accepted urxe0 URXE_NODE= URXE_MODE= URXE_FAULTS=
 accepted "rail0 rail1" "URXE_DEVICES=rail0=127.0.0.1;rail1=127.0.0.2,127.0.0.3"
 
 refused URXE_NODE=127.0.0
 refused URXE_NODE=127.0.0.1,
 refused URXE_NODE=192.0.2.77
-refused URXE_NODE=localhost
+refused URXE_NODE=no-such-host
 refused URXE_MODE=software
 refused URXE_LOG=loud
 refused URXE_RCVBUF=lots
@@ -66,6 +68,7 @@ refused URXE_RCVBUF=4G
 refused URXE_RCVBUF=-1
 refused URXE_NO_GSO=maybe
 refused URXE_FAULTS=drop
+refused URXE_FAULTS=drop=1
 refused URXE_FAULTS=drop=1%/RC_NOTHING
 refused URXE_DEVICES=rail0
 refused "URXE_DEVICES=rail0=127.0.0.1;rail0=127.0.0.2"
