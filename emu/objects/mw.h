@@ -6,8 +6,9 @@
  *   type 1   bound by ibv_bind_mw(); the device picks a new R_Key each time; any
  *            QP of the protection domain may use it; bound to nothing by length 0
  *   type 2B  bound by IBV_WR_BIND_MW to one QP; the consumer picks the low eight
- *            bits of the R_Key, and ibv_mw.rkey is the key of the last bind; must be invalidated before it is bound again, by
- *            IBV_WR_LOCAL_INV here or a SEND with invalidate from the peer
+ *            bits of the R_Key, and ibv_mw.rkey is the key of the last bind; must
+ *            be invalidated before it is bound again, by IBV_WR_LOCAL_INV here or a
+ *            SEND with invalidate from the peer
  *
  * Binding and invalidating happen with a QP lock held; hca.mw_bind_lock,
  * taken under it, makes them one at a time.
