@@ -349,7 +349,8 @@ START_TEST(a_handler_from_before_gets_its_faults)
 	install(0);
 	use_gone_memory();
 	ck_assert_int_eq(caught.count, 0);
-	expect_handler(0);
+	if (!HAS_TSAN)
+		expect_handler(0);
 	expect_fault();
 	use_gone_memory();
 	ck_assert_int_eq(caught.count, 1);
@@ -493,6 +494,21 @@ START_TEST(without_a_handler_the_process_ends)
 }
 END_TEST
 
+/* TSan doesn't let our sigaction() be in front of libc's (verbs/preload/signals.c). */
+static void add_later_handlers(Suite *suite)
+{
+	TCase *tcase = tcase_create("later handlers");
+
+	tcase_set_timeout(tcase, 100);
+	tcase_add_test(tcase, a_handler_from_later_is_kept_behind_ours);
+	tcase_add_test(tcase, the_mask_is_restored);
+	tcase_add_test(tcase, nodefer_is_respected);
+	tcase_add_test(tcase, the_alternate_stack_is_used_only_if_wanted);
+	tcase_add_test(tcase, resethand_is_respected);
+	tcase_add_test(tcase, signal_is_kept_behind_ours);
+	suite_add_tcase(suite, tcase);
+}
+
 int main(void)
 {
 	Suite *suite = suite_create("guard");
@@ -509,14 +525,10 @@ int main(void)
 			    lengths_count);
 	tcase_add_test(tcase, threads_that_block_all_signals_are_guarded);
 	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
-	tcase_add_test(tcase, a_handler_from_later_is_kept_behind_ours);
-	tcase_add_test(tcase, the_mask_is_restored);
-	tcase_add_test(tcase, nodefer_is_respected);
-	tcase_add_test(tcase, the_alternate_stack_is_used_only_if_wanted);
-	tcase_add_test(tcase, resethand_is_respected);
-	tcase_add_test(tcase, signal_is_kept_behind_ours);
 	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
 			    sizeof(ends) / sizeof(ends[0]));
 	suite_add_tcase(suite, tcase);
+	if (!HAS_TSAN)
+		add_later_handlers(suite);
 	return run_suite(suite);
 }
