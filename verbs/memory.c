@@ -2,8 +2,7 @@
 /*
  * Mappings and their protection: verbs/memory.h. Linux 6.11 answers for one
  * mapping by an ioctl; before that there is only the text of /proc/self/maps,
- * whose length is that of the process. Where /proc is missing, msync() still
- * says what is mapped, though not how.
+ * whose length is that of the process. Neither says where a mapped file ends.
  */
 #include "verbs/memory.h"
 
@@ -13,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
+
+#include "net/guard.h"
 
 /* <linux/fs.h> has these from 6.11 on. */
 struct mapping_query {
@@ -39,11 +38,22 @@ struct memory_range {
 	uint64_t protection; /* MAPPING_* that every mapping needs */
 };
 
+static bool memory_try(uint64_t start, uint64_t end, bool write)
+{
+	return guard_probe((const void *)(uintptr_t)start, end - start, write, NULL);
+}
+
 /* 0 when @range can go on behind the mapping, else EFAULT. */
 static int memory_step(struct memory_range *range, uint64_t start, uint64_t end,
 		       uint64_t protection)
 {
+	uint64_t last;
+
 	if (start > range->start || (protection & range->protection) != range->protection)
+		return EFAULT;
+	/* What lies beyond the end of a file is at the end of its mapping. */
+	last = end < range->end ? end : range->end;
+	if (!memory_try(last - 1, last, false))
 		return EFAULT;
 	range->start = end;
 	return 0;
@@ -97,13 +107,11 @@ static int memory_check_text(FILE *maps, struct memory_range *range)
 	return error;
 }
 
-static int memory_check_msync(const struct memory_range *range)
+static int memory_check_pages(const struct memory_range *range)
 {
-	uint64_t page = sysconf(_SC_PAGESIZE);
-	uint64_t start = range->start & -page;
+	bool write = range->protection & MAPPING_WRITABLE;
 
-	/* MS_ASYNC starts nothing since Linux 2.6.19: it only walks the mappings. */
-	return msync((void *)(uintptr_t)start, range->end - start, MS_ASYNC) ? EFAULT : 0;
+	return memory_try(range->start, range->end, write) ? 0 : EFAULT;
 }
 
 int memory_check(const void *addr, size_t length, bool write)
@@ -118,7 +126,7 @@ int memory_check(const void *addr, size_t length, bool write)
 
 	maps = fopen("/proc/self/maps", "re");
 	if (!maps)
-		return memory_check_msync(&range);
+		return memory_check_pages(&range);
 	error = memory_check_query(fileno(maps), &range);
 	if (error == ENOTTY)
 		error = memory_check_text(maps, &range);

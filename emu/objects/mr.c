@@ -45,9 +45,6 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 {
 	uint64_t offset_mask = hca->host->page_size() - 1;
 
-	/* Linux finds no page to pin. */
-	if (!length)
-		return EINVAL;
 	if ((uintptr_t)addr + length < length)
 		return EINVAL;
 	if (access & IBV_ACCESS_ZERO_BASED)

@@ -55,8 +55,8 @@ struct mr {
 /*
  * Register @length bytes at @addr, named by @iova. Errors: EINVAL (REMOTE_WRITE
  * or REMOTE_ATOMIC without LOCAL_WRITE, IBA 10.6.3.1; unknown access bits;
- * wrap-around; length 0 ... see verbs.md 9), EOPNOTSUPP (on demand, flush),
- * EFAULT (not mapped, or not writable where the access needs it), ENOMEM.
+ * wrap-around), EOPNOTSUPP (on demand, flush),
+ * EFAULT (not mapped, beyond a file's end, or not writable where the access needs it), ENOMEM.
  */
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		struct mr **mr);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -271,6 +272,64 @@ START_TEST(threads_that_block_all_signals_are_guarded)
 }
 END_TEST
 
+/* --- what isn't there when it is registered ------------------------------------------------ */
+
+START_TEST(a_page_beyond_the_end_of_a_file_is_refused)
+{
+	uint8_t *beyond;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	gone_open();
+	beyond = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, gone.file, 0);
+	ck_assert_ptr_ne(beyond, MAP_FAILED);
+	ck_assert_ptr_null(ibv_reg_mr(pair.pd, beyond, page + 1, ACCESS));
+	ck_assert_int_eq(errno, EFAULT);
+	munmap(beyond, 2 * page);
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(without_descriptors_protection_is_found_all_the_same)
+{
+	struct rlimit limit = {0}, before;
+	struct ibv_mr *mr;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	gone_open();
+	by_mprotect_readable();
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit.rlim_max = before.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_null(ibv_reg_mr(pair.pd, gone.address, page, ACCESS));
+	ck_assert_int_eq(errno, EFAULT);
+	mr = ibv_reg_mr(pair.pd, gone.address, page, IBV_ACCESS_REMOTE_READ);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(nothing_is_registered_too)
+{
+	struct ibv_mr *mr;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	gone_open();
+	by_munmap();
+	mr = ibv_reg_mr(pair.pd, gone.address, 0, ACCESS);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_uint_eq(mr->length, 0);
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){(uintptr_t)gone.address, 1, mr->lkey}, pair.mr);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_LOC_PROT_ERR);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	gone_close();
+	pair_close(&pair);
+}
+END_TEST
+
 /* --- the application's own faults ------------------------------------------------------ */
 
 static struct {
@@ -524,6 +583,9 @@ int main(void)
 	tcase_add_loop_test(tcase, a_write_of_uc_to_memory_that_is_gone_is_reported_here, 0,
 			    lengths_count);
 	tcase_add_test(tcase, threads_that_block_all_signals_are_guarded);
+	tcase_add_test(tcase, a_page_beyond_the_end_of_a_file_is_refused);
+	tcase_add_test(tcase, without_descriptors_protection_is_found_all_the_same);
+	tcase_add_test(tcase, nothing_is_registered_too);
 	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
 	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
 			    sizeof(ends) / sizeof(ends[0]));
