@@ -617,16 +617,16 @@ END_TEST
 
 /* One window of each type that every thread binds, takes back and uses, on QPs of their own. */
 static struct mw *contested[2];
+static uint32_t contested_numbers[2];
 static _Atomic unsigned int bound;
 
 static void *contend(void *arg)
 {
 	struct qp by = {.hca = &core, .pd = pd, .number = 200 + (uintptr_t)arg};
-	uint32_t numbers[] = {key_number(contested[0]->ibv.rkey),
-			      key_number(contested[1]->ibv.rkey)};
 
 	for (uint32_t i = 0; i < 20000; i++) {
-		uint32_t number = numbers[i % 2], key = number << MR_KEY_BITS | (i / 2 & 0xff);
+		uint32_t number = contested_numbers[i % 2],
+			 key = number << MR_KEY_BITS | (i / 2 & 0xff);
 		struct mw_bind request = {
 			.window = number,
 			.rkey = key,
@@ -651,6 +651,8 @@ START_TEST(contested_windows)
 	begin();
 	contested[0] = make_mw(IBV_MW_TYPE_1);
 	contested[1] = make_mw(IBV_MW_TYPE_2);
+	for (int i = 0; i < 2; i++)
+		contested_numbers[i] = key_number(contested[i]->ibv.rkey);
 	for (uintptr_t i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, contend, (void *)i);
 	for (int i = 0; i < 4; i++)

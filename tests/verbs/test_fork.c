@@ -139,12 +139,15 @@ static void destroy(void)
 	must(ibv_close_device(pair.context) == 0);
 }
 
-/* Devices of its own, with everything; TSan allows such a child no thread of its own. */
+/*
+ * Devices of its own, with everything. TSan allows such a child no thread of its own, and of ASan's
+ * allocator a thread of the parent may have had a lock.
+ */
 static void start_anew(void)
 {
 	struct ibv_wc wc;
 
-	if (HAS_TSAN)
+	if (SANITIZED)
 		return;
 	pair_open(&pair, IBV_QPT_RC, 0);
 	must(post_write(&pair, 1) == 0);

@@ -67,13 +67,19 @@ static const struct {
 	{by_ftruncate},
 };
 
+/*
+ * Where no other mapping comes to lie when this one is gone, though threads allocate: far from
+ * where the kernel puts them. TSan allows less of the address space than the others.
+ */
+#define FAR_AWAY ((void *)(HAS_TSAN ? UINT64_C(1) << 39 : UINT64_C(1) << 45))
+
 static void gone_open(void)
 {
 	page = sysconf(_SC_PAGESIZE);
 	gone.file = memfd_create("gone", 0);
 	ck_assert_int_ge(gone.file, 0);
 	ck_assert_int_eq(ftruncate(gone.file, page), 0);
-	gone.address = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, gone.file, 0);
+	gone.address = mmap(FAR_AWAY, page, PROT_READ | PROT_WRITE, MAP_SHARED, gone.file, 0);
 	ck_assert_ptr_ne(gone.address, MAP_FAILED);
 	gone.mr = ibv_reg_mr(pair.pd, gone.address, page, ACCESS);
 	ck_assert_ptr_nonnull(gone.mr);
@@ -584,7 +590,9 @@ int main(void)
 			    lengths_count);
 	tcase_add_test(tcase, threads_that_block_all_signals_are_guarded);
 	tcase_add_test(tcase, a_page_beyond_the_end_of_a_file_is_refused);
-	tcase_add_test(tcase, without_descriptors_protection_is_found_all_the_same);
+	/* ASan reads /proc/self/maps behind a jump, and ends without a descriptor for it. */
+	if (!HAS_ASAN)
+		tcase_add_test(tcase, without_descriptors_protection_is_found_all_the_same);
 	tcase_add_test(tcase, nothing_is_registered_too);
 	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
 	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
