@@ -23,8 +23,8 @@
 #include "net/share/roster_internal.h"
 
 #define LOCK_TURNS 16
-#define LOCK_TRIES 25000      /* of 200 us each, at least: many members want it at once */
-#define LOCK_TRIES_A_LOOK 250 /* until it is found out whether the holder is stopped */
+#define LOCK_TRIES 25000       /* of 200 us each, at least: many members want it at once */
+#define LOCK_TRIES_A_LOOK 5000 /* until it is found out whether the holder is stopped: a second */
 
 static struct flock byte_lock(off_t byte, short type)
 {
