@@ -174,7 +174,6 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	cm_begin(id, &rtu, CM_RTU);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_post(id, &rtu, now);
-	cm_watch_peer(id, now);
 	return 0;
 }
 
@@ -268,7 +267,7 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 
 /* --- the RTU that doesn't come ---------------------------------------------------------- */
 
-static int notify(struct cm_id *id, uint64_t now)
+static int notify(struct cm_id *id)
 {
 	if (is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
@@ -277,7 +276,6 @@ static int notify(struct cm_id *id, uint64_t now)
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_watch_peer(id, now);
 	return 0;
 }
 
@@ -343,5 +341,5 @@ int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uin
 
 int cm_notify(struct cm_id *id, uint64_t now)
 {
-	return LOCKED(id, notify(id, now));
+	return LOCKED(id, notify(id));
 }

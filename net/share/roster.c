@@ -1,33 +1,70 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The roster: its table in memory, its lock, its members. */
+/* The roster's file: its permissions, its locks, its members, and when it is removed. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "net/share/roster_internal.h"
 
-#define DESERTED_MAX 3600 /* seconds */
+#define LOCK_PATIENCE 25000 /* tries, of 200 us each */
+#define DESERTED_MAX 3600   /* seconds */
 
 #define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
 
+/* Bytes of the file that are locked: the first for all of it, then one a member. */
+#define LOCK_WHOLE 0
+
 /* --- locks -------------------------------------------------------------------------- */
+
+/*
+ * The lock belongs to the open file. Each link opens its own, and a forked child shares it
+ * until roster_after_fork_child() closes it.
+ */
+static bool lock_byte(int fd, off_t byte, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
 
 bool roster_is_alive(const struct roster *roster, uint32_t member)
 {
-	return member == roster->self || roster_byte_is_locked(roster->fd, member);
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = member, .l_len = 1};
+
+	return member == roster->self || fcntl(roster->fd, F_OFD_GETLK, &lock) < 0 ||
+	       lock.l_type != F_UNLCK;
+}
+
+/*
+ * The kernel has no wait with a time limit for such a lock, so we poll. It is held for less
+ * than a millisecond, or a few while sweeping.
+ */
+static bool lock_whole(int fd)
+{
+	static const struct timespec moment = {.tv_nsec = 200000};
+
+	for (unsigned int i = 0; i < LOCK_PATIENCE; i++) {
+		if (lock_byte(fd, LOCK_WHOLE, F_WRLCK))
+			return true;
+		syscall(SYS_nanosleep, &moment, NULL); /* no cancellation point: locks are held */
+	}
+	return false;
 }
 
 int roster_lock(struct roster *roster)
 {
 	pthread_mutex_lock(&roster->mutex);
-	roster->locked = roster_lock_file(roster->fd, roster->table);
-	if (roster->locked)
+	if (lock_whole(roster->fd))
 		return 0;
 	pthread_mutex_unlock(&roster->mutex);
 	return EBUSY;
@@ -37,8 +74,7 @@ bool roster_trylock(struct roster *roster)
 {
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
-	roster->locked = roster_trylock_file(roster->fd, roster->table);
-	if (roster->locked)
+	if (lock_byte(roster->fd, LOCK_WHOLE, F_WRLCK))
 		return true;
 	pthread_mutex_unlock(&roster->mutex);
 	return false;
@@ -46,7 +82,7 @@ bool roster_trylock(struct roster *roster)
 
 void roster_unlock(struct roster *roster)
 {
-	roster_unlock_byte(roster->fd, roster->locked);
+	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
 	pthread_mutex_unlock(&roster->mutex);
 }
 
@@ -73,7 +109,7 @@ static int join(struct roster *roster)
 	for (uint32_t number = 1; number <= ROSTER_MEMBERS; number++) {
 		struct member *member = member_of(roster, number);
 
-		if (member->here || !roster_lock_byte(roster->fd, number))
+		if (member->here || !lock_byte(roster->fd, number, F_WRLCK))
 			continue;
 		member->primary_slot = member->slots = member->control_port = 0;
 		roster->self = number;
@@ -88,20 +124,6 @@ static void resign(struct roster *roster)
 	memset(roster->gone, 0, sizeof(roster->gone));
 	roster->gone[roster->self] = true;
 	roster_remove(roster);
-}
-
-const char *roster_error_text(int error)
-{
-	switch (error) {
-	case EPERM:
-		return "it belongs to another user, or others may use it";
-	case EBADMSG:
-		return "its contents are damaged; remove it when no program uses it";
-	case EBUSY:
-		return "it stays locked by other processes";
-	default:
-		return strerror(error);
-	}
 }
 
 uint32_t roster_self(const struct roster *roster)
@@ -150,6 +172,27 @@ uint64_t roster_repaired(const struct roster *roster)
 /* --- the file ----------------------------------------------------------------------------------
  */
 
+/* Users and network namespaces share no sockets. */
+static int usual_path(char *path, size_t size)
+{
+	struct stat net;
+
+	if (stat("/proc/thread-self/ns/net", &net) < 0)
+		return errno;
+	snprintf(path, size, "/dev/shm/" FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
+		 (unsigned long long)net.st_ino);
+	return 0;
+}
+
+/* Any user can create files in /dev/shm: one with our name isn't trusted for its name. */
+static bool file_is_safe(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	       (file.st_mode & 077) == 0;
+}
+
 /* Take the memory now: a page that isn't to be had when it is touched would be a SIGBUS. */
 static int map_table(struct roster *roster)
 {
@@ -166,33 +209,13 @@ static int map_table(struct roster *roster)
 	return 0;
 }
 
-/* Every number in it is one that a member may have written. With the lock, under which they are. */
-static bool is_sound(const struct roster_file *table)
-{
-	bool sound = table->version == ROSTER_VERSION && table->size == sizeof(*table) &&
-		     table->cursor >= 1 && table->cursor < SLOTS - 1 &&
-		     table->sockets_used <= SOCKETS && table->claims_used <= CLAIMS;
-
-	for (uint32_t slot = 0; slot < SLOTS && sound; slot++)
-		sound = table->owners[slot] <= ROSTER_MEMBERS && table->next[slot] < SLOT_QPNS;
-	for (uint32_t i = 0; i < ROSTER_MEMBERS && sound; i++)
-		sound = table->members[i].here <= 1 && table->members[i].primary_slot < SLOTS &&
-			table->members[i].slots < SLOTS &&
-			table->members[i].control_port <= UINT16_MAX;
-	for (uint32_t i = 0; i < SOCKETS && sound; i++)
-		sound = table->sockets[i].member <= ROSTER_MEMBERS &&
-			table->sockets[i].index < SOCKETS;
-	for (uint32_t i = 0; i < CLAIMS && sound; i++)
-		sound = table->claims[i].member <= ROSTER_MEMBERS;
-	return sound;
-}
-
 static int set_up(struct roster_file *table)
 {
 	uint64_t random[2];
 
 	if (table->secret)
-		return is_sound(table) ? 0 : EBADMSG;
+		return table->version == ROSTER_VERSION && table->size == sizeof(*table) ? 0
+											 : EPERM;
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return EIO;
 	table->version = ROSTER_VERSION;
@@ -204,17 +227,127 @@ static int set_up(struct roster_file *table)
 	return 0;
 }
 
+/* Open and lock it. If it was swept in between, another file has the name, or none has. */
+static int open_file(const char *path, int *result)
+{
+	struct stat file;
+
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error = 0;
+
+		if (fd < 0)
+			return errno;
+		if (!file_is_safe(fd))
+			error = EPERM;
+		else if (!lock_whole(fd))
+			error = EBUSY;
+		else if (fstat(fd, &file) < 0)
+			error = errno;
+		if (!error && file.st_nlink > 0) {
+			*result = fd;
+			return 0;
+		}
+		close(fd);
+		if (error)
+			return error;
+	}
+}
+
+/* --- sweeping --------------------------------------------------------------------------- */
+
+/*
+ * Removes the files of network namespaces that are gone, when a file is created. There
+ * is no telling that a namespace is gone; but in a file that had no member for an hour, no
+ * more is lost than where to lease next, and packets and retries don't take an hour.
+ *
+ * A member that is killed leaves no time of death. So a file's mtime is when it was opened
+ * last, and its atime, if that is later, since when a sweep has known it deserted.
+ */
+
+/* Of our user, and not of a newer version, whose members may lock otherwise. */
+static bool is_named_as_ours(const char *name)
+{
+	unsigned long long net;
+	unsigned int user;
+	int version, end = 0;
+
+	return sscanf(name, FILE_NAME "%n", &version, &user, &net, &end) == 3 && !name[end] &&
+	       version <= ROSTER_VERSION && user == geteuid();
+}
+
+/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
+static bool lock_all(int fd, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static bool is_later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
+}
+
+/* With all of it locked. */
+static void remove_or_mark(int directory, const char *name, int fd)
+{
+	struct timespec times[2] = {{0}, {.tv_nsec = UTIME_OMIT}};
+	struct stat file;
+
+	/* Without links, the name is another file's by now. */
+	if (fstat(fd, &file) < 0 || file.st_nlink == 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	if (!is_later(file.st_atim, file.st_mtim))
+		futimens(fd, times);
+	else if (times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
+		unlinkat(directory, name, 0);
+}
+
+static void sweep_file(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
+		remove_or_mark(directory, name, fd);
+		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
+	}
+	close(fd);
+}
+
+static void sweep(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
+	DIR *directory = parent ? opendir(parent) : NULL;
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		if (is_named_as_ours(entry->d_name))
+			sweep_file(dirfd(directory), entry->d_name);
+	}
+	if (directory)
+		closedir(directory);
+	free(parent);
+}
+
 /* --- opening and closing --------------------------------------------------------------- */
 
 /* With the file locked, which is why a sweep leaves it alone. */
-static int roster_enter(struct roster *roster)
+static int roster_enter(struct roster *roster, const char *path)
 {
-	int error = map_table(roster);
+	struct stat file;
+	int error;
 
+	/* Files are created where namespaces come and go, so then some can be expected to be gone.
+	 */
+	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
+		sweep(path);
+	error = map_table(roster);
 	if (!error)
 		error = set_up(roster->table);
-	if (!error)
-		roster->table->lock_holder = syscall(SYS_gettid);
 	if (!error)
 		error = join(roster);
 	/* After fallocate and mmap, which may change one of the times. */
@@ -236,7 +369,7 @@ int roster_open(const char *path, struct roster **result)
 {
 	struct roster *roster;
 	char usual[64];
-	int error = path ? 0 : roster_usual_path(usual, sizeof(usual));
+	int error = path ? 0 : usual_path(usual, sizeof(usual));
 
 	if (error)
 		return error;
@@ -245,14 +378,14 @@ int roster_open(const char *path, struct roster **result)
 	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
-	error = roster_open_file(path, &roster->fd, &roster->locked);
+	error = open_file(path, &roster->fd);
 	if (error) {
 		free(roster);
 		return error;
 	}
 	pthread_mutex_init(&roster->mutex, NULL);
-	error = roster_enter(roster);
-	roster_unlock_byte(roster->fd, roster->locked);
+	error = roster_enter(roster, path);
+	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
 	if (error) {
 		roster_free(roster);
 		return error;

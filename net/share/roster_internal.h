@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the roster share: roster.c (the table, its members), roster_file.c (which
- * file it is, and the files that are needed no longer), roster_lock.c (locks on its bytes) and
- * roster_table.c (what members have: sockets, slots, claims).
+ * What the files of the roster share: roster.c (the file, its locks, its members, and
+ * the files that are needed no longer) and roster_table.c (what members have: sockets,
+ * slots, claims).
  *
  * A member may be killed between any two stores. So an entry gets its member last and
  * loses it first, and all entries of a dead member are removed with it.
@@ -16,7 +16,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 3 /* of the file */
+#define ROSTER_VERSION 2 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -49,9 +49,7 @@ struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
 	_Atomic uint64_t repaired;
-	_Atomic uint32_t lock_epoch;  /* which byte of the file is the lock; see roster_lock.c */
-	_Atomic uint32_t lock_holder; /* the thread that has locked it, or had last */
-	_Atomic uint32_t cursor;      /* the slot to lease next */
+	_Atomic uint32_t cursor;		    /* the slot to lease next */
 	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[SLOTS];
 	_Atomic uint16_t next[SLOTS];	       /* the number in the slot to begin with */
@@ -62,14 +60,13 @@ struct roster_file {
 
 struct roster {
 	pthread_mutex_t mutex;
-	off_t locked; /* with the mutex: the byte that is locked */
 	int fd;
 	struct roster_file *table;
 	uint32_t self;
 	/* With the lock: what is worked out for each member, too much for an application's stack.
 	 */
 	int32_t index_of[ROSTER_MEMBERS + 1]; /* -1: no socket at the GID that is planned for */
-	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed; never the first, which is none */
+	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed */
 };
 
 static inline struct member *member_of(const struct roster *roster, uint32_t member)
@@ -77,62 +74,16 @@ static inline struct member *member_of(const struct roster *roster, uint32_t mem
 	return &roster->table->members[member - 1];
 }
 
-/*
- * What is read from the file is another process's: any number that is to be an index or a
- * bound is read by these functions, which give one within the tables whatever the file has.
- */
-static inline uint32_t read_bound(const _Atomic uint32_t *bound, uint32_t max)
-{
-	uint32_t value = *bound;
-
-	return value < max ? value : max;
-}
-
-/* A member's number; 0, none, for what can't be one. */
-static inline uint32_t read_member(const _Atomic uint32_t *member)
-{
-	uint32_t value = *member;
-
-	return value <= ROSTER_MEMBERS ? value : 0;
-}
-
-static inline uint32_t read_owner(const struct roster_file *table, uint32_t slot)
-{
-	uint32_t value = table->owners[slot];
-
-	return value <= ROSTER_MEMBERS ? value : 0;
-}
-
 /* Entries of an array come and go anywhere in it, below a mark that only rises. */
 static inline struct reuseport_socket *sockets_end(const struct roster *roster)
 {
-	return roster->table->sockets + read_bound(&roster->table->sockets_used, SOCKETS);
+	return roster->table->sockets + roster->table->sockets_used;
 }
 
 static inline struct claim *claims_end(const struct roster *roster)
 {
-	return roster->table->claims + read_bound(&roster->table->claims_used, CLAIMS);
+	return roster->table->claims + roster->table->claims_used;
 }
-
-/* --- roster_lock.c: locks on bytes of the file, which the kernel drops with the process ------ */
-
-/* A byte that no other open file has locked. */
-bool roster_lock_byte(int fd, off_t byte);
-void roster_unlock_byte(int fd, off_t byte);
-bool roster_byte_is_locked(int fd, off_t byte);
-/*
- * The lock of the whole roster, for its writers; @table: NULL as long as the file isn't mapped.
- * Returns the byte that is to be unlocked, or 0 when it isn't to be had.
- */
-off_t roster_lock_file(int fd, struct roster_file *table);
-off_t roster_trylock_file(int fd, struct roster_file *table);
-
-/* --- roster_file.c ------------------------------------------------------------------------- */
-
-/* Open the file at @path, or what stands for it, and lock it. 0 or an errno. */
-int roster_open_file(const char *path, int *fd, off_t *locked);
-
-/* --- roster_table.c ----------------------------------------------------------------------- */
 
 /* Remove the members that are @gone and all their entries. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster);

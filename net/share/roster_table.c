@@ -46,7 +46,7 @@ static struct reuseport_socket *find_socket(const struct roster *roster, uint32_
 {
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (read_member(&socket->member) == member && place_is(&socket->place, gid))
+		if (socket->member == member && place_is(&socket->place, gid))
 			return socket;
 	}
 	return NULL;
@@ -58,7 +58,7 @@ static struct reuseport_socket *last_socket(const struct roster *roster, const u
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (read_member(&socket->member) && place_is(&socket->place, gid) &&
+		if (socket->member && place_is(&socket->place, gid) &&
 		    (!last || socket->index > last->index))
 			last = socket;
 	}
@@ -70,7 +70,7 @@ static void remove_socket(struct roster *roster, struct reuseport_socket *socket
 	union ibv_gid gid = place_get(&socket->place);
 	struct reuseport_socket *last = last_socket(roster, &gid);
 
-	if (last && last != socket)
+	if (last != socket)
 		last->index = socket->index;
 	socket->member = 0;
 }
@@ -81,7 +81,7 @@ unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gi
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++)
-		count += read_member(&socket->member) && place_is(&socket->place, gid);
+		count += socket->member && place_is(&socket->place, gid);
 	return count;
 }
 
@@ -90,13 +90,12 @@ int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t 
 	struct roster_file *table = roster->table;
 	struct reuseport_socket *socket;
 
-	for (socket = table->sockets; socket < sockets_end(roster) && read_member(&socket->member);
-	     socket++)
+	for (socket = table->sockets; socket < sockets_end(roster) && socket->member; socket++)
 		;
 	if (socket == table->sockets + SOCKETS)
 		return ENOSPC;
 	if (socket == sockets_end(roster))
-		table->sockets_used = socket + 1 - table->sockets;
+		table->sockets_used++;
 	socket->index = roster_sockets(roster, gid);
 	socket->cookie = cookie;
 	place_set(&socket->place, gid);
@@ -127,8 +126,7 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
 		return;
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (read_member(&socket->member) && socket->index == index &&
-		    place_is(&socket->place, gid))
+		if (socket->member && socket->index == index && place_is(&socket->place, gid))
 			socket->index = ours->index;
 	}
 	ours->index = index;
@@ -145,7 +143,7 @@ uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 {
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		uint32_t member = read_member(&socket->member);
+		uint32_t member = socket->member;
 
 		if (member && member != roster->self && place_is(&socket->place, gid))
 			return member;
@@ -165,9 +163,6 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 {
 	uint32_t slot = table->cursor, row = 0;
 
-	if (slot < 1 || slot >= SLOTS - 1)
-		slot = 1;
-
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		row = table->owners[slot] ? 0 : row + 1;
 		if (row == count)
@@ -179,52 +174,27 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 	return 0;
 }
 
-/*
- * Become the owner of @count slots. Returns false if a member has one: one
- * that was stopped while it had the roster locked may take a slot without the lock.
- */
-static bool take_slots(struct roster *roster, uint32_t first, uint32_t count)
-{
-	_Atomic uint16_t *owners = roster->table->owners + first;
-	uint32_t taken;
-
-	for (taken = 0; taken < count; taken++) {
-		uint16_t none = 0;
-
-		if (!atomic_compare_exchange_strong(&owners[taken], &none, roster->self))
-			break;
-	}
-	for (uint32_t i = 0; i < taken && taken < count; i++)
-		owners[i] = 0;
-	return taken == count;
-}
-
 int roster_lease(struct roster *roster, struct lease *lease)
 {
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
 	uint32_t slots = self->slots ? self->slots : 1, slot;
 
-	for (;;) {
-		slot = find_slots(table, slots);
-		/* First of all: though we be killed now, no number is leased twice in this round.
-		 */
-		if (slot)
-			table->cursor = next_slot(slot + slots - 1);
-		if (slot && take_slots(roster, slot, slots))
-			break;
-		if (slot)
-			continue;
+	while ((slot = find_slots(table, slots)) == 0) {
 		if (slots > 1)
 			slots /= 2;
 		else if (roster_reap(roster) == 0)
 			return ENOSPC;
 	}
+	/* First of all: though we be killed now, no number is leased twice in this round. */
+	table->cursor = next_slot(slot + slots - 1);
 	lease->first = slot << SLOT_QPN_BITS;
 	lease->count = slots << SLOT_QPN_BITS;
-	lease->start = lease->first + table->next[slot] % SLOT_QPNS;
-	for (uint32_t i = slot; i < slot + slots; i++)
+	lease->start = lease->first + table->next[slot];
+	for (uint32_t i = slot; i < slot + slots; i++) {
 		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % SLOT_QPNS;
+		table->owners[i] = roster->self;
+	}
 	if (!self->primary_slot)
 		self->primary_slot = slot;
 	self->slots += slots;
@@ -233,14 +203,12 @@ int roster_lease(struct roster *roster, struct lease *lease)
 
 uint32_t roster_owner(const struct roster *roster, uint32_t slot)
 {
-	return slot < SLOTS ? read_owner(roster->table, slot) : 0;
+	return slot < SLOTS ? roster->table->owners[slot] : 0;
 }
 
 uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
 {
-	uint32_t slot = member_of(roster, member)->primary_slot;
-
-	return slot < SLOTS ? slot : 0;
+	return member_of(roster, member)->primary_slot;
 }
 
 /* --- claims ------------------------------------------------------------------------------- */
@@ -260,18 +228,15 @@ static bool covers(const struct roster *roster, const struct claim *claim, const
 
 	if (!is_unspecified(&where))
 		return gid_equal(&where, gid);
-	return gid_is_ipv4(&where) == gid_is_ipv4(gid) &&
-	       find_socket(roster, read_member(&claim->member), gid);
+	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_socket(roster, claim->member, gid);
 }
 
 /* Whether another member claims the service at @gid. */
 static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		uint32_t member = read_member(&claim->member);
-
-		if (member && member != roster->self && claim->service_id == service_id &&
-		    covers(roster, claim, gid))
+		if (claim->member && claim->member != roster->self &&
+		    claim->service_id == service_id && covers(roster, claim, gid))
 			return true;
 	}
 	return false;
@@ -287,19 +252,18 @@ int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t servi
 	     socket++) {
 		union ibv_gid ours = place_get(&socket->place);
 
-		if (read_member(&socket->member) == roster->self &&
-		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) && is_taken(roster, &ours, service_id))
+		if (socket->member == roster->self && gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
+		    is_taken(roster, &ours, service_id))
 			return EADDRINUSE;
 	}
 	if (!any && is_taken(roster, gid, service_id))
 		return EADDRINUSE;
-	for (claim = table->claims; claim < claims_end(roster) && read_member(&claim->member);
-	     claim++)
+	for (claim = table->claims; claim < claims_end(roster) && claim->member; claim++)
 		;
 	if (claim == table->claims + CLAIMS)
 		return ENOSPC;
 	if (claim == claims_end(roster))
-		table->claims_used = claim + 1 - table->claims;
+		table->claims_used++;
 	claim->service_id = service_id;
 	place_set(&claim->place, gid);
 	claim->member = roster->self;
@@ -320,7 +284,7 @@ void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t se
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		uint32_t member = read_member(&claim->member);
+		uint32_t member = claim->member;
 
 		if (member && claim->service_id == service_id && covers(roster, claim, gid))
 			return member;
@@ -336,7 +300,7 @@ static void plan_slots(const struct roster *roster, struct steer_plan *plan)
 	int32_t before = -1;
 
 	for (uint32_t slot = 1; slot < SLOTS; slot++) {
-		int32_t index = roster->index_of[read_owner(table, slot)];
+		int32_t index = roster->index_of[table->owners[slot]];
 
 		if (index >= 0 && index == before)
 			plan->ranges[plan->range_count - 1].last = slot;
@@ -352,7 +316,7 @@ static void plan_services(const struct roster *roster, const union ibv_gid *gid,
 			  struct steer_plan *plan)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		int32_t index = roster->index_of[read_member(&claim->member)];
+		int32_t index = roster->index_of[claim->member];
 
 		if (index < 0 || !covers(roster, claim, gid))
 			continue;
@@ -368,10 +332,8 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 	memset(roster->index_of, -1, sizeof(roster->index_of));
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		uint32_t member = read_member(&socket->member);
-
-		if (member && place_is(&socket->place, gid))
-			roster->index_of[member] = socket->index;
+		if (socket->member && place_is(&socket->place, gid))
+			roster->index_of[socket->member] = socket->index;
 	}
 	plan->secret = roster->table->secret;
 	plan->range_count = plan->service_count = 0;
@@ -393,7 +355,7 @@ static unsigned int remove_sockets(struct roster *roster)
 
 		for (struct reuseport_socket *socket = roster->table->sockets;
 		     socket < sockets_end(roster); socket++) {
-			if (roster->gone[read_member(&socket->member)] &&
+			if (socket->member && roster->gone[socket->member] &&
 			    (!last || socket->index > last->index))
 				last = socket;
 		}
@@ -410,11 +372,11 @@ static void remove_members(struct roster *roster)
 	struct roster_file *table = roster->table;
 
 	for (uint32_t slot = 0; slot < SLOTS; slot++) {
-		if (gone[read_owner(table, slot)])
+		if (gone[table->owners[slot]])
 			table->owners[slot] = 0;
 	}
 	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++) {
-		if (gone[read_member(&claim->member)])
+		if (gone[claim->member])
 			claim->member = 0;
 	}
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {

@@ -62,18 +62,9 @@ struct share_ops {
 	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP
 	 * number, or in an answer to QP 1 the communication id), or that claimed the service
 	 * that it requests. Like sending, this may fail silently. Returns false when there is
-	 * no such HCA or its process is dead, when it is this one, and when @frame was handed
-	 * on too often.
+	 * no such HCA, when it is this one, and when @frame was handed on too often.
 	 */
 	bool (*forward)(struct share *share, const struct link_frame *frame);
-
-	/*
-	 * A number for the process of this machine that has @comm_id at @gid, one of the
-	 * machine's addresses, or 0: there is none that shares addresses with us, or it is ours.
-	 */
-	uint32_t (*process)(struct share *share, const union ibv_gid *gid, uint32_t comm_id);
-	/* Whether it still lives and has @comm_id. A system call. */
-	bool (*is_alive)(struct share *share, uint32_t process, uint32_t comm_id);
 
 	/*
 	 * The process ends and receives no more: leave the addresses to the other HCAs. Waits

@@ -237,10 +237,11 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame)
 {
 	const struct steer_target target = steer_target(frame->data, frame->length);
-	uint32_t member = target.request ? roster_claimant(share->roster, &frame->destination,
-							   target.service_id)
-					 : roster_owner(share->roster, target.slot);
+	uint32_t member;
 
+	if (!target.request)
+		return roster_owner(share->roster, target.slot);
+	member = roster_claimant(share->roster, &frame->destination, target.service_id);
 	if (!member || roster_is_alive(share->roster, member))
 		return member;
 	want_repair(share->link, udp_address_find(share->link, &frame->destination));
@@ -271,12 +272,10 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 static void share_open_roster(struct udp_share *share)
 {
 	int error = roster_open(NULL, &share->roster);
-	char path[64] = "/dev/shm";
 
 	if (error) {
-		roster_usual_path(path, sizeof(path));
-		log_warn("addresses can't be shared with other processes: %s: %s", path,
-			 roster_error_text(error));
+		log_warn("addresses can't be shared with other processes: /dev/shm: %s",
+			 strerror(error));
 		share->roster = NULL;
 		return;
 	}
@@ -366,26 +365,15 @@ void udp_share_verify(const struct udp_link *link, const struct udp_address *add
 		send_signal(link, address, SIGNAL_VERIFY, index, 0);
 }
 
-/* More than a socket's buffer has can't have come before. */
-static unsigned int buffer_size(int fd)
-{
-	int size = 0;
-	socklen_t length = sizeof(size);
-
-	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &length);
-	return size;
-}
-
 /*
  * Before our socket is closed: from now on @neighbour gets the packets to special QPs, and
- * those too that have come to our socket already. Our own QPs are gone, but packets for them
- * go on coming: they are read only as far as they may hide others.
+ * those too that have come to our socket already. Our own QPs are gone.
  */
 static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
 {
 	struct link_frame frames[16];
 	struct steer_plan *plan = &link->share.plan;
-	unsigned int limit = buffer_size(address->receive_fd), read = 0, count;
+	unsigned int count;
 
 	roster_plan(link->share.roster, &address->gid, plan);
 	plan->first = roster_index(link->share.roster, neighbour, &address->gid);
@@ -398,8 +386,7 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 			if (udp_share_slot(&frames[i]) == 0)
 				udp_forward_to(&link->share, &frames[i], neighbour);
 		}
-		read += link->receive.used;
-	} while (link->receive.used && read <= limit);
+	} while (link->receive.used);
 }
 
 /*
@@ -547,24 +534,6 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 	roster_unlock(share->roster);
 }
 
-static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint32_t comm_id)
-{
-	struct roster *roster = ((struct udp_share *)base)->roster;
-	uint32_t owner = roster ? roster_owner(roster, slot_of_comm_id(comm_id)) : 0;
-
-	return owner && owner != roster_self(roster) && roster_index(roster, owner, gid) >= 0
-		       ? owner
-		       : 0;
-}
-
-static bool share_is_alive(struct share *base, uint32_t process, uint32_t comm_id)
-{
-	struct roster *roster = ((struct udp_share *)base)->roster;
-
-	return !roster || (roster_owner(roster, slot_of_comm_id(comm_id)) == process &&
-			   roster_is_alive(roster, process));
-}
-
 static void share_shutdown(struct share *base)
 {
 	struct udp_share *share = (struct udp_share *)base;
@@ -584,8 +553,6 @@ static const struct share_ops udp_share_ops = {
 	.claim = share_claim,
 	.release = share_release,
 	.forward = udp_forward,
-	.process = share_process,
-	.is_alive = share_is_alive,
 	.shutdown = share_shutdown,
 };
 

@@ -477,80 +477,6 @@ START_TEST(mads_are_forwarded_by_comm_id)
 }
 END_TEST
 
-struct dead_member {
-	const struct inherited inherited;
-	int leased; /* where the first of its comm ids is written to */
-};
-
-static void begin_with_comm_ids(const void *argument)
-{
-	const struct dead_member *member = argument;
-	uint32_t first;
-	struct node node;
-
-	for (unsigned int i = 0; i < member->inherited.count; i++)
-		member->inherited.nodes[i].link->ops->after_fork_child(
-			member->inherited.nodes[i].link);
-	node = node_open(SHARED);
-	first = share_of(&node)->ops->lease_comm_ids(share_of(&node));
-	if (write(member->leased, &first, sizeof(first)) != sizeof(first))
-		_exit(1);
-}
-
-/* There is none to forward it to: the member that got it answers, and the roster is repaired. */
-START_TEST(mads_for_a_dead_member_are_ours)
-{
-	static const struct {
-		uint16_t attribute;
-		unsigned int offset;
-	} cases[] = {{0x13, 4} /* REP */, {0x15, 4} /* DREQ */, {0x16, 4} /* DREP */};
-	struct node node = node_open(SHARED), other = node_open(OTHER);
-	union ibv_gid elsewhere = gid_of("10.99.99.99");
-	struct node nodes[2];
-	struct roster *roster = ((struct udp_link *)node.link)->share.roster;
-	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
-	struct link_frame frame;
-	uint32_t first, process = 0;
-	int leased[2];
-	pid_t pid;
-
-	ck_assert_int_eq(pipe(leased), 0);
-	nodes[0] = node;
-	nodes[1] = other;
-	pid = killable_process(begin_with_comm_ids, &(struct dead_member){{nodes, 2}, leased[1]});
-	ck_assert_int_eq(read(leased[0], &first, sizeof(first)), sizeof(first));
-	for (int dead = 0; dead < 2; dead++) {
-		for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-			frame = make_mad(bytes, &node.gid, cases[i].attribute, cases[i].offset,
-					 first + 5, 4);
-			ck_assert_int_eq(forward(&node, &frame), !dead);
-		}
-		if (!dead)
-			process = share_of(&node)->ops->process(share_of(&node), &node.gid, first);
-		ck_assert_uint_ne(process, 0);
-		ck_assert_int_eq(share_of(&node)->ops->is_alive(share_of(&node), process, first),
-				 !dead);
-		if (!dead)
-			kill_and_wait(pid);
-	}
-	for (int polls = 0; polls < PATIENCE && roster_owner(roster, slot_of_comm_id(first));
-	     polls++) {
-		usleep(1000);
-		node.link->ops->receive(node.link, &frame, 1, 0);
-	}
-	ck_assert_uint_eq(roster_owner(roster, slot_of_comm_id(first)), 0);
-	ck_assert(!share_of(&node)->ops->is_alive(share_of(&node), process, first));
-	/* Of no process, of our own, and at an address that isn't this machine's. */
-	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
-	first = share_of(&node)->ops->lease_comm_ids(share_of(&node));
-	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
-	ck_assert_uint_eq(share_of(&other)->ops->process(share_of(&other), &elsewhere, first), 0);
-	ck_assert_uint_ne(share_of(&other)->ops->process(share_of(&other), &node.gid, first), 0);
-	node_close(&other);
-	node_close(&node);
-}
-END_TEST
-
 START_TEST(requests_are_forwarded_to_the_claimant)
 {
 	static const uint16_t attributes[] = {0x10 /* REQ */, 0x17 /* SIDR_REQ */};
@@ -646,7 +572,6 @@ int main(void)
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
-	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
