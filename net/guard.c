@@ -21,9 +21,6 @@ typedef jmp_buf guard_jump;
 #define GUARD_JUMP(jump) _longjmp(jump, 1)
 #endif
 
-/* The smallest page of all machines. */
-#define PAGE 4096
-
 struct guard {
 	struct guard *outer; /* interrupted by a handler of the application that is here, too */
 	const struct iovec *memory;
@@ -86,10 +83,11 @@ bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(voi
 static bool covers(const struct iovec *memory, unsigned int count, const void *address)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		uintptr_t first = (uintptr_t)memory[i].iov_base & -PAGE;
+		uintptr_t first = (uintptr_t)memory[i].iov_base & -GUARD_PAGE;
 		uintptr_t end = (uintptr_t)memory[i].iov_base + memory[i].iov_len;
 
-		if ((uintptr_t)address >= first && (uintptr_t)address < ((end + PAGE - 1) & -PAGE))
+		if ((uintptr_t)address >= first &&
+		    (uintptr_t)address < ((end + GUARD_PAGE - 1) & -GUARD_PAGE))
 			return true;
 	}
 	return false;
@@ -159,14 +157,14 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void probe
 {
 	const struct probe *probe = context;
 
-	for (uintptr_t at = probe->first;; at = (at & -PAGE) + PAGE) {
+	for (uintptr_t at = probe->first;; at = (at & -GUARD_PAGE) + GUARD_PAGE) {
 		uint8_t byte = *(const volatile uint8_t *)at;
 
 		while (probe->write &&
 		       !__atomic_compare_exchange_n((uint8_t *)at, &byte, byte, false,
 						    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			;
-		if ((at | (PAGE - 1)) >= probe->last)
+		if ((at | (GUARD_PAGE - 1)) >= probe->last)
 			return;
 	}
 }

@@ -17,6 +17,9 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+/* The smallest page of all machines: what is in one page of this size goes away together. */
+#define GUARD_PAGE 4096
+
 /* What became of the memory, as siginfo says it. */
 struct guard_fault {
 	int signal, code;

@@ -7,13 +7,20 @@
 #ifndef URXE_NET_SYSCALLS_H
 #define URXE_NET_SYSCALLS_H
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+static inline int sys_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	return syscall(SYS_sendmmsg, fd, messages, count, flags);
 }
 
 static inline ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
@@ -26,6 +33,12 @@ static inline ssize_t sys_send(int fd, const void *data, size_t length, int flag
 	return syscall(SYS_sendto, fd, data, length, flags, NULL, 0);
 }
 
+static inline ssize_t sys_sendto(int fd, const void *data, size_t length, int flags, const void *to,
+				 socklen_t to_length)
+{
+	return syscall(SYS_sendto, fd, data, length, flags, to, to_length);
+}
+
 static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
 {
 	return syscall(SYS_recvfrom, fd, data, length, flags, NULL, NULL);
@@ -34,6 +47,22 @@ static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
 static inline ssize_t sys_write(int fd, const void *data, size_t length)
 {
 	return syscall(SYS_write, fd, data, length);
+}
+
+static inline ssize_t sys_read(int fd, void *data, size_t length)
+{
+	return syscall(SYS_read, fd, data, length);
+}
+
+/* epoll_wait() that doesn't wait. */
+static inline int sys_epoll_look(int fd, struct epoll_event *events, int max)
+{
+	return syscall(SYS_epoll_pwait, fd, events, max, 0, NULL, 0);
+}
+
+static inline int sys_nanosleep(const struct timespec *time)
+{
+	return syscall(SYS_nanosleep, time, NULL);
 }
 
 #endif

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "net/log.h"
+#include "net/syscalls.h"
 
 #define CLOSED (-1) /* readable.fd */
 
@@ -38,15 +38,11 @@ void readable_destroy(struct readable *readable)
 	sem_destroy(&readable->look);
 }
 
-/*
- * Not the C library's functions, which are cancellation points: a thread that is
- * cancelled in one would end holding the lock of the queue.
- */
 static void descriptor_set(int fd)
 {
 	uint64_t one = 1;
 
-	if (syscall(SYS_write, fd, &one, sizeof(one)) != sizeof(one))
+	if (sys_write(fd, &one, sizeof(one)) != sizeof(one))
 		log_error("an event could not be signalled: errno %d", errno);
 }
 
@@ -55,7 +51,7 @@ static void descriptor_clear(int fd)
 	uint64_t count;
 
 	/* Only the queue reads the descriptor and it is known to be set: this doesn't wait. */
-	if (syscall(SYS_read, fd, &count, sizeof(count)) != sizeof(count))
+	if (sys_read(fd, &count, sizeof(count)) != sizeof(count))
 		log_debug("the application has read the event descriptor");
 }
 

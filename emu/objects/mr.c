@@ -64,7 +64,7 @@ static void mr_new_key(struct mr *mr, uint32_t number)
 {
 	uint32_t byte = atomic_fetch_add(&mr->hca->key_byte, 1);
 
-	mr->key.value = number << MR_KEY_BITS | (byte & ((1u << MR_KEY_BITS) - 1));
+	mr->key.value = key_value(number, byte);
 	mr->ibv.lkey = mr->ibv.rkey = mr->key.value;
 }
 

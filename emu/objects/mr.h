@@ -45,6 +45,12 @@ static inline uint32_t key_number(uint32_t value)
 	return value >> MR_KEY_BITS;
 }
 
+/* The key of entry @number of hca.keys; of @byte its low MR_KEY_BITS count. */
+static inline uint32_t key_value(uint32_t number, uint32_t byte)
+{
+	return number << MR_KEY_BITS | (byte & ((1u << MR_KEY_BITS) - 1));
+}
+
 struct mr {
 	struct ibv_mr ibv; /* addr, length, lkey, rkey */
 	struct hca *hca;

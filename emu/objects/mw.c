@@ -10,8 +10,8 @@
 #include "emu/objects/qp.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
-#define WINDOW_ACCESS (REMOTE_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 #define REMOTE_ACCESS (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define WINDOW_ACCESS (REMOTE_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 {
@@ -33,8 +33,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	mw->hca = hca;
 	mw->key.kind = KEY_WINDOW;
 	mw->key.pd = pd;
-	mw->key.value = number << MR_KEY_BITS |
-			(atomic_fetch_add(&hca->key_byte, 1) & ((1u << MR_KEY_BITS) - 1));
+	mw->key.value = key_value(number, atomic_fetch_add(&hca->key_byte, 1));
 	mw->ibv.rkey = mw->key.value;
 	mw->ibv.handle = atomic_fetch_add(&hca->handle, 1);
 	mw->ibv.type = type;
@@ -122,7 +121,7 @@ static int check_window(const struct qp *qp, const struct mw *mw, const struct m
 static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struct mw_bind *bind)
 {
 	unbind(mw);
-	mw->key.value = bind->window << MR_KEY_BITS | (bind->rkey & ((1u << MR_KEY_BITS) - 1));
+	mw->key.value = key_value(bind->window, bind->rkey);
 	/* ibv_bind_mw() knows that of type 1 earlier. */
 	if (mw->ibv.type == IBV_MW_TYPE_2)
 		__atomic_store_n(&mw->ibv.rkey, mw->key.value, __ATOMIC_RELAXED);

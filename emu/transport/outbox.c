@@ -10,10 +10,10 @@
 
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
+#include "net/guard.h"
 #include "net/tuning.h"
 
-#define OUTBOX_PAGE 4096 /* the smallest of all machines */
-#define OUTBOX_SGES 32	 /* the most one packet can have: max_sge of the device */
+#define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
 
 _Static_assert(OUTBOX_SGES <= OUTBOX_IOVS, "an empty outbox takes any packet");
 
@@ -146,8 +146,8 @@ static void outbox_pad(struct link_packet *packet)
 static int outbox_probe(struct outbox *outbox, const struct mr_pin *pin, const uint8_t *address,
 			uint32_t length)
 {
-	uintptr_t first = (uintptr_t)address / OUTBOX_PAGE;
-	uintptr_t last = ((uintptr_t)address + length - 1) / OUTBOX_PAGE;
+	uintptr_t first = (uintptr_t)address / GUARD_PAGE;
+	uintptr_t last = ((uintptr_t)address + length - 1) / GUARD_PAGE;
 	int error;
 
 	if (first == outbox->probed && last == outbox->probed)

@@ -393,6 +393,12 @@ static bool lose_rest(struct qp *qp, uint64_t now)
 	return go_on(qp, now);
 }
 
+/* Whether something was sent behind the cursor, and it isn't known what became of it. */
+static bool behind_probe(const struct qp *qp)
+{
+	return psn_distance(qp->recovery.resume_psn, qp->requester.unacked) > 0;
+}
+
 /* The window was reduced in vain, and what a probe put in doubt arrives. */
 static bool restore(struct qp *qp, uint64_t now)
 {
@@ -401,7 +407,7 @@ static bool restore(struct qp *qp, uint64_t now)
 	if (recovery->reduction)
 		destination_spurious(recovery->destination, recovery->reduction);
 	recovery->reduction = 0;
-	if (psn_distance(recovery->resume_psn, qp->requester.unacked) > 0)
+	if (behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
 	hca_schedule(qp->hca, qp);
 	return acked(qp, now);
@@ -429,12 +435,6 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 
 	qp->recovery.beyond = false;
 	recovery_event(qp, beyond ? EVENT_ACKED_BEYOND : EVENT_ACKED, now);
-}
-
-/* Whether something was sent behind the cursor, and it isn't known what became of it. */
-static bool behind_probe(const struct qp *qp)
-{
-	return psn_distance(qp->recovery.resume_psn, qp->requester.unacked) > 0;
 }
 
 void recovery_drain(struct qp *qp, uint64_t now)

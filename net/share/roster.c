@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "net/share/roster_internal.h"
+#include "net/syscalls.h"
 
 #define LOCK_PATIENCE 25000 /* tries, of 200 us each */
 #define DESERTED_MAX 3600   /* seconds */
@@ -56,7 +56,7 @@ static bool lock_whole(int fd)
 	for (unsigned int i = 0; i < LOCK_PATIENCE; i++) {
 		if (lock_byte(fd, LOCK_WHOLE, F_WRLCK))
 			return true;
-		syscall(SYS_nanosleep, &moment, NULL); /* no cancellation point: locks are held */
+		sys_nanosleep(&moment);
 	}
 	return false;
 }

@@ -11,10 +11,10 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 
@@ -68,9 +68,9 @@ static void send_forward(const struct udp_share *share, uint16_t port,
 
 	steer_fill(&header->secret, roster_secret(share->roster), 0);
 	/* The error may be that of an earlier datagram, to a member that was gone. */
-	if (syscall(SYS_sendmsg, share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	if (sys_sendmsg(share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno == ECONNREFUSED)
-		syscall(SYS_sendmsg, share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sys_sendmsg(share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
@@ -140,8 +140,7 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 {
 	struct udp_share *share = &link->share;
 	uint8_t *data = link->receive.arena + link->receive.used;
-	ssize_t length = syscall(SYS_recvfrom, share->control_fd, data, FORWARD_MAX, MSG_DONTWAIT,
-				 NULL, NULL);
+	ssize_t length = sys_recv(share->control_fd, data, FORWARD_MAX, MSG_DONTWAIT);
 	struct forward_header header;
 
 	*delivered = false;

@@ -19,13 +19,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "net/clock.h"
 #include "net/log.h"
 #include "net/share/roster.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 
@@ -101,8 +101,8 @@ static void send_signal(const struct udp_link *link, const struct udp_address *a
 	socklen_t length = gid_to_sockaddr(&address->gid, ROCE_V2_UDP_PORT, &to);
 
 	steer_fill(&signal.steer, roster_secret(link->share.roster), index);
-	syscall(SYS_sendto, address->send_fd, &signal, sizeof(signal), MSG_DONTWAIT | MSG_NOSIGNAL,
-		&to, length);
+	sys_sendto(address->send_fd, &signal, sizeof(signal), MSG_DONTWAIT | MSG_NOSIGNAL, &to,
+		   length);
 }
 
 /* --- repair ------------------------------------------------------------------------------- */

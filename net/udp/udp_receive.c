@@ -9,7 +9,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/syscalls.h"
@@ -134,10 +133,9 @@ unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *a
 	return count;
 }
 
-/* Not epoll_wait(), which is a cancellation point. */
 bool udp_ready(int epoll_fd, struct epoll_event *event)
 {
-	return syscall(SYS_epoll_pwait, epoll_fd, event, 1, 0, NULL, 0) == 1;
+	return sys_epoll_look(epoll_fd, event, 1) == 1;
 }
 
 /*

@@ -16,7 +16,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/log.h"
@@ -355,17 +354,13 @@ static void capture_batch(const struct batch *batch)
 	}
 }
 
-/*
- * Not the C library's functions, which are cancellation points: a thread that is
- * cancelled in one would leave with the QP's lock.
- */
 static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 {
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
 	if (count == 1)
-		return syscall(SYS_sendmsg, fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
-	return syscall(SYS_sendmmsg, fd, messages, count, flags);
+		return sys_sendmsg(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
+	return sys_sendmmsg(fd, messages, count, flags);
 }
 
 static void flush(struct batch *batch)
