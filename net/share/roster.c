@@ -126,6 +126,20 @@ static void resign(struct roster *roster)
 	roster_remove(roster);
 }
 
+const char *roster_error_text(int error)
+{
+	switch (error) {
+	case EPERM:
+		return "it belongs to another user, or others may use it";
+	case EBADMSG:
+		return "its contents are damaged; remove it when no program uses it";
+	case EBUSY:
+		return "a process that is stopped has it locked";
+	default:
+		return strerror(error);
+	}
+}
+
 uint32_t roster_self(const struct roster *roster)
 {
 	return roster->self;
@@ -172,8 +186,7 @@ uint64_t roster_repaired(const struct roster *roster)
 /* --- the file ----------------------------------------------------------------------------------
  */
 
-/* Users and network namespaces share no sockets. */
-static int usual_path(char *path, size_t size)
+int roster_usual_path(char *path, size_t size)
 {
 	struct stat net;
 
@@ -209,13 +222,33 @@ static int map_table(struct roster *roster)
 	return 0;
 }
 
+/* Every number in it is one that a member may have written. With the lock, under which they are. */
+static bool is_sound(const struct roster_file *table)
+{
+	bool sound = table->version == ROSTER_VERSION && table->size == sizeof(*table) &&
+		     table->cursor >= 1 && table->cursor < SLOTS - 1 &&
+		     table->sockets_used <= SOCKETS && table->claims_used <= CLAIMS;
+
+	for (uint32_t slot = 0; slot < SLOTS && sound; slot++)
+		sound = table->owners[slot] <= ROSTER_MEMBERS && table->next[slot] < SLOT_QPNS;
+	for (uint32_t i = 0; i < ROSTER_MEMBERS && sound; i++)
+		sound = table->members[i].here <= 1 && table->members[i].primary_slot < SLOTS &&
+			table->members[i].slots < SLOTS &&
+			table->members[i].control_port <= UINT16_MAX;
+	for (uint32_t i = 0; i < SOCKETS && sound; i++)
+		sound = table->sockets[i].member <= ROSTER_MEMBERS &&
+			table->sockets[i].index < SOCKETS;
+	for (uint32_t i = 0; i < CLAIMS && sound; i++)
+		sound = table->claims[i].member <= ROSTER_MEMBERS;
+	return sound;
+}
+
 static int set_up(struct roster_file *table)
 {
 	uint64_t random[2];
 
 	if (table->secret)
-		return table->version == ROSTER_VERSION && table->size == sizeof(*table) ? 0
-											 : EPERM;
+		return is_sound(table) ? 0 : EBADMSG;
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return EIO;
 	table->version = ROSTER_VERSION;
@@ -369,7 +402,7 @@ int roster_open(const char *path, struct roster **result)
 {
 	struct roster *roster;
 	char usual[64];
-	int error = path ? 0 : usual_path(usual, sizeof(usual));
+	int error = path ? 0 : roster_usual_path(usual, sizeof(usual));
 
 	if (error)
 		return error;

@@ -11,6 +11,10 @@
  * the file: no number comes back before all other numbers were used. A file without
  * members is removed in the end, when another one is created.
  *
+ * The file may be changed by any process of the user while it is mapped. So its contents
+ * aren't trusted: they are looked through when the file is opened, and whatever they are
+ * later, these functions stay within the tables.
+ *
  * Called by net/share/udp_share.c and udp_forward.c. Writers hold the roster's lock: a
  * mutex, for the threads of this process, and a byte of the file, for the processes. The
  * data path reads without a lock: an entry may just have passed to another member, and a
@@ -32,10 +36,14 @@ struct roster;
 
 /*
  * Become a member of the roster at @path, or of the usual one (NULL). Returns 0 or
- * an errno: what opening gave, EPERM for a file that isn't safely ours, ENOSPC,
- * EBUSY when the lock is not to be had.
+ * an errno: what opening gave, EPERM for a file that isn't safely ours, EBADMSG for one
+ * whose contents no member can have written, ENOSPC, EBUSY when the lock is not to be had.
  */
 int roster_open(const char *path, struct roster **roster);
+/* What such an error says of the file, for the log. */
+const char *roster_error_text(int error);
+/* The usual one: users and network namespaces share no sockets. 0 or an errno. */
+int roster_usual_path(char *path, size_t size);
 /* Leave it, with all that we have in it. */
 void roster_close(struct roster *roster);
 /* In a forked child: the membership is the parent's. */

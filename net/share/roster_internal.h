@@ -66,7 +66,7 @@ struct roster {
 	/* With the lock: what is worked out for each member, too much for an application's stack.
 	 */
 	int32_t index_of[ROSTER_MEMBERS + 1]; /* -1: no socket at the GID that is planned for */
-	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed */
+	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed; never the first, which is none */
 };
 
 static inline struct member *member_of(const struct roster *roster, uint32_t member)
@@ -74,15 +74,41 @@ static inline struct member *member_of(const struct roster *roster, uint32_t mem
 	return &roster->table->members[member - 1];
 }
 
+/*
+ * What is read from the file is another process's: any number that is to be an index or a
+ * bound is read by these functions, which give one within the tables whatever the file has.
+ */
+static inline uint32_t read_bound(const _Atomic uint32_t *bound, uint32_t max)
+{
+	uint32_t value = *bound;
+
+	return value < max ? value : max;
+}
+
+/* A member's number; 0, none, for what can't be one. */
+static inline uint32_t read_member(const _Atomic uint32_t *member)
+{
+	uint32_t value = *member;
+
+	return value <= ROSTER_MEMBERS ? value : 0;
+}
+
+static inline uint32_t read_owner(const struct roster_file *table, uint32_t slot)
+{
+	uint32_t value = table->owners[slot];
+
+	return value <= ROSTER_MEMBERS ? value : 0;
+}
+
 /* Entries of an array come and go anywhere in it, below a mark that only rises. */
 static inline struct reuseport_socket *sockets_end(const struct roster *roster)
 {
-	return roster->table->sockets + roster->table->sockets_used;
+	return roster->table->sockets + read_bound(&roster->table->sockets_used, SOCKETS);
 }
 
 static inline struct claim *claims_end(const struct roster *roster)
 {
-	return roster->table->claims + roster->table->claims_used;
+	return roster->table->claims + read_bound(&roster->table->claims_used, CLAIMS);
 }
 
 /* Remove the members that are @gone and all their entries. Returns how many sockets they had. */

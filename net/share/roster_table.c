@@ -46,7 +46,7 @@ static struct reuseport_socket *find_socket(const struct roster *roster, uint32_
 {
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (socket->member == member && place_is(&socket->place, gid))
+		if (read_member(&socket->member) == member && place_is(&socket->place, gid))
 			return socket;
 	}
 	return NULL;
@@ -58,7 +58,7 @@ static struct reuseport_socket *last_socket(const struct roster *roster, const u
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (socket->member && place_is(&socket->place, gid) &&
+		if (read_member(&socket->member) && place_is(&socket->place, gid) &&
 		    (!last || socket->index > last->index))
 			last = socket;
 	}
@@ -70,7 +70,7 @@ static void remove_socket(struct roster *roster, struct reuseport_socket *socket
 	union ibv_gid gid = place_get(&socket->place);
 	struct reuseport_socket *last = last_socket(roster, &gid);
 
-	if (last != socket)
+	if (last && last != socket)
 		last->index = socket->index;
 	socket->member = 0;
 }
@@ -81,7 +81,7 @@ unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gi
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++)
-		count += socket->member && place_is(&socket->place, gid);
+		count += read_member(&socket->member) && place_is(&socket->place, gid);
 	return count;
 }
 
@@ -90,12 +90,13 @@ int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t 
 	struct roster_file *table = roster->table;
 	struct reuseport_socket *socket;
 
-	for (socket = table->sockets; socket < sockets_end(roster) && socket->member; socket++)
+	for (socket = table->sockets; socket < sockets_end(roster) && read_member(&socket->member);
+	     socket++)
 		;
 	if (socket == table->sockets + SOCKETS)
 		return ENOSPC;
 	if (socket == sockets_end(roster))
-		table->sockets_used++;
+		table->sockets_used = socket + 1 - table->sockets;
 	socket->index = roster_sockets(roster, gid);
 	socket->cookie = cookie;
 	place_set(&socket->place, gid);
@@ -126,7 +127,8 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
 		return;
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (socket->member && socket->index == index && place_is(&socket->place, gid))
+		if (read_member(&socket->member) && socket->index == index &&
+		    place_is(&socket->place, gid))
 			socket->index = ours->index;
 	}
 	ours->index = index;
@@ -143,7 +145,7 @@ uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 {
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		uint32_t member = socket->member;
+		uint32_t member = read_member(&socket->member);
 
 		if (member && member != roster->self && place_is(&socket->place, gid))
 			return member;
@@ -163,8 +165,11 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 {
 	uint32_t slot = table->cursor, row = 0;
 
+	if (slot < 1 || slot >= SLOTS - 1)
+		slot = 1;
+
 	for (uint32_t i = 0; i < SLOTS; i++) {
-		row = table->owners[slot] ? 0 : row + 1;
+		row = read_owner(table, slot) ? 0 : row + 1;
 		if (row == count)
 			return slot + 1 - count;
 		if (next_slot(slot) == 1)
@@ -190,7 +195,7 @@ int roster_lease(struct roster *roster, struct lease *lease)
 	table->cursor = next_slot(slot + slots - 1);
 	lease->first = slot << SLOT_QPN_BITS;
 	lease->count = slots << SLOT_QPN_BITS;
-	lease->start = lease->first + table->next[slot];
+	lease->start = lease->first + table->next[slot] % SLOT_QPNS;
 	for (uint32_t i = slot; i < slot + slots; i++) {
 		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % SLOT_QPNS;
 		table->owners[i] = roster->self;
@@ -203,12 +208,14 @@ int roster_lease(struct roster *roster, struct lease *lease)
 
 uint32_t roster_owner(const struct roster *roster, uint32_t slot)
 {
-	return slot < SLOTS ? roster->table->owners[slot] : 0;
+	return slot < SLOTS ? read_owner(roster->table, slot) : 0;
 }
 
 uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
 {
-	return member_of(roster, member)->primary_slot;
+	uint32_t slot = member_of(roster, member)->primary_slot;
+
+	return slot < SLOTS ? slot : 0;
 }
 
 /* --- claims ------------------------------------------------------------------------------- */
@@ -228,15 +235,18 @@ static bool covers(const struct roster *roster, const struct claim *claim, const
 
 	if (!is_unspecified(&where))
 		return gid_equal(&where, gid);
-	return gid_is_ipv4(&where) == gid_is_ipv4(gid) && find_socket(roster, claim->member, gid);
+	return gid_is_ipv4(&where) == gid_is_ipv4(gid) &&
+	       find_socket(roster, read_member(&claim->member), gid);
 }
 
 /* Whether another member claims the service at @gid. */
 static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		if (claim->member && claim->member != roster->self &&
-		    claim->service_id == service_id && covers(roster, claim, gid))
+		uint32_t member = read_member(&claim->member);
+
+		if (member && member != roster->self && claim->service_id == service_id &&
+		    covers(roster, claim, gid))
 			return true;
 	}
 	return false;
@@ -252,18 +262,19 @@ int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t servi
 	     socket++) {
 		union ibv_gid ours = place_get(&socket->place);
 
-		if (socket->member == roster->self && gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
-		    is_taken(roster, &ours, service_id))
+		if (read_member(&socket->member) == roster->self &&
+		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) && is_taken(roster, &ours, service_id))
 			return EADDRINUSE;
 	}
 	if (!any && is_taken(roster, gid, service_id))
 		return EADDRINUSE;
-	for (claim = table->claims; claim < claims_end(roster) && claim->member; claim++)
+	for (claim = table->claims; claim < claims_end(roster) && read_member(&claim->member);
+	     claim++)
 		;
 	if (claim == table->claims + CLAIMS)
 		return ENOSPC;
 	if (claim == claims_end(roster))
-		table->claims_used++;
+		table->claims_used = claim + 1 - table->claims;
 	claim->service_id = service_id;
 	place_set(&claim->place, gid);
 	claim->member = roster->self;
@@ -284,7 +295,7 @@ void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t se
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		uint32_t member = claim->member;
+		uint32_t member = read_member(&claim->member);
 
 		if (member && claim->service_id == service_id && covers(roster, claim, gid))
 			return member;
@@ -300,7 +311,7 @@ static void plan_slots(const struct roster *roster, struct steer_plan *plan)
 	int32_t before = -1;
 
 	for (uint32_t slot = 1; slot < SLOTS; slot++) {
-		int32_t index = roster->index_of[table->owners[slot]];
+		int32_t index = roster->index_of[read_owner(table, slot)];
 
 		if (index >= 0 && index == before)
 			plan->ranges[plan->range_count - 1].last = slot;
@@ -316,7 +327,7 @@ static void plan_services(const struct roster *roster, const union ibv_gid *gid,
 			  struct steer_plan *plan)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
-		int32_t index = roster->index_of[claim->member];
+		int32_t index = roster->index_of[read_member(&claim->member)];
 
 		if (index < 0 || !covers(roster, claim, gid))
 			continue;
@@ -332,8 +343,10 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 	memset(roster->index_of, -1, sizeof(roster->index_of));
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (socket->member && place_is(&socket->place, gid))
-			roster->index_of[socket->member] = socket->index;
+		uint32_t member = read_member(&socket->member);
+
+		if (member && place_is(&socket->place, gid))
+			roster->index_of[member] = socket->index;
 	}
 	plan->secret = roster->table->secret;
 	plan->range_count = plan->service_count = 0;
@@ -355,7 +368,7 @@ static unsigned int remove_sockets(struct roster *roster)
 
 		for (struct reuseport_socket *socket = roster->table->sockets;
 		     socket < sockets_end(roster); socket++) {
-			if (socket->member && roster->gone[socket->member] &&
+			if (roster->gone[read_member(&socket->member)] &&
 			    (!last || socket->index > last->index))
 				last = socket;
 		}
@@ -372,11 +385,11 @@ static void remove_members(struct roster *roster)
 	struct roster_file *table = roster->table;
 
 	for (uint32_t slot = 0; slot < SLOTS; slot++) {
-		if (gone[table->owners[slot]])
+		if (gone[read_owner(table, slot)])
 			table->owners[slot] = 0;
 	}
 	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++) {
-		if (gone[claim->member])
+		if (gone[read_member(&claim->member)])
 			claim->member = 0;
 	}
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {

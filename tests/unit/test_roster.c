@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,6 +464,95 @@ START_TEST(unsafe_files_are_refused)
 }
 END_TEST
 
+/* --- hostile contents ------------------------------------------------------------------ */
+
+static void overwrite(size_t offset, size_t length, unsigned int seed)
+{
+	uint8_t *bytes = malloc(length);
+	int fd = open(path, O_WRONLY);
+
+	srandom(seed);
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = seed ? random() : 0xff;
+	ck_assert_int_eq(pwrite(fd, bytes, length, offset), length);
+	close(fd);
+	free(bytes);
+}
+
+/* Random bytes for all of the file, or for all but what tells its version. */
+START_TEST(files_with_random_contents_are_refused)
+{
+	size_t from = _i % 2 ? offsetof(struct roster_file, repaired) : 0;
+	struct roster *roster;
+
+	roster_close(join());
+	overwrite(from, sizeof(struct roster_file) - from, _i / 2);
+	ck_assert_int_eq(roster_open(path, &roster), EBADMSG);
+}
+END_TEST
+
+/* What is missing of it is as in a new one. */
+START_TEST(truncated_files_are_made_whole)
+{
+	static const size_t sizes[] = {0, 1, 16, 4096, sizeof(struct roster_file) - 1};
+
+	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct roster *roster = join();
+
+		lease(roster, 1);
+		roster_close(roster);
+		ck_assert_int_eq(truncate(path, sizes[i]), 0);
+		if (sizes[i] && sizes[i] <= 16) { /* a secret, but no version or no cursor */
+			ck_assert_int_eq(roster_open(path, &roster), EBADMSG);
+			ck_assert_int_eq(unlink(path), 0);
+			continue;
+		}
+		roster = join();
+		lease(roster, 1);
+		roster_close(roster);
+	}
+}
+END_TEST
+
+static void use_everything(struct roster *roster, const union ibv_gid *gid)
+{
+	static struct steer_plan plan;
+	struct lease lease;
+
+	if (roster_lock(roster))
+		return;
+	roster_join_group(roster, gid, 1);
+	roster_set_index(roster, gid, 3);
+	roster_lease(roster, &lease);
+	roster_claim(roster, gid, 7);
+	roster_plan(roster, gid, &plan);
+	roster_leave_group(roster, gid);
+	roster_release(roster, gid, 7);
+	roster_reap(roster);
+	roster_unlock(roster);
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
+		ck_assert_uint_le(roster_owner(roster, slot), ROSTER_MEMBERS);
+	ck_assert_uint_le(roster_sockets(roster, gid), SOCKETS);
+	ck_assert_uint_le(roster_neighbour(roster, gid), ROSTER_MEMBERS);
+	ck_assert_uint_le(roster_claimant(roster, gid, 7), ROSTER_MEMBERS);
+	ck_assert_uint_lt(roster_primary_slot(roster, roster_self(roster)), SLOTS);
+}
+
+/* The contents change under a member: it may be wrong, but it neither crashes nor hangs. */
+START_TEST(contents_that_change_are_survived)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct roster *roster = join();
+
+	use_everything(roster, &gid);
+	for (unsigned int seed = 0; seed < 4; seed++) {
+		overwrite(0, sizeof(struct roster_file), seed);
+		use_everything(roster, &gid);
+	}
+	roster_close(roster);
+}
+END_TEST
+
 START_TEST(control_ports_and_notifications)
 {
 	struct roster *a = join(), *b = join();
@@ -707,6 +797,9 @@ int main(void)
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_refused);
+	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
+	tcase_add_test(tests, truncated_files_are_made_whole);
+	tcase_add_test(tests, contents_that_change_are_survived);
 	tcase_add_test(tests, control_ports_and_notifications);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));
