@@ -62,7 +62,8 @@ struct share_ops {
 	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP
 	 * number, or in an answer to QP 1 the communication id), or that claimed the service
 	 * that it requests. Like sending, this may fail silently. Returns false when there is
-	 * no such HCA, when it is this one, and when @frame was handed on too often.
+	 * no such HCA or its process is dead, when it is this one, and when @frame was handed
+	 * on too often.
 	 */
 	bool (*forward)(struct share *share, const struct link_frame *frame);
 

@@ -237,11 +237,10 @@ static void take_signal(struct udp_link *link, const struct link_frame *frame)
 uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame)
 {
 	const struct steer_target target = steer_target(frame->data, frame->length);
-	uint32_t member;
+	uint32_t member = target.request ? roster_claimant(share->roster, &frame->destination,
+							   target.service_id)
+					 : roster_owner(share->roster, target.slot);
 
-	if (!target.request)
-		return roster_owner(share->roster, target.slot);
-	member = roster_claimant(share->roster, &frame->destination, target.service_id);
 	if (!member || roster_is_alive(share->roster, member))
 		return member;
 	want_repair(share->link, udp_address_find(share->link, &frame->destination));

@@ -64,7 +64,10 @@ void udp_share_resteer(struct udp_link *link, struct udp_address *address);
 void udp_share_repair(struct udp_link *link);
 /* A frame that may not be ours, @first of its datagram. Returns false if it is. */
 bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, bool first);
-/* The member that @frame is for, by its number or the service that it requests, or 0. */
+/*
+ * The living member that @frame is for, by its number or the service that it requests, or 0.
+ * A dead one's frames are the caller's to answer: at its control socket nothing would.
+ */
 uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame);
 /* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
 uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);

@@ -477,6 +477,64 @@ START_TEST(mads_are_forwarded_by_comm_id)
 }
 END_TEST
 
+struct dead_member {
+	const struct inherited inherited;
+	int leased; /* where the first of its comm ids is written to */
+};
+
+static void begin_with_comm_ids(const void *argument)
+{
+	const struct dead_member *member = argument;
+	uint32_t first;
+	struct node node;
+
+	for (unsigned int i = 0; i < member->inherited.count; i++)
+		member->inherited.nodes[i].link->ops->after_fork_child(
+			member->inherited.nodes[i].link);
+	node = node_open(SHARED);
+	first = share_of(&node)->ops->lease_comm_ids(share_of(&node));
+	if (write(member->leased, &first, sizeof(first)) != sizeof(first))
+		_exit(1);
+}
+
+/* There is none to forward it to: the member that got it answers, and the roster is repaired. */
+START_TEST(mads_for_a_dead_member_are_ours)
+{
+	static const struct {
+		uint16_t attribute;
+		unsigned int offset;
+	} cases[] = {{0x13, 4} /* REP */, {0x15, 4} /* DREQ */, {0x16, 4} /* DREP */};
+	struct node node = node_open(SHARED);
+	struct roster *roster = ((struct udp_link *)node.link)->share.roster;
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	struct link_frame frame;
+	uint32_t first;
+	int leased[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(leased), 0);
+	pid = killable_process(begin_with_comm_ids,
+			       &(struct dead_member){{&node, 1}, leased[1]});
+	ck_assert_int_eq(read(leased[0], &first, sizeof(first)), sizeof(first));
+	for (int dead = 0; dead < 2; dead++) {
+		for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+			frame = make_mad(bytes, &node.gid, cases[i].attribute, cases[i].offset,
+					 first + 5, 4);
+			ck_assert_int_eq(forward(&node, &frame), !dead);
+		}
+		if (!dead)
+			kill_and_wait(pid);
+	}
+	for (int polls = 0; polls < PATIENCE && roster_owner(roster, slot_of_comm_id(first));
+	     polls++) {
+		usleep(1000);
+		node.link->ops->receive(node.link, &frame, 1, 0);
+	}
+	ck_assert_uint_eq(roster_owner(roster, slot_of_comm_id(first)), 0);
+	node_close(&node);
+}
+END_TEST
+
 START_TEST(requests_are_forwarded_to_the_claimant)
 {
 	static const uint16_t attributes[] = {0x10 /* REQ */, 0x17 /* SIDR_REQ */};
@@ -572,6 +630,7 @@ int main(void)
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
+	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
