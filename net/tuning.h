@@ -215,6 +215,8 @@
 #define SHARE_REPAIR_PAUSE_MAX 512000000
 /* The roster's lock is held for as long as it takes to write a program. */
 #define SHARE_LOCK_RETRY 200000
+/* How long the death of a process may stay unnoticed by its idle peers on this machine, ns. */
+#define CM_WATCH_INTERVAL 1000000000
 /* Polls between looks at the control socket though nothing was notified: a read costs a third of a
  * us. */
 #define SHARE_CONTROL_ROUNDS 16

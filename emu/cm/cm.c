@@ -39,6 +39,7 @@ int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct
 	cm->ids.cursor = 1 + random_below(&cm->random, SHARE_COMM_IDS - 1);
 	timer_heap_init(&cm->timers);
 	atomic_init(&cm->pending_deadline, TIME_NEVER);
+	atomic_init(&cm->watch_deadline, TIME_NEVER);
 	pthread_mutex_init(&cm->lock, NULL);
 	*result = cm;
 	return 0;
@@ -454,7 +455,8 @@ bool cm_run(struct cm *cm, uint64_t now)
 	uint32_t index;
 
 	if (atomic_load_explicit(&cm->timers.next, memory_order_relaxed) > now &&
-	    atomic_load_explicit(&cm->pending_deadline, memory_order_relaxed) > now)
+	    atomic_load_explicit(&cm->pending_deadline, memory_order_relaxed) > now &&
+	    atomic_load_explicit(&cm->watch_deadline, memory_order_relaxed) > now)
 		return false;
 	pthread_mutex_lock(&cm->lock);
 	while ((index = timer_expire(&cm->timers, now)) != 0) {
@@ -464,16 +466,20 @@ bool cm_run(struct cm *cm, uint64_t now)
 	}
 	if (atomic_load(&cm->pending_deadline) <= now)
 		cm_pending_run(cm, now);
+	if (atomic_load(&cm->watch_deadline) <= now)
+		cm_watch_run(cm, now);
 	pthread_mutex_unlock(&cm->lock);
 	return true;
 }
 
 uint64_t cm_deadline(struct cm *cm)
 {
-	uint64_t timers = atomic_load(&cm->timers.next),
-		 pending = atomic_load(&cm->pending_deadline);
+	uint64_t next = atomic_load(&cm->timers.next), pending = atomic_load(&cm->pending_deadline),
+		 watch = atomic_load(&cm->watch_deadline);
 
-	return timers < pending ? timers : pending;
+	if (pending < next)
+		next = pending;
+	return watch < next ? watch : next;
 }
 
 /* --- the end ------------------------------------------------------------------------ */

@@ -172,7 +172,8 @@ struct cm_id {
 	uint32_t remote_id; /* 0 until the peer has said it */
 	enum cm_state state;
 	bool passive;
-	struct path path; /* to the peer */
+	uint32_t peer_process; /* on this machine (net/share/share.h), or 0 */
+	struct path path;      /* to the peer */
 	struct cm_listen listen;
 	struct cm_listen claim; /* among the processes on its address ... */
 	bool claimed;		/* ... if there is one */

@@ -174,6 +174,7 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	cm_begin(id, &rtu, CM_RTU);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_post(id, &rtu, now);
+	cm_watch_peer(id, now);
 	return 0;
 }
 
@@ -267,7 +268,7 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 
 /* --- the RTU that doesn't come ---------------------------------------------------------- */
 
-static int notify(struct cm_id *id)
+static int notify(struct cm_id *id, uint64_t now)
 {
 	if (is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
@@ -276,6 +277,7 @@ static int notify(struct cm_id *id)
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
+	cm_watch_peer(id, now);
 	return 0;
 }
 
@@ -341,5 +343,5 @@ int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uin
 
 int cm_notify(struct cm_id *id, uint64_t now)
 {
-	return LOCKED(id, notify(id));
+	return LOCKED(id, notify(id, now));
 }

@@ -3,8 +3,8 @@
  * What the files of the connection manager share: cm (ids, listeners, timers),
  * cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange (what
  * the application sends), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_pending (requests before their listener), cm_qp (a QP's
- * attributes). cm.lock is held in all of these functions unless they say otherwise.
+ * ids of datagram QPs), cm_pending (requests before their listener), cm_watch (peers that die),
+ * cm_qp (a QP's attributes). cm.lock is held in all of these functions unless they say otherwise.
  */
 #ifndef URXE_EMU_CM_INTERNAL_H
 #define URXE_EMU_CM_INTERNAL_H
@@ -29,6 +29,7 @@ struct cm {
 	unsigned int pending_count;
 	bool pending_expired; /* the one being dispatched has waited long enough */
 	_Atomic uint64_t pending_deadline;
+	_Atomic uint64_t watch_deadline; /* when to look whether peers live; TIME_NEVER: none */
 	uint64_t random;
 
 	struct cm_sink sink;
@@ -116,6 +117,12 @@ bool cm_retry_after_reject(struct cm_id *id, uint64_t now);
 void cm_pending_expire(struct cm *cm);
 void cm_pending_run(struct cm *cm, uint64_t now);
 void cm_pending_free(struct cm *cm);
+
+/* --- cm_watch.c ----------------------------------------------------------------------- */
+
+/* @id is established from now on: if its peer is a process of this machine, notice its death. */
+void cm_watch_peer(struct cm_id *id, uint64_t now);
+void cm_watch_run(struct cm *cm, uint64_t now);
 
 /* --- cm_sidr.c ---------------------------------------------------------------------- */
 

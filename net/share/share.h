@@ -68,6 +68,14 @@ struct share_ops {
 	bool (*forward)(struct share *share, const struct link_frame *frame);
 
 	/*
+	 * A number for the process of this machine that has @comm_id at @gid, one of the
+	 * machine's addresses, or 0: there is none that shares addresses with us, or it is ours.
+	 */
+	uint32_t (*process)(struct share *share, const union ibv_gid *gid, uint32_t comm_id);
+	/* Whether it still lives and has @comm_id. A system call. */
+	bool (*is_alive)(struct share *share, uint32_t process, uint32_t comm_id);
+
+	/*
 	 * The process ends and receives no more: leave the addresses to the other HCAs. Waits
 	 * for little.
 	 */

@@ -535,6 +535,24 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 	roster_unlock(share->roster);
 }
 
+static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint32_t comm_id)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+	uint32_t owner = roster ? roster_owner(roster, slot_of_comm_id(comm_id)) : 0;
+
+	return owner && owner != roster_self(roster) && roster_index(roster, owner, gid) >= 0
+		       ? owner
+		       : 0;
+}
+
+static bool share_is_alive(struct share *base, uint32_t process, uint32_t comm_id)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	return !roster || (roster_owner(roster, slot_of_comm_id(comm_id)) == process &&
+			   roster_is_alive(roster, process));
+}
+
 static void share_shutdown(struct share *base)
 {
 	struct udp_share *share = (struct udp_share *)base;
@@ -554,6 +572,8 @@ static const struct share_ops udp_share_ops = {
 	.claim = share_claim,
 	.release = share_release,
 	.forward = udp_forward,
+	.process = share_process,
+	.is_alive = share_is_alive,
 	.shutdown = share_shutdown,
 };
 

@@ -3,17 +3,22 @@
  * Many connections, one after the other in each of several threads: each is
  * made, used for one message, and ended. Neither side may lose or keep one.
  *
- *   connect [-n CONNECTIONS] [-t THREADS] [-l] ADDRESS PORT      -l: the server, which listens
+ *   connect [-n CONNECTIONS] [-t THREADS] [-l] [-k] ADDRESS PORT
+ *
+ * -l: the server, which listens. -k: a process for each connection of the client, which is
+ * killed when it has used it; the server must hear of the end all the same.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,7 +26,7 @@
 
 static unsigned int connections = 1, threads = 1;
 static char *port, *address;
-static bool listens;
+static bool listens, killed;
 
 static void check(bool good, const char *what)
 {
@@ -136,15 +141,29 @@ static void connect_once(struct rdma_addrinfo *info)
 	check(rdma_post_send(id, NULL, buffer, MESSAGE, mr, 0) == 0, "rdma_post_send");
 	check(rdma_get_send_comp(id, &wc) == 1, "rdma_get_send_comp");
 	check(wc.status == IBV_WC_SUCCESS, ibv_wc_status_str(wc.status));
+	if (killed)
+		raise(SIGKILL);
 	check(rdma_disconnect(id) == 0, "rdma_disconnect");
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
 }
 
+static void connect_and_die(struct rdma_addrinfo *info)
+{
+	pid_t pid = fork();
+	int status;
+
+	check(pid >= 0, "fork");
+	if (pid == 0)
+		connect_once(info);
+	check(waitpid(pid, &status, 0) == pid, "waitpid");
+	check(WIFSIGNALED(status), "a process that was to be killed");
+}
+
 static void *connect_share(void *info)
 {
 	for (unsigned int i = 0; i < connections / threads; i++)
-		connect_once(info);
+		killed ? connect_and_die(info) : connect_once(info);
 	return NULL;
 }
 
@@ -169,13 +188,15 @@ int main(int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "n:t:l")) != -1) {
+	while ((option = getopt(argc, argv, "n:t:lk")) != -1) {
 		if (option == 'n')
 			connections = atoi(optarg);
 		else if (option == 't')
 			threads = atoi(optarg);
 		else if (option == 'l')
 			listens = true;
+		else if (option == 'k')
+			killed = true;
 		else
 			return EXIT_FAILURE;
 	}

@@ -142,12 +142,13 @@ def examples():
 # --- our own ----------------------------------------------------------------------
 
 
-def connect(count, threads, orderly=True, **more):
+def connect(count, threads, orderly=True, killed=False, **more):
     # A disconnect that overtakes what establishes a connection is one of its ends, too.
     established = count if orderly else r"\d+"
     words = ["@tests/e2e/connect", "-n", str(count), "-t", str(threads)]
-    return managed("connect", f"-n {count} -t {threads}", server=words + ["-l", "SERVER", "PORT"],
-                   client=words + ["SERVER", "PORT"],
+    client = words + ["-k"] * killed
+    return managed("connect", " ".join(client[1:]), server=words + ["-l", "SERVER", "PORT"],
+                   client=client + ["SERVER", "PORT"],
                    expect_server=[rf"^{established} established, {count} ended$"],
                    expect_client=[rf"^{count} connections"], **more)
 
@@ -155,6 +156,8 @@ def connect(count, threads, orderly=True, **more):
 def connect_cases():
     yield connect(10000, 1)
     yield connect(4000, 8)
+    yield connect(5, 1, killed=True)
+    yield connect(5, 1, killed=True, one_node=True, detail="one node")
     yield connect(200, 4, ipv6=True)
     yield connect(200, 4, nobody=True)
     yield connect(40, 4, orderly=False, detail="loss=5%", faults=LOSS)

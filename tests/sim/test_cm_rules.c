@@ -434,7 +434,9 @@ END_TEST
 
 static struct {
 	uint32_t owner, forwarded;
-	unsigned int frames, claims, releases;
+	unsigned int frames, claims, releases, looks;
+	uint32_t process; /* of the peer */
+	bool dead;
 	int claim_error;
 	union ibv_gid gids[2];
 } sharing;
@@ -490,11 +492,28 @@ static bool sharing_forward(struct share *share, const struct link_frame *frame)
 	return true;
 }
 
+static uint32_t sharing_process(struct share *share, const union ibv_gid *gid, uint32_t comm_id)
+{
+	ck_assert(gid_equal(gid, &t.id->path.destination));
+	ck_assert_uint_eq(comm_id, t.id->remote_id);
+	return sharing.process;
+}
+
+static bool sharing_is_alive(struct share *share, uint32_t process, uint32_t comm_id)
+{
+	ck_assert_uint_eq(process, sharing.process);
+	ck_assert_uint_eq(comm_id, t.id->remote_id);
+	sharing.looks++;
+	return !sharing.dead;
+}
+
 static const struct share_ops sharing_ops = {
 	.lease_comm_ids = sharing_lease_comm_ids,
 	.claim = sharing_claim,
 	.release = sharing_release,
 	.forward = sharing_forward,
+	.process = sharing_process,
+	.is_alive = sharing_is_alive,
 };
 
 static void share(void)
@@ -548,6 +567,52 @@ START_TEST(test_shared_address)
 	ck_assert_uint_eq(sharing.frames, 4);
 	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
 	t.peer.node->link->share = NULL;
+}
+END_TEST
+
+/*
+ * A peer of this machine is killed: a connection hears a DREQ, one that was being ended the
+ * answer to its own. One of another machine isn't looked at.
+ */
+static const struct {
+	enum cm_state state;
+	bool active;
+	int event;
+} watched[] = {
+	{CM_STATE_ESTABLISHED, true, CM_EVENT_DREQ_RECEIVED},
+	{CM_STATE_ESTABLISHED, false, CM_EVENT_DREQ_RECEIVED},
+	{CM_STATE_DREQ_SENT, true, CM_EVENT_DREP_RECEIVED},
+	{CM_STATE_DREQ_SENT, false, CM_EVENT_DREP_RECEIVED},
+};
+
+START_TEST(test_dead_peer)
+{
+	for (uint32_t process = 0; process < 2; process++) {
+		share();
+		sharing.process = process;
+		if (watched[_i].active)
+			cm_peer_active(&t, watched[_i].state);
+		else
+			cm_peer_passive(&t, watched[_i].state);
+		sharing.looks = 0;
+		world_run(&t.peer.world, 3 * SECOND);
+		cm_peer_event(&t, -1);
+		ck_assert_uint_eq(sharing.looks > 0, process);
+		ck_assert_uint_le(sharing.looks, 4);
+		sharing.dead = true;
+		for (int i = 0; i < 2000 && t.count == 0; i++)
+			world_run(&t.peer.world, MS);
+		cm_peer_event(&t, process ? watched[_i].event : -1);
+		sharing.looks = 0;
+		world_run(&t.peer.world, 3 * SECOND);
+		ck_assert_uint_eq(sharing.looks, 0);
+		t.count = 0; /* a timewait may have ended */
+		t.peer.node->link->share = NULL;
+		if (!process) {
+			cm_peer_destroy(&t);
+			cm_peer_create(&t);
+		}
+	}
 }
 END_TEST
 
@@ -657,6 +722,7 @@ int main(void)
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
+	tcase_add_loop_test(tcase, test_dead_peer, 0, sizeof(watched) / sizeof(watched[0]));
 	tcase_add_test(tcase, test_claims);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
 	tcase_add_test(tcase, flush_gives_up_on_a_lost_lock);

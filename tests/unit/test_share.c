@@ -504,17 +504,20 @@ START_TEST(mads_for_a_dead_member_are_ours)
 		uint16_t attribute;
 		unsigned int offset;
 	} cases[] = {{0x13, 4} /* REP */, {0x15, 4} /* DREQ */, {0x16, 4} /* DREP */};
-	struct node node = node_open(SHARED);
+	struct node node = node_open(SHARED), other = node_open(OTHER);
+	union ibv_gid elsewhere = gid_of("10.99.99.99");
+	struct node nodes[2];
 	struct roster *roster = ((struct udp_link *)node.link)->share.roster;
 	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
 	struct link_frame frame;
-	uint32_t first;
+	uint32_t first, process = 0;
 	int leased[2];
 	pid_t pid;
 
 	ck_assert_int_eq(pipe(leased), 0);
-	pid = killable_process(begin_with_comm_ids,
-			       &(struct dead_member){{&node, 1}, leased[1]});
+	nodes[0] = node;
+	nodes[1] = other;
+	pid = killable_process(begin_with_comm_ids, &(struct dead_member){{nodes, 2}, leased[1]});
 	ck_assert_int_eq(read(leased[0], &first, sizeof(first)), sizeof(first));
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -522,6 +525,11 @@ START_TEST(mads_for_a_dead_member_are_ours)
 					 first + 5, 4);
 			ck_assert_int_eq(forward(&node, &frame), !dead);
 		}
+		if (!dead)
+			process = share_of(&node)->ops->process(share_of(&node), &node.gid, first);
+		ck_assert_uint_ne(process, 0);
+		ck_assert_int_eq(share_of(&node)->ops->is_alive(share_of(&node), process, first),
+				 !dead);
 		if (!dead)
 			kill_and_wait(pid);
 	}
@@ -531,6 +539,14 @@ START_TEST(mads_for_a_dead_member_are_ours)
 		node.link->ops->receive(node.link, &frame, 1, 0);
 	}
 	ck_assert_uint_eq(roster_owner(roster, slot_of_comm_id(first)), 0);
+	ck_assert(!share_of(&node)->ops->is_alive(share_of(&node), process, first));
+	/* Of no process, of our own, and at an address that isn't this machine's. */
+	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
+	first = share_of(&node)->ops->lease_comm_ids(share_of(&node));
+	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
+	ck_assert_uint_eq(share_of(&other)->ops->process(share_of(&other), &elsewhere, first), 0);
+	ck_assert_uint_ne(share_of(&other)->ops->process(share_of(&other), &node.gid, first), 0);
+	node_close(&other);
 	node_close(&node);
 }
 END_TEST
