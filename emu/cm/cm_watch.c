@@ -29,6 +29,18 @@ void cm_watch_peer(struct cm_id *id, uint64_t now)
 		hca->deadline(hca->deadline_context, now + CM_WATCH_INTERVAL);
 }
 
+/* Of many connections with one process, most stand together: that is one system call. */
+static bool is_alive(struct share *share, const struct cm_id *id, const struct cm_id **living)
+{
+	if (*living && (*living)->peer_process == id->peer_process &&
+	    (*living)->remote_id / SHARE_COMM_IDS == id->remote_id / SHARE_COMM_IDS)
+		return true;
+	if (!share->ops->is_alive(share, id->peer_process, id->remote_id))
+		return false;
+	*living = id;
+	return true;
+}
+
 static bool is_watched(const struct cm_id *id)
 {
 	return id->peer_process &&
@@ -57,16 +69,12 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 void cm_watch_run(struct cm *cm, uint64_t now)
 {
 	struct share *share = cm->hca->link->share;
+	const struct cm_id *living = NULL;
 	struct cm_id *id, *next;
-	bool any = false;
 
 	DL_FOREACH_SAFE (cm->all, id, next) {
-		if (!is_watched(id))
-			continue;
-		if (share->ops->is_alive(share, id->peer_process, id->remote_id))
-			any = true;
-		else
+		if (is_watched(id) && !is_alive(share, id, &living))
 			say_for_dead(id, now);
 	}
-	atomic_store(&cm->watch_deadline, any ? now + CM_WATCH_INTERVAL : TIME_NEVER);
+	atomic_store(&cm->watch_deadline, living ? now + CM_WATCH_INTERVAL : TIME_NEVER);
 }
