@@ -366,15 +366,26 @@ void udp_share_verify(const struct udp_link *link, const struct udp_address *add
 		send_signal(link, address, SIGNAL_VERIFY, index, 0);
 }
 
+/* More than a socket's buffer has can't have come before. */
+static unsigned int buffer_size(int fd)
+{
+	int size = 0;
+	socklen_t length = sizeof(size);
+
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &length);
+	return size;
+}
+
 /*
  * Before our socket is closed: from now on @neighbour gets the packets to special QPs, and
- * those too that have come to our socket already. Our own QPs are gone.
+ * those too that have come to our socket already. Our own QPs are gone, but packets for them
+ * go on coming: they are read only as far as they may hide others.
  */
 static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
 {
 	struct link_frame frames[16];
 	struct steer_plan *plan = &link->share.plan;
-	unsigned int count;
+	unsigned int limit = buffer_size(address->receive_fd), read = 0, count;
 
 	roster_plan(link->share.roster, &address->gid, plan);
 	plan->first = roster_index(link->share.roster, neighbour, &address->gid);
@@ -387,7 +398,8 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 			if (udp_share_slot(&frames[i]) == 0)
 				udp_forward_to(&link->share, &frames[i], neighbour);
 		}
-	} while (link->receive.used);
+		read += link->receive.used;
+	} while (link->receive.used && read <= limit);
 }
 
 /*
