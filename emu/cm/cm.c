@@ -78,6 +78,8 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 
 int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 {
+	/* Leasing may wait for other processes; it is done when the first id is created. */
+	first_comm_id(cm);
 	pthread_mutex_lock(&cm->lock);
 	*id = cm_id_new(cm, context);
 	pthread_mutex_unlock(&cm->lock);

@@ -15,56 +15,22 @@
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_PATIENCE 25000 /* tries, of 200 us each */
-#define DESERTED_MAX 3600   /* seconds */
+#define DESERTED_MAX 3600 /* seconds */
 
 #define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
 
-/* Bytes of the file that are locked: the first for all of it, then one a member. */
-#define LOCK_WHOLE 0
-
 /* --- locks -------------------------------------------------------------------------- */
-
-/*
- * The lock belongs to the open file. Each link opens its own, and a forked child shares it
- * until roster_after_fork_child() closes it.
- */
-static bool lock_byte(int fd, off_t byte, short type)
-{
-	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
 
 bool roster_is_alive(const struct roster *roster, uint32_t member)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = member, .l_len = 1};
-
-	return member == roster->self || fcntl(roster->fd, F_OFD_GETLK, &lock) < 0 ||
-	       lock.l_type != F_UNLCK;
-}
-
-/*
- * The kernel has no wait with a time limit for such a lock, so we poll. It is held for less
- * than a millisecond, or a few while sweeping.
- */
-static bool lock_whole(int fd)
-{
-	static const struct timespec moment = {.tv_nsec = 200000};
-
-	for (unsigned int i = 0; i < LOCK_PATIENCE; i++) {
-		if (lock_byte(fd, LOCK_WHOLE, F_WRLCK))
-			return true;
-		sys_nanosleep(&moment);
-	}
-	return false;
+	return member == roster->self || roster_byte_is_locked(roster->fd, member);
 }
 
 int roster_lock(struct roster *roster)
 {
 	pthread_mutex_lock(&roster->mutex);
-	if (lock_whole(roster->fd))
+	roster->locked = roster_lock_file(roster->fd, roster->table);
+	if (roster->locked)
 		return 0;
 	pthread_mutex_unlock(&roster->mutex);
 	return EBUSY;
@@ -74,7 +40,8 @@ bool roster_trylock(struct roster *roster)
 {
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
-	if (lock_byte(roster->fd, LOCK_WHOLE, F_WRLCK))
+	roster->locked = roster_trylock_file(roster->fd, roster->table);
+	if (roster->locked)
 		return true;
 	pthread_mutex_unlock(&roster->mutex);
 	return false;
@@ -82,7 +49,7 @@ bool roster_trylock(struct roster *roster)
 
 void roster_unlock(struct roster *roster)
 {
-	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
+	roster_unlock_byte(roster->fd, roster->locked);
 	pthread_mutex_unlock(&roster->mutex);
 }
 
@@ -109,7 +76,7 @@ static int join(struct roster *roster)
 	for (uint32_t number = 1; number <= ROSTER_MEMBERS; number++) {
 		struct member *member = member_of(roster, number);
 
-		if (member->here || !lock_byte(roster->fd, number, F_WRLCK))
+		if (member->here || !roster_lock_byte(roster->fd, number))
 			continue;
 		member->primary_slot = member->slots = member->control_port = 0;
 		roster->self = number;
@@ -261,7 +228,7 @@ static int set_up(struct roster_file *table)
 }
 
 /* Open and lock it. If it was swept in between, another file has the name, or none has. */
-static int open_file(const char *path, int *result)
+static int open_file(const char *path, int *result, off_t *locked)
 {
 	struct stat file;
 
@@ -272,7 +239,7 @@ static int open_file(const char *path, int *result)
 			return errno;
 		if (!file_is_safe(fd))
 			error = EPERM;
-		else if (!lock_whole(fd))
+		else if ((*locked = roster_lock_file(fd, NULL)) == 0)
 			error = EBUSY;
 		else if (fstat(fd, &file) < 0)
 			error = errno;
@@ -382,6 +349,8 @@ static int roster_enter(struct roster *roster, const char *path)
 	if (!error)
 		error = set_up(roster->table);
 	if (!error)
+		roster->table->lock_holder = syscall(SYS_gettid);
+	if (!error)
 		error = join(roster);
 	/* After fallocate and mmap, which may change one of the times. */
 	futimens(roster->fd, NULL);
@@ -411,14 +380,14 @@ int roster_open(const char *path, struct roster **result)
 	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
-	error = open_file(path, &roster->fd);
+	error = open_file(path, &roster->fd, &roster->locked);
 	if (error) {
 		free(roster);
 		return error;
 	}
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster, path);
-	lock_byte(roster->fd, LOCK_WHOLE, F_UNLCK);
+	roster_unlock_byte(roster->fd, roster->locked);
 	if (error) {
 		roster_free(roster);
 		return error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the roster share: roster.c (the file, its locks, its members, and
- * the files that are needed no longer) and roster_table.c (what members have: sockets,
- * slots, claims).
+ * What the files of the roster share: roster.c (the file, its members, and the files that
+ * are needed no longer), roster_lock.c (locks on its bytes) and roster_table.c (what members have:
+ * sockets, slots, claims).
  *
  * A member may be killed between any two stores. So an entry gets its member last and
  * loses it first, and all entries of a dead member are removed with it.
@@ -16,7 +16,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 2 /* of the file */
+#define ROSTER_VERSION 3 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -49,7 +49,9 @@ struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
 	_Atomic uint64_t repaired;
-	_Atomic uint32_t cursor;		    /* the slot to lease next */
+	_Atomic uint32_t lock_epoch;  /* which byte of the file is the lock; see roster_lock.c */
+	_Atomic uint32_t lock_holder; /* the thread that has locked it, or had last */
+	_Atomic uint32_t cursor;      /* the slot to lease next */
 	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[SLOTS];
 	_Atomic uint16_t next[SLOTS];	       /* the number in the slot to begin with */
@@ -60,6 +62,7 @@ struct roster_file {
 
 struct roster {
 	pthread_mutex_t mutex;
+	off_t locked; /* with the mutex: the byte that is locked */
 	int fd;
 	struct roster_file *table;
 	uint32_t self;
@@ -110,6 +113,21 @@ static inline struct claim *claims_end(const struct roster *roster)
 {
 	return roster->table->claims + read_bound(&roster->table->claims_used, CLAIMS);
 }
+
+/* --- roster_lock.c: locks on bytes of the file, which the kernel drops with the process ------ */
+
+/* A byte that no other open file has locked. */
+bool roster_lock_byte(int fd, off_t byte);
+void roster_unlock_byte(int fd, off_t byte);
+bool roster_byte_is_locked(int fd, off_t byte);
+/*
+ * The lock of the whole roster, for its writers; @table: NULL as long as the file isn't mapped.
+ * Returns the byte that is to be unlocked, or 0 when it isn't to be had.
+ */
+off_t roster_lock_file(int fd, struct roster_file *table);
+off_t roster_trylock_file(int fd, struct roster_file *table);
+
+/* --- roster_table.c ----------------------------------------------------------------------- */
 
 /* Remove the members that are @gone and all their entries. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster);

@@ -169,7 +169,7 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 		slot = 1;
 
 	for (uint32_t i = 0; i < SLOTS; i++) {
-		row = read_owner(table, slot) ? 0 : row + 1;
+		row = table->owners[slot] ? 0 : row + 1;
 		if (row == count)
 			return slot + 1 - count;
 		if (next_slot(slot) == 1)
@@ -179,27 +179,52 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 	return 0;
 }
 
+/*
+ * Become the owner of @count slots. Returns false if a member has one: one
+ * that was stopped while it had the roster locked may take a slot without the lock.
+ */
+static bool take_slots(struct roster *roster, uint32_t first, uint32_t count)
+{
+	_Atomic uint16_t *owners = roster->table->owners + first;
+	uint32_t taken;
+
+	for (taken = 0; taken < count; taken++) {
+		uint16_t none = 0;
+
+		if (!atomic_compare_exchange_strong(&owners[taken], &none, roster->self))
+			break;
+	}
+	for (uint32_t i = 0; i < taken && taken < count; i++)
+		owners[i] = 0;
+	return taken == count;
+}
+
 int roster_lease(struct roster *roster, struct lease *lease)
 {
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
 	uint32_t slots = self->slots ? self->slots : 1, slot;
 
-	while ((slot = find_slots(table, slots)) == 0) {
+	for (;;) {
+		slot = find_slots(table, slots);
+		/* First of all: though we be killed now, no number is leased twice in this round.
+		 */
+		if (slot)
+			table->cursor = next_slot(slot + slots - 1);
+		if (slot && take_slots(roster, slot, slots))
+			break;
+		if (slot)
+			continue;
 		if (slots > 1)
 			slots /= 2;
 		else if (roster_reap(roster) == 0)
 			return ENOSPC;
 	}
-	/* First of all: though we be killed now, no number is leased twice in this round. */
-	table->cursor = next_slot(slot + slots - 1);
 	lease->first = slot << SLOT_QPN_BITS;
 	lease->count = slots << SLOT_QPN_BITS;
 	lease->start = lease->first + table->next[slot] % SLOT_QPNS;
-	for (uint32_t i = slot; i < slot + slots; i++) {
+	for (uint32_t i = slot; i < slot + slots; i++)
 		table->next[i] = (table->next[i] + NUMBERS_A_LEASE) % SLOT_QPNS;
-		table->owners[i] = roster->self;
-	}
 	if (!self->primary_slot)
 		self->primary_slot = slot;
 	self->slots += slots;

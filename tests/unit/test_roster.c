@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,6 +391,59 @@ START_TEST(one_at_a_time)
 	ck_assert(roster_is_alive(a, roster_self(a)));
 	ck_assert(roster_is_alive(a, roster_self(b)));
 	roster_close(b);
+	roster_close(a);
+}
+END_TEST
+
+static pid_t stopped_with_the_lock(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct roster *roster = join();
+
+		if (roster_lock(roster))
+			_exit(1);
+		raise(SIGSTOP);
+		roster_unlock(roster);
+		if (roster_lock(roster))
+			_exit(2);
+		roster_unlock(roster);
+		roster_close(roster);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	return pid;
+}
+
+/* More of them than there are turns that the lock can take would be too many. */
+START_TEST(stopped_members_keep_no_member_waiting)
+{
+	struct roster *a = join(), *b;
+	pid_t pids[8];
+	int status;
+
+	for (unsigned int i = 0; i < 8; i++) {
+		pids[i] = stopped_with_the_lock();
+		lease(a, i ? 1u << (i - 1) : 1);
+		b = join();
+		ck_assert_int_eq(roster_lock(a), 0);
+		ck_assert(!roster_trylock(b));
+		roster_unlock(a);
+		ck_assert(roster_trylock(b));
+		roster_unlock(b);
+		roster_close(b);
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		ck_assert_int_eq(kill(pids[i], SIGCONT), 0);
+		ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+		ck_assert(WIFEXITED(status));
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+	}
+	ck_assert(roster_trylock(a));
+	roster_unlock(a);
 	roster_close(a);
 }
 END_TEST
@@ -795,6 +849,7 @@ int main(void)
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
 	tcase_add_test(tests, services_have_one_owner_an_address);
 	tcase_add_test(tests, one_at_a_time);
+	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_refused);
 	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
