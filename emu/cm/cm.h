@@ -9,11 +9,11 @@
  * (deadlines). It knows nothing of rdma_cm's addresses and ports: those are
  * service ids and private data to it, which the verbs layer makes.
  *
- * cm.lock protects everything; it is taken inside each function below, none of
- * them but cm_id_create() and cm_id_claim() waits for anything else, with cm.lock free. Messages leave with it held, as a QP's packets
- * leave with the QP's: so they leave in order. It is never taken with a QP lock
- * held; under it only leaves are taken. Events are told with it held, too: so once
- * cm_id_destroy() has returned none is told of that id.
+ * cm.lock protects everything; it is taken inside each function below. None of them
+ * waits for anything else but cm_id_create() and cm_id_claim(), and these without cm.lock.
+ * Messages leave with it held, as a QP's packets leave with the QP's: so they leave in order. It is
+ * never taken with a QP lock held; under it only leaves are taken. Events are told with it held,
+ * too: so once cm_id_destroy() has returned none is told of that id.
  */
 #ifndef URXE_EMU_CM_H
 #define URXE_EMU_CM_H

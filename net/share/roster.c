@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The roster's file: its permissions, its locks, its members, and when it is removed. */
-#include <dirent.h>
+/* The roster: its table in memory, its lock, its members. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "net/share/roster_internal.h"
-#include "net/syscalls.h"
 
 #define DESERTED_MAX 3600 /* seconds */
 
@@ -153,26 +149,6 @@ uint64_t roster_repaired(const struct roster *roster)
 /* --- the file ----------------------------------------------------------------------------------
  */
 
-int roster_usual_path(char *path, size_t size)
-{
-	struct stat net;
-
-	if (stat("/proc/thread-self/ns/net", &net) < 0)
-		return errno;
-	snprintf(path, size, "/dev/shm/" FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
-		 (unsigned long long)net.st_ino);
-	return 0;
-}
-
-/* Any user can create files in /dev/shm: one with our name isn't trusted for its name. */
-static bool file_is_safe(int fd)
-{
-	struct stat file;
-
-	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-	       (file.st_mode & 077) == 0;
-}
-
 /* Take the memory now: a page that isn't to be had when it is touched would be a SIGBUS. */
 static int map_table(struct roster *roster)
 {
@@ -227,125 +203,13 @@ static int set_up(struct roster_file *table)
 	return 0;
 }
 
-/* Open and lock it. If it was swept in between, another file has the name, or none has. */
-static int open_file(const char *path, int *result, off_t *locked)
-{
-	struct stat file;
-
-	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), error = 0;
-
-		if (fd < 0)
-			return errno;
-		if (!file_is_safe(fd))
-			error = EPERM;
-		else if ((*locked = roster_lock_file(fd, NULL)) == 0)
-			error = EBUSY;
-		else if (fstat(fd, &file) < 0)
-			error = errno;
-		if (!error && file.st_nlink > 0) {
-			*result = fd;
-			return 0;
-		}
-		close(fd);
-		if (error)
-			return error;
-	}
-}
-
-/* --- sweeping --------------------------------------------------------------------------- */
-
-/*
- * Removes the files of network namespaces that are gone, when a file is created. There
- * is no telling that a namespace is gone; but in a file that had no member for an hour, no
- * more is lost than where to lease next, and packets and retries don't take an hour.
- *
- * A member that is killed leaves no time of death. So a file's mtime is when it was opened
- * last, and its atime, if that is later, since when a sweep has known it deserted.
- */
-
-/* Of our user, and not of a newer version, whose members may lock otherwise. */
-static bool is_named_as_ours(const char *name)
-{
-	unsigned long long net;
-	unsigned int user;
-	int version, end = 0;
-
-	return sscanf(name, FILE_NAME "%n", &version, &user, &net, &end) == 3 && !name[end] &&
-	       version <= ROSTER_VERSION && user == geteuid();
-}
-
-/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
-static bool lock_all(int fd, short type)
-{
-	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-static bool is_later(struct timespec a, struct timespec b)
-{
-	return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
-}
-
-/* With all of it locked. */
-static void remove_or_mark(int directory, const char *name, int fd)
-{
-	struct timespec times[2] = {{0}, {.tv_nsec = UTIME_OMIT}};
-	struct stat file;
-
-	/* Without links, the name is another file's by now. */
-	if (fstat(fd, &file) < 0 || file.st_nlink == 0)
-		return;
-	clock_gettime(CLOCK_REALTIME, &times[0]);
-	if (!is_later(file.st_atim, file.st_mtim))
-		futimens(fd, times);
-	else if (times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
-		unlinkat(directory, name, 0);
-}
-
-static void sweep_file(int directory, const char *name)
-{
-	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
-		remove_or_mark(directory, name, fd);
-		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
-	}
-	close(fd);
-}
-
-static void sweep(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
-	DIR *directory = parent ? opendir(parent) : NULL;
-	struct dirent *entry;
-
-	while (directory && (entry = readdir(directory))) {
-		if (is_named_as_ours(entry->d_name))
-			sweep_file(dirfd(directory), entry->d_name);
-	}
-	if (directory)
-		closedir(directory);
-	free(parent);
-}
-
 /* --- opening and closing --------------------------------------------------------------- */
 
 /* With the file locked, which is why a sweep leaves it alone. */
-static int roster_enter(struct roster *roster, const char *path)
+static int roster_enter(struct roster *roster)
 {
-	struct stat file;
-	int error;
+	int error = map_table(roster);
 
-	/* Files are created where namespaces come and go, so then some can be expected to be gone.
-	 */
-	if (fstat(roster->fd, &file) == 0 && file.st_size == 0)
-		sweep(path);
-	error = map_table(roster);
 	if (!error)
 		error = set_up(roster->table);
 	if (!error)
@@ -380,13 +244,13 @@ int roster_open(const char *path, struct roster **result)
 	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
-	error = open_file(path, &roster->fd, &roster->locked);
+	error = roster_open_file(path, &roster->fd, &roster->locked);
 	if (error) {
 		free(roster);
 		return error;
 	}
 	pthread_mutex_init(&roster->mutex, NULL);
-	error = roster_enter(roster, path);
+	error = roster_enter(roster);
 	roster_unlock_byte(roster->fd, roster->locked);
 	if (error) {
 		roster_free(roster);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the roster share: roster.c (the file, its members, and the files that
- * are needed no longer), roster_lock.c (locks on its bytes) and roster_table.c (what members have:
- * sockets, slots, claims).
+ * What the files of the roster share: roster.c (the table, its members), roster_file.c (which
+ * file it is, and the files that are needed no longer), roster_lock.c (locks on its bytes) and
+ * roster_table.c (what members have: sockets, slots, claims).
  *
  * A member may be killed between any two stores. So an entry gets its member last and
  * loses it first, and all entries of a dead member are removed with it.
@@ -126,6 +126,11 @@ bool roster_byte_is_locked(int fd, off_t byte);
  */
 off_t roster_lock_file(int fd, struct roster_file *table);
 off_t roster_trylock_file(int fd, struct roster_file *table);
+
+/* --- roster_file.c ------------------------------------------------------------------------- */
+
+/* Open the file at @path, or what stands for it, and lock it. 0 or an errno. */
+int roster_open_file(const char *path, int *fd, off_t *locked);
 
 /* --- roster_table.c ----------------------------------------------------------------------- */
 

@@ -493,28 +493,92 @@ START_TEST(children_let_go)
 }
 END_TEST
 
-START_TEST(unsafe_files_are_refused)
+static bool exists(const char *file)
 {
-	struct roster *roster;
-	char target[100];
+	struct stat status;
 
+	return lstat(file, &status) == 0;
+}
+
+static void expect_at(const char *file)
+{
+	struct roster *a = join(), *b = join();
+	struct stat status;
+
+	ck_assert_uint_eq(roster_secret(a), roster_secret(b));
+	ck_assert_int_eq(lstat(file, &status), 0);
+	ck_assert_int_eq(status.st_size, sizeof(struct roster_file));
+	roster_close(a);
+	roster_close(b);
+}
+
+/* They are left alone, and sharing goes on in another file; if there may be one. */
+START_TEST(unsafe_files_are_passed_over)
+{
+	char target[100], names[4][100];
+	struct roster *roster;
+	struct stat status;
+
+	for (int i = 0; i < 4; i++)
+		snprintf(names[i], sizeof(names[i]), i ? "%s.%d" : "%s", path, i);
 	snprintf(target, sizeof(target), "%s-target", path);
-	ck_assert_int_eq(symlink(target, path), 0);
-	ck_assert_int_eq(roster_open(path, &roster), ELOOP);
-	unlink(path);
-	close(open(path, O_CREAT | O_WRONLY, 0600));
-	ck_assert_int_eq(chmod(path, 0644), 0);
-	ck_assert_int_eq(roster_open(path, &roster), EPERM);
+	ck_assert_int_eq(symlink(target, names[0]), 0);
+	expect_at(names[1]);
+	ck_assert_int_eq(lstat(target, &status), -1);
+	ck_assert_int_eq(unlink(names[1]), 0);
+	close(open(names[1], O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(chmod(names[1], 0644), 0);
+	expect_at(names[2]);
 	if (getuid() == 0) {
-		ck_assert_int_eq(chmod(path, 0600), 0);
-		ck_assert_int_eq(chown(path, 65534, 65534), 0);
-		ck_assert_int_eq(roster_open(path, &roster), EPERM);
+		ck_assert_int_eq(truncate(names[2], 0), 0);
+		ck_assert_int_eq(chown(names[2], 65534, 65534), 0);
+		expect_at(names[3]);
 	}
-	unlink(path);
-	ck_assert_int_eq(mkdir(path, 0700), 0);
-	ck_assert_int_eq(roster_open(path, &roster), EISDIR);
-	rmdir(path);
-	roster_close(join());
+	/* One that is in use is used, though there is a name before it by now. */
+	unlink(names[0]);
+	expect_at(names[getuid() == 0 ? 3 : 2]);
+
+	for (int i = 0; i < 4; i++) {
+		unlink(names[i]);
+		ck_assert_int_eq(symlink(target, names[i]), 0);
+	}
+	ck_assert_int_eq(roster_open(path, &roster), ELOOP);
+	unlink(names[2]);
+	ck_assert_int_eq(mkdir(names[2], 0700), 0);
+	ck_assert_int_eq(roster_open(path, &roster), ELOOP);
+	ck_assert_int_eq(rmdir(names[2]), 0);
+	expect_at(names[2]);
+}
+END_TEST
+
+/* The members that there are keep it, and new ones join them; a later one begins anew. */
+START_TEST(a_file_removed_under_members_is_shared_on)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	pid_t member = member_process(&gid, 2);
+	struct roster *a, *b, *c;
+	uint64_t secret;
+
+	ck_assert_int_eq(unlink(path), 0);
+	a = join();
+	b = join();
+	secret = roster_secret(a);
+	ck_assert_uint_eq(roster_secret(b), secret);
+	ck_assert_uint_ne(roster_self(a), roster_self(b));
+	ck_assert_uint_eq(roster_sockets(a, &gid), 1);
+	lease(a, 1);
+	ck_assert(!exists(path));
+	kill_and_wait(member);
+	ck_assert_uint_eq(reap(b), 1);
+	c = join();
+	ck_assert_uint_eq(roster_secret(c), secret);
+	roster_close(a);
+	roster_close(b);
+	roster_close(c);
+	c = join();
+	ck_assert_uint_ne(roster_secret(c), secret);
+	ck_assert(exists(path));
+	roster_close(c);
 }
 END_TEST
 
@@ -634,13 +698,6 @@ static void set_age(const char *file, time_t opened, time_t deserted)
 	struct timespec times[] = {{.tv_sec = now - deserted}, {.tv_sec = now - opened}};
 
 	ck_assert_int_eq(utimensat(AT_FDCWD, file, times, AT_SYMLINK_NOFOLLOW), 0);
-}
-
-static bool exists(const char *file)
-{
-	struct stat status;
-
-	return lstat(file, &status) == 0;
 }
 
 /* Since when a sweep has known @file deserted, or 0. */
@@ -851,7 +908,8 @@ int main(void)
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
 	tcase_add_test(tests, children_let_go);
-	tcase_add_test(tests, unsafe_files_are_refused);
+	tcase_add_test(tests, unsafe_files_are_passed_over);
+	tcase_add_test(tests, a_file_removed_under_members_is_shared_on);
 	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
 	tcase_add_test(tests, truncated_files_are_made_whole);
 	tcase_add_test(tests, contents_that_change_are_survived);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which file is the roster: of those that have its name the first that is safely ours, or a
+ * new one; or the one that living members have, though its name was removed. And which files
+ * are needed no longer.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/log.h"
+#include "net/share/roster_internal.h"
+
+#define DESERTED_MAX 3600 /* seconds */
+
+#define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
+
+/* Another user may have a file of the name, which we can't remove: then ".1" is appended, ... */
+#define NAMES 4
+#define PATH_SIZE 256
+
+int roster_usual_path(char *path, size_t size)
+{
+	struct stat net;
+
+	if (stat("/proc/thread-self/ns/net", &net) < 0)
+		return errno;
+	snprintf(path, size, "/dev/shm/" FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
+		 (unsigned long long)net.st_ino);
+	return 0;
+}
+
+/* --- names --------------------------------------------------------------------------- */
+
+/* Any user can create files in /dev/shm: one with our name isn't trusted for its name. */
+static bool file_is_safe(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	       (file.st_mode & 077) == 0;
+}
+
+static bool name_path(char result[PATH_SIZE], const char *path, unsigned int number)
+{
+	int length = number ? snprintf(result, PATH_SIZE, "%s.%u", path, number)
+			    : snprintf(result, PATH_SIZE, "%s", path);
+
+	return length < PATH_SIZE;
+}
+
+/* Returns a descriptor, or -1 with errno. */
+static int open_safe(const char *path, int flags)
+{
+	int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+
+	if (fd < 0 || file_is_safe(fd))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+/* A file that is there goes before one that would be new: other members may have it. */
+static int open_any(const char *path, char result[PATH_SIZE])
+{
+	int free_name = -1, error = 0, fd;
+
+	for (int i = 0; i < NAMES; i++) {
+		if (!name_path(result, path, i))
+			break;
+		fd = open_safe(result, 0);
+		if (fd >= 0)
+			return fd;
+		if (errno == ENOENT && free_name < 0)
+			free_name = i;
+		else if (errno != ENOENT && !error)
+			error = errno;
+	}
+	if (free_name < 0) {
+		errno = error ? error : ENAMETOOLONG;
+		return -1;
+	}
+	if (error)
+		log_info("%s: %s; processes share addresses by another file", path,
+			 roster_error_text(error));
+	name_path(result, path, free_name);
+	return open_safe(result, O_CREAT);
+}
+
+/* --- a file without a name ------------------------------------------------------------- */
+
+/*
+ * A roster that was removed while it had members (systemd's RemoveIPC does that when a user's
+ * last session ends) is still the one by which they share their addresses. Processes of the
+ * same user can open it by the members' descriptors. Looked for when a file is created, which
+ * is rare.
+ */
+
+/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
+static bool lock_all(int fd, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static bool has_members(int fd)
+{
+	if (!lock_all(fd, F_WRLCK))
+		return true;
+	lock_all(fd, F_UNLCK);
+	return false;
+}
+
+/* The file of this name in @process, whose descriptors are in @folder; or -1. */
+static int find_descriptor(const char *folder, const char *wanted)
+{
+	DIR *directory = opendir(folder);
+	char target[PATH_SIZE];
+	struct dirent *entry;
+	int found = -1;
+
+	while (directory && found < 0 && (entry = readdir(directory))) {
+		ssize_t length =
+			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1);
+
+		target[length < 0 ? 0 : length] = '\0';
+		if (strcmp(target, wanted) != 0)
+			continue;
+		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
+		if (found >= 0 && (!file_is_safe(found) || !has_members(found))) {
+			close(found);
+			found = -1;
+		}
+	}
+	if (directory)
+		closedir(directory);
+	return found;
+}
+
+/* As the kernel names it: the file that @fd is, had it been removed. */
+static bool name_removed(int fd, char result[PATH_SIZE])
+{
+	static const char suffix[] = " (deleted)";
+	char self[32];
+	ssize_t length;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	length = readlink(self, result, PATH_SIZE - sizeof(suffix));
+	if (length < 0 || length == PATH_SIZE - (ssize_t)sizeof(suffix))
+		return false;
+	memcpy(result + length, suffix, sizeof(suffix));
+	return true;
+}
+
+static int find_removed(int fd)
+{
+	char wanted[PATH_SIZE], folder[PATH_SIZE + 16];
+	struct dirent *entry;
+	DIR *processes;
+	int found = -1;
+
+	if (!name_removed(fd, wanted))
+		return -1;
+	processes = opendir("/proc");
+	while (processes && found < 0 && (entry = readdir(processes))) {
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		snprintf(folder, sizeof(folder), "/proc/%s/fd", entry->d_name);
+		found = find_descriptor(folder, wanted);
+	}
+	if (processes)
+		closedir(processes);
+	return found;
+}
+
+/* --- sweeping --------------------------------------------------------------------------- */
+
+/*
+ * Removes the files of network namespaces that are gone, when a file is created. There
+ * is no telling that a namespace is gone; but in a file that had no member for an hour, no
+ * more is lost than where to lease next, and packets and retries don't take an hour.
+ *
+ * A member that is killed leaves no time of death. So a file's mtime is when it was opened
+ * last, and its atime, if that is later, since when a sweep has known it deserted.
+ */
+
+/* Of our user, and not of a newer version, whose members may lock otherwise. */
+static bool is_named_as_ours(const char *name)
+{
+	unsigned long long net;
+	unsigned int user;
+	int version, end = 0;
+
+	if (sscanf(name, FILE_NAME "%n", &version, &user, &net, &end) != 3)
+		return false;
+	return (!name[end] || (name[end] == '.' && name[end + 1] >= '1' &&
+			       name[end + 1] < '0' + NAMES && !name[end + 2])) &&
+	       version <= ROSTER_VERSION && user == geteuid();
+}
+
+static bool is_later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
+}
+
+/* With all of it locked. */
+static void remove_or_mark(int directory, const char *name, int fd)
+{
+	struct timespec times[2] = {{0}, {.tv_nsec = UTIME_OMIT}};
+	struct stat file;
+
+	/* Without links, the name is another file's by now. */
+	if (fstat(fd, &file) < 0 || file.st_nlink == 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	if (!is_later(file.st_atim, file.st_mtim))
+		futimens(fd, times);
+	else if (times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
+		unlinkat(directory, name, 0);
+}
+
+static void sweep_file(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
+		remove_or_mark(directory, name, fd);
+		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
+	}
+	close(fd);
+}
+
+static void sweep(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
+	DIR *directory = parent ? opendir(parent) : NULL;
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		if (is_named_as_ours(entry->d_name))
+			sweep_file(dirfd(directory), entry->d_name);
+	}
+	if (directory)
+		closedir(directory);
+	free(parent);
+}
+
+/* --- opening ---------------------------------------------------------------------------- */
+
+/*
+ * With a new file locked: take the one that it is to replace, if that has members. Returns 0
+ * with whichever it is, locked; or an errno.
+ */
+static int settle_new(const char *path, int *fd, off_t *locked)
+{
+	int removed = find_removed(*fd);
+
+	if (removed < 0) {
+		/* Files are created where namespaces come and go: some are likely to be gone. */
+		sweep(path);
+		return 0;
+	}
+	log_info("%s was removed; its processes go on sharing it", path);
+	unlink(path);
+	close(*fd);
+	*fd = removed;
+	*locked = roster_lock_file(removed, NULL);
+	if (*locked)
+		return 0;
+	close(removed);
+	return EBUSY;
+}
+
+/* If the file was swept before it was locked, another one has the name, or none has. */
+int roster_open_file(const char *wanted, int *result, off_t *locked)
+{
+	char path[PATH_SIZE];
+	struct stat file;
+	int error;
+
+	for (;;) {
+		int fd = open_any(wanted, path);
+
+		if (fd < 0)
+			return errno;
+		*locked = roster_lock_file(fd, NULL);
+		error = *locked ? 0 : EBUSY;
+		if (!error && fstat(fd, &file) < 0)
+			error = errno;
+		if (error || file.st_nlink == 0) {
+			close(fd);
+			if (error)
+				return error;
+			continue;
+		}
+		*result = fd;
+		return file.st_size == 0 ? settle_new(path, result, locked) : 0;
+	}
+}
