@@ -7,6 +7,7 @@
 #ifndef URXE_NET_SYSCALLS_H
 #define URXE_NET_SYSCALLS_H
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -52,6 +53,26 @@ static inline ssize_t sys_write(int fd, const void *data, size_t length)
 static inline ssize_t sys_read(int fd, void *data, size_t length)
 {
 	return syscall(SYS_read, fd, data, length);
+}
+
+static inline ssize_t sys_pread(int fd, void *data, size_t length, off_t offset)
+{
+	return syscall(SYS_pread64, fd, data, length, offset);
+}
+
+static inline ssize_t sys_pwrite(int fd, const void *data, size_t length, off_t offset)
+{
+	return syscall(SYS_pwrite64, fd, data, length, offset);
+}
+
+static inline int sys_open(const char *path, int flags)
+{
+	return syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+}
+
+static inline int sys_close(int fd)
+{
+	return syscall(SYS_close, fd);
 }
 
 /* epoll_wait() that doesn't wait. */

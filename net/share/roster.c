@@ -2,6 +2,7 @@
 /* The roster: its table in memory, its lock, its members. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,22 +12,17 @@
 
 #include "net/share/roster_internal.h"
 
-#define DESERTED_MAX 3600 /* seconds */
-
-#define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
-
 /* --- locks -------------------------------------------------------------------------- */
 
 bool roster_is_alive(const struct roster *roster, uint32_t member)
 {
-	return member == roster->self || roster_byte_is_locked(roster->fd, member);
+	return member == roster->self || roster_is_locked(roster->fd, member, member);
 }
 
 int roster_lock(struct roster *roster)
 {
 	pthread_mutex_lock(&roster->mutex);
-	roster->locked = roster_lock_file(roster->fd, roster->table);
-	if (roster->locked)
+	if (roster_lock_file(roster->fd, &roster->turn))
 		return 0;
 	pthread_mutex_unlock(&roster->mutex);
 	return EBUSY;
@@ -36,17 +32,18 @@ bool roster_trylock(struct roster *roster)
 {
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
-	roster->locked = roster_trylock_file(roster->fd, roster->table);
-	if (roster->locked)
+	if (roster_trylock_file(roster->fd, &roster->turn))
 		return true;
 	pthread_mutex_unlock(&roster->mutex);
 	return false;
 }
 
-void roster_unlock(struct roster *roster)
+bool roster_unlock(struct roster *roster)
 {
-	roster_unlock_byte(roster->fd, roster->locked);
+	bool ours = roster_unlock_file(roster->fd, roster->turn);
+
 	pthread_mutex_unlock(&roster->mutex);
+	return ours;
 }
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -95,7 +92,7 @@ const char *roster_error_text(int error)
 	case EPERM:
 		return "it belongs to another user, or others may use it";
 	case EBADMSG:
-		return "its contents are damaged; remove it when no program uses it";
+		return "its contents are damaged; end the programs that use it";
 	case EBUSY:
 		return "a process that is stopped has it locked";
 	default:
@@ -186,12 +183,17 @@ static bool is_sound(const struct roster_file *table)
 	return sound;
 }
 
-static int set_up(struct roster_file *table)
+static int set_up(struct roster *roster)
 {
+	struct roster_file *table = roster->table;
 	uint64_t random[2];
 
-	if (table->secret)
-		return is_sound(table) ? 0 : EBADMSG;
+	if (table->secret && is_sound(table))
+		return 0;
+	if (table->secret && roster_is_locked(roster->fd, 1, ROSTER_MEMBERS))
+		return EBADMSG;
+	memset((char *)table + offsetof(struct roster_file, cursor), 0,
+	       sizeof(*table) - offsetof(struct roster_file, cursor));
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return EIO;
 	table->version = ROSTER_VERSION;
@@ -211,9 +213,7 @@ static int roster_enter(struct roster *roster)
 	int error = map_table(roster);
 
 	if (!error)
-		error = set_up(roster->table);
-	if (!error)
-		roster->table->lock_holder = syscall(SYS_gettid);
+		error = set_up(roster);
 	if (!error)
 		error = join(roster);
 	/* After fallocate and mmap, which may change one of the times. */
@@ -244,14 +244,14 @@ int roster_open(const char *path, struct roster **result)
 	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
-	error = roster_open_file(path, &roster->fd, &roster->locked);
+	error = roster_open_file(path, &roster->fd, &roster->turn);
 	if (error) {
 		free(roster);
 		return error;
 	}
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster);
-	roster_unlock_byte(roster->fd, roster->locked);
+	roster_unlock_file(roster->fd, roster->turn);
 	if (error) {
 		roster_free(roster);
 		return error;

@@ -52,7 +52,11 @@ void roster_after_fork_child(struct roster *roster);
 /* EBUSY: another process has held it for seconds (it was stopped, perhaps). */
 int roster_lock(struct roster *roster);
 bool roster_trylock(struct roster *roster);
-void roster_unlock(struct roster *roster);
+/*
+ * Returns false if this process was stopped for long while it had the lock: other members took
+ * their turn meanwhile, and what we wrote may not be true with what they did.
+ */
+bool roster_unlock(struct roster *roster);
 
 /* --- with the lock held --------------------------------------------------------------- */
 

@@ -103,22 +103,6 @@ static int open_any(const char *path, char result[PATH_SIZE])
  * is rare.
  */
 
-/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
-static bool lock_all(int fd, short type)
-{
-	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-static bool has_members(int fd)
-{
-	if (!lock_all(fd, F_WRLCK))
-		return true;
-	lock_all(fd, F_UNLCK);
-	return false;
-}
-
 /* The file of this name in @process, whose descriptors are in @folder; or -1. */
 static int find_descriptor(const char *folder, const char *wanted)
 {
@@ -135,7 +119,8 @@ static int find_descriptor(const char *folder, const char *wanted)
 		if (strcmp(target, wanted) != 0)
 			continue;
 		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
-		if (found >= 0 && (!file_is_safe(found) || !has_members(found))) {
+		if (found >= 0 &&
+		    (!file_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
 			close(found);
 			found = -1;
 		}
@@ -191,6 +176,14 @@ static int find_removed(int fd)
  * A member that is killed leaves no time of death. So a file's mtime is when it was opened
  * last, and its atime, if that is later, since when a sweep has known it deserted.
  */
+
+/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
+static bool lock_all(int fd, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
 
 /* Of our user, and not of a newer version, whose members may lock otherwise. */
 static bool is_named_as_ours(const char *name)
@@ -262,7 +255,7 @@ static void sweep(const char *path)
  * With a new file locked: take the one that it is to replace, if that has members. Returns 0
  * with whichever it is, locked; or an errno.
  */
-static int settle_new(const char *path, int *fd, off_t *locked)
+static int settle_new(const char *path, int *fd, uint32_t *turn)
 {
 	int removed = find_removed(*fd);
 
@@ -275,15 +268,14 @@ static int settle_new(const char *path, int *fd, off_t *locked)
 	unlink(path);
 	close(*fd);
 	*fd = removed;
-	*locked = roster_lock_file(removed, NULL);
-	if (*locked)
+	if (roster_lock_file(removed, turn))
 		return 0;
 	close(removed);
 	return EBUSY;
 }
 
 /* If the file was swept before it was locked, another one has the name, or none has. */
-int roster_open_file(const char *wanted, int *result, off_t *locked)
+int roster_open_file(const char *wanted, int *result, uint32_t *turn)
 {
 	char path[PATH_SIZE];
 	struct stat file;
@@ -294,8 +286,7 @@ int roster_open_file(const char *wanted, int *result, off_t *locked)
 
 		if (fd < 0)
 			return errno;
-		*locked = roster_lock_file(fd, NULL);
-		error = *locked ? 0 : EBUSY;
+		error = roster_lock_file(fd, turn) ? 0 : EBUSY;
 		if (!error && fstat(fd, &file) < 0)
 			error = errno;
 		if (error || file.st_nlink == 0) {
@@ -305,6 +296,8 @@ int roster_open_file(const char *wanted, int *result, off_t *locked)
 			continue;
 		}
 		*result = fd;
-		return file.st_size == 0 ? settle_new(path, result, locked) : 0;
+		return file.st_size < (off_t)sizeof(struct roster_file)
+			       ? settle_new(path, result, turn)
+			       : 0;
 	}
 }

@@ -45,13 +45,20 @@ struct member {
 	uint8_t pad[44]; /* to a cache line: @notifications is looked at all the time */
 };
 
+#define LOCK_TURNS 16
+
+/* roster_lock.c alone reads and writes it, by system calls. */
+struct roster_turns {
+	uint32_t epoch;		      /* which byte of the file is the lock */
+	uint32_t holders[LOCK_TURNS]; /* the thread that has it locked; 0: none, or not known yet */
+};
+
 struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
 	_Atomic uint64_t repaired;
-	_Atomic uint32_t lock_epoch;  /* which byte of the file is the lock; see roster_lock.c */
-	_Atomic uint32_t lock_holder; /* the thread that has locked it, or had last */
-	_Atomic uint32_t cursor;      /* the slot to lease next */
+	struct roster_turns turns;
+	_Atomic uint32_t cursor;		    /* the slot to lease next */
 	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[SLOTS];
 	_Atomic uint16_t next[SLOTS];	       /* the number in the slot to begin with */
@@ -62,7 +69,7 @@ struct roster_file {
 
 struct roster {
 	pthread_mutex_t mutex;
-	off_t locked; /* with the mutex: the byte that is locked */
+	uint32_t turn; /* with the lock: which one it is */
 	int fd;
 	struct roster_file *table;
 	uint32_t self;
@@ -116,21 +123,20 @@ static inline struct claim *claims_end(const struct roster *roster)
 
 /* --- roster_lock.c: locks on bytes of the file, which the kernel drops with the process ------ */
 
-/* A byte that no other open file has locked. */
+/* A byte that no other open file has locked. It is unlocked when the file is closed. */
 bool roster_lock_byte(int fd, off_t byte);
-void roster_unlock_byte(int fd, off_t byte);
-bool roster_byte_is_locked(int fd, off_t byte);
-/*
- * The lock of the whole roster, for its writers; @table: NULL as long as the file isn't mapped.
- * Returns the byte that is to be unlocked, or 0 when it isn't to be had.
- */
-off_t roster_lock_file(int fd, struct roster_file *table);
-off_t roster_trylock_file(int fd, struct roster_file *table);
+/* Whether others have locked any of these members' bytes: those members live. */
+bool roster_is_locked(int fd, uint32_t first, uint32_t last);
+/* The lock of the whole roster, for its writers. Returns false when it isn't to be had. */
+bool roster_lock_file(int fd, uint32_t *turn);
+bool roster_trylock_file(int fd, uint32_t *turn);
+/* Returns false if we were stopped and passed over: other members have written since. */
+bool roster_unlock_file(int fd, uint32_t turn);
 
 /* --- roster_file.c ------------------------------------------------------------------------- */
 
 /* Open the file at @path, or what stands for it, and lock it. 0 or an errno. */
-int roster_open_file(const char *path, int *fd, off_t *locked);
+int roster_open_file(const char *path, int *fd, uint32_t *turn);
 
 /* --- roster_table.c ----------------------------------------------------------------------- */
 

@@ -7,24 +7,23 @@
  * roster. It is held for less than a millisecond, but a process may be stopped in that time,
  * by a debugger or SIGSTOP, for as long as its user likes. Then the next byte in turn becomes
  * the lock, and the stopped process no longer keeps the other members from theirs. When it goes on,
- * it finishes what it was about to store: what comes of that is no worse than what the contents of
- * the file are checked for anyway, and no slot is leased twice (roster_lease()).
+ * it finishes what it was about to store; then it finds that it was passed over, and has what
+ * it stored checked.
+ *
+ * State in the file is read and written by system calls: at first the file isn't mapped.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "net/log.h"
 #include "net/share/roster_internal.h"
+#include "net/syscalls.h"
 
-#define LOCK_TURNS 16
-#define LOCK_TRIES 5000	      /* of 200 us each, at least: a second */
-#define LOCK_TRIES_A_LOOK 250 /* until it is found out whether the holder is stopped */
+#define LOCK_TRIES 25000       /* of 200 us each, at least: 5 seconds */
+#define LOCK_TRIES_A_LOOK 2500 /* until it is found out whether the holder is stopped */
 
 static struct flock byte_lock(off_t byte, short type)
 {
@@ -38,65 +37,77 @@ bool roster_lock_byte(int fd, off_t byte)
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-void roster_unlock_byte(int fd, off_t byte)
+static void unlock_byte(int fd, off_t byte)
 {
 	struct flock lock = byte_lock(byte, F_UNLCK);
 
 	fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-bool roster_byte_is_locked(int fd, off_t byte)
+bool roster_is_locked(int fd, uint32_t first, uint32_t last)
 {
-	struct flock lock = byte_lock(byte, F_WRLCK);
+	struct flock lock = byte_lock(first, F_WRLCK);
 
+	lock.l_len = last + 1 - first;
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* @table: the file, or NULL when it isn't mapped yet. What is missing of it is zero. */
-static uint32_t read_epoch(int fd, const struct roster_file *table)
-{
-	uint32_t epoch = 0;
-
-	if (table)
-		return table->lock_epoch;
-	return pread(fd, &epoch, sizeof(epoch), offsetof(struct roster_file, lock_epoch)) ==
-			       sizeof(epoch)
-		       ? epoch
-		       : 0;
-}
-
-static uint32_t read_holder(int fd, const struct roster_file *table)
-{
-	uint32_t holder = 0;
-
-	if (table)
-		return table->lock_holder;
-	return pread(fd, &holder, sizeof(holder), offsetof(struct roster_file, lock_holder)) ==
-			       sizeof(holder)
-		       ? holder
-		       : 0;
-}
+/* --- the lock of the whole roster --------------------------------------------------------- */
 
 static off_t epoch_byte(uint32_t epoch)
 {
 	return ROSTER_MEMBERS + 1 + epoch % LOCK_TURNS;
 }
 
-/* The holder has it until it lets go, or until the epoch is another one. */
-off_t roster_trylock_file(int fd, struct roster_file *table)
+/* What the file is too short for is zero. */
+static uint32_t read_word(int fd, size_t offset)
 {
-	uint32_t epoch = read_epoch(fd, table);
-	off_t byte = epoch_byte(epoch);
+	uint32_t word = 0;
 
-	if (!roster_lock_byte(fd, byte))
-		return 0;
-	if (read_epoch(fd, table) != epoch) {
-		roster_unlock_byte(fd, byte);
-		return 0;
+	return sys_pread(fd, &word, sizeof(word), offset) == sizeof(word) ? word : 0;
+}
+
+static void write_word(int fd, size_t offset, uint32_t word)
+{
+	if (sys_pwrite(fd, &word, sizeof(word), offset) != sizeof(word))
+		log_debug("the roster's file can't be written");
+}
+
+static uint32_t read_epoch(int fd)
+{
+	return read_word(fd, offsetof(struct roster_file, turns.epoch));
+}
+
+/* Each turn has a holder of its own, so that one that was passed over doesn't store there. */
+static size_t holder_offset(uint32_t epoch)
+{
+	return offsetof(struct roster_file, turns.holders) + epoch % LOCK_TURNS * sizeof(uint32_t);
+}
+
+/* The holder has it until it lets go, or until the epoch is another one. */
+bool roster_trylock_file(int fd, uint32_t *turn)
+{
+	uint32_t epoch = read_epoch(fd);
+
+	if (!roster_lock_byte(fd, epoch_byte(epoch)))
+		return false;
+	if (read_epoch(fd) != epoch) {
+		unlock_byte(fd, epoch_byte(epoch));
+		return false;
 	}
-	if (table)
-		table->lock_holder = syscall(SYS_gettid);
-	return byte;
+	write_word(fd, holder_offset(epoch), gettid());
+	*turn = epoch;
+	return true;
+}
+
+bool roster_unlock_file(int fd, uint32_t turn)
+{
+	bool ours = read_epoch(fd) == turn;
+
+	/* Or the next holder would be passed over when we are stopped. */
+	write_word(fd, holder_offset(turn), 0);
+	unlock_byte(fd, epoch_byte(turn));
+	return ours;
 }
 
 /* Of another PID namespace we can't know it. */
@@ -106,49 +117,42 @@ static bool thread_is_stopped(uint32_t thread)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)thread);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
+	if (sys_read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = '\0';
-	close(fd);
+	sys_close(fd);
 	/* "PID (NAME) STATE ...", and a name may have parentheses. */
 	state = strrchr(text, ')');
 	return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
 }
 
 /* One of those that wait moves the lock on: the one that gets the byte of the next turn. */
-static void pass_over_stopped(int fd, struct roster_file *table)
+static void pass_over_stopped(int fd)
 {
-	uint32_t epoch = read_epoch(fd, table), next = epoch + 1;
+	uint32_t epoch = read_epoch(fd), next = epoch + 1;
+	uint32_t holder = read_word(fd, holder_offset(epoch));
 
-	if (!thread_is_stopped(read_holder(fd, table)) || !roster_lock_byte(fd, epoch_byte(next)))
+	if (!holder || !thread_is_stopped(holder) || !roster_lock_byte(fd, epoch_byte(next)))
 		return;
-	if (read_epoch(fd, table) != epoch)
-		; /* another one was faster */
-	else if (table)
-		table->lock_epoch = next;
-	else if (pwrite(fd, &next, sizeof(next), offsetof(struct roster_file, lock_epoch)) < 0)
-		log_debug("roster: %s", strerror(errno));
-	roster_unlock_byte(fd, epoch_byte(next));
+	/* Another one may have been faster, and the holder may have gone on. */
+	if (read_epoch(fd) == epoch && read_word(fd, holder_offset(epoch)) == holder)
+		write_word(fd, offsetof(struct roster_file, turns.epoch), next);
+	unlock_byte(fd, epoch_byte(next));
 }
 
-/*
- * The kernel has no wait with a time limit for such a lock, so we poll. System calls by
- * number aren't cancellation points: the caller may hold locks.
- */
-off_t roster_lock_file(int fd, struct roster_file *table)
+/* The kernel has no wait with a time limit for such a lock, so we poll. */
+bool roster_lock_file(int fd, uint32_t *turn)
 {
 	static const struct timespec moment = {.tv_nsec = 200000};
 
 	for (unsigned int i = 1; i <= LOCK_TRIES; i++) {
-		off_t byte = roster_trylock_file(fd, table);
-
-		if (byte)
-			return byte;
+		if (roster_trylock_file(fd, turn))
+			return true;
 		if (i % LOCK_TRIES_A_LOOK == 0)
-			pass_over_stopped(fd, table);
-		syscall(SYS_nanosleep, &moment, NULL);
+			pass_over_stopped(fd);
+		sys_nanosleep(&moment);
 	}
-	return 0;
+	return false;
 }

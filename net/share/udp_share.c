@@ -124,6 +124,19 @@ static void want_repair(struct udp_link *link, struct udp_address *address)
 	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
 }
 
+/*
+ * Changes are made. If we were stopped for long with the lock, the next repair has all
+ * indexes checked.
+ */
+static void unlock(struct udp_share *share)
+{
+	if (roster_unlock(share->roster))
+		return;
+	log_warn("was stopped while it had the roster locked; the addresses' sockets are checked");
+	__atomic_store_n(&share->passed_over, true, __ATOMIC_RELAXED);
+	wake_at(share, 0);
+}
+
 void udp_share_resteer(struct udp_link *link, struct udp_address *address)
 {
 	if (!address)
@@ -164,6 +177,16 @@ static bool repair_address(struct udp_link *link, struct udp_address *address, b
 	return signal;
 }
 
+static void suspect_all(struct udp_link *link, uint64_t now)
+{
+	unsigned int count = udp_address_count(link);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!link->addresses[i]->reuseport.suspect)
+			link->addresses[i]->reuseport.suspect = now;
+	}
+}
+
 static void send_signals(struct udp_link *link)
 {
 	unsigned int count = udp_address_count(link);
@@ -196,11 +219,13 @@ void udp_share_repair(struct udp_link *link)
 	__atomic_store_n(&share->due, TIME_NEVER, __ATOMIC_RELAXED);
 	reaped = roster_reap(roster) > 0;
 	last = roster_repaired(roster);
+	if (__atomic_exchange_n(&share->passed_over, false, __ATOMIC_RELAXED))
+		suspect_all(link, now);
 	for (unsigned int i = 0; i < count; i++)
 		signals |= repair_address(link, link->addresses[i], reaped, last);
 	if (signals)
 		roster_set_repaired(roster, now);
-	roster_unlock(roster);
+	unlock(share);
 	if (!signals)
 		return;
 	slow_down(share, now, reaped);
@@ -354,7 +379,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 	if (error)
 		return error;
 	error = join_group(link, address, fd, ifindex);
-	roster_unlock(share->roster);
+	unlock(share);
 	return error;
 }
 
@@ -500,7 +525,7 @@ static int share_lease_qpns(struct share *base, struct lease *lease)
 	error = roster_lease(share->roster, lease);
 	if (!error)
 		steer_all(share->link);
-	roster_unlock(share->roster);
+	unlock(share);
 	return error;
 }
 
@@ -532,7 +557,7 @@ static int share_claim(struct share *base, const union ibv_gid *gid, uint64_t se
 		error = roster_claim(roster, gid, service_id);
 	if (!error)
 		steer_all(share->link);
-	roster_unlock(roster);
+	unlock(share);
 	return error;
 }
 
@@ -544,7 +569,7 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 		return;
 	roster_release(share->roster, gid, service_id);
 	steer_all(share->link);
-	roster_unlock(share->roster);
+	unlock(share);
 }
 
 static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint32_t comm_id)

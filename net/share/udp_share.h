@@ -5,8 +5,8 @@
  * kernel chooses a socket, udp_forward.c the frames that are handed on.
  *
  * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
- * any thread, @all_leased and @unsteered are atomic. The rest belongs to the one caller of the
- * link's receive().
+ * any thread, @all_leased, @unsteered and @passed_over are atomic. The rest belongs to the one
+ * caller of the link's receive().
  */
 #ifndef URXE_NET_UDP_SHARE_H
 #define URXE_NET_UDP_SHARE_H
@@ -37,6 +37,7 @@ struct udp_share {
 	bool entered;	       /* the roster was asked for */
 	bool all_leased;       /* without it */
 	bool unsteered;	       /* the kernel refused the program; logged once */
+	bool passed_over;      /* while we were stopped, other members changed the roster, too */
 	int control_fd;
 	uint32_t notifications; /* of forwarded datagrams that we have read */
 	unsigned int rounds;
