@@ -255,7 +255,7 @@ static int claim(struct share *share, const struct cm_listen *listen)
 /* Claiming may wait for another process that claims, so cm.lock isn't held. */
 int cm_id_claim(struct cm_id *id, const struct cm_listen *listen)
 {
-	int error = claim(id->cm->hca->link->share, listen);
+	int error = id->claimed ? 0 : claim(id->cm->hca->link->share, listen);
 
 	if (error)
 		return error;
@@ -274,7 +274,7 @@ static void disclaim(struct cm_id *id)
 int cm_id_listen(struct cm_id *id, const struct cm_listen *listen)
 {
 	bool claimed = id->claimed;
-	int error = claimed ? 0 : cm_id_claim(id, listen);
+	int error = cm_id_claim(id, listen);
 
 	if (error)
 		return error;

@@ -254,11 +254,16 @@ struct rdma_conn_param rdma_offer(const struct cm_message *message);
 int rdma_complete_connect(struct rdma_id *id);
 
 /*
- * rdma_listen.c: claim the service of @id's port, on the device of its address or on
- * all. 0, or an errno (EADDRINUSE: another process has it); then, too, what was made
- * goes with rdma_stop_listening(). rdma.lock is held.
+ * rdma_listen.c: make @id's listeners, if it has none: on the device of its address or on
+ * all. 0 or an errno; then, too, what was made goes with rdma_stop_listening().
+ * rdma.lock is held.
  */
-int rdma_claim(struct rdma_id *id);
+int rdma_make_listeners(struct rdma_id *id);
+/*
+ * Claim the service of @id's port for them. 0, or an errno (EADDRINUSE: another process
+ * has it). rdma.lock isn't held: this may wait for other processes.
+ */
+int rdma_claim(const struct rdma_id *id);
 /* Destroy the listeners, and with them their claims. */
 void rdma_stop_listening(struct rdma_id *id);
 

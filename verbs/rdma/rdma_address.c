@@ -124,13 +124,18 @@ static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bo
 	rdma_enter();
 	error = bind_source(id, address);
 	*claimed = !error && !id->reuse_address;
-	if (*claimed) {
+	if (*claimed)
+		error = rdma_make_listeners(id);
+	rdma_leave();
+	if (!*claimed)
+		return error;
+	if (!error)
 		error = rdma_claim(id);
-		if (error) {
-			unbind_source(id);
-			rdma_stop_listening(id);
-		}
-	}
+	if (!error)
+		return 0;
+	rdma_stop_listening(id);
+	rdma_enter();
+	unbind_source(id);
 	rdma_leave();
 	return error;
 }

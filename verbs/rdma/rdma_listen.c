@@ -30,32 +30,41 @@ static void set_listen(const struct rdma_id *id, struct cm_listen *listen)
 }
 
 /* Returns 0 or an errno. */
-static int claim_on(struct rdma_id *id, struct device *device)
+static int make_listener(struct rdma_id *id, struct device *device)
 {
-	struct cm_listen listen;
-	struct cm_id *cm;
-	int error = cm_id_create(device->hca->cm, id, &cm);
+	int error = cm_id_create(device->hca->cm, id, &id->listeners[id->listener_count]);
 
-	if (error)
-		return error;
-	id->listeners[id->listener_count++] = cm;
-	set_listen(id, &listen);
-	return cm_id_claim(cm, &listen);
+	if (!error)
+		id->listener_count++;
+	return error;
 }
 
-int rdma_claim(struct rdma_id *id)
+int rdma_make_listeners(struct rdma_id *id)
 {
 	struct device *devices;
 	unsigned int count = rdma_open_devices(&devices);
 	int error = 0;
 
+	if (id->listeners)
+		return 0;
 	id->listeners = calloc(count, sizeof(*id->listeners));
 	if (!id->listeners)
 		return ENOMEM;
 	for (unsigned int i = 0; i < count && !error; i++) {
 		if (devices[i].hca && (!id->device || id->device == &devices[i]))
-			error = claim_on(id, &devices[i]);
+			error = make_listener(id, &devices[i]);
 	}
+	return error;
+}
+
+int rdma_claim(const struct rdma_id *id)
+{
+	struct cm_listen listen;
+	int error = 0;
+
+	set_listen(id, &listen);
+	for (unsigned int i = 0; i < id->listener_count && !error; i++)
+		error = cm_id_claim(id->listeners[i], &listen);
 	return error;
 }
 
@@ -70,8 +79,8 @@ void rdma_stop_listening(struct rdma_id *id)
 
 static int listen_everywhere(struct rdma_id *id)
 {
-	int error = id->listeners ? 0 : rdma_claim(id);
 	struct cm_listen listen;
+	int error = 0;
 
 	set_listen(id, &listen);
 	for (unsigned int i = 0; i < id->listener_count && !error; i++)
@@ -79,13 +88,24 @@ static int listen_everywhere(struct rdma_id *id)
 	return error;
 }
 
+/* Each returns 0 or an errno; rdma.lock is held. */
+
+static int check_listen(const struct rdma_id *id)
+{
+	return id->state == RDMA_STATE_ADDRESS_BOUND ? rdma_port_check_listen(id) : EINVAL;
+}
+
+static int prepare_listen(struct rdma_id *id)
+{
+	int error = check_listen(id);
+
+	return error ? error : rdma_make_listeners(id);
+}
+
 static int begin_listening(struct rdma_id *id, int backlog)
 {
-	int error;
+	int error = check_listen(id);
 
-	if (id->state != RDMA_STATE_ADDRESS_BOUND)
-		return EINVAL;
-	error = rdma_port_check_listen(id);
 	if (error)
 		return error;
 	id->backlog = backlog > 0 && backlog < DEFAULT_BACKLOG ? backlog : DEFAULT_BACKLOG;
@@ -106,7 +126,13 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 	if (id->state == RDMA_STATE_IDLE && urxe_rdma_bind_addr(ibv, (struct sockaddr *)&any) != 0)
 		return -1;
 	rdma_enter();
-	error = begin_listening(id, backlog);
+	error = prepare_listen(id);
+	rdma_leave();
+	if (!error)
+		error = rdma_claim(id);
+	rdma_enter();
+	if (!error)
+		error = begin_listening(id, backlog);
 	rdma_leave();
 	if (!error) {
 		log_info("rdma_cm: listening on port %u",
