@@ -117,6 +117,13 @@ struct link_ops {
 	uint32_t (*rcvbuf_space)(struct link *link, const struct path *path, uint32_t qpn);
 
 	/*
+	 * Bytes that wait for the receiver of @qpn at the end of @path to read them; 0 when it
+	 * isn't on this machine or isn't known. Tells a process that doesn't get the CPU, or is
+	 * stopped, from one that lost packets (emu/transport/recovery.h). They may be of other QPs.
+	 */
+	uint32_t (*unread)(struct link *link, const struct path *path, uint32_t qpn);
+
+	/*
 	 * Bytes that fit what waits to leave from our address @source, before a network card
 	 * that is slower than we are, or UINT32_MAX. May be NULL for a link that never drops there.
 	 */

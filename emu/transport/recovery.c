@@ -330,12 +330,29 @@ static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
 									: EVENT_PROBE_DUE;
 }
 
+/*
+ * Whether the receiver, a process of this machine, has our packets and hasn't read anything: it
+ * is stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a
+ * process, so this is no retry. If less waits than before, it does read.
+ */
+static bool is_unread(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+	struct link *link = qp->hca->link;
+	uint32_t before = recovery->unread;
+
+	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num);
+	return recovery->unread && recovery->unread >= before;
+}
+
 void recovery_run(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	if (now >= recovery->rnr_until)
 		recovery_event(qp, EVENT_RNR_OVER, now);
+	if (now >= recovery->timeout_at && is_unread(qp))
+		restart_timers(qp, now);
 	if (now >= recovery->timeout_at)
 		recovery_event(qp, EVENT_TIMEOUT, now);
 	if (now >= recovery->probe_at)
@@ -355,6 +372,7 @@ static bool progressed(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->progress = true;
+	recovery->unread = 0;
 	recovery->response_missed = false;
 	recovery->probes = 0;
 	if (psn_distance(recovery->resume_psn, qp->requester.unacked) < 0)

@@ -67,6 +67,8 @@ struct recovery {
 
 	uint32_t resume_psn; /* the cursor before these two probes, unless a NAK came after that */
 
+	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
+
 	uint64_t since; /* when there was progress, or the first packet was sent; ns */
 
 	/* Deadlines, ns, or TIME_NEVER. */

@@ -458,6 +458,13 @@ static uint32_t fault_link_rcvbuf_space(struct link *link, const struct path *pa
 	return inner->ops->rcvbuf_space(inner, path, qpn);
 }
 
+static uint32_t fault_link_unread(struct link *link, const struct path *path, uint32_t qpn)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->unread(inner, path, qpn);
+}
+
 static uint32_t fault_link_sndbuf_space(struct link *link, const union ibv_gid *source)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -537,6 +544,7 @@ static const struct link_ops fault_link_ops = {
 	.receive = fault_link_receive,
 	.deadline = fault_link_deadline,
 	.rcvbuf_space = fault_link_rcvbuf_space,
+	.unread = fault_link_unread,
 	.sndbuf_space = fault_link_sndbuf_space,
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,

@@ -446,19 +446,35 @@ static uint64_t sim_link_deadline(struct link *base)
 	return link->arrived ? link->sim->now : TIME_NEVER;
 }
 
-static uint32_t sim_link_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
+/* Whose queue can be looked at, if it is limited; or NULL. */
+static struct address *known_receiver(struct link *base, const struct path *path)
 {
 	struct sim *sim = ((struct sim_link *)base)->sim;
 	struct address *address;
-	uint64_t taken;
 
 	if (!sim->options.receive_queue)
-		return UINT32_MAX;
+		return NULL;
 	HASH_FIND(hh, sim->addresses, &path->destination, sizeof(path->destination), address);
-	if (!address || !address->owner)
+	return address && address->owner ? address : NULL;
+}
+
+static uint32_t sim_link_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
+{
+	struct sim *sim = ((struct sim_link *)base)->sim;
+	struct address *address = known_receiver(base, path);
+	uint64_t taken;
+
+	if (!address)
 		return UINT32_MAX;
 	taken = address->owner->queued + address->in_flight;
 	return taken < sim->options.receive_queue ? sim->options.receive_queue - taken : 0;
+}
+
+static uint32_t sim_link_unread(struct link *base, const struct path *path, uint32_t qpn)
+{
+	const struct address *address = known_receiver(base, path);
+
+	return address ? address->owner->queued : 0;
 }
 
 static int sim_link_add_address(struct link *base, const union ibv_gid *gid)
@@ -557,6 +573,7 @@ static const struct link_ops sim_link_ops = {
 	.receive = sim_link_receive,
 	.deadline = sim_link_deadline,
 	.rcvbuf_space = sim_link_rcvbuf_space,
+	.unread = sim_link_unread,
 	.add_address = sim_link_add_address,
 	.join = sim_link_join,
 	.leave = sim_link_leave,

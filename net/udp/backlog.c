@@ -42,7 +42,7 @@ struct backlog {
 
 struct found {
 	uint64_t cookie;
-	uint32_t space; /* in the kernel's accounting */
+	uint32_t space, used; /* in the kernel's accounting */
 };
 
 struct request {
@@ -122,15 +122,15 @@ static bool parse_answer(const struct nlmsghdr *header, const union ibv_gid *gid
 
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		const uint32_t *memory = RTA_DATA(attribute);
-		uint32_t size, used;
+		uint32_t size;
 
 		if (attribute->rta_type != INET_DIAG_SKMEMINFO ||
 		    RTA_PAYLOAD(attribute) < (SK_MEMINFO_RCVBUF + 1) * sizeof(*memory))
 			continue;
 		size = memory[SK_MEMINFO_RCVBUF] < BACKLOG_MAX ? memory[SK_MEMINFO_RCVBUF]
 							       : BACKLOG_MAX;
-		used = memory[SK_MEMINFO_RMEM_ALLOC];
-		found->space = used < size ? size - used : 0;
+		found->used = memory[SK_MEMINFO_RMEM_ALLOC];
+		found->space = found->used < size ? size - found->used : 0;
 		return true;
 	}
 	return false;
@@ -179,13 +179,27 @@ static bool search(struct backlog *backlog, const union ibv_gid *gid, uint64_t c
 	return false;
 }
 
-uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+static bool find(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+		 struct found *found)
 {
-	struct found found;
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = cookie ? search(backlog, gid, cookie, &found) : ask(backlog, gid, 0, &found);
+	known = cookie ? search(backlog, gid, cookie, found) : ask(backlog, gid, 0, found);
 	pthread_mutex_unlock(&backlog->lock);
-	return known ? found.space / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
+	return known;
+}
+
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+{
+	struct found found;
+
+	return find(backlog, gid, cookie, &found) ? found.space / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
+}
+
+uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+{
+	struct found found;
+
+	return find(backlog, gid, cookie, &found) ? found.used : 0;
 }

@@ -2,7 +2,8 @@
 /*
  * How full the socket of a receiver on this host is, by asking the kernel
  * (NETLINK_SOCK_DIAG, as ss(8) does; needs no privilege). Called by net/udp/udp to
- * pace what no acknowledgement paces. Thread-safe: one lock.
+ * pace what no acknowledgement paces, and to tell a process that doesn't read from packets that
+ * were lost. Thread-safe: one lock.
  */
 #ifndef URXE_NET_BACKLOG_H
 #define URXE_NET_BACKLOG_H
@@ -31,5 +32,8 @@ void backlog_destroy(struct backlog *backlog);
  * none here, or none to be found.
  */
 uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
+
+/* What waits in that socket to be read, in the kernel's accounting; 0, too, if that isn't known. */
+uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
 
 #endif

@@ -338,6 +338,16 @@ static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uin
 				    udp_share_cookie(link, &path->destination, qpn));
 }
 
+static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t qpn)
+{
+	struct udp_link *link = (struct udp_link *)base;
+
+	if (!link->backlog)
+		return 0;
+	return backlog_unread(link->backlog, &path->destination,
+			      udp_share_cookie(link, &path->destination, qpn));
+}
+
 static void udp_receive_ttl(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
@@ -407,6 +417,7 @@ static const struct link_ops udp_ops = {
 	.receive = udp_receive,
 	.deadline = udp_deadline,
 	.rcvbuf_space = udp_rcvbuf_space,
+	.unread = udp_unread,
 	.sndbuf_space = udp_sndbuf_space,
 	.add_address = udp_add_address,
 	.join = udp_join,

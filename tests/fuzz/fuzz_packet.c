@@ -102,11 +102,18 @@ static uint32_t stub_rcvbuf_space(struct link *link, const struct path *path, ui
 	return ((struct host *)link)->now & 0x100000 ? 1024 : UINT32_MAX;
 }
 
+/* One that sometimes doesn't read. */
+static uint32_t stub_unread(struct link *link, const struct path *path, uint32_t qpn)
+{
+	return ((struct host *)link)->now & 0x200000 ? 1024 : 0;
+}
+
 static const struct link_ops stub_ops = {
 	.send = stub_send,
 	.receive = host_receive,
 	.deadline = host_deadline,
 	.rcvbuf_space = stub_rcvbuf_space,
+	.unread = stub_unread,
 };
 
 /* --- completions --------------------------------------------------------------------- */

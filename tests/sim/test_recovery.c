@@ -350,6 +350,74 @@ START_TEST(a_stopped_peer_fails_in_the_qps_time)
 }
 END_TEST
 
+/*
+ * A process of this machine that is stopped in a debugger, or doesn't get the CPU, is waited for:
+ * hardware would have answered for it. When nothing waits for it any more, it isn't.
+ */
+START_TEST(a_stopped_process_is_waited_for)
+{
+	enum { SEEDS = SANITIZED ? 6 : 50 };
+
+	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
+		uint64_t random = seed, least;
+		struct sim_options network = {.latency = between(&random, 1, 200) * US,
+					      .bandwidth = 10,
+					      .receive_queue = 1 << 20};
+		struct connection c = patient();
+		struct streams streams;
+		struct stream *stream;
+
+		c.retry_cnt = between(&random, 0, 7);
+		c.timeout = between(&random, 13, 17);
+		least = (1 + c.retry_cnt) * (UINT64_C(4096) << c.timeout);
+		streams_create(&streams, 2, &network, seed);
+		streams.world.grain = network.latency / 5;
+		stream = stream_add(&streams, 0, 1, opcodes[seed % 2], 4096, 8, &c);
+		streams_run(&streams, between(&random, 1, 10) * MS);
+		world_stall(stream->to, 100 * least);
+		while (world_is_stalled(stream->to))
+			streams_run(&streams, least);
+		streams_run(&streams, 20 * MS);
+		must_msg(!stream->failed, "seed %d: failed while the peer was stopped", seed);
+		world_stall(stream->to, TIME_NEVER);
+		network.receive_queue = 0;
+		sim_configure(streams.world.sim, &network);
+		streams_run(&streams, 4 * least + MS);
+		must_msg(stream->failed, "seed %d: no error in time", seed);
+		streams_destroy(&streams);
+	}
+}
+END_TEST
+
+/* Packets that wait may be those of other QPs: one that isn't answered fails all the same. */
+START_TEST(a_silent_qp_of_a_busy_process_fails)
+{
+	enum { SEEDS = SANITIZED ? 3 : 10 };
+
+	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
+		uint64_t random = seed;
+		struct sim_options network = {.latency = between(&random, 1, 100) * US,
+					      .bandwidth = 20,
+					      .receive_queue = 1 << 20};
+		struct connection c = patient();
+		struct streams streams;
+
+		c.retry_cnt = between(&random, 0, 3);
+		c.timeout = between(&random, 11, 13);
+		streams_create(&streams, 2, &network, seed);
+		streams.world.grain = network.latency / 5;
+		stream_add(&streams, 0, 1, opcodes[seed % 2], MESSAGE, DEEP, &c);
+		stream_add(&streams, 0, 1, opcodes[seed % 2], MESSAGE, DEEP, &c);
+		streams_run(&streams, 10 * MS);
+		world_modify_state(streams.streams[1].peer, IBV_QPS_ERR);
+		streams_run(&streams, SECOND);
+		must_msg(!streams.streams[0].failed, "seed %d: the live one failed", seed);
+		must_msg(streams.streams[1].failed, "seed %d: no error", seed);
+		streams_destroy(&streams);
+	}
+}
+END_TEST
+
 /* --- shares ---------------------------------------------------------------------------- */
 
 /* Connections to one address, whatever the length of their messages and the order they came in. */
@@ -490,6 +558,8 @@ int main(void)
 	tcase_add_loop_test(silence, a_silent_qp_holds_up_no_other, 0, 3);
 	tcase_add_loop_test(silence, a_stopped_node_holds_up_no_other, 0, 2);
 	tcase_add_loop_test(silence, a_stopped_peer_fails_in_the_qps_time, 0, 2);
+	tcase_add_loop_test(silence, a_stopped_process_is_waited_for, 0, 2);
+	tcase_add_loop_test(silence, a_silent_qp_of_a_busy_process_fails, 0, 2);
 	tcase_add_loop_test(shares, connections_share_fairly, 0, 2);
 	tcase_add_loop_test(cuts, short_cuts_cost_a_few_probes, 0, 4);
 	tcase_add_loop_test(cuts, a_loss_costs_as_much_as_the_one_before, 0, 2);

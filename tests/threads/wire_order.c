@@ -76,6 +76,11 @@ static uint32_t order_rcvbuf_space(struct link *link, const struct path *path, u
 	return inner(link)->ops->rcvbuf_space(inner(link), path, qpn);
 }
 
+static uint32_t order_unread(struct link *link, const struct path *path, uint32_t qpn)
+{
+	return inner(link)->ops->unread(inner(link), path, qpn);
+}
+
 static uint32_t order_sndbuf_space(struct link *link, const union ibv_gid *source)
 {
 	return inner(link)->ops->sndbuf_space(inner(link), source);
@@ -112,6 +117,7 @@ static const struct link_ops order_ops = {
 	.receive = order_receive,
 	.deadline = order_deadline,
 	.rcvbuf_space = order_rcvbuf_space,
+	.unread = order_unread,
 	.sndbuf_space = order_sndbuf_space,
 	.add_address = order_add_address,
 	.join = order_join,
