@@ -3,8 +3,10 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /*
  * The compiler's own setjmp() costs nothing to speak of, the C library's twenty nanoseconds.
@@ -28,6 +30,13 @@ struct guard {
 	struct guard_fault fault;
 	guard_jump jump;
 };
+
+#define FILES 64
+
+/* Read by a signal handler, which no other module could tell what there is. */
+static struct {
+	_Atomic uintptr_t first, end; /* @first is 0: free; @end is 0: to be filled in */
+} files[FILES];
 
 /* Read by a signal handler: so not in memory that is allocated when first used. */
 static _Thread_local struct {
@@ -93,13 +102,57 @@ static bool covers(const struct iovec *memory, unsigned int count, const void *a
 	return false;
 }
 
-void guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
+/* --- files --------------------------------------------------------------------------- */
+
+bool guard_file(void *memory, size_t length)
+{
+	for (unsigned int i = 0; i < FILES; i++) {
+		uintptr_t none = 0;
+
+		if (!atomic_compare_exchange_strong(&files[i].first, &none, (uintptr_t)memory))
+			continue;
+		files[i].end = (uintptr_t)memory + length;
+		return true;
+	}
+	return false;
+}
+
+void guard_forget_file(void *memory)
+{
+	for (unsigned int i = 0; i < FILES; i++) {
+		if (files[i].first != (uintptr_t)memory)
+			continue;
+		files[i].end = 0;
+		files[i].first = 0;
+	}
+}
+
+static bool replace_file(uintptr_t address)
+{
+	for (unsigned int i = 0; i < FILES; i++) {
+		uintptr_t first = files[i].first, end = files[i].end;
+
+		if (address >= first && address < end)
+			return mmap((void *)first, end - first, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+	}
+	return false;
+}
+
+/* --- the signal ---------------------------------------------------------------------- */
+
+bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
 {
 	struct guard *guard = thread.guard;
 
-	/* Not when it was sent (kill(2)); not when it is a handler's that has interrupted us. */
-	if (!guard || info->si_code <= 0 || !covers(guard->memory, guard->count, info->si_addr))
-		return;
+	/* Not when it was sent (kill(2)). */
+	if (info->si_code <= 0)
+		return false;
+	if (signal == SIGBUS && replace_file((uintptr_t)info->si_addr))
+		return true;
+	/* Not when it is a handler's that has interrupted us. */
+	if (!guard || !covers(guard->memory, guard->count, info->si_addr))
+		return false;
 	guard->fault = (struct guard_fault){signal, info->si_code, info->si_addr};
 	pthread_sigmask(SIG_SETMASK, before, NULL);
 	GUARD_JUMP(guard->jump);

@@ -7,7 +7,8 @@
  *
  * The process's handler of SIGSEGV and SIGBUS (verbs/preload/signals.h) passes each fault to
  * guard_catch(). Without a handler, as in a simulation, a fault is what it always was.
- * State is a thread's own. No locks.
+ * State is a thread's own, but for the table of files, which the handler of any thread reads.
+ * No locks.
  */
 #ifndef URXE_NET_GUARD_H
 #define URXE_NET_GUARD_H
@@ -46,9 +47,18 @@ bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *f
 bool guard_probe(const void *address, size_t length, bool write, struct guard_fault *fault);
 
 /*
- * For the signal handler: when this thread was in guard_run() and the fault is at its memory,
- * end that with the signal mask @before, and don't return.
+ * Memory of ours, for which this is too much at each access: @memory, whole pages, maps a file
+ * that other processes may truncate. When a page of it is gone, all of it becomes zeros that no
+ * process shares, and the access goes on. False: there are too many already.
  */
-void guard_catch(int signal, const siginfo_t *info, const sigset_t *before);
+bool guard_file(void *memory, size_t length);
+void guard_forget_file(void *memory);
+
+/*
+ * For the signal handler: when this thread was in guard_run() and the fault is at its memory,
+ * end that with the signal mask @before, and don't return. True when it was at a guarded
+ * file, and the thread may go on.
+ */
+bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before);
 
 #endif

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/guard.h"
+#include "net/log.h"
 #include "net/share/roster_internal.h"
 
 /* --- locks -------------------------------------------------------------------------- */
@@ -22,6 +24,10 @@ bool roster_is_alive(const struct roster *roster, uint32_t member)
 int roster_lock(struct roster *roster)
 {
 	pthread_mutex_lock(&roster->mutex);
+	if (!roster->table->secret && !roster->lost) {
+		log_warn("the roster's file was truncated; addresses are no longer shared");
+		roster->lost = true;
+	}
 	if (roster_lock_file(roster->fd, &roster->turn))
 		return 0;
 	pthread_mutex_unlock(&roster->mutex);
@@ -159,6 +165,7 @@ static int map_table(struct roster *roster)
 	if (memory == MAP_FAILED)
 		return errno;
 	roster->table = memory;
+	guard_file(memory, sizeof(struct roster_file));
 	return 0;
 }
 
@@ -221,11 +228,17 @@ static int roster_enter(struct roster *roster)
 	return error;
 }
 
+static void unmap_table(struct roster *roster)
+{
+	guard_forget_file(roster->table);
+	munmap(roster->table, sizeof(*roster->table));
+}
+
 /* Closing the file lets go of all locks, and the number with it. */
 static void roster_free(struct roster *roster)
 {
 	if (roster->table)
-		munmap(roster->table, sizeof(*roster->table));
+		unmap_table(roster);
 	close(roster->fd);
 	pthread_mutex_destroy(&roster->mutex);
 	free(roster);
@@ -272,7 +285,7 @@ void roster_close(struct roster *roster)
 
 void roster_after_fork_child(struct roster *roster)
 {
-	munmap(roster->table, sizeof(*roster->table));
+	unmap_table(roster);
 	close(roster->fd);
 	roster->fd = -1;
 	roster->table = NULL;

@@ -70,6 +70,7 @@ struct roster_file {
 struct roster {
 	pthread_mutex_t mutex;
 	uint32_t turn; /* with the lock: which one it is */
+	bool lost;     /* with the mutex: what was in the file is gone, and that was logged */
 	int fd;
 	struct roster_file *table;
 	uint32_t self;

@@ -7,14 +7,12 @@
 #define URXE_TESTS_UNIT_CORE_H
 
 #include <check.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
-#include "net/guard.h"
+#include "faults.h"
 #include "tests/run_suite.h"
 #include "verbs/host.h"
 
@@ -41,25 +39,6 @@ static inline void told_async(void *context, enum ibv_event_type type, void *ele
 	told.async++;
 	told.type = type;
 	told.element = element;
-}
-
-static inline void on_fault(int number, siginfo_t *info, void *context)
-{
-	guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask);
-	abort();
-}
-
-/* libc's own: a handler that TSan has in its hands mustn't jump. */
-int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
-
-/* What the verbs layer does before it registers memory. */
-static inline void catch_faults(void)
-{
-	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-
-	sigemptyset(&action.sa_mask);
-	ck_assert_int_eq(__sigaction(SIGSEGV, &action, NULL), 0);
-	ck_assert_int_eq(__sigaction(SIGBUS, &action, NULL), 0);
 }
 
 static inline void core_setup(void)

@@ -2,6 +2,7 @@
 /* Faults of our own access to memory, with a handler that knows nothing but the guard. */
 #include <check.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -18,7 +19,8 @@ static sigjmp_buf not_ours;
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask);
+	if (guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask))
+		return;
 	siglongjmp(not_ours, 1);
 }
 
@@ -138,6 +140,28 @@ START_TEST(a_signal_that_was_sent_is_not_ours)
 }
 END_TEST
 
+START_TEST(a_file_that_is_gone_becomes_zeros)
+{
+	FILE *file = tmpfile();
+	volatile uint8_t *shared;
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(ftruncate(fileno(file), 3 * page), 0);
+	shared = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+	ck_assert_ptr_ne((void *)shared, MAP_FAILED);
+	ck_assert(guard_file((void *)shared, 3 * page));
+	shared[0] = shared[2 * page] = 0x5a;
+	ck_assert_int_eq(ftruncate(fileno(file), page), 0);
+	ck_assert_uint_eq(shared[0], 0x5a);
+	shared[2 * page] += 1;
+	ck_assert_uint_eq(shared[2 * page], 1);
+	ck_assert_uint_eq(shared[0], 0);
+	guard_forget_file((void *)shared);
+	munmap((void *)shared, 3 * page);
+	fclose(file);
+}
+END_TEST
+
 /* What happens to a packet whose memory goes behind the look that the core has taken at it. */
 START_TEST(a_packet_without_its_memory_is_neither_copied_nor_sealed)
 {
@@ -175,6 +199,7 @@ int main(void)
 	tcase_add_test(tcase, a_fault_elsewhere_is_not_ours);
 	tcase_add_test(tcase, guards_nest);
 	tcase_add_test(tcase, a_signal_that_was_sent_is_not_ours);
+	tcase_add_test(tcase, a_file_that_is_gone_becomes_zeros);
 	tcase_add_test(tcase, a_packet_without_its_memory_is_neither_copied_nor_sealed);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "gid_of.h"
 #include "killable.h"
 #include "net/share/roster_internal.h"
@@ -673,6 +674,24 @@ START_TEST(contents_that_change_are_survived)
 }
 END_TEST
 
+/* Or the file is truncated: then the member is alone. */
+START_TEST(a_file_truncated_under_a_member_is_survived)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct roster *roster = join();
+
+	catch_faults();
+	use_everything(roster, &gid);
+	ck_assert_int_eq(truncate(path, _i * 4096), 0);
+	use_everything(roster, &gid);
+	ck_assert_uint_eq(roster_secret(roster), 0);
+	roster_close(roster);
+	roster = join();
+	use_everything(roster, &gid);
+	roster_close(roster);
+}
+END_TEST
+
 START_TEST(control_ports_and_notifications)
 {
 	struct roster *a = join(), *b = join();
@@ -915,6 +934,7 @@ int main(void)
 	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
 	tcase_add_test(tests, truncated_files_are_made_whole);
 	tcase_add_test(tests, contents_that_change_are_survived);
+	tcase_add_loop_test(tests, a_file_truncated_under_a_member_is_survived, 0, 4);
 	tcase_add_test(tests, control_ports_and_notifications);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));

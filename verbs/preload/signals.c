@@ -89,7 +89,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	struct sigaction action;
 	int error = errno;
 
-	guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask);
+	if (guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask)) {
+		errno = error;
+		return;
+	}
 	action = take_action(number);
 	/* The kernel doesn't let a fault be ignored. */
 	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
