@@ -69,8 +69,9 @@ enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
 enum ibv_mtu hca_active_mtu(struct hca *hca)
 {
 	struct gid_entry entry;
+	unsigned int index = 0;
 
-	return gid_table_get(hca->gids, 0, &entry) == 0 ? hca_mtu(entry.mtu) : IBV_MTU_1024;
+	return gid_table_next(hca->gids, &index, &entry) ? hca_mtu(entry.mtu) : IBV_MTU_1024;
 }
 
 int hca_create(const struct hca_options *options, struct hca **result)

@@ -34,7 +34,22 @@ struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 
 int device_netdev(struct device *device, struct gid_entry *entry)
 {
-	return gid_table_get(&device->gids, 0, entry);
+	pthread_mutex_lock(&device->contexts_lock);
+	*entry = device->port;
+	pthread_mutex_unlock(&device->contexts_lock);
+	return entry->ifindex ? 0 : ENODATA;
+}
+
+bool device_use_netdev(struct device *device)
+{
+	struct gid_entry entry;
+
+	if (gid_table_get(&device->gids, 0, &entry) != 0)
+		return false;
+	pthread_mutex_lock(&device->contexts_lock);
+	device->port = entry;
+	pthread_mutex_unlock(&device->contexts_lock);
+	return true;
 }
 
 static bool hardware_address(const char *netdev, uint8_t mac[6])
@@ -97,9 +112,11 @@ int device_init(struct device *device, const char *name, const char *node)
 	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "%s", name);
 	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s", name);
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
-	device->guid = make_guid(device);
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->contexts_lock, NULL);
+	device->watch.fd = -1;
+	device_use_netdev(device);
+	device->guid = make_guid(device);
 	return 0;
 }
 
@@ -126,6 +143,23 @@ static int make_link(struct capture *capture, struct link **link)
 	return error;
 }
 
+static int any_address(void *context, const union ibv_gid *gid)
+{
+	return 0;
+}
+
+/* The addresses as they are now: the device may have been found long ago. */
+static int refresh_addresses(struct device *device)
+{
+	bool changed;
+	int error = gid_table_refresh(&device->gids, device->node, any_address, NULL, &changed);
+
+	if (error && device->node)
+		log_error("%s: %s: %s", device->ibv.name, device->node, strerror(error));
+	device_use_netdev(device);
+	return device->node ? error : 0;
+}
+
 /*
  * A node that was given its addresses has them all or fails. On the machine's
  * own, one that can't be used at the moment (an IPv6 address still tentative) is
@@ -140,7 +174,7 @@ static int bind_addresses(struct device *device, struct link *link)
 	unsigned int bound = 0;
 	int error, last = EADDRNOTAVAIL;
 
-	for (unsigned int i = 0; gid_table_get(&device->gids, i, &entry) == 0; i++) {
+	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry); i++) {
 		error = link->ops->add_address(link, &entry.gid);
 		if (!error) {
 			bound++;
@@ -230,7 +264,9 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 
 	if (error)
 		return error;
-	error = make_link(capture, &device->link);
+	error = refresh_addresses(device);
+	if (!error)
+		error = make_link(capture, &device->link);
 	if (error)
 		goto release;
 	error = bind_addresses(device, device->link);
@@ -243,6 +279,7 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 	if (error)
 		goto destroy;
 	__atomic_store_n(&device->client, client, __ATOMIC_RELEASE);
+	device_watch_start(device, progress);
 	return 0;
 
 destroy:
@@ -289,6 +326,7 @@ void device_down(struct device *device)
 	if (--device->opened == 0) {
 		client = device->client;
 		log_traffic(device);
+		device_watch_stop(device);
 		__atomic_store_n(&device->client, NULL, __ATOMIC_RELEASE);
 		progress_detach(client);
 		hca_destroy(device->hca);
@@ -344,6 +382,7 @@ void device_after_fork_child(struct device *device)
 
 	if (device->link && device->link->ops->after_fork_child)
 		device->link->ops->after_fork_child(device->link);
+	device_watch_after_fork_child(device);
 	pthread_mutex_init(&device->gids.lock, NULL);
 	DL_FOREACH (device->contexts, context)
 		context_inherit(context);

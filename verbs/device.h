@@ -7,7 +7,8 @@
  * device.lock protects what opening brings up. It is held across the binding of
  * sockets, never across a call into the real library. device.contexts_lock protects
  * the list of contexts; it is held while port events are put into their queues, and
- * nothing but those queues' locks is taken under it.
+ * nothing but those queues' locks is taken under it. The progress thread takes
+ * that one alone for what it hears of the port (verbs/device_watch.h).
  */
 #ifndef URXE_VERBS_DEVICE_H
 #define URXE_VERBS_DEVICE_H
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 
 #include "net/wire/gid.h"
+#include "verbs/device_watch.h"
 #include "verbs/progress.h"
 
 struct cm_event;
@@ -40,6 +42,7 @@ struct device {
 	struct link *link;
 	struct hca *hca;
 	struct progress_client *client;
+	struct device_watch watch;
 
 	/*
 	 * Takes the events of the connection manager, with the device as its context. Set by
@@ -49,6 +52,7 @@ struct device {
 
 	pthread_mutex_t contexts_lock;
 	struct context *contexts; /* those that are told of the port's events; utlist */
+	struct gid_entry port;	  /* the entry of GID 0, or what it was; likewise protected */
 };
 
 /* ibv_device._ops._dummy1 of our devices; never called. */
@@ -79,7 +83,9 @@ void device_after_fork(struct device *device);
 /* In the child, before device_after_fork(): the HCA is the parent's. */
 void device_after_fork_child(struct device *device);
 
-/* The network device of the port, by GID 0. Returns 0 or an errno of gid_table_get(). */
+/* The network device of the port, by GID 0 or what that was. Returns 0, or ENODATA for none. */
 int device_netdev(struct device *device, struct gid_entry *entry);
+/* The port's network device is from now on that of GID 0. False if there is none. */
+bool device_use_netdev(struct device *device);
 
 #endif

@@ -83,6 +83,21 @@ static enum ibv_mtu mtu_within(uint32_t netdev_mtu)
 	return mtu;
 }
 
+static bool runs(short flags)
+{
+	return (flags & IFF_UP) && (flags & IFF_RUNNING);
+}
+
+bool port_is_active(struct device *device)
+{
+	struct gid_entry entry = {};
+	short flags = 0;
+
+	device_netdev(device, &entry);
+	netdev_query(entry.netdev, &flags, &entry.mtu);
+	return runs(flags);
+}
+
 void port_query(struct device *device, struct ibv_port_attr *attr)
 {
 	const struct rate *rate = rates;
@@ -97,7 +112,7 @@ void port_query(struct device *device, struct ibv_port_attr *attr)
 	while (rate->mbps < speed)
 		rate++;
 
-	if ((flags & IFF_UP) && (flags & IFF_RUNNING)) {
+	if (runs(flags)) {
 		attr->state = IBV_PORT_ACTIVE;
 		attr->phys_state = PHYSICAL_LINK_UP;
 	} else {

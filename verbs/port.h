@@ -7,11 +7,15 @@
 #define URXE_VERBS_PORT_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 struct device;
 
 /* Everything but max_msg_sz. */
 void port_query(struct device *device, struct ibv_port_attr *attr);
+
+/* Whether the network device is up and has a carrier. */
+bool port_is_active(struct device *device);
 
 /* Widths and speeds, as sysfs says them: "100 Gb/sec (4X EDR)". */
 void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size);

@@ -205,13 +205,30 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 
 /* --- The table ------------------------------------------------------------------ */
 
+static bool is_empty(const struct gid_entry *entry)
+{
+	static const union ibv_gid none;
+
+	return gid_equal(&entry->gid, &none);
+}
+
 static int find_locked(const struct gid_table *table, const union ibv_gid *gid)
 {
 	for (unsigned int i = 0; i < table->count; i++) {
-		if (gid_equal(&table->entries[i].gid, gid))
+		if (!is_empty(&table->entries[i]) && gid_equal(&table->entries[i].gid, gid))
 			return i;
 	}
 	return -1;
+}
+
+/* With the lock. An index, or -ENOSPC. */
+static int free_slot(struct gid_table *table)
+{
+	for (unsigned int i = 0; i < table->count; i++) {
+		if (is_empty(&table->entries[i]))
+			return i;
+	}
+	return table->count < GID_TABLE_LENGTH ? (int)table->count++ : -ENOSPC;
 }
 
 /* Returns the index, also when the table has the address already, or -ENOSPC. */
@@ -221,11 +238,10 @@ static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 
 	pthread_mutex_lock(&table->lock);
 	index = find_locked(table, &entry->gid);
-	if (index < 0 && table->count == GID_TABLE_LENGTH) {
-		index = -ENOSPC;
-	} else if (index < 0) {
-		index = table->count;
-		table->entries[table->count++] = *entry;
+	if (index < 0) {
+		index = free_slot(table);
+		if (index >= 0)
+			table->entries[index] = *entry;
 	}
 	pthread_mutex_unlock(&table->lock);
 	return index;
@@ -311,32 +327,47 @@ static int append_item(struct gid_table *table, char *text)
 	return append_scoped(table, text, scope);
 }
 
+/* All that can be had. Returns the first error. */
 static int append_list(struct gid_table *table, const char *node)
 {
 	char *list = strdup(node);
 	char *text, *rest = list;
 	int error = list ? 0 : ENOMEM;
 
-	while (!error && (text = strsep(&rest, ","))) {
+	while ((text = strsep(&rest, ","))) {
+		int failed;
+
 		text += strspn(text, " \t");
 		text[strcspn(text, " \t")] = '\0';
-		error = append_item(table, text);
+		failed = append_item(table, text);
+		error = error ? error : failed;
 	}
 	free(list);
 	return error;
 }
 
-int gid_table_init(struct gid_table *table, const char *node)
+static int create_table(struct gid_table *table)
 {
-	int error;
-
 	table->count = 0;
 	table->entries = calloc(GID_TABLE_LENGTH, sizeof(*table->entries));
 	if (!table->entries)
 		return ENOMEM;
 	pthread_mutex_init(&table->lock, NULL);
+	return 0;
+}
 
-	error = node ? append_list(table, node) : append_all(table);
+static int fill(struct gid_table *table, const char *node)
+{
+	return node ? append_list(table, node) : append_all(table);
+}
+
+int gid_table_init(struct gid_table *table, const char *node)
+{
+	int error = create_table(table);
+
+	if (error)
+		return error;
+	error = fill(table, node);
 	if (error)
 		gid_table_destroy(table);
 	return error;
@@ -357,12 +388,19 @@ int gid_table_get(struct gid_table *table, unsigned int index, struct gid_entry 
 	if (index >= GID_TABLE_LENGTH)
 		return EINVAL;
 	pthread_mutex_lock(&table->lock);
-	if (index < table->count) {
+	if (index < table->count && !is_empty(&table->entries[index])) {
 		*entry = table->entries[index];
 		error = 0;
 	}
 	pthread_mutex_unlock(&table->lock);
 	return error;
+}
+
+bool gid_table_next(struct gid_table *table, unsigned int *index, struct gid_entry *entry)
+{
+	while (*index < GID_TABLE_LENGTH && gid_table_get(table, *index, entry) != 0)
+		++*index;
+	return *index < GID_TABLE_LENGTH;
 }
 
 int gid_table_find(struct gid_table *table, const union ibv_gid *gid)
@@ -385,4 +423,81 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
 		return index;
 	error = entry_find_local(&entry, gid, NULL);
 	return error ? -error : append_entry(table, &entry);
+}
+
+/* --- Changes ---------------------------------------------------------------------- */
+
+/* An address that an interface has, be it up or down, or that is local without one (127.0.0.2). */
+static bool is_local(const struct ifaddrs *interfaces, const struct gid_entry *entry)
+{
+	union ibv_gid address;
+
+	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		if (!is_ip(i))
+			continue;
+		gid_from_sockaddr(&address, i->ifa_addr);
+		if (gid_equal(&address, &entry->gid))
+			return true;
+	}
+	return bind_probe(&entry->gid, entry->ifindex) != EADDRNOTAVAIL;
+}
+
+static bool remove_lost(struct gid_table *table)
+{
+	struct gid_entry entry;
+	struct ifaddrs *interfaces;
+	bool any = false;
+
+	if (getifaddrs(&interfaces) < 0)
+		return false;
+	for (unsigned int i = 0; gid_table_next(table, &i, &entry); i++) {
+		if (is_local(interfaces, &entry))
+			continue;
+		pthread_mutex_lock(&table->lock);
+		table->entries[i] = (struct gid_entry){};
+		pthread_mutex_unlock(&table->lock);
+		any = true;
+	}
+	freeifaddrs(interfaces);
+	return any;
+}
+
+/* The entry of a GID that the table has, as it is now. Returns whether the interface is another. */
+static bool update_entry(struct gid_table *table, unsigned int index, const struct gid_entry *now)
+{
+	bool moved;
+
+	pthread_mutex_lock(&table->lock);
+	moved = table->entries[index].ifindex != now->ifindex;
+	table->entries[index] = *now;
+	pthread_mutex_unlock(&table->lock);
+	return moved;
+}
+
+int gid_table_refresh(struct gid_table *table, const char *node,
+		      int (*usable)(void *context, const union ibv_gid *gid), void *context,
+		      bool *result)
+{
+	struct gid_table now;
+	struct gid_entry entry;
+	bool changed;
+	int error = create_table(&now);
+
+	*result = false;
+	if (error)
+		return error;
+	error = fill(&now, node);
+	changed = remove_lost(table);
+	for (unsigned int i = 0; gid_table_next(&now, &i, &entry); i++) {
+		int index = gid_table_find(table, &entry.gid);
+
+		/* Without a free descriptor nothing is known of an interface. */
+		if (index >= 0)
+			changed |= entry.ifindex && update_entry(table, index, &entry);
+		else if (usable(context, &entry.gid) == 0)
+			changed |= append_entry(table, &entry) >= 0;
+	}
+	gid_table_destroy(&now);
+	*result = changed;
+	return error;
 }

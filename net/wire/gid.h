@@ -3,7 +3,8 @@
  * The GID table of a port: which addresses this node has. Built from the
  * machine's interfaces or from a list given by the user; read by the verbs
  * layer (query_gid, sysfs) and by the core (source addresses, "is this packet
- * for us"). Entries are only ever appended, under @lock; readers take it too.
+ * for us"). An entry keeps its index until its address is gone; then the slot is
+ * empty, and free for a new address. @lock protects count and entries.
  */
 #ifndef URXE_NET_GID_H
 #define URXE_NET_GID_H
@@ -26,8 +27,8 @@ struct gid_entry {
 
 struct gid_table {
 	pthread_mutex_t lock;
-	unsigned int count;
-	struct gid_entry *entries; /* GID_TABLE_LENGTH of them, touched as used */
+	unsigned int count;	   /* slots used until now; behind them all are empty */
+	struct gid_entry *entries; /* GID_TABLE_LENGTH of them, touched as used; empty: zeros */
 };
 
 /*
@@ -44,11 +45,24 @@ void gid_table_destroy(struct gid_table *table);
 /* Copy entry @index. Returns 0, ENODATA for an empty slot, EINVAL beyond the table. */
 int gid_table_get(struct gid_table *table, unsigned int index, struct gid_entry *entry);
 
+/* Copy the first entry from *@index on, which becomes its index. False if there is none. */
+bool gid_table_next(struct gid_table *table, unsigned int *index, struct gid_entry *entry);
+
 /* The index of @gid, or -1. */
 int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
 
 /* Append a local address (rdma_bind_addr on one the table lacks). Returns its index or -errno. */
 int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
+
+/*
+ * What the machine has now: entries whose address is gone are removed, the others get
+ * their interface and MTU anew, and addresses that @node names (as for gid_table_init())
+ * are added if @usable returns 0. By one thread at a time. *@changed: GIDs came, went or
+ * moved to another interface. Returns what gid_table_init() would.
+ */
+int gid_table_refresh(struct gid_table *table, const char *node,
+		      int (*usable)(void *context, const union ibv_gid *gid), void *context,
+		      bool *changed);
 
 /* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
 unsigned int gid_interface(const union ibv_gid *gid);

@@ -43,7 +43,7 @@ void fixture_close(struct ibv_context *context)
 	ck_assert_int_eq(ibv_close_device(context), 0);
 }
 
-void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
+void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_index)
 {
 	const int ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
 	struct ibv_qp_attr attr = {
@@ -63,9 +63,11 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 		.dest_qp_num = peer->qp_num,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.sgid_index = gid_index, .hop_limit = 64}},
 	};
-	ck_assert_int_eq(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+	ck_assert_int_eq(ibv_query_gid(qp->context, 1, gid_index, &attr.ah_attr.grh.dgid), 0);
 	mask = IBV_QP_STATE;
 	if (!ud)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -85,6 +87,11 @@ void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
 	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+}
+
+void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
+{
+	connect_qp_by(qp, peer, 0);
 }
 
 static struct ibv_qp *create_qp(struct pair *pair, enum ibv_qp_type type, uint64_t flags)

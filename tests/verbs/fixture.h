@@ -35,6 +35,8 @@ void pair_open(struct pair *pair, enum ibv_qp_type type, uint64_t send_ops_flags
 void pair_close(struct pair *pair);
 /* Move @qp to RTS, connected to @peer unless it is UD. */
 void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer);
+/* The same between addresses that aren't GID 0. */
+void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_index);
 
 /* 64 bytes from the beginning of the buffer to its second half, signaled. As ibv_post_send(). */
 int post_write(struct pair *pair, uint64_t wr_id);

@@ -4,7 +4,6 @@
  * device (another hardware address, a lost address, its end), and the ports of a node
  * that has but two to give.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,32 +12,14 @@
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/namespace.h"
 
 #define NODE "10.99.0.1"
 #define PEER "10.99.0.2" /* which no host has */
 #define PORT 7471
-#define SKIPPED 77
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
-
-static bool put(const char *path, const char *format, unsigned int number)
-{
-	FILE *file = fopen(path, "w");
-
-	if (!file)
-		return false;
-	fprintf(file, format, number);
-	return fclose(file) == 0;
-}
-
-static void ip(const char *arguments)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "ip %s", arguments);
-	ck_assert_int_eq(system(command), 0);
-}
 
 static void setup(void)
 {
@@ -145,7 +126,7 @@ START_TEST(ports_are_the_nodes)
 	int status;
 	pid_t pid;
 
-	ck_assert(put("/proc/sys/net/ipv4/ip_local_port_range", "40000 %u", 40001));
+	ck_assert(write_file("/proc/sys/net/ipv4/ip_local_port_range", "40000 40001"));
 	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, 0)), 0);
 	for (int i = 0; i < 10; i++) {
 		pid = fork();
@@ -159,27 +140,13 @@ START_TEST(ports_are_the_nodes)
 }
 END_TEST
 
-/* A network namespace of our own, in a user namespace where this user is root, if he isn't. */
-static bool enter_namespace(void)
-{
-	unsigned int uid = getuid(), gid = getgid();
-
-	if (unshare(CLONE_NEWNET) == 0)
-		return true;
-	return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 &&
-	       put("/proc/self/uid_map", "0 %u 1", uid) && put("/proc/self/setgroups", "deny", 0) &&
-	       put("/proc/self/gid_map", "0 %u 1", gid);
-}
-
 int main(void)
 {
 	Suite *suite = suite_create("netdevs");
 	TCase *tests = tcase_create("netdevs");
 
-	if (!enter_namespace()) {
-		puts("no permission to make a network namespace");
+	if (!namespace_enter())
 		return SKIPPED;
-	}
 	setenv("URXE_NODE", NODE, 1);
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);

@@ -178,7 +178,7 @@ static void offer_gids(const struct writer *writer, const struct subject *subjec
 	char name[64], text[TEXT_SIZE];
 	struct gid_entry entry;
 
-	for (unsigned int i = 0; gid_table_get(&subject->device->gids, i, &entry) == 0; i++) {
+	for (unsigned int i = 0; gid_table_next(&subject->device->gids, &i, &entry); i++) {
 		snprintf(name, sizeof(name), "ports/1/gids/%u", i);
 		gid_text(&entry.gid, text);
 		offer(writer, name, text);

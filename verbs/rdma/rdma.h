@@ -141,6 +141,7 @@ struct rdma_id {
 
 	struct context *context; /* the open device behind ibv.verbs, or NULL */
 	struct device *device;
+	unsigned int interface;	  /* of its address, when it was bound; 0: unknown */
 	struct cm_id *cm;	  /* of the connection or datagram exchange, or NULL */
 	struct cm_id **listeners; /* one a device when listening */
 	unsigned int listener_count;
@@ -273,8 +274,8 @@ void rdma_stop_listening(struct rdma_id *id);
  * as long as the process lives). 0, ENODEV, EADDRNOTAVAIL. rdma.lock is held.
  */
 int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
-/* The same, with the device given. */
-int rdma_id_use(struct rdma_id *id, struct device *device);
+/* The same, with the device given, too. */
+int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *gid);
 void rdma_id_detach(struct rdma_id *id);
 /* Open all devices. Returns how many there are in *@devices, which stays ours. */
 unsigned int rdma_open_devices(struct device **devices);

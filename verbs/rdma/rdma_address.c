@@ -219,7 +219,7 @@ static bool first_source(const struct sockaddr *destination, union ibv_gid *sour
 	struct gid_entry entry;
 
 	for (unsigned int i = 0; i < count; i++) {
-		for (unsigned int j = 0; gid_table_get(&devices[i].gids, j, &entry) == 0; j++) {
+		for (unsigned int j = 0; gid_table_next(&devices[i].gids, &j, &entry); j++) {
 			if (!reaches(&entry.gid, destination))
 				continue;
 			*source = entry.gid;

@@ -87,7 +87,17 @@ void rdma_devices_app_sleeping(void)
 	rdma_leave();
 }
 
-int rdma_id_use(struct rdma_id *id, struct device *device)
+/* The address may be gone when its network device is. */
+static void note_interface(struct rdma_id *id, const union ibv_gid *gid)
+{
+	struct gid_entry entry;
+	int index = gid_table_find(&id->device->gids, gid);
+
+	if (index >= 0 && gid_table_get(&id->device->gids, index, &entry) == 0)
+		id->interface = entry.ifindex;
+}
+
+int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *gid)
 {
 	struct opened *entry;
 	int error = get_entry(device, &entry);
@@ -99,6 +109,7 @@ int rdma_id_use(struct rdma_id *id, struct device *device)
 	id->ibv.verbs = &entry->context->verbs.context;
 	id->ibv.port_num = 1;
 	id->ibv.pd = entry->pd;
+	note_interface(id, gid);
 	return 0;
 }
 
@@ -109,6 +120,7 @@ void rdma_id_detach(struct rdma_id *id)
 	id->ibv.verbs = NULL;
 	id->ibv.port_num = 0;
 	id->ibv.pd = NULL;
+	id->interface = 0;
 }
 
 /* The device that has @gid already. */
@@ -145,15 +157,17 @@ int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 	int error;
 
 	if (device)
-		return rdma_id_use(id, device);
+		return rdma_id_use(id, device, gid);
 	device = successor_of(gid);
 	if (!device)
 		return ENODEV;
-	error = rdma_id_use(id, device);
+	error = rdma_id_use(id, device, gid);
 	if (!error)
 		error = device_add_address(device, gid);
 	if (error)
 		rdma_id_detach(id);
+	else
+		note_interface(id, gid);
 	return error;
 }
 

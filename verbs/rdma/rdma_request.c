@@ -110,7 +110,7 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
 	set_route(id, event);
-	if (rdma_id_use(id, request->device) || rdma_route_set(id)) {
+	if (rdma_id_use(id, request->device, &event->path.source) || rdma_route_set(id)) {
 		rdma_id_free(id);
 		return NULL;
 	}

@@ -9,8 +9,6 @@
  */
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <netpacket/packet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +18,7 @@
 
 #include "net/log.h"
 #include "verbs/device.h"
+#include "verbs/netlink.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
@@ -44,22 +43,10 @@ static struct watch {
 
 /* --- ids, with rdma.lock held --------------------------------------------------------- */
 
-static bool is_on(const struct rdma_id *id, unsigned int interface)
-{
-	struct gid_entry entry;
-	int index;
-
-	if (!id->device)
-		return false;
-	index = gid_table_find(&id->device->gids, &id->ibv.route.addr.addr.ibaddr.sgid);
-	return index >= 0 && gid_table_get(&id->device->gids, index, &entry) == 0 &&
-	       entry.ifindex == interface;
-}
-
 static void tell_ids(unsigned int interface, enum rdma_cm_event_type type)
 {
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
-		if (id->state == RDMA_STATE_REMOVED || !is_on(id, interface))
+		if (id->state == RDMA_STATE_REMOVED || !id->device || id->interface != interface)
 			continue;
 		if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 			id->state = RDMA_STATE_REMOVED;
@@ -135,38 +122,25 @@ static void link_changed(const struct nlmsghdr *message, const struct ifinfomsg 
 	}
 }
 
-static void take_message(const struct nlmsghdr *message)
+static void take_message(void *context, const struct nlmsghdr *message)
 {
-	const struct ifinfomsg *info = NLMSG_DATA(message);
+	const struct ifinfomsg *info = message ? netlink_link(message) : NULL;
 
-	/* Messages of other families say what a network device is to a bridge. */
-	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*info)) || info->ifi_family != AF_UNSPEC)
+	if (!info)
 		return;
+	rdma_enter();
 	if (message->nlmsg_type == RTM_NEWLINK) {
 		link_changed(message, info);
-	} else if (message->nlmsg_type == RTM_DELLINK) {
+	} else {
 		remove_address(info->ifi_index);
 		tell_ids(info->ifi_index, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	}
+	rdma_leave();
 }
 
 static bool watch_progress(void *context, uint64_t now)
 {
-	uint8_t buffer[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
-	bool any = false;
-	ssize_t length;
-
-	while ((length = recv(watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
-		const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
-		unsigned int left = length;
-
-		rdma_enter();
-		for (; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left))
-			take_message(message);
-		rdma_leave();
-		any = true;
-	}
-	return any;
+	return netlink_receive(watch.fd, take_message, NULL);
 }
 
 static uint64_t deadline(void *context)
@@ -181,18 +155,6 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 	return 1;
 }
 
-static int open_socket(void)
-{
-	const struct sockaddr_nl groups = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-	if (fd >= 0 && bind(fd, (const struct sockaddr *)&groups, sizeof(groups)) < 0) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 void rdma_watch_start(void)
 {
 	static const struct progress_ops ops = {
@@ -202,7 +164,7 @@ void rdma_watch_start(void)
 
 	if (watch.fd >= 0 || registry_acquire(&progress, &capture) != 0)
 		return;
-	watch.fd = open_socket();
+	watch.fd = netlink_open(RTMGRP_LINK);
 	note_all();
 	if (watch.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
 		return;

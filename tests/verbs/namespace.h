@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A network namespace of the test's own, for tests that make network devices or change
+ * what the machine's are like. An ordinary user may, where user namespaces are allowed.
+ */
+#ifndef URXE_TESTS_NAMESPACE_H
+#define URXE_TESTS_NAMESPACE_H
+
+#include <stdbool.h>
+
+#define SKIPPED 77 /* what main() returns for meson to say so */
+
+/*
+ * Before there are threads. The user is root in there; nothing is in it but a loopback device that
+ * is down. False if it isn't permitted, which is said on stdout.
+ */
+bool namespace_enter(void);
+
+/* The command of iproute2, which has to succeed. */
+void ip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+bool write_file(const char *path, const char *text);
+
+#endif

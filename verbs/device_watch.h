@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What becomes of an open device's port while it is open: the kernel tells of the
+ * network device and of addresses on a netlink socket, and contexts are told by
+ * events. The network device goes down and up: PORT_ERR and PORT_ACTIVE. Addresses
+ * come and go: GID_CHANGE, with the GID table as it is then. The network device is gone:
+ * DEVICE_FATAL, with all queue pairs in ERR; if one with an address of the node comes
+ * later, the port is that one, and active again.
+ *
+ * device_watch_start() and _stop() are called with device.lock held, when the HCA is
+ * there; the progress thread does the rest, without that lock.
+ */
+#ifndef URXE_VERBS_DEVICE_WATCH_H
+#define URXE_VERBS_DEVICE_WATCH_H
+
+#include <stdbool.h>
+
+struct device;
+struct progress;
+struct progress_client;
+
+struct device_watch {
+	int fd; /* -1: nothing is watched */
+	struct progress_client *client;
+	/* Of the progress thread. */
+	bool active;  /* what contexts know of the port */
+	bool gone;    /* its network device */
+	bool unbound; /* an address may be that could not be bound yet */
+	bool refresh; /* the link may have new descriptors */
+};
+
+/* A device that can't be watched works all the same. */
+void device_watch_start(struct device *device, struct progress *progress);
+void device_watch_stop(struct device *device);
+/* The socket is the parent's. */
+void device_watch_after_fork_child(struct device *device);
+
+#endif
