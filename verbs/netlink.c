@@ -2,9 +2,11 @@
 #include "verbs/netlink.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* --- news -------------------------------------------------------------------------- */
 
 int netlink_open(uint32_t groups)
 {
@@ -52,4 +54,74 @@ const struct ifinfomsg *netlink_link(const struct nlmsghdr *message)
 	if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*info)) || info->ifi_family != AF_UNSPEC)
 		return NULL;
 	return info;
+}
+
+/* --- questions ---------------------------------------------------------------------- */
+
+static void append(struct netlink_message *message, const void *data, size_t length)
+{
+	struct nlmsghdr *header = &message->header;
+
+	memcpy((uint8_t *)message + NLMSG_ALIGN(header->nlmsg_len), data, length);
+	header->nlmsg_len = NLMSG_ALIGN(header->nlmsg_len) + length;
+}
+
+void netlink_begin(struct netlink_message *message, uint16_t type, const void *body, size_t length)
+{
+	memset(message, 0, sizeof(*message));
+	message->header = (struct nlmsghdr){
+		.nlmsg_len = sizeof(message->header),
+		.nlmsg_type = type,
+		.nlmsg_flags = NLM_F_REQUEST,
+	};
+	append(message, body, length);
+}
+
+void netlink_put(struct netlink_message *message, uint16_t type, const void *data, size_t length)
+{
+	const struct rtattr attribute = {.rta_len = RTA_LENGTH(length), .rta_type = type};
+
+	append(message, &attribute, sizeof(attribute));
+	append(message, data, length);
+}
+
+const void *netlink_get(const struct netlink_message *message, size_t body, uint16_t type,
+			size_t length)
+{
+	const struct nlmsghdr *header = &message->header;
+	const struct rtattr *attribute =
+		(const struct rtattr *)((const uint8_t *)NLMSG_DATA(header) + NLMSG_ALIGN(body));
+	int left = (int)header->nlmsg_len - (int)NLMSG_SPACE(body);
+
+	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+		if (attribute->rta_type == type && RTA_PAYLOAD(attribute) >= length)
+			return RTA_DATA(attribute);
+	}
+	return NULL;
+}
+
+/* The kernel answers before send() returns. */
+static int exchange(int fd, struct netlink_message *message)
+{
+	const struct nlmsgerr *answer = NLMSG_DATA(&message->header);
+	ssize_t length;
+
+	if (send(fd, message, message->header.nlmsg_len, 0) < 0)
+		return errno;
+	length = recv(fd, message, sizeof(*message), MSG_DONTWAIT);
+	if (length < 0)
+		return errno;
+	if (length < (ssize_t)NLMSG_LENGTH(sizeof(*answer)) || message->header.nlmsg_len > length)
+		return EPROTO;
+	return message->header.nlmsg_type == NLMSG_ERROR ? -answer->error : 0;
+}
+
+int netlink_ask(struct netlink_message *message)
+{
+	int fd = netlink_open(0);
+	int error = fd < 0 ? errno : exchange(fd, message);
+
+	if (fd >= 0)
+		close(fd);
+	return error;
 }

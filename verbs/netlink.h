@@ -2,8 +2,9 @@
 /*
  * The kernel's news about network devices and addresses (rtnetlink(7)): an open device
  * hears of its port (verbs/device_watch.c), rdma_cm of the network devices that its ids
- * are bound to (verbs/rdma/rdma_watch.c). Each has a socket of its own, which the
- * progress thread reads; no locks.
+ * are bound to (verbs/rdma/rdma_watch.c) and of neighbours (verbs/rdma/rdma_neighbour.c).
+ * Each has a socket of its own, which the progress thread reads. And questions, which
+ * any thread may ask. No locks.
  */
 #ifndef URXE_VERBS_NETLINK_H
 #define URXE_VERBS_NETLINK_H
@@ -11,6 +12,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A socket that receives the messages of @groups (RTMGRP_...), or -1 with errno. */
@@ -25,5 +27,22 @@ bool netlink_receive(int fd, void (*handle)(void *context, const struct nlmsghdr
 
 /* What an RTM_NEWLINK or RTM_DELLINK is about, or NULL if @message is no such. */
 const struct ifinfomsg *netlink_link(const struct nlmsghdr *message);
+
+/* A question, and then its answer. */
+struct netlink_message {
+	struct nlmsghdr header;
+	uint8_t body[1024];
+};
+
+/* Begin @message: @type is RTM_..., @body what such a message begins with. */
+void netlink_begin(struct netlink_message *message, uint16_t type, const void *body, size_t length);
+/* Append an attribute. */
+void netlink_put(struct netlink_message *message, uint16_t type, const void *data, size_t length);
+/* The attribute of @type, behind a body of @body bytes, with at least @length bytes; or NULL. */
+const void *netlink_get(const struct netlink_message *message, size_t body, uint16_t type,
+			size_t length);
+
+/* Ask the kernel @message, which becomes the answer. Returns 0 or an errno. */
+int netlink_ask(struct netlink_message *message);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
- * device (another hardware address, a lost address, its end), and the ports of a node
- * that has but two to give.
+ * device (another hardware address, a lost address, its end) and of hosts that don't
+ * answer, and the ports of a node that has but two to give.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
@@ -15,7 +17,10 @@
 #include "tests/verbs/namespace.h"
 
 #define NODE "10.99.0.1"
-#define PEER "10.99.0.2" /* which no host has */
+#define PEER "10.99.0.2"    /* which no host has, but the neighbour table */
+#define SILENT "10.99.0.77" /* which no host has */
+#define SILENT_IPV6 "fd99::77"
+#define BEYOND "198.51.100.1" /* no address of this network */
 #define PORT 7471
 
 static struct rdma_event_channel *channel;
@@ -23,10 +28,13 @@ static struct rdma_cm_id *id;
 
 static void setup(void)
 {
+	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
+		ip("link del urxe0"); /* a test that failed has left it */
 	ip("link add urxe0 type veth peer name urxe1");
 	ip("addr add " NODE "/24 dev urxe0");
 	ip("link set urxe0 up");
 	ip("link set urxe1 up");
+	ip("neigh add " PEER " lladdr 02:00:00:00:00:01 nud permanent dev urxe0");
 	channel = open_channel();
 	id = open_id(channel, RDMA_PS_TCP);
 }
@@ -89,13 +97,146 @@ END_TEST
 
 START_TEST(no_route)
 {
-	ck_fails(rdma_resolve_addr(id, NULL, socket_address("198.51.100.1", PORT), 1000),
-		 ENETUNREACH);
+	ck_fails(rdma_resolve_addr(id, NULL, socket_address(BEYOND, PORT), 1000), ENETUNREACH);
 	ck_assert(!is_readable(channel));
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
+
+/* --- hosts that don't answer ----------------------------------------------------------- */
+
+static uint64_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void expect_silence(const char *address)
+{
+	uint64_t begin = milliseconds();
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(address, PORT), 100), 0);
+	ck_fails(rdma_resolve_route(id, 1000), EINVAL);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	ck_assert_uint_ge(milliseconds() - begin, 100);
+	ck_fails(rdma_resolve_route(id, 1000), EINVAL);
+}
+
+START_TEST(silent_host)
+{
+	expect_silence(SILENT);
+	/* And again, though the kernel may know by now that there is none. */
+	expect_silence(SILENT);
+	/* The id is as it was. */
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 100), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert(!is_readable(channel));
+}
+END_TEST
+
+START_TEST(silent_host_ipv6)
+{
+	ip("addr add fd99::1/64 dev urxe0 nodad");
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address("fd99::1", 0)), 0);
+	expect_silence(SILENT_IPV6);
+}
+END_TEST
+
+START_TEST(silent_gateway)
+{
+	struct rdma_cm_id *other = open_id(channel, RDMA_PS_TCP);
+
+	ip("route add 198.51.100.0/24 via " SILENT);
+	expect_silence(BEYOND);
+	ip("route del 198.51.100.0/24");
+	ip("route add 198.51.100.0/24 via " PEER);
+	ck_assert_int_eq(rdma_resolve_addr(other, NULL, socket_address(BEYOND, PORT), 100), 0);
+	expect(channel, other, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_destroy_id(other), 0);
+}
+END_TEST
+
+/* The kernel gives up long before the caller does. */
+START_TEST(host_known_to_be_silent)
+{
+	const int hour = 3600 * 1000;
+
+	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/mcast_solicit", "1"));
+	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/retrans_time_ms", "100"));
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), hour), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), -1), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(synchronous_id_of_a_silent_host)
+{
+	struct rdma_cm_id *alone = open_id(NULL, RDMA_PS_TCP);
+
+	ck_fails(rdma_resolve_addr(alone, NULL, socket_address(SILENT, PORT), 100), ETIMEDOUT);
+	ck_fails(rdma_resolve_addr(alone, NULL, socket_address(SILENT, PORT), 0), ETIMEDOUT);
+	ck_assert_int_eq(rdma_destroy_id(alone), 0);
+}
+END_TEST
+
+/* Nothing is told of an id that is gone. */
+START_TEST(destroyed_while_waiting)
+{
+	struct rdma_cm_id *other = open_id(channel, RDMA_PS_TCP);
+
+	ck_assert_int_eq(rdma_resolve_addr(other, NULL, socket_address(SILENT, PORT), 100), 0);
+	ck_assert_int_eq(rdma_destroy_id(other), 0);
+	expect_silence(SILENT);
+	ck_assert(!is_readable(channel));
+}
+END_TEST
+
+/* In a network namespace of its own: the host at the other end of the cable. */
+static int be_host(int in, int out)
+{
+	char byte;
+
+	if (unshare(CLONE_NEWNET) != 0 || write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
+		return 1;
+	if (system("ip addr add " SILENT "/24 dev urxe1 && ip link set urxe1 up") != 0)
+		return 2;
+	return write(out, "", 1) == 1 && read(in, &byte, 1) == 0 ? 0 : 3;
+}
+
+START_TEST(host_that_answers)
+{
+	int to[2], from[2], status;
+	pid_t pid;
+	char byte;
+
+	ck_assert_int_eq(pipe(to), 0);
+	ck_assert_int_eq(pipe(from), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(to[1]);
+		_exit(be_host(to[0], from[1]));
+	}
+	close(from[1]);
+	ck_assert_int_eq(read(from[0], &byte, 1), 1);
+	ip("link set urxe1 netns %d", pid);
+	ck_assert_int_eq(write(to[1], "", 1), 1);
+	ck_assert_int_eq(read(from[0], &byte, 1), 1);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), 50000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ip("link del urxe0"); /* before the end of the other namespace does it, some time */
+	close(to[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* --- ports ------------------------------------------------------------------------------ */
 
 /* In another process of the node, of whose two ports @taken is the first one's. */
 static int neighbour(uint16_t taken)
@@ -154,6 +295,13 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
+	tcase_add_test(tests, silent_host);
+	tcase_add_test(tests, silent_host_ipv6);
+	tcase_add_test(tests, silent_gateway);
+	tcase_add_test(tests, host_known_to_be_silent);
+	tcase_add_test(tests, synchronous_id_of_a_silent_host);
+	tcase_add_test(tests, destroyed_while_waiting);
+	tcase_add_test(tests, host_that_answers);
 	/* It can't follow a forked child's threads. */
 	if (!HAS_TSAN)
 		tcase_add_test(tests, ports_are_the_nodes);

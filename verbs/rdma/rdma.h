@@ -8,8 +8,8 @@
  * Used by verbs/rdma/ only. The exported functions live in the file of their
  * subject: rdma_channel (channels, the queues of events), rdma_id (ids, migration,
  * options), rdma_device (the devices that ids share), rdma_watch (changes of
- * network devices), rdma_port (which ids have which port), rdma_address (bind,
- * resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
+ * network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which port),
+ * rdma_address (bind, resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
  * the events of a connection are to the application: the table), rdma_request
  * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_endpoint
  * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of
@@ -50,6 +50,7 @@ struct rdma_record;
 enum rdma_state {
 	RDMA_STATE_IDLE,
 	RDMA_STATE_ADDRESS_BOUND,
+	RDMA_STATE_ADDRESS_QUERY, /* the destination's hardware address is asked for */
 	RDMA_STATE_ADDRESS_RESOLVED,
 	RDMA_STATE_ROUTE_RESOLVED,
 	RDMA_STATE_CONNECT, /* a request was sent or received: the rest is the cm_id's state */
@@ -131,6 +132,14 @@ struct rdma_channel {
 	struct rdma_channel *prev, *next; /* of destroyed ones */
 };
 
+/* The host on the link that packets to the destination go to, until it is found. */
+struct rdma_neighbour {
+	unsigned int interface;
+	int family;
+	uint8_t address[sizeof(struct in6_addr)];
+	uint64_t deadline;
+};
+
 struct rdma_id {
 	struct rdma_cm_id ibv; /* what the application sees; must be first */
 	enum rdma_state state;
@@ -150,6 +159,7 @@ struct rdma_id {
 
 	struct rdma_port *port; /* what it has bound, or NULL */
 	struct rdma_id *port_prev, *port_next;
+	struct rdma_neighbour neighbour;
 	struct path path; /* once resolved */
 	enum ibv_mtu mtu;
 
@@ -286,6 +296,14 @@ void rdma_devices_after_fork_child(void);
 /* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
 void rdma_watch_start(void);
 void rdma_watch_after_fork_child(void);
+
+/*
+ * rdma_neighbour.c: the way of @id is known; tell ADDR_RESOLVED when the host on the link is,
+ * too, or ADDR_ERROR if it isn't found within @timeout_ms (negative: for ever).
+ * rdma.lock is held.
+ */
+void rdma_neighbour_resolve(struct rdma_id *id, int timeout_ms);
+void rdma_neighbour_after_fork_child(void);
 
 /*
  * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id

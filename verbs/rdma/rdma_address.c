@@ -3,7 +3,7 @@
  * Addresses: binding an id to a local one, finding the local one from which a
  * remote one is reached, and the route, which on RoCE follows from the two.
  *
- * What Linux finds out later and tells by an event is an event here too, though
+ * What Linux finds out later and tells by an event is an event here too, though most of
  * it is known at once: applications tell the two kinds of errors apart.
  */
 #include <arpa/inet.h>
@@ -347,12 +347,10 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 		       rdma_sockaddr_length(destination));
 		error = find_way(id, &found);
 	}
-	if (!error) {
-		if (!found)
-			id->state = RDMA_STATE_ADDRESS_RESOLVED;
-		rdma_event(id, found ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
-			   -found);
-	}
+	if (!error && found)
+		rdma_event(id, RDMA_CM_EVENT_ADDR_ERROR, -found);
+	else if (!error)
+		rdma_neighbour_resolve(id, timeout_ms);
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);

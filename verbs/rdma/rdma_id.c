@@ -83,6 +83,7 @@ static void rdma_after_fork_in_child(void)
 	}
 	rdma_devices_after_fork_child();
 	rdma_watch_after_fork_child();
+	rdma_neighbour_after_fork_child();
 	rdma_after_fork();
 }
 
