@@ -18,12 +18,15 @@
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/udp/udp.h"
+#include "net/udp/udp_holder.h"
 #include "verbs/context.h"
 #include "verbs/host.h"
 #include "verbs/registry.h"
 
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
 	       "vendor libraries look right behind ibv_device");
+
+#define MESSAGE 512
 
 struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 {
@@ -143,6 +146,22 @@ static int make_link(struct capture *capture, struct link **link)
 	return error;
 }
 
+/* Why @gid can't be bound. A process of ours would share it. */
+static void explain(const union ibv_gid *gid, int error, char *text, size_t size)
+{
+	size_t used;
+
+	if (error == EADDRINUSE) {
+		udp_holder_text(gid, ROCE_V2_UDP_PORT, text, size);
+		return;
+	}
+	used = snprintf(text, size, "%s; this machine has ", strerror(error));
+	if (error == EADDRNOTAVAIL)
+		gid_local_text(text + used, size - used);
+	else
+		snprintf(text, size, "%s", strerror(error));
+}
+
 static int any_address(void *context, const union ibv_gid *gid)
 {
 	return 0;
@@ -152,10 +171,13 @@ static int any_address(void *context, const union ibv_gid *gid)
 static int refresh_addresses(struct device *device)
 {
 	bool changed;
+	char reason[MESSAGE];
 	int error = gid_table_refresh(&device->gids, device->node, any_address, NULL, &changed);
 
-	if (error && device->node)
-		log_error("%s: %s: %s", device->ibv.name, device->node, strerror(error));
+	if (error && device->node) {
+		explain(NULL, error, reason, sizeof(reason));
+		log_error("%s: %s: %s", device->ibv.name, device->node, reason);
+	}
 	device_use_netdev(device);
 	return device->node ? error : 0;
 }
@@ -167,9 +189,7 @@ static int refresh_addresses(struct device *device)
  */
 static int bind_addresses(struct device *device, struct link *link)
 {
-	static const char another[] =
-		"another user's process has its UDP port 4791, or one that doesn't share it";
-	char text[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN], reason[MESSAGE];
 	struct gid_entry entry;
 	unsigned int bound = 0;
 	int error, last = EADDRNOTAVAIL;
@@ -183,8 +203,8 @@ static int bind_addresses(struct device *device, struct link *link)
 		last = error;
 		gid_to_text(&entry.gid, text);
 		if (device->node || error == EADDRINUSE) {
-			log_error("%s: address %s: %s", device->ibv.name, text,
-				  error == EADDRINUSE ? another : strerror(error));
+			explain(&entry.gid, error, reason, sizeof(reason));
+			log_error("%s: address %s: %s", device->ibv.name, text, reason);
 			return error;
 		}
 		log_info("%s: address %s is left out: %s", device->ibv.name, text, strerror(error));

@@ -10,6 +10,7 @@
 #include "verbs/registry.h"
 
 #define DEFAULT_DEVICE "urxe0"
+#define ADDRESSES_TEXT 512 /* as many of the machine's addresses as a message names */
 
 static struct {
 	pthread_once_t once;
@@ -23,11 +24,18 @@ static struct {
 static bool add_device(const char *name, const char *node)
 {
 	int error = device_init(&table.devices[table.count], name, node);
+	char local[ADDRESSES_TEXT];
 
 	if (error == EINVAL) {
 		log_error("device %s: \"%s\" is not a list of IP addresses or interfaces; there "
 			  "are no devices",
 			  name, node ? node : "");
+		return false;
+	}
+	if (error == EADDRNOTAVAIL) {
+		gid_local_text(local, sizeof(local));
+		log_error("device %s: address %s: %s; this machine has %s; there are no devices",
+			  name, node, strerror(error), local);
 		return false;
 	}
 	if (error) {

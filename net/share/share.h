@@ -19,6 +19,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct link_frame;
 struct share;
@@ -57,6 +58,8 @@ struct share_ops {
 	 */
 	int (*claim)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
 	void (*release)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
+	/* The process whose HCA answers for it at our address @gid, or 0: for messages, slow. */
+	pid_t (*claimant)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
 
 	/*
 	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP

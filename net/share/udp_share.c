@@ -27,6 +27,7 @@
 #include "net/share/roster.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
+#include "net/udp/udp_holder.h"
 #include "net/udp/udp_link.h"
 
 /* A dying process loses its lock before its socket, which we wait for. */
@@ -572,6 +573,20 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 	unlock(share);
 }
 
+/* The file doesn't know processes; but a member's control socket is its process's. */
+static pid_t share_claimant(struct share *base, const union ibv_gid *gid, uint64_t service_id)
+{
+	const struct roster *roster = ((struct udp_share *)base)->roster;
+	const struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+	uint32_t member = roster ? roster_claimant(roster, gid, service_id) : 0;
+	union ibv_gid control;
+
+	if (!member)
+		return 0;
+	gid_from_ipv4(&control, &loopback);
+	return udp_holder_pid(&control, roster_control_port(roster, member));
+}
+
 static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint32_t comm_id)
 {
 	struct roster *roster = ((struct udp_share *)base)->roster;
@@ -608,6 +623,7 @@ static const struct share_ops udp_share_ops = {
 	.lease_comm_ids = share_lease_comm_ids,
 	.claim = share_claim,
 	.release = share_release,
+	.claimant = share_claimant,
 	.forward = udp_forward,
 	.process = share_process,
 	.is_alive = share_is_alive,

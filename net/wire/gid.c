@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -144,6 +145,38 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
 			return i;
 	}
 	return loopback;
+}
+
+/* Appends to @text, which is full from then on if it doesn't fit. */
+static void append_address(char *text, size_t size, const struct ifaddrs *interface)
+{
+	char address[INET6_ADDRSTRLEN];
+	size_t used = strlen(text);
+	union ibv_gid gid;
+	bool scoped;
+	int length;
+
+	gid_from_sockaddr(&gid, interface->ifa_addr);
+	scoped = IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)&gid);
+	length = snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "",
+			  gid_to_text(&gid, address), scoped ? "%" : "",
+			  scoped ? interface->ifa_name : "");
+	if (length >= (int)(size - used))
+		snprintf(text + used, size - used, "...");
+}
+
+void gid_local_text(char *text, size_t size)
+{
+	struct ifaddrs *interfaces;
+
+	text[0] = '\0';
+	if (getifaddrs(&interfaces) < 0)
+		return;
+	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+		if (is_ip(i) && (i->ifa_flags & IFF_UP) && strlen(text) + sizeof("...") < size)
+			append_address(text, size, i);
+	}
+	freeifaddrs(interfaces);
 }
 
 unsigned int gid_interface(const union ibv_gid *gid)

@@ -67,6 +67,9 @@ int gid_table_refresh(struct gid_table *table, const char *node,
 /* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
 unsigned int gid_interface(const union ibv_gid *gid);
 
+/* The addresses of the interfaces that are up, for messages: "10.0.0.1, fe80::1%eth0, ...". */
+void gid_local_text(char *text, size_t size);
+
 /* Conversions between GIDs and addresses (Annex A17.3.2, IPv4-mapped). */
 bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);

@@ -275,6 +275,8 @@ int rdma_make_listeners(struct rdma_id *id);
  * has it). rdma.lock isn't held: this may wait for other processes.
  */
 int rdma_claim(const struct rdma_id *id);
+/* EADDRINUSE: say in the log which process has the port of @address. Slow; without rdma.lock. */
+void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
 /* Destroy the listeners, and with them their claims. */
 void rdma_stop_listening(struct rdma_id *id);
 

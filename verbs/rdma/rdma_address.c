@@ -153,6 +153,8 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 			return 0;
 	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
 		 ++tries < PORT_TRIES);
+	if (claimed && error == EADDRINUSE && !tries)
+		rdma_tell_claimant(id, address);
 	return rdma_fail(tries ? EADDRNOTAVAIL : error);
 }
 

@@ -8,7 +8,10 @@
 
 #include "net/clock.h"
 #include "net/log.h"
+#include "net/share/share.h"
+#include "net/udp/udp_holder.h"
 #include "verbs/context.h"
+#include "verbs/devices.h"
 #include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
@@ -66,6 +69,41 @@ int rdma_claim(const struct rdma_id *id)
 	for (unsigned int i = 0; i < id->listener_count && !error; i++)
 		error = cm_id_claim(id->listeners[i], &listen);
 	return error;
+}
+
+static pid_t claimant_on(struct device *device, const struct rdma_id *id,
+			 const struct sockaddr *address)
+{
+	struct share *share = device->link ? device->link->share : NULL;
+	const uint64_t service_id = rdma_service_id(id, rdma_sockaddr_port(address));
+	struct gid_entry entry;
+	union ibv_gid wanted;
+	pid_t pid = 0;
+
+	if (!share)
+		return 0;
+	gid_from_sockaddr(&wanted, address);
+	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry) && !pid; i++) {
+		if (rdma_sockaddr_is_any(address) || gid_equal(&entry.gid, &wanted))
+			pid = share->ops->claimant(share, &entry.gid, service_id);
+	}
+	return pid;
+}
+
+void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address)
+{
+	char process[64];
+	struct device *devices;
+	unsigned int count;
+	pid_t pid = 0;
+
+	count = devices_all(&devices); /* those that rdma_cm opened stay open */
+	for (unsigned int i = 0; i < count && !pid; i++)
+		pid = claimant_on(&devices[i], id, address);
+	if (!pid)
+		return;
+	udp_process_text(pid, process, sizeof(process));
+	log_warn("rdma_cm: %s has port %u", process, rdma_sockaddr_port(address));
 }
 
 void rdma_stop_listening(struct rdma_id *id)
@@ -139,6 +177,8 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 			 rdma_sockaddr_port(&ibv->route.addr.src_addr));
 		return 0;
 	}
+	if (error == EADDRINUSE)
+		rdma_tell_claimant(id, &ibv->route.addr.src_addr);
 	if (id->state != RDMA_STATE_LISTEN)
 		rdma_stop_listening(id);
 	return rdma_fail(error);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the log says of an address or a port that can't be had: which process has it, or
+ * which addresses there are.
+ */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/run_suite.h"
+#include "tests/sanitizers.h"
+#include "tests/verbs/manager.h"
+#include "tests/verbs/namespace.h"
+
+#define NODE "127.86.0.1"
+#define PORT 7471
+#define ROCE_PORT 4791
+
+/* --- stderr -------------------------------------------------------------------------- */
+
+static int saved = -1, caught = -1;
+
+static void catch_stderr(void)
+{
+	saved = dup(STDERR_FILENO);
+	caught = memfd_create("stderr", 0);
+	ck_assert_int_ge(saved, 0);
+	ck_assert_int_eq(dup2(caught, STDERR_FILENO), STDERR_FILENO);
+}
+
+/* What was said since then has each of @words, a list that ends with NULL, and one line. */
+static void expect_line(const char *const *words)
+{
+	static char text[4096];
+	ssize_t length = pread(caught, text, sizeof(text) - 1, 0);
+
+	ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+	close(caught);
+	ck_assert_int_gt(length, 0);
+	text[length] = '\0';
+	for (; *words; words++)
+		ck_assert_msg(strstr(text, *words), "no \"%s\" in: %s", *words, text);
+	ck_assert_ptr_eq(strchr(text, '\n'), text + length - 1);
+}
+
+#define expect_said(...) expect_line((const char *const[]){__VA_ARGS__, NULL})
+
+static void setup(void)
+{
+	ip("link set lo up");
+	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
+		ip("link del urxe0"); /* a test that failed has left it */
+}
+
+/* --- the device ---------------------------------------------------------------------- */
+
+static void expect_open_fails(int error)
+{
+	int count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+
+	ck_assert_int_eq(count, 1);
+	errno = 0;
+	ck_assert_ptr_null(ibv_open_device(list[0]));
+	ck_assert_int_eq(errno, error);
+	ibv_free_device_list(list);
+}
+
+static int take_port(const char *address)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(fd, socket_address(address, ROCE_PORT), sizeof(struct sockaddr_in)),
+			 0);
+	return fd;
+}
+
+START_TEST(process_has_the_port)
+{
+	int fd = take_port(NODE);
+	char process[32];
+
+	snprintf(process, sizeof(process), "process %d (", getpid());
+	catch_stderr();
+	expect_open_fails(EADDRINUSE);
+	expect_said(NODE, process, "UDP port 4791");
+	close(fd);
+}
+END_TEST
+
+START_TEST(process_has_the_port_everywhere)
+{
+	int fd = take_port("0.0.0.0");
+	char process[32];
+
+	snprintf(process, sizeof(process), "process %d (", getpid());
+	catch_stderr();
+	expect_open_fails(EADDRINUSE);
+	expect_said(NODE, process, "UDP port 4791", "on all addresses");
+	close(fd);
+}
+END_TEST
+
+/* A tunnel has its socket in the kernel, as rdma_rxe has. */
+START_TEST(kernel_has_the_port)
+{
+	ip("link add urxe0 type vxlan id 1 dstport %d", ROCE_PORT);
+	ip("link set urxe0 up");
+	catch_stderr();
+	expect_open_fails(EADDRINUSE);
+	expect_said(NODE, "the kernel", "on all addresses", "rdma_rxe");
+	ip("link del urxe0");
+}
+END_TEST
+
+START_TEST(no_such_address)
+{
+	int count = -1;
+
+	setenv("URXE_NODE", "203.0.113.77", 1);
+	ip("addr add 10.86.0.1/32 dev lo");
+	catch_stderr();
+	ibv_free_device_list(ibv_get_device_list(&count));
+	ck_assert_int_eq(count, 0);
+	expect_said("203.0.113.77", "127.0.0.1, ", "10.86.0.1");
+	ip("addr del 10.86.0.1/32 dev lo");
+}
+END_TEST
+
+/* --- ports of rdma_cm ------------------------------------------------------------------ */
+
+static void hold_port(int in, int out)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+	char byte;
+
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0 ||
+	    rdma_bind_addr(id, socket_address(NODE, PORT)) != 0 || write(out, "", 1) != 1)
+		_exit(1);
+	_exit(read(in, &byte, 1) == 0 ? 0 : 1);
+}
+
+static void expect_bind_fails(struct rdma_cm_id *id, const char *address, const char *process)
+{
+	catch_stderr();
+	ck_fails(rdma_bind_addr(id, socket_address(address, PORT)), EADDRINUSE);
+	expect_said(process, "port 7471");
+}
+
+START_TEST(process_listens)
+{
+	struct rdma_event_channel *channel;
+	int to[2], from[2], status;
+	char byte, process[32];
+	struct rdma_cm_id *id;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(to), 0);
+	ck_assert_int_eq(pipe(from), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(to[1]);
+		hold_port(to[0], from[1]);
+	}
+	close(from[1]);
+	ck_assert_int_eq(read(from[0], &byte, 1), 1);
+	snprintf(process, sizeof(process), "process %d (", pid);
+	channel = open_channel();
+	id = open_id(channel, RDMA_PS_TCP);
+	expect_bind_fails(id, NODE, process);
+	expect_bind_fails(id, "0.0.0.0", process);
+	ck_assert_int_eq(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+	close(to[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("messages");
+	TCase *tests = tcase_create("messages");
+
+	if (!namespace_enter())
+		return SKIPPED;
+	setenv("URXE_NODE", NODE, 1);
+	tcase_set_timeout(tests, 60);
+	tcase_add_checked_fixture(tests, setup, NULL);
+	tcase_add_test(tests, process_has_the_port);
+	tcase_add_test(tests, process_has_the_port_everywhere);
+	if (system("ip link add urxe0 type vxlan id 1 dstport 9 2>/dev/null && ip link del urxe0"))
+		puts("kernel_has_the_port is left out: no tunnels in this kernel");
+	else
+		tcase_add_test(tests, kernel_has_the_port);
+	tcase_add_test(tests, no_such_address);
+	/* It can't follow a forked child's threads. */
+	if (!HAS_TSAN)
+		tcase_add_test(tests, process_listens);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
