@@ -171,6 +171,11 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number)
 	return table_reserve(qps, number);
 }
 
+uint32_t hca_next_handle(struct hca *hca)
+{
+	return atomic_fetch_add(&hca->handle, 1) + 1;
+}
+
 /* --- the run queue and the timers -------------------------------------------------- */
 
 /* With run_lock. */

@@ -152,6 +152,9 @@ void hca_kick(struct hca *hca);
  */
 int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 
+/* For an object that is being made. Never 0. */
+uint32_t hca_next_handle(struct hca *hca);
+
 /* The greatest path MTU that a network device with @netdev_mtu carries, and the port's. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
 enum ibv_mtu hca_active_mtu(struct hca *hca);

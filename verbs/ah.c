@@ -13,7 +13,7 @@
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ah *ah;
-	int error = ah_create(to_pd(pd), attr, &ah);
+	int error = domain_is_good(pd) ? ah_create(to_pd(pd), attr, &ah) : EINVAL;
 
 	if (error)
 		return fail(error);
@@ -25,6 +25,8 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 int urxe_destroy_ah(struct ibv_ah *ah)
 {
+	if (!HANDLE_IS_GOOD((struct ah *)ah))
+		return ENOENT;
 	domain_put(ah->pd);
 	ah_destroy((struct ah *)ah);
 	return 0;

@@ -111,6 +111,14 @@ void context_put(struct ibv_context *context);
 
 struct event_fd *channel_events(struct ibv_comp_channel *channel);
 
+/*
+ * A real library gives an object's handle to the kernel, which looks it up. Here it has only
+ * to be what it was when the object was made.
+ */
+#define HANDLE_IS_GOOD(object) ((object)->ibv.handle == (object)->handle)
+/* The same for a PD or a parent domain. */
+bool domain_is_good(const struct ibv_pd *pd);
+
 /* The protection domain behind a PD or a parent domain. */
 struct pd *to_pd(struct ibv_pd *pd);
 /*
@@ -144,7 +152,15 @@ static inline void deliver(struct hca *hca)
 		event_deliver(&hca->events);
 }
 
-/* For verbs that return an errno value, and for those that return a pointer. */
+/* Verbs that return an errno value leave it in errno, too, as those of rdma-core do. */
+static inline int set_errno(int error)
+{
+	if (error > 0)
+		errno = error;
+	return error;
+}
+
+/* For verbs that return a pointer. */
 static inline void *fail(int error)
 {
 	errno = error;

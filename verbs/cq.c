@@ -99,8 +99,11 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 int urxe_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	int error = cqe < 1 ? EINVAL : cq_resize(to_cq(cq), cqe);
+	int error;
 
+	if (!HANDLE_IS_GOOD(to_cq(cq)))
+		return ENOENT;
+	error = cqe < 1 ? EINVAL : cq_resize(to_cq(cq), cqe);
 	if (!error)
 		cq->cqe = to_cq(cq)->capacity;
 	return error;
@@ -131,6 +134,8 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	struct cq *cq = to_cq(ibv);
 	struct cq_extra *extra = cq_extra_of(cq);
 
+	if (!HANDLE_IS_GOOD(cq))
+		return ENOENT;
 	/* Nothing can complete here any more once no queue pair uses it. */
 	if (cq->users)
 		return EBUSY;
@@ -148,6 +153,8 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct progress_client *client = to_context(cq->context)->device->client;
 
+	if (unlikely(!HANDLE_IS_GOOD(to_cq(cq))))
+		return set_errno(ENOENT);
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client)

@@ -14,37 +14,37 @@ int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 static int inherited_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	*bad = wr;
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 				   struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_query_port(struct ibv_context *context, uint8_t port_num,
 				struct _compat_ibv_port_attr *attr)
 {
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static struct ibv_mw *inherited_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -54,7 +54,7 @@ static struct ibv_mw *inherited_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type typ
 
 static int inherited_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 static int inherited_dealloc_mw(struct ibv_mw *mw)

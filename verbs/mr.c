@@ -14,6 +14,8 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 	struct mr *mr;
 	int error;
 
+	if (!domain_is_good(pd))
+		return fail(EINVAL);
 	signals_install();
 	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
 	if (error)
@@ -41,8 +43,11 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
 	int result;
 
-	if (moves && (!pd || pd->context != mr->context))
+	if (!HANDLE_IS_GOOD((struct mr *)mr) ||
+	    (moves && (!pd || !domain_is_good(pd) || pd->context != mr->context))) {
+		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
+	}
 	result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr, length,
 			       access & ~ACCESS_OPTIONAL);
 	if (result == 0 && moves) {
@@ -56,7 +61,7 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 int urxe_dereg_mr(struct ibv_mr *mr)
 {
 	struct ibv_pd *pd = mr->pd;
-	int error = mr_deregister((struct mr *)mr);
+	int error = HANDLE_IS_GOOD((struct mr *)mr) ? mr_deregister((struct mr *)mr) : ENOENT;
 
 	if (!error)
 		domain_put(pd);
@@ -66,7 +71,7 @@ int urxe_dereg_mr(struct ibv_mr *mr)
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct mw *mw;
-	int error = mw_alloc(to_pd(pd), type, &mw);
+	int error = domain_is_good(pd) ? mw_alloc(to_pd(pd), type, &mw) : EINVAL;
 
 	if (error)
 		return fail(error);
@@ -79,6 +84,9 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 /* What Linux providers refuse at once; everything else is told by the completion. */
 static int check_bind(const struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
 {
+	if (!HANDLE_IS_GOOD((const struct mw *)mw) ||
+	    (info->mr && !HANDLE_IS_GOOD((const struct mr *)info->mr)))
+		return ENOENT;
 	if (mw->type != IBV_MW_TYPE_1)
 		return EINVAL;
 	if (!info->mr && (info->addr || info->length))
@@ -104,11 +112,13 @@ int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 		error = urxe_post_send(qp, &wr, &bad);
 	if (!error)
 		mw->rkey = wr.bind_mw.rkey;
-	return error;
+	return set_errno(error);
 }
 
 int urxe_dealloc_mw(struct ibv_mw *mw)
 {
+	if (!HANDLE_IS_GOOD((struct mw *)mw))
+		return set_errno(ENOENT);
 	domain_put(mw->pd);
 	mw_dealloc((struct mw *)mw);
 	return 0;

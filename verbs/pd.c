@@ -2,16 +2,17 @@
 /*
  * Protection domains, thread domains, parent domains. A thread domain promises
  * that its objects need no locking; we lock regardless. A parent domain is a
- * name for its protection domain, told apart by its handle.
+ * name for its protection domain, told apart by the handle that it was made with.
  */
 #include <stdlib.h>
 
 #include "verbs/context.h"
 
-#define PARENT_DOMAIN UINT32_MAX /* ibv_pd.handle */
+#define PARENT_DOMAIN UINT32_MAX
 
 struct parent_domain {
 	struct ibv_pd ibv;
+	uint32_t handle; /* PARENT_DOMAIN */
 	struct pd *pd;
 	struct ibv_td *td;
 	_Atomic uint32_t users; /* objects created in it */
@@ -22,16 +23,22 @@ struct thread_domain {
 	_Atomic uint32_t users; /* parent domains */
 };
 
-struct pd *to_pd(struct ibv_pd *pd)
+_Static_assert(offsetof(struct parent_domain, handle) == offsetof(struct pd, handle),
+	       "either may be behind an ibv_pd");
+
+bool domain_is_good(const struct ibv_pd *pd)
 {
-	if (pd && pd->handle == PARENT_DOMAIN)
-		return ((struct parent_domain *)pd)->pd;
-	return (struct pd *)pd;
+	return HANDLE_IS_GOOD((const struct pd *)pd);
 }
 
 static struct parent_domain *to_parent(struct ibv_pd *pd)
 {
-	return pd->handle == PARENT_DOMAIN ? (struct parent_domain *)pd : NULL;
+	return ((struct pd *)pd)->handle == PARENT_DOMAIN ? (struct parent_domain *)pd : NULL;
+}
+
+struct pd *to_pd(struct ibv_pd *pd)
+{
+	return pd && to_parent(pd) ? to_parent(pd)->pd : (struct pd *)pd;
 }
 
 void domain_get(struct ibv_pd *pd)
@@ -74,6 +81,8 @@ int urxe_dealloc_pd(struct ibv_pd *pd)
 	struct ibv_context *context;
 	int error;
 
+	if (!domain_is_good(pd))
+		return ENOENT;
 	if (to_parent(pd))
 		return dealloc_parent_domain(to_parent(pd));
 	context = pd->context;
@@ -102,7 +111,7 @@ int urxe_dealloc_td(struct ibv_td *td)
 	struct ibv_context *context = td->context;
 
 	if (((struct thread_domain *)td)->users)
-		return EBUSY;
+		return set_errno(EBUSY);
 	free(td);
 	context_put(context);
 	return 0;
@@ -113,7 +122,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 {
 	struct parent_domain *parent;
 
-	if (!attr->pd || attr->pd->handle == PARENT_DOMAIN)
+	if (!attr->pd || !domain_is_good(attr->pd) || to_parent(attr->pd))
 		return fail(EINVAL);
 	/* The application's allocators have nothing to allocate: our queues aren't shared. */
 	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
@@ -122,7 +131,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 	if (!parent)
 		return fail(ENOMEM);
 	parent->ibv.context = context;
-	parent->ibv.handle = PARENT_DOMAIN;
+	parent->ibv.handle = parent->handle = PARENT_DOMAIN;
 	parent->pd = to_pd(attr->pd);
 	parent->pd->users++;
 	parent->td = attr->td;

@@ -8,6 +8,7 @@
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
+#include "verbs/preload/export.h"
 #include "verbs/qp_ex.h"
 
 static struct qp_extra *qp_extra_of(struct qp *qp)
@@ -15,9 +16,14 @@ static struct qp_extra *qp_extra_of(struct qp *qp)
 	return qp->verbs;
 }
 
-static bool known(const struct ibv_cq *cq, const struct ibv_pd *pd)
+static bool known(struct ibv_cq *cq, const struct ibv_pd *pd)
 {
-	return !cq || cq->context == pd->context;
+	return !cq || (cq->context == pd->context && HANDLE_IS_GOOD(to_cq(cq)));
+}
+
+static bool known_srq(struct ibv_srq *srq, const struct ibv_pd *pd)
+{
+	return !srq || (srq->context == pd->context && HANDLE_IS_GOOD(to_srq(srq)));
 }
 
 static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
@@ -26,8 +32,8 @@ static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp
 	struct qp *qp;
 	int error;
 
-	if (!pd || !known(attr->send_cq, pd) || !known(attr->recv_cq, pd) ||
-	    (attr->srq && attr->srq->context != pd->context))
+	if (!pd || !domain_is_good(pd) || !known(attr->send_cq, pd) || !known(attr->recv_cq, pd) ||
+	    !known_srq(attr->srq, pd))
 		return EINVAL;
 	extra = calloc(1, sizeof(*extra));
 	if (!extra)
@@ -100,8 +106,11 @@ struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp)
 int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct qp *qp = to_qp(ibv);
-	int error = qp_modify(qp, attr, mask, clock_now());
+	int error;
 
+	if (!HANDLE_IS_GOOD(qp))
+		return ENOENT;
+	error = qp_modify(qp, attr, mask, clock_now());
 	if (!error && (mask & IBV_QP_STATE))
 		ibv->state = attr->qp_state;
 	deliver(qp->hca);
@@ -111,6 +120,8 @@ int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr)
 {
+	if (!HANDLE_IS_GOOD(to_qp(ibv)))
+		return ENOENT;
 	qp_query(to_qp(ibv), attr, init_attr);
 	init_attr->qp_context = ibv->qp_context;
 	init_attr->send_cq = ibv->send_cq;
@@ -135,6 +146,8 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int error;
 
+	if (!HANDLE_IS_GOOD(qp))
+		return ENOENT;
 	if (atomic_load(&qp->groups))
 		return EBUSY; /* before anything has happened */
 	/* In RESET it takes no packets, and so raises no more events. */
@@ -154,27 +167,39 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 {
 	struct ibv_send_wr *unasked;
 	struct qp *qp = to_qp(ibv);
-	int error = qp_post_send(qp, wr, bad ? bad : &unasked, false, clock_now());
+	int error;
 
+	bad = bad ? bad : &unasked;
+	if (unlikely(!HANDLE_IS_GOOD(qp))) {
+		*bad = wr;
+		return set_errno(ENOENT);
+	}
+	error = qp_post_send(qp, wr, bad, false, clock_now());
 	progress_posted(to_context(ibv->context)->device->client, clock_now());
 	deliver(qp->hca);
-	return error;
+	return set_errno(error);
 }
 
 int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ibv_recv_wr *unasked;
 	struct qp *qp = to_qp(ibv);
-	int error = qp_post_recv(qp, wr, bad ? bad : &unasked);
+	int error;
 
+	bad = bad ? bad : &unasked;
+	if (unlikely(!HANDLE_IS_GOOD(qp))) {
+		*bad = wr;
+		return set_errno(ENOENT);
+	}
+	error = qp_post_recv(qp, wr, bad);
 	deliver(qp->hca);
-	return error;
+	return set_errno(error);
 }
 
 /* RoCE has no LIDs: whatever it is, it is right. */
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	int error = mcast_attach(to_qp(qp), gid);
+	int error = HANDLE_IS_GOOD(to_qp(qp)) ? mcast_attach(to_qp(qp), gid) : ENOENT;
 
 	if (!error)
 		progress_refresh(to_context(qp->context)->device->client);
@@ -183,5 +208,5 @@ int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 
 int urxe_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return mcast_detach(to_qp(qp), gid);
+	return HANDLE_IS_GOOD(to_qp(qp)) ? mcast_detach(to_qp(qp), gid) : ENOENT;
 }

@@ -37,9 +37,9 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	struct ibv_device_attr_ex all = {};
 
 	if (attr_size < sizeof(all.orig_attr))
-		return EINVAL;
+		return set_errno(EINVAL);
 	if (input && input->comp_mask)
-		return EINVAL;
+		return set_errno(EINVAL);
 	urxe_query_device(context, &all.orig_attr);
 	all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
@@ -52,7 +52,7 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	/* There is no hardware clock. */
-	return EOPNOTSUPP;
+	return set_errno(EOPNOTSUPP);
 }
 
 /* --- port ---------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 	struct ibv_port_attr all;
 
 	if (port_num != PORT)
-		return EINVAL;
+		return set_errno(EINVAL);
 	port_query(device_of(context), &all);
 	all.bad_pkey_cntr = violations(counters->bad_pkey);
 	all.qkey_viol_cntr = violations(counters->bad_qkey);

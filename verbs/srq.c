@@ -6,13 +6,17 @@
 
 #include "verbs/context.h"
 #include "verbs/event.h"
+#include "verbs/preload/export.h"
 
 struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct srq_extra *extra = calloc(1, sizeof(*extra));
+	struct srq_extra *extra;
 	struct srq *srq;
 	int error;
 
+	if (!domain_is_good(pd))
+		return fail(EINVAL);
+	extra = calloc(1, sizeof(*extra));
 	if (!extra)
 		return fail(ENOMEM);
 	error = srq_create(to_pd(pd), &attr->attr, &srq);
@@ -45,14 +49,19 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 
 int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	int error = srq_modify(to_srq(srq), attr, mask);
+	int error;
 
+	if (!HANDLE_IS_GOOD(to_srq(srq)))
+		return ENOENT;
+	error = srq_modify(to_srq(srq), attr, mask);
 	deliver(to_srq(srq)->hca);
 	return error;
 }
 
 int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
+	if (!HANDLE_IS_GOOD(to_srq(srq)))
+		return ENOENT;
 	srq_query(to_srq(srq), attr);
 	return 0;
 }
@@ -62,6 +71,8 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 	struct srq *srq = to_srq(ibv);
 	struct srq_extra *extra = srq->verbs;
 
+	if (!HANDLE_IS_GOOD(srq))
+		return ENOENT;
 	if (srq->users)
 		return EBUSY;
 	event_drain(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
@@ -76,10 +87,11 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 
 int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	const struct ibv_recv_wr *refused = NULL;
-	int error = srq_post(to_srq(srq), wr, &refused);
+	const struct ibv_recv_wr *refused = wr;
+	int error =
+		likely(HANDLE_IS_GOOD(to_srq(srq))) ? srq_post(to_srq(srq), wr, &refused) : ENOENT;
 
 	if (error && bad)
 		*bad = (struct ibv_recv_wr *)refused;
-	return error;
+	return set_errno(error);
 }

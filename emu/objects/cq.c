@@ -33,7 +33,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	made->event.element = made;
 	made->event.embedded = true;
 	made->ibv.cqe = entries;
-	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	made->ibv.handle = made->handle = hca_next_handle(hca);
 	pthread_mutex_init(&made->lock, NULL);
 	*cq = made;
 	return 0;

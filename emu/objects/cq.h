@@ -36,7 +36,8 @@ struct cq {
 		struct ibv_cq_ex ex;
 		uint8_t newest[ABI_CQ_EX_SIZE];
 	};
-	void *verbs; /* what the verbs layer keeps with it */
+	void *verbs;	 /* what the verbs layer keeps with it */
+	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
 

@@ -104,7 +104,7 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 	made->key.valid = true;
 	made->key.pd = pd;
 	made->key.access = access;
-	made->ibv.handle = atomic_fetch_add(&pd->hca->handle, 1);
+	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
 	mr_set_range(made, addr, length, iova);
 	mr_new_key(made, number);
 	atomic_fetch_add(&pd->users, 1);

@@ -53,6 +53,7 @@ static inline uint32_t key_value(uint32_t number, uint32_t byte)
 
 struct mr {
 	struct ibv_mr ibv; /* addr, length, lkey, rkey */
+	uint32_t handle;   /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	struct key key;
 	_Atomic uint32_t windows; /* bound to it: EBUSY while there are any */

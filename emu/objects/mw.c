@@ -35,7 +35,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	mw->key.pd = pd;
 	mw->key.value = key_value(number, atomic_fetch_add(&hca->key_byte, 1));
 	mw->ibv.rkey = mw->key.value;
-	mw->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	mw->ibv.handle = mw->handle = hca_next_handle(hca);
 	mw->ibv.type = type;
 	atomic_fetch_add(&pd->users, 1);
 	table_publish(&hca->keys, number, &mw->key);

@@ -22,6 +22,7 @@
 
 struct mw {
 	struct ibv_mw ibv;
+	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	struct key key;
 	struct mr *region; /* that it is bound to, or NULL */

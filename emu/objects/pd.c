@@ -24,7 +24,7 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 		return ENOMEM;
 	}
 	made->hca = hca;
-	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	made->ibv.handle = made->handle = hca_next_handle(hca);
 	*pd = made;
 	return 0;
 }
@@ -87,7 +87,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 	}
 	made->pd = pd;
 	made->path = path;
-	made->ibv.handle = atomic_fetch_add(&hca->handle, 1);
+	made->ibv.handle = made->handle = hca_next_handle(hca);
 	atomic_fetch_add(&pd->users, 1);
 	*ah = made;
 	return 0;

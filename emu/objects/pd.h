@@ -16,12 +16,14 @@ struct hca;
 
 struct pd {
 	struct ibv_pd ibv;
+	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	_Atomic uint32_t users; /* MRs, QPs, SRQs, AHs, MWs: EBUSY while there are any */
 };
 
 struct ah {
 	struct ibv_ah ibv;
+	uint32_t handle; /* likewise */
 	struct pd *pd;
 	struct path path;
 };

@@ -105,6 +105,7 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
+	qp->ibv.handle = qp->handle = hca_next_handle(hca);
 	use_objects(qp, 1);
 	table_publish(&hca->qps, qp->number, qp);
 	*result = qp;

@@ -35,7 +35,8 @@ struct qp {
 		struct ibv_qp_ex ex;
 		uint8_t newest[ABI_QP_EX_SIZE];
 	};
-	void *verbs; /* what the verbs layer keeps with it */
+	void *verbs;	 /* what the verbs layer keeps with it */
+	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	struct pd *pd;
 	struct cq *send_cq, *recv_cq;

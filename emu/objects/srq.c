@@ -31,7 +31,7 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 	}
 	made->hca = pd->hca;
 	made->pd = pd;
-	made->ibv.handle = atomic_fetch_add(&pd->hca->handle, 1);
+	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
 	pthread_mutex_init(&made->lock, NULL);
 	*srq = made;
 	return 0;

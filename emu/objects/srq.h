@@ -17,7 +17,8 @@ struct pd;
 
 struct srq {
 	struct ibv_srq ibv;
-	void *verbs; /* what the verbs layer keeps with it */
+	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
+	void *verbs;	 /* what the verbs layer keeps with it */
 	struct hca *hca;
 	struct pd *pd;
 	_Atomic uint32_t users; /* QPs: EBUSY while there are any */

@@ -8,7 +8,8 @@
  *
  * is ibv_NAME, in version NODE of the symbol map; @object is the context or the
  * device that decides, @failure what a host without the real library returns.
- * DESTROY() is one that frees its object, LACKING() a verb that our devices don't have: there
+ * INT_VERB() is one that returns an int: an errno value is left in errno, too. DESTROY() is one
+ * that frees its object, LACKING() a verb that our devices don't have: there
  * @failure is the answer.
  */
 #include <fcntl.h>
@@ -39,12 +40,22 @@
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
 
+#define INT_VERB(name, node, parameters, arguments, object, failure)                               \
+	EXPORT int ibv_##name parameters                                                           \
+	{                                                                                          \
+		if (likely(OURS(object)))                                                          \
+			return set_errno(urxe_##name arguments);                                   \
+		if (INHERITED(object))                                                             \
+			return set_errno(failure);                                                 \
+		FORWARD(int, "ibv_" #name, node, parameters, arguments, failure);                  \
+	}
+
 /* The same, of what is destroyed: of its parent's objects a forked child has nothing to free. */
 #define DESTROY(name, node, parameters, arguments, object)                                         \
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
 		if (likely(OURS(object)))                                                          \
-			return urxe_##name arguments;                                              \
+			return set_errno(urxe_##name arguments);                                   \
 		if (INHERITED(object))                                                             \
 			return 0;                                                                  \
 		FORWARD(int, "ibv_" #name, node, parameters, arguments, EOPNOTSUPP);               \
@@ -82,12 +93,12 @@ static inline bool device_is_inherited(const struct ibv_device *device)
 /* --- devices and contexts ------------------------------------------------------ */
 VERB(struct ibv_context *, open_device, V1_1, (struct ibv_device *device), (device), device, NONE)
 DESTROY(close_device, V1_1, (struct ibv_context *context), (context), context)
-VERB(int, get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, (errno = EOPNOTSUPP, -1))
-VERB(int, query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, EOPNOTSUPP)
-VERB(int, query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, EOPNOTSUPP)
-VERB(int, query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, (errno = EOPNOTSUPP, -1))
-VERB(int, query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
-VERB(int, get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
+INT_VERB(get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, (errno = EOPNOTSUPP, -1))
+INT_VERB(query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, EOPNOTSUPP)
+INT_VERB(query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, EOPNOTSUPP)
+INT_VERB(query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, (errno = EOPNOTSUPP, -1))
+INT_VERB(query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
+INT_VERB(get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
 LACKING(int, resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
 LACKING(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
 LACKING(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
@@ -99,7 +110,7 @@ LACKING(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->contex
 /* --- completion channels ---------------------------------------------------------- */
 VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, NONE)
 DESTROY(destroy_comp_channel, V1_0, (struct ibv_comp_channel *channel), (channel), channel->context)
-VERB(int, get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, (errno = EOPNOTSUPP, -1))
+INT_VERB(get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, (errno = EOPNOTSUPP, -1))
 
 /* --- protection domains, memory ---------------------------------------------------- */
 VERB(struct ibv_pd *, alloc_pd, V1_1, (struct ibv_context *context), (context), context, NONE)
@@ -107,37 +118,37 @@ DESTROY(dealloc_pd, V1_1, (struct ibv_pd *pd), (pd), pd->context)
 VERB(struct ibv_mr *, reg_mr, V1_1, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), pd->context, NONE)
 VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), pd->context, NONE)
 VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, NONE)
-VERB(int, rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
+INT_VERB(rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
 DESTROY(dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context)
 LACKING(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
 LACKING(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
 
 /* --- completion queues -------------------------------------------------------------- */
 VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, NONE)
-VERB(int, resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
+INT_VERB(resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
 DESTROY(destroy_cq, V1_1, (struct ibv_cq *cq), (cq), cq->context)
 
 /* --- shared receive queues ------------------------------------------------------------ */
 VERB(struct ibv_srq *, create_srq, V1_1, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr), pd->context, NONE)
-VERB(int, modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, EOPNOTSUPP)
-VERB(int, query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, EOPNOTSUPP)
+INT_VERB(modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, EOPNOTSUPP)
+INT_VERB(query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, EOPNOTSUPP)
 DESTROY(destroy_srq, V1_1, (struct ibv_srq *srq), (srq), srq->context)
 
 /* --- queue pairs ------------------------------------------------------------------------ */
 VERB(struct ibv_qp *, create_qp, V1_1, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), pd->context, NONE)
 VERB(struct ibv_qp_ex *, qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp), qp->context, NULL)
-VERB(int, modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, EOPNOTSUPP)
-VERB(int, query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
-VERB(int, query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
+INT_VERB(modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, EOPNOTSUPP)
+INT_VERB(query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
+INT_VERB(query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
 DESTROY(destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context)
-VERB(int, attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+INT_VERB(attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
 DESTROY(detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context)
 LACKING(int, set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 
 /* --- address handles ---------------------------------------------------------------------- */
 VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, NONE)
-VERB(int, init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, -1)
+INT_VERB(init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, -1)
 VERB(struct ibv_ah *, create_ah_from_wc, V1_1, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num), (pd, wc, grh, port_num), pd->context, NONE)
 DESTROY(destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context)
 
@@ -149,9 +160,10 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	if (context_is_ours(context))
-		return urxe_query_gid_ex(context, port_num, gid_index, entry, flags, entry_size);
+		return set_errno(
+			urxe_query_gid_ex(context, port_num, gid_index, entry, flags, entry_size));
 	if (context_is_inherited(context))
-		return EOPNOTSUPP;
+		return set_errno(EOPNOTSUPP);
 	FORWARD(int, "_ibv_query_gid_ex", "IBVERBS_1.11",
 		(struct ibv_context *, uint32_t, uint32_t, struct ibv_gid_entry *, uint32_t,
 		 size_t),
