@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "net/fault/fault_rules.h"
 
@@ -89,6 +90,12 @@ static bool read_devices(const char *value, struct configuration *configuration)
 	return !value || !configuration->node;
 }
 
+/* Copied as it is; what is wrong with it is found when it is used. */
+static bool read_text(const char *value, struct configuration *configuration)
+{
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*read)(const char *value, struct configuration *configuration);
@@ -99,7 +106,43 @@ static const struct {
 	{"URXE_RCVBUF", read_receive_buffer, "a number of bytes, such as 4M"},
 	{"URXE_NO_GSO", read_segmentation, "0 or 1"},
 	{"URXE_DEVICES", read_devices, "possible together with URXE_NODE"},
+	{"URXE_NODE", read_text, NULL},
+	{"URXE_PCAP", read_text, NULL},
+	{"URXE_FAULTS", read_text, NULL},
 };
+
+/* --- unknown variables ------------------------------------------------------ */
+
+#define PREFIX "URXE_"
+
+static bool is_known(const char *name, size_t length)
+{
+	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		if (strlen(values[i].name) == length && memcmp(values[i].name, name, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "URXE_NOED, URXE_X", or NULL. Without memory they aren't named. */
+static const char *list_unknown(void)
+{
+	char *list = NULL;
+
+	for (char **variable = environ; variable && *variable; variable++) {
+		size_t length = strcspn(*variable, "=");
+		char *longer;
+
+		if (strncmp(*variable, PREFIX, strlen(PREFIX)) != 0 || is_known(*variable, length))
+			continue;
+		if (asprintf(&longer, "%s%s%.*s", list ? list : "", list ? ", " : "", (int)length,
+			     *variable) < 0)
+			break;
+		free(list);
+		list = longer;
+	}
+	return list;
+}
 
 /* --- errors ---------------------------------------------------------------- */
 
@@ -141,6 +184,7 @@ void configuration_read(struct configuration *configuration)
 		.sysfs_path = copy_path("SYSFS_PATH"),
 		.runtime_directory = copy("XDG_RUNTIME_DIR"),
 		.temporary_directory = copy("TMPDIR"),
+		.unknown = list_unknown(),
 	};
 	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		const char *value = variable(values[i].name);

@@ -18,7 +18,8 @@
  * rdma-core's, and XDG_RUNTIME_DIR and TMPDIR, where files may be put.
  *
  * Reading says nothing: a value that can't be read is told by configuration.error,
- * which the registry logs when a program asks for devices.
+ * other variables that begin with URXE_ (a name misspelt) by configuration.unknown.
+ * Both are logged when a program asks for devices (verbs/devices.c).
  */
 #ifndef URXE_VERBS_CONFIGURATION_H
 #define URXE_VERBS_CONFIGURATION_H
@@ -41,7 +42,8 @@ struct configuration {
 	bool segmentation;
 	const char *sysfs_path; /* without slashes at its end */
 	const char *runtime_directory, *temporary_directory;
-	const char *error; /* what is wrong with the first value that can't be read, or NULL */
+	const char *error;   /* what is wrong with the first value that can't be read, or NULL */
+	const char *unknown; /* names of URXE_ variables that mean nothing to us, or NULL */
 };
 
 /* The only caller of getenv(). */

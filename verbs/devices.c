@@ -153,6 +153,8 @@ static void devices_make(void)
 {
 	const struct configuration *configuration = registry_configuration();
 
+	if (configuration->unknown)
+		log_warn("urxe knows no variable %s", configuration->unknown);
 	table.count = 0; /* a fork may have interrupted another thread in here */
 	if (configuration->error) {
 		log_error("%s; there are no devices", configuration->error);

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# What the environment says is obeyed, or refused with one line on stderr and an
-# empty list. Through the launcher, with a program that is linked with the real
-# libibverbs.
+# What the environment says is obeyed, or refused with one line on stderr: by the
+# library with an empty list, by the launcher before the program starts. With a
+# program that is linked with the real libibverbs.
 #
-#   environment.sh LAUNCHER LIST LOADER PLAIN-LOADER
+#   environment.sh LAUNCHER LIST STATIC-PROGRAM LOADER PLAIN-LOADER
 
 set -eu
-launcher=$1 list=$2 loaders=("$3" "$4")
+launcher=$1 list=$2 static=$3 loaders=("$4" "$5")
+library=$(readlink -f "$(dirname "$launcher")/../verbs/liburxe.so.0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset "${!URXE_@}"
@@ -33,10 +34,26 @@ run() {
 	env "${variables[@]}" "$launcher" "$@" >"$work/out" 2>"$work/err"
 }
 
-refused() {
-	run "$@" -- run -- "$list" || fail "$*: exit status"
-	[ "$(cat "$work/out")" = "0 devices" ] || fail "$*: there are devices"
+one_line() {
 	[ "$(wc -l <"$work/err")" = 1 ] || fail "$*: not one line on stderr"
+}
+
+# The launcher ends with 2, starts nothing and says a line with the word $1.
+declined() {
+	local word=$1 status=0
+	shift
+	run "$@" || status=$?
+	[ $status = 2 ] || fail "$*: exit status $status"
+	[ ! -s "$work/out" ] || fail "$*: it ran"
+	one_line "$@"
+	grep -q -e "$word" "$work/err" || fail "$*: the line says nothing of $word"
+}
+
+refused() {
+	declined "${1%%=*}\|device" "$@" -- run -- "$list"
+	env LD_PRELOAD="$library" "$@" "$list" >"$work/out" 2>"$work/err" || fail "$*: exit status"
+	[ "$(cat "$work/out")" = "0 devices" ] || fail "$*: there are devices"
+	one_line "$@"
 	grep -q "${1%%=*}\|device" "$work/err" || fail "$*: the line says nothing"
 }
 
@@ -75,6 +92,14 @@ refused "URXE_DEVICES=rail0=127.0.0.1;rail0=127.0.0.2"
 refused "URXE_DEVICES=a/b=127.0.0.1"
 refused "URXE_DEVICES=rail0=127.0.0.1;rail1=no"
 refused URXE_DEVICES=a=127.0.0.1 URXE_NODE=127.0.0.1
+
+# A name misspelt doesn't stop anything.
+run URXE_NODE=$address URXE_NOED=1 URXE_LOGLEVEL=info -- run -- "$list" || fail "unknown variables"
+[ "$(head -n 1 "$work/out")" = "1 devices" ] || fail "unknown variables: no device"
+one_line "unknown variables"
+grep -q 'URXE_NOED\b' "$work/err" && grep -q 'URXE_LOGLEVEL\b' "$work/err" ||
+	fail "unknown variables aren't named"
+accepted urxe0 URXE_NODE=$address URXE_NOED=1 URXE_LOG=error
 
 # Every node has a GUID of its own, always the same.
 guid() {
@@ -116,6 +141,52 @@ for arguments in "" "run" "run --node" "run --bad x" "run no-such-program-here" 
 	! run -- $arguments || fail "urxe $arguments succeeded"
 	[ -s "$work/err" ] || fail "urxe $arguments: no message"
 done
+declined 192.0.2.77 -- run --node 192.0.2.77 -- "$list"
+declined URXE_FAULTS -- run --faults drop=1 -- "$list"
+declined 192.0.2.77 -- devices --node 192.0.2.77
+
+# Programs that ld.so preloads nothing for: static, of another class or machine, privileged.
+declined static -- run "$static"
+printf '#! %s -x\n' "$static" >"$work/script"
+printf '\177ELF\1' | cat - <(tail -c +6 "$list") >"$work/class"
+cp "$list" "$work/machine"
+printf '\377' | dd of="$work/machine" bs=1 seek=18 conv=notrunc status=none
+chmod +x "$work/script" "$work/class" "$work/machine"
+declined static -- run "$work/script"
+declined 32-bit -- run "$work/class"
+declined "another machine" -- run "$work/machine"
+if [ "$UID" = 0 ]; then
+	for mode in 4755 2755; do
+		rm -f "$work/privileged"
+		cp "$list" "$work/privileged"
+		chmod "$mode" "$work/privileged"
+		run -- run --node "$address" "$work/privileged" || fail "our own setuid program"
+		chown 65534:65534 "$work/privileged" # which takes the bits away
+		chmod "$mode" "$work/privileged"
+		declined setuid -- run "$work/privileged"
+	done
+else
+	declined setuid -- run su --version
+fi
+
+# A folder that ld.so takes for two.
+for name in "a b" a:b; do
+	mkdir -p "$work/$name/scripts" "$work/$name/verbs"
+	cp "$launcher" "$work/$name/scripts/urxe"
+	cp "$library" "$work/$name/verbs/liburxe.so.0"
+	beside=$launcher launcher=$work/$name/scripts/urxe
+	declined ld.so -- run -- "$list"
+	declined ld.so -- devices
+	launcher=$beside
+done
+# One that isn't a library.
+mkdir -p "$work/bad/scripts" "$work/bad/verbs"
+cp "$launcher" "$work/bad/scripts/urxe"
+echo "not a library" >"$work/bad/verbs/liburxe.so.0"
+beside=$launcher launcher=$work/bad/scripts/urxe
+declined liburxe -- run -- "$list"
+launcher=$beside
+
 run -- run sh -c 'exit 7' || [ $? = 7 ] || fail "exit status"
 run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"
 [ -n "$(find "$work" -name 'x-*.pcap')" ] || fail "no capture"
