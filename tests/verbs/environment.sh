@@ -135,7 +135,7 @@ fi
 run -- --version && grep -q '^urxe [0-9]' "$work/out" || fail "--version"
 run -- --help && grep -q -- '--faults' "$work/out" || fail "--help"
 run -- devices --node "$address" && grep -q '^urxe0 .*ACTIVE' "$work/out" || fail "devices"
-grep -q 'RoCE v2' "$work/out" || fail "devices: no GID"
+grep -q "GID 0   $address  RoCE v2  lo" "$work/out" || fail "devices: no GID"
 for arguments in "" "run" "run --node" "run --bad x" "run no-such-program-here" "fly" "devices x"; do
 	# shellcheck disable=SC2086
 	! run -- $arguments || fail "urxe $arguments succeeded"

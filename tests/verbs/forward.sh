@@ -59,3 +59,31 @@ if command -v ibv_devinfo >/dev/null; then
 	expect "hca_id:	urxe0
 hca_id:	rxe0"
 fi
+
+# What `urxe devices` says of a real device whose table of GIDs has holes. The kernel's
+# files are made up in a mount namespace of our own, where there may be one.
+real=$work/class/infiniband/rxe0/ports/1
+mkdir -p "$real/gids" "$real/gid_attrs/types" "$real/gid_attrs/ndevs"
+echo "4: ACTIVE" >"$real/state"
+echo "25 Gb/sec (4X)" >"$real/rate"
+gid() {
+	echo "$2" >"$real/gids/$1"
+	echo "${3-}" >"$real/gid_attrs/types/$1"
+	echo "${4-}" >"$real/gid_attrs/ndevs/$1"
+}
+gid 0 fe80:0000:0000:0000:5054:00ff:fe77:0003 "RoCE v2" eth7
+gid 1 0000:0000:0000:0000:0000:0000:0000:0000
+gid 2 0000:0000:0000:0000:0000:ffff:c0a8:0a01 "RoCE v2" eth7
+gid 3 0000:0000:0000:0000:0000:0000:0000:0000
+if ! unshare --mount --map-root-user true 2>"$work/err"; then
+	echo "no mount namespace, \"urxe devices\" isn't looked at: $(cat "$work/err")" >&2
+	exit 0
+fi
+URXE_MODE=both unshare --mount --map-root-user sh -c \
+	'mount --bind "$1/class" /sys/class && "$2" devices' sh "$work" "$launcher" \
+	>"$work/out" 2>"$work/err"
+expect "rxe0  port 1 ACTIVE, 25 Gb/sec (4X)
+    GID 0   fe80:0000:0000:0000:5054:00ff:fe77:0003  RoCE v2  eth7
+    GID 2   192.168.10.1  RoCE v2  eth7
+urxe0  port 1 ACTIVE, 100 Gb/sec (4X EDR)
+    GID 0   $URXE_NODE  RoCE v2  lo"

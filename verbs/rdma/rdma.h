@@ -13,7 +13,8 @@
  * the events of a connection are to the application: the table), rdma_request
  * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_endpoint
  * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of
- * them forward to the real library (rdma_forward.c); in emu and both ids are ours.
+ * them forward to the real library (rdma_forward.c); in emu ids are ours, and in both
+ * unless none of our devices can be opened.
  *
  * rdma.lock, one for the process, protects everything here but the queues of
  * events: connecting isn't the data path. It isn't held while waiting for an event.
@@ -291,6 +292,8 @@ int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *
 void rdma_id_detach(struct rdma_id *id);
 /* Open all devices. Returns how many there are in *@devices, which stays ours. */
 unsigned int rdma_open_devices(struct device **devices);
+/* The same, without rdma.lock: is any of them open now? */
+bool rdma_any_device_opens(void);
 /* The application stops polling: the calling thread is about to sleep. */
 void rdma_devices_app_sleeping(void);
 void rdma_devices_after_fork_child(void);

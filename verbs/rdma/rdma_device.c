@@ -74,6 +74,20 @@ unsigned int rdma_open_devices(struct device **devices)
 	return count;
 }
 
+bool rdma_any_device_opens(void)
+{
+	struct device *devices;
+	unsigned int count;
+	bool any = false;
+
+	rdma_enter();
+	count = rdma_open_devices(&devices);
+	for (unsigned int i = 0; table && i < count; i++)
+		any = any || table[i].context;
+	rdma_leave();
+	return any;
+}
+
 void rdma_devices_app_sleeping(void)
 {
 	struct device *devices;

@@ -1,29 +1,73 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The public functions of librdmacm, one line each. In mode hw they are the real
- * library's. Otherwise the manager of our devices answers: urxe_NAME (OURS,
- * OURS_VOID). What it lacks (CM, CM_VOID) goes to the real library in mode both,
- * and fails with EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
+ * library's, and so they are in mode both where none of our devices can be opened.
+ * Otherwise the manager of our devices answers: urxe_NAME (OURS, OURS_VOID).
+ * What it lacks (CM, CM_VOID) goes to the real library in mode both, and fails with
+ * EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
+ *
+ * Whose ids are is decided once, by the first call of the process: an id of one library
+ * means nothing to the other.
  *
  *   OURS(type, name, node, parameters, arguments, failure)
  */
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 
+#include "net/log.h"
+#include "verbs/devices.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
+
+static struct {
+	pthread_once_t once;
+	bool real;
+} ids = {.once = PTHREAD_ONCE_INIT};
+
+static bool real_manager_exists(void)
+{
+	static void *cache;
+
+	return real_find(&cache, REAL_CM, "rdma_create_id", "RDMACM_1.0");
+}
+
+static void choose_manager(void)
+{
+	/* A configuration that is refused gives no devices at all, in no mode. */
+	if (registry_mode() == MODE_EMU || devices_failed())
+		return;
+	if (registry_mode() == MODE_HW) {
+		ids.real = true;
+		/* A list of devices says why there is no hardware. */
+		ibv_free_device_list(ibv_get_device_list(NULL));
+	} else if (real_manager_exists() && !rdma_any_device_opens()) {
+		ids.real = true;
+		log_warn("no device of urxe opens: rdma_cm is that of the real devices "
+			 "(URXE_MODE=both)");
+	}
+}
+
+/* The real library's own calls come by here, too: they are about its ids. */
+static bool ids_are_real(void)
+{
+	if (inside_real)
+		return true;
+	pthread_once(&ids.once, choose_manager);
+	return ids.real;
+}
 
 /* NULL, with errno, when there is no real library to forward to. */
 static void *forward(void **cache, const char *name, const char *node)
 {
 	void *real = NULL;
 
-	if (registry_mode() != MODE_EMU)
+	if (registry_mode() != MODE_EMU && !devices_failed())
 		real = real_find(cache, REAL_CM, name, node);
 	if (!real)
 		errno = registry_mode() == MODE_HW ? ENODEV : EOPNOTSUPP;
@@ -71,7 +115,7 @@ static void *forward(void **cache, const char *name, const char *node)
 #define OURS(type, name, node, parameters, arguments, failure)                                     \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
-		if (registry_mode() != MODE_HW)                                                    \
+		if (!ids_are_real())                                                               \
 			return urxe_##name arguments;                                              \
 		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
@@ -79,7 +123,7 @@ static void *forward(void **cache, const char *name, const char *node)
 #define OURS_VOID(name, node, parameters, arguments)                                               \
 	EXPORT void name parameters                                                                \
 	{                                                                                          \
-		if (registry_mode() != MODE_HW) {                                                  \
+		if (!ids_are_real()) {                                                             \
 			urxe_##name arguments;                                                     \
 			return;                                                                    \
 		}                                                                                  \
