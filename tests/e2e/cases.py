@@ -7,9 +7,10 @@ a program in the build directory.
 
 import dataclasses
 import itertools
+import os
 
 from manager_cases import both, cmtime, manager_cases, rping
-from pair import RETRIES_EXCEEDED, Case
+from pair import DEADLINE, RETRIES_EXCEEDED, Case
 
 MTUS = (256, 512, 1024, 2048, 4096)
 LOSS = {
@@ -392,8 +393,24 @@ def ucx_cases():
     yield ucx("fadd", 8, "rc_verbs", options=["-d", "urxe0:1", "-x", "rc_verbs"])
 
 
+# --- rdma-core's own tests ------------------------------------------------------
+
+# Of 273. The others are for mlx5 and EFA, or for what the device says it doesn't have.
+PYVERBS_MINIMUM = 100
+
+
+def pyverbs_cases():
+    suite = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pyverbs_suite.py")
+    # A datagram that is lost stays lost, and the suite waits for it: RC alone.
+    loss = "seed=SEED;drop=1%/RC_;dup=0.5%/RC_;reorder=0.5%/RC_"
+    for name, faults in ("", ""), ("loss=1% of RC", loss):
+        yield Case("pyverbs", name, None, [suite, "urxe0", str(PYVERBS_MINIMUM)], faults=faults,
+                   expect_client=[r"^\d+ of \d+ tests executed, status 0$"], alone=True,
+                   deadline=3 * DEADLINE)
+
+
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
-                  scale_cases, manager_cases, ucx_cases):
+                  scale_cases, manager_cases, ucx_cases, pyverbs_cases):
         yield from cases()

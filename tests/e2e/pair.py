@@ -57,6 +57,7 @@ class Case:
     capture: bool = False  # and let tests/wire judge the packets
     one_node: bool = False  # both sides have the same address
     apart: bool = False  # in network namespaces of their own, with a wire between them
+    alone: bool = False  # in a network namespace that no other case has: it wants fixed ports
     manager: bool = False  # the server listens on an rdma_cm id or joins a group
     stays: bool = False  # the server never ends: it is killed after the client
     beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
@@ -152,6 +153,7 @@ class Runner:
         self.lock = threading.Lock()
         self.namespace = None
         self.wire = None
+        self.alone = []
         self.public_build = ""
         self.ports = itertools.count(20000 + os.getpid() % 100 * 100)
         # 127.A.x.y with an A of our own, in case another run is testing here.
@@ -160,7 +162,7 @@ class Runner:
         os.makedirs(self.logs, exist_ok=True)
 
     def close(self):
-        for made in self.namespace, self.wire:
+        for made in self.namespace, self.wire, *self.alone:
             if made:
                 made.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -199,6 +201,9 @@ class Runner:
     def prefix(self, case, side):
         if case.apart:
             return (self.wire.left if side == "server" else self.wire.right).enter()
+        if case.alone:
+            self.alone.append(Namespace("true"))
+            return self.alone[-1].enter()
         if case.ipv6:
             return self.namespace.enter()  # its root is no root outside
         return AS_NOBODY if case.nobody and os.getuid() == 0 else []
