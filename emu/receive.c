@@ -30,6 +30,18 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 	return true;
 }
 
+/* IBA 9.6.1.5, and more than the address where that alone says nothing
+ * (emu/transport/source_port.h).
+ */
+static bool is_from_peer(struct qp *qp, const struct link_frame *frame)
+{
+	const struct source_port *source = &qp->source_port;
+
+	return gid_equal(&frame->source, &qp->path.destination) &&
+	       gid_equal(&frame->destination, &qp->path.source) &&
+	       (source->any || frame->source_port == source->port || source_port_check(qp, frame));
+}
+
 /* The rest of stage A, which the QP has to be known for. */
 static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
@@ -42,9 +54,8 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 		return false; /* IBA 9.6.1.1.3 */
 	if (!(qp_state_abilities(qp->state) & needed))
 		return false; /* IBA 9.6.1.2 */
-	if (qp->type->connected && (!gid_equal(&frame->source, &qp->path.destination) ||
-				    !gid_equal(&frame->destination, &qp->path.source)))
-		return false; /* IBA 9.6.1.5 */
+	if (qp->type->connected && !is_from_peer(qp, frame))
+		return false;
 	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
 		COUNT(qp->hca, bad_pkey, 1);
 		return false; /* IBA 9.6.1.3 */

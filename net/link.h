@@ -91,6 +91,14 @@ struct link_frame {
 struct link;
 struct share;
 
+/* What is known of the process that sent a frame. */
+enum link_sender {
+	LINK_SENDER_UNKNOWN, /* no node on this machine has the address, or it can't be told */
+	LINK_SENDER_NODE,    /* a process of the user whose node has the address */
+	LINK_SENDER_FOREIGN, /* a process of another user */
+	LINK_SENDER_GONE,    /* the socket that it was sent from isn't there any more */
+};
+
 struct link_ops {
 	/*
 	 * Send @count packets in order. What the network refuses is lost, as on a
@@ -152,6 +160,12 @@ struct link_ops {
 	 * now on. Costs a little per frame. May be NULL for a link whose frames always have it.
 	 */
 	void (*receive_ttl)(struct link *link);
+
+	/*
+	 * Which process a frame came from: for those that say to be from this machine. Two system
+	 * calls. May be NULL for a link that can't be sent to by other users.
+	 */
+	enum link_sender (*sender)(struct link *link, const struct link_frame *frame);
 
 	/* The descriptors to poll for reading. Returns how many there are. */
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);

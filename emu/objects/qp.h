@@ -18,6 +18,7 @@
 #include "emu/transport/requester.h"
 #include "emu/transport/responder.h"
 #include "emu/transport/send_queue.h"
+#include "emu/transport/source_port.h"
 #include "emu/transport/timer.h"
 #include "net/link.h"
 
@@ -55,11 +56,12 @@ struct qp {
 
 	pthread_mutex_t lock;
 	enum ibv_qp_state state;
-	struct ibv_qp_attr attr; /* as set by modify */
-	struct path path;	 /* RC, UC: to the peer */
-	uint32_t mtu;		 /* path MTU, bytes */
-	bool drain_notify;	 /* SQD: IBV_EVENT_SQ_DRAINED is wanted */
-	bool draining;		 /* SQD: requests are still in flight */
+	struct ibv_qp_attr attr;	/* as set by modify */
+	struct path path;		/* RC, UC: to the peer */
+	struct source_port source_port; /* of the peer's packets */
+	uint32_t mtu;			/* path MTU, bytes */
+	bool drain_notify;		/* SQD: IBV_EVENT_SQ_DRAINED is wanted */
+	bool draining;			/* SQD: requests are still in flight */
 
 	struct send_queue sq;
 	struct receive_queue rq;

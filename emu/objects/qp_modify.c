@@ -193,8 +193,10 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	copy_attributes(qp, attr, mask);
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(attr->path_mtu);
-	if (mask & IBV_QP_AV)
+	if (mask & IBV_QP_AV) {
 		qp->path = path;
+		qp->source_port = (struct source_port){};
+	}
 	if (destination)
 		recovery_set_destination(qp, destination);
 	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY))

@@ -502,6 +502,13 @@ static void fault_link_receive_ttl(struct link *link)
 		inner->ops->receive_ttl(inner);
 }
 
+static enum link_sender fault_link_sender(struct link *link, const struct link_frame *frame)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->sender ? inner->ops->sender(inner, frame) : LINK_SENDER_UNKNOWN;
+}
+
 static unsigned int fault_link_descriptors(struct link *link, int *fds, unsigned int max)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -550,6 +557,7 @@ static const struct link_ops fault_link_ops = {
 	.join = fault_link_join,
 	.leave = fault_link_leave,
 	.receive_ttl = fault_link_receive_ttl,
+	.sender = fault_link_sender,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,
 	.close = fault_link_close,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How full the socket of a receiver on this host is, by asking the kernel
- * (NETLINK_SOCK_DIAG, as ss(8) does; needs no privilege). Called by net/udp/udp to
- * pace what no acknowledgement paces, and to tell a process that doesn't read from packets that
- * were lost. Thread-safe: one lock.
+ * (net/udp/sock_diag.h). Called by net/udp/udp to pace what no acknowledgement paces, and to tell a
+ * process that doesn't read from packets that were lost. Thread-safe: one lock.
  */
 #ifndef URXE_NET_BACKLOG_H
 #define URXE_NET_BACKLOG_H
@@ -21,9 +20,10 @@
 #define BACKLOG_CHARGE 4
 
 struct backlog;
+struct sock_diag;
 
-/* Returns NULL when the kernel lacks the interface. */
-struct backlog *backlog_create(void);
+/* Returns NULL without memory. @diag stays the caller's. */
+struct backlog *backlog_create(struct sock_diag *diag);
 void backlog_destroy(struct backlog *backlog);
 
 /*

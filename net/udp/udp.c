@@ -348,6 +348,28 @@ static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t 
 			      udp_share_cookie(link, &path->destination, qpn));
 }
 
+/*
+ * The kernel lets processes of one user only have an address's port 4791: so that user is
+ * the node. A socket that was bound to no address may have sent as any, so it counts, too.
+ */
+static enum link_sender udp_sender(struct link *base, const struct link_frame *frame)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct sock_diag_socket node, sender;
+	int error;
+
+	if (!link->diag ||
+	    sock_diag_find(link->diag, &frame->source, ROCE_V2_UDP_PORT, &frame->destination,
+			   frame->source_port, &node) ||
+	    node.wildcard)
+		return LINK_SENDER_UNKNOWN;
+	error = sock_diag_find(link->diag, &frame->source, frame->source_port, &frame->destination,
+			       ROCE_V2_UDP_PORT, &sender);
+	if (error)
+		return error == ENOENT ? LINK_SENDER_GONE : LINK_SENDER_UNKNOWN;
+	return sender.uid == node.uid ? LINK_SENDER_NODE : LINK_SENDER_FOREIGN;
+}
+
 static void udp_receive_ttl(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
@@ -374,7 +396,7 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 
 /*
  * No lock is taken, since the thread that held it isn't here, and nothing is
- * freed, since not every allocator allows that here. The backlog, which has a
+ * freed, since not every allocator allows that here. sock_diag, which has a
  * socket that only the kernel talks to, is left alone.
  */
 static void udp_after_fork_child(struct link *base)
@@ -387,6 +409,7 @@ static void udp_after_fork_child(struct link *base)
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
 	}
 	link->backlog = NULL;
+	link->diag = NULL;
 	udp_multicast_after_fork_child(link);
 	udp_share_after_fork_child(link);
 	close(link->epoll_fd);
@@ -405,6 +428,7 @@ static void udp_close(struct link *base)
 		address_close(link, link->addresses[i]);
 	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);
+	sock_diag_destroy(link->diag);
 	close(link->epoll_fd);
 	pthread_mutex_destroy(&link->lock);
 	pool_destroy(&link->batches);
@@ -423,6 +447,7 @@ static const struct link_ops udp_ops = {
 	.join = udp_join,
 	.leave = udp_leave,
 	.receive_ttl = udp_receive_ttl,
+	.sender = udp_sender,
 	.descriptors = udp_descriptors,
 	.after_fork_child = udp_after_fork_child,
 	.close = udp_close,
@@ -451,7 +476,9 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	pthread_mutex_init(&link->lock, NULL);
 	udp_multicast_init(link);
 	udp_share_init(link);
-	link->backlog = backlog_create(); /* NULL is fine: then nothing is paced */
+	/* NULL is fine: then nothing is paced, and no sender is looked at. */
+	link->diag = sock_diag_create();
+	link->backlog = link->diag ? backlog_create(link->diag) : NULL;
 	*created = &link->link;
 	return 0;
 

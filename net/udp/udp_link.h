@@ -18,6 +18,7 @@
 #include "net/share/udp_share.h"
 #include "net/tuning.h"
 #include "net/udp/backlog.h"
+#include "net/udp/sock_diag.h"
 #include "net/udp/udp.h"
 #include "net/wire/gid.h"
 
@@ -79,6 +80,7 @@ struct udp_link {
 	unsigned int receive_buffer;
 	bool segmentation;
 	bool receives_ttl;
+	struct sock_diag *diag;	 /* or NULL */
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	struct pool batches;	 /* of sending threads: udp_send.c */

@@ -439,6 +439,47 @@ START_TEST(dropped)
 }
 END_TEST
 
+static enum link_sender sender;
+
+static enum link_sender told_sender(struct link *link, const struct link_frame *frame)
+{
+	return sender;
+}
+
+/* What another user sends from the peer's address is dropped: requests and responses. */
+START_TEST(forged)
+{
+	struct peer_packet packets[] = {{OP(WIRE_SEND_ONLY), .length = 4},
+					{OP(WIRE_ACKNOWLEDGE), .syndrome = 0x1f, .msn = 1}};
+	struct link_ops ops;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	ops = *peer.node->hca->link->ops;
+	ops.sender = told_sender;
+	peer.node->hca->link->ops = &ops;
+	peer_receive(&peer, 100, 0);
+	peer_post(&peer, IBV_WR_SEND, 4, 1);
+	packets[1].psn = peer_see_op(&peer, "RC_SEND_ONLY").psn;
+
+	sender = LINK_SENDER_FOREIGN;
+	send_next(&peer, &packets[0]);
+	peer_send(&peer, &packets[1]);
+	peer_see_none(&peer, 100000);
+	world_expect_none(peer.node, 0);
+	ck_assert_uint_eq(peer.node->hca->counters.dropped_packets, 2);
+
+	sender = LINK_SENDER_NODE;
+	peer.psn--;
+	peer_send(&peer, &packets[1]);
+	send_next(&peer, &packets[0]);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* verbs.md 3: INIT and RESET drop requests; RTR takes them, and says so with the first. */
 START_TEST(by_state)
 {
@@ -491,6 +532,7 @@ int main(void)
 	tcase_add_test(tcase, cq_overrun);
 	tcase_add_loop_test(tcase, reserved_opcode, 0, 5);
 	tcase_add_loop_test(tcase, dropped, 0, 9);
+	tcase_add_test(tcase, forged);
 	tcase_add_loop_test(tcase, by_state, 0, 4);
 	return world_main("responder", (TCase *const[]){tcase, NULL});
 }

@@ -583,7 +583,8 @@ START_TEST(space_is_the_receivers)
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 	struct path path = {.source = from.gid, .destination = gid_of(SHARED)};
 	uint32_t before[MEMBERS];
-	struct backlog *backlog = backlog_create();
+	struct sock_diag *diag = sock_diag_create();
+	struct backlog *backlog = diag ? backlog_create(diag) : NULL;
 	struct link_frame frame;
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
@@ -591,6 +592,7 @@ START_TEST(space_is_the_receivers)
 	if (!backlog || backlog_rcvbuf_space(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
 		return; /* a kernel without UDP_DIAG: nothing to test */
 	backlog_destroy(backlog);
+	sock_diag_destroy(diag);
 	drain(nodes, MEMBERS);
 	for (unsigned int i = 0; i < MEMBERS; i++) {
 		before[i] = from.link->ops->rcvbuf_space(from.link, &path, nodes[i].qpn);

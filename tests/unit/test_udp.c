@@ -4,6 +4,7 @@
  * byte, in order and with a valid ICRC, however the kernel batched it. On
  * loopback send() delivers before it returns, so nothing here waits.
  */
+#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <pcap/pcap.h>
@@ -540,6 +541,7 @@ START_TEST(space_of_a_receiver)
 {
 	const char *address = _i ? "::1" : ADDRESS_B;
 	struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
+	struct sock_diag *diag;
 	struct backlog *backlog;
 	struct traffic *traffic;
 	struct link_frame frames[64];
@@ -550,9 +552,11 @@ START_TEST(space_of_a_receiver)
 
 	if (_i && !have_ipv6())
 		return;
-	backlog = backlog_create();
-	if (!backlog) /* no NETLINK_SOCK_DIAG here: nothing to test */
+	diag = sock_diag_create();
+	if (!diag) /* no NETLINK_SOCK_DIAG here: nothing to test */
 		return;
+	backlog = backlog_create(diag);
+	ck_assert_ptr_nonnull(backlog);
 	to = node_open(address, &options);
 	from = _i ? to : node_open(ADDRESS_A, &options);
 	traffic = traffic_new(&from, &to);
@@ -569,6 +573,7 @@ START_TEST(space_of_a_receiver)
 	before = last = backlog_rcvbuf_space(backlog, &to.gid, 0);
 	if (before == BACKLOG_UNKNOWN) { /* a kernel without UDP_DIAG: nothing to test */
 		backlog_destroy(backlog);
+		sock_diag_destroy(diag);
 		node_close(&to);
 		if (!_i)
 			node_close(&from);
@@ -593,9 +598,73 @@ START_TEST(space_of_a_receiver)
 	ck_assert_uint_eq(seen, sent);
 	ck_assert_uint_eq(space(&from, &traffic->path), before);
 	backlog_destroy(backlog);
+	sock_diag_destroy(diag);
 	node_close(&to);
 	if (!_i)
 		node_close(&from);
+	free(traffic);
+}
+END_TEST
+
+/* --- whose packets they are ------------------------------------------------------ */
+
+/* A socket at @address and any port, as the user @uid; its port is written to @port. */
+static int foreign_socket(const char *address, uid_t uid, uint16_t *port)
+{
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	socklen_t length = sizeof(name);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	inet_pton(AF_INET, address, &name.sin_addr);
+	/* The user of a socket is that of its inode (fchown(2) needs the privilege of a real one).
+	 */
+	if (fd < 0 || fchown(fd, uid, -1) || bind(fd, (struct sockaddr *)&name, sizeof(name)) ||
+	    getsockname(fd, (struct sockaddr *)&name, &length))
+		return -1;
+	*port = ntohs(name.sin_port);
+	return fd;
+}
+
+START_TEST(senders)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct link_frame frame;
+	enum link_sender sender;
+	int fd;
+
+	add_packet(traffic, 100);
+	send_some(&from, traffic, 0, 1);
+	ck_assert_uint_eq(to.link->ops->receive(to.link, &frame, 1, 0), 1);
+	sender = to.link->ops->sender(to.link, &frame);
+	if (sender == LINK_SENDER_UNKNOWN && !((struct udp_link *)to.link)->diag)
+		return; /* no NETLINK_SOCK_DIAG here: nothing to test */
+	ck_assert_int_eq(sender, LINK_SENDER_NODE);
+
+	fd = foreign_socket(ADDRESS_A, geteuid(), &frame.source_port);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_NODE);
+	close(fd);
+	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_GONE);
+
+	if (geteuid() == 0) {
+		fd = foreign_socket(ADDRESS_A, 65534, &frame.source_port);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_FOREIGN);
+		close(fd);
+		/* One without an address may send as any. */
+		fd = foreign_socket("0.0.0.0", 65534, &frame.source_port);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_FOREIGN);
+		close(fd);
+	}
+	frame.source = gid_of(ADDRESS_C); /* where no node is */
+	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_UNKNOWN);
+	frame.source = gid_of("192.0.2.1");
+	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_UNKNOWN);
+	node_close(&from);
+	node_close(&to);
 	free(traffic);
 }
 END_TEST
@@ -662,6 +731,7 @@ int main(void)
 	tcase_add_test(tests, addresses);
 	tcase_add_test(tests, descriptors_become_readable);
 	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
+	tcase_add_test(tests, senders);
 	tcase_add_test(tests, captured);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP port that a connected QP's peer on this machine sends from. Any user of a machine
+ * can send from each of its addresses, so the address of a packet doesn't show that it is
+ * the peer's. Which user sent it the link can find out, as long as the sending
+ * socket is there; the port of one that was found to be the peer's is remembered, and a
+ * packet from another port has to come from a socket of the peer's user as well.
+ *
+ * A peer that ends must not lose what it said last: until a port is known, packets of
+ * sockets that are gone count. RoCE v2 lets senders change their port at any time, so peers
+ * elsewhere are never held to one.
+ *
+ * Called by emu/receive, under the QP's lock.
+ */
+#ifndef URXE_EMU_SOURCE_PORT_H
+#define URXE_EMU_SOURCE_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link_frame;
+struct qp;
+
+/* All zeros to begin with a new peer. */
+struct source_port {
+	bool any;      /* the peer isn't on this machine, or nothing can be told of it */
+	bool reported; /* that a packet was dropped */
+	uint16_t port; /* 0: not known yet */
+};
+
+/* The slow part of source_port_accepts(). */
+bool source_port_check(struct qp *qp, const struct link_frame *frame);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/udp/sock_diag.h"
+
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/syscalls.h"
+#include "net/wire/gid.h"
+
+struct sock_diag {
+	pthread_mutex_t lock; /* the rest: a request and its answer belong together */
+	int fd;
+	uint32_t sequence;
+	uint8_t answer[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
+};
+
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+};
+
+struct sock_diag *sock_diag_create(void)
+{
+	struct sock_diag *diag = calloc(1, sizeof(*diag));
+
+	if (!diag)
+		return NULL;
+	diag->fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	if (diag->fd < 0) {
+		free(diag);
+		return NULL;
+	}
+	pthread_mutex_init(&diag->lock, NULL);
+	return diag;
+}
+
+void sock_diag_destroy(struct sock_diag *diag)
+{
+	if (!diag)
+		return;
+	close(diag->fd);
+	pthread_mutex_destroy(&diag->lock);
+	free(diag);
+}
+
+static void set_socket_address(__be32 *address, const union ibv_gid *gid)
+{
+	if (gid_is_ipv4(gid))
+		memcpy(address, gid->raw + 12, 4);
+	else
+		memcpy(address, gid->raw, 16);
+}
+
+/*
+ * Look up one socket as if a packet arrived for it: the kernel takes the socket's
+ * own address as the destination here, other than in inet_diag for TCP.
+ */
+static void make_request(struct request *request, const union ibv_gid *local, uint16_t port,
+			 const union ibv_gid *remote, uint16_t remote_port, uint32_t sequence)
+{
+	*request = (struct request){
+		.header = {.nlmsg_len = sizeof(*request),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST,
+			   .nlmsg_seq = sequence},
+		.body = {.sdiag_family = gid_is_ipv4(local) ? AF_INET : AF_INET6,
+			 .sdiag_protocol = IPPROTO_UDP,
+			 .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+			 .idiag_states = UINT32_MAX,
+			 .id = {.idiag_sport = htobe16(remote_port),
+				.idiag_dport = htobe16(port),
+				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
+	};
+	set_socket_address(request->body.id.idiag_dst, local);
+	if (remote)
+		set_socket_address(request->body.id.idiag_src, remote);
+}
+
+static void parse_answer(const struct nlmsghdr *header, const union ibv_gid *local,
+			 struct sock_diag_socket *found)
+{
+	const struct inet_diag_msg *body = NLMSG_DATA(header);
+	const struct rtattr *attribute = (const struct rtattr *)(body + 1);
+	int left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*body));
+	__be32 address[4] = {};
+
+	set_socket_address(address, local);
+	*found = (struct sock_diag_socket){
+		.uid = body->idiag_uid,
+		.wildcard = memcmp(body->id.idiag_src, address, gid_is_ipv4(local) ? 4 : 16) != 0,
+	};
+	memcpy(&found->cookie, body->id.idiag_cookie, sizeof(found->cookie));
+	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+		const uint32_t *memory = RTA_DATA(attribute);
+
+		if (attribute->rta_type != INET_DIAG_SKMEMINFO ||
+		    RTA_PAYLOAD(attribute) < (SK_MEMINFO_RCVBUF + 1) * sizeof(*memory))
+			continue;
+		found->receive_buffer = memory[SK_MEMINFO_RCVBUF];
+		found->received = memory[SK_MEMINFO_RMEM_ALLOC];
+	}
+}
+
+/* The kernel answers within our send(), so there is never anything to wait for. */
+static int ask(struct sock_diag *diag, const struct request *request, const union ibv_gid *local,
+	       struct sock_diag_socket *found)
+{
+	const struct nlmsghdr *header = (const struct nlmsghdr *)diag->answer;
+
+	if (sys_send(diag->fd, request, sizeof(*request), 0) < 0)
+		return errno;
+	for (;;) {
+		ssize_t length =
+			sys_recv(diag->fd, diag->answer, sizeof(diag->answer), MSG_DONTWAIT);
+
+		if (length < 0)
+			return errno;
+		if (!NLMSG_OK(header, length))
+			return EPROTO;
+		if (header->nlmsg_seq != request->header.nlmsg_seq)
+			continue;
+		if (header->nlmsg_type == NLMSG_ERROR &&
+		    header->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+			return -((const struct nlmsgerr *)NLMSG_DATA(header))->error;
+		if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+		    header->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
+			return EPROTO;
+		parse_answer(header, local, found);
+		return 0;
+	}
+}
+
+int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t port,
+		   const union ibv_gid *remote, uint16_t remote_port,
+		   struct sock_diag_socket *found)
+{
+	struct request request;
+	int error;
+
+	pthread_mutex_lock(&diag->lock);
+	make_request(&request, local, port, remote, remote_port, ++diag->sequence);
+	error = ask(diag, &request, local, found);
+	pthread_mutex_unlock(&diag->lock);
+	return error;
+}

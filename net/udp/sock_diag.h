@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the kernel knows of the UDP sockets of this host's network namespace
+ * (NETLINK_SOCK_DIAG, as ss(8) asks it; needs no privilege). Called by net/udp/backlog and
+ * net/udp/udp. Thread-safe: one lock, under which a request gets its answer.
+ */
+#ifndef URXE_NET_SOCK_DIAG_H
+#define URXE_NET_SOCK_DIAG_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sock_diag;
+
+struct sock_diag_socket {
+	uint64_t cookie;	 /* SO_COOKIE */
+	uint32_t uid;		 /* that made it */
+	uint32_t receive_buffer; /* SO_RCVBUF and what is charged to it, */
+	uint32_t received;	 /* both 0 where the kernel doesn't say */
+	bool wildcard;		 /* bound to no address */
+};
+
+/* Returns NULL when the kernel lacks the interface. */
+struct sock_diag *sock_diag_create(void);
+void sock_diag_destroy(struct sock_diag *diag);
+
+/*
+ * The socket that would get a datagram for @local and @port from @remote (NULL: any
+ * address) and @remote_port. Returns 0, ENOENT when there is none, or another errno
+ * when the kernel doesn't answer.
+ */
+int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t port,
+		   const union ibv_gid *remote, uint16_t remote_port,
+		   struct sock_diag_socket *found);
+
+#endif
