@@ -465,6 +465,16 @@ START_TEST(answer_to_a_datagram)
 	ck_assert_ptr_nonnull(ah);
 	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
 
+	/* What lies before an IPv4 header may look like IPv6: the header's checksum decides. */
+	grh->version_tclass_flow = htobe32(6u << 28);
+	ck_assert_int_eq(ibv_init_ah_from_wc(pair.context, 1, &wc, grh, &back), 0);
+	ck_assert_int_eq(memcmp(&back.grh.dgid, &attr.grh.dgid, 16), 0);
+	ck_assert_uint_eq(back.grh.traffic_class, 8);
+	pair.buffer[BUFFER_SIZE + 30] ^= 1; /* of the checksum */
+	ck_assert_int_eq(ibv_init_ah_from_wc(pair.context, 1, &wc, grh, &back), -1);
+	pair.buffer[BUFFER_SIZE + 30] ^= 1;
+	grh->version_tclass_flow = 0;
+
 	/* The destination must be an address of ours. */
 	pair.buffer[BUFFER_SIZE + 39] ^= 1;
 	ck_assert_int_eq(ibv_init_ah_from_wc(pair.context, 1, &wc, grh, &back), -1);
