@@ -18,7 +18,6 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define FLUSH_COPIES 2
-#define TRANSACTION_AGENT (UINT64_C(1) << 32) /* any upper half will do */
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
 {
@@ -82,6 +81,8 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 	first_comm_id(cm);
 	pthread_mutex_lock(&cm->lock);
 	*id = cm_id_new(cm, context);
+	if (*id)
+		cm_watch_begin(cm);
 	pthread_mutex_unlock(&cm->lock);
 	return *id ? 0 : ENOMEM;
 }
@@ -107,6 +108,7 @@ static void id_free(struct cm_id *id)
 {
 	struct cm *cm = id->cm;
 
+	cm_watch_end(id);
 	cm_enter_idle(id);
 	timer_cancel(&cm->timers, &id->timer);
 	table_remove(&cm->ids, id->timer.number);
@@ -298,7 +300,8 @@ void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attri
 {
 	*message = (struct cm_message){
 		.attribute = attribute,
-		.transaction = id->transaction ? id->transaction : TRANSACTION_AGENT | id->local_id,
+		.transaction =
+			id->transaction ? id->transaction : CM_TRANSACTION_AGENT | id->local_id,
 		.local_id = id->local_id,
 		.remote_id = id->remote_id,
 	};

@@ -173,6 +173,7 @@ struct cm_id {
 	enum cm_state state;
 	bool passive;
 	uint32_t peer_process; /* on this machine (net/share/share.h), or 0 */
+	uint32_t record;       /* of a connection with another machine, there, or 0 */
 	struct path path;      /* to the peer */
 	struct cm_listen listen;
 	struct cm_listen claim; /* among the processes on its address ... */

@@ -174,7 +174,7 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	cm_begin(id, &rtu, CM_RTU);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_post(id, &rtu, now);
-	cm_watch_peer(id, now);
+	cm_watch_peer(id);
 	return 0;
 }
 
@@ -277,7 +277,7 @@ static int notify(struct cm_id *id, uint64_t now)
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_watch_peer(id, now);
+	cm_watch_peer(id);
 	return 0;
 }
 

@@ -15,6 +15,8 @@
 
 #include "emu/cm/cm.h"
 
+#define CM_TRANSACTION_AGENT (UINT64_C(1) << 32) /* any upper half will do */
+
 #define CM_RESPONSE_TIMEOUT 20 /* 4.3 s; Linux: CMA_CM_RESPONSE_TIMEOUT */
 
 struct cm {
@@ -120,8 +122,14 @@ void cm_pending_free(struct cm *cm);
 
 /* --- cm_watch.c ----------------------------------------------------------------------- */
 
-/* @id is established from now on: if its peer is a process of this machine, notice its death. */
-void cm_watch_peer(struct cm_id *id, uint64_t now);
+/* There is an id: so look for what dead processes left, from now on. */
+void cm_watch_begin(struct cm *cm);
+/*
+ * @id is established from now on: if its peer is a process of this machine, notice its death;
+ * if not, see to it that the peer is told of ours. Until it ends.
+ */
+void cm_watch_peer(struct cm_id *id);
+void cm_watch_end(struct cm_id *id);
 void cm_watch_run(struct cm *cm, uint64_t now);
 
 /* --- cm_sidr.c ---------------------------------------------------------------------- */

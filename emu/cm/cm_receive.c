@@ -275,7 +275,7 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu);
 	id->state = CM_STATE_ESTABLISHED;
 	cm_set_deadline(id, TIME_NEVER);
-	cm_watch_peer(id, now);
+	cm_watch_peer(id);
 }
 
 /* --- REJ ------------------------------------------------------------------------------- */

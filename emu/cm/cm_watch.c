@@ -4,29 +4,63 @@
  * kernel has the connections it sends the DREQ for them; here the ends that are left find it
  * out from net/share, which knows the processes that share addresses, and take it for the
  * message that the dead one would have sent. All established connections are looked at
- * together, now and then. A peer on another machine can't be looked at.
+ * together, now and then.
+ *
+ * A peer on another machine can't see it. It gets its DREQ from any other process at the dead
+ * one's address that has an id, if need be one that is started later: net/share keeps these
+ * connections for the process that had them.
  */
 #include <utlist.h>
 
 #include "emu/cm/cm_internal.h"
+#include "emu/cm/gsi.h"
 #include "emu/hca.h"
+#include "net/log.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
 
-void cm_watch_peer(struct cm_id *id, uint64_t now)
+void cm_watch_begin(struct cm *cm)
 {
-	struct cm *cm = id->cm;
 	struct hca *hca = cm->hca;
-	struct share *share = hca->link->share;
+
+	if (!hca->link->share || atomic_load(&cm->watch_deadline) != TIME_NEVER)
+		return;
+	atomic_store(&cm->watch_deadline, 0);
+	if (hca->deadline)
+		hca->deadline(hca->deadline_context, 0);
+}
+
+static uint32_t record(struct share *share, const struct cm_id *id)
+{
+	const struct share_connection connection = {
+		.local = id->path.source,
+		.remote = id->path.destination,
+		.local_id = id->local_id,
+		.remote_id = id->remote_id,
+		.remote_qpn = id->terms.remote_qpn,
+	};
+
+	return share->ops->record(share, &connection);
+}
+
+void cm_watch_peer(struct cm_id *id)
+{
+	struct share *share = id->cm->hca->link->share;
 
 	if (!share)
 		return;
 	id->peer_process = share->ops->process(share, &id->path.destination, id->remote_id);
-	if (!id->peer_process || atomic_load(&cm->watch_deadline) != TIME_NEVER)
-		return;
-	atomic_store(&cm->watch_deadline, now + CM_WATCH_INTERVAL);
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, now + CM_WATCH_INTERVAL);
+	if (!id->peer_process && !id->record)
+		id->record = record(share, id);
+}
+
+void cm_watch_end(struct cm_id *id)
+{
+	struct share *share = id->cm->hca->link->share;
+
+	if (id->record && share)
+		share->ops->forget(share, id->record);
+	id->record = 0;
 }
 
 /* Of many connections with one process, most stand together: that is one system call. */
@@ -66,8 +100,33 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 	cm_dispatch(id->cm, &message, &frame, now);
 }
 
+/* What becomes of it isn't known here: the answer is for a communication id that has no owner. */
+static void end_orphan(struct hca *hca, const struct share_connection *orphan, uint64_t now)
+{
+	const struct path path = {
+		.source = orphan->local,
+		.destination = orphan->remote,
+		.hop_limit = HOP_LIMIT_DEFAULT,
+	};
+	const struct cm_message message = {
+		.attribute = CM_DREQ,
+		.transaction = CM_TRANSACTION_AGENT | orphan->local_id,
+		.local_id = orphan->local_id,
+		.remote_id = orphan->remote_id,
+		.qpn = orphan->remote_qpn,
+	};
+	uint8_t mad[MAD_LENGTH];
+
+	log_debug("cm %08x: its process is dead: send DREQ", orphan->local_id);
+	cm_message_encode(&message, mad);
+	gsi_send(hca, &path, mad, now);
+}
+
 void cm_watch_run(struct cm *cm, uint64_t now)
 {
+	struct share_connection orphan;
+	uint32_t number = 0;
+
 	struct share *share = cm->hca->link->share;
 	const struct cm_id *living = NULL;
 	struct cm_id *id, *next;
@@ -76,5 +135,7 @@ void cm_watch_run(struct cm *cm, uint64_t now)
 		if (is_watched(id) && !is_alive(share, id, &living))
 			say_for_dead(id, now);
 	}
-	atomic_store(&cm->watch_deadline, living ? now + CM_WATCH_INTERVAL : TIME_NEVER);
+	while (share && share->ops->orphan(share, &number, &orphan))
+		end_orphan(cm->hca, &orphan, now);
+	atomic_store(&cm->watch_deadline, share && cm->all ? now + CM_WATCH_INTERVAL : TIME_NEVER);
 }

@@ -120,6 +120,18 @@ uint16_t roster_control_port(const struct roster *roster, uint32_t member);
 void roster_notify(struct roster *roster, uint32_t member);
 uint32_t roster_notifications(const struct roster *roster); /* to us, so far */
 
+/*
+ * Connections whose peers are to be told when our process dies. add returns a number for
+ * remove, or 0: there are too many.
+ */
+uint32_t roster_add_connection(struct roster *roster, const struct share_connection *connection);
+void roster_remove_connection(struct roster *roster, uint32_t number);
+/*
+ * The next connection, from *@number on (0: the first), of a dead member at one of our
+ * addresses, whose peer is to be told. False: there is none.
+ */
+bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_connection *orphan);
+
 /* When a member last had all indexes checked. The time is the callers'. */
 void roster_set_repaired(struct roster *roster, uint64_t time);
 uint64_t roster_repaired(const struct roster *roster);

@@ -12,18 +12,38 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 3 /* of the file */
+#define ROSTER_VERSION 4 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
+#define CONNECTIONS 8192
 
 struct place {
 	_Atomic uint64_t gid[2];
 };
+
+static inline void place_set(struct place *place, const union ibv_gid *gid)
+{
+	uint64_t halves[2];
+
+	memcpy(halves, gid, sizeof(halves));
+	place->gid[0] = halves[0];
+	place->gid[1] = halves[1];
+}
+
+static inline union ibv_gid place_get(const struct place *place)
+{
+	uint64_t halves[2] = {place->gid[0], place->gid[1]};
+	union ibv_gid gid;
+
+	memcpy(&gid, halves, sizeof(gid));
+	return gid;
+}
 
 struct reuseport_socket {
 	_Atomic uint32_t member; /* 0: the entry is free */
@@ -36,6 +56,14 @@ struct claim {
 	_Atomic uint32_t member;
 	_Atomic uint64_t service_id;
 	struct place place;
+};
+
+/* roster_connections.c alone reads and writes it. */
+struct connection {
+	_Atomic uint32_t member; /* or what it says there */
+	_Atomic uint32_t told;	 /* how often the peer was told that it has ended */
+	_Atomic uint32_t local_id, remote_id, remote_qpn;
+	struct place local, remote;
 };
 
 struct member {
@@ -65,6 +93,8 @@ struct roster_file {
 	struct member members[ROSTER_MEMBERS]; /* number 1 and on */
 	struct reuseport_socket sockets[SOCKETS];
 	struct claim claims[CLAIMS];
+	_Atomic uint32_t connections_used;
+	struct connection connections[CONNECTIONS];
 };
 
 struct roster {
@@ -143,5 +173,10 @@ int roster_open_file(const char *path, int *fd, uint32_t *turn);
 
 /* Remove the members that are @gone and all their entries. Returns how many sockets they had. */
 unsigned int roster_remove(struct roster *roster);
+
+/* --- roster_connections.c ----------------------------------------------------------------- */
+
+/* The connections of members that are @gone become orphans. With the lock. */
+void roster_orphan_connections(struct roster *roster);
 
 #endif

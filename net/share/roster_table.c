@@ -13,24 +13,6 @@
  */
 #define NUMBERS_A_LEASE 256
 
-static void place_set(struct place *place, const union ibv_gid *gid)
-{
-	uint64_t halves[2];
-
-	memcpy(halves, gid, sizeof(halves));
-	place->gid[0] = halves[0];
-	place->gid[1] = halves[1];
-}
-
-static union ibv_gid place_get(const struct place *place)
-{
-	uint64_t halves[2] = {place->gid[0], place->gid[1]};
-	union ibv_gid gid;
-
-	memcpy(&gid, halves, sizeof(gid));
-	return gid;
-}
-
 static bool place_is(const struct place *place, const union ibv_gid *gid)
 {
 	uint64_t halves[2];
@@ -417,6 +399,7 @@ static void remove_members(struct roster *roster)
 		if (gone[read_member(&claim->member)])
 			claim->member = 0;
 	}
+	roster_orphan_connections(roster);
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
 		if (gone[member])
 			member_of(roster, member)->here = 0;

@@ -41,6 +41,13 @@ static inline uint32_t share_qpn_block(uint32_t qpn)
 	return qpn / SHARE_QPN_BLOCK;
 }
 
+/* As the end sees it that is on this machine. */
+struct share_connection {
+	union ibv_gid local, remote;
+	uint32_t local_id, remote_id; /* communication ids */
+	uint32_t remote_qpn;
+};
+
 struct share_ops {
 	/* More QP numbers. Returns 0, or ENOSPC when all are leased. */
 	int (*lease_qpns)(struct share *share, struct lease *lease);
@@ -77,6 +84,16 @@ struct share_ops {
 	uint32_t (*process)(struct share *share, const union ibv_gid *gid, uint32_t comm_id);
 	/* Whether it still lives and has @comm_id. A system call. */
 	bool (*is_alive)(struct share *share, uint32_t process, uint32_t comm_id);
+
+	/*
+	 * Connections with peers on other machines, whom another process of ours is to tell when
+	 * this one is killed. record returns a number for forget, or 0. orphan returns the next
+	 * connection, from *@number on (0: the first), of a dead process at one of our
+	 * addresses; each a few times. False: there is none.
+	 */
+	uint32_t (*record)(struct share *share, const struct share_connection *connection);
+	void (*forget)(struct share *share, uint32_t number);
+	bool (*orphan)(struct share *share, uint32_t *number, struct share_connection *orphan);
 
 	/*
 	 * The process ends and receives no more: leave the addresses to the other HCAs. Waits

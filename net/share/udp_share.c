@@ -605,6 +605,28 @@ static bool share_is_alive(struct share *base, uint32_t process, uint32_t comm_i
 			   roster_is_alive(roster, process));
 }
 
+static uint32_t share_record(struct share *base, const struct share_connection *connection)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	return roster ? roster_add_connection(roster, connection) : 0;
+}
+
+static void share_forget(struct share *base, uint32_t number)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	if (roster)
+		roster_remove_connection(roster, number);
+}
+
+static bool share_orphan(struct share *base, uint32_t *number, struct share_connection *orphan)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	return roster && roster_next_orphan(roster, number, orphan);
+}
+
 static void share_shutdown(struct share *base)
 {
 	struct udp_share *share = (struct udp_share *)base;
@@ -627,6 +649,9 @@ static const struct share_ops udp_share_ops = {
 	.forward = udp_forward,
 	.process = share_process,
 	.is_alive = share_is_alive,
+	.record = share_record,
+	.forget = share_forget,
+	.orphan = share_orphan,
 	.shutdown = share_shutdown,
 };
 

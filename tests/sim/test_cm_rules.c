@@ -439,6 +439,8 @@ static struct {
 	bool dead;
 	int claim_error;
 	union ibv_gid gids[2];
+	struct share_connection connection;
+	unsigned int recorded, orphans;
 } sharing;
 
 static uint32_t sharing_lease_comm_ids(struct share *share)
@@ -507,6 +509,26 @@ static bool sharing_is_alive(struct share *share, uint32_t process, uint32_t com
 	return !sharing.dead;
 }
 
+static uint32_t sharing_record(struct share *share, const struct share_connection *connection)
+{
+	sharing.connection = *connection;
+	return ++sharing.recorded;
+}
+
+static void sharing_forget(struct share *share, uint32_t number)
+{
+	ck_assert_uint_eq(number, sharing.recorded--);
+}
+
+static bool sharing_orphan(struct share *share, uint32_t *number, struct share_connection *orphan)
+{
+	if (*number >= sharing.orphans)
+		return false;
+	*orphan = sharing.connection;
+	++*number;
+	return true;
+}
+
 static const struct share_ops sharing_ops = {
 	.lease_comm_ids = sharing_lease_comm_ids,
 	.claim = sharing_claim,
@@ -514,6 +536,9 @@ static const struct share_ops sharing_ops = {
 	.forward = sharing_forward,
 	.process = sharing_process,
 	.is_alive = sharing_is_alive,
+	.record = sharing_record,
+	.forget = sharing_forget,
+	.orphan = sharing_orphan,
 };
 
 static void share(void)
@@ -613,6 +638,39 @@ START_TEST(test_dead_peer)
 			cm_peer_create(&t);
 		}
 	}
+}
+END_TEST
+
+/*
+ * Connections with other machines are recorded until they end. If another process dies, its
+ * peers hear of it from us.
+ */
+START_TEST(test_orphans)
+{
+	share();
+	if (_i)
+		cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	else
+		cm_peer_passive(&t, CM_STATE_ESTABLISHED);
+	ck_assert_uint_eq(sharing.recorded, 1);
+	ck_assert_uint_eq(sharing.connection.local_id, t.id->local_id);
+	ck_assert_uint_eq(sharing.connection.remote_id, t.id->remote_id);
+	ck_assert(gid_equal(&sharing.connection.remote, &t.id->path.destination));
+	sharing.connection.local_id = 7 << 20 | 3;
+	sharing.connection.remote_id = 0x1234567;
+	sharing.connection.remote_qpn = 0x4321;
+	sharing.orphans = 1;
+	cm_peer_await(&t, CM_DREQ, 2 * SECOND);
+	ck_assert_uint_eq(t.heard.local_id, 7 << 20 | 3);
+	ck_assert_uint_eq(t.heard.remote_id, 0x1234567);
+	ck_assert_uint_eq(t.heard.qpn, 0x4321);
+	sharing.orphans = 0;
+	cm_peer_event(&t, -1);
+	/* It is forgotten with the id. */
+	cm_peer_destroy(&t);
+	ck_assert_uint_eq(sharing.recorded, 0);
+	cm_peer_create(&t);
+	t.peer.node->link->share = NULL;
 }
 END_TEST
 
@@ -722,6 +780,7 @@ int main(void)
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
+	tcase_add_loop_test(tcase, test_orphans, 0, 2);
 	tcase_add_loop_test(tcase, test_dead_peer, 0, sizeof(watched) / sizeof(watched[0]));
 	tcase_add_test(tcase, test_claims);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);

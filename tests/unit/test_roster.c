@@ -692,6 +692,117 @@ START_TEST(a_file_truncated_under_a_member_is_survived)
 }
 END_TEST
 
+/* --- connections ------------------------------------------------------------------------ */
+
+static struct share_connection connection_at(const char *address, uint32_t id)
+{
+	return (struct share_connection){
+		.local = gid_of(address),
+		.remote = gid_of("10.9.9.9"),
+		.local_id = id,
+		.remote_id = id + 1,
+		.remote_qpn = id + 2,
+	};
+}
+
+static unsigned int orphans(struct roster *roster, uint32_t first)
+{
+	struct share_connection orphan;
+	unsigned int count = 0;
+	uint32_t number = 0;
+
+	while (roster_next_orphan(roster, &number, &orphan)) {
+		union ibv_gid remote = gid_of("10.9.9.9");
+
+		ck_assert_uint_eq(orphan.local_id, first + count++);
+		ck_assert_uint_eq(orphan.remote_id, orphan.local_id + 1);
+		ck_assert_uint_eq(orphan.remote_qpn, orphan.local_id + 2);
+		ck_assert(gid_equal(&orphan.remote, &remote));
+	}
+	return count;
+}
+
+static void begin_with_connections(const void *unused)
+{
+	struct roster *roster = join();
+	struct share_connection connection;
+
+	for (uint32_t id = 100; id < 110; id++) {
+		connection = connection_at("10.0.0.1", id);
+		ck_assert_uint_ne(roster_add_connection(roster, &connection), 0);
+	}
+	connection = connection_at("10.0.0.2", 1);
+	ck_assert_uint_ne(roster_add_connection(roster, &connection), 0);
+}
+
+/* A member at the dead one's address tells each peer three times, whether the dead one is removed
+ * before or not. */
+START_TEST(connections_of_the_dead_are_ended)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct roster *roster = join(), *stranger = join();
+	struct share_connection own = connection_at("10.0.0.1", 7);
+	uint32_t number = roster_add_connection(roster, &own);
+	pid_t pid = killable_process(begin_with_connections, NULL);
+
+	ck_assert_uint_ne(number, 0);
+	ck_assert_int_eq(roster_lock(roster), 0);
+	ck_assert_int_eq(roster_join_group(roster, &gid, 1), 0);
+	roster_unlock(roster);
+	ck_assert_uint_eq(orphans(roster, 100), 0);
+	kill_and_wait(pid);
+	ck_assert_uint_eq(orphans(stranger, 100), 0);
+	for (int told = 0; told < 3; told++) {
+		if (told == _i)
+			reap(roster);
+		ck_assert_uint_eq(orphans(roster, 100), 10);
+	}
+	ck_assert_uint_eq(orphans(roster, 100), 0);
+	roster_remove_connection(roster, number);
+	roster_close(stranger);
+	roster_close(roster);
+}
+END_TEST
+
+/* One that is removed isn't ended; one that was made by another member isn't removed. */
+START_TEST(connections_that_end_are_forgotten)
+{
+	struct roster *a = join(), *b = join();
+	struct share_connection connection = connection_at("10.0.0.1", 1);
+	union ibv_gid gid = connection.local;
+	uint32_t numbers[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		numbers[i] = roster_add_connection(a, &connection);
+		connection.local_id = 2, connection.remote_id = 3, connection.remote_qpn = 4;
+	}
+	roster_remove_connection(a, numbers[0]);
+	roster_remove_connection(b, numbers[1]);
+	ck_assert_int_eq(roster_lock(b), 0);
+	ck_assert_int_eq(roster_join_group(b, &gid, 1), 0);
+	roster_unlock(b);
+	ck_assert_uint_eq(orphans(b, 2), 0);
+	roster_close(a);
+	ck_assert_uint_eq(orphans(b, 2), 1);
+	roster_close(b);
+}
+END_TEST
+
+/* When all are in use, those of the dead give way. */
+START_TEST(orphans_make_room)
+{
+	struct roster *a = join(), *b = join();
+	struct share_connection connection = connection_at("10.0.0.1", 1);
+
+	for (unsigned int i = 0; i < CONNECTIONS; i++)
+		ck_assert_uint_eq(roster_add_connection(a, &connection), i + 1);
+	ck_assert_uint_eq(roster_add_connection(b, &connection), 0);
+	roster_close(a);
+	ck_assert_uint_eq(roster_add_connection(b, &connection), 1);
+	roster_close(b);
+}
+END_TEST
+
 START_TEST(control_ports_and_notifications)
 {
 	struct roster *a = join(), *b = join();
@@ -935,6 +1046,9 @@ int main(void)
 	tcase_add_test(tests, truncated_files_are_made_whole);
 	tcase_add_test(tests, contents_that_change_are_survived);
 	tcase_add_loop_test(tests, a_file_truncated_under_a_member_is_survived, 0, 4);
+	tcase_add_loop_test(tests, connections_of_the_dead_are_ended, 0, 4);
+	tcase_add_test(tests, connections_that_end_are_forgotten);
+	tcase_add_test(tests, orphans_make_room);
 	tcase_add_test(tests, control_ports_and_notifications);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections with peers on other machines, so that their end can be told to the peer when the
+ * process dies without a word. All functions may be called without the roster's lock: an entry
+ * is taken and given up by compare-and-swap.
+ *
+ * When its member is removed, a connection becomes an orphan, and stays one until a member at
+ * the same address has told the peer often enough; or until all entries are in use.
+ */
+#include "net/share/roster_internal.h"
+
+#define ORPHANED (ROSTER_MEMBERS + 1)
+#define BUSY 0x80000000u /* with the member's number: the entry is being filled in */
+
+/* Messages get lost, and there is no process left to notice and repeat them. */
+#define TELL_TIMES 3
+
+static struct connection *connections_end(const struct roster *roster)
+{
+	struct roster_file *table = roster->table;
+
+	return table->connections + read_bound(&table->connections_used, CONNECTIONS);
+}
+
+static struct connection *take_entry(struct roster *roster, uint32_t from)
+{
+	struct roster_file *table = roster->table;
+
+	for (uint32_t i = 0; i < CONNECTIONS; i++) {
+		struct connection *entry = &table->connections[i];
+		uint32_t member = from, used = i;
+
+		if (entry->member != from ||
+		    !atomic_compare_exchange_strong(&entry->member, &member, BUSY | roster->self))
+			continue;
+		while (used <= i &&
+		       !atomic_compare_exchange_weak(&table->connections_used, &used, i + 1))
+			;
+		return entry;
+	}
+	return NULL;
+}
+
+uint32_t roster_add_connection(struct roster *roster, const struct share_connection *connection)
+{
+	struct connection *entry = take_entry(roster, 0);
+
+	if (!entry)
+		entry = take_entry(roster, ORPHANED);
+	if (!entry)
+		return 0;
+	entry->told = 0;
+	entry->local_id = connection->local_id;
+	entry->remote_id = connection->remote_id;
+	entry->remote_qpn = connection->remote_qpn;
+	place_set(&entry->local, &connection->local);
+	place_set(&entry->remote, &connection->remote);
+	entry->member = roster->self;
+	return entry + 1 - roster->table->connections;
+}
+
+void roster_remove_connection(struct roster *roster, uint32_t number)
+{
+	uint32_t self = roster->self;
+
+	if (number && number <= CONNECTIONS)
+		atomic_compare_exchange_strong(&roster->table->connections[number - 1].member,
+					       &self, 0);
+}
+
+void roster_orphan_connections(struct roster *roster)
+{
+	for (struct connection *entry = roster->table->connections; entry < connections_end(roster);
+	     entry++) {
+		uint32_t member = entry->member, number = member & ~BUSY;
+
+		if (number && number <= ROSTER_MEMBERS && roster->gone[number])
+			atomic_compare_exchange_strong(&entry->member, &member,
+						       member & BUSY ? 0 : ORPHANED);
+	}
+}
+
+/* Those of a living member mostly stand together: @living saves system calls. */
+static bool is_orphan(const struct roster *roster, uint32_t member, uint32_t *living)
+{
+	if (member == ORPHANED)
+		return true;
+	if (!member || member > ROSTER_MEMBERS || member == *living || member == roster->self)
+		return false;
+	if (!roster_is_alive(roster, member))
+		return true;
+	*living = member;
+	return false;
+}
+
+bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_connection *result)
+{
+	uint32_t living = 0;
+
+	for (struct connection *entry = roster->table->connections + *number;
+	     *number < CONNECTIONS && entry < connections_end(roster); entry++) {
+		uint32_t member = entry->member;
+
+		++*number;
+		if (!is_orphan(roster, member, &living))
+			continue;
+		*result = (struct share_connection){
+			.local_id = entry->local_id,
+			.remote_id = entry->remote_id,
+			.remote_qpn = entry->remote_qpn,
+			.local = place_get(&entry->local),
+			.remote = place_get(&entry->remote),
+		};
+		if (roster_index(roster, roster->self, &result->local) < 0)
+			continue;
+		if (atomic_fetch_add(&entry->told, 1) >= TELL_TIMES - 1)
+			atomic_compare_exchange_strong(&entry->member, &member, 0);
+		return true;
+	}
+	return false;
+}
