@@ -43,6 +43,10 @@ static struct deferred_qp *add_qp(struct deferred *deferred, uint32_t number)
 		return NULL;
 	qp->number = number;
 	HASH_ADD(hh, deferred->qps, number, sizeof(qp->number), qp);
+	if (!qp->hh.tbl) {
+		free(qp);
+		return NULL;
+	}
 	return qp;
 }
 

@@ -5,7 +5,6 @@
  * the peer has forgotten (12.9.8.3.1). Two emulated nodes may have the same GUID,
  * so the peer's address counts as well.
  */
-#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "emu/cm/cm_internal.h"

@@ -60,6 +60,10 @@ static int add_group(struct hca *hca, const union ibv_gid *gid, struct mcast_gro
 	pthread_mutex_lock(&mcast->members_lock);
 	HASH_ADD(hh, mcast->groups, gid, sizeof(group->gid), group);
 	pthread_mutex_unlock(&mcast->members_lock);
+	if (!group->hh.tbl) {
+		free(group);
+		return ENOMEM;
+	}
 	*added = group;
 	return 0;
 }

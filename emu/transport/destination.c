@@ -14,12 +14,16 @@ static struct destination *destination_create(struct hca *hca, const union ibv_g
 	if (!destination)
 		return NULL;
 	destination->gid = *gid;
+	HASH_ADD(hh, hca->destinations, gid, sizeof(destination->gid), destination);
+	if (!destination->hh.tbl) {
+		free(destination);
+		return NULL;
+	}
 	destination->hca = hca;
 	destination->probe_timeout = PROBE_TIMEOUT_INITIAL;
 	destination->repeat_least = REPEAT_TIMEOUT_INITIAL;
 	cwnd_init(&destination->cwnd, &cwnd_cubic);
 	pthread_mutex_init(&destination->lock, NULL);
-	HASH_ADD(hh, hca->destinations, gid, sizeof(destination->gid), destination);
 	return destination;
 }
 

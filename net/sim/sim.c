@@ -153,6 +153,10 @@ static struct address *address_get(struct sim *sim, const union ibv_gid *gid)
 		return NULL;
 	address->gid = *gid;
 	HASH_ADD(hh, sim->addresses, gid, sizeof(address->gid), address);
+	if (!address->hh.tbl) {
+		free(address);
+		return NULL;
+	}
 	return address;
 }
 
@@ -170,11 +174,12 @@ static struct pair *pair_get(struct sim *sim, const struct path *path)
 	pair->key = key;
 	pair->source = address_get(sim, &path->source);
 	pair->destination = address_get(sim, &path->destination);
-	if (!pair->source || !pair->destination) {
+	if (pair->source && pair->destination)
+		HASH_ADD(hh, sim->pairs, key, sizeof(pair->key), pair);
+	if (!pair->hh.tbl) {
 		free(pair);
 		return NULL;
 	}
-	HASH_ADD(hh, sim->pairs, key, sizeof(pair->key), pair);
 	return pair;
 }
 

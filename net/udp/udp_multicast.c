@@ -190,12 +190,15 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	int error = 0;
 
 	pthread_mutex_lock(&multicast->lock);
-	if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event) < 0) {
+	HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
+	if (!group->hh.tbl)
+		error = ENOMEM;
+	else if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event))
 		error = errno;
-	} else {
-		HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
+	if (!error)
 		__atomic_store_n(&multicast->count, multicast->count + 1, __ATOMIC_RELAXED);
-	}
+	else if (group->hh.tbl)
+		HASH_DEL(multicast->groups, group);
 	pthread_mutex_unlock(&multicast->lock);
 	return error;
 }

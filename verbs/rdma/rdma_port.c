@@ -44,6 +44,10 @@ static int own(struct rdma_id *id, uint16_t number)
 			return ENOMEM;
 		port->key = rdma_service_id(id, number);
 		HASH_ADD(hh, ports, key, sizeof(port->key), port);
+		if (!port->hh.tbl) {
+			free(port);
+			return ENOMEM;
+		}
 	}
 	DL_APPEND2(port->owners, id, port_prev, port_next);
 	id->port = port;

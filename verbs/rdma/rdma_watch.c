@@ -76,6 +76,10 @@ static bool note_address(unsigned int index, const uint8_t *bytes, size_t length
 			return false;
 		interface->index = index;
 		HASH_ADD(hh, watch.interfaces, index, sizeof(index), interface);
+		if (!interface->hh.tbl) {
+			free(interface);
+			return false;
+		}
 	}
 	changed = known && memcmp(&interface->address, &address, sizeof(address)) != 0;
 	interface->address = address;
