@@ -147,6 +147,8 @@
 #define PROGRESS_RETRY 50000
 /* and after so many in a row the descriptors are left to the thread that reads them, for a tick. */
 #define PROGRESS_IDLE_POLLS 16
+/* How long an application that closes all descriptors may take for it. */
+#define PROGRESS_CLOSING 10000000
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
  * -------------------------- */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress thread and when it acts. All its work is done in one place,
- * serve_clients(), which libev runs before it sleeps; the callbacks of
- * descriptors only mark their client as ready. Sleeping is without timeout:
- * deadlines go through a timerfd, because libev's own timers are as coarse as
- * epoll's milliseconds.
+ * The progress thread and when it acts. It serves its clients until they want nothing more,
+ * and sleeps in ppoll() on what they wait for: their descriptors, the nearest of their deadlines,
+ * a call that wakes it (verbs/wakeup.h). No event library: those that there are end the process
+ * when a descriptor of theirs is closed or an allocation fails, and applications do both.
  *
  * A client is in one of three states:
  *   idle         its descriptors are watched and its deadlines planned;
@@ -18,29 +17,31 @@
  * completion before, keeps its client spinning; one that does nothing but poll makes
  * it app_polling; one that does nothing at all, idle.
  *
- * progress.lock protects the loop, its watchers and the list of clients. The
- * thread holds it whenever it runs, but for the sleep itself (libev's release
- * callback) and for the clients' callbacks; a client whose callback runs is
- * pinned by its @running. The _Atomic members are read and written without it.
+ * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
+ * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
+ * pinned by its @running while a callback of it runs, and by its @polled while the thread sleeps
+ * on its descriptors.
  */
 #include "verbs/progress.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "net/clock.h"
 #include "net/log.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
-#include "verbs/libev.h"
+#include "verbs/wakeup.h"
 
 #define NS_PER_S 1000000000u
 
@@ -62,29 +63,28 @@ struct progress_client {
 	uint64_t unwatched_until; /* not watched for another reason than polling */
 	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
+	bool watched; /* the thread sleeps on its descriptors, too */
+	bool polled;  /* it does now */
 	bool running; /* the thread is in a callback of this client */
 	bool leaving; /* progress_detach() waits for it */
-	int epoll;    /* of the client's descriptors */
-	struct ev_io readable;
+	int *fds;
+	unsigned int fd_count;
 	struct progress_client *prev, *next;
 };
 
 struct progress {
 	pthread_mutex_t lock;
-	pthread_cond_t progress_ended;
+	pthread_cond_t unpinned; /* a client: its callback or the sleep has ended */
 	pid_t pid;
 	bool started, stopping;
 	pthread_t thread;
-	struct ev_loop *loop;
-	struct ev_async wakeup;
-	struct ev_prepare before_sleep;
-	struct ev_io timer;
-	int timer_fd;
-	uint64_t timer_time;	      /* when the timer fires, or TIME_NEVER */
+	struct wakeup wakeup;
+	struct pollfd *poll; /* the thread's: @wakeup, and the descriptors of watched clients */
+	struct progress_client **polled; /* whose they are, but for the first */
+	unsigned int poll_capacity;
 	uint64_t spin;		      /* how long a client spins */
 	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
 	struct progress_client *clients;
-	struct progress_client *departed; /* detached; for the thread to free */
 };
 
 /* --- Talking to the thread ------------------------------------------------------- */
@@ -97,14 +97,8 @@ static bool forked(const struct progress *progress)
 
 static void wake(struct progress *progress)
 {
-	int state;
-
-	if (forked(progress))
-		return;
-	/* What libev writes with is a cancellation point, and the caller may hold locks. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	libev()->ev_async_send(progress->loop, &progress->wakeup);
-	pthread_setcancelstate(state, NULL);
+	if (!forked(progress))
+		wakeup_wake(&progress->wakeup);
 }
 
 /* Returns whether @time is earlier than what was planned. */
@@ -180,7 +174,7 @@ static bool polling(struct progress_client *client, uint64_t now)
 
 static void stop_watching(struct progress_client *client)
 {
-	libev()->ev_io_stop(client->progress->loop, &client->readable);
+	client->watched = false;
 	atomic_store(&client->planned, 0);
 	atomic_store(&client->app_polling, true);
 }
@@ -188,7 +182,7 @@ static void stop_watching(struct progress_client *client)
 static void resume_watching(struct progress_client *client)
 {
 	atomic_store(&client->app_polling, false);
-	libev()->ev_io_start(client->progress->loop, &client->readable);
+	client->watched = true;
 	client->idle_polls = 0;
 	client->ready = true;
 }
@@ -234,7 +228,7 @@ static void make_progress(struct progress_client *client, uint64_t now)
 	client->running = false;
 	client->idle_polls = was_ready && !done ? client->idle_polls + 1 : 0;
 	if (client->leaving)
-		pthread_cond_broadcast(&progress->progress_ended);
+		pthread_cond_broadcast(&progress->unpinned);
 }
 
 /* Leave the client to its application. Returns whether it is left. */
@@ -274,31 +268,6 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 	return atomic_load(&client->planned);
 }
 
-/* A timer that fires too early costs a look; setting it costs a system call. */
-static void set_timer(struct progress *progress, uint64_t time)
-{
-	struct itimerspec spec = {
-		.it_value = {time / NS_PER_S, time % NS_PER_S + (time == 0)},
-	};
-
-	if (time >= progress->timer_time)
-		return;
-	progress->timer_time = time;
-	if (timerfd_settime(progress->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL))
-		log_error("timerfd_settime: %s", strerror(errno));
-}
-
-static void free_clients(struct progress_client **list)
-{
-	struct progress_client *client, *next;
-
-	DL_FOREACH_SAFE (*list, client, next) {
-		close(client->epoll);
-		free(client);
-	}
-	*list = NULL;
-}
-
 /* Serve each once. Returns when the first wants to be served again. */
 static uint64_t serve_once(struct progress *progress)
 {
@@ -330,62 +299,154 @@ static void pause_briefly(struct progress *progress, uint64_t now)
 		progress->cpu_contended_until = again + PROGRESS_CPU_CONTENDED;
 }
 
-static void serve_clients(struct ev_loop *loop, struct ev_prepare *watcher, int events)
+/* Returns when to look again. */
+static uint64_t serve_clients(struct progress *progress)
 {
-	struct progress *progress = libev()->ev_userdata(loop);
 	uint64_t next, now, end = clock_now() + PROGRESS_SLICE;
 
-	free_clients(&progress->departed);
 	for (;;) {
 		next = serve_once(progress);
 		now = clock_now();
 		if (next > now || now > end || progress->stopping)
-			break;
+			return next;
 		pause_briefly(progress, now);
 	}
-	if (next > now)
-		set_timer(progress, next);
-	else
-		libev()->ev_async_send(loop, &progress->wakeup); /* not to sleep, only to look */
 }
 
-static void client_readable(struct ev_loop *loop, struct ev_io *watcher, int events)
-{
-	struct progress_client *client = watcher->data;
+/* --- The thread: sleeping ------------------------------------------------------------- */
 
-	client->ready = true;
+static void all_ready(struct progress *progress)
+{
+	struct progress_client *client;
+
+	DL_FOREACH (progress->clients, client)
+		client->ready = true;
 }
 
-static void timer_fired(struct ev_loop *loop, struct ev_io *watcher, int events)
+/* Space for what all clients have. False without memory for it. */
+static bool reserve_poll(struct progress *progress)
 {
-	struct progress *progress = libev()->ev_userdata(loop);
-	uint64_t count;
+	struct progress_client *client, **polled;
+	unsigned int needed = 1;
+	struct pollfd *poll;
 
-	if (read(progress->timer_fd, &count, sizeof(count)) == sizeof(count))
-		progress->timer_time = TIME_NEVER;
+	DL_FOREACH (progress->clients, client)
+		needed += client->fd_count;
+	if (needed <= progress->poll_capacity)
+		return true;
+	poll = realloc(progress->poll, needed * sizeof(*poll));
+	if (poll)
+		progress->poll = poll;
+	polled = realloc(progress->polled, needed * sizeof(*polled));
+	if (polled)
+		progress->polled = polled;
+	if (!poll || !polled)
+		return false;
+	progress->poll_capacity = needed;
+	return true;
 }
 
-static void woken(struct ev_loop *loop, struct ev_async *watcher, int events)
+/* What to sleep on. Returns how many descriptors that are. */
+static unsigned int pin_clients(struct progress *progress)
 {
-	struct progress *progress = libev()->ev_userdata(loop);
+	struct progress_client *client;
+	unsigned int count = 1;
 
-	if (progress->stopping)
-		libev()->ev_break(loop, EVBREAK_ALL);
+	progress->poll[0] = (struct pollfd){.fd = progress->wakeup.reader, .events = POLLIN};
+	DL_FOREACH (progress->clients, client) {
+		if (!client->watched || client->leaving)
+			continue;
+		client->polled = true;
+		for (unsigned int i = 0; i < client->fd_count; i++) {
+			progress->polled[count] = client;
+			progress->poll[count++] =
+				(struct pollfd){.fd = client->fds[i], .events = POLLIN};
+		}
+	}
+	return count;
 }
 
-static void loop_release(struct ev_loop *loop)
+static void unpin_clients(struct progress *progress, unsigned int count)
 {
-	struct progress *progress = libev()->ev_userdata(loop);
+	struct progress_client *client;
 
+	for (unsigned int i = 1; i < count; i++)
+		progress->polled[i]->ready |= progress->poll[i].revents != 0;
+	DL_FOREACH (progress->clients, client)
+		client->polled = false;
+	pthread_cond_broadcast(&progress->unpinned);
+}
+
+static void pause_for(uint64_t time)
+{
+	const struct timespec interval = {time / NS_PER_S, time % NS_PER_S};
+
+	sys_nanosleep(&interval);
+}
+
+static bool poll_until(struct progress *progress, unsigned int count, uint64_t time)
+{
+	uint64_t now = clock_now();
+	uint64_t left = time > now && wakeup_begin_sleep(&progress->wakeup) ? time - now : 0;
+	struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
+
+	return ppoll(progress->poll, count, time == TIME_NEVER && left ? NULL : &timeout, NULL) >=
+		       0 ||
+	       errno == EINTR;
+}
+
+/*
+ * Descriptors can't be waited for: there is no memory for the list, or the application has set
+ * its limit of open files below their count. So they are looked at once a tick.
+ */
+static void wait_blindly(struct progress *progress)
+{
 	pthread_mutex_unlock(&progress->lock);
-}
-
-static void loop_acquire(struct ev_loop *loop)
-{
-	struct progress *progress = libev()->ev_userdata(loop);
-
+	pause_for(PROGRESS_TICK);
 	pthread_mutex_lock(&progress->lock);
+	all_ready(progress);
 }
+
+/*
+ * The application closes descriptors that aren't its own, one after another perhaps: when it is
+ * through with it, each client shall find out about its own.
+ */
+static void replace_wakeup(struct progress *progress)
+{
+	int error;
+
+	log_warn("the application has closed a descriptor of the progress thread");
+	do {
+		pthread_mutex_unlock(&progress->lock);
+		pause_for(PROGRESS_CLOSING);
+		pthread_mutex_lock(&progress->lock);
+		error = wakeup_reopen(&progress->wakeup);
+		all_ready(progress);
+		serve_once(progress);
+	} while (error && !progress->stopping);
+}
+
+static void sleep_until(struct progress *progress, uint64_t time)
+{
+	unsigned int count;
+	bool polled;
+
+	if (!reserve_poll(progress)) {
+		wait_blindly(progress);
+		return;
+	}
+	count = pin_clients(progress);
+	pthread_mutex_unlock(&progress->lock);
+	polled = poll_until(progress, count, time);
+	pthread_mutex_lock(&progress->lock);
+	unpin_clients(progress, polled ? count : 0);
+	if (!wakeup_end_sleep(&progress->wakeup, polled ? progress->poll[0].revents : 0))
+		replace_wakeup(progress);
+	else if (!polled)
+		wait_blindly(progress);
+}
+
+/* --- The thread: its life ------------------------------------------------------------- */
 
 /* Of this thread: where there is but one, spinning would keep the application from working. */
 static unsigned int usable_cpus(void)
@@ -400,10 +461,13 @@ static void *thread_main(void *argument)
 	struct progress *progress = argument;
 
 	pthread_setname_np(pthread_self(), "urxe");
+	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
 	pthread_mutex_lock(&progress->lock);
 	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
-	if (!progress->stopping)
-		libev()->ev_run(progress->loop, 0);
+	while (!progress->stopping) {
+		wakeup_begin_round(&progress->wakeup);
+		sleep_until(progress, serve_clients(progress));
+	}
 	pthread_mutex_unlock(&progress->lock);
 	return NULL;
 }
@@ -436,45 +500,28 @@ int progress_create(struct progress **result)
 
 	if (!progress)
 		return ENOMEM;
-	progress->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (progress->timer_fd < 0) {
-		status = errno;
-		goto no_timer;
-	}
-	if (!libev()) {
-		status = ELIBACC;
-		goto no_loop;
-	}
-	/* The environment variable that libev reads is for the application's loops. */
-	progress->loop = libev()->ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-	if (!progress->loop) {
-		status = ENOMEM;
-		goto no_loop;
+	status = wakeup_open(&progress->wakeup);
+	if (status) {
+		free(progress);
+		return status;
 	}
 	pthread_mutex_init(&progress->lock, NULL);
-	pthread_cond_init(&progress->progress_ended, NULL);
+	pthread_cond_init(&progress->unpinned, NULL);
 	progress->pid = getpid();
-	progress->timer_time = TIME_NEVER;
-	libev()->ev_set_userdata(progress->loop, progress);
-	libev()->ev_set_loop_release_cb(progress->loop, loop_release, loop_acquire);
-	ev_async_init(&progress->wakeup, woken);
-	libev()->ev_async_start(progress->loop, &progress->wakeup);
-	ev_prepare_init(&progress->before_sleep, serve_clients);
-	libev()->ev_prepare_start(progress->loop, &progress->before_sleep);
-	ev_io_init(&progress->timer, timer_fired, progress->timer_fd, EV_READ);
-	libev()->ev_io_start(progress->loop, &progress->timer);
 	*result = progress;
 	return 0;
+}
 
-no_loop:
-	close(progress->timer_fd);
-no_timer:
-	free(progress);
-	return status;
+static void free_client(struct progress_client *client)
+{
+	free(client->fds);
+	free(client);
 }
 
 void progress_destroy(struct progress *progress)
 {
+	struct progress_client *client, *next;
+
 	if (forked(progress))
 		return;
 	if (progress->started) {
@@ -484,26 +531,29 @@ void progress_destroy(struct progress *progress)
 		wake(progress);
 		pthread_join(progress->thread, NULL);
 	}
-	free_clients(&progress->departed);
-	free_clients(&progress->clients);
-	libev()->ev_loop_destroy(progress->loop);
-	close(progress->timer_fd);
-	pthread_cond_destroy(&progress->progress_ended);
+	DL_FOREACH_SAFE (progress->clients, client, next)
+		free_client(client);
+	wakeup_close(&progress->wakeup);
+	free(progress->poll);
+	free(progress->polled);
+	pthread_cond_destroy(&progress->unpinned);
 	pthread_mutex_destroy(&progress->lock);
 	free(progress);
 }
 
+/* The pipe would not hang up in the parent as long as a child has it (verbs/wakeup.h). */
+void progress_after_fork_child(struct progress *progress)
+{
+	wakeup_close(&progress->wakeup);
+}
+
 /* --- Clients ------------------------------------------------------------------------ */
 
-/*
- * Add the client's descriptors to its epoll. A client has one of its own because
- * libev forgets a descriptor only when it stumbles over it again, and by then the
- * client may have closed it and the number may stand for another file.
- */
+/* Returns 0, or ENOMEM with what was watched before. */
 static int watch_descriptors(struct progress_client *client)
 {
-	unsigned int i, count, max = 8;
-	int *fds = NULL, *more, status = 0;
+	unsigned int count, max = 8;
+	int *fds = NULL, *more;
 
 	do {
 		max *= 2;
@@ -516,14 +566,12 @@ static int watch_descriptors(struct progress_client *client)
 		count = client->ops->descriptors(client->context, fds, max);
 	} while (count >= max);
 
-	for (i = 0; i < count && !status; i++) {
-		struct epoll_event event = {.events = EPOLLIN};
-
-		if (epoll_ctl(client->epoll, EPOLL_CTL_ADD, fds[i], &event) && errno != EEXIST)
-			status = errno;
-	}
-	free(fds);
-	return status;
+	pthread_mutex_lock(&client->progress->lock);
+	free(client->fds);
+	client->fds = fds;
+	client->fd_count = count;
+	pthread_mutex_unlock(&client->progress->lock);
+	return 0;
 }
 
 int progress_attach(struct progress *progress, const struct progress_ops *ops, void *context,
@@ -540,12 +588,11 @@ int progress_attach(struct progress *progress, const struct progress_ops *ops, v
 	client->progress = progress;
 	client->ops = ops;
 	client->context = context;
-	client->epoll = epoll_create1(EPOLL_CLOEXEC);
-	status = client->epoll < 0 ? errno : watch_descriptors(client);
-	if (status)
-		goto fail;
-	ev_io_init(&client->readable, client_readable, client->epoll, EV_READ);
-	client->readable.data = client;
+	status = watch_descriptors(client);
+	if (status) {
+		free_client(client);
+		return status;
+	}
 
 	pthread_mutex_lock(&progress->lock);
 	status = progress->started ? 0 : start_thread(progress);
@@ -554,16 +601,13 @@ int progress_attach(struct progress *progress, const struct progress_ops *ops, v
 		resume_watching(client);
 	}
 	pthread_mutex_unlock(&progress->lock);
-	if (status)
-		goto fail;
+	if (status) {
+		free_client(client);
+		return status;
+	}
 	*result = client;
 	wake(progress);
 	return 0;
-fail:
-	if (client->epoll >= 0)
-		close(client->epoll);
-	free(client);
-	return status;
 }
 
 void progress_detach(struct progress_client *client)
@@ -574,16 +618,14 @@ void progress_detach(struct progress_client *client)
 		return;
 	pthread_mutex_lock(&progress->lock);
 	client->leaving = true;
-	while (client->running)
-		pthread_cond_wait(&progress->progress_ended, &progress->lock);
-	stop_watching(client);
+	wake(progress); /* a socket that is slept on doesn't close */
+	while (client->running || client->polled)
+		pthread_cond_wait(&progress->unpinned, &progress->lock);
 	DL_DELETE(progress->clients, client);
-	DL_APPEND(progress->departed, client);
 	pthread_mutex_unlock(&progress->lock);
-	wake(progress);
+	free_client(client);
 }
 
-/* The client's epoll wakes the thread if a new descriptor is readable already. */
 void progress_refresh(struct progress_client *client)
 {
 	int status;
@@ -593,4 +635,6 @@ void progress_refresh(struct progress_client *client)
 	status = watch_descriptors(client);
 	if (status)
 		log_error("can't watch new descriptors: %s", strerror(status));
+	else
+		wake(client->progress);
 }

@@ -44,6 +44,8 @@ struct progress_ops {
 /* No thread runs before the first client is attached. Returns 0 or an errno. */
 int progress_create(struct progress **progress);
 void progress_destroy(struct progress *progress);
+/* In a forked child: let go of the descriptors, which are the parent's. */
+void progress_after_fork_child(struct progress *progress);
 
 /* Begin to serve @context by @ops. Starts the thread with the first client. */
 int progress_attach(struct progress *progress, const struct progress_ops *ops, void *context,

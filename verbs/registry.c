@@ -129,6 +129,8 @@ static void registry_after_fork_in_parent(void)
 
 static void registry_after_fork_in_child(void)
 {
+	if (registry.progress)
+		progress_after_fork_child(registry.progress);
 	registry.users = 0;
 	registry.progress = NULL;
 	registry.capture = NULL;

@@ -435,6 +435,47 @@ START_TEST(app_sleeping_ends_polling)
 }
 END_TEST
 
+/* Its own ones, by their numbers: those between two that the test opens. */
+START_TEST(the_thread_survives_the_loss_of_its_descriptors)
+{
+	char path[] = "/tmp/urxe-progress-XXXXXX";
+	struct progress_client *client;
+	struct fake fake, other;
+	int first, last, file;
+
+	teardown();
+	fake_init(&fake, 1);
+	first = dup(0);
+	setup();
+	last = dup(0);
+	file = mkstemp(path);
+	ck_assert(first > 0 && last > first + 1 && file >= 0);
+	client = attach(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	for (int fd = first + 1; fd < last; fd++)
+		ck_assert_int_eq(dup2(file, fd), fd);
+	fake_init(&other, 1);
+	attach(&other);
+	for (int i = 0; i < 20; i++) {
+		fake.deadline = clock_now();
+		progress_deadline(client, fake.deadline);
+		wait_for_work(&fake);
+		kick(&other, 0);
+		wait_for_work(&other);
+	}
+	teardown();
+	/* Nothing was written to the application's file, and its descriptors are open. */
+	ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
+	for (int fd = first + 1; fd < last; fd++)
+		ck_assert_int_eq(close(fd), 0);
+	unlink(path);
+	fake_destroy(&fake);
+	fake_destroy(&other);
+	setup();
+}
+END_TEST
+
 START_TEST(an_occasional_poll_is_no_polling)
 {
 	struct progress_client *client;
@@ -529,6 +570,7 @@ static int child_uses(struct progress_client *client, struct fake *fake)
 	struct progress_client *another;
 
 	alarm(60);
+	progress_after_fork_child(progress);
 	progress_deadline(client, 1);
 	progress_app_sleeping(client);
 	poll_until(client, clock_now());
@@ -616,6 +658,7 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
+	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);

@@ -32,7 +32,7 @@ if grep -E 'NEEDED.*(libibverbs|librdmacm)' "$work/dynamic"; then
 	echo "depends on rdma-core" >&2
 	exit 1
 fi
-# verbs/libev.h: a program's libevent must stay its own.
+# libev defines functions of libevent: a program's own must not come behind them.
 if grep -E 'NEEDED.*libev' "$work/dynamic"; then
 	echo "puts libev in front of libevent" >&2
 	exit 1

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/descriptor.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct descriptor_identity descriptor_identify(int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return (struct descriptor_identity){};
+	return (struct descriptor_identity){status.st_dev, status.st_ino};
+}
+
+bool descriptor_is(int fd, const struct descriptor_identity *identity)
+{
+	struct stat status;
+
+	return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == identity->device &&
+	       status.st_ino == identity->inode;
+}
+
+void descriptor_close(int fd, const struct descriptor_identity *identity)
+{
+	if (descriptor_is(fd, identity))
+		close(fd);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whether a descriptor of ours still is what we opened. Applications close descriptors that
+ * aren't theirs: closefrom(), close_range(), a loop in a daemon, a close() too many. What they
+ * open next gets the numbers, and what we wrote to such a number, read from it or closed would be
+ * theirs. So the file behind the number is compared, by device and inode.
+ *
+ * Sockets and pipes each have an inode of their own. Eventfds and epolls share one with all their
+ * kind: of them it is only known that the number doesn't stand for a file, socket or pipe.
+ *
+ * Called by whatever opens descriptors that it keeps. Not on each use in the data path, for it
+ * costs as much as an empty read.
+ */
+#ifndef URXE_NET_DESCRIPTOR_H
+#define URXE_NET_DESCRIPTOR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct descriptor_identity {
+	dev_t device;
+	ino_t inode;
+};
+
+/* Of @fd, which is open; of what isn't: one that no descriptor has. */
+struct descriptor_identity descriptor_identify(int fd);
+bool descriptor_is(int fd, const struct descriptor_identity *identity);
+
+/* Close @fd if it still is what it was. */
+void descriptor_close(int fd, const struct descriptor_identity *identity);
+
+#endif
