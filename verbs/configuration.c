@@ -18,17 +18,22 @@ static const char *variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* The application may change its environment later. */
-static char *copy(const char *name)
+static const char out_of_memory[] = "out of memory";
+
+/* The application may change its environment later. Sets *@error without memory for a copy. */
+static char *copy(const char *name, const char **error)
 {
 	const char *value = variable(name);
+	char *copied = value ? strdup(value) : NULL;
 
-	return value ? strdup(value) : NULL;
+	if (value && !copied)
+		*error = out_of_memory;
+	return copied;
 }
 
-static const char *copy_path(const char *name)
+static const char *copy_path(const char *name, const char **error)
 {
-	char *path = copy(name);
+	char *path = copy(name, error);
 
 	for (size_t end = path ? strlen(path) : 0; end && path[end - 1] == '/'; end--)
 		path[end - 1] = '\0';
@@ -151,7 +156,7 @@ static const char *describe(const char *name, const char *value, const char *exp
 	char *error;
 
 	if (asprintf(&error, "%s=%s is not %s", name, value, expected) < 0)
-		return "out of memory";
+		return out_of_memory;
 	return error;
 }
 
@@ -168,24 +173,27 @@ static const char *check_faults(const char *specification)
 	}
 	if (asprintf(&error, "URXE_FAULTS can't be read at \"%s\"", place ? place : specification) <
 	    0)
-		return "out of memory";
+		return out_of_memory;
 	return error;
 }
 
 void configuration_read(struct configuration *configuration)
 {
+	const char *error = NULL;
+
 	*configuration = (struct configuration){
 		.mode = MODE_EMU,
 		.log_level = LOG_WARN,
-		.node = copy("URXE_NODE"),
-		.devices = copy("URXE_DEVICES"),
-		.pcap = copy("URXE_PCAP"),
-		.faults = copy("URXE_FAULTS"),
-		.sysfs_path = copy_path("SYSFS_PATH"),
-		.runtime_directory = copy("XDG_RUNTIME_DIR"),
-		.temporary_directory = copy("TMPDIR"),
+		.node = copy("URXE_NODE", &error),
+		.devices = copy("URXE_DEVICES", &error),
+		.pcap = copy("URXE_PCAP", &error),
+		.faults = copy("URXE_FAULTS", &error),
+		.sysfs_path = copy_path("SYSFS_PATH", &error),
+		.runtime_directory = copy("XDG_RUNTIME_DIR", &error),
+		.temporary_directory = copy("TMPDIR", &error),
 		.unknown = list_unknown(),
 	};
+	configuration->error = error;
 	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		const char *value = variable(values[i].name);
 

@@ -131,7 +131,8 @@ void domain_put(struct ibv_pd *pd);
 /* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
 struct cq_extra {
 	uint32_t completion_events, async_events;
-	struct completion current; /* of start_poll and next_poll */
+	struct event_record completion; /* in the channel's queue */
+	struct completion current;	/* of start_poll and next_poll */
 	bool single_threaded;
 	pthread_mutex_t poll_lock; /* from start_poll to end_poll */
 };

@@ -46,6 +46,8 @@ static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context
 		return error;
 	}
 	pthread_mutex_init(&extra->poll_lock, NULL);
+	extra->completion =
+		(struct event_record){.element = cq, .type = EVENT_COMPLETION, .embedded = true};
 	cq->verbs = extra;
 	cq->ibv.context = context;
 	cq->ibv.cq_context = cq_context;

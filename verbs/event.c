@@ -53,7 +53,8 @@ void deliver_completion(void *context, struct cq *cq)
 	struct ibv_comp_channel *channel = cq->ibv.channel;
 
 	if (channel)
-		event_fd_push(channel_events(channel), cq, EVENT_COMPLETION);
+		event_fd_push_embedded(channel_events(channel),
+				       &((struct cq_extra *)cq->verbs)->completion);
 }
 
 void deliver_async(void *context, enum ibv_event_type type, void *element)

@@ -101,8 +101,17 @@ int event_fd_open(struct event_fd *events)
 	if (error)
 		return error;
 	events->head = NULL;
+	for (unsigned int i = 0; i < EVENT_FD_RESERVE; i++)
+		events->reserve[i] = (struct event_record){.embedded = true};
 	pthread_mutex_init(&events->lock, NULL);
 	return 0;
+}
+
+static void record_dispose(struct event_record *record)
+{
+	record->count = 0;
+	if (!record->embedded)
+		free(record);
 }
 
 void event_fd_close(struct event_fd *events)
@@ -111,7 +120,7 @@ void event_fd_close(struct event_fd *events)
 
 	pthread_mutex_lock(&events->lock);
 	DL_FOREACH_SAFE (events->head, record, next)
-		free(record);
+		record_dispose(record);
 	events->head = NULL;
 	readable_close(&events->readable);
 	pthread_mutex_unlock(&events->lock);
@@ -123,52 +132,79 @@ void event_fd_destroy(struct event_fd *events)
 	pthread_mutex_destroy(&events->lock);
 }
 
-/* Returns whether the queue took @record: it doesn't when it is closed. */
-static bool event_fd_append(struct event_fd *events, struct event_record *record)
+/* With the lock. */
+static void event_fd_append(struct event_fd *events, struct event_record *record)
 {
-	bool open, only;
+	bool only = !events->head;
 
-	pthread_mutex_lock(&events->lock);
-	open = events->readable.fd != CLOSED;
-	if (open) {
-		only = !events->head;
+	if (record->count++ == 0)
 		DL_APPEND(events->head, record);
-		readable_added(&events->readable, only);
+	readable_added(&events->readable, only);
+}
+
+static struct event_record *record_of_reserve(struct event_fd *events)
+{
+	for (unsigned int i = 0; i < EVENT_FD_RESERVE; i++) {
+		if (!events->reserve[i].count)
+			return &events->reserve[i];
 	}
-	pthread_mutex_unlock(&events->lock);
-	return open;
+	log_error("out of memory: an event is lost");
+	return NULL;
 }
 
 void event_fd_push(struct event_fd *events, void *element, int type)
 {
-	struct event_record *record = malloc(sizeof(*record));
+	struct event_record *record = calloc(1, sizeof(*record)), *unused = record;
 
-	if (!record) {
-		log_error("out of memory: an event is lost");
-		return;
+	pthread_mutex_lock(&events->lock);
+	if (events->readable.fd != CLOSED) {
+		unused = NULL;
+		if (!record)
+			record = record_of_reserve(events);
+		if (record) {
+			record->element = element;
+			record->type = type;
+			event_fd_append(events, record);
+		}
 	}
-	record->element = element;
-	record->type = type;
-	if (!event_fd_append(events, record))
-		free(record);
+	pthread_mutex_unlock(&events->lock);
+	free(unused);
+}
+
+void event_fd_push_embedded(struct event_fd *events, struct event_record *record)
+{
+	pthread_mutex_lock(&events->lock);
+	if (events->readable.fd != CLOSED)
+		event_fd_append(events, record);
+	pthread_mutex_unlock(&events->lock);
+}
+
+/* The oldest event is taken; what its object has raised since comes after the others. */
+static void event_fd_take_off(struct event_fd *events, struct event_record *record)
+{
+	DL_DELETE(events->head, record);
+	if (--record->count > 0)
+		DL_APPEND(events->head, record);
+	readable_removed(&events->readable, !events->head);
 }
 
 static bool event_fd_take_one(struct event_fd *events,
 			      void (*taken)(const struct event_record *record),
 			      struct event_record *record)
 {
-	struct event_record *oldest;
+	struct event_record *oldest, *allocated = NULL;
 
 	pthread_mutex_lock(&events->lock);
 	oldest = events->head;
 	if (oldest) {
-		DL_DELETE(events->head, oldest);
-		readable_removed(&events->readable, !events->head);
+		event_fd_take_off(events, oldest);
 		*record = *oldest;
 		taken(record);
+		if (!oldest->embedded)
+			allocated = oldest;
 	}
 	pthread_mutex_unlock(&events->lock);
-	free(oldest);
+	free(allocated);
 	return oldest;
 }
 
@@ -192,7 +228,7 @@ void event_fd_drop(struct event_fd *events, const void *element)
 			continue;
 		DL_DELETE(events->head, record);
 		readable_removed(&events->readable, !events->head);
-		free(record);
+		record_dispose(record);
 	}
 	pthread_mutex_unlock(&events->lock);
 }

@@ -51,11 +51,17 @@ struct event_record {
 	struct event_record *prev, *next; /* utlist */
 	void *element;			  /* the object, or the port number */
 	int type;
+	bool embedded; /* in its object or the reserve, rather than allocated */
+	unsigned int
+		count; /* how often it is in the queue: only its object's record more than once */
 };
+
+#define EVENT_FD_RESERVE 16
 
 struct event_fd {
 	pthread_mutex_t lock;
 	struct event_record *head;
+	struct event_record reserve[EVENT_FD_RESERVE]; /* for when there is no memory */
 	struct readable readable;
 };
 
@@ -66,8 +72,10 @@ void event_fd_close(struct event_fd *events);
 /* Once it is closed, when no thread uses it any more. */
 void event_fd_destroy(struct event_fd *events);
 
-/* Add an event. It is lost only when memory is, or the queue is closed. */
+/* Add an event. It is lost when there is neither memory nor reserve, or the queue is closed. */
 void event_fd_push(struct event_fd *events, void *element, int type);
+/* Add the event of an object whose record lives in it, @embedded. It may be queued already. */
+void event_fd_push_embedded(struct event_fd *events, struct event_record *record);
 
 /*
  * Take the oldest event and call @taken with it under the lock. Waits for one

@@ -6,11 +6,39 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
 
 #define CQ_RING_INITIAL 64
+
+/* The entry @offset behind the head; @offset <= size. */
+static struct completion *cq_at(struct cq *cq, uint32_t offset)
+{
+	uint32_t index = cq->head + offset;
+
+	return &cq->ring[index < cq->size ? index : index - cq->size];
+}
+
+/* Another ring, of up to @entries, with what there is. Memory that isn't used isn't touched. */
+static int cq_allocate(struct cq *cq, uint32_t entries)
+{
+	struct completion *ring = reallocarray(NULL, entries, sizeof(*ring));
+
+	if (!ring)
+		return ENOMEM;
+	for (uint32_t i = 0; i < cq->count; i++)
+		ring[i] = *cq_at(cq, i);
+	free(cq->ring);
+	cq->ring = ring;
+	cq->allocated = entries;
+	cq->size = entries < CQ_RING_INITIAL ? entries : CQ_RING_INITIAL;
+	if (cq->size < cq->count)
+		cq->size = cq->count;
+	cq->head = 0;
+	return 0;
+}
 
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 {
@@ -23,7 +51,8 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 		return ENOMEM;
 	}
 	made = calloc(1, sizeof(*made));
-	if (!made) {
+	if (!made || cq_allocate(made, entries)) {
+		free(made);
 		atomic_fetch_sub(&hca->cq_count, 1);
 		return ENOMEM;
 	}
@@ -58,9 +87,11 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	if (!entries || entries > (uint32_t)cq->hca->limits.device.max_cqe)
 		return EINVAL;
 	pthread_mutex_lock(&cq->lock);
-	if (entries < cq->count) {
+	if (entries < cq->count)
 		error = EINVAL;
-	} else {
+	else if (entries > cq->allocated)
+		error = cq_allocate(cq, entries);
+	if (!error) {
 		cq->capacity = entries;
 		cq->ibv.cqe = entries;
 	}
@@ -68,31 +99,17 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	return error;
 }
 
-/* The entry @offset behind the head; @offset <= size. */
-static struct completion *cq_at(struct cq *cq, uint32_t offset)
+/* The ring is full, and is used further: a part that goes round its end is moved there. */
+static void cq_grow(struct cq *cq)
 {
-	uint32_t index = cq->head + offset;
+	uint32_t size = 2 * cq->size < cq->allocated ? 2 * cq->size : cq->allocated;
+	uint32_t to_end = cq->size - cq->head;
 
-	return &cq->ring[index < cq->size ? index : index - cq->size];
-}
-
-static int cq_grow(struct cq *cq)
-{
-	uint32_t size = cq->size ? 2 * cq->size : CQ_RING_INITIAL;
-	struct completion *ring;
-
-	if (size > cq->capacity)
-		size = cq->capacity;
-	ring = reallocarray(NULL, size, sizeof(*ring));
-	if (!ring)
-		return ENOMEM;
-	for (uint32_t i = 0; i < cq->count; i++)
-		ring[i] = *cq_at(cq, i);
-	free(cq->ring);
-	cq->ring = ring;
+	if (cq->head) {
+		memmove(&cq->ring[size - to_end], &cq->ring[cq->head], to_end * sizeof(*cq->ring));
+		cq->head = size - to_end;
+	}
 	cq->size = size;
-	cq->head = 0;
-	return 0;
 }
 
 static void cq_overrun(struct cq *cq)
@@ -117,10 +134,12 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 {
 	if (cq->overrun)
 		return ENOSPC;
-	if (cq->count >= cq->capacity || (cq->count == cq->size && cq_grow(cq))) {
+	if (cq->count >= cq->capacity) {
 		cq_overrun(cq);
 		return ENOSPC;
 	}
+	if (cq->count == cq->size)
+		cq_grow(cq);
 	*cq_at(cq, cq->count) = *completion;
 	cq->count++;
 	cq_notify(cq, completion);

@@ -42,9 +42,10 @@ struct cq {
 	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
 
 	pthread_mutex_t lock;
-	struct completion *ring;
+	struct completion *ring; /* of @allocated entries */
+	uint32_t allocated;
 	uint32_t capacity;	/* entries granted, ibv.cqe */
-	uint32_t size;		/* of the ring, which grows up to the capacity as it is used */
+	uint32_t size;		/* in use as a ring: what isn't needed stays out of the cache */
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;
@@ -55,7 +56,7 @@ struct cq {
 /* @entries: 1 to max_cqe. Returns 0, EINVAL or ENOMEM. */
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq);
 int cq_destroy(struct cq *cq); /* 0 or EBUSY */
-/* EINVAL when fewer than the entries held, or out of range. */
+/* EINVAL when fewer than the entries held, or out of range; ENOMEM. */
 int cq_resize(struct cq *cq, uint32_t entries);
 
 /*

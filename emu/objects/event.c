@@ -11,6 +11,8 @@
 void event_queue_init(struct event_queue *queue, const struct event_sink *sink)
 {
 	*queue = (struct event_queue){.sink = *sink};
+	for (unsigned int i = 0; i < EVENT_RESERVE; i++)
+		queue->reserve[i].embedded = true;
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_cond_init(&queue->delivered, NULL);
 }
@@ -42,29 +44,44 @@ void event_queue_destroy(struct event_queue *queue)
 
 static void event_append(struct event_queue *queue, struct event *event)
 {
-	pthread_mutex_lock(&queue->lock);
-	if (!event->queued) {
-		event->queued = true;
-		DL_APPEND(queue->head, event);
-		atomic_store(&queue->pending, true);
+	event->queued = true;
+	DL_APPEND(queue->head, event);
+	atomic_store(&queue->pending, true);
+}
+
+/* One that isn't queued or being delivered, or NULL. */
+static struct event *event_of_reserve(struct event_queue *queue)
+{
+	for (unsigned int i = 0; i < EVENT_RESERVE; i++) {
+		struct event *event = &queue->reserve[i];
+
+		if (!event->queued && event != queue->delivering)
+			return event;
 	}
-	pthread_mutex_unlock(&queue->lock);
+	return NULL;
 }
 
 void event_raise(struct event_queue *queue, enum ibv_event_type type, void *element)
 {
 	struct event *event = calloc(1, sizeof(*event));
 
+	pthread_mutex_lock(&queue->lock);
 	if (!event)
-		return;
-	event->type = type;
-	event->element = element;
-	event_append(queue, event);
+		event = event_of_reserve(queue);
+	if (event) {
+		event->type = type;
+		event->element = element;
+		event_append(queue, event);
+	}
+	pthread_mutex_unlock(&queue->lock);
 }
 
 void event_raise_completion(struct event_queue *queue, struct event *event)
 {
-	event_append(queue, event);
+	pthread_mutex_lock(&queue->lock);
+	if (!event->queued)
+		event_append(queue, event);
+	pthread_mutex_unlock(&queue->lock);
 }
 
 static void event_tell(const struct event_sink *sink, int type, void *element)

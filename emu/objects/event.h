@@ -25,7 +25,7 @@ struct event {
 	struct event *prev, *next; /* utlist */
 	int type;
 	void *element; /* struct cq *, struct qp *, struct srq *, or the port number */
-	bool embedded; /* part of its CQ rather than allocated: at most one is queued */
+	bool embedded; /* part of its CQ, or of the reserve, rather than allocated */
 	bool queued;
 };
 
@@ -35,10 +35,13 @@ struct event_sink {
 	void *context;
 };
 
+#define EVENT_RESERVE 16 /* as much as is queued between two deliveries, but for a storm */
+
 struct event_queue {
 	pthread_mutex_t lock;
 	pthread_cond_t delivered;
 	struct event *head;
+	struct event reserve[EVENT_RESERVE]; /* for when there is no memory */
 	struct event *delivering;
 	struct event_sink sink;
 	_Atomic bool pending; /* spares event_deliver() the lock when there is nothing */
@@ -48,7 +51,7 @@ struct event_queue {
 void event_queue_init(struct event_queue *queue, const struct event_sink *sink);
 void event_queue_destroy(struct event_queue *queue);
 
-/* Raise an async event. The event is lost only when memory is. */
+/* Raise an async event. It is lost only when there is no memory and the reserve is used up. */
 void event_raise(struct event_queue *queue, enum ibv_event_type type, void *element);
 /* Raise the completion event of a CQ; @event lives in it. */
 void event_raise_completion(struct event_queue *queue, struct event *event);

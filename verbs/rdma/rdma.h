@@ -211,8 +211,8 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 /* Free what rdma_id_new() made, before the application has seen it. rdma.lock is held. */
 void rdma_id_free(struct rdma_id *id);
 
-/* rdma_channel.c. An event that a call answers by; it is lost without memory or a channel. */
-void rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
+/* rdma_channel.c. An event that a call answers by. 0 or ENOMEM; lost without a channel. */
+int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 /* The same in two steps: NULL without memory; false (and @record is gone) without a channel. */
 struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 bool rdma_channel_append(struct rdma_record *record);

@@ -440,9 +440,11 @@ int rdma_resolve_path(struct rdma_id *id)
 	id->mtu = source_mtu(id);
 	if (!error)
 		error = rdma_route_set(id);
+	if (rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED,
+		       -error))
+		return ENOMEM;
 	if (!error)
 		id->state = RDMA_STATE_ROUTE_RESOLVED;
-	rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED, -error);
 	return 0;
 }
 

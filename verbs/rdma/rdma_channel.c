@@ -21,7 +21,8 @@
 
 #define CLOSED (-1)	       /* the descriptor of a destroyed channel */
 #define CLOSED_WAIT_US 1000000 /* how long waiting for one takes to fail */
-#define DEFERRED_FREE_MAX 64   /* destroyed channels whose memory stays */
+#define RECORD_RESERVE 16
+#define DEFERRED_FREE_MAX 64 /* destroyed channels whose memory stays */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t acked = PTHREAD_COND_INITIALIZER; /* with rdma.lock */
@@ -33,6 +34,71 @@ static pthread_cond_t acked = PTHREAD_COND_INITIALIZER; /* with rdma.lock */
 static struct rdma_channel *deferred_free;
 static unsigned int deferred_count;
 
+/*
+ * Records for events that come when there is no memory, which a connection would wait for in
+ * vain. queue_lock protects them.
+ */
+static struct {
+	struct rdma_record *first;
+	unsigned int count;
+} reserve;
+
+/* --- records --------------------------------------------------------------------- */
+
+/* Not with queue_lock held. */
+static void record_free(struct rdma_record *record)
+{
+	pthread_mutex_lock(&queue_lock);
+	if (record && reserve.count < RECORD_RESERVE) {
+		LL_PREPEND(reserve.first, record);
+		reserve.count++;
+		record = NULL;
+	}
+	pthread_mutex_unlock(&queue_lock);
+	free(record);
+}
+
+static struct rdma_record *record_of_reserve(void)
+{
+	struct rdma_record *record;
+
+	pthread_mutex_lock(&queue_lock);
+	record = reserve.first;
+	if (record) {
+		LL_DELETE(reserve.first, record);
+		reserve.count--;
+	}
+	pthread_mutex_unlock(&queue_lock);
+	if (record)
+		*record = (struct rdma_record){};
+	else
+		log_error("out of memory: an event is lost");
+	return record;
+}
+
+static bool reserve_is_full(void)
+{
+	bool full;
+
+	pthread_mutex_lock(&queue_lock);
+	full = reserve.count >= RECORD_RESERVE;
+	pthread_mutex_unlock(&queue_lock);
+	return full;
+}
+
+static int fill_reserve(void)
+{
+	struct rdma_record *record;
+
+	while (!reserve_is_full()) {
+		record = calloc(1, sizeof(*record));
+		if (!record)
+			return ENOMEM;
+		record_free(record);
+	}
+	return 0;
+}
+
 /* --- channels -------------------------------------------------------------------- */
 
 struct rdma_channel *rdma_channel_new(void)
@@ -42,7 +108,9 @@ struct rdma_channel *rdma_channel_new(void)
 
 	if (!channel)
 		return NULL;
-	error = readable_open(&channel->readable);
+	error = fill_reserve();
+	if (!error)
+		error = readable_open(&channel->readable);
 	if (error) {
 		free(channel);
 		errno = error;
@@ -57,7 +125,7 @@ void rdma_channel_free(struct rdma_channel *channel)
 	struct rdma_record *record, *next;
 
 	DL_FOREACH_SAFE (channel->head, record, next)
-		free(record);
+		record_free(record);
 	readable_close(&channel->readable);
 	readable_destroy(&channel->readable);
 	free(channel);
@@ -100,7 +168,7 @@ void rdma_records_free(struct rdma_record *records)
 	DL_FOREACH_SAFE (records, record, next) {
 		if (record->outcome == &rdma_request_outcome)
 			cm_id_destroy(record->cause.id, clock_now());
-		free(record);
+		record_free(record);
 	}
 }
 
@@ -161,10 +229,10 @@ struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type 
 {
 	struct rdma_record *record = calloc(1, sizeof(*record));
 
-	if (!record) {
-		log_error("out of memory: an event is lost");
+	if (!record)
+		record = record_of_reserve();
+	if (!record)
 		return NULL;
-	}
 	record->event.id = &id->ibv;
 	record->event.event = type;
 	record->event.status = status;
@@ -209,16 +277,18 @@ bool rdma_channel_append(struct rdma_record *record)
 		channel_append(record->id->channel, record);
 	pthread_mutex_unlock(&queue_lock);
 	if (!queued)
-		free(record);
+		record_free(record);
 	return queued;
 }
 
-void rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
+int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
 {
 	struct rdma_record *record = rdma_record_new(id, type, status);
 
-	if (record)
-		rdma_channel_append(record);
+	if (!record)
+		return ENOMEM;
+	rdma_channel_append(record);
+	return 0;
 }
 
 void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
@@ -235,7 +305,7 @@ void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
 		}
 	}
 	pthread_mutex_unlock(&queue_lock);
-	free(record);
+	record_free(record);
 }
 
 /* As Linux does, requests that there is no room for are left to their retransmission. */
@@ -257,7 +327,7 @@ enum cm_verdict rdma_channel_add_request(struct rdma_id *listener, const struct 
 	}
 	pthread_mutex_unlock(&queue_lock);
 	if (verdict != CM_REQUEST_TAKEN)
-		free(record);
+		record_free(record);
 	return verdict;
 }
 
@@ -436,7 +506,7 @@ int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 		record->multicast->events_acked++;
 	pthread_cond_broadcast(&acked);
 	rdma_leave();
-	free(record);
+	record_free(record);
 	return 0;
 }
 
