@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/port.h"
 
+#include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,37 +41,40 @@ static const struct rate {
 #define SPEED_LOOPBACK 100000 /* Mbit/s; what memory gives is no less */
 #define SPEED_UNKNOWN 10000   /* virtual network devices say nothing */
 
-static int netdev_speed(const char *netdev, short flags)
+/* 0 or the errno of what kept us from asking; without the file there is nothing to be learned. */
+static int netdev_speed(const char *netdev, short flags, int *speed)
 {
 	char path[64 + IF_NAMESIZE];
-	int speed = 0;
 	FILE *file;
 
+	*speed = flags & IFF_LOOPBACK ? SPEED_LOOPBACK : SPEED_UNKNOWN;
 	if (flags & IFF_LOOPBACK)
-		return SPEED_LOOPBACK;
+		return 0;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", netdev);
 	file = fopen(path, "re");
-	if (file) {
-		if (fscanf(file, "%d", &speed) != 1)
-			speed = 0;
-		fclose(file);
-	}
-	return speed > 0 ? speed : SPEED_UNKNOWN;
+	if (!file)
+		return errno == ENOENT || errno == EACCES ? 0 : errno;
+	if (fscanf(file, "%d", speed) != 1 || *speed <= 0)
+		*speed = SPEED_UNKNOWN;
+	fclose(file);
+	return 0;
 }
 
-static void netdev_query(const char *netdev, short *flags, uint32_t *mtu)
+/* 0 or the errno of what kept us from asking. */
+static int netdev_query(const char *netdev, short *flags, uint32_t *mtu)
 {
 	struct ifreq request = {};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return;
+		return errno;
 	memcpy(request.ifr_name, netdev, strnlen(netdev, IF_NAMESIZE - 1));
 	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
 		*flags = request.ifr_flags;
 	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
 		*mtu = request.ifr_mtu;
 	close(fd);
+	return 0;
 }
 
 /* The largest that leaves room for all headers: 80 bytes, as rxe counts them (wire.md 14). */
@@ -94,21 +98,21 @@ bool port_is_active(struct device *device)
 	short flags = 0;
 
 	device_netdev(device, &entry);
-	netdev_query(entry.netdev, &flags, &entry.mtu);
-	return runs(flags);
+	/* Without a descriptor to ask it isn't known to be down. */
+	return netdev_query(entry.netdev, &flags, &entry.mtu) != 0 || runs(flags);
 }
 
-void port_query(struct device *device, struct ibv_port_attr *attr)
+int port_query(struct device *device, struct ibv_port_attr *attr)
 {
 	const struct rate *rate = rates;
 	struct gid_entry entry = {};
+	int error, unknown, speed;
 	short flags = 0;
-	int speed;
 
 	memset(attr, 0, sizeof(*attr));
 	device_netdev(device, &entry);
-	netdev_query(entry.netdev, &flags, &entry.mtu);
-	speed = netdev_speed(entry.netdev, flags);
+	error = netdev_query(entry.netdev, &flags, &entry.mtu);
+	unknown = netdev_speed(entry.netdev, flags, &speed);
 	while (rate->mbps < speed)
 		rate++;
 
@@ -130,6 +134,7 @@ void port_query(struct device *device, struct ibv_port_attr *attr)
 	attr->active_speed = rate->speed;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
+	return error ? error : unknown;
 }
 
 void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size)

@@ -11,8 +11,11 @@
 
 struct device;
 
-/* Everything but max_msg_sz. */
-void port_query(struct device *device, struct ibv_port_attr *attr);
+/*
+ * Everything but max_msg_sz. Returns 0, or the errno of what kept us from asking, such as EMFILE;
+ * @attr has what could be learned.
+ */
+int port_query(struct device *device, struct ibv_port_attr *attr);
 
 /* Whether the network device is up and has a carrier. */
 bool port_is_active(struct device *device);

@@ -68,10 +68,13 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 {
 	struct counters *counters = &to_hca(context)->counters;
 	struct ibv_port_attr all;
+	int error;
 
 	if (port_num != PORT)
 		return set_errno(EINVAL);
-	port_query(device_of(context), &all);
+	error = port_query(device_of(context), &all);
+	if (error)
+		return set_errno(error);
 	all.bad_pkey_cntr = violations(counters->bad_pkey);
 	all.qkey_viol_cntr = violations(counters->bad_qkey);
 	all.max_msg_sz = to_hca(context)->limits.max_message;
