@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/descriptor.h"
+#include "net/log.h"
 #include "net/wire/gid.h"
 
 #define SNAPLEN 65535
@@ -33,6 +35,9 @@ struct capture {
 	pthread_mutex_t lock;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
+	int fd; /* the file's */
+	struct descriptor_identity identity;
+	bool lost;		 /* the application has closed it */
 	char buffer[RECORD_MAX]; /* of the file, which is empty after each record */
 	uint8_t record[SNAPLEN + 1];
 };
@@ -102,6 +107,8 @@ static int open_file(struct capture *capture, const char *path)
 			close(fd);
 		return error;
 	}
+	capture->fd = fd;
+	capture->identity = descriptor_identify(fd);
 	setvbuf(file, capture->buffer, _IOFBF, sizeof(capture->buffer));
 	errno = 0;
 	capture->dumper = pcap_dump_fopen(capture->pcap, file);
@@ -151,7 +158,9 @@ free_capture:
 
 void capture_close(struct capture *capture)
 {
-	pcap_dump_close(capture->dumper);
+	/* Else the number is another file's, and the stream stays. */
+	if (descriptor_is(capture->fd, &capture->identity))
+		pcap_dump_close(capture->dumper);
 	pcap_close(capture->pcap);
 	pthread_mutex_destroy(&capture->lock);
 	free(capture);
@@ -244,6 +253,13 @@ static void dump(struct capture *capture, const uint8_t *end)
 	struct pcap_pkthdr header = {.caplen = end - capture->record, .len = end - capture->record};
 	struct timespec now;
 
+	if (capture->lost)
+		return;
+	capture->lost = !descriptor_is(capture->fd, &capture->identity);
+	if (capture->lost) {
+		log_error("the application has closed the capture file: it ends here");
+		return;
+	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	header.ts.tv_sec = now.tv_sec;
 	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */

@@ -21,6 +21,15 @@ bool descriptor_is(int fd, const struct descriptor_identity *identity)
 	       status.st_ino == identity->inode;
 }
 
+bool descriptor_verify(int *fd, const struct descriptor_identity *identity)
+{
+	int number = __atomic_load_n(fd, __ATOMIC_ACQUIRE); /* and what @identity is */
+
+	return number < 0 || descriptor_is(number, identity) ||
+	       !__atomic_compare_exchange_n(fd, &number, -1, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
 void descriptor_close(int fd, const struct descriptor_identity *identity)
 {
 	if (descriptor_is(fd, identity))

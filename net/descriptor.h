@@ -26,6 +26,12 @@ struct descriptor_identity {
 struct descriptor_identity descriptor_identify(int fd);
 bool descriptor_is(int fd, const struct descriptor_identity *identity);
 
+/*
+ * If *@fd isn't ours any more, make it -1: calls with it fail from then on. Returns false if so.
+ * Any thread may do so; a thread that closes *@fd makes it -1 before.
+ */
+bool descriptor_verify(int *fd, const struct descriptor_identity *identity);
+
 /* Close @fd if it still is what it was. */
 void descriptor_close(int fd, const struct descriptor_identity *identity);
 

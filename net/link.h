@@ -19,6 +19,7 @@
 #define URXE_NET_LINK_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/uio.h>
 
@@ -182,6 +183,11 @@ struct link_ops {
 struct link {
 	const struct link_ops *ops;
 	struct share *share; /* net/share/share.h; NULL: the addresses are the link's alone */
+	/*
+	 * The application has closed descriptors of the link (net/descriptor.h). Nothing is sent or
+	 * received any more, and there is nothing to wait on.
+	 */
+	_Atomic bool lost;
 };
 
 #endif

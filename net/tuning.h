@@ -149,6 +149,11 @@
 #define PROGRESS_IDLE_POLLS 16
 /* How long an application that closes all descriptors may take for it. */
 #define PROGRESS_CLOSING 10000000
+/*
+ * How long descriptors that were seen to be ours are taken to be. To look costs as much as an
+ * empty read; the first use after a pause always looks.
+ */
+#define UDP_VERIFY 1000000
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
  * -------------------------- */

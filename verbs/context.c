@@ -59,6 +59,7 @@ static struct context *context_create(struct device *device)
 		error = errno;
 		goto free;
 	}
+	context->cmd_identity = descriptor_identify(ibv->cmd_fd);
 	error = event_fd_open(&context->async);
 	if (error)
 		goto close;
@@ -150,7 +151,7 @@ int urxe_close_device(struct ibv_context *ibv)
 		stop_queue_pairs(context);
 	}
 	event_fd_close(&context->async);
-	close(ibv->cmd_fd);
+	descriptor_close(ibv->cmd_fd, &context->cmd_identity);
 	ibv->async_fd = ibv->cmd_fd = -1;
 	context_put(ibv);
 	return 0;

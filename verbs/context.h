@@ -48,7 +48,8 @@ struct context {
 			       sizeof(void *)];
 	struct verbs_context verbs;
 	struct device *device;
-	struct hca *hca; /* the device's */
+	struct hca *hca;			 /* the device's */
+	struct descriptor_identity cmd_identity; /* of verbs.context.cmd_fd */
 	struct event_fd async;
 	_Atomic uint32_t users;	     /* PDs, CQs, channels, thread domains; and being open */
 	struct context *prev, *next; /* utlist, verbs/event.c */

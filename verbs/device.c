@@ -20,6 +20,7 @@
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
 #include "verbs/context.h"
+#include "verbs/event.h"
 #include "verbs/host.h"
 #include "verbs/registry.h"
 
@@ -223,19 +224,55 @@ static void device_deadline_changed(void *context, uint64_t time)
 		progress_deadline(client, time);
 }
 
+static void flush_queue_pairs(struct hca *hca)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct qp *qp;
+
+	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
+		qp_modify(qp, &attr, IBV_QP_STATE, clock_now());
+		table_put(&hca->qps, number);
+	}
+	event_deliver(&hca->events);
+}
+
+/* As a NIC that has stopped answering: what is under way is flushed, and contexts are told. */
+static void device_fail(struct device *device)
+{
+	void (*removed)(struct device *) = __atomic_load_n(&device->removed, __ATOMIC_ACQUIRE);
+	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
+
+	if (atomic_exchange(&device->failed, true))
+		return;
+	log_error("%s: the application has closed descriptors of the device, which works no more "
+		  "until it is closed and opened again",
+		  device->ibv.name);
+	flush_queue_pairs(device->hca);
+	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
+	if (removed)
+		removed(device);
+	if (client)
+		progress_refresh(client);
+}
+
 static bool device_progress(void *context, uint64_t now)
 {
-	return hca_progress(context, now);
+	struct device *device = context;
+	bool done = hca_progress(device->hca, now);
+
+	if (atomic_load_explicit(&device->link->lost, memory_order_relaxed))
+		device_fail(device);
+	return done;
 }
 
 static uint64_t device_deadline(void *context)
 {
-	return hca_deadline(context);
+	return hca_deadline(((struct device *)context)->hca);
 }
 
 static unsigned int device_descriptors(void *context, int *fds, unsigned int max)
 {
-	struct link *link = ((struct hca *)context)->link;
+	struct link *link = ((struct device *)context)->link;
 
 	return link->ops->descriptors(link, fds, max);
 }
@@ -295,7 +332,8 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 	error = make_hca(device, sink);
 	if (error)
 		goto close;
-	error = progress_attach(progress, &ops, device->hca, &client);
+	device->failed = false;
+	error = progress_attach(progress, &ops, device, &client);
 	if (error)
 		goto destroy;
 	__atomic_store_n(&device->client, client, __ATOMIC_RELEASE);
@@ -320,6 +358,8 @@ int device_up(struct device *device, const struct event_sink *sink)
 	pthread_mutex_lock(&device->lock);
 	if (!device->hca)
 		error = bring_up(device, sink);
+	else if (device->failed)
+		error = EIO;
 	if (!error)
 		device->opened++;
 	pthread_mutex_unlock(&device->lock);

@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "net/wire/gid.h"
@@ -43,12 +44,15 @@ struct device {
 	struct hca *hca;
 	struct progress_client *client;
 	struct device_watch watch;
+	_Atomic bool
+		failed; /* until it is closed by all contexts; IBV_EVENT_DEVICE_FATAL was raised */
 
 	/*
 	 * Takes the events of the connection manager, with the device as its context. Set by
 	 * verbs/rdma before its first id on the device: without an id there are none.
 	 */
 	const struct cm_sink *connections;
+	void (*removed)(struct device *device); /* set likewise: what ids are told when it fails */
 
 	pthread_mutex_t contexts_lock;
 	struct context *contexts; /* those that are told of the port's events; utlist */

@@ -139,8 +139,11 @@ static void take_message(void *context, const struct nlmsghdr *message)
 static bool watch_progress(void *context, uint64_t now)
 {
 	struct device *device = context;
-	bool any = netlink_receive(device->watch.fd, take_message, device);
+	bool any;
 
+	/* The device has failed then, too. */
+	descriptor_verify(&device->watch.fd, &device->watch.identity);
+	any = netlink_receive(device->watch.fd, take_message, device);
 	if (any) {
 		check_gone(device);
 		take_addresses(device);
@@ -160,8 +163,9 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
 	const struct device *device = context;
 
-	if (max)
-		fds[0] = device->watch.fd;
+	if (max == 0 || device->watch.fd < 0)
+		return 0;
+	fds[0] = device->watch.fd;
 	return 1;
 }
 
@@ -179,7 +183,8 @@ void device_watch_start(struct device *device, struct progress *progress)
 	};
 	if (watch->fd < 0)
 		error = errno;
-	else
+	watch->identity = descriptor_identify(watch->fd);
+	if (!error)
 		error = progress_attach(progress, &ops, device, &watch->client);
 	if (!error)
 		return;
@@ -193,16 +198,17 @@ void device_watch_stop(struct device *device)
 {
 	struct device_watch *watch = &device->watch;
 
-	if (watch->fd < 0)
+	if (!watch->client)
 		return;
 	progress_detach(watch->client);
-	close(watch->fd);
+	watch->client = NULL;
+	descriptor_close(watch->fd, &watch->identity);
 	watch->fd = -1;
 }
 
 void device_watch_after_fork_child(struct device *device)
 {
-	if (device->watch.fd >= 0)
-		close(device->watch.fd);
+	descriptor_close(device->watch.fd, &device->watch.identity);
 	device->watch.fd = -1;
+	device->watch.client = NULL;
 }

@@ -15,12 +15,15 @@
 
 #include <stdbool.h>
 
+#include "net/descriptor.h"
+
 struct device;
 struct progress;
 struct progress_client;
 
 struct device_watch {
 	int fd; /* -1: nothing is watched */
+	struct descriptor_identity identity;
 	struct progress_client *client;
 	/* Of the progress thread. */
 	bool active;  /* what contexts know of the port */

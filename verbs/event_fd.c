@@ -21,6 +21,7 @@ int readable_open(struct readable *readable)
 	readable->fd = eventfd(0, EFD_CLOEXEC);
 	if (readable->fd < 0)
 		return errno;
+	readable->identity = descriptor_identify(readable->fd);
 	sem_init(&readable->look, 0, 0);
 	return 0;
 }
@@ -30,7 +31,7 @@ void readable_close(struct readable *readable)
 	int fd = readable->fd;
 
 	readable->fd = CLOSED;
-	close(fd);
+	descriptor_close(fd, &readable->identity);
 }
 
 void readable_destroy(struct readable *readable)
@@ -38,21 +39,40 @@ void readable_destroy(struct readable *readable)
 	sem_destroy(&readable->look);
 }
 
-static void descriptor_set(int fd)
+/* The application may have closed it, and the number may be a file's of its own. */
+static bool readable_is_ours(const struct readable *readable)
+{
+	return descriptor_is(readable->fd, &readable->identity);
+}
+
+static void readable_set(const struct readable *readable)
 {
 	uint64_t one = 1;
 
-	if (sys_write(fd, &one, sizeof(one)) != sizeof(one))
+	if (!readable_is_ours(readable))
+		log_debug("the application has closed the descriptor of its events");
+	else if (sys_write(readable->fd, &one, sizeof(one)) != sizeof(one))
 		log_error("an event could not be signalled: errno %d", errno);
 }
 
-static void descriptor_clear(int fd)
+static void readable_clear(const struct readable *readable)
 {
 	uint64_t count;
 
 	/* Only the queue reads the descriptor and it is known to be set: this doesn't wait. */
-	if (sys_read(fd, &count, sizeof(count)) != sizeof(count))
+	if (!readable_is_ours(readable) ||
+	    sys_read(readable->fd, &count, sizeof(count)) != sizeof(count))
 		log_debug("the application has read the event descriptor");
+}
+
+void readable_inherit(struct readable *readable)
+{
+	int fd = eventfd(1, EFD_CLOEXEC);
+
+	if (fd >= 0 && readable_is_ours(readable))
+		dup3(fd, readable->fd, O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
 }
 
 static void wake_one(struct readable *readable)
@@ -66,7 +86,7 @@ static void wake_one(struct readable *readable)
 void readable_added(struct readable *readable, bool only)
 {
 	if (only)
-		descriptor_set(readable->fd);
+		readable_set(readable);
 	wake_one(readable);
 }
 
@@ -74,17 +94,19 @@ void readable_added(struct readable *readable, bool only)
 void readable_removed(struct readable *readable, bool last)
 {
 	if (last)
-		descriptor_clear(readable->fd);
+		readable_clear(readable);
 	else
 		wake_one(readable);
 }
 
 int readable_wait(struct readable *readable)
 {
-	int flags = fcntl(readable->fd, F_GETFL);
+	int flags = readable_is_ours(readable) ? fcntl(readable->fd, F_GETFL) : -1;
 
-	if (flags < 0)
+	if (flags < 0) {
+		errno = EBADF;
 		return -1;
+	}
 	if (flags & O_NONBLOCK) {
 		errno = EAGAIN;
 		return -1;

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "net/descriptor.h"
+
 /*
  * The descriptor's part alone, for a queue that another module keeps, too: rdma event
  * channels. What is changed of it is changed under the lock of that queue.
@@ -27,6 +29,7 @@
  */
 struct readable {
 	int fd; /* -1: closed */
+	struct descriptor_identity identity;
 	sem_t look;
 };
 
@@ -35,6 +38,8 @@ int readable_open(struct readable *readable);
 /* The descriptor alone: threads may be waiting. */
 void readable_close(struct readable *readable);
 void readable_destroy(struct readable *readable);
+/* In a forked child: it can be read for ever, for getting an event says that there are none. */
+void readable_inherit(struct readable *readable);
 
 /* The queue got an event, its only one or another one. */
 void readable_added(struct readable *readable, bool only);

@@ -58,6 +58,12 @@ struct fault_link {
 	struct fault_rules rules;
 };
 
+static void note_loss(struct fault_link *fault)
+{
+	if (atomic_load_explicit(&fault->inner->lost, memory_order_relaxed))
+		atomic_store(&fault->link.lost, true);
+}
+
 /* --- Packets of either kind -------------------------------------------------- */
 
 static struct flow flow_of(const union ibv_gid *destination, const uint8_t *data, uint32_t length)
@@ -228,7 +234,9 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 static unsigned int inner_send(struct fault_link *fault, struct link_packet *packets,
 			       unsigned int count, uint64_t now)
 {
-	return count ? fault->inner->ops->send(fault->inner, packets, count, now) : 0;
+	count = count ? fault->inner->ops->send(fault->inner, packets, count, now) : 0;
+	note_loss(fault);
+	return count;
 }
 
 static void send_held(struct fault_link *fault, struct held **list, uint64_t now)
@@ -427,6 +435,7 @@ static unsigned int fault_link_receive(struct link *link, struct link_frame *fra
 		return late;
 
 	count = fault->inner->ops->receive(fault->inner, frames + late, max - late, now);
+	note_loss(fault);
 	pthread_mutex_lock(&fault->lock);
 	count = filter_frames(fault, frames + late, count, max - late, now);
 	pthread_mutex_unlock(&fault->lock);

@@ -21,8 +21,15 @@ bool roster_is_alive(const struct roster *roster, uint32_t member)
 	return member == roster->self || roster_is_locked(roster->fd, member, member);
 }
 
+bool roster_verify(struct roster *roster)
+{
+	return descriptor_verify(&roster->fd, &roster->identity);
+}
+
 int roster_lock(struct roster *roster)
 {
+	if (!roster_verify(roster) || roster->fd < 0)
+		return EBADF;
 	pthread_mutex_lock(&roster->mutex);
 	if (!roster->table->secret && !roster->lost) {
 		log_warn("the roster's file was truncated; addresses are no longer shared");
@@ -36,6 +43,8 @@ int roster_lock(struct roster *roster)
 
 bool roster_trylock(struct roster *roster)
 {
+	if (!roster_verify(roster) || roster->fd < 0)
+		return false;
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
 	if (roster_trylock_file(roster->fd, &roster->turn))
@@ -262,6 +271,7 @@ int roster_open(const char *path, struct roster **result)
 		free(roster);
 		return error;
 	}
+	roster->identity = descriptor_identify(roster->fd);
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster);
 	roster_unlock_file(roster->fd, roster->turn);
@@ -286,7 +296,7 @@ void roster_close(struct roster *roster)
 void roster_after_fork_child(struct roster *roster)
 {
 	unmap_table(roster);
-	close(roster->fd);
+	descriptor_close(roster->fd, &roster->identity);
 	roster->fd = -1;
 	roster->table = NULL;
 }

@@ -49,7 +49,13 @@ void roster_close(struct roster *roster);
 /* In a forked child: the membership is the parent's. */
 void roster_after_fork_child(struct roster *roster);
 
-/* EBUSY: another process has held it for seconds (it was stopped, perhaps). */
+/* Whether the file's descriptor still is ours (net/descriptor.h). If not, it is locked no more. */
+bool roster_verify(struct roster *roster);
+
+/*
+ * EBUSY: another process has held it for seconds (it was stopped, perhaps). EBADF: the
+ * application has closed it.
+ */
 int roster_lock(struct roster *roster);
 bool roster_trylock(struct roster *roster);
 /*

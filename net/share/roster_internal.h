@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "net/descriptor.h"
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
@@ -101,7 +102,8 @@ struct roster {
 	pthread_mutex_t mutex;
 	uint32_t turn; /* with the lock: which one it is */
 	bool lost;     /* with the mutex: what was in the file is gone, and that was logged */
-	int fd;
+	int fd;	       /* -1: the application has closed it, and other members take us for dead */
+	struct descriptor_identity identity;
 	struct roster_file *table;
 	uint32_t self;
 	/* With the lock: what is worked out for each member, too much for an application's stack.

@@ -127,6 +127,7 @@ void udp_open_control_socket(struct udp_share *share)
 	share->control_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (share->control_fd < 0)
 		return;
+	share->control_identity = descriptor_identify(share->control_fd);
 	if (setsockopt(share->control_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(share->control_fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (bind(share->control_fd, (struct sockaddr *)&address, length) == 0 &&

@@ -437,13 +437,15 @@ static void leave_group(struct udp_link *link, struct udp_address *address, bool
 {
 	struct roster *roster = link->share.roster;
 	uint32_t neighbour = roster_neighbour(roster, &address->gid);
+	int fd;
 
 	if (!address->reuseport.taken)
 		return;
 	if (neighbour && last)
 		hand_over(link, address, neighbour);
-	close(address->receive_fd);
+	fd = address->receive_fd;
 	address->receive_fd = -1;
+	close(fd);
 	address->reuseport.taken = false;
 	roster_leave_group(roster, &address->gid);
 	if (neighbour)
@@ -482,14 +484,20 @@ void udp_share_leave(struct udp_link *link)
 	share->control_fd = -1;
 }
 
+bool udp_share_verify_descriptors(struct udp_share *share)
+{
+	bool intact = descriptor_verify(&share->control_fd, &share->control_identity);
+
+	return (!share->roster || roster_verify(share->roster)) && intact;
+}
+
 void udp_share_after_fork_child(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
 
 	if (share->roster)
 		roster_after_fork_child(share->roster);
-	if (share->control_fd >= 0)
-		close(share->control_fd);
+	descriptor_close(share->control_fd, &share->control_identity);
 	share->roster = NULL;
 	share->control_fd = -1;
 }

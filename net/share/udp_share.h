@@ -11,6 +11,7 @@
 #ifndef URXE_NET_UDP_SHARE_H
 #define URXE_NET_UDP_SHARE_H
 
+#include "net/descriptor.h"
 #include "net/link.h"
 #include "net/share/roster.h"
 #include "net/share/slot.h"
@@ -39,6 +40,7 @@ struct udp_share {
 	bool unsteered;	       /* the kernel refused the program; logged once */
 	bool passed_over;      /* while we were stopped, other members changed the roster, too */
 	int control_fd;
+	struct descriptor_identity control_identity;
 	uint32_t notifications; /* of forwarded datagrams that we have read */
 	unsigned int rounds;
 	uint64_t due; /* when to repair, or TIME_NEVER */
@@ -52,6 +54,8 @@ struct udp_share {
 void udp_share_init(struct udp_link *link);
 void udp_share_leave(struct udp_link *link);
 void udp_share_after_fork_child(struct udp_link *link);
+/* Whether its descriptors are still ours (net/descriptor.h); those that aren't become -1. */
+bool udp_share_verify_descriptors(struct udp_share *share);
 /* Bind @fd, the receiving socket to be of @address, alone or in a group. 0 or an errno. */
 int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);

@@ -13,12 +13,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/descriptor.h"
 #include "net/syscalls.h"
 #include "net/wire/gid.h"
 
 struct sock_diag {
 	pthread_mutex_t lock; /* the rest: a request and its answer belong together */
 	int fd;
+	struct descriptor_identity identity;
 	uint32_t sequence;
 	uint8_t answer[1024] __attribute__((aligned(NLMSG_ALIGNTO)));
 };
@@ -39,8 +41,14 @@ struct sock_diag *sock_diag_create(void)
 		free(diag);
 		return NULL;
 	}
+	diag->identity = descriptor_identify(diag->fd);
 	pthread_mutex_init(&diag->lock, NULL);
 	return diag;
+}
+
+bool sock_diag_verify(struct sock_diag *diag)
+{
+	return descriptor_verify(&diag->fd, &diag->identity);
 }
 
 void sock_diag_destroy(struct sock_diag *diag)

@@ -24,6 +24,8 @@ struct sock_diag_socket {
 /* Returns NULL when the kernel lacks the interface. */
 struct sock_diag *sock_diag_create(void);
 void sock_diag_destroy(struct sock_diag *diag);
+/* Whether its descriptor still is ours (net/descriptor.h); if not, it knows nothing any more. */
+bool sock_diag_verify(struct sock_diag *diag);
 
 /*
  * The socket that would get a datagram for @local and @port from @remote (NULL: any

@@ -156,6 +156,7 @@ static int open_receive_socket(struct udp_link *link, struct udp_address *addres
 
 	if (error)
 		return error;
+	address->receive_identity = descriptor_identify(fd);
 	error = udp_share_bind(link, address, fd, ifindex);
 	if (error)
 		close(fd);
@@ -202,6 +203,7 @@ static int open_send_socket(struct udp_address *address, unsigned int ifindex)
 		return error;
 	}
 	address->send_fd = fd;
+	address->send_identity = descriptor_identify(fd);
 	return 0;
 }
 
@@ -386,7 +388,7 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 	struct udp_link *link = (struct udp_link *)base;
 	unsigned int count = udp_address_count(link), used = 0;
 
-	if (count == 0 || max == 0)
+	if (count == 0 || max == 0 || link->link.lost)
 		return 0;
 	fds[used++] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
 	if (link->share.control_fd >= 0 && used < max)
@@ -404,22 +406,55 @@ static void udp_after_fork_child(struct link *base)
 	struct udp_link *link = (struct udp_link *)base;
 
 	for (unsigned int i = 0; i < link->count; i++) {
-		close(link->addresses[i]->receive_fd);
-		close(link->addresses[i]->send_fd);
+		descriptor_close(link->addresses[i]->receive_fd,
+				 &link->addresses[i]->receive_identity);
+		descriptor_close(link->addresses[i]->send_fd, &link->addresses[i]->send_identity);
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
 	}
 	link->backlog = NULL;
 	link->diag = NULL;
 	udp_multicast_after_fork_child(link);
 	udp_share_after_fork_child(link);
-	close(link->epoll_fd);
+	descriptor_close(link->epoll_fd, &link->epoll_identity);
 	link->epoll_fd = -1;
+}
+
+/* --- descriptors that the application closes ---------------------------------------- */
+
+static bool address_verify(struct udp_address *address)
+{
+	bool receives = descriptor_verify(&address->receive_fd, &address->receive_identity);
+
+	return descriptor_verify(&address->send_fd, &address->send_identity) && receives;
+}
+
+/* All of them: those that are the application's now mustn't be used. */
+static bool verify_all(struct udp_link *link)
+{
+	unsigned int count = udp_address_count(link);
+	bool intact = descriptor_verify(&link->epoll_fd, &link->epoll_identity);
+
+	for (unsigned int i = 0; i < count; i++)
+		intact &= address_verify(link->addresses[i]);
+	intact &= udp_multicast_verify(link);
+	intact &= udp_share_verify_descriptors(&link->share);
+	if (link->diag)
+		intact &= sock_diag_verify(link->diag);
+	return intact;
+}
+
+void udp_verify(struct udp_link *link, uint64_t now)
+{
+	atomic_store_explicit(&link->verified, now, memory_order_relaxed);
+	if (!verify_all(link))
+		atomic_store(&link->link.lost, true);
 }
 
 static void udp_close(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
+	verify_all(link);
 	if (link->refused)
 		log_info("the kernel refused to send %llu packets",
 			 (unsigned long long)link->refused);
@@ -473,6 +508,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 		error = errno;
 		goto free_arena;
 	}
+	link->epoll_identity = descriptor_identify(link->epoll_fd);
 	pthread_mutex_init(&link->lock, NULL);
 	udp_multicast_init(link);
 	udp_share_init(link);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
+#include "net/descriptor.h"
 #include "net/pool.h"
 #include "net/share/udp_share.h"
 #include "net/tuning.h"
@@ -42,6 +43,7 @@ struct udp_address {
 	union ibv_gid gid;
 	int receive_fd;
 	int send_fd;
+	struct descriptor_identity receive_identity, send_identity;
 	uint16_t source_port;
 	bool segmentation; /* until the kernel refuses it */
 	struct udp_reuseport reuseport;
@@ -71,7 +73,8 @@ struct udp_multicast {
 	struct udp_group *groups; /* uthash, by GID */
 	unsigned int count;	  /* of groups; read without the lock */
 	int epoll_fd;		  /* their sockets; -1 until there are any */
-	unsigned int rounds;	  /* since they were asked; receive()'s */
+	struct descriptor_identity epoll_identity;
+	unsigned int rounds; /* since they were asked; receive()'s */
 };
 
 struct udp_link {
@@ -83,8 +86,10 @@ struct udp_link {
 	struct sock_diag *diag;	 /* or NULL */
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
-	struct pool batches;	 /* of sending threads: udp_send.c */
-	uint64_t refused;	 /* packets that the kernel didn't take */
+	struct descriptor_identity epoll_identity;
+	_Atomic uint64_t verified; /* when the descriptors were last seen to be ours */
+	struct pool batches;	   /* of sending threads: udp_send.c */
+	uint64_t refused;	   /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
 	unsigned int count;
@@ -107,6 +112,20 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
 int udp_address_receive_ttl(const struct udp_address *address);
+
+/* Look at all descriptors; link.lost if one isn't ours any more. */
+void udp_verify(struct udp_link *link, uint64_t now);
+bool udp_multicast_verify(struct udp_link *link);
+
+/* Before descriptors are used: whether they are ours, as of a moment ago. */
+static inline bool udp_is_intact(struct udp_link *link, uint64_t now)
+{
+	uint64_t verified = atomic_load_explicit(&link->verified, memory_order_relaxed);
+
+	if ((int64_t)(now - verified) >= UDP_VERIFY)
+		udp_verify(link, now);
+	return !atomic_load_explicit(&link->link.lost, memory_order_relaxed);
+}
 
 unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
 		      uint64_t now);

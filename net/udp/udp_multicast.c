@@ -61,12 +61,25 @@ void udp_multicast_after_fork_child(struct udp_link *link)
 	struct udp_group *group, *next;
 
 	HASH_ITER (hh, link->multicast.groups, group, next)
-		close(group->address.receive_fd);
+		descriptor_close(group->address.receive_fd, &group->address.receive_identity);
 	link->multicast.groups = NULL;
 	link->multicast.count = 0;
-	if (link->multicast.epoll_fd >= 0)
-		close(link->multicast.epoll_fd);
+	descriptor_close(link->multicast.epoll_fd, &link->multicast.epoll_identity);
 	link->multicast.epoll_fd = -1;
+}
+
+bool udp_multicast_verify(struct udp_link *link)
+{
+	struct udp_multicast *multicast = &link->multicast;
+	struct udp_group *group, *next;
+	bool intact = descriptor_verify(&multicast->epoll_fd, &multicast->epoll_identity);
+
+	pthread_mutex_lock(&multicast->lock);
+	HASH_ITER (hh, multicast->groups, group, next)
+		intact &= descriptor_verify(&group->address.receive_fd,
+					    &group->address.receive_identity);
+	pthread_mutex_unlock(&multicast->lock);
+	return intact;
 }
 
 /* --- Joining and leaving ----------------------------------------------------------- */
@@ -80,6 +93,7 @@ static int open_epoll(struct udp_multicast *multicast)
 	fd = epoll_create1(EPOLL_CLOEXEC);
 	if (fd < 0)
 		return errno;
+	multicast->epoll_identity = descriptor_identify(fd);
 	__atomic_store_n(&multicast->epoll_fd, fd, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -116,6 +130,7 @@ static int group_open(const struct udp_link *link, const union ibv_gid *gid, uns
 		free(group);
 		return error;
 	}
+	group->address.receive_identity = descriptor_identify(group->address.receive_fd);
 	error = bind_group(group->address.receive_fd, gid, interface);
 	if (!error)
 		error = udp_address_receive_ttl(&group->address); /* datagrams show them */
@@ -303,6 +318,19 @@ unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, un
 	return 1;
 }
 
+/* Of the epoll of another file that has got the number: NULL. */
+static struct udp_group *group_of_event(const struct udp_multicast *multicast,
+					const struct epoll_event *event)
+{
+	struct udp_group *group, *next;
+
+	HASH_ITER (hh, multicast->groups, group, next) {
+		if (group == event->data.ptr)
+			return group;
+	}
+	return NULL;
+}
+
 /* While other packets come the groups are asked every FAIR_ROUNDS. */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle)
@@ -318,9 +346,10 @@ unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *fra
 	multicast->rounds = 0;
 	pthread_mutex_lock(&multicast->lock);
 	if (udp_ready(multicast->epoll_fd, &event)) {
-		const struct udp_group *group = event.data.ptr;
+		const struct udp_group *group = group_of_event(multicast, &event);
 
-		count = udp_receive_from(link, &group->address, frames, max);
+		if (group)
+			count = udp_receive_from(link, &group->address, frames, max);
 	}
 	pthread_mutex_unlock(&multicast->lock);
 	return count;

@@ -150,7 +150,8 @@ static unsigned int receive_from_ready(struct udp_link *link, struct link_frame 
 	struct epoll_event event;
 
 	link->receive.rounds = 0;
-	while (sockets-- && count < max && udp_ready(link->epoll_fd, &event)) {
+	while (sockets-- && count < max && udp_ready(link->epoll_fd, &event) &&
+	       event.data.u32 < udp_address_count(link)) {
 		unsigned int got = udp_receive_from(link, link->addresses[event.data.u32],
 						    frames + count, max - count);
 
@@ -186,6 +187,8 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	unsigned int addresses = udp_address_count(link);
 	unsigned int count = 0;
 
+	if (!udp_is_intact(link, now))
+		return 0;
 	/* What is left of the last super-packet keeps its place in the arena. */
 	if (receive->split.left)
 		count = split(link, frames, max);

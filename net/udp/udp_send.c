@@ -443,6 +443,8 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 
 	if (!count)
 		return 0;
+	if (!udp_is_intact(link, now))
+		return count;
 	batch = pool_get(&link->batches, sizeof(*batch));
 	if (!batch)
 		return count; /* no memory: lost, as on a wire */

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Descriptors run out, at each place where one is opened: some call says so by an errno, or
- * nothing is noticed at all; what was made is destroyed; and then everything works.
+ * nothing is noticed at all; what was made is destroyed; and then everything works. And
+ * applications close descriptors that aren't theirs: they are told that the device is gone, what
+ * they open in place of it stays as it is, and the device can be opened again.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
 #include "tests/verbs/scenario.h"
 
 #define PATIENCE 600 /* seconds, for one child on a busy machine */
@@ -76,6 +85,199 @@ START_TEST(too_few_are_an_error)
 }
 END_TEST
 
+/* --- closed ---------------------------------------------------------------------------- */
+
+enum instead { NOTHING, FILES, SOCKETS, INSTEADS };
+
+/* An application's own, in place of all of the library's: whatever is done to them shows. */
+struct taken {
+	int first, last; /* open, and the library's between them */
+	int file, socket;
+	enum instead instead;
+	char path[32];
+};
+
+static void begin_taking(struct taken *taken)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	const char byte = 'x';
+
+	strcpy(taken->path, "/tmp/urxe-taken-XXXXXX");
+	taken->file = mkstemp(taken->path);
+	taken->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	must(taken->file >= 0 && taken->socket >= 0);
+	must(bind(taken->socket, (struct sockaddr *)&address, length) == 0);
+	must(getsockname(taken->socket, (struct sockaddr *)&address, &length) == 0);
+	must(connect(taken->socket, (struct sockaddr *)&address, length) == 0);
+	must(send(taken->socket, &byte, 1, 0) == 1);
+	taken->first = dup(0);
+	must(taken->first > taken->socket);
+}
+
+/* By number: TSan takes a close() while another thread uses the descriptor for a race. */
+static void take(struct taken *taken, enum instead instead)
+{
+	taken->instead = instead;
+	taken->last = dup(0);
+	must(taken->last > taken->first + 5);
+	for (int fd = taken->first + 1; fd < taken->last; fd++) {
+		if (instead == NOTHING)
+			must(syscall(SYS_close, fd) == 0);
+		else
+			must(syscall(SYS_dup3, instead == FILES ? taken->file : taken->socket, fd,
+				     0) == fd);
+	}
+}
+
+/* Nothing was written to them, read from them, and they are still open. */
+static void end_taking(struct taken *taken)
+{
+	char byte;
+
+	for (int fd = taken->first + 1; fd < taken->last && taken->instead != NOTHING; fd++)
+		must_msg(syscall(SYS_close, fd) == 0, "%d was closed", fd);
+	must(lseek(taken->file, 0, SEEK_END) == 0);
+	must(recv(taken->socket, &byte, 1, 0) == 1 && byte == 'x');
+	must(recv(taken->socket, &byte, 1, 0) < 0);
+	close(taken->first);
+	close(taken->last);
+	close(taken->file);
+	close(taken->socket);
+	unlink(taken->path);
+}
+
+static void *wait_for_async_event(void *context)
+{
+	static struct ibv_async_event event;
+
+	must(ibv_get_async_event(context, &event) == 0);
+	ibv_ack_async_event(&event);
+	return &event;
+}
+
+static void post_until_flushed(struct pair *pair)
+{
+	struct ibv_wc wc;
+
+	do {
+		post_write(pair, 1);
+		while (ibv_poll_cq(pair->send_cq, 1, &wc) == 0)
+			;
+	} while (wc.status == IBV_WC_SUCCESS);
+	must(wc.status == IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The application goes on with its device, or waits for events only. */
+static void lose_descriptors(enum instead instead, bool posts)
+{
+	struct ibv_async_event *event;
+	struct ibv_device **list;
+	struct taken taken;
+	struct pair pair;
+	pthread_t thread;
+	void *result;
+
+	begin_taking(&taken);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	must(post_write(&pair, 1) == 0);
+	must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
+	must(pthread_create(&thread, NULL, wait_for_async_event, pair.context) == 0);
+	usleep(20000); /* the thread waits by then, and the device is idle */
+	take(&taken, instead);
+	if (posts)
+		post_until_flushed(&pair);
+	must(pthread_join(thread, &result) == 0);
+	event = result;
+	must(event->event_type == IBV_EVENT_DEVICE_FATAL);
+
+	/* It is gone until nothing has it open. */
+	must(list = ibv_get_device_list(NULL));
+	errno = 0;
+	must(!ibv_open_device(list[0]) && errno == EIO);
+	ibv_free_device_list(list);
+	pair_close(&pair);
+	end_taking(&taken);
+	must(scenario_verbs() == 0);
+}
+
+START_TEST(a_device_without_its_descriptors_is_gone)
+{
+	lose_descriptors(_i % INSTEADS, _i >= INSTEADS);
+}
+END_TEST
+
+static void *wait_for_cm_event(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	must(rdma_get_cm_event(channel, &event) == 0);
+	must(event->event == RDMA_CM_EVENT_DEVICE_REMOVAL);
+	must(rdma_ack_cm_event(event) == 0);
+	return NULL;
+}
+
+START_TEST(a_listener_learns_that_its_device_is_gone)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	struct taken taken;
+	pthread_t thread;
+
+	begin_taking(&taken);
+	channel = open_channel();
+	listener = open_bound_id(channel, RDMA_PS_TCP);
+	must(rdma_listen(listener, 1) == 0);
+	must(pthread_create(&thread, NULL, wait_for_cm_event, channel) == 0);
+	usleep(20000);
+	take(&taken, _i);
+	must(pthread_join(thread, NULL) == 0);
+	must(rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(channel);
+	end_taking(&taken);
+}
+END_TEST
+
+/* --- daemon() -------------------------------------------------------------------------- */
+
+/* The parent's thread that receives isn't in the daemon. */
+static void run_daemon(int report)
+{
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *listener = open_bound_id(channel, RDMA_PS_TCP);
+	struct pollfd poll_fd = {.fd = channel->fd, .events = POLLIN};
+	struct rdma_cm_event *event;
+	int error;
+
+	must(rdma_listen(listener, 1) == 0);
+	must(daemon(1, 1) == 0);
+	alarm(PATIENCE);
+	must(poll(&poll_fd, 1, -1) == 1);
+	errno = 0;
+	error = rdma_get_cm_event(channel, &event) == 0 ? 0 : errno;
+	must(write(report, &error, sizeof(error)) == sizeof(error));
+	_exit(0);
+}
+
+START_TEST(a_daemon_that_has_listened_before_is_told)
+{
+	int ends[2], error = 0, status;
+	pid_t pid;
+
+	must(pipe(ends) == 0);
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0)
+		run_daemon(ends[1]);
+	close(ends[1]);
+	must(waitpid(pid, &status, 0) == pid && status == 0);
+	must(read(ends[0], &error, sizeof(error)) == sizeof(error));
+	ck_assert_int_ne(error, 0);
+	close(ends[0]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("descriptors");
@@ -84,6 +286,10 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 2 * PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
+	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
+	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);
+	if (!HAS_TSAN)
+		tcase_add_test(tests, a_daemon_that_has_listened_before_is_told);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -130,6 +130,7 @@ struct rdma_channel {
 	struct rdma_event_channel ibv; /* fd: the descriptor of @readable */
 	struct readable readable;      /* while there are events */
 	struct rdma_record *head;
+	bool inherited; /* this is a forked child: what the channel is told of is its parent's */
 	struct rdma_channel *prev, *next; /* of destroyed ones */
 };
 
@@ -239,6 +240,7 @@ void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to);
 bool rdma_channel_is_empty(struct rdma_channel *channel);
 void rdma_channels_before_fork(void);
 void rdma_channels_after_fork(void);
+void rdma_channel_inherit(struct rdma_channel *channel);
 /* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
 int rdma_complete(struct rdma_id *id);
 /* Ack the event that a synchronous call has left in ibv.event. */
@@ -300,6 +302,8 @@ void rdma_devices_after_fork_child(void);
 
 /* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
 void rdma_watch_start(void);
+/* @device works no more: DEVICE_REMOVAL to its ids. */
+void rdma_watch_removed(struct device *device);
 void rdma_watch_after_fork_child(void);
 
 /*

@@ -207,6 +207,15 @@ void rdma_channels_after_fork(void)
 	pthread_mutex_unlock(&queue_lock);
 }
 
+/* Events of its ids will never come: a daemon that has listened before it forked is told. */
+void rdma_channel_inherit(struct rdma_channel *channel)
+{
+	channel->head = NULL;
+	if (!channel->inherited)
+		readable_inherit(&channel->readable);
+	channel->inherited = true;
+}
+
 typedef bool record_filter(const struct rdma_record *record, const void *subject);
 
 /* --- queues ---------------------------------------------------------------------- */
@@ -474,6 +483,8 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 
 	if (!event)
 		return rdma_fail(EINVAL);
+	if (channel->inherited)
+		return rdma_fail(ENODEV);
 	for (;;) {
 		record = channel_take(channel);
 		if (record && on_get_event(record))

@@ -32,6 +32,7 @@ static int open_device(struct device *device, struct opened *entry)
 	struct ibv_pd *pd;
 
 	__atomic_store_n(&device->connections, &sink, __ATOMIC_RELEASE);
+	__atomic_store_n(&device->removed, rdma_watch_removed, __ATOMIC_RELEASE);
 	verbs = urxe_open_device(&device->ibv);
 	if (!verbs)
 		return errno;
@@ -57,6 +58,8 @@ static int get_entry(struct device *device, struct opened **entry)
 	if (!table)
 		return ENOMEM;
 	*entry = &table[device - devices];
+	if (device->failed)
+		return ENODEV;
 	return (*entry)->context ? 0 : open_device(device, *entry);
 }
 

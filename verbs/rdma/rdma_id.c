@@ -76,7 +76,7 @@ static void rdma_after_fork_in_child(void)
 		id->cm = NULL;
 		id->listener_count = 0;
 		if (id->channel)
-			id->channel->head = NULL;
+			rdma_channel_inherit(id->channel);
 		id->events_acked = id->events_taken;
 		rdma_multicast_after_fork_child(id);
 		rdma_port_release(id);

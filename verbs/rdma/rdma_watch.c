@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include <uthash.h>
 
+#include "emu/hca.h"
+#include "net/descriptor.h"
 #include "net/log.h"
 #include "verbs/device.h"
 #include "verbs/netlink.h"
@@ -36,24 +38,50 @@ struct interface {
 };
 
 static struct watch {
-	int fd;
+	int fd; /* -1: nothing is watched */
+	struct descriptor_identity identity;
 	struct progress_client *client;
 	struct interface *interfaces;
 } watch = {.fd = -1};
 
 /* --- ids, with rdma.lock held --------------------------------------------------------- */
 
+static void tell_id(struct rdma_id *id, enum rdma_cm_event_type type)
+{
+	if (id->state == RDMA_STATE_REMOVED)
+		return;
+	if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+		id->state = RDMA_STATE_REMOVED;
+		rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+	}
+	rdma_event(id, type, 0);
+}
+
 static void tell_ids(unsigned int interface, enum rdma_cm_event_type type)
 {
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
-		if (id->state == RDMA_STATE_REMOVED || !id->device || id->interface != interface)
-			continue;
-		if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-			id->state = RDMA_STATE_REMOVED;
-			rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
-		}
-		rdma_event(id, type, 0);
+		if (id->device && id->interface == interface)
+			tell_id(id, type);
 	}
+}
+
+static bool is_listening_on(const struct rdma_id *id, const struct device *device)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < id->listener_count; i++)
+		any |= id->listeners[i] && id->listeners[i]->cm == device->hca->cm;
+	return any;
+}
+
+void rdma_watch_removed(struct device *device)
+{
+	rdma_enter();
+	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
+		if (id->device == device || is_listening_on(id, device))
+			tell_id(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	}
+	rdma_leave();
 }
 
 /* --- network devices ------------------------------------------------------------------ */
@@ -142,8 +170,18 @@ static void take_message(void *context, const struct nlmsghdr *message)
 	rdma_leave();
 }
 
+/* The application has closed the socket. */
+static void watch_again(void)
+{
+	watch.fd = netlink_open(RTMGRP_LINK);
+	watch.identity = descriptor_identify(watch.fd);
+	progress_refresh(watch.client);
+}
+
 static bool watch_progress(void *context, uint64_t now)
 {
+	if (!descriptor_verify(&watch.fd, &watch.identity))
+		watch_again();
 	return netlink_receive(watch.fd, take_message, NULL);
 }
 
@@ -154,8 +192,9 @@ static uint64_t deadline(void *context)
 
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
-	if (max)
-		fds[0] = watch.fd;
+	if (max == 0 || watch.fd < 0)
+		return 0;
+	fds[0] = watch.fd;
 	return 1;
 }
 
@@ -169,6 +208,7 @@ void rdma_watch_start(void)
 	if (watch.fd >= 0 || registry_acquire(&progress, &capture) != 0)
 		return;
 	watch.fd = netlink_open(RTMGRP_LINK);
+	watch.identity = descriptor_identify(watch.fd);
 	note_all();
 	if (watch.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
 		return;
@@ -181,7 +221,6 @@ void rdma_watch_start(void)
 
 void rdma_watch_after_fork_child(void)
 {
-	if (watch.fd >= 0)
-		close(watch.fd);
+	descriptor_close(watch.fd, &watch.identity);
 	watch.fd = -1;
 }
