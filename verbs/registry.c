@@ -169,7 +169,7 @@ void registry_add_hooks(struct registry_hooks *hooks)
 }
 
 /* Without the lock: no thread is waited for at the end of the process. */
-static __attribute__((destructor)) void run_exit_hooks(void)
+static void run_exit_hooks(void *unused)
 {
 	struct registry_hooks *hooks;
 
@@ -177,4 +177,17 @@ static __attribute__((destructor)) void run_exit_hooks(void)
 		if (hooks->at_exit)
 			hooks->at_exit();
 	}
+}
+
+/*
+ * Destructors of other libraries post and poll, too, and of a preloaded library the destructor
+ * runs before theirs. What is registered while exit() runs the destructors it calls after them;
+ * for no shared object, or it would be called with the destructors of ours.
+ */
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *object);
+
+static __attribute__((destructor)) void run_exit_hooks_last(void)
+{
+	if (__cxa_atexit(run_exit_hooks, NULL, NULL) != 0)
+		run_exit_hooks(NULL);
 }
