@@ -152,15 +152,17 @@ static void *receive_all(void *argument)
 {
 	struct shared *shared = argument;
 	struct completion completions[8];
+	bool over;
 	int count;
 
 	do {
+		over = atomic_load(&shared->over); /* before the poll that finds nothing */
 		count = node_poll(&shared->to, shared->to.cq, completions, 8);
 		for (int i = 0; i < count; i++) {
 			check_message(shared, &completions[i].wc);
 			post_receive(shared, completions[i].wc.wr_id);
 		}
-	} while (count || !atomic_load(&shared->over));
+	} while (count || !over);
 	return NULL;
 }
 
