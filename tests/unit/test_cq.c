@@ -66,6 +66,28 @@ START_TEST(completions_come_in_order_while_the_ring_grows)
 }
 END_TEST
 
+/* Sizes that go up and down, with the ring's beginning anywhere. */
+START_TEST(completions_come_in_order_while_it_is_resized)
+{
+	struct cq *cq = make_cq(1000);
+	struct completion polled[97];
+	unsigned int random = 1;
+	uint64_t in = 0, out = 0;
+
+	while (out < 200000) {
+		random = random * 1103515245 + 12345;
+		for (unsigned int i = random >> 16 & 127; i && in - out < cq->capacity; i--)
+			ck_assert_int_eq(push(cq, in++, IBV_WC_SUCCESS, false), 0);
+		for (int i = 0, n = cq_poll(cq, polled, random >> 8 & 63); i < n; i++)
+			ck_assert_uint_eq(polled[i].wc.wr_id, out++);
+		if (random >> 28 == 0)
+			cq_resize(cq, 1 + random % 1000); /* or it has more */
+		ck_assert_uint_eq(cq->count, in - out);
+	}
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
 START_TEST(overrun_is_an_error_once)
 {
 	struct cq *cq = make_cq(2);
@@ -185,6 +207,7 @@ int main(void)
 {
 	const TTest *const tests[] = {create_checks_the_limits,
 				      completions_come_in_order_while_the_ring_grows,
+				      completions_come_in_order_while_it_is_resized,
 				      overrun_is_an_error_once,
 				      resize_keeps_the_entries,
 				      arming_is_for_one_event,
