@@ -109,6 +109,10 @@ int device_init(struct device *device, const char *name, const char *node)
 	if (error)
 		return error;
 	device->node = node ? strdup(node) : NULL;
+	if (node && !device->node) {
+		gid_table_destroy(&device->gids);
+		return ENOMEM;
+	}
 	ibv->_ops._dummy1 = device_mark;
 	ibv->node_type = IBV_NODE_CA;
 	ibv->transport_type = IBV_TRANSPORT_IB;
@@ -224,9 +228,10 @@ static void device_deadline_changed(void *context, uint64_t time)
 		progress_deadline(client, time);
 }
 
-static void flush_queue_pairs(struct hca *hca)
+void device_flush(const struct device *device)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct hca *hca = device->hca;
 	struct qp *qp;
 
 	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
@@ -247,7 +252,7 @@ static void device_fail(struct device *device)
 	log_error("%s: the application has closed descriptors of the device, which works no more "
 		  "until it is closed and opened again",
 		  device->ibv.name);
-	flush_queue_pairs(device->hca);
+	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	if (removed)
 		removed(device);

@@ -72,6 +72,9 @@ int device_init(struct device *device, const char *name, const char *node);
 int device_up(struct device *device, const struct event_sink *sink);
 void device_down(struct device *device);
 
+/* The device has failed, or its port is gone: all queue pairs become ERR, and flush. */
+void device_flush(const struct device *device);
+
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
 void device_flush_on_exit(struct device *device);
 

@@ -34,18 +34,6 @@ static void set_active(struct device *device, bool active)
 	tell(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
-static void flush_queue_pairs(struct hca *hca)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	struct qp *qp;
-
-	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
-		qp_modify(qp, &attr, IBV_QP_STATE, clock_now());
-		table_put(&hca->qps, number);
-	}
-	event_deliver(&hca->events);
-}
-
 static void check_gone(struct device *device)
 {
 	struct gid_entry port;
@@ -57,7 +45,7 @@ static void check_gone(struct device *device)
 	device->watch.gone = true;
 	set_active(device, false);
 	log_error("%s: network device %s is gone", device->ibv.name, port.netdev);
-	flush_queue_pairs(device->hca);
+	device_flush(device);
 	tell(device, IBV_EVENT_DEVICE_FATAL);
 }
 
