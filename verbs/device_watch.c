@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "emu/hca.h"
-#include "emu/objects/qp.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/device.h"
