@@ -307,6 +307,28 @@ START_TEST(a_stopped_node_holds_up_no_other)
 }
 END_TEST
 
+/*
+ * One stream, of a QP whose timeout and retry count are at random, has run for some milliseconds.
+ * @receive_queue: 0, or that of a receiver of this machine. Returns how long the QP retries at
+ * the least.
+ */
+static uint64_t stream_before_stop(struct streams *streams, uint64_t *random,
+				   uint32_t receive_queue, int seed)
+{
+	struct sim_options network = {.latency = between(random, 1, 200) * US,
+				      .bandwidth = 10,
+				      .receive_queue = receive_queue};
+	struct connection c = patient();
+
+	c.retry_cnt = between(random, 0, 7);
+	c.timeout = between(random, 13, 17);
+	streams_create(streams, 2, &network, seed);
+	streams->world.grain = network.latency / 5;
+	stream_add(streams, 0, 1, opcodes[seed % 2], 4096, 8, &c);
+	streams_run(streams, between(random, 1, 10) * MS);
+	return (1 + c.retry_cnt) * (UINT64_C(4096) << c.timeout);
+}
+
 /* The QP's own timeout and retry count say when a peer is taken for dead (IBA 9.7.6.1.3: T to 4 T
  * each), whatever was probed meanwhile. */
 START_TEST(a_stopped_peer_fails_in_the_qps_time)
@@ -314,20 +336,11 @@ START_TEST(a_stopped_peer_fails_in_the_qps_time)
 	enum { SEEDS = SANITIZED ? 6 : 50 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
-		uint64_t random = seed, least, stopped;
-		struct sim_options network = {.latency = between(&random, 1, 200) * US,
-					      .bandwidth = 10};
-		struct connection c = patient();
+		uint64_t random = seed, stopped;
 		struct streams streams;
-		struct stream *stream;
+		uint64_t least = stream_before_stop(&streams, &random, 0, seed);
+		struct stream *stream = &streams.streams[0];
 
-		c.retry_cnt = between(&random, 0, 7);
-		c.timeout = between(&random, 13, 17);
-		least = (1 + c.retry_cnt) * (UINT64_C(4096) << c.timeout);
-		streams_create(&streams, 2, &network, seed);
-		streams.world.grain = network.latency / 5;
-		stream = stream_add(&streams, 0, 1, opcodes[seed % 2], 4096, 8, &c);
-		streams_run(&streams, between(&random, 1, 10) * MS);
 		/* One that comes back in time hasn't failed. */
 		world_stall(stream->to, between(&random, 0, least * 9 / 10));
 		while (world_is_stalled(stream->to))
@@ -359,29 +372,19 @@ START_TEST(a_stopped_process_is_waited_for)
 	enum { SEEDS = SANITIZED ? 6 : 50 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
-		uint64_t random = seed, least;
-		struct sim_options network = {.latency = between(&random, 1, 200) * US,
-					      .bandwidth = 10,
-					      .receive_queue = 1 << 20};
-		struct connection c = patient();
+		static const struct sim_options elsewhere = {.latency = 100 * US};
+		uint64_t random = seed;
 		struct streams streams;
-		struct stream *stream;
+		uint64_t least = stream_before_stop(&streams, &random, 1 << 20, seed);
+		struct stream *stream = &streams.streams[0];
 
-		c.retry_cnt = between(&random, 0, 7);
-		c.timeout = between(&random, 13, 17);
-		least = (1 + c.retry_cnt) * (UINT64_C(4096) << c.timeout);
-		streams_create(&streams, 2, &network, seed);
-		streams.world.grain = network.latency / 5;
-		stream = stream_add(&streams, 0, 1, opcodes[seed % 2], 4096, 8, &c);
-		streams_run(&streams, between(&random, 1, 10) * MS);
 		world_stall(stream->to, 100 * least);
 		while (world_is_stalled(stream->to))
 			streams_run(&streams, least);
 		streams_run(&streams, 20 * MS);
 		must_msg(!stream->failed, "seed %d: failed while the peer was stopped", seed);
 		world_stall(stream->to, TIME_NEVER);
-		network.receive_queue = 0;
-		sim_configure(streams.world.sim, &network);
+		sim_configure(streams.world.sim, &elsewhere);
 		streams_run(&streams, 4 * least + MS);
 		must_msg(stream->failed, "seed %d: no error in time", seed);
 		streams_destroy(&streams);
