@@ -88,6 +88,7 @@ int roster_lease(struct roster *roster, struct lease *lease);
 
 /* EADDRINUSE: another member at the address has it. ENOSPC. */
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
+/* The lock isn't needed: only we change our own claims. */
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 
 /* Which socket in @gid's group is to get which packets. */

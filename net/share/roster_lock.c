@@ -18,12 +18,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_TRIES 25000       /* of 200 us each, at least: 5 seconds */
-#define LOCK_TRIES_A_LOOK 2500 /* until it is found out whether the holder is stopped */
+#define LOCK_PATIENCE UINT64_C(5000000000) /* ns */
+#define LOCK_LOOK UINT64_C(500000000)	   /* when it is found out whether the holder is stopped */
 
 static struct flock byte_lock(off_t byte, short type)
 {
@@ -147,12 +148,17 @@ bool roster_lock_file(int fd, uint32_t *turn)
 {
 	static const struct timespec moment = {.tv_nsec = 200000};
 
-	for (unsigned int i = 1; i <= LOCK_TRIES; i++) {
-		if (roster_trylock_file(fd, turn))
-			return true;
-		if (i % LOCK_TRIES_A_LOOK == 0)
+	uint64_t begin = clock_now(), look = begin + LOCK_LOOK, now = begin;
+
+	while (!roster_trylock_file(fd, turn)) {
+		if (now > begin + LOCK_PATIENCE)
+			return false;
+		if (now > look) {
 			pass_over_stopped(fd);
+			look = now + LOCK_LOOK;
+		}
 		sys_nanosleep(&moment);
+		now = clock_now();
 	}
-	return false;
+	return true;
 }

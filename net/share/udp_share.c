@@ -125,17 +125,20 @@ static void want_repair(struct udp_link *link, struct udp_address *address)
 	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
 }
 
-/*
- * Changes are made. If we were stopped for long with the lock, the next repair has all
- * indexes checked.
- */
+/* Have all indexes checked and all programs written by the next repair. Any thread. */
+static void check_all(struct udp_share *share)
+{
+	__atomic_store_n(&share->check_all, true, __ATOMIC_RELAXED);
+	wake_at(share, 0);
+}
+
+/* Changes are made. */
 static void unlock(struct udp_share *share)
 {
 	if (roster_unlock(share->roster))
 		return;
 	log_warn("was stopped while it had the roster locked; the addresses' sockets are checked");
-	__atomic_store_n(&share->passed_over, true, __ATOMIC_RELAXED);
-	wake_at(share, 0);
+	check_all(share);
 }
 
 void udp_share_resteer(struct udp_link *link, struct udp_address *address)
@@ -183,6 +186,7 @@ static void suspect_all(struct udp_link *link, uint64_t now)
 	unsigned int count = udp_address_count(link);
 
 	for (unsigned int i = 0; i < count; i++) {
+		link->addresses[i]->reuseport.resteer = true;
 		if (!link->addresses[i]->reuseport.suspect)
 			link->addresses[i]->reuseport.suspect = now;
 	}
@@ -220,7 +224,7 @@ void udp_share_repair(struct udp_link *link)
 	__atomic_store_n(&share->due, TIME_NEVER, __ATOMIC_RELAXED);
 	reaped = roster_reap(roster) > 0;
 	last = roster_repaired(roster);
-	if (__atomic_exchange_n(&share->passed_over, false, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&share->check_all, false, __ATOMIC_RELAXED))
 		suspect_all(link, now);
 	for (unsigned int i = 0; i < count; i++)
 		signals |= repair_address(link, link->addresses[i], reaped, last);
@@ -574,9 +578,13 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 {
 	struct udp_share *share = (struct udp_share *)base;
 
-	if (!share->roster || roster_lock(share->roster) != 0)
+	if (!share->roster)
 		return;
 	roster_release(share->roster, gid, service_id);
+	if (roster_lock(share->roster) != 0) {
+		check_all(share); /* requests come to us until then, and are answered */
+		return;
+	}
 	steer_all(share->link);
 	unlock(share);
 }

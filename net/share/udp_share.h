@@ -5,7 +5,7 @@
  * kernel chooses a socket, udp_forward.c the frames that are handed on.
  *
  * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
- * any thread, @all_leased, @unsteered and @passed_over are atomic. The rest belongs to the one
+ * any thread, @all_leased, @unsteered and @check_all are atomic. The rest belongs to the one
  * caller of the link's receive().
  */
 #ifndef URXE_NET_UDP_SHARE_H
@@ -38,7 +38,7 @@ struct udp_share {
 	bool entered;	       /* the roster was asked for */
 	bool all_leased;       /* without it */
 	bool unsteered;	       /* the kernel refused the program; logged once */
-	bool passed_over;      /* while we were stopped, other members changed the roster, too */
+	bool check_all;	       /* indexes and programs: the roster may be another than it was */
 	int control_fd;
 	struct descriptor_identity control_identity;
 	uint32_t notifications; /* of forwarded datagrams that we have read */

@@ -551,6 +551,41 @@ START_TEST(mads_for_a_dead_member_are_ours)
 }
 END_TEST
 
+static void begin_with_the_lock(const void *argument)
+{
+	const struct inherited *inherited = argument;
+	struct roster *roster;
+
+	for (unsigned int i = 0; i < inherited->count; i++)
+		inherited->nodes[i].link->ops->after_fork_child(inherited->nodes[i].link);
+	if (roster_open(NULL, &roster) || roster_lock(roster))
+		_exit(1);
+}
+
+/* Although a process doesn't unlock the roster: it isn't stopped, it doesn't get on. */
+START_TEST(a_claim_can_always_be_released)
+{
+	union ibv_gid any = gid_of("0.0.0.0");
+	struct node a = node_open(SHARED), b = node_open(SHARED);
+	struct node nodes[2] = {a, b};
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	struct link_frame frame = make_mad(bytes, &a.gid, 0x10 /* REQ */, 8, 99, 8);
+	pid_t pid;
+
+	drain(&b, 1);
+	ck_assert_int_eq(claim(&a, &any, 99), 0);
+	ck_assert(forward(&b, &frame));
+	pid = killable_process(begin_with_the_lock, &(struct inherited){nodes, 2});
+	ck_assert_int_eq(claim(&a, &any, 98), EBUSY);
+	share_of(&a)->ops->release(share_of(&a), &any, 99);
+	ck_assert(!forward(&b, &frame));
+	kill_and_wait(pid);
+	ck_assert_int_eq(claim(&b, &b.gid, 99), 0);
+	node_close(&b);
+	node_close(&a);
+}
+END_TEST
+
 START_TEST(requests_are_forwarded_to_the_claimant)
 {
 	static const uint16_t attributes[] = {0x10 /* REQ */, 0x17 /* SIDR_REQ */};
@@ -649,6 +684,7 @@ int main(void)
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
+	tcase_add_test(tests, a_claim_can_always_be_released);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
