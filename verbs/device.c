@@ -122,7 +122,7 @@ int device_init(struct device *device, const char *name, const char *node)
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->contexts_lock, NULL);
-	device->watch.fd = -1;
+	device->watch.socket.fd = -1;
 	device_use_netdev(device);
 	device->guid = make_guid(device);
 	return 0;

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "emu/hca.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
-#include "verbs/netlink.h"
 #include "verbs/port.h"
 
 #define PORT 1		      /* the only one */
@@ -129,8 +127,8 @@ static bool watch_progress(void *context, uint64_t now)
 	bool any;
 
 	/* The device has failed then, too. */
-	descriptor_verify(&device->watch.fd, &device->watch.identity);
-	any = netlink_receive(device->watch.fd, take_message, device);
+	netlink_verify(&device->watch.socket);
+	any = netlink_receive(&device->watch.socket, take_message, device);
 	if (any) {
 		check_gone(device);
 		take_addresses(device);
@@ -150,9 +148,9 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
 	const struct device *device = context;
 
-	if (max == 0 || device->watch.fd < 0)
+	if (max == 0 || device->watch.socket.fd < 0)
 		return 0;
-	fds[0] = device->watch.fd;
+	fds[0] = device->watch.socket.fd;
 	return 1;
 }
 
@@ -161,24 +159,19 @@ void device_watch_start(struct device *device, struct progress *progress)
 	static const struct progress_ops ops = {
 		.progress = watch_progress, .deadline = deadline, .descriptors = descriptors};
 	struct device_watch *watch = &device->watch;
-	int error = 0;
+	int error;
 
 	*watch = (struct device_watch){
-		.fd = netlink_open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR),
 		.active = port_is_active(device),
 		.unbound = true,
 	};
-	if (watch->fd < 0)
-		error = errno;
-	watch->identity = descriptor_identify(watch->fd);
+	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	if (!error)
 		error = progress_attach(progress, &ops, device, &watch->client);
 	if (!error)
 		return;
 	log_info("%s: the network device can't be watched: %s", device->ibv.name, strerror(error));
-	if (watch->fd >= 0)
-		close(watch->fd);
-	watch->fd = -1;
+	netlink_close(&watch->socket);
 }
 
 void device_watch_stop(struct device *device)
@@ -189,13 +182,11 @@ void device_watch_stop(struct device *device)
 		return;
 	progress_detach(watch->client);
 	watch->client = NULL;
-	descriptor_close(watch->fd, &watch->identity);
-	watch->fd = -1;
+	netlink_close(&watch->socket);
 }
 
 void device_watch_after_fork_child(struct device *device)
 {
-	descriptor_close(device->watch.fd, &device->watch.identity);
-	device->watch.fd = -1;
+	netlink_close(&device->watch.socket);
 	device->watch.client = NULL;
 }

@@ -15,15 +15,14 @@
 
 #include <stdbool.h>
 
-#include "net/descriptor.h"
+#include "verbs/netlink.h"
 
 struct device;
 struct progress;
 struct progress_client;
 
 struct device_watch {
-	int fd; /* -1: nothing is watched */
-	struct descriptor_identity identity;
+	struct netlink_socket socket; /* closed: nothing is watched */
 	struct progress_client *client;
 	/* Of the progress thread. */
 	bool active;  /* what contexts know of the port */

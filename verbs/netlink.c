@@ -8,29 +8,44 @@
 
 /* --- news -------------------------------------------------------------------------- */
 
-int netlink_open(uint32_t groups)
+int netlink_open(struct netlink_socket *result, uint32_t groups)
 {
 	const struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int error;
 
-	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+	result->fd = -1;
+	if (fd < 0)
+		return errno;
+	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
 		error = errno;
 		close(fd);
-		errno = error;
-		fd = -1;
+		return error;
 	}
-	return fd;
+	result->identity = descriptor_identify(fd);
+	result->fd = fd;
+	return 0;
 }
 
-bool netlink_receive(int fd, void (*handle)(void *context, const struct nlmsghdr *message),
-		     void *context)
+void netlink_close(struct netlink_socket *socket)
+{
+	descriptor_close(socket->fd, &socket->identity);
+	socket->fd = -1;
+}
+
+bool netlink_verify(struct netlink_socket *socket)
+{
+	return descriptor_verify(&socket->fd, &socket->identity);
+}
+
+bool netlink_receive(const struct netlink_socket *socket,
+		     void (*handle)(void *context, const struct nlmsghdr *message), void *context)
 {
 	uint8_t buffer[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
 	bool any = false;
 	ssize_t length;
 
-	while ((length = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0 ||
+	while ((length = recv(socket->fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0 ||
 	       (length < 0 && errno == ENOBUFS)) {
 		const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
 		unsigned int left = length < 0 ? 0 : length;
@@ -118,10 +133,12 @@ static int exchange(int fd, struct netlink_message *message)
 
 int netlink_ask(struct netlink_message *message)
 {
-	int fd = netlink_open(0);
-	int error = fd < 0 ? errno : exchange(fd, message);
+	struct netlink_socket socket;
+	int error = netlink_open(&socket, 0);
 
-	if (fd >= 0)
-		close(fd);
+	if (error)
+		return error;
+	error = exchange(socket.fd, message);
+	netlink_close(&socket);
 	return error;
 }

@@ -15,15 +15,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A socket that receives the messages of @groups (RTMGRP_...), or -1 with errno. */
-int netlink_open(uint32_t groups);
+#include "net/descriptor.h"
+
+struct netlink_socket {
+	int fd; /* -1: closed, by us or by the application */
+	struct descriptor_identity identity;
+};
+
+/* A socket that receives the messages of @groups (RTMGRP_...). Returns 0 or an errno. */
+int netlink_open(struct netlink_socket *socket, uint32_t groups);
+void netlink_close(struct netlink_socket *socket);
+/* Whether it still is ours (net/descriptor.h); before it is received from. */
+bool netlink_verify(struct netlink_socket *socket);
 
 /*
  * Hand each message that has come to @handle; NULL: messages were lost, because there
  * were more than the socket holds. Never waits. Returns whether there were any.
  */
-bool netlink_receive(int fd, void (*handle)(void *context, const struct nlmsghdr *message),
-		     void *context);
+bool netlink_receive(const struct netlink_socket *socket,
+		     void (*handle)(void *context, const struct nlmsghdr *message), void *context);
 
 /* What an RTM_NEWLINK or RTM_DELLINK is about, or NULL if @message is no such. */
 const struct ifinfomsg *netlink_link(const struct nlmsghdr *message);

@@ -30,10 +30,10 @@
 #define VALID (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 static struct {
-	int fd;
+	struct netlink_socket socket;
 	struct progress_client *client;
 	_Atomic uint64_t deadline; /* the earliest of the ids that wait, or TIME_NEVER */
-} neighbours = {.fd = -1, .deadline = TIME_NEVER};
+} neighbours = {.socket.fd = -1, .deadline = TIME_NEVER};
 
 /* --- what the kernel knows ------------------------------------------------------------ */
 
@@ -167,8 +167,8 @@ static void listen_to_neighbours(bool on)
 {
 	const int group = RTNLGRP_NEIGH;
 
-	if (neighbours.fd >= 0)
-		setsockopt(neighbours.fd, SOL_NETLINK,
+	if (neighbours.socket.fd >= 0)
+		setsockopt(neighbours.socket.fd, SOL_NETLINK,
 			   on ? NETLINK_ADD_MEMBERSHIP : NETLINK_DROP_MEMBERSHIP, &group,
 			   sizeof(group));
 }
@@ -194,11 +194,22 @@ static void ignore(void *context, const struct nlmsghdr *message)
 {
 }
 
+/* The application has closed the socket. */
+static void watch_again(void)
+{
+	netlink_open(&neighbours.socket, 0);
+	listen_to_neighbours(true);
+	progress_refresh(neighbours.client);
+}
+
 /* Whatever neighbour the message is about: those that ids wait for are asked for anew. */
 static bool neighbour_progress(void *context, uint64_t now)
 {
-	bool any = netlink_receive(neighbours.fd, ignore, NULL);
+	bool any;
 
+	if (!netlink_verify(&neighbours.socket))
+		watch_again();
+	any = netlink_receive(&neighbours.socket, ignore, NULL);
 	if (!any && now < atomic_load(&neighbours.deadline))
 		return false;
 	rdma_enter();
@@ -214,8 +225,9 @@ static uint64_t neighbour_deadline(void *context)
 
 static unsigned int neighbour_descriptors(void *context, int *fds, unsigned int max)
 {
-	if (max)
-		fds[0] = neighbours.fd;
+	if (max == 0 || neighbours.socket.fd < 0)
+		return 0;
+	fds[0] = neighbours.socket.fd;
 	return 1;
 }
 
@@ -229,21 +241,18 @@ static int start(void)
 	struct capture *capture;
 	int error;
 
-	if (neighbours.fd >= 0)
+	if (neighbours.client)
 		return 0;
 	error = registry_acquire(&progress, &capture);
 	if (error)
 		return error;
-	neighbours.fd = netlink_open(0);
-	error = neighbours.fd < 0
-			? errno
-			: progress_attach(progress, &ops, &neighbours, &neighbours.client);
+	error = netlink_open(&neighbours.socket, 0);
+	if (!error)
+		error = progress_attach(progress, &ops, &neighbours, &neighbours.client);
 	if (!error)
 		return 0;
 	log_info("neighbours can't be watched: %s", strerror(error));
-	if (neighbours.fd >= 0)
-		close(neighbours.fd);
-	neighbours.fd = -1;
+	netlink_close(&neighbours.socket);
 	registry_release();
 	return error;
 }
@@ -282,8 +291,7 @@ void rdma_neighbour_resolve(struct rdma_id *id, int timeout_ms)
 
 void rdma_neighbour_after_fork_child(void)
 {
-	if (neighbours.fd >= 0)
-		close(neighbours.fd);
-	neighbours.fd = -1;
+	netlink_close(&neighbours.socket);
+	neighbours.client = NULL;
 	atomic_store(&neighbours.deadline, TIME_NEVER);
 }

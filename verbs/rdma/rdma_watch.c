@@ -38,11 +38,10 @@ struct interface {
 };
 
 static struct watch {
-	int fd; /* -1: nothing is watched */
-	struct descriptor_identity identity;
+	struct netlink_socket socket; /* closed: nothing is watched */
 	struct progress_client *client;
 	struct interface *interfaces;
-} watch = {.fd = -1};
+} watch = {.socket.fd = -1};
 
 /* --- ids, with rdma.lock held --------------------------------------------------------- */
 
@@ -173,16 +172,15 @@ static void take_message(void *context, const struct nlmsghdr *message)
 /* The application has closed the socket. */
 static void watch_again(void)
 {
-	watch.fd = netlink_open(RTMGRP_LINK);
-	watch.identity = descriptor_identify(watch.fd);
+	netlink_open(&watch.socket, RTMGRP_LINK);
 	progress_refresh(watch.client);
 }
 
 static bool watch_progress(void *context, uint64_t now)
 {
-	if (!descriptor_verify(&watch.fd, &watch.identity))
+	if (!netlink_verify(&watch.socket))
 		watch_again();
-	return netlink_receive(watch.fd, take_message, NULL);
+	return netlink_receive(&watch.socket, take_message, NULL);
 }
 
 static uint64_t deadline(void *context)
@@ -192,9 +190,9 @@ static uint64_t deadline(void *context)
 
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
-	if (max == 0 || watch.fd < 0)
+	if (max == 0 || watch.socket.fd < 0)
 		return 0;
-	fds[0] = watch.fd;
+	fds[0] = watch.socket.fd;
 	return 1;
 }
 
@@ -205,22 +203,18 @@ void rdma_watch_start(void)
 	struct progress *progress;
 	struct capture *capture;
 
-	if (watch.fd >= 0 || registry_acquire(&progress, &capture) != 0)
+	if (watch.socket.fd >= 0 || registry_acquire(&progress, &capture) != 0)
 		return;
-	watch.fd = netlink_open(RTMGRP_LINK);
-	watch.identity = descriptor_identify(watch.fd);
+	netlink_open(&watch.socket, RTMGRP_LINK);
 	note_all();
-	if (watch.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
+	if (watch.socket.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
 		return;
 	log_info("network devices can't be watched: %s", strerror(errno));
-	if (watch.fd >= 0)
-		close(watch.fd);
-	watch.fd = -1;
+	netlink_close(&watch.socket);
 	registry_release();
 }
 
 void rdma_watch_after_fork_child(void)
 {
-	descriptor_close(watch.fd, &watch.identity);
-	watch.fd = -1;
+	netlink_close(&watch.socket);
 }
