@@ -126,7 +126,6 @@ void cm_watch_run(struct cm *cm, uint64_t now)
 {
 	struct share_connection orphan;
 	uint32_t number = 0;
-
 	struct share *share = cm->hca->link->share;
 	const struct cm_id *living = NULL;
 	struct cm_id *id, *next;

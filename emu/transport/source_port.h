@@ -28,7 +28,7 @@ struct source_port {
 	uint16_t port; /* 0: not known yet */
 };
 
-/* The slow part of source_port_accepts(). */
+/* A frame from another port than the one that is known: the slow part of emu/receive's check. */
 bool source_port_check(struct qp *qp, const struct link_frame *frame);
 
 #endif
