@@ -18,7 +18,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 4 /* of the file */
+#define ROSTER_VERSION 5 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -76,10 +76,15 @@ struct member {
 
 #define LOCK_TURNS 16
 
+/* The thread that has the lock, 0: none, or not known yet; and when it got it, in us. */
+struct roster_holder {
+	uint32_t thread, since;
+};
+
 /* roster_lock.c alone reads and writes it, by system calls. */
 struct roster_turns {
-	uint32_t epoch;		      /* which byte of the file is the lock */
-	uint32_t holders[LOCK_TURNS]; /* the thread that has it locked; 0: none, or not known yet */
+	uint32_t epoch; /* which byte of the file is the lock */
+	struct roster_holder holders[LOCK_TURNS];
 };
 
 struct roster_file {

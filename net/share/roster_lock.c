@@ -25,6 +25,8 @@
 
 #define LOCK_PATIENCE UINT64_C(5000000000) /* ns */
 #define LOCK_LOOK UINT64_C(500000000)	   /* when it is found out whether the holder is stopped */
+#define LOCK_PAUSE_MIN 200000
+#define LOCK_PAUSE_MAX 3200000
 
 static struct flock byte_lock(off_t byte, short type)
 {
@@ -60,34 +62,48 @@ static off_t epoch_byte(uint32_t epoch)
 	return ROSTER_MEMBERS + 1 + epoch % LOCK_TURNS;
 }
 
-/* What the file is too short for is zero. */
-static uint32_t read_word(int fd, size_t offset)
-{
-	uint32_t word = 0;
-
-	return sys_pread(fd, &word, sizeof(word), offset) == sizeof(word) ? word : 0;
-}
-
-static void write_word(int fd, size_t offset, uint32_t word)
-{
-	if (sys_pwrite(fd, &word, sizeof(word), offset) != sizeof(word))
-		log_debug("the roster's file can't be written");
-}
-
 static uint32_t read_epoch(int fd)
 {
-	return read_word(fd, offsetof(struct roster_file, turns.epoch));
+	uint32_t epoch = 0; /* as in a file that is still too short */
+
+	if (sys_pread(fd, &epoch, sizeof(epoch), offsetof(struct roster_file, turns.epoch)) < 0)
+		log_debug("the roster's file can't be read");
+	return epoch;
+}
+
+static void write_turn(int fd, const void *data, size_t size, size_t offset)
+{
+	if (sys_pwrite(fd, data, size, offsetof(struct roster_file, turns) + offset) !=
+	    (ssize_t)size)
+		log_debug("the roster's file can't be written");
 }
 
 /* Each turn has a holder of its own, so that one that was passed over doesn't store there. */
 static size_t holder_offset(uint32_t epoch)
 {
-	return offsetof(struct roster_file, turns.holders) + epoch % LOCK_TURNS * sizeof(uint32_t);
+	return offsetof(struct roster_turns, holders) +
+	       epoch % LOCK_TURNS * sizeof(struct roster_holder);
+}
+
+static struct roster_holder read_holder(int fd, uint32_t epoch)
+{
+	struct roster_holder holder = {0};
+
+	if (sys_pread(fd, &holder, sizeof(holder),
+		      offsetof(struct roster_file, turns) + holder_offset(epoch)) < 0)
+		log_debug("the roster's file can't be read");
+	return holder;
+}
+
+static bool holder_equal(struct roster_holder a, struct roster_holder b)
+{
+	return a.thread == b.thread && a.since == b.since;
 }
 
 /* The holder has it until it lets go, or until the epoch is another one. */
 bool roster_trylock_file(int fd, uint32_t *turn)
 {
+	struct roster_holder holder = {gettid(), clock_now() / 1000};
 	uint32_t epoch = read_epoch(fd);
 
 	if (!roster_lock_byte(fd, epoch_byte(epoch)))
@@ -96,17 +112,18 @@ bool roster_trylock_file(int fd, uint32_t *turn)
 		unlock_byte(fd, epoch_byte(epoch));
 		return false;
 	}
-	write_word(fd, holder_offset(epoch), gettid());
+	write_turn(fd, &holder, sizeof(holder), holder_offset(epoch));
 	*turn = epoch;
 	return true;
 }
 
 bool roster_unlock_file(int fd, uint32_t turn)
 {
+	static const struct roster_holder none;
 	bool ours = read_epoch(fd) == turn;
 
 	/* Or the next holder would be passed over when we are stopped. */
-	write_word(fd, holder_offset(turn), 0);
+	write_turn(fd, &none, sizeof(none), holder_offset(turn));
 	unlock_byte(fd, epoch_byte(turn));
 	return ours;
 }
@@ -133,31 +150,43 @@ static bool thread_is_stopped(uint32_t thread)
 static void pass_over_stopped(int fd)
 {
 	uint32_t epoch = read_epoch(fd), next = epoch + 1;
-	uint32_t holder = read_word(fd, holder_offset(epoch));
+	struct roster_holder holder = read_holder(fd, epoch);
 
-	if (!holder || !thread_is_stopped(holder) || !roster_lock_byte(fd, epoch_byte(next)))
+	if (!holder.thread || !thread_is_stopped(holder.thread) ||
+	    !roster_lock_byte(fd, epoch_byte(next)))
 		return;
 	/* Another one may have been faster, and the holder may have gone on. */
-	if (read_epoch(fd) == epoch && read_word(fd, holder_offset(epoch)) == holder)
-		write_word(fd, offsetof(struct roster_file, turns.epoch), next);
+	if (read_epoch(fd) == epoch && holder_equal(read_holder(fd, epoch), holder))
+		write_turn(fd, &next, sizeof(next), offsetof(struct roster_turns, epoch));
 	unlock_byte(fd, epoch_byte(next));
 }
 
-/* The kernel has no wait with a time limit for such a lock, so we poll. */
+/*
+ * The kernel has no wait with a time limit for such a lock, so we poll: less and less often, as
+ * a hundred processes that wait would otherwise keep the CPU from the one that has the lock.
+ * Patience is with one holder: as long as the lock goes from one to the next, we wait.
+ */
 bool roster_lock_file(int fd, uint32_t *turn)
 {
-	static const struct timespec moment = {.tv_nsec = 200000};
-
-	uint64_t begin = clock_now(), look = begin + LOCK_LOOK, now = begin;
+	uint64_t now = clock_now(), look = now + LOCK_LOOK, stuck = now;
+	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
+	struct roster_holder seen = {0};
 
 	while (!roster_trylock_file(fd, turn)) {
-		if (now > begin + LOCK_PATIENCE)
+		if (now > stuck + LOCK_PATIENCE)
 			return false;
 		if (now > look) {
+			struct roster_holder holder = read_holder(fd, read_epoch(fd));
+
+			if (!holder_equal(holder, seen))
+				stuck = now;
+			seen = holder;
 			pass_over_stopped(fd);
 			look = now + LOCK_LOOK;
 		}
-		sys_nanosleep(&moment);
+		sys_nanosleep(&pause);
+		if (pause.tv_nsec < LOCK_PAUSE_MAX)
+			pause.tv_nsec *= 2;
 		now = clock_now();
 	}
 	return true;
