@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import os
 
+from example_cases import example_cases
 from manager_cases import both, cmtime, manager_cases, rping
 from pair import DEADLINE, RETRIES_EXCEEDED, Case
 
@@ -412,5 +413,5 @@ def pyverbs_cases():
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
-                  scale_cases, manager_cases, ucx_cases, pyverbs_cases):
+                  scale_cases, manager_cases, example_cases, ucx_cases, pyverbs_cases):
         yield from cases()
