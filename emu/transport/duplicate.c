@@ -2,6 +2,7 @@
 #include "emu/transport/duplicate.h"
 
 #include "emu/objects/qp.h"
+#include "emu/transport/rd_atomic.h"
 
 static void repeat_atomic(struct qp *qp, struct responder_resource *resource,
 			  const struct packet *packet)
@@ -45,7 +46,7 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 void duplicate_receive(struct qp *qp, const struct packet *packet)
 {
 	COUNT(qp->hca, duplicate_request, 1);
-	if (packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC))
+	if (packet->op->flags & RD_ATOMIC)
 		repeat_answer(qp, packet);
 	else
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED,

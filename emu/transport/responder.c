@@ -2,14 +2,13 @@
 #include "emu/transport/responder.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/duplicate.h"
-#include "net/guard.h"
+#include "emu/transport/rd_atomic.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -182,7 +181,7 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
 	if (!qp_allows(qp, packet))
 		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
-	if ((packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC)) && resp->response.capacity == 0)
+	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
 		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
 	if (takes_receive(packet) && !message_take_receive(&resp->message, qp))
 		return FAULT_NO_RECEIVE; /* IBA 9.7.4.1.4 */
@@ -192,113 +191,6 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 }
 
 /* --- executing ---------------------------------------------------------------------- */
-
-/* IBA 9.7.5.1.6 (C9-148): a READ or atomic is counted when it is accepted. */
-static void accept_request(struct qp *qp, const struct packet *packet,
-			   struct responder_resource *resource, uint32_t psn_count)
-{
-	struct responder *resp = &qp->responder;
-
-	resource->opcode = packet->opcode & WIRE_OPERATION_MASK;
-	resource->first_psn = packet->psn;
-	resource->psn_count = psn_count;
-	resp->msn = psn_add(resp->msn, 1);
-	resource->msn = resp->msn;
-	resp->expected_psn = psn_add(packet->psn, psn_count);
-	response_answer(qp, resource);
-}
-
-static enum fault execute_read(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	const struct reth *reth = packet_reth(packet);
-	uint32_t length = be32toh(reth->length), rkey = be32toh(reth->rkey);
-	uint64_t va = be64toh(reth->va);
-	struct responder_resource *resource;
-
-	if (length > WIRE_MESSAGE_MAX)
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	if (length > 0 &&
-	    !message_remote_memory(&resp->message, qp, rkey, va, length, IBV_ACCESS_REMOTE_READ))
-		return FAULT_KEY; /* IBA 9.7.4.1.5 */
-	resource = response_new_resource(&resp->response);
-	if (!resource)
-		return FAULT_RESOURCES;
-	resource->va = va;
-	resource->rkey = rkey;
-	resource->length = length;
-	accept_request(qp, packet, resource,
-		       length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu);
-	return FAULT_NONE;
-}
-
-struct atomic {
-	uint64_t *target;
-	uint64_t operand, compare;
-	bool add;
-	uint64_t original; /* what was there before */
-};
-
-static void apply_atomic(void *context)
-{
-	struct atomic *atomic = context;
-
-	if (atomic->add) {
-		atomic->original =
-			__atomic_fetch_add(atomic->target, atomic->operand, __ATOMIC_SEQ_CST);
-		return;
-	}
-	atomic->original = atomic->compare;
-	__atomic_compare_exchange_n(atomic->target, &atomic->original, atomic->operand, false,
-				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-/* 0, or EFAULT when the memory is gone. */
-static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct packet *packet,
-		      uint64_t *original)
-{
-	const struct atomiceth *eth = packet_atomiceth(packet);
-	const struct iovec memory = {target, sizeof(*target)};
-	struct atomic atomic = {
-		.target = target,
-		.operand = be64toh(eth->swap_or_add),
-		.compare = be64toh(eth->compare),
-		.add = (packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD,
-	};
-	struct guard_fault fault;
-
-	if (!guard_run(&memory, 1, apply_atomic, &atomic, &fault)) {
-		mr_log_fault(pin, &fault);
-		return EFAULT;
-	}
-	*original = atomic.original;
-	return 0;
-}
-
-static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	const struct atomiceth *eth = packet_atomiceth(packet);
-	uint64_t va = be64toh(eth->va);
-	struct responder_resource *resource;
-	uint64_t *target;
-
-	if (va % 8 != 0)
-		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
-	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(eth->rkey), va, 8,
-						   IBV_ACCESS_REMOTE_ATOMIC);
-	if (!target)
-		return FAULT_KEY; /* IBA 9.7.4.1.5 */
-	if ((uintptr_t)target % 8 != 0)
-		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
-	resource = response_new_resource(&resp->response);
-	if (!resource)
-		return FAULT_RESOURCES;
-	if (try_atomic(&resp->message.pin, target, packet, &resource->original) != 0)
-		return FAULT_MEMORY;
-	accept_request(qp, packet, resource, 1);
-	return FAULT_NONE;
-}
 
 /* A SEND or RDMA WRITE packet. */
 static enum fault execute_data(struct qp *qp, const struct packet *packet)
@@ -366,10 +258,8 @@ static enum fault execute_reliable(struct qp *qp, const struct packet *packet, u
 
 	if (fault != FAULT_NONE)
 		return fault;
-	if (packet->op->flags & OPCODE_READ)
-		return execute_read(qp, packet);
-	if (packet->op->flags & OPCODE_ATOMIC)
-		return execute_atomic(qp, packet);
+	if (packet->op->flags & RD_ATOMIC)
+		return rd_atomic_execute(qp, packet);
 	fault = execute_data(qp, packet);
 	if (fault == FAULT_NONE)
 		acknowledge_data(qp, packet, now);
