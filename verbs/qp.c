@@ -68,10 +68,26 @@ struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return error ? fail(error) : &qp->ibv;
 }
 
+/* What the kernel knows and a device lacks is EOPNOTSUPP, what it doesn't know EINVAL. */
+static int check_create_flags(const struct ibv_qp_init_attr_ex *attr, uint32_t flags)
+{
+	const uint32_t known = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB | IBV_QP_CREATE_SCATTER_FCS |
+			       IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SOURCE_QPN |
+			       IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+
+	if (flags & ~known)
+		return EINVAL;
+	if (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		return EOPNOTSUPP;
+	/* Multicast is for UD alone. */
+	return flags && attr->qp_type != IBV_QPT_UD ? EINVAL : 0;
+}
+
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t create_flags;
 	struct qp *qp;
 	int error;
 
@@ -79,8 +95,10 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return fail(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? EOPNOTSUPP : EINVAL);
 	if (attr->comp_mask & ~masks)
 		return fail(EOPNOTSUPP);
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
-		return fail(EOPNOTSUPP);
+	create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+	error = check_create_flags(attr, create_flags);
+	if (error)
+		return fail(error);
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
 		return fail(EOPNOTSUPP);
@@ -88,6 +106,8 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	error = create_qp(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
 	if (error)
 		return fail(error);
+	/* Before it is attached to any group. */
+	qp->blocks_own_multicast = create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		error = qp_ex_init(qp, attr->send_ops_flags);
 		if (error) {

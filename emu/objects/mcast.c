@@ -221,10 +221,19 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 
 /* --- packets --------------------------------------------------------------------- */
 
+/* Processes that share an address share its QP numbers: address and number are one QP's. */
+static bool is_sender(const struct qp *qp, const struct packet *packet,
+		      const struct link_frame *frame)
+{
+	return packet->op->deth &&
+	       (be32toh(packet_deth(packet)->source_qp) & QPN_MASK) == qp->number &&
+	       gid_table_find(qp->hca->gids, &frame->source) >= 0;
+}
+
 /*
  * Each QP makes its own checks (P_Key, Q_Key, a receive posted), and what one QP
  * can't take the other QPs still get. The sender's own QP is one of them, if attached
- * (IBA 10.5), as on Linux rxe.
+ * (IBA 10.5), as on Linux rxe, unless it was created to be left out.
  */
 static void deliver(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		    uint64_t now)
@@ -232,11 +241,15 @@ static void deliver(struct hca *hca, const struct packet *packet, const struct l
 	struct mcast_group *group = find_group(&hca->mcast, &frame->destination);
 	struct mcast_member *member;
 
-	if (!group || !group->members)
+	if (!group || !group->members) {
 		COUNT(hca, dropped_packets, 1);
-	else
-		DL_FOREACH (group->members, member)
-			qp_receive(member->qp, packet, frame, now);
+		return;
+	}
+	DL_FOREACH (group->members, member) {
+		if (member->qp->blocks_own_multicast && is_sender(member->qp, packet, frame))
+			continue;
+		qp_receive(member->qp, packet, frame, now);
+	}
 }
 
 void mcast_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,

@@ -45,6 +45,7 @@ struct qp {
 	const struct qp_type *type;
 	uint32_t number;
 	bool signal_all;
+	bool blocks_own_multicast; /* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB */
 	struct ibv_qp_cap cap;
 	_Atomic uint32_t groups;	/* multicast groups that it is attached to */
 	struct timer timer;		/* under timer_heap.lock */

@@ -248,7 +248,7 @@ SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of
                    "no-permission", "other-pd", "unaligned-atomic", "send-too-long",
                    "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order")
 SCENARIOS_QUEUE = ("srq-limit", "solicited", "unsignaled", "queue-full", "wr-api")
-SCENARIOS_MULTICAST = ("multicast", "multicast-errors", "multicast-events")
+SCENARIOS_MULTICAST = ("multicast", "multicast-own", "multicast-errors", "multicast-events")
 
 
 def scenario(name, *options, detail="", **more):

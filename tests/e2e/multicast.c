@@ -52,6 +52,15 @@ static void move(struct ibv_qp *qp, enum ibv_qp_state state, int mask)
 	CHECK_EQUAL(ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE), 0);
 }
 
+/* A QP that was just created to RTS. */
+static void ready(struct member *member)
+{
+	move(member->qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	move(member->qp, IBV_QPS_RTR, 0);
+	move(member->qp, IBV_QPS_RTS, IBV_QP_SQ_PSN);
+	member->posted = 0;
+}
+
 static void open_member(struct pair *pair, struct member *member)
 {
 	struct ibv_qp_init_attr init = {
@@ -67,10 +76,7 @@ static void open_member(struct pair *pair, struct member *member)
 	init.send_cq = init.recv_cq = member->cq;
 	member->qp = ibv_create_qp(pair->pd, &init);
 	CHECK(member->qp);
-	move(member->qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-	move(member->qp, IBV_QPS_RTR, 0);
-	move(member->qp, IBV_QPS_RTS, IBV_QP_SQ_PSN);
-	member->posted = 0;
+	ready(member);
 }
 
 /* Where receive @number of member @index lies; behind all of them, what is sent. */
@@ -233,6 +239,47 @@ static void multicast(struct pair *pair)
 	group_close(&group);
 }
 
+/* Member 0 doesn't get what it sends itself: the other member and the other side do. */
+static void multicast_own(struct pair *pair)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.cap = {.max_recv_wr = 4 * MESSAGES,
+			.max_recv_sge = 1,
+			.max_send_wr = MESSAGES,
+			.max_send_sge = 1},
+		.qp_type = IBV_QPT_UD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	};
+	struct member *sender;
+	struct group group;
+
+	group_open(&group, pair);
+	sender = &group.members[0];
+	CHECK_EQUAL(ibv_detach_mcast(sender->qp, &group.gid, 0), 0);
+	CHECK_EQUAL(ibv_destroy_qp(sender->qp), 0);
+	init.pd = pair->pd;
+	init.send_cq = init.recv_cq = sender->cq;
+	sender->qp = ibv_create_qp_ex(pair->context, &init);
+	CHECK(sender->qp);
+	ready(sender);
+	CHECK_EQUAL(ibv_attach_mcast(sender->qp, &group.gid, 0), 0);
+	for (uint32_t k = 0; k < 3 * MESSAGES; k++)
+		receive(&group, 0);
+	pair_barrier(pair);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		send_message(&group, sender->qp, sender->cq, pair->server * 1000 + i);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		CHECK_EQUAL(next_message(&group, 0), !pair->server * 1000 + i);
+	for (uint32_t i = 1; i < MEMBERS; i++)
+		receive_both(&group, i);
+	pair_barrier(pair);
+	expect_silence(&group);
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		CHECK_EQUAL(ibv_detach_mcast(group.members[i].qp, &group.gid, 0), 0);
+	group_close(&group);
+}
+
 /* The errors of the man page, and what of the limits a process can see. */
 static void multicast_errors(struct pair *pair)
 {
@@ -302,6 +349,7 @@ static void multicast_events(struct pair *pair)
 
 const struct scenario scenarios_multicast[] = {
 	{"multicast", multicast},
+	{"multicast-own", multicast_own},
 	{"multicast-errors", multicast_errors},
 	{"multicast-events", multicast_events},
 	{NULL, NULL},

@@ -165,6 +165,52 @@ START_TEST(copies)
 }
 END_TEST
 
+/*
+ * A QP that blocks its own multicast gets all but that: what another QP of its node sends, and
+ * what a QP of its number on another node does. Its node's other QPs get its own.
+ */
+START_TEST(own_is_blocked)
+{
+	struct member a, b, other;
+	struct world world;
+
+	world_create(&world, 2, NULL, 1);
+	/* By the seed, node 0's first QP has not the number of node 1's: make it so. */
+	world.nodes[1].hca->qps.cursor = world.nodes[0].hca->qps.cursor;
+	member_create(&a, &world.nodes[0]);
+	member_create(&b, &world.nodes[0]);
+	member_create(&other, &world.nodes[1]);
+	ck_assert_uint_eq(a.qp->number, other.qp->number);
+	a.qp->blocks_own_multicast = true;
+	ck_assert_int_eq(attach(&a), 0);
+	ck_assert_int_eq(attach(&b), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		receive(&a, i);
+		receive(&b, i);
+	}
+	send_number(&a, 10, 1);
+	expect_copy(&b, &a, 10, 1);
+	world_expect_none(&world.nodes[0], MS);
+	send_number(&b, 11, 2);
+	expect_copy(&a, &b, 11, 2);
+	expect_copy(&b, &b, 11, 2);
+	send_number(&other, 12, 3);
+	expect_copy(&a, &other, 12, 3);
+	expect_copy(&b, &other, 12, 3);
+	world_expect_none(&world.nodes[0], MS);
+	/* What it sends where it is the only member is for no QP, and no error. */
+	ck_assert_int_eq(detach(&b), 0);
+	send_number(&a, 13, 4);
+	world_expect_none(&world.nodes[0], MS);
+	ck_assert_uint_eq(world.nodes[0].hca->counters.dropped_packets, 0);
+	ck_assert_int_eq(detach(&a), 0);
+	member_destroy(&a);
+	member_destroy(&b);
+	member_destroy(&other);
+	world_destroy(&world);
+}
+END_TEST
+
 /* Every QP makes its own checks: what one can't take the next one still gets. */
 START_TEST(one_refuses)
 {
@@ -468,6 +514,7 @@ int main(void)
 	TCase *tcase = tcase_create("mcast");
 
 	tcase_add_loop_test(tcase, copies, 0, 2);
+	tcase_add_test(tcase, own_is_blocked);
 	tcase_add_loop_test(tcase, one_refuses, 0, 3);
 	tcase_add_loop_test(tcase, wrong_address, 0, 3);
 	tcase_add_test(tcase, attach_and_detach);

@@ -310,8 +310,17 @@ START_TEST(queue_pairs)
 	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
 	attr = qp_attr(cq);
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB; /* RC */
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr.create_flags = IBV_QP_CREATE_SOURCE_QPN;
 	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
+	attr.create_flags = 1 << 30;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr.qp_type = IBV_QPT_UD;
+	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	qp = ibv_create_qp_ex(context, &attr);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 
 	attr = qp_attr(cq);
 	attr.qp_context = &attr;
