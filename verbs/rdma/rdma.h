@@ -11,8 +11,8 @@
  * network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which port),
  * rdma_address (bind, resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
  * the events of a connection are to the application: the table), rdma_request
- * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_endpoint
- * (rdma_getaddrinfo, create_ep, get_request), rdma_multicast. In mode hw all of
+ * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_addrinfo
+ * (rdma_getaddrinfo), rdma_endpoint (create_ep, get_request), rdma_multicast. In mode hw all of
  * them forward to the real library (rdma_forward.c); in emu ids are ours, and in both
  * unless none of our devices can be opened.
  *
