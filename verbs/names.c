@@ -7,6 +7,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "verbs/preload/export.h"
+#include "verbs/rdma/rdma.h"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
 #define NAME(names, index, unknown)                                                                \
@@ -106,13 +107,26 @@ EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 	static const char *const names[] = {
 #define EVENT(name) [RDMA_CM_EVENT_##name] = "RDMA_CM_EVENT_" #name
-		EVENT(ADDR_RESOLVED),  EVENT(ADDR_ERROR),      EVENT(ROUTE_RESOLVED),
-		EVENT(ROUTE_ERROR),    EVENT(CONNECT_REQUEST), EVENT(CONNECT_RESPONSE),
-		EVENT(CONNECT_ERROR),  EVENT(UNREACHABLE),     EVENT(REJECTED),
-		EVENT(ESTABLISHED),    EVENT(DISCONNECTED),    EVENT(DEVICE_REMOVAL),
-		EVENT(MULTICAST_JOIN), EVENT(MULTICAST_ERROR), EVENT(ADDR_CHANGE),
+		EVENT(ADDR_RESOLVED),
+		EVENT(ADDR_ERROR),
+		EVENT(ROUTE_RESOLVED),
+		EVENT(ROUTE_ERROR),
+		EVENT(CONNECT_REQUEST),
+		EVENT(CONNECT_RESPONSE),
+		EVENT(CONNECT_ERROR),
+		EVENT(UNREACHABLE),
+		EVENT(REJECTED),
+		EVENT(ESTABLISHED),
+		EVENT(DISCONNECTED),
+		EVENT(DEVICE_REMOVAL),
+		EVENT(MULTICAST_JOIN),
+		EVENT(MULTICAST_ERROR),
+		EVENT(ADDR_CHANGE),
 		EVENT(TIMEWAIT_EXIT),
 #undef EVENT
+		[RDMA_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+		[RDMA_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
+		[RDMA_EVENT_USER] = "RDMA_CM_EVENT_USER",
 	};
 
 	return NAME(names, event, "UNKNOWN EVENT");

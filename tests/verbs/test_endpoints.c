@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints, which are synchronous ids, and what they are made of: address
- * information, queue pairs, shared receive queues.
+ * Endpoints, which are synchronous ids, and what they are made of: queue pairs,
+ * shared receive queues.
  */
-#include <netdb.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <string.h>
@@ -12,87 +11,11 @@
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
-#define PORT 7472
-
 static const struct ibv_qp_init_attr queue_pair = {
 	.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 	.qp_type = IBV_QPT_RC,
 	.sq_sig_all = 1,
 };
-
-/* --- address information ------------------------------------------------------ */
-
-/* What hints make of "7472" on this node. */
-static const struct answer {
-	struct rdma_addrinfo hints;
-	int error, port_space, qp_type;
-} answers[] = {
-	{{}, 0, RDMA_PS_TCP, IBV_QPT_RC},
-	{{.ai_flags = RAI_PASSIVE}, 0, RDMA_PS_TCP, IBV_QPT_RC},
-	{{.ai_flags = RAI_NUMERICHOST | RAI_FAMILY, .ai_family = AF_INET},
-	 0,
-	 RDMA_PS_TCP,
-	 IBV_QPT_RC},
-	{{.ai_qp_type = IBV_QPT_UD}, 0, RDMA_PS_UDP, IBV_QPT_UD},
-	{{.ai_port_space = RDMA_PS_UDP}, 0, RDMA_PS_UDP, IBV_QPT_UD},
-	{{.ai_port_space = RDMA_PS_IPOIB}, 0, RDMA_PS_IPOIB, IBV_QPT_UD},
-	{{.ai_port_space = RDMA_PS_IB, .ai_qp_type = IBV_QPT_UC}, 0, RDMA_PS_IB, IBV_QPT_UC},
-	{{.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD}, EAI_SOCKTYPE, 0, 0},
-	{{.ai_flags = 0x40000000}, EAI_BADFLAGS, 0, 0},
-	{{.ai_flags = RAI_FAMILY, .ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
-};
-
-START_TEST(hints_are_taken)
-{
-	const struct answer *answer = &answers[_i];
-	struct rdma_addrinfo *info = NULL;
-	const struct sockaddr *address;
-	int error = rdma_getaddrinfo((char *)fixture_address(), "7472", &answer->hints, &info);
-
-	ck_assert_int_eq(error, answer->error);
-	if (error)
-		return;
-	ck_assert_int_eq(info->ai_port_space, answer->port_space);
-	ck_assert_int_eq(info->ai_qp_type, answer->qp_type);
-	ck_assert_int_eq(info->ai_family, AF_INET);
-	address = answer->hints.ai_flags & RAI_PASSIVE ? info->ai_src_addr : info->ai_dst_addr;
-	ck_assert_mem_eq(address, socket_address(NULL, PORT), sizeof(struct sockaddr_in));
-	ck_assert_ptr_null(answer->hints.ai_flags & RAI_PASSIVE ? info->ai_dst_addr
-								: info->ai_src_addr);
-	rdma_freeaddrinfo(info);
-}
-END_TEST
-
-START_TEST(names_that_are_none)
-{
-	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST}, *info;
-
-	ck_fails(rdma_getaddrinfo(NULL, NULL, NULL, &info), EINVAL);
-	ck_assert_int_eq(rdma_getaddrinfo("no number", "7472", &hints, &info), EAI_NONAME);
-	ck_assert_int_eq(
-		rdma_getaddrinfo((char *)fixture_address(), "no-such-service", NULL, &info),
-		EAI_SERVICE);
-}
-END_TEST
-
-/* Without a name, the hints' own addresses. */
-START_TEST(addresses_of_hints)
-{
-	struct rdma_addrinfo hints = {
-		.ai_src_addr = socket_address(NULL, 0),
-		.ai_src_len = sizeof(struct sockaddr_in),
-		.ai_dst_addr = socket_address(NULL, PORT),
-		.ai_dst_len = sizeof(struct sockaddr_in),
-	};
-	struct rdma_addrinfo *info;
-
-	ck_assert_int_eq(rdma_getaddrinfo(NULL, NULL, &hints, &info), 0);
-	ck_assert_mem_eq(info->ai_src_addr, hints.ai_src_addr, hints.ai_src_len);
-	ck_assert_mem_eq(info->ai_dst_addr, hints.ai_dst_addr, hints.ai_dst_len);
-	rdma_freeaddrinfo(info);
-	rdma_freeaddrinfo(NULL);
-}
-END_TEST
 
 /* --- queue pairs, shared receive queues --------------------------------------- */
 
@@ -280,7 +203,7 @@ START_TEST(get_request_is_for_synchronous_listeners)
 	struct rdma_event_channel *channel = open_channel();
 	struct rdma_cm_id *listener = open_id(channel, RDMA_PS_TCP), *id;
 
-	start_listening(listener, PORT);
+	start_listening(listener, 7472);
 	ck_fails(rdma_get_request(listener, &id), EINVAL);
 	rdma_destroy_id(listener);
 	rdma_destroy_event_channel(channel);
@@ -329,9 +252,6 @@ int main(void)
 
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
-	tcase_add_loop_test(tests, hints_are_taken, 0, sizeof(answers) / sizeof(answers[0]));
-	tcase_add_test(tests, names_that_are_none);
-	tcase_add_test(tests, addresses_of_hints);
 	tcase_add_test(tests, queue_pairs_refused);
 	tcase_add_test(tests, queue_pairs_with_what_is_given);
 	tcase_add_test(tests, datagram_queue_pairs_are_ready);

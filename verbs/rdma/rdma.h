@@ -12,9 +12,9 @@
  * rdma_address (bind, resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
  * the events of a connection are to the application: the table), rdma_request
  * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_addrinfo
- * (rdma_getaddrinfo), rdma_endpoint (create_ep, get_request), rdma_multicast. In mode hw all of
- * them forward to the real library (rdma_forward.c); in emu ids are ours, and in both
- * unless none of our devices can be opened.
+ * (rdma_getaddrinfo, resolve_addrinfo), rdma_endpoint (create_ep, get_request), rdma_multicast. In
+ * mode hw all of them forward to the real library (rdma_forward.c); in emu ids are ours, and in
+ * both unless none of our devices can be opened.
  *
  * rdma.lock, one for the process, protects everything here but the queues of
  * events: connecting isn't the data path. It isn't held while waiting for an event.
@@ -45,6 +45,7 @@
 struct context;
 struct device;
 struct rdma_id;
+struct rdma_lookup;
 struct rdma_record;
 
 /* The states of Linux's rdma_cm, by what the next call may be. */
@@ -65,6 +66,11 @@ enum rdma_phase {
 	RDMA_PHASE_DISCONNECTED, /* it has been told DISCONNECTED: TIMEWAIT_EXIT is left */
 	RDMA_PHASE_FAILED,	 /* CONNECT_ERROR, or the device is gone: nothing */
 };
+
+/* Events newer than the oldest headers that urxe builds with (rdma-core 60). */
+#define RDMA_EVENT_ADDRINFO_RESOLVED ((enum rdma_cm_event_type)16)
+#define RDMA_EVENT_ADDRINFO_ERROR ((enum rdma_cm_event_type)17)
+#define RDMA_EVENT_USER ((enum rdma_cm_event_type)18) /* param: a 64-bit argument */
 
 /* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
 struct rdma_header {
@@ -177,6 +183,10 @@ struct rdma_id {
 	void *connect_data; /* goes before the private data of the caller */
 	uint8_t connect_length;
 	struct multicast_membership *memberships;
+
+	/* rdma_resolve_addrinfo(): in progress, or NULL; and what the last one found. */
+	struct rdma_lookup *lookup;
+	struct rdma_addrinfo *addrinfo;
 
 	uint32_t events_taken, events_acked;
 };
@@ -351,6 +361,11 @@ void rdma_multicast_leave(struct rdma_id *id);
 /* In a forked child: the groups are the parent's. */
 void rdma_multicast_after_fork_child(struct rdma_id *id);
 
+/* rdma_addrinfo.c: @id is about to be freed. rdma.lock is held. */
+void rdma_addrinfo_leave(struct rdma_id *id);
+/* In a forked child: its thread is the parent's. */
+void rdma_addrinfo_after_fork_child(struct rdma_id *id);
+
 /* --- the functions of rdma_cma.h, for our devices (rdma_forward.c decides) ------- */
 
 struct rdma_event_channel *urxe_rdma_create_event_channel(void);
@@ -383,6 +398,9 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int 
 int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 			  struct rdma_addrinfo **result);
 void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info);
+int urxe_rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			       const struct rdma_addrinfo *hints);
+int urxe_rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 int urxe_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, struct ibv_pd *pd,
 			struct ibv_qp_init_attr *attr);
 void urxe_rdma_destroy_ep(struct rdma_cm_id *id);
@@ -398,6 +416,7 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source,
 int urxe_rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 int urxe_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int urxe_rdma_ack_cm_event(struct rdma_cm_event *event);
+int urxe_rdma_write_cm_event(struct rdma_cm_id *id, int event, int status, uint64_t argument);
 int urxe_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
 #endif

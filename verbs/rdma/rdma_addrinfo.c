@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address information (rdma_getaddrinfo(3)): the system's resolver with RDMA's hints and answers.
+ * Address information: the system's resolver with RDMA's hints and answers (rdma_getaddrinfo(3)),
+ * and the same in a thread of its own, whose end is an event (rdma_resolve_addrinfo(3)). Only
+ * the latter takes rdma.lock.
  */
 #include <netdb.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,20 +117,19 @@ static int fill_in(const char *node, const char *service, const struct rdma_addr
 	return error;
 }
 
-int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
-			  struct rdma_addrinfo **result)
+/* Returns 0 or EAI_... */
+static int find_info(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		     struct rdma_addrinfo **result)
 {
 	static const struct rdma_addrinfo no_hints;
 	struct rdma_addrinfo *info;
 	int error;
 
-	if (!node && !service && !hints)
-		return rdma_fail(EINVAL);
 	if (hints && hints->ai_flags & ~RAI_KNOWN)
 		return EAI_BADFLAGS;
 	info = calloc(1, sizeof(*info));
 	if (!info)
-		return rdma_fail(ENOMEM);
+		return EAI_MEMORY;
 	error = fill_in(node, service, hints ? hints : &no_hints, info);
 	if (error) {
 		urxe_rdma_freeaddrinfo(info);
@@ -135,6 +137,14 @@ int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 	}
 	*result = info;
 	return 0;
+}
+
+int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+			  struct rdma_addrinfo **result)
+{
+	if (!node && !service && !hints)
+		return rdma_fail(EINVAL);
+	return find_info(node, service, hints, result);
 }
 
 void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info)
@@ -151,4 +161,213 @@ void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info)
 		free(info);
 		info = next;
 	}
+}
+
+/* --- asynchronously ---------------------------------------------------------------------- */
+
+/* What its thread is to look up. The thread frees it; rdma.lock protects @id. */
+struct rdma_lookup {
+	struct rdma_id *id; /* NULL: it is destroyed */
+	char *node, *service;
+	struct rdma_addrinfo *hints;
+};
+
+static void lookup_free(struct rdma_lookup *lookup)
+{
+	free(lookup->node);
+	free(lookup->service);
+	urxe_rdma_freeaddrinfo(lookup->hints);
+	free(lookup);
+}
+
+/* Without what the resolver doesn't give: ai_route and ai_connect. NULL without memory. */
+static struct rdma_addrinfo *copy_info(const struct rdma_addrinfo *info)
+{
+	struct rdma_addrinfo *copy = malloc(sizeof(*copy));
+	int error = 0;
+
+	if (!copy)
+		return NULL;
+	*copy = (struct rdma_addrinfo){
+		.ai_flags = info->ai_flags,
+		.ai_family = info->ai_family,
+		.ai_qp_type = info->ai_qp_type,
+		.ai_port_space = info->ai_port_space,
+	};
+	if (info->ai_src_len)
+		error = copy_address(&copy->ai_src_addr, &copy->ai_src_len, info->ai_src_addr,
+				     info->ai_src_len);
+	if (!error && info->ai_dst_len)
+		error = copy_address(&copy->ai_dst_addr, &copy->ai_dst_len, info->ai_dst_addr,
+				     info->ai_dst_len);
+	if (!error && info->ai_src_canonname &&
+	    !(copy->ai_src_canonname = strdup(info->ai_src_canonname)))
+		error = EAI_MEMORY;
+	if (!error && info->ai_dst_canonname &&
+	    !(copy->ai_dst_canonname = strdup(info->ai_dst_canonname)))
+		error = EAI_MEMORY;
+	if (!error)
+		return copy;
+	urxe_rdma_freeaddrinfo(copy);
+	return NULL;
+}
+
+static struct rdma_lookup *lookup_new(struct rdma_id *id, const char *node, const char *service,
+				      const struct rdma_addrinfo *hints)
+{
+	struct rdma_lookup *lookup = calloc(1, sizeof(*lookup));
+
+	if (!lookup)
+		return NULL;
+	lookup->id = id;
+	lookup->node = node ? strdup(node) : NULL;
+	lookup->service = service ? strdup(service) : NULL;
+	lookup->hints = hints ? copy_info(hints) : NULL;
+	if (!lookup->node == !node && !lookup->service == !service && !lookup->hints == !hints)
+		return lookup;
+	lookup_free(lookup);
+	return NULL;
+}
+
+/* The status of the event, as of all others: 0 or a negative errno. */
+static int event_status(int error)
+{
+	static const struct {
+		int error, status;
+	} statuses[] = {
+		{0, 0},
+		{EAI_MEMORY, -ENOMEM},
+		{EAI_AGAIN, -EAGAIN},
+		{EAI_BADFLAGS, -EINVAL},
+		{EAI_SOCKTYPE, -EINVAL},
+		{EAI_FAMILY, -EAFNOSUPPORT},
+		{EAI_ADDRFAMILY, -EAFNOSUPPORT},
+	};
+
+	if (error == EAI_SYSTEM)
+		return -errno;
+	for (unsigned int i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+		if (statuses[i].error == error)
+			return statuses[i].status;
+	}
+	return -ENOENT; /* no such name or service */
+}
+
+/* With rdma.lock held. */
+static void end_lookup(struct rdma_id *id, struct rdma_addrinfo *info, int status)
+{
+	id->lookup = NULL;
+	id->addrinfo = info;
+	rdma_event(id, status ? RDMA_EVENT_ADDRINFO_ERROR : RDMA_EVENT_ADDRINFO_RESOLVED, status);
+}
+
+static void *run_lookup(void *argument)
+{
+	struct rdma_lookup *lookup = argument;
+	struct rdma_addrinfo *info = NULL;
+	int status = event_status(
+		urxe_rdma_getaddrinfo(lookup->node, lookup->service, lookup->hints, &info));
+
+	rdma_enter();
+	if (lookup->id)
+		end_lookup(lookup->id, info, status);
+	else
+		urxe_rdma_freeaddrinfo(info);
+	rdma_leave();
+	lookup_free(lookup);
+	return NULL;
+}
+
+/* Signals are the application's: its handlers must find its own threads. Returns 0 or an errno. */
+static int start_lookup(struct rdma_lookup *lookup)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, NULL, run_lookup, lookup);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error)
+		pthread_detach(thread);
+	return error;
+}
+
+/* A subnet administrator, which RoCE hasn't, is asked by the port that the id is bound to. */
+static int check_lookup(const struct rdma_id *id, const char *node, const char *service,
+			const struct rdma_addrinfo *hints)
+{
+	const int flags = hints ? hints->ai_flags : 0;
+
+	if ((!node && !service && !hints) || id->lookup || (flags & RAI_SA && flags & RAI_DNS))
+		return EINVAL;
+	if (flags & RAI_SA)
+		return node || !id->device ? EINVAL : EOPNOTSUPP;
+	return 0;
+}
+
+/* With rdma.lock held. Returns 0 or an errno. */
+static int begin_lookup(struct rdma_id *id, const char *node, const char *service,
+			const struct rdma_addrinfo *hints)
+{
+	int error = check_lookup(id, node, service, hints);
+	struct rdma_lookup *lookup;
+
+	if (error)
+		return error;
+	lookup = lookup_new(id, node, service, hints);
+	if (!lookup)
+		return ENOMEM;
+	error = start_lookup(lookup);
+	if (error) {
+		lookup_free(lookup);
+		return error;
+	}
+	id->lookup = lookup;
+	urxe_rdma_freeaddrinfo(id->addrinfo);
+	id->addrinfo = NULL;
+	return 0;
+}
+
+int urxe_rdma_resolve_addrinfo(struct rdma_cm_id *ibv, const char *node, const char *service,
+			       const struct rdma_addrinfo *hints)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error;
+
+	rdma_enter();
+	error = begin_lookup(id, node, service, hints);
+	rdma_leave();
+	return error ? rdma_fail(error) : rdma_complete(id);
+}
+
+int urxe_rdma_query_addrinfo(struct rdma_cm_id *ibv, struct rdma_addrinfo **info)
+{
+	struct rdma_id *id = to_rdma_id(ibv);
+	int error = EINVAL;
+
+	rdma_enter();
+	if (id->addrinfo) {
+		*info = copy_info(id->addrinfo);
+		error = *info ? 0 : ENOMEM;
+	}
+	rdma_leave();
+	return error ? rdma_fail(error) : 0;
+}
+
+void rdma_addrinfo_leave(struct rdma_id *id)
+{
+	if (id->lookup)
+		id->lookup->id = NULL;
+	id->lookup = NULL;
+	urxe_rdma_freeaddrinfo(id->addrinfo);
+	id->addrinfo = NULL;
+}
+
+void rdma_addrinfo_after_fork_child(struct rdma_id *id)
+{
+	if (id->lookup)
+		lookup_free(id->lookup);
+	id->lookup = NULL;
 }

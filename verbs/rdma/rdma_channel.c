@@ -300,6 +300,19 @@ int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status)
 	return 0;
 }
 
+int urxe_rdma_write_cm_event(struct rdma_cm_id *id, int event, int status, uint64_t argument)
+{
+	struct rdma_record *record;
+
+	if (event != RDMA_EVENT_USER)
+		return rdma_fail(EINVAL);
+	record = rdma_record_new(to_rdma_id(id), RDMA_EVENT_USER, status);
+	if (!record)
+		return rdma_fail(ENOMEM);
+	memcpy(&record->event.param, &argument, sizeof(argument));
+	return rdma_channel_append(record) ? 0 : rdma_fail(EINVAL);
+}
+
 void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,
 			 const struct cm_event *cause)
 {

@@ -224,10 +224,26 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 	return real(socket, cmd, argument);
 }
 
-/* --- newer than the oldest headers that urxe builds with: arguments as machine words ------- */
+/* --- newer than the oldest headers that urxe builds with, by names that can't clash ------ */
+
+#define NEWER_OURS(name, node, parameters, arguments)                                              \
+	int newer_##name parameters __asm__(#name);                                                \
+	EXPORT int newer_##name parameters                                                         \
+	{                                                                                          \
+		if (!ids_are_real())                                                               \
+			return urxe_##name arguments;                                              \
+		FORWARD(int, name, node, parameters, arguments, -1);                               \
+	}
+
+/* clang-format off */
+NEWER_OURS(rdma_query_addrinfo, "RDMACM_1.4", (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
+NEWER_OURS(rdma_resolve_addrinfo, "RDMACM_1.4", (struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints), (id, node, service, hints))
+NEWER_OURS(rdma_write_cm_event, "RDMACM_1.4", (struct rdma_cm_id *id, int event, int status, uint64_t argument), (id, event, status, argument))
+/* clang-format on */
 
 typedef uintptr_t word;
 
+/* Arguments as machine words. */
 #define NEWER(name, node)                                                                          \
 	int newer_##name(word a, word b, word c, word d) __asm__(#name);                           \
 	EXPORT int newer_##name(word a, word b, word c, word d)                                    \
@@ -238,9 +254,6 @@ typedef uintptr_t word;
 		return real ? real(a, b, c, d) : -1;                                               \
 	}
 
-NEWER(rdma_query_addrinfo, "RDMACM_1.4")
-NEWER(rdma_resolve_addrinfo, "RDMACM_1.4")
-NEWER(rdma_write_cm_event, "RDMACM_1.4")
 NEWER(repoll_create, "RDMACM_1.5")
 NEWER(repoll_ctl, "RDMACM_1.5")
 NEWER(repoll_wait, "RDMACM_1.5")

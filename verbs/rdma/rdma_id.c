@@ -79,6 +79,7 @@ static void rdma_after_fork_in_child(void)
 			rdma_channel_inherit(id->channel);
 		id->events_acked = id->events_taken;
 		rdma_multicast_after_fork_child(id);
+		rdma_addrinfo_after_fork_child(id);
 		rdma_port_release(id);
 	}
 	rdma_devices_after_fork_child();
@@ -150,6 +151,7 @@ void rdma_id_free(struct rdma_id *id)
 {
 	DL_DELETE(ids, id);
 	rdma_port_release(id);
+	rdma_addrinfo_leave(id);
 	if (id->synchronous)
 		rdma_channel_free(id->channel);
 	free(id->ibv.route.path_rec);
