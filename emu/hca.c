@@ -29,7 +29,7 @@ static const struct ibv_device_attr device_attr = {
 			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_N_NOTIFY_CQ | IBV_DEVICE_MEM_WINDOW |
-			    IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+			    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG |
 			    /* Invalidations; fast registration isn't to be had through verbs. */
 			    IBV_DEVICE_MEM_MGT_EXTENSIONS,
 	.max_sge = 32,

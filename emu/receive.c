@@ -33,13 +33,15 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 /* IBA 9.6.1.5, and more than the address where that alone says nothing
  * (emu/transport/source_port.h).
  */
-static bool is_from_peer(struct qp *qp, const struct link_frame *frame)
+static bool is_from_peer(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
-	const struct source_port *source = &qp->source_port;
+	struct source_port *source = &qp->source_port;
 
-	return gid_equal(&frame->source, &qp->path.destination) &&
-	       gid_equal(&frame->destination, &qp->path.source) &&
-	       (source->any || frame->source_port == source->port || source_port_check(qp, frame));
+	if (!gid_equal(&frame->source, &qp->path.destination) ||
+	    !gid_equal(&frame->destination, &qp->path.source))
+		return migration_accepts(qp, packet, frame);
+	return source->any || frame->source_port == source->port ||
+	       source_port_check(qp, source, frame);
 }
 
 /* The rest of stage A, which the QP has to be known for. */
@@ -54,7 +56,7 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 		return false; /* IBA 9.6.1.1.3 */
 	if (!(qp_state_abilities(qp->state) & needed))
 		return false; /* IBA 9.6.1.2 */
-	if (qp->type->connected && !is_from_peer(qp, frame))
+	if (qp->type->connected && !is_from_peer(qp, packet, frame))
 		return false;
 	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
 		COUNT(qp->hca, bad_pkey, 1);
@@ -70,6 +72,8 @@ static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 		COUNT(qp->hca, dropped_packets, 1);
 		return;
 	}
+	if (qp->migration.loaded)
+		migration_on_packet(qp, packet, frame, now);
 	if (qp->type->reliable && ecn_is_marked(frame->traffic_class))
 		ecn_on_marked(qp, packet, now);
 	if (packet->opcode == WIRE_OPCODE_CNP)

@@ -147,6 +147,7 @@ int qp_destroy(struct qp *qp)
 
 void qp_reset(struct qp *qp)
 {
+	migration_reset(qp);
 	recovery_set_destination(qp, NULL);
 	recovery_reset(&qp->recovery);
 	requester_reset(&qp->requester);

@@ -13,6 +13,7 @@
 #include "emu/hca.h"
 #include "emu/objects/qp_type.h"
 #include "emu/transport/ecn.h"
+#include "emu/transport/migration.h"
 #include "emu/transport/receive_queue.h"
 #include "emu/transport/recovery.h"
 #include "emu/transport/requester.h"
@@ -60,6 +61,7 @@ struct qp {
 	struct ibv_qp_attr attr;	/* as set by modify */
 	struct path path;		/* RC, UC: to the peer */
 	struct source_port source_port; /* of the peer's packets */
+	struct migration migration;	/* RC, UC */
 	uint32_t mtu;			/* path MTU, bytes */
 	bool drain_notify;		/* SQD: IBV_EVENT_SQ_DRAINED is wanted */
 	bool draining;			/* SQD: requests are still in flight */

@@ -32,6 +32,8 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 
 	AT_MOST(IBV_QP_PKEY_INDEX, pkey_index, 0);
 	AT_MOST(IBV_QP_TIMEOUT, timeout, 31);
+	AT_MOST(IBV_QP_ALT_PATH, alt_timeout, 31);
+	AT_MOST(IBV_QP_ALT_PATH, alt_pkey_index, 0);
 	AT_MOST(IBV_QP_RETRY_CNT, retry_cnt, 7);
 	AT_MOST(IBV_QP_RNR_RETRY, rnr_retry, 7);
 	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
@@ -66,10 +68,7 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
 		return EINVAL; /* not before it is drained */
 	error = qp_state_check(qp->type->ibv, qp->state, *next, mask);
-	/* Automatic path migration (IBA 17.2.8) is optional, and the device doesn't claim it. */
-	if (!error && (mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)))
-		error = EOPNOTSUPP;
-	return error;
+	return error ? error : migration_check_state(qp, attr, mask);
 }
 
 /* A path MTU that the network device can't carry would lose every full packet. */
@@ -108,44 +107,69 @@ static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int m
 	COPY(IBV_QP_SQ_PSN, sq_psn);
 	COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
 	COPY(IBV_QP_DEST_QPN, dest_qp_num);
+	COPY(IBV_QP_ALT_PATH, alt_ah_attr);
+	COPY(IBV_QP_ALT_PATH, alt_pkey_index);
+	COPY(IBV_QP_ALT_PATH, alt_port_num);
+	COPY(IBV_QP_ALT_PATH, alt_timeout);
 }
 
-/* What needs memory or can fail otherwise comes before anything is changed. */
-static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path,
-		   struct destination **destination)
-{
-	int err;
+/* What ibv_modify_qp() makes before it changes anything: what needs memory or can fail otherwise.
+ */
+struct preparation {
+	struct qp_path path, alternate; /* all zeros, unless @attr has them */
+};
 
-	*path = qp->path;
+static void release(struct preparation *preparation)
+{
+	qp_path_release(&preparation->path);
+	qp_path_release(&preparation->alternate);
+}
+
+static int prepare_path(struct qp *qp, const struct ibv_ah_attr *attr, enum ibv_mtu mtu,
+			struct qp_path *path)
+{
+	int err = path_resolve(qp->hca, attr, &path->path);
+
+	if (!err)
+		err = check_mtu(qp, &path->path, mtu);
+	if (err || !qp->type->reliable)
+		return err;
+	path->path.traffic_class = ecn_capable(path->path.traffic_class);
+	return destination_get(qp->hca, &path->path.destination, &path->destination);
+}
+
+static int prepare_paths(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+			 struct preparation *preparation)
+{
+	enum ibv_mtu mtu = mask & IBV_QP_PATH_MTU ? attr->path_mtu : qp->attr.path_mtu;
+	int err = 0;
+
 	if (mask & IBV_QP_AV) {
 		/* The port of the path is the QP's, IBA 11.2.5.2. */
 		if (attr->ah_attr.port_num != (mask & IBV_QP_PORT ? 1 : qp->attr.port_num))
 			return EINVAL;
-		err = path_resolve(qp->hca, &attr->ah_attr, path);
-		if (qp->type->reliable)
-			path->traffic_class = ecn_capable(path->traffic_class);
-		if (err)
-			return err;
+		err = prepare_path(qp, &attr->ah_attr, mtu, &preparation->path);
 	}
-	if (mask & IBV_QP_PATH_MTU) {
-		err = check_mtu(qp, path, attr->path_mtu);
-		if (err)
-			return err;
+	if (!err && (mask & IBV_QP_ALT_PATH)) {
+		if (attr->alt_ah_attr.port_num != attr->alt_port_num)
+			return EINVAL;
+		err = prepare_path(qp, &attr->alt_ah_attr, mtu, &preparation->alternate);
 	}
-	if (qp->type->reliable && (mask & IBV_QP_AV)) {
-		err = destination_get(qp->hca, &path->destination, destination);
-		if (err)
-			return err;
-	}
+	return err;
+}
+
+static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   struct preparation *preparation)
+{
+	int err = prepare_paths(qp, attr, mask, preparation);
+
 	/* Unchanged, it keeps what duplicates may still ask for (SQD is no reason to forget). */
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
-	    attr->max_dest_rd_atomic != qp->responder.response.capacity) {
+	if (!err && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic != qp->responder.response.capacity)
 		err = response_set_resources(&qp->responder.response, attr->max_dest_rd_atomic);
-		if (err && *destination)
-			destination_put(*destination);
-		return err;
-	}
-	return 0;
+	if (err)
+		release(preparation);
+	return err;
 }
 
 static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct ibv_qp_attr *attr,
@@ -167,18 +191,29 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	}
 }
 
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+static void take_paths(struct qp *qp, const struct preparation *preparation, int mask)
 {
-	struct destination *destination = NULL;
+	if (mask & IBV_QP_AV) {
+		qp->path = preparation->path.path;
+		qp->source_port = (struct source_port){};
+		if (preparation->path.destination)
+			recovery_set_destination(qp, preparation->path.destination);
+	}
+	if (mask & IBV_QP_ALT_PATH)
+		migration_load(qp, &preparation->alternate);
+}
+
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+{
+	struct preparation preparation = {};
 	enum ibv_qp_state next;
-	struct path path;
 	int err;
 
 	err = check_state(qp, attr, mask, &next);
 	if (!err)
 		err = check_ranges(qp, attr, mask);
 	if (!err)
-		err = prepare(qp, attr, mask, &path, &destination);
+		err = prepare(qp, attr, mask, &preparation);
 	if (err)
 		return err;
 
@@ -193,14 +228,11 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	copy_attributes(qp, attr, mask);
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(attr->path_mtu);
-	if (mask & IBV_QP_AV) {
-		qp->path = path;
-		qp->source_port = (struct source_port){};
-	}
-	if (destination)
-		recovery_set_destination(qp, destination);
+	take_paths(qp, &preparation, mask);
 	if (mask & (IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY))
 		recovery_reload(&qp->recovery, &qp->attr);
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		migration_set_state(qp, attr->path_mig_state, now);
 	if (mask & IBV_QP_STATE)
 		qp_enter_state(qp, next, attr, mask);
 	return 0;
@@ -214,7 +246,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		qp_drain(qp, now);
 	pthread_mutex_lock(&qp->lock);
-	err = modify(qp, attr, mask);
+	err = modify(qp, attr, mask, now);
 	pthread_mutex_unlock(&qp->lock);
 	if (err)
 		return err;
@@ -238,6 +270,7 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->sq_draining = qp->draining;
+	attr->path_mig_state = qp->migration.state;
 	attr->cap = qp->cap;
 	attr->port_num = qp->attr.port_num;
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)

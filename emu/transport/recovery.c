@@ -18,6 +18,7 @@ enum recovery_event {
 	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
 	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
 	EVENT_RNR_OVER,
+	EVENT_MIGRATED, /* IBA 17.2.8 */
 	RECOVERY_EVENTS
 };
 
@@ -39,6 +40,7 @@ static bool pause_for_receiver(struct qp *qp, uint64_t now);
 static bool resume(struct qp *qp, uint64_t now);
 static bool probe_next(struct qp *qp, uint64_t now);
 static bool probe_head(struct qp *qp, uint64_t now);
+static bool probe_path(struct qp *qp, uint64_t now);
 
 /*
  * Which event leads where. During an RNR delay everything in flight is sent again later anyway,
@@ -53,6 +55,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
 	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SENDING][EVENT_MIGRATED] = {probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED] = {acked, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
@@ -62,6 +65,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {probe_next, RECOVERY_NEXT_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_MIGRATED] = {probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_HEAD_PROBE][EVENT_ACKED] = {progressed, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
@@ -73,6 +77,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_MIGRATED] = {probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_SECOND_PROBE][EVENT_ACKED] = {progressed, RECOVERY_SECOND_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_ACKED_BEYOND] = {restore, RECOVERY_SENDING},
@@ -84,6 +89,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SECOND_PROBE][EVENT_PROBE_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_REPEAT_DUE] = {probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_TIMEOUT] = {retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_MIGRATED] = {probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_RNR_WAIT][EVENT_ACKED] = {acked, RECOVERY_RNR_WAIT},
 	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {acked, RECOVERY_RNR_WAIT},
@@ -477,12 +483,14 @@ void recovery_drain(struct qp *qp, uint64_t now)
 
 /* --- actions: lost ------------------------------------------------------------- */
 
-/* One more try, if there is one left (IBA 9.9.2.1.1). */
+/* One more try, if there is one left (IBA 9.9.2.1.1), on this path or the alternate one. */
 static bool retry(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	COUNT(qp->hca, completer_retry_err, 1);
+	if (recovery->retries == 0 && migration_fail_over(qp))
+		return true;
 	if (recovery->retries == 0) {
 		COUNT(qp->hca, retry_exceeded_err, 1);
 		completer_fail(qp, IBV_WC_RETRY_EXC_ERR);
@@ -618,6 +626,19 @@ static bool probe_head(struct qp *qp, uint64_t now)
 	return true;
 }
 
+/* Whatever the oldest packet's answer says hasn't been lost with the path. */
+static bool probe_path(struct qp *qp, uint64_t now)
+{
+	go_back_for_head(qp);
+	return true;
+}
+
+void recovery_on_migrated(struct qp *qp, uint64_t now)
+{
+	if (qp->type->reliable && qp->requester.unacked != qp->requester.highest)
+		recovery_event(qp, EVENT_MIGRATED, now);
+}
+
 /* --- life --------------------------------------------------------------------------- */
 
 void recovery_reset(struct recovery *recovery)
@@ -632,16 +653,42 @@ void recovery_reset(struct recovery *recovery)
 	};
 }
 
+/* Nothing is in flight there any more. */
+static void leave_destination(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_forget(recovery->destination, &recovery->member);
+	destination_discard(recovery->destination, recovery->acked);
+	discard_in_flight(qp);
+	recovery->acked = 0;
+	recovery->reduction = 0;
+	recovery->timing = false;
+}
+
 void recovery_set_destination(struct qp *qp, struct destination *destination)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	if (recovery->destination) {
-		destination_forget(recovery->destination, &recovery->member);
-		discard_in_flight(qp);
+		leave_destination(qp);
 		destination_put(recovery->destination);
 	}
 	recovery->destination = destination;
+}
+
+struct destination *recovery_migrate(struct qp *qp, struct destination *destination)
+{
+	struct recovery *recovery = &qp->recovery;
+	struct destination *before = recovery->destination;
+
+	leave_destination(qp);
+	recovery->destination = destination;
+	recovery->probes = 0;
+	recovery->unread = 0;
+	recovery->response_missed = false;
+	recovery_reload(recovery, &qp->attr);
+	return before;
 }
 
 void recovery_stop(struct qp *qp)

@@ -95,6 +95,13 @@ void recovery_reset(struct recovery *recovery);
 
 /* The path leads to @destination from now on, which this takes over; NULL: nowhere. */
 void recovery_set_destination(struct qp *qp, struct destination *destination);
+/*
+ * The same on migration (emu/transport/migration.h), with all retries. Returns the destination
+ * before, which is the caller's now.
+ */
+struct destination *recovery_migrate(struct qp *qp, struct destination *destination);
+/* Then: what was under way may have been lost on the path before. */
+void recovery_on_migrated(struct qp *qp, uint64_t now);
 /* As many retries as @attr says. */
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr);
 /* The send queue was flushed: nothing is outstanding, nothing is due. */

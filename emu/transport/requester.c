@@ -147,6 +147,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 
 	*bth = (struct bth){
 		.opcode = opcode,
+		.flags = qp->migration.bth_flags,
 		.pkey = htobe16(PKEY_DEFAULT),
 		.dest_qp = htobe32(dest_qp & QPN_MASK),
 		.psn = htobe32(qp->requester.psn),

@@ -172,6 +172,7 @@ static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, ui
 
 	*(struct bth *)packet->headers = (struct bth){
 		.opcode = WIRE_RC | operation,
+		.flags = qp->migration.bth_flags,
 		.pkey = htobe16(PKEY_DEFAULT),
 		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
 		.psn = htobe32(psn),

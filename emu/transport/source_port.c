@@ -5,19 +5,18 @@
 #include "emu/objects/qp.h"
 #include "net/log.h"
 
-static void report(struct qp *qp, const struct link_frame *frame)
+static void report(struct qp *qp, struct source_port *source, const struct link_frame *frame)
 {
-	if (qp->source_port.reported)
+	if (source->reported)
 		return;
-	qp->source_port.reported = true;
+	source->reported = true;
 	log_warn("QP 0x%x: dropped a packet that another user sent from the peer's address, "
 		 "UDP port %u",
 		 qp->number, frame->source_port);
 }
 
-bool source_port_check(struct qp *qp, const struct link_frame *frame)
+bool source_port_check(struct qp *qp, struct source_port *source, const struct link_frame *frame)
 {
-	struct source_port *source = &qp->source_port;
 	struct link *link = qp->hca->link;
 
 	switch (link->ops->sender ? link->ops->sender(link, frame) : LINK_SENDER_UNKNOWN) {
@@ -34,6 +33,6 @@ bool source_port_check(struct qp *qp, const struct link_frame *frame)
 	case LINK_SENDER_FOREIGN:
 		break;
 	}
-	report(qp, frame);
+	report(qp, source, frame);
 	return false;
 }

@@ -10,7 +10,7 @@
  * sockets that are gone count. RoCE v2 lets senders change their port at any time, so peers
  * elsewhere are never held to one.
  *
- * Called by emu/receive, under the QP's lock.
+ * Called by emu/receive and emu/transport/migration, under the QP's lock.
  */
 #ifndef URXE_EMU_SOURCE_PORT_H
 #define URXE_EMU_SOURCE_PORT_H
@@ -28,7 +28,8 @@ struct source_port {
 	uint16_t port; /* 0: not known yet */
 };
 
-/* A frame from another port than the one that is known: the slow part of emu/receive's check. */
-bool source_port_check(struct qp *qp, const struct link_frame *frame);
+/* A frame from another port than @source knows, one of @qp's: the slow part of emu/receive's check.
+ */
+bool source_port_check(struct qp *qp, struct source_port *source, const struct link_frame *frame);
 
 #endif

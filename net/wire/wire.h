@@ -248,6 +248,12 @@ struct packet {
  */
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length);
 
+/* IBA 9.2: MigReq. */
+static inline bool packet_requests_migration(const struct packet *p)
+{
+	return ((const struct bth *)p->headers)->flags & BTH_MIGREQ;
+}
+
 static inline const struct deth *packet_deth(const struct packet *p)
 {
 	return (const struct deth *)(p->headers + p->op->deth);

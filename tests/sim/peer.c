@@ -103,7 +103,8 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 
 	*bth = (struct bth){
 		.opcode = p->opcode,
-		.flags = (p->solicited ? BTH_SOLICITED : 0) | pad << BTH_PAD_SHIFT | p->version,
+		.flags = (p->solicited ? BTH_SOLICITED : 0) | (p->migrated ? BTH_MIGREQ : 0) |
+			 pad << BTH_PAD_SHIFT | p->version,
 		.pkey = htobe16(p->pkey ? p->pkey : PKEY_DEFAULT),
 		.dest_qp = htobe32(p->qpn ? p->qpn : peer->qp->number),
 		.psn = htobe32(p->psn | (p->no_ack_request ? 0 : BTH_ACK_REQUEST)),
@@ -132,6 +133,8 @@ bool peer_wait(struct peer *peer, struct packet *packet, uint64_t limit)
 	ck_assert_uint_le(frame.length, sizeof(peer->bytes));
 	memcpy(peer->bytes, frame.data, frame.length);
 	peer->traffic_class = frame.traffic_class;
+	peer->from = frame.source;
+	peer->to = frame.destination;
 	ck_assert_int_eq(packet_parse(packet, peer->bytes, frame.length), 0);
 	ck_assert(packet->dest_qp == PEER_QPN || packet->dest_qp == QPN_GSI);
 	return true;

@@ -30,6 +30,7 @@ struct peer {
 	uint32_t psn;			/* of the next request from the peer */
 	uint8_t bytes[WIRE_PACKET_MAX]; /* of the packet seen last */
 	uint8_t traffic_class;		/* likewise */
+	union ibv_gid from, to;		/* likewise */
 };
 
 void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connection *c);
@@ -42,7 +43,7 @@ void peer_destroy(struct peer *peer);
 struct peer_packet {
 	uint8_t opcode;
 	uint32_t psn;
-	bool no_ack_request, solicited, bad_icrc;
+	bool no_ack_request, solicited, migrated, bad_icrc;
 	uint32_t length; /* of the payload: bytes 0, 1, 2, ... */
 	const void *payload;
 	bool unpadded;		 /* no pad, although the length asks for one */

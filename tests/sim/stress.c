@@ -405,6 +405,11 @@ static bool flow_done(const struct stress *stress, const struct flow *flow)
 	       flow->receives_completed == flow->receives_expected;
 }
 
+struct qp *stress_sender(const struct stress *stress, unsigned int number)
+{
+	return stress->flows[number].sender;
+}
+
 void stress_run(struct stress *stress, uint64_t limit)
 {
 	uint64_t end = world_now(stress->world) + limit;
@@ -422,6 +427,8 @@ void stress_run(struct stress *stress, uint64_t limit)
 			post_sends(stress, flow);
 			done &= flow_done(stress, flow);
 		}
+		if (stress->step)
+			stress->step(stress);
 		/* What completed in the last step of all lets more be posted in the next rounds. */
 		idle = world_step(stress->world) ? 0 : idle + 1;
 		must_msg(done || idle < 10, "nothing moves any more");

@@ -37,13 +37,17 @@ struct stress {
 	struct stress_options options;
 	struct flow *flows;
 	unsigned int flow_count, flow_capacity;
-	struct stress_qp *qps; /* uthash, by node and number */
+	struct stress_qp *qps;		     /* uthash, by node and number */
+	void (*step)(struct stress *stress); /* called every round; or NULL */
+	void *context;			     /* the test's */
 };
 
 void stress_create(struct stress *stress, struct world *world,
 		   const struct stress_options *options);
 /* One connection between @a and @b with a flow each way. */
 void stress_connect(struct stress *stress, struct node *a, struct node *b);
+/* The QP that flow @number sends on: two a connection, one each way. */
+struct qp *stress_sender(const struct stress *stress, unsigned int number);
 /* Until every flow is done; fails the test when that takes longer than @limit. */
 void stress_run(struct stress *stress, uint64_t limit);
 /* Asserts that nothing is left. */

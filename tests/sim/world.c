@@ -35,18 +35,16 @@ static void on_connection(void *context, struct cm_event *event)
 		node->connection(node, event);
 }
 
-/* 10.0.x.y: the table is filled by hand, since these addresses belong to no interface. */
-static void make_gid(struct node *node, unsigned int index)
+/* The table is filled by hand, since these addresses belong to no interface. */
+void world_add_address(struct node *node, unsigned int subnet)
 {
-	struct in_addr address = {.s_addr = htonl(0x0a000001 + index)};
-	struct gid_entry *entry;
+	unsigned int index = node - node->world->nodes;
+	struct in_addr address = {.s_addr = htonl(0x0a000001 + (subnet << 16) + index)};
+	struct gid_entry *entry = &node->gids.entries[node->gids.count++];
 
-	pthread_mutex_init(&node->gids.lock, NULL);
-	node->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*node->gids.entries));
-	node->gids.count = 1;
-	entry = &node->gids.entries[0];
 	gid_from_ipv4(&entry->gid, &address);
 	entry->mtu = 65536;
+	ck_assert_int_eq(node->link->ops->add_address(node->link, &entry->gid), 0);
 }
 
 /* One thread has all HCAs: none can wait for another. */
@@ -83,9 +81,10 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	struct hca_options options = {.seed = seed * 7919 + index};
 
 	node->world = world;
-	make_gid(node, index);
+	pthread_mutex_init(&node->gids.lock, NULL);
+	node->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*node->gids.entries));
 	node->link = sim_link_create(world->sim);
-	ck_assert_int_eq(node->link->ops->add_address(node->link, &node->gids.entries[0].gid), 0);
+	world_add_address(node, 0);
 	options.link = node->link;
 	options.gids = &node->gids;
 	options.host = &world_host;

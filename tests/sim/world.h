@@ -98,6 +98,9 @@ void world_modify_state(struct qp *qp, enum ibv_qp_state state);
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
 		   const struct connection *c);
 
+/* One more address of @node, 10.@subnet.x.y, at the next index of its GID table. */
+void world_add_address(struct node *node, unsigned int subnet);
+
 /* The node that @qp was made on. */
 struct node *world_node(const struct qp *qp);
 

@@ -44,7 +44,7 @@ static bool check(uint16_t port, enum link_sender found)
 	struct link_frame frame = {.source_port = port};
 
 	sender = found;
-	return source_port_check(&qp, &frame);
+	return source_port_check(&qp, &qp.source_port, &frame);
 }
 
 START_TEST(peer_is_asked_for_once)

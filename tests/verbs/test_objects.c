@@ -417,25 +417,54 @@ START_TEST(address_handles)
 }
 END_TEST
 
-/* There is no migration, so that nothing may say it has been set up. */
-START_TEST(no_alternate_path)
+/* Loaded, queried, and refused as a path is; a QP that is its own peer arms with one message. */
+START_TEST(alternate_path)
 {
-	static const int masks[] = {IBV_QP_ALT_PATH, IBV_QP_PATH_MIG_STATE,
-				    IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE};
 	struct ibv_cq *cq = ibv_create_cq(context, 8, NULL, NULL, 0);
 	struct ibv_qp_init_attr_ex init = qp_attr(cq);
 	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
 	struct ibv_qp_attr attr = {
-		.path_mig_state = IBV_MIG_REARM, .alt_port_num = 1, .alt_timeout = 14};
+		.path_mig_state = IBV_MIG_REARM,
+		.alt_port_num = 1,
+		.alt_timeout = 14,
+		.alt_ah_attr = {.is_global = 1, .port_num = 1},
+	};
+	struct ibv_qp_init_attr queried;
+	struct ibv_async_event event;
+	struct ibv_device_attr device;
+	struct ibv_wc wc;
 
+	ck_assert_int_eq(ibv_query_device(context, &device), 0);
+	ck_assert(device.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG);
 	ck_assert_ptr_nonnull(qp);
 	connect_qp(qp, qp);
-	for (size_t i = 0; i < sizeof(masks) / sizeof(*masks); i++)
-		ck_assert_int_eq(ibv_modify_qp(qp, &attr, masks[i]), EOPNOTSUPP);
-	/* Where the state table doesn't allow it, that is what is wrong. */
+	ibv_query_gid(context, 1, 0, &attr.alt_ah_attr.grh.dgid);
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_PATH_MIG_STATE), EINVAL);
+	attr.alt_port_num = 2;
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH), EINVAL);
+	attr.alt_port_num = 1;
 	attr.qp_state = IBV_QPS_ERR;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_ALT_PATH), EINVAL);
-	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+	ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_ALT_PATH, &queried), 0);
+	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_REARM);
+	ck_assert_int_eq(attr.alt_timeout, 14);
+	ck_assert_int_eq(attr.alt_port_num, 1);
+
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	while (ibv_poll_cq(cq, 1, &wc) == 0)
+		;
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_PATH_MIG_STATE, &queried), 0);
+	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_ARMED);
+	attr.path_mig_state = IBV_MIG_MIGRATED;
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+	ck_assert_int_eq(event.event_type, IBV_EVENT_PATH_MIG);
+	ck_assert_ptr_eq(event.element.qp, qp);
+	ibv_ack_async_event(&event);
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
@@ -570,7 +599,7 @@ int main(void)
 	tcase_add_test(tests, queue_pairs);
 	tcase_add_test(tests, operations_of_extended_queue_pairs);
 	tcase_add_test(tests, address_handles);
-	tcase_add_test(tests, no_alternate_path);
+	tcase_add_test(tests, alternate_path);
 	tcase_add_test(tests, inline_data_without_sges);
 	tcase_add_test(tests, closed_with_objects);
 	suite_add_tcase(suite, tests);
