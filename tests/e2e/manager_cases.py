@@ -59,13 +59,29 @@ def rping_cases():
                   client_exit=None, expect_client=["RDMA_CM_EVENT_REJECTED, error 8"])
 
 
-def both(tool, *options, more_expected=(), bound=True, **more):
+def both(tool, *options, more_expected=(), bound=True, mapped="", **more):
     """ucmatose and udaddy: the same options on both sides. udaddy's port is its own choice."""
     common = [tool, *(["-p", "PORT"] if tool == "ucmatose" else []), *options]
-    client = common + ["-s", "SERVER"] + (["-b", "CLIENT"] if bound else [])
+    client = common + ["-s", mapped + "SERVER"] + (["-b", mapped + "CLIENT"] if bound else [])
     expect = ["^test complete", "return status 0$", *more_expected]
-    return managed(tool, *options, *([] if bound else ["unbound"]), server=common + ["-b", "SERVER"],
-                   client=client, expect_server=expect, expect_client=expect, **more)
+    return managed(tool, *options, *([] if bound else ["unbound"]),
+                   server=common + ["-b", mapped + "SERVER"], client=client, expect_server=expect,
+                   expect_client=expect, **more)
+
+
+def gid_cases():
+    """Addresses of InfiniBand's family."""
+    for tool in "ucmatose", "udaddy":
+        yield both(tool, "-f", "gid", "-c", "3", mapped="::ffff:")
+        yield both(tool, "-f", "gid", "-c", "3", mapped="::ffff:", bound=False)
+        yield both(tool, "-f", "gid", "-c", "3", ipv6=True)
+    yield both("ucmatose", "-f", "gid", "-P", "ib", "-c", "3", mapped="::ffff:")
+    yield both("ucmatose", "-f", "gid", "-c", "5", "-C", "20", mapped="::ffff:", detail="loss=5%",
+               faults=LOSS)
+    everywhere = ["ucmatose", "-p", "PORT", "-f", "gid"]
+    yield managed("ucmatose", "-f gid wildcard", server=everywhere,
+                  client=everywhere + ["-s", "::ffff:SERVER"], expect_server=["return status 0$"],
+                  expect_client=["return status 0$"])
 
 
 def both_cases():
@@ -203,6 +219,7 @@ def perftest_cases():
 def manager_cases():
     yield from rping_cases()
     yield from both_cases()
+    yield from gid_cases()
     yield from mckey_cases()
     for count in 1, 100, 1000:
         yield cmtime(count)

@@ -9,12 +9,12 @@
  * subject: rdma_channel (channels, the queues of events), rdma_id (ids, migration,
  * options), rdma_device (the devices that ids share), rdma_watch (changes of
  * network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which port),
- * rdma_address (bind, resolve), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what
- * the events of a connection are to the application: the table), rdma_request
- * (requests and their ids), rdma_qp (QPs and SRQs of an id), rdma_addrinfo
- * (rdma_getaddrinfo, resolve_addrinfo), rdma_endpoint (create_ep, get_request), rdma_multicast. In
- * mode hw all of them forward to the real library (rdma_forward.c); in emu ids are ours, and in
- * both unless none of our devices can be opened.
+ * rdma_sockaddr (families of addresses), rdma_address (bind, resolve), rdma_listen,
+ * rdma_connect (connect to disconnect), rdma_event (what the events of a connection are to the
+ * application: the table), rdma_request (requests and their ids), rdma_qp (QPs and SRQs of an
+ * id), rdma_addrinfo (rdma_getaddrinfo, resolve_addrinfo), rdma_endpoint (create_ep,
+ * get_request), rdma_multicast. In mode hw all of them forward to the real library
+ * (rdma_forward.c); in emu ids are ours, and in both unless none of our devices can be opened.
  *
  * rdma.lock, one for the process, protects everything here but the queues of
  * events: connecting isn't the data path. It isn't held while waiting for an event.
@@ -32,6 +32,8 @@
 #ifndef URXE_VERBS_RDMA_H
 #define URXE_VERBS_RDMA_H
 
+#include <endian.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -82,6 +84,7 @@ struct rdma_header {
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct rdma_header) == 36, "Annex A11");
+_Static_assert(sizeof(struct sockaddr_ib) <= sizeof(struct sockaddr_storage), "AF_IB");
 
 /* Private data of the consumer, per message (rdma_connect(3), rdma_accept(3), rdma_reject(3)). */
 enum {
@@ -190,6 +193,12 @@ struct rdma_id {
 
 	uint32_t events_taken, events_acked;
 };
+
+/* Connections of InfiniBand's addresses have none (cm.md 4). */
+static inline uint8_t rdma_header_length(const struct rdma_id *id)
+{
+	return id->ibv.route.addr.src_addr.sa_family == AF_IB ? 0 : sizeof(struct rdma_header);
+}
 
 static inline struct rdma_id *to_rdma_id(struct rdma_cm_id *id)
 {
@@ -333,12 +342,27 @@ int rdma_port_bind(struct rdma_id *id);
 /* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
 int rdma_port_check_listen(const struct rdma_id *id);
 void rdma_port_release(struct rdma_id *id);
-uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port);
+
+/* rdma_sockaddr.c: of any family that there is. */
+size_t rdma_sockaddr_length(const struct sockaddr *address); /* 0: there isn't */
+bool rdma_sockaddr_is_any(const struct sockaddr *address);
+uint16_t rdma_sockaddr_port(const struct sockaddr *address);
+void rdma_sockaddr_set_port(struct sockaddr *address, uint16_t port);
+void rdma_sockaddr_gid(const struct sockaddr *address, union ibv_gid *gid);
+/* All else stays; unless it is AF_IB, the address becomes one of the GID's family. */
+void rdma_sockaddr_set_gid(struct sockaddr *address, const union ibv_gid *gid);
+void rdma_sockaddr_to_ib(struct sockaddr_ib *ib, const struct sockaddr *address, int ps);
+/* @addr, whose destination is set, with the IP addresses that AF_IB's stand for. */
+struct rdma_addr rdma_ip_addresses(const struct rdma_addr *addr);
+/* The service that @address names among those of the port space of @id. */
+uint64_t rdma_service_id(const struct rdma_id *id, const struct sockaddr *address);
+/*
+ * Complete the service id of a local @address to one that an id of @ps may have. 0, or
+ * EPROTONOSUPPORT.
+ */
+int rdma_sockaddr_choose_service(struct sockaddr *address, int ps);
 
 /* rdma_address.c */
-uint16_t rdma_sockaddr_port(const struct sockaddr *address);
-bool rdma_sockaddr_is_any(const struct sockaddr *address);
-size_t rdma_sockaddr_length(const struct sockaddr *address); /* 0: no family of ours */
 /* rdma_resolve_route() without waiting, with rdma.lock held. 0 or an errno. */
 int rdma_resolve_path(struct rdma_id *id);
 /* Fill in ibv.route from the addresses and id.path, which are set. 0 or ENOMEM. */

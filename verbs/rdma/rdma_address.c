@@ -24,38 +24,6 @@
 #define FLOW_LABEL_MASK 0xfffff
 #define SELECT_EQUAL 2 /* of a path record: exactly this MTU, rate, life time */
 
-/* --- socket addresses -------------------------------------------------------------- */
-
-size_t rdma_sockaddr_length(const struct sockaddr *address)
-{
-	switch (address->sa_family) {
-	case AF_INET:
-		return sizeof(struct sockaddr_in);
-	case AF_INET6:
-		return sizeof(struct sockaddr_in6);
-	default:
-		return 0;
-	}
-}
-
-uint16_t rdma_sockaddr_port(const struct sockaddr *address)
-{
-	/* In either family, the port is in the same place. */
-	return ntohs(((const struct sockaddr_in *)address)->sin_port);
-}
-
-bool rdma_sockaddr_is_any(const struct sockaddr *address)
-{
-	switch (address->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
-	case AF_INET6:
-		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
-	default:
-		return true;
-	}
-}
-
 static bool lacks_scope(const struct sockaddr *address)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
@@ -64,14 +32,22 @@ static bool lacks_scope(const struct sockaddr *address)
 	       in6->sin6_scope_id == 0;
 }
 
+/* As librdmacm, whatever a service id's mask says. */
+static __be16 port_of(const struct rdma_cm_id *id, const struct sockaddr *address)
+{
+	if (!rdma_sockaddr_length(address))
+		return 0;
+	return htons((uint16_t)rdma_service_id(to_rdma_id((struct rdma_cm_id *)id), address));
+}
+
 __be16 urxe_rdma_get_src_port(struct rdma_cm_id *id)
 {
-	return rdma_sockaddr_length(&id->route.addr.src_addr) ? id->route.addr.src_sin.sin_port : 0;
+	return port_of(id, &id->route.addr.src_addr);
 }
 
 __be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id)
 {
-	return rdma_sockaddr_length(&id->route.addr.dst_addr) ? id->route.addr.dst_sin.sin_port : 0;
+	return port_of(id, &id->route.addr.dst_addr);
 }
 
 /* --- the source -------------------------------------------------------------------- */
@@ -95,13 +71,14 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
 	size_t length = rdma_sockaddr_length(address);
-	int error = 0;
+	int error;
 
 	if (id->state != RDMA_STATE_IDLE || length == 0 || lacks_scope(address))
 		return EINVAL;
 	memcpy(&addr->src_storage, address, length);
-	if (!rdma_sockaddr_is_any(address)) {
-		gid_from_sockaddr(&addr->addr.ibaddr.sgid, address);
+	error = rdma_sockaddr_choose_service(&addr->src_addr, id->ibv.ps);
+	if (!error && !rdma_sockaddr_is_any(address)) {
+		rdma_sockaddr_gid(address, &addr->addr.ibaddr.sgid);
 		error = rdma_id_attach(id, &addr->addr.ibaddr.sgid);
 	}
 	family_options(id, address->sa_family);
@@ -206,9 +183,10 @@ static bool reaches(const union ibv_gid *source, const struct sockaddr *destinat
 {
 	union ibv_gid to;
 
-	if (gid_is_ipv4(source) != (destination->sa_family == AF_INET))
+	if (destination->sa_family != AF_IB &&
+	    gid_is_ipv4(source) != (destination->sa_family == AF_INET))
 		return false;
-	gid_from_sockaddr(&to, destination);
+	rdma_sockaddr_gid(destination, &to);
 	return rdma_sockaddr_is_any(destination) || gid_is_multicast(&to) ||
 	       kind_of(source) == kind_of(&to);
 }
@@ -247,8 +225,8 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
 
-	gid_to_sockaddr(gid, rdma_sockaddr_port(&addr->src_addr), &addr->src_storage);
-	if (kind_of(gid) == KIND_LINK_LOCAL)
+	rdma_sockaddr_set_gid(&addr->src_addr, gid);
+	if (addr->src_addr.sa_family == AF_INET6 && kind_of(gid) == KIND_LINK_LOCAL)
 		addr->src_sin6.sin6_scope_id = gid_interface(gid);
 	addr->addr.ibaddr.sgid = *gid;
 	return rdma_id_attach(id, gid);
@@ -260,11 +238,11 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
  */
 static int choose_source(struct rdma_id *id, int *found)
 {
-	struct rdma_addr *addr = &id->ibv.route.addr;
-	struct sockaddr_storage routed = addr->src_storage;
-	bool bound = !rdma_sockaddr_is_any(&addr->src_addr);
-	bool multicast = gid_is_multicast(&addr->addr.ibaddr.dgid);
-	int error = ask_routing(&addr->dst_addr, &routed);
+	const struct rdma_addr addr = rdma_ip_addresses(&id->ibv.route.addr);
+	struct sockaddr_storage routed = addr.src_storage;
+	bool bound = !rdma_sockaddr_is_any(&addr.src_addr);
+	bool multicast = gid_is_multicast(&addr.addr.ibaddr.dgid);
+	int error = ask_routing(&addr.dst_addr, &routed);
 	union ibv_gid source;
 
 	if (error && !multicast)
@@ -272,7 +250,7 @@ static int choose_source(struct rdma_id *id, int *found)
 	if (bound)
 		return 0;
 	gid_from_sockaddr(&source, (struct sockaddr *)&routed);
-	if ((error || !is_ours(&source)) && !first_source(&addr->dst_addr, &source))
+	if ((error || !is_ours(&source)) && !first_source(&addr.dst_addr, &source))
 		*found = ENODEV;
 	else
 		*found = set_source(id, &source);
@@ -283,7 +261,8 @@ static int choose_source(struct rdma_id *id, int *found)
 static int choose_loopback(struct rdma_id *id)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
-	__be16 port = addr->dst_sin.sin_port;
+	const struct sockaddr_storage asked = addr->dst_storage;
+	const uint16_t port = rdma_sockaddr_port((const struct sockaddr *)&asked);
 	union ibv_gid source;
 	int error = 0;
 
@@ -291,8 +270,12 @@ static int choose_loopback(struct rdma_id *id)
 		error = first_source(&addr->dst_addr, &source) ? set_source(id, &source) : ENODEV;
 	if (error)
 		return error;
+	if (addr->dst_addr.sa_family == AF_IB) { /* the service stays */
+		rdma_sockaddr_set_gid(&addr->dst_addr, &addr->addr.ibaddr.sgid);
+		return 0;
+	}
 	addr->dst_storage = addr->src_storage;
-	addr->dst_sin.sin_port = port;
+	rdma_sockaddr_set_port(&addr->dst_addr, port);
 	return 0;
 }
 
@@ -303,12 +286,12 @@ static int find_way(struct rdma_id *id, int *found)
 	int error = 0;
 
 	*found = 0;
-	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+	rdma_sockaddr_gid(&addr->dst_addr, &addr->addr.ibaddr.dgid);
 	if (rdma_sockaddr_is_any(&addr->dst_addr))
 		*found = choose_loopback(id);
 	else
 		error = choose_source(id, found);
-	gid_from_sockaddr(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+	rdma_sockaddr_gid(&addr->dst_addr, &addr->addr.ibaddr.dgid);
 	addr->addr.ibaddr.pkey = htons(PKEY_DEFAULT);
 	return error;
 }
@@ -365,11 +348,25 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 
 /* --- the route --------------------------------------------------------------------- */
 
-/* cm.md 5: what the sender of an IPv6 flow says, else what its ports give. */
+static uint32_t flow_information(const struct sockaddr *address)
+{
+	switch (address->sa_family) {
+	case AF_INET6:
+		return ntohl(((const struct sockaddr_in6 *)address)->sin6_flowinfo);
+	case AF_IB:
+		return ntohl(((const struct sockaddr_ib *)address)->sib_flowinfo);
+	default:
+		return 0;
+	}
+}
+
+/* cm.md 5: what the sender of a flow says, else what its ports give. */
 static uint32_t flow_label(const struct rdma_addr *addr)
 {
-	if (addr->dst_addr.sa_family == AF_INET6 && addr->dst_sin6.sin6_flowinfo)
-		return ntohl(addr->dst_sin6.sin6_flowinfo) & FLOW_LABEL_MASK;
+	const uint32_t said = flow_information(&addr->dst_addr);
+
+	if (said)
+		return said & FLOW_LABEL_MASK;
 	return (rdma_sockaddr_port(&addr->src_addr) * 31u + rdma_sockaddr_port(&addr->dst_addr)) &
 	       FLOW_LABEL_MASK;
 }
@@ -416,10 +413,10 @@ static enum ibv_mtu source_mtu(struct rdma_id *id)
 /* What the routing says now, as addresses come and go. Returns 0 or an errno. */
 static int check_route(const struct rdma_addr *addr)
 {
-	struct sockaddr_storage source = addr->src_storage;
+	struct rdma_addr ip = rdma_ip_addresses(addr);
 
-	return gid_is_multicast(&addr->addr.ibaddr.dgid) ? 0
-							 : ask_routing(&addr->dst_addr, &source);
+	return gid_is_multicast(&ip.addr.ibaddr.dgid) ? 0
+						      : ask_routing(&ip.dst_addr, &ip.src_storage);
 }
 
 int rdma_resolve_path(struct rdma_id *id)

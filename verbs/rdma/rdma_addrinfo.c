@@ -64,18 +64,29 @@ static int copy_address(struct sockaddr **to, socklen_t *to_length, const struct
 	return 0;
 }
 
+/* On RoCE the GID of a host is its IP address. */
+static bool wants_ib(const struct rdma_addrinfo *info)
+{
+	return info->ai_flags & RAI_FAMILY && info->ai_family == AF_IB;
+}
+
 /* Fill in what @found says: the destination, or for RAI_PASSIVE the source. */
 static int take_answer(struct rdma_addrinfo *info, const struct addrinfo *found)
 {
 	bool passive = info->ai_flags & RAI_PASSIVE;
 	char **name = passive ? &info->ai_src_canonname : &info->ai_dst_canonname;
+	struct sockaddr **to = passive ? &info->ai_src_addr : &info->ai_dst_addr;
+	socklen_t *length = passive ? &info->ai_src_len : &info->ai_dst_len;
+	struct sockaddr_ib ib;
 
-	info->ai_family = found->ai_family;
 	if (found->ai_canonname && !(*name = strdup(found->ai_canonname)))
 		return EAI_MEMORY;
-	return copy_address(passive ? &info->ai_src_addr : &info->ai_dst_addr,
-			    passive ? &info->ai_src_len : &info->ai_dst_len, found->ai_addr,
-			    found->ai_addrlen);
+	if (wants_ib(info)) {
+		rdma_sockaddr_to_ib(&ib, found->ai_addr, info->ai_port_space);
+		return copy_address(to, length, (struct sockaddr *)&ib, sizeof(ib));
+	}
+	info->ai_family = found->ai_family;
+	return copy_address(to, length, found->ai_addr, found->ai_addrlen);
 }
 
 static int look_up(const char *node, const char *service, int socket_type,
@@ -88,7 +99,7 @@ static int look_up(const char *node, const char *service, int socket_type,
 		wanted.ai_flags |= AI_PASSIVE;
 	if (info->ai_flags & RAI_NUMERICHOST)
 		wanted.ai_flags |= AI_NUMERICHOST;
-	if (info->ai_flags & RAI_FAMILY)
+	if (info->ai_flags & RAI_FAMILY && !wants_ib(info))
 		wanted.ai_family = info->ai_family;
 	error = getaddrinfo(node, service, &wanted, &found);
 	if (error)

@@ -92,16 +92,17 @@ static void set_header(const struct rdma_id *id, struct rdma_header *header)
 	memcpy(header->destination + skip, destination.raw + skip, 16 - skip);
 }
 
-/* Header, what rdma_create_ep() was given, what the caller gives. Returns the length, 0: too long.
+/* Header, what rdma_create_ep() was given, what the caller gives. Returns the length, -1: too long.
  */
-static unsigned int set_private(const struct rdma_id *id, const struct rdma_conn_param *param,
-				uint8_t *data, unsigned int max)
+static int set_private(const struct rdma_id *id, const struct rdma_conn_param *param, uint8_t *data,
+		       unsigned int max)
 {
-	unsigned int length = sizeof(struct rdma_header);
+	unsigned int length = rdma_header_length(id);
 
 	if (length + id->connect_length + param->private_data_len > max)
-		return 0;
-	set_header(id, (struct rdma_header *)data);
+		return -1;
+	if (length)
+		set_header(id, (struct rdma_header *)data);
 	if (id->connect_length)
 		memcpy(data + length, id->connect_data, id->connect_length);
 	length += id->connect_length;
@@ -112,12 +113,11 @@ static unsigned int set_private(const struct rdma_id *id, const struct rdma_conn
 
 static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 {
-	uint64_t service_id = rdma_service_id(id, rdma_sockaddr_port(&id->ibv.route.addr.dst_addr));
+	uint64_t service_id = rdma_service_id(id, &id->ibv.route.addr.dst_addr);
 	bool datagram = id->ibv.qp_type == IBV_QPT_UD;
 	uint8_t data[CM_PRIVATE_MAX];
-	unsigned int length =
-		set_private(id, param, data,
-			    datagram ? cm_private_length(CM_SIDR_REQ) : cm_private_length(CM_REQ));
+	int length =
+		set_private(id, param, data, cm_private_length(datagram ? CM_SIDR_REQ : CM_REQ));
 	const struct cm_request request = {
 		.path = id->path,
 		.service_id = service_id,
@@ -137,7 +137,7 @@ static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 		.private_length = length,
 	};
 
-	if (length == 0)
+	if (length < 0)
 		return EINVAL;
 	if (datagram)
 		return cm_send_sidr_req(id->cm, &id->path, service_id, data, length, clock_now());

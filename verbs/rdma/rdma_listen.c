@@ -23,13 +23,13 @@ static void set_listen(const struct rdma_id *id, struct cm_listen *listen)
 	bool ipv4 = address->sa_family == AF_INET;
 
 	*listen = (struct cm_listen){
-		.service_id = rdma_service_id(id, rdma_sockaddr_port(address)),
-		.ipv4 = ipv4 || !id->address_family_only,
+		.service_id = rdma_service_id(id, address),
+		.ipv4 = ipv4 || address->sa_family == AF_IB || !id->address_family_only,
 		.ipv6 = !ipv4,
 		.datagram = id->ibv.qp_type == IBV_QPT_UD,
 	};
 	if (!rdma_sockaddr_is_any(address))
-		gid_from_sockaddr(&listen->gid, address);
+		rdma_sockaddr_gid(address, &listen->gid);
 }
 
 /* Returns 0 or an errno. */
@@ -75,14 +75,14 @@ static pid_t claimant_on(struct device *device, const struct rdma_id *id,
 			 const struct sockaddr *address)
 {
 	struct share *share = device->link ? device->link->share : NULL;
-	const uint64_t service_id = rdma_service_id(id, rdma_sockaddr_port(address));
+	const uint64_t service_id = rdma_service_id(id, address);
 	struct gid_entry entry;
 	union ibv_gid wanted;
 	pid_t pid = 0;
 
 	if (!share)
 		return 0;
-	gid_from_sockaddr(&wanted, address);
+	rdma_sockaddr_gid(address, &wanted);
 	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry) && !pid; i++) {
 		if (rdma_sockaddr_is_any(address) || gid_equal(&entry.gid, &wanted))
 			pid = share->ops->claimant(share, &entry.gid, service_id);

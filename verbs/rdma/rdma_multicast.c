@@ -8,7 +8,6 @@
  * A full member receives; an id that joins to send only has no membership, and its
  * QP isn't attached (rdma_join_multicast_ex(3)).
  */
-#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -16,23 +15,6 @@
 #include "net/log.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
-
-/* --- addresses of groups ------------------------------------------------------------ */
-
-static size_t length_of(const struct sockaddr *address)
-{
-	return address->sa_family == AF_IB ? sizeof(struct sockaddr_ib)
-					   : rdma_sockaddr_length(address);
-}
-
-/* IPv4 is mapped (RoCE v2), an IPv6 address is a GID, and so is what AF_IB says. */
-static void group_gid(const struct sockaddr *address, union ibv_gid *gid)
-{
-	if (address->sa_family == AF_IB)
-		memcpy(gid, &((const struct sockaddr_ib *)address)->sib_addr, sizeof(*gid));
-	else
-		gid_from_sockaddr(gid, address);
-}
 
 /* --- joining, with rdma.lock held ----------------------------------------------------- */
 
@@ -113,7 +95,7 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 {
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct multicast_membership *membership;
-	size_t length = length_of(address);
+	size_t length = rdma_sockaddr_length(address);
 	int error;
 
 	if (length == 0)
@@ -122,7 +104,7 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 	if (!membership)
 		return rdma_fail(ENOMEM);
 	memcpy(&membership->address, address, length);
-	group_gid(address, &membership->gid);
+	rdma_sockaddr_gid(address, &membership->gid);
 	membership->send_only = send_only;
 	membership->context = context;
 	rdma_enter();
@@ -178,7 +160,7 @@ static struct multicast_membership *membership_find(const struct rdma_id *id,
 	struct multicast_membership *membership;
 
 	DL_FOREACH (id->memberships, membership) {
-		if (memcmp(&membership->address, address, length_of(address)) == 0)
+		if (memcmp(&membership->address, address, rdma_sockaddr_length(address)) == 0)
 			return membership;
 	}
 	return NULL;
@@ -205,7 +187,7 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct multicast_membership *membership;
 
-	if (length_of(address) == 0)
+	if (rdma_sockaddr_length(address) == 0)
 		return rdma_fail(EINVAL);
 	rdma_enter();
 	membership = membership_find(id, address);

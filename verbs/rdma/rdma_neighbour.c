@@ -257,7 +257,7 @@ static int start(void)
 	return error;
 }
 
-static void wait_for(struct rdma_id *id, int timeout_ms)
+static void wait_for(struct rdma_id *id, const struct rdma_addr *addr, int timeout_ms)
 {
 	uint64_t now = clock_now();
 	uint64_t deadline = timeout_ms < 0 ? TIME_NEVER : now + (uint64_t)timeout_ms * NS_PER_MS;
@@ -265,7 +265,7 @@ static void wait_for(struct rdma_id *id, int timeout_ms)
 	id->neighbour.deadline = deadline;
 	id->state = RDMA_STATE_ADDRESS_QUERY;
 	listen_to_neighbours(true);
-	provoke(&id->ibv.route.addr);
+	provoke(addr);
 	/* It may have been found before the socket listened. */
 	if (!check(id, now))
 		return;
@@ -276,17 +276,17 @@ static void wait_for(struct rdma_id *id, int timeout_ms)
 
 void rdma_neighbour_resolve(struct rdma_id *id, int timeout_ms)
 {
-	const struct rdma_addr *addr = &id->ibv.route.addr;
+	const struct rdma_addr addr = rdma_ip_addresses(&id->ibv.route.addr);
 
 	memset(&id->neighbour, 0, sizeof(id->neighbour));
-	if (gid_is_multicast(&addr->addr.ibaddr.dgid) ||
-	    gid_equal(&addr->addr.ibaddr.sgid, &addr->addr.ibaddr.dgid) ||
-	    !find_next_hop(addr, &id->neighbour) ||
+	if (gid_is_multicast(&addr.addr.ibaddr.dgid) ||
+	    gid_equal(&addr.addr.ibaddr.sgid, &addr.addr.ibaddr.dgid) ||
+	    !find_next_hop(&addr, &id->neighbour) ||
 	    is_without_neighbours(id->neighbour.interface) ||
 	    (neighbour_state(&id->neighbour) & VALID) || start() != 0)
 		end(id, 0);
 	else
-		wait_for(id, timeout_ms);
+		wait_for(id, &addr, timeout_ms);
 }
 
 void rdma_neighbour_after_fork_child(void)

@@ -20,14 +20,15 @@ struct rdma_port {
 
 static struct rdma_port *ports;
 
-uint64_t rdma_service_id(const struct rdma_id *id, uint16_t port)
+/* In the space that the source address of @id is in. */
+static uint32_t key_of(const struct rdma_id *id, uint16_t number)
 {
-	return (uint64_t)id->ibv.ps << 16 | port;
+	return (rdma_service_id(id, &id->ibv.route.addr.src_addr) & RDMA_IB_IP_PS_MASK) | number;
 }
 
 static struct rdma_port *port_find(const struct rdma_id *id, uint16_t number)
 {
-	uint32_t key = rdma_service_id(id, number);
+	uint32_t key = key_of(id, number);
 	struct rdma_port *port;
 
 	HASH_FIND(hh, ports, &key, sizeof(key), port);
@@ -42,7 +43,7 @@ static int own(struct rdma_id *id, uint16_t number)
 		port = calloc(1, sizeof(*port));
 		if (!port)
 			return ENOMEM;
-		port->key = rdma_service_id(id, number);
+		port->key = key_of(id, number);
 		HASH_ADD(hh, ports, key, sizeof(port->key), port);
 		if (!port->hh.tbl) {
 			free(port);
@@ -51,8 +52,7 @@ static int own(struct rdma_id *id, uint16_t number)
 	}
 	DL_APPEND2(port->owners, id, port_prev, port_next);
 	id->port = port;
-	/* In either family, the port is in the same place. */
-	id->ibv.route.addr.src_sin.sin_port = htons(number);
+	rdma_sockaddr_set_port(&id->ibv.route.addr.src_addr, number);
 	return 0;
 }
 
@@ -74,10 +74,8 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
 	union ibv_gid left, right;
 
-	if (a->sa_family != b->sa_family)
-		return false;
-	gid_from_sockaddr(&left, a);
-	gid_from_sockaddr(&right, b);
+	rdma_sockaddr_gid(a, &left);
+	rdma_sockaddr_gid(b, &right);
 	return gid_equal(&left, &right);
 }
 
@@ -132,7 +130,8 @@ static bool unique(const struct rdma_port *port, const struct rdma_id *id)
 
 		if (rdma_sockaddr_is_any(&other->dst_addr))
 			return false;
-		if (address->dst_sin.sin_port == other->dst_sin.sin_port &&
+		if (rdma_sockaddr_port(&address->dst_addr) ==
+			    rdma_sockaddr_port(&other->dst_addr) &&
 		    same_address(&address->dst_addr, &other->dst_addr) &&
 		    (rdma_sockaddr_is_any(&address->src_addr) ||
 		     rdma_sockaddr_is_any(&other->src_addr) ||

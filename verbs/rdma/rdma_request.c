@@ -35,7 +35,7 @@ static bool header_is_good(const struct cm_message *message)
 
 static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
 {
-	if (!header_is_good(&event->message))
+	if (rdma_header_length(listener) && !header_is_good(&event->message))
 		return false;
 	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
 		return listener->ibv.qp_type == IBV_QPT_UD;
@@ -64,8 +64,8 @@ static void set_header_address(struct sockaddr_storage *to, const struct rdma_he
 	gid_to_sockaddr(&gid, port, to);
 }
 
-/* The addresses that the header names, which needn't be those that the packet came by. */
-static void set_route(struct rdma_id *id, const struct cm_event *event)
+/* What the header names needn't be what the packet came by. */
+static void set_ip_route(struct rdma_id *id, const struct cm_event *event)
 {
 	const struct rdma_header *header = (const void *)event->message.private_data;
 	struct rdma_addr *addr = &id->ibv.route.addr;
@@ -80,6 +80,24 @@ static void set_route(struct rdma_id *id, const struct cm_event *event)
 		addr->src_sin6.sin6_scope_id = gid_interface(&gid);
 		addr->dst_sin6.sin6_scope_id = addr->src_sin6.sin6_scope_id;
 	}
+}
+
+/* There is no header then: the addresses of the path. */
+static void set_ib_route(struct rdma_id *id, const struct cm_event *event)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+	struct sockaddr_ib path = {
+		.sib_family = AF_IB,
+		.sib_pkey = htons(PKEY_DEFAULT),
+		.sib_flowinfo = htonl(event->path.flow_label),
+	};
+
+	memcpy(&addr->dst_storage, &path, sizeof(path));
+	rdma_sockaddr_set_gid(&addr->dst_addr, &event->path.destination);
+	path.sib_sid = htobe64(event->message.service_id);
+	path.sib_sid_mask = UINT64_MAX;
+	memcpy(&addr->src_storage, &path, sizeof(path));
+	rdma_sockaddr_set_gid(&addr->src_addr, &event->path.source);
 }
 
 struct rdma_conn_param rdma_offer(const struct cm_message *message)
@@ -109,7 +127,10 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 	id->mtu = event->message.mtu;
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
-	set_route(id, event);
+	if (rdma_header_length(listener))
+		set_ip_route(id, event);
+	else
+		set_ib_route(id, event);
 	if (rdma_id_use(id, request->device, &event->path.source) || rdma_route_set(id)) {
 		rdma_id_free(id);
 		return NULL;
@@ -136,6 +157,6 @@ bool rdma_adopt_request(struct rdma_record *record)
 	record->event.listen_id = &record->id->ibv;
 	if (record->cause.type == CM_EVENT_REQ_RECEIVED)
 		record->event.param.conn = id->peer;
-	rdma_record_private(record, sizeof(struct rdma_header));
+	rdma_record_private(record, rdma_header_length(record->id));
 	return true;
 }
