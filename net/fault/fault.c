@@ -25,13 +25,6 @@
 /* Packets judged under one hold of the lock. Their plans are on an application's stack. */
 #define CHUNK 32
 
-/* Packets of one flow overtake each other: order matters within a queue pair. */
-struct flow {
-	union ibv_gid destination;
-	int opcode;
-	uint32_t qpn;
-};
-
 /* A deep copy: of a packet to send, or of a frame received. */
 struct held {
 	uint64_t due;
@@ -66,9 +59,10 @@ static void note_loss(struct fault_link *fault)
 
 /* --- Packets of either kind -------------------------------------------------- */
 
-static struct flow flow_of(const union ibv_gid *destination, const uint8_t *data, uint32_t length)
+static struct flow flow_of(const union ibv_gid *source, const union ibv_gid *destination,
+			   const uint8_t *data, uint32_t length)
 {
-	struct flow flow = {*destination, OPCODE_UNKNOWN, 0};
+	struct flow flow = {*source, *destination, OPCODE_UNKNOWN, 0};
 	struct bth bth;
 
 	if (length < sizeof(bth))
@@ -96,6 +90,7 @@ static void lane_delay(struct lane *lane, struct held *held, uint64_t due)
 	DL_PREPEND_ELEM(lane->delayed, after, held);
 }
 
+/* Packets of one flow overtake each other: order matters within a queue pair. */
 static struct held *lane_find_swapped(struct lane *lane, const struct flow *flow)
 {
 	struct held *held;
@@ -201,9 +196,9 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 			       uint64_t now)
 {
 	struct lane *lane = &fault->lanes[SENT];
-	struct flow flow =
-		flow_of(&packet->path->destination, packet->headers, packet->headers_length);
-	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, flow.opcode, flow.qpn);
+	struct flow flow = flow_of(&packet->path->source, &packet->path->destination,
+				   packet->headers, packet->headers_length);
+	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, &flow);
 	struct plan plan = {.copies = 1 + verdict.duplicate,
 			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
 			    .mark = verdict.mark};
@@ -359,9 +354,8 @@ static void filter_frame(struct filter *filter)
 {
 	struct link_frame frame = filter->frames[filter->next++];
 	struct lane *lane = &filter->fault->lanes[RECEIVED];
-	struct flow flow = flow_of(&frame.destination, frame.data, frame.length);
-	struct verdict verdict =
-		fault_rules_judge(&filter->fault->rules, RECEIVED, flow.opcode, flow.qpn);
+	struct flow flow = flow_of(&frame.source, &frame.destination, frame.data, frame.length);
+	struct verdict verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
 	unsigned int copies = 1 + verdict.duplicate;
 	struct held *passed, *copy;
 

@@ -9,10 +9,12 @@
  *   seed=N                        (default 1)
  *   ACTION=RATE[MATCH]            RATE is a percentage ("1%") or a probability below 1 ("0.01")
  *   ACTION#N[MATCH]               the N-th matching packet, counted from 1, once
+ *   ACTION#N+[MATCH]              that and all after it
  *   ACTION:   drop | dup | reorder | corrupt | mark | delay(TIME)   TIME: 500us, 2ms
  *   MATCH:    @tx | @rx           direction (default @tx)
  *             /OPCODE             a name of the opcode table, or a prefix of it ("RC_SEND")
  *             >QPN                destination QP number
+ *             [ADDRESS]           from or to this IP address
  *
  *   "seed=7;drop=1%;dup=0.5%;reorder=0.5%"      "drop#3/RC_ACKNOWLEDGE@rx"
  */

@@ -6,12 +6,14 @@
  */
 #include "net/fault/fault_rules.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "net/log.h"
 #include "net/random.h"
+#include "net/wire/gid.h"
 
 enum action { DROP, DUPLICATE, REORDER, CORRUPT, MARK, DELAY };
 
@@ -19,11 +21,13 @@ struct rule {
 	enum action action;
 	enum direction direction;
 	double rate;
-	uint64_t nth; /* hits once, at this match; 0: by rate */
+	uint64_t nth; /* hits at this match; 0: by rate */
+	bool onward;  /* and at all after it */
 	uint64_t delay;
-	bool any_opcode, any_qp;
+	bool any_opcode, any_qp, any_address;
 	bool opcodes[256];
 	uint32_t qpn;
+	union ibv_gid address;
 	uint64_t random; /* the state of its stream */
 	uint64_t matches, hits;
 	const char *text; /* in our copy of the specification */
@@ -128,6 +132,22 @@ static bool parse_opcode(const char **at, struct rule *rule)
 	return true;
 }
 
+static bool parse_address(const char **at, struct rule *rule)
+{
+	char text[INET6_ADDRSTRLEN];
+	size_t length = strcspn(*at, "]");
+
+	if ((*at)[length] != ']' || length >= sizeof(text))
+		return false;
+	memcpy(text, *at, length);
+	text[length] = '\0';
+	if (gid_from_text(&rule->address, text) != 0)
+		return false;
+	rule->any_address = false;
+	*at += length + 1;
+	return true;
+}
+
 static bool parse_matches(const char **at, struct rule *rule)
 {
 	uint64_t number;
@@ -145,6 +165,9 @@ static bool parse_matches(const char **at, struct rule *rule)
 				return false;
 			rule->qpn = number;
 			rule->any_qp = false;
+		} else if (parse_word(at, "[")) {
+			if (!parse_address(at, rule))
+				return false;
 		} else {
 			return true;
 		}
@@ -172,7 +195,7 @@ static bool parse_action(const char **at, struct rule *rule)
 
 static bool parse_rule(const char **at, struct rule *rule)
 {
-	*rule = (struct rule){.any_opcode = true, .any_qp = true, .text = *at};
+	*rule = (struct rule){.any_opcode = true, .any_qp = true, .any_address = true, .text = *at};
 
 	if (!parse_action(at, rule))
 		return false;
@@ -188,6 +211,7 @@ static bool parse_rule(const char **at, struct rule *rule)
 			*at = number;
 			return false;
 		}
+		rule->onward = parse_word(at, "+");
 	} else {
 		return false;
 	}
@@ -260,14 +284,17 @@ void fault_rules_destroy(struct fault_rules *rules)
 
 /* --- Judging ------------------------------------------------------------------------ */
 
-static bool rule_matches(const struct rule *rule, enum direction direction, int opcode,
-			 uint32_t qpn)
+static bool rule_matches(const struct rule *rule, enum direction direction, const struct flow *flow)
 {
 	if (rule->direction != direction)
 		return false;
-	if (opcode == OPCODE_UNKNOWN)
+	if (!rule->any_address && !gid_equal(&rule->address, &flow->source) &&
+	    !gid_equal(&rule->address, &flow->destination))
+		return false;
+	if (flow->opcode == OPCODE_UNKNOWN)
 		return rule->any_opcode && rule->any_qp;
-	return (rule->any_opcode || rule->opcodes[opcode]) && (rule->any_qp || rule->qpn == qpn);
+	return (rule->any_opcode || rule->opcodes[flow->opcode]) &&
+	       (rule->any_qp || rule->qpn == flow->qpn);
 }
 
 static bool rule_hits(struct rule *rule)
@@ -275,19 +302,22 @@ static bool rule_hits(struct rule *rule)
 	bool hit;
 
 	rule->matches++;
-	hit = rule->nth ? rule->matches == rule->nth : random_hit(&rule->random, rule->rate);
+	if (rule->nth)
+		hit = rule->onward ? rule->matches >= rule->nth : rule->matches == rule->nth;
+	else
+		hit = random_hit(&rule->random, rule->rate);
 	rule->hits += hit;
 	return hit;
 }
 
-struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction, int opcode,
-				 uint32_t qpn)
+struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction,
+				 const struct flow *flow)
 {
 	struct verdict verdict = {0};
 	struct rule *rule;
 
 	for (rule = rules->rules; rule < rules->rules + rules->count; rule++) {
-		if (!rule_matches(rule, direction, opcode, qpn) || !rule_hits(rule))
+		if (!rule_matches(rule, direction, flow) || !rule_hits(rule))
 			continue;
 		verdict.drop |= rule->action == DROP;
 		verdict.duplicate |= rule->action == DUPLICATE;

@@ -7,6 +7,8 @@
 #ifndef URXE_NET_FAULT_RULES_H
 #define URXE_NET_FAULT_RULES_H
 
+#include <infiniband/verbs.h>
+
 #include "net/wire/wire.h"
 
 #define OPCODE_UNKNOWN (-1)
@@ -21,6 +23,13 @@ struct fault_rules {
 	unsigned int count;
 };
 
+/* What a rule can tell packets by. */
+struct flow {
+	union ibv_gid source, destination;
+	int opcode; /* may be OPCODE_UNKNOWN */
+	uint32_t qpn;
+};
+
 /* What is to become of a packet: everything that the rules that hit it say. */
 struct verdict {
 	bool drop, duplicate, reorder, corrupt, mark;
@@ -32,9 +41,9 @@ struct verdict {
 int fault_rules_read(struct fault_rules *rules, const char *specification, const char **error);
 void fault_rules_destroy(struct fault_rules *rules);
 
-/* Show a packet to every rule. @opcode may be OPCODE_UNKNOWN. */
-struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction, int opcode,
-				 uint32_t qpn);
+/* Show a packet to every rule. */
+struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction,
+				 const struct flow *flow);
 
 /* Tell in the log how often each rule hit. */
 void fault_rules_report(const struct fault_rules *rules);

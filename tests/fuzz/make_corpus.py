@@ -321,7 +321,7 @@ def faults():
             '', 'drop=1%', 'seed=7;drop=1%;dup=0.5%;reorder=0.5%', 'drop#3/RC_ACKNOWLEDGE@rx',
             'corrupt=100%@rx', 'delay(500us)=0.5/RC_SEND>17,dup#2@tx', 'reorder=100%;delay(1s)=100%@rx',
             'seed=18446744073709551615 , drop=0.0001', 'drop=1.1', 'drop#0', 'delay(1h)=1%',
-            'drop=1%/NOTHING', 'drop=1%>0xffffff;corrupt#18446744073709551615']):
+            'drop=1%/NOTHING', 'drop=1%>0xffffff;corrupt#18446744073709551615', 'drop#2+[10.0.0.1];dup=1%[fd00::1]@rx']):
         yield f'{i:02}', text.encode()
 
 

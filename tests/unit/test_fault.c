@@ -142,6 +142,7 @@ static const char *const readable[] = {
 	"drop=0;drop=1%;drop=1.%;drop=0.999;drop=100.00%",
 	"\tdrop=0.5 ;",
 	"mark=1%;mark#7@rx",
+	"drop#3+@rx[10.0.0.1],drop=1%[fd00::1]/RC_SEND;dup#1+",
 };
 
 START_TEST(the_language_is_understood)
@@ -181,6 +182,12 @@ static const struct {
 	{"drop=1%/rc_send", 8},
 	{"drop=1%>0x1000000", 8},
 	{"drop=1%>", 8},
+	{"drop=1%[10.0.0]", 8},
+	{"drop=1%[10.0.0.1", 8},
+	{"drop=1%[]", 8},
+	{"drop=1%[0000:0000:0000:0000:0000:0000:0000:0000:0000:0000]", 8},
+	{"drop=1%+", 7},
+	{"drop#+", 5},
 	{"delay=1", 0},
 	{"delay(1)=1", 7},
 	{"delay(1min)=1", 7},
@@ -227,6 +234,37 @@ START_TEST(the_nth_packet_is_dropped_once)
 	ck_assert_str_eq(received(b, 10), "1 2 4 6 7 8 9");
 	send_numbers(b, 1, 3);
 	ck_assert_str_eq(received(a, 10), "1 2 3");
+}
+END_TEST
+
+START_TEST(all_packets_from_the_nth_on_are_dropped)
+{
+	network("drop#3+");
+	send_numbers(a, 1, 4);
+	send_numbers(a, 5, 9);
+	ck_assert_str_eq(received(b, 10), "1 2");
+	send_numbers(b, 1, 3);
+	ck_assert_str_eq(received(a, 10), "1 2 3");
+}
+END_TEST
+
+/* From it or to it, and no others. */
+START_TEST(rules_choose_addresses)
+{
+	static const struct {
+		const char *faults, *to_b, *to_a;
+	} cases[] = {
+		{"drop#2[10.0.0.1]", "1 3", "1 2 3"},
+		{"drop#2[10.0.0.2]", "1 3", "1 2 3"},
+		{"drop#2+[10.0.0.2]@rx", "1 2 3", "1"},
+		{"drop=100%[10.0.0.3];drop=100%[10.0.0.3]@rx", "1 2 3", "1 2 3"},
+	};
+
+	network(cases[_i].faults);
+	send_numbers(a, 1, 3);
+	ck_assert_str_eq(received(b, 10), cases[_i].to_b);
+	send_numbers(b, 1, 3);
+	ck_assert_str_eq(received(a, 10), cases[_i].to_a);
 }
 END_TEST
 
@@ -567,6 +605,8 @@ int main(void)
 	tcase_add_test(tests, nothing_happens_without_rules);
 	tcase_add_test(tests, the_nth_packet_is_dropped_once);
 	tcase_add_test(tests, rules_choose_opcode_and_qp);
+	tcase_add_test(tests, all_packets_from_the_nth_on_are_dropped);
+	tcase_add_loop_test(tests, rules_choose_addresses, 0, 4);
 	tcase_add_test(tests, duplicates_follow_their_originals);
 	tcase_add_test(tests, corruption_hurts_the_wire_and_not_the_payload);
 	tcase_add_test(tests, delayed_packets_leave_with_the_next_call);
