@@ -279,6 +279,12 @@ def scenario_cases():
         yield scenario(name, ipv6=True)
         yield scenario(name, apart=True)
         yield scenario(name, ipv6=True, apart=True)
+    for ipv6 in False, True:
+        yield scenario("migrate-dead-path", alternate=True, faults="drop#500+[CLIENT]", ipv6=ipv6)
+        yield scenario("migrate-on-demand", alternate=True, ipv6=ipv6)
+        for loss, faults in LOSS.items():
+            yield scenario("migrate-on-demand", detail=loss, alternate=True, faults=faults, ipv6=ipv6)
+    yield scenario("migrate-on-demand", detail="capture", alternate=True, capture=True)
     yield scenario("ud-stopped-receiver")
     for ipv6 in False, True:
         yield scenario("congested", detail="mark", faults="seed=SEED;mark=10%/RC_RDMA_WRITE", ipv6=ipv6)

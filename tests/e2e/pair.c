@@ -35,8 +35,8 @@ static uint64_t seconds(void)
 }
 
 /* Inlined, it makes gcc 12 take one member of the peer's endpoint for all there is to send. */
-static __attribute__((noinline)) void exchange(struct pair *pair, const void *mine, void *theirs,
-					       size_t length)
+__attribute__((noinline)) void pair_exchange(struct pair *pair, const void *mine, void *theirs,
+					     size_t length)
 {
 	size_t done = 0;
 
@@ -54,7 +54,7 @@ void pair_barrier(struct pair *pair)
 {
 	char here = 'b', there = 0;
 
-	exchange(pair, &here, &there, 1);
+	pair_exchange(pair, &here, &there, 1);
 	CHECK_EQUAL(there, 'b');
 }
 
@@ -223,7 +223,7 @@ void pair_open(struct pair *pair, const struct pair_options *options)
 		.length = pair->options.memory,
 	};
 	CHECK_EQUAL(ibv_query_gid(pair->context, 1, 0, &pair->local.gid), 0);
-	exchange(pair, &pair->local, &pair->remote, sizeof(pair->local));
+	pair_exchange(pair, &pair->local, &pair->remote, sizeof(pair->local));
 	to_init(pair);
 	to_rtr(pair);
 	to_rts(pair);

@@ -70,6 +70,8 @@ void pair_open(struct pair *pair, const struct pair_options *options);
 /* Destroys everything, and insists that each call succeeds. */
 void pair_close(struct pair *pair);
 
+/* @length bytes from each side to the other. */
+void pair_exchange(struct pair *pair, const void *mine, void *theirs, size_t length);
 /* Wait until the peer is here too; sleeps in read(2), so that the application doesn't poll
  * meanwhile. */
 void pair_barrier(struct pair *pair);

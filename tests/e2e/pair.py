@@ -48,7 +48,8 @@ class Case:
     client_exit: int = 0
     ipv6: bool = False
     nobody: bool = False  # as an ordinary user, when we are root
-    faults: str = ""  # "SEED" in it is replaced
+    faults: str = ""  # "SEED" and the nodes' addresses in it are replaced
+    alternate: bool = False  # each node has a second address: alternate() of the first
     environment: dict = field(default_factory=dict)
     kill: str = ""  # "server" or "client": SIGKILL it once both are under way
     # The tool doesn't wait for its peer: when the last acknowledgement is lost, the side that sent
@@ -107,9 +108,9 @@ class Namespace:
 
 PAIRS = 16  # of addresses in a namespace: so many cases at a time
 
-# fd00::1 to fd00::20; Linux has no route for IPv6 multicasts on the loopback device.
+# fd00::1 to fd00::20, and as many alternate ones; Linux has no route for IPv6 multicasts on the loopback device.
 LOOPBACK_IPV6 = " && ".join(
-    [f"ip -6 addr add fd00::{i:x}/128 dev lo nodad" for i in range(1, 2 * PAIRS + 1)]
+    [f"ip -6 addr add fd0{net}::{i:x}/128 dev lo nodad" for net in (0, 1) for i in range(1, 2 * PAIRS + 1)]
     + ["ip -6 route add local ff00::/8 dev lo table local"])
 
 
@@ -228,13 +229,15 @@ class Runner:
             os.chmod(folder, 0o755)
         return copy
 
-    def command(self, case, node, program, side, number):
+    def command(self, case, node, program, side, number, faults):
+        if case.alternate:
+            node += "," + alternate(node)
         build = self.build_for(case)
         words = self.prefix(case, side) + [os.path.join(build, LAUNCHER), "run", "--node", node]
-        if case.faults:
+        if faults:
             # Each side draws its own faults, the same in every run of the case.
             seed = self.seed + 2 * (sum(map(ord, case.name)) % 10007) + (side == "client")
-            words += ["--faults", case.faults.replace("SEED", str(seed))]
+            words += ["--faults", faults.replace("SEED", str(seed))]
         if case.capture:
             words += ["--pcap", os.path.join(self.scratch, f"{number}-{side}.pcap")]
         program = [os.path.join(build, w[1:]) if w.startswith("@") else w for w in program]
@@ -262,6 +265,11 @@ class Runner:
         elif os.path.exists(log):
             os.remove(log)
         return status, reason, time.monotonic() - start, run.story(reason)
+
+
+def alternate(node):
+    """The second address of @node: in the namespace, or in half of 127.0.0.0/8 that no run has for the first."""
+    return re.sub(r"^127\.(\d+)", lambda m: f"127.{int(m[1]) % 50 + 50}", node).replace("fd00:", "fd01:")
 
 
 def group_of(node):
@@ -320,13 +328,15 @@ class PairRun:
     def start_server(self, case, mark, nodes, number):
         if case.server:
             program = self.fill(case.server, number, nodes)
-            command = self.runner.command(case, nodes[0], program, "server", number)
+            faults, = self.fill([case.faults], number, nodes)
+            command = self.runner.command(case, nodes[0], program, "server", number, faults)
             self.start("server" + mark, command)
             self.wait_listening("server" + mark, number)
 
     def start_client(self, case, mark, nodes, number):
         program = self.fill(case.client, number, nodes)
-        self.start("client" + mark, self.runner.command(case, nodes[1], program, "client", number))
+        faults, = self.fill([case.faults], number, nodes)
+        self.start("client" + mark, self.runner.command(case, nodes[1], program, "client", number, faults))
 
     def judge(self, case, mark, codes):
         codes = {side: codes[side + mark] for side in ("server", "client") if side + mark in codes}
