@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
@@ -82,6 +83,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	if (!hca)
 		return ENOMEM;
 	hca->limits.device = device_attr;
+	hca->limits.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
 	hca->limits.max_inline_data = 1024;
 	hca->limits.max_message = WIRE_MESSAGE_MAX;
 	hca->link = options->link;

@@ -45,6 +45,7 @@ struct destination;
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
 struct hca_limits {
 	struct ibv_device_attr device;
+	uint64_t cap_flags_ex; /* device_cap_flags_ex beyond those of device */
 	uint32_t max_inline_data;
 	uint32_t max_message; /* bytes */
 };

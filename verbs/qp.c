@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/clock.h"
+#include "net/wire/wire.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
@@ -102,6 +103,11 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
 		return fail(EOPNOTSUPP);
+	/* ibv_wr_atomic_write() takes its data as inline data is taken. */
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	    attr->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE &&
+	    attr->cap.max_inline_data < ATOMIC_LENGTH)
+		attr->cap.max_inline_data = ATOMIC_LENGTH;
 	/* ibv_qp_init_attr is its beginning. */
 	error = create_qp(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
 	if (error)

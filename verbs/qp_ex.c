@@ -12,15 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
 #include "net/clock.h"
+#include "net/wire/wire.h"
 #include "verbs/context.h"
 
 #define FIRST_CAPACITY 16
 
 struct builder {
 	pthread_mutex_t lock;
-	struct ibv_send_wr *wr;
+	struct flush_wr *wr;  /* of which all but FLUSHes use only the ibv_send_wr */
 	struct ibv_sge *sges; /* max_sge for each of wr */
 	uint8_t *inline_data; /* max_inline for each of wr */
 	uint32_t count, capacity;
@@ -79,7 +81,7 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 		refuse(builder, error);
 		return NULL;
 	}
-	wr = &builder->wr[builder->count++];
+	wr = &builder->wr[builder->count++].wr;
 	*wr = (struct ibv_send_wr){
 		.wr_id = ex->wr_id,
 		.opcode = opcode,
@@ -97,7 +99,7 @@ static struct ibv_send_wr *current(struct builder *builder)
 		refuse(builder, EINVAL);
 		return NULL;
 	}
-	return &builder->wr[builder->count - 1];
+	return &builder->wr[builder->count - 1].wr;
 }
 
 /* --- operations ------------------------------------------------------------------ */
@@ -290,6 +292,37 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buffer);
 }
 
+/* --- Annex A19 ------------------------------------------------------------------------ */
+
+/* The data is taken now, as inline data is. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	const struct ibv_data_buf value = {.addr = (void *)atomic_wr, .length = ATOMIC_LENGTH};
+
+	append_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr);
+	wr_set_inline_data_list(ex, 1, &value);
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
+		     uint8_t type, uint8_t level)
+{
+	struct ibv_send_wr *wr = append_rdma(ex, WR_FLUSH, rkey, remote_addr);
+
+	if (!wr)
+		return;
+	if (!type || type & ~(FLUSH_GLOBAL | FLUSH_PERSISTENT) || level > FLUSH_MR) {
+		refuse(builder_of(ex), EINVAL);
+		return;
+	}
+	((struct flush_wr *)wr)->flush = (struct flush){
+		/* A whole region has no length. */
+		.length = level == FLUSH_MR ? 0 : length,
+		.placement = type,
+		.selectivity = level,
+	};
+}
+
 /* --- start, complete, abort ---------------------------------------------------------- */
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -308,9 +341,9 @@ static void wr_start(struct ibv_qp_ex *ex)
 static void link_up(struct builder *builder)
 {
 	for (uint32_t i = 0; i < builder->count; i++) {
-		struct ibv_send_wr *wr = &builder->wr[i];
+		struct ibv_send_wr *wr = &builder->wr[i].wr;
 
-		wr->next = i + 1 < builder->count ? wr + 1 : NULL;
+		wr->next = i + 1 < builder->count ? &builder->wr[i + 1].wr : NULL;
 		wr->sg_list = sges_of(builder, i);
 		if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge)
 			wr->sg_list->addr = (uintptr_t)inline_data_of(builder, i);
@@ -328,7 +361,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		return EOPNOTSUPP;
 	if (!error && builder->count) {
 		link_up(builder);
-		error = qp_post_send(qp, builder->wr, &bad, true, clock_now());
+		error = qp_post_send(qp, &builder->wr->wr, &bad, true, clock_now());
 	}
 	pthread_mutex_unlock(&builder->lock);
 	deliver(qp->hca);
@@ -387,7 +420,10 @@ int qp_ex_init(struct qp *qp, uint64_t send_ops_flags)
 	OFFER(RDMA_READ, wr_rdma_read);
 	OFFER(ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
 	OFFER(ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+	OFFER(ATOMIC_WRITE, wr_atomic_write);
 #undef OFFER
+	if (send_ops_flags & QP_EX_WITH_FLUSH)
+		*(wr_flush_function *)(qp->newest + QP_EX_WR_FLUSH_OFFSET) = wr_flush;
 	return 0;
 }
 

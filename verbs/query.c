@@ -41,7 +41,8 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	if (input && input->comp_mask)
 		return set_errno(EINVAL);
 	urxe_query_device(context, &all.orig_attr);
-	all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+	all.device_cap_flags_ex =
+		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
 	/* The application's structure may be older or newer than ours. */
 	memset(attr, 0, attr_size);

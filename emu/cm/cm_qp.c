@@ -2,6 +2,7 @@
 /* What a connection says of its QP's attributes (Linux: ib_cm_init_qp_attr). */
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
+#include "emu/newer_verbs.h"
 
 #define STATE(name) (1u << CM_STATE_##name)
 
@@ -27,7 +28,8 @@ static void init_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mas
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->terms.responder_resources)
-		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		attr->qp_access_flags |=
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL;
 	attr->pkey_index = 0;
 	attr->port_num = 1;
 }

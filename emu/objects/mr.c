@@ -10,21 +10,21 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 #include "net/log.h"
 
-/* What newer headers of libibverbs define. */
-#define ACCESS_FLUSH_GLOBAL (1 << 8)
-#define ACCESS_FLUSH_PERSISTENT (1 << 9)
 #define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
 
 #define ACCESS_REMOTE_CHANGE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_SUPPORTED                                                                           \
 	(IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_REMOTE_READ |                  \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | ACCESS_OPTIONAL)
-#define ACCESS_UNSUPPORTED (IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT)
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | ACCESS_FLUSH_GLOBAL |   \
+	 ACCESS_OPTIONAL)
+/* Nothing here survives a loss of power. */
+#define ACCESS_UNSUPPORTED (IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH_PERSISTENT)
 /* What makes Linux pin memory for writing (ib_access_writable). */
 #define ACCESS_WRITABLE (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_MW_BIND)
 
@@ -262,6 +262,19 @@ int mr_pin(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uin
 	   int access, struct mr_pin *pin)
 {
 	return pin_key(hca, pd, NULL, lkey, va, length, access, pin);
+}
+
+bool mr_allows(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
+	       int access)
+{
+	const struct key *key = table_get(&hca->keys, key_number(value));
+	bool allowed;
+
+	if (!key)
+		return false;
+	allowed = allows(key, pd, qp, value, access);
+	table_put(&hca->keys, key_number(value));
+	return allowed;
 }
 
 int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,

@@ -62,8 +62,9 @@ struct mr {
 /*
  * Register @length bytes at @addr, named by @iova. Errors: EINVAL (REMOTE_WRITE
  * or REMOTE_ATOMIC without LOCAL_WRITE, IBA 10.6.3.1; unknown access bits;
- * wrap-around), EOPNOTSUPP (on demand, flush),
- * EFAULT (not mapped, beyond a file's end, or not writable where the access needs it), ENOMEM.
+ * wrap-around), EOPNOTSUPP (on demand, persistent
+ * flush), EFAULT (not mapped, beyond a file's end, or not writable where the access needs it),
+ * ENOMEM.
  */
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		struct mr **mr);
@@ -91,6 +92,9 @@ int mr_pin(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uin
 /* The check of an R_Key, that a packet for @qp names: regions and windows. */
 int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
 		  struct mr_pin *pin);
+
+/* The checks of a key without those of an address: of all that it names. Nothing is pinned. */
+bool mr_allows(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t key, int access);
 
 /*
  * The same checks of a key that may be pinned already: then there is nothing to

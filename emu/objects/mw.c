@@ -6,11 +6,14 @@
 #include <stdlib.h>
 
 #include "emu/hca.h"
+#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
-#define REMOTE_ACCESS (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define REMOTE_ACCESS                                                                              \
+	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 ACCESS_FLUSH_GLOBAL)
 #define WINDOW_ACCESS (REMOTE_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)

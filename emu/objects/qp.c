@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp_state.h"
@@ -289,13 +290,15 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 
 /* --- posting --------------------------------------------------------------------- */
 
-static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
 {
 	uint32_t before = qp->sq.posted;
 	int err = 0;
 
 	for (; wr; wr = wr->next) {
-		err = qp_state_abilities(qp->state) & QP_POST_SEND
+		/* A FLUSH comes from ibv_wr_flush() alone. */
+		err = qp_state_abilities(qp->state) & QP_POST_SEND &&
+				      (extended || wr->opcode != WR_FLUSH)
 			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, wr)
 			      : EINVAL;
 		if (err) {
@@ -322,16 +325,16 @@ static void send_posted(struct qp *qp, uint64_t now)
 	outbox_put(outbox);
 }
 
-int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-		 bool all_or_nothing, uint64_t now)
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
+		 uint64_t now)
 {
 	uint32_t posted;
 	int err;
 
 	pthread_mutex_lock(&qp->lock);
 	posted = qp->sq.posted;
-	err = push_send(qp, wr, bad);
-	if (err && all_or_nothing)
+	err = push_send(qp, wr, bad, extended);
+	if (err && extended)
 		qp->sq.posted = posted;
 	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
 		completer_flush(qp);

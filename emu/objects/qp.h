@@ -96,10 +96,11 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 
 /*
  * Post a list. On an error *@bad is the request that was refused and those
- * before it are posted; with @all_or_nothing none is.
+ * before it are posted. With @extended it is a batch of ibv_wr_*(): then none is, and it
+ * may have requests that are more than an ibv_send_wr (struct flush_wr).
  */
-int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-		 bool all_or_nothing, uint64_t now);
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
+		 uint64_t now);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* --- for the core itself ---------------------------------------------------- */

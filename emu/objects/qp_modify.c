@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp and ibv_query_qp: attributes in, attributes out. */
+#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
@@ -10,7 +11,8 @@
 #define QP_ACCESS_FLAGS                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
-	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING)
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING |                 \
+	 ACCESS_FLUSH_GLOBAL)
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -41,6 +43,9 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	AT_MOST(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, device->max_qp_rd_atom);
 	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
 		return EINVAL;
+	/* No region of this device is persistent. */
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ACCESS_FLUSH_PERSISTENT))
+		return EOPNOTSUPP;
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~QP_ACCESS_FLAGS))
 		return EINVAL;
 	if ((mask & IBV_QP_PATH_MTU) &&

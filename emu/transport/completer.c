@@ -152,6 +152,19 @@ static void response_done(struct qp *qp)
 		qp->requester.rd_atomic--;
 }
 
+/*
+ * How long the payload of a response is: what is left of a READ, a packet at most; nothing where
+ * the response is all that there is to say (FLUSH, ATOMIC WRITE: Annex A19).
+ */
+static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe, uint64_t offset)
+{
+	uint32_t rest = wqe->length - offset;
+
+	if (wqe->kind->data != DATA_READ)
+		return 0;
+	return rest < qp->mtu ? rest : qp->mtu;
+}
+
 static void receive_read_response(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
@@ -163,9 +176,7 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 		return;
 	index = psn_distance(packet->psn, wqe->first_psn);
 	offset = (uint64_t)index * qp->mtu;
-	rest = wqe->length - offset;
-	if (rest > qp->mtu)
-		rest = qp->mtu;
+	rest = response_length(qp, wqe, offset);
 	last = index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
 	if (last != !!(packet->op->flags & OPCODE_LAST)) {
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR);

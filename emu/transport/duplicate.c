@@ -4,7 +4,8 @@
 #include "emu/objects/qp.h"
 #include "emu/transport/rd_atomic.h"
 
-static void repeat_atomic(struct qp *qp, struct responder_resource *resource,
+/* Of an atomic, a FLUSH or an ATOMIC WRITE: they aren't executed again. */
+static void repeat_single(struct qp *qp, struct responder_resource *resource,
 			  const struct packet *packet)
 {
 	if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
@@ -37,10 +38,10 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 
 	if (!resource)
 		return;
-	if (packet->op->flags & OPCODE_ATOMIC)
-		repeat_atomic(qp, resource, packet);
-	else
+	if (packet->op->flags & OPCODE_READ)
 		repeat_read(qp, resource, index, packet);
+	else
+		repeat_single(qp, resource, packet);
 }
 
 void duplicate_receive(struct qp *qp, const struct packet *packet)

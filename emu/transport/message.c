@@ -54,6 +54,11 @@ uint8_t *message_remote_memory(struct message *message, const struct qp *qp, uin
 	return mr_repin(qp->hca, &message->pin, qp->pd, qp, rkey, va, length, access);
 }
 
+bool message_remote_allowed(const struct qp *qp, uint32_t rkey, int access)
+{
+	return mr_allows(qp->hca, qp->pd, qp, rkey, access);
+}
+
 void message_unpin(struct message *message, struct hca *hca)
 {
 	if (message->pin.key)

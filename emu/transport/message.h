@@ -31,6 +31,7 @@ enum fault {
 	FAULT_SEQUENCE,	      /* an opcode that can't follow the one before */
 	FAULT_QP_ACCESS,      /* the QP doesn't allow this kind of access */
 	FAULT_RESOURCES,      /* more READs and atomics than max_dest_rd_atomic */
+	FAULT_BUSY,	      /* so many FLUSHes: no error, but it has to come again */
 	FAULT_NO_RECEIVE,     /* no receive is posted: RNR */
 	FAULT_LENGTH,	      /* payload against opcode, pad, or RETH length */
 	FAULT_KEY,	      /* R_Key, bounds or access of remote memory */
@@ -88,6 +89,9 @@ enum fault message_place_datagram(struct message *message, const struct qp *qp,
  */
 uint8_t *message_remote_memory(struct message *message, const struct qp *qp, uint32_t rkey,
 			       uint64_t va, uint64_t length, int access);
+
+/* Whether the peer of @qp has @access to all that an R_Key names. */
+bool message_remote_allowed(const struct qp *qp, uint32_t rkey, int access);
 
 /* Unpin what is pinned. */
 void message_unpin(struct message *message, struct hca *hca);

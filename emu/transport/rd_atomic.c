@@ -2,7 +2,9 @@
 #include "emu/transport/rd_atomic.h"
 
 #include <errno.h>
+#include <limits.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 
@@ -113,9 +115,121 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
+/* --- Annex A19 ----------------------------------------------------------------------- */
+
+struct atomic_write {
+	uint64_t *target;
+	uint64_t value;
+};
+
+/* A reader sees all of the eight bytes or none. */
+static void apply_atomic_write(void *context)
+{
+	struct atomic_write *write = context;
+
+	__atomic_store_n(write->target, write->value, __ATOMIC_SEQ_CST);
+}
+
+/* 0, or EFAULT when the memory is gone. */
+static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const struct packet *packet)
+{
+	const struct iovec memory = {target, sizeof(*target)};
+	struct atomic_write write = {.target = target};
+	struct guard_fault fault;
+
+	memcpy(&write.value, packet->payload, sizeof(write.value));
+	if (guard_run(&memory, 1, apply_atomic_write, &write, &fault))
+		return 0;
+	mr_log_fault(pin, &fault);
+	return EFAULT;
+}
+
+/* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */
+static enum fault execute_atomic_write(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	const struct reth *reth = packet_reth(packet);
+	uint64_t va = be64toh(reth->va);
+	struct responder_resource *resource;
+	uint64_t *target;
+
+	if (be32toh(reth->length) != ATOMIC_LENGTH)
+		return FAULT_LENGTH;
+	if (va % ATOMIC_LENGTH != 0)
+		return FAULT_ALIGNMENT;
+	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(reth->rkey), va,
+						   ATOMIC_LENGTH, IBV_ACCESS_REMOTE_WRITE);
+	if (!target)
+		return FAULT_KEY;
+	if ((uintptr_t)target % ATOMIC_LENGTH != 0)
+		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
+	resource = response_new_resource(&resp->response);
+	if (!resource)
+		return FAULT_RESOURCES;
+	if (try_atomic_write(&resp->message.pin, target, packet) != 0)
+		return FAULT_MEMORY;
+	accept_request(qp, packet, resource, 1);
+	return FAULT_NONE;
+}
+
+unsigned int flush_access(const struct packet *packet)
+{
+	/* By placement type; the others are reserved, and one there must be. */
+	static const unsigned int access[FETH_PLACEMENT_MASK + 1] = {
+		[FETH_PLACEMENT_GLOBAL] = ACCESS_FLUSH_GLOBAL,
+		[FETH_PLACEMENT_PERSISTENT] = ACCESS_FLUSH_PERSISTENT,
+		[FETH_PLACEMENT_GLOBAL | FETH_PLACEMENT_PERSISTENT] =
+			ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT,
+	};
+	unsigned int needed = access[packet_flush_placement(packet)];
+	bool reserved = packet_flush_selectivity(packet) > FETH_SELECTIVITY_MR;
+
+	return !needed || reserved ? UINT_MAX : needed;
+}
+
+/*
+ * All data of earlier requests is in memory, since each is placed when its packet is executed.
+ * What is left is that every processor sees it. Of FLUSHes alone Linux rxe has more under way
+ * than max_dest_rd_atomic: the first one too many, which hasn't been executed, has to come again.
+ */
+static enum fault execute_flush(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	const struct reth *reth = packet_reth(packet);
+	uint32_t length = be32toh(reth->length), rkey = be32toh(reth->rkey);
+	unsigned int access = flush_access(packet);
+	struct responder_resource *resource;
+
+	if (packet_flush_selectivity(packet) == FETH_SELECTIVITY_MR) {
+		if (!message_remote_allowed(qp, rkey, access))
+			return FAULT_KEY;
+	} else {
+		if (length > WIRE_MESSAGE_MAX)
+			return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+		if (!message_remote_memory(&resp->message, qp, rkey, be64toh(reth->va), length,
+					   access))
+			return FAULT_KEY;
+	}
+	resource = response_new_resource(&resp->response);
+	if (!resource)
+		return FAULT_BUSY;
+	atomic_thread_fence(memory_order_seq_cst);
+	accept_request(qp, packet, resource, 1);
+	return FAULT_NONE;
+}
+
+/* ------------------------------------------------------------------------------------- */
+
 enum fault rd_atomic_execute(struct qp *qp, const struct packet *packet)
 {
-	if (packet->op->flags & OPCODE_READ)
+	switch (packet->op->flags & RD_ATOMIC) {
+	case OPCODE_READ:
 		return execute_read(qp, packet);
-	return execute_atomic(qp, packet);
+	case OPCODE_ATOMIC:
+		return execute_atomic(qp, packet);
+	case OPCODE_FLUSH:
+		return execute_flush(qp, packet);
+	default:
+		return execute_atomic_write(qp, packet);
+	}
 }

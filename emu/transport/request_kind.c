@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "emu/newer_verbs.h"
 #include "net/wire/wire.h"
 
 /* In the order of the fields first, middle, last, only: IBA 9.2.1 (table 38). */
@@ -23,6 +24,7 @@
 #define INVALIDATE REQUEST_INVALIDATE
 #define LOCAL REQUEST_LOCAL
 #define BIND REQUEST_BIND
+#define EXACT REQUEST_EXACT
 
 /* IBA table 38 and 11.4.1.1: which transport has which operation. */
 /* clang-format off */
@@ -38,14 +40,15 @@ static const struct request_kind kinds[] = {
 	ROW(RDMA_READ,            RC,       ONLY(READ_REQUEST),  DATA_READ,     REMOTE,             OPCODE_READ,   RDMA_READ),
 	ROW(ATOMIC_CMP_AND_SWP,   RC,       ONLY(COMPARE_SWAP),  DATA_ORIGINAL, REMOTE,             OPCODE_ATOMIC, COMP_SWAP),
 	ROW(ATOMIC_FETCH_AND_ADD, RC,       ONLY(FETCH_ADD),     DATA_ORIGINAL, REMOTE,             OPCODE_ATOMIC, FETCH_ADD),
+	ROW(ATOMIC_WRITE,         RC,       ONLY(ATOMIC_WRITE),  DATA_SENT,     REMOTE | EXACT,     OPCODE_READ,   ATOMIC_WRITE),
 	ROW(LOCAL_INV,            RC_UC,    NO_PACKETS,          DATA_NONE,     LOCAL | INVALIDATE, 0,             LOCAL_INV),
 	ROW(BIND_MW,              RC_UC,    NO_PACKETS,          DATA_NONE,     LOCAL | BIND,       0,             BIND_MW),
+
+	[WR_FLUSH] = {"FLUSH", RC, ONLY(FLUSH), DATA_NONE, REMOTE | REQUEST_FLUSH, OPCODE_READ, WC_FLUSH, QP_EX_WITH_FLUSH},
 
 	/* What verbs.h defines and this device lacks. */
 	[IBV_WR_TSO] = {.name = "TSO"},
 	[IBV_WR_DRIVER1] = {.name = "DRIVER1"},
-	[14] = {.name = "FLUSH"}, /* older headers lack the names of these two */
-	[15] = {.name = "ATOMIC_WRITE"},
 };
 /* clang-format on */
 

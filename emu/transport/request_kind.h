@@ -26,6 +26,8 @@ enum request_flags {
 	REQUEST_INVALIDATE = 1 << 1, /* names an R_Key that ends; otherwise immediate data may be */
 	REQUEST_BIND = 1 << 2,	     /* names a memory window, and what it is bound to */
 	REQUEST_LOCAL = 1 << 3,	     /* is executed at the requester: there are no packets */
+	REQUEST_EXACT = 1 << 4,	     /* sends ATOMIC_LENGTH bytes, no more and no less */
+	REQUEST_FLUSH = 1 << 5,	     /* struct flush says what is to be flushed */
 };
 
 struct request_kind {

@@ -164,6 +164,12 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 		*(struct deth *)(headers + op->deth) =
 			(struct deth){.qkey = htobe32(qkey), .source_qp = htobe32(qp->number)};
 	}
+	if (op->feth) {
+		uint32_t selectivity = wqe->flush.selectivity << FETH_SELECTIVITY_SHIFT;
+
+		*(struct feth *)(headers + op->feth) = (struct feth){
+			.selectivity_placement = htobe32(selectivity | wqe->flush.placement)};
+	}
 	if (op->reth)
 		*(struct reth *)(headers + op->reth) = (struct reth){.va = htobe64(remote_addr),
 								     .rkey = htobe32(wqe->rkey),
@@ -209,6 +215,15 @@ static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, ui
 	return psns;
 }
 
+/* Atomics and FLUSH: headers alone. */
+static void build_request(struct qp *qp, const struct send_wqe *wqe, struct link_packet *packet)
+{
+	uint32_t length = wqe->kind->flags & REQUEST_FLUSH ? wqe->flush.length : 0;
+
+	fill_headers(qp, wqe, qp->type->transport | wqe->kind->only, wqe->remote_addr, length,
+		     packet);
+}
+
 /* SEND and RDMA WRITE: the piece of the message that belongs to packet @index. 0 or EACCES. */
 static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 		      struct outbox *outbox, struct link_packet *packet)
@@ -243,9 +258,8 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 
 	if (wqe->kind->data == DATA_READ) {
 		psns = build_read_request(qp, wqe, index, packet);
-	} else if (wqe->kind->data == DATA_ORIGINAL) {
-		fill_headers(qp, wqe, qp->type->transport | wqe->kind->only, wqe->remote_addr, 0,
-			     packet);
+	} else if (wqe->kind->data != DATA_SENT) {
+		build_request(qp, wqe, packet);
 	} else if (build_data(qp, wqe, index, outbox, packet) != 0) {
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return NULL;

@@ -19,7 +19,7 @@ struct fault_outcome {
 		     (IBA 9.8.2.2.1, class E) */
 };
 
-/* IBA 9.7.5.2, 9.9.3; transport.md 2. FAULT_NO_RECEIVE is an RNR NAK and no error. */
+/* IBA 9.7.5.2, 9.9.3; transport.md 2. FAULT_NO_RECEIVE and FAULT_BUSY are no errors. */
 static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
 	[FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR},
 	[FAULT_QP_ACCESS] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
@@ -138,9 +138,10 @@ void responder_flush(struct qp *qp)
 static bool qp_allows(const struct qp *qp, const struct packet *packet)
 {
 	uint16_t flags = packet->op->flags;
-	unsigned int access = flags & OPCODE_WRITE    ? IBV_ACCESS_REMOTE_WRITE
-			      : flags & OPCODE_READ   ? IBV_ACCESS_REMOTE_READ
+	unsigned int access = flags & (OPCODE_WRITE | OPCODE_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE
+			      : flags & OPCODE_READ			   ? IBV_ACCESS_REMOTE_READ
 			      : flags & OPCODE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
+			      : flags & OPCODE_FLUSH  ? flush_access(packet)
 						      : 0;
 
 	return (qp->attr.qp_access_flags & access) == access;
@@ -164,6 +165,9 @@ static bool length_fits(const struct qp *qp, const struct packet *packet)
 		break;
 	case PAYLOAD_UPTO:
 		fits = length <= qp->mtu;
+		break;
+	case PAYLOAD_ATOMIC:
+		fits = length == ATOMIC_LENGTH;
 		break;
 	}
 	return fits && packet->pad == pad_length(length);
@@ -229,6 +233,11 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		 */
 		resp->nak_sent = true;
 		response_schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
+		return;
+	}
+	if (fault == FAULT_BUSY) {
+		resp->nak_sent = true;
+		response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, packet->psn);
 		return;
 	}
 	response_schedule_ack(qp, outcome->syndrome, packet->psn);

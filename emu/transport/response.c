@@ -229,7 +229,7 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 {
 	int sent = 0;
 
-	if (resource->opcode != WIRE_READ_REQUEST) {
+	if (resource->opcode == WIRE_COMPARE_SWAP || resource->opcode == WIRE_FETCH_ADD) {
 		send_atomic_response(qp, resource, outbox);
 		resource->next = resource->end;
 		return 1;

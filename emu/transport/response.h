@@ -18,7 +18,8 @@
 struct qp;
 struct outbox;
 
-/* What is kept of a READ or atomic request to answer it, and to answer it again (IBA 9.7.5.1.3). */
+/* What is kept of a READ, an atomic or the like (emu/transport/rd_atomic.h) to answer it, and to
+ * answer it again (IBA 9.7.5.1.3). */
 struct responder_resource {
 	uint8_t opcode; /* enum wire_operation */
 	uint32_t first_psn, psn_count;

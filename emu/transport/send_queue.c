@@ -12,8 +12,7 @@
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
-
-#define ATOMIC_LENGTH 8 /* IBA 9.4.5 */
+#include "net/wire/wire.h"
 
 static uint32_t power_of_two(uint32_t least)
 {
@@ -96,6 +95,8 @@ static int check_sges(const struct send_queue *queue, const struct request_kind 
 	}
 	if (kind->data == DATA_ORIGINAL && total < ATOMIC_LENGTH)
 		return EINVAL;
+	if (kind->flags & REQUEST_EXACT && total != ATOMIC_LENGTH)
+		return EINVAL;
 	if (kind->data == DATA_NONE && wr->num_sge)
 		return EINVAL;
 	return 0;
@@ -152,6 +153,13 @@ static void copy_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 		.length = info->length,
 		.access = info->mw_access_flags,
 	};
+}
+
+static void copy_flush(struct send_wqe *wqe, const struct ibv_send_wr *wr, uint32_t max_message)
+{
+	wqe->flush = ((const struct flush_wr *)wr)->flush;
+	if (wqe->flush.length > max_message)
+		wqe->status = IBV_WC_LOC_LEN_ERR;
 }
 
 static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, const struct ibv_send_wr *wr)
@@ -215,6 +223,8 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 		copy_datagram(wqe, pd, wr);
 	if (kind->flags & REQUEST_BIND)
 		copy_bind(wqe, wr);
+	if (kind->flags & REQUEST_FLUSH)
+		copy_flush(wqe, wr, pd->hca->limits.max_message);
 	queue->posted++;
 	return 0;
 }

@@ -22,6 +22,18 @@
 
 struct pd;
 
+/* What a FLUSH asks for, Annex A19. */
+struct flush {
+	uint64_t length; /* of a range, in bytes */
+	uint8_t placement, selectivity;
+};
+
+/* A work request with WR_FLUSH, for which ibv_send_wr has no fields; address and key are wr's. */
+struct flush_wr {
+	struct ibv_send_wr wr;
+	struct flush flush;
+};
+
 struct send_wqe {
 	uint64_t wr_id;
 	const struct request_kind *kind;
@@ -41,6 +53,7 @@ struct send_wqe {
 			uint32_t remote_qpn, remote_qkey;
 		};
 		struct mw_bind bind;
+		struct flush flush;
 	};
 
 	/* Given when the first packet is built; kept for every retransmission. */

@@ -6,7 +6,7 @@
  *
  * The table is constant data, IBA 9.2.1 (table 38): which headers follow the BTH,
  * in which order, and how long the payload must be. Absent on purpose: RD (no
- * RoCE device has it), XRC, and FLUSH and ATOMIC_WRITE of Annex A19.
+ * RoCE device has it) and XRC.
  */
 #include "net/wire/wire.h"
 
@@ -19,6 +19,7 @@ enum {
 	BTH_END = sizeof(struct bth),
 	DETH_END = BTH_END + sizeof(struct deth),
 	RETH_END = BTH_END + sizeof(struct reth),
+	FETH_END = BTH_END + sizeof(struct feth),
 	AETH_END = BTH_END + sizeof(struct aeth),
 };
 
@@ -28,6 +29,8 @@ enum {
 #define RETH .reth = BTH_END, .headers_length = RETH_END
 #define RETH_IMMDT                                                                                 \
 	.reth = BTH_END, .immdt = RETH_END, .headers_length = RETH_END + sizeof(struct immdt)
+#define FETH_RETH                                                                                  \
+	.feth = BTH_END, .reth = FETH_END, .headers_length = FETH_END + sizeof(struct reth)
 #define ATOMICETH .atomiceth = BTH_END, .headers_length = BTH_END + sizeof(struct atomiceth)
 #define AETH .aeth = BTH_END, .headers_length = AETH_END
 #define AETH_ATOMICACKETH                                                                          \
@@ -78,6 +81,9 @@ static const struct opcode opcodes[256] = {
 	ROW(RC, WIRE_FETCH_ADD,            "FETCH_ADD",                 PAYLOAD_NONE, ATOMICETH,         OPCODE_REQUEST | OPCODE_ATOMIC | ONLY),
 	ROW(RC, WIRE_SEND_LAST_INVALIDATE, "SEND_LAST_INVALIDATE",      PAYLOAD_SOME, IETH,              SEND_INV | OPCODE_LAST),
 	ROW(RC, WIRE_SEND_ONLY_INVALIDATE, "SEND_ONLY_INVALIDATE",      PAYLOAD_UPTO, IETH,              SEND_INV | ONLY),
+	/* Annex A19. */
+	ROW(RC, WIRE_FLUSH,                "FLUSH",                     PAYLOAD_NONE, FETH_RETH,         OPCODE_REQUEST | OPCODE_FLUSH | ONLY),
+	ROW(RC, WIRE_ATOMIC_WRITE,         "ATOMIC_WRITE",              PAYLOAD_ATOMIC, RETH,              OPCODE_REQUEST | OPCODE_ATOMIC_WRITE | ONLY),
 
 	SENDS_AND_WRITES(UC),
 

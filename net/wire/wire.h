@@ -96,6 +96,19 @@ struct atomiceth {
 	__be64 compare;
 } __attribute__((packed));
 
+struct feth {
+	__be32 selectivity_placement;
+} __attribute__((packed));
+
+/* What a FLUSH is about, and what must be true of it then, Annex A19. */
+#define FETH_PLACEMENT_MASK 0x0fu
+#define FETH_PLACEMENT_GLOBAL 0x01u	/* every reader of the node sees it */
+#define FETH_PLACEMENT_PERSISTENT 0x02u /* it survives a loss of power */
+#define FETH_SELECTIVITY_SHIFT 4
+#define FETH_SELECTIVITY_MASK 0x30u
+#define FETH_SELECTIVITY_RANGE 0u
+#define FETH_SELECTIVITY_MR 1u
+
 struct aeth {
 	__be32 syndrome_msn;
 } __attribute__((packed));
@@ -122,6 +135,7 @@ _Static_assert(sizeof(struct atomiceth) == 28, "IBA 9.3.4");
 #define WIRE_PATH_MTU_MAX 4096
 #define WIRE_PACKET_MAX (WIRE_HEADERS_MAX + WIRE_PATH_MTU_MAX + 3 + ICRC_LENGTH)
 #define WIRE_MESSAGE_MAX 0x80000000u /* IBA 9.7.7: 2^31 bytes */
+#define ATOMIC_LENGTH 8		     /* IBA 9.4.5, and of an ATOMIC WRITE, Annex A19 */
 
 /* --- AETH syndrome, IBA 9.7.5.2.1 (tables 43 to 46) ----------------------- */
 
@@ -178,6 +192,8 @@ enum wire_operation {
 	WIRE_FETCH_ADD = 0x14,
 	WIRE_SEND_LAST_INVALIDATE = 0x16,
 	WIRE_SEND_ONLY_INVALIDATE = 0x17,
+	WIRE_FLUSH = 0x1c,
+	WIRE_ATOMIC_WRITE = 0x1d,
 	WIRE_OPERATION_MASK = 0x1f,
 
 	WIRE_OPCODE_CNP = 0x81, /* Annex A17.9.3 */
@@ -196,14 +212,17 @@ enum opcode_flags {
 	OPCODE_INVALIDATE = 1 << 9,
 	OPCODE_ACK = 1 << 10,	   /* a bare acknowledge: ACK, NAK or RNR NAK */
 	OPCODE_RESERVED = 1 << 11, /* of RC, without a meaning: not in the table */
+	OPCODE_FLUSH = 1 << 12,
+	OPCODE_ATOMIC_WRITE = 1 << 13,
 };
 
 /* How long the payload must be, IBA 9.7.4.1.6. */
 enum payload_rule {
-	PAYLOAD_NONE, /* nothing */
-	PAYLOAD_FULL, /* exactly the path MTU */
-	PAYLOAD_SOME, /* 1 byte to the path MTU */
-	PAYLOAD_UPTO, /* 0 bytes to the path MTU */
+	PAYLOAD_NONE,	/* nothing */
+	PAYLOAD_FULL,	/* exactly the path MTU */
+	PAYLOAD_SOME,	/* 1 byte to the path MTU */
+	PAYLOAD_UPTO,	/* 0 bytes to the path MTU */
+	PAYLOAD_ATOMIC, /* exactly ATOMIC_LENGTH */
 };
 
 /*
@@ -215,7 +234,7 @@ struct opcode {
 	uint16_t flags;
 	uint8_t payload;	/* enum payload_rule */
 	uint8_t headers_length; /* BTH and everything before the payload */
-	uint8_t deth, reth, atomiceth, aeth, atomicacketh, immdt, ieth;
+	uint8_t deth, feth, reth, atomiceth, aeth, atomicacketh, immdt, ieth;
 };
 
 /* The row for @opcode, or NULL for an opcode that urxe doesn't speak. net/wire/packet.c */
@@ -262,6 +281,21 @@ static inline const struct deth *packet_deth(const struct packet *p)
 static inline const struct reth *packet_reth(const struct packet *p)
 {
 	return (const struct reth *)(p->headers + p->op->reth);
+}
+
+static inline uint32_t packet_flush_placement(const struct packet *p)
+{
+	const struct feth *feth = (const struct feth *)(p->headers + p->op->feth);
+
+	return be32toh(feth->selectivity_placement) & FETH_PLACEMENT_MASK;
+}
+
+static inline uint32_t packet_flush_selectivity(const struct packet *p)
+{
+	const struct feth *feth = (const struct feth *)(p->headers + p->op->feth);
+
+	return (be32toh(feth->selectivity_placement) & FETH_SELECTIVITY_MASK) >>
+	       FETH_SELECTIVITY_SHIFT;
 }
 
 static inline const struct atomiceth *packet_atomiceth(const struct packet *p)

@@ -242,11 +242,13 @@ def kill_cases():
 
 # What scenario.c does, and under which faults it must still succeed.
 SCENARIOS_DATA = ("send", "send-srq", "send-events", "write", "write-imm", "read", "atomic",
-                  "mixed", "zero-length")
+                  "mixed", "zero-length", "atomic-write", "flush")
 SCENARIOS_DATAGRAM = ("uc-send", "uc-write", "ud-send")
 SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of-bounds",
                    "no-permission", "other-pd", "unaligned-atomic", "send-too-long",
-                   "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order")
+                   "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order",
+                   "flush-persistent", "flush-not-allowed", "flush-bad-rkey",
+                   "flush-out-of-bounds")
 SCENARIOS_QUEUE = ("srq-limit", "solicited", "unsignaled", "queue-full", "wr-api")
 SCENARIOS_MULTICAST = ("multicast", "multicast-own", "multicast-errors", "multicast-events")
 

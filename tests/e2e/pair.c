@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/newer_verbs.h"
 #include "pair.h"
 
 #define WAIT_SECONDS 50 /* below the harness's deadline, so that the story is ours to tell */
@@ -154,7 +155,8 @@ static void to_init(struct pair *pair)
 		mask |= IBV_QP_ACCESS_FLAGS;
 		attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 		if (pair->options.type == IBV_QPT_RC)
-			attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+			attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+						(pair->options.access & ACCESS_FLUSH_GLOBAL);
 	}
 	CHECK_EQUAL(ibv_modify_qp(pair->qp, &attr, mask), 0);
 }

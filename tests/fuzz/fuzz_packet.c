@@ -13,6 +13,7 @@
  * that leave are well-formed, work comes to an end, and everything can be
  * destroyed.
  */
+#include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
@@ -27,7 +28,9 @@
 #define DEPTH 8
 #define SMALL_CQ 5
 
-#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define REMOTE                                                                                     \
+	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 ACCESS_FLUSH_GLOBAL)
 
 enum { REGION_ALL, REGION_READ_ONLY, REGION_LOCAL, REGIONS };
 
@@ -465,6 +468,7 @@ static void step_post_send(struct machine *machine)
 	uint8_t opcode = input_u8(&machine->input), flags = input_u8(&machine->input);
 	uint8_t choice = input_u8(&machine->input), remote = input_u8(&machine->input);
 	struct ibv_sge sges[2];
+	struct flush_wr request = {.flush = {.length = flags, .placement = FLUSH_GLOBAL}};
 	struct ibv_send_wr *bad, wr = {
 					 .wr_id = SEND_ID | machine->sends.next,
 					 .sg_list = sges,
@@ -491,11 +495,12 @@ static void step_post_send(struct machine *machine)
 		wr.invalidate_rkey = some_key(machine, remote);
 	if (wr.opcode == IBV_WR_BIND_MW)
 		set_bind(machine, &wr, remote);
-	if (wr.opcode == IBV_WR_LOCAL_INV)
+	if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == WR_FLUSH)
 		wr.num_sge = 0;
 	machine->sends.silent[machine->sends.next % (2 * DEPTH)] =
 		!(machine->qp->signal_all || flags & IBV_SEND_SIGNALED);
-	if (qp_post_send(machine->qp, &wr, &bad, flags & 128, machine->host.now) == 0)
+	request.wr = wr;
+	if (qp_post_send(machine->qp, &request.wr, &bad, flags & 128, machine->host.now) == 0)
 		machine->sends.next++;
 	host_progress(&machine->host);
 }

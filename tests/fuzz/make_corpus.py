@@ -25,11 +25,13 @@ WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IM
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY = range(0x0c, 0x11)
 ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = range(0x11, 0x15)
 SEND_LAST_INVALIDATE, SEND_ONLY_INVALIDATE = 0x16, 0x17
+FLUSH, ATOMIC_WRITE = 0x1c, 0x1d
 
 # enum ibv_wr_opcode
 WR_WRITE, WR_WRITE_IMM, WR_SEND, WR_SEND_IMM, WR_READ, WR_SWAP, WR_ADD = range(7)
 WR_LOCAL_INV, WR_BIND, WR_SEND_INV = 7, 8, 9
-FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
+WR_FLUSH, WR_ATOMIC_WRITE = 14, 15
+FENCE, SIGNALED, SOLICITED, INLINE, EXTENDED = 1, 2, 4, 8, 128
 
 # Regions, then windows, for keys to choose from.
 ALL, READ_ONLY, LOCAL, WINDOW_1, WINDOW_2 = range(5)
@@ -184,6 +186,17 @@ def conversations():
         yield f'rc_nak_{name}', start + send(WR_SEND, B1024) * 2 + \
             packet(ACKNOWLEDGE, aeth(syndrome), distance=1) + time() + \
             packet(ACKNOWLEDGE, aeth(syndrome), distance=1) + ack + POLL
+    flush, word = struct.pack('>I', 1), bytes(8)
+    flush_region = struct.pack('>I', 0x11)
+    yield 'rc_flush', config(RC) + packet(WRITE_ONLY, reth(16), data) + \
+        packet(FLUSH, flush + reth(16)) + packet(FLUSH, flush_region + reth(0)) + \
+        packet(ATOMIC_WRITE, reth(8), word) + packet(FLUSH, flush + reth(16), distance=0xfe) + \
+        packet(ATOMIC_WRITE, reth(8), word, distance=0xff) + \
+        packet(FLUSH, flush + reth(16)) * 4 + packet(FLUSH, struct.pack('>I', 2) + reth(16)) + POLL
+    yield 'rc_post_flush', config(RC) + send(WR_WRITE, EIGHT) + \
+        send(WR_FLUSH, ZERO, SIGNALED | EXTENDED) + send(WR_ATOMIC_WRITE, EIGHT) + \
+        packet(READ_ONLY, aeth(0x1f), distance=1) + packet(READ_ONLY, aeth(0x1f)) + \
+        send(WR_FLUSH, ZERO) + send(WR_FLUSH, ZERO, EXTENDED) + time() + POLL
     yield 'rc_retries_exceeded', config(RC, retries=0x11) + send(WR_SEND, B1024) + time() * 3 + POLL
     yield 'rc_fence', start + send(WR_READ, B1024) + send(WR_SEND, EIGHT, SIGNALED | FENCE) + \
         send(WR_LOCAL_INV, ZERO, remote=WINDOW_2) + POLL

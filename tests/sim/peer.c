@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "emu/newer_verbs.h"
 #include "net/wire/icrc.h"
 
 void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
@@ -61,6 +62,8 @@ static void put_headers(uint8_t *headers, const struct opcode *op, const struct 
 	if (op->deth)
 		*(struct deth *)(headers + op->deth) =
 			(struct deth){.qkey = htobe32(p->qkey), .source_qp = htobe32(p->source_qp)};
+	if (op->feth)
+		((struct feth *)(headers + op->feth))->selectivity_placement = htobe32(p->feth);
 	if (op->reth)
 		*(struct reth *)(headers + op->reth) =
 			(struct reth){.va = htobe64(p->va),
@@ -192,6 +195,19 @@ void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, ui
 		wr.wr.rdma.rkey = 0x42;
 	}
 	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+}
+
+void peer_flush(struct peer *peer, uint8_t selectivity, uint32_t length, uint64_t id)
+{
+	struct flush_wr flush = {
+		.wr = {.wr_id = id,
+		       .opcode = WR_FLUSH,
+		       .send_flags = IBV_SEND_SIGNALED,
+		       .wr.rdma = {.remote_addr = 0x1000, .rkey = 0x42}},
+		.flush = {.length = length, .placement = FLUSH_GLOBAL, .selectivity = selectivity},
+	};
+
+	ck_assert_int_eq(world_post_flush(peer->qp, &flush), 0);
 }
 
 void peer_receive(struct peer *peer, uint32_t length, uint64_t id)

@@ -54,6 +54,7 @@ struct peer_packet {
 
 	uint64_t va;
 	uint32_t rkey, dma_length;
+	uint32_t feth;
 	uint64_t swap_or_add, compare;
 	uint32_t qkey, source_qp;
 	uint32_t immediate, invalidate;
@@ -76,6 +77,7 @@ struct packet peer_see_op(struct peer *peer, const char *name);
 void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome);
 
 /* Requests of the QP to the peer, and its receives, from the start of its memory. */
+void peer_flush(struct peer *peer, uint8_t selectivity, uint32_t length, uint64_t id);
 void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, uint64_t id);
 void peer_receive(struct peer *peer, uint32_t length, uint64_t id);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <uthash.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/objects/mw.h"
 #include "emu/transport/destination.h"
 
@@ -177,6 +178,8 @@ static const enum ibv_wr_opcode opcodes[] = {
 	IBV_WR_RDMA_READ,
 	IBV_WR_ATOMIC_FETCH_AND_ADD,
 	IBV_WR_ATOMIC_CMP_AND_SWP,
+	IBV_WR_ATOMIC_WRITE,
+	WR_FLUSH,
 	IBV_WR_BIND_MW,
 };
 
@@ -213,6 +216,20 @@ static void prepare_atomic(struct stress *stress, struct flow *flow, struct oper
 	flow->swaps += !add;
 }
 
+/* Of a part of the flow's memory, or of all of it. */
+static void prepare_flush(struct stress *stress, struct flow *flow, struct operation *op,
+			  struct flush_wr *flush)
+{
+	op->length = 0;
+	flush->wr.wr.rdma.remote_addr = (uintptr_t)slot(stress, flow->remote, op->number);
+	flush->wr.wr.rdma.rkey = flow->remote_mr->ibv.rkey;
+	flush->flush = (struct flush){
+		.length = draw(stress, slot_size(stress) + 1),
+		.placement = FLUSH_GLOBAL,
+		.selectivity = draw(stress, 2) ? FLUSH_RANGE : FLUSH_MR,
+	};
+}
+
 /* Executed here; twice in a row or out of order, it fails. */
 static void prepare_local(struct flow *flow, struct operation *op, struct ibv_send_wr *wr)
 {
@@ -234,9 +251,10 @@ static void prepare_local(struct flow *flow, struct operation *op, struct ibv_se
 	flow->bound = !flow->bound;
 }
 
-static void prepare(struct stress *stress, struct flow *flow, struct ibv_send_wr *wr,
+static void prepare(struct stress *stress, struct flow *flow, struct flush_wr *request,
 		    struct ibv_sge *sges)
 {
+	struct ibv_send_wr *wr = &request->wr;
 	uint64_t number = flow->posted++;
 	struct operation *op = &flow->under_way[number % STRESS_DEPTH];
 	bool inlined;
@@ -252,7 +270,11 @@ static void prepare(struct stress *stress, struct flow *flow, struct ibv_send_wr
 		prepare_atomic(stress, flow, op, wr);
 	} else if (op->opcode == IBV_WR_BIND_MW) {
 		prepare_local(flow, op, wr);
+	} else if (op->opcode == WR_FLUSH) {
+		prepare_flush(stress, flow, op, request);
 	} else {
+		if (op->opcode == IBV_WR_ATOMIC_WRITE)
+			op->length = ATOMIC_LENGTH;
 		wr->wr.rdma.remote_addr = (uintptr_t)slot(stress, flow->remote, number);
 		wr->wr.rdma.rkey = op->length ? flow->remote_mr->ibv.rkey : 0xbad;
 	}
@@ -260,12 +282,15 @@ static void prepare(struct stress *stress, struct flow *flow, struct ibv_send_wr
 		       op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	op->signaled = hit(stress, 0.6) || number + 1 == stress->options.operations ||
 		       number % STRESS_DEPTH == STRESS_DEPTH - 1;
-	inlined = op->length <= 64 && op->opcode <= IBV_WR_SEND_WITH_IMM && hit(stress, 0.5);
+	inlined = op->length <= 64 &&
+		  (op->opcode <= IBV_WR_SEND_WITH_IMM || op->opcode == IBV_WR_ATOMIC_WRITE) &&
+		  hit(stress, 0.5);
 	wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0) | (inlined ? IBV_SEND_INLINE : 0) |
 			 (hit(stress, 0.1) ? IBV_SEND_FENCE : 0);
 	wr->num_sge = scatter(stress, sges, slot(stress, flow->local, number), op->length,
 			      flow->local_mr->ibv.lkey);
-	if (op->opcode == IBV_WR_BIND_MW || op->opcode == IBV_WR_LOCAL_INV)
+	if (op->opcode == IBV_WR_BIND_MW || op->opcode == IBV_WR_LOCAL_INV ||
+	    op->opcode == WR_FLUSH)
 		wr->num_sge = 0;
 	if (op->opcode == IBV_WR_RDMA_READ)
 		fill(slot(stress, flow->remote, number), op->length, number);
@@ -286,20 +311,20 @@ static bool may_post(const struct stress *stress, const struct flow *flow)
 static void post_sends(struct stress *stress, struct flow *flow)
 {
 	struct ibv_sge sges[STRESS_DEPTH][STRESS_SGES];
-	struct ibv_send_wr wrs[STRESS_DEPTH];
+	struct flush_wr wrs[STRESS_DEPTH];
 	int count = 0, most = 1 + draw(stress, STRESS_DEPTH);
 
 	for (; count < most && may_post(stress, flow); count++) {
 		prepare(stress, flow, &wrs[count], sges[count]);
 		if (count)
-			wrs[count - 1].next = &wrs[count];
+			wrs[count - 1].wr.next = &wrs[count].wr;
 	}
 	if (!count)
 		return;
-	must(world_post_send(flow->sender, wrs) == 0);
+	must(world_post_flush(flow->sender, wrs) == 0);
 	for (int i = 0; i < count; i++)
-		if (wrs[i].send_flags & IBV_SEND_INLINE) /* free for other use at once */
-			memset(slot(stress, flow->local, wrs[i].wr_id), 0xee, 64);
+		if (wrs[i].wr.send_flags & IBV_SEND_INLINE) /* free for other use at once */
+			memset(slot(stress, flow->local, wrs[i].wr.wr_id), 0xee, 64);
 }
 
 static void post_receives(struct stress *stress, struct flow *flow)
@@ -330,6 +355,7 @@ static void finish(struct stress *stress, struct flow *flow, struct operation *o
 		break;
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_ATOMIC_WRITE:
 		check(slot(stress, flow->remote, op->number), op->length, op->number, "WRITE");
 		break;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:

@@ -8,7 +8,7 @@
  *   - every send completes once, in the order of posting, with success
  *   - every receive completes once, in order, with the length, the immediate
  *     and the bytes of its message
- *   - the bytes of every WRITE and READ are there when it completes
+ *   - the bytes of every WRITE, ATOMIC WRITE and READ are there when it completes
  *   - every atomic has been executed exactly once: the values returned count
  *   - memory windows are bound and invalidated once each, in order
  *   - nothing is left at the end: no work, nothing in flight, no region held

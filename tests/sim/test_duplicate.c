@@ -218,6 +218,45 @@ START_TEST(duplicate_atomic)
 }
 END_TEST
 
+/* Annex A19: the answer comes again, and nothing is executed again. */
+START_TEST(duplicate_atomic_write_and_flush)
+{
+	static const uint8_t value[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	struct peer_packet packets[] = {
+		{RC(WIRE_ATOMIC_WRITE), .psn = FIRST_PSN, .length = 8, .dma_length = 8,
+		 .payload = value, .va = (uintptr_t)peer.memory, .rkey = peer.mr->ibv.rkey},
+		{RC(WIRE_FLUSH), .psn = FIRST_PSN + 1, .feth = 1, .dma_length = 8,
+		 .va = (uintptr_t)peer.memory, .rkey = peer.mr->ibv.rkey},
+	};
+
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			struct packet packet;
+
+			peer_send(&peer, &packets[i]);
+			packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
+			ck_assert_uint_eq(packet.psn, (FIRST_PSN + i) & PSN_MASK);
+			ck_assert_uint_eq(packet.payload_length, 0);
+			ck_assert_uint_eq(packet_msn(&packet), i + 1);
+		}
+		ck_assert_uint_eq(peer.memory[0], round == 0 ? 1 : 7);
+		memset(peer.memory, 7, 8);
+		/* What is wrong in a duplicate isn't looked at. */
+		packets[0].rkey = packets[1].rkey = 0xdead0001;
+	}
+	/* That isn't what was asked. */
+	packets[0].opcode = WIRE_RC | WIRE_FETCH_ADD;
+	packets[0].length = 0;
+	peer_send(&peer, &packets[0]);
+	peer_see_none(&peer, 10000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* IBA 9.7.5.1.4: acknowledgements don't overtake responses, neither the first time nor again. */
 START_TEST(responses_in_order)
 {
@@ -272,6 +311,7 @@ int main(void)
 	tcase_add_test(tests, duplicate_without_receive);
 	tcase_add_test(tests, duplicate_read);
 	tcase_add_test(tests, duplicate_atomic);
+	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);
 	tcase_add_test(tests, duplicate_before_next_read);
 	return world_main("duplicate", (TCase *const[]){tests, NULL});

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/transport/destination.h"
 #include "peer.h"
 
@@ -389,14 +390,111 @@ END_TEST
 /* transport.md 10: without max_rd_atomic there are no READs and no atomics. */
 START_TEST(no_rd_atomic)
 {
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+						     IBV_WR_ATOMIC_WRITE};
 	struct connection c = world_connection;
 	struct peer peer;
 
 	c.rd_atomic = 0;
 	create(&peer, &c);
-	peer_post(&peer, _i ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_RDMA_READ, 8, 0);
+	if (_i < LENGTH(opcodes))
+		peer_post(&peer, opcodes[_i], 8, 0);
+	else
+		peer_flush(&peer, FLUSH_RANGE, 8, 0);
 	expect_failure(&peer, 0, 1, IBV_WC_LOC_QP_OP_ERR);
 	peer_see_none(&peer, 10000);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static void check_reth(const struct packet *packet, uint32_t length)
+{
+	const struct reth *reth = packet_reth(packet);
+
+	ck_assert_uint_eq(be64toh(reth->va), 0x1000);
+	ck_assert_uint_eq(be32toh(reth->rkey), 0x42);
+	ck_assert_uint_eq(be32toh(reth->length), length);
+	ck_assert(packet->ack_request);
+}
+
+/*
+ * Annex A19: a packet each, with consecutive PSNs; answered by READ responses without payload,
+ * each of which acknowledges itself and of the requests before it those that are not answered so.
+ */
+START_TEST(atomic_write_and_flush)
+{
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+	struct ibv_wc wc;
+
+	c.rd_atomic = 3;
+	create(&peer, &c);
+	memset(peer.memory, 0x5a, 8);
+	peer_post(&peer, IBV_WR_ATOMIC_WRITE, 8, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	peer_flush(&peer, FLUSH_RANGE, 1 << 30, 2);
+	peer_flush(&peer, FLUSH_MR, 0, 3);
+	peer_flush(&peer, FLUSH_RANGE, 1, 4); /* one more than max_rd_atomic */
+
+	packet = peer_see_op(&peer, "RC_ATOMIC_WRITE");
+	check_reth(&packet, 8);
+	ck_assert_mem_eq(packet.payload, peer.memory, 8);
+	ck_assert_uint_eq(packet.payload_length, 8);
+	peer_see_op(&peer, "RC_RDMA_WRITE_ONLY");
+	packet = peer_see_op(&peer, "RC_FLUSH");
+	check_reth(&packet, 1 << 30);
+	ck_assert_uint_eq(packet_flush_placement(&packet), FETH_PLACEMENT_GLOBAL);
+	ck_assert_uint_eq(packet_flush_selectivity(&packet), FETH_SELECTIVITY_RANGE);
+	ck_assert_uint_eq(packet.psn, (c.psn + 2) & PSN_MASK);
+	packet = peer_see_op(&peer, "RC_FLUSH");
+	check_reth(&packet, 0);
+	ck_assert_uint_eq(packet_flush_selectivity(&packet), FETH_SELECTIVITY_MR);
+	peer_see_none(&peer, 10000);
+
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn, 0x1f, 0);
+	wc = world_completion(peer.node, MS);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(wc.opcode, IBV_WC_ATOMIC_WRITE);
+	expect_requests(&peer, c.psn + 4, 1);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 2, 0x1f, 0);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	wc = world_completion(peer.node, MS);
+	ck_assert_uint_eq(wc.wr_id, 2);
+	ck_assert_int_eq(wc.opcode, WC_FLUSH);
+	/* Its answer was lost: it is asked for again. */
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 4, 0x1f, 0);
+	packet = peer_see_op(&peer, "RC_FLUSH");
+	ck_assert_uint_eq(packet.psn, (c.psn + 3) & PSN_MASK);
+	expect_requests(&peer, c.psn + 4, 1);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 3, 0x1f, 0);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 4, 0x1f, 0);
+	world_expect(peer.node, 3, IBV_WC_SUCCESS);
+	world_expect(peer.node, 4, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(bad_answer_to_flush)
+{
+	static const struct {
+		uint8_t operation;
+		uint8_t syndrome;
+		uint32_t length;
+		enum ibv_wc_status status;
+	} answers[] = {
+		{WIRE_READ_RESPONSE_ONLY, 0x1f, 8, IBV_WC_LOC_LEN_ERR},
+		{WIRE_ATOMIC_ACKNOWLEDGE, 0x1f, 0, IBV_WC_BAD_RESP_ERR},
+		{WIRE_ACKNOWLEDGE, 0x61, 0, IBV_WC_REM_INV_REQ_ERR},
+		{WIRE_ACKNOWLEDGE, 0x62, 0, IBV_WC_REM_ACCESS_ERR},
+	};
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_flush(&peer, FLUSH_RANGE, 8, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	respond(&peer, answers[_i].operation, FIRST_PSN, answers[_i].syndrome, answers[_i].length);
+	expect_failure(&peer, 0, 1, answers[_i].status);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -599,6 +697,10 @@ START_TEST(post_by_state)
 	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
 	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), 0);
 	world_modify_rts(peer.qp, c);
+	/* An ibv_send_wr can't say what is to be flushed. */
+	wr.opcode = WR_FLUSH;
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	wr.opcode = IBV_WR_SEND;
 	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), 0);
 	expect_requests(&peer, c->psn, 1);
 	peer_destroy(&peer);
@@ -619,7 +721,9 @@ int main(void)
 	tcase_add_loop_test(tcase, bad_gather, 0, 8);
 	tcase_add_loop_test(tcase, bad_sink, 0, 10);
 	tcase_add_test(tcase, bad_sink_and_key);
-	tcase_add_loop_test(tcase, no_rd_atomic, 0, 2);
+	tcase_add_loop_test(tcase, no_rd_atomic, 0, 4);
+	tcase_add_test(tcase, atomic_write_and_flush);
+	tcase_add_loop_test(tcase, bad_answer_to_flush, 0, 4);
 	tcase_add_test(tcase, rd_atomic_limit);
 	tcase_add_test(tcase, a_list_takes_no_more_than_it_sends);
 	tcase_add_test(tcase, fence);

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/newer_verbs.h"
 #include "peer.h"
 
 #define NO_EVENT IBV_EVENT_DEVICE_FATAL /* which nothing raises */
@@ -51,6 +52,8 @@ static const struct row rows[] = {
 	{"SEND_FIRST, READ", {SEND_FIRST, {OP(WIRE_READ_REQUEST), .dma_length = 4}}, 2, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
 	{"WRITE_FIRST, SEND_LAST", {WRITE_FIRST(1028), {OP(WIRE_SEND_LAST), .length = 4}}, 2, 0x61, 0, REQ_ERR},
 	{"WRITE_FIRST, WRITE_ONLY", {WRITE_FIRST(1028), {OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4}}, 2, 0x61, 0, REQ_ERR},
+	{"WRITE_FIRST, ATOMIC_WRITE", {WRITE_FIRST(1028), {OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8}}, 2, 0x61, 0, REQ_ERR},
+	{"WRITE_FIRST, FLUSH", {WRITE_FIRST(1028), {OP(WIRE_FLUSH), .feth = 1}}, 2, 0x61, 0, REQ_ERR},
 	{"WRITE_FIRST, FETCH_ADD", {WRITE_FIRST(1028), {OP(WIRE_FETCH_ADD)}}, 2, 0x61, 0, REQ_ERR},
 
 	/* 9: length against opcode, IBA 9.7.4.1.6 */
@@ -67,11 +70,32 @@ static const struct row rows[] = {
 	{"WRITE beyond 2^31", {WRITE_FIRST(0x80000001)}, 1, 0x61, 0, REQ_ERR},
 	{"READ beyond 2^31", {{OP(WIRE_READ_REQUEST), .dma_length = 0x80000001}}, 1, 0x61, 0, REQ_ERR},
 
+	{"ATOMIC_WRITE of 4 bytes", {{OP(WIRE_ATOMIC_WRITE), .length = 4, .dma_length = 8}}, 1, 0x61, 0, REQ_ERR},
+	{"ATOMIC_WRITE of 12 bytes", {{OP(WIRE_ATOMIC_WRITE), .length = 12, .dma_length = 8}}, 1, 0x61, 0, REQ_ERR},
+	{"ATOMIC_WRITE, too much", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 4}}, 1, 0x61, 0, REQ_ERR},
+	{"ATOMIC_WRITE, too little", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 16}}, 1, 0x61, 0, REQ_ERR},
+	{"ATOMIC_WRITE of nothing", {{OP(WIRE_ATOMIC_WRITE)}}, 1, 0x61, 0, REQ_ERR},
+	{"FLUSH with payload", {{OP(WIRE_FLUSH), .feth = 1, .length = 4, .dma_length = 4}}, 1, 0x61, 0, REQ_ERR},
+	{"FLUSH beyond 2^31", {{OP(WIRE_FLUSH), .feth = 1, .dma_length = 0x80000001}}, 1, 0x61, 0, REQ_ERR},
+
+	/* Annex A19: what no QP here allows, and what is reserved */
+	{"FLUSH, persistent", {{OP(WIRE_FLUSH), .feth = 2, .dma_length = 4}}, 1, 0x61, 0, ACCESS_ERR},
+	{"FLUSH, global and persistent", {{OP(WIRE_FLUSH), .feth = 3, .dma_length = 4}}, 1, 0x61, 0, ACCESS_ERR},
+	{"FLUSH of no type", {{OP(WIRE_FLUSH), .feth = 0, .dma_length = 4}}, 1, 0x61, 0, ACCESS_ERR},
+	{"FLUSH of a reserved type", {{OP(WIRE_FLUSH), .feth = 5, .dma_length = 4}}, 1, 0x61, 0, ACCESS_ERR},
+	{"FLUSH of a reserved selectivity", {{OP(WIRE_FLUSH), .feth = 0x21, .dma_length = 4}}, 1, 0x61, 0, ACCESS_ERR},
+
 	/* 10: R_Key, IBA 9.7.4.1.5 */
 	{"WRITE, unknown key", {{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
 	{"READ, unknown key", {{OP(WIRE_READ_REQUEST), .dma_length = 4, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
 	{"FETCH_ADD, unknown key", {{OP(WIRE_FETCH_ADD), .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
 	{"COMPARE_SWAP, unknown key", {{OP(WIRE_COMPARE_SWAP), .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"ATOMIC_WRITE, unknown key", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"ATOMIC_WRITE behind the region", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8, .va = ALL_MEMORY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"FLUSH, unknown key", {{OP(WIRE_FLUSH), .feth = 1, .dma_length = 4, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"FLUSH of nothing, unknown key", {{OP(WIRE_FLUSH), .feth = 1, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"FLUSH of a region, unknown key", {{OP(WIRE_FLUSH), .feth = 0x11, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"FLUSH behind the region", {{OP(WIRE_FLUSH), .feth = 1, .dma_length = ALL_MEMORY, .va = 1}}, 1, 0x62, 0, ACCESS_ERR},
 	{"WRITE before the region", {{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4, .va = -1}}, 1, 0x62, 0, ACCESS_ERR},
 	{"WRITE behind the region", {{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4, .va = ALL_MEMORY - 3}}, 1, 0x62, 0, ACCESS_ERR},
 	{"WRITE_FIRST of more than there is", {WRITE_FIRST(ALL_MEMORY + 1)}, 1, 0x62, 0, ACCESS_ERR},
@@ -82,6 +106,9 @@ static const struct row rows[] = {
 	/* 11: alignment, which is looked at before the key */
 	{"FETCH_ADD, unaligned", {{OP(WIRE_FETCH_ADD), .va = 4}}, 1, 0x61, 0, REQ_ERR},
 	{"COMPARE_SWAP, unaligned and unknown key", {{OP(WIRE_COMPARE_SWAP), .va = 1, .rkey = BAD_KEY}}, 1, 0x61, 0, REQ_ERR},
+
+	{"ATOMIC_WRITE, unaligned", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8, .va = 4}}, 1, 0x61, 0, REQ_ERR},
+	{"ATOMIC_WRITE, unaligned and unknown key", {{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8, .va = 1, .rkey = BAD_KEY}}, 1, 0x61, 0, REQ_ERR},
 
 	/* 12: payloads against the RETH's length */
 	{"WRITE_ONLY, too much", {{OP(WIRE_WRITE_ONLY), .length = 8, .dma_length = 4}}, 1, 0x61, 0, REQ_ERR},
@@ -165,26 +192,31 @@ START_TEST(bad_message)
 }
 END_TEST
 
+static const struct {
+	struct peer_packet packet;
+	int needed;
+} accesses[] = {
+	{{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4}, IBV_ACCESS_REMOTE_WRITE},
+	{{OP(WIRE_READ_REQUEST), .dma_length = 4}, IBV_ACCESS_REMOTE_READ},
+	{{OP(WIRE_FETCH_ADD)}, IBV_ACCESS_REMOTE_ATOMIC},
+	{{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8}, IBV_ACCESS_REMOTE_WRITE},
+	{{OP(WIRE_FLUSH), .feth = 1, .dma_length = 4}, ACCESS_FLUSH_GLOBAL},
+	{{OP(WIRE_FLUSH), .feth = 0x11}, ACCESS_FLUSH_GLOBAL},
+	{{OP(WIRE_COMPARE_SWAP)}, IBV_ACCESS_REMOTE_ATOMIC},
+	{{OP(WIRE_WRITE_FIRST), .length = PEER_MTU, .dma_length = 2000}, IBV_ACCESS_REMOTE_WRITE},
+};
+
+#define ACCESSES ((int)(sizeof(accesses) / sizeof(accesses[0])))
+
 /* 5: what the QP itself doesn't allow is an invalid request, IBA 9.7.4.1.3. */
 START_TEST(qp_access)
 {
-	static const struct {
-		struct peer_packet packet;
-		int needed;
-	} tests[] = {
-		{{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4}, IBV_ACCESS_REMOTE_WRITE},
-		{{OP(WIRE_WRITE_FIRST), .length = PEER_MTU, .dma_length = 2000},
-		 IBV_ACCESS_REMOTE_WRITE},
-		{{OP(WIRE_READ_REQUEST), .dma_length = 4}, IBV_ACCESS_REMOTE_READ},
-		{{OP(WIRE_FETCH_ADD)}, IBV_ACCESS_REMOTE_ATOMIC},
-		{{OP(WIRE_COMPARE_SWAP)}, IBV_ACCESS_REMOTE_ATOMIC},
-	};
 	struct connection c = world_connection;
 	struct peer peer;
 
-	c.access &= ~tests[_i].needed;
+	c.access &= ~accesses[_i].needed;
 	peer_create(&peer, IBV_QPT_RC, &c);
-	send_next(&peer, &tests[_i].packet);
+	send_next(&peer, &accesses[_i].packet);
 	peer_see_ack(&peer, peer.psn - 1, 0x61);
 	expect_dead(&peer, 0, 0);
 	peer_destroy(&peer);
@@ -194,17 +226,9 @@ END_TEST
 /* 10: what the region doesn't allow is an access error. */
 START_TEST(region_access)
 {
-	static const struct peer_packet packets[] = {
-		{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4},
-		{OP(WIRE_READ_REQUEST), .dma_length = 4},
-		{OP(WIRE_FETCH_ADD)},
-	};
-	static const int access[] = {
-		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	};
-	struct peer_packet packet = packets[_i % 3];
+	struct peer_packet packet = accesses[_i / 2].packet;
+	int access = world_connection.access;
+	bool domain = _i % 2;
 	struct pd *other;
 	struct mr *mr;
 	struct peer peer;
@@ -212,12 +236,11 @@ START_TEST(region_access)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	ck_assert_int_eq(pd_alloc(peer.node->hca, &other), 0);
 	/* The right access in another domain, or the domain with the wrong access. */
-	ck_assert_int_eq(
-		mr_register(_i < 3 ? peer.node->pd : other, peer.memory, PEER_MEMORY,
-			    (uintptr_t)peer.memory,
-			    _i < 3 ? access[_i] | IBV_ACCESS_LOCAL_WRITE : world_connection.access,
-			    &mr),
-		0);
+	if (!domain)
+		access &= ~accesses[_i / 2].needed;
+	ck_assert_int_eq(mr_register(domain ? other : peer.node->pd, peer.memory, PEER_MEMORY,
+				     (uintptr_t)peer.memory, access, &mr),
+			 0);
 	packet.rkey = mr->ibv.rkey;
 	send_next(&peer, &packet);
 	peer_see_ack(&peer, peer.psn - 1, 0x62);
@@ -263,6 +286,88 @@ START_TEST(too_many_reads)
 		struct packet packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 		ck_assert_uint_eq(packet.psn, (c.psn + i) & PSN_MASK);
 	}
+	peer_see_ack(&peer, peer.psn - 1, 0x61);
+	expect_dead(&peer, 0, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Annex A19: both are answered by a READ response without payload, and count as a message. */
+START_TEST(atomic_write_and_flush)
+{
+	static const uint8_t value[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	struct peer_packet packets[] = {
+		{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8, .payload = value, .va = 64},
+		{OP(WIRE_FLUSH), .feth = 1, .dma_length = ALL_MEMORY},
+		{OP(WIRE_FLUSH), .feth = 1, .va = ALL_MEMORY},
+		/* Of a region; reserved bits, address and length mean nothing. */
+		{OP(WIRE_FLUSH), .feth = 0xffffffd1, .va = 1 << 30, .dma_length = UINT32_MAX},
+	};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct packet packet;
+
+		send_next(&peer, &packets[i]);
+		packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
+		ck_assert_uint_eq(packet.psn, (world_connection.psn + i) & PSN_MASK);
+		ck_assert_uint_eq(packet.payload_length, 0);
+		ck_assert_uint_eq(packet_syndrome(&packet), 0x1f);
+		ck_assert_uint_eq(packet_msn(&packet), i + 1);
+	}
+	ck_assert_mem_eq(peer.memory + 64, value, 8);
+	ck_assert_uint_eq(peer.memory[63], 0);
+	ck_assert_uint_eq(peer.memory[72], 0);
+	peer_see_none(&peer, 100000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/*
+ * 6: Linux rxe doesn't count FLUSHes against max_rd_atomic: those that come while earlier ones
+ * are to be answered aren't an error, but have to come again.
+ */
+START_TEST(too_many_flushes)
+{
+	struct peer_packet flush = {OP(WIRE_FLUSH), .feth = 1, .dma_length = 8};
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+
+	c.rd_atomic = 2;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	for (int i = 0; i < 5; i++)
+		send_next(&peer, &flush);
+	for (uint32_t done = 0; done < 5; done += 2) {
+		for (uint32_t i = done; i < done + 2 && i < 5; i++) {
+			packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
+			ck_assert_uint_eq(packet.psn, (c.psn + i) & PSN_MASK);
+			ck_assert_uint_eq(packet_msn(&packet), i + 1);
+		}
+		if (done + 2 >= 5)
+			break;
+		peer_see_ack(&peer, c.psn + done + 2, 0x60);
+		peer.psn = c.psn + done + 2;
+		for (uint32_t i = done + 2; i < 5; i++)
+			send_next(&peer, &flush);
+	}
+	peer_see_none(&peer, 100000);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* 6: without resources there is none of the kind. */
+START_TEST(no_resources)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rd_atomic = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	send_next(&peer, &accesses[_i].packet);
 	peer_see_ack(&peer, peer.psn - 1, 0x61);
 	expect_dead(&peer, 0, 0);
 	peer_destroy(&peer);
@@ -384,7 +489,7 @@ END_TEST
 /* IBA 9.7.4.1.2: neither executed nor dropped, whatever comes behind the BTH. */
 START_TEST(reserved_opcode)
 {
-	static const uint8_t reserved[] = {0x15, 0x18, 0x1c, 0x1d, 0x1f};
+	static const uint8_t reserved[] = {0x15, 0x18, 0x1b, 0x1e, 0x1f};
 	struct peer_packet packet = {.opcode = reserved[_i], .length = 8};
 	struct peer peer;
 
@@ -522,10 +627,13 @@ int main(void)
 	TCase *tcase = tcase_create("responder");
 
 	tcase_add_loop_test(tcase, bad_message, 0, LENGTH(rows));
-	tcase_add_loop_test(tcase, qp_access, 0, 5);
-	tcase_add_loop_test(tcase, region_access, 0, 6);
+	tcase_add_loop_test(tcase, qp_access, 0, ACCESSES);
+	tcase_add_loop_test(tcase, region_access, 0, 2 * ACCESSES);
 	tcase_add_test(tcase, zero_length);
 	tcase_add_loop_test(tcase, too_many_reads, 0, 5);
+	tcase_add_test(tcase, atomic_write_and_flush);
+	tcase_add_test(tcase, too_many_flushes);
+	tcase_add_loop_test(tcase, no_resources, 1, 7); /* all of accesses[] but WRITEs */
 	tcase_add_test(tcase, no_receive);
 	tcase_add_test(tcase, no_receive_for_immediate);
 	tcase_add_loop_test(tcase, bad_receive, 0, 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
+#include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
 
 #include <arpa/inet.h>
@@ -13,7 +14,7 @@ const struct connection world_connection = {
 	.min_rnr_timer = 12,
 	.rd_atomic = 8,
 	.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		  IBV_ACCESS_REMOTE_ATOMIC,
+		  IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL,
 	.psn = 0xfffff0, /* wraps soon */
 };
 
@@ -365,6 +366,13 @@ int world_post_send(struct qp *qp, struct ibv_send_wr *wr)
 	struct ibv_send_wr *bad;
 
 	return qp_post_send(qp, wr, &bad, false, world_now(world_node(qp)->world));
+}
+
+int world_post_flush(struct qp *qp, struct flush_wr *flush)
+{
+	struct ibv_send_wr *bad;
+
+	return qp_post_send(qp, &flush->wr, &bad, true, world_now(world_node(qp)->world));
 }
 
 int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id)

@@ -117,6 +117,8 @@ void world_expect(struct node *node, uint64_t wr_id, enum ibv_wc_status status);
 void world_expect_none(struct node *node, uint64_t limit);
 
 int world_post_send(struct qp *qp, struct ibv_send_wr *wr);
+/* The same of a list that has FLUSHes: each of its requests is in a struct flush_wr. */
+int world_post_flush(struct qp *qp, struct flush_wr *flush);
 int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id);
 
 /* What main() of a test does: run @tcases, NULL at the end. */

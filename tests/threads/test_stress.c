@@ -135,6 +135,7 @@ static const enum ibv_wr_opcode opcodes[] = {
 	IBV_WR_RDMA_READ,
 	IBV_WR_ATOMIC_FETCH_AND_ADD,
 	IBV_WR_ATOMIC_CMP_AND_SWP,
+	IBV_WR_ATOMIC_WRITE,
 };
 
 static bool takes_receive(enum ibv_wr_opcode opcode)
@@ -146,6 +147,11 @@ static bool takes_receive(enum ibv_wr_opcode opcode)
 static bool is_atomic(enum ibv_wr_opcode opcode)
 {
 	return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
+static bool has_eight_bytes(enum ibv_wr_opcode opcode)
+{
+	return is_atomic(opcode) || opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static uint64_t post(struct side *side, struct ibv_send_wr *wr)
@@ -162,7 +168,7 @@ static uint64_t post_send(struct worker *worker, unsigned int from, enum ibv_wr_
 			  uint32_t length, uint32_t rkey)
 {
 	struct side *side = &worker->sides[from], *peer = &worker->sides[!from];
-	struct ibv_sge sge = {(uintptr_t)side->memory, is_atomic(opcode) ? 8 : length,
+	struct ibv_sge sge = {(uintptr_t)side->memory, has_eight_bytes(opcode) ? 8 : length,
 			      side->mr->ibv.lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = request_begin(worker),
@@ -298,7 +304,7 @@ static void transfer(struct worker *worker)
 		source = &worker->sides[!from];
 		target = &worker->sides[from];
 	}
-	if (is_atomic(opcode))
+	if (has_eight_bytes(opcode))
 		length = 8;
 	fill_pattern(source->memory, length, seed);
 	if (!is_atomic(opcode))

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "emu/newer_verbs.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
@@ -302,6 +303,7 @@ START_TEST(refused_binds)
 		{"wraps around", ALTERED(length, -va), &qp},
 		{"as long as can be", ALTERED(length, UINT64_MAX), &qp},
 		{"rights that a window hasn't", ALTERED(access, IBV_ACCESS_ON_DEMAND), &qp},
+		{"persistence", ALTERED(access, ACCESS_FLUSH_PERSISTENT), &qp},
 	};
 	size_t count = sizeof(refusals) / sizeof(refusals[0]);
 

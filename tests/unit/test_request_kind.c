@@ -3,6 +3,7 @@
  */
 #include <check.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
 #include "net/wire/wire.h"
 #include "tests/run_suite.h"
@@ -22,8 +23,7 @@ static const struct qp_type *next_type(int *type)
 
 START_TEST(opcodes_that_exist)
 {
-	const unsigned int lacking =
-		1 << IBV_WR_TSO | 1 << IBV_WR_DRIVER1 | 1 << 14 /* FLUSH */ | 1 << 15;
+	const unsigned int lacking = 1 << IBV_WR_TSO | 1 << IBV_WR_DRIVER1;
 
 	ck_assert_ptr_null(request_kind_find(-1));
 	for (unsigned int i = 0; i < OPCODES; i++) {
@@ -56,6 +56,12 @@ static const struct opcode *check_packet(const struct request_kind *kind,
 	return op;
 }
 
+/* Whether a request may be several packets. */
+static bool is_divisible(const struct request_kind *kind, const struct qp_type *type)
+{
+	return kind->data == DATA_SENT && type->connected && !(kind->flags & REQUEST_EXACT);
+}
+
 /* What the last packet of a request has, and nothing but that. */
 static void check_last(const struct request_kind *kind, const struct opcode *op)
 {
@@ -64,6 +70,9 @@ static void check_last(const struct request_kind *kind, const struct opcode *op)
 	ck_assert_msg(!op->ieth == !(kind->flags & REQUEST_INVALIDATE), "%s", op->name);
 	ck_assert_msg(!op->immdt == !immediate, "%s", op->name);
 	ck_assert_msg((op->payload != PAYLOAD_NONE) == (kind->data == DATA_SENT), "%s", op->name);
+	ck_assert_msg((op->payload == PAYLOAD_ATOMIC) == !!(kind->flags & REQUEST_EXACT), "%s",
+		      op->name);
+	ck_assert_msg(!op->feth == !(kind->flags & REQUEST_FLUSH), "%s", op->name);
 }
 
 START_TEST(packets_exist_and_carry_what_is_needed)
@@ -85,7 +94,7 @@ START_TEST(packets_exist_and_carry_what_is_needed)
 			ck_assert_int_eq(op->reth || op->atomiceth,
 					 !!(kind->flags & REQUEST_REMOTE));
 			ck_assert_int_eq(op->deth != 0, !type->connected);
-			if (kind->data != DATA_SENT || !type->connected)
+			if (!is_divisible(kind, type))
 				continue;
 			op = check_packet(kind, type, kind->first, OPCODE_FIRST);
 			ck_assert_int_eq(op->reth != 0, !!(kind->flags & REQUEST_REMOTE));
@@ -111,8 +120,10 @@ START_TEST(responses_exist)
 				answers++;
 		}
 		ck_assert_msg(!answers == !kind->response, "%s", kind->name);
+		/* Annex A19: FLUSH and ATOMIC WRITE are answered as a READ of nothing is. */
 		ck_assert_msg(!kind->response ==
-				      (kind->data != DATA_READ && kind->data != DATA_ORIGINAL),
+				      (kind->data != DATA_READ && kind->data != DATA_ORIGINAL &&
+				       !(kind->flags & (REQUEST_FLUSH | REQUEST_EXACT))),
 			      "%s", kind->name);
 		/* A response needs a transport that has responses: RC. */
 		if (kind->response)
@@ -152,7 +163,7 @@ START_TEST(every_request_packet_is_sent)
 			if (!qp_type_in(kind->types, type) || kind->flags & REQUEST_LOCAL)
 				continue;
 			sent[type->transport | kind->only] = true;
-			if (kind->data != DATA_SENT || !type->connected)
+			if (!is_divisible(kind, type))
 				continue;
 			sent[type->transport | kind->first] = true;
 			sent[type->transport | kind->middle] = true;
@@ -175,7 +186,8 @@ START_TEST(operations_by_type)
 	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+			    IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
 
 	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UD)), ud);
 	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UC)), uc);
@@ -200,6 +212,8 @@ START_TEST(completions)
 
 	for (unsigned int i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
 		ck_assert_int_eq(request_kind_find(i)->completion, expected[i]);
+	ck_assert_int_eq(request_kind_find(WR_FLUSH)->completion, WC_FLUSH);
+	ck_assert_int_eq(request_kind_find(IBV_WR_ATOMIC_WRITE)->completion, IBV_WC_ATOMIC_WRITE);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "core.h"
+#include "emu/newer_verbs.h"
 #include "emu/transport/send_queue.h"
 
 static struct send_queue queue;
@@ -50,8 +51,8 @@ START_TEST(opcodes_by_type)
 		[IBV_WR_DRIVER1] = "---",
 		[12] = "!!!",
 		[13] = "!!!",
-		[14] = "---",
-		[15] = "---",
+		[WR_FLUSH] = "0!!",
+		[IBV_WR_ATOMIC_WRITE] = "0!!",
 		[16] = "!!!",
 	};
 	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
@@ -63,24 +64,75 @@ START_TEST(opcodes_by_type)
 	ah.pd = pd;
 	for (int opcode = 0; opcode <= 16; opcode++) {
 		for (int i = 0; i < 3; i++) {
-			struct ibv_send_wr wr = {.opcode = opcode, .sg_list = &sge, .num_sge = 1};
+			struct flush_wr flush = {.flush = {.length = 8}};
+			struct ibv_send_wr *wr = &flush.wr;
 			char want = expected[opcode][i];
 
+			*wr = (struct ibv_send_wr){.opcode = opcode, .sg_list = &sge, .num_sge = 1};
 			if (types[i] == IBV_QPT_UD)
-				wr.wr.ud.ah = &ah.ibv;
+				wr->wr.ud.ah = &ah.ibv;
 			if (opcode == IBV_WR_BIND_MW)
-				wr.bind_mw.mw = &mw;
-			if (opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV)
-				wr.num_sge = 0;
+				wr->bind_mw.mw = &mw;
+			if (opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV ||
+			    opcode == WR_FLUSH)
+				wr->num_sge = 0;
 			send_queue_reset(&queue);
-			ck_assert_msg(push(types[i], &wr) == (want == '0'   ? 0
-							      : want == '!' ? EINVAL
-									    : EOPNOTSUPP),
+			ck_assert_msg(push(types[i], wr) == (want == '0'   ? 0
+							     : want == '!' ? EINVAL
+									   : EOPNOTSUPP),
 				      "opcode %d, column %d", opcode, i);
 			ck_assert_uint_eq(queue.posted, want == '0');
 		}
 	}
 	ck_assert_int_eq(push(IBV_QPT_RC, &(struct ibv_send_wr){.opcode = -1}), EINVAL);
+	end();
+}
+END_TEST
+
+/* Annex A19: an ATOMIC WRITE has eight bytes; a FLUSH says what it is about, and has no data. */
+START_TEST(atomic_writes_and_flushes)
+{
+	struct ibv_sge sges[2] = {{.length = 3}, {.length = 5}};
+	struct ibv_send_wr write = {.opcode = IBV_WR_ATOMIC_WRITE,
+				    .sg_list = sges,
+				    .num_sge = 2,
+				    .wr.rdma = {.remote_addr = 0x1003, .rkey = 42}};
+	struct flush_wr flush = {
+		.wr = {.opcode = WR_FLUSH, .wr.rdma = {.remote_addr = 0x2001, .rkey = 43}},
+		.flush = {.length = 0x80000000, .placement = FLUSH_GLOBAL, .selectivity = FLUSH_MR},
+	};
+	uint64_t value = 0x1122334455667788;
+
+	begin(&cap);
+	ck_assert_int_eq(push(IBV_QPT_RC, &write), 0);
+	ck_assert_uint_eq(last()->length, 8);
+	/* Where it goes to is for the responder to judge. */
+	ck_assert_uint_eq(last()->remote_addr, 0x1003);
+	ck_assert_uint_eq(last()->rkey, 42);
+	for (uint32_t length = 0; length < 10; length++) {
+		sges[1].length = length;
+		ck_assert_int_eq(push(IBV_QPT_RC, &write), length == 5 ? 0 : EINVAL);
+	}
+	write.send_flags = IBV_SEND_INLINE;
+	sges[0] = (struct ibv_sge){.addr = (uintptr_t)&value, .length = 8};
+	write.num_sge = 1;
+	ck_assert_int_eq(push(IBV_QPT_RC, &write), 0);
+	ck_assert_mem_eq(last()->inline_data, &value, 8);
+
+	ck_assert_int_eq(push(IBV_QPT_RC, &flush.wr), 0);
+	ck_assert_uint_eq(last()->length, 0);
+	ck_assert_uint_eq(last()->remote_addr, 0x2001);
+	ck_assert_uint_eq(last()->rkey, 43);
+	ck_assert_uint_eq(last()->flush.length, 0x80000000);
+	ck_assert_uint_eq(last()->flush.placement, FLUSH_GLOBAL);
+	ck_assert_uint_eq(last()->flush.selectivity, FLUSH_MR);
+	ck_assert_int_eq(last()->status, IBV_WC_SUCCESS);
+	flush.flush.length++;
+	ck_assert_int_eq(push(IBV_QPT_RC, &flush.wr), 0);
+	ck_assert_int_eq(last()->status, IBV_WC_LOC_LEN_ERR);
+	flush.wr.sg_list = sges;
+	flush.wr.num_sge = 1;
+	ck_assert_int_eq(push(IBV_QPT_RC, &flush.wr), EINVAL);
 	end();
 }
 END_TEST
@@ -327,6 +379,7 @@ int main(void)
 				      messages_up_to_2_gib,
 				      inline_data_is_taken_at_once,
 				      atomics_need_eight_bytes,
+				      atomic_writes_and_flushes,
 				      datagrams_keep_their_address,
 				      invalidation_carries_its_key,
 				      binds_are_copied,

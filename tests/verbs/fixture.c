@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/verbs/fixture.h"
+#include "emu/newer_verbs.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -50,8 +51,8 @@ void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_inde
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qkey = QKEY,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
@@ -122,7 +123,8 @@ void pair_open(struct pair *pair, enum ibv_qp_type type, uint64_t send_ops_flags
 	ck_assert_ptr_nonnull(pair->pd);
 	pair->mr = ibv_reg_mr(pair->pd, pair->buffer, sizeof(pair->buffer),
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				      ACCESS_FLUSH_GLOBAL);
 	ck_assert_ptr_nonnull(pair->mr);
 	pair->channel = ibv_create_comp_channel(pair->context);
 	ck_assert_ptr_nonnull(pair->channel);

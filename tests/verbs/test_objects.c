@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
@@ -146,6 +147,7 @@ START_TEST(memory_regions)
 
 	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
 	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), ACCESS_FLUSH_PERSISTENT), EOPNOTSUPP);
 	ck_fails(ibv_reg_mr(pd, memory, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EINVAL);
 	/* An optional flag may be ignored. */
 	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_RELAXED_ORDERING);
@@ -365,7 +367,10 @@ START_TEST(operations_of_extended_queue_pairs)
 		{IBV_QPT_RC, IBV_QP_EX_WITH_LOCAL_INV, true},
 		{IBV_QPT_UD, IBV_QP_EX_WITH_BIND_MW, false},
 		{IBV_QPT_RC, IBV_QP_EX_WITH_TSO, false},
-		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE, false},
+		{IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE, true},
+		{IBV_QPT_RC, QP_EX_WITH_FLUSH, true},
+		{IBV_QPT_UC, IBV_QP_EX_WITH_ATOMIC_WRITE, false},
+		{IBV_QPT_UD, QP_EX_WITH_FLUSH, false},
 		{IBV_QPT_RC, 1ull << 40, false},
 		{IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, true},
 		{IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ, false},

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "urxe.h"
@@ -99,6 +100,9 @@ START_TEST(device)
 	memset(&attr, 0xa5, sizeof(attr));
 	ck_assert_int_eq(ibv_query_device_ex(context, NULL, &attr), 0);
 	ck_assert_int_eq(memcmp(&attr.orig_attr, &plain, sizeof(plain)), 0);
+	/* Persistence isn't claimed: bit 39. */
+	ck_assert_uint_eq(attr.device_cap_flags_ex,
+			  plain.device_cap_flags | DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE);
 	ck_assert_uint_eq(attr.completion_timestamp_mask, 0);
 	ck_assert_uint_eq(attr.phys_port_cnt_ex, 1);
 

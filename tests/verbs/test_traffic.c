@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
@@ -175,6 +176,110 @@ START_TEST(builders)
 	ck_assert_uint_eq(wc.imm_data, htobe32(99));
 	ck_assert_uint_eq(wc.byte_len, 0);
 	pair_close(&pair);
+}
+END_TEST
+
+static void wr_flush(struct ibv_qp_ex *qp, size_t length, uint8_t type, uint8_t level)
+{
+	wr_flush_function *flush = (wr_flush_function *)((uint8_t *)qp + QP_EX_WR_FLUSH_OFFSET);
+
+	qp->wr_id = 21;
+	(*flush)(qp, pair.mr->rkey, (uintptr_t)pair.buffer + BUFFER_SIZE, length, type, level);
+}
+
+/* Of newer headers than ours, by the place that they have in the ABI. */
+START_TEST(atomic_writes_and_flushes)
+{
+	uint64_t *word = (uint64_t *)(pair.buffer + BUFFER_SIZE), value = 0x1122334455667788;
+	struct ibv_send_wr *bad, wr = {.opcode = WR_FLUSH};
+	struct ibv_qp_ex *qp;
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_RC,
+		  ALL_OPERATIONS | IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH);
+	qp = ibv_qp_to_qp_ex(pair.sender);
+	*word = 0;
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	qp->wr_id = 20;
+	ibv_wr_atomic_write(qp, pair.mr->rkey, (uintptr_t)word, &value);
+	value = 0; /* it was taken */
+	wr_flush(qp, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+	wr_flush(qp, SIZE_MAX, FLUSH_GLOBAL, FLUSH_MR);
+	ck_assert_int_eq(ibv_wr_complete(qp), 0);
+	wc = wait_completion(pair.send_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(wc.opcode, IBV_WC_ATOMIC_WRITE);
+	ck_assert_uint_eq(wc.wr_id, 20);
+	for (int i = 0; i < 2; i++) {
+		wc = wait_completion(pair.send_cq);
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_int_eq(wc.opcode, WC_FLUSH);
+		ck_assert_uint_eq(wc.wr_id, 21);
+	}
+	ck_assert_uint_eq(*word, 0x1122334455667788);
+
+	/* No type, a type and a level that there aren't; data, which it hasn't. */
+	static const uint8_t bad_flushes[][2] = {{0, 0}, {4, 0}, {1, 2}};
+
+	for (size_t i = 0; i < sizeof(bad_flushes) / sizeof(*bad_flushes); i++) {
+		ibv_wr_start(qp);
+		wr_flush(qp, 8, bad_flushes[i][0], bad_flushes[i][1]);
+		ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
+	}
+	ibv_wr_start(qp);
+	wr_flush(qp, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+	ibv_wr_set_sge(qp, pair.mr->lkey, (uintptr_t)pair.buffer, 8);
+	ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
+	/* An ibv_send_wr can't say what is to be flushed. */
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), EINVAL);
+	ck_assert_ptr_eq(bad, &wr);
+
+	/* What this side lacks the peer may have; ours hasn't. */
+	ibv_wr_start(qp);
+	wr_flush(qp, 8, FLUSH_PERSISTENT, FLUSH_RANGE);
+	ck_assert_int_eq(ibv_wr_complete(qp), 0);
+	wc = wait_completion(pair.send_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_REM_INV_REQ_ERR);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The value needs no room that the application asks for. */
+START_TEST(atomic_write_without_inline_data)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = 4},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pd,
+		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+	static uint64_t target;
+	uint64_t value = 76;
+	struct ibv_mr *mr = ibv_reg_mr(pd, &target, sizeof(target),
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_uint_eq(attr.cap.max_inline_data, 8);
+	connect_qp(qp, qp);
+	ibv_wr_start(ibv_qp_to_qp_ex(qp));
+	ibv_qp_to_qp_ex(qp)->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(ibv_qp_to_qp_ex(qp), mr->rkey, (uintptr_t)&target, &value);
+	ck_assert_int_eq(ibv_wr_complete(ibv_qp_to_qp_ex(qp)), 0);
+	ck_assert_int_eq(wait_completion(cq).status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(target, 76);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fixture_close(context);
 }
 END_TEST
 
@@ -520,6 +625,8 @@ int main(void)
 	tcase_add_test(tests, send);
 	tcase_add_test(tests, extended_polling);
 	tcase_add_test(tests, builders);
+	tcase_add_test(tests, atomic_writes_and_flushes);
+	tcase_add_test(tests, atomic_write_without_inline_data);
 	tcase_add_test(tests, builders_post_all_or_nothing);
 	tcase_add_test(tests, completion_channel);
 	tcase_add_test(tests, destruction_waits_for_acknowledgements);

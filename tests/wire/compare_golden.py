@@ -231,7 +231,7 @@ def implied_msn(first):
     ends = []
     for row in first:
         name = row["opcode"]
-        if any(part in name for part in ("LAST", "ONLY", "READ", "SWAP", "ADD", "ATOMIC")):
+        if any(part in name for part in ("LAST", "ONLY", "READ", "SWAP", "ADD", "ATOMIC", "FLUSH")):
             ends.append(row["psn"])
     return lambda psn: sum(1 for end in ends if end <= psn) & 0xFFFFFF
 

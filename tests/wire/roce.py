@@ -47,11 +47,12 @@ OPERATIONS = {
     0x14: ("FETCH_ADD", ("atomic",), "A"),
     0x16: ("SEND_LAST_INVALIDATE", ("ieth",), "L"),
     0x17: ("SEND_ONLY_INVALIDATE", ("ieth",), "O"),
+    0x1C: ("FLUSH", ("feth", "reth"), "A"),
     0x1D: ("ATOMIC_WRITE", ("reth",), "O"),
 }
-SIZES = {"deth": 8, "reth": 16, "atomic": 28, "aeth": 4, "original": 8, "imm": 4, "ieth": 4}
+SIZES = {"deth": 8, "feth": 4, "reth": 16, "atomic": 28, "aeth": 4, "original": 8, "imm": 4, "ieth": 4}
 RESPONSES = {0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12}
-READ_REQUEST, ACKNOWLEDGE = 0x0C, 0x11
+READ_REQUEST, ACKNOWLEDGE, FLUSH = 0x0C, 0x11, 0x1C
 ATOMICS = {0x13, 0x14}
 
 
