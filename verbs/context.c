@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/context.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "net/clock.h"
 #include "net/log.h"
+#include "verbs/command_fd.h"
 #include "verbs/event.h"
 
 /*
@@ -43,7 +43,8 @@ static void set_operations(struct context *context)
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
-static struct context *context_create(struct device *device)
+/* Takes @cmd_fd, unless it fails: then NULL and errno. */
+static struct context *context_create(struct device *device, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
 	struct ibv_context *ibv;
@@ -52,17 +53,11 @@ static struct context *context_create(struct device *device)
 	if (!context)
 		return fail(error);
 	ibv = &context->verbs.context;
-	/* There is no kernel device to talk to, but programs look whether this is a valid
-	 * descriptor. */
-	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (ibv->cmd_fd < 0) {
-		error = errno;
-		goto free;
-	}
-	context->cmd_identity = descriptor_identify(ibv->cmd_fd);
 	error = event_fd_open(&context->async);
 	if (error)
-		goto close;
+		goto free;
+	ibv->cmd_fd = cmd_fd;
+	context->cmd_identity = descriptor_identify(cmd_fd);
 	set_operations(context);
 	context->device = device;
 	context->hca = device->hca;
@@ -73,23 +68,20 @@ static struct context *context_create(struct device *device)
 	context->users = 1;
 	return context;
 
-close:
-	close(ibv->cmd_fd);
 free:
 	free(context);
 	return fail(error);
 }
 
-struct ibv_context *urxe_open_device(struct ibv_device *ibv)
+static struct ibv_context *open_context(struct device *device, int cmd_fd)
 {
-	struct device *device = (struct device *)ibv;
 	struct context *context;
 	const struct event_sink sink = {deliver_completion, deliver_async, device};
 	int error = device_up(device, &sink);
 
 	if (error)
 		return fail(error);
-	context = context_create(device);
+	context = context_create(device, cmd_fd);
 	if (!context) {
 		error = errno;
 		device_down(device);
@@ -97,6 +89,40 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	}
 	event_listen(context);
 	return &context->verbs.context;
+}
+
+struct ibv_context *urxe_open_device(struct ibv_device *ibv)
+{
+	struct device *device = (struct device *)ibv;
+	int cmd_fd = command_fd_open(device);
+	struct ibv_context *context;
+	int error;
+
+	if (cmd_fd < 0)
+		return NULL;
+	context = open_context(device, cmd_fd);
+	if (!context) {
+		error = errno;
+		close(cmd_fd);
+		errno = error;
+	}
+	return context;
+}
+
+struct ibv_context *urxe_import_device(int cmd_fd)
+{
+	struct device *device = command_fd_device(cmd_fd);
+
+	return device ? open_context(device, cmd_fd) : NULL;
+}
+
+bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b)
+{
+	const struct descriptor_identity *one = &to_context((struct ibv_context *)a)->cmd_identity;
+	const struct descriptor_identity *other =
+		&to_context((struct ibv_context *)b)->cmd_identity;
+
+	return one->device == other->device && one->inode == other->inode;
 }
 
 void context_get(struct ibv_context *context)

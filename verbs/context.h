@@ -49,7 +49,7 @@ struct context {
 	struct verbs_context verbs;
 	struct device *device;
 	struct hca *hca;			 /* the device's */
-	struct descriptor_identity cmd_identity; /* of verbs.context.cmd_fd */
+	struct descriptor_identity cmd_identity; /* of verbs.context.cmd_fd: its file */
 	struct event_fd async;
 	_Atomic uint32_t users;	     /* PDs, CQs, channels, thread domains; and being open */
 	struct context *prev, *next; /* utlist, verbs/event.c */
@@ -105,6 +105,12 @@ static inline struct srq *to_srq(struct ibv_srq *srq)
 {
 	return (struct srq *)srq;
 }
+
+/*
+ * Whether both have one command file (verbs/command_fd.h): one was imported with a duplicate of
+ * the other's descriptor, and objects of the other can be imported by it. Both are ours.
+ */
+bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b);
 
 /* For what is created on a context and names it until it is destroyed. */
 void context_get(struct ibv_context *context);

@@ -19,6 +19,7 @@ int urxe_query_port(struct ibv_context *context, uint8_t port_num,
 		    struct _compat_ibv_port_attr *attr);
 int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		       size_t attr_size);
+int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -32,6 +33,7 @@ int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pk
 
 /* context.c */
 struct ibv_context *urxe_open_device(struct ibv_device *device);
+struct ibv_context *urxe_import_device(int cmd_fd);
 int urxe_close_device(struct ibv_context *context);
 
 /* channel.c, event.c */
@@ -87,6 +89,8 @@ struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp);
 int urxe_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int urxe_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr);
+int urxe_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int urxe_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int urxe_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 int urxe_destroy_qp(struct ibv_qp *qp);
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);

@@ -158,6 +158,27 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+/*
+ * Enhanced connection establishment: a device has no options beyond the specification, and no
+ * vendor that could define them. So none are in force, and none that are asked for are
+ * accepted, whichever vendor's they are; two ends that ask each other have none in common.
+ */
+int urxe_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (!HANDLE_IS_GOOD(to_qp(qp)))
+		return EINVAL;
+	*ece = (struct ibv_ece){};
+	return 0;
+}
+
+int urxe_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (!HANDLE_IS_GOOD(to_qp(qp)) || ece->comp_mask)
+		return EINVAL;
+	*ece = (struct ibv_ece){};
+	return 0;
+}
+
 /* A message is written packet by packet in the order of its PSNs, but by more than one copy. */
 int urxe_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {

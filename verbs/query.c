@@ -92,6 +92,25 @@ int urxe_query_port(struct ibv_context *context, uint8_t port_num,
 				  offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
+/* What the width and the speed of the port come to, in units of 100 Mbit/s. */
+int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
+{
+	/* By the bits of ibv_port_attr: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR; 1X, 4X, 8X, 12X,
+	 * 2X. */
+	static const unsigned int lane[] = {25, 50, 100, 100, 140, 250, 500, 1000};
+	static const unsigned int lanes[] = {1, 4, 8, 12, 2};
+	struct ibv_port_attr attr;
+	int error;
+
+	if (port_num > UINT8_MAX)
+		return EINVAL;
+	error = urxe_query_port_ex(context, port_num, &attr, sizeof(attr));
+	if (!error)
+		*port_speed = (uint64_t)lane[__builtin_ctz(attr.active_speed)] *
+			      lanes[__builtin_ctz(attr.active_width)];
+	return error;
+}
+
 /* --- GIDs ------------------------------------------------------------------------ */
 
 int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)

@@ -10,7 +10,10 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
@@ -19,7 +22,17 @@
 
 #define NEWEST_VERBS_CONTEXT 696
 
+/* Of newer headers. */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
+
+#define ck_fails(pointer, error)                                                                   \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		ck_assert_ptr_null(pointer);                                                       \
+		ck_assert_int_eq(errno, error);                                                    \
+	} while (0)
 
 START_TEST(list)
 {
@@ -59,6 +72,89 @@ START_TEST(context)
 	ck_assert_int_eq(fstat(context->cmd_fd, &status), 0);
 	ck_assert_int_eq(fstat(context->async_fd, &status), 0);
 	ck_assert_int_ge(context->num_comp_vectors, 1);
+	fixture_close(context);
+}
+END_TEST
+
+static int context_works(struct ibv_context *context)
+{
+	struct ibv_device_attr attr;
+	struct ibv_pd *pd;
+
+	if (!context || ibv_query_device(context, &attr) != 0)
+		return 0;
+	pd = ibv_alloc_pd(context);
+	return pd && ibv_dealloc_pd(pd) == 0;
+}
+
+/* By a duplicate of the command descriptor, which becomes the new context's. */
+START_TEST(imported)
+{
+	struct ibv_context *first = fixture_open(), *second, *third;
+	int fd = dup(first->cmd_fd), status;
+	pid_t child;
+
+	second = ibv_import_device(fd);
+	ck_assert_ptr_nonnull(second);
+	ck_assert_ptr_ne(second, first);
+	ck_assert_ptr_eq(second->device, first->device);
+	ck_assert_int_eq(second->cmd_fd, fd);
+	ck_assert_int_ne(second->async_fd, first->async_fd);
+	ck_assert(context_works(first));
+	ck_assert(context_works(second));
+
+	/* It can be imported in turn, and outlives what it was made from. */
+	fd = dup(second->cmd_fd);
+	fixture_close(first);
+	ck_assert(context_works(second));
+	third = ibv_import_device(fd);
+	fixture_close(second);
+	ck_assert(context_works(third));
+
+	/* Another process gets a context of its own device. */
+	fd = dup(third->cmd_fd);
+	child = fork();
+	if (child == 0) {
+		struct ibv_context *of_child = ibv_import_device(fd);
+
+		_exit(!context_works(of_child) || ibv_close_device(of_child) != 0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	fixture_close(third);
+
+	/* Also when nothing is open any more. */
+	second = ibv_import_device(fd);
+	ck_assert(context_works(second));
+	fixture_close(second);
+	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+}
+END_TEST
+
+START_TEST(what_is_no_command_descriptor)
+{
+	struct ibv_context *context = fixture_open();
+	uint8_t bytes[4096];
+	int fds[2], copy = memfd_create("copy", MFD_CLOEXEC);
+	ssize_t length = pread(context->cmd_fd, bytes, sizeof(bytes), 0);
+
+	ck_assert_int_eq(write(context->cmd_fd, "x", 1), -1);
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(write(copy, bytes, length), length);
+	ck_fails(ibv_import_device(-1), EINVAL);
+	ck_fails(ibv_import_device(fds[0]), EINVAL);
+	ck_fails(ibv_import_device(copy), EINVAL);
+	ck_assert_int_eq(close(copy), 0); /* it wasn't taken */
+
+	/* Of a device that this process doesn't have. */
+	copy = memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	bytes[length - 1] ^= 1;
+	ck_assert_int_eq(write(copy, bytes, length), length);
+	ck_assert_int_eq(fcntl(copy, F_ADD_SEALS, fcntl(context->cmd_fd, F_GET_SEALS)), 0);
+	ck_fails(ibv_import_device(copy), ENODEV);
+	ck_assert_int_eq(close(copy), 0);
+	close(fds[0]);
+	close(fds[1]);
 	fixture_close(context);
 }
 END_TEST
@@ -121,6 +217,7 @@ START_TEST(port)
 {
 	struct ibv_context *context = fixture_open();
 	struct ibv_port_attr attr;
+	uint64_t speed;
 	int (*exported)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *) =
 		(ibv_query_port);
 
@@ -136,6 +233,12 @@ START_TEST(port)
 	ck_assert_int_eq(attr.flags & 1, 1);
 	ck_assert_int_eq(ibv_query_port(context, 0, &attr), EINVAL);
 	ck_assert_int_eq(ibv_query_port(context, 2, &attr), EINVAL);
+
+	/* 4X EDR, which the loopback device is said to be, in units of 100 Mbit/s. */
+	ck_assert_int_eq(ibv_query_port_speed(context, 1, &speed), 0);
+	ck_assert_uint_eq(speed, 1000);
+	ck_assert_int_eq(ibv_query_port_speed(context, 2, &speed), EINVAL);
+	ck_assert_int_eq(ibv_query_port_speed(context, 257, &speed), EINVAL);
 
 	/* The exported function knows the first 48 bytes only. */
 	memset(&attr, 0xa5, sizeof(attr));
@@ -241,6 +344,7 @@ START_TEST(lacking)
 	struct ibv_xrcd_init_attr xrcd = {};
 	struct ibv_alloc_dm_attr dm = {.length = 64};
 	struct ibv_values_ex values = {};
+	struct ibv_counters_init_attr counters = {};
 
 	ck_assert_ptr_nonnull(pd);
 	ck_assert_ptr_null(ibv_open_xrcd(context, &xrcd));
@@ -253,7 +357,8 @@ START_TEST(lacking)
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_ptr_null(ibv_import_pd(context, 1));
 	ck_assert_int_eq(errno, EOPNOTSUPP);
-	ck_assert_ptr_null(ibv_import_device(context->cmd_fd));
+	/* There are no flows that could be counted. */
+	ck_assert_ptr_null(ibv_create_counters(context, &counters));
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_int_eq(ibv_advise_mr(pd, 0, 0, NULL, 0), EOPNOTSUPP);
 	ck_assert_int_eq(ibv_query_rt_values_ex(context, &values), EOPNOTSUPP);
@@ -300,6 +405,8 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, list);
 	tcase_add_test(tests, context);
+	tcase_add_test(tests, imported);
+	tcase_add_test(tests, what_is_no_command_descriptor);
 	tcase_add_test(tests, shared_by_contexts);
 	tcase_add_test(tests, device);
 	tcase_add_test(tests, port);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/command_fd.h"
 #include "verbs/context.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
@@ -143,8 +144,8 @@ INT_VERB(query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr
 DESTROY(destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context)
 INT_VERB(attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
 DESTROY(detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context)
-LACKING(int, set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
-LACKING(int, query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
+INT_VERB(set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
+INT_VERB(query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
 
 /* --- address handles ---------------------------------------------------------------------- */
 VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, NONE)
@@ -232,8 +233,11 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
+	if (registry_mode() != MODE_HW && command_fd_is_ours(cmd_fd))
+		return urxe_import_device(cmd_fd);
+	/* What rdma-core says to what is no command descriptor. */
 	if (registry_mode() == MODE_EMU)
-		return NONE;
+		return fail(EINVAL);
 	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd), NONE);
 }
 

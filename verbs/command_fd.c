@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/command_fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "verbs/device.h"
+#include "verbs/devices.h"
+
+/* What is in the file; nothing can change it. */
+struct signature {
+	char magic[16];
+	char device[IBV_SYSFS_NAME_MAX];
+	__be64 guid; /* by which it is known from one of the same name with other addresses */
+};
+
+#define MAGIC "urxe command fd"
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+_Static_assert(sizeof(MAGIC) == sizeof(((struct signature *)0)->magic), "with its end");
+
+int command_fd_open(const struct device *device)
+{
+	struct signature signature = {.magic = MAGIC, .guid = device->guid};
+	int fd = memfd_create("urxe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ssize_t written;
+	int error;
+
+	if (fd < 0)
+		return -1;
+	memcpy(signature.device, device->ibv.name, sizeof(signature.device));
+	written = pwrite(fd, &signature, sizeof(signature), 0);
+	if (written == sizeof(signature) && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+		return fd;
+	error = written >= 0 && written < (ssize_t)sizeof(signature) ? ENOSPC : errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+static bool read_signature(int fd, struct signature *signature)
+{
+	struct stat status;
+
+	/* Reading from something else might have consequences. */
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+	    status.st_size != sizeof(*signature) || fcntl(fd, F_GET_SEALS) != SEALS)
+		return false;
+	return pread(fd, signature, sizeof(*signature), 0) == sizeof(*signature) &&
+	       memcmp(signature->magic, MAGIC, sizeof(MAGIC)) == 0;
+}
+
+bool command_fd_is_ours(int fd)
+{
+	int error = errno;
+	struct signature signature;
+	bool ours = read_signature(fd, &signature);
+
+	errno = error;
+	return ours;
+}
+
+struct device *command_fd_device(int fd)
+{
+	struct signature signature;
+	struct device *devices;
+	unsigned int count = devices_all(&devices);
+
+	if (!read_signature(fd, &signature))
+		count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		if (devices[i].guid == signature.guid &&
+		    strncmp(devices[i].ibv.name, signature.device, sizeof(signature.device)) == 0)
+			return &devices[i];
+	}
+	errno = ENODEV;
+	return NULL;
+}
