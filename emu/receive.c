@@ -96,6 +96,7 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 		uint64_t now)
 {
 	pthread_mutex_lock(&qp->lock);
+	qp_set_time(qp, now);
 	qp_receive_packet(qp, packet, frame, now);
 	qp_receive_end(qp, now);
 }
@@ -140,8 +141,10 @@ static bool receiver_begin(struct receiver *receiver, uint32_t number,
 	receiver->number = number;
 	if (!busy)
 		receiver->qp = try_qp(hca, number, &busy);
-	if (receiver->qp)
+	if (receiver->qp) {
+		qp_set_time(receiver->qp, now);
 		return true;
+	}
 	if (!busy || !deferred_add(&hca->deferred, number, frame, now))
 		COUNT(hca, dropped_packets, 1);
 	return false;
@@ -228,6 +231,7 @@ static bool deliver_deferred(void *context, uint32_t number, const struct deferr
 		COUNT(hca, dropped_packets, count);
 		return true;
 	}
+	qp_set_time(qp, now);
 	LL_FOREACH (frames, deferred) {
 		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
 		qp_receive_packet(qp, &packet, &deferred->frame, now);

@@ -126,6 +126,9 @@ struct event_fd *channel_events(struct ibv_comp_channel *channel);
 /* The same for a PD or a parent domain. */
 bool domain_is_good(const struct ibv_pd *pd);
 
+/* A parent domain of @context, and neither a PD nor NULL. */
+bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context);
+
 /* The protection domain behind a PD or a parent domain. */
 struct pd *to_pd(struct ibv_pd *pd);
 /*
@@ -138,8 +141,10 @@ void domain_put(struct ibv_pd *pd);
 /* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
 struct cq_extra {
 	uint32_t completion_events, async_events;
+	struct ibv_pd *domain;		/* the parent domain that it was created in, or NULL */
 	struct event_record completion; /* in the channel's queue */
 	struct completion current;	/* of start_poll and next_poll */
+	int64_t wall_offset; /* ns, from the device's clock to the wall clock; when it was polled */
 	bool single_threaded;
 	pthread_mutex_t poll_lock; /* from start_poll to end_poll */
 };

@@ -75,8 +75,10 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_con
 struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	const uint32_t flags =
+	const uint32_t known =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	struct ibv_pd *domain;
+	uint32_t flags;
 	struct cq *cq;
 	int error;
 
@@ -84,17 +86,21 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		return fail(EOPNOTSUPP);
 	if (attr->comp_mask & ~masks)
 		return fail(EINVAL);
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~flags))
+	flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	if (flags & ~known)
 		return fail(EINVAL);
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-	    (attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
-		return fail(EOPNOTSUPP);
+	domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !domain_is_parent(domain, context))
+		return fail(EINVAL);
 	error = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
 			  &cq);
 	if (error)
 		return fail(error);
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
-		cq_extra_of(cq)->single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (domain)
+		domain_get(domain);
+	cq_extra_of(cq)->domain = domain;
+	cq_extra_of(cq)->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->ignores_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	cq_ex_init(cq, attr->wc_flags);
 	return &cq->ex;
 }
@@ -145,6 +151,8 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);
 	cq_destroy(cq);
+	if (extra->domain)
+		domain_put(extra->domain);
 	pthread_mutex_destroy(&extra->poll_lock);
 	free(extra);
 	context_put(context);

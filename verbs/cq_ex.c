@@ -7,7 +7,14 @@
  */
 #include "verbs/cq_ex.h"
 
+#include <stdlib.h>
+#include <time.h>
+
+#include "net/clock.h"
 #include "verbs/context.h"
+
+#define WALL_CLOCK_PRECISION 5000 /* ns */
+#define WALL_CLOCK_TRIES 1000	  /* for the first sample; any later one may be left out */
 
 static struct cq_extra *cq_extra_of(struct ibv_cq_ex *ex)
 {
@@ -34,6 +41,27 @@ static void unlock(struct cq_extra *extra)
 		pthread_mutex_unlock(&extra->poll_lock);
 }
 
+/*
+ * How far the wall clock is ahead of the device's. False when another thread had the CPU in
+ * between. The two run alike until an administrator sets the wall clock, so a difference is one of
+ * a sample, not of theirs, unless it is large: and durations are the same by either clock.
+ */
+static bool sample_wall_clock(struct cq_extra *extra)
+{
+	uint64_t before = clock_now(), after;
+	struct timespec wall;
+	int64_t offset;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	after = clock_now();
+	if (after - before > WALL_CLOCK_PRECISION)
+		return false;
+	offset = wall.tv_sec * INT64_C(1000000000) + wall.tv_nsec - (int64_t)(before + after) / 2;
+	if (llabs(offset - extra->wall_offset) > 10 * WALL_CLOCK_PRECISION)
+		extra->wall_offset = offset;
+	return true;
+}
+
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct cq_extra *extra = cq_extra_of(ex);
@@ -48,6 +76,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	result = show(ex, cq_take((struct cq *)ex, &extra->current, 1));
 	if (result)
 		unlock(extra);
+	else if (ex->read_completion_wallclock_ns)
+		sample_wall_clock(extra);
 	return result;
 }
 
@@ -80,6 +110,19 @@ READER(uint32_t, slid, slid)
 READER(uint8_t, sl, sl)
 READER(uint8_t, dlid_path_bits, dlid_path_bits)
 
+/* The device's clock is the monotonic one, in nanoseconds (verbs/query.c). */
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return cq_extra_of(ex)->current.timestamp;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	const struct cq_extra *extra = cq_extra_of(ex);
+
+	return extra->current.timestamp + extra->wall_offset;
+}
+
 void cq_ex_init(struct cq *cq, uint64_t wc_flags)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
@@ -100,5 +143,11 @@ void cq_ex_init(struct cq *cq, uint64_t wc_flags)
 	OFFER(IBV_WC_EX_WITH_SLID, slid);
 	OFFER(IBV_WC_EX_WITH_SL, sl);
 	OFFER(IBV_WC_EX_WITH_DLID_PATH_BITS, dlid_path_bits);
+	OFFER(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, completion_ts);
+	OFFER(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, completion_wallclock_ns);
 #undef OFFER
+	cq->timestamped = wc_flags & CQ_EX_TIMESTAMPS;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		for (int i = 0; i < WALL_CLOCK_TRIES && !sample_wall_clock(cq->verbs); i++)
+			;
 }

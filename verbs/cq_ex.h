@@ -9,8 +9,13 @@
 
 #include "emu/objects/cq.h"
 
-/* The wc_flags that we can serve. No timestamps: completion_timestamp_mask is 0, as rxe's. */
-#define CQ_EX_FLAGS IBV_WC_STANDARD_FLAGS
+/*
+ * The wc_flags that we can serve. Not those of what the kernel keeps for itself (a VLAN's tag) and
+ * of what a device has without RoCE (flow steering, tag matching).
+ */
+#define CQ_EX_TIMESTAMPS                                                                           \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define CQ_EX_FLAGS (IBV_WC_STANDARD_FLAGS | CQ_EX_TIMESTAMPS)
 
 void cq_ex_init(struct cq *cq, uint64_t wc_flags);
 

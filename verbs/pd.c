@@ -36,6 +36,11 @@ static struct parent_domain *to_parent(struct ibv_pd *pd)
 	return ((struct pd *)pd)->handle == PARENT_DOMAIN ? (struct parent_domain *)pd : NULL;
 }
 
+bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context)
+{
+	return pd && pd->context == context && domain_is_good(pd) && to_parent(pd);
+}
+
 struct pd *to_pd(struct ibv_pd *pd)
 {
 	return pd && to_parent(pd) ? to_parent(pd)->pd : (struct pd *)pd;

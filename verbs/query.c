@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/port.h"
 
@@ -13,6 +14,9 @@
 enum { GID_TYPE_SYSFS_IB_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
 
 #define PORT 1 /* the only one */
+
+/* kHz: the device's clock, which completions are stamped with, is clock_now(). */
+#define CORE_CLOCK 1000000
 
 static struct device *device_of(struct ibv_context *context)
 {
@@ -44,6 +48,8 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+	all.completion_timestamp_mask = UINT64_MAX;
+	all.hca_core_clock = CORE_CLOCK;
 	/* The application's structure may be older or newer than ours. */
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
@@ -52,8 +58,12 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 
 int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
-	/* There is no hardware clock. */
-	return set_errno(EOPNOTSUPP);
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return set_errno(EINVAL);
+	/* As mlx5 has it: ticks of the device's clock, whatever the name of their member. */
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
+		values->raw_clock = (struct timespec){.tv_nsec = clock_now()};
+	return 0;
 }
 
 /* --- port ---------------------------------------------------------------------- */

@@ -130,17 +130,41 @@ static void cq_notify(struct cq *cq, const struct completion *completion)
 	event_raise_completion(&cq->hca->events, &cq->event);
 }
 
+/* Of several QPs, threads may push in another order than they were told the time. */
+static void cq_set_timestamp(struct cq *cq, struct completion *completion)
+{
+	if (completion->timestamp < cq->latest)
+		completion->timestamp = cq->latest;
+	cq->latest = completion->timestamp;
+}
+
+/* Its send slots are free. The QP can't be gone: it takes its completions with it. */
+static void cq_remove_oldest(struct cq *cq)
+{
+	const struct completion *oldest = cq_at(cq, 0);
+
+	if (oldest->qp && oldest->send_slots)
+		atomic_fetch_add(&oldest->qp->sq.polled, oldest->send_slots);
+	cq->head = cq_at(cq, 1) - cq->ring;
+	cq->count--;
+}
+
 static int cq_push_locked(struct cq *cq, const struct completion *completion)
 {
 	if (cq->overrun)
 		return ENOSPC;
 	if (cq->count >= cq->capacity) {
-		cq_overrun(cq);
-		return ENOSPC;
+		if (!cq->ignores_overrun) {
+			cq_overrun(cq);
+			return ENOSPC;
+		}
+		cq_remove_oldest(cq);
 	}
 	if (cq->count == cq->size)
 		cq_grow(cq);
 	*cq_at(cq, cq->count) = *completion;
+	if (cq->timestamped)
+		cq_set_timestamp(cq, cq_at(cq, cq->count));
 	cq->count++;
 	cq_notify(cq, completion);
 	return 0;
@@ -164,14 +188,8 @@ int cq_poll(struct cq *cq, struct completion *completions, int max)
 		return 0;
 	pthread_mutex_lock(&cq->lock);
 	while (taken < max && cq->count) {
-		struct completion *completion = &completions[taken++];
-
-		*completion = *cq_at(cq, 0);
-		/* The QP can't be gone: it takes its completions with it, under this lock. */
-		if (completion->qp && completion->send_slots)
-			atomic_fetch_add(&completion->qp->sq.polled, completion->send_slots);
-		cq->head = cq_at(cq, 1) - cq->ring;
-		cq->count--;
+		completions[taken++] = *cq_at(cq, 0);
+		cq_remove_oldest(cq);
 	}
 	pthread_mutex_unlock(&cq->lock);
 	return taken;

@@ -22,7 +22,7 @@ struct completion {
 	uint32_t send_slots; /* a send completion frees this many slots of the QP's send queue when
 				polled */
 	bool solicited;	     /* came with the SE bit (IBA 11.4.2.2) */
-	uint64_t timestamp;  /* ns */
+	uint64_t timestamp;  /* when it was made, as the core was told the time: ns */
 };
 
 enum cq_armed { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
@@ -50,6 +50,10 @@ struct cq {
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;
 	bool overrun; /* IBA 11.6.3.1: the CQ is in error */
+	/* As the verbs layer sets them before any QP uses the CQ. */
+	bool ignores_overrun; /* a completion that finds it full takes the place of the oldest */
+	bool timestamped;     /* completions are looked at for when they were made */
+	uint64_t latest;      /* timestamp of all, if it is timestamped */
 	struct event event;
 };
 

@@ -174,6 +174,7 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 		.qp = qp,
 		.send_slots = send_slots,
 		.solicited = solicited,
+		.timestamp = qp->now,
 	};
 
 	/* IBA 10.2.3.3: a CQ that overran can't report for its QPs any more. */
@@ -236,6 +237,7 @@ static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 /* Deadlines, responses, requests. Locked; flushes the outbox. */
 static void run(struct qp *qp, struct outbox *outbox)
 {
+	qp_set_time(qp, outbox->now);
 	recovery_run(qp, outbox->now);
 	ecn_run(qp, outbox);
 	response_run(qp, outbox);
@@ -252,6 +254,7 @@ void qp_drain(struct qp *qp, uint64_t now)
 	if (!outbox)
 		return;
 	pthread_mutex_lock(&qp->lock);
+	qp_set_time(qp, now);
 	response_run(qp, outbox);
 	response_acknowledge(qp, outbox);
 	outbox_flush(outbox);
@@ -332,6 +335,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	int err;
 
 	pthread_mutex_lock(&qp->lock);
+	qp_set_time(qp, now);
 	posted = qp->sq.posted;
 	err = push_send(qp, wr, bad, extended);
 	if (err && extended)

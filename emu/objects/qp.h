@@ -57,6 +57,8 @@ struct qp {
 	struct qp *run_prev, *run_next;
 
 	pthread_mutex_t lock;
+	uint64_t now; /* of the call that has the lock, or the latest that was told: completions
+			 have it as their timestamp */
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;	/* as set by modify */
 	struct path path;		/* RC, UC: to the peer */
@@ -110,6 +112,13 @@ void qp_run(struct qp *qp, struct outbox *outbox);
 
 /* Send the acknowledgement that waits; locks the QP, uses and flushes @outbox. */
 void qp_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* The caller was given @now. An earlier call may have been given a later time. Locked. */
+static inline void qp_set_time(struct qp *qp, uint64_t now)
+{
+	if (now > qp->now)
+		qp->now = now;
+}
 
 /* Raise what is due when SQD is reached: all that was started may be finished now. Locked. */
 void qp_check_drained(struct qp *qp);

@@ -251,6 +251,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		qp_drain(qp, now);
 	pthread_mutex_lock(&qp->lock);
+	qp_set_time(qp, now);
 	err = modify(qp, attr, mask, now);
 	pthread_mutex_unlock(&qp->lock);
 	if (err)

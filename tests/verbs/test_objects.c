@@ -222,7 +222,7 @@ START_TEST(extended_completion_queues)
 	ck_assert_int_eq(ibv_start_poll(cq, &poll), EINVAL);
 	ck_assert_int_eq(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 
-	attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
 	ck_fails(ibv_create_cq_ex(context, &attr), EOPNOTSUPP);
 	attr.wc_flags = 0;
 	attr.comp_mask = 1 << 9;
