@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "emu/newer_verbs.h"
+#include "emu/objects/cq.h"
 #include "emu/objects/qp.h"
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
@@ -85,6 +86,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->limits.device = device_attr;
 	hca->limits.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
 	hca->limits.max_inline_data = 1024;
+	hca->limits.max_cq_period = 4095; /* as ConnectX */
 	hca->limits.max_message = WIRE_MESSAGE_MAX;
 	hca->link = options->link;
 	hca->gids = options->gids;
@@ -99,9 +101,12 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->keys, hca->host, 1, device_attr.max_mr + device_attr.max_mw + 1);
 	if (err)
 		goto free_qps;
-	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	err = table_init(&hca->cqs, hca->host, 1, device_attr.max_cq + 1);
 	if (err)
 		goto free_keys;
+	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	if (err)
+		goto free_cqs;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
 	atomic_store(&hca->key_byte, options->seed >> 32);
@@ -118,6 +123,8 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	*result = hca;
 	return 0;
 
+free_cqs:
+	table_destroy(&hca->cqs);
 free_keys:
 	table_destroy(&hca->keys);
 free_qps:
@@ -134,6 +141,7 @@ void hca_destroy(struct hca *hca)
 	event_queue_destroy(&hca->events);
 	timer_heap_destroy(&hca->timers);
 	deferred_destroy(&hca->deferred);
+	table_destroy(&hca->cqs);
 	table_destroy(&hca->keys);
 	table_destroy(&hca->qps);
 	ack_queue_destroy(&hca->acks);
@@ -241,6 +249,16 @@ static void run_number(struct hca *hca, uint32_t number, struct outbox *outbox)
 	table_put(&hca->qps, number);
 }
 
+static void run_cq_number(struct hca *hca, uint32_t number, uint64_t now)
+{
+	struct cq *cq = table_get(&hca->cqs, number);
+
+	if (!cq)
+		return;
+	cq_run(cq, now);
+	table_put(&hca->cqs, number);
+}
+
 /* A QP that schedules itself again is run by the next round, so that packets come in between. */
 bool hca_run(struct hca *hca, uint64_t now)
 {
@@ -256,7 +274,10 @@ bool hca_run(struct hca *hca, uint64_t now)
 	if (!outbox)
 		return false; /* what is due remains so */
 	while ((number = timer_expire(&hca->timers, now)) != 0) {
-		run_number(hca, number, outbox);
+		if (number & TIMER_OF_CQ)
+			run_cq_number(hca, number & ~TIMER_OF_CQ, now);
+		else
+			run_number(hca, number, outbox);
 		any = true;
 	}
 	budget = atomic_load_explicit(&hca->run_count, memory_order_relaxed);

@@ -47,7 +47,8 @@ struct hca_limits {
 	struct ibv_device_attr device;
 	uint64_t cap_flags_ex; /* device_cap_flags_ex beyond those of device */
 	uint32_t max_inline_data;
-	uint32_t max_message; /* bytes */
+	uint32_t max_cq_period; /* us */
+	uint32_t max_message;	/* bytes */
 };
 
 /* Frames taken from the link at a time. */
@@ -75,6 +76,7 @@ struct hca {
 	const struct hca_host *host;
 
 	struct table qps;
+	struct table cqs;	      /* those that have a timer */
 	struct table keys;	      /* of memory regions and windows, by key_number() */
 	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;

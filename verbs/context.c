@@ -37,6 +37,7 @@ static void set_operations(struct context *context)
 	verbs->alloc_td = urxe_alloc_td;
 	verbs->dealloc_td = urxe_dealloc_td;
 	verbs->create_cq_ex = urxe_create_cq_ex;
+	verbs->modify_cq = urxe_modify_cq;
 	verbs->create_qp_ex = urxe_create_qp_ex;
 	verbs->create_srq_ex = urxe_create_srq_ex;
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;

@@ -172,6 +172,21 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return 0;
 }
 
+int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	int error;
+
+	if (!HANDLE_IS_GOOD(to_cq(cq)))
+		return set_errno(ENOENT);
+	if (!attr->attr_mask)
+		return set_errno(EINVAL);
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return set_errno(EOPNOTSUPP);
+	error = cq_moderate(to_cq(cq), attr->moderate.cq_count, attr->moderate.cq_period);
+	deliver(to_cq(cq)->hca);
+	return set_errno(error);
+}
+
 /* What has completed; when nothing has, making progress may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {

@@ -86,6 +86,7 @@ void context_inherit(struct context *context)
 	verbs->alloc_td = NULL;
 	verbs->dealloc_td = NULL;
 	verbs->create_cq_ex = NULL;
+	verbs->modify_cq = NULL;
 	verbs->create_qp_ex = NULL;
 	verbs->create_srq_ex = NULL;
 }

@@ -70,6 +70,7 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_con
 			      struct ibv_comp_channel *channel, int comp_vector);
 struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int urxe_resize_cq(struct ibv_cq *cq, int cqe);
+int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int urxe_destroy_cq(struct ibv_cq *cq);
 int urxe_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only);

@@ -50,6 +50,10 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK;
+	all.cq_mod_caps = (struct ibv_cq_moderation_caps){
+		.max_cq_count = UINT16_MAX,
+		.max_cq_period = to_hca(context)->limits.max_cq_period,
+	};
 	/* The application's structure may be older or newer than ours. */
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));

@@ -72,6 +72,10 @@ int cq_destroy(struct cq *cq)
 {
 	if (atomic_load(&cq->users))
 		return EBUSY;
+	if (cq->moderation.timer.number) {
+		table_remove(&cq->hca->cqs, cq->moderation.timer.number & ~TIMER_OF_CQ);
+		timer_cancel(&cq->hca->timers, &cq->moderation.timer);
+	}
 	event_drop(&cq->hca->events, cq);
 	atomic_fetch_sub(&cq->hca->cq_count, 1);
 	pthread_mutex_destroy(&cq->lock);
@@ -119,6 +123,37 @@ static void cq_overrun(struct cq *cq)
 	cq->overrun = true;
 }
 
+/* --- the event --------------------------------------------------------------------- */
+
+static void cq_raise(struct cq *cq)
+{
+	cq->armed = CQ_IDLE;
+	cq->moderation.waiting = 0;
+	event_raise_completion(&cq->hca->events, &cq->event);
+}
+
+/* False without memory for it; or when it has come up already: the event isn't to wait, either. */
+static bool cq_start_timer(struct cq *cq)
+{
+	struct cq_moderation *moderation = &cq->moderation;
+
+	hca_arm(cq->hca, &moderation->timer, moderation->due);
+	return atomic_load(&moderation->timer.time);
+}
+
+/* Another completion, made at @now: whether the event waits for more. */
+static bool cq_waits(struct cq *cq, uint64_t now)
+{
+	struct cq_moderation *moderation = &cq->moderation;
+
+	if (++moderation->waiting == moderation->count)
+		return false;
+	if (moderation->waiting > 1)
+		return now < moderation->due;
+	moderation->due = now + moderation->period;
+	return cq_start_timer(cq);
+}
+
 /* IBA 11.4.2.2: an error counts as solicited. */
 static void cq_notify(struct cq *cq, const struct completion *completion)
 {
@@ -126,9 +161,56 @@ static void cq_notify(struct cq *cq, const struct completion *completion)
 
 	if (cq->armed == CQ_IDLE || (cq->armed == CQ_ARMED_SOLICITED && !solicited))
 		return;
-	cq->armed = CQ_IDLE;
-	event_raise_completion(&cq->hca->events, &cq->event);
+	if (!cq->moderation.period || !cq_waits(cq, completion->timestamp))
+		cq_raise(cq);
 }
+
+/* A CQ gets its number with its first moderation: those without cost nothing. */
+static int cq_reserve_number(struct cq *cq)
+{
+	uint32_t number;
+	int error;
+
+	if (cq->moderation.timer.number)
+		return 0;
+	error = table_reserve(&cq->hca->cqs, &number);
+	if (error)
+		return error;
+	cq->moderation.timer.number = number | TIMER_OF_CQ;
+	table_publish(&cq->hca->cqs, number, cq);
+	return 0;
+}
+
+int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
+{
+	int error;
+
+	if (period > cq->hca->limits.max_cq_period)
+		return EINVAL;
+	pthread_mutex_lock(&cq->lock);
+	error = period ? cq_reserve_number(cq) : 0;
+	if (!error) {
+		cq->moderation.count = count;
+		cq->moderation.period = (uint64_t)period * 1000;
+		if (cq->moderation.waiting)
+			cq_raise(cq);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return error;
+}
+
+void cq_run(struct cq *cq, uint64_t now)
+{
+	struct cq_moderation *moderation = &cq->moderation;
+
+	pthread_mutex_lock(&cq->lock);
+	/* The timer is lazy: it comes up for an event that was raised long ago, and is put back. */
+	if (moderation->waiting && (now >= moderation->due || !cq_start_timer(cq)))
+		cq_raise(cq);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* --- in and out --------------------------------------------------------------------- */
 
 /* Of several QPs, threads may push in another order than they were told the time. */
 static void cq_set_timestamp(struct cq *cq, struct completion *completion)
@@ -151,6 +233,8 @@ static void cq_remove_oldest(struct cq *cq)
 
 static int cq_push_locked(struct cq *cq, const struct completion *completion)
 {
+	struct completion *entry;
+
 	if (cq->overrun)
 		return ENOSPC;
 	if (cq->count >= cq->capacity) {
@@ -162,11 +246,12 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 	}
 	if (cq->count == cq->size)
 		cq_grow(cq);
-	*cq_at(cq, cq->count) = *completion;
+	entry = cq_at(cq, cq->count);
+	*entry = *completion;
 	if (cq->timestamped)
-		cq_set_timestamp(cq, cq_at(cq, cq->count));
+		cq_set_timestamp(cq, entry);
 	cq->count++;
-	cq_notify(cq, completion);
+	cq_notify(cq, entry);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion queues. Producers are the machines of the QPs (with the QP lock
- * held), the consumer is ibv_poll_cq; cq.lock protects the ring and the arming
+ * held), the consumer is ibv_poll_cq; cq.lock protects the ring, the arming and the moderation
  * (lock order QP -> SRQ -> CQ).
  */
 #ifndef URXE_EMU_CQ_H
@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "emu/objects/event.h"
+#include "emu/transport/timer.h"
 
 struct hca;
 struct qp;
@@ -26,6 +27,20 @@ struct completion {
 };
 
 enum cq_armed { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
+
+/*
+ * How long the event of an armed CQ waits for more completions: until there are @count of those
+ * that it is armed for, or @period after the first, whichever comes first. An armed CQ never waits
+ * longer, so no wake-up is lost; errors and solicited completions wait as others do, as with
+ * ConnectX.
+ */
+struct cq_moderation {
+	uint32_t count;	 /* 0: any number, the period alone ends the waiting */
+	uint64_t period; /* ns; 0: there is no moderation */
+	uint32_t waiting;
+	uint64_t due;	    /* of the event, while completions are @waiting for it */
+	struct timer timer; /* under timer_heap.lock; its number is the CQ's in hca.cqs, or 0 */
+};
 
 /* Room for the newest ibv_cq_ex, whatever headers this was built with. */
 #define ABI_CQ_EX_SIZE 288
@@ -49,6 +64,7 @@ struct cq {
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;
+	struct cq_moderation moderation;
 	bool overrun; /* IBA 11.6.3.1: the CQ is in error */
 	/* As the verbs layer sets them before any QP uses the CQ. */
 	bool ignores_overrun; /* a completion that finds it full takes the place of the oldest */
@@ -74,6 +90,16 @@ int cq_push(struct cq *cq, const struct completion *completion);
 int cq_poll(struct cq *cq, struct completion *completions, int max);
 
 void cq_arm(struct cq *cq, bool solicited_only);
+
+/*
+ * ibv_modify_cq: at most one event for @count completions or @period microseconds; 0 as a period
+ * ends it. An event that waits is raised. EINVAL: a longer period than hca_limits.max_cq_period;
+ * ENOMEM.
+ */
+int cq_moderate(struct cq *cq, uint16_t count, uint16_t period);
+
+/* Its timer has come up: raise the event if it is due. */
+void cq_run(struct cq *cq, uint64_t now);
 
 /* Drop the completions of @qp (it is being destroyed or reset). */
 void cq_purge(struct cq *cq, const struct qp *qp);

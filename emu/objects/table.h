@@ -6,8 +6,8 @@
  * freed. Removal waits for the references, which are kept only briefly and
  * never while waiting for anything.
  *
- * Used for QPs by QP number, and for memory regions and windows by key. Adding
- * and removing take the table's lock; getting takes none.
+ * Used for QPs by QP number, for memory regions and windows by key, and for CQs that have
+ * a timer. Adding and removing take the table's lock; getting takes none.
  */
 #ifndef URXE_EMU_TABLE_H
 #define URXE_EMU_TABLE_H

@@ -249,7 +249,7 @@ SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of
                    "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order",
                    "flush-persistent", "flush-not-allowed", "flush-bad-rkey",
                    "flush-out-of-bounds")
-SCENARIOS_QUEUE = ("srq-limit", "solicited", "unsignaled", "queue-full", "wr-api")
+SCENARIOS_QUEUE = ("srq-limit", "solicited", "moderation", "unsignaled", "queue-full", "wr-api")
 SCENARIOS_MULTICAST = ("multicast", "multicast-own", "multicast-errors", "multicast-events")
 
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
 #include "scenario.h"
 
@@ -106,6 +107,69 @@ static void solicited(struct pair *pair)
 		for (uint32_t i = 0; i < 3; i++)
 			expect_number(pair, i);
 	}
+	pair_barrier(pair);
+	pair_close(pair);
+}
+
+static uint64_t microseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static uint32_t poll_all(struct pair *pair, uint32_t next)
+{
+	struct ibv_wc wc;
+
+	for (; ibv_poll_cq(pair->receive_cq, 1, &wc) == 1; next++) {
+		CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQUAL(wc.wr_id, next);
+		CHECK_EQUAL(ntohl(wc.imm_data), next);
+		pair_receive(pair, next + 16, 0, 64);
+	}
+	return next;
+}
+
+/*
+ * Messages come one by one to a receiver that sleeps. An event stands for as many of them as the
+ * CQ's moderation says, or for its period: that is how many there may be, whatever the machine is
+ * busy with.
+ */
+static void moderation(struct pair *pair)
+{
+	enum { MESSAGES = 500, COUNT = 10, PERIOD = 4000 };
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {.cq_count = COUNT, .cq_period = PERIOD},
+	};
+	uint64_t start = microseconds();
+	uint32_t next = 0, events = 0;
+	struct ibv_wc wc;
+	struct ibv_cq *cq;
+	void *context;
+
+	pair_open(pair, &(struct pair_options){.events = true});
+	for (uint32_t i = 0; i < 16; i++)
+		pair_receive(pair, i, 0, 64);
+	CHECK_EQUAL(ibv_modify_cq(pair->receive_cq, &attr), 0);
+	pair_barrier(pair);
+	for (; !pair->server && next < MESSAGES; next++) {
+		send_number(pair, next, IBV_SEND_SIGNALED);
+		pair_expect(pair, pair->send_cq, next, &wc);
+	}
+	while (pair->server && next < MESSAGES) {
+		CHECK_EQUAL(ibv_req_notify_cq(pair->receive_cq, 0), 0);
+		next = poll_all(pair, next);
+		if (next == MESSAGES)
+			break;
+		CHECK_EQUAL(ibv_get_cq_event(pair->channel, &cq, &context), 0);
+		pair->channel_events[1]++;
+		events++;
+		next = poll_all(pair, next);
+	}
+	CHECK(events <= MESSAGES / COUNT + (microseconds() - start) / PERIOD + 1);
 	pair_barrier(pair);
 	pair_close(pair);
 }
@@ -275,6 +339,11 @@ static void wr_api(struct pair *pair)
 }
 
 const struct scenario scenarios_queue[] = {
-	{"srq-limit", srq_limit},   {"solicited", solicited}, {"unsignaled", unsignaled},
-	{"queue-full", queue_full}, {"wr-api", wr_api},	      {NULL, NULL},
+	{"srq-limit", srq_limit},
+	{"solicited", solicited},
+	{"moderation", moderation},
+	{"unsignaled", unsignaled},
+	{"queue-full", queue_full},
+	{"wr-api", wr_api},
+	{NULL, NULL},
 };

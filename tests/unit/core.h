@@ -60,7 +60,10 @@ static inline void core_setup(void)
 	};
 	core.limits.max_message = WIRE_MESSAGE_MAX;
 	core.host = &process_host;
+	core.limits.max_cq_period = 1000;
 	ck_assert_int_eq(table_init(&core.keys, core.host, KEYS_FIRST, KEYS_LIMIT), 0);
+	ck_assert_int_eq(table_init(&core.cqs, core.host, 1, core.limits.device.max_cq + 1), 0);
+	timer_heap_init(&core.timers);
 	event_queue_init(&core.events, &sink);
 	pthread_mutex_init(&core.destinations_lock, NULL);
 }
@@ -69,6 +72,8 @@ static inline void core_teardown(void)
 {
 	pthread_mutex_destroy(&core.destinations_lock);
 	event_queue_destroy(&core.events);
+	timer_heap_destroy(&core.timers);
+	table_destroy(&core.cqs);
 	table_destroy(&core.keys);
 }
 

@@ -203,6 +203,213 @@ START_TEST(polling_frees_send_slots_and_purging_drops)
 }
 END_TEST
 
+/* A full CQ that ignores it: the oldest completion gives way, and with it the slots that it frees.
+ */
+START_TEST(an_overrun_may_be_ignored)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+	struct cq *cq = make_cq(70); /* more than the ring begins with */
+	struct completion polled[71];
+
+	cq->ignores_overrun = true;
+	for (uint64_t i = 0; i < 1000; i++) {
+		struct completion completion = {.wc = {.wr_id = i}, .qp = qp, .send_slots = 2};
+
+		ck_assert_int_eq(cq_push(cq, &completion), 0);
+	}
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.async, 0);
+	ck_assert_uint_eq(qp->sq.polled, 2 * 930);
+	ck_assert_int_eq(cq_poll(cq, polled, 71), 70);
+	for (uint64_t i = 0; i < 70; i++)
+		ck_assert_uint_eq(polled[i].wc.wr_id, 930 + i);
+	ck_assert_uint_eq(qp->sq.polled, 2 * 1000);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+	free(qp);
+}
+END_TEST
+
+static void push_at(struct cq *cq, uint64_t now, enum ibv_wc_status status, bool solicited)
+{
+	struct completion completion = {
+		.wc = {.status = status}, .solicited = solicited, .timestamp = now};
+
+	ck_assert_int_eq(cq_push(cq, &completion), 0);
+}
+
+START_TEST(timestamps_do_not_go_back)
+{
+	static const uint64_t made[] = {5, 9, 7, 9, 12, 3, 13}, shown[] = {5, 9, 9, 9, 12, 12, 13};
+	struct completion polled[7];
+
+	for (int timestamped = 0; timestamped < 2; timestamped++) {
+		struct cq *cq = make_cq(10);
+
+		cq->timestamped = timestamped;
+		for (int i = 0; i < 7; i++)
+			push_at(cq, made[i], IBV_WC_SUCCESS, false);
+		ck_assert_int_eq(cq_poll(cq, polled, 7), 7);
+		for (int i = 0; i < 7; i++)
+			ck_assert_uint_eq(polled[i].timestamp, timestamped ? shown[i] : made[i]);
+		ck_assert_int_eq(cq_destroy(cq), 0);
+	}
+}
+END_TEST
+
+/* --- moderation ------------------------------------------------------------------ */
+
+#define US 1000
+
+/* What hca_run() does with the timers that are due. */
+static void run_timers(uint64_t now)
+{
+	uint32_t number;
+
+	while ((number = timer_expire(&core.timers, now)) != 0) {
+		struct cq *cq = table_get(&core.cqs, number & ~TIMER_OF_CQ);
+
+		ck_assert(number & TIMER_OF_CQ);
+		ck_assert_ptr_nonnull(cq);
+		cq_run(cq, now);
+		table_put(&core.cqs, number & ~TIMER_OF_CQ);
+	}
+}
+
+START_TEST(moderated_by_count)
+{
+	struct cq *cq = make_cq(100);
+
+	ck_assert_int_eq(cq_moderate(cq, 4, 100), 0);
+	for (unsigned int events = 1; events <= 3; events++) {
+		push_at(cq, 1 * US, IBV_WC_SUCCESS, false); /* before it is armed: doesn't count */
+		cq_arm(cq, false);
+		for (int i = 0; i < 3; i++)
+			push_at(cq, 1 * US, i ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR, i == 1);
+		ck_assert_uint_eq(completion_events(), events - 1);
+		push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+		ck_assert_uint_eq(completion_events(), events);
+		push_at(cq, 1 * US, IBV_WC_SUCCESS, false); /* it isn't armed any more */
+	}
+	/* The timer of what didn't wait for it changes nothing. */
+	run_timers(1000 * US);
+	ck_assert_uint_eq(completion_events(), 3);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+static void moderate_by_time(uint16_t count)
+{
+	struct cq *cq = make_cq(100);
+
+	ck_assert_int_eq(cq_moderate(cq, count, 100), 0);
+	cq_arm(cq, false);
+	push_at(cq, 10 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(core.timers.next, 110 * US);
+	push_at(cq, 100 * US, IBV_WC_SUCCESS, false);
+	run_timers(110 * US - 1);
+	ck_assert_uint_eq(completion_events(), 0);
+	run_timers(110 * US);
+	ck_assert_uint_eq(completion_events(), 1);
+	ck_assert_uint_eq(core.timers.next, TIME_NEVER);
+
+	/* A completion that comes after the time, but before the timer, doesn't wait for it. */
+	cq_arm(cq, false);
+	push_at(cq, 200 * US, IBV_WC_SUCCESS, false);
+	push_at(cq, 300 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 2);
+
+	/* The timer comes up early, for what is over: it is put back. */
+	cq_arm(cq, false);
+	push_at(cq, 350 * US, IBV_WC_SUCCESS, false);
+	run_timers(400 * US);
+	ck_assert_uint_eq(completion_events(), 2);
+	ck_assert_uint_eq(core.timers.next, 450 * US);
+	run_timers(450 * US);
+	ck_assert_uint_eq(completion_events(), 3);
+
+	/* It dies with its CQ. */
+	cq_arm(cq, false);
+	push_at(cq, 500 * US, IBV_WC_SUCCESS, false);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+	ck_assert_uint_eq(core.timers.next, TIME_NEVER);
+	ck_assert_uint_eq(core.cqs.count, 0);
+}
+
+START_TEST(moderated_by_time)
+{
+	moderate_by_time(4);
+}
+END_TEST
+
+START_TEST(moderated_by_time_alone)
+{
+	moderate_by_time(0);
+}
+END_TEST
+
+/* Armed for solicited completions: those and errors count, and no others. */
+START_TEST(moderated_and_solicited)
+{
+	struct cq *cq = make_cq(100);
+
+	ck_assert_int_eq(cq_moderate(cq, 3, 100), 0);
+	cq_arm(cq, true);
+	for (int i = 0; i < 5; i++)
+		push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	run_timers(1000 * US);
+	ck_assert_uint_eq(completion_events(), 0);
+	push_at(cq, 1000 * US, IBV_WC_SUCCESS, true);
+	push_at(cq, 1000 * US, IBV_WC_WR_FLUSH_ERR, false);
+	push_at(cq, 1000 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 0);
+	/* Armed for the next completion in between, others count from then on. */
+	cq_arm(cq, false);
+	push_at(cq, 1000 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
+START_TEST(moderation_changes)
+{
+	struct cq *cq = make_cq(100);
+
+	ck_assert_int_eq(cq_moderate(cq, 4, 1001), EINVAL);
+	ck_assert_int_eq(cq_moderate(cq, 4, 0), 0); /* none */
+	cq_arm(cq, false);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	ck_assert_uint_eq(core.cqs.count, 0);
+
+	ck_assert_int_eq(cq_moderate(cq, UINT16_MAX, 1000), 0);
+	cq_arm(cq, false);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 1);
+	ck_assert_int_eq(cq_moderate(cq, 4, 1001), EINVAL);
+	ck_assert_uint_eq(completion_events(), 1);
+	/* What waits isn't lost, nor does it wait by rules that it didn't begin with. */
+	ck_assert_int_eq(cq_moderate(cq, 0, 0), 0);
+	ck_assert_uint_eq(completion_events(), 2);
+	cq_arm(cq, false);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 3);
+
+	ck_assert_int_eq(cq_moderate(cq, 1, 1000), 0);
+	cq_arm(cq, false);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 4);
+	ck_assert_uint_eq(core.cqs.count, 1);
+	ck_assert_int_eq(cq_resize(cq, 50), 0);
+	ck_assert_int_eq(cq_moderate(cq, 2, 1000), 0);
+	cq_arm(cq, false);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_int_eq(cq_resize(cq, 60), 0);
+	push_at(cq, 1 * US, IBV_WC_SUCCESS, false);
+	ck_assert_uint_eq(completion_events(), 5);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {create_checks_the_limits,
@@ -213,6 +420,13 @@ int main(void)
 				      arming_is_for_one_event,
 				      arming_upgrades_but_does_not_downgrade,
 				      polling_frees_send_slots_and_purging_drops,
+				      an_overrun_may_be_ignored,
+				      timestamps_do_not_go_back,
+				      moderated_by_count,
+				      moderated_by_time,
+				      moderated_by_time_alone,
+				      moderated_and_solicited,
+				      moderation_changes,
 				      NULL};
 
 	return core_run("cq", tests);
