@@ -3,8 +3,10 @@
  * Endpoints, which are synchronous ids, and what they are made of: queue pairs,
  * shared receive queues.
  */
+#include <infiniband/sa.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/run_suite.h"
@@ -245,6 +247,131 @@ START_TEST(connect_data_of_endpoints)
 }
 END_TEST
 
+/* --- routes ------------------------------------------------------------------- */
+
+#define PRIMARY (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
+
+static void check_route(struct rdma_cm_id *id)
+{
+	const struct ibv_sa_path_rec *path = id->route.path_rec;
+
+	ck_assert_int_eq(id->route.num_paths, 1);
+	ck_assert_uint_eq(ntohl(path->flow_label), 0x54321);
+	ck_assert_uint_eq(path->hop_limit, 7);
+	ck_assert_uint_eq(path->traffic_class, 0x20);
+	ck_assert_int_eq(path->mtu, IBV_MTU_512);
+	ck_assert_uint_eq(path->packet_life_time, 13);
+}
+
+static const struct ibv_path_data route = {
+	.flags = PRIMARY,
+	.path = {.flowlabel_hoplimit = 0x07214305, /* 0x05432107, in this machine's order */
+		 .tclass = 0x20,
+		 .mtu = IBV_MTU_512,
+		 .packetlifetime = 13},
+};
+
+/* What a path says is followed; what it leaves 0 follows from the addresses. */
+START_TEST(routes_that_are_given)
+{
+	struct rdma_addrinfo *there = look_up(0);
+	struct rdma_cm_id *id;
+
+	there->ai_route = malloc(sizeof(route));
+	memcpy(there->ai_route, &route, sizeof(route));
+	there->ai_route_len = sizeof(route);
+	ck_assert_int_eq(rdma_create_ep(&id, there, NULL, NULL), 0);
+	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	check_route(id);
+	ck_assert_mem_eq(&id->route.path_rec->dgid, &id->route.addr.addr.ibaddr.dgid, 16);
+	rdma_destroy_ep(id);
+	there->ai_route_len--;
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
+static void refuse_path(struct rdma_cm_id *id, struct ibv_path_data path)
+{
+	ck_fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)),
+		 EINVAL);
+}
+
+START_TEST(routes_refused)
+{
+	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
+	struct ibv_path_data path = route;
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, 7472), 1000), 0);
+	path.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_ALTERNATE | IBV_PATH_FLAG_BIDIRECTIONAL;
+	refuse_path(id, path);
+	path = route;
+	path.path.dgid.raw[15] = 1;
+	refuse_path(id, path);
+	path = route;
+	path.path.sgid.raw[15] = 1;
+	refuse_path(id, path);
+	path = route;
+	path.path.mtu = IBV_MTU_4096 + 1;
+	refuse_path(id, path);
+	path = route;
+	path.path.packetlifetime = 31;
+	refuse_path(id, path);
+	/* That of the addresses can be had all the same. */
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	rdma_destroy_id(id);
+}
+END_TEST
+
+static void *take_request(void *argument)
+{
+	struct rdma_cm_id *listening = argument, *id;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	ck_assert_int_eq(rdma_get_request(listening, &id), 0);
+	ck_assert_uint_eq(ntohl(id->route.path_rec->flow_label), 0x54321);
+	ck_assert_uint_eq(id->route.path_rec->traffic_class, 0x20);
+	ck_assert_int_eq(id->route.path_rec->mtu, IBV_MTU_512);
+	ck_assert_int_eq(rdma_accept(id, NULL), 0);
+	ck_assert_int_eq(ibv_query_qp(id->qp, &attr, IBV_QP_AV | IBV_QP_PATH_MTU, &init), 0);
+	ck_assert_int_eq(attr.path_mtu, IBV_MTU_512);
+	ck_assert_uint_eq(attr.ah_attr.grh.traffic_class, 0x20);
+	return id;
+}
+
+/* The connection is by that route, on both sides. */
+START_TEST(connections_by_given_routes)
+{
+	struct rdma_addrinfo *here = look_up(RAI_PASSIVE), *there = look_up(0);
+	struct ibv_qp_init_attr attr = queue_pair, passive_attr = queue_pair, init;
+	struct rdma_cm_id *listening, *active;
+	struct ibv_qp_attr found;
+	pthread_t thread;
+	void *passive;
+
+	there->ai_route = malloc(sizeof(route));
+	memcpy(there->ai_route, &route, sizeof(route));
+	there->ai_route_len = sizeof(route);
+	ck_assert_int_eq(rdma_create_ep(&listening, here, NULL, &passive_attr), 0);
+	ck_assert_int_eq(rdma_listen(listening, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, take_request, listening), 0);
+	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &attr), 0);
+	ck_assert_int_eq(rdma_connect(active, NULL), 0);
+	pthread_join(thread, &passive);
+	ck_assert_int_eq(ibv_query_qp(active->qp, &found, IBV_QP_AV | IBV_QP_PATH_MTU, &init), 0);
+	ck_assert_int_eq(found.path_mtu, IBV_MTU_512);
+	ck_assert_uint_eq(found.ah_attr.grh.flow_label, 0x54321);
+	ck_assert_uint_eq(found.ah_attr.grh.hop_limit, 7);
+	send_one(active, passive);
+	rdma_destroy_ep(active);
+	rdma_destroy_ep(passive);
+	rdma_destroy_ep(listening);
+	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("endpoints");
@@ -260,6 +387,9 @@ int main(void)
 	tcase_add_test(tests, endpoints_refused);
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);
+	tcase_add_test(tests, routes_that_are_given);
+	tcase_add_test(tests, routes_refused);
+	tcase_add_test(tests, connections_by_given_routes);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

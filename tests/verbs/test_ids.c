@@ -221,6 +221,19 @@ START_TEST(calls_out_of_order)
 }
 END_TEST
 
+START_TEST(no_addresses)
+{
+	struct rdma_cm_id *id = new_id();
+
+	ck_fails(rdma_bind_addr(id, NULL), EINVAL);
+	ck_fails(rdma_resolve_addr(id, NULL, NULL, 1000), EINVAL);
+	ck_fails(rdma_join_multicast(id, NULL, NULL), EINVAL);
+	ck_fails(rdma_leave_multicast(id, NULL), EINVAL);
+	ck_assert(!is_readable(channel));
+	destroy(id);
+}
+END_TEST
+
 START_TEST(extensions)
 {
 	struct ibv_ece ece = {.vendor_id = 1};
@@ -565,6 +578,7 @@ int main(void)
 	tcase_add_test(tests, migration_to_no_channel_makes_synchronous);
 	tcase_add_test(tests, synchronous_ids_wait_themselves);
 	tcase_add_test(tests, calls_out_of_order);
+	tcase_add_test(tests, no_addresses);
 	tcase_add_test(tests, extensions);
 	tcase_add_test(tests, bind_to_addresses);
 	tcase_add_test(tests, bind_adds_local_addresses);

@@ -173,6 +173,7 @@ struct rdma_id {
 	struct rdma_neighbour neighbour;
 	struct path path; /* once resolved */
 	enum ibv_mtu mtu;
+	uint8_t packet_life_time; /* log2 of 4.096 us */
 
 	struct rdma_conn_param peer; /* what the request offered */
 	uint32_t qkey;		     /* datagram QPs */
@@ -363,8 +364,11 @@ uint64_t rdma_service_id(const struct rdma_id *id, const struct sockaddr *addres
 int rdma_sockaddr_choose_service(struct sockaddr *address, int ps);
 
 /* rdma_address.c */
-/* rdma_resolve_route() without waiting, with rdma.lock held. 0 or an errno. */
-int rdma_resolve_path(struct rdma_id *id);
+/*
+ * rdma_resolve_route() without waiting, by the path that is @asked for (RDMA_OPTION_IB_PATH) or,
+ * if that is NULL, by that of the addresses. 0 or an errno. rdma.lock is held.
+ */
+int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked);
 /* Fill in ibv.route from the addresses and id.path, which are set. 0 or ENOMEM. */
 int rdma_route_set(struct rdma_id *id);
 

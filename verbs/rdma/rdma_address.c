@@ -22,7 +22,9 @@
 
 #define PORT_TRIES 64 /* of ports that other processes turn out to have */
 #define FLOW_LABEL_MASK 0xfffff
-#define SELECT_EQUAL 2 /* of a path record: exactly this MTU, rate, life time */
+#define SELECT_EQUAL 2	      /* of a path record: exactly this MTU, rate, life time */
+#define PATH_VALUE 0x3f	      /* of an ibv_path_record's: without the selector */
+#define PATH_LIFE_TIME_MAX 30 /* a five-bit ACK timeout is one more (cm.md 5) */
 
 static bool lacks_scope(const struct sockaddr *address)
 {
@@ -302,7 +304,7 @@ static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
 	size_t length = rdma_sockaddr_length(destination);
-	struct sockaddr_storage none = {.ss_family = destination->sa_family};
+	struct sockaddr_storage none = {};
 	int error;
 
 	if (length == 0 || lacks_scope(destination))
@@ -313,6 +315,7 @@ static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 		return addr->src_addr.sa_family == destination->sa_family ? 0 : EINVAL;
 	/* Known before the port is chosen: two connections may share one. */
 	memcpy(&addr->dst_storage, destination, length);
+	none.ss_family = destination->sa_family;
 	error = bind_source(id, source && source->sa_family ? source : (struct sockaddr *)&none);
 	if (!error && addr->src_addr.sa_family != destination->sa_family)
 		error = EINVAL;
@@ -394,7 +397,7 @@ int rdma_route_set(struct rdma_id *id)
 		.mtu = id->mtu,
 		.rate_selector = SELECT_EQUAL,
 		.packet_life_time_selector = SELECT_EQUAL,
-		.packet_life_time = CM_PACKET_LIFE_TIME,
+		.packet_life_time = id->packet_life_time,
 	};
 	route->num_paths = 1;
 	return 0;
@@ -419,14 +422,10 @@ static int check_route(const struct rdma_addr *addr)
 						      : ask_routing(&ip.dst_addr, &ip.src_storage);
 }
 
-int rdma_resolve_path(struct rdma_id *id)
+static void set_default_path(struct rdma_id *id)
 {
 	const struct rdma_addr *addr = &id->ibv.route.addr;
-	int error;
 
-	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
-		return EINVAL;
-	error = check_route(addr);
 	id->path = (struct path){
 		.source = addr->addr.ibaddr.sgid,
 		.destination = addr->addr.ibaddr.dgid,
@@ -435,6 +434,51 @@ int rdma_resolve_path(struct rdma_id *id)
 		.hop_limit = HOP_LIMIT_DEFAULT,
 	};
 	id->mtu = source_mtu(id);
+	id->packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME;
+}
+
+/* A GID that isn't that of the address is another route than the one that was resolved. */
+static bool is_path_of(const struct ibv_path_record *asked, const struct path *path)
+{
+	static const union ibv_gid none;
+
+	return (gid_equal(&asked->sgid, &none) || gid_equal(&asked->sgid, &path->source)) &&
+	       (gid_equal(&asked->dgid, &none) || gid_equal(&asked->dgid, &path->destination));
+}
+
+/* What @asked says; what it leaves 0 stays. Returns 0 or EINVAL. */
+static int apply_asked_path(struct rdma_id *id, const struct ibv_path_record *asked)
+{
+	const uint32_t flow = ntohl(asked->flowlabel_hoplimit);
+	const enum ibv_mtu mtu = asked->mtu & PATH_VALUE;
+	const uint8_t life_time = asked->packetlifetime & PATH_VALUE;
+
+	if (!is_path_of(asked, &id->path) || mtu > id->mtu || life_time > PATH_LIFE_TIME_MAX)
+		return EINVAL;
+	if (flow >> 8 & FLOW_LABEL_MASK)
+		id->path.flow_label = flow >> 8 & FLOW_LABEL_MASK;
+	if (flow & 0xff)
+		id->path.hop_limit = flow & 0xff;
+	if (asked->tclass)
+		id->path.traffic_class = asked->tclass;
+	if (mtu)
+		id->mtu = mtu;
+	if (life_time)
+		id->packet_life_time = life_time;
+	return 0;
+}
+
+int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
+{
+	int error;
+
+	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
+		return EINVAL;
+	set_default_path(id);
+	error = asked ? apply_asked_path(id, asked) : 0;
+	if (error)
+		return error;
+	error = check_route(&id->ibv.route.addr);
 	if (!error)
 		error = rdma_route_set(id);
 	if (rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED,
@@ -451,7 +495,7 @@ int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
 	int error;
 
 	rdma_enter();
-	error = rdma_resolve_path(id);
+	error = rdma_resolve_path(id, NULL);
 	rdma_leave();
 	return error ? rdma_fail(error) : rdma_complete(id);
 }

@@ -130,7 +130,7 @@ static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 		.flow_control = param->flow_control,
 		.srq = param->srq,
 		.mtu = id->mtu,
-		.packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME,
+		.packet_life_time = id->packet_life_time,
 		.vendor_id = id->local_ece.vendor_id,
 		.options = id->local_ece.options,
 		.private_data = data,

@@ -30,12 +30,23 @@ static int prepare_passive(struct rdma_id *id, struct rdma_addrinfo *info, struc
 	return 0;
 }
 
+/* By the paths that the caller has, if any. */
+static int resolve_route(struct rdma_id *id, const struct rdma_addrinfo *info)
+{
+	if (!info->ai_route_len)
+		return urxe_rdma_resolve_route(&id->ibv, RESOLVE_TIMEOUT_MS);
+	if (urxe_rdma_set_option(&id->ibv, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, info->ai_route,
+				 info->ai_route_len) != 0)
+		return -1;
+	return rdma_complete(id);
+}
+
 static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *attr)
 {
 	if (urxe_rdma_resolve_addr(&id->ibv, info->ai_src_addr, info->ai_dst_addr,
 				   RESOLVE_TIMEOUT_MS) != 0 ||
-	    urxe_rdma_resolve_route(&id->ibv, RESOLVE_TIMEOUT_MS) != 0)
+	    resolve_route(id, info) != 0)
 		return -1;
 	if (info->ai_connect_len) {
 		if (info->ai_connect_len > RDMA_PRIVATE_SIDR_REQ)

@@ -265,13 +265,14 @@ static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 {
 	uint8_t timeout = *(const uint8_t *)value;
 
-	if (id->ibv.qp_type == IBV_QPT_UD || timeout > ACK_TIMEOUT_MAX)
+	if ((id->ibv.qp_type != IBV_QPT_RC && id->ibv.qp_type != IBV_QPT_XRC_SEND) ||
+	    timeout > ACK_TIMEOUT_MAX)
 		return EINVAL;
 	id->ack_timeout = timeout;
 	return 0;
 }
 
-/* RoCE's route follows from the addresses: any primary path is taken for that one. */
+/* RoCE's route follows from the addresses; a primary path may say more of it. */
 static int set_path(struct rdma_id *id, const void *value, size_t length)
 {
 	const uint32_t primary =
@@ -280,7 +281,7 @@ static int set_path(struct rdma_id *id, const void *value, size_t length)
 
 	for (size_t i = 0; i < length / sizeof(*paths); i++) {
 		if (paths[i].flags == primary)
-			return rdma_resolve_path(id);
+			return rdma_resolve_path(id, &paths[i].path);
 	}
 	return EINVAL;
 }

@@ -129,6 +129,12 @@ static int initialize_datagram(struct rdma_id *id, struct ibv_qp *qp)
 	return error;
 }
 
+/* An id that has a queue has its QP use it. */
+static bool is_another(const struct ibv_cq *ours, const struct ibv_cq *given)
+{
+	return ours && given && ours != given;
+}
+
 int urxe_rdma_create_qp_ex(struct rdma_cm_id *ibv, struct ibv_qp_init_attr_ex *attr)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
@@ -141,7 +147,8 @@ int urxe_rdma_create_qp_ex(struct rdma_cm_id *ibv, struct ibv_qp_init_attr_ex *a
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		attr->pd = ibv->pd;
 	}
-	if (attr->pd->context != ibv->verbs)
+	if (attr->pd->context != ibv->verbs || is_another(ibv->recv_cq, attr->recv_cq) ||
+	    is_another(ibv->send_cq, attr->send_cq))
 		return rdma_fail(EINVAL);
 	if (!attr->recv_cq && !ibv->recv_cq &&
 	    create_queue(ibv, attr->cap.max_recv_wr, &ibv->recv_cq_channel, &ibv->recv_cq) != 0)

@@ -113,6 +113,14 @@ struct rdma_conn_param rdma_offer(const struct cm_message *message)
 	};
 }
 
+/* The ACK timeout is one more (cm.md 5); a SIDR_REQ says none. */
+static uint8_t life_time_of(const struct cm_message *request)
+{
+	const uint8_t timeout = request->path[0].ack_timeout;
+
+	return timeout ? timeout - 1 : CM_PACKET_LIFE_TIME;
+}
+
 static struct rdma_id *make_id(const struct rdma_record *request)
 {
 	struct rdma_id *listener = request->id, *id;
@@ -125,6 +133,7 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 		return NULL;
 	id->path = event->path;
 	id->mtu = event->message.mtu;
+	id->packet_life_time = life_time_of(&event->message);
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
 	if (rdma_header_length(listener))

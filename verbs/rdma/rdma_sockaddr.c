@@ -13,7 +13,7 @@
 
 size_t rdma_sockaddr_length(const struct sockaddr *address)
 {
-	switch (address->sa_family) {
+	switch (address ? address->sa_family : AF_UNSPEC) {
 	case AF_INET:
 		return sizeof(struct sockaddr_in);
 	case AF_INET6:
