@@ -300,6 +300,18 @@ def scenario_cases():
                        **{f"expect_{victim}": []})
 
 
+# --- programs of the old API --------------------------------------------------
+
+
+def legacy_cases():
+    """Compiled with the headers of include/legacy."""
+    for name in ("exp-operations",):
+        yield scenario(name)
+        yield scenario(name, ipv6=True)
+        for loss, faults in LOSS.items():
+            yield scenario(name, detail=loss, faults=faults)
+
+
 # --- many processes on one address --------------------------------------------
 
 
@@ -421,5 +433,5 @@ def pyverbs_cases():
 def all_cases():
     for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
-                  scale_cases, manager_cases, example_cases, ucx_cases, pyverbs_cases):
+                  scale_cases, manager_cases, legacy_cases, example_cases, ucx_cases, pyverbs_cases):
         yield from cases()

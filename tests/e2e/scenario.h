@@ -16,6 +16,7 @@ struct scenario {
 
 /* Ended by an entry without a name. */
 extern const struct scenario scenarios_data[], scenarios_datagram[], scenarios_error[],
-	scenarios_flush[], scenarios_queue[], scenarios_multicast[], scenarios_migration[];
+	scenarios_flush[], scenarios_queue[], scenarios_multicast[], scenarios_migration[],
+	scenarios_exp[];
 
 #endif
