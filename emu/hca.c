@@ -54,7 +54,6 @@ static const struct ibv_device_attr device_attr = {
 	.max_srq_sge = 32,
 	.max_pkeys = 1,
 	.local_ca_ack_delay = 15,
-	.phys_port_cnt = 1,
 };
 
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
@@ -68,12 +67,13 @@ enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
 	return mtu;
 }
 
-enum ibv_mtu hca_active_mtu(struct hca *hca)
+enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num)
 {
+	struct gid_table *gids = port_gids_table(&hca->gids, port_num);
 	struct gid_entry entry;
 	unsigned int index = 0;
 
-	return gid_table_next(hca->gids, &index, &entry) ? hca_mtu(entry.mtu) : IBV_MTU_1024;
+	return gid_table_next(gids, &index, &entry) ? hca_mtu(entry.mtu) : IBV_MTU_1024;
 }
 
 int hca_create(const struct hca_options *options, struct hca **result)
@@ -85,6 +85,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 		return ENOMEM;
 	hca->limits.device = device_attr;
 	hca->limits.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
+	hca->limits.device.phys_port_cnt = port_gids_count(&options->gids);
 	hca->limits.max_inline_data = 1024;
 	hca->limits.max_cq_period = 4095; /* as ConnectX */
 	hca->limits.max_message = WIRE_MESSAGE_MAX;

@@ -37,7 +37,7 @@
 #include "emu/transport/timer.h"
 #include "net/link.h"
 #include "net/pool.h"
-#include "net/wire/gid.h"
+#include "net/wire/port_gids.h"
 
 struct qp;
 struct destination;
@@ -56,7 +56,7 @@ struct hca_limits {
 
 struct hca_options {
 	struct link *link;	     /* stays the caller's */
-	struct gid_table *gids;	     /* likewise */
+	struct port_gids gids;	     /* of each port; the tables stay the caller's, likewise */
 	const struct hca_host *host; /* likewise */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
@@ -72,7 +72,7 @@ struct hca {
 	struct hca_limits limits;
 	uint64_t node_guid;
 	struct link *link;
-	struct gid_table *gids;
+	struct port_gids gids;
 	const struct hca_host *host;
 
 	struct table qps;
@@ -158,9 +158,9 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 /* For an object that is being made. Never 0. */
 uint32_t hca_next_handle(struct hca *hca);
 
-/* The greatest path MTU that a network device with @netdev_mtu carries, and the port's. */
+/* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
-enum ibv_mtu hca_active_mtu(struct hca *hca);
+enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num);
 
 /* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);

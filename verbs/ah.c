@@ -58,10 +58,10 @@ static int header_version(const struct ibv_grh *grh, const struct iphdr *ipv4)
 	return 6;
 }
 
-static int set_source(struct ibv_context *context, struct ibv_global_route *route,
-		      const union ibv_gid *local, const union ibv_gid *remote)
+static int set_source(struct port *port, struct ibv_global_route *route, const union ibv_gid *local,
+		      const union ibv_gid *remote)
 {
-	int index = gid_table_find(&to_context(context)->device->gids, local);
+	int index = gid_table_find(&port->gids, local);
 
 	/* ibv_ah_attr has eight bits for it. */
 	if (index < 0 || index > UINT8_MAX)
@@ -71,8 +71,7 @@ static int set_source(struct ibv_context *context, struct ibv_global_route *rout
 	return 0;
 }
 
-static int route_back(struct ibv_context *context, const struct ibv_grh *grh,
-		      struct ibv_global_route *route)
+static int route_back(struct port *port, const struct ibv_grh *grh, struct ibv_global_route *route)
 {
 	union ibv_gid local, remote;
 	struct iphdr ipv4;
@@ -85,13 +84,13 @@ static int route_back(struct ibv_context *context, const struct ibv_grh *grh,
 		gid_from_ipv4(&remote, &(struct in_addr){ipv4.saddr});
 		route->hop_limit = ipv4.ttl;
 		route->traffic_class = ipv4.tos;
-		return set_source(context, route, &local, &remote);
+		return set_source(port, route, &local, &remote);
 	case 6:
 		word = be32toh(grh->version_tclass_flow);
 		route->flow_label = word & 0xfffff;
 		route->traffic_class = word >> 20 & 0xff;
 		route->hop_limit = grh->hop_limit;
-		return set_source(context, route, &grh->dgid, &grh->sgid);
+		return set_source(port, route, &grh->dgid, &grh->sgid);
 	default:
 		return -1;
 	}
@@ -100,6 +99,7 @@ static int route_back(struct ibv_context *context, const struct ibv_grh *grh,
 int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			 struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
+	struct port *port = device_port(to_context(context)->device, port_num);
 	int result = 0;
 
 	memset(attr, 0, sizeof(*attr));
@@ -109,10 +109,10 @@ int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct i
 	attr->port_num = port_num;
 	if (wc->wc_flags & IBV_WC_GRH) {
 		attr->is_global = 1;
-		result = route_back(context, grh, &attr->grh);
+		result = port ? route_back(port, grh, &attr->grh) : -1;
 	}
 	if (result)
-		errno = ENODATA;
+		errno = port ? ENODATA : EINVAL;
 	return result;
 }
 

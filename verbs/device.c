@@ -36,26 +36,6 @@ struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 
 /* --- identity --------------------------------------------------------------- */
 
-int device_netdev(struct device *device, struct gid_entry *entry)
-{
-	pthread_mutex_lock(&device->contexts_lock);
-	*entry = device->port;
-	pthread_mutex_unlock(&device->contexts_lock);
-	return entry->ifindex ? 0 : ENODATA;
-}
-
-bool device_use_netdev(struct device *device)
-{
-	struct gid_entry entry;
-
-	if (gid_table_get(&device->gids, 0, &entry) != 0)
-		return false;
-	pthread_mutex_lock(&device->contexts_lock);
-	device->port = entry;
-	pthread_mutex_unlock(&device->contexts_lock);
-	return true;
-}
-
 static bool hardware_address(const char *netdev, uint8_t mac[6])
 {
 	static const uint8_t none[6];
@@ -74,20 +54,20 @@ static bool hardware_address(const char *netdev, uint8_t mac[6])
 }
 
 /*
- * EUI-64 of the network device, as rxe has it. Loopback has no hardware address,
+ * EUI-64 of the first port's network device, as rxe has it. Loopback has no hardware address,
  * and each node on it must be told apart: a local identifier (bit 1 of the first
  * byte) made of the IP address. So too for a node that was given its addresses,
  * since other nodes may live on the same network device.
  */
-static __be64 make_guid(struct device *device)
+static __be64 make_guid(struct port *port)
 {
 	uint8_t guid[8] = {0x02, 'u', 'r', 'x'}, mac[6];
 	struct gid_entry entry;
 	__be64 result;
 
-	if (device_netdev(device, &entry))
+	if (port_netdev(port, &entry))
 		memset(&entry, 0, sizeof(entry));
-	if (!device->node && hardware_address(entry.netdev, mac)) {
+	if (!port->node && hardware_address(entry.netdev, mac)) {
 		uint8_t eui[8] = {mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 
 		memcpy(guid, eui, sizeof(guid));
@@ -101,18 +81,10 @@ static __be64 make_guid(struct device *device)
 	return result;
 }
 
-int device_init(struct device *device, const char *name, const char *node)
+void device_init(struct device *device, const char *name)
 {
 	struct ibv_device *ibv = &device->ibv;
-	int error = gid_table_init(&device->gids, node);
 
-	if (error)
-		return error;
-	device->node = node ? strdup(node) : NULL;
-	if (node && !device->node) {
-		gid_table_destroy(&device->gids);
-		return ENOMEM;
-	}
 	ibv->_ops._dummy1 = device_mark;
 	ibv->node_type = IBV_NODE_CA;
 	ibv->transport_type = IBV_TRANSPORT_IB;
@@ -123,8 +95,53 @@ int device_init(struct device *device, const char *name, const char *node)
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->contexts_lock, NULL);
 	device->watch.socket.fd = -1;
-	device_use_netdev(device);
-	device->guid = make_guid(device);
+}
+
+/* --- ports ------------------------------------------------------------------- */
+
+struct port *device_port(struct device *device, unsigned int port_num)
+{
+	return port_gids_table(&device->gids, port_num) ? &device->ports[port_num - 1] : NULL;
+}
+
+/* For an address that @context, a port, would get: no other port has it. */
+static int check_free(void *context, const union ibv_gid *gid)
+{
+	const struct port *port = context;
+	struct gid_place place;
+
+	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : 0;
+}
+
+static int check_all_free(struct port *port)
+{
+	struct gid_entry entry;
+	int error = 0;
+
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry) && !error; i++)
+		error = check_free(port, &entry.gid);
+	return error;
+}
+
+int device_add_port(struct device *device, const char *node)
+{
+	unsigned int count = port_gids_count(&device->gids);
+	struct port *port = &device->ports[count];
+	int error;
+
+	if (count == PORTS_MAX)
+		return E2BIG;
+	error = port_init(port, device, count + 1, node);
+	if (error)
+		return error;
+	error = check_all_free(port);
+	if (error) {
+		port_destroy(port);
+		return error;
+	}
+	device->gids.tables[count] = &port->gids;
+	if (count == 0)
+		device->guid = make_guid(port);
 	return 0;
 }
 
@@ -167,24 +184,29 @@ static void explain(const union ibv_gid *gid, int error, char *text, size_t size
 		snprintf(text, size, "%s", strerror(error));
 }
 
-static int any_address(void *context, const union ibv_gid *gid)
-{
-	return 0;
-}
-
 /* The addresses as they are now: the device may have been found long ago. */
-static int refresh_addresses(struct device *device)
+static int refresh_addresses(struct port *port)
 {
 	bool changed;
 	char reason[MESSAGE];
-	int error = gid_table_refresh(&device->gids, device->node, any_address, NULL, &changed);
+	int error = gid_table_refresh(&port->gids, port->node, check_free, port, &changed);
 
-	if (error && device->node) {
+	if (error && port->node) {
 		explain(NULL, error, reason, sizeof(reason));
-		log_error("%s: %s: %s", device->ibv.name, device->node, reason);
+		log_error("%s: %s: %s", port->device->ibv.name, port->node, reason);
 	}
-	device_use_netdev(device);
-	return device->node ? error : 0;
+	port_use_netdev(port);
+	return port->node ? error : 0;
+}
+
+static int refresh_ports(struct device *device)
+{
+	struct port *port;
+	int error = 0;
+
+	for (unsigned int i = 1; !error && (port = device_port(device, i)); i++)
+		error = refresh_addresses(port);
+	return error;
 }
 
 /*
@@ -192,14 +214,15 @@ static int refresh_addresses(struct device *device)
  * own, one that can't be used at the moment (an IPv6 address still tentative) is
  * left out; one that another process has and doesn't share is an error even then.
  */
-static int bind_addresses(struct device *device, struct link *link)
+static int bind_addresses(struct port *port, struct link *link)
 {
 	char text[INET6_ADDRSTRLEN], reason[MESSAGE];
+	const char *name = port->device->ibv.name;
 	struct gid_entry entry;
 	unsigned int bound = 0;
 	int error, last = EADDRNOTAVAIL;
 
-	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry); i++) {
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++) {
 		error = link->ops->add_address(link, &entry.gid);
 		if (!error) {
 			bound++;
@@ -207,16 +230,26 @@ static int bind_addresses(struct device *device, struct link *link)
 		}
 		last = error;
 		gid_to_text(&entry.gid, text);
-		if (device->node || error == EADDRINUSE) {
+		if (port->node || error == EADDRINUSE) {
 			explain(&entry.gid, error, reason, sizeof(reason));
-			log_error("%s: address %s: %s", device->ibv.name, text, reason);
+			log_error("%s: address %s: %s", name, text, reason);
 			return error;
 		}
-		log_info("%s: address %s is left out: %s", device->ibv.name, text, strerror(error));
+		log_info("%s: address %s is left out: %s", name, text, strerror(error));
 	}
 	if (bound == 0)
-		log_error("%s: no address can be used: %s", device->ibv.name, strerror(last));
+		log_error("%s: no address can be used: %s", name, strerror(last));
 	return bound ? 0 : last;
+}
+
+static int bind_ports(struct device *device)
+{
+	struct port *port;
+	int error = 0;
+
+	for (unsigned int i = 1; !error && (port = device_port(device, i)); i++)
+		error = bind_addresses(port, device->link);
+	return error;
 }
 
 static void device_deadline_changed(void *context, uint64_t time)
@@ -300,7 +333,7 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 {
 	struct hca_options options = {
 		.link = device->link,
-		.gids = &device->gids,
+		.gids = device->gids,
 		.host = &process_host,
 		.sink = *sink,
 		.deadline = device_deadline_changed,
@@ -326,12 +359,12 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 
 	if (error)
 		return error;
-	error = refresh_addresses(device);
+	error = refresh_ports(device);
 	if (!error)
 		error = make_link(capture, &device->link);
 	if (error)
 		goto release;
-	error = bind_addresses(device, device->link);
+	error = bind_ports(device);
 	if (error)
 		goto close;
 	error = make_hca(device, sink);
@@ -412,14 +445,15 @@ void device_flush_on_exit(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
-int device_add_address(struct device *device, const union ibv_gid *gid)
+int device_add_address(struct port *port, const union ibv_gid *gid)
 {
+	struct device *device = port->device;
 	int error = 0, index;
 
 	pthread_mutex_lock(&device->lock);
-	if (gid_table_find(&device->gids, gid) < 0) {
+	if (gid_table_find(&port->gids, gid) < 0) {
 		error = device->link->ops->add_address(device->link, gid);
-		index = error ? 0 : gid_table_add(&device->gids, gid);
+		index = error ? 0 : gid_table_add(&port->gids, gid);
 		if (index < 0)
 			error = -index;
 		if (!error)
@@ -444,11 +478,13 @@ void device_after_fork(struct device *device)
 void device_after_fork_child(struct device *device)
 {
 	struct context *context;
+	struct port *port;
 
 	if (device->link && device->link->ops->after_fork_child)
 		device->link->ops->after_fork_child(device->link);
 	device_watch_after_fork_child(device);
-	pthread_mutex_init(&device->gids.lock, NULL);
+	for (unsigned int i = 1; (port = device_port(device, i)); i++)
+		pthread_mutex_init(&port->gids.lock, NULL);
 	DL_FOREACH (device->contexts, context)
 		context_inherit(context);
 	device->contexts = NULL;

@@ -8,7 +8,7 @@
  * sockets, never across a call into the real library. device.contexts_lock protects
  * the list of contexts; it is held while port events are put into their queues, and
  * nothing but those queues' locks is taken under it. The progress thread takes
- * that one alone for what it hears of the port (verbs/device_watch.h).
+ * that one alone for what it hears of the ports (verbs/device_watch.h).
  */
 #ifndef URXE_VERBS_DEVICE_H
 #define URXE_VERBS_DEVICE_H
@@ -18,8 +18,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "net/wire/gid.h"
+#include "net/wire/port_gids.h"
 #include "verbs/device_watch.h"
+#include "verbs/port.h"
 #include "verbs/progress.h"
 
 struct cm_event;
@@ -33,9 +34,8 @@ struct device {
 	/* Vendor libraries look at the private part of real devices behind it, and find zeros. */
 	uint8_t verbs_device_tail[256];
 
-	char *node;	 /* the addresses asked for, or NULL for those of the machine */
-	bool unreadable; /* gids could not be filled */
-	struct gid_table gids;
+	struct port ports[PORTS_MAX];
+	struct port_gids gids; /* those of the ports that it has */
 	__be64 guid;
 
 	pthread_mutex_t lock;
@@ -55,44 +55,44 @@ struct device {
 	void (*removed)(struct device *device); /* set likewise: what ids are told when it fails */
 
 	pthread_mutex_t contexts_lock;
-	struct context *contexts; /* those that are told of the port's events; utlist */
-	struct gid_entry port;	  /* the entry of GID 0, or what it was; likewise protected */
+	struct context *contexts; /* those that are told of the ports' events; utlist */
 };
 
 /* ibv_device._ops._dummy1 of our devices; never called. */
 struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd);
 
+/* A device named @name, which has no port yet. */
+void device_init(struct device *device, const char *name);
+
 /*
- * A device named @name with the addresses @node (NULL: the machine's). Returns 0
- * or an errno of gid_table_init().
+ * The next port, with the addresses @node (NULL: the machine's). Returns 0, an errno of
+ * gid_table_init(), EEXIST for an address that another port has, E2BIG beyond PORTS_MAX.
  */
-int device_init(struct device *device, const char *name, const char *node);
+int device_add_port(struct device *device, const char *node);
+
+/* The port number @port_num, from 1 on; NULL: there is no such port. */
+struct port *device_port(struct device *device, unsigned int port_num);
 
 /* One more and one less context; the HCA's events go to @sink. Returns 0 or an errno. */
 int device_up(struct device *device, const struct event_sink *sink);
 void device_down(struct device *device);
 
-/* The device has failed, or its port is gone: all queue pairs become ERR, and flush. */
+/* The device has failed, or its ports are gone: all queue pairs become ERR, and flush. */
 void device_flush(const struct device *device);
 
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
 void device_flush_on_exit(struct device *device);
 
 /*
- * Receive on the local address @gid, too, of an open device. Returns 0 or an errno
+ * Receive on the local address @gid, too, on @port of an open device. Returns 0 or an errno
  * of link add_address.
  */
-int device_add_address(struct device *device, const union ibv_gid *gid);
+int device_add_address(struct port *port, const union ibv_gid *gid);
 
 /* Keep the device's locks whole across a fork. */
 void device_before_fork(struct device *device);
 void device_after_fork(struct device *device);
 /* In the child, before device_after_fork(): the HCA is the parent's. */
 void device_after_fork_child(struct device *device);
-
-/* The network device of the port, by GID 0 or what that was. Returns 0, or ENODATA for none. */
-int device_netdev(struct device *device, struct gid_entry *entry);
-/* The port's network device is from now on that of GID 0. False if there is none. */
-bool device_use_netdev(struct device *device);
 
 #endif

@@ -12,81 +12,111 @@
 #include "verbs/event.h"
 #include "verbs/port.h"
 
-#define PORT 1		      /* the only one */
 #define REFRESH_AGAIN 1000000 /* ns, when another thread was receiving */
 
-static void tell(struct device *device, enum ibv_event_type type)
+static void tell(const struct port *port, enum ibv_event_type type)
 {
-	log_info("%s: %s", device->ibv.name, ibv_event_type_str(type));
-	deliver_async(device, type, (void *)(intptr_t)PORT);
+	log_info("%s: port %u: %s", port->device->ibv.name, port->number, ibv_event_type_str(type));
+	deliver_async(port->device, type, (void *)(intptr_t)port->number);
 }
 
 /* --- the network device ----------------------------------------------------------- */
 
-static void set_active(struct device *device, bool active)
+static void set_active(struct port *port, bool active)
 {
-	if (device->watch.active == active)
+	if (port->active == active)
 		return;
-	device->watch.active = active;
-	tell(device, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	port->active = active;
+	tell(port, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
-static void check_gone(struct device *device)
+static bool all_gone(struct device *device)
 {
-	struct gid_entry port;
+	const struct port *port;
+
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		if (!port->gone)
+			return false;
+	}
+	return true;
+}
+
+static void check_gone(struct port *port)
+{
+	struct device *device = port->device;
+	struct gid_entry netdev;
 	char name[IF_NAMESIZE];
 
-	if (device->watch.gone || device_netdev(device, &port) != 0 ||
-	    if_indextoname(port.ifindex, name) || errno != ENXIO)
+	if (port->gone || port_netdev(port, &netdev) != 0 || if_indextoname(netdev.ifindex, name) ||
+	    errno != ENXIO)
 		return;
-	device->watch.gone = true;
-	set_active(device, false);
-	log_error("%s: network device %s is gone", device->ibv.name, port.netdev);
+	port->gone = true;
+	set_active(port, false);
+	log_error("%s: network device %s is gone", device->ibv.name, netdev.netdev);
+	if (!all_gone(device))
+		return;
 	device_flush(device);
-	tell(device, IBV_EVENT_DEVICE_FATAL);
+	tell(port, IBV_EVENT_DEVICE_FATAL);
 }
 
 /* --- addresses -------------------------------------------------------------------- */
 
-static int receive_on(void *context, const union ibv_gid *gid)
+static int receive_on(struct port *port, const union ibv_gid *gid)
 {
-	struct link *link = context;
+	struct link *link = port->device->link;
 
 	return link->ops->add_address(link, gid);
 }
 
+/* An address that @context, a port, would get; not if the other port has it. */
+static int check_usable(void *context, const union ibv_gid *gid)
+{
+	struct port *port = context;
+	struct gid_place place;
+
+	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : receive_on(port, gid);
+}
+
 /* GID 0 may be another network device's than before. */
-static void follow_netdev(struct device *device)
+static void follow_netdev(struct port *port)
 {
 	struct gid_entry before = {}, now = {};
 
-	device_netdev(device, &before);
-	if (!device_use_netdev(device))
+	port_netdev(port, &before);
+	if (!port_use_netdev(port))
 		return;
-	device_netdev(device, &now);
-	if (!device->watch.gone && now.ifindex == before.ifindex)
+	port_netdev(port, &now);
+	if (!port->gone && now.ifindex == before.ifindex)
 		return;
-	device->watch.gone = false;
-	set_active(device, port_is_active(device));
+	port->gone = false;
+	set_active(port, port_is_active(port));
 }
 
-static void take_addresses(struct device *device)
+/* Returns whether an address could not be bound. */
+static bool bind_all(struct port *port)
 {
-	struct device_watch *watch = &device->watch;
 	struct gid_entry entry;
+	bool unbound = false;
+
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++)
+		unbound |= receive_on(port, &entry.gid) != 0;
+	return unbound;
+}
+
+static void take_addresses(struct port *port)
+{
+	struct device_watch *watch = &port->device->watch;
 	bool changed;
 
 	/* What the node lacks now may come later. */
-	gid_table_refresh(&device->gids, device->node, receive_on, device->link, &changed);
-	watch->refresh |= changed || watch->unbound;
+	gid_table_refresh(&port->gids, port->node, check_usable, port, &changed);
+	watch->refresh |= changed || port->unbound;
 	/* One that could not be bound may be now: an IPv6 address was tentative. */
-	watch->unbound = false;
-	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry); i++)
-		watch->unbound |= receive_on(device->link, &entry.gid) != 0;
+	port->unbound = bind_all(port);
 	if (!changed)
 		return;
-	tell(device, IBV_EVENT_GID_CHANGE);
-	follow_netdev(device);
+	tell(port, IBV_EVENT_GID_CHANGE);
+	follow_netdev(port);
 }
 
 /* With receive_lock, for the end of the process closes the link's descriptors under it. */
@@ -101,37 +131,46 @@ static void refresh_descriptors(struct device *device)
 
 /* --- the socket ------------------------------------------------------------------- */
 
+static void port_take_message(struct port *port, const struct nlmsghdr *message)
+{
+	const unsigned int running = IFF_UP | IFF_RUNNING;
+	const struct ifinfomsg *info = message ? netlink_link(message) : NULL;
+	struct gid_entry netdev;
+
+	if (!message && !port->gone)
+		set_active(port, port_is_active(port));
+	if (!info || message->nlmsg_type != RTM_NEWLINK || port_netdev(port, &netdev) != 0)
+		return;
+	if (!port->gone && info->ifi_index == (int)netdev.ifindex)
+		set_active(port, (info->ifi_flags & running) == running);
+}
+
 /*
- * The state of the port is that of the last message: what the kernel says when asked may be
+ * The state of a port is that of the last message: what the kernel says when asked may be
  * newer, and a message that is older would then be a change back.
  */
 static void take_message(void *context, const struct nlmsghdr *message)
 {
-	const unsigned int running = IFF_UP | IFF_RUNNING;
-	const struct ifinfomsg *info = message ? netlink_link(message) : NULL;
 	struct device *device = context;
-	struct gid_entry port;
+	struct port *port;
 
-	if (!message && !device->watch.gone)
-		set_active(device, port_is_active(device));
-	if (!info || message->nlmsg_type != RTM_NEWLINK || device_netdev(device, &port) != 0)
-		return;
-	if (!device->watch.gone && info->ifi_index == (int)port.ifindex)
-		set_active(device, (info->ifi_flags & running) == running);
+	for (unsigned int i = 1; (port = device_port(device, i)); i++)
+		port_take_message(port, message);
 }
 
 /* Whatever else the messages were about, what counts is what there is now. */
 static bool watch_progress(void *context, uint64_t now)
 {
 	struct device *device = context;
+	struct port *port;
 	bool any;
 
 	/* The device has failed then, too. */
 	netlink_verify(&device->watch.socket);
 	any = netlink_receive(&device->watch.socket, take_message, device);
-	if (any) {
-		check_gone(device);
-		take_addresses(device);
+	for (unsigned int i = 1; any && (port = device_port(device, i)); i++) {
+		check_gone(port);
+		take_addresses(port);
 	}
 	refresh_descriptors(device);
 	return any;
@@ -159,18 +198,21 @@ void device_watch_start(struct device *device, struct progress *progress)
 	static const struct progress_ops ops = {
 		.progress = watch_progress, .deadline = deadline, .descriptors = descriptors};
 	struct device_watch *watch = &device->watch;
+	struct port *port;
 	int error;
 
-	*watch = (struct device_watch){
-		.active = port_is_active(device),
-		.unbound = true,
-	};
+	*watch = (struct device_watch){};
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		port->active = port_is_active(port);
+		port->gone = false;
+		port->unbound = true;
+	}
 	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	if (!error)
 		error = progress_attach(progress, &ops, device, &watch->client);
 	if (!error)
 		return;
-	log_info("%s: the network device can't be watched: %s", device->ibv.name, strerror(error));
+	log_info("%s: the network devices can't be watched: %s", device->ibv.name, strerror(error));
 	netlink_close(&watch->socket);
 }
 

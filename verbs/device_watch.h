@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of an open device's port while it is open: the kernel tells of the
- * network device and of addresses on a netlink socket, and contexts are told by
+ * What becomes of an open device's ports while it is open: the kernel tells of the
+ * network devices and of addresses on a netlink socket, and contexts are told by
  * events. The network device goes down and up: PORT_ERR and PORT_ACTIVE. Addresses
  * come and go: GID_CHANGE, with the GID table as it is then. The network device is gone:
- * DEVICE_FATAL, with all queue pairs in ERR; if one with an address of the node comes
- * later, the port is that one, and active again.
+ * PORT_ERR, for the other port goes on; with the last one DEVICE_FATAL, and all queue pairs
+ * in ERR. If one with an address of the port comes later, the port is that one, and active again.
  *
  * device_watch_start() and _stop() are called with device.lock held, when the HCA is
  * there; the progress thread does the rest, without that lock.
@@ -25,9 +25,6 @@ struct device_watch {
 	struct netlink_socket socket; /* closed: nothing is watched */
 	struct progress_client *client;
 	/* Of the progress thread. */
-	bool active;  /* what contexts know of the port */
-	bool gone;    /* its network device */
-	bool unbound; /* an address may be that could not be bound yet */
 	bool refresh; /* the link may have new descriptors */
 };
 

@@ -23,9 +23,12 @@ static struct {
 
 static bool add_device(const char *name, const char *node)
 {
-	int error = device_init(&table.devices[table.count], name, node);
+	struct device *device = &table.devices[table.count];
 	char local[ADDRESSES_TEXT];
+	int error;
 
+	device_init(device, name);
+	error = device_add_port(device, node);
 	if (error == EINVAL) {
 		log_error("device %s: \"%s\" is not a list of IP addresses or interfaces; there "
 			  "are no devices",

@@ -17,6 +17,53 @@
 #define IBV_QPF_GRH_REQUIRED 1 /* ibv_port_attr.flags: RoCE has no other addressing */
 #endif
 
+/* --- life ----------------------------------------------------------------------------- */
+
+int port_init(struct port *port, struct device *device, uint8_t number, const char *node)
+{
+	int error = gid_table_init(&port->gids, node);
+
+	if (error)
+		return error;
+	port->node = node ? strdup(node) : NULL;
+	if (node && !port->node) {
+		gid_table_destroy(&port->gids);
+		return ENOMEM;
+	}
+	port->device = device;
+	port->number = number;
+	gid_table_get(&port->gids, 0, &port->netdev);
+	return 0;
+}
+
+void port_destroy(struct port *port)
+{
+	gid_table_destroy(&port->gids);
+	free(port->node);
+}
+
+int port_netdev(struct port *port, struct gid_entry *entry)
+{
+	pthread_mutex_lock(&port->device->contexts_lock);
+	*entry = port->netdev;
+	pthread_mutex_unlock(&port->device->contexts_lock);
+	return entry->ifindex ? 0 : ENODATA;
+}
+
+bool port_use_netdev(struct port *port)
+{
+	struct gid_entry entry;
+
+	if (gid_table_get(&port->gids, 0, &entry) != 0)
+		return false;
+	pthread_mutex_lock(&port->device->contexts_lock);
+	port->netdev = entry;
+	pthread_mutex_unlock(&port->device->contexts_lock);
+	return true;
+}
+
+/* --- attributes ----------------------------------------------------------------------- */
+
 enum physical_state { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK_UP = 5 };
 enum width { WIDTH_1X = 1, WIDTH_4X = 2, WIDTH_2X = 16 };
 enum speed { SDR = 1, DDR = 2, FDR10 = 8, EDR = 32, HDR = 64, NDR = 128 };
@@ -92,17 +139,17 @@ static bool runs(short flags)
 	return (flags & IFF_UP) && (flags & IFF_RUNNING);
 }
 
-bool port_is_active(struct device *device)
+bool port_is_active(struct port *port)
 {
 	struct gid_entry entry = {};
 	short flags = 0;
 
-	device_netdev(device, &entry);
+	port_netdev(port, &entry);
 	/* Without a descriptor to ask it isn't known to be down. */
 	return netdev_query(entry.netdev, &flags, &entry.mtu) != 0 || runs(flags);
 }
 
-int port_query(struct device *device, struct ibv_port_attr *attr)
+int port_query(struct port *port, struct ibv_port_attr *attr)
 {
 	const struct rate *rate = rates;
 	struct gid_entry entry = {};
@@ -110,7 +157,7 @@ int port_query(struct device *device, struct ibv_port_attr *attr)
 	short flags = 0;
 
 	memset(attr, 0, sizeof(*attr));
-	device_netdev(device, &entry);
+	port_netdev(port, &entry);
 	error = netdev_query(entry.netdev, &flags, &entry.mtu);
 	unknown = netdev_speed(entry.netdev, flags, &speed);
 	while (rate->mbps < speed)

@@ -1,24 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The port of a device, read from its network device at the time of asking.
- * For ibv_query_port() and sysfs, which have to agree.
+ * A port of a device: its addresses, and the network device that they are on, which is asked when
+ * something asks for the port's attributes. For ibv_query_port() and sysfs, which have to agree.
+ *
+ * device.contexts_lock protects @netdev; what is behind it is the progress thread's
+ * (verbs/device_watch.h).
  */
 #ifndef URXE_VERBS_PORT_H
 #define URXE_VERBS_PORT_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "net/wire/gid.h"
 
 struct device;
+
+struct port {
+	struct device *device;
+	uint8_t number; /* from 1 on */
+	char *node;	/* the addresses asked for, or NULL for those of the machine */
+	struct gid_table gids;
+	struct gid_entry netdev; /* the entry of GID 0, or what it was */
+	bool active;		 /* what contexts know */
+	bool gone;		 /* the network device is */
+	bool unbound;		 /* an address may be that could not be bound yet */
+};
+
+/*
+ * Port @number of @device with the addresses @node (NULL: the machine's). Returns 0
+ * or an errno of gid_table_init().
+ */
+int port_init(struct port *port, struct device *device, uint8_t number, const char *node);
+void port_destroy(struct port *port);
+
+/* The network device, by GID 0 or what that was. Returns 0, or ENODATA for none. */
+int port_netdev(struct port *port, struct gid_entry *entry);
+/* It is from now on that of GID 0. False if there is none. */
+bool port_use_netdev(struct port *port);
 
 /*
  * Everything but max_msg_sz. Returns 0, or the errno of what kept us from asking, such as EMFILE;
  * @attr has what could be learned.
  */
-int port_query(struct device *device, struct ibv_port_attr *attr);
+int port_query(struct port *port, struct ibv_port_attr *attr);
 
 /* Whether the network device is up and has a carrier. */
-bool port_is_active(struct device *device);
+bool port_is_active(struct port *port);
 
 /* Widths and speeds, as sysfs says them: "100 Gb/sec (4X EDR)". */
 void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size);

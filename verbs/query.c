@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device and its port say about themselves. The limits are the HCA's,
- * which enforces them; the port is the network device of GID 0.
+ * What the device and its ports say about themselves. The limits are the HCA's,
+ * which enforces them; a port is the network device of its GID 0.
  */
 #include <net/if.h>
 #include <string.h>
@@ -13,14 +13,18 @@
 /* Of newer headers: the sysfs names of GID types, "IB/RoCE v1" and "RoCE v2". */
 enum { GID_TYPE_SYSFS_IB_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
 
-#define PORT 1 /* the only one */
-
 /* kHz: the device's clock, which completions are stamped with, is clock_now(). */
 #define CORE_CLOCK 1000000
 
 static struct device *device_of(struct ibv_context *context)
 {
 	return to_context(context)->device;
+}
+
+/* NULL: there is no such port. */
+static struct port *port_of(struct ibv_context *context, unsigned int port_num)
+{
+	return device_port(device_of(context), port_num);
 }
 
 /* --- device ------------------------------------------------------------------ */
@@ -82,12 +86,13 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 		       size_t attr_size)
 {
 	struct counters *counters = &to_hca(context)->counters;
+	struct port *port = port_of(context, port_num);
 	struct ibv_port_attr all;
 	int error;
 
-	if (port_num != PORT)
+	if (!port)
 		return set_errno(EINVAL);
-	error = port_query(device_of(context), &all);
+	error = port_query(port, &all);
 	if (error)
 		return set_errno(error);
 	all.bad_pkey_cntr = violations(counters->bad_pkey);
@@ -129,11 +134,12 @@ int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 
 int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
+	struct port *port = port_of(context, port_num);
 	struct gid_entry entry;
 	int error = EINVAL;
 
-	if (port_num == PORT && index >= 0)
-		error = gid_table_get(&device_of(context)->gids, index, &entry);
+	if (port && index >= 0)
+		error = gid_table_get(&port->gids, index, &entry);
 	if (error && error != ENODATA) {
 		errno = error;
 		return -1;
@@ -146,11 +152,12 @@ int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, uni
 	return 0;
 }
 
-static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, uint32_t index)
+static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, uint32_t port_num,
+		       uint32_t index)
 {
 	to->gid = from->gid;
 	to->gid_index = index;
-	to->port_num = PORT;
+	to->port_num = port_num;
 	to->gid_type = IBV_GID_TYPE_ROCE_V2;
 	to->ndev_ifindex = from->ifindex;
 }
@@ -158,47 +165,57 @@ static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, u
 int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	struct port *port = port_of(context, port_num);
 	struct ibv_gid_entry all = {};
 	struct gid_entry found;
 	int error;
 
 	if (flags)
 		return EOPNOTSUPP;
-	if (port_num != PORT)
+	if (!port)
 		return EINVAL;
-	error = gid_table_get(&device_of(context)->gids, gid_index, &found);
+	error = gid_table_get(&port->gids, gid_index, &found);
 	if (error)
 		return error;
-	fill_entry(&all, &found, gid_index);
+	fill_entry(&all, &found, port_num, gid_index);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &all, entry_size < sizeof(all) ? entry_size : sizeof(all));
 	return 0;
 }
 
+/* Appends those of @port to the @count there are. Returns how many they are then, or -EINVAL. */
+static ssize_t append_entries(struct ibv_context *context, struct port *port,
+			      struct ibv_gid_entry *entries, size_t max_entries, size_t count,
+			      size_t entry_size)
+{
+	struct gid_entry found;
+
+	for (uint32_t i = 0; gid_table_next(&port->gids, &i, &found); i++) {
+		if (count == max_entries)
+			return -EINVAL;
+		urxe_query_gid_ex(context, port->number, i,
+				  (void *)((char *)entries + count++ * entry_size), 0, entry_size);
+	}
+	return count;
+}
+
 ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
-	size_t count = 0;
+	ssize_t count = 0;
+	struct port *port;
 
 	if (flags)
 		return -EOPNOTSUPP;
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++) {
-		struct gid_entry found;
-
-		if (gid_table_get(&device_of(context)->gids, i, &found))
-			continue;
-		if (count == max_entries)
-			return -EINVAL;
-		urxe_query_gid_ex(context, PORT, i,
-				  (void *)((char *)entries + count++ * entry_size), 0, entry_size);
-	}
+	for (unsigned int i = 1; count >= 0 && (port = port_of(context, i)); i++)
+		count = append_entries(context, port, entries, max_entries, count, entry_size);
 	return count;
 }
 
 int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 			int *type)
 {
-	if (port_num != PORT || index >= GID_TABLE_LENGTH) {
+	if (!port_of(context, port_num) || index >= GID_TABLE_LENGTH) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -210,7 +227,7 @@ int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned 
 
 int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (port_num != PORT || index != 0) {
+	if (!port_of(context, port_num) || index != 0) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -220,7 +237,7 @@ int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __
 
 int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (port_num == PORT && pkey == htobe16(PKEY_DEFAULT))
+	if (port_of(context, port_num) && pkey == htobe16(PKEY_DEFAULT))
 		return 0;
 	errno = EINVAL;
 	return -1;

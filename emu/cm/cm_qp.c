@@ -25,26 +25,30 @@ uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time)
 
 static void init_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
+	struct gid_place source;
+
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->terms.responder_resources)
 		attr->qp_access_flags |=
 			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL;
 	attr->pkey_index = 0;
-	attr->port_num = 1;
+	port_gids_find(&id->cm->hca->gids, &id->path.source, &source);
+	attr->port_num = source.port_num;
 }
 
 static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	int index = gid_table_find(id->cm->hca->gids, &id->path.source);
+	struct gid_place source;
 
+	port_gids_find(&id->cm->hca->gids, &id->path.source, &source);
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	attr->ah_attr = (struct ibv_ah_attr){
 		.is_global = 1,
-		.port_num = 1,
+		.port_num = source.port_num,
 		.grh = {.dgid = id->path.destination,
 			.flow_label = id->path.flow_label,
-			.sgid_index = index < 0 ? 0 : index,
+			.sgid_index = source.index,
 			.hop_limit = id->path.hop_limit,
 			.traffic_class = id->path.traffic_class},
 	};

@@ -151,12 +151,11 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 			 const struct link_frame *frame, uint64_t now)
 {
 	struct cm_id *listener, *id;
-	struct gid_entry entry = {0};
-	int index = gid_table_find(cm->hca->gids, &req->path[0].remote_gid);
+	struct gid_place place;
 
-	gid_table_get(cm->hca->gids, index < 0 ? 0 : index, &entry);
-	if (index < 0) {
-		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &entry.gid, now);
+	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
+		/* IBA 12.6.7.2: one that is acceptable. */
+		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &frame->destination, now);
 		return;
 	}
 	if (stale(cm, req, frame, now))
@@ -168,7 +167,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		return;
 	}
 	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
-	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(entry.mtu)) {
+	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place.entry.mtu)) {
 		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
 		return;
 	}

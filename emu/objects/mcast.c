@@ -225,9 +225,11 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 static bool is_sender(const struct qp *qp, const struct packet *packet,
 		      const struct link_frame *frame)
 {
+	struct gid_place place;
+
 	return packet->op->deth &&
 	       (be32toh(packet_deth(packet)->source_qp) & QPN_MASK) == qp->number &&
-	       gid_table_find(qp->hca->gids, &frame->source) >= 0;
+	       port_gids_find(&qp->hca->gids, &frame->source, &place);
 }
 
 /*

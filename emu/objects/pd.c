@@ -42,14 +42,13 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 {
 	const struct ibv_global_route *grh = &attr->grh;
 	bool multicast = gid_is_multicast(&grh->dgid);
+	struct gid_table *gids = port_gids_table(&hca->gids, attr->port_num);
 	struct gid_entry source;
 	int error;
 
-	if (attr->port_num < 1 || attr->port_num > hca->limits.device.phys_port_cnt)
+	if (!gids || !attr->is_global)
 		return EINVAL;
-	if (!attr->is_global)
-		return EINVAL;
-	error = gid_table_get(hca->gids, grh->sgid_index, &source);
+	error = gid_table_get(gids, grh->sgid_index, &source);
 	if (error)
 		return error;
 	/* One IP packet has one family (a multicast GID may name a group of either). */
@@ -86,6 +85,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 		return ENOMEM;
 	}
 	made->pd = pd;
+	made->port_num = attr->port_num;
 	made->path = path;
 	made->ibv.handle = made->handle = hca_next_handle(hca);
 	atomic_fetch_add(&pd->users, 1);

@@ -25,6 +25,7 @@ struct ah {
 	struct ibv_ah ibv;
 	uint32_t handle; /* likewise */
 	struct pd *pd;
+	uint8_t port_num;
 	struct path path;
 };
 

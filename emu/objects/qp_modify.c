@@ -41,7 +41,7 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
 	AT_MOST(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, device->max_qp_init_rd_atom);
 	AT_MOST(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, device->max_qp_rd_atom);
-	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
+	if ((mask & IBV_QP_PORT) && !port_gids_table(&qp->hca->gids, attr->port_num))
 		return EINVAL;
 	/* No region of this device is persistent. */
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ACCESS_FLUSH_PERSISTENT))
@@ -79,12 +79,21 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 /* A path MTU that the network device can't carry would lose every full packet. */
 static int check_mtu(struct qp *qp, const struct path *path, enum ibv_mtu mtu)
 {
-	struct gid_entry entry;
-	int index = gid_table_find(qp->hca->gids, &path->source);
+	struct gid_place place;
 
-	if (index < 0 || gid_table_get(qp->hca->gids, index, &entry) != 0)
+	if (!port_gids_find(&qp->hca->gids, &path->source, &place))
 		return EINVAL;
-	return mtu <= hca_mtu(entry.mtu) ? 0 : EINVAL;
+	return mtu <= hca_mtu(place.entry.mtu) ? 0 : EINVAL;
+}
+
+/* The port of the path is the QP's (IBA 11.2.5.2): in SQD they change together. */
+static int check_port(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	uint8_t port_num = mask & IBV_QP_PORT ? attr->port_num : qp->attr.port_num;
+
+	if (mask & IBV_QP_AV)
+		return attr->ah_attr.port_num == port_num ? 0 : EINVAL;
+	return qp->state != IBV_QPS_SQD || port_num == qp->attr.port_num ? 0 : EINVAL;
 }
 
 /* --- application --------------------------------------------------------------------- */
@@ -147,14 +156,10 @@ static int prepare_paths(struct qp *qp, const struct ibv_qp_attr *attr, int mask
 			 struct preparation *preparation)
 {
 	enum ibv_mtu mtu = mask & IBV_QP_PATH_MTU ? attr->path_mtu : qp->attr.path_mtu;
-	int err = 0;
+	int err = check_port(qp, attr, mask);
 
-	if (mask & IBV_QP_AV) {
-		/* The port of the path is the QP's, IBA 11.2.5.2. */
-		if (attr->ah_attr.port_num != (mask & IBV_QP_PORT ? 1 : qp->attr.port_num))
-			return EINVAL;
+	if (!err && (mask & IBV_QP_AV))
 		err = prepare_path(qp, &attr->ah_attr, mtu, &preparation->path);
-	}
 	if (!err && (mask & IBV_QP_ALT_PATH)) {
 		if (attr->alt_ah_attr.port_num != attr->alt_port_num)
 			return EINVAL;
@@ -184,8 +189,6 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	struct requester *req = &qp->requester;
 
 	qp->state = next;
-	if (next == IBV_QPS_INIT && !qp->type->connected)
-		qp->mtu = mtu_bytes(hca_active_mtu(qp->hca));
 	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT)
 		qp->responder.expected_psn = qp->attr.rq_psn & PSN_MASK;
 	if (next == IBV_QPS_RTS && current == IBV_QPS_RTR)
@@ -231,6 +234,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		return 0;
 	}
 	copy_attributes(qp, attr, mask);
+	if ((mask & IBV_QP_PORT) && !qp->type->connected)
+		qp->mtu = mtu_bytes(hca_active_mtu(qp->hca, attr->port_num));
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(attr->path_mtu);
 	take_paths(qp, &preparation, mask);

@@ -45,7 +45,7 @@ void host_init(struct host *host, const struct link_ops *ops, struct hca_options
 	must(gid_from_text(&host->gids.entries[0].gid, "10.0.0.1") == 0);
 	must(gid_from_text(&host->peer, "10.0.0.2") == 0);
 	options.link = &host->link;
-	options.gids = &host->gids;
+	options.gids.tables[0] = &host->gids;
 	options.host = &machine;
 	options.seed = 1;
 	must(hca_create(&options, &host->hca) == 0);

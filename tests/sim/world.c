@@ -87,7 +87,7 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	node->link = sim_link_create(world->sim);
 	world_add_address(node, 0);
 	options.link = node->link;
-	options.gids = &node->gids;
+	options.gids.tables[0] = &node->gids;
 	options.host = &world_host;
 	options.node_guid = 0x0200000000000001 + index;
 	cm_queue_init(&node->cm_queue, on_connection, node);

@@ -78,7 +78,7 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 						.descriptors = node_descriptors};
 	const struct udp_options udp = {.segmentation = true};
 	struct hca_options options = {
-		.gids = &node->gids,
+		.gids.tables = {&node->gids},
 		.host = &process_host,
 		.sink = {on_completion, on_async, node},
 		.node_guid = 0x0200000000000001 + index,

@@ -24,7 +24,7 @@ static struct ibv_ah_attr vector_to(const union ibv_gid *peer)
 static void begin(void)
 {
 	ck_assert_int_eq(gid_table_init(&gids, "127.0.0.1"), 0);
-	core.gids = &gids;
+	core.gids.tables[0] = &gids;
 }
 
 static void end(void)

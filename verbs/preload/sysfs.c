@@ -58,11 +58,23 @@ static void make_link(const char *folder, const char *name, const char *target)
 		sysfs_tree_link(&tree.files, path, target);
 }
 
+static void link_netdev(struct port *port)
+{
+	char folder[PATH_SIZE], target[PATH_SIZE];
+	struct gid_entry entry;
+
+	if (port_netdev(port, &entry) != 0)
+		return;
+	snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/device/net",
+		 port->device->ibv.name);
+	snprintf(target, sizeof(target), "/sys/class/net/%s", entry.netdev);
+	make_link(folder, entry.netdev, target);
+}
+
 static void make_device(struct device *device)
 {
 	struct place place = {"/sys/class/infiniband", device};
-	char folder[PATH_SIZE], target[PATH_SIZE];
-	struct gid_entry entry;
+	struct port *port;
 
 	sysfs_attributes(device, NULL, write_attribute, &place);
 	place.folder = "/sys/class/infiniband_verbs";
@@ -70,12 +82,8 @@ static void make_device(struct device *device)
 	write_attribute(&place, "abi_version", "1\n");
 	/* A character device that every user can open. */
 	make_link("/dev/infiniband", device->ibv.dev_name, "/dev/null");
-	if (device_netdev(device, &entry) == 0) {
-		snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/device/net",
-			 device->ibv.name);
-		snprintf(target, sizeof(target), "/sys/class/net/%s", entry.netdev);
-		make_link(folder, entry.netdev, target);
-	}
+	for (unsigned int i = 1; (port = device_port(device, i)); i++)
+		link_netdev(port);
 }
 
 /* In mode both the listing of a folder has the real devices, too. */

@@ -16,7 +16,8 @@
 /* What an attribute may be made of. */
 struct subject {
 	struct device *device;
-	struct ibv_port_attr port;
+	struct port *port; /* the first one, for attributes of the device */
+	struct ibv_port_attr attr;
 	struct gid_entry netdev;
 	struct urxe_counter counters[COUNTERS_MAX];
 	unsigned int counter_count;
@@ -64,21 +65,21 @@ static void local_cpus(const struct subject *subject, char *text)
 
 static void state(const struct subject *subject, char *text)
 {
-	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->port.state,
-		 subject->port.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
+	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->attr.state,
+		 subject->attr.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
 }
 
 static void phys_state(const struct subject *subject, char *text)
 {
 	static const char *const names[] = {[2] = "Polling", [3] = "Disabled", [5] = "LinkUp"};
 
-	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->port.phys_state,
-		 names[subject->port.phys_state]);
+	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->attr.phys_state,
+		 names[subject->attr.phys_state]);
 }
 
 static void rate(const struct subject *subject, char *text)
 {
-	port_rate_text(&subject->port, text, TEXT_SIZE - 1);
+	port_rate_text(&subject->attr, text, TEXT_SIZE - 1);
 	strcat(text, "\n");
 }
 
@@ -92,7 +93,7 @@ TEXT(cpu_list, "0-%ld\n", sysconf(_SC_NPROCESSORS_CONF) - 1)
 TEXT(link_layer, "Ethernet\n")
 TEXT(zero_hex, "0x0\n")
 TEXT(zero, "0\n")
-TEXT(cap_mask, "0x%08x\n", subject->port.port_cap_flags)
+TEXT(cap_mask, "0x%08x\n", subject->attr.port_cap_flags)
 TEXT(pkey, "0x%04x\n", PKEY_DEFAULT)
 TEXT(lifespan, "0\n")
 /* IBA 16.1.3.5 counts data in units of four bytes. */
@@ -106,7 +107,7 @@ TEXT(rcv_errors, "%llu\n",
 static const struct attribute {
 	const char *name;
 	text_function *text;
-} attributes[] = {
+} device_attributes[] = {
 	{"node_type", node_type},
 	{"node_guid", guid},
 	{"sys_image_guid", guid},
@@ -120,24 +121,30 @@ static const struct attribute {
 	{"device/local_cpulist", cpu_list},
 	{"device/vendor", zero_id},
 	{"device/device", zero_id},
-	{"ports/1/state", state},
-	{"ports/1/phys_state", phys_state},
-	{"ports/1/rate", rate},
-	{"ports/1/link_layer", link_layer},
-	{"ports/1/lid", zero_hex},
-	{"ports/1/lid_mask_count", zero},
-	{"ports/1/sm_lid", zero_hex},
-	{"ports/1/sm_sl", zero},
-	{"ports/1/cap_mask", cap_mask},
-	{"ports/1/pkeys/0", pkey},
-	{"ports/1/counters/port_xmit_data", xmit_data},
-	{"ports/1/counters/port_rcv_data", rcv_data},
-	{"ports/1/counters/port_xmit_packets", xmit_packets},
-	{"ports/1/counters/port_rcv_packets", rcv_packets},
-	{"ports/1/counters/port_rcv_errors", rcv_errors},
-	{"ports/1/counters/port_xmit_discards", zero},
-	{"ports/1/counters/link_downed", zero},
-	{"ports/1/hw_counters/lifespan", lifespan},
+	{},
+};
+
+/* In ports/1 and so on. */
+static const struct attribute port_attributes[] = {
+	{"state", state},
+	{"phys_state", phys_state},
+	{"rate", rate},
+	{"link_layer", link_layer},
+	{"lid", zero_hex},
+	{"lid_mask_count", zero},
+	{"sm_lid", zero_hex},
+	{"sm_sl", zero},
+	{"cap_mask", cap_mask},
+	{"pkeys/0", pkey},
+	{"counters/port_xmit_data", xmit_data},
+	{"counters/port_rcv_data", rcv_data},
+	{"counters/port_xmit_packets", xmit_packets},
+	{"counters/port_rcv_packets", rcv_packets},
+	{"counters/port_rcv_errors", rcv_errors},
+	{"counters/port_xmit_discards", zero},
+	{"counters/link_downed", zero},
+	{"hw_counters/lifespan", lifespan},
+	{},
 };
 
 struct writer {
@@ -152,15 +159,25 @@ static void offer(const struct writer *writer, const char *name, const char *tex
 		writer->write(writer->context, name, text);
 }
 
+/* @name is one of the port's. */
+static void offer_of_port(const struct writer *writer, const struct subject *subject,
+			  const char *name, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "ports/%u/%s", subject->port->number, name);
+	offer(writer, path, text);
+}
+
 static void offer_counters(const struct writer *writer, const struct subject *subject)
 {
 	char name[96], text[TEXT_SIZE];
 
 	for (unsigned int i = 0; i < subject->counter_count; i++) {
-		snprintf(name, sizeof(name), "ports/1/hw_counters/%s", subject->counters[i].name);
+		snprintf(name, sizeof(name), "hw_counters/%s", subject->counters[i].name);
 		snprintf(text, sizeof(text), "%llu\n",
 			 (unsigned long long)subject->counters[i].value);
-		offer(writer, name, text);
+		offer_of_port(writer, subject, name, text);
 	}
 }
 
@@ -178,16 +195,35 @@ static void offer_gids(const struct writer *writer, const struct subject *subjec
 	char name[64], text[TEXT_SIZE];
 	struct gid_entry entry;
 
-	for (unsigned int i = 0; gid_table_next(&subject->device->gids, &i, &entry); i++) {
-		snprintf(name, sizeof(name), "ports/1/gids/%u", i);
+	for (unsigned int i = 0; gid_table_next(&subject->port->gids, &i, &entry); i++) {
+		snprintf(name, sizeof(name), "gids/%u", i);
 		gid_text(&entry.gid, text);
-		offer(writer, name, text);
-		snprintf(name, sizeof(name), "ports/1/gid_attrs/types/%u", i);
-		offer(writer, name, "RoCE v2\n");
-		snprintf(name, sizeof(name), "ports/1/gid_attrs/ndevs/%u", i);
+		offer_of_port(writer, subject, name, text);
+		snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
+		offer_of_port(writer, subject, name, "RoCE v2\n");
+		snprintf(name, sizeof(name), "gid_attrs/ndevs/%u", i);
 		snprintf(text, sizeof(text), "%s\n", entry.netdev);
-		offer(writer, name, text);
+		offer_of_port(writer, subject, name, text);
 	}
+}
+
+static void read_subject(struct subject *subject, struct port *port)
+{
+	subject->port = port;
+	port_query(port, &subject->attr);
+	port_netdev(port, &subject->netdev);
+}
+
+static void offer_port(const struct writer *writer, const struct subject *subject)
+{
+	char text[TEXT_SIZE];
+
+	for (const struct attribute *i = port_attributes; i->name; i++) {
+		i->text(subject, text);
+		offer_of_port(writer, subject, i->name, text);
+	}
+	offer_counters(writer, subject);
+	offer_gids(writer, subject);
 }
 
 void sysfs_attributes(struct device *device, const char *name,
@@ -196,16 +232,17 @@ void sysfs_attributes(struct device *device, const char *name,
 {
 	const struct writer writer = {name, write, context};
 	struct subject subject = {.device = device};
+	char text[TEXT_SIZE];
+	struct port *port;
 
-	port_query(device, &subject.port);
-	device_netdev(device, &subject.netdev);
 	subject.counter_count = device_counters(device, subject.counters, COUNTERS_MAX);
-	for (unsigned int i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
-		char text[TEXT_SIZE];
-
-		attributes[i].text(&subject, text);
-		offer(&writer, attributes[i].name, text);
+	read_subject(&subject, device_port(device, 1));
+	for (const struct attribute *i = device_attributes; i->name; i++) {
+		i->text(&subject, text);
+		offer(&writer, i->name, text);
 	}
-	offer_counters(&writer, &subject);
-	offer_gids(&writer, &subject);
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		read_subject(&subject, port);
+		offer_port(&writer, &subject);
+	}
 }

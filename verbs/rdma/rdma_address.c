@@ -193,31 +193,43 @@ static bool reaches(const union ibv_gid *source, const struct sockaddr *destinat
 	       kind_of(source) == kind_of(&to);
 }
 
+static bool port_source(struct port *port, const struct sockaddr *destination,
+			union ibv_gid *source)
+{
+	struct gid_entry entry;
+
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++) {
+		if (!reaches(&entry.gid, destination))
+			continue;
+		*source = entry.gid;
+		return true;
+	}
+	return false;
+}
+
 /* The first of our addresses that looks as if it reached @destination, for nodes of few. */
 static bool first_source(const struct sockaddr *destination, union ibv_gid *source)
 {
 	struct device *devices;
 	unsigned int count = rdma_open_devices(&devices);
-	struct gid_entry entry;
+	bool found = false;
+	struct port *port;
 
 	for (unsigned int i = 0; i < count; i++) {
-		for (unsigned int j = 0; gid_table_next(&devices[i].gids, &j, &entry); j++) {
-			if (!reaches(&entry.gid, destination))
-				continue;
-			*source = entry.gid;
-			return true;
-		}
+		for (unsigned int j = 1; !found && (port = device_port(&devices[i], j)); j++)
+			found = port_source(port, destination, source);
 	}
-	return false;
+	return found;
 }
 
 static bool is_ours(const union ibv_gid *gid)
 {
 	struct device *devices;
 	unsigned int count = rdma_open_devices(&devices);
+	struct gid_place place;
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (gid_table_find(&devices[i].gids, gid) >= 0)
+		if (port_gids_find(&devices[i].gids, gid, &place))
 			return true;
 	}
 	return false;
@@ -405,12 +417,11 @@ int rdma_route_set(struct rdma_id *id)
 
 static enum ibv_mtu source_mtu(struct rdma_id *id)
 {
-	struct gid_entry entry;
-	int index = gid_table_find(&id->device->gids, &id->path.source);
+	struct gid_place place;
 
-	if (index < 0 || gid_table_get(&id->device->gids, index, &entry))
+	if (!port_gids_find(&id->device->gids, &id->path.source, &place))
 		return IBV_MTU_1024;
-	return hca_mtu(entry.mtu);
+	return hca_mtu(place.entry.mtu);
 }
 
 /* What the routing says now, as addresses come and go. Returns 0 or an errno. */

@@ -105,13 +105,13 @@ void rdma_devices_app_sleeping(void)
 }
 
 /* The address may be gone when its network device is. */
-static void note_interface(struct rdma_id *id, const union ibv_gid *gid)
+static void note_port(struct rdma_id *id, const union ibv_gid *gid)
 {
-	struct gid_entry entry;
-	int index = gid_table_find(&id->device->gids, gid);
+	struct gid_place place;
 
-	if (index >= 0 && gid_table_get(&id->device->gids, index, &entry) == 0)
-		id->interface = entry.ifindex;
+	if (port_gids_find(&id->device->gids, gid, &place))
+		id->interface = place.entry.ifindex;
+	id->ibv.port_num = place.port_num;
 }
 
 int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *gid)
@@ -124,9 +124,8 @@ int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *
 	id->device = device;
 	id->context = entry->context;
 	id->ibv.verbs = &entry->context->verbs.context;
-	id->ibv.port_num = 1;
 	id->ibv.pd = entry->pd;
-	note_interface(id, gid);
+	note_port(id, gid);
 	return 0;
 }
 
@@ -145,46 +144,59 @@ static struct device *owner_of(const union ibv_gid *gid)
 {
 	struct device *devices;
 	unsigned int count = devices_all(&devices);
+	struct gid_place place;
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (gid_table_find(&devices[i].gids, gid) >= 0)
+		if (port_gids_find(&devices[i].gids, gid, &place))
 			return &devices[i];
 	}
 	return NULL;
 }
 
+/* The port of @device that is @interface, or NULL. */
+static struct port *port_on(struct device *device, unsigned int interface)
+{
+	struct gid_entry netdev;
+	struct port *port;
+
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		if (port_netdev(port, &netdev) == 0 && netdev.ifindex == interface)
+			return port;
+	}
+	return NULL;
+}
+
 /* The one that a local address which none has goes to: that of its interface, else the first. */
-static struct device *successor_of(const union ibv_gid *gid)
+static struct port *successor_of(const union ibv_gid *gid)
 {
 	unsigned int interface = gid_interface(gid);
+	struct port *port = NULL;
 	struct device *devices;
 	unsigned int count = devices_all(&devices);
-	struct gid_entry entry;
 
-	for (unsigned int i = 0; i < count; i++) {
-		if (device_netdev(&devices[i], &entry) == 0 && entry.ifindex == interface)
-			return &devices[i];
-	}
-	return count ? &devices[0] : NULL;
+	for (unsigned int i = 0; i < count && !port; i++)
+		port = port_on(&devices[i], interface);
+	return port || !count ? port : device_port(&devices[0], 1);
 }
 
 int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 {
 	struct device *device = owner_of(gid);
+	struct port *port;
 	int error;
 
 	if (device)
 		return rdma_id_use(id, device, gid);
-	device = successor_of(gid);
-	if (!device)
+	port = successor_of(gid);
+	if (!port)
 		return ENODEV;
-	error = rdma_id_use(id, device, gid);
+	error = rdma_id_use(id, port->device, gid);
 	if (!error)
-		error = device_add_address(device, gid);
+		error = device_add_address(port, gid);
 	if (error)
 		rdma_id_detach(id);
 	else
-		note_interface(id, gid);
+		note_port(id, gid);
 	return error;
 }
 

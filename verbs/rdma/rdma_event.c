@@ -46,14 +46,15 @@ static bool qkey_fits(struct rdma_id *id, uint32_t qkey)
 
 static void set_address_handle(struct rdma_id *id, struct ibv_ah_attr *attr)
 {
-	int index = gid_table_find(&id->device->gids, &id->path.source);
+	struct gid_place source;
 
+	port_gids_find(&id->device->gids, &id->path.source, &source);
 	*attr = (struct ibv_ah_attr){
 		.is_global = 1,
-		.port_num = id->ibv.port_num,
+		.port_num = source.port_num,
 		.grh = {.dgid = id->path.destination,
 			.flow_label = id->path.flow_label,
-			.sgid_index = index < 0 ? 0 : index,
+			.sgid_index = source.index,
 			.hop_limit = id->path.hop_limit,
 			.traffic_class = id->path.traffic_class},
 	};

@@ -71,10 +71,11 @@ int rdma_claim(const struct rdma_id *id)
 	return error;
 }
 
-static pid_t claimant_on(struct device *device, const struct rdma_id *id,
+static pid_t claimant_on(struct port *port, const struct rdma_id *id,
 			 const struct sockaddr *address)
 {
-	struct share *share = device->link ? device->link->share : NULL;
+	struct link *link = port->device->link;
+	struct share *share = link ? link->share : NULL;
 	const uint64_t service_id = rdma_service_id(id, address);
 	struct gid_entry entry;
 	union ibv_gid wanted;
@@ -83,7 +84,7 @@ static pid_t claimant_on(struct device *device, const struct rdma_id *id,
 	if (!share)
 		return 0;
 	rdma_sockaddr_gid(address, &wanted);
-	for (unsigned int i = 0; gid_table_next(&device->gids, &i, &entry) && !pid; i++) {
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry) && !pid; i++) {
 		if (rdma_sockaddr_is_any(address) || gid_equal(&entry.gid, &wanted))
 			pid = share->ops->claimant(share, &entry.gid, service_id);
 	}
@@ -95,11 +96,14 @@ void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address
 	char process[64];
 	struct device *devices;
 	unsigned int count;
+	struct port *port;
 	pid_t pid = 0;
 
 	count = devices_all(&devices); /* those that rdma_cm opened stay open */
-	for (unsigned int i = 0; i < count && !pid; i++)
-		pid = claimant_on(&devices[i], id, address);
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int j = 1; !pid && (port = device_port(&devices[i], j)); j++)
+			pid = claimant_on(port, id, address);
+	}
 	if (!pid)
 		return;
 	udp_process_text(pid, process, sizeof(process));

@@ -38,17 +38,18 @@ static int check_join(const struct rdma_id *id, const union ibv_gid *gid)
 static int tell_joined(struct rdma_id *id, struct multicast_membership *membership)
 {
 	struct rdma_record *record = rdma_record_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-	int index = gid_table_find(&id->device->gids, &id->ibv.route.addr.addr.ibaddr.sgid);
+	struct gid_place source;
 
 	if (!record)
 		return ENOMEM;
+	port_gids_find(&id->device->gids, &id->ibv.route.addr.addr.ibaddr.sgid, &source);
 	record->multicast = membership;
 	record->event.param.ud = (struct rdma_ud_param){
 		.private_data = membership->context,
 		.ah_attr = {.is_global = 1,
-			    .port_num = id->ibv.port_num,
+			    .port_num = source.port_num,
 			    .grh = {.dgid = membership->gid,
-				    .sgid_index = index < 0 ? 0 : index,
+				    .sgid_index = source.index,
 				    .hop_limit = HOP_LIMIT_DEFAULT,
 				    .traffic_class = id->tos}},
 		.qp_num = QPN_MULTICAST,
