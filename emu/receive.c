@@ -44,6 +44,21 @@ static bool is_from_peer(struct qp *qp, const struct packet *packet, const struc
 	       source_port_check(qp, source, frame);
 }
 
+/* Not a datagram of the other port. That of a multicast is known by where it came in. */
+static bool is_on_port(const struct qp *qp, const struct link_frame *frame)
+{
+	const struct port_gids *gids = &qp->hca->gids;
+	struct gid_place place;
+
+	if (qp->hca->limits.device.phys_port_cnt == 1)
+		return true;
+	if (gid_is_multicast(&frame->destination))
+		return !frame->interface ||
+		       gid_table_is_on(port_gids_table(gids, qp->attr.port_num), frame->interface);
+	return !port_gids_find(gids, &frame->destination, &place) ||
+	       place.port_num == qp->attr.port_num;
+}
+
 /* The rest of stage A, which the QP has to be known for. */
 static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
@@ -56,7 +71,7 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 		return false; /* IBA 9.6.1.1.3 */
 	if (!(qp_state_abilities(qp->state) & needed))
 		return false; /* IBA 9.6.1.2 */
-	if (qp->type->connected && !is_from_peer(qp, packet, frame))
+	if (qp->type->connected ? !is_from_peer(qp, packet, frame) : !is_on_port(qp, frame))
 		return false;
 	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
 		COUNT(qp->hca, bad_pkey, 1);

@@ -86,7 +86,8 @@ struct link_frame {
 	uint16_t source_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
-	uint8_t forwards; /* how often it was handed on before it came here */
+	uint8_t forwards;   /* how often it was handed on before it came here */
+	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
 };
 
 struct link;

@@ -302,7 +302,8 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 		/* A FLUSH comes from ibv_wr_flush() alone. */
 		err = qp_state_abilities(qp->state) & QP_POST_SEND &&
 				      (extended || wr->opcode != WR_FLUSH)
-			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, wr)
+			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd,
+						qp->attr.port_num, wr)
 			      : EINVAL;
 		if (err) {
 			*bad = wr;

@@ -162,12 +162,14 @@ static void copy_flush(struct send_wqe *wqe, const struct ibv_send_wr *wr, uint3
 		wqe->status = IBV_WC_LOC_LEN_ERR;
 }
 
-static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, const struct ibv_send_wr *wr)
+static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, uint8_t port_num,
+			  const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
 
-	/* IBA 11.6.2: an address handle of another protection domain is a local QP error. */
-	if (ah->pd != pd)
+	/* IBA 11.6.2: an address handle of another protection domain, or port, is a local QP error.
+	 */
+	if (ah->pd != pd || ah->port_num != port_num)
 		wqe->status = IBV_WC_LOC_QP_OP_ERR;
 	wqe->path = ah->path;
 	wqe->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
@@ -187,7 +189,7 @@ static struct send_wqe *send_queue_slot(struct send_queue *queue)
 }
 
 int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
-		    const struct pd *pd, const struct ibv_send_wr *wr)
+		    const struct pd *pd, uint8_t port_num, const struct ibv_send_wr *wr)
 {
 	const struct request_kind *kind = request_kind_find(wr->opcode);
 	struct send_wqe *wqe;
@@ -220,7 +222,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 		copy_sges(wqe, wr);
 	copy_remote(wqe, wr);
 	if (!type->connected)
-		copy_datagram(wqe, pd, wr);
+		copy_datagram(wqe, pd, port_num, wr);
 	if (kind->flags & REQUEST_BIND)
 		copy_bind(wqe, wr);
 	if (kind->flags & REQUEST_FLUSH)

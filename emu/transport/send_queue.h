@@ -91,10 +91,10 @@ static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t 
 /*
  * Check @wr against the QP type and the queue's limits and append it. 0, or
  * ENOMEM (full), EINVAL (SGEs, inline, an opcode the transport lacks, AH
- * missing), EOPNOTSUPP (opcodes this device lacks). @pd is the QP's: an AH of
+ * missing), EOPNOTSUPP (opcodes this device lacks). @pd and @port_num are the QP's: an AH of
  * another one, like a message that is too long, is an error of the completion.
  */
 int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
-		    const struct pd *pd, const struct ibv_send_wr *wr);
+		    const struct pd *pd, uint8_t port_num, const struct ibv_send_wr *wr);
 
 #endif

@@ -115,6 +115,17 @@ static int bind_group(int fd, const union ibv_gid *gid, unsigned int interface)
 	return udp_bind(fd, gid, interface, ROCE_V2_UDP_PORT);
 }
 
+static int receive_interface(const struct udp_group *group)
+{
+	bool ipv4 = gid_is_ipv4(&group->address.gid);
+	int on = 1;
+
+	return setsockopt(group->address.receive_fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+			  ipv4 ? IP_PKTINFO : IPV6_RECVPKTINFO, &on, sizeof(on)) < 0
+		       ? errno
+		       : 0;
+}
+
 static int group_open(const struct udp_link *link, const union ibv_gid *gid, unsigned int interface,
 		      struct udp_group **opened)
 {
@@ -134,6 +145,8 @@ static int group_open(const struct udp_link *link, const union ibv_gid *gid, uns
 	error = bind_group(group->address.receive_fd, gid, interface);
 	if (!error)
 		error = udp_address_receive_ttl(&group->address); /* datagrams show them */
+	if (!error)
+		error = receive_interface(group);
 	if (error) {
 		group_close(group);
 		return error;

@@ -65,6 +65,10 @@ static void parse_control(struct udp_split *split, struct msghdr *message)
 			 (control->cmsg_level == IPPROTO_IPV6 &&
 			  control->cmsg_type == IPV6_HOPLIMIT))
 			split->frame.hop_limit = value;
+		else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_PKTINFO)
+			split->frame.interface = ((const struct in_pktinfo *)data)->ipi_ifindex;
+		else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_PKTINFO)
+			split->frame.interface = ((const struct in6_pktinfo *)data)->ipi6_ifindex;
 	}
 }
 
@@ -78,7 +82,7 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
 	} source;
-	uint8_t control[3 * CMSG_SPACE(sizeof(int))]
+	uint8_t control[3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))]
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
 	struct iovec vector = {data, RECEIVE_SPACE};
 	struct msghdr message = {

@@ -446,6 +446,17 @@ int gid_table_find(struct gid_table *table, const union ibv_gid *gid)
 	return index;
 }
 
+bool gid_table_is_on(struct gid_table *table, unsigned int ifindex)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&table->lock);
+	for (unsigned int i = 0; i < table->count; i++)
+		any |= table->entries[i].ifindex == ifindex;
+	pthread_mutex_unlock(&table->lock);
+	return any;
+}
+
 int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
 {
 	struct gid_entry entry;

@@ -51,6 +51,9 @@ bool gid_table_next(struct gid_table *table, unsigned int *index, struct gid_ent
 /* The index of @gid, or -1. */
 int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
 
+/* Whether an address of the table is on the interface @ifindex. */
+bool gid_table_is_on(struct gid_table *table, unsigned int ifindex);
+
 /* Append a local address (rdma_bind_addr on one the table lacks). Returns its index or -errno. */
 int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
 

@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#define SECOND_PORT_SUBNET 128 /* 10.128.x.y */
+
 const struct connection world_connection = {
 	.mtu = IBV_MTU_1024,
 	.timeout = 14,
@@ -16,6 +18,7 @@ const struct connection world_connection = {
 	.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		  IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL,
 	.psn = 0xfffff0, /* wraps soon */
+	.port_num = 1,
 };
 
 static void on_completion(void *context, struct cq *cq)
@@ -37,15 +40,27 @@ static void on_connection(void *context, struct cm_event *event)
 }
 
 /* The table is filled by hand, since these addresses belong to no interface. */
-void world_add_address(struct node *node, unsigned int subnet)
+static void add_address(struct node *node, struct gid_table *gids, unsigned int subnet)
 {
 	unsigned int index = node - node->world->nodes;
 	struct in_addr address = {.s_addr = htonl(0x0a000001 + (subnet << 16) + index)};
-	struct gid_entry *entry = &node->gids.entries[node->gids.count++];
+	struct gid_entry *entry = &gids->entries[gids->count++];
 
 	gid_from_ipv4(&entry->gid, &address);
 	entry->mtu = 65536;
 	ck_assert_int_eq(node->link->ops->add_address(node->link, &entry->gid), 0);
+}
+
+void world_add_address(struct node *node, unsigned int subnet)
+{
+	add_address(node, &node->gids, subnet);
+}
+
+static void make_port(struct node *node, struct gid_table *gids, unsigned int subnet)
+{
+	pthread_mutex_init(&gids->lock, NULL);
+	gids->entries = calloc(GID_TABLE_LENGTH, sizeof(*gids->entries));
+	add_address(node, gids, subnet);
 }
 
 /* One thread has all HCAs: none can wait for another. */
@@ -82,12 +97,11 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	struct hca_options options = {.seed = seed * 7919 + index};
 
 	node->world = world;
-	pthread_mutex_init(&node->gids.lock, NULL);
-	node->gids.entries = calloc(GID_TABLE_LENGTH, sizeof(*node->gids.entries));
 	node->link = sim_link_create(world->sim);
-	world_add_address(node, 0);
+	make_port(node, &node->gids, 0);
+	make_port(node, &node->second_gids, SECOND_PORT_SUBNET);
 	options.link = node->link;
-	options.gids.tables[0] = &node->gids;
+	options.gids = (struct port_gids){{&node->gids, &node->second_gids}};
 	options.host = &world_host;
 	options.node_guid = 0x0200000000000001 + index;
 	cm_queue_init(&node->cm_queue, on_connection, node);
@@ -125,6 +139,7 @@ void world_destroy(struct world *world)
 		cm_queue_destroy(&node->cm_queue);
 		node->link->ops->close(node->link);
 		free(node->gids.entries);
+		free(node->second_gids.entries);
 	}
 	free(world->nodes);
 	sim_destroy(world->sim);
@@ -228,6 +243,11 @@ struct qp *world_qp(struct node *node, const struct qp_options *options)
 	return qp;
 }
 
+const union ibv_gid *world_gid(const struct node *node, uint8_t port_num)
+{
+	return &node->hca->gids.tables[port_num - 1]->entries[0].gid;
+}
+
 struct node *world_node(const struct qp *qp)
 {
 	return qp->hca->events.sink.context;
@@ -237,7 +257,7 @@ void world_modify_init(struct qp *qp, const struct connection *c)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
+		.port_num = c->port_num,
 		.qkey = 0x11111111,
 		.qp_access_flags = c->access,
 	};
@@ -257,7 +277,7 @@ void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_
 		.rq_psn = c->psn,
 		.max_dest_rd_atomic = c->rd_atomic,
 		.min_rnr_timer = c->min_rnr_timer,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.ah_attr = {.is_global = 1, .port_num = c->port_num, .grh = {.hop_limit = 64}},
 	};
 	int mask = IBV_QP_STATE;
 
@@ -272,7 +292,7 @@ void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_
 void world_modify_rtr(struct qp *qp, struct node *node, struct node *peer, uint32_t peer_qpn,
 		      const struct connection *c)
 {
-	world_modify_rtr_to(qp, &peer->gids.entries[0].gid, peer_qpn, c);
+	world_modify_rtr_to(qp, world_gid(peer, c->port_num), peer_qpn, c);
 }
 
 void world_modify_rts(struct qp *qp, const struct connection *c)

@@ -27,7 +27,7 @@ struct world;
 struct node {
 	struct world *world;
 	struct link *link;
-	struct gid_table gids;
+	struct gid_table gids, second_gids; /* of ports 1 and 2, one address each */
 	struct hca *hca;
 	struct pd *pd;
 	struct cq *cq;
@@ -80,6 +80,7 @@ struct connection {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic;
 	int access;
 	uint32_t psn;
+	uint8_t port_num; /* of both ends */
 };
 extern const struct connection world_connection;
 
@@ -98,8 +99,11 @@ void world_modify_state(struct qp *qp, enum ibv_qp_state state);
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
 		   const struct connection *c);
 
-/* One more address of @node, 10.@subnet.x.y, at the next index of its GID table. */
+/* One more address of @node, 10.@subnet.x.y, at the next index of its first port's GID table. */
 void world_add_address(struct node *node, unsigned int subnet);
+
+/* The address of the port @port_num of @node. */
+const union ibv_gid *world_gid(const struct node *node, uint8_t port_num);
 
 /* The node that @qp was made on. */
 struct node *world_node(const struct qp *qp);

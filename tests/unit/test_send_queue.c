@@ -6,6 +6,8 @@
 #include "emu/newer_verbs.h"
 #include "emu/transport/send_queue.h"
 
+#define PORT 1
+
 static struct send_queue queue;
 static struct pd *pd;
 
@@ -25,7 +27,7 @@ static void end(void)
 
 static int push(enum ibv_qp_type type, const struct ibv_send_wr *wr)
 {
-	return send_queue_push(&queue, qp_type_find(type), false, pd, wr);
+	return send_queue_push(&queue, qp_type_find(type), false, pd, PORT, wr);
 }
 
 static struct send_wqe *last(void)
@@ -180,7 +182,7 @@ START_TEST(lists_are_copied_and_limited)
 				 .wr.rdma = {.remote_addr = 0x1234567890, .rkey = 99}};
 
 	begin(&cap);
-	ck_assert_int_eq(send_queue_push(&queue, qp_type_find(IBV_QPT_RC), true, pd, &wr), 0);
+	ck_assert_int_eq(send_queue_push(&queue, qp_type_find(IBV_QPT_RC), true, pd, PORT, &wr), 0);
 	ck_assert_int_eq(last()->flags, IBV_SEND_FENCE | IBV_SEND_SIGNALED);
 	ck_assert_uint_eq(last()->length, 40);
 	ck_assert_uint_eq(last()->num_sge, 3);
@@ -300,6 +302,7 @@ START_TEST(datagrams_keep_their_address)
 	other = core_pd();
 	ck_assert_int_eq(push(IBV_QPT_UD, &wr), EINVAL);
 	ah->pd = pd;
+	ah->port_num = PORT;
 	ah->path.hop_limit = 17;
 	wr.wr.ud.ah = &ah->ibv;
 	ck_assert_int_eq(push(IBV_QPT_UD, &wr), 0);
@@ -307,6 +310,10 @@ START_TEST(datagrams_keep_their_address)
 	ck_assert_uint_eq(last()->remote_qpn, 0x11);
 	ck_assert_uint_eq(last()->remote_qkey, 0x80000001);
 	ah->pd = other;
+	ck_assert_int_eq(push(IBV_QPT_UD, &wr), 0);
+	ck_assert_int_eq(last()->status, IBV_WC_LOC_QP_OP_ERR);
+	ah->pd = pd;
+	ah->port_num = PORT + 1;
 	ck_assert_int_eq(push(IBV_QPT_UD, &wr), 0);
 	ck_assert_int_eq(last()->status, IBV_WC_LOC_QP_OP_ERR);
 	free(ah);
