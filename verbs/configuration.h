@@ -8,6 +8,7 @@
  *   URXE_MODE     emu (default): our devices; hw: the real ones; both
  *   URXE_NODE     addresses of the one device urxe0, "127.0.0.2,fd00::2"
  *   URXE_DEVICES  several devices instead, "rail0=10.0.0.1;rail1=10.0.1.1,fd00::1"
+ *                 ('/' in either: of the second port, "10.0.0.1/10.0.1.1")
  *   URXE_PCAP     capture file; "%p" becomes the process id
  *   URXE_FAULTS   see net/fault/fault.h
  *   URXE_LOG      error, warn (default), info, debug

@@ -21,18 +21,28 @@ static struct {
 
 /* --- making them ------------------------------------------------------------ */
 
-static bool add_device(const char *name, const char *node)
+static bool add_port(struct device *device, const char *node)
 {
-	struct device *device = &table.devices[table.count];
+	int error = device_add_port(device, node);
+	const char *name = device->ibv.name;
 	char local[ADDRESSES_TEXT];
-	int error;
 
-	device_init(device, name);
-	error = device_add_port(device, node);
 	if (error == EINVAL) {
 		log_error("device %s: \"%s\" is not a list of IP addresses or interfaces; there "
 			  "are no devices",
 			  name, node ? node : "");
+		return false;
+	}
+	if (error == E2BIG) {
+		log_error("device %s: a device has %d ports at most, and \"%s\" is one more; there "
+			  "are no devices",
+			  name, PORTS_MAX, node);
+		return false;
+	}
+	if (error == EEXIST) {
+		log_error("device %s: its other port has an address of \"%s\", too; there are no "
+			  "devices",
+			  name, node);
 		return false;
 	}
 	if (error == EADDRNOTAVAIL) {
@@ -47,6 +57,21 @@ static bool add_device(const char *name, const char *node)
 			  strerror(error));
 		return false;
 	}
+	return true;
+}
+
+/* @node: addresses of the first port, '/' and those of the second, cut up in place; or NULL. */
+static bool add_device(const char *name, char *node)
+{
+	struct device *device = &table.devices[table.count];
+	char *addresses;
+
+	device_init(device, name);
+	do {
+		addresses = strsep(&node, "/");
+		if (!add_port(device, addresses))
+			return false;
+	} while (node);
 	table.count++;
 	return true;
 }
@@ -78,7 +103,7 @@ static bool add_listed_devices(char *list)
 		char *addresses = strchr(item, '=');
 
 		if (!addresses)
-			return refuse(item, "of the form name=address[,address]");
+			return refuse(item, "of the form name=address[,address][/address]");
 		*addresses++ = '\0';
 		if (!name_is_good(item))
 			return refuse(item, "a device name of its own");
@@ -90,7 +115,8 @@ static bool add_listed_devices(char *list)
 
 static bool make_devices(void)
 {
-	const char *value = registry_configuration()->devices;
+	const struct configuration *configuration = registry_configuration();
+	const char *value = configuration->devices ? configuration->devices : configuration->node;
 	unsigned int capacity = 1;
 	char *list;
 	bool good;
@@ -103,8 +129,7 @@ static bool make_devices(void)
 		log_error("out of memory; there are no devices");
 		return false;
 	}
-	good = list ? add_listed_devices(list)
-		    : add_device(DEFAULT_DEVICE, registry_configuration()->node);
+	good = configuration->devices ? add_listed_devices(list) : add_device(DEFAULT_DEVICE, list);
 	free(list);
 	return good;
 }

@@ -55,6 +55,30 @@ def device_cases():
                expect_client=[r"GID\[\s*0\]:\s+fd00::[0-9a-f]+, RoCE v2"])
 
 
+# --- on the second port -----------------------------------------------------
+
+
+def port_cases():
+    gid = r"GID\[\s*0\]:\s+::ffff:127\.\d+\.\d+\.\d+, RoCE v2"
+    yield Case("ibv_devinfo", "-v two ports", None, ["ibv_devinfo", "-v"], two_ports=True,
+               expect_client=[r"phys_port_cnt:\s+2",
+                              rf"port:\s+1\n(?:.*\n)*.*{gid}\n(?:.*\n)*.*port:\s+2\n(?:.*\n)*.*{gid}"])
+    yield Case("ibv_devinfo", "-i 2", None, ["ibv_devinfo", "-i", "2"], two_ports=True,
+               expect_client=[r"port:\s+2", "PORT_ACTIVE"])
+    yield Case("ibv_devinfo", "-i 2 without", None, ["ibv_devinfo", "-i", "2"], client_exit=None,
+               expect_client=["not found|does not exist|Invalid|[Ff]ailed"])
+    for ipv6 in (False, True):
+        for kind, extra in (("rc", ()), ("uc", ()), ("srq", ("-q", "8")), ("ud", ())):
+            yield pingpong(kind, 2000, 100, "-i", "2", "-c", *extra, two_ports=True, ipv6=ipv6)
+    yield pingpong("rc", 5000, 50, "-i", "2", "-c", two_ports=True, detail="capture", capture=True)
+    for tool in "ib_send_bw", "ib_write_bw", "ib_read_lat":
+        yield perftest(tool, "-i", "2", "-s", "65536", sizes=[65536], iters=100, two_ports=True)
+    yield perftest("ib_send_lat", "-i", "2", "-c", "UD", "-s", "1024", sizes=[1024], iters=200, two_ports=True)
+    for ipv6 in (False, True):
+        yield rping("-C", "20", "-S", "5000", "-V", detail="port 2", two_ports=True, ipv6=ipv6)
+    yield both("udaddy", "-c", "3", detail="port 2", two_ports=True)
+
+
 # --- pingpongs --------------------------------------------------------------
 
 
@@ -431,7 +455,7 @@ def pyverbs_cases():
 
 
 def all_cases():
-    for cases in (device_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
+    for cases in (device_cases, port_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
                   scale_cases, manager_cases, legacy_cases, example_cases, ucx_cases, pyverbs_cases):
         yield from cases()

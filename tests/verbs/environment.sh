@@ -72,6 +72,8 @@ accepted urxe0 URXE_NODE=lo
 accepted urxe0 URXE_NODE=localhost
 accepted urxe0 URXE_NODE= URXE_MODE= URXE_FAULTS=
 accepted "rail0 rail1" "URXE_DEVICES=rail0=127.0.0.1;rail1=127.0.0.2,127.0.0.3"
+accepted urxe0 URXE_NODE=$address/127.0.0.2,::1
+accepted "hca0 hca1" "URXE_DEVICES=hca0=127.0.0.1/127.0.0.2;hca1=127.0.0.3"
 
 refused URXE_NODE=127.0.0
 refused URXE_NODE=127.0.0.1,
@@ -91,7 +93,28 @@ refused URXE_DEVICES=rail0
 refused "URXE_DEVICES=rail0=127.0.0.1;rail0=127.0.0.2"
 refused "URXE_DEVICES=a/b=127.0.0.1"
 refused "URXE_DEVICES=rail0=127.0.0.1;rail1=no"
+refused URXE_NODE=127.0.0.1/
+refused URXE_NODE=/127.0.0.1
+refused URXE_NODE=127.0.0.1/8
+refused URXE_NODE=127.0.0.1/192.0.2.77
+refused URXE_NODE=127.0.0.1/127.0.0.2/127.0.0.3
+refused URXE_NODE=127.0.0.1/127.0.0.2,127.0.0.1
+refused URXE_NODE=lo/127.0.0.1
+refused URXE_DEVICES=hca0=127.0.0.1/127.0.0.1
 refused URXE_DEVICES=a=127.0.0.1 URXE_NODE=127.0.0.1
+
+declined '"8"' URXE_NODE=127.0.0.1/8 -- run -- "$list"
+declined '2 ports' URXE_NODE=127.0.0.1/127.0.0.2/127.0.0.3 -- run -- "$list"
+declined 'other port' URXE_NODE=127.0.0.1/127.0.0.2,127.0.0.1 -- run -- "$list"
+
+# Two ports, each with its own table.
+run -- devices --node "$address,127.0.0.1/127.0.0.2" || fail "devices with two ports"
+sed 's/, .*//; s/  *RoCE.*//' "$work/out" >"$work/ports"
+[ "$(cat "$work/ports")" = "urxe0  port 1 ACTIVE
+    GID 0   $address
+    GID 1   127.0.0.1
+urxe0  port 2 ACTIVE
+    GID 0   127.0.0.2" ] || fail "devices with two ports"
 
 # A name misspelt doesn't stop anything.
 run URXE_NODE=$address URXE_NOED=1 URXE_LOGLEVEL=info -- run -- "$list" || fail "unknown variables"

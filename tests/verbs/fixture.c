@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QKEY 0x1ee7
-
 static char address[32];
 
 void fixture_environment(void)
@@ -44,13 +42,13 @@ void fixture_close(struct ibv_context *context)
 	ck_assert_int_eq(ibv_close_device(context), 0);
 }
 
-void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_index)
+void connect_qp_on(struct ibv_qp *qp, struct ibv_qp *peer, uint8_t port_num, unsigned int gid_index)
 {
 	const int ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
+		.port_num = port_num,
+		.qkey = FIXTURE_QKEY,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL,
 	};
@@ -65,10 +63,11 @@ void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_inde
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12,
 		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
+			    .port_num = port_num,
 			    .grh = {.sgid_index = gid_index, .hop_limit = 64}},
 	};
-	ck_assert_int_eq(ibv_query_gid(qp->context, 1, gid_index, &attr.ah_attr.grh.dgid), 0);
+	ck_assert_int_eq(ibv_query_gid(qp->context, port_num, gid_index, &attr.ah_attr.grh.dgid),
+			 0);
 	mask = IBV_QP_STATE;
 	if (!ud)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -88,6 +87,11 @@ void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_inde
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
 	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
+}
+
+void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_index)
+{
+	connect_qp_on(qp, peer, 1, gid_index);
 }
 
 void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer)
@@ -136,6 +140,16 @@ void pair_open(struct pair *pair, enum ibv_qp_type type, uint64_t send_ops_flags
 	pair->receiver = create_qp(pair, type, 0);
 	connect_qp(pair->sender, pair->receiver);
 	connect_qp(pair->receiver, pair->sender);
+}
+
+void pair_move(struct pair *pair, uint8_t port_num)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &reset, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_modify_qp(pair->receiver, &reset, IBV_QP_STATE), 0);
+	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
+	connect_qp_on(pair->receiver, pair->sender, port_num, 0);
 }
 
 void pair_close(struct pair *pair)

@@ -11,6 +11,7 @@
 
 #define BUFFER_SIZE 4096
 #define DEPTH 16
+#define FIXTURE_QKEY 0x1ee7 /* of datagram QPs */
 
 /* Sets URXE_NODE. To be called before anything lists devices. */
 void fixture_environment(void);
@@ -35,8 +36,12 @@ void pair_open(struct pair *pair, enum ibv_qp_type type, uint64_t send_ops_flags
 void pair_close(struct pair *pair);
 /* Move @qp to RTS, connected to @peer unless it is UD. */
 void connect_qp(struct ibv_qp *qp, struct ibv_qp *peer);
-/* The same between addresses that aren't GID 0. */
+/* The same between addresses that aren't GID 0, or not the first port's. */
 void connect_qp_by(struct ibv_qp *qp, struct ibv_qp *peer, unsigned int gid_index);
+void connect_qp_on(struct ibv_qp *qp, struct ibv_qp *peer, uint8_t port_num,
+		   unsigned int gid_index);
+/* Move both queue pairs through RESET to RTS on the port @port_num. */
+void pair_move(struct pair *pair, uint8_t port_num);
 
 /* 64 bytes from the beginning of the buffer to its second half, signaled. As ibv_post_send(). */
 int post_write(struct pair *pair, uint64_t wr_id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What contexts are told of their port: its network device goes down and up, gets and
- * loses addresses, and is deleted.
+ * What contexts are told of their ports: a network device goes down and up, gets and
+ * loses addresses, and is deleted. And what becomes of the other port meanwhile.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -22,16 +22,18 @@
 #define FIRST "10.99.0.1"
 #define SECOND "10.99.0.3"
 #define THIRD "fd99::1"
+#define FOURTH "10.98.0.1" /* of the second port */
 
 #define EVENT(type) (1u << (type))
 
 /* The kernel takes note of a carrier a little later. */
-static void wait_until_running(void)
+static void wait_until_running(const char *name)
 {
-	struct ifreq request = {.ifr_name = "urxe0"};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {};
 
 	ck_assert_int_ge(fd, 0);
+	strcpy(request.ifr_name, name);
 	while (!(request.ifr_flags & IFF_RUNNING)) {
 		ck_assert_int_eq(ioctl(fd, SIOCGIFFLAGS, &request), 0);
 		poll(NULL, 0, 1);
@@ -40,15 +42,25 @@ static void wait_until_running(void)
 }
 
 /* Without link-local addresses, which would come and go with the link. */
+static void make_veth(const char *name, const char *peer, const char *address)
+{
+	ip("link add %s type veth peer name %s", name, peer);
+	ip("link set %s addrgenmode none", name);
+	ip("link set %s addrgenmode none", peer);
+	ip("link set %s up", peer);
+	ip("link set %s up", name);
+	ip("addr add %s/24 dev %s", address, name);
+	wait_until_running(name);
+}
+
 static void make_netdev(void)
 {
-	ip("link add urxe0 type veth peer name urxe1");
-	ip("link set urxe0 addrgenmode none");
-	ip("link set urxe1 addrgenmode none");
-	ip("link set urxe1 up");
-	ip("link set urxe0 up");
-	ip("addr add " FIRST "/24 dev urxe0");
-	wait_until_running();
+	make_veth("urxe0", "urxe1", FIRST);
+}
+
+static void make_second_netdev(void)
+{
+	make_veth("urxe2", "urxe3", FOURTH);
 }
 
 /* What an earlier test left goes first: one that failed leaves everything. */
@@ -56,12 +68,21 @@ static void setup(void)
 {
 	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
 		ip("link del urxe0");
+	if (system("ip link show urxe2 >/dev/null 2>&1") == 0)
+		ip("link del urxe2");
 	ip("link set lo up"); /* by which the node sends to itself */
 	make_netdev();
 }
 
-/* The next events of the port, which have to be @types, in any order. */
-static void expect_events(struct ibv_context *context, unsigned int types)
+static void setup_two(void)
+{
+	setup();
+	make_second_netdev();
+	setenv("URXE_NODE", "urxe0/urxe2", 1);
+}
+
+/* The next events, which have to be @types of the port @port_num, in any order. */
+static void expect_events_of(struct ibv_context *context, int port_num, unsigned int types)
 {
 	struct ibv_async_event event;
 
@@ -69,10 +90,15 @@ static void expect_events(struct ibv_context *context, unsigned int types)
 		ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
 		ck_assert_msg(types & EVENT(event.event_type), "%s",
 			      ibv_event_type_str(event.event_type));
-		ck_assert_int_eq(event.element.port_num, 1);
+		ck_assert_int_eq(event.element.port_num, port_num);
 		types &= ~EVENT(event.event_type);
 		ibv_ack_async_event(&event);
 	}
+}
+
+static void expect_events(struct ibv_context *context, unsigned int types)
+{
+	expect_events_of(context, 1, types);
 }
 
 static void expect_no_event(struct ibv_context *context)
@@ -82,12 +108,17 @@ static void expect_no_event(struct ibv_context *context)
 	ck_assert_int_eq(poll(&fd, 1, 0), 0);
 }
 
-static enum ibv_port_state port_state(struct ibv_context *context)
+static enum ibv_port_state state_of(struct ibv_context *context, uint8_t port_num)
 {
 	struct ibv_port_attr attr;
 
-	ck_assert_int_eq(ibv_query_port(context, 1, &attr), 0);
+	ck_assert_int_eq(ibv_query_port(context, port_num, &attr), 0);
 	return attr.state;
+}
+
+static enum ibv_port_state port_state(struct ibv_context *context)
+{
+	return state_of(context, 1);
 }
 
 /* Slot @index of the GID table has @address; NULL: it is empty. */
@@ -293,10 +324,143 @@ START_TEST(changes_while_closed)
 }
 END_TEST
 
+/* --- two ports --------------------------------------------------------------------------- */
+
+static void expect_write(struct pair *pair, uint64_t wr_id)
+{
+	struct ibv_wc wc;
+
+	ck_assert_int_eq(post_write(pair, wr_id), 0);
+	wc = wait_completion(pair->send_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wc.wr_id, wr_id);
+}
+
+START_TEST(one_port_goes_down)
+{
+	const uint8_t down = _i, up = 3 - _i;
+	const char *netdev = down == 1 ? "urxe0" : "urxe2";
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	pair_move(&pair, up);
+	ip("link set %s down", netdev);
+	expect_events_of(pair.context, down, EVENT(IBV_EVENT_PORT_ERR));
+	ck_assert_int_eq(state_of(pair.context, down), IBV_PORT_DOWN);
+	ck_assert_int_eq(state_of(pair.context, up), IBV_PORT_ACTIVE);
+	expect_write(&pair, 1);
+	ip("link set %s up", netdev);
+	expect_events_of(pair.context, down, EVENT(IBV_EVENT_PORT_ACTIVE));
+	expect_no_event(pair.context);
+	pair_move(&pair, down);
+	expect_write(&pair, 2);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(addresses_of_the_second_port)
+{
+	struct ibv_context *context = fixture_open();
+	union ibv_gid gid;
+
+	ip("addr add " SECOND "/24 dev urxe2");
+	expect_events_of(context, 2, EVENT(IBV_EVENT_GID_CHANGE));
+	ck_assert_int_eq(ibv_query_gid(context, 2, 1, &gid), 0);
+	ck_assert_mem_eq(gid.raw + 12, &(in_addr_t){inet_addr(SECOND)}, 4);
+	expect_gid(context, 0, FIRST);
+	expect_gid(context, 1, NULL);
+	expect_no_event(context);
+	fixture_close(context);
+}
+END_TEST
+
+/* The device goes on with the port that is left, and fails with the last one. */
+START_TEST(one_network_device_goes)
+{
+	const uint8_t gone = _i, left = 3 - _i;
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	pair_move(&pair, left);
+	ip("link del %s", gone == 1 ? "urxe0" : "urxe2");
+	expect_events_of(pair.context, gone,
+			 EVENT(IBV_EVENT_PORT_ERR) | EVENT(IBV_EVENT_GID_CHANGE));
+	ck_assert_int_eq(state_of(pair.context, gone), IBV_PORT_DOWN);
+	expect_write(&pair, 1);
+	expect_no_event(pair.context);
+
+	ip("link del %s", left == 1 ? "urxe0" : "urxe2");
+	expect_events_of(pair.context, left,
+			 EVENT(IBV_EVENT_PORT_ERR) | EVENT(IBV_EVENT_GID_CHANGE) |
+				 EVENT(IBV_EVENT_DEVICE_FATAL));
+	ck_assert_int_eq(post_write(&pair, 2), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_WR_FLUSH_ERR);
+
+	/* One comes back: that is a device again. */
+	if (left == 1)
+		make_netdev();
+	else
+		make_second_netdev();
+	expect_events_of(pair.context, left,
+			 EVENT(IBV_EVENT_GID_CHANGE) | EVENT(IBV_EVENT_PORT_ACTIVE));
+	pair_move(&pair, left);
+	expect_write(&pair, 3);
+	pair_close(&pair);
+}
+END_TEST
+
+static void send_to_group(struct pair *pair, uint8_t port_num, const union ibv_gid *group,
+			  uint32_t number)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = port_num, .grh = {.hop_limit = 1}};
+	struct ibv_sge sge = send_sge(pair, 64);
+	struct ibv_send_wr *bad,
+		wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND_WITH_IMM,
+			.send_flags = IBV_SEND_SIGNALED,
+			.imm_data = htonl(number),
+			.wr.ud = {.remote_qpn = 0xffffff, .remote_qkey = FIXTURE_QKEY},
+		};
+
+	attr.grh.dgid = *group;
+	wr.wr.ud.ah = ibv_create_ah(pair->pd, &attr);
+	ck_assert_ptr_nonnull(wr.wr.ud.ah);
+	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
+	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
+	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+}
+
+/* A QP gets what is sent to its group on its port, and nothing of the other one. */
+START_TEST(groups_are_of_a_port)
+{
+	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [15] = 9}};
+	const uint8_t here = _i, there = 3 - _i;
+	static struct pair pair;
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	pair_move(&pair, here);
+	ck_assert_int_eq(ibv_modify_qp(pair.sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_attach_mcast(pair.receiver, &group, 0), 0);
+	post_receive(&pair, 1);
+	send_to_group(&pair, there, &group, 1);
+	send_to_group(&pair, here, &group, 2);
+	wc = wait_completion(pair.recv_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(ntohl(wc.imm_data), 2);
+	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("port_events");
-	TCase *tests = tcase_create("port_events");
+	TCase *tests = tcase_create("port_events"), *two = tcase_create("two_ports");
 
 	if (!namespace_enter())
 		return SKIPPED;
@@ -311,5 +475,12 @@ int main(void)
 	tcase_add_test(tests, network_device_of_the_machine_goes);
 	tcase_add_test(tests, changes_while_closed);
 	suite_add_tcase(suite, tests);
+	tcase_set_timeout(two, 60);
+	tcase_add_checked_fixture(two, setup_two, NULL);
+	tcase_add_loop_test(two, one_port_goes_down, 1, 3);
+	tcase_add_test(two, addresses_of_the_second_port);
+	tcase_add_loop_test(two, one_network_device_goes, 1, 3);
+	tcase_add_loop_test(two, groups_are_of_a_port, 1, 3);
+	suite_add_tcase(suite, two);
 	return run_suite(suite);
 }
