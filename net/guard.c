@@ -33,6 +33,9 @@ struct guard {
 
 #define FILES 64
 
+/* Of addresses that a process of Linux has, unless it asks for more. */
+#define ADDRESS_BITS 47
+
 /* Read by a signal handler, which no other module could tell what there is. */
 static struct {
 	_Atomic uintptr_t first, end; /* @first is 0: free; @end is 0: to be filled in */
@@ -102,6 +105,21 @@ static bool covers(const struct iovec *memory, unsigned int count, const void *a
 	return false;
 }
 
+/*
+ * x86 says nothing of where a fault was whose address is none at all: a peer may have named it,
+ * for a region that is the whole address space.
+ */
+static bool reaches_beyond_addresses(const struct iovec *memory, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t last = (uintptr_t)memory[i].iov_base + memory[i].iov_len - 1;
+
+		if (last >> ADDRESS_BITS)
+			return true;
+	}
+	return false;
+}
+
 /* --- files --------------------------------------------------------------------------- */
 
 bool guard_file(void *memory, size_t length)
@@ -151,7 +169,9 @@ bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
 	if (signal == SIGBUS && replace_file((uintptr_t)info->si_addr))
 		return true;
 	/* Not when it is a handler's that has interrupted us. */
-	if (!guard || !covers(guard->memory, guard->count, info->si_addr))
+	if (!guard ||
+	    !(info->si_code == SI_KERNEL ? reaches_beyond_addresses(guard->memory, guard->count)
+					 : covers(guard->memory, guard->count, info->si_addr)))
 		return false;
 	guard->fault = (struct guard_fault){signal, info->si_code, info->si_addr};
 	pthread_sigmask(SIG_SETMASK, before, NULL);
@@ -166,6 +186,7 @@ const char *guard_fault_text(const struct guard_fault *fault)
 	} texts[] = {
 		{SIGSEGV, SEGV_MAPERR, "not mapped any more"},
 		{SIGSEGV, SEGV_ACCERR, "protected"},
+		{SIGSEGV, SI_KERNEL, "beyond all addresses"},
 		{SIGBUS, BUS_ADRERR, "beyond the end of its file"},
 	};
 

@@ -36,6 +36,7 @@ static void set_operations(struct context *context)
 	verbs->alloc_parent_domain = urxe_alloc_parent_domain;
 	verbs->alloc_td = urxe_alloc_td;
 	verbs->dealloc_td = urxe_dealloc_td;
+	verbs->advise_mr = urxe_advise_mr;
 	verbs->create_cq_ex = urxe_create_cq_ex;
 	verbs->modify_cq = urxe_modify_cq;
 	verbs->create_qp_ex = urxe_create_qp_ex;

@@ -85,6 +85,7 @@ void context_inherit(struct context *context)
 	verbs->alloc_parent_domain = NULL;
 	verbs->alloc_td = NULL;
 	verbs->dealloc_td = NULL;
+	verbs->advise_mr = NULL;
 	verbs->create_cq_ex = NULL;
 	verbs->modify_cq = NULL;
 	verbs->create_qp_ex = NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h).
+ * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h,
+ * emu/objects/odp.h).
  */
+#include "emu/objects/odp.h"
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
 
@@ -66,6 +68,15 @@ int urxe_dereg_mr(struct ibv_mr *mr)
 	if (!error)
 		domain_put(pd);
 	return error;
+}
+
+int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		   struct ibv_sge *sg_list, uint32_t num_sge)
+{
+	/* What is asked for is done when this returns: IBV_ADVISE_MR_FLAG_FLUSH or not. */
+	if (!domain_is_good(pd) || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return set_errno(EINVAL);
+	return set_errno(odp_advise(to_pd(pd), advice, sg_list, num_sge));
 }
 
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

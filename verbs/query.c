@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "emu/objects/odp.h"
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/port.h"
@@ -51,6 +52,7 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	urxe_query_device(context, &all.orig_attr);
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
+	all.odp_caps = odp_caps;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK;

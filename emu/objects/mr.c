@@ -21,10 +21,10 @@
 #define ACCESS_REMOTE_CHANGE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define ACCESS_SUPPORTED                                                                           \
 	(IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_REMOTE_READ |                  \
-	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | ACCESS_FLUSH_GLOBAL |   \
-	 ACCESS_OPTIONAL)
+	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |  \
+	 ACCESS_FLUSH_GLOBAL | ACCESS_OPTIONAL)
 /* Nothing here survives a loss of power. */
-#define ACCESS_UNSUPPORTED (IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH_PERSISTENT)
+#define ACCESS_UNSUPPORTED ACCESS_FLUSH_PERSISTENT
 /* What makes Linux pin memory for writing (ib_access_writable). */
 #define ACCESS_WRITABLE (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_MW_BIND)
 
@@ -47,6 +47,9 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 
 	if ((uintptr_t)addr + length < length)
 		return EINVAL;
+	/* All there is can't be of huge pages (ibv_reg_mr(3)). */
+	if (!addr && length == SIZE_MAX && access & IBV_ACCESS_HUGETLB)
+		return EINVAL;
 	if (access & IBV_ACCESS_ZERO_BASED)
 		return 0;
 	/* Hardware translates page by page, so offsets into pages have to agree. */
@@ -57,6 +60,8 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 
 static int mr_check_memory(const struct hca *hca, const void *addr, size_t length, int access)
 {
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return 0;
 	return hca->host->check_memory(addr, length, access & ACCESS_WRITABLE);
 }
 
@@ -214,11 +219,6 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 	return 0;
 }
 
-static bool in_bounds(const struct key *key, uint64_t va, uint64_t length)
-{
-	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
-}
-
 /* @qp: the one that got the packet which names the key, or NULL for a local access. */
 static bool allows(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
 		   int access)
@@ -234,12 +234,7 @@ static bool allows(const struct key *key, const struct pd *pd, const struct qp *
 static bool permits(const struct key *key, const struct pd *pd, const struct qp *qp, uint32_t value,
 		    uint64_t va, uint64_t length, int access)
 {
-	return allows(key, pd, qp, value, access) && in_bounds(key, va, length);
-}
-
-static uint8_t *address_of(const struct key *key, uint64_t va)
-{
-	return key->address + (va - key->iova);
+	return allows(key, pd, qp, value, access) && key_covers(key, va, length);
 }
 
 static int pin_key(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t value,
@@ -254,7 +249,7 @@ static int pin_key(struct hca *hca, const struct pd *pd, const struct qp *qp, ui
 		table_put(&hca->keys, number);
 		return EACCES;
 	}
-	*pin = (struct mr_pin){address_of(key, va), number, key};
+	*pin = (struct mr_pin){key_address(key, va), number, key};
 	return 0;
 }
 
@@ -286,7 +281,8 @@ int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t leng
 uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct qp *qp, uint32_t key,
 		   uint64_t va, uint64_t length, int access)
 {
-	return permits(pin->key, pd, qp, key, va, length, access) ? address_of(pin->key, va) : NULL;
+	return permits(pin->key, pd, qp, key, va, length, access) ? key_address(pin->key, va)
+								  : NULL;
 }
 
 void mr_unpin(struct hca *hca, const struct mr_pin *pin)
@@ -312,33 +308,30 @@ uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, cons
 
 /* --- memory that is gone ----------------------------------------------------------- */
 
-void mr_log_fault(const struct mr_pin *pin, const struct guard_fault *fault)
+int mr_fault(const struct mr_pin *pin, const struct guard_fault *fault)
 {
 	const struct key *key = pin->key;
 
+	if (key->access & IBV_ACCESS_ON_DEMAND)
+		return EACCES;
 	log_error("memory %s 0x%x (%zu bytes at %p): the memory at %p is %s",
 		  key->kind == KEY_WINDOW ? "window" : "region", key->value, (size_t)key->length,
 		  (void *)key->address, fault->address, guard_fault_text(fault));
+	return EFAULT;
 }
 
 int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length)
 {
 	struct guard_fault fault;
 
-	if (guard_copy(to, from, length, &fault))
-		return 0;
-	mr_log_fault(pin, &fault);
-	return EFAULT;
+	return guard_copy(to, from, length, &fault) ? 0 : mr_fault(pin, &fault);
 }
 
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length)
 {
 	struct guard_fault fault;
 
-	if (guard_probe(from, length, false, &fault))
-		return 0;
-	mr_log_fault(pin, &fault);
-	return EFAULT;
+	return guard_probe(from, length, false, &fault) ? 0 : mr_fault(pin, &fault);
 }
 
 /* --- scatter/gather lists -------------------------------------------------------- */

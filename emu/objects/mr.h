@@ -40,6 +40,16 @@ struct key {
 	int access;    /* IBV_ACCESS_* */
 };
 
+static inline bool key_covers(const struct key *key, uint64_t va, uint64_t length)
+{
+	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
+}
+
+static inline uint8_t *key_address(const struct key *key, uint64_t va)
+{
+	return key->address + (va - key->iova);
+}
+
 static inline uint32_t key_number(uint32_t value)
 {
 	return value >> MR_KEY_BITS;
@@ -62,9 +72,9 @@ struct mr {
 /*
  * Register @length bytes at @addr, named by @iova. Errors: EINVAL (REMOTE_WRITE
  * or REMOTE_ATOMIC without LOCAL_WRITE, IBA 10.6.3.1; unknown access bits;
- * wrap-around), EOPNOTSUPP (on demand, persistent
- * flush), EFAULT (not mapped, beyond a file's end, or not writable where the access needs it),
- * ENOMEM.
+ * wrap-around), EOPNOTSUPP (persistent flush),
+ * EFAULT (not mapped, beyond a file's end, or not writable where the access needs it), ENOMEM.
+ * Memory that is paged on demand (emu/objects/odp.h) needn't be there.
  */
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		struct mr **mr);
@@ -109,14 +119,17 @@ void mr_unpin(struct hca *hca, const struct mr_pin *pin);
 /*
  * A pin keeps the key, not the memory, which the application may have unmapped, protected or
  * truncated (net/guard.h). Copy @length bytes to @to, which @pin covers, or see whether as
- * many can be read at @from: 0, or EFAULT and a line in the log.
+ * many can be read at @from. 0, or what mr_fault() returns.
  */
 int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length);
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length);
 
-/* Log what was found under guard_run(). */
+/*
+ * What was found under guard_run() is EFAULT, and a line in the log: hardware would have had
+ * the memory pinned. On demand it is EACCES, as a range that the key doesn't cover.
+ */
 struct guard_fault;
-void mr_log_fault(const struct mr_pin *pin, const struct guard_fault *fault);
+int mr_fault(const struct mr_pin *pin, const struct guard_fault *fault);
 
 /*
  * Access after access with one pin: @pin (with key NULL: none) is kept where it covers this

@@ -98,8 +98,8 @@ static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
 		return NULL;
 	if (key->kind == KEY_REGION && key->value == bind->region && key->pd == qp->pd &&
 	    (key->access & IBV_ACCESS_MW_BIND) && !(key->access & IBV_ACCESS_ZERO_BASED) &&
-	    (!writes || (key->access & IBV_ACCESS_LOCAL_WRITE)) && bind->addr >= key->iova &&
-	    bind->length <= key->length && bind->addr - key->iova <= key->length - bind->length)
+	    (!writes || (key->access & IBV_ACCESS_LOCAL_WRITE)) &&
+	    key_covers(key, bind->addr, bind->length))
 		return (struct mr *)((char *)key - offsetof(struct mr, key));
 	table_put(&qp->hca->keys, key_number(bind->region));
 	return NULL;
@@ -134,10 +134,11 @@ static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struc
 	atomic_fetch_add(&region->windows, 1);
 	mw->key.valid = true;
 	mw->key.bound_to = mw->ibv.type == IBV_MW_TYPE_2 ? qp->number : 0;
-	mw->key.address = region->key.address + (bind->addr - region->key.iova);
+	mw->key.address = key_address(&region->key, bind->addr);
 	mw->key.length = bind->length;
 	mw->key.iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
-	mw->key.access = bind->access & (REMOTE_ACCESS | IBV_ACCESS_ZERO_BASED);
+	mw->key.access = (bind->access & (REMOTE_ACCESS | IBV_ACCESS_ZERO_BASED)) |
+			 (region->key.access & IBV_ACCESS_ON_DEMAND);
 }
 
 static int bind_locked(struct qp *qp, const struct mw_bind *bind)

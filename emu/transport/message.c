@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/message.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "emu/objects/mr.h"
@@ -99,6 +98,7 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 {
 	uint64_t end = message->received + packet->payload_length;
 	uint8_t *memory;
+	int error;
 
 	if (message->length > WIRE_MESSAGE_MAX)
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
@@ -111,10 +111,9 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 		return FAULT_KEY;
 	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	if (mr_write(&message->pin, memory + message->received, packet->payload,
-		     packet->payload_length) != 0)
-		return FAULT_MEMORY;
-	return FAULT_NONE;
+	error = mr_write(&message->pin, memory + message->received, packet->payload,
+			 packet->payload_length);
+	return error ? memory_fault(error) : FAULT_NONE;
 }
 
 enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet)

@@ -12,6 +12,7 @@
 #ifndef URXE_EMU_MESSAGE_H
 #define URXE_EMU_MESSAGE_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,12 @@ enum fault {
 	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
 	FAULT_COUNT
 };
+
+/* What an error of mr_write() or its like is. */
+static inline enum fault memory_fault(int error)
+{
+	return error == EFAULT ? FAULT_MEMORY : FAULT_KEY;
+}
 
 enum message_kind { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
 

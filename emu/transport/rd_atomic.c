@@ -68,7 +68,7 @@ static void apply_atomic(void *context)
 				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* 0, or EFAULT when the memory is gone. */
+/* 0, or what mr_fault() returns. */
 static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct packet *packet,
 		      uint64_t *original)
 {
@@ -82,10 +82,8 @@ static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct p
 	};
 	struct guard_fault fault;
 
-	if (!guard_run(&memory, 1, apply_atomic, &atomic, &fault)) {
-		mr_log_fault(pin, &fault);
-		return EFAULT;
-	}
+	if (!guard_run(&memory, 1, apply_atomic, &atomic, &fault))
+		return mr_fault(pin, &fault);
 	*original = atomic.original;
 	return 0;
 }
@@ -97,6 +95,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	uint64_t va = be64toh(eth->va);
 	struct responder_resource *resource;
 	uint64_t *target;
+	int error;
 
 	if (va % 8 != 0)
 		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
@@ -109,8 +108,9 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
-	if (try_atomic(&resp->message.pin, target, packet, &resource->original) != 0)
-		return FAULT_MEMORY;
+	error = try_atomic(&resp->message.pin, target, packet, &resource->original);
+	if (error)
+		return memory_fault(error);
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }
@@ -130,7 +130,7 @@ static void apply_atomic_write(void *context)
 	__atomic_store_n(write->target, write->value, __ATOMIC_SEQ_CST);
 }
 
-/* 0, or EFAULT when the memory is gone. */
+/* 0, or what mr_fault() returns. */
 static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const struct packet *packet)
 {
 	const struct iovec memory = {target, sizeof(*target)};
@@ -140,8 +140,7 @@ static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const st
 	memcpy(&write.value, packet->payload, sizeof(write.value));
 	if (guard_run(&memory, 1, apply_atomic_write, &write, &fault))
 		return 0;
-	mr_log_fault(pin, &fault);
-	return EFAULT;
+	return mr_fault(pin, &fault);
 }
 
 /* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */
@@ -152,6 +151,7 @@ static enum fault execute_atomic_write(struct qp *qp, const struct packet *packe
 	uint64_t va = be64toh(reth->va);
 	struct responder_resource *resource;
 	uint64_t *target;
+	int error;
 
 	if (be32toh(reth->length) != ATOMIC_LENGTH)
 		return FAULT_LENGTH;
@@ -166,8 +166,9 @@ static enum fault execute_atomic_write(struct qp *qp, const struct packet *packe
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
-	if (try_atomic_write(&resp->message.pin, target, packet) != 0)
-		return FAULT_MEMORY;
+	error = try_atomic_write(&resp->message.pin, target, packet);
+	if (error)
+		return memory_fault(error);
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }

@@ -185,8 +185,8 @@ static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, ui
 }
 
 /*
- * Packet @index of a READ's answer. Returns 0, EACCES when the region has gone meanwhile, or
- * EFAULT when its memory has.
+ * Packet @index of a READ's answer. Returns 0, EACCES when the region has gone meanwhile or
+ * isn't there on demand, or EFAULT when its memory has.
  */
 static int send_read_response(struct qp *qp, struct responder_resource *resource, uint32_t index,
 			      struct outbox *outbox)

@@ -45,6 +45,12 @@ static void teardown(void)
 	munmap(memory, page);
 }
 
+/* No address at all has no shadow. */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static void read_byte(void *address)
+{
+	(void)*(volatile uint8_t *)address;
+}
+
 START_TEST(copies_what_is_there)
 {
 	uint8_t bytes[100];
@@ -70,6 +76,37 @@ START_TEST(a_fault_ends_the_copy_alone)
 }
 END_TEST
 
+#ifdef __x86_64__
+/* The kernel doesn't say where: these are in no page table. */
+START_TEST(what_is_no_address_ends_the_access_too)
+{
+	static const uint64_t addresses[] = {UINT64_C(1) << 47, UINT64_C(1) << 62,
+					     UINT64_C(0xffff7fffffffffff)};
+	struct guard_fault fault;
+
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		ck_assert(!guard_probe((void *)addresses[i], 1, false, &fault));
+		ck_assert_str_eq(guard_fault_text(&fault), "beyond all addresses");
+		ck_assert(!guard_probe((void *)addresses[i], 1, true, NULL));
+	}
+}
+END_TEST
+
+/* Where our access can't be what faulted. */
+START_TEST(what_is_no_address_elsewhere_is_not_ours)
+{
+	const struct iovec guarded = {memory, page};
+	volatile bool caught = false;
+
+	if (sigsetjmp(not_ours, 1))
+		caught = true;
+	else
+		guard_run(&guarded, 1, read_byte, (void *)(UINT64_C(1) << 62), NULL);
+	ck_assert(caught);
+}
+END_TEST
+#endif
+
 START_TEST(probes_each_page)
 {
 	struct guard_fault fault;
@@ -86,11 +123,6 @@ START_TEST(probes_each_page)
 	ck_assert_uint_eq(memory[page - 1], 0xa5);
 }
 END_TEST
-
-static void read_byte(void *address)
-{
-	(void)*(volatile uint8_t *)address;
-}
 
 /* As of a handler of the application's that has interrupted our access. */
 START_TEST(a_fault_elsewhere_is_not_ours)
@@ -195,6 +227,10 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, copies_what_is_there);
 	tcase_add_test(tcase, a_fault_ends_the_copy_alone);
+#ifdef __x86_64__
+	tcase_add_test(tcase, what_is_no_address_ends_the_access_too);
+	tcase_add_test(tcase, what_is_no_address_elsewhere_is_not_ours);
+#endif
 	tcase_add_test(tcase, probes_each_page);
 	tcase_add_test(tcase, a_fault_elsewhere_is_not_ours);
 	tcase_add_test(tcase, guards_nest);

@@ -35,6 +35,7 @@ static struct {
 	uint8_t *address;
 	int file;
 	struct ibv_mr *mr;
+	bool on_demand;
 } gone;
 
 static void by_munmap(void)
@@ -81,7 +82,8 @@ static void gone_open(void)
 	ck_assert_int_eq(ftruncate(gone.file, page), 0);
 	gone.address = mmap(FAR_AWAY, page, PROT_READ | PROT_WRITE, MAP_SHARED, gone.file, 0);
 	ck_assert_ptr_ne(gone.address, MAP_FAILED);
-	gone.mr = ibv_reg_mr(pair.pd, gone.address, page, ACCESS);
+	gone.mr = ibv_reg_mr(pair.pd, gone.address, page,
+			     ACCESS | (gone.on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 	ck_assert_ptr_nonnull(gone.mr);
 }
 
@@ -149,14 +151,14 @@ static const struct use {
 
 static const uint32_t lengths[] = {64, 3000};
 
-static void expect_qp_fatal(void)
+static void expect_event(enum ibv_event_type type)
 {
 	struct pollfd readable = {.fd = pair.context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
 	ck_assert_int_eq(poll(&readable, 1, 30000), 1);
 	ck_assert_int_eq(ibv_get_async_event(pair.context, &event), 0);
-	ck_assert_int_eq(event.event_type, IBV_EVENT_QP_FATAL);
+	ck_assert_int_eq(event.event_type, type);
 	ck_assert_ptr_eq(event.element.qp, pair.receiver);
 	ibv_ack_async_event(&event);
 }
@@ -164,11 +166,14 @@ static void expect_qp_fatal(void)
 static void expect_errors(const struct use *use)
 {
 	bool local = use->side == SOURCE || use->side == SINK;
+	/* On demand, it is an access like one beyond the region. */
+	bool access = use->side == REMOTE && gone.on_demand;
 
-	ck_assert_int_eq(wait_completion(pair.send_cq).status,
-			 local ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, local	? IBV_WC_LOC_PROT_ERR
+							       : access ? IBV_WC_REM_ACCESS_ERR
+									: IBV_WC_REM_OP_ERR);
 	if (use->side == REMOTE)
-		expect_qp_fatal();
+		expect_event(access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_FATAL);
 	if (use->side == RECEIVE)
 		ck_assert_int_eq(wait_completion(pair.recv_cq).status, IBV_WC_LOC_PROT_ERR);
 }
@@ -203,10 +208,8 @@ static bool can_be_tried(const struct use *use)
 	return !HAS_TSAN || use->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD || use->side != REMOTE;
 }
 
-START_TEST(every_use_of_memory_that_is_gone_is_an_error)
+static void try_all_ways(const struct use *use)
 {
-	const struct use *use = &uses[_i];
-
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (use->reads && ways[i].readable)
 			continue;
@@ -214,6 +217,18 @@ START_TEST(every_use_of_memory_that_is_gone_is_an_error)
 		     k++)
 			try_use(use, ways[i].go, lengths[k]);
 	}
+}
+
+START_TEST(every_use_of_memory_that_is_gone_is_an_error)
+{
+	try_all_ways(&uses[_i]);
+}
+END_TEST
+
+START_TEST(every_use_on_demand_of_what_is_not_there_is_an_error)
+{
+	gone.on_demand = true;
+	try_all_ways(&uses[_i]);
 }
 END_TEST
 
@@ -251,7 +266,7 @@ START_TEST(a_write_of_uc_to_memory_that_is_gone_is_reported_here)
 	by_munmap();
 	post(IBV_WR_RDMA_WRITE, send_sge(&pair, lengths[_i]), gone.mr);
 	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
-	expect_qp_fatal();
+	expect_event(IBV_EVENT_QP_FATAL);
 	gone_close();
 	pair_close(&pair);
 }
@@ -583,6 +598,8 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tcase, 100);
 	tcase_add_loop_test(tcase, every_use_of_memory_that_is_gone_is_an_error, 0,
+			    sizeof(uses) / sizeof(uses[0]));
+	tcase_add_loop_test(tcase, every_use_on_demand_of_what_is_not_there_is_an_error, 0,
 			    sizeof(uses) / sizeof(uses[0]));
 	tcase_add_test(tcase, memory_that_is_only_protected_against_writing_is_read);
 	tcase_add_loop_test(tcase, a_source_that_is_gone_is_an_error_of_uc, 0, lengths_count);

@@ -146,8 +146,8 @@ START_TEST(memory_regions)
 	struct ibv_mr *mr;
 
 	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
-	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
 	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), ACCESS_FLUSH_PERSISTENT), EOPNOTSUPP);
+	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), 1 << 10), EINVAL);
 	ck_fails(ibv_reg_mr(pd, memory, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EINVAL);
 	/* An optional flag may be ignored. */
 	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_RELAXED_ORDERING);
