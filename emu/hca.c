@@ -89,6 +89,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->limits.max_inline_data = 1024;
 	hca->limits.max_cq_period = 4095; /* as ConnectX */
 	hca->limits.max_message = WIRE_MESSAGE_MAX;
+	hca->limits.max_dm_size = 1 << 20;
 	hca->link = options->link;
 	hca->gids = options->gids;
 	hca->host = options->host;

@@ -49,6 +49,7 @@ struct hca_limits {
 	uint32_t max_inline_data;
 	uint32_t max_cq_period; /* us */
 	uint32_t max_message;	/* bytes */
+	uint64_t max_dm_size;	/* bytes of device memory in all */
 };
 
 /* Frames taken from the link at a time. */
@@ -81,6 +82,7 @@ struct hca {
 	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
+	_Atomic uint64_t dm_size; /* emu/objects/dm.h: of all together */
 
 	struct event_queue events;
 	struct timer_heap timers;

@@ -37,6 +37,10 @@ static void set_operations(struct context *context)
 	verbs->alloc_td = urxe_alloc_td;
 	verbs->dealloc_td = urxe_dealloc_td;
 	verbs->advise_mr = urxe_advise_mr;
+	verbs->alloc_null_mr = urxe_alloc_null_mr;
+	verbs->alloc_dm = urxe_alloc_dm;
+	verbs->free_dm = urxe_free_dm;
+	verbs->reg_dm_mr = urxe_reg_dm_mr;
 	verbs->create_cq_ex = urxe_create_cq_ex;
 	verbs->modify_cq = urxe_modify_cq;
 	verbs->create_qp_ex = urxe_create_qp_ex;

@@ -138,6 +138,12 @@ struct pd *to_pd(struct ibv_pd *pd);
 void domain_get(struct ibv_pd *pd);
 void domain_put(struct ibv_pd *pd);
 
+/* Access flags of this range may be ignored by a device that lacks them (ibv_reg_mr(3)). */
+#define ACCESS_OPTIONAL ((unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
+
+/* A region that was made in @pd, to the application. */
+struct ibv_mr *mr_hand_out(struct mr *mr, struct ibv_pd *pd);
+
 /* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
 struct cq_extra {
 	uint32_t completion_events, async_events;

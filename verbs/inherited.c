@@ -2,8 +2,8 @@
 /*
  * Contexts that a forked child finds: they are the parent's, whose threads may have held their
  * locks at the fork. Their operations are exchanged for these, which touch nothing: sending and
- * creating fail, polling finds nothing, destroying does nothing. The child opens devices of its
- * own.
+ * creating fail, polling finds nothing, destroying does nothing. What stays are device memory and
+ * the question how much there is of it, which take no lock. The child opens devices of its own.
  */
 #include "verbs/context.h"
 
@@ -80,12 +80,13 @@ void context_inherit(struct context *context)
 	};
 	/* The inline functions of verbs.h say EOPNOTSUPP for what is missing. */
 	verbs->query_port = NULL;
-	verbs->query_device_ex = NULL;
 	verbs->query_rt_values = NULL;
 	verbs->alloc_parent_domain = NULL;
 	verbs->alloc_td = NULL;
 	verbs->dealloc_td = NULL;
 	verbs->advise_mr = NULL;
+	verbs->alloc_null_mr = NULL;
+	verbs->reg_dm_mr = NULL;
 	verbs->create_cq_ex = NULL;
 	verbs->modify_cq = NULL;
 	verbs->create_qp_ex = NULL;

@@ -7,8 +7,13 @@
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
 
-/* Flags of this range may be ignored by a device that lacks them (ibv_reg_mr(3)). */
-#define ACCESS_OPTIONAL ((unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
+struct ibv_mr *mr_hand_out(struct mr *mr, struct ibv_pd *pd)
+{
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	domain_get(pd);
+	return &mr->ibv;
+}
 
 struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				 unsigned int access)
@@ -20,12 +25,7 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 		return fail(EINVAL);
 	signals_install();
 	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
-	if (error)
-		return fail(error);
-	mr->ibv.context = pd->context;
-	mr->ibv.pd = pd;
-	domain_get(pd);
-	return &mr->ibv;
+	return error ? fail(error) : mr_hand_out(mr, pd);
 }
 
 struct ibv_mr *urxe_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -68,6 +68,14 @@ int urxe_dereg_mr(struct ibv_mr *mr)
 	if (!error)
 		domain_put(pd);
 	return error;
+}
+
+struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct mr *mr;
+	int error = domain_is_good(pd) ? mr_alloc_null(to_pd(pd), &mr) : EINVAL;
+
+	return error ? fail(error) : mr_hand_out(mr, pd);
 }
 
 int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

@@ -63,9 +63,16 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 int urxe_dereg_mr(struct ibv_mr *mr);
 int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		   struct ibv_sge *sg_list, uint32_t num_sge);
+struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int urxe_dealloc_mw(struct ibv_mw *mw);
+
+/* dm.c */
+struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int urxe_free_dm(struct ibv_dm *dm);
+struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
+			      size_t length, unsigned int access);
 
 /* cq.c, cq_ex.c */
 struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_context,

@@ -53,6 +53,7 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
 	all.odp_caps = odp_caps;
+	all.max_dm_size = to_hca(context)->limits.max_dm_size;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK;

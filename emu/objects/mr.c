@@ -15,6 +15,7 @@
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 #include "net/log.h"
+#include "net/wire/wire.h"
 
 #define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
 
@@ -28,7 +29,7 @@
 /* What makes Linux pin memory for writing (ib_access_writable). */
 #define ACCESS_WRITABLE (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_MW_BIND)
 
-static int mr_check_access(int access)
+int mr_check_access(int access)
 {
 	if (access & ~(ACCESS_SUPPORTED | ACCESS_UNSUPPORTED))
 		return EINVAL;
@@ -82,10 +83,39 @@ static void mr_set_range(struct mr *mr, void *addr, size_t length, uint64_t iova
 	mr->key.iova = mr->key.access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
-int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access, struct mr **mr)
+int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 {
 	uint32_t number;
-	struct mr *made;
+	struct mr *mr;
+	int error;
+
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return ENOMEM;
+	error = table_reserve(&pd->hca->keys, &number);
+	if (error) {
+		free(mr);
+		return error;
+	}
+	mr->hca = pd->hca;
+	mr->key.kind = init->kind;
+	mr->key.valid = true;
+	mr->key.pd = pd;
+	mr->key.access = init->access;
+	mr->release = init->release;
+	mr->backing = init->backing;
+	mr->ibv.handle = mr->handle = hca_next_handle(pd->hca);
+	mr_set_range(mr, init->address, init->length, init->iova);
+	mr_new_key(mr, number);
+	atomic_fetch_add(&pd->users, 1);
+	table_publish(&pd->hca->keys, number, &mr->key);
+	*result = mr;
+	return 0;
+}
+
+int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access, struct mr **mr)
+{
+	const struct mr_init init = {KEY_REGION, addr, length, iova, access};
 	int error;
 
 	error = mr_check_access(access);
@@ -93,28 +123,19 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		error = mr_check_range(pd->hca, addr, length, iova, access);
 	if (!error)
 		error = mr_check_memory(pd->hca, addr, length, access);
+	return error ? error : mr_create(pd, &init, mr);
+}
+
+int mr_alloc_null(struct pd *pd, struct mr **mr)
+{
+	static uint8_t zeros[WIRE_PATH_MTU_MAX];
+	const struct mr_init init = {KEY_NULL, zeros, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE};
+	int error = mr_create(pd, &init, mr);
+
 	if (error)
 		return error;
-
-	made = calloc(1, sizeof(*made));
-	if (!made)
-		return ENOMEM;
-	error = table_reserve(&pd->hca->keys, &number);
-	if (error) {
-		free(made);
-		return error;
-	}
-	made->hca = pd->hca;
-	made->key.kind = KEY_REGION;
-	made->key.valid = true;
-	made->key.pd = pd;
-	made->key.access = access;
-	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
-	mr_set_range(made, addr, length, iova);
-	mr_new_key(made, number);
-	atomic_fetch_add(&pd->users, 1);
-	table_publish(&pd->hca->keys, number, &made->key);
-	*mr = made;
+	(*mr)->ibv.addr = NULL;
+	(*mr)->ibv.rkey = 0;
 	return 0;
 }
 
@@ -134,6 +155,8 @@ int mr_deregister(struct mr *mr)
 	}
 	table_remove(keys, number);
 	atomic_fetch_sub(&mr->key.pd->users, 1);
+	if (mr->release)
+		mr->release(mr->backing);
 	free(mr);
 	return 0;
 }
@@ -198,6 +221,10 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 {
 	int error;
 
+	if (mr->key.kind != KEY_REGION || mr->release) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
 		return IBV_REREG_MR_ERR_INPUT;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
@@ -227,6 +254,8 @@ static bool allows(const struct key *key, const struct pd *pd, const struct qp *
 		return false;
 	/* IBA 10.6.7: a window is a remote key, and one of type 2 is one QP's. */
 	if (key->kind == KEY_WINDOW && (!qp || (key->bound_to && key->bound_to != qp->number)))
+		return false;
+	if (key->kind == KEY_NULL && qp)
 		return false;
 	return (key->access & access) == access;
 }
@@ -324,6 +353,8 @@ int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t l
 {
 	struct guard_fault fault;
 
+	if (pin->key->kind == KEY_NULL)
+		return 0;
 	return guard_copy(to, from, length, &fault) ? 0 : mr_fault(pin, &fault);
 }
 

@@ -4,7 +4,7 @@
  * (IBA 10.6.3): key, protection domain, access right, bounds. A key stands for a
  * memory region, or for a memory window (emu/objects/mw.h). L_Key and R_Key of a region
  * are the same number: the region's number, then eight bits that change with
- * each use of the number.
+ * each use of the number. The null region has an L_Key alone.
  *
  * Keys are found without a lock (emu/objects/table.h). mr_pin() keeps one in force
  * until mr_unpin(); a call that takes it away waits for pins, so memory can be
@@ -24,7 +24,7 @@ struct qp;
 
 #define MR_KEY_BITS 8
 
-enum key_kind { KEY_REGION, KEY_WINDOW };
+enum key_kind { KEY_REGION, KEY_WINDOW, KEY_NULL };
 
 /* What is in hca.keys. */
 struct key {
@@ -45,9 +45,12 @@ static inline bool key_covers(const struct key *key, uint64_t va, uint64_t lengt
 	return va >= key->iova && length <= key->length && va - key->iova <= key->length - length;
 }
 
+/* Of the null region it is always the same one, which has what a packet can carry. */
 static inline uint8_t *key_address(const struct key *key, uint64_t va)
 {
-	return key->address + (va - key->iova);
+	uint64_t offset = key->kind == KEY_NULL ? 0 : va - key->iova;
+
+	return (uint8_t *)((uintptr_t)key->address + offset);
 }
 
 static inline uint32_t key_number(uint32_t value)
@@ -67,7 +70,30 @@ struct mr {
 	struct hca *hca;
 	struct key key;
 	_Atomic uint32_t windows; /* bound to it: EBUSY while there are any */
+	/* Where the memory isn't the application's: called with @backing when it is deregistered */
+	void (*release)(void *backing);
+	void *backing;
 };
+
+/* For regions of memory that isn't the application's. */
+struct mr_init {
+	enum key_kind kind;
+	void *address;
+	size_t length;
+	uint64_t iova;
+	int access;
+	void (*release)(void *backing);
+	void *backing;
+};
+
+/* Unchecked. Returns 0 or ENOMEM. */
+int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
+
+/* 0, EINVAL or EOPNOTSUPP: what mr_register() says of @access. */
+int mr_check_access(int access);
+
+/* All SGEs of it read as zeros, and what is written to them is dropped. 0 or ENOMEM. */
+int mr_alloc_null(struct pd *pd, struct mr **mr);
 
 /*
  * Register @length bytes at @addr, named by @iova. Errors: EINVAL (REMOTE_WRITE
@@ -81,7 +107,10 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 /* 0, or EBUSY while windows are bound to it (IBA 10.6.7.2.6). */
 int mr_deregister(struct mr *mr);
 
-/* ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation. */
+/*
+ * ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation.
+ * Only regions of the application's memory can be changed.
+ */
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access);
 
 /* Memory that may be touched until mr_unpin(). */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that isn't the application's own, pinned: on demand. The receiver of a pair has it, the
- * sender reaches in.
+ * Memory that isn't the application's own, pinned: on demand, of the device, none at all. The
+ * receiver of a pair has it, the sender reaches in.
  */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
@@ -171,6 +172,189 @@ START_TEST(advice)
 }
 END_TEST
 
+/* --- of the device ------------------------------------------------------------------------- */
+
+static struct ibv_dm *alloc_dm(size_t length)
+{
+	struct ibv_alloc_dm_attr attr = {.length = length};
+	struct ibv_dm *dm = ibv_alloc_dm(pair.context, &attr);
+
+	ck_assert_ptr_nonnull(dm);
+	return dm;
+}
+
+START_TEST(device_memory)
+{
+	uint64_t words[3];
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	dm = alloc_dm(8192);
+	ck_assert_ptr_eq(dm->context, pair.context);
+	mr = ibv_reg_dm_mr(pair.pd, dm, 4096, 4096, ACCESS | IBV_ACCESS_ZERO_BASED);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_ptr_eq(mr->pd, pair.pd);
+	check_remote(0, mr->rkey);
+	ck_assert_int_eq(ibv_memcpy_from_dm(words, dm, 4096, sizeof(words)), 0);
+	ck_assert_mem_eq(words, "of the sender", 14);
+	ck_assert_uint_eq(words[2], 5);
+	ck_assert_int_eq(ibv_memcpy_from_dm(words, dm, 0, sizeof(words)), 0);
+	ck_assert_uint_eq(words[0], 0);
+
+	/* As a source, and as a sink. */
+	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 8000, "and back", 8), 0);
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){8000 - 4096, 8, mr->lkey}, (uintptr_t)pair.buffer,
+	     pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	ck_assert_mem_eq(pair.buffer, "and back", 8);
+	memcpy(pair.buffer, "once more", 9);
+	post(IBV_WR_RDMA_READ, (struct ibv_sge){100, 9, mr->lkey}, (uintptr_t)pair.buffer,
+	     pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_memcpy_from_dm(words, dm, 4196, 12), 0);
+	ck_assert_mem_eq(words, "once more", 10);
+
+	ck_assert_int_eq(ibv_free_dm(dm), EBUSY);
+	ck_assert_int_eq(errno, EBUSY);
+	post(IBV_WR_RDMA_READ, send_sge(&pair, 8), 4089, mr->rkey);
+	expect(IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(device_memory_that_is_refused)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_dm *dm, *all;
+	struct ibv_mr *mr;
+	char bytes[8];
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_uint_gt(query().max_dm_size, 0);
+	dm = alloc_dm(100);
+	attr.comp_mask = 1;
+	ck_assert_ptr_null(ibv_alloc_dm(pair.context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+	attr = (struct ibv_alloc_dm_attr){.length = query().max_dm_size + 1};
+	ck_assert_ptr_null(ibv_alloc_dm(pair.context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+	attr.length--;
+	ck_assert_ptr_null(ibv_alloc_dm(pair.context, &attr));
+	ck_assert_int_eq(errno, ENOMEM);
+	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 1, bytes, 4), EINVAL);
+	ck_assert_int_eq(ibv_memcpy_from_dm(bytes, dm, 100, 4), EFAULT);
+	ck_assert_ptr_null(ibv_reg_dm_mr(pair.pd, dm, 0, 100, ACCESS));
+	ck_assert_int_eq(errno, EINVAL);
+	mr = ibv_reg_dm_mr(pair.pd, dm, 0, 100, ACCESS | IBV_ACCESS_ZERO_BASED);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_int_eq(
+		ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_ZERO_BASED),
+		IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	dm->handle++;
+	ck_assert_int_eq(ibv_free_dm(dm), ENOENT);
+	dm->handle--;
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	all = alloc_dm(query().max_dm_size);
+	ck_assert_int_eq(ibv_free_dm(all), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The kernel's descriptor is the child's, too, and Python's multiprocessing counts on it. */
+START_TEST(device_memory_of_a_forked_child)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_dm *dm;
+	char bytes[8];
+	int status;
+	pid_t child;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (!child) {
+		dm = query().max_dm_size ? ibv_alloc_dm(pair.context, &attr) : NULL;
+		if (!dm || ibv_memcpy_to_dm(dm, 8, "the dog", 8) ||
+		    ibv_memcpy_from_dm(bytes, dm, 8, 8) || strcmp(bytes, "the dog") != 0)
+			_exit(1);
+		_exit(ibv_free_dm(dm) == 0 ? 0 : 2);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- none at all ---------------------------------------------------------------------------- */
+
+/* The sender sends 4000 bytes of its buffer to a receive of these two. */
+static void receive_sent(struct ibv_sge first, struct ibv_sge second)
+{
+	struct ibv_sge sges[] = {first, second};
+	struct ibv_recv_wr wr = {.sg_list = sges, .num_sge = 2}, *bad;
+	struct ibv_wc wc;
+
+	ck_assert_int_eq(ibv_post_recv(pair.receiver, &wr, &bad), 0);
+	post(IBV_WR_SEND, send_sge(&pair, 4000), 0, 0);
+	expect(IBV_WC_SUCCESS);
+	wc = wait_completion(pair.recv_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wc.byte_len, 4000);
+}
+
+START_TEST(null_region)
+{
+	struct ibv_mr *null;
+	struct ibv_sge part;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	null = ibv_alloc_null_mr(pair.pd);
+	ck_assert_ptr_nonnull(null);
+	ck_assert_ptr_eq(null->context, pair.context);
+	ck_assert_uint_eq(null->length, SIZE_MAX);
+	memset(pair.buffer, 7, sizeof(pair.buffer));
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){12345, 3000, null->lkey}, (uintptr_t)pair.buffer,
+	     pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	for (int i = 0; i < 3001; i++)
+		ck_assert_uint_eq(pair.buffer[i], i < 3000 ? 0 : 7);
+
+	/* What is wanted of a message, without the rest. */
+	memcpy(pair.buffer, "Iron ore", 8);
+	part = (struct ibv_sge){(uintptr_t)pair.buffer + BUFFER_SIZE, 4, pair.mr->lkey};
+	receive_sent(part, (struct ibv_sge){1000, 8000, null->lkey});
+	ck_assert_mem_eq(pair.buffer + BUFFER_SIZE, "Iron\7\7\7\7", 8);
+	part.length = 3996;
+	receive_sent((struct ibv_sge){0, 4, null->lkey}, part);
+	ck_assert_mem_eq(pair.buffer + BUFFER_SIZE, " ore\0\0\0\0", 8);
+
+	post(IBV_WR_RDMA_READ, (struct ibv_sge){0, 4000, null->lkey}, (uintptr_t)pair.buffer,
+	     pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	post(IBV_WR_ATOMIC_FETCH_AND_ADD, (struct ibv_sge){0, 8, null->lkey},
+	     (uintptr_t)pair.buffer, pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	ck_assert_uint_eq(pair.buffer[0], 'I' + 5);
+	/* Zeros they are still. */
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){0, 8, null->lkey}, (uintptr_t)pair.buffer,
+	     pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	ck_assert_mem_eq(pair.buffer, "\0\0\0\0\0\0\0\0", 8);
+
+	ck_assert_int_eq(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_PD, pair.pd, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	post(IBV_WR_RDMA_WRITE, send_sge(&pair, 8), 0, null->lkey);
+	expect(IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(ibv_dereg_mr(null), 0);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("memory");
@@ -182,6 +366,10 @@ int main(void)
 	tcase_add_test(tcase, all_the_process_has);
 	tcase_add_loop_test(tcase, addresses_that_a_peer_makes_up, 0, 15);
 	tcase_add_test(tcase, advice);
+	tcase_add_test(tcase, device_memory);
+	tcase_add_test(tcase, device_memory_that_is_refused);
+	tcase_add_test(tcase, device_memory_of_a_forked_child);
+	tcase_add_test(tcase, null_region);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/objects/dm.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/hca.h"
+#include "emu/objects/mr.h"
+#include "emu/objects/pd.h"
+
+#define DM_UNIT 4
+#define DM_LOG_ALIGNMENT 6 /* at least: a cache line */
+#define DM_LOG_ALIGNMENT_MAX 12
+
+#define DM_ACCESS                                                                                  \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+
+static bool dm_claim(struct hca *hca, size_t length)
+{
+	if (atomic_fetch_add(&hca->dm_size, length) <= hca->limits.max_dm_size - length)
+		return true;
+	atomic_fetch_sub(&hca->dm_size, length);
+	return false;
+}
+
+int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm **result)
+{
+	struct dm *dm;
+	void *memory;
+
+	if (!length || length > hca->limits.max_dm_size || log_alignment > DM_LOG_ALIGNMENT_MAX)
+		return EINVAL;
+	if (log_alignment < DM_LOG_ALIGNMENT)
+		log_alignment = DM_LOG_ALIGNMENT;
+	if (!dm_claim(hca, length))
+		return ENOMEM;
+	dm = calloc(1, sizeof(*dm));
+	if (!dm || posix_memalign(&memory, (size_t)1 << log_alignment, length)) {
+		free(dm);
+		atomic_fetch_sub(&hca->dm_size, length);
+		return ENOMEM;
+	}
+	memset(memory, 0, length);
+	dm->hca = hca;
+	dm->memory = memory;
+	dm->length = length;
+	dm->ibv.handle = dm->handle = hca_next_handle(hca);
+	*result = dm;
+	return 0;
+}
+
+int dm_free(struct dm *dm)
+{
+	if (atomic_load(&dm->users))
+		return EBUSY;
+	atomic_fetch_sub(&dm->hca->dm_size, dm->length);
+	free(dm->memory);
+	free(dm);
+	return 0;
+}
+
+static bool dm_covers(const struct dm *dm, uint64_t offset, size_t length)
+{
+	return length <= dm->length && offset <= dm->length - length;
+}
+
+static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
+{
+	if (offset % DM_UNIT || length % DM_UNIT)
+		return EINVAL;
+	return dm_covers(dm, offset, length) ? 0 : EFAULT;
+}
+
+int dm_copy_to(struct dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	int error = check_copy(dm, offset, length);
+
+	if (!error)
+		memcpy(dm->memory + offset, from, length);
+	return error;
+}
+
+int dm_copy_from(void *to, const struct dm *dm, uint64_t offset, size_t length)
+{
+	int error = check_copy(dm, offset, length);
+
+	if (!error)
+		memcpy(to, dm->memory + offset, length);
+	return error;
+}
+
+static void dm_release(void *backing)
+{
+	struct dm *dm = backing;
+
+	atomic_fetch_sub(&dm->users, 1);
+}
+
+int dm_register(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+		struct mr **mr)
+{
+	struct mr_init init = {
+		.kind = KEY_REGION,
+		.length = length,
+		.access = access,
+		.release = dm_release,
+		.backing = dm,
+	};
+	int error = mr_check_access(access);
+
+	if (error || access & ~DM_ACCESS || !(access & IBV_ACCESS_ZERO_BASED) ||
+	    !dm_covers(dm, offset, length))
+		return EINVAL;
+	init.address = dm->memory + offset;
+	atomic_fetch_add(&dm->users, 1);
+	error = mr_create(pd, &init, mr);
+	if (error) {
+		atomic_fetch_sub(&dm->users, 1);
+		return error;
+	}
+	(*mr)->ibv.addr = NULL; /* the application can't reach it */
+	return 0;
+}
