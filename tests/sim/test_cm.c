@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "caller.h"
+#include "emu/newer_verbs.h"
 
 /* Both to ESTABLISHED, with private data both ways. */
 START_TEST(test_connect)
@@ -46,7 +47,7 @@ START_TEST(test_attributes)
 	ck_assert_int_eq(mask,
 			 IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT);
 	ck_assert_int_eq(a.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-						    IBV_ACCESS_REMOTE_ATOMIC);
+						    IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL);
 	a.qp_state = b.qp_state = IBV_QPS_RTR;
 	ck_assert_int_eq(cm_qp_attr(active->id, &a, &mask), 0);
 	ck_assert_int_eq(cm_qp_attr(passive->id, &b, &mask), 0);
