@@ -26,14 +26,14 @@ static const struct ibv_device_attr device_attr = {
 	.page_size_cap = 0xfffff000,
 	.max_qp = 1048560,
 	.max_qp_wr = 1048576,
-	.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-			    IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-			    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-			    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG |
-			    /* Invalidations; fast registration isn't to be had through verbs. */
-			    IBV_DEVICE_MEM_MGT_EXTENSIONS,
+	.device_cap_flags =
+		IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CHANGE_PHY_PORT |
+		IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+		IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+		IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+		IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_XRC |
+		/* Invalidations; fast registration isn't to be had through verbs. */
+		IBV_DEVICE_MEM_MGT_EXTENSIONS,
 	.max_sge = 32,
 	.max_sge_rd = 32,
 	.max_cq = 1048576,
@@ -100,9 +100,12 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->qps, hca->host, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
 	if (err)
 		goto free_hca;
-	err = table_init(&hca->keys, hca->host, 1, device_attr.max_mr + device_attr.max_mw + 1);
+	err = table_init(&hca->srqs, hca->host, LAST_QPN, LAST_QPN);
 	if (err)
 		goto free_qps;
+	err = table_init(&hca->keys, hca->host, 1, device_attr.max_mr + device_attr.max_mw + 1);
+	if (err)
+		goto free_srqs;
 	err = table_init(&hca->cqs, hca->host, 1, device_attr.max_cq + 1);
 	if (err)
 		goto free_keys;
@@ -122,6 +125,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->destinations_lock, NULL);
 	pthread_mutex_init(&hca->mw_bind_lock, NULL);
+	pthread_mutex_init(&hca->xrc_lock, NULL);
 	*result = hca;
 	return 0;
 
@@ -129,6 +133,8 @@ free_cqs:
 	table_destroy(&hca->cqs);
 free_keys:
 	table_destroy(&hca->keys);
+free_srqs:
+	table_destroy(&hca->srqs);
 free_qps:
 	table_destroy(&hca->qps);
 free_hca:
@@ -145,6 +151,7 @@ void hca_destroy(struct hca *hca)
 	deferred_destroy(&hca->deferred);
 	table_destroy(&hca->cqs);
 	table_destroy(&hca->keys);
+	table_destroy(&hca->srqs);
 	table_destroy(&hca->qps);
 	ack_queue_destroy(&hca->acks);
 	pacing_destroy(&hca->pacing);
@@ -152,6 +159,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->destinations_lock);
 	pthread_mutex_destroy(&hca->mw_bind_lock);
+	pthread_mutex_destroy(&hca->xrc_lock);
 	pool_destroy(&hca->outboxes);
 	free(hca);
 }

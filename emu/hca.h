@@ -14,7 +14,7 @@
  *   qp.lock -> hca.mw_bind_lock -> table.lock
  *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, pacing.lock,
  *           hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
- *           hca.run_lock
+ *           hca.run_lock, hca.xrc_lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
@@ -41,6 +41,7 @@
 
 struct qp;
 struct destination;
+struct xrc_domain;
 
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
 struct hca_limits {
@@ -77,6 +78,7 @@ struct hca {
 	const struct hca_host *host;
 
 	struct table qps;
+	struct table srqs;	      /* those of XRC; their numbers are reserved in qps */
 	struct table cqs;	      /* those that have a timer */
 	struct table keys;	      /* of memory regions and windows, by key_number() */
 	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
@@ -88,6 +90,9 @@ struct hca {
 	struct timer_heap timers;
 	void (*deadline)(void *context, uint64_t time);
 	void *deadline_context;
+
+	pthread_mutex_t xrc_lock;
+	struct xrc_domain *xrc_domains; /* emu/objects/xrcd.h */
 
 	pthread_mutex_t receive_lock;
 	/* Of the receiving thread. */

@@ -5,7 +5,6 @@
 
 #include "emu/cm/gsi.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
@@ -69,7 +68,7 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 	if (cnp ? !qp->type->reliable
 		: (packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
 		return false; /* IBA 9.6.1.1.3 */
-	if (!(qp_state_abilities(qp->state) & needed))
+	if (!(qp_abilities(qp) & needed))
 		return false; /* IBA 9.6.1.2 */
 	if (qp->type->connected ? !is_from_peer(qp, packet, frame) : !is_on_port(qp, frame))
 		return false;

@@ -45,6 +45,10 @@ static void set_operations(struct context *context)
 	verbs->modify_cq = urxe_modify_cq;
 	verbs->create_qp_ex = urxe_create_qp_ex;
 	verbs->create_srq_ex = urxe_create_srq_ex;
+	verbs->open_xrcd = urxe_open_xrcd;
+	verbs->close_xrcd = urxe_close_xrcd;
+	verbs->get_srq_num = urxe_get_srq_num;
+	verbs->open_qp = urxe_open_qp;
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }

@@ -22,6 +22,7 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "emu/objects/xrcd.h"
 #include "verbs/device.h"
 #include "verbs/event_fd.h"
 #include "verbs/ours.h"
@@ -106,6 +107,10 @@ static inline struct srq *to_srq(struct ibv_srq *srq)
 	return (struct srq *)srq;
 }
 
+static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
+{
+	return (struct xrcd *)xrcd;
+}
 /*
  * Whether both have one command file (verbs/command_fd.h): one was imported with a duplicate of
  * the other's descriptor, and objects of the other can be imported by it. Both are ours.
@@ -158,6 +163,10 @@ struct cq_extra {
 struct qp_extra {
 	uint32_t async_events;
 	struct builder *builder; /* of ibv_wr_*, or NULL */
+
+	/* XRC_RECV: verbs/open_qp.h */
+	struct opened_qp *opened; /* its handles but for the first */
+	bool closed;		  /* the first was destroyed */
 };
 
 struct srq_extra {

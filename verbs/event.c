@@ -4,6 +4,7 @@
 #include <utlist.h>
 
 #include "verbs/context.h"
+#include "verbs/open_qp.h"
 
 /* Every object that events are about begins with its context. */
 static struct context *context_of(void *element)
@@ -57,13 +58,33 @@ void deliver_completion(void *context, struct cq *cq)
 				       &((struct cq_extra *)cq->verbs)->completion);
 }
 
+static bool is_of_shared_qp(enum ibv_event_type type, const struct qp *element)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return false;
+	default:
+		return element->xrcd;
+	}
+}
+
+static void push_to_handle(struct ibv_qp *handle, int type)
+{
+	event_fd_push(&to_context(handle->context)->async, handle, type);
+}
+
 void deliver_async(void *context, enum ibv_event_type type, void *element)
 {
 	struct device *device = context;
 	struct context *listener;
 
 	if (!is_port_event(type)) {
-		event_fd_push(&context_of(element)->async, element, type);
+		if (is_of_shared_qp(type, element))
+			qp_each_handle(element, push_to_handle, type);
+		else
+			event_fd_push(&context_of(element)->async, element, type);
 		return;
 	}
 	pthread_mutex_lock(&device->contexts_lock);
@@ -144,13 +165,19 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	}
 }
 
-void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
-		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
+void event_withdraw(struct context *context, void *element, pthread_mutex_t *mutex,
+		    pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
 {
-	event_drop(&context->hca->events, element);
 	event_fd_drop(&context->async, element);
 	pthread_mutex_lock(mutex);
 	while (*completed != *taken)
 		pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);
+}
+
+void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
+		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
+{
+	event_drop(&context->hca->events, element);
+	event_withdraw(context, element, mutex, cond, taken, completed);
 }

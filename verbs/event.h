@@ -30,4 +30,8 @@ void event_unlisten(struct context *context);
 void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
 		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
 
+/* The same, of the events that the core has delivered already. */
+void event_withdraw(struct context *context, void *element, pthread_mutex_t *mutex,
+		    pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
+
 #endif

@@ -62,6 +62,11 @@ static int inherited_dealloc_mw(struct ibv_mw *mw)
 	return 0;
 }
 
+static int inherited_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return 0;
+}
+
 void context_inherit(struct context *context)
 {
 	struct verbs_context *verbs = &context->verbs;
@@ -91,4 +96,8 @@ void context_inherit(struct context *context)
 	verbs->modify_cq = NULL;
 	verbs->create_qp_ex = NULL;
 	verbs->create_srq_ex = NULL;
+	verbs->open_xrcd = NULL;
+	verbs->close_xrcd = inherited_close_xrcd; /* called without a check */
+	verbs->get_srq_num = NULL;
+	verbs->open_qp = NULL;
 }

@@ -92,6 +92,12 @@ int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int urxe_destroy_srq(struct ibv_srq *srq);
 int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
+/* xrcd.c, open_qp.c */
+struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int urxe_close_xrcd(struct ibv_xrcd *xrcd);
+int urxe_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+struct ibv_qp *urxe_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+
 /* qp.c, qp_ex.c */
 struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);

@@ -9,6 +9,7 @@
 #include "net/wire/wire.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
+#include "verbs/open_qp.h"
 #include "verbs/preload/export.h"
 #include "verbs/qp_ex.h"
 
@@ -27,28 +28,36 @@ static bool known_srq(struct ibv_srq *srq, const struct ibv_pd *pd)
 	return !srq || (srq->context == pd->context && HANDLE_IS_GOOD(to_srq(srq)));
 }
 
-static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
+static int check_objects(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	struct qp_extra *extra;
+	bool good = pd && domain_is_good(pd) && known(attr->send_cq, pd) &&
+		    known(attr->recv_cq, pd) && known_srq(attr->srq, pd);
+
+	return good ? 0 : EINVAL;
+}
+
+/* In @pd, or of the type XRC_RECV in @xrcd. */
+static int create_qp(struct ibv_context *context, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+		     struct ibv_qp_init_attr *attr, struct qp **result)
+{
+	struct qp_extra *extra = calloc(1, sizeof(*extra));
 	struct qp *qp;
 	int error;
 
-	if (!pd || !domain_is_good(pd) || !known(attr->send_cq, pd) || !known(attr->recv_cq, pd) ||
-	    !known_srq(attr->srq, pd))
-		return EINVAL;
-	extra = calloc(1, sizeof(*extra));
 	if (!extra)
 		return ENOMEM;
-	error = qp_create(to_hca(pd->context), to_pd(pd), attr, &qp);
+	error = xrcd ? qp_create_xrc_recv(to_xrcd(xrcd), attr, &qp)
+		     : qp_create(to_hca(context), to_pd(pd), attr, &qp);
 	if (error) {
 		free(extra);
 		return error;
 	}
 	qp->verbs = extra;
-	qp->ibv.context = pd->context;
+	qp->ibv.context = context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = pd;
-	domain_get(pd);
+	if (pd)
+		domain_get(pd);
 	qp->ibv.send_cq = attr->send_cq;
 	qp->ibv.recv_cq = attr->recv_cq;
 	qp->ibv.srq = attr->srq;
@@ -63,9 +72,23 @@ static int create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct qp
 
 struct ibv_qp *urxe_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	int error = check_objects(pd, attr);
 	struct qp *qp;
-	int error = create_qp(pd, attr, &qp);
 
+	if (!error)
+		error = create_qp(pd->context, pd, NULL, attr, &qp);
+	return error ? fail(error) : &qp->ibv;
+}
+
+static struct ibv_qp *create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct qp *qp;
+	int error;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd ||
+	    attr->xrcd->context != context)
+		return fail(EINVAL);
+	error = create_qp(context, NULL, attr->xrcd, (struct ibv_qp_init_attr *)attr, &qp);
 	return error ? fail(error) : &qp->ibv;
 }
 
@@ -86,14 +109,12 @@ static int check_create_flags(const struct ibv_qp_init_attr_ex *attr, uint32_t f
 
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	uint32_t create_flags;
 	struct qp *qp;
 	int error;
 
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-		return fail(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? EOPNOTSUPP : EINVAL);
 	if (attr->comp_mask & ~masks)
 		return fail(EOPNOTSUPP);
 	create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
@@ -108,8 +129,15 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	    attr->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE &&
 	    attr->cap.max_inline_data < ATOMIC_LENGTH)
 		attr->cap.max_inline_data = ATOMIC_LENGTH;
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return create_xrc_recv(context, attr);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return fail(EINVAL);
 	/* ibv_qp_init_attr is its beginning. */
-	error = create_qp(attr->pd, (struct ibv_qp_init_attr *)attr, &qp);
+	error = check_objects(attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (!error)
+		error = create_qp(attr->pd->context, attr->pd, NULL,
+				  (struct ibv_qp_init_attr *)attr, &qp);
 	if (error)
 		return fail(error);
 	/* Before it is attached to any group. */
@@ -131,10 +159,10 @@ struct ibv_qp_ex *urxe_qp_to_qp_ex(struct ibv_qp *qp)
 
 int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
-	struct qp *qp = to_qp(ibv);
+	struct qp *qp = shared_qp(ibv);
 	int error;
 
-	if (!HANDLE_IS_GOOD(qp))
+	if (!qp)
 		return ENOENT;
 	error = qp_modify(qp, attr, mask, clock_now());
 	if (!error && (mask & IBV_QP_STATE))
@@ -146,9 +174,11 @@ int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init_attr)
 {
-	if (!HANDLE_IS_GOOD(to_qp(ibv)))
+	struct qp *qp = shared_qp(ibv);
+
+	if (!qp)
 		return ENOENT;
-	qp_query(to_qp(ibv), attr, init_attr);
+	qp_query(qp, attr, init_attr);
 	init_attr->qp_context = ibv->qp_context;
 	init_attr->send_cq = ibv->send_cq;
 	init_attr->recv_cq = ibv->recv_cq;
@@ -187,24 +217,29 @@ int urxe_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32
 
 int urxe_destroy_qp(struct ibv_qp *ibv)
 {
-	struct qp *qp = to_qp(ibv);
-	struct qp_extra *extra = qp_extra_of(qp);
-	struct ibv_pd *pd = ibv->pd;
+	struct qp *qp = shared_qp(ibv);
+	struct qp_extra *extra;
+	struct ibv_pd *pd;
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	int error;
 
-	if (!HANDLE_IS_GOOD(qp))
+	if (!qp)
 		return ENOENT;
 	if (atomic_load(&qp->groups))
 		return EBUSY; /* before anything has happened */
+	if (qp->xrcd && !qp_close_handle(ibv))
+		return 0;
+	extra = qp_extra_of(qp);
+	pd = qp->ibv.pd;
 	/* In RESET it takes no packets, and so raises no more events. */
 	qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
-	event_drain(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond, &extra->async_events,
-		    &ibv->events_completed);
+	event_drain(to_context(qp->ibv.context), qp, &qp->ibv.mutex, &qp->ibv.cond,
+		    &extra->async_events, &qp->ibv.events_completed);
 	error = qp_destroy(qp);
 	if (error)
 		return error;
-	domain_put(pd);
+	if (pd)
+		domain_put(pd);
 	qp_ex_destroy(extra->builder);
 	free(extra);
 	return 0;

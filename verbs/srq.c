@@ -8,7 +8,9 @@
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
 
-struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+/* @xrcd and @cq: of XRC, or NULL. */
+static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+				  void *srq_context, struct ibv_srq_attr *attr)
 {
 	struct srq_extra *extra;
 	struct srq *srq;
@@ -19,14 +21,15 @@ struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 	extra = calloc(1, sizeof(*extra));
 	if (!extra)
 		return fail(ENOMEM);
-	error = srq_create(to_pd(pd), &attr->attr, &srq);
+	error = xrcd ? srq_create_xrc(to_pd(pd), to_xrcd(xrcd), to_cq(cq), attr, &srq)
+		     : srq_create(to_pd(pd), attr, &srq);
 	if (error) {
 		free(extra);
 		return fail(error);
 	}
 	srq->verbs = extra;
 	srq->ibv.context = pd->context;
-	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.srq_context = srq_context;
 	srq->ibv.pd = pd;
 	domain_get(pd);
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
@@ -34,17 +37,47 @@ struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 	return &srq->ibv;
 }
 
-/* The basic type only; ibv_create_srq_ex() itself handles most calls for it. */
+struct ibv_srq *urxe_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return create_srq(pd, NULL, NULL, attr->srq_context, &attr->attr);
+}
+
+static struct ibv_srq *create_xrc_srq(struct ibv_context *context,
+				      struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if ((attr->comp_mask & needed) != needed || !attr->xrcd || !attr->cq)
+		return fail(EINVAL);
+	/* Objects of another context aren't to be found there by the kernel. */
+	if (attr->pd->context != context || attr->xrcd->context != context ||
+	    attr->cq->context != context || !HANDLE_IS_GOOD(to_cq(attr->cq)))
+		return fail(EINVAL);
+	return create_srq(attr->pd, attr->xrcd, attr->cq, attr->srq_context, &attr->attr);
+}
+
+/* ibv_create_srq_ex() itself handles most calls for the basic type. */
 struct ibv_srq *urxe_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
+	const uint32_t known = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			       IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	enum ibv_srq_type type =
+		attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
 		return fail(EINVAL);
-	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+	if (attr->comp_mask & ~known)
+		return fail(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
+	switch (type) {
+	case IBV_SRQT_BASIC:
+		if (attr->comp_mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ))
+			return fail(EINVAL);
+		return create_srq(attr->pd, NULL, NULL, attr->srq_context, &attr->attr);
+	case IBV_SRQT_XRC:
+		return create_xrc_srq(context, attr);
+	default:
 		return fail(EOPNOTSUPP);
-	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE))
-		return fail(EINVAL);
-	/* ibv_srq_init_attr is its beginning. */
-	return urxe_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+	}
 }
 
 int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)

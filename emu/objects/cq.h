@@ -19,7 +19,8 @@ struct qp;
 
 struct completion {
 	struct ibv_wc wc;
-	struct qp *qp;	     /* that completed it; entries of a QP leave the CQ with it */
+	struct qp *qp;	     /* that completed it; entries of a QP leave the CQ with it. NULL: an
+				SRQ's of XRC, which stay */
 	uint32_t send_slots; /* a send completion frees this many slots of the QP's send queue when
 				polled */
 	bool solicited;	     /* came with the SE bit (IBA 11.4.2.2) */

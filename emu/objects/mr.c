@@ -301,10 +301,10 @@ bool mr_allows(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32
 	return allowed;
 }
 
-int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
-		  struct mr_pin *pin)
+int mr_pin_remote(const struct pd *pd, const struct qp *qp, uint32_t rkey, uint64_t va,
+		  uint64_t length, int access, struct mr_pin *pin)
 {
-	return pin_key(qp->hca, qp->pd, qp, rkey, va, length, access, pin);
+	return pin_key(qp->hca, pd, qp, rkey, va, length, access, pin);
 }
 
 uint8_t *mr_pinned(const struct mr_pin *pin, const struct pd *pd, const struct qp *qp, uint32_t key,

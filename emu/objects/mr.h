@@ -129,8 +129,8 @@ int mr_pin(struct hca *hca, const struct pd *pd, uint32_t lkey, uint64_t va, uin
 	   int access, struct mr_pin *pin);
 
 /* The check of an R_Key, that a packet for @qp names: regions and windows. */
-int mr_pin_remote(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, int access,
-		  struct mr_pin *pin);
+int mr_pin_remote(const struct pd *pd, const struct qp *qp, uint32_t rkey, uint64_t va,
+		  uint64_t length, int access, struct mr_pin *pin);
 
 /* The checks of a key without those of an address: of all that it names. Nothing is pinned. */
 bool mr_allows(struct hca *hca, const struct pd *pd, const struct qp *qp, uint32_t key, int access);

@@ -6,8 +6,8 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
-#include "emu/objects/qp_state.h"
 #include "emu/objects/srq.h"
+#include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/outbox.h"
 
@@ -15,15 +15,15 @@
 
 /* --- life ------------------------------------------------------------------- */
 
-static int check_create(const struct hca *hca, const struct ibv_qp_init_attr *attr)
+static int check_create(const struct hca *hca, const struct qp_type *type,
+			const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_device_attr *device = &hca->limits.device;
-	const struct qp_type *type = qp_type_find(attr->qp_type);
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (!type)
-		return EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq && type->abilities & QP_POST_SEND)
+		return EINVAL;
+	if (!attr->recv_cq && type->abilities & QP_POST_RECV)
 		return EINVAL;
 	if (attr->srq && !type->srq)
 		return EINVAL; /* IBA 10.2.9 */
@@ -37,9 +37,31 @@ static int check_create(const struct hca *hca, const struct ibv_qp_init_attr *at
 	return 0;
 }
 
+/* As the kernel: a queue that the type lacks is ignored, with all that belongs to it. */
+static void drop_what_type_lacks(const struct qp_type *type, struct ibv_qp_init_attr *attr)
+{
+	if (!(type->abilities & QP_POST_SEND)) {
+		attr->send_cq = NULL;
+		attr->cap.max_send_wr = attr->cap.max_send_sge = attr->cap.max_inline_data = 0;
+	}
+	if (!(type->abilities & QP_POST_RECV)) {
+		attr->recv_cq = NULL;
+		attr->srq = NULL;
+	}
+	if (!(type->abilities & QP_POST_RECV) || attr->srq)
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+}
+
+/* Of the receives that it fills. Those of XRC may be any SRQ's. */
+static uint32_t max_recv_sge(const struct qp *qp)
+{
+	if (qp->type->xrcd)
+		return qp->hca->limits.device.max_srq_sge;
+	return qp->srq ? qp->srq->queue.max_sge : qp->cap.max_recv_sge;
+}
+
 static int allocate_queues(struct qp *qp)
 {
-	uint32_t max_recv_sge = qp->srq ? qp->srq->queue.max_sge : qp->cap.max_recv_sge;
 	int err = send_queue_init(&qp->sq, &qp->cap);
 
 	if (err)
@@ -47,7 +69,7 @@ static int allocate_queues(struct qp *qp)
 	err = receive_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
 	if (err)
 		goto free_send_queue;
-	err = responder_init(&qp->responder, max_recv_sge);
+	err = responder_init(&qp->responder, max_recv_sge(qp));
 	if (err)
 		goto free_receive_queue;
 	return 0;
@@ -61,18 +83,28 @@ free_send_queue:
 
 static void use_objects(struct qp *qp, int n)
 {
-	atomic_fetch_add(&qp->pd->users, n);
-	atomic_fetch_add(&qp->send_cq->users, n);
-	atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->users, n);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->users, n);
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, n);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, n);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, n);
 }
 
-int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **result)
+static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_qp_init_attr *given,
+		  struct qp **result)
 {
-	int err = check_create(hca, attr);
+	const struct qp_type *type = qp_type_find(given->qp_type);
+	struct ibv_qp_init_attr wanted = *given, *attr = &wanted;
 	struct qp *qp;
+	int err;
 
+	drop_what_type_lacks(type, attr);
+	err = check_create(hca, type, attr);
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -80,17 +112,16 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 		return ENOMEM;
 	qp->hca = hca;
 	qp->pd = pd;
+	qp->xrcd = xrcd;
 	qp->send_cq = (struct cq *)attr->send_cq;
 	qp->recv_cq = (struct cq *)attr->recv_cq;
 	qp->srq = (struct srq *)attr->srq;
-	qp->type = qp_type_find(attr->qp_type);
+	qp->type = type;
 	qp->signal_all = attr->sq_sig_all;
-	if (qp->srq)
-		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 	/* As rxe and NICs: what the entries have room for anyway, which programs rely on. */
 	if (attr->cap.max_inline_data < attr->cap.max_send_sge * INLINE_PER_SGE)
 		attr->cap.max_inline_data = attr->cap.max_send_sge * INLINE_PER_SGE;
-	qp->cap = attr->cap;
+	qp->cap = given->cap = attr->cap;
 	qp->state = IBV_QPS_RESET;
 	qp->mtu = 256;
 	requester_reset(&qp->requester);
@@ -119,6 +150,26 @@ free_queues:
 free_qp:
 	free(qp);
 	return err;
+}
+
+int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp)
+{
+	const struct qp_type *type = qp_type_find(attr->qp_type);
+
+	if (!type)
+		return EOPNOTSUPP;
+	if (type->xrcd)
+		return EINVAL;
+	return create(hca, pd, NULL, attr, qp);
+}
+
+int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp)
+{
+	const struct qp_type *type = qp_type_find(attr->qp_type);
+
+	if (!type || !type->xrcd)
+		return EINVAL;
+	return create(xrcd->hca, NULL, xrcd, attr, qp);
 }
 
 int qp_destroy(struct qp *qp)
@@ -156,8 +207,10 @@ void qp_reset(struct qp *qp)
 	qp->ecn = (struct ecn){};
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
-	cq_purge(qp->send_cq, qp);
-	cq_purge(qp->recv_cq, qp);
+	if (qp->send_cq)
+		cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq)
+		cq_purge(qp->recv_cq, qp);
 	send_queue_reset(&qp->sq); /* after the purge: polling moves its mark */
 	qp->state = IBV_QPS_RESET;
 	qp->attr = (struct ibv_qp_attr){0};
@@ -171,7 +224,7 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 {
 	struct completion completion = {
 		.wc = *wc,
-		.qp = qp,
+		.qp = cq == qp->send_cq || cq == qp->recv_cq ? qp : NULL,
 		.send_slots = send_slots,
 		.solicited = solicited,
 		.timestamp = qp->now,
@@ -187,7 +240,7 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 static void flush_receives(struct qp *qp)
 {
 	responder_flush(qp);
-	if (qp->srq)
+	if (qp->srq || qp->xrcd)
 		event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
@@ -300,8 +353,7 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 	for (; wr; wr = wr->next) {
 		/* A FLUSH comes from ibv_wr_flush() alone. */
-		err = qp_state_abilities(qp->state) & QP_POST_SEND &&
-				      (extended || wr->opcode != WR_FLUSH)
+		err = qp_abilities(qp) & QP_POST_SEND && (extended || wr->opcode != WR_FLUSH)
 			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd,
 						qp->attr.port_num, wr)
 			      : EINVAL;
@@ -341,7 +393,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	err = push_send(qp, wr, bad, extended);
 	if (err && extended)
 		qp->sq.posted = posted;
-	if (qp_state_abilities(qp->state) & QP_FLUSH_SEND) {
+	if (qp_abilities(qp) & QP_FLUSH_SEND) {
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
 		send_posted(qp, now);
@@ -358,7 +410,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 
 	pthread_mutex_lock(&qp->lock);
 	for (; wr; wr = wr->next) {
-		err = !qp->srq && (qp_state_abilities(qp->state) & QP_POST_RECV)
+		err = !qp->srq && (qp_abilities(qp) & QP_POST_RECV)
 			      ? receive_queue_push(&qp->rq, wr)
 			      : EINVAL;
 		if (err) {
@@ -366,7 +418,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 			break;
 		}
 	}
-	if (qp_state_abilities(qp->state) & QP_FLUSH_RECV && !qp->srq)
+	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
 		flush_receives(qp);
 	pthread_mutex_unlock(&qp->lock);
 	return err;

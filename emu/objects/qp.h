@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "emu/hca.h"
+#include "emu/objects/qp_state.h"
 #include "emu/objects/qp_type.h"
 #include "emu/transport/ecn.h"
 #include "emu/transport/migration.h"
@@ -26,6 +27,7 @@
 struct cq;
 struct pd;
 struct srq;
+struct xrcd;
 struct outbox;
 
 /* Room for the newest ibv_qp_ex, whatever headers this was built with. */
@@ -40,7 +42,9 @@ struct qp {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
+	/* What its type lacks (emu/objects/qp_type.h) is NULL. */
 	struct pd *pd;
+	struct xrcd *xrcd;
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* or NULL */
 	const struct qp_type *type;
@@ -77,11 +81,13 @@ struct qp {
 };
 
 /*
- * RC, UC or UD in state RESET. @attr->cap gets what was granted. EINVAL:
+ * A QP in state RESET. @attr->cap gets what was granted. EINVAL:
  * capacities beyond the device, CQ missing, SRQ on UC; EOPNOTSUPP: other types;
  * ENOMEM.
  */
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
+/* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */
+int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* EBUSY while it is attached to a multicast group, before anything is destroyed. */
 int qp_destroy(struct qp *qp);
 
@@ -104,6 +110,11 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
 		 uint64_t now);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+static inline unsigned int qp_abilities(const struct qp *qp)
+{
+	return qp_state_abilities(qp->state) & qp->type->abilities;
+}
 
 /* --- for the core itself ---------------------------------------------------- */
 

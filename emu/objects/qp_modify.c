@@ -253,6 +253,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	struct outbox *outbox;
 	int err;
 
+	mask &= ~qp->type->ignored; /* so that programs set an XRC QP up as one of RC */
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		qp_drain(qp, now);
 	pthread_mutex_lock(&qp->lock);

@@ -9,7 +9,15 @@
 
 #include "emu/objects/qp_type.h"
 
-enum { RC = QP_RC, UC = QP_UC, UD = QP_UD, ALL = RC | UC | UD };
+enum {
+	RC = QP_RC,
+	UC = QP_UC,
+	UD = QP_UD,
+	INI = QP_XRC_SEND, /* initiator and target, as the kernel calls them */
+	TGT = QP_XRC_RECV,
+	XRC = INI | TGT,
+	ALL = RC | UC | UD | XRC,
+};
 
 enum {
 	RESET = IBV_QPS_RESET,
@@ -43,54 +51,61 @@ enum {
 #define DQPN IBV_QP_DEST_QPN
 
 static const struct transition {
-	uint8_t from, to, types;
+	uint8_t from, to;
+	uint16_t types;
 	int required, optional;
 } transitions[] = {
 	/* clang-format off */
-	{RESET, RESET, ALL,     0,                             0},
-	{RESET, INIT,  RC | UC, PKEY | PORT | ACC,             0},
-	{RESET, INIT,  UD,      PKEY | PORT | QKEY,            0},
+	{RESET, RESET, ALL,           0,                             0},
+	{RESET, INIT,  RC | UC | XRC, PKEY | PORT | ACC,             0},
+	{RESET, INIT,  UD,            PKEY | PORT | QKEY,            0},
 
-	{INIT,  RESET, ALL,     0,                             0},
-	{INIT,  ERR,   ALL,     0,                             0},
-	{INIT,  INIT,  RC | UC, 0,                             PKEY | PORT | ACC},
-	{INIT,  INIT,  UD,      0,                             PKEY | PORT | QKEY},
-	{INIT,  RTR,   RC,      AV | MTU | DQPN | RQPSN |
-	                        DRA | RNRT,                    ALT | ACC | PKEY},
-	{INIT,  RTR,   UC,      AV | MTU | DQPN | RQPSN,       ALT | ACC | PKEY},
-	{INIT,  RTR,   UD,      0,                             PKEY | QKEY},
+	{INIT,  RESET, ALL,           0,                             0},
+	{INIT,  ERR,   ALL,           0,                             0},
+	{INIT,  INIT,  RC | UC | XRC, 0,                             PKEY | PORT | ACC},
+	{INIT,  INIT,  UD,            0,                             PKEY | PORT | QKEY},
+	{INIT,  RTR,   RC | TGT,      AV | MTU | DQPN | RQPSN |
+	                              DRA | RNRT,                    ALT | ACC | PKEY},
+	{INIT,  RTR,   UC | INI,      AV | MTU | DQPN | RQPSN,       ALT | ACC | PKEY},
+	{INIT,  RTR,   UD,            0,                             PKEY | QKEY},
 
-	{RTR,   RESET, ALL,     0,                             0},
-	{RTR,   ERR,   ALL,     0,                             0},
-	{RTR,   RTS,   RC,      TMO | RETRY | RNR | SQPSN | RA, CUR | ALT | ACC | RNRT | MIG},
-	{RTR,   RTS,   UC,      SQPSN,                         CUR | ALT | ACC | MIG},
-	{RTR,   RTS,   UD,      SQPSN,                         CUR | QKEY},
+	{RTR,   RESET, ALL,           0,                             0},
+	{RTR,   ERR,   ALL,           0,                             0},
+	{RTR,   RTS,   RC,            TMO | RETRY | RNR | SQPSN | RA, CUR | ALT | ACC | RNRT | MIG},
+	{RTR,   RTS,   UC,            SQPSN,                         CUR | ALT | ACC | MIG},
+	{RTR,   RTS,   INI,           TMO | RETRY | RNR | SQPSN | RA, CUR | ALT | ACC | MIG},
+	{RTR,   RTS,   TGT,           TMO | SQPSN,                   CUR | ALT | ACC | RNRT | MIG},
+	{RTR,   RTS,   UD,            SQPSN,                         CUR | QKEY},
 
-	{RTS,   RESET, ALL,     0,                             0},
-	{RTS,   ERR,   ALL,     0,                             0},
-	{RTS,   RTS,   RC,      0,                             CUR | ACC | ALT | MIG | RNRT},
-	{RTS,   RTS,   UC,      0,                             CUR | ACC | ALT | MIG},
-	{RTS,   RTS,   UD,      0,                             CUR | QKEY},
-	{RTS,   SQD,   ALL,     0,                             SQDN},
+	{RTS,   RESET, ALL,           0,                             0},
+	{RTS,   ERR,   ALL,           0,                             0},
+	{RTS,   RTS,   RC | TGT,      0,                             CUR | ACC | ALT | MIG | RNRT},
+	{RTS,   RTS,   UC | INI,      0,                             CUR | ACC | ALT | MIG},
+	{RTS,   RTS,   UD,            0,                             CUR | QKEY},
+	{RTS,   SQD,   ALL,           0,                             SQDN},
 
-	{SQD,   RESET, ALL,     0,                             0},
-	{SQD,   ERR,   ALL,     0,                             0},
-	{SQD,   RTS,   RC,      0,                             CUR | ALT | ACC | RNRT | MIG},
-	{SQD,   RTS,   UC,      0,                             CUR | ALT | ACC | MIG},
-	{SQD,   RTS,   UD,      0,                             CUR | QKEY},
-	{SQD,   SQD,   RC,      0,                             PORT | AV | TMO | RETRY | RNR | RA |
-	                                                       DRA | ALT | ACC | PKEY | RNRT | MIG},
-	{SQD,   SQD,   UC,      0,                             AV | ALT | ACC | PKEY | MIG},
-	{SQD,   SQD,   UD,      0,                             PKEY | QKEY},
+	{SQD,   RESET, ALL,           0,                             0},
+	{SQD,   ERR,   ALL,           0,                             0},
+	{SQD,   RTS,   RC | TGT,      0,                             CUR | ALT | ACC | RNRT | MIG},
+	{SQD,   RTS,   UC | INI,      0,                             CUR | ALT | ACC | MIG},
+	{SQD,   RTS,   UD,            0,                             CUR | QKEY},
+	{SQD,   SQD,   RC,            0,                             PORT | AV | TMO | RETRY | RNR | RA |
+	                                                             DRA | ALT | ACC | PKEY | RNRT | MIG},
+	{SQD,   SQD,   UC,            0,                             AV | ALT | ACC | PKEY | MIG},
+	{SQD,   SQD,   INI,           0,                             PORT | AV | TMO | RETRY | RNR | RA |
+	                                                             ALT | ACC | PKEY | MIG},
+	{SQD,   SQD,   TGT,           0,                             PORT | AV | TMO | DRA | ALT | ACC |
+	                                                             PKEY | RNRT | MIG},
+	{SQD,   SQD,   UD,            0,                             PKEY | QKEY},
 
-	{SQE,   RESET, ALL,     0,                             0},
-	{SQE,   ERR,   ALL,     0,                             0},
-	{SQE,   RTS,   RC,      0,                             0},
-	{SQE,   RTS,   UC,      0,                             CUR | ACC},
-	{SQE,   RTS,   UD,      0,                             CUR | QKEY},
+	{SQE,   RESET, ALL,           0,                             0},
+	{SQE,   ERR,   ALL,           0,                             0},
+	{SQE,   RTS,   RC | XRC,      0,                             0},
+	{SQE,   RTS,   UC,            0,                             CUR | ACC},
+	{SQE,   RTS,   UD,            0,                             CUR | QKEY},
 
-	{ERR,   RESET, ALL,     0,                             0},
-	{ERR,   ERR,   ALL,     0,                             0},
+	{ERR,   RESET, ALL,           0,                             0},
+	{ERR,   ERR,   ALL,           0,                             0},
 	/* clang-format on */
 };
 

@@ -3,16 +3,29 @@
 
 #include <stddef.h>
 
+#include "emu/objects/qp_state.h"
 #include "net/wire/wire.h"
 
-#define ROW(type, ...) [IBV_QPT_##type] = {IBV_QPT_##type, WIRE_##type, __VA_ARGS__}
+#define ROW(type, wire, ...) [IBV_QPT_##type] = {IBV_QPT_##type, WIRE_##wire, __VA_ARGS__}
+
+#define BOTH                                                                                       \
+	(QP_POST_SEND | QP_SEND | QP_FINISH_SEND | QP_FLUSH_SEND | QP_POST_RECV | QP_RECEIVE |     \
+	 QP_FLUSH_RECV)
+/* Annex A14: each has one half. What is received goes to the SRQ that the request names. */
+#define INITIATOR (QP_POST_SEND | QP_SEND | QP_FINISH_SEND | QP_FLUSH_SEND)
+#define TARGET QP_RECEIVE
+
+#define OF_TARGET (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define OF_INITIATOR (IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY)
 
 /* clang-format off */
 static const struct qp_type types[] = {
-	/*  reliable, connected, srq,   state_on_error */
-	ROW(RC, true,  true,     true,  IBV_QPS_ERR),
-	ROW(UC, false, true,     false, IBV_QPS_SQE),
-	ROW(UD, false, false,    true,  IBV_QPS_SQE),
+	/*             wire  reliable, connected, srq,   xrcd,  abilities, ignored,      state_on_error */
+	ROW(RC,        RC,   true,     true,      true,  false, BOTH,      0,            IBV_QPS_ERR),
+	ROW(UC,        UC,   false,    true,      false, false, BOTH,      0,            IBV_QPS_SQE),
+	ROW(UD,        UD,   false,    false,     true,  false, BOTH,      0,            IBV_QPS_SQE),
+	ROW(XRC_SEND,  XRC,  true,     true,      false, false, INITIATOR, OF_TARGET,    IBV_QPS_ERR),
+	ROW(XRC_RECV,  XRC,  true,     true,      false, true,  TARGET,    OF_INITIATOR, IBV_QPS_ERR),
 };
 /* clang-format on */
 

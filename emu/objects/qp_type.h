@@ -13,10 +13,14 @@
 
 struct qp_type {
 	enum ibv_qp_type ibv;
-	uint8_t transport;	/* enum wire_transport */
-	bool reliable;		/* acknowledged and retried; otherwise what is lost stays lost */
-	bool connected;		/* to one QP; otherwise each request has its address handle */
-	bool srq;		/* may take its receives from one (IBA 10.2.9) */
+	uint8_t transport; /* enum wire_transport */
+	bool reliable;	   /* acknowledged and retried; otherwise what is lost stays lost */
+	bool connected;	   /* to one QP; otherwise each request has its address handle */
+	bool srq;	   /* may take its receives from one (IBA 10.2.9) */
+	bool xrcd;	   /* belongs to an XRC domain (Annex A14), not to a PD */
+	uint8_t abilities; /* enum qp_ability: which it has at all */
+	int ignored; /* attributes of ibv_modify_qp that the kernel strikes out: of the half it
+			lacks */
 	uint8_t state_on_error; /* enum ibv_qp_state: where a failed send request leads */
 };
 
@@ -28,6 +32,8 @@ enum qp_type_set {
 	QP_RC = 1 << IBV_QPT_RC,
 	QP_UC = 1 << IBV_QPT_UC,
 	QP_UD = 1 << IBV_QPT_UD,
+	QP_XRC_SEND = 1 << IBV_QPT_XRC_SEND,
+	QP_XRC_RECV = 1 << IBV_QPT_XRC_RECV,
 };
 
 static inline bool qp_type_in(unsigned int set, const struct qp_type *type)

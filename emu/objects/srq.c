@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "emu/hca.h"
+#include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
+#include "emu/objects/xrcd.h"
 
 #define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
 
@@ -57,10 +59,61 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 	return 0;
 }
 
+/* From QP numbers, which tell processes of a node apart. */
+static int srq_give_number(struct srq *srq)
+{
+	struct hca *hca = srq->hca;
+	uint32_t number;
+	int error = hca_reserve_qpn(hca, &number);
+
+	if (error)
+		return error;
+	srq->number = number;
+	error = table_add(&hca->srqs, number, srq);
+	if (error) {
+		table_remove(&hca->qps, number);
+		srq->number = 0;
+	}
+	return error;
+}
+
+int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
+		   struct srq **result)
+{
+	struct srq *srq;
+	int error = srq_create(pd, attr, &srq);
+
+	if (error)
+		return error;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	atomic_fetch_add(&xrcd->users, 1);
+	atomic_fetch_add(&cq->users, 1);
+	error = srq_give_number(srq);
+	if (error)
+		srq_destroy(srq);
+	else
+		*result = srq;
+	return error;
+}
+
+/* Completions that weren't polled stay in the CQ. */
+static void srq_leave_xrc(struct srq *srq)
+{
+	if (srq->number) {
+		table_remove(&srq->hca->srqs, srq->number);
+		table_remove(&srq->hca->qps, srq->number);
+	}
+	atomic_fetch_sub(&srq->cq->users, 1);
+	atomic_fetch_sub(&srq->xrcd->users, 1);
+}
+
 int srq_destroy(struct srq *srq)
 {
 	if (atomic_load(&srq->users))
 		return EBUSY;
+	if (srq->xrcd)
+		srq_leave_xrc(srq);
 	event_drop(&srq->hca->events, srq);
 	atomic_fetch_sub(&srq->hca->srq_count, 1);
 	atomic_fetch_sub(&srq->pd->users, 1);

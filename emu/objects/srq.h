@@ -12,8 +12,10 @@
 
 #include "emu/transport/receive_queue.h"
 
+struct cq;
 struct hca;
 struct pd;
+struct xrcd;
 
 struct srq {
 	struct ibv_srq ibv;
@@ -23,6 +25,11 @@ struct srq {
 	struct pd *pd;
 	_Atomic uint32_t users; /* QPs: EBUSY while there are any */
 
+	/* Of XRC; otherwise NULL and 0. */
+	struct xrcd *xrcd;
+	struct cq *cq;	 /* of its completions */
+	uint32_t number; /* in hca.srqs; no QP has it */
+
 	pthread_mutex_t lock;
 	struct receive_queue queue;
 	uint32_t limit; /* 0: not armed; else an event when fewer entries remain (IBA 10.2.9.1) */
@@ -30,6 +37,9 @@ struct srq {
 
 /* EINVAL: max_wr 0 or beyond the device, max_sge beyond the device. @attr gets what was granted. */
 int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq);
+/* Likewise, one that requests of XRC in @xrcd name by its number. ENOMEM: no number is left. */
+int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
+		   struct srq **srq);
 int srq_destroy(struct srq *srq); /* 0 or EBUSY */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
 void srq_query(struct srq *srq, struct ibv_srq_attr *attr);

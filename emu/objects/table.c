@@ -127,6 +127,20 @@ void table_publish(struct table *table, uint32_t number, void *object)
 	atomic_store(&table_slot(table, number)->object, object);
 }
 
+int table_add(struct table *table, uint32_t number, void *object)
+{
+	struct table_slot *slot;
+
+	pthread_mutex_lock(&table->lock);
+	slot = table_slot_make(table, number);
+	table->count += slot != NULL;
+	pthread_mutex_unlock(&table->lock);
+	if (!slot)
+		return ENOMEM;
+	atomic_store(&slot->object, object);
+	return 0;
+}
+
 void table_withdraw(struct table *table, uint32_t number)
 {
 	struct table_slot *slot = table_slot(table, number);

@@ -6,8 +6,8 @@
  * freed. Removal waits for the references, which are kept only briefly and
  * never while waiting for anything.
  *
- * Used for QPs by QP number, for memory regions and windows by key, and for CQs that have
- * a timer. Adding and removing take the table's lock; getting takes none.
+ * Used for QPs by QP number, XRC SRQs by theirs, for memory regions and windows by key, and for
+ * CQs that have a timer. Adding and removing take the table's lock; getting takes none.
  */
 #ifndef URXE_EMU_TABLE_H
 #define URXE_EMU_TABLE_H
@@ -56,6 +56,9 @@ void table_destroy(struct table *table);
  */
 int table_reserve(struct table *table, uint32_t *number);
 void table_publish(struct table *table, uint32_t number, void *object);
+
+/* Publish @object under @number, which another table has reserved. Returns 0 or ENOMEM. */
+int table_add(struct table *table, uint32_t number, void *object);
 
 /* Unpublish @number and wait for its references. It stays reserved: it can be published again. */
 void table_withdraw(struct table *table, uint32_t number);

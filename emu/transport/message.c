@@ -36,12 +36,25 @@ bool message_continues(const struct message *message, const struct packet *packe
 	       (packet->op->flags & OPCODE_FIRST || !kind ? MESSAGE_NONE : continued[kind]);
 }
 
+struct srq *message_srq(const struct message *message, const struct qp *qp)
+{
+	return qp->srq ? qp->srq : message->srq;
+}
+
+/* Annex A14: all that a request of XRC names is its SRQ's. */
+const struct pd *message_pd(const struct message *message, const struct qp *qp)
+{
+	return message->srq ? message->srq->pd : qp->pd;
+}
+
 bool message_take_receive(struct message *message, struct qp *qp)
 {
+	struct srq *srq = message_srq(message, qp);
+
 	if (!message->has_receive)
 		message->has_receive =
-			qp->srq ? srq_pop(qp->srq, &message->wqe, message->sges)
-				: receive_queue_pop(&qp->rq, &message->wqe, message->sges);
+			srq ? srq_pop(srq, &message->wqe, message->sges)
+			    : receive_queue_pop(&qp->rq, &message->wqe, message->sges);
 	return message->has_receive;
 }
 
@@ -50,12 +63,13 @@ bool message_take_receive(struct message *message, struct qp *qp)
 uint8_t *message_remote_memory(struct message *message, const struct qp *qp, uint32_t rkey,
 			       uint64_t va, uint64_t length, int access)
 {
-	return mr_repin(qp->hca, &message->pin, qp->pd, qp, rkey, va, length, access);
+	return mr_repin(qp->hca, &message->pin, message_pd(message, qp), qp, rkey, va, length,
+			access);
 }
 
 bool message_remote_allowed(const struct qp *qp, uint32_t rkey, int access)
 {
-	return mr_allows(qp->hca, qp->pd, qp, rkey, access);
+	return mr_allows(qp->hca, message_pd(&qp->responder.message, qp), qp, rkey, access);
 }
 
 void message_unpin(struct message *message, struct hca *hca)
@@ -69,7 +83,8 @@ static enum fault scatter(struct message *message, const struct qp *qp, uint64_t
 			  const void *data, uint32_t length)
 {
 	/* An SRQ has a protection domain of its own (IBA 10.2.9.1). */
-	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	const struct srq *srq = message_srq(message, qp);
+	const struct pd *pd = srq ? srq->pd : qp->pd;
 
 	if (offset + length > message->wqe.length)
 		return FAULT_RECEIVE_LENGTH;

@@ -31,6 +31,7 @@ enum fault {
 	FAULT_NONE,
 	FAULT_SEQUENCE,	      /* an opcode that can't follow the one before */
 	FAULT_QP_ACCESS,      /* the QP doesn't allow this kind of access */
+	FAULT_XRC,	      /* an XRCETH that names no SRQ of the QP's domain */
 	FAULT_RESOURCES,      /* more READs and atomics than max_dest_rd_atomic */
 	FAULT_BUSY,	      /* so many FLUSHes: no error, but it has to come again */
 	FAULT_NO_RECEIVE,     /* no receive is posted: RNR */
@@ -64,6 +65,9 @@ struct message {
 	uint32_t rkey, length;
 
 	struct mr_pin pin; /* of what was accessed last; mr_repin() */
+
+	struct srq *srq;     /* XRC: referenced while packets are received (emu/transport/xrc.h) */
+	uint32_t srq_number; /* likewise, and kept */
 };
 
 /* Memory for @max_sge receive SGEs. Returns 0 or ENOMEM. */
@@ -73,6 +77,12 @@ void message_reset(struct message *message);
 
 /* Whether the opcode of @packet may come now, IBA 9.7.4.1.2. */
 bool message_continues(const struct message *message, const struct packet *packet);
+
+/* Where the messages of @qp find receives, or NULL: in its receive queue. */
+struct srq *message_srq(const struct message *message, const struct qp *qp);
+
+/* The protection domain of the memory that the peer of @qp names. */
+const struct pd *message_pd(const struct message *message, const struct qp *qp);
 
 /* Take a receive of @qp or its SRQ, unless the message has one. Returns whether it has. */
 bool message_take_receive(struct message *message, struct qp *qp);

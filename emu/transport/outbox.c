@@ -178,7 +178,7 @@ static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, 
 			outbox_add_iov(outbox, packet, address, length, NULL);
 		return error;
 	}
-	error = qp ? mr_pin_remote(qp, key, va, length, access, &pin)
+	error = qp ? mr_pin_remote(pd, qp, key, va, length, access, &pin)
 		   : mr_pin(outbox->hca, pd, key, va, length, access, &pin);
 	if (error)
 		return error;
@@ -205,10 +205,10 @@ static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, con
 	return outbox_add_memory(outbox, packet, pd, NULL, sge->lkey, sge->addr + offset, length);
 }
 
-int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
-		  uint32_t rkey, uint64_t va, uint32_t length)
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
 {
-	int error = outbox_add_memory(outbox, packet, qp->pd, qp, rkey, va, length);
+	int error = outbox_add_memory(outbox, packet, pd, qp, rkey, va, length);
 
 	if (error)
 		outbox_withdraw(outbox);

@@ -61,11 +61,11 @@ int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struc
 		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length);
 
 /*
- * The same with memory that @qp's peer asked for (READ), at least one byte. 0, or
+ * The same with memory of @pd that @qp's peer asked for (READ), at least one byte. 0, or
  * EACCES or EFAULT: the packet is then withdrawn.
  */
-int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct qp *qp,
-		  uint32_t rkey, uint64_t va, uint32_t length);
+int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		  const struct qp *qp, uint32_t rkey, uint64_t va, uint32_t length);
 
 /* Make plain memory, such as inline data, the payload. */
 void outbox_payload(struct outbox *outbox, struct link_packet *packet, const void *data,

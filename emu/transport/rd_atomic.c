@@ -39,6 +39,7 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
+	resource->pd = message_pd(&resp->message, qp);
 	resource->va = va;
 	resource->rkey = rkey;
 	resource->length = length;

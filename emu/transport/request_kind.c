@@ -16,9 +16,10 @@
 #define ONLY(operation) 0, 0, 0, WIRE_##operation
 #define NO_PACKETS 0, 0, 0, 0
 
-#define RC QP_RC
-#define RC_UC (QP_RC | QP_UC)
-#define RC_UC_UD (QP_RC | QP_UC | QP_UD)
+/* XRC has the operations of RC (Annex A14). */
+#define RC (QP_RC | QP_XRC_SEND)
+#define RC_UC (RC | QP_UC)
+#define RC_UC_UD (RC_UC | QP_UD)
 
 #define REMOTE REQUEST_REMOTE
 #define INVALIDATE REQUEST_INVALIDATE

@@ -32,7 +32,7 @@ enum request_flags {
 
 struct request_kind {
 	const char *name;
-	uint8_t types;			   /* enum qp_type_set; none: the device lacks it */
+	uint16_t types;			   /* enum qp_type_set; none: the device lacks it */
 	uint8_t first, middle, last, only; /* enum wire_operation; a single packet has only */
 	uint8_t data;			   /* enum request_data */
 	uint8_t flags;			   /* enum request_flags */

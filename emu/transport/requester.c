@@ -4,7 +4,6 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_state.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
@@ -81,7 +80,7 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	uint32_t packet_length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
 	uint32_t psn_count;
 
-	if (!(qp_state_abilities(qp->state) & QP_SEND))
+	if (!(qp_abilities(qp) & QP_SEND))
 		return false; /* SQD: what wasn't started waits */
 	if ((wqe->flags & IBV_SEND_FENCE) && req->rd_atomic > 0)
 		return false; /* IBA 10.8.3.3 */
@@ -121,7 +120,7 @@ static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *ou
 	if (!qp->type->reliable)
 		completer_sent(qp);
 	/* Looked at last: a completion that finds its CQ full flushes the queue, @wqe with it. */
-	if (!(qp_state_abilities(qp->state) & QP_SEND))
+	if (!(qp_abilities(qp) & QP_SEND))
 		return false;
 	if (invalidate && qp->sq.done != qp->sq.next)
 		return false;
@@ -164,6 +163,9 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 		*(struct deth *)(headers + op->deth) =
 			(struct deth){.qkey = htobe32(qkey), .source_qp = htobe32(qp->number)};
 	}
+	if (op->xrceth)
+		*(struct xrceth *)(headers + op->xrceth) =
+			(struct xrceth){.srq = htobe32(wqe->remote_srqn)};
 	if (op->feth) {
 		uint32_t selectivity = wqe->flush.selectivity << FETH_SELECTIVITY_SHIFT;
 
@@ -519,7 +521,7 @@ static void run_unreliable(struct qp *qp, struct outbox *outbox)
 
 void requester_run(struct qp *qp, struct outbox *outbox)
 {
-	if (!(qp_state_abilities(qp->state) & QP_FINISH_SEND))
+	if (!(qp_abilities(qp) & QP_FINISH_SEND))
 		return;
 	if (qp->type->reliable)
 		run_reliable(qp, outbox);

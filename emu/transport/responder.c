@@ -7,8 +7,10 @@
 
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
 #include "emu/transport/duplicate.h"
 #include "emu/transport/rd_atomic.h"
+#include "emu/transport/xrc.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -24,6 +26,7 @@ static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
 	[FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR},
 	[FAULT_QP_ACCESS] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 			     IBV_EVENT_QP_ACCESS_ERR},
+	[FAULT_XRC] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR},
 	[FAULT_RESOURCES] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 			     IBV_EVENT_QP_REQ_ERR},
 	[FAULT_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR},
@@ -63,17 +66,32 @@ void responder_reset(struct responder *responder)
 
 /* --- completing receives --------------------------------------------------------- */
 
+/* Where the receive in progress completes; NULL: there is none, or its SRQ of XRC is gone. */
+static struct cq *receive_cq(struct qp *qp)
+{
+	struct message *message = &qp->responder.message;
+
+	if (!message->has_receive)
+		return NULL;
+	if (!qp->xrcd)
+		return qp->recv_cq;
+	xrc_select_taken(qp);
+	return message->srq ? message->srq->cq : NULL;
+}
+
 /* The receive in progress; then the next message takes another one. */
 static void push_receive(struct qp *qp, struct ibv_wc *wc, bool solicited)
 {
 	struct message *message = &qp->responder.message;
+	struct cq *cq = receive_cq(qp);
 
 	wc->wr_id = message->wqe.wr_id;
 	wc->qp_num = qp->number;
 	message->has_receive = false;
 	message_end(message);
 	COUNT(qp->hca, rdma_recvs, 1);
-	qp_complete(qp, qp->recv_cq, wc, 0, solicited);
+	if (cq)
+		qp_complete(qp, cq, wc, 0, solicited);
 }
 
 static struct ibv_wc success(const struct qp *qp, const struct packet *packet)
@@ -127,6 +145,7 @@ static void fail_receive(struct qp *qp, enum ibv_wc_status status)
 void responder_flush(struct qp *qp)
 {
 	fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+	xrc_release(qp);
 	/* IBA 11.6.5.5: the entries of an SRQ aren't this QP's to flush. */
 	while (!qp->srq && message_take_receive(&qp->responder.message, qp))
 		fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
@@ -180,11 +199,17 @@ static bool length_fits(const struct qp *qp, const struct packet *packet)
 static enum fault check(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
+	enum fault fault;
 
 	if (packet->op->flags & OPCODE_RESERVED || !message_continues(&resp->message, packet))
 		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
 	if (!qp_allows(qp, packet))
 		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
+	if (qp->xrcd) {
+		fault = xrc_select(qp, packet);
+		if (fault != FAULT_NONE)
+			return fault;
+	}
 	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
 		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
 	if (takes_receive(packet) && !message_take_receive(&resp->message, qp))
@@ -214,7 +239,7 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 /* To our own application. */
 static void report(struct qp *qp, const struct fault_outcome *outcome)
 {
-	if (qp->responder.message.has_receive)
+	if (receive_cq(qp))
 		fail_receive(qp, outcome->status);
 	else
 		event_raise(&qp->hca->events, outcome->event, qp);
@@ -459,4 +484,6 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 void responder_receive_end(struct qp *qp)
 {
 	message_unpin(&qp->responder.message, qp->hca);
+	if (qp->xrcd)
+		xrc_release(qp);
 }

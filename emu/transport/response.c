@@ -167,11 +167,12 @@ void response_answer_again(struct qp *qp, struct responder_resource *resource, u
 static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, uint8_t operation,
 					uint32_t psn, uint8_t syndrome, uint32_t msn)
 {
-	const struct opcode *op = opcode_find(WIRE_RC | operation);
+	uint8_t opcode = qp->type->transport | operation;
+	const struct opcode *op = opcode_find(opcode);
 	struct link_packet *packet = outbox_packet(outbox, &qp->path);
 
 	*(struct bth *)packet->headers = (struct bth){
-		.opcode = WIRE_RC | operation,
+		.opcode = opcode,
 		.flags = qp->migration.bth_flags,
 		.pkey = htobe16(PKEY_DEFAULT),
 		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
@@ -205,13 +206,14 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 	if (length == 0)
 		return 0;
 	packet->copied = resource->copied;
-	return outbox_remote(outbox, packet, qp, resource->rkey, resource->va + offset, length);
+	return outbox_remote(outbox, packet, resource->pd, qp, resource->rkey,
+			     resource->va + offset, length);
 }
 
 static void send_atomic_response(struct qp *qp, struct responder_resource *resource,
 				 struct outbox *outbox)
 {
-	const struct opcode *op = opcode_find(WIRE_RC | WIRE_ATOMIC_ACKNOWLEDGE);
+	const struct opcode *op = opcode_find(qp->type->transport | WIRE_ATOMIC_ACKNOWLEDGE);
 	struct link_packet *packet =
 		new_response(qp, outbox, WIRE_ATOMIC_ACKNOWLEDGE, resource->first_psn,
 			     AETH_ACK_UNLIMITED, resource->msn);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct pd;
 struct qp;
 struct outbox;
 
@@ -23,6 +24,7 @@ struct outbox;
 struct responder_resource {
 	uint8_t opcode; /* enum wire_operation */
 	uint32_t first_psn, psn_count;
+	const struct pd *pd; /* of the memory */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t length;

@@ -225,6 +225,8 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 		copy_datagram(wqe, pd, port_num, wr);
 	if (kind->flags & REQUEST_BIND)
 		copy_bind(wqe, wr);
+	else if (type->ibv == IBV_QPT_XRC_SEND)
+		wqe->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK;
 	if (kind->flags & REQUEST_FLUSH)
 		copy_flush(wqe, wr, pd->hca->limits.max_message);
 	queue->posted++;

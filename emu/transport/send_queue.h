@@ -46,6 +46,7 @@ struct send_wqe {
 	uint64_t remote_addr;
 	uint32_t rkey;
 	uint64_t compare_add, swap;
+	uint32_t remote_srqn; /* XRC */
 
 	union {
 		struct { /* datagrams: the address handle, copied, and where in the peer */

@@ -83,6 +83,10 @@ struct deth {
 	__be32 source_qp;
 } __attribute__((packed));
 
+struct xrceth {
+	__be32 srq; /* eight reserved bits, then 24 bits of XRC SRQ number */
+} __attribute__((packed));
+
 struct reth {
 	__be64 va;
 	__be32 rkey;
@@ -211,7 +215,7 @@ enum opcode_flags {
 	OPCODE_IMMEDIATE = 1 << 8,
 	OPCODE_INVALIDATE = 1 << 9,
 	OPCODE_ACK = 1 << 10,	   /* a bare acknowledge: ACK, NAK or RNR NAK */
-	OPCODE_RESERVED = 1 << 11, /* of RC, without a meaning: not in the table */
+	OPCODE_RESERVED = 1 << 11, /* of RC or XRC, without a meaning: not in the table */
 	OPCODE_FLUSH = 1 << 12,
 	OPCODE_ATOMIC_WRITE = 1 << 13,
 };
@@ -234,7 +238,7 @@ struct opcode {
 	uint16_t flags;
 	uint8_t payload;	/* enum payload_rule */
 	uint8_t headers_length; /* BTH and everything before the payload */
-	uint8_t deth, feth, reth, atomiceth, aeth, atomicacketh, immdt, ieth;
+	uint8_t deth, xrceth, feth, reth, atomiceth, aeth, atomicacketh, immdt, ieth;
 };
 
 /* The row for @opcode, or NULL for an opcode that urxe doesn't speak. net/wire/packet.c */
@@ -262,7 +266,7 @@ struct packet {
  * The one place where bytes of the network become a packet.
  * @data, @length: the UDP payload, ICRC included.
  * Returns 0, or -1 for what must be dropped silently: too short for its
- * headers, unknown opcode (but for RC, where it is a request), other transport version
+ * headers, unknown opcode (but for RC and XRC: there it is a request), other transport version
  * (IBA 9.6.1.1), QP 0.
  */
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length);
@@ -276,6 +280,11 @@ static inline bool packet_requests_migration(const struct packet *p)
 static inline const struct deth *packet_deth(const struct packet *p)
 {
 	return (const struct deth *)(p->headers + p->op->deth);
+}
+
+static inline uint32_t packet_xrc_srq(const struct packet *p)
+{
+	return be32toh(((const struct xrceth *)(p->headers + p->op->xrceth))->srq) & QPN_MASK;
 }
 
 static inline const struct reth *packet_reth(const struct packet *p)

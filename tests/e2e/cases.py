@@ -134,6 +134,36 @@ def pingpong_cases():
     yield pingpong("rc", 64, 2000, "-e", "-c", "-r", "4")
 
 
+def xrc_pingpong(size, *options, detail="", **more):
+    """It says nothing as long as all is well, but when the clients' tests begin and end."""
+    words = ["ibv_xsrq_pingpong", "-p", "PORT", "-g", "0", "-s", str(size), *options]
+    return Case("xsrq_pingpong", " ".join([f"size={size}", *options, detail]).strip(), words + ["-c", "1"],
+                words + ["HOST"], last_ack_lost="faults" in more, **more)
+
+
+def xrc_cases():
+    for size in 1, 4096, 65536:
+        yield xrc_pingpong(size, "-n", "100")
+    yield xrc_pingpong(4096, "-n", "100", "-e")
+    yield xrc_pingpong(4096, "-n", "20", detail="capture", capture=True)
+    for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
+        yield perftest(tool, "-c", "XRC", "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-c", "XRC", "-q", "8", "-b", "-s", "65536", sizes=[65536], iters=20)
+        yield perftest(tool, "-c", "XRC", "-s", "8192", sizes=[8192], iters=10, detail="capture", capture=True)
+    yield perftest("ib_send_bw", "-c", "XRC", "-e", "-s", "4096", sizes=[4096], iters=200)
+    for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
+        yield perftest(tool, "-c", "XRC", "-s", "64", sizes=[64], iters=500)
+        yield perftest(tool, "-c", "XRC", "-s", "5000", sizes=[5000], iters=100, nobody=True)
+    for tool in "ib_atomic_bw", "ib_atomic_lat":
+        yield perftest(tool, "-c", "XRC", sizes=[8], iters=500)
+    yield perftest("ib_atomic_lat", "-c", "XRC", sizes=[8], iters=20, detail="capture", capture=True)
+    for name, faults in LOSS.items():
+        yield xrc_pingpong(65536, "-n", "20", detail=name, faults=faults)
+        for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
+            yield perftest(tool, "-c", "XRC", "-s", "65536", sizes=[65536], iters=40, detail=name, faults=faults)
+        yield perftest("ib_atomic_bw", "-c", "XRC", sizes=[8], iters=200, detail=name, faults=faults)
+
+
 def lossy_pingpong_cases():
     for name, faults in LOSS.items():
         for size, mtu, iters in ((1, 1024, 200), (4096, 1024, 100), (65536, 1024, 20),
@@ -455,7 +485,7 @@ def pyverbs_cases():
 
 
 def all_cases():
-    for cases in (device_cases, port_cases, pingpong_cases, lossy_pingpong_cases, perftest_cases,
+    for cases in (device_cases, port_cases, pingpong_cases, xrc_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
                   scale_cases, manager_cases, legacy_cases, example_cases, ucx_cases, pyverbs_cases):
         yield from cases()

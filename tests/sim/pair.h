@@ -15,11 +15,14 @@ struct pair {
 	struct world world;
 	struct node *a, *b;
 	struct qp *qa, *qb;
+	struct xrcd *xrcd; /* XRC: b's, in which qb and srq are */
+	struct srq *srq;
 	uint8_t *ma, *mb; /* PAIR_MEMORY bytes each */
 	struct mr *ra, *rb;
 };
 
-/* Both QPs of @type in RTS, on a network with @options (NULL: clean). */
+/* Both QPs of @type (XRC_SEND: b's is XRC_RECV) in RTS, on a network with @options (NULL: clean).
+ */
 void pair_create(struct pair *p, enum ibv_qp_type type, const struct sim_options *options,
 		 uint64_t seed, const struct connection *c);
 /* The same, but nothing is connected yet. */

@@ -2,6 +2,7 @@
 #include "peer.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "emu/newer_verbs.h"
@@ -24,8 +25,16 @@ void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct conn
 	*peer = (struct peer){.psn = c->psn};
 	world_create(&peer->world, 1, NULL, 1);
 	peer->node = &peer->world.nodes[0];
-	if (entries)
-		ck_assert_int_eq(srq_create(peer->node->pd, &attr, &options.srq), 0);
+	if (type == IBV_QPT_XRC_RECV) {
+		ck_assert_int_eq(xrcd_open(peer->node->hca, NULL, O_CREAT, &peer->xrcd), 0);
+		options.xrcd = peer->xrcd;
+		ck_assert_int_eq(srq_create_xrc(peer->node->pd, peer->xrcd, peer->node->cq, &attr,
+						&peer->srq),
+				 0);
+	} else if (entries) {
+		ck_assert_int_eq(srq_create(peer->node->pd, &attr, &peer->srq), 0);
+		options.srq = peer->srq;
+	}
 	peer->qp = world_qp(peer->node, &options);
 	peer->memory = calloc(1, PEER_MEMORY);
 	peer->mr = world_mr(peer->node, peer->memory, PEER_MEMORY, world_connection.access);
@@ -46,11 +55,11 @@ void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connecti
 
 void peer_destroy(struct peer *peer)
 {
-	struct srq *srq = peer->qp->srq;
-
 	ck_assert_int_eq(qp_destroy(peer->qp), 0);
-	if (srq)
-		ck_assert_int_eq(srq_destroy(srq), 0);
+	if (peer->srq)
+		ck_assert_int_eq(srq_destroy(peer->srq), 0);
+	if (peer->xrcd)
+		ck_assert_int_eq(xrcd_close(peer->xrcd), 0);
 	ck_assert_int_eq(mr_deregister(peer->mr), 0);
 	peer->link->ops->close(peer->link);
 	world_destroy(&peer->world);
@@ -59,6 +68,8 @@ void peer_destroy(struct peer *peer)
 
 static void put_headers(uint8_t *headers, const struct opcode *op, const struct peer_packet *p)
 {
+	if (op->xrceth)
+		*(struct xrceth *)(headers + op->xrceth) = (struct xrceth){.srq = htobe32(p->srqn)};
 	if (op->deth)
 		*(struct deth *)(headers + op->deth) =
 			(struct deth){.qkey = htobe32(p->qkey), .source_qp = htobe32(p->source_qp)};
@@ -90,6 +101,7 @@ static void put_headers(uint8_t *headers, const struct opcode *op, const struct 
 void peer_send(struct peer *peer, const struct peer_packet *p)
 {
 	const struct opcode *op = opcode_find(p->opcode);
+	struct peer_packet named = *p;
 	uint32_t pad = p->unpadded ? 0 : pad_length(p->length);
 	uint8_t data[2 * WIRE_PATH_MTU_MAX];
 	struct iovec iov = {.iov_base = data, .iov_len = p->length};
@@ -104,6 +116,8 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 	};
 	struct bth *bth = (struct bth *)packet.headers;
 
+	if (!p->srqn && peer->srq)
+		named.srqn = peer->srq->number;
 	*bth = (struct bth){
 		.opcode = p->opcode,
 		.flags = (p->solicited ? BTH_SOLICITED : 0) | (p->migrated ? BTH_MIGREQ : 0) |
@@ -113,7 +127,7 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 		.psn = htobe32(p->psn | (p->no_ack_request ? 0 : BTH_ACK_REQUEST)),
 	};
 	if (op)
-		put_headers(packet.headers, op, p);
+		put_headers(packet.headers, op, &named);
 	for (uint32_t i = 0; i < p->length; i++)
 		data[i] = p->payload ? ((const uint8_t *)p->payload)[i] : i;
 	peer->link->ops->send(peer->link, &packet, 1, world_now(&peer->world));
@@ -169,8 +183,9 @@ struct packet peer_see_op(struct peer *peer, const char *name)
 
 void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome)
 {
-	struct packet packet = peer_see_op(peer, "RC_ACKNOWLEDGE");
+	struct packet packet = peer_see(peer);
 
+	ck_assert_uint_eq(packet.opcode, peer->qp->type->transport | WIRE_ACKNOWLEDGE);
 	ck_assert_uint_eq(packet_syndrome(&packet), syndrome);
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 }
@@ -217,8 +232,8 @@ void peer_receive(struct peer *peer, uint32_t length, uint64_t id)
 	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = length ? 1 : 0}, *bad;
 	const struct ibv_recv_wr *srq_bad;
 
-	if (peer->qp->srq)
-		ck_assert_int_eq(srq_post(peer->qp->srq, &wr, &srq_bad), 0);
+	if (peer->srq)
+		ck_assert_int_eq(srq_post(peer->srq, &wr, &srq_bad), 0);
 	else
 		ck_assert_int_eq(qp_post_recv(peer->qp, &wr, &bad), 0);
 }

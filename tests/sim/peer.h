@@ -24,6 +24,8 @@ struct peer {
 	struct qp *qp;
 	uint8_t *memory; /* the node's */
 	struct mr *mr;
+	struct xrcd *xrcd; /* XRC_RECV; then srq is of XRC */
+	struct srq *srq;   /* or NULL */
 
 	struct link *link;
 	struct path path;
@@ -50,6 +52,7 @@ struct peer_packet {
 	uint8_t version;	 /* of the transport */
 	uint16_t pkey;		 /* 0: the default */
 	uint32_t qpn;		 /* 0: the QP's */
+	uint32_t srqn;		 /* 0: that of the peer's SRQ */
 	const struct path *path; /* NULL: the peer's */
 
 	uint64_t va;
@@ -76,7 +79,7 @@ struct packet peer_see_op(struct peer *peer, const char *name);
 /* It must be a bare acknowledgement. */
 void peer_see_ack(struct peer *peer, uint32_t psn, uint8_t syndrome);
 
-/* Requests of the QP to the peer, and its receives, from the start of its memory. */
+/* Requests of the QP to the peer, and its receives (or its SRQ's), from the start of its memory. */
 void peer_flush(struct peer *peer, uint8_t selectivity, uint32_t length, uint64_t id);
 void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, uint64_t id);
 void peer_receive(struct peer *peer, uint32_t length, uint64_t id);

@@ -239,7 +239,10 @@ struct qp *world_qp(struct node *node, const struct qp_options *options)
 	};
 	struct qp *qp;
 
-	ck_assert_int_eq(qp_create(node->hca, node->pd, &attr, &qp), 0);
+	if (options->xrcd)
+		ck_assert_int_eq(qp_create_xrc_recv(options->xrcd, &attr, &qp), 0);
+	else
+		ck_assert_int_eq(qp_create(node->hca, node->pd, &attr, &qp), 0);
 	return qp;
 }
 
@@ -284,7 +287,7 @@ void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_
 	attr.ah_attr.grh.dgid = *gid;
 	if (qp->type->connected)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->type->reliable)
+	if (qp->type->reliable && qp->type->abilities & QP_RECEIVE)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
@@ -308,8 +311,9 @@ void world_modify_rts(struct qp *qp, const struct connection *c)
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (qp->type->reliable)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT;
+	if (qp->type->reliable && qp->type->abilities & QP_SEND)
+		mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
 

@@ -14,6 +14,7 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "emu/objects/xrcd.h"
 #include "net/sim/sim.h"
 #include "tests/cm_queue.h"
 #include "tests/must.h"
@@ -69,6 +70,7 @@ struct qp_options {
 	enum ibv_qp_type type;
 	struct ibv_qp_cap cap;
 	struct srq *srq;
+	struct xrcd *xrcd; /* XRC_RECV */
 	int sq_sig_all;
 };
 

@@ -66,10 +66,12 @@ static inline void core_setup(void)
 	timer_heap_init(&core.timers);
 	event_queue_init(&core.events, &sink);
 	pthread_mutex_init(&core.destinations_lock, NULL);
+	pthread_mutex_init(&core.xrc_lock, NULL);
 }
 
 static inline void core_teardown(void)
 {
+	pthread_mutex_destroy(&core.xrc_lock);
 	pthread_mutex_destroy(&core.destinations_lock);
 	event_queue_destroy(&core.events);
 	timer_heap_destroy(&core.timers);

@@ -148,7 +148,8 @@ START_TEST(accesses)
 	begin();
 	dm = make_dm(100, 0);
 	ck_assert_int_eq(dm_register(pd, dm, 20, 40, ZERO_BASED | ALL, &mr), 0);
-	ck_assert_int_eq(mr_pin_remote(&qp, mr->ibv.rkey, 36, 4, IBV_ACCESS_REMOTE_WRITE, &pin), 0);
+	ck_assert_int_eq(
+		mr_pin_remote(qp.pd, &qp, mr->ibv.rkey, 36, 4, IBV_ACCESS_REMOTE_WRITE, &pin), 0);
 	ck_assert_ptr_eq(pin.address, dm->memory + 56);
 	ck_assert_int_eq(mr_write(&pin, pin.address, "here", 4), 0);
 	mr_unpin(&core, &pin);
@@ -206,8 +207,8 @@ START_TEST(nothing_else_can_be_done_with_it)
 	pthread_mutex_init(&core.mw_bind_lock, NULL);
 	ck_assert_int_eq(mr_alloc_null(pd, &mr), 0);
 	ck_assert_uint_eq(mr->ibv.rkey, 0);
-	ck_assert_int_eq(mr_pin_remote(&qp, mr->ibv.lkey, 0, 1, 0, &pin), EACCES);
-	ck_assert_int_eq(mr_pin_remote(&qp, mr->ibv.rkey, 0, 1, 0, &pin), EACCES);
+	ck_assert_int_eq(mr_pin_remote(qp.pd, &qp, mr->ibv.lkey, 0, 1, 0, &pin), EACCES);
+	ck_assert_int_eq(mr_pin_remote(qp.pd, &qp, mr->ibv.rkey, 0, 1, 0, &pin), EACCES);
 	ck_assert_int_eq(mw_alloc(pd, IBV_MW_TYPE_1, &mw), 0);
 	bind = (struct mw_bind){
 		.window = key_number(mw->key.value),

@@ -92,7 +92,7 @@ static int reach(const struct qp *by, uint32_t rkey, uint64_t at, uint64_t lengt
 		 uint8_t **address)
 {
 	struct mr_pin pin;
-	int error = mr_pin_remote(by, rkey, at, length, access, &pin);
+	int error = mr_pin_remote(by->pd, by, rkey, at, length, access, &pin);
 
 	if (error)
 		return error;
@@ -527,7 +527,7 @@ static void *keep_writing(void *arg)
 	struct mr_pin pin;
 
 	while (!stop) {
-		if (mr_pin_remote(&by, current_key, va + 64, 8, REMOTE_WRITE, &pin))
+		if (mr_pin_remote(by.pd, &by, current_key, va + 64, 8, REMOTE_WRITE, &pin))
 			continue;
 		for (int i = 0; i < 10; i++) /* let it be taken back now */
 			sched_yield();

@@ -51,6 +51,31 @@ static const struct {
 	{0x64, "UD_SEND_ONLY", 20, PAYLOAD_UPTO},
 	{0x65, "UD_SEND_ONLY_IMM", 24, PAYLOAD_UPTO},
 	{0x81, "CNP", 28, PAYLOAD_NONE},
+	{0xa0, "XRC_SEND_FIRST", 16, PAYLOAD_FULL},
+	{0xa1, "XRC_SEND_MIDDLE", 16, PAYLOAD_FULL},
+	{0xa2, "XRC_SEND_LAST", 16, PAYLOAD_SOME},
+	{0xa3, "XRC_SEND_LAST_IMM", 20, PAYLOAD_SOME},
+	{0xa4, "XRC_SEND_ONLY", 16, PAYLOAD_UPTO},
+	{0xa5, "XRC_SEND_ONLY_IMM", 20, PAYLOAD_UPTO},
+	{0xa6, "XRC_RDMA_WRITE_FIRST", 32, PAYLOAD_FULL},
+	{0xa7, "XRC_RDMA_WRITE_MIDDLE", 16, PAYLOAD_FULL},
+	{0xa8, "XRC_RDMA_WRITE_LAST", 16, PAYLOAD_SOME},
+	{0xa9, "XRC_RDMA_WRITE_LAST_IMM", 20, PAYLOAD_SOME},
+	{0xaa, "XRC_RDMA_WRITE_ONLY", 32, PAYLOAD_UPTO},
+	{0xab, "XRC_RDMA_WRITE_ONLY_IMM", 36, PAYLOAD_UPTO},
+	{0xac, "XRC_RDMA_READ_REQUEST", 32, PAYLOAD_NONE},
+	{0xad, "XRC_RDMA_READ_RESPONSE_FIRST", 16, PAYLOAD_FULL},
+	{0xae, "XRC_RDMA_READ_RESPONSE_MIDDLE", 12, PAYLOAD_FULL},
+	{0xaf, "XRC_RDMA_READ_RESPONSE_LAST", 16, PAYLOAD_SOME},
+	{0xb0, "XRC_RDMA_READ_RESPONSE_ONLY", 16, PAYLOAD_UPTO},
+	{0xb1, "XRC_ACKNOWLEDGE", 16, PAYLOAD_NONE},
+	{0xb2, "XRC_ATOMIC_ACKNOWLEDGE", 24, PAYLOAD_NONE},
+	{0xb3, "XRC_COMPARE_SWAP", 44, PAYLOAD_NONE},
+	{0xb4, "XRC_FETCH_ADD", 44, PAYLOAD_NONE},
+	{0xb6, "XRC_SEND_LAST_INVALIDATE", 20, PAYLOAD_SOME},
+	{0xb7, "XRC_SEND_ONLY_INVALIDATE", 20, PAYLOAD_UPTO},
+	{0xbc, "XRC_FLUSH", 36, PAYLOAD_NONE},
+	{0xbd, "XRC_ATOMIC_WRITE", 32, PAYLOAD_ATOMIC},
 };
 
 START_TEST(table_has_these_rows_and_no_others)
@@ -68,6 +93,22 @@ START_TEST(table_has_these_rows_and_no_others)
 	for (unsigned int opcode = 0; opcode < 256; opcode++)
 		found += opcode_find(opcode) != NULL;
 	ck_assert_uint_eq(found, sizeof(expected) / sizeof(expected[0]));
+}
+END_TEST
+
+/* wire.md 4.6: behind the BTH of every request of XRC, and nowhere else. */
+START_TEST(xrceth_in_requests_of_xrc)
+{
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		const struct opcode *op = opcode_find(opcode);
+		bool xrc = (opcode & WIRE_TRANSPORT_MASK) == WIRE_XRC;
+
+		if (op)
+			ck_assert_msg(op->xrceth == (xrc && op->flags & OPCODE_REQUEST
+							     ? sizeof(struct bth)
+							     : 0),
+				      "%s", op->name);
+	}
 }
 END_TEST
 
@@ -90,6 +131,23 @@ START_TEST(flags_agree_with_headers)
 			ck_assert((op->aeth != 0) ==
 				  ((op->flags & (OPCODE_FIRST | OPCODE_LAST)) != 0));
 	}
+}
+END_TEST
+
+/* Of the table of wire.md 15. */
+START_TEST(parse_xrc)
+{
+	static const uint8_t bytes[] = {0xa5, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x00,
+					0x00, 0x01, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x01,
+					'd',  'a',  't',  'a',	0x61, 0x27, 0xd7, 0xdd};
+	struct packet p;
+
+	ck_assert_int_eq(packet_parse(&p, bytes, sizeof(bytes)), 0);
+	ck_assert_str_eq(p.op->name, "XRC_SEND_ONLY_IMM");
+	ck_assert_uint_eq(packet_xrc_srq(&p), 5);
+	ck_assert_uint_eq(be32toh(packet_immediate(&p)), 1);
+	ck_assert_uint_eq(p.payload_length, 4);
+	ck_assert_mem_eq(p.payload, "data", 4);
 }
 END_TEST
 
@@ -179,15 +237,17 @@ START_TEST(parse_refuses)
 }
 END_TEST
 
-/* What the responder of an RC queue pair has to refuse by a NAK: all but these opcodes. */
+/* What the responder of an RC or XRC queue pair has to refuse by a NAK: all but these opcodes. */
 START_TEST(parse_keeps_reserved_opcodes)
 {
+	const uint8_t transport = _i ? WIRE_XRC : WIRE_RC;
 	uint8_t bytes[sizeof(write_only_imm)];
 	unsigned int reserved = 0;
 	struct packet p;
 
 	memcpy(bytes, write_only_imm, sizeof(bytes));
-	for (unsigned int opcode = WIRE_RC; opcode <= (WIRE_RC | WIRE_OPERATION_MASK); opcode++) {
+	for (unsigned int opcode = transport; opcode <= (transport | WIRE_OPERATION_MASK);
+	     opcode++) {
 		bytes[0] = opcode;
 		if (opcode_find(opcode))
 			continue;
@@ -221,11 +281,13 @@ int main(void)
 	TCase *tests = tcase_create("opcode");
 
 	tcase_add_test(tests, table_has_these_rows_and_no_others);
+	tcase_add_test(tests, xrceth_in_requests_of_xrc);
 	tcase_add_test(tests, flags_agree_with_headers);
 	tcase_add_test(tests, parse_fields);
+	tcase_add_test(tests, parse_xrc);
 	tcase_add_test(tests, parse_flush);
 	tcase_add_test(tests, parse_refuses);
-	tcase_add_test(tests, parse_keeps_reserved_opcodes);
+	tcase_add_loop_test(tests, parse_keeps_reserved_opcodes, 0, 2);
 	tcase_add_test(tests, parse_ignores_reserved_bits);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

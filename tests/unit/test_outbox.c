@@ -218,7 +218,8 @@ END_TEST
 
 static int answer(const struct qp *qp, uint32_t rkey, uint32_t offset, uint32_t length)
 {
-	return outbox_remote(&outbox, begin_packet(), qp, rkey, (uintptr_t)memory + offset, length);
+	return outbox_remote(&outbox, begin_packet(), qp->pd, qp, rkey, (uintptr_t)memory + offset,
+			     length);
 }
 
 /* What a peer reads: its key is checked for each packet, and pinned once. */

@@ -13,7 +13,8 @@ START_TEST(types_that_exist)
 {
 	for (int i = -1; i <= LAST_TYPE + 1; i++) {
 		const struct qp_type *type = qp_type_find(i);
-		bool exists = i == IBV_QPT_RC || i == IBV_QPT_UC || i == IBV_QPT_UD;
+		bool exists = i == IBV_QPT_RC || i == IBV_QPT_UC || i == IBV_QPT_UD ||
+			      i == IBV_QPT_XRC_SEND || i == IBV_QPT_XRC_RECV;
 
 		ck_assert_msg((type != NULL) == exists, "type %d", i);
 		if (type)
@@ -31,19 +32,44 @@ START_TEST(what_they_promise)
 	ck_assert(rc->reliable && rc->connected && rc->srq);
 	ck_assert(!uc->reliable && uc->connected && !uc->srq);
 	ck_assert(!ud->reliable && !ud->connected && ud->srq);
+	ck_assert(!rc->xrcd && !uc->xrcd && !ud->xrcd);
 	ck_assert_int_eq(rc->state_on_error, IBV_QPS_ERR);
 	ck_assert_int_eq(uc->state_on_error, IBV_QPS_SQE);
 	ck_assert_int_eq(ud->state_on_error, IBV_QPS_SQE);
 }
 END_TEST
 
+/* Annex A14: reliable as RC is, and each with one of its halves. */
+START_TEST(halves_of_xrc)
+{
+	const struct qp_type *send = qp_type_find(IBV_QPT_XRC_SEND),
+			     *receive = qp_type_find(IBV_QPT_XRC_RECV),
+			     *rc = qp_type_find(IBV_QPT_RC);
+
+	ck_assert(send->reliable && send->connected && !send->srq && !send->xrcd);
+	ck_assert(receive->reliable && receive->connected && !receive->srq && receive->xrcd);
+	ck_assert_int_eq(send->state_on_error, IBV_QPS_ERR);
+	ck_assert_int_eq(receive->state_on_error, IBV_QPS_ERR);
+	ck_assert_uint_eq(send->abilities & receive->abilities, 0);
+	ck_assert_uint_eq(send->abilities, QP_POST_SEND | QP_SEND | QP_FINISH_SEND | QP_FLUSH_SEND);
+	ck_assert_uint_eq(receive->abilities, QP_RECEIVE);
+	ck_assert_int_eq(send->ignored, IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	ck_assert_int_eq(receive->ignored,
+			 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	ck_assert_int_eq(rc->ignored, 0);
+	for (int state = 0; state <= IBV_QPS_UNKNOWN; state++)
+		ck_assert_uint_eq(qp_state_abilities(state) & ~rc->abilities, 0);
+}
+END_TEST
+
 START_TEST(each_is_in_its_own_set)
 {
-	const unsigned int sets[] = {QP_RC, QP_UC, QP_UD};
-	const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+	const unsigned int sets[] = {QP_RC, QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV};
+	const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND,
+					  IBV_QPT_XRC_RECV};
 
-	for (int i = 0; i < 3; i++) {
-		for (int j = 0; j < 3; j++)
+	for (int i = 0; i < 5; i++) {
+		for (int j = 0; j < 5; j++)
 			ck_assert_int_eq(qp_type_in(sets[i], qp_type_find(types[j])), i == j);
 	}
 }
@@ -91,6 +117,7 @@ int main(void)
 
 	tcase_add_test(tests, types_that_exist);
 	tcase_add_test(tests, what_they_promise);
+	tcase_add_test(tests, halves_of_xrc);
 	tcase_add_test(tests, each_is_in_its_own_set);
 	tcase_add_test(tests, transports_have_opcodes);
 	tcase_add_test(tests, all_can_be_reset);

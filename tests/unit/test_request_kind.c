@@ -125,9 +125,9 @@ START_TEST(responses_exist)
 				      (kind->data != DATA_READ && kind->data != DATA_ORIGINAL &&
 				       !(kind->flags & (REQUEST_FLUSH | REQUEST_EXACT))),
 			      "%s", kind->name);
-		/* A response needs a transport that has responses: RC. */
+		/* A response needs a transport that has responses. */
 		if (kind->response)
-			ck_assert_uint_eq(kind->types, QP_RC);
+			ck_assert_uint_eq(kind->types, QP_RC | QP_XRC_SEND);
 	}
 }
 END_TEST
@@ -192,6 +192,8 @@ START_TEST(operations_by_type)
 	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UD)), ud);
 	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UC)), uc);
 	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_RC)), rc);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_SEND)), rc);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_RECV)), 0);
 }
 END_TEST
 

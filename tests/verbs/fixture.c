@@ -44,7 +44,9 @@ void fixture_close(struct ibv_context *context)
 
 void connect_qp_on(struct ibv_qp *qp, struct ibv_qp *peer, uint8_t port_num, unsigned int gid_index)
 {
-	const int ud = qp->qp_type == IBV_QPT_UD, rc = qp->qp_type == IBV_QPT_RC;
+	const int ud = qp->qp_type == IBV_QPT_UD;
+	const int sends = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_SEND;
+	const int receives = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_XRC_RECV;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = port_num,
@@ -71,7 +73,7 @@ void connect_qp_on(struct ibv_qp *qp, struct ibv_qp *peer, uint8_t port_num, uns
 	mask = IBV_QP_STATE;
 	if (!ud)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (rc)
+	if (receives)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
 	attr = (struct ibv_qp_attr){
@@ -82,9 +84,10 @@ void connect_qp_on(struct ibv_qp *qp, struct ibv_qp *peer, uint8_t port_num, uns
 		.max_rd_atomic = 4,
 	};
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (rc)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
+	if (sends || receives)
+		mask |= IBV_QP_TIMEOUT;
+	if (sends)
+		mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
 	ck_assert_int_eq(qp->state, IBV_QPS_RTS);
 }

@@ -190,8 +190,7 @@ START_TEST(device)
 	ck_assert_uint_eq(plain.node_guid, ibv_get_device_guid(context->device));
 	ck_assert_int_gt(plain.max_qp, 0);
 	ck_assert_int_gt(plain.max_cqe, 0);
-	/* What isn't there isn't promised. */
-	ck_assert_uint_eq(plain.device_cap_flags & IBV_DEVICE_XRC, 0);
+	ck_assert_uint_ne(plain.device_cap_flags & IBV_DEVICE_XRC, 0);
 
 	memset(&attr, 0xa5, sizeof(attr));
 	ck_assert_int_eq(ibv_query_device_ex(context, NULL, &attr), 0);
@@ -340,12 +339,9 @@ START_TEST(lacking)
 {
 	struct ibv_context *context = fixture_open();
 	struct ibv_pd *pd = ibv_alloc_pd(context);
-	struct ibv_xrcd_init_attr xrcd = {};
 	struct ibv_counters_init_attr counters = {};
 
 	ck_assert_ptr_nonnull(pd);
-	ck_assert_ptr_null(ibv_open_xrcd(context, &xrcd));
-	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_ptr_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
 	ck_assert_int_eq(errno, EOPNOTSUPP);
 	ck_assert_ptr_null(ibv_import_pd(context, 1));

@@ -80,6 +80,17 @@ def check_bth(p):
         need(p.headers["source_qp"] >> 24 == 0, "reserved byte of the DETH is set")
 
 
+def check_xrceth(p, srqs):
+    """All packets of a message name one SRQ, in 24 bits. @srqs: by flow, of the message in progress."""
+    number, flow = p.headers.get("xrceth"), (p.source, p.destination, p.dqp)
+    if number is None:
+        return
+    need(number >> 24 == 0, "reserved byte of the XRCETH is set")
+    if p.position in "ML":
+        need(srqs.get(flow, number) == number, f"{p.name} for SRQ {number:#x}, its message is for {srqs.get(flow)}")
+    srqs[flow] = number
+
+
 def check_length(p, mtus):
     """Payload length against the opcode (IBA 9.7.4.1.6), and one path MTU per flow."""
     length, place = len(p.payload), p.position
@@ -139,7 +150,7 @@ def check_tshark(path):
 
 def check_file(path, offload=False, tshark=True):
     """Returns (packets, None) or (packets, "packet N: what is wrong")."""
-    mtus, count, number = {}, 0, 0
+    mtus, srqs, count, number = {}, {}, 0, 0
     try:
         for number, time, frame in roce.records(path):
             if not roce.is_roce(frame):
@@ -151,6 +162,7 @@ def check_file(path, offload=False, tshark=True):
             check_icrc(p)
             if p.transport != roce.CNP:
                 check_bth(p)
+                check_xrceth(p, srqs)
                 check_length(p, mtus)
                 check_aeth(p)
     except roce.Malformed as error:

@@ -50,7 +50,7 @@ OPERATIONS = {
     0x1C: ("FLUSH", ("feth", "reth"), "A"),
     0x1D: ("ATOMIC_WRITE", ("reth",), "O"),
 }
-SIZES = {"deth": 8, "feth": 4, "reth": 16, "atomic": 28, "aeth": 4, "original": 8, "imm": 4, "ieth": 4}
+SIZES = {"deth": 8, "xrceth": 4, "feth": 4, "reth": 16, "atomic": 28, "aeth": 4, "original": 8, "imm": 4, "ieth": 4}
 RESPONSES = {0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12}
 READ_REQUEST, ACKNOWLEDGE, FLUSH = 0x0C, 0x11, 0x1C
 ATOMICS = {0x13, 0x14}
@@ -223,6 +223,8 @@ def decode_extensions(p, body):
     names = OPERATIONS[p.operation][1]
     if p.transport == UD:
         names = ("deth",) + names
+    if p.transport == XRC and p.operation not in RESPONSES:
+        names = ("xrceth",) + names
     at = 0
     for name in names:
         raw = body[at : at + SIZES[name]]
@@ -266,7 +268,7 @@ def decode(number, time, frame):
     if p.transport == CNP:
         p.payload = data[12:-4]
         return p
-    if p.operation not in OPERATIONS or p.transport > UD:
+    if p.operation not in OPERATIONS or p.transport not in (RC, UC, RD, UD, XRC):
         raise Malformed(f"opcode {opcode:#04x} is not one that RoCE NICs speak")
     decode_extensions(p, data[12:-4])
     return p

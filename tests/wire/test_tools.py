@@ -144,6 +144,39 @@ class CheckCapture(unittest.TestCase):
         self.found("peer_atomics", put(12, b"\x45"), 2, "reserved")
         self.found("rc_pingpong_s64", put(0, b"\x00"), 1, "not a path MTU")
 
+    # wire.md 7.2, vector U: computed without urxe.
+    XRC_SEND_ONLY_IMM = bytes.fromhex("a500ffff0000001180000001000000050000000164617461" "6127d7dd")
+
+    def xrc(self, change=None):
+        """A capture of that packet; @change gets its bytes, and it is sealed again."""
+        ip = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 28 + len(self.XRC_SEND_ONLY_IMM), 0, 0x4000, 64, 17, 0,
+                         192, 168, 0, 1, 192, 168, 0, 2)
+        udp = struct.pack(">HHHH", 0xC000, roce.PORT, 8 + len(self.XRC_SEND_ONLY_IMM), 0)
+        frame = bytearray(b"\2" * 12 + b"\x08\0" + ip + udp + self.XRC_SEND_ONLY_IMM)
+        frame[24:26] = struct.pack(">H", roce.checksum(bytes(frame[14:34])))
+        if change:
+            p = roce.decode(1, 0, bytes(frame))
+            change(frame, p)
+            seal(frame, p)
+        path = pathlib.Path(TEMPORARY.name) / "xrc.pcap"
+        roce.write(path, [(0, bytes(frame))])
+        return path
+
+    def test_xrc(self):
+        """The headers behind the BTH only we read; ICRC and everything around it scapy and tshark check, too."""
+        path = self.xrc()
+        self.assertEqual(check_capture.check_file(str(path)), (1, None))
+        packet = next(roce.packets(path))
+        self.assertEqual(packet.name, "XRC_SEND_ONLY_IMM")
+        self.assertEqual(packet.headers, {"xrceth": 5, "imm": 1})
+        self.assertEqual(packet.payload, b"data")
+
+    def test_bad_xrceth(self):
+        _, wrong = check_capture.check_file(str(self.xrc(flip(12, 0x01))), tshark=False)
+        self.assertIn("XRCETH", wrong)
+        _, wrong = check_capture.check_file(str(self.xrc(put(0, b"\xb1"))), tshark=False)
+        self.assertIsNotNone(wrong)  # a response has none
+
     def test_tshark_finds_a_bad_checksum(self):
         path = mutate("rc_pingpong_s64", put_ip(10, b"\0\1"), 4, reseal=False)
         number, _ = check_capture.check_tshark(str(path))

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * XRC domains: emu/objects/xrcd.h.
+ */
+#include "emu/objects/xrcd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "emu/hca.h"
+
+static struct xrc_domain *find_domain(struct hca *hca, const struct xrc_file *file)
+{
+	struct xrc_domain *domain;
+
+	DL_FOREACH (hca->xrc_domains, domain) {
+		if (domain->file.device == file->device && domain->file.inode == file->inode)
+			return domain;
+	}
+	return NULL;
+}
+
+static int create_domain(struct hca *hca, const struct xrc_file *file, struct xrc_domain **result)
+{
+	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+
+	if (!domain)
+		return ENOMEM;
+	if (file) {
+		domain->file = *file;
+		DL_APPEND(hca->xrc_domains, domain);
+	}
+	*result = domain;
+	return 0;
+}
+
+static int get_domain(struct hca *hca, const struct xrc_file *file, int oflags,
+		      struct xrc_domain **domain)
+{
+	int error = 0;
+
+	*domain = file ? find_domain(hca, file) : NULL;
+	if (!*domain)
+		error = oflags & O_CREAT ? create_domain(hca, file, domain) : EAGAIN;
+	else if (oflags & O_EXCL)
+		error = EINVAL;
+	if (!error)
+		(*domain)->handles++;
+	return error;
+}
+
+/* Of a private domain there is one handle, and no list has it. */
+static void put_domain(struct hca *hca, struct xrc_domain *domain)
+{
+	if (--domain->handles)
+		return;
+	if (domain->prev)
+		DL_DELETE(hca->xrc_domains, domain);
+	free(domain);
+}
+
+int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct xrcd **result)
+{
+	struct xrcd *xrcd = calloc(1, sizeof(*xrcd));
+	int error;
+
+	if (!xrcd)
+		return ENOMEM;
+	pthread_mutex_lock(&hca->xrc_lock);
+	error = get_domain(hca, file, oflags, &xrcd->domain);
+	pthread_mutex_unlock(&hca->xrc_lock);
+	if (error) {
+		free(xrcd);
+		return error;
+	}
+	xrcd->hca = hca;
+	*result = xrcd;
+	return 0;
+}
+
+int xrcd_close(struct xrcd *xrcd)
+{
+	struct hca *hca = xrcd->hca;
+
+	if (atomic_load(&xrcd->users))
+		return EBUSY;
+	pthread_mutex_lock(&hca->xrc_lock);
+	put_domain(hca, xrcd->domain);
+	pthread_mutex_unlock(&hca->xrc_lock);
+	free(xrcd);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * XRC domains (IBA Annex A14, ibv_open_xrcd(3)): an XRC_RECV QP delivers to the XRC SRQs of its
+ * domain, each of which has a number that requests name it by. A domain that was opened with a
+ * file is known by that file: opening the file again gives the same domain. Each opening has its
+ * own handle, a struct xrcd, and closes it alone.
+ *
+ * hca.xrc_lock protects the list of domains and their counts. Use counts of handles are atomic.
+ */
+#ifndef URXE_EMU_XRCD_H
+#define URXE_EMU_XRCD_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hca;
+struct srq;
+
+/* Which file: as stat(2) knows it. */
+struct xrc_file {
+	uint64_t device, inode;
+};
+
+struct xrc_domain {
+	struct xrc_domain *prev, *next; /* utlist, of those that files name */
+	struct xrc_file file;
+	uint32_t handles;
+};
+
+struct xrcd {
+	struct ibv_xrcd ibv;
+	struct hca *hca;
+	struct xrc_domain *domain;
+	_Atomic uint32_t users; /* SRQs and QPs: EBUSY while there are any */
+};
+
+/*
+ * The domain of @file, or a private one (NULL). @oflags: O_CREAT makes it if need be, with
+ * O_EXCL it mustn't be there yet. Returns 0, EAGAIN (it isn't there), EINVAL (it is), ENOMEM.
+ */
+int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct xrcd **xrcd);
+int xrcd_close(struct xrcd *xrcd); /* 0 or EBUSY */
+
+static inline bool xrcd_same_domain(const struct xrcd *a, const struct xrcd *b)
+{
+	return a->domain == b->domain;
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The target side of XRC (IBA Annex A14): a request names the SRQ whose memory, receives and
+ * completion queue it is about. The SRQ is referenced while packets are being received, as pinned
+ * memory is, and looked up again by its number afterwards. Under qp.lock; called by the
+ * responder.
+ */
+#ifndef URXE_EMU_XRC_H
+#define URXE_EMU_XRC_H
+
+#include "emu/transport/message.h"
+
+/*
+ * The SRQ that @packet names becomes the message's. FAULT_SEQUENCE: another one than that of the
+ * message in progress. FAULT_XRC: there is no such XRC SRQ in the QP's domain.
+ */
+enum fault xrc_select(struct qp *qp, const struct packet *packet);
+
+/* The SRQ of the receive that the message has taken, if it is still there, becomes the message's.
+ */
+void xrc_select_taken(struct qp *qp);
+
+/* Drop the reference. */
+void xrc_release(struct qp *qp);
+
+#endif

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC by its ABI: domains, SRQs and their numbers, both types of QP, shared QPs, and all errors. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/run_suite.h"
+#include "tests/verbs/fixture.h"
+
+#define ck_fails(call, error)                                                                      \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		ck_assert_ptr_null(call);                                                          \
+		ck_assert_int_eq(errno, error);                                                    \
+	} while (0)
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_mr *mr;
+static uint8_t buffer[2 * BUFFER_SIZE];
+
+static void setup(void)
+{
+	context = fixture_open();
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 64, NULL, NULL, 0);
+	mr = ibv_reg_mr(pd, buffer, sizeof(buffer),
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC);
+	ck_assert(pd && cq && mr);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fixture_close(context);
+}
+
+static struct ibv_xrcd *open_domain(int fd, int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = fd,
+		.oflags = oflags,
+	};
+
+	return ibv_open_xrcd(context, &attr);
+}
+
+static struct ibv_srq_init_attr_ex srq_attr(struct ibv_xrcd *xrcd)
+{
+	return (struct ibv_srq_init_attr_ex){
+		.attr = {.max_wr = DEPTH, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = pd,
+		.xrcd = xrcd,
+		.cq = cq,
+	};
+}
+
+static struct ibv_srq *create_srq(struct ibv_xrcd *xrcd)
+{
+	struct ibv_srq_init_attr_ex attr = srq_attr(xrcd);
+	struct ibv_srq *srq = ibv_create_srq_ex(context, &attr);
+
+	ck_assert_ptr_nonnull(srq);
+	return srq;
+}
+
+static struct ibv_qp *create_target(struct ibv_xrcd *xrcd)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+
+	ck_assert_ptr_nonnull(qp);
+	return qp;
+}
+
+static struct ibv_qp *create_initiator(uint64_t send_ops_flags)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_SEND,
+		.send_cq = cq,
+		.cap = {.max_send_wr = DEPTH, .max_send_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     (send_ops_flags ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.pd = pd,
+		.send_ops_flags = send_ops_flags,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+
+	ck_assert_ptr_nonnull(qp);
+	return qp;
+}
+
+/* --- domains ------------------------------------------------------------------------- */
+
+/* verbs.md 12b; ibv_open_xrcd(3). */
+START_TEST(domains)
+{
+	char name[] = "/tmp/urxe-xrcd-XXXXXX";
+	int fd = mkstemp(name), same = open(name, O_RDONLY);
+	struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD, .fd = -1};
+	struct ibv_xrcd *first, *second;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_ge(same, 0);
+	unlink(name);
+	ck_fails(ibv_open_xrcd(context, &attr), EINVAL);
+	attr.comp_mask = IBV_XRCD_INIT_ATTR_OFLAGS;
+	ck_fails(ibv_open_xrcd(context, &attr), EINVAL);
+	attr.comp_mask = IBV_XRCD_INIT_ATTR_RESERVED;
+	ck_fails(ibv_open_xrcd(context, &attr), EOPNOTSUPP);
+	ck_fails(open_domain(12345, O_CREAT), EBADF);
+	ck_fails(open_domain(-1, 0), EAGAIN);
+
+	ck_fails(open_domain(fd, 0), EAGAIN);
+	first = open_domain(fd, O_CREAT | O_EXCL);
+	ck_assert_ptr_nonnull(first);
+	ck_assert_ptr_eq(first->context, context);
+	ck_fails(open_domain(same, O_CREAT | O_EXCL), EINVAL);
+	second = open_domain(same, O_CREAT);
+	ck_assert_ptr_nonnull(second);
+	ck_assert_int_eq(ibv_close_xrcd(first), 0);
+	ck_fails(open_domain(fd, O_CREAT | O_EXCL), EINVAL);
+	ck_assert_int_eq(ibv_close_xrcd(second), 0);
+	ck_fails(open_domain(fd, 0), EAGAIN);
+
+	first = open_domain(-1, O_CREAT);
+	second = open_domain(-1, O_CREAT | O_EXCL);
+	ck_assert(first && second);
+	ck_assert_int_eq(ibv_close_xrcd(first), 0);
+	ck_assert_int_eq(ibv_close_xrcd(second), 0);
+	close(fd);
+	close(same);
+}
+END_TEST
+
+/* --- objects -------------------------------------------------------------------------- */
+
+START_TEST(shared_receive_queues)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_srq_init_attr_ex attr = srq_attr(xrcd);
+	struct ibv_srq_init_attr basic = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq *srq, *other;
+	uint32_t number, other_number;
+
+	attr.comp_mask &= ~(uint32_t)IBV_SRQ_INIT_ATTR_XRCD;
+	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	attr = srq_attr(xrcd);
+	attr.comp_mask &= ~(uint32_t)IBV_SRQ_INIT_ATTR_CQ;
+	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	attr = srq_attr(xrcd);
+	attr.cq = NULL;
+	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	attr = srq_attr(NULL);
+	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	attr = srq_attr(xrcd);
+	attr.attr.max_wr = 0;
+	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	attr = srq_attr(xrcd);
+	attr.srq_type = IBV_SRQT_TM;
+	ck_fails(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
+
+	srq = create_srq(xrcd);
+	other = create_srq(xrcd);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+	ck_assert_int_eq(ibv_get_srq_num(other, &other_number), 0);
+	ck_assert_uint_ne(number, other_number);
+	ck_assert_uint_gt(number, 0);
+	ck_assert_uint_le(number, 0xffffff);
+	ck_assert_int_eq(ibv_destroy_srq(other), 0);
+
+	/* verbs.md 8 */
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
+	ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+
+	srq = ibv_create_srq(pd, &basic);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), EINVAL);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+}
+END_TEST
+
+START_TEST(queue_pairs)
+{
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV};
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_send_wr send = {}, *bad_send;
+	struct ibv_recv_wr receive = {}, *bad_receive;
+	struct ibv_qp_init_attr queried;
+	struct ibv_qp_attr state;
+
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	attr.pd = pd;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	attr.qp_type = IBV_QPT_XRC_SEND;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL); /* no CQ */
+	attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+	attr.xrcd = xrcd;
+	attr.send_cq = cq;
+	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL); /* no PD */
+
+	ck_assert_int_eq(ibv_query_qp(target, &state, 0, &queried), 0);
+	ck_assert_int_eq(queried.qp_type, IBV_QPT_XRC_RECV);
+	ck_assert_uint_eq(queried.cap.max_send_wr, 0);
+	ck_assert_uint_eq(queried.cap.max_recv_wr, 0);
+	connect_qp(target, initiator);
+	connect_qp(initiator, target);
+	/* Each lacks the other's queue. */
+	ck_assert_int_eq(ibv_post_send(target, &send, &bad_send), EINVAL);
+	ck_assert_int_eq(ibv_post_recv(target, &receive, &bad_receive), EINVAL);
+	ck_assert_int_eq(ibv_post_recv(initiator, &receive, &bad_receive), EINVAL);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
+	ck_assert_int_eq(ibv_destroy_qp(target), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+}
+END_TEST
+
+/* --- traffic -------------------------------------------------------------------------- */
+
+static void receive(struct ibv_srq *srq, uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)buffer + BUFFER_SIZE, BUFFER_SIZE, mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
+}
+
+static void send(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)buffer, 100, mr->lkey};
+	struct ibv_send_wr wr =
+				   {
+					   .wr_id = id,
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .opcode = opcode,
+					   .send_flags = IBV_SEND_SIGNALED,
+					   .wr.rdma = {(uintptr_t)buffer + BUFFER_SIZE, mr->rkey},
+					   .qp_type.xrc.remote_srqn = srqn,
+				   },
+			   *bad;
+
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void build(struct ibv_qp *qp, uint32_t srqn, uint64_t id)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	ibv_wr_start(ex);
+	ex->wr_id = id;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(ex);
+	ibv_wr_set_xrc_srqn(ex, srqn);
+	ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)buffer, 100);
+	ck_assert_int_eq(ibv_wr_complete(ex), 0);
+}
+
+/* Two completions, of the request @sent by @initiator and of the receive @received, in any order.
+ */
+static void expect_both(struct ibv_qp *initiator, uint64_t sent, struct ibv_qp *target,
+			uint64_t received)
+{
+	bool seen[2] = {false};
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = wait_completion(cq);
+		bool receives = wc.opcode & IBV_WC_RECV;
+
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(wc.wr_id, receives ? received : sent);
+		ck_assert_uint_eq(wc.qp_num, receives ? target->qp_num : initiator->qp_num);
+		ck_assert(!seen[receives]);
+		seen[receives] = true;
+	}
+}
+
+START_TEST(messages)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd),
+		      *initiator = create_initiator(_i ? IBV_QP_EX_WITH_SEND : 0);
+	struct ibv_srq *srqs[2] = {create_srq(xrcd), create_srq(xrcd)};
+	uint32_t numbers[2];
+
+	connect_qp(target, initiator);
+	connect_qp(initiator, target);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_get_srq_num(srqs[i], &numbers[i]), 0);
+	for (uint64_t i = 0; i < 20; i++) {
+		buffer[99] = i;
+		receive(srqs[i % 2], 100 + i);
+		if (_i)
+			build(initiator, numbers[i % 2], i);
+		else
+			send(initiator, IBV_WR_SEND, numbers[i % 2], i);
+		expect_both(initiator, i, target, 100 + i);
+		ck_assert_uint_eq(buffer[BUFFER_SIZE + 99], i);
+	}
+	if (!_i) {
+		const enum ibv_wr_opcode silent[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+
+		for (int i = 0; i < 2; i++) {
+			send(initiator, silent[i], numbers[i], i);
+			ck_assert_int_eq(wait_completion(cq).status, IBV_WC_SUCCESS);
+		}
+		receive(srqs[1], 7);
+		send(initiator, IBV_WR_RDMA_WRITE_WITH_IMM, numbers[1], 8);
+		expect_both(initiator, 8, target, 7);
+	}
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+	ck_assert_int_eq(ibv_destroy_qp(target), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_destroy_srq(srqs[i]), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+}
+END_TEST
+
+static struct ibv_async_event next_event(void)
+{
+	struct pollfd readable = {.fd = context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+	ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+	return event;
+}
+
+static void expect_event(struct ibv_qp *qp, enum ibv_event_type type)
+{
+	struct ibv_async_event event = next_event();
+
+	ck_assert_int_eq(event.event_type, type);
+	ck_assert_ptr_eq(event.element.qp, qp);
+	ibv_ack_async_event(&event);
+}
+
+/* A request for an SRQ that isn't in the QP's domain: transport.md 17. */
+START_TEST(wrong_queue)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT), *other = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_srq *srq = create_srq(other);
+	uint32_t number = target->qp_num;
+	struct ibv_wc wc;
+
+	connect_qp(target, initiator);
+	connect_qp(initiator, target);
+	if (_i)
+		ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+	receive(srq, 1);
+	send(initiator, IBV_WR_SEND, number, 2);
+	wc = wait_completion(cq);
+	ck_assert_uint_eq(wc.wr_id, 2);
+	ck_assert_int_eq(wc.status, IBV_WC_REM_INV_REQ_ERR);
+	expect_event(target, IBV_EVENT_QP_ACCESS_ERR);
+	expect_event(target, IBV_EVENT_QP_LAST_WQE_REACHED);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+	ck_assert_int_eq(ibv_destroy_qp(target), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	ck_assert_int_eq(ibv_close_xrcd(other), 0);
+}
+END_TEST
+
+/* --- ibv_open_qp ------------------------------------------------------------------------ */
+
+static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number, enum ibv_qp_type type)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+			     IBV_QP_OPEN_ATTR_CONTEXT,
+		.qp_num = number,
+		.xrcd = xrcd,
+		.qp_context = buffer,
+		.qp_type = type,
+	};
+
+	return ibv_open_qp(context, &attr);
+}
+
+START_TEST(opening_refused)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT), *other = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD};
+
+	ck_fails(ibv_open_qp(context, &attr), EINVAL);
+	attr.comp_mask = IBV_QP_OPEN_ATTR_RESERVED;
+	ck_fails(ibv_open_qp(context, &attr), EOPNOTSUPP);
+	ck_fails(open_qp(other, target->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails(open_qp(xrcd, target->qp_num, IBV_QPT_XRC_SEND), EINVAL);
+	ck_fails(open_qp(xrcd, initiator->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails(open_qp(xrcd, target->qp_num + 1000, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails(open_qp(xrcd, 0xfffffff, IBV_QPT_XRC_RECV), EINVAL);
+	ck_assert_int_eq(ibv_destroy_qp(target), 0);
+	ck_fails(open_qp(xrcd, target->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	ck_assert_int_eq(ibv_close_xrcd(other), 0);
+}
+END_TEST
+
+/* The QP goes with its last handle, whichever that is (@_i); events come for each. */
+START_TEST(shared_queue_pair)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_srq *srq = create_srq(xrcd);
+	struct ibv_qp *opened = open_qp(xrcd, target->qp_num, IBV_QPT_XRC_RECV);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_init_attr init;
+	struct ibv_send_wr wr = {}, *bad;
+	struct ibv_qp *last = _i ? opened : target;
+	uint32_t number;
+
+	ck_assert_ptr_nonnull(opened);
+	ck_assert_ptr_ne(opened, target);
+	ck_assert_uint_eq(opened->qp_num, target->qp_num);
+	ck_assert_int_eq(opened->qp_type, IBV_QPT_XRC_RECV);
+	ck_assert_ptr_eq(opened->qp_context, buffer);
+	ck_assert_ptr_null(ibv_qp_to_qp_ex(opened));
+	ck_assert_int_ne(ibv_post_send(opened, &wr, &bad), 0);
+	/* Either handle is good for both. */
+	connect_qp(opened, initiator);
+	connect_qp(initiator, opened);
+	ck_assert_int_eq(ibv_query_qp(target, &attr, IBV_QP_STATE, &init), 0);
+	ck_assert_int_eq(attr.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+
+	attr.qp_state = IBV_QPS_ERR;
+	ck_assert_int_eq(ibv_modify_qp(target, &attr, IBV_QP_STATE), 0);
+	expect_event(target, IBV_EVENT_QP_LAST_WQE_REACHED);
+	expect_event(opened, IBV_EVENT_QP_LAST_WQE_REACHED);
+	attr.qp_state = IBV_QPS_RESET;
+	ck_assert_int_eq(ibv_modify_qp(opened, &attr, IBV_QP_STATE), 0);
+
+	ck_assert_int_eq(ibv_destroy_qp(_i ? target : opened), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
+	connect_qp(last, initiator);
+	receive(srq, 1);
+	send(initiator, IBV_WR_SEND, number, 2);
+	expect_both(initiator, 2, last, 1);
+	attr.qp_state = IBV_QPS_ERR;
+	ck_assert_int_eq(ibv_modify_qp(last, &attr, IBV_QP_STATE), 0);
+	expect_event(last, IBV_EVENT_QP_LAST_WQE_REACHED);
+	ck_assert_int_eq(ibv_destroy_qp(last), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("xrc");
+	TCase *tests = tcase_create("xrc");
+
+	fixture_environment();
+	tcase_set_timeout(tests, 100);
+	tcase_add_checked_fixture(tests, setup, teardown);
+	tcase_add_test(tests, domains);
+	tcase_add_test(tests, shared_receive_queues);
+	tcase_add_test(tests, queue_pairs);
+	tcase_add_loop_test(tests, messages, 0, 2);
+	tcase_add_loop_test(tests, wrong_queue, 0, 2);
+	tcase_add_test(tests, opening_refused);
+	tcase_add_loop_test(tests, shared_queue_pair, 0, 2);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
