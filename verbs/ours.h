@@ -114,6 +114,10 @@ int urxe_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 int urxe_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int urxe_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
+/* eth_l2.c */
+int urxe_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+				 uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
+
 /* ah.c */
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,

@@ -2,11 +2,12 @@
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
  * device (another hardware address, a lost address, its end) and of hosts that don't
- * answer, and the ports of a node that has but two to give.
+ * answer, Ethernet addresses, and the ports of a node that has but two to give.
  */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -236,6 +237,52 @@ START_TEST(host_that_answers)
 }
 END_TEST
 
+/* --- Ethernet addresses ----------------------------------------------------------------- */
+
+static int resolve_l2(const char *gid, uint8_t sgid_index, uint8_t mac[6], uint16_t *vid)
+{
+	struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh.sgid_index = sgid_index};
+
+	memset(mac, 0xee, 6);
+	*vid = 76;
+	ck_assert_int_eq(inet_pton(AF_INET6, gid, &attr.grh.dgid), 1);
+	return ibv_resolve_eth_l2_from_gid(id->verbs, &attr, mac, vid);
+}
+
+START_TEST(ethernet_addresses)
+{
+	static const struct {
+		const char *gid;
+		uint8_t mac[6];
+	} cases[] = {
+		{"::ffff:" PEER, {2, 0, 0, 0, 0, 1}},
+		{"::ffff:" BEYOND, {2, 0, 0, 0, 0, 1}}, /* behind it */
+		{"::ffff:" NODE, {2, 0, 0, 0, 0, 2}},	/* our own */
+		{"::ffff:239.129.2.3", {1, 0, 0x5e, 1, 2, 3}},
+		{"ff0e::1234:5678", {0x33, 0x33, 0x12, 0x34, 0x56, 0x78}},
+	};
+	uint8_t mac[6];
+	uint16_t vid;
+
+	ip("link set urxe0 address 02:00:00:00:00:02"); /* which forgets its neighbours */
+	ip("neigh replace " PEER " lladdr 02:00:00:00:00:01 nud permanent dev urxe0");
+	ip("route add 198.51.100.0/24 via " PEER);
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, 0)), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		ck_assert_int_eq(resolve_l2(cases[i].gid, 0, mac, &vid), 0);
+		ck_assert_mem_eq(mac, cases[i].mac, 6);
+		ck_assert_uint_eq(vid, 0xffff); /* no VLAN */
+	}
+	ck_assert_int_eq(resolve_l2("::ffff:" PEER, 99, mac, &vid), ENODATA);
+	ck_assert_int_eq(resolve_l2("fd99::2", 0, mac, &vid), EINVAL); /* the other family */
+	ip("route del 198.51.100.0/24");
+	ck_assert_int_eq(resolve_l2("::ffff:" BEYOND, 0, mac, &vid), ENETUNREACH);
+	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/mcast_solicit", "1"));
+	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/retrans_time_ms", "100"));
+	ck_assert_int_eq(resolve_l2("::ffff:" SILENT, 0, mac, &vid), EHOSTUNREACH);
+}
+END_TEST
+
 /* --- ports ------------------------------------------------------------------------------ */
 
 /* In another process of the node, of whose two ports @taken is the first one's. */
@@ -302,6 +349,7 @@ int main(void)
 	tcase_add_test(tests, synchronous_id_of_a_silent_host);
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
+	tcase_add_test(tests, ethernet_addresses);
 	/* It can't follow a forked child's threads. */
 	if (!HAS_TSAN)
 		tcase_add_test(tests, ports_are_the_nodes);

@@ -100,7 +100,7 @@ INT_VERB(query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struc
 INT_VERB(query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, (errno = EOPNOTSUPP, -1))
 INT_VERB(query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
 INT_VERB(get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
-LACKING(int, resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
+INT_VERB(resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
 LACKING(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
 LACKING(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
 /* Nothing of ours is imported, so these objects are the real library's. */

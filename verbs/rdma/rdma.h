@@ -43,6 +43,7 @@
 #include "emu/cm/cm.h"
 #include "net/wire/gid.h"
 #include "verbs/event_fd.h"
+#include "verbs/neighbour.h"
 
 struct context;
 struct device;
@@ -145,9 +146,7 @@ struct rdma_channel {
 
 /* The host on the link that packets to the destination go to, until it is found. */
 struct rdma_neighbour {
-	unsigned int interface;
-	int family;
-	uint8_t address[sizeof(struct in6_addr)];
+	struct neighbour host;
 	uint64_t deadline;
 };
 
