@@ -116,7 +116,7 @@ struct cm_request {
 	struct path path;
 	uint64_t service_id;
 	uint32_t qpn;
-	enum ibv_qp_type qp_type; /* RC or UC */
+	enum ibv_qp_type qp_type; /* RC, UC or XRC_SEND */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t flow_control, srq;
@@ -251,6 +251,9 @@ int cm_notify(struct cm_id *id, uint64_t now);
  * exchange hasn't got so far.
  */
 int cm_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask);
+
+/* The type of QP that @req asks the passive side for; -1: one that there isn't. */
+int cm_req_qp_type(const struct cm_message *req);
 
 /* The ACK timeout of a path of @packet_life_time to a CA of @ca_ack_delay, as Linux rounds it. */
 uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time);

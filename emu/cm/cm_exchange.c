@@ -97,20 +97,14 @@ static void set_req(const struct cm_id *id, const struct cm_request *request,
 	req->vendor_id = request->vendor_id;
 	req->service_id = request->service_id;
 	req->ca_guid = id->cm->hca->node_guid;
-	req->qpn = request->qpn;
-	req->responder_resources = request->responder_resources;
-	req->initiator_depth = request->initiator_depth;
+	cm_set_req_qp(req, request);
 	req->remote_response_timeout = CM_RESPONSE_TIMEOUT;
 	req->local_response_timeout = CM_RESPONSE_TIMEOUT;
-	req->transport = request->qp_type == IBV_QPT_UC ? CM_TRANSPORT_UC : CM_TRANSPORT_RC;
 	req->flow_control = request->flow_control;
 	req->starting_psn = id->terms.rq_psn;
-	req->retry_count = request->retry_count;
-	req->rnr_retry_count = request->rnr_retry_count;
 	req->pkey = PKEY_DEFAULT;
 	req->mtu = request->mtu;
 	req->max_retries = MAX_RETRIES;
-	req->srq = request->srq;
 	set_req_path(id, request, &req->path[0]);
 }
 
@@ -148,14 +142,9 @@ static int send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now
 		return error;
 	rep.modifier = reply->options;
 	rep.vendor_id = reply->vendor_id;
-	rep.qpn = reply->qpn;
+	cm_set_rep_qp(id, &rep, reply);
 	rep.starting_psn = id->terms.rq_psn;
-	rep.responder_resources = reply->responder_resources;
-	rep.initiator_depth = reply->initiator_depth;
 	rep.ack_delay = id->cm->hca->limits.device.local_ca_ack_delay;
-	rep.flow_control = reply->flow_control;
-	rep.rnr_retry_count = reply->rnr_retry_count;
-	rep.srq = reply->srq;
 	rep.ca_guid = id->cm->hca->node_guid;
 	id->terms.local_qpn = reply->qpn;
 	id->terms.responder_resources = reply->responder_resources;

@@ -144,6 +144,13 @@ int cm_sidr_request(struct cm_id *id, const struct path *path, uint64_t service_
 		    const void *private_data, uint8_t length, uint64_t now);
 int cm_sidr_reply(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now);
 
+/* --- cm_qp.c ------------------------------------------------------------------------ */
+
+/* What a REQ, and a REP of @id, says of the sender's QP; and what @rep, which @id gets, does. */
+void cm_set_req_qp(struct cm_message *req, const struct cm_request *request);
+void cm_set_rep_qp(const struct cm_id *id, struct cm_message *rep, const struct cm_reply *reply);
+uint32_t cm_rep_qpn(const struct cm_id *id, const struct cm_message *rep);
+
 /* --- cm_peer.c ---------------------------------------------------------------------- */
 
 /* Each returns the id that @peer has, or NULL. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a connection says of its QP's attributes (Linux: ib_cm_init_qp_attr). */
+/*
+ * What a connection says of its QP's attributes (Linux: ib_cm_init_qp_attr), and how its messages
+ * name the QP: an initiator of XRC (XRC_SEND) asks for a target (XRC_RECV), which answers by its
+ * EE context number (tables 106 and 110).
+ */
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
@@ -10,6 +14,63 @@
 #define STATES_READY                                                                               \
 	(STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) | STATE(REP_SENT) | STATE(MRA_REP_RECEIVED) |   \
 	 STATE(REP_RECEIVED) | STATE(MRA_REP_SENT) | STATE(ESTABLISHED))
+
+/* --- in messages ------------------------------------------------------------------------- */
+
+enum { EXTENDED_XRC = 1 }; /* Extended Transport Type */
+
+int cm_req_qp_type(const struct cm_message *req)
+{
+	switch (req->transport) {
+	case CM_TRANSPORT_RC:
+		return IBV_QPT_RC;
+	case CM_TRANSPORT_UC:
+		return IBV_QPT_UC;
+	case CM_TRANSPORT_EXTENDED:
+		return req->extended_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : -1;
+	default:
+		return -1;
+	}
+}
+
+/* Requests come from the initiator alone: it has nothing of a responder to tell of. */
+void cm_set_req_qp(struct cm_message *req, const struct cm_request *request)
+{
+	req->qpn = request->qpn;
+	req->initiator_depth = request->initiator_depth;
+	if (request->qp_type == IBV_QPT_XRC_SEND) {
+		req->transport = CM_TRANSPORT_EXTENDED;
+		req->extended_transport = EXTENDED_XRC;
+		return;
+	}
+	req->transport = request->qp_type == IBV_QPT_UC ? CM_TRANSPORT_UC : CM_TRANSPORT_RC;
+	req->responder_resources = request->responder_resources;
+	req->retry_count = request->retry_count;
+	req->rnr_retry_count = request->rnr_retry_count;
+	req->srq = request->srq;
+}
+
+void cm_set_rep_qp(const struct cm_id *id, struct cm_message *rep, const struct cm_reply *reply)
+{
+	rep->responder_resources = reply->responder_resources;
+	rep->rnr_retry_count = reply->rnr_retry_count;
+	if (id->terms.qp_type == IBV_QPT_XRC_RECV) {
+		rep->eecn = reply->qpn;
+		rep->srq = 1;
+		return;
+	}
+	rep->qpn = reply->qpn;
+	rep->initiator_depth = reply->initiator_depth;
+	rep->flow_control = reply->flow_control;
+	rep->srq = reply->srq;
+}
+
+uint32_t cm_rep_qpn(const struct cm_id *id, const struct cm_message *rep)
+{
+	return id->terms.qp_type == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
+}
+
+/* --- attributes -------------------------------------------------------------------------- */
 
 uint8_t cm_ack_timeout(uint8_t ca_ack_delay, uint8_t packet_life_time)
 {
@@ -55,7 +116,7 @@ static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->path_mtu = id->terms.mtu;
 	attr->dest_qp_num = id->terms.remote_qpn;
 	attr->rq_psn = id->terms.rq_psn;
-	if (id->terms.qp_type == IBV_QPT_UC)
+	if (id->terms.qp_type == IBV_QPT_UC || id->terms.qp_type == IBV_QPT_XRC_SEND)
 		return;
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	attr->max_dest_rd_atomic = id->terms.responder_resources;
@@ -68,8 +129,11 @@ static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->sq_psn = id->terms.sq_psn;
 	if (id->terms.qp_type == IBV_QPT_UC)
 		return;
-	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	*mask |= IBV_QP_TIMEOUT;
 	attr->timeout = id->terms.ack_timeout;
+	if (id->terms.qp_type == IBV_QPT_XRC_RECV)
+		return;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	attr->retry_cnt = id->terms.retry_count;
 	attr->rnr_retry = id->terms.rnr_retry_count;
 	attr->max_rd_atomic = id->terms.initiator_depth;

@@ -87,22 +87,17 @@ static void lap_unknown(struct cm *cm, const struct cm_message *lap, const struc
  * IBA 12.9.8.3.1: the peer's QP is in a connection that the peer doesn't know of
  * any more. Returns whether that was so.
  */
-static bool stale(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
-		  uint64_t now)
+static bool stale(struct cm *cm, const struct cm_message *message, uint32_t qpn,
+		  const struct link_frame *frame, uint64_t now)
 {
-	struct cm_peer peer = peer_of(frame, message->ca_guid, message->qpn);
-	struct cm_id *old = message->qpn ? cm_peer_find_qp(cm, &peer) : NULL;
+	struct cm_peer peer = peer_of(frame, message->ca_guid, qpn);
+	struct cm_id *old = qpn ? cm_peer_find_qp(cm, &peer) : NULL;
 
 	if (!old)
 		return false;
 	reject_message(cm, frame, message, CM_REJECT_STALE, NULL, now);
 	cm_disconnect(old, now);
 	return true;
-}
-
-static enum ibv_qp_type req_qp_type(const struct cm_message *req)
-{
-	return req->transport == CM_TRANSPORT_UC ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
 static void take_req(struct cm_id *id, const struct cm_message *req, const struct link_frame *frame)
@@ -120,7 +115,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 	id->interval = cm_duration(req->local_response_timeout);
 	id->max_retries = req->max_retries;
 	id->terms = (struct cm_terms){
-		.qp_type = req_qp_type(req),
+		.qp_type = cm_req_qp_type(req),
 		.mtu = req->mtu,
 		.remote_qpn = req->qpn,
 		.rq_psn = random_next(&id->cm->random) & PSN_MASK,
@@ -135,14 +130,14 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 }
 
 /* Let @id be found by the sender of @message and by its QP from now on. 0 or ENOMEM. */
-static int remember(struct cm_id *id, const struct cm_message *message,
+static int remember(struct cm_id *id, const struct cm_message *message, uint32_t qpn,
 		    const struct link_frame *frame)
 {
 	struct cm_peer peer_id = peer_of(frame, message->ca_guid, message->local_id);
-	struct cm_peer peer_qp = peer_of(frame, message->ca_guid, message->qpn);
+	struct cm_peer peer_qp = peer_of(frame, message->ca_guid, qpn);
 	int error = cm_peer_add_id(id, &peer_id);
 
-	if (!error && message->qpn)
+	if (!error && qpn)
 		error = cm_peer_add_qp(id, &peer_qp);
 	return error;
 }
@@ -158,7 +153,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &frame->destination, now);
 		return;
 	}
-	if (stale(cm, req, frame, now))
+	if (stale(cm, req, req->qpn, frame, now))
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
 	if (!listener) {
@@ -176,7 +171,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	if (!id)
 		return;
 	take_req(id, req, frame);
-	if (remember(id, req, frame) != 0)
+	if (remember(id, req, req->qpn, frame) != 0)
 		cm_ignore(id);
 	else
 		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
@@ -234,10 +229,11 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 {
 	struct cm_peer peer = peer_of(frame, rep->ca_guid, rep->local_id);
 	uint8_t life_time = id->terms.ack_timeout - 1;
+	uint32_t qpn = cm_rep_qpn(id, rep);
 
-	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, frame, now))
+	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, qpn, frame, now))
 		return;
-	if (remember(id, rep, frame) != 0) {
+	if (remember(id, rep, qpn, frame) != 0) {
 		cm_peer_remove_id(id);
 		return;
 	}
@@ -245,7 +241,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	id->state = CM_STATE_REP_RECEIVED;
 	id->remote_id = rep->local_id;
 	id->transaction = rep->transaction;
-	id->terms.remote_qpn = rep->qpn;
+	id->terms.remote_qpn = qpn;
 	id->terms.sq_psn = rep->starting_psn;
 	id->terms.responder_resources = rep->initiator_depth;
 	id->terms.initiator_depth = rep->responder_resources;

@@ -151,8 +151,10 @@ def examples():
     yield managed("rdma_client", "wildcard", server=["rdma_server", "-p", "PORT"],
                   client=["rdma_client", "-s", "SERVER", "-p", "PORT"], **done)
     done = {"expect_server": ["rdma_xserver: end 0"], "expect_client": ["rdma_xclient: end 0"]}
-    yield managed("rdma_xclient", server=["rdma_xserver", "-p", "PORT", "-c", "r"],
-                  client=["rdma_xclient", "-s", "SERVER", "-p", "PORT", "-c", "r"], **done)
+    for kind, more in ("r", {}), ("x", {}), ("x", {"capture": True}):
+        yield managed("rdma_xclient", "-c", kind, server=["rdma_xserver", "-p", "PORT", "-c", kind],
+                      client=["rdma_xclient", "-s", "SERVER", "-p", "PORT", "-c", kind], **done,
+                      **more)
 
 
 # --- our own ----------------------------------------------------------------------

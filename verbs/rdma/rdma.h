@@ -311,6 +311,8 @@ int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid);
 /* The same, with the device given, too. */
 int rdma_id_use(struct rdma_id *id, struct device *device, const union ibv_gid *gid);
 void rdma_id_detach(struct rdma_id *id);
+/* The default XRC domain of the device that @id is bound to, one each, or NULL with errno. */
+struct ibv_xrcd *rdma_default_xrcd(const struct rdma_id *id);
 /* Open all devices. Returns how many there are in *@devices, which stays ours. */
 unsigned int rdma_open_devices(struct device **devices);
 /* The same, without rdma.lock: is any of them open now? */

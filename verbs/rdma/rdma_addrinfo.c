@@ -31,6 +31,8 @@ static const struct {
 	{0, RDMA_PS_IB, IBV_QPT_RC},
 	{0, RDMA_PS_IB, IBV_QPT_UC},
 	{0, RDMA_PS_IB, IBV_QPT_UD},
+	{SOCK_STREAM, RDMA_PS_IB, IBV_QPT_XRC_SEND},
+	{SOCK_STREAM, RDMA_PS_IB, IBV_QPT_XRC_RECV},
 };
 
 /* The socket type that getaddrinfo(3) is asked for, or EAI_SOCKTYPE (as EAI_QPTYPE is spelt). */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The devices that ids are bound to. Each is opened once, when an id or
- * rdma_get_devices() first needs it, and stays open: its context and its default
- * PD are the same for all ids, and applications keep using them after the last
+ * rdma_get_devices() first needs it, and stays open: its context, its default PD and
+ * XRC domain are the same for all ids, and applications keep using them after the last
  * id is gone. rdma.lock protects the table.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "net/log.h"
@@ -15,6 +16,7 @@
 struct opened {
 	struct context *context; /* NULL: not yet */
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd; /* NULL: not needed yet */
 };
 
 static struct opened *table; /* as long as that of verbs/devices.c */
@@ -137,6 +139,27 @@ void rdma_id_detach(struct rdma_id *id)
 	id->ibv.port_num = 0;
 	id->ibv.pd = NULL;
 	id->interface = 0;
+}
+
+struct ibv_xrcd *rdma_default_xrcd(const struct rdma_id *id)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1, /* the process's own */
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd = NULL;
+	struct opened *entry;
+	int error;
+
+	rdma_enter();
+	error = get_entry(id->device, &entry);
+	if (!error && !entry->xrcd)
+		entry->xrcd = urxe_open_xrcd(&entry->context->verbs.context, &attr);
+	if (!error)
+		xrcd = entry->xrcd;
+	rdma_leave();
+	return error ? fail(error) : xrcd;
 }
 
 /* The device that has @gid already. */

@@ -20,6 +20,8 @@ static bool fill_response(struct rdma_record *record)
 	struct cm_message *message = &record->cause.message;
 
 	record->event.param.conn = rdma_offer(message);
+	if (record->id->ibv.qp_type == IBV_QPT_XRC_SEND)
+		record->event.param.conn.qp_num = message->eecn;
 	record->id->remote_ece.vendor_id = message->vendor_id;
 	record->id->remote_ece.options = message->modifier;
 	rdma_record_private(record, 0);

@@ -13,10 +13,11 @@
 
 /* --- completion queues that the application didn't bring ------------------------- */
 
+/* One that the id's QP or SRQ still uses goes with that. */
 static void destroy_queue(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
-	if (*cq)
-		ibv_destroy_cq(*cq);
+	if (*cq && ibv_destroy_cq(*cq) != 0)
+		return;
 	if (*channel)
 		ibv_destroy_comp_channel(*channel);
 	*cq = NULL;
@@ -135,52 +136,74 @@ static bool is_another(const struct ibv_cq *ours, const struct ibv_cq *given)
 	return ours && given && ours != given;
 }
 
-int urxe_rdma_create_qp_ex(struct rdma_cm_id *ibv, struct ibv_qp_init_attr_ex *attr)
+/* The objects that @attr doesn't name are the id's: its own, or those of its device. */
+static int set_domains(struct rdma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	struct rdma_id *id = to_rdma_id(ibv);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = id->ibv.pd;
+	}
+	if (attr->pd->context != id->ibv.verbs)
+		return rdma_fail(EINVAL);
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		return 0;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+		attr->xrcd = rdma_default_xrcd(id);
+	}
+	return attr->xrcd ? 0 : -1;
+}
+
+/* The queues of the halves that the QP has. */
+static int set_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	bool sends = attr->qp_type != IBV_QPT_XRC_RECV;
+	bool receives = sends && attr->qp_type != IBV_QPT_XRC_SEND;
+
+	if (is_another(id->recv_cq, attr->recv_cq) || is_another(id->send_cq, attr->send_cq))
+		return rdma_fail(EINVAL);
+	if (receives && !attr->recv_cq && !id->recv_cq &&
+	    create_queue(id, attr->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq) != 0)
+		return -1;
+	if (sends && !attr->send_cq && !id->send_cq &&
+	    create_queue(id, attr->cap.max_send_wr, &id->send_cq_channel, &id->send_cq) != 0)
+		return -1;
+	if (receives && !attr->recv_cq)
+		attr->recv_cq = id->recv_cq;
+	if (sends && !attr->send_cq)
+		attr->send_cq = id->send_cq;
+	if (receives && id->srq && !attr->srq)
+		attr->srq = id->srq;
+	return 0;
+}
+
+static int initialize(struct rdma_id *id, struct ibv_qp *qp)
+{
+	return qp->qp_type == IBV_QPT_UD ? initialize_datagram(id, qp)
+					 : modify(id, qp, IBV_QPS_INIT, 0, 0);
+}
+
+int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
 	struct ibv_qp *qp = NULL;
 	int error;
 
-	if (!ibv->verbs || ibv->qp)
+	if (!id->verbs || id->qp)
 		return rdma_fail(EINVAL);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
-		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
-		attr->pd = ibv->pd;
-	}
-	if (attr->pd->context != ibv->verbs || is_another(ibv->recv_cq, attr->recv_cq) ||
-	    is_another(ibv->send_cq, attr->send_cq))
-		return rdma_fail(EINVAL);
-	if (!attr->recv_cq && !ibv->recv_cq &&
-	    create_queue(ibv, attr->cap.max_recv_wr, &ibv->recv_cq_channel, &ibv->recv_cq) != 0)
-		goto failed;
-	if (!attr->send_cq && !ibv->send_cq &&
-	    create_queue(ibv, attr->cap.max_send_wr, &ibv->send_cq_channel, &ibv->send_cq) != 0)
-		goto failed;
-	if (!attr->recv_cq)
-		attr->recv_cq = ibv->recv_cq;
-	if (!attr->send_cq)
-		attr->send_cq = ibv->send_cq;
-	if (ibv->srq && !attr->srq)
-		attr->srq = ibv->srq;
-	qp = ibv_create_qp_ex(ibv->verbs, attr);
-	if (!qp)
-		goto failed;
-	error = qp->qp_type == IBV_QPT_UD ? initialize_datagram(id, qp)
-					  : modify(id, qp, IBV_QPS_INIT, 0, 0);
+	if (set_domains(to_rdma_id(id), attr) != 0)
+		return -1;
+	if (set_queues(id, attr) == 0)
+		qp = ibv_create_qp_ex(id->verbs, attr);
+	error = qp ? initialize(to_rdma_id(id), qp) : errno;
 	if (error) {
-		errno = error;
-		goto failed;
+		if (qp)
+			ibv_destroy_qp(qp);
+		destroy_queues(id);
+		return rdma_fail(error);
 	}
-	ibv->pd = qp->pd;
-	ibv->qp = qp;
+	id->pd = attr->pd; /* also of a target of XRC, which is in none */
+	id->qp = qp;
 	return 0;
-
-failed:
-	error = errno;
-	if (qp)
-		ibv_destroy_qp(qp);
-	destroy_queues(ibv);
-	return rdma_fail(error);
 }
 
 /* The first part of the extended attributes is the plain ones. */
@@ -214,8 +237,27 @@ void urxe_rdma_destroy_qp(struct rdma_cm_id *id)
 
 /* --- SRQs ------------------------------------------------------------------------ */
 
+/* What an SRQ of XRC has besides, where @attr doesn't name it. */
+static int set_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = rdma_default_xrcd(to_rdma_id(id));
+	if (!attr->xrcd)
+		return -1;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		if (!id->recv_cq &&
+		    create_queue(id, attr->attr.max_wr, &id->recv_cq_channel, &id->recv_cq) != 0)
+			return -1;
+		attr->cq = id->recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return 0;
+}
+
 int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
+	int error;
+
 	if (!id->verbs || id->srq)
 		return rdma_fail(EINVAL);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)) {
@@ -228,9 +270,15 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 	}
 	if (!attr->pd || attr->pd->context != id->verbs)
 		return rdma_fail(EINVAL);
-	id->srq = ibv_create_srq_ex(id->verbs, attr);
-	if (!id->srq)
+	if (attr->srq_type == IBV_SRQT_XRC && set_xrc(id, attr) != 0)
 		return -1;
+	id->srq = ibv_create_srq_ex(id->verbs, attr);
+	if (!id->srq) {
+		error = errno;
+		if (!id->qp)
+			destroy_queues(id);
+		return rdma_fail(error);
+	}
 	if (!id->pd)
 		id->pd = attr->pd;
 	return 0;
@@ -242,7 +290,7 @@ int urxe_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_sr
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | (pd ? IBV_SRQ_INIT_ATTR_PD : 0),
-		.srq_type = IBV_SRQT_BASIC,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.pd = pd,
 	};
 	int result = urxe_rdma_create_srq_ex(id, &extended);
@@ -256,4 +304,6 @@ void urxe_rdma_destroy_srq(struct rdma_cm_id *id)
 {
 	ibv_destroy_srq(id->srq);
 	id->srq = NULL;
+	if (!id->qp)
+		destroy_queues(id);
 }

@@ -13,18 +13,6 @@
 
 /* --- receiving a request ------------------------------------------------------------- */
 
-static enum ibv_qp_type request_qp_type(const struct cm_message *request)
-{
-	switch (request->transport) {
-	case CM_TRANSPORT_RC:
-		return IBV_QPT_RC;
-	case CM_TRANSPORT_UC:
-		return IBV_QPT_UC;
-	default:
-		return IBV_QPT_XRC_SEND;
-	}
-}
-
 static bool header_is_good(const struct cm_message *message)
 {
 	const struct rdma_header *header = (const void *)message->private_data;
@@ -39,7 +27,7 @@ static bool accepts(const struct rdma_id *listener, const struct cm_event *event
 		return false;
 	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
 		return listener->ibv.qp_type == IBV_QPT_UD;
-	return listener->ibv.qp_type == request_qp_type(&event->message);
+	return (int)listener->ibv.qp_type == cm_req_qp_type(&event->message);
 }
 
 enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
