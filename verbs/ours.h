@@ -74,6 +74,10 @@ int urxe_free_dm(struct ibv_dm *dm);
 struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
 			      size_t length, unsigned int access);
 
+/* dmabuf.c */
+struct ibv_mr *urxe_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				  int fd, int access);
+
 /* cq.c, cq_ex.c */
 struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			      struct ibv_comp_channel *channel, int comp_vector);

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that isn't the application's own, pinned: on demand, of the device, none at all. The
- * receiver of a pair has it, the sender reaches in.
+ * Memory that isn't the application's own, pinned: on demand, of the device, of a dma-buf, none
+ * at all. The receiver of a pair has it, the sender reaches in.
  */
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
+#include "verbs/mr_ex.h"
 
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -355,6 +361,199 @@ START_TEST(null_region)
 }
 END_TEST
 
+/* --- of a dma-buf ----------------------------------------------------------------------------- */
+
+/*
+ * Few machines let a process have one. A memfd is mapped as one is, and this says of it what
+ * the kernel says of a dma-buf; of all other files it says what the kernel does.
+ */
+static int stand_in = -1;
+
+__attribute__((visibility("default"))) int fstatfs(int fd, struct statfs *buffer)
+{
+	int (*real)(int, struct statfs *) = dlsym(RTLD_NEXT, "fstatfs64");
+	int result = real(fd, buffer);
+
+	if (result == 0 && fd == stand_in)
+		buffer->f_type = DMA_BUF_MAGIC;
+	return result;
+}
+
+#define DMABUF_PAGES 4
+
+static size_t page;
+static uint8_t *contents;
+
+static int open_dmabuf(void)
+{
+	page = sysconf(_SC_PAGESIZE);
+	stand_in = memfd_create("dma-buf", 0);
+	ck_assert_int_ge(stand_in, 0);
+	ck_assert_int_eq(ftruncate(stand_in, DMABUF_PAGES * page), 0);
+	contents = mmap(NULL, DMABUF_PAGES * page, PROT_READ | PROT_WRITE, MAP_SHARED, stand_in, 0);
+	ck_assert_ptr_ne(contents, MAP_FAILED);
+	return stand_in;
+}
+
+START_TEST(dmabuf)
+{
+	struct ibv_mr *mr;
+	uint64_t iova;
+	int fd;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	fd = open_dmabuf();
+	iova = 100 * page + 64;
+	mr = ibv_reg_dmabuf_mr(pair.pd, page + 64, 2 * page, iova, fd, ACCESS);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_ptr_eq(mr->addr, (void *)(page + 64));
+	ck_assert_uint_eq(mr->length, 2 * page);
+	close(fd);
+	check_remote(iova, mr->rkey);
+	ck_assert_mem_eq(contents + page + 64, "of the sender", 14);
+	memcpy(contents + 3 * page, "from here", 9);
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){iova + 2 * page - 64, 9, mr->lkey},
+	     (uintptr_t)pair.buffer, pair.mr->rkey);
+	expect(IBV_WC_SUCCESS);
+	ck_assert_mem_eq(pair.buffer, "from here", 9);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(errno, EINVAL);
+	post(IBV_WR_RDMA_READ, send_sge(&pair, 8), iova + 2 * page - 7, mr->rkey);
+	expect(IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+static int try_dmabuf(uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(pair.pd, offset, length, iova, fd, access);
+
+	if (!mr)
+		return errno;
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	return 0;
+}
+
+START_TEST(dmabuf_that_is_refused)
+{
+	const size_t all = DMABUF_PAGES * sysconf(_SC_PAGESIZE);
+	char path[64];
+	int fd, other;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	fd = open_dmabuf();
+	ck_assert_int_eq(try_dmabuf(0, all, 0, fd, ACCESS), 0);
+	ck_assert_int_eq(try_dmabuf(0, all, 0, fd, ACCESS | IBV_ACCESS_RELAXED_ORDERING), 0);
+	ck_assert_int_eq(try_dmabuf(0, 0, 0, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(1, all, 1, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(all, 1, 0, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(-page, 2 * page, 0, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, all, -page, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(8, 8, 16, fd, ACCESS), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, fd, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, fd, ACCESS | IBV_ACCESS_MW_BIND), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, fd, ACCESS | IBV_ACCESS_ZERO_BASED), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, fd, ACCESS | IBV_ACCESS_ON_DEMAND), EINVAL);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, -1, ACCESS), EBADF);
+	other = memfd_create("ordinary", 0);
+	ck_assert_int_eq(ftruncate(other, all), 0);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, other, ACCESS), EINVAL);
+	close(other);
+
+	/* One that can't be mapped for writing. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	stand_in = open(path, O_RDONLY);
+	ck_assert_int_ge(stand_in, 0);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, stand_in, ACCESS), EOPNOTSUPP);
+	ck_assert_int_eq(try_dmabuf(0, 8, 0, stand_in, IBV_ACCESS_REMOTE_READ), 0);
+	close(stand_in);
+	close(fd);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- by one structure ---------------------------------------------------------------------------
+ */
+
+/* Newer headers declare it otherwise. */
+struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr) __asm__("ibv_reg_mr_ex");
+
+#define IOVA 1
+#define ADDR 2
+#define FD 4
+#define FD_OFFSET 8
+#define DMAH 16
+
+static struct ibv_mr *register_ex(struct mr_init_attr attr)
+{
+	return reg_mr_ex(pair.pd, &attr);
+}
+
+static int try_ex(struct mr_init_attr attr)
+{
+	struct ibv_mr *mr = register_ex(attr);
+
+	if (!mr)
+		return errno;
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	return 0;
+}
+
+START_TEST(registered_by_a_structure)
+{
+	static uint64_t here[400];
+	struct ibv_mr *mr;
+	uint64_t iova;
+	int fd;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	fd = open_dmabuf();
+	iova = 100 * page + ((uintptr_t)here & (page - 1));
+	mr = register_ex((struct mr_init_attr){
+		.comp_mask = ADDR, .addr = here, .length = sizeof(here), .access = ACCESS});
+	ck_assert_ptr_nonnull(mr);
+	check_remote((uintptr_t)here, mr->rkey);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	mr = register_ex((struct mr_init_attr){.comp_mask = ADDR | IOVA,
+					       .addr = here,
+					       .iova = iova,
+					       .length = sizeof(here),
+					       .access = ACCESS});
+	ck_assert_ptr_nonnull(mr);
+	check_remote(iova, mr->rkey);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	mr = register_ex((struct mr_init_attr){.comp_mask = FD | FD_OFFSET | IOVA,
+					       .fd = fd,
+					       .fd_offset = page,
+					       .iova = 7 * page,
+					       .length = page,
+					       .access = ACCESS});
+	ck_assert_ptr_nonnull(mr);
+	check_remote(7 * page, mr->rkey);
+	ck_assert_mem_eq(contents + page, "of the sender", 14);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+
+	ck_assert_int_eq(try_ex((struct mr_init_attr){.comp_mask = FD, .fd = fd, .length = 8}), 0);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){.addr = here, .length = 8}), EINVAL);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){
+				 .comp_mask = ADDR | FD, .addr = here, .fd = fd, .length = 8}),
+			 EINVAL);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){
+				 .comp_mask = ADDR | FD_OFFSET, .addr = here, .length = 8}),
+			 EINVAL);
+	ck_assert_int_eq(
+		try_ex((struct mr_init_attr){.comp_mask = ADDR | DMAH, .addr = here, .length = 8}),
+		EOPNOTSUPP);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){
+				 .comp_mask = ADDR | UINT64_C(1) << 40, .addr = here, .length = 8}),
+			 EOPNOTSUPP);
+	close(fd);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("memory");
@@ -370,6 +569,9 @@ int main(void)
 	tcase_add_test(tcase, device_memory_that_is_refused);
 	tcase_add_test(tcase, device_memory_of_a_forked_child);
 	tcase_add_test(tcase, null_region);
+	tcase_add_test(tcase, dmabuf);
+	tcase_add_test(tcase, dmabuf_that_is_refused);
+	tcase_add_test(tcase, registered_by_a_structure);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -121,7 +121,7 @@ VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr
 VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, NONE)
 INT_VERB(rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
 DESTROY(dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context)
-LACKING(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
+VERB(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
 LACKING(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
 
 /* --- completion queues -------------------------------------------------------------- */
