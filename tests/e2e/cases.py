@@ -305,6 +305,8 @@ SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of
                    "flush-out-of-bounds")
 SCENARIOS_QUEUE = ("srq-limit", "solicited", "moderation", "unsignaled", "queue-full", "wr-api")
 SCENARIOS_MULTICAST = ("multicast", "multicast-own", "multicast-errors", "multicast-events")
+SCENARIOS_MEMORY = ("window-type-1", "window-type-2", "window-zero-based", "window-bounds",
+                    "on-demand", "device-memory", "null-region")
 
 
 def scenario(name, *options, detail="", **more):
@@ -327,6 +329,10 @@ def scenario_cases():
         for loss, faults in LOSS.items():
             yield scenario(name, detail=loss, faults=faults)
             yield scenario(name, "-m", "256", detail=loss, faults=faults)
+    for name in SCENARIOS_MEMORY:
+        yield scenario(name)
+        for loss, faults in LOSS.items() if name != "window-bounds" else ():
+            yield scenario(name, "-l", detail=loss, faults=faults)
     for name in SCENARIOS_DATAGRAM:
         yield scenario(name, ipv6=True)
         for loss, faults in LOSS.items():
