@@ -28,6 +28,11 @@ typedef void (*wr_flush_function)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t 
 				  size_t length, uint8_t type, uint8_t level);
 #define QP_EX_WR_FLUSH_OFFSET 352
 
+/* --- on-demand paging: enum ibv_odp_transport_cap_bits --------------------------------- */
+
+#define ODP_SUPPORT_FLUSH (1 << 6)
+#define ODP_SUPPORT_ATOMIC_WRITE (1 << 7)
+
 /* --- device_cap_flags_ex --------------------------------------------------------------- */
 
 #define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "emu/hca.h"
+#include "emu/newer_verbs.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
 #include "net/guard.h"
@@ -17,7 +18,8 @@ const struct ibv_odp_caps odp_caps = {
 		{
 			.rc_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_WRITE |
 				       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
-				       IBV_ODP_SUPPORT_SRQ_RECV,
+				       IBV_ODP_SUPPORT_SRQ_RECV | ODP_SUPPORT_FLUSH |
+				       ODP_SUPPORT_ATOMIC_WRITE,
 			.uc_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_WRITE,
 			.ud_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
 		},

@@ -5,6 +5,7 @@
  */
 #include <sys/mman.h>
 
+#include "emu/newer_verbs.h"
 #include "emu/objects/dm.h"
 #include "mw_owner.h"
 #include "tests/unit/faults.h"
@@ -88,15 +89,35 @@ START_TEST(device_memory)
 }
 END_TEST
 
+static void flush(uint32_t rkey, uint64_t va, uint32_t length)
+{
+	struct flush_wr request = {
+		.wr = {.wr_id = 9,
+		       .opcode = WR_FLUSH,
+		       .send_flags = IBV_SEND_SIGNALED,
+		       .wr.rdma = {va, rkey}},
+		.flush = {.length = length, .placement = FLUSH_GLOBAL, .selectivity = FLUSH_RANGE},
+	};
+
+	ck_assert_int_eq(world_post_flush(p.qa, &request), 0);
+	world_expect(p.a, 9, IBV_WC_SUCCESS);
+}
+
 START_TEST(all_there_is)
 {
+	const int access = REMOTE | IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH_GLOBAL;
 	struct mr *mr;
+	uint64_t va;
 
 	begin_bad(_i);
-	ck_assert_int_eq(
-		mr_register(p.b->pd, NULL, SIZE_MAX, 0, REMOTE | IBV_ACCESS_ON_DEMAND, &mr), 0);
-	reach_all(mr->ibv.rkey, (uintptr_t)p.mb + 64, _i);
+	va = (uintptr_t)p.mb + 64;
+	ck_assert_int_eq(mr_register(p.b->pd, NULL, SIZE_MAX, 0, access, &mr), 0);
+	reach_all(mr->ibv.rkey, va, _i);
 	ck_assert_mem_eq(p.mb + 72, p.ma + 8, LENGTH - 8);
+	memcpy(p.ma, "one word", 8);
+	succeed(IBV_WR_ATOMIC_WRITE, mr->ibv.rkey, va, 8);
+	flush(mr->ibv.rkey, va, 8);
+	ck_assert_mem_eq(p.mb + 64, "one word", 8);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	end_bad();
 }
