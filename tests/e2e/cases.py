@@ -205,6 +205,8 @@ def perftest_cases():
         yield perftest(tool, "-q", "8", "-s", "65536", sizes=[65536], iters=50)
         if tool != "ib_write_bw":  # which has no events
             yield perftest(tool, "-e", "-s", "65536", sizes=[65536], iters=100)
+        if tool == "ib_send_bw":  # by default one request in 100 is signaled
+            yield perftest(tool, "-Q", "1", "-s", "4096", sizes=[4096], iters=1000)
         yield perftest(tool, "-l", "8", "-s", "256", sizes=[256], iters=400)
         yield perftest(tool, "-s", "64", sizes=[64], iters=5000)
         yield perftest(tool, "-s", "65536", "--use_old_post_send", sizes=[65536], iters=100)
@@ -303,7 +305,8 @@ SCENARIOS_ERROR = ("bad-rkey-write", "bad-rkey-read", "bad-rkey-atomic", "out-of
                    "bad-receive-sge", "bad-lkey", "rnr-exhausted", "rnr-recovers", "flush-order",
                    "flush-persistent", "flush-not-allowed", "flush-bad-rkey",
                    "flush-out-of-bounds")
-SCENARIOS_QUEUE = ("srq-limit", "solicited", "moderation", "unsignaled", "queue-full", "wr-api")
+SCENARIOS_QUEUE = ("srq-limit", "solicited", "moderation", "timestamps", "overrun-ignored",
+                   "unsignaled", "queue-full", "wr-api")
 SCENARIOS_MULTICAST = ("multicast", "multicast-own", "multicast-errors", "multicast-events")
 SCENARIOS_MEMORY = ("window-type-1", "window-type-2", "window-zero-based", "window-bounds",
                     "on-demand", "device-memory", "null-region")

@@ -114,6 +114,28 @@ static void create_qp(struct pair *pair)
 	CHECK(pair->qp);
 }
 
+static struct ibv_cq *create_cq(struct pair *pair, uint32_t entries, uint32_t flags)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = entries,
+		.channel = pair->channel,
+		.wc_flags = pair->options.wc_flags,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = flags,
+	};
+	struct ibv_cq_ex *extended;
+	struct ibv_cq *cq;
+
+	if (attr.wc_flags || flags) {
+		extended = ibv_create_cq_ex(pair->context, &attr);
+		cq = extended ? ibv_cq_ex_to_cq(extended) : NULL;
+	} else {
+		cq = ibv_create_cq(pair->context, entries, NULL, pair->channel, 0);
+	}
+	CHECK(cq);
+	return cq;
+}
+
 static void create_objects(struct pair *pair)
 {
 	const struct pair_options *o = &pair->options;
@@ -128,9 +150,10 @@ static void create_objects(struct pair *pair)
 		pair->channel = ibv_create_comp_channel(pair->context);
 		CHECK(pair->channel);
 	}
-	pair->send_cq = ibv_create_cq(pair->context, o->send_depth, NULL, pair->channel, 0);
-	pair->receive_cq = ibv_create_cq(pair->context, o->receive_depth, NULL, pair->channel, 0);
-	CHECK(pair->send_cq && pair->receive_cq);
+	pair->send_cq = create_cq(pair, o->send_depth, 0);
+	pair->receive_cq =
+		o->receive_cqe ? create_cq(pair, o->receive_cqe, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+			       : create_cq(pair, o->receive_depth, 0);
 	if (o->srq) {
 		pair->srq = ibv_create_srq(pair->pd, &srq);
 		CHECK(pair->srq);

@@ -38,6 +38,8 @@ struct pair_options {
 	uint8_t min_rnr_timer, rnr_retry;
 	bool srq, events, signal_all, foreign_pd /* the region is in another PD than the QP */;
 	uint64_t send_operations; /* for ibv_wr_*; 0: plain ibv_post_send */
+	uint64_t wc_flags;	  /* of extended CQs; 0: plain ones */
+	uint32_t receive_cqe;	  /* fewer than receive_depth: the CQ ignores overruns */
 };
 
 /* What each side tells the other. */

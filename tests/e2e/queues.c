@@ -174,6 +174,100 @@ static void moderation(struct pair *pair)
 	pair_close(pair);
 }
 
+static uint64_t raw_clock(struct pair *pair)
+{
+	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+
+	CHECK_EQUAL(ibv_query_rt_values_ex(pair->context, &values), 0);
+	return values.raw_clock.tv_nsec;
+}
+
+struct timestamp {
+	uint64_t device, wall;
+};
+
+/* When the next completion of @cq was made. */
+static struct timestamp next_timestamp(struct ibv_cq *cq, uint64_t wr_id)
+{
+	struct ibv_cq_ex *extended = (struct ibv_cq_ex *)cq; /* as it was created */
+	struct ibv_poll_cq_attr attr = {};
+	struct timestamp timestamp;
+	int error;
+
+	for (int i = 0; (error = ibv_start_poll(extended, &attr)) == ENOENT; i++) {
+		CHECK(i < 30000);
+		if (i > 1000)
+			poll(NULL, 0, 1);
+	}
+	CHECK_EQUAL(error, 0);
+	CHECK_EQUAL(extended->status, IBV_WC_SUCCESS);
+	CHECK_EQUAL(extended->wr_id, wr_id);
+	timestamp.device = ibv_wc_read_completion_ts(extended);
+	timestamp.wall = ibv_wc_read_completion_wallclock_ns(extended);
+	ibv_end_poll(extended);
+	return timestamp;
+}
+
+/* Completions were made in their order, after their requests were posted, and by both clocks alike.
+ */
+static void timestamps(struct pair *pair)
+{
+	struct timestamp last = {0}, now;
+	uint64_t before;
+
+	pair_open(pair,
+		  &(struct pair_options){
+			  .receive_depth = 100,
+			  .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK});
+	for (uint32_t i = 0; i < 100; i++)
+		pair_receive(pair, i, 0, 64);
+	pair_barrier(pair);
+	for (uint32_t i = 0; i < 100; i++) {
+		before = last.device;
+		if (!pair->server) {
+			before = raw_clock(pair);
+			send_number(pair, i, IBV_SEND_SIGNALED);
+		}
+		now = next_timestamp(pair->server ? pair->receive_cq : pair->send_cq, i);
+		CHECK(now.device >= before);
+		CHECK(now.device >= last.device);
+		CHECK(now.device <= raw_clock(pair));
+		CHECK(i == 0 || now.wall - last.wall == now.device - last.device);
+		last = now;
+	}
+	pair_barrier(pair);
+	pair_close(pair);
+}
+
+/* The receive CQ is too small for all that comes: the last completions are there, and no error. */
+static void overrun_ignored(struct pair *pair)
+{
+	const uint32_t messages = 40;
+	struct ibv_wc wc;
+	uint32_t entries;
+
+	pair_open(pair, &(struct pair_options){.receive_depth = 64, .receive_cqe = 8});
+	entries = pair->receive_cq->cqe;
+	CHECK(entries < messages);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; pair->server && i < messages; i++)
+			pair_receive(pair, i, 0, 64);
+		pair_barrier(pair);
+		for (uint32_t i = 0; !pair->server && i < messages; i++) {
+			send_number(pair, i, IBV_SEND_SIGNALED);
+			pair_expect(pair, pair->send_cq, i, &wc);
+		}
+		pair_barrier(pair); /* all have arrived, for they were acknowledged */
+		for (uint32_t i = messages - entries; pair->server && i < messages; i++)
+			expect_number(pair, i);
+		pair_expect_nothing(pair->receive_cq);
+	}
+	CHECK(!readable(pair->context->async_fd));
+	CHECK_EQUAL(pair_state(pair), IBV_QPS_RTS);
+	pair_close(pair);
+}
+
 /* Unsignaled requests complete silently; their slots come free with the next signaled one. */
 static void unsignaled(struct pair *pair)
 {
@@ -342,6 +436,8 @@ const struct scenario scenarios_queue[] = {
 	{"srq-limit", srq_limit},
 	{"solicited", solicited},
 	{"moderation", moderation},
+	{"timestamps", timestamps},
+	{"overrun-ignored", overrun_ignored},
 	{"unsignaled", unsignaled},
 	{"queue-full", queue_full},
 	{"wr-api", wr_api},

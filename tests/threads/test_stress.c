@@ -449,6 +449,7 @@ static void *stand_by(void *argument)
 	struct ibv_qp_attr state;
 	struct ibv_recv_wr receive = {0}, *bad;
 	uint32_t entries = 65536;
+	unsigned int round = 0;
 	uint8_t memory[64];
 
 	attr.grh.dgid = stress->nodes[1].gids.entries[0].gid;
@@ -467,7 +468,12 @@ static void *stand_by(void *argument)
 		qp_query(qp, &state, &init);
 		must(cq_resize(node->cq, entries ^= 1 << 17) == 0);
 		cq_arm(node->cq, entries & 1);
-		/* An event that another thread may be delivering when its CQ is destroyed. */
+		must(cq_moderate(node->cq, round % 8, round % 100) == 0);
+		/*
+		 * An event that another thread may be delivering when its CQ is destroyed, or
+		 * whose timer it may be looking at.
+		 */
+		must(cq_moderate(cq, 2, round++ % 20) == 0);
 		cq_arm(cq, false);
 		must(qp_post_recv(qp, &receive, &bad) == 0);
 		must(node_modify(qp, IBV_QPS_ERR) == 0);
