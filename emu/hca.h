@@ -10,7 +10,7 @@
  * Locks, outermost first:
  *   hca.receive_lock -> mcast.members_lock -> qp.lock -> srq.lock -> cq.lock -> leaves
  *   mcast.lock -> mcast.members_lock
- *   hca.receive_lock -> cm.lock -> leaves
+ *   hca.receive_lock -> cm.lock -> qp.lock
  *   qp.lock -> hca.mw_bind_lock -> table.lock
  *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, pacing.lock,
  *           hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),

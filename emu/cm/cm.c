@@ -380,6 +380,8 @@ void cm_enter_idle(struct cm_id *id)
 {
 	id->state = CM_STATE_IDLE;
 	id->remote_id = 0;
+	id->lap_sent = false;
+	id->alternate.known = false;
 	cm_set_deadline(id, TIME_NEVER);
 	cm_peer_remove_id(id);
 	cm_peer_remove_qp(id);
@@ -435,7 +437,7 @@ static void (*const unanswered[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) 
 	[CM_STATE_REQ_SENT] = req_unanswered,	    [CM_STATE_MRA_REQ_RECEIVED] = req_unanswered,
 	[CM_STATE_REP_SENT] = rep_unanswered,	    [CM_STATE_MRA_REP_RECEIVED] = rep_unanswered,
 	[CM_STATE_DREQ_SENT] = dreq_unanswered,	    [CM_STATE_TIMEWAIT] = timewait_over,
-	[CM_STATE_SIDR_REQ_SENT] = sidr_unanswered,
+	[CM_STATE_SIDR_REQ_SENT] = sidr_unanswered, [CM_STATE_ESTABLISHED] = cm_lap_unanswered,
 };
 
 static void run_id(struct cm_id *id, uint64_t now)

@@ -12,8 +12,8 @@
  * cm.lock protects everything; it is taken inside each function below. None of them
  * waits for anything else but cm_id_create() and cm_id_claim(), and these without cm.lock.
  * Messages leave with it held, as a QP's packets leave with the QP's: so they leave in order. It is
- * never taken with a QP lock held; under it only leaves are taken. Events are told with it held,
- * too: so once cm_id_destroy() has returned none is told of that id.
+ * never taken with a QP lock held; under it that of a connection's QP is taken, and leaves. Events
+ * are told with it held, too: so once cm_id_destroy() has returned none is told of that id.
  */
 #ifndef URXE_EMU_CM_H
 #define URXE_EMU_CM_H
@@ -67,6 +67,9 @@ enum cm_event_type {
 	CM_EVENT_DREP_RECEIVED,
 	CM_EVENT_DREQ_ERROR,
 	CM_EVENT_TIMEWAIT_EXIT,
+	CM_EVENT_LAP_RECEIVED,	    /* the QP has another alternate path */
+	CM_EVENT_APR_RECEIVED,	    /* likewise, if its status is 0 */
+	CM_EVENT_LAP_ERROR,	    /* no answer came */
 	CM_EVENT_SIDR_REQ_RECEIVED, /* on a new id */
 	CM_EVENT_SIDR_REP_RECEIVED,
 	CM_EVENT_SIDR_REQ_ERROR,
@@ -114,6 +117,7 @@ struct cm_listen {
 /* What the sender of a REQ decides; the rest is the CM's. */
 struct cm_request {
 	struct path path;
+	const struct path *alternate; /* where the connection may migrate to, or NULL */
 	uint64_t service_id;
 	uint32_t qpn;
 	enum ibv_qp_type qp_type; /* RC, UC or XRC_SEND */
@@ -164,6 +168,13 @@ struct cm_terms {
 	uint8_t ack_timeout;
 };
 
+/* Where the connection may migrate to (IBA 17.2.8). */
+struct cm_alternate {
+	bool known;
+	struct path path;
+	uint8_t ack_timeout;
+};
+
 /* Members are the CM's; the sink may read them, for cm.lock is held then. */
 struct cm_id {
 	struct cm *cm;
@@ -175,6 +186,8 @@ struct cm_id {
 	uint32_t peer_process; /* on this machine (net/share/share.h), or 0 */
 	uint32_t record;       /* of a connection with another machine, there, or 0 */
 	struct path path;      /* to the peer */
+	struct cm_alternate alternate;
+	bool lap_sent; /* and not answered yet */
 	struct cm_listen listen;
 	struct cm_listen claim; /* among the processes on its address ... */
 	bool claimed;		/* ... if there is one */
@@ -238,6 +251,11 @@ int cm_send_rej(struct cm_id *id, enum cm_reject_reason reason, const void *priv
 int cm_send_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now);
 int cm_send_dreq(struct cm_id *id, uint64_t now);
 int cm_send_drep(struct cm_id *id, uint64_t now);
+/*
+ * Another alternate path for both QPs (IBA 12.8), to be armed once the peer agrees. EINVAL, too,
+ * while it hasn't answered the one before.
+ */
+int cm_send_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now);
 int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service_id,
 		     const void *private_data, uint8_t length, uint64_t now);
 int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now);

@@ -6,11 +6,11 @@
  */
 #include "emu/cm/cm.h"
 #include "emu/cm/cm_internal.h"
+#include "emu/cm/gsi.h"
 #include "emu/hca.h"
 #include "net/random.h"
 
 #define MAX_RETRIES 15 /* Linux: CMA_MAX_CM_RETRIES */
-#define LID_PERMISSIVE 0xffff
 
 #define STATE(name) (1u << CM_STATE_##name)
 #define ON(message) [CM_##message - CM_REQ]
@@ -29,6 +29,7 @@ static const uint32_t sending_states[] = {
 	ON(REP) = STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT),
 	ON(RTU) = STATE(REP_RECEIVED) | STATE(MRA_REP_SENT),
 	ON(DREQ) = STATE(ESTABLISHED),
+	ON(LAP) = STATE(ESTABLISHED),
 	ON(DREP) = STATE(DREQ_RECEIVED),
 	ON(SIDR_REQ) = STATE(IDLE),
 	ON(SIDR_REP) = STATE(SIDR_REQ_RECEIVED),
@@ -68,25 +69,8 @@ static void set_terms(struct cm_id *id, const struct cm_request *request)
 		.retry_count = request->retry_count,
 		.ack_timeout = request->packet_life_time + 1,
 	};
-}
-
-static void set_req_path(const struct cm_id *id, const struct cm_request *request,
-			 struct cm_path *path)
-{
-	bool routed = request->path.hop_limit > 1;
-
-	*path = (struct cm_path){
-		.local_lid = routed ? LID_PERMISSIVE : 0,
-		.remote_lid = routed ? LID_PERMISSIVE : 0,
-		.local_gid = request->path.source,
-		.remote_gid = request->path.destination,
-		.flow_label = request->path.flow_label,
-		.traffic_class = request->path.traffic_class,
-		.hop_limit = request->path.hop_limit,
-		.subnet_local = !routed,
-		.ack_timeout = cm_ack_timeout(id->cm->hca->limits.device.local_ca_ack_delay,
-					      request->packet_life_time),
-	};
+	if (request->alternate)
+		id->alternate = (struct cm_alternate){.known = true, .path = *request->alternate};
 }
 
 static void set_req(const struct cm_id *id, const struct cm_request *request,
@@ -105,7 +89,9 @@ static void set_req(const struct cm_id *id, const struct cm_request *request,
 	req->pkey = PKEY_DEFAULT;
 	req->mtu = request->mtu;
 	req->max_retries = MAX_RETRIES;
-	set_req_path(id, request, &req->path[0]);
+	cm_describe_path(id, &request->path, request->packet_life_time, &req->path[0]);
+	if (request->alternate)
+		cm_describe_path(id, request->alternate, request->packet_life_time, &req->path[1]);
 }
 
 static int send_req(struct cm_id *id, const struct cm_request *request, uint64_t now)
@@ -165,6 +151,17 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	cm_post(id, &rtu, now);
 	cm_watch_peer(id);
 	return 0;
+}
+
+void cm_repeat_rtu(struct cm_id *id, uint64_t transaction, uint64_t now)
+{
+	struct cm_message rtu;
+	uint8_t mad[MAD_LENGTH];
+
+	cm_begin(id, &rtu, CM_RTU);
+	rtu.transaction = transaction;
+	cm_message_encode(&rtu, mad);
+	gsi_send(id->cm->hca, &id->path, mad, now);
 }
 
 int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
@@ -317,6 +314,11 @@ int cm_send_dreq(struct cm_id *id, uint64_t now)
 int cm_send_drep(struct cm_id *id, uint64_t now)
 {
 	return LOCKED(id, cm_confirm_disconnect(id, now));
+}
+
+int cm_send_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now)
+{
+	return LOCKED(id, cm_lap(id, path, packet_life_time, now));
 }
 
 int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service_id,

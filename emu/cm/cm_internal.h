@@ -3,8 +3,9 @@
  * What the files of the connection manager share: cm (ids, listeners, timers),
  * cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange (what
  * the application sends), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_pending (requests before their listener), cm_watch (peers that die),
- * cm_qp (a QP's attributes). cm.lock is held in all of these functions unless they say otherwise.
+ * ids of datagram QPs), cm_alternate (alternate paths), cm_pending (requests before their
+ * listener), cm_watch (peers that die), cm_qp (a QP's attributes). cm.lock is held in all of these
+ * functions unless they say otherwise.
  */
 #ifndef URXE_EMU_CM_INTERNAL_H
 #define URXE_EMU_CM_INTERNAL_H
@@ -102,6 +103,31 @@ int cm_disconnect(struct cm_id *id, uint64_t now);
 int cm_confirm_disconnect(struct cm_id *id, uint64_t now);
 /* DREP without moving the state. */
 void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
+/* RTU once more, whatever was sent since. */
+void cm_repeat_rtu(struct cm_id *id, uint64_t transaction, uint64_t now);
+
+/* --- cm_alternate.c ------------------------------------------------------------------- */
+
+/* A path of ours as REQ and LAP describe it. */
+void cm_describe_path(const struct cm_id *id, const struct path *path, uint8_t packet_life_time,
+		      struct cm_path *described);
+/* Whether a REQ has an alternate path. */
+bool cm_has_alternate(const struct cm_message *req);
+/* The path that the peer describes, from here. False: it doesn't lead here, or can't carry @mtu. */
+bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_mtu mtu,
+		       struct cm_alternate *alternate);
+/* The attributes that begin with alt_. */
+void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr);
+
+int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now);
+void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struct link_frame *frame,
+		     uint64_t now);
+void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struct link_frame *frame,
+		     uint64_t now);
+void cm_lap_unanswered(struct cm_id *id, uint64_t now);
+/* @status: of table 117. */
+void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
+		   uint8_t status, uint64_t now);
 
 /* --- cm_receive.c ------------------------------------------------------------------- */
 

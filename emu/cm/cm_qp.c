@@ -116,6 +116,10 @@ static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->path_mtu = id->terms.mtu;
 	attr->dest_qp_num = id->terms.remote_qpn;
 	attr->rq_psn = id->terms.rq_psn;
+	if (id->alternate.known) {
+		*mask |= IBV_QP_ALT_PATH;
+		cm_alternate_attr(id, attr);
+	}
 	if (id->terms.qp_type == IBV_QPT_UC || id->terms.qp_type == IBV_QPT_XRC_SEND)
 		return;
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -127,6 +131,10 @@ static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 {
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	attr->sq_psn = id->terms.sq_psn;
+	if (id->alternate.known) {
+		*mask |= IBV_QP_PATH_MIG_STATE;
+		attr->path_mig_state = IBV_MIG_REARM;
+	}
 	if (id->terms.qp_type == IBV_QPT_UC)
 		return;
 	*mask |= IBV_QP_TIMEOUT;

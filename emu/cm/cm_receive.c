@@ -14,7 +14,7 @@
 #include "net/share/share.h"
 
 /* AP status of an APR, table 117. */
-enum { APR_INVALID_ID = 1, APR_UNSUPPORTED = 2 };
+enum { APR_INVALID_ID = 1 };
 
 /* How long an application may take for its answer: 65.5 s; Linux: CMA_CM_MRA_SETTING. */
 #define SERVICE_TIMEOUT 24
@@ -60,25 +60,10 @@ static void confirm_unknown(struct cm *cm, const struct cm_message *dreq,
 	cm_answer(cm, frame, &drep, now);
 }
 
-/* There are no alternate paths on RoCE. */
-static void answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
-		       uint8_t status, uint64_t now)
-{
-	const struct cm_message apr = {
-		.attribute = CM_APR,
-		.transaction = lap->transaction,
-		.local_id = lap->remote_id,
-		.remote_id = lap->local_id,
-		.status = status,
-	};
-
-	cm_answer(cm, frame, &apr, now);
-}
-
 static void lap_unknown(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
 			uint64_t now)
 {
-	answer_lap(cm, lap, frame, APR_INVALID_ID, now);
+	cm_answer_lap(cm, lap, frame, APR_INVALID_ID, now);
 }
 
 /* --- REQ ------------------------------------------------------------------------------ */
@@ -114,6 +99,8 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 	id->path.traffic_class = path->traffic_class;
 	id->interval = cm_duration(req->local_response_timeout);
 	id->max_retries = req->max_retries;
+	if (cm_has_alternate(req))
+		cm_take_alternate(id->cm, &req->path[1], req->mtu, &id->alternate);
 	id->terms = (struct cm_terms){
 		.qp_type = cm_req_qp_type(req),
 		.mtu = req->mtu,
@@ -146,6 +133,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 			 const struct link_frame *frame, uint64_t now)
 {
 	struct cm_id *listener, *id;
+	struct cm_alternate alternate;
 	struct gid_place place;
 
 	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
@@ -164,6 +152,11 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
 	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place.entry.mtu)) {
 		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
+		return;
+	}
+	if (cm_has_alternate(req) && !cm_take_alternate(cm, &req->path[1], req->mtu, &alternate)) {
+		reject_message(cm, frame, req, CM_REJECT_INVALID_ALTERNATE_GID, &place.entry.gid,
+			       now);
 		return;
 	}
 	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
@@ -222,6 +215,13 @@ static void rep_takes_longer(struct cm_id *id, const struct cm_message *mra,
 		wait_longer(id, mra, CM_STATE_MRA_REP_RECEIVED, now);
 }
 
+static void lap_takes_longer(struct cm_id *id, const struct cm_message *mra,
+			     const struct link_frame *frame, uint64_t now)
+{
+	if (mra->answered == CM_ANSWERED_OTHER && id->lap_sent)
+		wait_longer(id, mra, CM_STATE_ESTABLISHED, now);
+}
+
 /* --- REP, RTU -------------------------------------------------------------------------- */
 
 static void rep_received(struct cm_id *id, const struct cm_message *rep,
@@ -247,6 +247,9 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	id->terms.initiator_depth = rep->responder_resources;
 	id->terms.rnr_retry_count = rep->rnr_retry_count;
 	id->terms.ack_timeout = cm_ack_timeout(rep->ack_delay, life_time);
+	id->alternate.ack_timeout = id->terms.ack_timeout;
+	/* IBA 12.6.8: 0 is accepted; the peer goes on without. */
+	id->alternate.known &= rep->failover == 0;
 	cm_set_deadline(id, TIME_NEVER);
 }
 
@@ -256,12 +259,19 @@ static void rep_pending(struct cm_id *id, const struct cm_message *rep,
 	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
-/* The RTU was lost, or the MRA. */
+/* The MRA was lost. */
 static void rep_duplicate(struct cm_id *id, const struct cm_message *rep,
 			  const struct link_frame *frame, uint64_t now)
 {
+	cm_repeat(id, now);
+}
+
+/* The RTU was lost. */
+static void rep_unconfirmed(struct cm_id *id, const struct cm_message *rep,
+			    const struct link_frame *frame, uint64_t now)
+{
 	if (!id->passive)
-		cm_repeat(id, now);
+		cm_repeat_rtu(id, rep->transaction, now);
 }
 
 static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
@@ -280,6 +290,14 @@ static void rejected_late(struct cm_id *id, const struct cm_message *rej,
 {
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_timewait(id, now);
+}
+
+/* Not of a LAP, as Linux has it. */
+static void rejected_established(struct cm_id *id, const struct cm_message *rej,
+				 const struct link_frame *frame, uint64_t now)
+{
+	if (!id->lap_sent)
+		rejected_late(id, rej, frame, now);
 }
 
 static void rejected(struct cm_id *id, const struct cm_message *rej, const struct link_frame *frame,
@@ -323,14 +341,6 @@ static void drep_received(struct cm_id *id, const struct cm_message *drep,
 {
 	cm_raise(id, CM_EVENT_DREP_RECEIVED, drep);
 	cm_enter_timewait(id, now);
-}
-
-/* --- LAP -------------------------------------------------------------------------------- */
-
-static void lap_received(struct cm_id *id, const struct cm_message *lap,
-			 const struct link_frame *frame, uint64_t now)
-{
-	answer_lap(id->cm, lap, frame, APR_UNSUPPORTED, now);
 }
 
 /* --- the machine ------------------------------------------------------------------------- */
@@ -385,10 +395,12 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 
 	/* both */
 	[CM_STATE_ESTABLISHED] = {
-		ON(REP) = rep_duplicate,
-		ON(REJ) = rejected_late,
+		ON(REP) = rep_unconfirmed,
+		ON(REJ) = rejected_established,
 		ON(DREQ) = dreq_received,
-		ON(LAP) = lap_received,
+		ON(MRA) = lap_takes_longer,
+		ON(LAP) = cm_lap_received,
+		ON(APR) = cm_apr_received,
 	},
 	[CM_STATE_DREQ_SENT] = {
 		ON(REJ) = rejected_late,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The rest of the connection manager's rules: what QP 1 takes, listeners, slow
- * applications, lost RTUs, alternate paths, addresses that processes share.
+ * applications, lost RTUs, addresses that processes share.
  */
 #include "cm_peer.h"
 #include "emu/cm/gsi.h"
@@ -365,29 +365,6 @@ START_TEST(test_unknown)
 			ck_assert_uint_eq(t.heard.local_id, message.remote_id);
 		}
 	}
-	cm_peer_event(&t, -1);
-}
-END_TEST
-
-/* There are no alternate paths: a peer that asks for one is told, and keeps its connection. */
-START_TEST(test_alternate_path)
-{
-	struct cm_message lap, apr;
-
-	cm_peer_active(&t, CM_STATE_ESTABLISHED);
-	lap = cm_peer_message(&t, CM_LAP);
-	cm_peer_say(&t, &lap);
-	cm_peer_hear(&t, CM_APR);
-	ck_assert_int_eq(t.heard.status, 2);
-	ck_assert_uint_eq(t.heard.remote_id, CM_PEER_ID);
-	apr = cm_peer_message(&t, CM_APR);
-	cm_peer_say(&t, &apr);
-	cm_peer_hear_nothing(&t, 10000);
-	/* The RTU hasn't been forgotten for it. */
-	lap = cm_peer_message(&t, CM_REP);
-	cm_peer_say(&t, &lap);
-	cm_peer_hear(&t, CM_RTU);
-	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
 	cm_peer_event(&t, -1);
 }
 END_TEST
@@ -776,7 +753,6 @@ int main(void)
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
-	tcase_add_test(tcase, test_alternate_path);
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);

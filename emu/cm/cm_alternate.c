@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The alternate path of a connection (IBA 12.8, 17.2.8): what a REQ says of it, and LAP and APR,
+ * by which the peers agree on another one later. rdma_cm has no calls for it, and neither have its
+ * applications: so the connection manager loads it into the connection's QP itself.
+ */
+#include "emu/cm/cm_internal.h"
+#include "emu/hca.h"
+#include "emu/objects/qp.h"
+
+#define LID_PERMISSIVE 0xffff
+
+/* AP status of an APR, table 117. */
+enum {
+	APR_SUCCESS = 0,
+	APR_UNSUPPORTED = 2,
+	APR_REJECTED = 3,
+	APR_IS_CURRENT = 5,
+	APR_INVALID_QPN = 6,
+	APR_INVALID_GID = 8,
+};
+
+/* --- paths, in messages and here ------------------------------------------------------- */
+
+void cm_describe_path(const struct cm_id *id, const struct path *path, uint8_t packet_life_time,
+		      struct cm_path *described)
+{
+	bool routed = path->hop_limit > 1;
+
+	*described = (struct cm_path){
+		.local_lid = routed ? LID_PERMISSIVE : 0,
+		.remote_lid = routed ? LID_PERMISSIVE : 0,
+		.local_gid = path->source,
+		.remote_gid = path->destination,
+		.flow_label = path->flow_label,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.subnet_local = !routed,
+		.ack_timeout = cm_ack_timeout(id->cm->hca->limits.device.local_ca_ack_delay,
+					      packet_life_time),
+	};
+}
+
+bool cm_has_alternate(const struct cm_message *req)
+{
+	static const union ibv_gid none;
+
+	return !gid_equal(&req->path[1].local_gid, &none);
+}
+
+bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_mtu mtu,
+		       struct cm_alternate *alternate)
+{
+	struct gid_place place;
+
+	if (!port_gids_find(&cm->hca->gids, &described->remote_gid, &place) ||
+	    gid_is_ipv4(&described->remote_gid) != gid_is_ipv4(&described->local_gid) ||
+	    mtu > hca_mtu(place.entry.mtu))
+		return false;
+	*alternate = (struct cm_alternate){
+		.known = true,
+		.path = {.source = described->remote_gid,
+			 .destination = described->local_gid,
+			 .flow_label = described->flow_label,
+			 .traffic_class = described->traffic_class,
+			 .hop_limit = HOP_LIMIT_DEFAULT},
+		.ack_timeout = described->ack_timeout ? described->ack_timeout : 1,
+	};
+	return true;
+}
+
+void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
+{
+	const struct path *path = &id->alternate.path;
+	struct gid_place source;
+
+	port_gids_find(&id->cm->hca->gids, &path->source, &source);
+	attr->alt_pkey_index = 0;
+	attr->alt_port_num = source.port_num;
+	attr->alt_timeout = id->alternate.ack_timeout;
+	attr->alt_ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = attr->alt_port_num,
+		.grh = {.dgid = path->destination,
+			.flow_label = path->flow_label,
+			.sgid_index = source.index,
+			.hop_limit = path->hop_limit,
+			.traffic_class = path->traffic_class},
+	};
+}
+
+/* --- loading it ---------------------------------------------------------------------------- */
+
+/* Into the QP, which is to be armed. Returns an AP status. */
+static uint8_t load(const struct cm_id *id, struct qp *qp, uint64_t now)
+{
+	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM}, current;
+	struct ibv_qp_init_attr init;
+
+	qp_query(qp, &current, &init);
+	if (!qp->type->connected || current.dest_qp_num != id->terms.remote_qpn)
+		return APR_UNSUPPORTED;
+	cm_alternate_attr(id, &attr);
+	return qp_modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, now) == 0
+		       ? APR_SUCCESS
+		       : APR_REJECTED;
+}
+
+static uint8_t load_alternate(const struct cm_id *id, uint64_t now)
+{
+	struct table *qps = &id->cm->hca->qps;
+	struct qp *qp = table_get(qps, id->terms.local_qpn);
+	uint8_t status;
+
+	if (!qp)
+		return APR_UNSUPPORTED;
+	status = load(id, qp, now);
+	table_put(qps, id->terms.local_qpn);
+	return status;
+}
+
+/* --- LAP ------------------------------------------------------------------------------- */
+
+int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now)
+{
+	struct cm_message lap;
+
+	if (!cm_may_send(id, CM_LAP) || id->lap_sent)
+		return EINVAL;
+	id->transaction = 0;
+	cm_begin(id, &lap, CM_LAP);
+	lap.qpn = id->terms.remote_qpn;
+	lap.remote_response_timeout = CM_RESPONSE_TIMEOUT;
+	cm_describe_path(id, path, packet_life_time, &lap.path[1]);
+	id->alternate = (struct cm_alternate){
+		.known = true, .path = *path, .ack_timeout = lap.path[1].ack_timeout};
+	id->lap_sent = true;
+	cm_post_waiting(id, &lap, now);
+	return 0;
+}
+
+static uint8_t judge_lap(struct cm_id *id, const struct cm_message *lap, uint64_t now)
+{
+	if (lap->qpn != id->terms.local_qpn)
+		return APR_INVALID_QPN;
+	if (gid_equal(&lap->path[1].remote_gid, &id->path.source) &&
+	    gid_equal(&lap->path[1].local_gid, &id->path.destination))
+		return APR_IS_CURRENT;
+	if (!cm_take_alternate(id->cm, &lap->path[1], id->terms.mtu, &id->alternate))
+		return APR_INVALID_GID;
+	return load_alternate(id, now);
+}
+
+/* Any user of a machine can send from its addresses: a path is taken from the peer's alone. */
+static bool is_from_peer(const struct cm_id *id, const struct link_frame *frame)
+{
+	struct link *link = id->cm->hca->link;
+
+	return gid_equal(&frame->source, &id->path.destination) &&
+	       !(link->ops->sender && link->ops->sender(link, frame) == LINK_SENDER_FOREIGN);
+}
+
+/* A duplicate, whose APR was lost, loads the path once more. */
+void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struct link_frame *frame,
+		     uint64_t now)
+{
+	uint8_t status;
+
+	if (!is_from_peer(id, frame))
+		return;
+	status = judge_lap(id, lap, now);
+	if (status == APR_SUCCESS)
+		cm_raise(id, CM_EVENT_LAP_RECEIVED, lap);
+	cm_answer_lap(id->cm, lap, frame, status, now);
+}
+
+void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
+		   uint8_t status, uint64_t now)
+{
+	const struct cm_message apr = {
+		.attribute = CM_APR,
+		.transaction = lap->transaction,
+		.local_id = lap->remote_id,
+		.remote_id = lap->local_id,
+		.status = status,
+	};
+
+	cm_answer(cm, frame, &apr, now);
+}
+
+/* --- APR ------------------------------------------------------------------------------- */
+
+static void end_lap(struct cm_id *id)
+{
+	id->lap_sent = false;
+	cm_set_deadline(id, TIME_NEVER);
+}
+
+void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struct link_frame *frame,
+		     uint64_t now)
+{
+	if (!id->lap_sent || !is_from_peer(id, frame))
+		return;
+	end_lap(id);
+	if (apr->status == APR_SUCCESS)
+		load_alternate(id, now);
+	else
+		id->alternate.known = false;
+	cm_raise(id, CM_EVENT_APR_RECEIVED, apr);
+}
+
+void cm_lap_unanswered(struct cm_id *id, uint64_t now)
+{
+	if (!id->lap_sent)
+		return;
+	end_lap(id);
+	id->alternate.known = false;
+	cm_raise(id, CM_EVENT_LAP_ERROR, NULL);
+}
