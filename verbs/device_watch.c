@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/transport/migration.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/device.h"
@@ -28,6 +29,10 @@ static void set_active(struct port *port, bool active)
 		return;
 	port->active = active;
 	tell(port, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	if (active)
+		return;
+	migration_on_port_error(port->device->hca, port->number, clock_now());
+	event_deliver(&port->device->hca->events);
 }
 
 static bool all_gone(struct device *device)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_state.h"
 #include "emu/transport/destination.h"
 
 #define SWAP(a, b)                                                                                 \
@@ -171,4 +172,28 @@ void migration_on_packet(struct qp *qp, const struct packet *packet, const struc
 		migrate(qp);
 		recovery_on_migrated(qp, now);
 	}
+}
+
+/* --- ports ----------------------------------------------------------------------------- */
+
+static void leave_port(struct qp *qp, unsigned int port_num, uint64_t now)
+{
+	pthread_mutex_lock(&qp->lock);
+	if (qp->migration.state == IBV_MIG_ARMED && qp->attr.port_num == port_num &&
+	    qp->attr.alt_port_num != port_num && qp_state_abilities(qp->state) & QP_RECEIVE) {
+		migrate_first(qp);
+		recovery_on_migrated(qp, now);
+	}
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void migration_on_port_error(struct hca *hca, unsigned int port_num, uint64_t now)
+{
+	struct qp *qp;
+
+	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
+		leave_port(qp, port_num, now);
+		table_put(&hca->qps, number);
+	}
+	hca_kick(hca);
 }

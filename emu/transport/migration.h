@@ -14,7 +14,7 @@
  * A queue pair that never had an alternate path sends MigReq 0, though IBA's would be 1: so does
  * Linux rxe always, which ignores it, too.
  *
- * Called by qp_modify, receive and recovery, under qp.lock.
+ * Called by qp_modify, receive and recovery, under qp.lock, and by the verbs layer without it.
  */
 #ifndef URXE_EMU_MIGRATION_H
 #define URXE_EMU_MIGRATION_H
@@ -67,6 +67,14 @@ bool migration_accepts(struct qp *qp, const struct packet *packet, const struct 
 /* A packet was taken, on either path, while there is an alternate one. */
 void migration_on_packet(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 			 uint64_t now);
+
+/* --- called by the verbs layer -------------------------------------------------------- */
+
+/*
+ * The port @port_num has failed: what is armed there migrates to the other port if its alternate
+ * path is there. Takes QP locks one after the other; the events are the caller's to deliver.
+ */
+void migration_on_port_error(struct hca *hca, unsigned int port_num, uint64_t now);
 
 /* --- called by recovery --------------------------------------------------------- */
 

@@ -558,6 +558,47 @@ START_TEST(peer_without_alternate_path)
 END_TEST
 
 /*
+ * The alternate path is the other port's: when the first one fails, what is under way goes on
+ * there, and the peer follows. What isn't armed, or has both paths on that port, stays.
+ */
+START_TEST(port_fails)
+{
+	struct ibv_qp_attr attr;
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	for (int i = 0; i < 2; i++) {
+		attr = alternate_attr(world_gid(i ? p.a : p.b, 2));
+		attr.alt_port_num = attr.alt_ah_attr.port_num = 2;
+		attr.alt_ah_attr.grh.sgid_index = 0;
+		ck_assert_int_eq(
+			modify(i ? p.qb : p.qa, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+	}
+	migration_on_port_error(p.a->hca, 1, world_now(&p.world));
+	expect_state(p.qa, IBV_MIG_REARM);
+	pair_fill(p.ma, 100000, 9);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	migration_on_port_error(p.a->hca, 2, world_now(&p.world));
+	expect_state(p.qa, IBV_MIG_ARMED);
+
+	pair_post(&p, IBV_WR_RDMA_WRITE, 100000, 1);
+	sim_partition(p.world.sim, world_gid(p.a, 1), true);
+	migration_on_port_error(p.a->hca, 1, world_now(&p.world));
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	ck_assert_mem_eq(p.ma, p.mb, 100000);
+	ck_assert_uint_eq(p.a->hca->counters.timeouts, 0);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_MIGRATED));
+	ck_assert_int_eq(query(p.qa).port_num, 2);
+	ck_assert_int_eq(query(p.qb).port_num, 2);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
+	pair_destroy(&p);
+}
+END_TEST
+
+/*
  * Everything that RC can do, on a bad network, while its two paths die and come back, and one
  * side or the other migrates on demand: both follow each other, and nothing is lost or done twice.
  */
@@ -659,6 +700,7 @@ int main(void)
 	tcase_add_test(rules, reset);
 	tcase_add_loop_test(pairs, path_dies, 0, 3);
 	tcase_add_test(pairs, peer_without_alternate_path);
+	tcase_add_test(pairs, port_fails);
 	tcase_add_loop_test(pairs, random_traffic, 1, 9);
 	return world_main("migration", tcases);
 }

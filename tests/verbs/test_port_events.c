@@ -358,6 +358,54 @@ START_TEST(one_port_goes_down)
 }
 END_TEST
 
+static void load_alternate(struct ibv_qp *qp, uint8_t port_num)
+{
+	struct ibv_qp_attr attr = {
+		.path_mig_state = IBV_MIG_REARM,
+		.alt_port_num = port_num,
+		.alt_timeout = 14,
+		.alt_ah_attr = {.is_global = 1, .port_num = port_num},
+	};
+
+	ck_assert_int_eq(ibv_query_gid(qp->context, port_num, 0, &attr.alt_ah_attr.grh.dgid), 0);
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+}
+
+/* With an alternate path on the other port, QPs go on there: automatic path migration. */
+START_TEST(queue_pairs_leave_a_port)
+{
+	const uint8_t down = _i, up = 3 - _i;
+	unsigned int migrated = 0, failed = 0;
+	struct ibv_qp_init_attr init;
+	struct ibv_async_event event;
+	struct ibv_qp_attr attr;
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	pair_move(&pair, down);
+	load_alternate(pair.sender, up);
+	load_alternate(pair.receiver, up);
+	expect_write(&pair, 1);
+	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, IBV_QP_PATH_MIG_STATE, &init), 0);
+	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_ARMED);
+	ip("link set %s down", down == 1 ? "urxe0" : "urxe2");
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(ibv_get_async_event(pair.context, &event), 0);
+		migrated += event.event_type == IBV_EVENT_PATH_MIG;
+		failed += event.event_type == IBV_EVENT_PORT_ERR;
+		ibv_ack_async_event(&event);
+	}
+	ck_assert_uint_eq(migrated, 2);
+	ck_assert_uint_eq(failed, 1);
+	expect_write(&pair, 2);
+	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, IBV_QP_PORT, &init), 0);
+	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_MIGRATED);
+	ck_assert_int_eq(attr.port_num, up);
+	ck_assert_int_eq(attr.ah_attr.port_num, up);
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(addresses_of_the_second_port)
 {
 	struct ibv_context *context = fixture_open();
@@ -478,6 +526,7 @@ int main(void)
 	tcase_set_timeout(two, 60);
 	tcase_add_checked_fixture(two, setup_two, NULL);
 	tcase_add_loop_test(two, one_port_goes_down, 1, 3);
+	tcase_add_loop_test(two, queue_pairs_leave_a_port, 1, 3);
 	tcase_add_test(two, addresses_of_the_second_port);
 	tcase_add_loop_test(two, one_network_device_goes, 1, 3);
 	tcase_add_loop_test(two, groups_are_of_a_port, 1, 3);
