@@ -46,8 +46,22 @@ struct counters {
 #undef X
 };
 
+/* What is counted by port, too. Of an HCA with one port it is what the HCA counted. */
+#define PORT_COUNTERS(X)                                                                           \
+	X(sent_pkts)                                                                               \
+	X(rcvd_pkts)                                                                               \
+	X(sent_bytes)                                                                              \
+	X(rcvd_bytes)
+
+struct port_counters {
+#define X(name) _Atomic uint64_t name;
+	PORT_COUNTERS(X)
+#undef X
+};
+
 /* COUNT(hca, timeouts, 1) */
-#define COUNT(hca, name, n)                                                                        \
-	atomic_fetch_add_explicit(&(hca)->counters.name, (n), memory_order_relaxed)
+#define COUNT(hca, name, n) COUNT_IN(&(hca)->counters, name, n)
+#define COUNT_IN(counters, name, n)                                                                \
+	atomic_fetch_add_explicit(&(counters)->name, (n), memory_order_relaxed)
 
 #endif

@@ -76,6 +76,15 @@ enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num)
 	return gid_table_next(gids, &index, &entry) ? hca_mtu(entry.mtu) : IBV_MTU_1024;
 }
 
+struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gid)
+{
+	struct gid_place place;
+
+	if (hca->limits.device.phys_port_cnt == 1 || !port_gids_find(&hca->gids, gid, &place))
+		return NULL;
+	return &hca->port_counters[place.port_num - 1];
+}
+
 int hca_create(const struct hca_options *options, struct hca **result)
 {
 	struct hca *hca = calloc(1, sizeof(*hca));

@@ -117,6 +117,7 @@ struct hca {
 	_Atomic uint32_t gsi_psn; /* of what QP 1 sends next */
 
 	struct counters counters;
+	struct port_counters port_counters[PORTS_MAX]; /* zeros when there is one port */
 };
 
 int hca_create(const struct hca_options *options, struct hca **hca);
@@ -168,6 +169,12 @@ uint32_t hca_next_handle(struct hca *hca);
 /* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
 enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num);
+
+/*
+ * The counters of the port that has @gid, or NULL: there is but one port, whose counters are the
+ * HCA's, or the address is of none.
+ */
+struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gid);
 
 /* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);

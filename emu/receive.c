@@ -212,16 +212,40 @@ static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int
 	receiver_end(&receiver, now);
 }
 
-static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
-			  uint64_t now)
+static void count_by_port(struct hca *hca, const struct link_frame *frame)
 {
-	struct icrc_flow flow = {};
+	struct port_counters *port = hca_port_counters(hca, &frame->destination);
+
+	/* Multicasts come by an interface, which may be that of both. */
+	for (unsigned int i = 1; !port && frame->interface && i <= port_gids_count(&hca->gids);
+	     i++) {
+		if (gid_table_is_on(port_gids_table(&hca->gids, i), frame->interface))
+			port = &hca->port_counters[i - 1];
+	}
+	if (!port)
+		return;
+	COUNT_IN(port, rcvd_pkts, 1);
+	COUNT_IN(port, rcvd_bytes, frame->length);
+}
+
+static void count_received(struct hca *hca, const struct link_frame *frames, unsigned int count)
+{
 	uint64_t bytes = 0;
 
 	for (unsigned int i = 0; i < count; i++)
 		bytes += frames[i].length;
 	COUNT(hca, rcvd_pkts, count);
 	COUNT(hca, rcvd_bytes, bytes);
+	for (unsigned int i = 0; hca->limits.device.phys_port_cnt > 1 && i < count; i++)
+		count_by_port(hca, &frames[i]);
+}
+
+static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
+			  uint64_t now)
+{
+	struct icrc_flow flow = {};
+
+	count_received(hca, frames, count);
 	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
 			    &flow, now);

@@ -20,22 +20,64 @@ static const char *const names[] = {
 
 #define NAME_COUNT (sizeof(names) / sizeof(*names))
 
-unsigned int device_counters(struct device *device, struct urxe_counter *counters, unsigned int max)
-{
-	uint64_t values[NAME_COUNT] = {};
-	unsigned int i = 0;
+struct values {
+#define X(name) uint64_t name;
+	COUNTERS(X)
+#undef X
+};
 
-	pthread_mutex_lock(&device->lock);
-	if (device->hca) {
-#define X(name)                                                                                    \
-	values[i++] = atomic_load_explicit(&device->hca->counters.name, memory_order_relaxed);
+static void read_counters(struct hca *hca, struct values *values)
+{
+#define X(name) values->name = atomic_load_explicit(&hca->counters.name, memory_order_relaxed);
+	COUNTERS(X)
+#undef X
+}
+
+static void read_port_counters(struct port_counters *counters, struct values *values)
+{
+#define X(name) values->name = atomic_load_explicit(&counters->name, memory_order_relaxed);
+	PORT_COUNTERS(X)
+#undef X
+}
+
+static unsigned int list(const struct values *values, struct urxe_counter *counters,
+			 unsigned int max)
+{
+	const uint64_t numbers[] = {
+#define X(name) values->name,
 		COUNTERS(X)
 #undef X
-	}
-	pthread_mutex_unlock(&device->lock);
-	for (i = 0; i < max && i < NAME_COUNT; i++)
-		counters[i] = (struct urxe_counter){.name = names[i], .value = values[i]};
+	};
+
+	for (unsigned int i = 0; i < max && i < NAME_COUNT; i++)
+		counters[i] = (struct urxe_counter){.name = names[i], .value = numbers[i]};
 	return NAME_COUNT;
+}
+
+unsigned int device_counters(struct device *device, struct urxe_counter *counters, unsigned int max)
+{
+	struct values values = {};
+
+	pthread_mutex_lock(&device->lock);
+	if (device->hca)
+		read_counters(device->hca, &values);
+	pthread_mutex_unlock(&device->lock);
+	return list(&values, counters, max);
+}
+
+unsigned int device_port_counters(struct port *port, struct urxe_counter *counters,
+				  unsigned int max)
+{
+	struct device *device = port->device;
+	struct values values = {};
+
+	pthread_mutex_lock(&device->lock);
+	if (device->hca)
+		read_counters(device->hca, &values);
+	if (device->hca && port_gids_count(&device->gids) > 1)
+		read_port_counters(&device->hca->port_counters[port->number - 1], &values);
+	pthread_mutex_unlock(&device->lock);
+	return list(&values, counters, max);
 }
 
 EXPORT const char *urxe_version(void)

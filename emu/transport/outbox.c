@@ -53,6 +53,20 @@ static void outbox_unpin(struct outbox *outbox, unsigned int first)
 	outbox->pinned = NULL;
 }
 
+/* What is in an outbox is one QP's, and goes by one port. */
+static void count_sent(struct outbox *outbox, unsigned int packets, uint64_t bytes)
+{
+	struct hca *hca = outbox->hca;
+	struct port_counters *port = hca_port_counters(hca, &outbox->packet[0].path->source);
+
+	COUNT(hca, sent_pkts, packets);
+	COUNT(hca, sent_bytes, bytes);
+	if (!port)
+		return;
+	COUNT_IN(port, sent_pkts, packets);
+	COUNT_IN(port, sent_bytes, bytes);
+}
+
 void outbox_flush(struct outbox *outbox)
 {
 	struct link *link = outbox->hca->link;
@@ -68,8 +82,7 @@ void outbox_flush(struct outbox *outbox)
 	deadline = link->ops->deadline(link);
 	if (deadline != TIME_NEVER && outbox->hca->deadline)
 		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
-	COUNT(outbox->hca, sent_pkts, outbox->packets - refused);
-	COUNT(outbox->hca, sent_bytes, bytes);
+	count_sent(outbox, outbox->packets - refused, bytes);
 	if (refused)
 		COUNT(outbox->hca, send_err, refused);
 	outbox->packets = 0;

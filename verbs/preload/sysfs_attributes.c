@@ -212,6 +212,7 @@ static void read_subject(struct subject *subject, struct port *port)
 	subject->port = port;
 	port_query(port, &subject->attr);
 	port_netdev(port, &subject->netdev);
+	subject->counter_count = device_port_counters(port, subject->counters, COUNTERS_MAX);
 }
 
 static void offer_port(const struct writer *writer, const struct subject *subject)
@@ -235,7 +236,6 @@ void sysfs_attributes(struct device *device, const char *name,
 	char text[TEXT_SIZE];
 	struct port *port;
 
-	subject.counter_count = device_counters(device, subject.counters, COUNTERS_MAX);
 	read_subject(&subject, device_port(device, 1));
 	for (const struct attribute *i = device_attributes; i->name; i++) {
 		i->text(&subject, text);
