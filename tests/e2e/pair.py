@@ -57,7 +57,7 @@ class Case:
     last_ack_lost: bool = False
     capture: bool = False  # and let tests/wire judge the packets
     one_node: bool = False  # both sides have the same address
-    two_ports: bool = False  # SERVER and CLIENT are of port 2; port 1 has an address that isn't used
+    two_ports: bool = False  # SERVER and CLIENT are of port 2, and alternate() of port 1
     apart: bool = False  # in network namespaces of their own, with a wire between them
     alone: bool = False  # in a network namespace that no other case has: it wants fixed ports
     manager: bool = False  # the server listens on an rdma_cm id or joins a group
@@ -233,6 +233,8 @@ class Runner:
     def command(self, case, node, program, side, number, faults):
         if case.alternate:
             node += "," + alternate(node)
+        if case.two_ports:
+            node = f"{alternate(node)}/{node}"
         build = self.build_for(case)
         words = self.prefix(case, side) + [os.path.join(build, LAUNCHER), "run", "--node", node]
         if faults:
@@ -303,8 +305,6 @@ class PairRun:
         nodes = self.runner.addresses(case)
         if case.one_node:
             nodes = nodes[0], nodes[0]
-        if case.two_ports:
-            self.first_ports = self.runner.addresses(case)
         pairs = {"": case} | {f" {n}": other for n, other in enumerate(case.beside, 2)}
         numbers = {mark: self.runner.port() for mark in pairs}
         for mark, pair in pairs.items():
@@ -323,10 +323,6 @@ class PairRun:
         if case.capture:
             self.judge_captures(numbers[""])
 
-    def ports(self, nodes, side):
-        """What the launcher is told of a side's node."""
-        return f"{self.first_ports[side]}/{nodes[side]}" if self.case.two_ports else nodes[side]
-
     def fill(self, words, number, nodes):
         values = {"PORT": str(number), "HOST": Wire.HOST if self.case.apart else "127.0.0.1",
                   "SERVER": nodes[0], "CLIENT": nodes[1], "GROUP": group_of(nodes[0])}
@@ -336,15 +332,14 @@ class PairRun:
         if case.server:
             program = self.fill(case.server, number, nodes)
             faults, = self.fill([case.faults], number, nodes)
-            command = self.runner.command(case, self.ports(nodes, 0), program, "server", number, faults)
+            command = self.runner.command(case, nodes[0], program, "server", number, faults)
             self.start("server" + mark, command)
             self.wait_listening("server" + mark, number)
 
     def start_client(self, case, mark, nodes, number):
         program = self.fill(case.client, number, nodes)
         faults, = self.fill([case.faults], number, nodes)
-        command = self.runner.command(case, self.ports(nodes, 1), program, "client", number, faults)
-        self.start("client" + mark, command)
+        self.start("client" + mark, self.runner.command(case, nodes[1], program, "client", number, faults))
 
     def judge(self, case, mark, codes):
         codes = {side: codes[side + mark] for side in ("server", "client") if side + mark in codes}

@@ -131,6 +131,49 @@ START_TEST(connection_changes_its_port)
 }
 END_TEST
 
+static void arm_other_port(struct pair *p, struct qp *qp, const struct node *peer)
+{
+	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM,
+				   .alt_port_num = 2,
+				   .alt_timeout = 10,
+				   .alt_ah_attr = vector_to(peer, 2)};
+
+	ck_assert_int_eq(
+		qp_modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, world_now(&p->world)),
+		0);
+}
+
+/* The first ports fail under way: the alternate path is that of the second ones. */
+START_TEST(connection_migrates_to_the_other_port)
+{
+	struct connection c = world_connection;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct pair p;
+
+	c.timeout = 10;
+	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
+	arm_other_port(&p, p.qa, p.b);
+	arm_other_port(&p, p.qb, p.a);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 2);
+	world_expect(p.a, 2, IBV_WC_SUCCESS);
+	sim_partition(p.world.sim, world_gid(p.b, 1), true);
+	pair_fill(p.ma, 5000, 3);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 5000, 3);
+	world_expect(p.a, 3, IBV_WC_SUCCESS);
+	ck_assert_mem_eq(p.ma, p.mb, 5000);
+	ck_assert_int_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
+	ck_assert_int_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
+	qp_query(p.qa, &attr, &init);
+	ck_assert_int_eq(attr.port_num, 2);
+	ck_assert_int_eq(attr.alt_port_num, 1);
+	ck_assert(gid_equal(&p.qa->path.source, world_gid(p.a, 2)));
+	pair_destroy(&p);
+}
+END_TEST
+
 /* --- datagrams ----------------------------------------------------------------------------- */
 
 static void send_datagram(struct pair *p, struct ah *ah, uint64_t id)
@@ -188,6 +231,7 @@ int main(void)
 	tcase_add_loop_test(tests, connection_on_the_second_port, 0, 2);
 	tcase_add_test(tests, modify);
 	tcase_add_test(tests, connection_changes_its_port);
+	tcase_add_test(tests, connection_migrates_to_the_other_port);
 	tcase_add_test(tests, datagrams);
 	return world_main("ports", tcases);
 }

@@ -457,6 +457,55 @@ START_TEST(one_network_device_goes)
 }
 END_TEST
 
+static void arm_second_port(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM,
+				   .alt_port_num = 2,
+				   .alt_timeout = 8,
+				   .alt_ah_attr = {.is_global = 1, .port_num = 2}};
+
+	ck_assert_int_eq(ibv_query_gid(qp->context, 2, 0, &attr.alt_ah_attr.grh.dgid), 0);
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+}
+
+/*
+ * A connection of the first port survives its network device: the alternate path is on the second
+ * port. (While it is only down, Linux goes on to deliver what the machine sends to itself.)
+ */
+START_TEST(connection_migrates)
+{
+	struct ibv_async_event event;
+	struct ibv_qp_init_attr init;
+	unsigned int migrated = 0, of_port = 0;
+	struct ibv_qp_attr attr;
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	arm_second_port(pair.sender);
+	arm_second_port(pair.receiver);
+	/* Both learn from packets that the other one is ready. */
+	for (uint64_t i = 1; i <= 3; i++)
+		expect_write(&pair, i);
+	ip("link del urxe0");
+	expect_write(&pair, 4);
+	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, IBV_QP_PORT, &init), 0);
+	ck_assert_int_eq(attr.port_num, 2);
+	while (migrated < 2 ||
+	       of_port != (EVENT(IBV_EVENT_PORT_ERR) | EVENT(IBV_EVENT_GID_CHANGE))) {
+		ck_assert_int_eq(ibv_get_async_event(pair.context, &event), 0);
+		if (event.event_type == IBV_EVENT_PATH_MIG) {
+			migrated++;
+		} else {
+			ck_assert_int_eq(event.element.port_num, 1);
+			of_port |= EVENT(event.event_type);
+		}
+		ibv_ack_async_event(&event);
+	}
+	expect_no_event(pair.context);
+	pair_close(&pair);
+}
+END_TEST
+
 static void send_to_group(struct pair *pair, uint8_t port_num, const union ibv_gid *group,
 			  uint32_t number)
 {
@@ -529,6 +578,7 @@ int main(void)
 	tcase_add_loop_test(two, queue_pairs_leave_a_port, 1, 3);
 	tcase_add_test(two, addresses_of_the_second_port);
 	tcase_add_loop_test(two, one_network_device_goes, 1, 3);
+	tcase_add_test(two, connection_migrates);
 	tcase_add_loop_test(two, groups_are_of_a_port, 1, 3);
 	suite_add_tcase(suite, two);
 	return run_suite(suite);

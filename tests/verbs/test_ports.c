@@ -125,6 +125,14 @@ static const char *content(const char *path)
 	return text;
 }
 
+static unsigned long packets(unsigned int port_num, const char *name)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/urxe0/ports/%u/%s", port_num, name);
+	return strtoul(content(path), NULL, 10);
+}
+
 static void expect_gid_file(unsigned int port_num, unsigned int index, const char *address)
 {
 	unsigned int a, b, c, d;
@@ -172,6 +180,35 @@ START_TEST(connection_on_the_second_port)
 	ck_assert_int_eq(post_write(&pair, 1), 0);
 	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
 	ck_assert_mem_eq(pair.buffer, pair.buffer + BUFFER_SIZE, 64);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Counted after it was sent, perhaps by another thread than the one that completed the request. */
+static void expect_counted(unsigned int port_num, const char *name, unsigned long least)
+{
+	while (packets(port_num, name) < least)
+		usleep(1000);
+}
+
+/* Each port counts its own packets. */
+START_TEST(counters)
+{
+	static struct pair pair;
+	unsigned long quiet;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (uint8_t busy = 1; busy <= 2; busy++) {
+		pair_move(&pair, busy);
+		quiet = packets(3 - busy, "counters/port_xmit_packets");
+		ck_assert_int_eq(post_write(&pair, busy), 0);
+		ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+		/* The WRITE and its acknowledgement: the other end is on this port, too. */
+		expect_counted(busy, "counters/port_xmit_packets", 2);
+		expect_counted(busy, "counters/port_rcv_packets", 2);
+		expect_counted(busy, "hw_counters/sent_bytes", 64);
+		ck_assert_uint_eq(packets(3 - busy, "counters/port_xmit_packets"), quiet);
+	}
 	pair_close(&pair);
 }
 END_TEST
@@ -339,6 +376,7 @@ int main(void)
 	tcase_add_test(tests, pkeys);
 	tcase_add_test(tests, sysfs);
 	tcase_add_test(tests, connection_on_the_second_port);
+	tcase_add_test(tests, counters);
 	tcase_add_test(tests, bad_ports);
 	tcase_add_test(tests, datagram_on_the_second_port);
 	tcase_add_loop_test(tests, port_of_a_connection, 0, 3);
