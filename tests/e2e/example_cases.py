@@ -33,7 +33,18 @@ def srq_rdma(**more):
                    messages, answers, manager=True, **more)
 
 
+def path_migration(role, **more):
+    """The client's first address is dead from the middle on, or its program doesn't wait for that."""
+    migrated = ["^event: path migrated$", "^the path leads to .*, the alternate address$"]
+    return example("path_migration", ["server", "SERVER", "PORT"], [role, "SERVER", "PORT"],
+                   ["^received 1000 messages$", *migrated], ["^sent 1000 messages$", *migrated],
+                   manager=True, alternate=True, detail=[role], **more)
+
+
 def example_cases():
+    for where in {}, {"ipv6": True}:
+        yield path_migration("client", faults="drop#500+[CLIENT]", **where)
+        yield path_migration("migrate", **where)
     for where in {}, {"ipv6": True}, {"capture": True}:
         yield rc_over_tcp(**where)
         yield srq_rdma(**where)
