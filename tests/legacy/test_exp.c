@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/legacy/exp_fixture.h"
 #include "tests/run_suite.h"
-#include "tests/verbs/fixture.h"
 
 #define MANY 40 /* more than the layer converts at a time */
 
@@ -26,41 +26,6 @@ static void open_pair(void)
 static void close_pair(void)
 {
 	pair_close(&pair);
-}
-
-/* A send request for a WRITE of @length bytes. */
-static struct ibv_exp_send_wr write_request(struct ibv_sge *sge, uint64_t wr_id)
-{
-	return (struct ibv_exp_send_wr){
-		.wr_id = wr_id,
-		.sg_list = sge,
-		.num_sge = 1,
-		.exp_opcode = IBV_EXP_WR_RDMA_WRITE,
-		.wr.rdma = {.remote_addr = (uintptr_t)pair.buffer + BUFFER_SIZE,
-			    .rkey = pair.mr->rkey},
-		.exp_send_flags = IBV_EXP_SEND_SIGNALED,
-	};
-}
-
-static int post(struct ibv_qp *qp, struct ibv_exp_send_wr *wr)
-{
-	struct ibv_exp_send_wr *bad = NULL;
-	int error = ibv_exp_post_send(qp, wr, &bad);
-
-	ck_assert_ptr_eq(bad, error ? wr : NULL);
-	return error;
-}
-
-static struct ibv_exp_wc wait_exp(struct ibv_cq *cq)
-{
-	struct ibv_exp_wc wc;
-	int count;
-
-	do {
-		count = ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc));
-	} while (count == 0);
-	ck_assert_int_eq(count, 1);
-	return wc;
 }
 
 /* --- devices ------------------------------------------------------------------ */
@@ -133,65 +98,6 @@ END_TEST
 
 /* --- queue pairs -------------------------------------------------------------- */
 
-static struct ibv_exp_qp_init_attr init_attr(uint32_t depth)
-{
-	return (struct ibv_exp_qp_init_attr){
-		.send_cq = pair.send_cq,
-		.recv_cq = pair.recv_cq,
-		.cap = {.max_send_wr = depth,
-			.max_recv_wr = 1,
-			.max_send_sge = 1,
-			.max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_EXP_QP_INIT_ATTR_PD,
-		.pd = pair.pd,
-	};
-}
-
-/* Connected to itself. */
-static struct ibv_qp *create_qp(uint32_t depth)
-{
-	struct ibv_exp_qp_init_attr init = init_attr(depth);
-	struct ibv_qp *qp = ibv_exp_create_qp(pair.context, &init);
-	struct ibv_exp_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.path_mtu = IBV_MTU_1024,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.port_num = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-	};
-
-	ck_assert_ptr_nonnull(qp);
-	ck_assert_uint_ge(init.cap.max_send_wr, depth);
-	ck_assert_int_eq(ibv_exp_modify_qp(qp, &attr,
-					   IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX |
-						   IBV_EXP_QP_PORT | IBV_EXP_QP_ACCESS_FLAGS),
-			 0);
-	attr.qp_state = IBV_QPS_RTR;
-	attr.dest_qp_num = qp->qp_num;
-	ck_assert_int_eq(ibv_query_gid(pair.context, 1, 0, &attr.ah_attr.grh.dgid), 0);
-	ck_assert_int_eq(ibv_exp_modify_qp(qp, &attr,
-					   IBV_EXP_QP_STATE | IBV_EXP_QP_AV | IBV_EXP_QP_PATH_MTU |
-						   IBV_EXP_QP_DEST_QPN | IBV_EXP_QP_RQ_PSN |
-						   IBV_EXP_QP_MAX_DEST_RD_ATOMIC |
-						   IBV_EXP_QP_MIN_RNR_TIMER),
-			 0);
-	attr.qp_state = IBV_QPS_RTS;
-	ck_assert_int_eq(ibv_exp_modify_qp(qp, &attr,
-					   IBV_EXP_QP_STATE | IBV_EXP_QP_SQ_PSN |
-						   IBV_EXP_QP_TIMEOUT | IBV_EXP_QP_RETRY_CNT |
-						   IBV_EXP_QP_RNR_RETRY |
-						   IBV_EXP_QP_MAX_QP_RD_ATOMIC),
-			 0);
-	return qp;
-}
-
 START_TEST(queue_pairs_of_then_and_now)
 {
 	struct ibv_exp_qp_init_attr init;
@@ -199,7 +105,7 @@ START_TEST(queue_pairs_of_then_and_now)
 
 	open_pair();
 	/* What asks for nothing that there isn't: accepted, and granted as little. */
-	init = init_attr(1);
+	init = exp_init_attr(&pair, pair.send_cq, 1);
 	init.comp_mask = (IBV_EXP_QP_INIT_ATTR_RESERVED - 1) &
 			 ~(IBV_EXP_QP_INIT_ATTR_XRCD | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS);
 	init.max_inl_recv = 64;
@@ -252,7 +158,7 @@ START_TEST(queue_pairs_that_are_refused)
 	struct ibv_exp_qp_init_attr init;
 
 	open_pair();
-	init = init_attr(1);
+	init = exp_init_attr(&pair, pair.send_cq, 1);
 	init.comp_mask |= refused_qps[_i].attr.comp_mask;
 	init.exp_create_flags = refused_qps[_i].attr.exp_create_flags;
 	init.qpg = refused_qps[_i].attr.qpg;
@@ -291,9 +197,9 @@ START_TEST(operations)
 	open_pair();
 	sge = send_sge(&pair, 8);
 	memcpy(pair.buffer, "12345678", 8);
-	wr = write_request(&sge, 1);
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	wc = wait_exp(pair.send_cq);
+	wr = exp_write(&pair, &sge, 1);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	wc = exp_wait(pair.send_cq);
 	ck_assert_uint_eq(wc.wr_id, 1);
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 	ck_assert_int_eq(wc.exp_opcode, IBV_EXP_WC_RDMA_WRITE);
@@ -302,29 +208,29 @@ START_TEST(operations)
 
 	wr.exp_opcode = IBV_EXP_WR_RDMA_READ;
 	memset(pair.buffer, 0, 8);
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	ck_assert_int_eq(wait_exp(pair.send_cq).exp_opcode, IBV_EXP_WC_RDMA_READ);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	ck_assert_int_eq(exp_wait(pair.send_cq).exp_opcode, IBV_EXP_WC_RDMA_READ);
 	ck_assert_mem_eq(pair.buffer, "12345678", 8);
 
 	wr.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD;
 	wr.wr.atomic.remote_addr = (uintptr_t)pair.buffer + BUFFER_SIZE;
 	wr.wr.atomic.compare_add = 1;
 	wr.wr.atomic.rkey = pair.mr->rkey;
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	ck_assert_int_eq(wait_exp(pair.send_cq).exp_opcode, IBV_EXP_WC_FETCH_ADD);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	ck_assert_int_eq(exp_wait(pair.send_cq).exp_opcode, IBV_EXP_WC_FETCH_ADD);
 	ck_assert_mem_eq(pair.buffer + BUFFER_SIZE, "22345678", 8);
 
 	post_receive(&pair, 7);
-	wr = write_request(&sge, 2);
+	wr = exp_write(&pair, &sge, 2);
 	wr.exp_opcode = IBV_EXP_WR_SEND_WITH_IMM;
 	wr.ex.imm_data = 0x12345678;
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	wc = wait_exp(pair.recv_cq);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	wc = exp_wait(pair.recv_cq);
 	ck_assert_int_eq(wc.exp_opcode, IBV_EXP_WC_RECV);
 	ck_assert_uint_eq(wc.exp_wc_flags, IBV_EXP_WC_WITH_IMM);
 	ck_assert_uint_eq(wc.imm_data, 0x12345678);
 	ck_assert_uint_eq(wc.byte_len, 8);
-	ck_assert_int_eq(wait_exp(pair.send_cq).exp_opcode, IBV_EXP_WC_SEND);
+	ck_assert_int_eq(exp_wait(pair.send_cq).exp_opcode, IBV_EXP_WC_SEND);
 	close_pair();
 }
 END_TEST
@@ -359,27 +265,27 @@ START_TEST(windows_of_type_two)
 					  .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE}},
 		.exp_send_flags = IBV_EXP_SEND_SIGNALED,
 	};
-	ck_assert_int_eq(post(pair.receiver, &wr), 0);
-	wc = wait_exp(pair.send_cq);
+	ck_assert_int_eq(exp_post(pair.receiver, &wr), 0);
+	wc = exp_wait(pair.send_cq);
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 	ck_assert_int_eq(wc.exp_opcode, IBV_EXP_WC_BIND_MW);
 
 	sge = send_sge(&pair, 64);
-	wr = write_request(&sge, 2);
+	wr = exp_write(&pair, &sge, 2);
 	wr.wr.rdma.rkey = rkey;
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	ck_assert_int_eq(wait_exp(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
 
 	post_receive(&pair, 3);
-	wr = write_request(&sge, 4);
+	wr = exp_write(&pair, &sge, 4);
 	wr.exp_opcode = IBV_EXP_WR_SEND_WITH_INV;
 	wr.ex.invalidate_rkey = rkey;
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	wc = wait_exp(pair.recv_cq);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	wc = exp_wait(pair.recv_cq);
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(wc.exp_wc_flags, IBV_EXP_WC_WITH_INV);
 	ck_assert_uint_eq(wc.imm_data, rkey);
-	ck_assert_int_eq(wait_exp(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
 	ck_assert_int_eq(ibv_dereg_mr(region), 0);
 	close_pair();
@@ -405,12 +311,12 @@ START_TEST(windows_of_type_one)
 					      .length = 64,
 					      .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE};
 	ck_assert_int_eq(ibv_exp_bind_mw(&bind), 0);
-	ck_assert_uint_eq(wait_exp(pair.send_cq).wr_id, 9);
+	ck_assert_uint_eq(exp_wait(pair.send_cq).wr_id, 9);
 	sge = send_sge(&pair, 64);
-	wr = write_request(&sge, 2);
+	wr = exp_write(&pair, &sge, 2);
 	wr.wr.rdma.rkey = bind.mw->rkey;
-	ck_assert_int_eq(post(pair.sender, &wr), 0);
-	ck_assert_int_eq(wait_exp(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
+	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
 
 	bind.comp_mask = IBV_EXP_BIND_MW_RESERVED;
 	ck_assert_int_eq(ibv_exp_bind_mw(&bind), EINVAL);
@@ -434,10 +340,10 @@ START_TEST(lists)
 	int done = 0;
 
 	open_pair();
-	qp = create_qp(MANY);
+	qp = exp_create_qp(&pair, pair.send_cq, MANY);
 	sge = send_sge(&pair, 8);
 	for (int i = 0; i < MANY; i++) {
-		wrs[i] = write_request(&sge, i);
+		wrs[i] = exp_write(&pair, &sge, i);
 		wrs[i].next = i + 1 < MANY ? &wrs[i + 1] : NULL;
 		wrs[i].exp_send_flags = i % 2 ? IBV_EXP_SEND_SIGNALED : 0;
 	}
@@ -486,8 +392,8 @@ START_TEST(elements_of_other_sizes)
 
 		memset(array, 0xee, sizeof(array));
 		for (int k = 0; k < 2; k++) {
-			wr = write_request(&sge, 1000 + k);
-			ck_assert_int_eq(post(pair.sender, &wr), 0);
+			wr = exp_write(&pair, &sge, 1000 + k);
+			ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
 		}
 		while (done < 2)
 			done += ibv_exp_poll_cq(pair.send_cq, 2 - done,
@@ -533,11 +439,11 @@ START_TEST(requests_that_are_refused)
 
 	open_pair();
 	sge = send_sge(&pair, 8);
-	wr = write_request(&sge, 1);
+	wr = exp_write(&pair, &sge, 1);
 	wr.exp_opcode = refused_requests[_i].opcode;
 	wr.exp_send_flags = refused_requests[_i].flags;
 	wr.comp_mask = refused_requests[_i].comp_mask;
-	ck_assert_int_eq(post(pair.sender, &wr), refused_requests[_i].error);
+	ck_assert_int_eq(exp_post(pair.sender, &wr), refused_requests[_i].error);
 	close_pair();
 }
 END_TEST
@@ -606,34 +512,6 @@ START_TEST(regions_that_are_refused)
 }
 END_TEST
 
-/* --- completion queues --------------------------------------------------------------- */
-
-START_TEST(completion_queues_that_are_refused)
-{
-	struct ibv_exp_cq_init_attr attr = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS};
-	struct ibv_exp_cq_attr modify = {.cq_cap_flags = IBV_EXP_CQ_IGNORE_OVERRUN};
-
-	open_pair();
-	attr.flags = IBV_EXP_CQ_CREATE_CROSS_CHANNEL;
-	ck_assert_ptr_null(ibv_exp_create_cq(pair.context, 1, NULL, NULL, 0, &attr));
-	ck_assert_int_eq(errno, ENOSYS);
-	attr.flags = IBV_EXP_CQ_TIMESTAMP_TO_SYS_TIME;
-	ck_assert_ptr_null(ibv_exp_create_cq(pair.context, 1, NULL, NULL, 0, &attr));
-	ck_assert_int_eq(errno, EINVAL);
-	attr.comp_mask = IBV_EXP_CQ_INIT_ATTR_RESERVED;
-	ck_assert_ptr_null(ibv_exp_create_cq(pair.context, 1, NULL, NULL, 0, &attr));
-	ck_assert_int_eq(errno, EINVAL);
-
-	ck_assert_int_eq(ibv_exp_modify_cq(pair.send_cq, &modify, IBV_EXP_CQ_CAP_FLAGS), ENOSYS);
-	modify.cq_cap_flags = 2;
-	ck_assert_int_eq(ibv_exp_modify_cq(pair.send_cq, &modify, IBV_EXP_CQ_CAP_FLAGS), EINVAL);
-	ck_assert_int_eq(ibv_exp_modify_cq(pair.send_cq, &modify, 4), EINVAL);
-	modify.comp_mask = IBV_EXP_CQ_ATTR_RESERVED;
-	ck_assert_int_eq(ibv_exp_modify_cq(pair.send_cq, &modify, 0), EINVAL);
-	close_pair();
-}
-END_TEST
-
 /* --- what there is not ------------------------------------------------------------------ */
 
 START_TEST(vendors_calls)
@@ -677,7 +555,7 @@ START_TEST(functions_of_the_provider)
 
 	open_pair();
 	sge = send_sge(&pair, 8);
-	wr = write_request(&sge, 5);
+	wr = exp_write(&pair, &sge, 5);
 	send = ibv_exp_get_provider_func(pair.context, IBV_EXP_POST_SEND_FUNC);
 	poll = ibv_exp_get_provider_func(pair.context, IBV_EXP_POLL_CQ_FUNC);
 	ck_assert_int_eq(send(pair.sender, &wr, &bad), 0);
@@ -711,7 +589,6 @@ int main(void)
 	LOOP(requests_that_are_refused, refused_requests);
 	tcase_add_test(tests, regions);
 	LOOP(regions_that_are_refused, refused_regions);
-	tcase_add_test(tests, completion_queues_that_are_refused);
 	tcase_add_test(tests, vendors_calls);
 	tcase_add_test(tests, functions_of_the_provider);
 	suite_add_tcase(suite, tests);
