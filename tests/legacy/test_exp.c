@@ -235,100 +235,6 @@ START_TEST(operations)
 }
 END_TEST
 
-/* A window of type 2, from binding it to its invalidation by the peer's message. */
-START_TEST(windows_of_type_two)
-{
-	struct ibv_exp_send_wr wr;
-	struct ibv_exp_wc wc;
-	struct ibv_mr *region;
-	struct ibv_sge sge;
-	struct ibv_mw *mw;
-	uint32_t rkey;
-
-	open_pair();
-	region = ibv_exp_reg_mr(&(struct ibv_exp_reg_mr_in){
-		.pd = pair.pd,
-		.addr = pair.buffer,
-		.length = sizeof(pair.buffer),
-		.exp_access = IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_MW_BIND});
-	mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_2);
-	ck_assert(region && mw);
-	rkey = ibv_inc_rkey(mw->rkey);
-	wr = (struct ibv_exp_send_wr){
-		.wr_id = 1,
-		.exp_opcode = IBV_EXP_WR_BIND_MW,
-		.bind_mw = {.mw = mw,
-			    .rkey = rkey,
-			    .bind_info = {.mr = region,
-					  .addr = (uintptr_t)pair.buffer + BUFFER_SIZE,
-					  .length = 64,
-					  .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE}},
-		.exp_send_flags = IBV_EXP_SEND_SIGNALED,
-	};
-	ck_assert_int_eq(exp_post(pair.receiver, &wr), 0);
-	wc = exp_wait(pair.send_cq);
-	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-	ck_assert_int_eq(wc.exp_opcode, IBV_EXP_WC_BIND_MW);
-
-	sge = send_sge(&pair, 64);
-	wr = exp_write(&pair, &sge, 2);
-	wr.wr.rdma.rkey = rkey;
-	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
-	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
-
-	post_receive(&pair, 3);
-	wr = exp_write(&pair, &sge, 4);
-	wr.exp_opcode = IBV_EXP_WR_SEND_WITH_INV;
-	wr.ex.invalidate_rkey = rkey;
-	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
-	wc = exp_wait(pair.recv_cq);
-	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(wc.exp_wc_flags, IBV_EXP_WC_WITH_INV);
-	ck_assert_uint_eq(wc.imm_data, rkey);
-	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
-	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
-	ck_assert_int_eq(ibv_dereg_mr(region), 0);
-	close_pair();
-}
-END_TEST
-
-START_TEST(windows_of_type_one)
-{
-	struct ibv_exp_mw_bind bind = {.wr_id = 9, .exp_send_flags = IBV_EXP_SEND_SIGNALED};
-	struct ibv_exp_send_wr wr;
-	struct ibv_mr *region;
-	struct ibv_sge sge;
-
-	open_pair();
-	region = ibv_reg_mr(pair.pd, pair.buffer, sizeof(pair.buffer),
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
-	bind.qp = pair.receiver;
-	bind.mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1);
-	ck_assert(region && bind.mw);
-	bind.bind_info =
-		(struct ibv_exp_mw_bind_info){.mr = region,
-					      .addr = (uintptr_t)pair.buffer + BUFFER_SIZE,
-					      .length = 64,
-					      .exp_mw_access_flags = IBV_EXP_ACCESS_REMOTE_WRITE};
-	ck_assert_int_eq(ibv_exp_bind_mw(&bind), 0);
-	ck_assert_uint_eq(exp_wait(pair.send_cq).wr_id, 9);
-	sge = send_sge(&pair, 64);
-	wr = exp_write(&pair, &sge, 2);
-	wr.wr.rdma.rkey = bind.mw->rkey;
-	ck_assert_int_eq(exp_post(pair.sender, &wr), 0);
-	ck_assert_int_eq(exp_wait(pair.send_cq).status, IBV_WC_SUCCESS);
-
-	bind.comp_mask = IBV_EXP_BIND_MW_RESERVED;
-	ck_assert_int_eq(ibv_exp_bind_mw(&bind), EINVAL);
-	bind.comp_mask = 0;
-	bind.bind_info.exp_mw_access_flags = IBV_EXP_ACCESS_ALLOCATE_MR;
-	ck_assert_int_eq(ibv_exp_bind_mw(&bind), ENOSYS);
-	ck_assert_int_eq(ibv_dealloc_mw(bind.mw), 0);
-	ck_assert_int_eq(ibv_dereg_mr(region), 0);
-	close_pair();
-}
-END_TEST
-
 /* A long list; the one that can't be posted is told, those before it are. */
 START_TEST(lists)
 {
@@ -448,70 +354,6 @@ START_TEST(requests_that_are_refused)
 }
 END_TEST
 
-/* --- memory ------------------------------------------------------------------------ */
-
-START_TEST(regions)
-{
-	struct ibv_exp_reg_mr_in in = {.exp_access =
-					       IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_RELAXED};
-	struct ibv_exp_rereg_mr_attr attr = {.comp_mask = 0};
-	struct ibv_mr *mr;
-
-	open_pair();
-	in.pd = pair.pd;
-	in.addr = pair.buffer;
-	in.length = 64;
-	in.comp_mask = IBV_EXP_REG_MR_CREATE_FLAGS;
-	mr = ibv_exp_reg_mr(&in);
-	ck_assert_ptr_nonnull(mr);
-	ck_assert_int_eq(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_TRANSLATION, NULL,
-					  pair.buffer, 128, 0, &attr),
-			 0);
-	ck_assert_uint_eq(mr->length, 128);
-	ck_assert_int_eq(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-					  IBV_EXP_ACCESS_NO_RDMA, &attr),
-			 IBV_REREG_MR_ERR_INPUT);
-	ck_assert_int_eq(errno, ENOSYS);
-	ck_assert_int_eq(ibv_exp_rereg_mr(mr, IBV_EXP_REREG_MR_KEEP_VALID, NULL, NULL, 0, 0, &attr),
-			 IBV_REREG_MR_ERR_INPUT);
-	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	close_pair();
-}
-END_TEST
-
-static const struct {
-	uint64_t access;
-	uint32_t comp_mask, create_flags;
-	int error;
-} refused_regions[] = {
-	{IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, ENOSYS},
-	{IBV_EXP_ACCESS_SHARED_MR_USER_READ, 0, 0, ENOSYS},
-	{IBV_EXP_ACCESS_SHARED_MR_OTHER_WRITE, 0, 0, ENOSYS},
-	{IBV_EXP_ACCESS_NO_RDMA, 0, 0, ENOSYS},
-	{IBV_EXP_ACCESS_RESERVED, 0, 0, EINVAL},
-	{IBV_EXP_ACCESS_REMOTE_WRITE, 0, 0, EINVAL}, /* as of old, without LOCAL_WRITE */
-	{0, IBV_EXP_REG_MR_CREATE_FLAGS, IBV_EXP_REG_MR_CREATE_CONTIG, ENOSYS},
-	{0, IBV_EXP_REG_MR_CREATE_FLAGS, 2, EINVAL},
-	{0, IBV_EXP_REG_MR_RESERVED, 0, EINVAL},
-};
-
-START_TEST(regions_that_are_refused)
-{
-	struct ibv_exp_reg_mr_in in = {.length = 64};
-
-	open_pair();
-	in.pd = pair.pd;
-	in.addr = pair.buffer;
-	in.exp_access = refused_regions[_i].access;
-	in.comp_mask = refused_regions[_i].comp_mask;
-	in.create_flags = refused_regions[_i].create_flags;
-	errno = 0;
-	ck_assert_ptr_null(ibv_exp_reg_mr(&in));
-	ck_assert_int_eq(errno, refused_regions[_i].error);
-	close_pair();
-}
-END_TEST
-
 /* --- what there is not ------------------------------------------------------------------ */
 
 START_TEST(vendors_calls)
@@ -582,13 +424,9 @@ int main(void)
 	LOOP(queue_pairs_that_are_refused, refused_qps);
 	tcase_add_test(tests, modifying_what_there_is_not);
 	tcase_add_test(tests, operations);
-	tcase_add_test(tests, windows_of_type_one);
-	tcase_add_test(tests, windows_of_type_two);
 	tcase_add_test(tests, lists);
 	tcase_add_test(tests, elements_of_other_sizes);
 	LOOP(requests_that_are_refused, refused_requests);
-	tcase_add_test(tests, regions);
-	LOOP(regions_that_are_refused, refused_regions);
 	tcase_add_test(tests, vendors_calls);
 	tcase_add_test(tests, functions_of_the_provider);
 	suite_add_tcase(suite, tests);
