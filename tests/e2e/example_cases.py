@@ -33,6 +33,13 @@ def srq_rdma(**more):
                    messages, answers, manager=True, **more)
 
 
+def xrc(**more):
+    messages = [rf"^short queue: 64 bytes, message {i}$" for i in range(0, 16, 2)]
+    messages += [rf"^long queue: 4096 bytes, message {i}$" for i in range(1, 16, 2)]
+    return example("xrc", ["PORT"], ["PORT", "HOST"], messages, ["^sent 16 messages over one connection$"],
+                   **more)
+
+
 def path_migration(role, **more):
     """The client's first address is dead from the middle on, or its program doesn't wait for that."""
     migrated = ["^event: path migrated$", "^the path leads to .*, the alternate address$"]
@@ -43,6 +50,7 @@ def path_migration(role, **more):
 
 def example_cases():
     for where in {}, {"ipv6": True}:
+        yield xrc(**where)
         yield path_migration("client", faults="drop#500+[CLIENT]", **where)
         yield path_migration("migrate", **where)
     for where in {}, {"ipv6": True}, {"capture": True}:
