@@ -368,7 +368,7 @@ def scenario_cases():
 
 def legacy_cases():
     """Compiled with the headers of include/legacy."""
-    for name in "exp-operations", "exp-clocks":
+    for name in "exp-operations", "exp-clocks", "ofa-xrc":
         yield scenario(name)
         yield scenario(name, ipv6=True)
         for loss, faults in LOSS.items():

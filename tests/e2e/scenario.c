@@ -50,9 +50,9 @@ static int dial(const char *host, const char *port)
 static const struct scenario *find(const char *name)
 {
 	static const struct scenario *const tables[] = {
-		scenarios_data,	     scenarios_datagram, scenarios_error,
-		scenarios_flush,     scenarios_queue,	 scenarios_multicast,
-		scenarios_migration, scenarios_exp,	 scenarios_memory};
+		scenarios_data,	  scenarios_datagram,  scenarios_error,	    scenarios_flush,
+		scenarios_queue,  scenarios_multicast, scenarios_migration, scenarios_exp,
+		scenarios_memory, scenarios_ofa};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
 		for (const struct scenario *s = tables[i]; s->name; s++) {

@@ -17,6 +17,6 @@ struct scenario {
 /* Ended by an entry without a name. */
 extern const struct scenario scenarios_data[], scenarios_datagram[], scenarios_error[],
 	scenarios_flush[], scenarios_queue[], scenarios_multicast[], scenarios_migration[],
-	scenarios_exp[], scenarios_memory[];
+	scenarios_exp[], scenarios_memory[], scenarios_ofa[];
 
 #endif

@@ -9,6 +9,7 @@
 #pragma GCC system_header
 #include_next <infiniband/verbs.h>
 
+#include <infiniband/ofa_verbs.h>
 #include <infiniband/verbs_exp.h>
 
 #endif
