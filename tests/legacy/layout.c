@@ -4,6 +4,7 @@
  * x86-64, and of whatever else has 64-bit pointers.
  */
 #include <infiniband/verbs.h>
+#include <rdma/rdma_verbs.h> /* whose inline calls are converted, too */
 
 #ifdef __cplusplus
 #define SAME(a, b) static_assert((a) == (b), #a " == " #b)
@@ -90,6 +91,12 @@ PREFIX(ibv_exp_port_attr, ibv_port_attr, link_layer);
 SAME(sizeof(((struct ibv_exp_send_wr *)0)->wr), sizeof(((struct ibv_send_wr *)0)->wr));
 SAME(offsetof(struct ibv_exp_flow, handle),
      offsetof(struct ibv_flow, handle) - offsetof(struct ibv_flow, context));
+
+/* Members that today's structures don't have. */
+SAME(sizeof(((struct ibv_srq *)0)->xrc_srq_num), sizeof(uint32_t));
+SAME(sizeof(((struct ibv_send_wr *)0)->xrc_remote_srq_num), sizeof(uint32_t));
+SAME(sizeof(((struct ibv_async_event *)0)->element.xrc_qp_num), sizeof(uint32_t));
+SAME(sizeof(((struct ibv_qp_init_attr *)0)->xrc_domain), sizeof(void *));
 
 #ifndef SECOND
 const void *second(void);
