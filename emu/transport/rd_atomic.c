@@ -215,7 +215,7 @@ static enum fault execute_flush(struct qp *qp, const struct packet *packet)
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_BUSY;
-	atomic_thread_fence(memory_order_seq_cst);
+	__sync_synchronize(); /* ThreadSanitizer knows no atomic_thread_fence() */
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }
