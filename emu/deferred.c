@@ -104,6 +104,17 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 	return true;
 }
 
+static void drop_until(struct deferred_qp *qp, const struct deferred_frame *stays)
+{
+	while (qp->first != stays) {
+		struct deferred_frame *frame = qp->first;
+
+		qp->first = frame->next;
+		qp->bytes -= frame->frame.length;
+		free(frame);
+	}
+}
+
 bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *context,
 		    uint64_t now)
 {
@@ -113,10 +124,12 @@ bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *
 	if (!deferred->qps)
 		return false;
 	HASH_ITER (hh, deferred->qps, qp, next) {
-		if (!deliver(context, qp->number, qp->first, now))
-			continue;
-		remove_qp(deferred, qp);
-		any = true;
+		const struct deferred_frame *stays = deliver(context, qp->number, qp->first, now);
+
+		any |= stays != qp->first;
+		drop_until(qp, stays);
+		if (!qp->first)
+			remove_qp(deferred, qp);
 	}
 	set_time(deferred, now);
 	return any;

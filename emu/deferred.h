@@ -41,11 +41,12 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 		  uint64_t now);
 
 /*
- * Call @deliver for each queue pair with the list (utlist) of its frames; when that returns true
- * they are dropped, else they stay. Returns whether any went.
+ * Call @deliver for each queue pair with the list (utlist) of its frames; the one that it returns
+ * and those behind it stay (NULL: none), the others are dropped. Returns whether any went.
  */
-typedef bool deferred_deliver(void *context, uint32_t number, const struct deferred_frame *frames,
-			      uint64_t now);
+typedef const struct deferred_frame *deferred_deliver(void *context, uint32_t number,
+						      const struct deferred_frame *frames,
+						      uint64_t now);
 bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *context,
 		    uint64_t now);
 

@@ -9,6 +9,7 @@
 #include "emu/objects/qp.h"
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
+#include "emu/transport/xrc_remote.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
 
@@ -158,6 +159,7 @@ void hca_destroy(struct hca *hca)
 	event_queue_destroy(&hca->events);
 	timer_heap_destroy(&hca->timers);
 	deferred_destroy(&hca->deferred);
+	xrc_delegates_destroy(hca);
 	table_destroy(&hca->cqs);
 	table_destroy(&hca->keys);
 	table_destroy(&hca->srqs);

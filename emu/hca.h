@@ -98,6 +98,7 @@ struct hca {
 	/* Of the receiving thread. */
 	struct link_frame frames[RECEIVE_BATCH];
 	struct deferred deferred;
+	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */
 
 	/* QPs that have something to do: window opened, acknowledgements pending. */
 	pthread_mutex_t run_lock;

@@ -16,10 +16,13 @@
 
 /* Stage A of transport.md 2, first what the frame alone shows. */
 static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
-			struct icrc_flow *flow)
+			struct icrc_flow *flow, uint64_t now)
 {
-	if (packet_parse(packet, frame->data, frame->length) != 0) {
-		COUNT(hca, malformed_packets, 1);
+	if (packet_parse(packet, frame->data, frame->length) != 0 || frame->message) {
+		if (frame->message)
+			xrc_on_message(hca, frame, now);
+		else
+			COUNT(hca, malformed_packets, 1);
 		return false;
 	}
 	if (!icrc_check_flow(frame, flow)) {
@@ -96,6 +99,17 @@ static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 		completer_receive(qp, packet, now);
 	else
 		responder_receive(qp, packet, frame, now);
+}
+
+/* Whether the packet that @qp received last is to be received again, when another process is ready.
+ */
+static bool has_to_wait(struct qp *qp)
+{
+	bool waits = qp->xrc.waits;
+
+	if (waits)
+		qp->xrc.waits = false;
+	return waits;
 }
 
 static void qp_receive_end(struct qp *qp, uint64_t now)
@@ -180,8 +194,14 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 		gsi_receive(hca, packet, frame, now);
 		return;
 	}
-	if (receiver->qp || receiver_begin(receiver, packet->dest_qp, frame, now))
-		qp_receive_packet(receiver->qp, packet, frame, now);
+	if (!receiver->qp && !receiver_begin(receiver, packet->dest_qp, frame, now))
+		return;
+	qp_receive_packet(receiver->qp, packet, frame, now);
+	if (has_to_wait(receiver->qp)) {
+		receiver_end(receiver, now);
+		if (!deferred_add(&hca->deferred, receiver->number, frame, now))
+			COUNT(hca, dropped_packets, 1);
+	}
 }
 
 static void receive_kind(struct receiver *receiver, const struct packet *packets,
@@ -206,7 +226,7 @@ static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int
 	bool good[RECEIVE_FEW];
 
 	for (unsigned int i = 0; i < count; i++)
-		good[i] = check_frame(hca, &frames[i], &packets[i], flow);
+		good[i] = check_frame(hca, &frames[i], &packets[i], flow, now);
 	receive_kind(&receiver, packets, frames, good, count, OPCODE_RESPONSE, now);
 	receive_kind(&receiver, packets, frames, good, count, 0, now);
 	receiver_end(&receiver, now);
@@ -251,9 +271,13 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 			    &flow, now);
 }
 
-/* What was deferred, if its QP is free now. They were checked before. */
-static bool deliver_deferred(void *context, uint32_t number, const struct deferred_frame *frames,
-			     uint64_t now)
+/*
+ * What was deferred, if its QP is free now, up to what has to wait for another process. They were
+ * checked before.
+ */
+static const struct deferred_frame *deliver_deferred(void *context, uint32_t number,
+						     const struct deferred_frame *frames,
+						     uint64_t now)
 {
 	struct hca *hca = context;
 	const struct deferred_frame *deferred;
@@ -263,20 +287,22 @@ static bool deliver_deferred(void *context, uint32_t number, const struct deferr
 	unsigned int count;
 
 	if (busy)
-		return false;
+		return frames;
 	if (!qp) {
 		LL_COUNT(frames, deferred, count);
 		COUNT(hca, dropped_packets, count);
-		return true;
+		return NULL;
 	}
 	qp_set_time(qp, now);
 	LL_FOREACH (frames, deferred) {
 		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
 		qp_receive_packet(qp, &packet, &deferred->frame, now);
+		if (has_to_wait(qp))
+			break;
 	}
 	qp_receive_end(qp, now);
 	table_put(&hca->qps, number);
-	return true;
+	return deferred;
 }
 
 static bool receive_deferred(struct hca *hca, uint64_t now)

@@ -88,6 +88,7 @@ struct link_frame {
 	uint8_t hop_limit;
 	uint8_t forwards;   /* how often it was handed on before it came here */
 	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
+	bool message;	    /* of another HCA of this machine (share_ops.tell), and no packet */
 };
 
 struct link;

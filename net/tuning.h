@@ -53,6 +53,10 @@
 #define DEFERRED_BYTES (1u << 20)
 /* How often to look whether it still is, ns, when what unlocks it doesn't say so. */
 #define DEFERRED_RETRY 1000000
+/* After which a process that was asked to place a packet is asked again
+ * (emu/transport/xrc_remote.h).
+ */
+#define XRC_ASK_AGAIN 5000000
 
 /* --- recovery (emu/transport/recovery.h, rtt.h, cwnd.h, arbiter.h), ns and bytes ----------- */
 

@@ -2,28 +2,87 @@
 /*
  * XRC domains and the numbers of their SRQs: the ABI around emu/objects/xrcd.h.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "verbs/context.h"
+
+/*
+ * The processes of a node that have a domain hold a read lock on a byte of its file, which no
+ * data is at, one for each device; the kernel drops it when they die. The descriptor is our own,
+ * since the application's may be shared with its parent, as the locks would be.
+ */
+static struct flock domain_lock(uint64_t guid)
+{
+	return (struct flock){
+		.l_type = F_RDLCK,
+		.l_whence = SEEK_SET,
+		.l_start = INT64_C(1) << 62 | ((guid ^ guid >> 32) & INT32_MAX),
+		.l_len = 1,
+	};
+}
+
+/* Returns a descriptor with the lock, or -1: other processes aren't known then. */
+static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
+{
+	struct flock lock = domain_lock(guid), others = lock;
+	char path[32];
+	int own;
+
+	*elsewhere = false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (own < 0)
+		return -1;
+	/* First ours, then a look at others': of two that open it exclusively none wins at worst.
+	 */
+	others.l_type = F_WRLCK;
+	if (fcntl(own, F_OFD_SETLK, &lock) != 0 || fcntl(own, F_OFD_GETLK, &others) != 0) {
+		close(own);
+		return -1;
+	}
+	*elsewhere = others.l_type != F_UNLCK;
+	return own;
+}
+
+static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_attr *attr,
+		       struct xrcd **xrcd)
+{
+	struct hca *hca = to_hca(context);
+	int oflags = attr->oflags, error, own;
+	struct xrc_file file;
+	bool elsewhere;
+	struct stat st;
+
+	if (fstat(attr->fd, &st) != 0)
+		return errno; /* EBADF */
+	file = (struct xrc_file){st.st_dev, st.st_ino};
+	own = lock_domain(attr->fd, hca->node_guid, &elsewhere);
+	if (elsewhere && oflags & O_EXCL)
+		error = EINVAL;
+	else
+		error = xrcd_open(hca, &file, elsewhere ? oflags | O_CREAT : oflags, xrcd);
+	if (!error)
+		(*xrcd)->fd = own;
+	else if (own >= 0)
+		close(own);
+	return error;
+}
 
 struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-	struct xrc_file file;
 	struct xrcd *xrcd;
-	struct stat st;
 	int error;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
 		return fail(EOPNOTSUPP);
 	if ((attr->comp_mask & needed) != needed)
 		return fail(EINVAL);
-	/* EBADF */
-	if (attr->fd != -1 && fstat(attr->fd, &st) != 0)
-		return fail(errno);
-	if (attr->fd != -1)
-		file = (struct xrc_file){st.st_dev, st.st_ino};
-	error = xrcd_open(to_hca(context), attr->fd == -1 ? NULL : &file, attr->oflags, &xrcd);
+	error = attr->fd == -1 ? xrcd_open(to_hca(context), NULL, attr->oflags, &xrcd)
+			       : open_shared(context, attr, &xrcd);
 	if (error)
 		return fail(error);
 	xrcd->ibv.context = context;
@@ -34,11 +93,15 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	struct ibv_context *context = xrcd->context;
+	int fd = to_xrcd(xrcd)->fd;
 	int error = xrcd_close(to_xrcd(xrcd));
 
-	if (!error)
-		context_put(context);
-	return set_errno(error);
+	if (error)
+		return set_errno(error);
+	if (fd >= 0)
+		close(fd);
+	context_put(context);
+	return 0;
 }
 
 int urxe_get_srq_num(struct ibv_srq *srq, uint32_t *number)

@@ -137,6 +137,8 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
+	/* Another one than an earlier process had with the same number. */
+	qp->xrc.sequence = atomic_load(&hca->key_byte) * 2654435761u;
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
 	use_objects(qp, 1);
 	table_publish(&hca->qps, qp->number, qp);
@@ -204,6 +206,7 @@ void qp_reset(struct qp *qp)
 	recovery_reset(&qp->recovery);
 	requester_reset(&qp->requester);
 	responder_reset(&qp->responder);
+	xrc_remote_reset(&qp->xrc);
 	qp->ecn = (struct ecn){};
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
@@ -231,7 +234,11 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 	};
 
 	/* IBA 10.2.3.3: a CQ that overran can't report for its QPs any more. */
-	if (cq_push(cq, &completion) != 0 && qp->state != IBV_QPS_ERR) {
+	if (cq_push(cq, &completion) == 0 || qp->state == IBV_QPS_ERR)
+		return;
+	if (qp->delegate) {
+		qp->state = IBV_QPS_ERR; /* the target hears of it */
+	} else {
 		event_raise(&qp->hca->events, IBV_EVENT_QP_FATAL, qp);
 		qp_enter_error(qp);
 	}

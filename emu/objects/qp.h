@@ -22,6 +22,7 @@
 #include "emu/transport/send_queue.h"
 #include "emu/transport/source_port.h"
 #include "emu/transport/timer.h"
+#include "emu/transport/xrc_remote.h"
 #include "net/link.h"
 
 struct cq;
@@ -45,6 +46,7 @@ struct qp {
 	/* What its type lacks (emu/objects/qp_type.h) is NULL. */
 	struct pd *pd;
 	struct xrcd *xrcd;
+	bool delegate; /* of another process's: emu/transport/xrc_remote.h */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* or NULL */
 	const struct qp_type *type;
@@ -77,7 +79,8 @@ struct qp {
 	struct requester requester;
 	struct recovery recovery; /* RC */
 	struct responder responder;
-	struct ecn ecn; /* RC */
+	struct xrc_remote xrc; /* XRC_RECV */
+	struct ecn ecn;	       /* RC */
 };
 
 /*

@@ -76,6 +76,7 @@ int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct x
 		return error;
 	}
 	xrcd->hca = hca;
+	xrcd->fd = -1;
 	*result = xrcd;
 	return 0;
 }

@@ -33,6 +33,7 @@ struct xrcd {
 	struct ibv_xrcd ibv;
 	struct hca *hca;
 	struct xrc_domain *domain;
+	int fd; /* what the verbs layer keeps with it: its lock of the file, or -1 */
 	_Atomic uint32_t users; /* SRQs and QPs: EBUSY while there are any */
 };
 
@@ -42,6 +43,12 @@ struct xrcd {
  */
 int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct xrcd **xrcd);
 int xrcd_close(struct xrcd *xrcd); /* 0 or EBUSY */
+
+/* Private domains have none. */
+static inline bool xrc_domain_has_file(const struct xrc_domain *domain)
+{
+	return domain->file.inode != 0;
+}
 
 static inline bool xrcd_same_domain(const struct xrcd *a, const struct xrcd *b)
 {

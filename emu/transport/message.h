@@ -42,6 +42,8 @@ enum fault {
 	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs, or memory gone */
 	FAULT_MEMORY,	      /* remote memory that is gone: mr_write() */
 	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
+	FAULT_ELSEWHERE,      /* no fault: an SRQ that isn't ours, but may be another process's */
+	FAULT_WAIT,	      /* no fault: another process is being asked */
 	FAULT_COUNT
 };
 

@@ -286,10 +286,28 @@ static void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_
 		response_delay_ack(qp, packet->psn, now);
 }
 
+/* A packet for another process's SRQ: FAULT_WAIT until it is placed there. */
+static enum fault execute_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct message *message = &qp->responder.message;
+	enum fault fault;
+
+	if (packet->op->flags & RD_ATOMIC)
+		return FAULT_MEMORY; /* it would have to answer with data */
+	fault = xrc_place_elsewhere(qp, packet, now);
+	if (fault != FAULT_NONE)
+		return fault;
+	message->kind = packet->op->flags & OPCODE_SEND ? MESSAGE_SEND : MESSAGE_WRITE;
+	acknowledge_data(qp, packet, now);
+	return FAULT_NONE;
+}
+
 static enum fault execute_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	enum fault fault = check(qp, packet);
 
+	if (fault == FAULT_ELSEWHERE)
+		return execute_elsewhere(qp, packet, now);
 	if (fault != FAULT_NONE)
 		return fault;
 	if (packet->op->flags & RD_ATOMIC)
@@ -321,8 +339,33 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 	resp->nak_sent = false;
 	response_withdraw_nak(qp);
 	fault = execute_reliable(qp, packet, now);
-	if (fault != FAULT_NONE)
+	if (fault == FAULT_WAIT)
+		qp->xrc.waits = true;
+	else if (fault != FAULT_NONE)
 		fail_reliable(qp, packet, fault);
+}
+
+/* --- for a QP of another process ------------------------------------------------------ */
+
+void responder_give_up(struct qp *qp)
+{
+	fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+}
+
+enum fault responder_place(struct qp *qp, const struct packet *packet)
+{
+	enum fault fault = check(qp, packet);
+
+	if (fault == FAULT_NONE)
+		fault = execute_data(qp, packet);
+	if (fault == FAULT_NONE && packet->op->flags & OPCODE_LAST)
+		complete_message(qp, packet);
+	if (fault != FAULT_NONE && fault != FAULT_NO_RECEIVE)
+		fail_receive(qp, fault_outcome[fault].status);
+	if (qp->state != IBV_QPS_ERR)
+		return fault;
+	qp->state = IBV_QPS_RTR; /* the CQ is full: the next one may have another */
+	return FAULT_MEMORY;
 }
 
 /* --- UC ------------------------------------------------------------------------------ */

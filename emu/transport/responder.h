@@ -41,6 +41,14 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 /* The QP's lock is about to be released after packets were received. */
 void responder_receive_end(struct qp *qp);
 
+/*
+ * For the delegate of another process's QP (emu/transport/xrc_remote.h): check and place a SEND or
+ * RDMA WRITE packet, and complete its receive when it is the last, or on an error. Nothing is
+ * answered and no event raised. And what to do with a message in progress that isn't continued.
+ */
+enum fault responder_place(struct qp *qp, const struct packet *packet);
+void responder_give_up(struct qp *qp);
+
 /* The QP is in the error state: complete every receive that is its own with WR_FLUSH_ERR. */
 void responder_flush(struct qp *qp);
 

@@ -31,7 +31,9 @@ enum fault xrc_select(struct qp *qp, const struct packet *packet)
 	if (message->kind != MESSAGE_NONE && number != message->srq_number)
 		return FAULT_SEQUENCE;
 	message->srq_number = number;
-	return select_number(qp, number) ? FAULT_NONE : FAULT_XRC;
+	if (select_number(qp, number))
+		return FAULT_NONE;
+	return xrc_may_be_elsewhere(qp) ? FAULT_ELSEWHERE : FAULT_XRC;
 }
 
 void xrc_select_taken(struct qp *qp)

@@ -12,7 +12,8 @@
 
 /*
  * The SRQ that @packet names becomes the message's. FAULT_SEQUENCE: another one than that of the
- * message in progress. FAULT_XRC: there is no such XRC SRQ in the QP's domain.
+ * message in progress. FAULT_XRC: there is no such XRC SRQ in the QP's domain. FAULT_ELSEWHERE:
+ * not here, but it may be another process's.
  */
 enum fault xrc_select(struct qp *qp, const struct packet *packet);
 

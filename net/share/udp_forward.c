@@ -22,7 +22,7 @@
 #define CONTROL_BUFFER (4 << 20)
 #define FORWARD_MAX (WIRE_PACKET_MAX + 256)
 
-enum forward_kind { FORWARD_FRAME, FORWARD_STEER };
+enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE };
 
 /* What a frame was received with; the frame follows. */
 struct forward_header {
@@ -115,6 +115,22 @@ bool udp_forward(struct share *base, const struct link_frame *frame)
 	return owner && owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
 }
 
+bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length)
+{
+	struct udp_share *share = (struct udp_share *)base;
+	struct roster *roster = share->roster;
+	uint32_t owner = roster ? roster_owner(roster, slot_of_qpn(qpn)) : 0;
+	uint16_t port = owner ? roster_control_port(roster, owner) : 0;
+	struct forward_header header = {.kind = FORWARD_MESSAGE};
+	const struct link_frame frame = {.data = data, .length = length};
+
+	if (!port || owner == roster_self(roster) || !roster_is_alive(roster, owner))
+		return false;
+	send_forward(share, port, &header, &frame);
+	roster_notify(roster, owner);
+	return true;
+}
+
 /* --- in ------------------------------------------------------------------------------------ */
 
 void udp_open_control_socket(struct udp_share *share)
@@ -164,7 +180,13 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 		.traffic_class = header.traffic_class,
 		.hop_limit = header.hop_limit,
 		.forwards = header.forwards,
+		.message = header.kind == FORWARD_MESSAGE,
 	};
+	if (frame->message) {
+		*delivered = true;
+		link->receive.used += (length + 63) & ~63u;
+		return true;
+	}
 	if (udp_share_passes(share, frame, false)) {
 		*delivered = true;
 		link->receive.used += (length + 63) & ~63u;

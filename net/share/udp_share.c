@@ -663,6 +663,7 @@ static const struct share_ops udp_share_ops = {
 	.release = share_release,
 	.claimant = share_claimant,
 	.forward = udp_forward,
+	.tell = udp_tell,
 	.process = share_process,
 	.is_alive = share_is_alive,
 	.record = share_record,

@@ -83,6 +83,7 @@ void udp_open_control_socket(struct udp_share *share);
 /* Whether @data begins with the roster's secret. */
 bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct share *base, const struct link_frame *frame);
+bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length);
 /* Returns false when @frame was handed on too often. */
 bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member);
 void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);

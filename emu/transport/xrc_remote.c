@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/xrc_remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
+#include "emu/objects/xrcd.h"
+#include "net/share/share.h"
+#include "net/tuning.h"
+
+/* What a message begins with: no packet, which has an opcode there. */
+#define MESSAGE_MARK 0xff
+
+enum { XRC_ASK, XRC_ANSWER };
+
+/* Between processes of one machine. The packet follows an XRC_ASK. */
+struct xrc_message {
+	uint8_t mark, kind;
+	uint8_t fault; /* the answer */
+	bool begins;   /* the target has no message in progress */
+	uint32_t qpn, srqn, sequence;
+	uint32_t mtu, access, peer_qpn; /* as the target's QP has them */
+	struct xrc_file file;
+};
+
+struct xrc_delegate {
+	struct xrc_delegate *next; /* utlist */
+	struct qp qp;		   /* its number is the target's */
+	uint32_t sequence;	   /* of what it placed last, and how that went */
+	enum fault fault;
+};
+
+/* --- the target -------------------------------------------------------------------- */
+
+void xrc_remote_reset(struct xrc_remote *remote)
+{
+	*remote = (struct xrc_remote){.sequence = remote->sequence};
+}
+
+bool xrc_may_be_elsewhere(const struct qp *qp)
+{
+	return !qp->delegate && qp->hca->link->share && xrc_domain_has_file(qp->xrcd->domain);
+}
+
+static enum fault ask(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct xrc_remote *remote = &qp->xrc;
+	struct share *share = qp->hca->link->share;
+	uint32_t trailer = packet->pad + ICRC_LENGTH;
+	uint32_t length = packet->op->headers_length + packet->payload_length + trailer;
+	struct xrc_message *message;
+	bool told;
+
+	if (length > WIRE_PACKET_MAX)
+		return FAULT_LENGTH;
+	remote->asked_at = now;
+	message = malloc(sizeof(*message) + length);
+	if (!message)
+		return FAULT_WAIT; /* to be asked again, when there may be memory */
+	*message = (struct xrc_message){
+		.mark = MESSAGE_MARK,
+		.kind = XRC_ASK,
+		.begins = qp->responder.message.kind == MESSAGE_NONE,
+		.qpn = qp->number,
+		.srqn = qp->responder.message.srq_number,
+		.sequence = remote->sequence,
+		.mtu = qp->mtu,
+		.access = qp->attr.qp_access_flags,
+		.peer_qpn = qp->attr.dest_qp_num,
+		.file = qp->xrcd->domain->file,
+	};
+	memcpy(message + 1, packet->headers, length);
+	told = share->ops->tell(share, message->srqn, message, sizeof(*message) + length);
+	free(message);
+	remote->asked = told;
+	return told ? FAULT_WAIT : FAULT_XRC;
+}
+
+enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct xrc_remote *remote = &qp->xrc;
+
+	if (remote->asked && remote->psn == packet->psn) {
+		if (remote->answered) {
+			remote->asked = false;
+			return remote->fault;
+		}
+		return now - remote->asked_at < XRC_ASK_AGAIN ? FAULT_WAIT : ask(qp, packet, now);
+	}
+	remote->asked = true;
+	remote->answered = false;
+	remote->psn = packet->psn;
+	remote->sequence++;
+	return ask(qp, packet, now);
+}
+
+static void on_answer(struct hca *hca, const struct xrc_message *message)
+{
+	struct qp *qp = table_get(&hca->qps, message->qpn);
+
+	if (!qp)
+		return;
+	pthread_mutex_lock(&qp->lock);
+	if (qp->xrc.asked && qp->xrc.sequence == message->sequence &&
+	    message->fault < FAULT_COUNT) {
+		qp->xrc.answered = true;
+		qp->xrc.fault = message->fault;
+	}
+	pthread_mutex_unlock(&qp->lock);
+	table_put(&hca->qps, message->qpn);
+}
+
+/* --- the owner ----------------------------------------------------------------------- */
+
+static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
+{
+	struct xrc_delegate *delegate = calloc(1, sizeof(*delegate));
+	struct qp *qp;
+
+	if (!delegate)
+		return NULL;
+	qp = &delegate->qp;
+	if (responder_init(&qp->responder, hca->limits.device.max_srq_sge) != 0) {
+		free(delegate);
+		return NULL;
+	}
+	qp->hca = hca;
+	qp->type = qp_type_find(IBV_QPT_XRC_RECV);
+	qp->number = qpn;
+	qp->delegate = true;
+	qp->state = IBV_QPS_RTR;
+	pthread_mutex_init(&qp->lock, NULL);
+	LL_PREPEND(hca->xrc_delegates, delegate);
+	return delegate;
+}
+
+static struct xrc_delegate *get_delegate(struct hca *hca, uint32_t qpn)
+{
+	struct xrc_delegate *delegate;
+
+	LL_FOREACH (hca->xrc_delegates, delegate) {
+		if (delegate->qp.number == qpn)
+			return delegate;
+	}
+	return make_delegate(hca, qpn);
+}
+
+void xrc_delegates_destroy(struct hca *hca)
+{
+	struct xrc_delegate *delegate, *next;
+
+	LL_FOREACH_SAFE (hca->xrc_delegates, delegate, next) {
+		responder_destroy(&delegate->qp.responder);
+		pthread_mutex_destroy(&delegate->qp.lock);
+		free(delegate);
+	}
+}
+
+static enum fault place(struct xrc_delegate *delegate, const struct xrc_message *message,
+			struct srq *srq, const struct packet *packet, uint64_t now)
+{
+	struct qp *qp = &delegate->qp;
+	enum fault fault;
+
+	pthread_mutex_lock(&qp->lock);
+	qp->xrcd = srq->xrcd;
+	qp->mtu = message->mtu;
+	qp->attr.qp_access_flags = message->access;
+	qp->attr.dest_qp_num = message->peer_qpn;
+	qp_set_time(qp, now);
+	if (message->begins)
+		responder_give_up(qp);
+	fault = responder_place(qp, packet);
+	responder_receive_end(qp);
+	pthread_mutex_unlock(&qp->lock);
+	return fault;
+}
+
+static bool same_file(const struct xrc_file *a, const struct xrc_file *b)
+{
+	return a->device == b->device && a->inode == b->inode;
+}
+
+static enum fault place_in(struct hca *hca, const struct xrc_message *message, struct srq *srq,
+			   const struct packet *packet, uint64_t now)
+{
+	struct xrc_delegate *delegate;
+
+	if (!xrc_domain_has_file(srq->xrcd->domain) ||
+	    !same_file(&srq->xrcd->domain->file, &message->file))
+		return FAULT_XRC;
+	delegate = get_delegate(hca, message->qpn);
+	if (!delegate)
+		return FAULT_WAIT; /* to be asked again, when there may be memory */
+	if (delegate->sequence != message->sequence) {
+		delegate->fault = place(delegate, message, srq, packet, now);
+		delegate->sequence = message->sequence;
+	}
+	return delegate->fault;
+}
+
+static void on_ask(struct hca *hca, const struct xrc_message *message, const uint8_t *bytes,
+		   uint32_t length, uint64_t now)
+{
+	struct share *share = hca->link->share;
+	struct xrc_message answer = *message;
+	enum fault fault = FAULT_XRC;
+	struct packet packet;
+	struct srq *srq;
+
+	if (packet_parse(&packet, bytes, length) != 0 || !packet.op->xrceth)
+		return;
+	srq = table_get(&hca->srqs, message->srqn);
+	if (srq) {
+		fault = place_in(hca, message, srq, &packet, now);
+		table_put(&hca->srqs, message->srqn);
+	}
+	if (fault == FAULT_WAIT)
+		return;
+	answer.kind = XRC_ANSWER;
+	answer.fault = fault;
+	share->ops->tell(share, message->qpn, &answer, sizeof(answer));
+}
+
+void xrc_on_message(struct hca *hca, const struct link_frame *frame, uint64_t now)
+{
+	struct xrc_message message;
+
+	if (frame->length < sizeof(message))
+		return;
+	memcpy(&message, frame->data, sizeof(message));
+	if (message.mark != MESSAGE_MARK)
+		return;
+	if (message.kind == XRC_ASK)
+		on_ask(hca, &message, frame->data + sizeof(message),
+		       frame->length - sizeof(message), now);
+	else if (message.kind == XRC_ANSWER)
+		on_answer(hca, &message);
+}
