@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An XRC domain that two processes of a node share: requests of node a come to the XRC_RECV QP
+ * of b, and every other names an SRQ of c, on a bad network, with messages between b and c lost,
+ * repeated and late.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "emu/transport/xrc_remote.h"
+#include "net/share/share.h"
+#include "pair.h"
+
+#define MESSAGES 100
+#define LENGTH 2500 /* three packets */
+#define QUEUE 64
+
+/* What one process has told the other and that one has yet to receive. */
+struct told {
+	struct hca *to;
+	uint8_t data[WIRE_PACKET_MAX + 256];
+	uint32_t length;
+};
+
+struct process {
+	struct share share; /* the first member */
+	struct shared *shared;
+	struct node *node, *other;
+};
+
+struct shared {
+	struct world world;
+	struct process processes[2]; /* b and c */
+	struct told queue[QUEUE];
+	unsigned int head, count, lost_per_cent;
+	unsigned int random;
+	bool owner_is_dead;
+	struct xrcd *xrcds[2];
+	struct srq *srqs[2];
+	struct mr *mrs[3];
+	uint8_t *memory[3];
+	struct qp *initiator, *target;
+};
+
+static unsigned int next_random(struct shared *shared)
+{
+	shared->random = shared->random * 1103515245 + 12345;
+	return shared->random >> 16 & 0x7fff;
+}
+
+static void enqueue(struct shared *shared, struct hca *to, const void *data, uint32_t length)
+{
+	struct told *told = &shared->queue[(shared->head + shared->count) % QUEUE];
+
+	if (shared->count == QUEUE || next_random(shared) % 100 < shared->lost_per_cent)
+		return;
+	ck_assert_uint_le(length, sizeof(told->data));
+	shared->count++;
+	told->to = to;
+	told->length = length;
+	memcpy(told->data, data, length);
+}
+
+static bool tell(struct share *share, uint32_t qpn, const void *data, uint32_t length)
+{
+	struct process *process = (struct process *)share;
+	struct shared *shared = process->shared;
+
+	if (shared->owner_is_dead)
+		return false;
+	enqueue(shared, process->other->hca, data, length);
+	if (next_random(shared) % 100 < shared->lost_per_cent)
+		enqueue(shared, process->other->hca, data, length);
+	return true;
+}
+
+static const struct share_ops ops = {.tell = tell};
+
+static void receive_told(struct shared *shared)
+{
+	while (shared->count) {
+		struct told *told = &shared->queue[shared->head];
+		struct link_frame frame = {
+			.data = told->data, .length = told->length, .message = true};
+
+		shared->head = (shared->head + 1) % QUEUE;
+		shared->count--;
+		xrc_on_message(told->to, &frame, world_now(&shared->world));
+	}
+}
+
+static void make_process(struct shared *shared, unsigned int index)
+{
+	static const struct xrc_file file = {1, 2};
+	struct ibv_srq_attr attr = {.max_wr = MESSAGES, .max_sge = 1};
+	struct node *nodes = shared->world.nodes;
+	struct process *process = &shared->processes[index];
+
+	*process = (struct process){
+		.share.ops = &ops,
+		.shared = shared,
+		.node = &nodes[1 + index],
+		.other = &nodes[2 - index],
+	};
+	process->node->link->share = &process->share;
+	ck_assert_int_eq(xrcd_open(process->node->hca, &file, O_CREAT, &shared->xrcds[index]), 0);
+	ck_assert_int_eq(srq_create_xrc(process->node->pd, shared->xrcds[index], process->node->cq,
+					&attr, &shared->srqs[index]),
+			 0);
+}
+
+static void shared_create(struct shared *shared, const struct sim_options *options, uint64_t seed)
+{
+	struct qp_options sends = {.type = IBV_QPT_XRC_SEND,
+				   .cap = {.max_send_wr = MESSAGES, .max_send_sge = 1}};
+	struct qp_options receives = {.type = IBV_QPT_XRC_RECV};
+
+	*shared = (struct shared){.random = seed};
+	world_create(&shared->world, 3, options, seed);
+	for (unsigned int i = 0; i < 3; i++) {
+		shared->memory[i] = calloc(MESSAGES, LENGTH);
+		shared->mrs[i] = world_mr(&shared->world.nodes[i], shared->memory[i],
+					  MESSAGES * LENGTH, world_connection.access);
+	}
+	make_process(shared, 0);
+	make_process(shared, 1);
+	receives.xrcd = shared->xrcds[0];
+	shared->initiator = world_qp(&shared->world.nodes[0], &sends);
+	shared->target = world_qp(&shared->world.nodes[1], &receives);
+	world_connect(&shared->world.nodes[0], shared->initiator, &shared->world.nodes[1],
+		      shared->target, &world_connection);
+}
+
+static void shared_destroy(struct shared *shared)
+{
+	ck_assert_int_eq(qp_destroy(shared->initiator), 0);
+	ck_assert_int_eq(qp_destroy(shared->target), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		ck_assert_int_eq(srq_destroy(shared->srqs[i]), 0);
+		ck_assert_int_eq(xrcd_close(shared->xrcds[i]), 0);
+		shared->processes[i].node->link->share = NULL;
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		ck_assert_int_eq(mr_deregister(shared->mrs[i]), 0);
+	world_destroy(&shared->world);
+	for (unsigned int i = 0; i < 3; i++)
+		free(shared->memory[i]);
+}
+
+static void post_receive(struct shared *shared, unsigned int index, uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)shared->memory[1 + index] + id * LENGTH, LENGTH,
+			      shared->mrs[1 + index]->ibv.lkey};
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+
+	ck_assert_int_eq(srq_post(shared->srqs[index], &wr, NULL), 0);
+}
+
+static void post_send(struct shared *shared, enum ibv_wr_opcode opcode, unsigned int index,
+		      uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)shared->memory[0] + id * LENGTH, LENGTH,
+			      shared->mrs[0]->ibv.lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.imm_data = htobe32(id),
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {(uintptr_t)shared->memory[1 + index], shared->mrs[1 + index]->ibv.rkey},
+		.qp_type.xrc.remote_srqn = shared->srqs[index]->number,
+	};
+
+	ck_assert_int_eq(world_post_send(shared->initiator, &wr), 0);
+}
+
+/* The next completion of @node, with the processes talking meanwhile. */
+static struct ibv_wc completion(struct shared *shared, struct node *node)
+{
+	uint64_t end = world_now(&shared->world) + 100 * SECOND;
+	struct ibv_wc wc;
+
+	while (world_poll(node, &wc) == 0) {
+		must_msg(world_now(&shared->world) < end, "no completion");
+		world_step(&shared->world);
+		receive_told(shared);
+	}
+	return wc;
+}
+
+static const struct sim_options bad_network = {
+	.latency = 1000, .jitter = 5000, .drop = 0.02, .duplicate = 0.01, .reorder = 0.01};
+
+START_TEST(messages)
+{
+	struct shared shared;
+
+	shared_create(&shared, _i ? &bad_network : NULL, _i + 1);
+	shared.lost_per_cent = _i ? 20 : 0;
+	for (uint64_t i = 0; i < MESSAGES; i++) {
+		pair_fill(shared.memory[0] + i * LENGTH, LENGTH, i);
+		post_receive(&shared, i % 2, i);
+		post_send(&shared, IBV_WR_SEND_WITH_IMM, i % 2, i);
+	}
+	for (uint64_t i = 0; i < MESSAGES; i++) {
+		struct ibv_wc wc = completion(&shared, &shared.world.nodes[0]);
+
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(wc.wr_id, i);
+		/* Acknowledged only when placed. */
+		ck_assert_int_eq(world_poll(shared.processes[i % 2].node, &wc), 1);
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(wc.wr_id, i);
+		ck_assert_uint_eq(be32toh(wc.imm_data), i);
+		ck_assert_uint_eq(wc.byte_len, LENGTH);
+		ck_assert_uint_eq(wc.qp_num, shared.target->number);
+		ck_assert_mem_eq(shared.memory[1 + i % 2] + i * LENGTH,
+				 shared.memory[0] + i * LENGTH, LENGTH);
+	}
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* An empty SRQ of the owner holds the message up, and a receive lets it go on. */
+START_TEST(receiver_not_ready)
+{
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	for (int i = 0; i < 100; i++) {
+		world_step(&shared.world);
+		receive_told(&shared);
+	}
+	ck_assert_uint_gt(shared.world.nodes[1].hca->counters.send_rnr_err, 0);
+	post_receive(&shared, 1, 0);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[2]).status, IBV_WC_SUCCESS);
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* What the owner refuses the target refuses: a key, a READ, all when the owner is dead. */
+START_TEST(refused)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		bool dead, gone;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{IBV_WR_RDMA_WRITE, false, true, IBV_WC_REM_ACCESS_ERR},
+		{IBV_WR_RDMA_READ, false, false, IBV_WC_REM_OP_ERR},
+		{IBV_WR_SEND, true, false, IBV_WC_REM_INV_REQ_ERR},
+	};
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	post_receive(&shared, 1, 0);
+	shared.owner_is_dead = rows[_i].dead;
+	if (rows[_i].gone) {
+		ck_assert_int_eq(mr_deregister(shared.mrs[2]), 0);
+		shared.mrs[2] = world_mr(&shared.world.nodes[2], shared.memory[2], 1,
+					 world_connection.access);
+	}
+	post_send(&shared, rows[_i].opcode, 1, 0);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, rows[_i].status);
+	ck_assert_int_eq(shared.target->state, IBV_QPS_ERR);
+	shared_destroy(&shared);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("shared");
+	TCase *const tcases[] = {tests, NULL};
+
+	tcase_add_loop_test(tests, messages, 0, 6);
+	tcase_add_test(tests, receiver_not_ready);
+	tcase_add_loop_test(tests, refused, 0, 3);
+	return world_main("xrc_shared", tcases);
+}
