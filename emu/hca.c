@@ -135,6 +135,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->destinations_lock, NULL);
 	pthread_mutex_init(&hca->mw_bind_lock, NULL);
+	pthread_mutex_init(&hca->objects_lock, NULL);
 	pthread_mutex_init(&hca->xrc_lock, NULL);
 	*result = hca;
 	return 0;
@@ -170,6 +171,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->destinations_lock);
 	pthread_mutex_destroy(&hca->mw_bind_lock);
+	pthread_mutex_destroy(&hca->objects_lock);
 	pthread_mutex_destroy(&hca->xrc_lock);
 	pool_destroy(&hca->outboxes);
 	free(hca);

@@ -12,8 +12,8 @@
  *   mcast.lock -> mcast.members_lock
  *   hca.receive_lock -> cm.lock -> qp.lock
  *   qp.lock -> hca.mw_bind_lock -> table.lock
- *   leaves: table.lock, timer_heap.lock, event_queue.lock, ack_queue.lock, pacing.lock,
- *           hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
+ *   leaves: table.lock, objects_lock, timer_heap.lock, event_queue.lock, ack_queue.lock,
+ * pacing.lock, hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
  *           hca.run_lock, hca.xrc_lock
  * A thread holds at most one QP lock.
  */
@@ -39,6 +39,8 @@
 #include "net/pool.h"
 #include "net/wire/port_gids.h"
 
+struct pd;
+struct dm;
 struct qp;
 struct destination;
 struct xrc_domain;
@@ -85,6 +87,10 @@ struct hca {
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
 	_Atomic uint64_t dm_size; /* emu/objects/dm.h: of all together */
+
+	pthread_mutex_t objects_lock; /* of what is found by its handle: */
+	struct pd *pds;		      /* utlist */
+	struct dm *dms;		      /* likewise */
 
 	struct event_queue events;
 	struct timer_heap timers;

@@ -5,42 +5,122 @@
  */
 #include "emu/objects/dm.h"
 
+#include <stdlib.h>
+
 #include "verbs/context.h"
+
+/* Another name of device memory. */
+struct imported_dm {
+	struct ibv_dm ibv;
+	uint32_t handle;
+	struct hca *hca; /* NULL; never in a struct dm */
+	struct dm *dm;
+};
+
+_Static_assert(offsetof(struct imported_dm, handle) == offsetof(struct dm, handle) &&
+		       offsetof(struct imported_dm, hca) == offsetof(struct dm, hca),
+	       "either may be behind an ibv_dm");
+
+static struct imported_dm *to_import(struct ibv_dm *dm)
+{
+	return ((struct dm *)dm)->hca ? NULL : (struct imported_dm *)dm;
+}
+
+static struct dm *to_dm(struct ibv_dm *dm)
+{
+	return to_import(dm) ? to_import(dm)->dm : (struct dm *)dm;
+}
 
 static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *host_addr, size_t length)
 {
-	return set_errno(dm_copy_to((struct dm *)dm, offset, host_addr, length));
+	return set_errno(dm_copy_to(to_dm(dm), offset, host_addr, length));
 }
 
 static int memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
-	return set_errno(dm_copy_from(host_addr, (struct dm *)dm, offset, length));
+	return set_errno(dm_copy_from(host_addr, to_dm(dm), offset, length));
 }
 
-struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+static struct ibv_dm *name_dm(struct ibv_dm *dm, struct ibv_context *context)
+{
+	dm->context = context;
+	dm->memcpy_to_dm = memcpy_to_dm;
+	dm->memcpy_from_dm = memcpy_from_dm;
+	context_get(context);
+	return dm;
+}
+
+struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
 	int error = attr->comp_mask
 			    ? EINVAL
 			    : dm_alloc(to_hca(context), attr->length, attr->log_align_req, &dm);
 
-	if (error)
-		return fail(error);
-	dm->ibv.context = context;
-	dm->ibv.memcpy_to_dm = memcpy_to_dm;
-	dm->ibv.memcpy_from_dm = memcpy_from_dm;
-	context_get(context);
-	return &dm->ibv;
+	return error ? fail(error) : name_dm(&dm->ibv, context);
+}
+
+struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct ibv_dm *dm = inherited_alloc_dm(context, attr);
+
+	if (dm)
+		dm_list(to_dm(dm));
+	return dm;
+}
+
+/* The memory lives on, unless it is freed and this was its last name. */
+static void end_name(struct ibv_dm *name)
+{
+	struct ibv_context *context = name->context;
+	struct dm *dm = to_dm(name);
+
+	if (to_import(name)) {
+		dm->names.imports--;
+		free(name);
+	} else {
+		dm->names.unimported = true;
+	}
+	dm_put(dm);
+	context_put(context);
 }
 
 int urxe_free_dm(struct ibv_dm *dm)
 {
-	struct ibv_context *context = dm->context;
-	int error = HANDLE_IS_GOOD((struct dm *)dm) ? dm_free((struct dm *)dm) : ENOENT;
+	int error = HANDLE_IS_GOOD((struct dm *)dm) ? dm_destroy(to_dm(dm)) : ENOENT;
 
 	if (!error)
-		context_put(context);
+		end_name(dm);
 	return set_errno(error);
+}
+
+/* The parent's threads may have held the lock of the list. */
+int inherited_free_dm(struct ibv_dm *dm)
+{
+	to_dm(dm)->listed = false;
+	return urxe_free_dm(dm);
+}
+
+struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	struct dm *dm = dm_find(to_hca(context), dm_handle);
+	struct imported_dm *import;
+
+	if (!dm || !context_shares_file(dm->ibv.context, context))
+		return fail(ENOENT);
+	import = calloc(1, sizeof(*import));
+	if (!import)
+		return fail(ENOMEM);
+	import->ibv.handle = import->handle = dm_handle;
+	import->dm = dm;
+	dm->names.imports++;
+	return name_dm(&import->ibv, context);
+}
+
+void urxe_unimport_dm(struct ibv_dm *dm)
+{
+	if (HANDLE_IS_GOOD((struct dm *)dm))
+		end_name(dm);
 }
 
 struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
@@ -50,8 +130,8 @@ struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_
 	int error = EINVAL;
 
 	if (domain_is_good(pd) && HANDLE_IS_GOOD((struct dm *)dm) &&
-	    to_pd(pd)->hca == ((struct dm *)dm)->hca)
-		error = dm_register(to_pd(pd), (struct dm *)dm, dm_offset, length,
+	    to_pd(pd)->hca == to_dm(dm)->hca)
+		error = dm_register(to_pd(pd), to_dm(dm), dm_offset, length,
 				    access & ~ACCESS_OPTIONAL, &mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);
 }

@@ -91,6 +91,8 @@ void context_inherit(struct context *context)
 	verbs->dealloc_td = NULL;
 	verbs->advise_mr = NULL;
 	verbs->alloc_null_mr = NULL;
+	verbs->alloc_dm = inherited_alloc_dm;
+	verbs->free_dm = inherited_free_dm;
 	verbs->reg_dm_mr = NULL;
 	verbs->create_cq_ex = NULL;
 	verbs->modify_cq = NULL;

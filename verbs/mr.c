@@ -3,9 +3,33 @@
  * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h,
  * emu/objects/odp.h).
  */
+#include <stdlib.h>
+
 #include "emu/objects/odp.h"
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
+
+/* Another name of a region. */
+struct imported_mr {
+	struct ibv_mr ibv;
+	uint32_t handle;
+	struct hca *hca; /* NULL; never in a struct mr */
+	struct mr *mr;
+};
+
+_Static_assert(offsetof(struct imported_mr, handle) == offsetof(struct mr, handle) &&
+		       offsetof(struct imported_mr, hca) == offsetof(struct mr, hca),
+	       "either may be behind an ibv_mr");
+
+static struct imported_mr *to_import(struct ibv_mr *mr)
+{
+	return ((struct mr *)mr)->hca ? NULL : (struct imported_mr *)mr;
+}
+
+static struct mr *to_mr(struct ibv_mr *mr)
+{
+	return to_import(mr) ? to_import(mr)->mr : (struct mr *)mr;
+}
 
 struct ibv_mr *mr_hand_out(struct mr *mr, struct ibv_pd *pd)
 {
@@ -45,7 +69,7 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
 	int result;
 
-	if (!HANDLE_IS_GOOD((struct mr *)mr) ||
+	if (!HANDLE_IS_GOOD((struct mr *)mr) || to_import(mr) ||
 	    (moves && (!pd || !domain_is_good(pd) || pd->context != mr->context))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
@@ -60,14 +84,61 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	return result;
 }
 
-int urxe_dereg_mr(struct ibv_mr *mr)
+/* The region lives on, unless it is destroyed and this was its last name. */
+static void end_name(struct ibv_mr *name)
 {
-	struct ibv_pd *pd = mr->pd;
-	int error = HANDLE_IS_GOOD((struct mr *)mr) ? mr_deregister((struct mr *)mr) : ENOENT;
+	struct mr *mr = to_mr(name);
 
-	if (!error)
-		domain_put(pd);
-	return error;
+	if (to_import(name)) {
+		mr->names.imports--;
+		domain_put(name->pd);
+		free(name);
+	} else {
+		mr->names.unimported = true;
+	}
+	mr_put(mr);
+}
+
+int urxe_dereg_mr(struct ibv_mr *name)
+{
+	struct mr *mr = to_mr(name);
+	int error = HANDLE_IS_GOOD((struct mr *)name) ? mr_destroy(mr) : ENOENT;
+
+	if (error)
+		return error;
+	domain_put(mr->ibv.pd);
+	end_name(name);
+	return 0;
+}
+
+struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	struct imported_mr *import;
+	struct mr *mr;
+
+	if (!domain_is_good(pd))
+		return fail(EINVAL);
+	mr = mr_find(to_pd(pd)->hca, mr_handle);
+	if (!mr || !context_shares_file(mr->ibv.context, pd->context))
+		return fail(ENOENT);
+	import = calloc(1, sizeof(*import));
+	if (!import)
+		return fail(ENOMEM);
+	import->ibv = mr->ibv;
+	import->ibv.context = pd->context;
+	import->ibv.pd = pd;
+	import->ibv.addr = NULL; /* ibv_import_mr(3) */
+	import->handle = mr_handle;
+	import->mr = mr;
+	mr->names.imports++;
+	domain_get(pd);
+	return &import->ibv;
+}
+
+void urxe_unimport_mr(struct ibv_mr *mr)
+{
+	if (HANDLE_IS_GOOD((struct mr *)mr))
+		end_name(mr);
 }
 
 struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd)

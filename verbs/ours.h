@@ -47,6 +47,8 @@ void urxe_ack_async_event(struct ibv_async_event *event);
 /* pd.c */
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *context);
 int urxe_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle);
+void urxe_unimport_pd(struct ibv_pd *pd);
 struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int urxe_dealloc_td(struct ibv_td *td);
 struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
@@ -61,6 +63,8 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access);
 int urxe_dereg_mr(struct ibv_mr *mr);
+struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
+void urxe_unimport_mr(struct ibv_mr *mr);
 int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		   struct ibv_sge *sg_list, uint32_t num_sge);
 struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd);
@@ -71,6 +75,11 @@ int urxe_dealloc_mw(struct ibv_mw *mw);
 /* dm.c */
 struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int urxe_free_dm(struct ibv_dm *dm);
+struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle);
+void urxe_unimport_dm(struct ibv_dm *dm);
+/* In a forked child, of whose parent @context is. */
+struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int inherited_free_dm(struct ibv_dm *dm);
 struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
 			      size_t length, unsigned int access);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains, thread domains, parent domains. A thread domain promises
- * that its objects need no locking; we lock regardless. A parent domain is a
- * name for its protection domain, told apart by the handle that it was made with.
+ * that its objects need no locking; we lock regardless. A parent domain and an import are
+ * names of their protection domain, told apart by the HCA that they don't have.
  */
 #include <stdlib.h>
 
@@ -10,12 +10,15 @@
 
 #define PARENT_DOMAIN UINT32_MAX
 
+/* Another name of a protection domain: a parent domain or an import. */
 struct parent_domain {
 	struct ibv_pd ibv;
-	uint32_t handle; /* PARENT_DOMAIN */
+	uint32_t handle; /* PARENT_DOMAIN, or that of @pd */
+	struct hca *hca; /* NULL; never in a struct pd */
 	struct pd *pd;
 	struct ibv_td *td;
 	_Atomic uint32_t users; /* objects created in it */
+	_Atomic bool ended;	/* an import that is kept for its users */
 };
 
 struct thread_domain {
@@ -23,7 +26,8 @@ struct thread_domain {
 	_Atomic uint32_t users; /* parent domains */
 };
 
-_Static_assert(offsetof(struct parent_domain, handle) == offsetof(struct pd, handle),
+_Static_assert(offsetof(struct parent_domain, handle) == offsetof(struct pd, handle) &&
+		       offsetof(struct parent_domain, hca) == offsetof(struct pd, hca),
 	       "either may be behind an ibv_pd");
 
 bool domain_is_good(const struct ibv_pd *pd)
@@ -33,12 +37,18 @@ bool domain_is_good(const struct ibv_pd *pd)
 
 static struct parent_domain *to_parent(struct ibv_pd *pd)
 {
-	return ((struct pd *)pd)->handle == PARENT_DOMAIN ? (struct parent_domain *)pd : NULL;
+	return ((struct pd *)pd)->hca ? NULL : (struct parent_domain *)pd;
+}
+
+static bool is_import(struct ibv_pd *pd)
+{
+	return to_parent(pd) && to_parent(pd)->handle != PARENT_DOMAIN;
 }
 
 bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context)
 {
-	return pd && pd->context == context && domain_is_good(pd) && to_parent(pd);
+	return pd && pd->context == context && domain_is_good(pd) && to_parent(pd) &&
+	       !is_import(pd);
 }
 
 struct pd *to_pd(struct ibv_pd *pd)
@@ -54,8 +64,10 @@ void domain_get(struct ibv_pd *pd)
 
 void domain_put(struct ibv_pd *pd)
 {
-	if (to_parent(pd))
-		to_parent(pd)->users--;
+	struct parent_domain *parent = to_parent(pd);
+
+	if (parent && --parent->users == 0 && parent->ended)
+		free(parent);
 }
 
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
@@ -81,20 +93,61 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 	return 0;
 }
 
+/* The protection domain lives on, unless it is destroyed and this was its last name. */
+static void end_name(struct ibv_pd *name)
+{
+	struct ibv_context *context = name->context;
+	struct parent_domain *import = to_parent(name);
+	struct pd *pd = to_pd(name);
+
+	if (import) {
+		pd->names.imports--;
+		import->ended = true;
+		if (import->users == 0)
+			free(import);
+	} else {
+		pd->names.unimported = true;
+	}
+	pd_put(pd);
+	context_put(context);
+}
+
 int urxe_dealloc_pd(struct ibv_pd *pd)
 {
-	struct ibv_context *context;
 	int error;
 
 	if (!domain_is_good(pd))
 		return ENOENT;
-	if (to_parent(pd))
+	if (to_parent(pd) && !is_import(pd))
 		return dealloc_parent_domain(to_parent(pd));
-	context = pd->context;
-	error = pd_dealloc(to_pd(pd));
+	error = pd_destroy(to_pd(pd));
 	if (!error)
-		context_put(context);
+		end_name(pd);
 	return error;
+}
+
+struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	struct pd *pd = pd_find(to_hca(context), pd_handle);
+	struct parent_domain *import;
+
+	if (!pd || !context_shares_file(pd->ibv.context, context))
+		return fail(ENOENT);
+	import = calloc(1, sizeof(*import));
+	if (!import)
+		return fail(ENOMEM);
+	import->ibv.context = context;
+	import->ibv.handle = import->handle = pd_handle;
+	import->pd = pd;
+	pd->names.imports++;
+	context_get(context);
+	return &import->ibv;
+}
+
+void urxe_unimport_pd(struct ibv_pd *pd)
+{
+	if (domain_is_good(pd) && (!to_parent(pd) || is_import(pd)))
+		end_name(pd);
 }
 
 struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
@@ -127,7 +180,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 {
 	struct parent_domain *parent;
 
-	if (!attr->pd || !domain_is_good(attr->pd) || to_parent(attr->pd))
+	if (!attr->pd || !domain_is_good(attr->pd) || (to_parent(attr->pd) && !is_import(attr->pd)))
 		return fail(EINVAL);
 	/* The application's allocators have nothing to allocate: our queues aren't shared. */
 	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
@@ -52,13 +53,63 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 	return 0;
 }
 
-int dm_free(struct dm *dm)
+void dm_list(struct dm *dm)
 {
+	struct hca *hca = dm->hca;
+
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_APPEND(hca->dms, dm);
+	pthread_mutex_unlock(&hca->objects_lock);
+	dm->listed = true;
+}
+
+static void dm_unlist(struct dm *dm)
+{
+	struct hca *hca = dm->hca;
+
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_DELETE(hca->dms, dm);
+	pthread_mutex_unlock(&hca->objects_lock);
+}
+
+struct dm *dm_find(struct hca *hca, uint32_t handle)
+{
+	struct dm *dm;
+
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_SEARCH_SCALAR(hca->dms, dm, handle, handle);
+	pthread_mutex_unlock(&hca->objects_lock);
+	return dm;
+}
+
+int dm_destroy(struct dm *dm)
+{
+	if (dm->names.destroyed)
+		return ENOENT;
 	if (atomic_load(&dm->users))
 		return EBUSY;
+	if (dm->listed)
+		dm_unlist(dm);
 	atomic_fetch_sub(&dm->hca->dm_size, dm->length);
 	free(dm->memory);
-	free(dm);
+	dm->names.destroyed = true;
+	return 0;
+}
+
+void dm_put(struct dm *dm)
+{
+	if (names_are_gone(&dm->names))
+		free(dm);
+}
+
+int dm_free(struct dm *dm)
+{
+	int error = dm_destroy(dm);
+
+	if (error)
+		return error;
+	dm->names.unimported = true;
+	dm_put(dm);
 	return 0;
 }
 
@@ -71,7 +122,7 @@ static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
 {
 	if (offset % DM_UNIT || length % DM_UNIT)
 		return EINVAL;
-	return dm_covers(dm, offset, length) ? 0 : EFAULT;
+	return !dm->names.destroyed && dm_covers(dm, offset, length) ? 0 : EFAULT;
 }
 
 int dm_copy_to(struct dm *dm, uint64_t offset, const void *from, size_t length)

@@ -3,9 +3,9 @@
  * Device memory: on a NIC its own, here the library's. Applications copy to and from it, and
  * register parts of it as regions, whose addresses count from zero. Called by verbs/.
  *
- * The sum of the lengths and each one's count of regions are atomic; there is no lock, so that a
- * forked child may have some, too. What is copied while a peer writes is the application's
- * business, as with all memory.
+ * The sum of the lengths and each one's count of regions are atomic; there is no lock but for
+ * those that may be imported, so that a forked child may have some, too. What is copied while a
+ * peer writes is the application's business, as with all memory.
  */
 #ifndef URXE_EMU_DM_H
 #define URXE_EMU_DM_H
@@ -13,6 +13,8 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdint.h>
+
+#include "emu/objects/names.h"
 
 struct hca;
 struct mr;
@@ -25,6 +27,9 @@ struct dm {
 	uint8_t *memory;
 	size_t length;
 	_Atomic uint32_t users; /* regions: EBUSY while there are any */
+	struct names names;
+	bool listed;
+	struct dm *prev, *next; /* utlist, hca.dms */
 };
 
 /*
@@ -34,6 +39,14 @@ struct dm {
 int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm **dm);
 /* 0 or EBUSY. */
 int dm_free(struct dm *dm);
+/* The same in two steps, of which the second one frees it when it has no name any more. */
+int dm_destroy(struct dm *dm);
+void dm_put(struct dm *dm);
+
+/* Let it be found by its handle: this takes a lock, and so does destroying it then. */
+void dm_list(struct dm *dm);
+/* The one with @handle, or NULL. */
+struct dm *dm_find(struct hca *hca, uint32_t handle);
 
 /* In units of four bytes, as of NICs. 0, EINVAL (not a multiple of four), EFAULT (beyond its end).
  */

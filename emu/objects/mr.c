@@ -6,6 +6,7 @@
 #include "emu/objects/mr.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,11 +140,13 @@ int mr_alloc_null(struct pd *pd, struct mr **mr)
 	return 0;
 }
 
-int mr_deregister(struct mr *mr)
+int mr_destroy(struct mr *mr)
 {
 	struct table *keys = &mr->hca->keys;
 	uint32_t number = key_number(mr->key.value);
 
+	if (mr->names.destroyed)
+		return ENOENT;
 	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
 		return EBUSY;
@@ -157,8 +160,40 @@ int mr_deregister(struct mr *mr)
 	atomic_fetch_sub(&mr->key.pd->users, 1);
 	if (mr->release)
 		mr->release(mr->backing);
-	free(mr);
+	mr->names.destroyed = true;
 	return 0;
+}
+
+void mr_put(struct mr *mr)
+{
+	if (names_are_gone(&mr->names))
+		free(mr);
+}
+
+int mr_deregister(struct mr *mr)
+{
+	int error = mr_destroy(mr);
+
+	if (error)
+		return error;
+	mr->names.unimported = true;
+	mr_put(mr);
+	return 0;
+}
+
+struct mr *mr_find(struct hca *hca, uint32_t handle)
+{
+	struct key *key;
+	struct mr *mr = NULL;
+
+	for (uint32_t number = 0; !mr && (key = table_get_next(&hca->keys, &number)); number++) {
+		if (key->kind != KEY_WINDOW)
+			mr = (struct mr *)((char *)key - offsetof(struct mr, key));
+		if (mr && mr->handle != handle)
+			mr = NULL;
+		table_put(&hca->keys, number);
+	}
+	return mr;
 }
 
 /* What the region would be, checked before anything of it changes. 0 or an errno. */

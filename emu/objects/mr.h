@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/objects/names.h"
+
 struct hca;
 struct pd;
 struct qp;
@@ -73,6 +75,7 @@ struct mr {
 	/* Where the memory isn't the application's: called with @backing when it is deregistered */
 	void (*release)(void *backing);
 	void *backing;
+	struct names names;
 };
 
 /* For regions of memory that isn't the application's. */
@@ -106,6 +109,11 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		struct mr **mr);
 /* 0, or EBUSY while windows are bound to it (IBA 10.6.7.2.6). */
 int mr_deregister(struct mr *mr);
+/* The same in two steps, of which the second one frees it when it has no name any more. */
+int mr_destroy(struct mr *mr);
+void mr_put(struct mr *mr);
+/* The one with @handle, or NULL. */
+struct mr *mr_find(struct hca *hca, uint32_t handle);
 
 /*
  * ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation.

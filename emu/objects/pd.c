@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "emu/hca.h"
 
@@ -25,17 +26,54 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 	}
 	made->hca = hca;
 	made->ibv.handle = made->handle = hca_next_handle(hca);
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_APPEND(hca->pds, made);
+	pthread_mutex_unlock(&hca->objects_lock);
 	*pd = made;
 	return 0;
 }
 
-int pd_dealloc(struct pd *pd)
+int pd_destroy(struct pd *pd)
 {
+	struct hca *hca = pd->hca;
+
+	if (pd->names.destroyed)
+		return ENOENT;
 	if (atomic_load(&pd->users))
 		return EBUSY;
-	atomic_fetch_sub(&pd->hca->pd_count, 1);
-	free(pd);
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_DELETE(hca->pds, pd);
+	pthread_mutex_unlock(&hca->objects_lock);
+	pd->names.destroyed = true;
+	atomic_fetch_sub(&hca->pd_count, 1);
 	return 0;
+}
+
+void pd_put(struct pd *pd)
+{
+	if (names_are_gone(&pd->names))
+		free(pd);
+}
+
+int pd_dealloc(struct pd *pd)
+{
+	int error = pd_destroy(pd);
+
+	if (error)
+		return error;
+	pd->names.unimported = true;
+	pd_put(pd);
+	return 0;
+}
+
+struct pd *pd_find(struct hca *hca, uint32_t handle)
+{
+	struct pd *pd;
+
+	pthread_mutex_lock(&hca->objects_lock);
+	DL_SEARCH_SCALAR(hca->pds, pd, handle, handle);
+	pthread_mutex_unlock(&hca->objects_lock);
+	return pd;
 }
 
 int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path)

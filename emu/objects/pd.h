@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 
+#include "emu/objects/names.h"
 #include "net/link.h"
 
 struct hca;
@@ -19,6 +20,8 @@ struct pd {
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	_Atomic uint32_t users; /* MRs, QPs, SRQs, AHs, MWs: EBUSY while there are any */
+	struct names names;
+	struct pd *prev, *next; /* utlist, hca.pds */
 };
 
 struct ah {
@@ -31,6 +34,11 @@ struct ah {
 
 int pd_alloc(struct hca *hca, struct pd **pd);
 int pd_dealloc(struct pd *pd); /* 0 or EBUSY */
+/* The same in two steps, of which the second one frees it when it has no name any more. */
+int pd_destroy(struct pd *pd);
+void pd_put(struct pd *pd);
+/* The one with @handle, or NULL. */
+struct pd *pd_find(struct hca *hca, uint32_t handle);
 
 /* EINVAL: port, missing GRH (RoCE has no other addressing); ENODATA: empty GID slot. */
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);

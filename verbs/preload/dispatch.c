@@ -101,12 +101,11 @@ INT_VERB(query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int in
 INT_VERB(query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
 INT_VERB(get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
 INT_VERB(resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
-LACKING(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
-LACKING(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
-/* Nothing of ours is imported, so these objects are the real library's. */
-LACKING(void, unimport_dm, "IBVERBS_1.13", (struct ibv_dm *dm), (dm), dm->context, (void)0)
-LACKING(void, unimport_pd, "IBVERBS_1.10", (struct ibv_pd *pd), (pd), pd->context, (void)0)
-LACKING(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->context, (void)0)
+VERB(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
+VERB(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
+VERB(void, unimport_dm, "IBVERBS_1.13", (struct ibv_dm *dm), (dm), dm->context, (void)0)
+VERB(void, unimport_pd, "IBVERBS_1.10", (struct ibv_pd *pd), (pd), pd->context, (void)0)
+VERB(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->context, (void)0)
 
 /* --- completion channels ---------------------------------------------------------- */
 VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, NONE)
@@ -122,7 +121,7 @@ VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *add
 INT_VERB(rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
 DESTROY(dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context)
 VERB(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
-LACKING(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
+VERB(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
 
 /* --- completion queues -------------------------------------------------------------- */
 VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, NONE)
