@@ -480,7 +480,7 @@ def ucx_cases():
 # --- rdma-core's own tests ------------------------------------------------------
 
 # Of 273. The others are for mlx5 and EFA, or for what the device says it doesn't have.
-PYVERBS_MINIMUM = 100
+PYVERBS_MINIMUM = 130
 
 
 def pyverbs_cases():
