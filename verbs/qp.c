@@ -189,23 +189,26 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 }
 
 /*
- * Enhanced connection establishment: a device has no options beyond the specification, and no
- * vendor that could define them. So none are in force, and none that are asked for are
- * accepted, whichever vendor's they are; two ends that ask each other have none in common.
+ * Enhanced connection establishment: the device has no options beyond the specification, so none
+ * are in force, and of those that are asked for none are accepted. The vendor is the device's:
+ * rdma_set_local_ece() refuses 0, and programs give it what ibv_query_ece() says.
  */
 int urxe_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!HANDLE_IS_GOOD(to_qp(qp)))
 		return EINVAL;
-	*ece = (struct ibv_ece){};
+	*ece = (struct ibv_ece){.vendor_id = to_hca(qp->context)->limits.device.vendor_id};
 	return 0;
 }
 
 int urxe_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
+	uint32_t vendor_id = to_hca(qp->context)->limits.device.vendor_id;
+
 	if (!HANDLE_IS_GOOD(to_qp(qp)) || ece->comp_mask)
 		return EINVAL;
-	*ece = (struct ibv_ece){};
+	/* With another vendor's device there is nothing in common. */
+	*ece = (struct ibv_ece){.vendor_id = ece->vendor_id == vendor_id ? vendor_id : 0};
 	return 0;
 }
 

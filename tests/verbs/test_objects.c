@@ -293,15 +293,22 @@ END_TEST
 static void check_ece(struct ibv_qp *qp)
 {
 	struct ibv_ece asked = {.vendor_id = 0x15b3, .options = 0x30000002}, ece = {1, 2, 3};
+	struct ibv_device_attr device;
 
+	ck_assert_int_eq(ibv_query_device(context, &device), 0);
 	ck_assert_int_eq(ibv_query_ece(qp, &ece), 0);
-	ck_assert_uint_eq(ece.vendor_id, 0);
+	ck_assert_uint_ne(ece.vendor_id, 0);
+	ck_assert_uint_eq(ece.vendor_id, device.vendor_id);
 	ck_assert_uint_eq(ece.options, 0);
 	ck_assert_uint_eq(ece.comp_mask, 0);
 	ck_assert_int_eq(ibv_set_ece(qp, &asked), 0);
 	ck_assert_uint_eq(asked.vendor_id, 0);
 	ck_assert_uint_eq(asked.options, 0);
 	ck_assert_int_eq(ibv_query_ece(qp, &ece), 0);
+	ck_assert_uint_eq(ece.options, 0);
+	ece.options = 1;
+	ck_assert_int_eq(ibv_set_ece(qp, &ece), 0);
+	ck_assert_uint_eq(ece.vendor_id, device.vendor_id);
 	ck_assert_uint_eq(ece.options, 0);
 	asked.comp_mask = 1;
 	ck_assert_int_eq(ibv_set_ece(qp, &asked), EINVAL);
