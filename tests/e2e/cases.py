@@ -153,7 +153,6 @@ def xrc_cases():
     yield perftest("ib_send_bw", "-c", "XRC", "-e", "-s", "4096", sizes=[4096], iters=200)
     for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
         yield perftest(tool, "-c", "XRC", "-s", "64", sizes=[64], iters=500)
-        yield perftest(tool, "-c", "XRC", "-s", "5000", sizes=[5000], iters=100, nobody=True)
     for tool in "ib_atomic_bw", "ib_atomic_lat":
         yield perftest(tool, "-c", "XRC", sizes=[8], iters=500)
     yield perftest("ib_atomic_lat", "-c", "XRC", sizes=[8], iters=20, detail="capture", capture=True)

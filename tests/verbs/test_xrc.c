@@ -402,6 +402,7 @@ START_TEST(opening_refused)
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT), *other = open_domain(-1, O_CREAT);
 	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
 	struct ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD};
+	uint32_t number;
 
 	ck_fails(ibv_open_qp(context, &attr), EINVAL);
 	attr.comp_mask = IBV_QP_OPEN_ATTR_RESERVED;
@@ -411,8 +412,9 @@ START_TEST(opening_refused)
 	ck_fails(open_qp(xrcd, initiator->qp_num, IBV_QPT_XRC_RECV), EINVAL);
 	ck_fails(open_qp(xrcd, target->qp_num + 1000, IBV_QPT_XRC_RECV), EINVAL);
 	ck_fails(open_qp(xrcd, 0xfffffff, IBV_QPT_XRC_RECV), EINVAL);
+	number = target->qp_num;
 	ck_assert_int_eq(ibv_destroy_qp(target), 0);
-	ck_fails(open_qp(xrcd, target->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails(open_qp(xrcd, number, IBV_QPT_XRC_RECV), EINVAL);
 	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
 	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
 	ck_assert_int_eq(ibv_close_xrcd(other), 0);
