@@ -195,16 +195,18 @@
  */
 #define PACING_INTERVAL 50000
 /*
- * For how long a full receiver is waited for: on a busy machine one that reads gets the CPU back
- * within a few time slices. One that is stopped costs this once.
+ * For how long a full receiver is waited for: where 20 others want the same CPU, one that reads gets
+ * it back after as many time slices. One that is stopped costs this once.
  */
-#define PACING_PATIENCE 20000000
+#define PACING_PATIENCE 200000000
 /*
  * What a byte that it takes gives back of that. So a receiver that reads 10 MB a second is waited
  * for forever, and one that reads a tenth of it for a tenth of the time: others behind it in a send
  * queue keep most of their rate.
  */
 #define PACING_PATIENCE_PER_BYTE 100
+/* How much of it a stopped receiver must have earned until it is waited for again. */
+#define PACING_PATIENCE_AGAIN 10000000
 /* How often to look whether a stopped receiver reads again, an unknown one has become known. */
 #define PACING_RECHECK 1000000
 

@@ -107,8 +107,8 @@ static enum pacing_state receiver_next(struct pacing_receiver *receiver, uint32_
 
 	if (receiver->space >= cost) {
 		receiver_took(receiver);
-		return was_stopped && receiver->patience < PACING_PATIENCE / 2 ? PACING_STOPPED
-									       : PACING_READING;
+		return was_stopped && receiver->patience < PACING_PATIENCE_AGAIN ? PACING_STOPPED
+										 : PACING_READING;
 	}
 	if (was_stopped || receiver->patience < PACING_INTERVAL)
 		return PACING_STOPPED;

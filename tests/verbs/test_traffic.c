@@ -500,7 +500,8 @@ START_TEST(asynchronous_events)
 
 	/* An event that isn't taken goes with its queue pair. */
 	ck_assert_int_eq(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
-	ck_assert(readable(pair.context->async_fd));
+	while (!readable(pair.context->async_fd))
+		; /* the background thread may deliver it, after one of its own */
 	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
 	ck_assert(!readable(pair.context->async_fd));
 	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
