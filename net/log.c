@@ -15,7 +15,7 @@
 
 #include "net/syscalls.h"
 
-#define LINE_MAX_LENGTH 1024
+#define LINE_MAX_LENGTH 1536
 
 static const char *const names[] = {
 	[LOG_ERROR] = "error",
@@ -42,20 +42,21 @@ int log_parse_level(const char *name, enum log_level *level)
 	return -1;
 }
 
-void log_write(enum log_level level, const char *format, ...)
+bool log_is_enabled(enum log_level level)
+{
+	return level <= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
+}
+
+/* @level: a word, or NULL. */
+static void write_line(const char *level, const char *format, va_list arguments)
 {
 	char line[LINE_MAX_LENGTH];
 	int error = errno;
 	int length, rest;
-	va_list arguments;
 
-	if (level > __atomic_load_n(&threshold, __ATOMIC_RELAXED))
-		return;
-
-	length = snprintf(line, sizeof(line), "urxe[%d] %s: ", (int)getpid(), names[level]);
-	va_start(arguments, format);
+	length = snprintf(line, sizeof(line), "urxe[%d] %s%s", (int)getpid(), level ? level : "",
+			  level ? ": " : "");
 	rest = vsnprintf(line + length, sizeof(line) - length, format, arguments);
-	va_end(arguments);
 	if (rest < 0)
 		return;
 	length += rest;
@@ -67,4 +68,24 @@ void log_write(enum log_level level, const char *format, ...)
 	if (sys_write(STDERR_FILENO, line, length) < 0)
 		length = 0;
 	errno = error; /* logging must be free of effects at any place */
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!log_is_enabled(level))
+		return;
+	va_start(arguments, format);
+	write_line(names[level], format, arguments);
+	va_end(arguments);
+}
+
+void log_paragraph(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	write_line(NULL, format, arguments);
+	va_end(arguments);
 }

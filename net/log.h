@@ -7,12 +7,17 @@
 #ifndef URXE_NET_LOG_H
 #define URXE_NET_LOG_H
 
+#include <stdbool.h>
+
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
 /* Returns 0, or -1 when @name is none of the levels. */
 int log_parse_level(const char *name, enum log_level *level);
+bool log_is_enabled(enum log_level level);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whatever the level: what was asked for (net/cause/cause.h). */
+void log_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)

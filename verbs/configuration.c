@@ -83,10 +83,24 @@ static bool read_receive_buffer(const char *value, struct configuration *configu
 	return true;
 }
 
+static bool read_switch(const char *value, bool *on)
+{
+	*on = value && strcmp(value, "1") == 0;
+	return !value || *on || strcmp(value, "0") == 0;
+}
+
 static bool read_segmentation(const char *value, struct configuration *configuration)
 {
-	configuration->segmentation = !value || strcmp(value, "0") == 0;
-	return configuration->segmentation || strcmp(value, "1") == 0;
+	bool off;
+	bool readable = read_switch(value, &off);
+
+	configuration->segmentation = !off;
+	return readable;
+}
+
+static bool read_explain(const char *value, struct configuration *configuration)
+{
+	return read_switch(value, &configuration->explain);
 }
 
 /* Without node only, which is read before. */
@@ -107,6 +121,7 @@ static const struct {
 	const char *expected;
 } values[] = {
 	{"URXE_LOG", read_log_level, "error, warn, info or debug"},
+	{"URXE_EXPLAIN", read_explain, "0 or 1"},
 	{"URXE_MODE", read_mode, "emu, hw or both"},
 	{"URXE_RCVBUF", read_receive_buffer, "a number of bytes, such as 4M"},
 	{"URXE_NO_GSO", read_segmentation, "0 or 1"},

@@ -12,6 +12,7 @@
  *   URXE_PCAP     capture file; "%p" becomes the process id
  *   URXE_FAULTS   see net/fault/fault.h
  *   URXE_LOG      error, warn (default), info, debug
+ *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
  *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
  *
@@ -35,6 +36,7 @@ enum mode { MODE_EMU, MODE_HW, MODE_BOTH };
 struct configuration {
 	enum mode mode;
 	enum log_level log_level;
+	bool explain;
 	const char *node;    /* a list of addresses */
 	const char *devices; /* names with lists of addresses; not together with node */
 	const char *pcap;

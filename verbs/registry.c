@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/log.h"
 
 static struct registry {
@@ -33,6 +34,7 @@ static void registry_read_configuration(void)
 {
 	configuration_read(&registry.configuration);
 	log_set_level(registry.configuration.log_level);
+	cause_configure(registry.configuration.explain);
 }
 
 const struct configuration *registry_configuration(void)

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 
 int pd_alloc(struct hca *hca, struct pd **pd)
 {
@@ -84,8 +85,13 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 	struct gid_entry source;
 	int error;
 
-	if (!gids || !attr->is_global)
+	if (!gids)
 		return EINVAL;
+	if (!attr->is_global)
+		return refuse(EINVAL, CAUSE_PATH_NOT_GLOBAL,
+			      "ah_attr.is_global is 0, dlid %u: RoCE needs is_global = 1 (a GRH); "
+			      "of a tool it is an option: -g 0",
+			      attr->dlid);
 	error = gid_table_get(gids, grh->sgid_index, &source);
 	if (error)
 		return error;

@@ -66,7 +66,7 @@ accepted() {
 }
 
 accepted urxe0 URXE_NODE=$address
-accepted urxe0 URXE_NODE=$address,::1 URXE_MODE=emu URXE_LOG=error URXE_RCVBUF=4M URXE_NO_GSO=1
+accepted urxe0 URXE_NODE=$address,::1 URXE_MODE=emu URXE_LOG=error URXE_RCVBUF=4M URXE_NO_GSO=1 URXE_EXPLAIN=1
 accepted urxe0 URXE_NODE=$address URXE_FAULTS='seed=7;drop=1%' URXE_NO_GSO=0 URXE_RCVBUF=65536
 accepted urxe0 URXE_NODE=lo
 accepted urxe0 URXE_NODE=localhost
@@ -86,6 +86,7 @@ refused URXE_RCVBUF=0
 refused URXE_RCVBUF=4G
 refused URXE_RCVBUF=-1
 refused URXE_NO_GSO=maybe
+refused URXE_EXPLAIN=2
 refused URXE_FAULTS=drop
 refused URXE_FAULTS=drop=1
 refused URXE_FAULTS=drop=1%/RC_NOTHING

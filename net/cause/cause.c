@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/cause/cause.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "net/log.h"
+
+static const struct cause_entry catalogue[] = {
+#define CAUSE(number, name, kind, ...) {CAUSE_##name, #name, CAUSE_##kind, __VA_ARGS__},
+#include "net/cause/catalogue.def"
+#undef CAUSE
+};
+
+#define ENTRIES (sizeof(catalogue) / sizeof(catalogue[0]))
+
+/* A cause that comes again and again would fill a terminal. */
+#define PARAGRAPHS_OF_A_CAUSE 20
+
+static bool explaining;			    /* written before any device opens */
+static atomic_bool told;		    /* an error, without explanations */
+static _Atomic unsigned int shown[ENTRIES]; /* paragraphs */
+
+static int compare(const void *number, const void *entry)
+{
+	uint32_t wanted = *(const uint32_t *)number;
+	uint32_t cause = ((const struct cause_entry *)entry)->cause;
+
+	return (wanted > cause) - (wanted < cause);
+}
+
+const struct cause_entry *cause_find(uint32_t number)
+{
+	return bsearch(&number, catalogue, ENTRIES, sizeof(catalogue[0]), compare);
+}
+
+const struct cause_entry *cause_at(unsigned int index)
+{
+	return index < ENTRIES ? &catalogue[index] : NULL;
+}
+
+void cause_configure(bool explain)
+{
+	explaining = explain;
+}
+
+bool cause_explaining(void)
+{
+	return explaining;
+}
+
+bool cause_wanted(enum cause cause)
+{
+	const struct cause_entry *entry;
+
+	if (log_is_enabled(LOG_INFO))
+		return true;
+	entry = cause_find(cause);
+	if (!entry || entry->kind != CAUSE_ERROR)
+		return false;
+	return explaining || !atomic_load_explicit(&told, memory_order_relaxed);
+}
+
+/* The paragraph: what was found, then what the catalogue says of it. */
+static void explain(const struct cause_entry *entry, const char *found)
+{
+	unsigned int before =
+		atomic_fetch_add_explicit(&shown[entry - catalogue], 1, memory_order_relaxed);
+
+	if (before >= PARAGRAPHS_OF_A_CAUSE)
+		return;
+	log_paragraph("0x%04x %s\n    %s\n    %s (urxe explain 0x%04x)%s", entry->cause,
+		      entry->title, found, entry->meaning, entry->cause,
+		      before + 1 < PARAGRAPHS_OF_A_CAUSE ? "" : "\n    It is not shown again.");
+}
+
+static void report(enum cause cause, const char *format, va_list arguments)
+{
+	const struct cause_entry *entry = cause_find(cause);
+	char found[512];
+
+	if (!entry)
+		return;
+	vsnprintf(found, sizeof(found), format, arguments);
+	if (entry->kind == CAUSE_NOTICE)
+		log_info("0x%04x %s: %s", cause, entry->title, found);
+	else if (explaining)
+		explain(entry, found);
+	else if (!atomic_exchange(&told, true))
+		log_warn("0x%04x %s: %s (the first error; URXE_EXPLAIN=1 explains all)", cause,
+			 entry->title, found);
+	else
+		log_info("0x%04x %s: %s", cause, entry->title, found);
+}
+
+void cause_report(enum cause cause, const char *format, ...)
+{
+	int error = errno;
+	va_list arguments;
+
+	if (!cause_wanted(cause))
+		return;
+	va_start(arguments, format);
+	report(cause, format, arguments);
+	va_end(arguments);
+	errno = error;
+}
+
+int refuse(int error, enum cause cause, const char *format, ...)
+{
+	int before = errno;
+	va_list arguments;
+
+	if (!cause_wanted(cause))
+		return error;
+	va_start(arguments, format);
+	report(cause, format, arguments);
+	va_end(arguments);
+	errno = before;
+	return error;
+}
+
+void finding_set(struct finding *finding, enum cause cause, const char *format, ...)
+{
+	va_list arguments;
+
+	finding->cause = cause;
+	finding->text[0] = '\0';
+	if (!cause_wanted(cause))
+		return;
+	va_start(arguments, format);
+	vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+	va_end(arguments);
+}
