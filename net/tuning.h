@@ -195,8 +195,8 @@
  */
 #define PACING_INTERVAL 50000
 /*
- * For how long a full receiver is waited for: where 20 others want the same CPU, one that reads gets
- * it back after as many time slices. One that is stopped costs this once.
+ * For how long a full receiver is waited for: where 20 others want the same CPU, one that reads
+ * gets it back after as many time slices. One that is stopped costs this once.
  */
 #define PACING_PATIENCE 200000000
 /*
