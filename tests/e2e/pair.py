@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, field
 
 DEADLINE = 300  # seconds a case may take, on a busy machine, too; reached by a hang alone
-LAUNCHER = "scripts/urxe"  # in the build directory
+LAUNCHER = "urxe/urxe"  # in the build directory
 LIBRARY = "verbs/liburxe.so.0"
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 READY = r"rdma_cm: (?:listening on port|joined group) \S+$"  # logged by users of librdmacm

@@ -4,8 +4,7 @@
 
     golden.py [--keep DIR] [--verbose] [--list] BUILD [REGEX]
 
-BUILD   the build directory (the launcher is BUILD/scripts/urxe or
-        BUILD/verbs/urxe), or the launcher itself
+BUILD   the build directory (the launcher is BUILD/urxe/urxe), or the launcher itself
 REGEX   only the captures whose name it matches
 --keep  put captures and outputs there (default: a temporary folder, removed
         when everything passed)
@@ -142,11 +141,10 @@ def compile_tools(tools):
 
 
 def find_launcher(build):
-    places = [build] if build.is_file() else [build / "scripts/urxe", build / "verbs/urxe"]
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place.resolve()
-    sys.exit(f"no launcher in {build} (looked for scripts/urxe and verbs/urxe)")
+    place = build if build.is_file() else build / "urxe/urxe"
+    if place.is_file() and os.access(place, os.X_OK):
+        return place.resolve()
+    sys.exit(f"no launcher in {build} (looked for urxe/urxe)")
 
 
 def enter_namespace():

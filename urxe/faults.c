@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urxe/faults.h"
+
+#include <stdlib.h>
+
+#include "net/fault/fault_rules.h"
+#include "urxe/command.h"
+
+const char faults_help[] =
+	"A fault specification (--faults, URXE_FAULTS) is a list of clauses separated by ';' or "
+	"',':\n"
+	"\n"
+	"  seed=N               of the random choices, default 1: the same seed and packets give\n"
+	"                       the same faults\n"
+	"  ACTION=RATE[MATCH]   to this share of the matching packets: 1%, or 0.01 (100% is all)\n"
+	"  ACTION#N[MATCH]      to the N-th matching packet, counted from 1\n"
+	"  ACTION#N+[MATCH]     to that and all after it\n"
+	"\n"
+	"ACTION is one of\n"
+	"\n"
+	"  drop                 the packet is lost\n"
+	"  dup                  it comes twice\n"
+	"  reorder              it comes behind the next one\n"
+	"  corrupt              one bit is wrong\n"
+	"  mark                 it says that it has experienced congestion, if it is capable of "
+	"that\n"
+	"  delay(TIME)          it comes later: 500us, 2ms\n"
+	"\n"
+	"MATCH is any of\n"
+	"\n"
+	"  @tx, @rx             packets that this node sends (default), or receives\n"
+	"  /OPCODE              an opcode such as RC_SEND_ONLY, or the beginning of its name: "
+	"RC_SEND\n"
+	"  >QPN                 packets to this queue pair number\n"
+	"  [ADDRESS]            packets from or to this IP address\n"
+	"\n"
+	"Examples:\n"
+	"\n"
+	"  seed=7;drop=1%;dup=0.5%\n"
+	"  drop#3/RC_ACKNOWLEDGE@rx\n"
+	"  delay(2ms)=10%/RC_SEND[127.0.0.2]\n";
+
+void faults_check(void)
+{
+	const char *specification = getenv("URXE_FAULTS"), *place = NULL;
+	struct fault_rules rules;
+
+	if (!specification)
+		return;
+	if (fault_rules_read(&rules, specification, &place) != 0)
+		die("URXE_FAULTS can't be read at \"%s\"; see urxe help faults",
+		    place ? place : specification);
+	fault_rules_destroy(&rules);
+}

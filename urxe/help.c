@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urxe help: the overview, the manual of a command, or a topic.
+ */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "urxe/command.h"
+#include "urxe/faults.h"
+
+static const struct topic {
+	const char *name, *text;
+} topics[] = {
+	{"faults", faults_help},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	const char **subject = state->input;
+
+	if (key != ARGP_KEY_ARG || state->arg_num > 0)
+		return ARGP_ERR_UNKNOWN;
+	*subject = argument;
+	return 0;
+}
+
+static char *list_topics(int key, const char *text, void *input)
+{
+	char *list = (char *)text;
+
+	if (key == ARGP_KEY_HELP_POST_DOC) {
+		size_t size;
+		FILE *stream = open_memstream(&list, &size);
+
+		fputs("Topics:", stream);
+		for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++)
+			fprintf(stream, " %s", topics[i].name);
+		fclose(stream);
+	}
+	return list;
+}
+
+/* The options of a command, as it says them itself. */
+static int show_options(const struct command *command)
+{
+	char name[64], *arguments[] = {name, "--help", NULL};
+
+	snprintf(name, sizeof(name), "urxe %s", command->name);
+	return command->call(2, arguments);
+}
+
+int command_help(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.parser = parse,
+		.args_doc = "[COMMAND|TOPIC]",
+		.doc = "Show the manual of a command, or about a topic.",
+		.help_filter = list_topics,
+	};
+	const struct command *command;
+	const char *subject = NULL;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &subject))
+		return EXIT_REFUSED;
+	if (!subject) {
+		command_overview(stdout);
+		return EXIT_SUCCESS;
+	}
+	for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++) {
+		if (strcmp(subject, topics[i].name) == 0) {
+			fputs(topics[i].text, stdout);
+			return EXIT_SUCCESS;
+		}
+	}
+	if (!(command = command_find(subject)))
+		die("no help about %s; see urxe --help", subject);
+	return show_options(command);
+}

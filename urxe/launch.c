@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urxe/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "urxe/command.h"
+#include "urxe/faults.h"
+#include "urxe/program.h"
+
+#define LIBRARY "liburxe.so.0"
+
+/* This program's file. Not from /proc, which a small root, as a container's, may lack. */
+static const char *own_path(void)
+{
+	static char *path;
+
+	if (!path && !(path = realpath((const char *)getauxval(AT_EXECFN), NULL)))
+		die("can't find this program's own file: %s", strerror(errno));
+	return path;
+}
+
+/* Beside the build tree's program, or where the installed one belongs. */
+static const char *find_library(void)
+{
+	static const char *const places[] = {"../verbs", URXE_LIBDIR, "../" URXE_LIBDIR_RELATIVE};
+	const char *program = own_path();
+	int folder = strrchr(program, '/') + 1 - program;
+	char *path, *library;
+
+	for (unsigned int i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		if (asprintf(&path, "%.*s%s/" LIBRARY, places[i][0] == '/' ? 0 : folder, program,
+			     places[i]) < 0)
+			die("out of memory");
+		library = realpath(path, NULL);
+		free(path);
+		if (library)
+			return library;
+	}
+	die(LIBRARY " is neither in %.*s../verbs nor in %s", folder, program, URXE_LIBDIR);
+}
+
+static void preload(const char *library, const char *others)
+{
+	char *list;
+
+	if (asprintf(&list, "%s%s%s", library, others && *others ? ":" : "", others ?: "") < 0 ||
+	    setenv("LD_PRELOAD", list, 1) != 0)
+		die("out of memory");
+	free(list);
+}
+
+/* The command that lists the devices; what it says is read from the result. */
+static int start_listing(const char *library, pid_t *child)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0 || (*child = fork()) < 0)
+		die("can't start a process: %s", strerror(errno));
+	if (*child == 0) {
+		dup2(ends[1], STDOUT_FILENO);
+		dup2(ends[1], STDERR_FILENO);
+		preload(library, NULL);
+		execl(own_path(), "urxe", "list-devices", NULL);
+		_exit(EXIT_REFUSED);
+	}
+	close(ends[1]);
+	return ends[0];
+}
+
+/* Is the line about devices that can't be had, or about a library that ld.so can't load? */
+static bool is_objection(const char *line)
+{
+	static const char said[] = "there are no devices\n";
+	size_t length = strlen(line);
+
+	return strncmp(line, "ERROR: ld.so:", 13) == 0 ||
+	       (length >= strlen(said) && strcmp(line + length - strlen(said), said) == 0);
+}
+
+/*
+ * A process of our own asks for the devices: what the library says against them, or ld.so
+ * against the library, is known before the program starts.
+ */
+static void check_devices(const char *library)
+{
+	char *line = NULL, *objection = NULL, *reason;
+	size_t size = 0;
+	pid_t child;
+	FILE *said;
+
+	if (strpbrk(library, ": "))
+		die("%s: ld.so can't preload a file with a space or a colon in its path", library);
+	if (!(said = fdopen(start_listing(library, &child), "r")))
+		die("out of memory");
+	while (getline(&line, &size, said) > 0) {
+		if (!objection && is_objection(line))
+			objection = strdup(line);
+	}
+	fclose(said);
+	free(line);
+	waitpid(child, NULL, 0);
+	if (!objection)
+		return;
+	objection[strcspn(objection, "\n")] = '\0';
+	reason = strstr(objection, "error: ");
+	die("%s", reason ? reason + strlen("error: ") : objection);
+}
+
+/* Returns the library. */
+static const char *prepare(void)
+{
+	const char *library = find_library();
+
+	faults_check();
+	check_devices(library);
+	return library;
+}
+
+void launch(char **argv)
+{
+	const char *library = prepare();
+
+	program_check(argv[0], library);
+	preload(library, getenv("LD_PRELOAD"));
+	execvp(argv[0], argv);
+	fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(errno));
+	exit(errno == ENOENT ? 127 : 126); /* as shells have it */
+}
+
+void launch_command(const char *name)
+{
+	const char *library = prepare();
+
+	preload(library, getenv("LD_PRELOAD"));
+	execl(own_path(), "urxe", name, NULL);
+	die("%s: %s", own_path(), strerror(errno));
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urxe/options.h"
+
+#include <stdlib.h>
+
+#include "urxe/command.h"
+
+/* Keys of options that have no letter. */
+enum { NODE = 0x100, PCAP, FAULTS, EXPLAIN, STAT };
+
+static const char *const variables[] = {
+	[NODE - NODE] = "URXE_NODE",	 [PCAP - NODE] = "URXE_PCAP",
+	[FAULTS - NODE] = "URXE_FAULTS", [EXPLAIN - NODE] = "URXE_EXPLAIN",
+	[STAT - NODE] = "URXE_STAT",
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	if (key < NODE || key > STAT)
+		return ARGP_ERR_UNKNOWN;
+	/* Empty is the same as unset, and hardly what a script meant. */
+	if (argument && !*argument)
+		die("%s: the value of %s is empty", state->name, variables[key - NODE]);
+	if (setenv(variables[key - NODE], argument ? argument : "1", 1) != 0)
+		die("out of memory");
+	return 0;
+}
+
+static const struct argp_option of_devices[] = {
+	{"node", NODE, "ADDRESSES", 0,
+	 "The addresses of this node, separated by commas (URXE_NODE): 127.0.0.1 and 127.0.0.2 are "
+	 "two nodes on one machine; 127.0.0.1/127.0.0.2 is one node with two ports"},
+	{"pcap", PCAP, "FILE", 0, "Write every packet to FILE; %p is the process id (URXE_PCAP)"},
+	{"faults", FAULTS, "FAULTS", 0,
+	 "Lose, repeat, reorder, delay, corrupt (URXE_FAULTS): 'seed=7;drop=1%;dup=0.5%'; "
+	 "see urxe help faults"},
+	{0},
+};
+
+static const struct argp_option of_programs[] = {
+	{"explain", EXPLAIN, NULL, 0,
+	 "Say on stderr why an operation or a call failed (URXE_EXPLAIN)"},
+	{"stat", STAT, NULL, 0, "Say at the end what was transferred (URXE_STAT)"},
+	{0},
+};
+
+static const struct argp devices = {of_devices, parse};
+static const struct argp programs = {of_programs, parse};
+
+const struct argp_child device_options[] = {{&devices}, {0}};
+const struct argp_child program_options[] = {{&devices}, {&programs}, {0}};
