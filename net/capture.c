@@ -13,7 +13,6 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/udp.h>
-#include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "net/descriptor.h"
+#include "net/libpcap.h"
 #include "net/log.h"
 #include "net/wire/gid.h"
 
@@ -33,6 +33,7 @@
 
 struct capture {
 	pthread_mutex_t lock;
+	struct libpcap libpcap;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
 	int fd; /* the file's */
@@ -111,7 +112,7 @@ static int open_file(struct capture *capture, const char *path)
 	capture->identity = descriptor_identify(fd);
 	setvbuf(file, capture->buffer, _IOFBF, sizeof(capture->buffer));
 	errno = 0;
-	capture->dumper = pcap_dump_fopen(capture->pcap, file);
+	capture->dumper = capture->libpcap.dump_fopen(capture->pcap, file);
 	if (!capture->dumper) {
 		error = errno ? errno : EIO;
 		fclose(file);
@@ -119,9 +120,16 @@ static int open_file(struct capture *capture, const char *path)
 	}
 	if (!first)
 		__fpurge(file); /* the header, which the file has */
-	pcap_dump_flush(capture->dumper);
+	capture->libpcap.dump_flush(capture->dumper);
 	flock(fd, LOCK_SH);
 	return 0;
+}
+
+bool capture_is_possible(void)
+{
+	struct libpcap libpcap;
+
+	return libpcap_load(&libpcap);
 }
 
 struct capture *capture_open(const char *name)
@@ -132,11 +140,15 @@ struct capture *capture_open(const char *name)
 
 	if (!capture)
 		return NULL;
+	if (!libpcap_load(&capture->libpcap)) {
+		error = ELIBACC;
+		goto free_capture;
+	}
 	path = expand_name(name);
 	if (!path)
 		goto free_capture;
-	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, SNAPLEN,
-							     PCAP_TSTAMP_PRECISION_NANO);
+	capture->pcap = capture->libpcap.open_dead_with_tstamp_precision(
+		DLT_EN10MB, SNAPLEN, PCAP_TSTAMP_PRECISION_NANO);
 	if (!capture->pcap)
 		goto free_path;
 	error = open_file(capture, path);
@@ -147,7 +159,7 @@ struct capture *capture_open(const char *name)
 	return capture;
 
 close_pcap:
-	pcap_close(capture->pcap);
+	capture->libpcap.close(capture->pcap);
 free_path:
 	free(path);
 free_capture:
@@ -160,8 +172,8 @@ void capture_close(struct capture *capture)
 {
 	/* Else the number is another file's, and the stream stays. */
 	if (descriptor_is(capture->fd, &capture->identity))
-		pcap_dump_close(capture->dumper);
-	pcap_close(capture->pcap);
+		capture->libpcap.dump_close(capture->dumper);
+	capture->libpcap.close(capture->pcap);
 	pthread_mutex_destroy(&capture->lock);
 	free(capture);
 }
@@ -263,8 +275,8 @@ static void dump(struct capture *capture, const uint8_t *end)
 	clock_gettime(CLOCK_REALTIME, &now);
 	header.ts.tv_sec = now.tv_sec;
 	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */
-	pcap_dump((u_char *)capture->dumper, &header, capture->record);
-	pcap_dump_flush(capture->dumper);
+	capture->libpcap.dump((u_char *)capture->dumper, &header, capture->record);
+	capture->libpcap.dump_flush(capture->dumper);
 }
 
 void capture_sent(struct capture *capture, const struct link_packet *packet, uint16_t source_port,

@@ -11,6 +11,9 @@
 
 struct capture;
 
+/* Whether libpcap, which is loaded for it, is here; if not, dlerror() says why. */
+bool capture_is_possible(void);
+
 /*
  * @name: the file; "%p" in it becomes the process id. What an earlier run left in it is
  * replaced; processes that capture to it at the same time write one file. Returns NULL with

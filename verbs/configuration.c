@@ -2,6 +2,7 @@
 #include "verbs/configuration.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/capture.h"
 #include "net/fault/fault_rules.h"
 
 static const char *variable(const char *name)
@@ -192,6 +194,19 @@ static const char *check_faults(const char *specification)
 	return error;
 }
 
+/* Nor is a capture begun, but what it needs is looked for. */
+static const char *check_capture(void)
+{
+	char *error;
+
+	if (capture_is_possible())
+		return NULL;
+	if (asprintf(&error, "URXE_PCAP needs libpcap (Debian's package libpcap0.8): %s",
+		     dlerror()) < 0)
+		return out_of_memory;
+	return error;
+}
+
 void configuration_read(struct configuration *configuration)
 {
 	const char *error = NULL;
@@ -217,4 +232,6 @@ void configuration_read(struct configuration *configuration)
 	}
 	if (configuration->faults && !configuration->error)
 		configuration->error = check_faults(configuration->faults);
+	if (configuration->pcap && !configuration->error)
+		configuration->error = check_capture();
 }

@@ -215,6 +215,26 @@ run -- run sh -c 'exit 7' || [ $? = 7 ] || fail "exit status"
 run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"
 [ -n "$(find "$work" -name 'x-*.pcap')" ] || fail "no capture"
 
+# libpcap is in processes that capture, and its symbols are none of the program's.
+open_device='
+import ctypes, sys
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))
+assert ("libpcap" in open("/proc/self/maps").read()) == (sys.argv[1] == "yes")
+assert not hasattr(ctypes.CDLL(None), "pcap_close")
+'
+run -- run --node "$address" -- python3 -c "$open_device" no || fail "libpcap without a capture"
+run -- run --node "$address" --pcap "$work/y.pcap" -- python3 -c "$open_device" yes ||
+	fail "libpcap for a capture"
+# Where it isn't: an empty file is what ld.so finds first.
+mkdir "$work/empty"
+: >"$work/empty/libpcap.so.0.8"
+: >"$work/empty/libpcap.so.1"
+declined 'libpcap0\.8' LD_LIBRARY_PATH="$work/empty" -- run --pcap "$work/z.pcap" -- "$list"
+LD_LIBRARY_PATH=$work/empty accepted urxe0 URXE_NODE=$address
+
 # Programs that load the library by name.
 for loader in "${loaders[@]}"; do
 	run -- run --node "$address" -- "$loader" libibverbs.so.1 libibverbs.so \

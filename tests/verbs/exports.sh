@@ -37,3 +37,8 @@ if grep -E 'NEEDED.*libev' "$work/dynamic"; then
 	echo "puts libev in front of libevent" >&2
 	exit 1
 fi
+# It brings libdbus and libsystemd along: loaded for a capture.
+if grep -E 'NEEDED.*libpcap' "$work/dynamic"; then
+	echo "has libpcap in every process" >&2
+	exit 1
+fi

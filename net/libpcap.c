@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/libpcap.h"
+
+#include "net/library.h"
+
+/* Debian's name, and that of libpcap's own build. */
+static const char *const files[] = {"libpcap.so.0.8", "libpcap.so.1", NULL};
+
+#define NAME(name) "pcap_" #name,
+static const char *const functions[] = {LIBPCAP_FUNCTIONS(NAME) NULL};
+
+static const struct library library = {files, functions};
+
+bool libpcap_load(struct libpcap *libpcap)
+{
+	return library_load(&library, (void **)libpcap);
+}
