@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urxe explain: pages of the catalogue of causes (net/cause), by number, by name, or by what
+ * applications see: a status of a completion, an event, an errno.
+ */
+#include "urxe/explain.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/cause/cause.h"
+#include "urxe/command.h"
+
+#define WIDTH 78
+
+/* What is below is a status or an errno, and no cause. */
+#define FIRST_CAUSE 0x1000
+
+/* --- a page ------------------------------------------------------------------------ */
+
+/* @text, its lines broken between words; @first stands before each line of the text itself. */
+static void print_wrapped(const char *first, const char *text)
+{
+	int indent = strlen(first), column = 0;
+
+	while (*text) {
+		int word = strcspn(text, " \n");
+
+		if (column == 0)
+			column = printf("%s", first);
+		else if (column + 1 + word > WIDTH)
+			column = printf("\n%*s", indent, "") - 1;
+		else
+			column += printf(" ");
+		column += printf("%.*s", word, text);
+		text += word;
+		if (*text == '\n') {
+			putchar('\n');
+			column = 0;
+		}
+		text += *text != '\0';
+	}
+	putchar('\n');
+}
+
+static void print_page(const struct cause_entry *entry)
+{
+	printf("0x%04x  %s%s\n\n", entry->cause, entry->name,
+	       entry->kind == CAUSE_NOTICE ? "  (not an error by itself)" : "");
+	print_wrapped("", entry->title);
+	printf("\nWhat the application sees\n");
+	print_wrapped("    ", entry->shows);
+	printf("\nWhat it means\n");
+	print_wrapped("    ", entry->meaning);
+	printf("\nUsual reasons\n");
+	print_wrapped("  - ", entry->reasons);
+	printf("\nWhat to look at\n");
+	print_wrapped("  - ", entry->advice);
+}
+
+static void print_list(void)
+{
+	const struct cause_entry *entry;
+
+	for (unsigned int i = 0; (entry = cause_at(i)); i++)
+		printf("0x%04x  %-28s  %s\n", entry->cause, entry->name, entry->title);
+}
+
+/* --- by what applications see --------------------------------------------------------- */
+
+/* Names of completion statuses, which applications print as numbers. */
+static const char *const wc_statuses[] = {
+#define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
+	STATUS(SUCCESS),	   STATUS(LOC_LEN_ERR),
+	STATUS(LOC_QP_OP_ERR),	   STATUS(LOC_EEC_OP_ERR),
+	STATUS(LOC_PROT_ERR),	   STATUS(WR_FLUSH_ERR),
+	STATUS(MW_BIND_ERR),	   STATUS(BAD_RESP_ERR),
+	STATUS(LOC_ACCESS_ERR),	   STATUS(REM_INV_REQ_ERR),
+	STATUS(REM_ACCESS_ERR),	   STATUS(REM_OP_ERR),
+	STATUS(RETRY_EXC_ERR),	   STATUS(RNR_RETRY_EXC_ERR),
+	STATUS(LOC_RDD_VIOL_ERR),  STATUS(REM_INV_RD_REQ_ERR),
+	STATUS(REM_ABORT_ERR),	   STATUS(INV_EECN_ERR),
+	STATUS(INV_EEC_STATE_ERR), STATUS(FATAL_ERR),
+	STATUS(RESP_TIMEOUT_ERR),  STATUS(GENERAL_ERR),
+#undef STATUS
+};
+
+static bool in_name(char character)
+{
+	return isalnum((unsigned char)character) || character == '_';
+}
+
+/* Is there the whole word? */
+static bool has_word(const char *text, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = text; (at = strcasestr(at, word)); at += length) {
+		if ((at == text || !in_name(at[-1])) && !in_name(at[length]))
+			return true;
+	}
+	return false;
+}
+
+/* Name the causes that show as @status; returns whether there are any. */
+static bool list_causes(const char *status)
+{
+	const struct cause_entry *entry;
+	bool found = false;
+
+	for (unsigned int i = 0; (entry = cause_at(i)); i++) {
+		if (!has_word(entry->shows, status))
+			continue;
+		if (!found)
+			printf("%s can have these causes; urxe explain NUMBER tells more of one.\n",
+			       status);
+		found = true;
+		printf("\n0x%04x  %s\n", entry->cause, entry->name);
+		print_wrapped("        ", entry->title);
+		print_wrapped("        ", entry->shows);
+	}
+	return found;
+}
+
+/* A status without the prefix that all of its kind have is good enough. */
+static bool explain_status(const char *name)
+{
+	static const char *const prefixes[] = {"", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_"};
+	bool found = false;
+
+	for (unsigned int i = 0; !found && i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		char status[64];
+
+		snprintf(status, sizeof(status), "%s%s", prefixes[i], name);
+		for (char *letter = status; *letter; letter++)
+			*letter = toupper((unsigned char)*letter);
+		found = list_causes(status);
+	}
+	return found;
+}
+
+/* A small number may be either. */
+static bool explain_status_number(unsigned long number)
+{
+	const char *error = strerrorname_np(number);
+	bool found = false;
+
+	if (number < sizeof(wc_statuses) / sizeof(*wc_statuses))
+		found = list_causes(wc_statuses[number]);
+	if (error) {
+		if (found)
+			putchar('\n');
+		found |= list_causes(error);
+	}
+	return found;
+}
+
+/* --- by number or name ---------------------------------------------------------------- */
+
+static const struct cause_entry *find_name(const char *name)
+{
+	const struct cause_entry *entry;
+
+	if (strncasecmp(name, "CAUSE_", 6) == 0)
+		name += 6;
+	for (unsigned int i = 0; (entry = cause_at(i)); i++) {
+		if (strcasecmp(entry->name, name) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+/* Applications print vendor_err in hexadecimal, too, and not all with 0x. */
+static const struct cause_entry *find_number(const char *text)
+{
+	static const int bases[] = {0, 16};
+	const struct cause_entry *entry = NULL;
+
+	for (unsigned int i = 0; !entry && i < sizeof(bases) / sizeof(*bases); i++) {
+		char *end;
+		unsigned long number = strtoul(text, &end, bases[i]);
+
+		if (!*end && number <= UINT32_MAX)
+			entry = cause_find(number);
+	}
+	return entry;
+}
+
+static bool explain(const char *subject)
+{
+	const struct cause_entry *entry = find_number(subject);
+	char *end;
+	unsigned long number;
+
+	if (entry || (entry = find_name(subject))) {
+		print_page(entry);
+		return true;
+	}
+	number = strtoul(subject, &end, 0);
+	if (*end)
+		return explain_status(subject);
+	return number < FIRST_CAUSE && explain_status_number(number);
+}
+
+/* --- the command ------------------------------------------------------------------------ */
+
+enum { LIST = 0x100, MARKDOWN };
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	int *status = state->input;
+
+	switch (key) {
+	case LIST:
+		print_list();
+		exit(EXIT_SUCCESS);
+	case MARKDOWN:
+		explain_markdown();
+		exit(EXIT_SUCCESS);
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			printf("\n\n");
+		if (!explain(argument)) {
+			fprintf(stderr, "urxe: nothing is known of %s; see urxe explain --list\n",
+				argument);
+			*status = EXIT_FAILURE;
+		}
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int command_explain(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"list", LIST, NULL, 0, "List all causes"},
+		{"markdown", MARKDOWN, NULL, 0, "Write all of them, as docs/errors.md has them"},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "NUMBER|NAME...",
+		.doc = "Explain why an operation or a call failed.\v"
+		       "NUMBER is that of a cause, as in vendor_err of a completion and in "
+		       "messages of "
+		       "the library. For the name or the number of a completion's status, for an "
+		       "event or an errno, the causes are named that show as it.",
+	};
+	int status = EXIT_SUCCESS;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &status))
+		return EXIT_REFUSED;
+	return status;
+}
