@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "urxe/command.h"
 #include "urxe/faults.h"
+#include "urxe/installed.h"
 
 static const struct topic {
 	const char *name, *text;
@@ -40,6 +42,23 @@ static char *list_topics(int key, const char *text, void *input)
 		fclose(stream);
 	}
 	return list;
+}
+
+/* Become man(1) with the page of @name. Returns if there is no page or no man. */
+static void show_manual(const char *name)
+{
+	static const char *const places[] = {"../docs/man", "../share/man/man1",
+					     URXE_MANDIR "/man1", NULL};
+	static const char *const endings[] = {"", ".gz"}; /* distributions compress them */
+	char file[64], *page = NULL;
+
+	for (unsigned int i = 0; !page && i < sizeof(endings) / sizeof(*endings); i++) {
+		snprintf(file, sizeof(file), "urxe-%s.1%s", name, endings[i]);
+		page = installed_find(places, file);
+	}
+	if (page)
+		execlp("man", "man", page, NULL);
+	free(page);
 }
 
 /* The options of a command, as it says them itself. */
@@ -76,5 +95,6 @@ int command_help(int argc, char **argv)
 	}
 	if (!(command = command_find(subject)))
 		die("no help about %s; see urxe --help", subject);
+	show_manual(command->name);
 	return show_options(command);
 }

@@ -7,44 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "urxe/command.h"
 #include "urxe/faults.h"
+#include "urxe/installed.h"
 #include "urxe/program.h"
 
 #define LIBRARY "liburxe.so.0"
 
-/* This program's file. Not from /proc, which a small root, as a container's, may lack. */
-static const char *own_path(void)
-{
-	static char *path;
-
-	if (!path && !(path = realpath((const char *)getauxval(AT_EXECFN), NULL)))
-		die("can't find this program's own file: %s", strerror(errno));
-	return path;
-}
-
-/* Beside the build tree's program, or where the installed one belongs. */
 static const char *find_library(void)
 {
-	static const char *const places[] = {"../verbs", URXE_LIBDIR, "../" URXE_LIBDIR_RELATIVE};
-	const char *program = own_path();
-	int folder = strrchr(program, '/') + 1 - program;
-	char *path, *library;
+	static const char *const places[] = {"../verbs", "../" URXE_LIBDIR_RELATIVE, URXE_LIBDIR,
+					     NULL};
+	const char *library = installed_find(places, LIBRARY);
 
-	for (unsigned int i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		if (asprintf(&path, "%.*s%s/" LIBRARY, places[i][0] == '/' ? 0 : folder, program,
-			     places[i]) < 0)
-			die("out of memory");
-		library = realpath(path, NULL);
-		free(path);
-		if (library)
-			return library;
-	}
-	die(LIBRARY " is neither in %.*s../verbs nor in %s", folder, program, URXE_LIBDIR);
+	if (!library)
+		die(LIBRARY " is neither beside %s nor in %s", installed_program(), URXE_LIBDIR);
+	return library;
 }
 
 static void preload(const char *library, const char *others)
@@ -68,7 +49,7 @@ static int start_listing(const char *library, pid_t *child)
 		dup2(ends[1], STDOUT_FILENO);
 		dup2(ends[1], STDERR_FILENO);
 		preload(library, NULL);
-		execl(own_path(), "urxe", "list-devices", NULL);
+		execl(installed_program(), "urxe", "list-devices", NULL);
 		_exit(EXIT_REFUSED);
 	}
 	close(ends[1]);
@@ -140,6 +121,6 @@ void launch_command(const char *name)
 	const char *library = prepare();
 
 	preload(library, getenv("LD_PRELOAD"));
-	execl(own_path(), "urxe", name, NULL);
-	die("%s: %s", own_path(), strerror(errno));
+	execl(installed_program(), "urxe", name, NULL);
+	die("%s: %s", installed_program(), strerror(errno));
 }

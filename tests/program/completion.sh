@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What bash would offer of urxe's command line, by urxe/completion.bash.
+#
+#   completion.sh PROGRAM COMPLETION
+
+set -u
+program=$1
+# shellcheck source=/dev/null
+. "$2"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir folder
+touch one.pcap two.pcapng other.txt
+failed=0
+
+# words WORD...: the command line, whose last word is being completed.
+words() {
+	COMP_WORDS=("$program" "$@")
+	COMP_CWORD=$#
+	_urxe
+}
+
+# offers "EXPECTED..." WORD...: exactly these, in any order.
+offers() {
+	local expected=$1 got
+	shift
+	words "$@"
+	got=$(printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' ')
+	# shellcheck disable=SC2086
+	[ "$got" = "$(printf '%s\n' $expected | sort | tr '\n' ' ')" ] || {
+		echo "FAILED: urxe $*: \"$got\" and not \"$expected\"" >&2
+		failed=1
+	}
+}
+
+# includes "EXPECTED..." WORD...: among others.
+includes() {
+	local expected=$1 word
+	shift
+	words "$@"
+	for word in $expected; do
+		[[ " ${COMPREPLY[*]} " == *" $word "* ]] || {
+			echo "FAILED: urxe $*: \"${COMPREPLY[*]}\" without $word" >&2
+			failed=1
+		}
+	done
+}
+
+includes "run devices explain help --help --version" ""
+offers "devices" de
+offers "explain" ex
+offers "" list # the program's own command
+offers "--version" --v
+offers "--node" run --no
+includes "--node --pcap --faults --explain --help" run --
+includes "--node --faults" devices -
+includes "--list --markdown" explain --
+
+# Nodes: the last address of a list, behind the option or its "=".
+includes "127.0.0.1 127.0.0.2 localhost lo" run --node ""
+offers "127.0.0.1,localhost" run --node 127.0.0.1,loc
+offers "127.0.0.1/localhost" run --node 127.0.0.1/loc
+offers "localhost" devices --node = loc
+
+offers "drop= drop# dup= dup# delay(" run --faults d
+offers "drop= drop#" run --faults = dr
+words run --faults "'seed=7;drop=1%;du"
+[ "${COMPREPLY[*]}" = "seed=7;drop=1%;dup= seed=7;drop=1%;dup#" ] || {
+	echo "FAILED: faults: ${COMPREPLY[*]}" >&2
+	failed=1
+}
+offers "one.pcap two.pcapng folder" run --pcap ""
+words run --pcap o
+offers "one.pcap" run --pcap o
+offers "one.pcap two.pcapng folder" trace ""
+
+# The program, then its arguments, which are left to the program's completion.
+includes "mktemp" run mkte
+includes "mktemp" run --node 127.0.0.1 --explain mkte
+includes "mktemp" run --node = 127.0.0.1 -- mkte
+offers "" run --node 127.0.0.1 ls --no
+offers "" run -- ls --no
+offers "" run ls --node ""
+
+includes "0x2101 REMOTE_KEY_UNKNOWN" explain ""
+offers "REMOTE_KEY_UNKNOWN" explain 0x2101 REMOTE_KEY_U
+includes "run faults" help ""
+offers "faults" help fa
+complete -p urxe >/dev/null || failed=1
+exit $failed

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The manual has no errors, and has every command, option and environment variable.
+#
+#   manual.sh PROGRAM SOURCES
+
+set -u
+program=$1 sources=$2
+pages=$(dirname "$program")/../docs/man
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failed=1
+}
+
+# has PAGE WORD: as a whole.
+has() {
+	sed 's/\\-/-/g; s/\\f[BIR]//g' "$1" | grep -qE -e "(^|[^-A-Z_])$2([^-a-zA-Z_]|\$)"
+}
+
+for page in "$pages"/*.[1-8]; do
+	mandoc -T lint -W warning "$page" >&2 || fail "mandoc -T lint $page"
+done
+
+commands=$("$program" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 4 ] || fail "commands: $commands"
+for command in $commands; do
+	has "$pages/urxe.1" "urxe $command" || fail "urxe(1) hasn't urxe $command"
+	[ "$command" != help ] || continue
+	page=$pages/urxe-$command.1
+	[ -f "$page" ] || { fail "no $page"; continue; }
+	has "$pages/urxe.1" "urxe-$command" || fail "urxe(1) doesn't refer to urxe-$command(1)"
+	for option in $("$program" "$command" --help | sed -nE 's/^ *(-., +)?(--[a-z-]+).*/\2/p'); do
+		[[ $option == --@(help|usage|version) ]] || has "$page" "$option" ||
+			fail "urxe-$command(1) hasn't $option"
+	done
+done
+
+variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c")
+[ "$(wc -w <<<"$variables")" -ge 8 ] || fail "variables: $variables"
+for variable in $variables; do
+	for page in "$pages/urxe.7" "$sources/docs/urxe.md"; do
+		has "$page" "$variable" || fail "$page hasn't $variable"
+	done
+done
+
+# urxe help opens the page in man(1), or does without.
+printf '#!/bin/sh\necho "the page $1"\n' >"$work/man"
+chmod +x "$work/man"
+[ "$(PATH=$work:$PATH "$program" help run)" = "the page $(readlink -f "$pages/urxe-run.1")" ] ||
+	fail "urxe help run"
+PATH=/nowhere "$program" help run >"$work/out" 2>&1 || fail "urxe help run without man"
+grep -q -e --faults "$work/out" || fail "urxe help run without man has no options"
+"$program" help faults | grep -q 'ACTION=RATE' || fail "urxe help faults"
+"$program" help >"$work/out" && grep -q '^Commands:' "$work/out" || fail "urxe help"
+! "$program" help nothing 2>"$work/err" || fail "urxe help nothing"
+[ "$(wc -l <"$work/err")" = 1 ] || fail "urxe help nothing: not one line"
+
+exit $failed

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Completion of urxe(1) for bash. What there is to complete the program says itself: commands and
+# options in its help, fault actions, causes.
+
+_urxe_commands() {
+	"$1" --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'
+}
+
+_urxe_options() {
+	"$1" "$2" --help 2>/dev/null | sed -nE 's/^ *(-., +)?(--[a-z-]+).*/\2/p'
+}
+
+_urxe_topics() {
+	"$1" help --help 2>/dev/null | sed -n 's/^Topics: //p'
+}
+
+_urxe_causes() {
+	"$1" explain --list 2>/dev/null | awk '{ print $1; print $2 }'
+}
+
+# The last one of a list of addresses and interfaces; behind ':' readline begins another word.
+_urxe_nodes() {
+	local before=${1%"${1##*[,/]}"}
+	COMPREPLY=($(compgen -P "$before" -W "127.0.0.1 127.0.0.2 127.0.0.3 127.0.0.4 localhost
+		$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -v :)
+		$(cd /sys/class/net 2>/dev/null && echo *)" -- "${1#"$before"}"))
+}
+
+# The last clause of a list, as far as its action; in quotes the list is one word.
+_urxe_faults() {
+	local current=${2#[\'\"]} action actions=seed=
+	local before=${current%"${current##*[;,]}"}
+	for action in $("$1" help faults |
+		sed -nE '/^ACTION is/,/^MATCH is/s/^  ([a-z]+\(?).*/\1/p'); do
+		[[ $action == *\( ]] && actions+=" $action" || actions+=" $action= $action#"
+	done
+	compopt -o nospace 2>/dev/null
+	COMPREPLY=($(compgen -P "$before" -W "$actions" -- "${current#"$before"}"))
+}
+
+_urxe_captures() {
+	compopt -o filenames 2>/dev/null
+	local IFS=$'\n'
+	COMPREPLY=($(compgen -f -X '!*.pcap*' -- "$1"; compgen -d -- "$1"))
+}
+
+# Where the program of run or stat stands among the words, into $at; 0: no word before this one.
+_urxe_find_program() {
+	for ((at = 2; at < COMP_CWORD; at++)); do
+		case ${COMP_WORDS[at]} in
+		--)
+			((++at))
+			return
+			;;
+		--node | --pcap | --faults)
+			[ "${COMP_WORDS[at + 1]}" != = ] || ((++at))
+			((++at))
+			;;
+		-*) ;;
+		*) return ;;
+		esac
+	done
+	at=0
+}
+
+# Its name, or its arguments as bash-completion has them.
+_urxe_program() {
+	if ((at == 0 || at == COMP_CWORD)); then
+		COMPREPLY=($(compgen -c -- "$1"; compgen -d -- "$1"))
+	elif declare -F _command_offset >/dev/null; then
+		_command_offset "$at"
+	fi
+}
+
+_urxe_words() {
+	COMPREPLY=($(compgen -W "$1" -- "$2"))
+}
+
+_urxe() {
+	local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]}
+	local option=${COMP_WORDS[COMP_CWORD - 1]} at=0
+	COMPREPLY=()
+	# To readline "--node=x" is three words.
+	if [ "$current" = = ]; then
+		current=
+	elif [ "$option" = = ]; then
+		option=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	[[ $command != @(run|stat) ]] || _urxe_find_program
+	if ((COMP_CWORD == 1)); then
+		_urxe_words "$(_urxe_commands "$program") --help --version" "$current"
+	elif ((at)); then
+		_urxe_program "$current"
+	elif [ "$option" = --node ]; then
+		_urxe_nodes "$current"
+	elif [ "$option" = --faults ]; then
+		_urxe_faults "$program" "$current"
+	elif [ "$option" = --pcap ]; then
+		_urxe_captures "$current"
+	elif [[ $current == -* ]]; then
+		_urxe_words "$(_urxe_options "$program" "$command")" "$current"
+	else
+		case $command in
+		run | stat) _urxe_program "$current" ;;
+		trace) _urxe_captures "$current" ;;
+		explain) _urxe_words "$(_urxe_causes "$program")" "$current" ;;
+		help) _urxe_words "$(_urxe_commands "$program") $(_urxe_topics "$program")" "$current" ;;
+		esac
+	fi
+}
+
+complete -o default -F _urxe urxe
