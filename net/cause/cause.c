@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/cause/origin.h"
 #include "net/log.h"
 
 static const struct cause_entry catalogue[] = {
@@ -45,6 +46,8 @@ const struct cause_entry *cause_at(unsigned int index)
 
 void cause_configure(bool explain)
 {
+	if (explain)
+		origin_prepare();
 	explaining = explain;
 }
 
@@ -55,30 +58,44 @@ bool cause_explaining(void)
 
 bool cause_wanted(enum cause cause)
 {
-	const struct cause_entry *entry;
+	const struct cause_entry *entry = cause_find(cause);
 
+	if (!entry)
+		return false;
+	if (explaining && entry->kind == CAUSE_ERROR)
+		return atomic_load_explicit(&shown[entry - catalogue], memory_order_relaxed) <
+		       PARAGRAPHS_OF_A_CAUSE;
 	if (log_is_enabled(LOG_INFO))
 		return true;
-	entry = cause_find(cause);
-	if (!entry || entry->kind != CAUSE_ERROR)
-		return false;
-	return explaining || !atomic_load_explicit(&told, memory_order_relaxed);
+	return entry->kind == CAUSE_ERROR && !atomic_load_explicit(&told, memory_order_relaxed);
+}
+
+/* Where the application's call that is refused was made: a line, or "". */
+static const char *describe_call(char buffer[ORIGIN_TEXT])
+{
+	struct origin *origin = origin_capture();
+
+	origin_phrase(origin, "\n    called at ", buffer);
+	origin_free(origin);
+	return buffer;
 }
 
 /* The paragraph: what was found, then what the catalogue says of it. */
-static void explain(const struct cause_entry *entry, const char *found)
+static void explain(const struct cause_entry *entry, bool is_call, const char *found)
 {
 	unsigned int before =
 		atomic_fetch_add_explicit(&shown[entry - catalogue], 1, memory_order_relaxed);
+	char called[ORIGIN_TEXT];
 
 	if (before >= PARAGRAPHS_OF_A_CAUSE)
 		return;
-	log_paragraph("0x%04x %s\n    %s\n    %s (urxe explain 0x%04x)%s", entry->cause,
-		      entry->title, found, entry->meaning, entry->cause,
+	log_paragraph("0x%04x %s\n    %s%s\n    %s (urxe explain 0x%04x)%s", entry->cause,
+		      entry->title, found, is_call ? describe_call(called) : "", entry->meaning,
+		      entry->cause,
 		      before + 1 < PARAGRAPHS_OF_A_CAUSE ? "" : "\n    It is not shown again.");
 }
 
-static void report(enum cause cause, const char *format, va_list arguments)
+static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
 {
 	const struct cause_entry *entry = cause_find(cause);
 	char found[512];
@@ -89,7 +106,7 @@ static void report(enum cause cause, const char *format, va_list arguments)
 	if (entry->kind == CAUSE_NOTICE)
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 	else if (explaining)
-		explain(entry, found);
+		explain(entry, is_call, found);
 	else if (!atomic_exchange(&told, true))
 		log_warn("0x%04x %s: %s (the first error; URXE_EXPLAIN=1 explains all)", cause,
 			 entry->title, found);
@@ -105,7 +122,7 @@ void cause_report(enum cause cause, const char *format, ...)
 	if (!cause_wanted(cause))
 		return;
 	va_start(arguments, format);
-	report(cause, format, arguments);
+	report(cause, false, format, arguments);
 	va_end(arguments);
 	errno = error;
 }
@@ -118,7 +135,7 @@ int refuse(int error, enum cause cause, const char *format, ...)
 	if (!cause_wanted(cause))
 		return error;
 	va_start(arguments, format);
-	report(cause, format, arguments);
+	report(cause, true, format, arguments);
 	va_end(arguments);
 	errno = before;
 	return error;

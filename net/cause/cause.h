@@ -54,7 +54,10 @@ bool cause_wanted(enum cause cause);
 /* @format: what was found, with its numbers; a sentence or more, without a line end. */
 void cause_report(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A call that fails with @error, which is returned. @format begins with what was called. */
+/*
+ * A call that fails with @error, which is returned. @format begins with what was called; the
+ * paragraph names the line of the application that called it.
+ */
 int refuse(int error, enum cause cause, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -37,6 +37,11 @@ static void an_error(void)
 	ck_assert_int_eq(errno, ENOENT);
 }
 
+static void an_error_of_no_call(void)
+{
+	cause_report(CAUSE_PATH_NOT_GLOBAL, "found %d", 42);
+}
+
 static void a_notice(void)
 {
 	cause_report(CAUSE_COMM_EST, "QP %d", 42);
@@ -99,8 +104,20 @@ START_TEST(paragraphs_have_an_end)
 	for (int i = 0; i < 100 && !strstr(said, "not shown again"); i++)
 		listen_to(an_error);
 	ck_assert_ptr_nonnull(strstr(said, "not shown again"));
+	ck_assert(!cause_wanted(CAUSE_PATH_NOT_GLOBAL));
 	listen_to(an_error);
 	ck_assert_str_eq(said, "");
+}
+END_TEST
+
+START_TEST(refused_calls_have_a_place)
+{
+	cause_configure(true);
+	listen_to(an_error);
+	ck_assert_ptr_nonnull(strstr(said, "found 42\n    called at "));
+	listen_to(an_error_of_no_call);
+	ck_assert_ptr_nonnull(strstr(said, "found 42\n"));
+	ck_assert_ptr_null(strstr(said, "called at"));
 }
 END_TEST
 
@@ -126,6 +143,7 @@ int main(void)
 	tcase_add_test(tests, first_error_alone_is_a_warning);
 	tcase_add_test(tests, notices_are_information);
 	tcase_add_test(tests, paragraphs_have_an_end);
+	tcase_add_test(tests, refused_calls_have_a_place);
 	tcase_add_test(tests, findings_have_a_text_where_it_is_wanted);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/cause/origin.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/cause/cause.h"
+#include "net/cause/place.h"
+
+/* From the call of a library of an MPI's up to the application's function it may be far. */
+#define FRAMES_MAX 32
+
+struct origin {
+	unsigned int count;
+	uintptr_t frames[]; /* return addresses, the innermost first */
+};
+
+void origin_prepare(void)
+{
+	void *frame;
+
+	places_prepare();
+	/* The first call loads the compiler's library. */
+	backtrace(&frame, 1);
+}
+
+__attribute__((noinline)) struct origin *origin_capture(void)
+{
+	void *frames[FRAMES_MAX];
+	struct origin *origin;
+	int error = errno, count;
+
+	if (!cause_explaining())
+		return NULL;
+	count = backtrace(frames, FRAMES_MAX);
+	/* The first one is this function. */
+	if (count < 2)
+		return NULL;
+	origin = malloc(sizeof(*origin) + (count - 1) * sizeof(origin->frames[0]));
+	if (origin) {
+		origin->count = count - 1;
+		for (int i = 1; i < count; i++)
+			origin->frames[i - 1] = (uintptr_t)frames[i];
+	}
+	errno = error;
+	return origin;
+}
+
+void origin_free(struct origin *origin)
+{
+	free(origin);
+}
+
+/* --- descriptions ------------------------------------------------------------------- */
+
+/* What passes calls on to us, and what begins threads and programs. */
+static bool is_the_applications(const struct place *place)
+{
+	static const char *const others[] = {"libibverbs.so", "librdmacm.so", "libc.so",
+					     "libasan.so",    "libtsan.so",   "ld-linux"};
+
+	if (place->is_ours)
+		return false;
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		if (strncmp(place->object, others[i], strlen(others[i])) == 0)
+			return false;
+	}
+	return true;
+}
+
+static void write_place(const struct place *place, char *buffer, size_t size)
+{
+	if (place->file && place->function)
+		snprintf(buffer, size, "%s:%d (%s)", place->file, place->line, place->function);
+	else if (place->file)
+		snprintf(buffer, size, "%s:%d", place->file, place->line);
+	else if (place->function)
+		snprintf(buffer, size, "%s (%s)", place->function, place->object);
+	else
+		snprintf(buffer, size, "%s+0x%zx", place->object, (size_t)place->offset);
+}
+
+struct description {
+	char *buffer;
+	size_t size;
+};
+
+/* Goes on until there is a line of the source. */
+static bool describe(void *argument, const struct place *place)
+{
+	struct description *description = argument;
+	size_t length = strlen(description->buffer);
+
+	if (!is_the_applications(place) || (length && !place->file))
+		return true;
+	if (length) {
+		snprintf(description->buffer + length, description->size - length, ", from ");
+		length += strlen(description->buffer + length);
+	}
+	write_place(place, description->buffer + length, description->size - length);
+	return !place->file;
+}
+
+bool origin_describe(const struct origin *origin, char *buffer, size_t size)
+{
+	struct description description = {buffer, size};
+
+	buffer[0] = '\0';
+	if (origin)
+		places_visit(origin->frames, origin->count, describe, &description);
+	return buffer[0];
+}
+
+const char *origin_phrase(const struct origin *origin, const char *before, char buffer[ORIGIN_TEXT])
+{
+	size_t length = strlen(before);
+
+	if (!origin_describe(origin, buffer + length, ORIGIN_TEXT - length))
+		buffer[0] = '\0';
+	else
+		memcpy(buffer, before, length);
+	return buffer;
+}
+
+struct telling {
+	bool (*tell)(void *argument, const char *text);
+	void *argument;
+};
+
+static bool tell_place(void *argument, const struct place *place)
+{
+	const struct telling *telling = argument;
+	char text[ORIGIN_TEXT];
+
+	if (!is_the_applications(place))
+		return true;
+	write_place(place, text, sizeof(text));
+	return telling->tell(telling->argument, text);
+}
+
+void origin_describe_all(const struct origin *origin,
+			 bool (*tell)(void *argument, const char *text), void *argument)
+{
+	struct telling telling = {tell, argument};
+
+	if (origin)
+		places_visit(origin->frames, origin->count, tell_place, &telling);
+}
