@@ -123,6 +123,24 @@ static void modify_qps(void)
 	connect_qp(node.datagram, node.datagram);
 }
 
+/* Whose line is looked up with explanations on. */
+static void modify_wrongly(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp *qp = make_qp(IBV_QPT_RC);
+
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS) ==
+	     0);
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024};
+	attr.ah_attr.port_num = 1;
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER) == EINVAL);
+	must(ibv_destroy_qp(qp) == 0);
+}
+
 static void destroy_qps(void)
 {
 	must(ibv_destroy_qp(node.sender) == 0);
@@ -346,17 +364,29 @@ static const struct step {
 	const char *name;
 	void (*run)(void);
 } steps[] = {
-	{"open the device", open_device},     {"register memory", register_memory},
-	{"create queues", create_queues},     {"create QPs", create_qps},
-	{"modify QPs", modify_qps},	      {"create an AH", create_ah},
-	{"send messages", send_messages},     {"write words", write_words},
-	{"write memory", write_memory},	      {"read memory", read_memory},
-	{"send datagrams", send_datagrams},   {"sleep for a completion", sleep_for_completion},
-	{"share the address", share_address}, {"have the address alone", have_address_alone},
-	{"listen", begin_listening},	      {"connect", connect_ids},
-	{"disconnect", disconnect_ids},	      {"end listening", end_listening},
-	{"destroy the AH", destroy_ah},	      {"destroy QPs", destroy_qps},
-	{"destroy queues", destroy_queues},   {"deregister memory", deregister_memory},
+	{"open the device", open_device},
+	{"register memory", register_memory},
+	{"create queues", create_queues},
+	{"create QPs", create_qps},
+	{"modify QPs", modify_qps},
+	{"modify a QP wrongly", modify_wrongly},
+	{"create an AH", create_ah},
+	{"send messages", send_messages},
+	{"write words", write_words},
+	{"write memory", write_memory},
+	{"read memory", read_memory},
+	{"send datagrams", send_datagrams},
+	{"sleep for a completion", sleep_for_completion},
+	{"share the address", share_address},
+	{"have the address alone", have_address_alone},
+	{"listen", begin_listening},
+	{"connect", connect_ids},
+	{"disconnect", disconnect_ids},
+	{"end listening", end_listening},
+	{"destroy the AH", destroy_ah},
+	{"destroy QPs", destroy_qps},
+	{"destroy queues", destroy_queues},
+	{"deregister memory", deregister_memory},
 	{"close the device", close_device},
 };
 #define STEPS (sizeof(steps) / sizeof(*steps))
@@ -368,6 +398,7 @@ static const struct setting {
 	{"URXE_FAULTS", ""},
 	{"URXE_FAULTS", "dup=1%/RC_;reorder=1%/RC_;delay(200us)=1%/RC_;corrupt#9/RC_;drop#20/RC_"},
 	{"URXE_PCAP", "/dev/null"},
+	{"URXE_EXPLAIN", "1"},
 };
 
 static size_t used[STEPS];
