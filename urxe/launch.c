@@ -108,12 +108,14 @@ static const char *prepare(void)
 void launch(char **argv)
 {
 	const char *library = prepare();
+	int status;
 
 	program_check(argv[0], library);
 	preload(library, getenv("LD_PRELOAD"));
 	execvp(argv[0], argv);
+	status = errno == ENOENT ? 127 : 126; /* as shells have it */
 	fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(errno));
-	exit(errno == ENOENT ? 127 : 126); /* as shells have it */
+	exit(status);
 }
 
 void launch_command(const char *name)

@@ -6,7 +6,7 @@
 #   completion.sh PROGRAM COMPLETION
 
 set -u
-program=$1
+program=$(readlink -f "$1")
 # shellcheck source=/dev/null
 . "$2"
 work=$(mktemp -d)

@@ -167,6 +167,8 @@ for arguments in "" "run" "run --node" "run --bad x" "run no-such-program-here" 
 done
 declined 192.0.2.77 -- run --node 192.0.2.77 -- "$list"
 declined URXE_FAULTS -- run --faults drop=1 -- "$list"
+declined '"1;dup' -- run --faults "drop=1;dup=1%" -- "$list"
+declined "urxe help faults" -- devices --faults=drop
 declined 192.0.2.77 -- devices --node 192.0.2.77
 
 # Programs that ld.so preloads nothing for: static, of another class or machine, privileged.
@@ -212,6 +214,13 @@ declined liburxe -- run -- "$list"
 launcher=$beside
 
 run -- run sh -c 'exit 7' || [ $? = 7 ] || fail "exit status"
+printf '#!/no/such/interpreter\n' >"$work/orphan"
+chmod +x "$work/orphan"
+status=0
+run -- run "$work/orphan" || status=$?
+[ $status = 127 ] || fail "a script without its interpreter: exit status $status"
+run LD_PRELOAD=/also -- run --explain sh -c 'echo "$URXE_EXPLAIN $LD_PRELOAD"' || fail "--explain"
+grep -qx "1 $library:/also" "$work/out" || fail "--explain, and what was preloaded before"
 run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"
 [ -n "$(find "$work" -name 'x-*.pcap')" ] || fail "no capture"
 
