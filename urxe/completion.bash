@@ -26,16 +26,21 @@ _urxe_nodes() {
 		$(cd /sys/class/net 2>/dev/null && echo *)" -- "${1#"$before"}"))
 }
 
-# The last clause of a list, as far as its action; in quotes the list is one word.
+# Of the last clause of a list the action, or the opcode; in quotes the list is one word.
 _urxe_faults() {
-	local current=${2#[\'\"]} action actions=seed=
+	local current=${2#[\'\"]} action choices=seed=
 	local before=${current%"${current##*[;,]}"}
-	for action in $("$1" help faults |
-		sed -nE '/^ACTION is/,/^MATCH is/s/^  ([a-z]+\(?).*/\1/p'); do
-		[[ $action == *\( ]] && actions+=" $action" || actions+=" $action= $action#"
-	done
+	if [[ ${current#"$before"} == */* ]]; then
+		before=${current%"${current##*/}"}
+		choices=$("$1" help opcodes)
+	else
+		for action in $("$1" help faults |
+			sed -nE '/^ACTION is/,/^MATCH is/s/^  ([a-z]+\(?).*/\1/p'); do
+			[[ $action == *\( ]] && choices+=" $action" || choices+=" $action= $action#"
+		done
+	fi
 	compopt -o nospace 2>/dev/null
-	COMPREPLY=($(compgen -P "$before" -W "$actions" -- "${current#"$before"}"))
+	COMPREPLY=($(compgen -P "$before" -W "$choices" -- "${current#"$before"}"))
 }
 
 _urxe_captures() {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urxe/faults.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "net/fault/fault_rules.h"
+#include "net/wire/wire.h"
 #include "urxe/command.h"
 
-const char faults_help[] =
+static const char grammar[] =
 	"A fault specification (--faults, URXE_FAULTS) is a list of clauses separated by ';' or "
 	"',':\n"
 	"\n"
@@ -39,6 +41,21 @@ const char faults_help[] =
 	"  seed=7;drop=1%;dup=0.5%\n"
 	"  drop#3/RC_ACKNOWLEDGE@rx\n"
 	"  delay(2ms)=10%/RC_SEND[127.0.0.2]\n";
+
+void faults_print_grammar(void)
+{
+	fputs(grammar, stdout);
+}
+
+void faults_print_opcodes(void)
+{
+	for (unsigned int number = 0; number <= UINT8_MAX; number++) {
+		const struct opcode *opcode = opcode_find(number);
+
+		if (opcode)
+			puts(opcode->name);
+	}
+}
 
 void faults_check(void)
 {

@@ -8,7 +8,8 @@
 /* Dies when URXE_FAULTS can't be read. */
 void faults_check(void);
 
-/* What "urxe help faults" shows. */
-extern const char faults_help[];
+/* What "urxe help faults" and "urxe help opcodes" show. */
+void faults_print_grammar(void);
+void faults_print_opcodes(void);
 
 #endif

@@ -13,9 +13,11 @@
 #include "urxe/installed.h"
 
 static const struct topic {
-	const char *name, *text;
+	const char *name;
+	void (*print)(void);
 } topics[] = {
-	{"faults", faults_help},
+	{"faults", faults_print_grammar},
+	{"opcodes", faults_print_opcodes},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -89,7 +91,7 @@ int command_help(int argc, char **argv)
 	}
 	for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++) {
 		if (strcmp(subject, topics[i].name) == 0) {
-			fputs(topics[i].text, stdout);
+			topics[i].print();
 			return EXIT_SUCCESS;
 		}
 	}

@@ -72,6 +72,7 @@ words run --faults "'seed=7;drop=1%;du"
 	echo "FAILED: faults: ${COMPREPLY[*]}" >&2
 	failed=1
 }
+offers "drop=1%/RC_ACKNOWLEDGE" run --faults drop=1%/RC_ACK
 offers "one.pcap two.pcapng folder" run --pcap ""
 words run --pcap o
 offers "one.pcap" run --pcap o
