@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "net/descriptor.h"
+#include "net/fault/fault_notes.h"
 #include "net/libpcap.h"
 #include "net/log.h"
 #include "net/wire/gid.h"
@@ -34,12 +35,15 @@
 struct capture {
 	pthread_mutex_t lock;
 	struct libpcap libpcap;
+	char *path;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
 	int fd; /* the file's */
 	struct descriptor_identity identity;
-	bool lost;		 /* the application has closed it */
-	char buffer[RECORD_MAX]; /* of the file, which is empty after each record */
+	bool pipe;		   /* or another thing that nothing can be beside */
+	bool lost;		   /* the application has closed it */
+	struct fault_notes *notes; /* or NULL */
+	char buffer[RECORD_MAX];   /* of the file, which is empty after each record */
 	uint8_t record[SNAPLEN + 1];
 };
 
@@ -51,6 +55,7 @@ struct record {
 	uint16_t ip_id;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
+	bool sent;
 };
 
 /* Replace each "%p" by the process id. Returns a path to be freed, or NULL without memory. */
@@ -81,24 +86,27 @@ static char *expand_name(const char *name)
  * that finds none replaces what an earlier run left, and keeps the rest out until it has
  * written the file's header. Returns whether that is to be written.
  */
-static bool lock_file(int fd)
+static bool lock_file(struct capture *capture, int fd)
 {
 	struct stat status;
 
 	/* A pipe, to Wireshark perhaps, has one writer. */
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+	capture->pipe = fstat(fd, &status) < 0 || !S_ISREG(status.st_mode);
+	if (capture->pipe)
 		return true;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		fault_notes_remove(capture->path);
 		return ftruncate(fd, 0) == 0;
+	}
 	flock(fd, LOCK_SH);
 	return false;
 }
 
 /* 0 or an errno. */
-static int open_file(struct capture *capture, const char *path)
+static int open_file(struct capture *capture)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
-	bool first = fd >= 0 && lock_file(fd);
+	int fd = open(capture->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+	bool first = fd >= 0 && lock_file(capture, fd);
 	/* 'c': writing to it, with locks held, is no cancellation point. */
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "ac");
 
@@ -136,7 +144,6 @@ struct capture *capture_open(const char *name)
 {
 	struct capture *capture = calloc(1, sizeof(*capture));
 	int error = ENOMEM;
-	char *path;
 
 	if (!capture)
 		return NULL;
@@ -144,28 +151,35 @@ struct capture *capture_open(const char *name)
 		error = ELIBACC;
 		goto free_capture;
 	}
-	path = expand_name(name);
-	if (!path)
+	capture->path = expand_name(name);
+	if (!capture->path)
 		goto free_capture;
 	capture->pcap = capture->libpcap.open_dead_with_tstamp_precision(
 		DLT_EN10MB, SNAPLEN, PCAP_TSTAMP_PRECISION_NANO);
 	if (!capture->pcap)
 		goto free_path;
-	error = open_file(capture, path);
+	error = open_file(capture);
 	if (error)
 		goto close_pcap;
-	free(path);
 	pthread_mutex_init(&capture->lock, NULL);
 	return capture;
 
 close_pcap:
 	capture->libpcap.close(capture->pcap);
 free_path:
-	free(path);
+	free(capture->path);
 free_capture:
 	free(capture);
 	errno = error;
 	return NULL;
+}
+
+int capture_open_faults(struct capture *capture)
+{
+	if (capture->pipe)
+		return 0;
+	capture->notes = fault_notes_open(capture->path);
+	return capture->notes ? 0 : errno;
 }
 
 void capture_close(struct capture *capture)
@@ -174,7 +188,10 @@ void capture_close(struct capture *capture)
 	if (descriptor_is(capture->fd, &capture->identity))
 		capture->libpcap.dump_close(capture->dumper);
 	capture->libpcap.close(capture->pcap);
+	if (capture->notes)
+		fault_notes_close(capture->notes);
 	pthread_mutex_destroy(&capture->lock);
+	free(capture->path);
 	free(capture);
 }
 
@@ -191,11 +208,11 @@ static uint16_t internet_checksum(const void *bytes, size_t length)
 	return htobe16(~sum);
 }
 
-/* Sockets don't show Ethernet addresses; these at least tell the nodes apart. */
-static void ethernet_address(uint8_t *address, const union ibv_gid *gid)
+/* As net/capture.h describes them. */
+static void ethernet_address(uint8_t *address, const union ibv_gid *gid, bool own)
 {
 	address[0] = ETHERNET_LOCAL;
-	address[1] = 0;
+	address[1] = own ? 0 : 1;
 	memcpy(address + 2, gid->raw + 12, 4);
 }
 
@@ -245,8 +262,8 @@ static uint8_t *write_headers(uint8_t *to, const struct record *record)
 		.ether_type = htobe16(ipv4 ? ETHERTYPE_IP : ETHERTYPE_IPV6),
 	};
 
-	ethernet_address(ethernet.ether_dhost, record->destination);
-	ethernet_address(ethernet.ether_shost, record->source);
+	ethernet_address(ethernet.ether_dhost, record->destination, !record->sent);
+	ethernet_address(ethernet.ether_shost, record->source, record->sent);
 	to = mempcpy(to, &ethernet, sizeof(ethernet));
 	to = ipv4 ? write_ipv4(to, record) : write_ipv6(to, record);
 	return mempcpy(to, &udp, sizeof(udp));
@@ -259,27 +276,28 @@ static bool fits(uint32_t length)
 	       SNAPLEN;
 }
 
-/* Called with the lock held, the record complete up to @end. */
-static void dump(struct capture *capture, const uint8_t *end)
+/* Called with the lock held, the record complete up to @end. Returns its time, or 0. */
+static uint64_t dump(struct capture *capture, const uint8_t *end)
 {
 	struct pcap_pkthdr header = {.caplen = end - capture->record, .len = end - capture->record};
 	struct timespec now;
 
 	if (capture->lost)
-		return;
+		return 0;
 	capture->lost = !descriptor_is(capture->fd, &capture->identity);
 	if (capture->lost) {
 		log_error("the application has closed the capture file: it ends here");
-		return;
+		return 0;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	header.ts.tv_sec = now.tv_sec;
 	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */
 	capture->libpcap.dump((u_char *)capture->dumper, &header, capture->record);
 	capture->libpcap.dump_flush(capture->dumper);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-void capture_sent(struct capture *capture, const struct link_packet *packet, uint16_t source_port,
+void capture_sent(struct capture *capture, struct link_packet *packet, uint16_t source_port,
 		  uint16_t ip_id)
 {
 	const struct record record = {
@@ -290,20 +308,22 @@ void capture_sent(struct capture *capture, const struct link_packet *packet, uin
 		.ip_id = ip_id,
 		.traffic_class = packet->path->traffic_class,
 		.hop_limit = packet->path->hop_limit,
+		.sent = true,
 	};
 	uint8_t *end;
 
+	packet->captured = 0;
 	if (!fits(record.length))
 		return;
 	pthread_mutex_lock(&capture->lock);
 	end = write_headers(capture->record, &record);
 	end = link_packet_copy(packet, end);
 	if (end)
-		dump(capture, end);
+		packet->captured = dump(capture, end);
 	pthread_mutex_unlock(&capture->lock);
 }
 
-void capture_received(struct capture *capture, const struct link_frame *frame)
+void capture_received(struct capture *capture, struct link_frame *frame)
 {
 	const struct record record = {
 		.source = &frame->source,
@@ -321,6 +341,12 @@ void capture_received(struct capture *capture, const struct link_frame *frame)
 	pthread_mutex_lock(&capture->lock);
 	end = write_headers(capture->record, &record);
 	end = mempcpy(end, frame->data, frame->length);
-	dump(capture, end);
+	frame->captured = dump(capture, end);
 	pthread_mutex_unlock(&capture->lock);
+}
+
+void capture_fault(struct capture *capture, uint64_t captured, const char *text)
+{
+	if (capture->notes && captured)
+		fault_notes_write(capture->notes, captured, text);
 }

@@ -3,6 +3,13 @@
  * Packet capture (URXE_PCAP): every packet that a link sends or receives goes
  * to a pcap file, one record a packet, with the Ethernet, IP and UDP headers
  * that it has or would have on a wire. Called by links. Thread-safe: one lock.
+ *
+ * Sockets show no Ethernet addresses. Those of the capture are 02:00 and the end of the IP
+ * address for the process that captures, 02:01 and so on for its peer: so a file of both ends
+ * tells packets sent from packets received.
+ *
+ * What a fault (net/fault/fault) did to a packet is one line in a text file beside the capture:
+ * pcap has no place for it.
  */
 #ifndef URXE_NET_CAPTURE_H
 #define URXE_NET_CAPTURE_H
@@ -22,10 +29,19 @@ bool capture_is_possible(void);
 struct capture *capture_open(const char *name);
 void capture_close(struct capture *capture);
 
-/* A packet after icrc_seal(). */
-void capture_sent(struct capture *capture, const struct link_packet *packet, uint16_t source_port,
+/*
+ * Have a file for what faults do (net/fault/fault_notes.h), which processes share as they do the
+ * capture. 0 or an errno. Without it, or when the capture is a pipe, capture_fault() does nothing.
+ */
+int capture_open_faults(struct capture *capture);
+
+/* A packet after icrc_seal(). The time of its record goes to packet->captured. */
+void capture_sent(struct capture *capture, struct link_packet *packet, uint16_t source_port,
 		  uint16_t ip_id);
-/* A frame before its ICRC is checked. */
-void capture_received(struct capture *capture, const struct link_frame *frame);
+/* A frame before its ICRC is checked. The time of its record goes to frame->captured. */
+void capture_received(struct capture *capture, struct link_frame *frame);
+
+/* Say of the packet whose record is of the time @captured what a fault did to it. */
+void capture_fault(struct capture *capture, uint64_t captured, const char *text);
 
 #endif

@@ -52,6 +52,7 @@ struct link_packet {
 	uint8_t trailer_length;
 	uint8_t corrupt_bit; /* for net/fault/fault: 0, or 1 + the bit to flip after sealing */
 	bool copied;	     /* seal and send a copy: the payload may change meanwhile */
+	uint64_t captured;   /* the time of its record in link.capture; set by that alone */
 };
 
 static inline uint32_t link_packet_length(const struct link_packet *packet)
@@ -88,9 +89,11 @@ struct link_frame {
 	uint8_t hop_limit;
 	uint8_t forwards;   /* how often it was handed on before it came here */
 	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
+	uint64_t captured;  /* the time of its record in link.capture; 0: it has none */
 	bool message;	    /* of another HCA of this machine (share_ops.tell), and no packet */
 };
 
+struct capture;
 struct link;
 struct share;
 
@@ -174,6 +177,12 @@ struct link_ops {
 	unsigned int (*descriptors)(struct link *link, int *fds, unsigned int max);
 
 	/*
+	 * Write a packet to the capture as if it were sent: net/fault/fault drops it, as a network
+	 * does behind the card. May be NULL for a link that has no capture.
+	 */
+	void (*capture)(struct link *link, struct link_packet *packet);
+
+	/*
 	 * This is a forked child: let go of the descriptors, which are the parent's. What
 	 * is sent from now on is lost. May be NULL for a link that has none.
 	 */
@@ -184,7 +193,8 @@ struct link_ops {
 
 struct link {
 	const struct link_ops *ops;
-	struct share *share; /* net/share/share.h; NULL: the addresses are the link's alone */
+	struct share *share;	 /* net/share/share.h; NULL: the addresses are the link's alone */
+	struct capture *capture; /* net/capture.h, or NULL */
 	/*
 	 * The application has closed descriptors of the link (net/descriptor.h). Nothing is sent or
 	 * received any more, and there is nothing to wait on.

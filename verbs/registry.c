@@ -45,24 +45,41 @@ const struct configuration *registry_configuration(void)
 
 /* --- what open devices share ------------------------------------------------ */
 
-static int registry_start_shared(void)
+static void registry_stop_capture(void)
+{
+	if (registry.capture)
+		capture_close(registry.capture);
+	registry.capture = NULL;
+}
+
+static int registry_start_capture(void)
 {
 	const char *pcap = registry.configuration.pcap;
 	int error;
 
-	if (pcap) {
-		registry.capture = capture_open(pcap);
-		if (!registry.capture) {
-			error = errno ? errno : EIO;
-			log_error("URXE_PCAP=%s: %s", pcap, strerror(error));
-			return error;
-		}
+	registry.capture = capture_open(pcap);
+	if (!registry.capture) {
+		error = errno ? errno : EIO;
+		log_error("URXE_PCAP=%s: %s", pcap, strerror(error));
+		return error;
 	}
+	error = registry.configuration.faults ? capture_open_faults(registry.capture) : 0;
+	if (error) {
+		log_error("URXE_PCAP=%s: its file for faults: %s", pcap, strerror(error));
+		registry_stop_capture();
+	}
+	return error;
+}
+
+static int registry_start_shared(void)
+{
+	int error = registry.configuration.pcap ? registry_start_capture() : 0;
+
+	if (error)
+		return error;
 	error = progress_create(&registry.progress);
-	if (error && registry.capture) {
-		capture_close(registry.capture);
-		registry.capture = NULL;
-	}
+	if (error)
+		registry_stop_capture();
 	return error;
 }
 
@@ -88,9 +105,7 @@ void registry_release(void)
 	if (--registry.users == 0) {
 		progress_destroy(registry.progress);
 		registry.progress = NULL;
-		if (registry.capture)
-			capture_close(registry.capture);
-		registry.capture = NULL;
+		registry_stop_capture();
 	}
 	pthread_mutex_unlock(&registry.lock);
 }

@@ -3,7 +3,8 @@
  * The fault filter. Every packet is shown to every rule of its direction; the
  * rules that hit make up its verdict, which is then carried out: on link_packets
  * when sending, on frames when receiving. What must outlive the call (delayed,
- * held back, duplicated beyond the caller's array) is copied.
+ * held back, duplicated beyond the caller's array) is copied. Each fault is noted beside the
+ * capture, where there is one: a packet that is dropped when sent is captured for that alone.
  *
  * Called like any link. The lock protects the rules and the lanes; it is not
  * held while the inner link sends or receives. @lent belongs to receive(), which
@@ -13,34 +14,19 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "net/capture.h"
+#include "net/fault/fault_lane.h"
 #include "net/fault/fault_rules.h"
 #include "net/wire/icrc.h"
-
-/* A packet held back leaves after this time, though no later one of its flow has come. */
-#define SWAP_TIME_NS 1000000
 
 /* Packets judged under one hold of the lock. Their plans are on an application's stack. */
 #define CHUNK 32
 
-/* A deep copy: of a packet to send, or of a frame received. */
-struct held {
-	uint64_t due;
-	struct flow flow;
-	struct path path;
-	struct iovec payload;
-	struct link_packet packet;
-	struct link_frame frame;
-	struct held *prev, *next;
-	uint8_t bytes[];
-};
-
-struct lane {
-	struct held *delayed; /* by due time */
-	struct held *swapped; /* waiting to be overtaken */
-};
+#define NOTE_LENGTH 400
 
 struct fault_link {
 	struct link link;
@@ -73,74 +59,43 @@ static struct flow flow_of(const union ibv_gid *source, const union ibv_gid *des
 	return flow;
 }
 
-/* --- Lanes: what is held back ------------------------------------------------------- */
+/* --- Notes beside the capture ---------------------------------------------------------- */
 
-/* Delays are mostly equal, so the place is mostly at the end. */
-static void lane_delay(struct lane *lane, struct held *held, uint64_t due)
+static struct bth bth_of(const uint8_t *data, uint32_t length)
 {
-	struct held *after = lane->delayed ? lane->delayed->prev : NULL;
+	struct bth bth = {};
 
-	held->due = due;
-	if (!after || after->due <= due) {
-		DL_APPEND(lane->delayed, held);
+	memcpy(&bth, data, length < sizeof(bth) ? length : sizeof(bth));
+	return bth;
+}
+
+/* The rules @hits hit the packet that was captured at @captured. */
+static void note(const struct fault_link *fault, enum direction direction, uint64_t captured,
+		 const struct bth *bth, uint64_t hits)
+{
+	const struct opcode *op = opcode_find(bth->opcode);
+	char text[NOTE_LENGTH];
+	int at;
+
+	if (!hits || !captured)
 		return;
-	}
-	while (after != lane->delayed && after->prev->due > due)
-		after = after->prev;
-	DL_PREPEND_ELEM(lane->delayed, after, held);
+	at = snprintf(text, sizeof(text),
+		      "%s %s QP 0x%x PSN %u: ", direction == SENT ? "sent" : "received",
+		      op ? op->name : "packet", be32toh(bth->dest_qp) & QPN_MASK,
+		      be32toh(bth->psn) & PSN_MASK);
+	fault_rules_describe(&fault->rules, hits, text + at, sizeof(text) - at);
+	capture_fault(fault->link.capture, captured, text);
 }
 
-/* Packets of one flow overtake each other: order matters within a queue pair. */
-static struct held *lane_find_swapped(struct lane *lane, const struct flow *flow)
+static void note_received(const struct fault_link *fault, const struct link_frame *frame,
+			  const struct verdict *verdict)
 {
-	struct held *held;
+	struct bth bth;
 
-	DL_FOREACH (lane->swapped, held) {
-		if (held->flow.qpn == flow->qpn &&
-		    memcmp(&held->flow.destination, &flow->destination, sizeof(union ibv_gid)) == 0)
-			return held;
-	}
-	return NULL;
-}
-
-static void lane_swap(struct lane *lane, struct held *held, uint64_t now)
-{
-	held->due = now + SWAP_TIME_NS;
-	DL_APPEND(lane->swapped, held);
-}
-
-/* Move up to @max that are due to the end of @list. */
-static void lane_take_due(struct lane *lane, uint64_t now, struct held **list, unsigned int max)
-{
-	struct held **const queues[] = {&lane->delayed, &lane->swapped};
-	struct held *held;
-	unsigned int i;
-
-	for (i = 0; i < 2; i++) {
-		while (max && *queues[i] && (*queues[i])->due <= now) {
-			held = *queues[i];
-			DL_DELETE(*queues[i], held);
-			DL_APPEND(*list, held);
-			max--;
-		}
-	}
-}
-
-static uint64_t lane_deadline(const struct lane *lane)
-{
-	uint64_t delayed = lane->delayed ? lane->delayed->due : TIME_NEVER;
-	uint64_t swapped = lane->swapped ? lane->swapped->due : TIME_NEVER;
-
-	return delayed < swapped ? delayed : swapped;
-}
-
-static void held_free(struct held **list)
-{
-	struct held *held, *next;
-
-	DL_FOREACH_SAFE (*list, held, next)
-		free(held);
-	*list = NULL;
+	if (!fault->link.capture)
+		return;
+	bth = bth_of(frame->data, frame->length);
+	note(fault, RECEIVED, frame->captured, &bth, verdict->hits | verdict->duplicates);
 }
 
 /* --- Sending --------------------------------------------------------------------------- */
@@ -149,8 +104,9 @@ static void held_free(struct held **list)
 struct plan {
 	uint8_t copies; /* that leave now */
 	uint8_t corrupt_bit;
-	bool mark;
-	struct held *after; /* was held back until this one passed */
+	bool mark, lost;
+	uint64_t hits, duplicates; /* as in the verdict */
+	struct held *after;	   /* was held back until this one passed */
 };
 
 static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
@@ -178,6 +134,7 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 	held->packet.payload = &held->payload;
 	held->packet.payload_count = length > 0;
 	held->packet.corrupt_bit = plan->corrupt_bit;
+	held->hits = plan->hits;
 	return held;
 }
 
@@ -201,16 +158,19 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, &flow);
 	struct plan plan = {.copies = 1 + verdict.duplicate,
 			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
-			    .mark = verdict.mark};
+			    .mark = verdict.mark,
+			    .hits = verdict.hits,
+			    .duplicates = verdict.duplicates};
 	struct held *copy;
 
 	if (verdict.drop)
-		return (struct plan){0};
+		return (struct plan){.lost = true, .hits = verdict.hits};
 	if (verdict.delay) {
 		for (; plan.copies; plan.copies--) {
 			copy = packet_copy(packet, &flow, &plan);
 			if (copy)
 				lane_delay(lane, copy, now + verdict.delay);
+			plan.hits |= plan.duplicates;
 		}
 		return plan;
 	}
@@ -222,6 +182,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		copy = packet_copy(packet, &flow, &plan);
 		if (copy)
 			lane_swap(lane, copy, now);
+		plan.hits |= plan.duplicates;
 	}
 	return plan;
 }
@@ -234,12 +195,39 @@ static unsigned int inner_send(struct fault_link *fault, struct link_packet *pac
 	return count;
 }
 
+/* Returns whether it was refused. */
+static bool send_noted(struct fault_link *fault, struct link_packet *packet, uint64_t hits,
+		       uint64_t now)
+{
+	/* As it was: what is to be corrupted is corrupted in place. */
+	const struct bth bth = bth_of(packet->headers, packet->headers_length);
+	bool refused;
+
+	packet->captured = 0;
+	refused = inner_send(fault, packet, 1, now) > 0;
+	if (fault->link.capture)
+		note(fault, SENT, packet->captured, &bth, hits);
+	return refused;
+}
+
+static void capture_lost(struct fault_link *fault, const struct link_packet *packet, uint64_t hits)
+{
+	const struct bth bth = bth_of(packet->headers, packet->headers_length);
+	struct link_packet copy = *packet;
+
+	if (!fault->link.capture || !fault->inner->ops->capture)
+		return;
+	copy.captured = 0;
+	fault->inner->ops->capture(fault->inner, &copy);
+	note(fault, SENT, copy.captured, &bth, hits);
+}
+
 static void send_held(struct fault_link *fault, struct held **list, uint64_t now)
 {
 	struct held *held;
 
 	DL_FOREACH (*list, held)
-		inner_send(fault, &held->packet, 1, now);
+		send_noted(fault, &held->packet, held->hits, now);
 	held_free(list);
 }
 
@@ -260,10 +248,13 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 		copy = *packet;
 		copy.path = &path;
 		copy.corrupt_bit = plan->corrupt_bit;
-		refused |= inner_send(fault, &copy, 1, now) > 0;
+		refused |= send_noted(fault, &copy, plan->hits, now);
+		plan->hits |= plan->duplicates;
 	}
+	if (plan->lost)
+		capture_lost(fault, packet, plan->hits);
 	if (plan->after) {
-		inner_send(fault, &plan->after->packet, 1, now);
+		send_noted(fault, &plan->after->packet, plan->after->hits, now);
 		free(plan->after);
 	}
 	return refused;
@@ -359,6 +350,7 @@ static void filter_frame(struct filter *filter)
 	unsigned int copies = 1 + verdict.duplicate;
 	struct held *passed, *copy;
 
+	note_received(filter->fault, &frame, &verdict);
 	if (verdict.drop)
 		return;
 	if (verdict.mark)
@@ -583,6 +575,7 @@ int fault_link_create(struct link *inner, const char *specification, struct link
 	fault->link.ops = &fault_link_ops;
 	/* Forwarded frames pass no wire, on which something could happen to them. */
 	fault->link.share = inner->share;
+	fault->link.capture = inner->capture;
 	fault->inner = inner;
 	*link = &fault->link;
 	return 0;

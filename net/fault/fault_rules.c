@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "net/log.h"
@@ -310,6 +311,14 @@ static bool rule_hits(struct rule *rule)
 	return hit;
 }
 
+static void note_hit(struct verdict *verdict, const struct rule *rule, size_t index)
+{
+	uint64_t *mask = rule->action == DUPLICATE ? &verdict->duplicates : &verdict->hits;
+
+	if (index < 64)
+		*mask |= 1ull << index;
+}
+
 struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction,
 				 const struct flow *flow)
 {
@@ -324,12 +333,41 @@ struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direc
 		verdict.reorder |= rule->action == REORDER;
 		verdict.mark |= rule->action == MARK;
 		verdict.delay += rule->delay;
+		note_hit(&verdict, rule, rule - rules->rules);
 		if (rule->action == CORRUPT) {
 			verdict.corrupt = true;
 			verdict.random = random_next(&rule->random);
 		}
 	}
 	return verdict;
+}
+
+static bool is_hit(uint64_t hits, size_t index)
+{
+	return index < 64 && (hits & 1ull << index);
+}
+
+int fault_rules_describe(const struct fault_rules *rules, uint64_t hits, char *text, size_t size)
+{
+	static const char *const did[] = {
+		[DROP] = "dropped",	 [DUPLICATE] = "duplicated", [REORDER] = "held back",
+		[CORRUPT] = "corrupted", [MARK] = "marked",	     [DELAY] = "delayed",
+	};
+	const struct rule *rule;
+	bool dropped = false;
+	size_t at = 0;
+
+	for (size_t i = 0; i < rules->count; i++)
+		dropped |= is_hit(hits, i) && rules->rules[i].action == DROP;
+	for (size_t i = 0; i < rules->count; i++) {
+		rule = &rules->rules[i];
+		if (!is_hit(hits, i) || (dropped && rule->action != DROP))
+			continue; /* whatever else was to become of it */
+		at += snprintf(text + (at < size ? at : size), at < size ? size - at : 0,
+			       "%s%s by %.*s", at ? ", " : "", did[rule->action], rule->text_length,
+			       rule->text);
+	}
+	return at;
 }
 
 void fault_rules_report(const struct fault_rules *rules)

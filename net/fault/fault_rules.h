@@ -35,6 +35,9 @@ struct verdict {
 	bool drop, duplicate, reorder, corrupt, mark;
 	uint64_t delay;
 	uint64_t random; /* which bit to flip */
+	uint64_t
+		hits; /* the rules that said so, a bit each: of the first 64, without @duplicates */
+	uint64_t duplicates; /* those that say duplicate: they hit the copy, not the original */
 };
 
 /* Returns 0 or an errno; with EINVAL, *@error is the place in @specification. */
@@ -44,6 +47,12 @@ void fault_rules_destroy(struct fault_rules *rules);
 /* Show a packet to every rule. */
 struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direction,
 				 const struct flow *flow);
+
+/*
+ * Write what the rules @hits did to a packet: "dropped by drop#2/RC_SEND", or several such with
+ * commas. As snprintf() does.
+ */
+int fault_rules_describe(const struct fault_rules *rules, uint64_t hits, char *text, size_t size);
 
 /* Tell in the log how often each rule hit. */
 void fault_rules_report(const struct fault_rules *rules);

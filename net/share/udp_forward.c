@@ -190,8 +190,8 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 	if (udp_share_passes(share, frame, false)) {
 		*delivered = true;
 		link->receive.used += (length + 63) & ~63u;
-		if (link->capture)
-			capture_received(link->capture, frame);
+		if (link->link.capture)
+			capture_received(link->link.capture, frame);
 	}
 	return true;
 }

@@ -484,6 +484,7 @@ static const struct link_ops udp_ops = {
 	.receive_ttl = udp_receive_ttl,
 	.sender = udp_sender,
 	.descriptors = udp_descriptors,
+	.capture = udp_capture,
 	.after_fork_child = udp_after_fork_child,
 	.close = udp_close,
 };
@@ -496,7 +497,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	if (!link)
 		return ENOMEM;
 	link->link.ops = &udp_ops;
-	link->capture = options->capture;
+	link->link.capture = options->capture;
 	link->receive_buffer = options->receive_buffer;
 	link->segmentation = options->segmentation;
 	link->receives_ttl = options->capture;

@@ -79,7 +79,6 @@ struct udp_multicast {
 
 struct udp_link {
 	struct link link;
-	struct capture *capture;
 	unsigned int receive_buffer;
 	bool segmentation;
 	bool receives_ttl;
@@ -129,6 +128,7 @@ static inline bool udp_is_intact(struct udp_link *link, uint64_t now)
 
 unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned int count,
 		      uint64_t now);
+void udp_capture(struct link *base, struct link_packet *packet);
 unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned int max,
 			 uint64_t now);
 /* What has arrived on the socket of @address. */

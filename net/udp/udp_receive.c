@@ -35,8 +35,8 @@ static unsigned int split(struct udp_link *link, struct link_frame *frames, unsi
 			split->frame.ip_id++; /* segmentation numbers the packets it makes */
 		if (!udp_share_passes(&link->share, frame, !split->begun))
 			count--;
-		else if (link->capture)
-			capture_received(link->capture, frame);
+		else if (link->link.capture)
+			capture_received(link->link.capture, frame);
 		split->begun = true;
 	}
 	return count;

@@ -349,7 +349,7 @@ static void capture_batch(const struct batch *batch)
 {
 	for (unsigned int i = 0; i < batch->datagrams; i++) {
 		for (unsigned int k = 0; k < batch->datagram[i].count; k++)
-			capture_sent(batch->link->capture, &batch->datagram[i].packets[k],
+			capture_sent(batch->link->link.capture, &batch->datagram[i].packets[k],
 				     batch->address->source_port, k);
 	}
 }
@@ -367,7 +367,7 @@ static void flush(struct batch *batch)
 {
 	unsigned int done = 0;
 
-	if (batch->link->capture)
+	if (batch->link->link.capture)
 		capture_batch(batch);
 	while (done < batch->datagrams) {
 		struct datagram *datagram = &batch->datagram[done];
@@ -457,4 +457,13 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 		__atomic_fetch_add(&link->refused, refused, __ATOMIC_RELAXED);
 	pool_put(&link->batches, batch);
 	return refused;
+}
+
+void udp_capture(struct link *base, struct link_packet *packet)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	const struct udp_address *address = udp_address_find(link, &packet->path->source);
+
+	if (address && icrc_seal(packet, address->source_port, 0))
+		capture_sent(base->capture, packet, address->source_port, 0);
 }

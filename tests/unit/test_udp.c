@@ -702,7 +702,10 @@ START_TEST(captured)
 		if (i < 10)
 			memcpy(sent[i], bytes, header->caplen);
 		else
-			ck_assert_mem_eq(bytes, sent[i - 10], header->caplen);
+			ck_assert_mem_eq(bytes + 12, sent[i - 10] + 12, header->caplen - 12);
+		/* Which end it is of is in the source's Ethernet address. */
+		ck_assert_uint_eq(bytes[7], i < 10 ? 0 : 1);
+		ck_assert_uint_eq(bytes[1], i < 10 ? 1 : 0);
 	}
 	ck_assert_int_ne(pcap_next_ex(pcap, &header, &bytes), 1);
 	pcap_close(pcap);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the fault filter holds back of one direction: packets that are delayed, and packets that
+ * wait for a later one of their flow to overtake them. Called by net/fault/fault with its lock
+ * held.
+ */
+#ifndef URXE_NET_FAULT_LANE_H
+#define URXE_NET_FAULT_LANE_H
+
+#include "net/fault/fault_rules.h"
+#include "net/link.h"
+
+/* A deep copy: of a packet to send, or of a frame received. */
+struct held {
+	uint64_t due;
+	struct flow flow;
+	struct path path;
+	struct iovec payload;
+	struct link_packet packet;
+	struct link_frame frame;
+	uint64_t hits; /* rules to be noted when it is sent */
+	struct held *prev, *next;
+	uint8_t bytes[];
+};
+
+struct lane {
+	struct held *delayed; /* by due time */
+	struct held *swapped; /* waiting to be overtaken */
+};
+
+void lane_delay(struct lane *lane, struct held *held, uint64_t due);
+void lane_swap(struct lane *lane, struct held *held, uint64_t now);
+
+/* The packet that one of @flow overtakes, or NULL. */
+struct held *lane_find_swapped(struct lane *lane, const struct flow *flow);
+
+/* Move up to @max that are due to the end of @list. */
+void lane_take_due(struct lane *lane, uint64_t now, struct held **list, unsigned int max);
+/* When the next one is due, or TIME_NEVER. */
+uint64_t lane_deadline(const struct lane *lane);
+
+void held_free(struct held **list);
+
+#endif
