@@ -5,7 +5,7 @@
 #include "net/share/share.h"
 #include "net/tuning.h"
 
-#define RECEIVERS 400
+#define RECEIVERS 300
 #define COST 4608
 #define MS UINT64_C(1000000)
 
