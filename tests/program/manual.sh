@@ -40,6 +40,11 @@ for command in $commands; do
 	done
 done
 
+for topic in $("$program" help --help | sed -n 's/^Topics: //p'); do
+	has "$pages/urxe.1" "$topic" || fail "urxe(1) hasn't the topic $topic"
+	[ "$("$program" help "$topic" | wc -l)" -gt 10 ] || fail "urxe help $topic"
+done
+
 variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c")
 [ "$(wc -w <<<"$variables")" -ge 8 ] || fail "variables: $variables"
 for variable in $variables; do
