@@ -8,20 +8,27 @@
 /* Keys of options that have no letter. */
 enum { NODE = 0x100, PCAP, FAULTS, EXPLAIN, STAT };
 
-static const char *const variables[] = {
-	[NODE - NODE] = "URXE_NODE",	 [PCAP - NODE] = "URXE_PCAP",
-	[FAULTS - NODE] = "URXE_FAULTS", [EXPLAIN - NODE] = "URXE_EXPLAIN",
-	[STAT - NODE] = "URXE_STAT",
+static const struct setting {
+	const char *option, *variable;
+} settings[] = {
+	[NODE - NODE] = {"--node", "URXE_NODE"},
+	[PCAP - NODE] = {"--pcap", "URXE_PCAP"},
+	[FAULTS - NODE] = {"--faults", "URXE_FAULTS"},
+	[EXPLAIN - NODE] = {"--explain", "URXE_EXPLAIN"},
+	[STAT - NODE] = {"--stat", "URXE_STAT"},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
+	const struct setting *setting;
+
 	if (key < NODE || key > STAT)
 		return ARGP_ERR_UNKNOWN;
+	setting = &settings[key - NODE];
 	/* Empty is the same as unset, and hardly what a script meant. */
 	if (argument && !*argument)
-		die("%s: the value of %s is empty", state->name, variables[key - NODE]);
-	if (setenv(variables[key - NODE], argument ? argument : "1", 1) != 0)
+		die("%s needs a value that isn't empty", setting->option);
+	if (setenv(setting->variable, argument ? argument : "1", 1) != 0)
 		die("out of memory");
 	return 0;
 }

@@ -169,6 +169,7 @@ declined 192.0.2.77 -- run --node 192.0.2.77 -- "$list"
 declined URXE_FAULTS -- run --faults drop=1 -- "$list"
 declined '"1;dup' -- run --faults "drop=1;dup=1%" -- "$list"
 declined "urxe help faults" -- devices --faults=drop
+declined "--node needs a value" -- run --node= -- "$list"
 declined 192.0.2.77 -- devices --node 192.0.2.77
 
 # Programs that ld.so preloads nothing for: static, of another class or machine, privileged.
