@@ -131,6 +131,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	ack_queue_init(&hca->acks);
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
+	former_keys_init(&hca->former_keys);
 	pthread_mutex_init(&hca->receive_lock, NULL);
 	pthread_mutex_init(&hca->run_lock, NULL);
 	pthread_mutex_init(&hca->destinations_lock, NULL);
@@ -165,6 +166,7 @@ void hca_destroy(struct hca *hca)
 	table_destroy(&hca->keys);
 	table_destroy(&hca->srqs);
 	table_destroy(&hca->qps);
+	former_keys_destroy(&hca->former_keys);
 	ack_queue_destroy(&hca->acks);
 	pacing_destroy(&hca->pacing);
 	pthread_mutex_destroy(&hca->receive_lock);

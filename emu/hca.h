@@ -14,7 +14,7 @@
  *   qp.lock -> hca.mw_bind_lock -> table.lock
  *   leaves: table.lock, objects_lock, timer_heap.lock, event_queue.lock, ack_queue.lock,
  * pacing.lock, hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
- *           hca.run_lock, hca.xrc_lock
+ *           hca.run_lock, hca.xrc_lock, former_keys.lock
  * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
@@ -30,6 +30,7 @@
 #include "emu/deferred.h"
 #include "emu/host.h"
 #include "emu/objects/event.h"
+#include "emu/objects/former_keys.h"
 #include "emu/objects/mcast.h"
 #include "emu/objects/table.h"
 #include "emu/transport/ack_queue.h"
@@ -84,6 +85,7 @@ struct hca {
 	struct table cqs;	      /* those that have a timer */
 	struct table keys;	      /* of memory regions and windows, by key_number() */
 	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
+	struct former_keys former_keys;
 	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
 	_Atomic uint32_t key_byte;
 	_Atomic uint64_t dm_size; /* emu/objects/dm.h: of all together */

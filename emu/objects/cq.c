@@ -10,6 +10,7 @@
 
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
+#include "net/cause/origin.h"
 
 #define CQ_RING_INITIAL 64
 
@@ -57,6 +58,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 		return ENOMEM;
 	}
 	made->hca = hca;
+	made->origin = origin_capture();
 	made->capacity = entries;
 	made->event.type = EVENT_COMPLETION;
 	made->event.element = made;
@@ -80,6 +82,7 @@ int cq_destroy(struct cq *cq)
 	atomic_fetch_sub(&cq->hca->cq_count, 1);
 	pthread_mutex_destroy(&cq->lock);
 	free(cq->ring);
+	origin_free(cq->origin);
 	free(cq);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "emu/transport/timer.h"
 
 struct hca;
+struct origin;
 struct qp;
 
 struct completion {
@@ -56,6 +57,7 @@ struct cq {
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
+	struct origin *origin;	/* where it was made: net/cause/origin.h */
 
 	pthread_mutex_t lock;
 	struct completion *ring; /* of @allocated entries */

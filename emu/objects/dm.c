@@ -10,6 +10,7 @@
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
+#include "net/cause/origin.h"
 
 #define DM_UNIT 4
 #define DM_LOG_ALIGNMENT 6 /* at least: a cache line */
@@ -46,6 +47,7 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 	}
 	memset(memory, 0, length);
 	dm->hca = hca;
+	dm->origin = origin_capture();
 	dm->memory = memory;
 	dm->length = length;
 	dm->ibv.handle = dm->handle = hca_next_handle(hca);
@@ -98,8 +100,10 @@ int dm_destroy(struct dm *dm)
 
 void dm_put(struct dm *dm)
 {
-	if (names_are_gone(&dm->names))
-		free(dm);
+	if (!names_are_gone(&dm->names))
+		return;
+	origin_free(dm->origin);
+	free(dm);
 }
 
 int dm_free(struct dm *dm)

@@ -18,6 +18,7 @@
 
 struct hca;
 struct mr;
+struct origin;
 struct pd;
 
 struct dm {
@@ -27,6 +28,7 @@ struct dm {
 	uint8_t *memory;
 	size_t length;
 	_Atomic uint32_t users; /* regions: EBUSY while there are any */
+	struct origin *origin;	/* where it was made: net/cause/origin.h */
 	struct names names;
 	bool listed;
 	struct dm *prev, *next; /* utlist, hca.dms */

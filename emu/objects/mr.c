@@ -14,6 +14,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "net/cause/origin.h"
 #include "net/guard.h"
 #include "net/log.h"
 #include "net/wire/wire.h"
@@ -105,6 +106,7 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr->key.access = init->access;
 	mr->release = init->release;
 	mr->backing = init->backing;
+	mr->key.origin = origin_capture();
 	mr->ibv.handle = mr->handle = hca_next_handle(pd->hca);
 	mr_set_range(mr, init->address, init->length, init->iova);
 	mr_new_key(mr, number);
@@ -157,6 +159,7 @@ int mr_destroy(struct mr *mr)
 		return EBUSY;
 	}
 	table_remove(keys, number);
+	former_keys_add(&mr->hca->former_keys, &mr->key);
 	atomic_fetch_sub(&mr->key.pd->users, 1);
 	if (mr->release)
 		mr->release(mr->backing);
@@ -233,9 +236,12 @@ static void mr_change_withdrawn(struct mr *mr, int flags, struct pd *pd, void *a
 		mr_set_range(mr, mr->ibv.addr, mr->ibv.length, iova);
 	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		former_keys_add(&mr->hca->former_keys, &mr->key);
 		mr_set_range(mr, addr, length, (uintptr_t)addr);
 		mr_new_key(mr, key_number(mr->key.value));
 	}
+	origin_free(mr->key.origin);
+	mr->key.origin = origin_capture();
 }
 
 /* 0, or EBUSY when a window was bound to it meanwhile: that window has its address. */

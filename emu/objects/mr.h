@@ -21,6 +21,7 @@
 #include "emu/objects/names.h"
 
 struct hca;
+struct origin;
 struct pd;
 struct qp;
 
@@ -38,8 +39,9 @@ struct key {
 	struct pd *pd;
 	uint8_t *address;
 	uint64_t length;
-	uint64_t iova; /* by which SGEs and remote peers name @address */
-	int access;    /* IBV_ACCESS_* */
+	uint64_t iova;	       /* by which SGEs and remote peers name @address */
+	int access;	       /* IBV_ACCESS_* */
+	struct origin *origin; /* where it was registered or allocated: net/cause/origin.h */
 };
 
 static inline bool key_covers(const struct key *key, uint64_t va, uint64_t length)

@@ -9,6 +9,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "net/cause/origin.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
 #define REMOTE_ACCESS                                                                              \
@@ -40,6 +41,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	mw->ibv.rkey = mw->key.value;
 	mw->ibv.handle = mw->handle = hca_next_handle(hca);
 	mw->ibv.type = type;
+	mw->key.origin = origin_capture();
 	atomic_fetch_add(&pd->users, 1);
 	table_publish(&hca->keys, number, &mw->key);
 	*result = mw;
@@ -63,6 +65,7 @@ void mw_dealloc(struct mw *mw)
 	table_remove(&hca->keys, key_number(mw->key.value));
 	unbind(mw);
 	pthread_mutex_unlock(&hca->mw_bind_lock);
+	former_keys_add(&hca->former_keys, &mw->key);
 	atomic_fetch_sub(&mw->key.pd->users, 1);
 	free(mw);
 }

@@ -11,6 +11,7 @@
 
 #include "emu/hca.h"
 #include "net/cause/cause.h"
+#include "net/cause/origin.h"
 
 int pd_alloc(struct hca *hca, struct pd **pd)
 {
@@ -26,6 +27,7 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 		return ENOMEM;
 	}
 	made->hca = hca;
+	made->origin = origin_capture();
 	made->ibv.handle = made->handle = hca_next_handle(hca);
 	pthread_mutex_lock(&hca->objects_lock);
 	DL_APPEND(hca->pds, made);
@@ -52,8 +54,10 @@ int pd_destroy(struct pd *pd)
 
 void pd_put(struct pd *pd)
 {
-	if (names_are_gone(&pd->names))
-		free(pd);
+	if (!names_are_gone(&pd->names))
+		return;
+	origin_free(pd->origin);
+	free(pd);
 }
 
 int pd_dealloc(struct pd *pd)
@@ -131,6 +135,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 	made->pd = pd;
 	made->port_num = attr->port_num;
 	made->path = path;
+	made->origin = origin_capture();
 	made->ibv.handle = made->handle = hca_next_handle(hca);
 	atomic_fetch_add(&pd->users, 1);
 	*ah = made;
@@ -141,5 +146,6 @@ void ah_destroy(struct ah *ah)
 {
 	atomic_fetch_sub(&ah->pd->hca->ah_count, 1);
 	atomic_fetch_sub(&ah->pd->users, 1);
+	origin_free(ah->origin);
 	free(ah);
 }

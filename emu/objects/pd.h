@@ -14,12 +14,14 @@
 #include "net/link.h"
 
 struct hca;
+struct origin;
 
 struct pd {
 	struct ibv_pd ibv;
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	_Atomic uint32_t users; /* MRs, QPs, SRQs, AHs, MWs: EBUSY while there are any */
+	struct origin *origin;	/* where it was made: net/cause/origin.h */
 	struct names names;
 	struct pd *prev, *next; /* utlist, hca.pds */
 };
@@ -29,6 +31,7 @@ struct ah {
 	uint32_t handle; /* likewise */
 	struct pd *pd;
 	uint8_t port_num;
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct path path;
 };
 

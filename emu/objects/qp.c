@@ -10,6 +10,7 @@
 #include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/outbox.h"
+#include "net/cause/origin.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
 
@@ -111,6 +112,7 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	if (!qp)
 		return ENOMEM;
 	qp->hca = hca;
+	qp->origin = origin_capture();
 	qp->pd = pd;
 	qp->xrcd = xrcd;
 	qp->send_cq = (struct cq *)attr->send_cq;
@@ -150,6 +152,7 @@ free_queues:
 	receive_queue_destroy(&qp->rq);
 	send_queue_destroy(&qp->sq);
 free_qp:
+	origin_free(qp->origin);
 	free(qp);
 	return err;
 }
@@ -194,6 +197,7 @@ int qp_destroy(struct qp *qp)
 	receive_queue_destroy(&qp->rq);
 	send_queue_destroy(&qp->sq);
 	pthread_mutex_destroy(&qp->lock);
+	origin_free(qp->origin);
 	free(qp);
 	hca_kick(hca);
 	return 0;

@@ -26,6 +26,7 @@
 #include "net/link.h"
 
 struct cq;
+struct origin;
 struct pd;
 struct srq;
 struct xrcd;
@@ -51,6 +52,7 @@ struct qp {
 	struct srq *srq; /* or NULL */
 	const struct qp_type *type;
 	uint32_t number;
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	bool signal_all;
 	bool blocks_own_multicast; /* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB */
 	struct ibv_qp_cap cap;

@@ -11,6 +11,7 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/xrcd.h"
+#include "net/cause/origin.h"
 
 #define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
 
@@ -32,6 +33,7 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 		return error;
 	}
 	made->hca = pd->hca;
+	made->origin = origin_capture();
 	made->pd = pd;
 	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
 	pthread_mutex_init(&made->lock, NULL);
@@ -119,6 +121,7 @@ int srq_destroy(struct srq *srq)
 	atomic_fetch_sub(&srq->pd->users, 1);
 	receive_queue_destroy(&srq->queue);
 	pthread_mutex_destroy(&srq->lock);
+	origin_free(srq->origin);
 	free(srq);
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 struct cq;
 struct hca;
+struct origin;
 struct pd;
 struct xrcd;
 
@@ -24,6 +25,7 @@ struct srq {
 	struct hca *hca;
 	struct pd *pd;
 	_Atomic uint32_t users; /* QPs: EBUSY while there are any */
+	struct origin *origin;	/* where it was made: net/cause/origin.h */
 
 	/* Of XRC; otherwise NULL and 0. */
 	struct xrcd *xrcd;

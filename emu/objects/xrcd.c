@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "net/cause/origin.h"
 
 static struct xrc_domain *find_domain(struct hca *hca, const struct xrc_file *file)
 {
@@ -77,6 +78,7 @@ int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct x
 	}
 	xrcd->hca = hca;
 	xrcd->fd = -1;
+	xrcd->origin = origin_capture();
 	*result = xrcd;
 	return 0;
 }
@@ -90,6 +92,7 @@ int xrcd_close(struct xrcd *xrcd)
 	pthread_mutex_lock(&hca->xrc_lock);
 	put_domain(hca, xrcd->domain);
 	pthread_mutex_unlock(&hca->xrc_lock);
+	origin_free(xrcd->origin);
 	free(xrcd);
 	return 0;
 }

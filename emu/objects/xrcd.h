@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct hca;
+struct origin;
 struct srq;
 
 /* Which file: as stat(2) knows it. */
@@ -33,7 +34,8 @@ struct xrcd {
 	struct ibv_xrcd ibv;
 	struct hca *hca;
 	struct xrc_domain *domain;
-	int fd; /* what the verbs layer keeps with it: its lock of the file, or -1 */
+	int fd;		       /* what the verbs layer keeps with it: its lock of the file, or -1 */
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	_Atomic uint32_t users; /* SRQs and QPs: EBUSY while there are any */
 };
 

@@ -65,6 +65,7 @@ static inline void core_setup(void)
 	ck_assert_int_eq(table_init(&core.cqs, core.host, 1, core.limits.device.max_cq + 1), 0);
 	timer_heap_init(&core.timers);
 	event_queue_init(&core.events, &sink);
+	former_keys_init(&core.former_keys);
 	pthread_mutex_init(&core.destinations_lock, NULL);
 	pthread_mutex_init(&core.xrc_lock, NULL);
 }
@@ -73,6 +74,7 @@ static inline void core_teardown(void)
 {
 	pthread_mutex_destroy(&core.xrc_lock);
 	pthread_mutex_destroy(&core.destinations_lock);
+	former_keys_destroy(&core.former_keys);
 	event_queue_destroy(&core.events);
 	timer_heap_destroy(&core.timers);
 	table_destroy(&core.cqs);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions: what may be registered, the check behind every key, SGE lists against it. */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core.h"
 #include "emu/objects/mr.h"
+#include "net/cause/cause.h"
 
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define SIZE 8192
@@ -478,6 +480,59 @@ START_TEST(deregistration_waits_for_pins)
 }
 END_TEST
 
+/* What had a key is known for as long as there aren't too many since. */
+START_TEST(a_former_key_is_explained)
+{
+	char text[FORMER_KEY_TEXT], expected[FORMER_KEY_TEXT];
+	struct mr *mr;
+	uint32_t key;
+
+	begin();
+	mr = make_mr(memory, SIZE, WRITE);
+	key = mr->ibv.lkey;
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	ck_assert(!former_keys_describe(&core.former_keys, key, text));
+	cause_configure(true);
+	mr = make_mr(memory, SIZE, WRITE);
+	key = mr->ibv.lkey;
+	ck_assert(!former_keys_describe(&core.former_keys, key, text));
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	ck_assert(former_keys_describe(&core.former_keys, key, text));
+	snprintf(expected, sizeof(expected), "a region of %d bytes at %p, registered at ", SIZE,
+		 (void *)memory);
+	ck_assert_msg(strncmp(text, expected, strlen(expected)) == 0, "%s", text);
+	ck_assert_msg(strstr(text, ", deregistered at "), "%s", text);
+	for (unsigned int i = 0; i < FORMER_KEYS - 1; i++)
+		ck_assert_int_eq(try_register(memory, page, (uintptr_t)memory, WRITE), 0);
+	ck_assert(former_keys_describe(&core.former_keys, key, text));
+	ck_assert_int_eq(try_register(memory, page, (uintptr_t)memory, WRITE), 0);
+	ck_assert(!former_keys_describe(&core.former_keys, key, text));
+	ck_assert_str_eq(text, "");
+	end();
+}
+END_TEST
+
+START_TEST(a_new_translation_leaves_a_former_key)
+{
+	char text[FORMER_KEY_TEXT];
+	struct mr *mr;
+	uint32_t key;
+
+	begin();
+	cause_configure(true);
+	mr = make_mr(memory, page, WRITE);
+	key = mr->ibv.lkey;
+	ck_assert_int_eq(mr_reregister(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	ck_assert(!former_keys_describe(&core.former_keys, key, text));
+	ck_assert_int_eq(
+		mr_reregister(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 2 * page, 0), 0);
+	ck_assert(former_keys_describe(&core.former_keys, key, text));
+	ck_assert(!former_keys_describe(&core.former_keys, mr->ibv.lkey, text));
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {access_bits,
@@ -491,6 +546,8 @@ int main(void)
 				      one_pin_for_many_accesses,
 				      lists_against_regions,
 				      deregistration_waits_for_pins,
+				      a_former_key_is_explained,
+				      a_new_translation_leaves_a_former_key,
 				      NULL};
 
 	return core_run("mr", tests);

@@ -47,6 +47,7 @@
 
 struct context;
 struct device;
+struct origin;
 struct rdma_id;
 struct rdma_lookup;
 struct rdma_record;
@@ -156,6 +157,7 @@ struct rdma_id {
 	enum rdma_phase phase;	      /* under the lock of the queues (rdma_channel.c) */
 	struct rdma_channel *channel; /* ibv.channel's, or NULL; of its own when @synchronous */
 	bool synchronous;	      /* created with channel NULL, or migrated to it */
+	struct origin *origin;	      /* where it was made: net/cause/origin.h */
 	struct rdma_id *prev, *next;  /* all ids of the process */
 
 	struct context *context; /* the open device behind ibv.verbs, or NULL */

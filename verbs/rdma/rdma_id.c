@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "net/cause/origin.h"
 #include "net/clock.h"
 #include "verbs/devices.h"
 #include "verbs/progress.h"
@@ -139,6 +140,7 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 		return error;
 	}
 	id->ibv.channel = &id->channel->ibv;
+	id->origin = origin_capture();
 	id->ibv.context = context;
 	id->ibv.ps = ps;
 	id->ibv.qp_type = qp_type;
@@ -157,6 +159,7 @@ void rdma_id_free(struct rdma_id *id)
 	free(id->ibv.route.path_rec);
 	free(id->request_qp);
 	free(id->connect_data);
+	origin_free(id->origin);
 	free(id);
 }
 
