@@ -29,21 +29,23 @@ void origin_prepare(void)
 
 __attribute__((noinline)) struct origin *origin_capture(void)
 {
+	const void *caller = __builtin_return_address(0);
 	void *frames[FRAMES_MAX];
-	struct origin *origin;
-	int error = errno, count;
+	struct origin *origin = NULL;
+	int error = errno, count, first = 0;
 
 	if (!cause_explaining())
 		return NULL;
 	count = backtrace(frames, FRAMES_MAX);
-	/* The first one is this function. */
-	if (count < 2)
-		return NULL;
-	origin = malloc(sizeof(*origin) + (count - 1) * sizeof(origin->frames[0]));
+	/* Without this function, and a sanitizer's backtrace() above it. */
+	while (first < count && frames[first] != caller)
+		first++;
+	if (first < count)
+		origin = malloc(sizeof(*origin) + (count - first) * sizeof(origin->frames[0]));
 	if (origin) {
-		origin->count = count - 1;
-		for (int i = 1; i < count; i++)
-			origin->frames[i - 1] = (uintptr_t)frames[i];
+		origin->count = count - first;
+		for (unsigned int i = 0; i < origin->count; i++)
+			origin->frames[i] = (uintptr_t)frames[first + i];
 	}
 	errno = error;
 	return origin;
