@@ -23,8 +23,8 @@
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_PATIENCE UINT64_C(5000000000) /* ns */
-#define LOCK_LOOK UINT64_C(500000000)	   /* when it is found out whether the holder is stopped */
+#define LOCK_PATIENCE UINT64_C(15000000000) /* ns: a holder may wait for a CPU */
+#define LOCK_LOOK UINT64_C(500000000)	    /* when it is found out whether the holder is stopped */
 #define LOCK_PAUSE_MIN 200000
 #define LOCK_PAUSE_MAX 3200000
 
