@@ -98,7 +98,7 @@ static void explain(const struct cause_entry *entry, bool is_call, const char *f
 static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
 {
 	const struct cause_entry *entry = cause_find(cause);
-	char found[512];
+	char found[768];
 
 	if (!entry)
 		return;
