@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
@@ -119,11 +120,12 @@ static void cq_grow(struct cq *cq)
 	cq->size = size;
 }
 
-static void cq_overrun(struct cq *cq)
+static void cq_overrun(struct cq *cq, const struct completion *completion)
 {
-	if (!cq->overrun)
-		event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
 	cq->overrun = true;
+	cq->overrun_by = completion->wc.qp_num;
+	explain_cq_overrun(cq, cq->overrun_by);
+	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
 }
 
 /* --- the event --------------------------------------------------------------------- */
@@ -242,7 +244,7 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 		return ENOSPC;
 	if (cq->count >= cq->capacity) {
 		if (!cq->ignores_overrun) {
-			cq_overrun(cq);
+			cq_overrun(cq, completion);
 			return ENOSPC;
 		}
 		cq_remove_oldest(cq);

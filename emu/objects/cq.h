@@ -68,7 +68,8 @@ struct cq {
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	enum cq_armed armed;
 	struct cq_moderation moderation;
-	bool overrun; /* IBA 11.6.3.1: the CQ is in error */
+	bool overrun;	     /* IBA 11.6.3.1: the CQ is in error */
+	uint32_t overrun_by; /* the QP whose completion was the first to be lost */
 	/* As the verbs layer sets them before any QP uses the CQ. */
 	bool ignores_overrun; /* a completion that finds it full takes the place of the oldest */
 	bool timestamped;     /* completions are looked at for when they were made */

@@ -16,7 +16,6 @@
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
-#include "net/log.h"
 #include "net/wire/wire.h"
 
 #define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
@@ -378,32 +377,21 @@ uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, cons
 
 /* --- memory that is gone ----------------------------------------------------------- */
 
-int mr_fault(const struct mr_pin *pin, const struct guard_fault *fault)
+int mr_fault(const struct mr_pin *pin)
 {
-	const struct key *key = pin->key;
-
-	if (key->access & IBV_ACCESS_ON_DEMAND)
-		return EACCES;
-	log_error("memory %s 0x%x (%zu bytes at %p): the memory at %p is %s",
-		  key->kind == KEY_WINDOW ? "window" : "region", key->value, (size_t)key->length,
-		  (void *)key->address, fault->address, guard_fault_text(fault));
-	return EFAULT;
+	return pin->key->access & IBV_ACCESS_ON_DEMAND ? EACCES : EFAULT;
 }
 
 int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length)
 {
-	struct guard_fault fault;
-
 	if (pin->key->kind == KEY_NULL)
 		return 0;
-	return guard_copy(to, from, length, &fault) ? 0 : mr_fault(pin, &fault);
+	return guard_copy(to, from, length, NULL) ? 0 : mr_fault(pin);
 }
 
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length)
 {
-	struct guard_fault fault;
-
-	return guard_probe(from, length, false, &fault) ? 0 : mr_fault(pin, &fault);
+	return guard_probe(from, length, false, NULL) ? 0 : mr_fault(pin);
 }
 
 /* --- scatter/gather lists -------------------------------------------------------- */

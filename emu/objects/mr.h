@@ -164,11 +164,10 @@ int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t l
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length);
 
 /*
- * What was found under guard_run() is EFAULT, and a line in the log: hardware would have had
- * the memory pinned. On demand it is EACCES, as a range that the key doesn't cover.
+ * What was found under guard_run() is EFAULT: hardware would have had the memory pinned. On demand
+ * it is EACCES, as a range that the key doesn't cover.
  */
-struct guard_fault;
-int mr_fault(const struct mr_pin *pin, const struct guard_fault *fault);
+int mr_fault(const struct mr_pin *pin);
 
 /*
  * Access after access with one pin: @pin (with key NULL: none) is kept where it covers this

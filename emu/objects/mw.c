@@ -108,19 +108,23 @@ static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
 	return NULL;
 }
 
+bool mw_allows_access(const struct mw *mw, int access)
+{
+	int allowed = WINDOW_ACCESS;
+
+	if (mw->ibv.type == IBV_MW_TYPE_2)
+		allowed |= IBV_ACCESS_ZERO_BASED;
+	return !(access & ~allowed);
+}
+
 static int check_window(const struct qp *qp, const struct mw *mw, const struct mw_bind *bind)
 {
-	int access = WINDOW_ACCESS;
-
 	if (mw->key.pd != qp->pd)
 		return EINVAL; /* C10-72 */
-	if (mw->ibv.type == IBV_MW_TYPE_2) {
-		access |= IBV_ACCESS_ZERO_BASED;
-		/* o10-37.2.40, and a window in use has to be invalidated first (10.6.7.2.2). */
-		if (bind->length == 0 || mw->key.valid)
-			return EINVAL;
-	}
-	return bind->access & ~access ? EINVAL : 0;
+	/* o10-37.2.40, and a window in use has to be invalidated first (10.6.7.2.2). */
+	if (mw->ibv.type == IBV_MW_TYPE_2 && (bind->length == 0 || mw->key.valid))
+		return EINVAL;
+	return mw_allows_access(mw, bind->access) ? 0 : EINVAL;
 }
 
 /* With the key withdrawn: no thread reads it. */

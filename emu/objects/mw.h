@@ -41,6 +41,9 @@ struct mw_bind {
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **mw);
 void mw_dealloc(struct mw *mw);
 
+/* Whether it may get @access, IBV_ACCESS_*, by a bind. */
+bool mw_allows_access(const struct mw *mw, int access);
+
 /*
  * Execute a bind for @qp. 0, or EINVAL for any of the reasons of IBA 10.6.7.2
  * (the completion says MW_BIND_ERR).

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "emu/explain/event.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
@@ -243,6 +244,8 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 	if (qp->delegate) {
 		qp->state = IBV_QPS_ERR; /* the target hears of it */
 	} else {
+		if (cq->overrun_by != qp->number)
+			explain_cq_in_error(qp, cq);
 		event_raise(&qp->hca->events, IBV_EVENT_QP_FATAL, qp);
 		qp_enter_error(qp);
 	}
@@ -251,8 +254,10 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 static void flush_receives(struct qp *qp)
 {
 	responder_flush(qp);
-	if (qp->srq || qp->xrcd)
-		event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	if (!qp->srq && !qp->xrcd)
+		return;
+	explain_qp_event(qp, CAUSE_LAST_WQE_REACHED, "it is in ERR");
+	event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
 void qp_enter_error(struct qp *qp)
@@ -282,8 +287,10 @@ void qp_check_drained(struct qp *qp)
 	if (sq->done != sq->posted && send_queue_at(&qp->sq, sq->done)->started)
 		return;
 	qp->draining = false;
-	if (qp->drain_notify)
-		event_raise(&qp->hca->events, IBV_EVENT_SQ_DRAINED, qp);
+	if (!qp->drain_notify)
+		return;
+	explain_qp_event(qp, CAUSE_SQ_DRAINED, "it is in SQD");
+	event_raise(&qp->hca->events, IBV_EVENT_SQ_DRAINED, qp);
 }
 
 /* --- work ----------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
@@ -189,6 +190,7 @@ static void srq_check_limit(struct srq *srq)
 {
 	if (!srq->limit || srq->queue.count >= srq->limit)
 		return;
+	explain_srq_limit(srq, srq->limit);
 	srq->limit = 0;
 	event_raise(&srq->hca->events, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/completer.h"
 
+#include "emu/explain/requester.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
@@ -19,7 +20,8 @@ static const uint32_t rnr_delay[AETH_VALUE_MASK + 1] = {
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
-static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
+/* @cause: why, or CAUSE_NONE. */
+static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause cause)
 {
 	struct send_queue *sq = &qp->sq;
 	const struct send_wqe *wqe = send_queue_at(sq, sq->done++);
@@ -27,6 +29,7 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status)
 		.wr_id = wqe->wr_id,
 		.status = status,
 		.opcode = wqe->kind->completion,
+		.vendor_err = cause,
 		.byte_len = wqe->length,
 		.qp_num = qp->number,
 	};
@@ -56,7 +59,7 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 	if (req->unacked == psn_add(wqe->first_psn, wqe->psn_count)) {
 		if (qp->sq.next == qp->sq.done)
 			qp->sq.next++;
-		complete_oldest(qp, IBV_WC_SUCCESS);
+		complete_oldest(qp, IBV_WC_SUCCESS, CAUSE_NONE);
 		completer_local(qp);
 	}
 }
@@ -113,7 +116,7 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 		COUNT(qp->hca, rcvd_seq_err, 1);
 		recovery_on_sequence_nak(qp, now);
 	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
-		completer_fail(qp, nak_status[value]);
+		completer_fail(qp, nak_status[value], packet);
 	}
 }
 
@@ -134,11 +137,11 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
 	if (!(packet->op->flags & wqe->kind->response)) {
-		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 		return NULL;
 	}
 	if (packet->op->aeth && (packet_syndrome(packet) & AETH_TYPE_MASK) != AETH_ACK) {
-		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 		return NULL;
 	}
 	return wqe;
@@ -179,12 +182,12 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 	rest = response_length(qp, wqe, offset);
 	last = index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
 	if (last != !!(packet->op->flags & OPCODE_LAST)) {
-		completer_fail(qp, IBV_WC_BAD_RESP_ERR);
+		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 	} else if (packet->payload_length != rest) {
-		completer_fail(qp, IBV_WC_LOC_LEN_ERR);
+		completer_fail(qp, IBV_WC_LOC_LEN_ERR, packet);
 	} else if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, packet->payload,
 			       rest) != 0) {
-		completer_fail(qp, IBV_WC_LOC_PROT_ERR);
+		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
 	} else {
 		if (last)
 			response_done(qp);
@@ -203,7 +206,7 @@ static void receive_atomic_response(struct qp *qp, const struct packet *packet, 
 	original = be64toh(packet_atomicacketh(packet)->original);
 	if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0, &original, sizeof(original)) !=
 	    0) {
-		completer_fail(qp, IBV_WC_LOC_PROT_ERR);
+		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
 		return;
 	}
 	response_done(qp);
@@ -233,7 +236,7 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 void completer_sent(struct qp *qp)
 {
 	while (qp->sq.done != qp->sq.next)
-		complete_oldest(qp, IBV_WC_SUCCESS);
+		complete_oldest(qp, IBV_WC_SUCCESS, CAUSE_NONE);
 	qp->requester.unacked = qp->requester.psn;
 }
 
@@ -247,7 +250,7 @@ void completer_local(struct qp *qp)
 			return;
 		if (qp->sq.next == qp->sq.done)
 			qp->sq.next++;
-		complete_oldest(qp, IBV_WC_SUCCESS);
+		complete_oldest(qp, IBV_WC_SUCCESS, CAUSE_NONE);
 	}
 }
 
@@ -259,13 +262,13 @@ void completer_local_error(struct qp *qp)
 		return;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
 	if (wqe->status != IBV_WC_SUCCESS)
-		completer_fail(qp, wqe->status);
+		completer_fail(qp, wqe->status, NULL);
 }
 
-void completer_fail(struct qp *qp, enum ibv_wc_status status)
+void completer_fail(struct qp *qp, enum ibv_wc_status status, const struct packet *packet)
 {
 	if (qp->sq.done != qp->sq.posted)
-		complete_oldest(qp, status);
+		complete_oldest(qp, status, explain_request(qp, status, packet));
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	if (qp->type->state_on_error == IBV_QPS_SQE)
@@ -282,7 +285,8 @@ void completer_flush(struct qp *qp)
 	req->rd_atomic = 0;
 	req->paced_until = TIME_NEVER;
 	req->unacked = req->highest = req->psn;
+	explain_flush(qp, qp->sq.posted - qp->sq.done);
 	while (qp->sq.done != qp->sq.posted)
-		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR);
+		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_FLUSHED);
 	qp->sq.next = qp->sq.done;
 }

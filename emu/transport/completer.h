@@ -32,9 +32,10 @@ void completer_local_error(struct qp *qp);
 
 /*
  * Complete the oldest work request with an error, and move the QP to ERR (RC)
- * or SQE (UC, UD: IBA 10.3.1.6) with the rest flushed.
+ * or SQE (UC, UD: IBA 10.3.1.6) with the rest flushed. @packet: the response that showed the
+ * error, or NULL.
  */
-void completer_fail(struct qp *qp, enum ibv_wc_status status);
+void completer_fail(struct qp *qp, enum ibv_wc_status status, const struct packet *packet);
 
 /* Every work request in the send queue completes with WR_FLUSH_ERR, in order. */
 void completer_flush(struct qp *qp);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "emu/explain/event.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/destination.h"
@@ -38,8 +39,8 @@ static void swap_attributes(struct ibv_qp_attr *attr)
 	SWAP(attr->timeout, attr->alt_timeout);
 }
 
-/* From ARMED. No packet in an outbox may point to the path. */
-static void migrate(struct qp *qp)
+/* From ARMED, and @why. No packet in an outbox may point to the path. */
+static void migrate(struct qp *qp, const char *why)
 {
 	struct migration *migration = &qp->migration;
 	struct qp_path *alternate = &migration->alternate;
@@ -52,21 +53,22 @@ static void migrate(struct qp *qp)
 	migration->left = true;
 	migration->error_raised = false;
 	enter_state(qp, IBV_MIG_MIGRATED);
+	explain_qp_event(qp, CAUSE_PATH_MIGRATED, why);
 	event_raise(&qp->hca->events, IBV_EVENT_PATH_MIG, qp);
 }
 
 /* By this side itself: the peer has to be told. */
-static void migrate_first(struct qp *qp)
+static void migrate_first(struct qp *qp, const char *why)
 {
 	qp->migration.unconfirmed = true;
-	migrate(qp);
+	migrate(qp, why);
 }
 
 bool migration_fail_over(struct qp *qp)
 {
 	if (qp->migration.state != IBV_MIG_ARMED)
 		return false;
-	migrate_first(qp);
+	migrate_first(qp, "the retries of the path are used up");
 	return true;
 }
 
@@ -109,7 +111,7 @@ void migration_load(struct qp *qp, const struct qp_path *alternate)
 void migration_set_state(struct qp *qp, enum ibv_mig_state state, uint64_t now)
 {
 	if (state == IBV_MIG_MIGRATED && qp->migration.state == IBV_MIG_ARMED) {
-		migrate_first(qp);
+		migrate_first(qp, "the application asked for it");
 		recovery_on_migrated(qp, now);
 	} else {
 		enter_state(qp, state);
@@ -148,6 +150,7 @@ bool migration_accepts(struct qp *qp, const struct packet *packet, const struct 
 	/* IBA 11.6.3.2: once, for the peer goes on trying. */
 	if (request && !migration->error_raised) {
 		migration->error_raised = true;
+		explain_bad_migration(qp, frame);
 		event_raise(&qp->hca->events, IBV_EVENT_PATH_MIG_ERR, qp);
 	}
 	return false;
@@ -169,7 +172,7 @@ void migration_on_packet(struct qp *qp, const struct packet *packet, const struc
 		migration->unconfirmed = false;
 		enter_state(qp, arms ? IBV_MIG_ARMED : migration->state);
 	} else if (migration->state == IBV_MIG_ARMED) {
-		migrate(qp);
+		migrate(qp, "the peer has migrated");
 		recovery_on_migrated(qp, now);
 	}
 }
@@ -181,7 +184,7 @@ static void leave_port(struct qp *qp, unsigned int port_num, uint64_t now)
 	pthread_mutex_lock(&qp->lock);
 	if (qp->migration.state == IBV_MIG_ARMED && qp->attr.port_num == port_num &&
 	    qp->attr.alt_port_num != port_num && qp_state_abilities(qp->state) & QP_RECEIVE) {
-		migrate_first(qp);
+		migrate_first(qp, "the port of the path has failed");
 		recovery_on_migrated(qp, now);
 	}
 	pthread_mutex_unlock(&qp->lock);

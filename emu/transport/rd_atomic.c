@@ -81,10 +81,9 @@ static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct p
 		.compare = be64toh(eth->compare),
 		.add = (packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD,
 	};
-	struct guard_fault fault;
 
-	if (!guard_run(&memory, 1, apply_atomic, &atomic, &fault))
-		return mr_fault(pin, &fault);
+	if (!guard_run(&memory, 1, apply_atomic, &atomic, NULL))
+		return mr_fault(pin);
 	*original = atomic.original;
 	return 0;
 }
@@ -136,12 +135,11 @@ static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const st
 {
 	const struct iovec memory = {target, sizeof(*target)};
 	struct atomic_write write = {.target = target};
-	struct guard_fault fault;
 
 	memcpy(&write.value, packet->payload, sizeof(write.value));
-	if (guard_run(&memory, 1, apply_atomic_write, &write, &fault))
+	if (guard_run(&memory, 1, apply_atomic_write, &write, NULL))
 		return 0;
-	return mr_fault(pin, &fault);
+	return mr_fault(pin);
 }
 
 /* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */

@@ -489,11 +489,13 @@ static bool retry(struct qp *qp)
 	struct recovery *recovery = &qp->recovery;
 
 	COUNT(qp->hca, completer_retry_err, 1);
+	if (recovery->retries == qp->attr.retry_cnt)
+		recovery->silent_since = recovery->since;
 	if (recovery->retries == 0 && migration_fail_over(qp))
 		return true;
 	if (recovery->retries == 0) {
 		COUNT(qp->hca, retry_exceeded_err, 1);
-		completer_fail(qp, IBV_WC_RETRY_EXC_ERR);
+		completer_fail(qp, IBV_WC_RETRY_EXC_ERR, NULL);
 		return false;
 	}
 	recovery->retries--;
@@ -546,7 +548,7 @@ static bool pause_for_receiver(struct qp *qp, uint64_t now)
 	if (qp->attr.rnr_retry != 7) { /* IBA 9.7.5.2.8: 7 is without limit */
 		if (recovery->rnr_retries == 0) {
 			COUNT(qp->hca, retry_rnr_exceeded_err, 1);
-			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
 			return false;
 		}
 		recovery->rnr_retries--;

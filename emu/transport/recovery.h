@@ -69,7 +69,8 @@ struct recovery {
 
 	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
 
-	uint64_t since; /* when there was progress, or the first packet was sent; ns */
+	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
+	uint64_t silent_since; /* the same before the first of the retries */
 
 	/* Deadlines, ns, or TIME_NEVER. */
 	uint64_t timeout_at; /* the local ACK timeout, IBA 9.7.6.1.3 */

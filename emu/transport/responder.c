@@ -5,6 +5,8 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 
+#include "emu/explain/event.h"
+#include "emu/explain/responder.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
@@ -133,9 +135,9 @@ static void complete_message(struct qp *qp, const struct packet *packet)
 }
 
 /* The receive in progress, if there is one. */
-static void fail_receive(struct qp *qp, enum ibv_wc_status status)
+static void fail_receive(struct qp *qp, enum ibv_wc_status status, enum cause cause)
 {
-	struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+	struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV, .vendor_err = cause};
 
 	if (qp->responder.message.has_receive)
 		push_receive(qp, &wc, false);
@@ -144,30 +146,35 @@ static void fail_receive(struct qp *qp, enum ibv_wc_status status)
 
 void responder_flush(struct qp *qp)
 {
-	fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+	explain_receive_flush(qp, qp->responder.message.has_receive + (qp->srq ? 0 : qp->rq.count));
+	fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 	xrc_release(qp);
 	/* IBA 11.6.5.5: the entries of an SRQ aren't this QP's to flush. */
 	while (!qp->srq && message_take_receive(&qp->responder.message, qp))
-		fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+		fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 }
 
 /* --- checking ---------------------------------------------------------------------- */
 
-/* What the QP must allow for each kind of request. */
-static bool qp_allows(const struct qp *qp, const struct packet *packet)
+unsigned int responder_needs(const struct packet *packet)
 {
 	uint16_t flags = packet->op->flags;
-	unsigned int access = flags & (OPCODE_WRITE | OPCODE_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE
-			      : flags & OPCODE_READ			   ? IBV_ACCESS_REMOTE_READ
-			      : flags & OPCODE_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC
-			      : flags & OPCODE_FLUSH  ? flush_access(packet)
-						      : 0;
+
+	return flags & (OPCODE_WRITE | OPCODE_ATOMIC_WRITE) ? IBV_ACCESS_REMOTE_WRITE
+	       : flags & OPCODE_READ			    ? IBV_ACCESS_REMOTE_READ
+	       : flags & OPCODE_ATOMIC			    ? IBV_ACCESS_REMOTE_ATOMIC
+	       : flags & OPCODE_FLUSH			    ? flush_access(packet)
+							    : 0;
+}
+
+static bool qp_allows(const struct qp *qp, const struct packet *packet)
+{
+	unsigned int access = responder_needs(packet);
 
 	return (qp->attr.qp_access_flags & access) == access;
 }
 
-/* Whether the payload has the length that the opcode demands. */
-static bool length_fits(const struct qp *qp, const struct packet *packet)
+bool responder_payload_fits(const struct qp *qp, const struct packet *packet)
 {
 	uint32_t length = packet->payload_length;
 	bool fits = true;
@@ -214,7 +221,7 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
 	if (takes_receive(packet) && !message_take_receive(&resp->message, qp))
 		return FAULT_NO_RECEIVE; /* IBA 9.7.4.1.4 */
-	if (!length_fits(qp, packet))
+	if (!responder_payload_fits(qp, packet))
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	return FAULT_NONE;
 }
@@ -237,10 +244,10 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 }
 
 /* To our own application. */
-static void report(struct qp *qp, const struct fault_outcome *outcome)
+static void report(struct qp *qp, const struct fault_outcome *outcome, enum cause cause)
 {
 	if (receive_cq(qp))
-		fail_receive(qp, outcome->status);
+		fail_receive(qp, outcome->status, cause);
 	else
 		event_raise(&qp->hca->events, outcome->event, qp);
 }
@@ -251,12 +258,14 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 {
 	struct responder *resp = &qp->responder;
 	const struct fault_outcome *outcome = &fault_outcome[fault];
+	enum cause cause;
 
 	if (fault == FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
 		resp->nak_sent = true;
+		explain_no_receive(qp, packet);
 		response_schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		return;
 	}
@@ -265,8 +274,9 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, packet->psn);
 		return;
 	}
+	cause = explain_fault(qp, packet, fault);
 	response_schedule_ack(qp, outcome->syndrome, packet->psn);
-	report(qp, outcome);
+	report(qp, outcome, cause);
 	qp_enter_error(qp);
 }
 
@@ -349,7 +359,7 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 
 void responder_give_up(struct qp *qp)
 {
-	fail_receive(qp, IBV_WC_WR_FLUSH_ERR);
+	fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 }
 
 enum fault responder_place(struct qp *qp, const struct packet *packet)
@@ -361,7 +371,7 @@ enum fault responder_place(struct qp *qp, const struct packet *packet)
 	if (fault == FAULT_NONE && packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
 	if (fault != FAULT_NONE && fault != FAULT_NO_RECEIVE)
-		fail_receive(qp, fault_outcome[fault].status);
+		fail_receive(qp, fault_outcome[fault].status, explain_fault(qp, packet, fault));
 	if (qp->state != IBV_QPS_ERR)
 		return fault;
 	qp->state = IBV_QPS_RTR; /* the CQ is full: the next one may have another */
@@ -371,15 +381,16 @@ enum fault responder_place(struct qp *qp, const struct packet *packet)
 /* --- UC ------------------------------------------------------------------------------ */
 
 /* Only faults of our own are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
-static void fail_unreliable(struct qp *qp, enum fault fault)
+static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	const struct fault_outcome *outcome = &fault_outcome[fault];
 
 	if (outcome->own) {
-		report(qp, outcome);
+		report(qp, outcome, explain_fault(qp, packet, fault));
 		qp_enter_error(qp);
 		return;
 	}
+	explain_drop(qp, packet, fault);
 	COUNT(qp->hca, dropped_packets, 1);
 	message_end(&qp->responder.message);
 }
@@ -411,7 +422,7 @@ static void receive_unreliable(struct qp *qp, const struct packet *packet)
 	if (fault == FAULT_NONE)
 		fault = execute_data(qp, packet);
 	if (fault != FAULT_NONE)
-		fail_unreliable(qp, fault);
+		fail_unreliable(qp, packet, fault);
 	else if (packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
 }
@@ -484,9 +495,10 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	/* IBA 9.6.1.4: the Q_Key is the last thing checked before the payload. */
 	if (be32toh(packet_deth(packet)->qkey) != qp->attr.qkey) {
 		COUNT(qp->hca, bad_qkey, 1);
+		explain_bad_qkey(qp, packet);
 		return;
 	}
-	if (length_fits(qp, packet))
+	if (responder_payload_fits(qp, packet))
 		fault = message_take_receive(message, qp) ? FAULT_NONE : FAULT_NO_RECEIVE;
 	if (fault == FAULT_NONE) {
 		make_grh(grh, frame);
@@ -494,7 +506,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 		fault = message_place_datagram(message, qp, grh, packet);
 	}
 	if (fault != FAULT_NONE) {
-		fail_unreliable(qp, fault);
+		fail_unreliable(qp, packet, fault);
 		return;
 	}
 	wc = success(qp, packet);
@@ -506,6 +518,12 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 
 /* ------------------------------------------------------------------------------------- */
 
+static void raise_established(struct qp *qp)
+{
+	explain_qp_event(qp, CAUSE_COMM_EST, "it is in RTR");
+	event_raise(&qp->hca->events, IBV_EVENT_COMM_EST, qp);
+}
+
 void responder_receive(struct qp *qp, const struct packet *packet, const struct link_frame *frame,
 		       uint64_t now)
 {
@@ -514,7 +532,7 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 	if (!resp->established) {
 		resp->established = true;
 		if (qp->state == IBV_QPS_RTR && qp->type->connected)
-			event_raise(&qp->hca->events, IBV_EVENT_COMM_EST, qp);
+			raise_established(qp);
 	}
 	if (qp->type->reliable)
 		receive_reliable(qp, packet, now);

@@ -49,6 +49,11 @@ void responder_receive_end(struct qp *qp);
 enum fault responder_place(struct qp *qp, const struct packet *packet);
 void responder_give_up(struct qp *qp);
 
+/* What the QP must allow for @packet, IBV_ACCESS_*; all there are, if it is invalid. */
+unsigned int responder_needs(const struct packet *packet);
+/* Whether the payload has the length that the opcode demands. */
+bool responder_payload_fits(const struct qp *qp, const struct packet *packet);
+
 /* The QP is in the error state: complete every receive that is its own with WR_FLUSH_ERR. */
 void responder_flush(struct qp *qp);
 

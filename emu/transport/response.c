@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/explain/responder.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
 #include "net/tuning.h"
@@ -254,9 +255,12 @@ static void fail_answer(struct qp *qp, struct responder_resource *resource, int 
 	bool gone = error == -EFAULT;
 	uint32_t psn = psn_add(resource->first_psn, resource->next);
 
-	resource->next = resource->end;
-	if (qp->state == IBV_QPS_ERR || resource->repeated)
+	if (qp->state == IBV_QPS_ERR || resource->repeated) {
+		resource->next = resource->end;
 		return;
+	}
+	explain_answer(qp, resource);
+	resource->next = resource->end;
 	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);
 	event_raise(&qp->hca->events, gone ? IBV_EVENT_QP_FATAL : IBV_EVENT_QP_ACCESS_ERR, qp);
 	qp_enter_error(qp);

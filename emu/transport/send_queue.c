@@ -12,6 +12,7 @@
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
+#include "net/cause/cause.h"
 #include "net/wire/wire.h"
 
 static uint32_t power_of_two(uint32_t least)
@@ -169,8 +170,10 @@ static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, uint8_t por
 
 	/* IBA 11.6.2: an address handle of another protection domain, or port, is a local QP error.
 	 */
-	if (ah->pd != pd || ah->port_num != port_num)
+	if (ah->pd != pd || ah->port_num != port_num) {
 		wqe->status = IBV_WC_LOC_QP_OP_ERR;
+		wqe->cause = ah->pd != pd ? CAUSE_AH_OTHER_PD : CAUSE_AH_OTHER_PORT;
+	}
 	wqe->path = ah->path;
 	wqe->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
 	wqe->remote_qkey = wr->wr.ud.remote_qkey;

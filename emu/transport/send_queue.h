@@ -39,6 +39,7 @@ struct send_wqe {
 	const struct request_kind *kind;
 	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
 	enum ibv_wc_status status; /* a local error found before anything was sent */
+	uint32_t cause;		   /* enum cause of such an error, where it can't be told later */
 	uint32_t length;	   /* of the message, bytes */
 	uint32_t num_sge;
 	__be32 imm_data;

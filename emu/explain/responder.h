@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why a request was refused: the fault that the responder found becomes a cause and a report of it
+ * (net/cause/cause.h), which says what the peer isn't told. Called by the responder before the
+ * message in progress or the QP changes. Under qp.lock.
+ */
+#ifndef URXE_EMU_EXPLAIN_RESPONDER_H
+#define URXE_EMU_EXPLAIN_RESPONDER_H
+
+#include "emu/transport/message.h"
+#include "net/cause/cause.h"
+
+struct packet;
+struct qp;
+struct responder_resource;
+
+/*
+ * @packet is refused: its receive, or an event, tells our application. Returns the cause, for
+ * vendor_err.
+ */
+enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault fault);
+
+/* The answer to a READ can't be gone on with: its memory is refused (EACCES) or gone. */
+void explain_answer(struct qp *qp, const struct responder_resource *resource);
+
+/* @count receives are going to be flushed. */
+void explain_receive_flush(const struct qp *qp, unsigned int count);
+
+/* No application is told: no receive is posted, or the QP is unreliable. */
+void explain_no_receive(struct qp *qp, const struct packet *packet);
+void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault);
+void explain_bad_qkey(struct qp *qp, const struct packet *packet);
+
+#endif
