@@ -3,8 +3,8 @@
 
 #include "net/library.h"
 
-/* Debian's name, and that of libpcap's own build. */
-static const char *const files[] = {"libpcap.so.0.8", "libpcap.so.1", NULL};
+/* The name of libpcap's own build, and Debian's, which dlerror() says when neither is there. */
+static const char *const files[] = {"libpcap.so.1", "libpcap.so.0.8", NULL};
 
 #define NAME(name) "pcap_" #name,
 static const char *const functions[] = {LIBPCAP_FUNCTIONS(NAME) NULL};
