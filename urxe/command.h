@@ -22,6 +22,7 @@ int command_run(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_list_devices(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_trace(int argc, char **argv);
 int command_help(int argc, char **argv);
 
 /* NULL: there is none of that name. */

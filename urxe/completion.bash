@@ -100,6 +100,8 @@ _urxe() {
 		_urxe_nodes "$current"
 	elif [ "$option" = --faults ]; then
 		_urxe_faults "$program" "$current"
+	elif [ "$option" = --format ]; then
+		_urxe_words "table diagram svg" "$current"
 	elif [ "$option" = --pcap ]; then
 		_urxe_captures "$current"
 	elif [[ $current == -* ]]; then

@@ -14,6 +14,7 @@ static const struct command commands[] = {
 	{"run", command_run, "run a program with the emulated devices"},
 	{"devices", command_devices, "list the devices that a program would find"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
+	{"trace", command_trace, "show captures as tables and sequence diagrams"},
 	{"help", command_help, "show the manual of a command or a topic"},
 	{"list-devices", command_list_devices, NULL},
 };

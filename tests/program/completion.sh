@@ -58,6 +58,8 @@ offers "--node" run --no
 includes "--node --pcap --faults --explain --help" run --
 includes "--node --faults" devices -
 includes "--list --markdown" explain --
+offers "table diagram svg" trace --format ""
+offers "svg" trace --format = s
 
 # Nodes: the last address of a list, behind the option or its "=".
 includes "127.0.0.1 127.0.0.2 localhost lo" run --node ""

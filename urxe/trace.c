@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urxe trace: captures as tables and sequence diagrams. How it works is in urxe/trace.h. */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "urxe/command.h"
+#include "urxe/trace.h"
+
+enum { FORMAT = 0x100, QP, PACKETS, FROM, TO };
+
+struct arguments {
+	void (*format)(const struct trace *trace, const struct trace_view *view, FILE *out);
+	bool summary;
+	const char **paths;
+	unsigned int path_count;
+	struct trace_view view;
+	struct trace trace;
+};
+
+static const struct format {
+	const char *name;
+	void (*print)(const struct trace *trace, const struct trace_view *view, FILE *out);
+	bool summary; /* goes below it */
+} formats[] = {
+	{"table", trace_table, true},
+	{"diagram", trace_diagram, true},
+	{"svg", trace_svg, false},
+};
+
+static void read_format(struct arguments *arguments, const char *name)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		if (strcmp(name, formats[i].name) == 0) {
+			arguments->format = formats[i].print;
+			arguments->summary = formats[i].summary;
+			return;
+		}
+	}
+	die("--format is table, diagram or svg, and not %s", name);
+}
+
+/* Milliseconds, as the tables have them. */
+static uint64_t read_time(const char *option, const char *text)
+{
+	char *end;
+	double ms = strtod(text, &end);
+
+	if (end == text || *end || !(ms >= 0) || ms > 1e15)
+		die("--%s takes milliseconds, and not %s", option, text);
+	return ms * 1e6;
+}
+
+static uint32_t read_qpn(const char *text)
+{
+	char *end;
+	unsigned long qpn = strtoul(text, &end, 0);
+
+	if (end == text || *end || qpn > QPN_MASK)
+		die("--qp takes the number of a queue pair, and not %s", text);
+	return qpn;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct arguments *arguments = state->input;
+
+	switch (key) {
+	case FORMAT:
+		read_format(arguments, argument);
+		return 0;
+	case QP:
+		arguments->view.qpn = read_qpn(argument);
+		arguments->view.limited_to_qp = true;
+		return 0;
+	case PACKETS:
+		arguments->trace.unfolded = true;
+		return 0;
+	case FROM:
+		arguments->view.from = read_time("from", argument);
+		return 0;
+	case TO:
+		arguments->view.to = read_time("to", argument);
+		return 0;
+	case ARGP_KEY_ARG:
+		arguments->paths = trace_grow(arguments->paths, arguments->path_count,
+					      sizeof(*arguments->paths));
+		arguments->paths[arguments->path_count++] = argument;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		die("no captures to read; see urxe trace --help");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{"format", FORMAT, "FORMAT", 0,
+	 "table (default), diagram: a sequence diagram as text, or svg: one as a picture"},
+	{"qp", QP, "N", 0, "Only what is from or to queue pair N"},
+	{"packets", PACKETS, NULL, 0, "A row for each packet, instead of one for a message"},
+	{"from", FROM, "MS", 0, "Leave out what was before, in milliseconds from the first packet"},
+	{"to", TO, "MS", 0, "Leave out what was after"},
+	{0},
+};
+
+int command_trace(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "FILE...",
+		.doc = "Show what is in captures (urxe run --pcap), of one end or both: messages, "
+		       "acknowledges, what was lost and sent again.",
+	};
+	struct arguments arguments = {
+		.format = trace_table, .summary = true, .view = {.to = UINT64_MAX}};
+	struct trace *trace = &arguments.trace;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
+		return EXIT_REFUSED;
+	for (unsigned int i = 0; i < arguments.path_count; i++)
+		trace_read(trace, arguments.paths[i]);
+	if (!trace->record_count)
+		die("no RoCE packets there");
+	trace_find_conversations(trace);
+	trace_match(trace);
+	for (unsigned int i = 0; i < trace->conversation_count; i++) {
+		trace_find_messages(trace->conversations[i]);
+		trace_make_rows(trace, trace->conversations[i]);
+	}
+	arguments.format(trace, &arguments.view, stdout);
+	if (arguments.summary)
+		trace_summary(trace, &arguments.view, stdout);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "urxe: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
