@@ -59,8 +59,7 @@ static const struct ibv_device_attr device_attr = {
 
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
 {
-	/* Annex A17.3.1; Linux leaves this much for the headers (wire.md 14). */
-	uint32_t payload = netdev_mtu < 80 ? 0 : netdev_mtu - 80;
+	uint32_t payload = netdev_mtu < NETDEV_MTU_HEADERS ? 0 : netdev_mtu - NETDEV_MTU_HEADERS;
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
 	while (mtu > IBV_MTU_256 && 128u << mtu > payload)

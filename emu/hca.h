@@ -175,6 +175,9 @@ int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 /* For an object that is being made. Never 0. */
 uint32_t hca_next_handle(struct hca *hca);
 
+/* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (wire.md 14). */
+#define NETDEV_MTU_HEADERS 80
+
 /* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
 enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num);

@@ -35,7 +35,7 @@ static struct builder *builder_of(struct ibv_qp_ex *ex)
 	return ((struct qp_extra *)((struct qp *)ex)->verbs)->builder;
 }
 
-static void refuse(struct builder *builder, int error)
+static void builder_fail(struct builder *builder, int error)
 {
 	if (!builder->error)
 		builder->error = error;
@@ -78,7 +78,7 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 	int error = builder->error ? builder->error : reserve(builder);
 
 	if (error) {
-		refuse(builder, error);
+		builder_fail(builder, error);
 		return NULL;
 	}
 	wr = &builder->wr[builder->count++].wr;
@@ -96,7 +96,7 @@ static struct ibv_send_wr *current(struct builder *builder)
 	if (builder->error)
 		return NULL;
 	if (builder->count == 0) {
-		refuse(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 		return NULL;
 	}
 	return &builder->wr[builder->count - 1].wr;
@@ -242,7 +242,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wr)
 		return;
 	if (num_sge > builder->max_sge) {
-		refuse(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 		return;
 	}
 	if (num_sge)
@@ -272,7 +272,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 	data = inline_data_of(builder, builder->count - 1);
 	for (size_t i = 0; i < num_buf; i++) {
 		if (buf_list[i].length > builder->max_inline - length) {
-			refuse(builder, EINVAL);
+			builder_fail(builder, EINVAL);
 			return;
 		}
 		if (buf_list[i].length)
@@ -312,7 +312,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	if (!wr)
 		return;
 	if (!type || type & ~(FLUSH_GLOBAL | FLUSH_PERSISTENT) || level > FLUSH_MR) {
-		refuse(builder_of(ex), EINVAL);
+		builder_fail(builder_of(ex), EINVAL);
 		return;
 	}
 	((struct flush_wr *)wr)->flush = (struct flush){

@@ -11,6 +11,7 @@
 #include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 #define CQ_RING_INITIAL 64
@@ -29,7 +30,8 @@ static int cq_allocate(struct cq *cq, uint32_t entries)
 	struct completion *ring = reallocarray(NULL, entries, sizeof(*ring));
 
 	if (!ring)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue of %u entries",
+			      entries);
 	for (uint32_t i = 0; i < cq->count; i++)
 		ring[i] = *cq_at(cq, i);
 	free(cq->ring);

@@ -5,13 +5,17 @@
  */
 #include "emu/objects/pd.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+
+#define GIDS_TEXT 200
 
 int pd_alloc(struct hca *hca, struct pd **pd)
 {
@@ -81,6 +85,40 @@ struct pd *pd_find(struct hca *hca, uint32_t handle)
 	return pd;
 }
 
+/* "0 10.0.0.1, 1 fe80::1": the GIDs of a table, as far as there is room. Returns @text. */
+static const char *list_gids(struct gid_table *gids, char *text, size_t size)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct gid_entry entry;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned int i = 0; used < size && gid_table_next(gids, &i, &entry); i++)
+		used += snprintf(text + used, size - used, "%s%u %s", used ? ", " : "", i,
+				 gid_to_text(&entry.gid, address));
+	return text;
+}
+
+static int refuse_gid_index(struct gid_table *gids, const struct ibv_ah_attr *attr, int error)
+{
+	char text[GIDS_TEXT];
+
+	return refuse(error, CAUSE_PATH_NO_GID, "sgid_index is %u: port %u has the GIDs %s",
+		      attr->grh.sgid_index, attr->port_num, list_gids(gids, text, sizeof(text)));
+}
+
+static int refuse_families(struct gid_table *gids, const struct ibv_ah_attr *attr,
+			   const union ibv_gid *source)
+{
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], text[GIDS_TEXT];
+
+	return refuse(EINVAL, CAUSE_PATH_FAMILIES,
+		      "from %s (sgid_index %u) to %s (dgid); port %u has the GIDs %s",
+		      gid_to_text(source, from), attr->grh.sgid_index,
+		      gid_to_text(&attr->grh.dgid, to), attr->port_num,
+		      list_gids(gids, text, sizeof(text)));
+}
+
 int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path)
 {
 	const struct ibv_global_route *grh = &attr->grh;
@@ -90,7 +128,8 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 	int error;
 
 	if (!gids)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_NO_PORT, "ah_attr.port_num is %u: ports are 1 to %u",
+			      attr->port_num, port_gids_count(&hca->gids));
 	if (!attr->is_global)
 		return refuse(EINVAL, CAUSE_PATH_NOT_GLOBAL,
 			      "ah_attr.is_global is 0, dlid %u: RoCE needs is_global = 1 (a GRH); "
@@ -98,10 +137,10 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 			      attr->dlid);
 	error = gid_table_get(gids, grh->sgid_index, &source);
 	if (error)
-		return error;
+		return refuse_gid_index(gids, attr, error);
 	/* One IP packet has one family (a multicast GID may name a group of either). */
 	if (!multicast && gid_is_ipv4(&source.gid) != gid_is_ipv4(&grh->dgid))
-		return EINVAL;
+		return refuse_families(gids, attr, &source.gid);
 	*path = (struct path){
 		.source = source.gid,
 		.destination = grh->dgid,

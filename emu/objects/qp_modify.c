@@ -4,9 +4,11 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_state.h"
+#include "emu/objects/qp_text.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
+#include "net/cause/cause.h"
 
 #define QP_ACCESS_FLAGS                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -21,16 +23,53 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 
 /* --- validation: nothing is modified unless all of it passes ---------------------- */
 
+/* What was found, with the QP in front. */
+#define REFUSE(error, cause, found, ...)                                                           \
+	refuse(error, CAUSE_##cause, "ibv_modify_qp() of %s queue pair 0x%06x in %s: " found,      \
+	       qp_type_text(qp->type->ibv), qp->number, qp_state_text(qp->state), ##__VA_ARGS__)
+
 /* Simple ranges: attribute, the greatest value it may have. */
 #define AT_MOST(bit, field, greatest)                                                              \
 	do {                                                                                       \
 		if ((mask & (bit)) && attr->field > (greatest))                                    \
-			return EINVAL;                                                             \
+			return REFUSE(EINVAL, QP_VALUE_RANGE, #field " is %u, at most %u",         \
+				      attr->field, (unsigned int)(greatest));                      \
 	} while (0)
+
+/* The same of what the device says: its attribute. */
+#define AT_MOST_DEVICE(bit, field, limit)                                                          \
+	do {                                                                                       \
+		if ((mask & (bit)) && attr->field > qp->hca->limits.device.limit)                  \
+			return REFUSE(EINVAL, QP_RD_ATOMIC_LIMIT,                                  \
+				      #field " is %u, the device has %d (" #limit ")",             \
+				      attr->field, qp->hca->limits.device.limit);                  \
+	} while (0)
+
+static int check_access(const struct qp *qp, unsigned int access)
+{
+	/* No region of this device is persistent. */
+	if (access & ACCESS_FLUSH_PERSISTENT)
+		return REFUSE(EOPNOTSUPP, NOT_SUPPORTED,
+			      "qp_access_flags has FLUSH_PERSISTENT: no memory is persistent");
+	if (access & ~QP_ACCESS_FLAGS)
+		return REFUSE(EINVAL, QP_ACCESS_FLAGS, "qp_access_flags is 0x%x, unknown are 0x%x",
+			      access, access & ~QP_ACCESS_FLAGS);
+	return 0;
+}
+
+static int check_path_mtu(const struct qp *qp, unsigned int mtu)
+{
+	if (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096)
+		return 0;
+	return REFUSE(EINVAL, QP_MTU_NO_ENUM,
+		      "path_mtu is %u, which is no enum ibv_mtu: IBV_MTU_256 is 1, IBV_MTU_1024 is "
+		      "3, IBV_MTU_4096 is 5",
+		      mtu);
+}
 
 static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	const struct ibv_device_attr *device = &qp->hca->limits.device;
+	int error = 0;
 
 	AT_MOST(IBV_QP_PKEY_INDEX, pkey_index, 0);
 	AT_MOST(IBV_QP_TIMEOUT, timeout, 31);
@@ -39,22 +78,36 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	AT_MOST(IBV_QP_RETRY_CNT, retry_cnt, 7);
 	AT_MOST(IBV_QP_RNR_RETRY, rnr_retry, 7);
 	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
-	AT_MOST(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, device->max_qp_init_rd_atom);
-	AT_MOST(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, device->max_qp_rd_atom);
+	AT_MOST_DEVICE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, max_qp_init_rd_atom);
+	AT_MOST_DEVICE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, max_qp_rd_atom);
 	if ((mask & IBV_QP_PORT) && !port_gids_table(&qp->hca->gids, attr->port_num))
-		return EINVAL;
-	/* No region of this device is persistent. */
-	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ACCESS_FLUSH_PERSISTENT))
-		return EOPNOTSUPP;
-	if ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~QP_ACCESS_FLAGS))
-		return EINVAL;
-	if ((mask & IBV_QP_PATH_MTU) &&
-	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096))
-		return EINVAL;
+		return REFUSE(EINVAL, NO_PORT, "port_num is %u: ports are 1 to %u", attr->port_num,
+			      port_gids_count(&qp->hca->gids));
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		error = check_access(qp, attr->qp_access_flags);
+	if (!error && mask & IBV_QP_PATH_MTU)
+		error = check_path_mtu(qp, attr->path_mtu);
 	/* IBA 10.2.5: a controlled Q_Key takes a privilege that user space doesn't have. */
-	if ((mask & IBV_QP_QKEY) && (attr->qkey & QKEY_CONTROLLED))
-		return EPERM;
-	return 0;
+	if (!error && (mask & IBV_QP_QKEY) && (attr->qkey & QKEY_CONTROLLED))
+		error = REFUSE(EPERM, QP_QKEY_CONTROLLED, "qkey is 0x%08x", attr->qkey);
+	return error;
+}
+
+static int refuse_transition(const struct qp *qp, int error, enum ibv_qp_state next, int mask)
+{
+	struct finding finding;
+
+	qp_state_explain(qp->type->ibv, qp->state, next, mask, &finding);
+	return refuse(error, finding.cause, "ibv_modify_qp() of %s queue pair 0x%06x, %s to %s: %s",
+		      qp_type_text(qp->type->ibv), qp->number, qp_state_text(qp->state),
+		      qp_state_text(next), finding.text);
+}
+
+static const char *mig_state_text(enum ibv_mig_state state)
+{
+	static const char *const texts[] = {"MIGRATED", "REARM", "ARMED"};
+
+	return (unsigned int)state < 3 ? texts[state] : "unknown";
 }
 
 static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
@@ -66,14 +119,25 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	int error;
 
 	if ((mask & IBV_QP_CUR_STATE) && (!may_assert || attr->cur_qp_state != qp->state))
-		return EINVAL;
+		return REFUSE(EINVAL, QP_CURRENT_STATE, "cur_qp_state is %s%s",
+			      qp_state_text(attr->cur_qp_state),
+			      may_assert ? "" : "; only RTR, RTS, SQD and SQE can be given");
 	*next = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	if (*next > IBV_QPS_ERR)
-		return EINVAL;
+		return REFUSE(EINVAL, QP_NO_TRANSITION, "qp_state is %u, which is no state", *next);
 	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
-		return EINVAL; /* not before it is drained */
+		return REFUSE(EINVAL, QP_DRAINING, "work requests under way: %u",
+			      qp->sq.next - qp->sq.done);
 	error = qp_state_check(qp->type->ibv, qp->state, *next, mask);
-	return error ? error : migration_check_state(qp, attr, mask);
+	if (error)
+		return refuse_transition(qp, error, *next, mask);
+	error = migration_check_state(qp, attr, mask);
+	if (error)
+		REFUSE(error, QP_MIGRATION_STATE,
+		       "path_mig_state is %d (%s), an alternate path is %s", attr->path_mig_state,
+		       mig_state_text(attr->path_mig_state),
+		       qp->migration.loaded ? "loaded" : "not loaded");
+	return error;
 }
 
 /* A path MTU that the network device can't carry would lose every full packet. */
@@ -82,8 +146,14 @@ static int check_mtu(struct qp *qp, const struct path *path, enum ibv_mtu mtu)
 	struct gid_place place;
 
 	if (!port_gids_find(&qp->hca->gids, &path->source, &place))
-		return EINVAL;
-	return mtu <= hca_mtu(place.entry.mtu) ? 0 : EINVAL;
+		return REFUSE(EINVAL, PATH_NO_GID, "the source address is gone");
+	if (mtu <= hca_mtu(place.entry.mtu))
+		return 0;
+	return REFUSE(EINVAL, QP_MTU_LINK,
+		      "path_mtu %u needs a network device with an MTU of %u or more, %s has %u: "
+		      "at most path_mtu %u",
+		      mtu_bytes(mtu), mtu_bytes(mtu) + NETDEV_MTU_HEADERS, place.entry.netdev,
+		      place.entry.mtu, mtu_bytes(hca_mtu(place.entry.mtu)));
 }
 
 /* The port of the path is the QP's (IBA 11.2.5.2): in SQD they change together. */
@@ -91,9 +161,15 @@ static int check_port(const struct qp *qp, const struct ibv_qp_attr *attr, int m
 {
 	uint8_t port_num = mask & IBV_QP_PORT ? attr->port_num : qp->attr.port_num;
 
-	if (mask & IBV_QP_AV)
-		return attr->ah_attr.port_num == port_num ? 0 : EINVAL;
-	return qp->state != IBV_QPS_SQD || port_num == qp->attr.port_num ? 0 : EINVAL;
+	if (mask & IBV_QP_AV && attr->ah_attr.port_num != port_num)
+		return REFUSE(EINVAL, QP_PORT_DIFFERS,
+			      "ah_attr.port_num is %u, the port of the queue pair %u",
+			      attr->ah_attr.port_num, port_num);
+	if (!(mask & IBV_QP_AV) && qp->state == IBV_QPS_SQD && port_num != qp->attr.port_num)
+		return REFUSE(EINVAL, QP_PORT_DIFFERS,
+			      "port_num is %u, the path (IBV_QP_AV) stays one of port %u", port_num,
+			      qp->attr.port_num);
+	return 0;
 }
 
 /* --- application --------------------------------------------------------------------- */
@@ -149,7 +225,8 @@ static int prepare_path(struct qp *qp, const struct ibv_ah_attr *attr, enum ibv_
 	if (err || !qp->type->reliable)
 		return err;
 	path->path.traffic_class = ecn_capable(path->path.traffic_class);
-	return destination_get(qp->hca, &path->path.destination, &path->destination);
+	err = destination_get(qp->hca, &path->path.destination, &path->destination);
+	return err ? REFUSE(err, OUT_OF_MEMORY, "for what is known of the destination") : 0;
 }
 
 static int prepare_paths(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
@@ -162,7 +239,9 @@ static int prepare_paths(struct qp *qp, const struct ibv_qp_attr *attr, int mask
 		err = prepare_path(qp, &attr->ah_attr, mtu, &preparation->path);
 	if (!err && (mask & IBV_QP_ALT_PATH)) {
 		if (attr->alt_ah_attr.port_num != attr->alt_port_num)
-			return EINVAL;
+			return REFUSE(EINVAL, QP_PORT_DIFFERS,
+				      "alt_ah_attr.port_num is %u, alt_port_num %u",
+				      attr->alt_ah_attr.port_num, attr->alt_port_num);
 		err = prepare_path(qp, &attr->alt_ah_attr, mtu, &preparation->alternate);
 	}
 	return err;
@@ -175,8 +254,12 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	/* Unchanged, it keeps what duplicates may still ask for (SQD is no reason to forget). */
 	if (!err && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
-	    attr->max_dest_rd_atomic != qp->responder.response.capacity)
+	    attr->max_dest_rd_atomic != qp->responder.response.capacity) {
 		err = response_set_resources(&qp->responder.response, attr->max_dest_rd_atomic);
+		if (err)
+			REFUSE(err, OUT_OF_MEMORY, "for max_dest_rd_atomic %u",
+			       attr->max_dest_rd_atomic);
+	}
 	if (err)
 		release(preparation);
 	return err;
@@ -214,7 +297,7 @@ static void take_paths(struct qp *qp, const struct preparation *preparation, int
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	struct preparation preparation = {};
-	enum ibv_qp_state next;
+	enum ibv_qp_state next = qp->state;
 	int err;
 
 	err = check_state(qp, attr, mask, &next);

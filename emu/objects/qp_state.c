@@ -6,7 +6,9 @@
 #include "emu/objects/qp_state.h"
 
 #include <errno.h>
+#include <stdio.h>
 
+#include "emu/objects/qp_text.h"
 #include "emu/objects/qp_type.h"
 
 enum {
@@ -127,6 +129,12 @@ static const struct transition *transition_find(const struct qp_type *type,
 	return NULL;
 }
 
+/* What @mask has, and mustn't have. */
+static int surplus(const struct transition *transition, int mask)
+{
+	return mask & ~(transition->required | transition->optional | IBV_QP_STATE);
+}
+
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
 		   int mask)
 {
@@ -140,9 +148,59 @@ int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp
 		return EINVAL;
 	if ((mask & transition->required) != transition->required)
 		return EINVAL;
-	if (mask & ~(transition->required | transition->optional | IBV_QP_STATE))
+	if (surplus(transition, mask))
 		return EINVAL;
 	return 0;
+}
+
+/* "INIT, ERR": where a QP may go from @current. */
+static void list_transitions(const struct qp_type *type, enum ibv_qp_state current, char *text,
+			     size_t size)
+{
+	size_t used = 0;
+
+	for (unsigned int i = 0; i < TRANSITIONS && used < size; i++) {
+		const struct transition *transition = &transitions[i];
+
+		if (transition->from == current && qp_type_in(transition->types, type))
+			used += snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+					 qp_state_text(transition->to));
+	}
+}
+
+static void explain_mask(const struct transition *transition, int mask, struct finding *finding)
+{
+	int missing = transition->required & ~mask, unwanted = surplus(transition, mask);
+	char one[BITS_TEXT], other[BITS_TEXT];
+
+	if (missing && unwanted)
+		finding_set(finding, CAUSE_QP_ATTRIBUTE_MISSING, "missing: %s; not allowed: %s",
+			    qp_attributes_text(missing, one), qp_attributes_text(unwanted, other));
+	else if (missing)
+		finding_set(finding, CAUSE_QP_ATTRIBUTE_MISSING, "missing: %s",
+			    qp_attributes_text(missing, one));
+	else
+		finding_set(finding, CAUSE_QP_ATTRIBUTE_SURPLUS, "not allowed: %s; allowed: %s",
+			    qp_attributes_text(unwanted, one),
+			    qp_attributes_text(transition->required | transition->optional, other));
+}
+
+void qp_state_explain(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
+		      int mask, struct finding *finding)
+{
+	const struct qp_type *known = qp_type_find(type);
+	const struct transition *transition = transition_find(known, current, next);
+	char text[64];
+
+	if (mask & ~USER_BITS) {
+		finding_set(finding, CAUSE_QP_ATTRIBUTE_UNKNOWN, "attr_mask has 0x%x",
+			    mask & ~USER_BITS);
+	} else if (transition) {
+		explain_mask(transition, mask, finding);
+	} else {
+		list_transitions(known, current, text, sizeof(text));
+		finding_set(finding, CAUSE_QP_NO_TRANSITION, "it can go to %s", text);
+	}
 }
 
 unsigned int qp_state_abilities(enum ibv_qp_state state)

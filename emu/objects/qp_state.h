@@ -9,6 +9,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "net/cause/cause.h"
+
 /*
  * Whether a QP of @type may go from @current to @next with the attributes of
  * @mask. Returns 0, EINVAL (no such transition; a required attribute missing;
@@ -17,6 +19,9 @@
  */
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
 		   int mask);
+/* What qp_state_check() has refused to a QP of this type. */
+void qp_state_explain(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
+		      int mask, struct finding *finding);
 
 /* What may be done in a state (verbs.md 3). */
 enum qp_ability {
