@@ -61,7 +61,7 @@ static struct context *context_create(struct device *device, int cmd_fd)
 	int error = ENOMEM;
 
 	if (!context)
-		return fail(error);
+		return fail(refuse(error, CAUSE_OUT_OF_MEMORY, "for a context"));
 	ibv = &context->verbs.context;
 	error = event_fd_open(&context->async);
 	if (error)
@@ -123,7 +123,10 @@ struct ibv_context *urxe_import_device(int cmd_fd)
 {
 	struct device *device = command_fd_device(cmd_fd);
 
-	return device ? open_context(device, cmd_fd) : NULL;
+	if (!device)
+		return fail(refuse(errno, CAUSE_IMPORT_UNKNOWN,
+				   "ibv_import_device(): descriptor %d names no device", cmd_fd));
+	return open_context(device, cmd_fd);
 }
 
 bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b)

@@ -23,6 +23,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
+#include "net/cause/cause.h"
 #include "verbs/device.h"
 #include "verbs/event_fd.h"
 #include "verbs/ours.h"
@@ -68,6 +69,8 @@ static inline bool context_is_ours(const struct ibv_context *context)
 
 /* inherited.c */
 int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/* @call is refused to a forked child. */
+void report_inherited(const char *call);
 /* This is a forked child, and @context its parent's. */
 void context_inherit(struct context *context);
 
@@ -128,8 +131,13 @@ struct event_fd *channel_events(struct ibv_comp_channel *channel);
  * to be what it was when the object was made.
  */
 #define HANDLE_IS_GOOD(object) ((object)->ibv.handle == (object)->handle)
+/* What is returned when it isn't: @error, reported. */
+#define REFUSE_HANDLE(error, call, object)                                                         \
+	refuse((error), CAUSE_HANDLE_CHANGED, call ": handle is %u, it was made with %u",          \
+	       (object)->ibv.handle, (object)->handle)
 /* The same for a PD or a parent domain. */
 bool domain_is_good(const struct ibv_pd *pd);
+#define REFUSE_DOMAIN(error, call, domain) REFUSE_HANDLE(error, call, (const struct pd *)(domain))
 
 /* A parent domain of @context, and neither a PD nor NULL. */
 bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context);

@@ -141,12 +141,14 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	struct ibv_context *context = ibv->context;
 	struct cq *cq = to_cq(ibv);
 	struct cq_extra *extra = cq_extra_of(cq);
+	int error;
 
 	if (!HANDLE_IS_GOOD(cq))
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_destroy_cq()", cq);
 	/* Nothing can complete here any more once no queue pair uses it. */
-	if (cq->users)
-		return EBUSY;
+	error = cq_check_unused(cq);
+	if (error)
+		return error;
 	cq_drain_events(cq);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);

@@ -5,7 +5,20 @@
  * creating fail, polling finds nothing, destroying does nothing. What stays are device memory and
  * the question how much there is of it, which take no lock. The child opens devices of its own.
  */
+#include <unistd.h>
+
 #include "verbs/context.h"
+
+void report_inherited(const char *call)
+{
+	cause_report(CAUSE_FORKED_CHILD, "%s, process %d", call, (int)getpid());
+}
+
+static int refuse_inherited(const char *call)
+{
+	report_inherited(call);
+	return EOPNOTSUPP;
+}
 
 int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -14,47 +27,47 @@ int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 static int inherited_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_req_notify_cq()"));
 }
 
 static int inherited_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	*bad = wr;
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_post_send()"));
 }
 
 static int inherited_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_post_recv()"));
 }
 
 static int inherited_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 				   struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_post_srq_recv()"));
 }
 
 static int inherited_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_query_device()"));
 }
 
 static int inherited_query_port(struct ibv_context *context, uint8_t port_num,
 				struct _compat_ibv_port_attr *attr)
 {
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_query_port()"));
 }
 
 static struct ibv_mw *inherited_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	return fail(EOPNOTSUPP);
+	return fail(refuse_inherited("ibv_alloc_mw()"));
 }
 
 static int inherited_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	return set_errno(EOPNOTSUPP);
+	return set_errno(refuse_inherited("ibv_bind_mw()"));
 }
 
 static int inherited_dealloc_mw(struct ibv_mw *mw)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "emu/objects/qp_text.h"
 #include "verbs/event.h"
 
 static struct qp_extra *qp_extra_of(struct qp *qp)
@@ -57,11 +58,15 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	struct opened_qp *opened;
 	bool alive;
 
-	if (!qp->xrcd || !xrcd_same_domain(qp->xrcd, to_xrcd(attr->xrcd)))
-		return EINVAL;
+	if (!qp->xrcd)
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "queue pair 0x%06x is of type %s",
+			      qp->number, qp_type_text(qp->type->ibv));
+	if (!xrcd_same_domain(qp->xrcd, to_xrcd(attr->xrcd)))
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND,
+			      "queue pair 0x%06x is in another XRC domain", qp->number);
 	opened = calloc(1, sizeof(*opened));
 	if (!opened)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a handle of a queue pair");
 	fill(opened, context, qp, attr);
 	pthread_mutex_lock(handles_lock(qp));
 	alive = !extra->closed || extra->opened;
@@ -70,7 +75,8 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	pthread_mutex_unlock(handles_lock(qp));
 	if (!alive) {
 		free(opened);
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "queue pair 0x%06x is being destroyed",
+			      qp->number);
 	}
 	context_get(context);
 	*result = opened;
@@ -82,18 +88,28 @@ struct ibv_qp *urxe_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct table *qps = &to_hca(context)->qps;
-	struct opened_qp *opened;
+	struct opened_qp *opened = NULL;
 	struct qp *qp;
 	int error;
 
 	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
-		return fail(EOPNOTSUPP);
-	if ((attr->comp_mask & needed) != needed || !attr->xrcd || attr->xrcd->context != context ||
-	    attr->qp_type != IBV_QPT_XRC_RECV)
-		return fail(EINVAL);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "ibv_open_qp(): comp_mask 0x%x",
+				   attr->comp_mask));
+	if ((attr->comp_mask & needed) != needed || !attr->xrcd)
+		return fail(refuse(EINVAL, CAUSE_QP_NEEDS_XRCD,
+				   "ibv_open_qp(): comp_mask is 0x%x, xrcd is %s; needed are "
+				   "IBV_QP_OPEN_ATTR_NUM | XRCD | TYPE",
+				   attr->comp_mask, attr->xrcd ? "given" : "NULL"));
+	if (attr->xrcd->context != context)
+		return fail(refuse(EINVAL, CAUSE_OTHER_CONTEXT,
+				   "ibv_open_qp(): xrcd is of another context"));
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		return fail(refuse(EINVAL, CAUSE_QP_NOT_FOUND, "qp_type is %s, not XRC_RECV",
+				   qp_type_text(attr->qp_type)));
 	qp = table_get(qps, attr->qp_num);
 	if (!qp)
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_QP_NOT_FOUND,
+				   "this process has no queue pair 0x%06x", attr->qp_num));
 	error = open_handle(context, qp, attr, &opened);
 	table_put(qps, attr->qp_num);
 	return error ? fail(error) : &opened->ibv;

@@ -85,10 +85,13 @@ struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
 static int dealloc_parent_domain(struct parent_domain *parent)
 {
 	if (parent->users)
-		return EBUSY;
+		return refuse(EBUSY, CAUSE_OBJECT_IN_USE,
+			      "ibv_dealloc_pd(): in use by %u objects that were made in the parent "
+			      "domain",
+			      parent->users);
 	if (parent->td)
 		((struct thread_domain *)parent->td)->users--;
-	parent->pd->users--;
+	users_add(&parent->pd->users, USER_PARENT_DOMAIN, -1);
 	free(parent);
 	return 0;
 }
@@ -117,7 +120,7 @@ int urxe_dealloc_pd(struct ibv_pd *pd)
 	int error;
 
 	if (!domain_is_good(pd))
-		return ENOENT;
+		return REFUSE_DOMAIN(ENOENT, "ibv_dealloc_pd()", pd);
 	if (to_parent(pd) && !is_import(pd))
 		return dealloc_parent_domain(to_parent(pd));
 	error = pd_destroy(to_pd(pd));
@@ -132,10 +135,13 @@ struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	struct parent_domain *import;
 
 	if (!pd || !context_shares_file(pd->ibv.context, context))
-		return fail(ENOENT);
+		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_pd(): handle %u %s",
+				   pd_handle,
+				   pd ? "is of a context with another cmd_fd"
+				      : "is no protection domain's of this process"));
 	import = calloc(1, sizeof(*import));
 	if (!import)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a protection domain"));
 	import->ibv.context = context;
 	import->ibv.handle = import->handle = pd_handle;
 	import->pd = pd;
@@ -155,10 +161,11 @@ struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_att
 	struct thread_domain *td;
 
 	if (attr->comp_mask)
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+				   "ibv_alloc_td(): comp_mask 0x%x", attr->comp_mask));
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a thread domain"));
 	td->ibv.context = context;
 	context_get(context);
 	return &td->ibv;
@@ -169,7 +176,9 @@ int urxe_dealloc_td(struct ibv_td *td)
 	struct ibv_context *context = td->context;
 
 	if (((struct thread_domain *)td)->users)
-		return set_errno(EBUSY);
+		return set_errno(refuse(EBUSY, CAUSE_OBJECT_IN_USE,
+					"ibv_dealloc_td(): in use by %u parent domains",
+					((struct thread_domain *)td)->users));
 	free(td);
 	context_put(context);
 	return 0;
@@ -180,18 +189,25 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 {
 	struct parent_domain *parent;
 
-	if (!attr->pd || !domain_is_good(attr->pd) || (to_parent(attr->pd) && !is_import(attr->pd)))
-		return fail(EINVAL);
+	if (!attr->pd)
+		return fail(refuse(EINVAL, CAUSE_OBJECT_MISSING,
+				   "ibv_alloc_parent_domain(): pd is NULL"));
+	if (!domain_is_good(attr->pd))
+		return fail(REFUSE_DOMAIN(EINVAL, "ibv_alloc_parent_domain(), pd", attr->pd));
+	if (to_parent(attr->pd) && !is_import(attr->pd))
+		return fail(refuse(EINVAL, CAUSE_NO_DOMAIN_OF_KIND,
+				   "ibv_alloc_parent_domain(): pd is a parent domain itself"));
 	/* The application's allocators have nothing to allocate: our queues aren't shared. */
 	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+				   "ibv_alloc_parent_domain(): comp_mask 0x%x", attr->comp_mask));
 	parent = calloc(1, sizeof(*parent));
 	if (!parent)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a parent domain"));
 	parent->ibv.context = context;
 	parent->ibv.handle = parent->handle = PARENT_DOMAIN;
 	parent->pd = to_pd(attr->pd);
-	parent->pd->users++;
+	users_add(&parent->pd->users, USER_PARENT_DOMAIN, 1);
 	parent->td = attr->td;
 	if (parent->td)
 		((struct thread_domain *)parent->td)->users++;

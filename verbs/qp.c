@@ -2,9 +2,11 @@
 /*
  * Queue pairs: the ABI around emu/objects/qp.h. Posting goes straight to the core.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/objects/qp_text.h"
 #include "net/clock.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
@@ -18,22 +20,28 @@ static struct qp_extra *qp_extra_of(struct qp *qp)
 	return qp->verbs;
 }
 
-static bool known(struct ibv_cq *cq, const struct ibv_pd *pd)
-{
-	return !cq || (cq->context == pd->context && HANDLE_IS_GOOD(to_cq(cq)));
-}
+#define CREATE "ibv_create_qp()"
 
-static bool known_srq(struct ibv_srq *srq, const struct ibv_pd *pd)
-{
-	return !srq || (srq->context == pd->context && HANDLE_IS_GOOD(to_srq(srq)));
-}
+/* @object: of the context that @pd is of, or NULL, which the core decides about. */
+#define CHECK_OBJECT(what, object, pd)                                                             \
+	do {                                                                                       \
+		if ((object) && (object)->ibv.context != (pd)->context)                            \
+			return refuse(EINVAL, CAUSE_OTHER_CONTEXT,                                 \
+				      CREATE ": " what " and pd are of different contexts");       \
+		if ((object) && !HANDLE_IS_GOOD(object))                                           \
+			return REFUSE_HANDLE(EINVAL, CREATE ", " what, object);                    \
+	} while (0)
 
 static int check_objects(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	bool good = pd && domain_is_good(pd) && known(attr->send_cq, pd) &&
-		    known(attr->recv_cq, pd) && known_srq(attr->srq, pd);
-
-	return good ? 0 : EINVAL;
+	if (!pd)
+		return refuse(EINVAL, CAUSE_OBJECT_MISSING, CREATE ": pd is NULL");
+	if (!domain_is_good(pd))
+		return REFUSE_DOMAIN(EINVAL, CREATE ", pd", pd);
+	CHECK_OBJECT("send_cq", to_cq(attr->send_cq), pd);
+	CHECK_OBJECT("recv_cq", to_cq(attr->recv_cq), pd);
+	CHECK_OBJECT("srq", to_srq(attr->srq), pd);
+	return 0;
 }
 
 /* In @pd, or of the type XRC_RECV in @xrcd. */
@@ -45,7 +53,7 @@ static int create_qp(struct ibv_context *context, struct ibv_pd *pd, struct ibv_
 	int error;
 
 	if (!extra)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
 	error = xrcd ? qp_create_xrc_recv(to_xrcd(xrcd), attr, &qp)
 		     : qp_create(to_hca(context), to_pd(pd), attr, &qp);
 	if (error) {
@@ -85,9 +93,12 @@ static struct ibv_qp *create_xrc_recv(struct ibv_context *context, struct ibv_qp
 	struct qp *qp;
 	int error;
 
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd ||
-	    attr->xrcd->context != context)
-		return fail(EINVAL);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)
+		return fail(refuse(EINVAL, CAUSE_QP_NEEDS_XRCD, "comp_mask is 0x%x, xrcd is %s",
+				   attr->comp_mask, attr->xrcd ? "given" : "NULL"));
+	if (attr->xrcd->context != context)
+		return fail(
+			refuse(EINVAL, CAUSE_OTHER_CONTEXT, CREATE ": xrcd is of another context"));
 	error = create_qp(context, NULL, attr->xrcd, (struct ibv_qp_init_attr *)attr, &qp);
 	return error ? fail(error) : &qp->ibv;
 }
@@ -100,30 +111,47 @@ static int check_create_flags(const struct ibv_qp_init_attr_ex *attr, uint32_t f
 			       IBV_QP_CREATE_PCI_WRITE_END_PADDING;
 
 	if (flags & ~known)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN, "create_flags 0x%x: unknown are 0x%x",
+			      flags, flags & ~known);
 	if (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
-		return EOPNOTSUPP;
-	/* Multicast is for UD alone. */
-	return flags && attr->qp_type != IBV_QPT_UD ? EINVAL : 0;
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "create_flags 0x%x",
+			      flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+	if (flags && attr->qp_type != IBV_QPT_UD)
+		return refuse(EINVAL, CAUSE_QP_FLAG_OF_UD,
+			      "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB for %s",
+			      qp_type_text(attr->qp_type));
+	return 0;
+}
+
+static int check_create_ex(const struct ibv_qp_init_attr_ex *attr, uint32_t create_flags)
+{
+	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	int error;
+
+	if (attr->comp_mask & ~masks)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "comp_mask 0x%x",
+			      attr->comp_mask & ~masks);
+	error = check_create_flags(attr, create_flags);
+	if (error)
+		return error;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "send_ops_flags 0x%" PRIx64 " of %s queue pairs",
+			      attr->send_ops_flags, qp_type_text(attr->qp_type));
+	return 0;
 }
 
 struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	uint32_t create_flags;
+	uint32_t create_flags =
+		attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+	int error = check_create_ex(attr, create_flags);
 	struct qp *qp;
-	int error;
 
-	if (attr->comp_mask & ~masks)
-		return fail(EOPNOTSUPP);
-	create_flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
-	error = check_create_flags(attr, create_flags);
 	if (error)
 		return fail(error);
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
-		return fail(EOPNOTSUPP);
 	/* ibv_wr_atomic_write() takes its data as inline data is taken. */
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	    attr->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE &&
@@ -132,7 +160,8 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return create_xrc_recv(context, attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_OBJECT_MISSING,
+				   CREATE ": comp_mask lacks IBV_QP_INIT_ATTR_PD"));
 	/* ibv_qp_init_attr is its beginning. */
 	error = check_objects(attr->pd, (struct ibv_qp_init_attr *)attr);
 	if (!error)
@@ -146,7 +175,7 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		error = qp_ex_init(qp, attr->send_ops_flags);
 		if (error) {
 			urxe_destroy_qp(&qp->ibv);
-			return fail(error);
+			return fail(refuse(error, CAUSE_OUT_OF_MEMORY, "for a queue pair"));
 		}
 	}
 	return &qp->ibv;
@@ -163,7 +192,7 @@ int urxe_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	int error;
 
 	if (!qp)
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_modify_qp()", to_qp(ibv));
 	error = qp_modify(qp, attr, mask, clock_now());
 	if (!error && (mask & IBV_QP_STATE))
 		ibv->state = attr->qp_state;
@@ -177,7 +206,7 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	struct qp *qp = shared_qp(ibv);
 
 	if (!qp)
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_query_qp()", to_qp(ibv));
 	qp_query(qp, attr, init_attr);
 	init_attr->qp_context = ibv->qp_context;
 	init_attr->send_cq = ibv->send_cq;
@@ -188,6 +217,16 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+/* A handle that isn't good: one of ibv_open_qp(), or none any more. */
+static int refuse_qp(int error, const char *call, struct ibv_qp *qp)
+{
+	if (to_opened(qp))
+		return refuse(error, CAUSE_QP_OPENED, "%s: %s queue pair 0x%06x", call,
+			      qp_type_text(qp->qp_type), qp->qp_num);
+	return refuse(error, CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,
+		      qp->handle, to_qp(qp)->handle);
+}
+
 /*
  * Enhanced connection establishment: the device has no options beyond the specification, so none
  * are in force, and of those that are asked for none are accepted. The vendor is the device's:
@@ -196,7 +235,7 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 int urxe_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!HANDLE_IS_GOOD(to_qp(qp)))
-		return EINVAL;
+		return refuse_qp(EINVAL, "ibv_query_ece()", qp);
 	*ece = (struct ibv_ece){.vendor_id = to_hca(qp->context)->limits.device.vendor_id};
 	return 0;
 }
@@ -205,8 +244,11 @@ int urxe_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	uint32_t vendor_id = to_hca(qp->context)->limits.device.vendor_id;
 
-	if (!HANDLE_IS_GOOD(to_qp(qp)) || ece->comp_mask)
-		return EINVAL;
+	if (!HANDLE_IS_GOOD(to_qp(qp)))
+		return refuse_qp(EINVAL, "ibv_set_ece()", qp);
+	if (ece->comp_mask)
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN, "ibv_set_ece(): comp_mask is 0x%x",
+			      ece->comp_mask);
 	/* With another vendor's device there is nothing in common. */
 	*ece = (struct ibv_ece){.vendor_id = ece->vendor_id == vendor_id ? vendor_id : 0};
 	return 0;
@@ -227,9 +269,10 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	int error;
 
 	if (!qp)
-		return ENOENT;
-	if (atomic_load(&qp->groups))
-		return EBUSY; /* before anything has happened */
+		return REFUSE_HANDLE(ENOENT, "ibv_destroy_qp()", to_qp(ibv));
+	error = qp_check_unused(qp);
+	if (error)
+		return error; /* before anything has happened */
 	if (qp->xrcd && !qp_close_handle(ibv))
 		return 0;
 	extra = qp_extra_of(qp);
@@ -257,7 +300,7 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	bad = bad ? bad : &unasked;
 	if (unlikely(!HANDLE_IS_GOOD(qp))) {
 		*bad = wr;
-		return set_errno(ENOENT);
+		return set_errno(refuse_qp(ENOENT, "ibv_post_send()", ibv));
 	}
 	error = qp_post_send(qp, wr, bad, false, clock_now());
 	progress_posted(to_context(ibv->context)->device->client, clock_now());
@@ -274,7 +317,7 @@ int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	bad = bad ? bad : &unasked;
 	if (unlikely(!HANDLE_IS_GOOD(qp))) {
 		*bad = wr;
-		return set_errno(ENOENT);
+		return set_errno(refuse_qp(ENOENT, "ibv_post_recv()", ibv));
 	}
 	error = qp_post_recv(qp, wr, bad);
 	deliver(qp->hca);
@@ -284,7 +327,8 @@ int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 /* RoCE has no LIDs: whatever it is, it is right. */
 int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	int error = HANDLE_IS_GOOD(to_qp(qp)) ? mcast_attach(to_qp(qp), gid) : ENOENT;
+	int error = HANDLE_IS_GOOD(to_qp(qp)) ? mcast_attach(to_qp(qp), gid)
+					      : refuse_qp(ENOENT, "ibv_attach_mcast()", qp);
 
 	if (!error)
 		progress_refresh(to_context(qp->context)->device->client);
@@ -293,5 +337,6 @@ int urxe_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 
 int urxe_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return HANDLE_IS_GOOD(to_qp(qp)) ? mcast_detach(to_qp(qp), gid) : ENOENT;
+	return HANDLE_IS_GOOD(to_qp(qp)) ? mcast_detach(to_qp(qp), gid)
+					 : refuse_qp(ENOENT, "ibv_detach_mcast()", qp);
 }

@@ -103,11 +103,13 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 {
 	struct srq *srq = to_srq(ibv);
 	struct srq_extra *extra = srq->verbs;
+	int error;
 
 	if (!HANDLE_IS_GOOD(srq))
-		return ENOENT;
-	if (srq->users)
-		return EBUSY;
+		return REFUSE_HANDLE(ENOENT, "ibv_destroy_srq()", srq);
+	error = srq_check_unused(srq);
+	if (error)
+		return error;
 	event_drain(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
 		    &ibv->events_completed);
 	pthread_cond_destroy(&ibv->cond);

@@ -73,10 +73,17 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	return 0;
 }
 
+int cq_check_unused(struct cq *cq)
+{
+	return users_check(&cq->users, "ibv_destroy_cq()");
+}
+
 int cq_destroy(struct cq *cq)
 {
-	if (atomic_load(&cq->users))
-		return EBUSY;
+	int error = cq_check_unused(cq);
+
+	if (error)
+		return error;
 	if (cq->moderation.timer.number) {
 		table_remove(&cq->hca->cqs, cq->moderation.timer.number & ~TIMER_OF_CQ);
 		timer_cancel(&cq->hca->timers, &cq->moderation.timer);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "emu/objects/event.h"
+#include "emu/objects/users.h"
 #include "emu/transport/timer.h"
 
 struct hca;
@@ -56,8 +57,8 @@ struct cq {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
-	_Atomic uint32_t users; /* QPs and SRQs: EBUSY while there are any */
 	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct users users;
 
 	pthread_mutex_t lock;
 	struct completion *ring; /* of @allocated entries */
@@ -79,6 +80,8 @@ struct cq {
 
 /* @entries: 1 to max_cqe. Returns 0, EINVAL or ENOMEM. */
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq);
+/* EBUSY, reported, while queue pairs or shared receive queues use it. */
+int cq_check_unused(struct cq *cq);
 int cq_destroy(struct cq *cq); /* 0 or EBUSY */
 /* EINVAL when fewer than the entries held, or out of range; ENOMEM. */
 int cq_resize(struct cq *cq, uint32_t entries);

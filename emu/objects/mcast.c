@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/objects/mcast.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uthash.h>
 #include <utlist.h>
 
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_text.h"
 #include "emu/receive.h"
+#include "net/cause/cause.h"
 
 struct mcast_member {
 	struct qp *qp;
@@ -52,17 +56,18 @@ static int add_group(struct hca *hca, const union ibv_gid *gid, struct mcast_gro
 	struct mcast_group *group;
 
 	if (HASH_COUNT(mcast->groups) >= (unsigned int)hca->limits.device.max_mcast_grp)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "multicast groups: %d (max_mcast_grp)",
+			      hca->limits.device.max_mcast_grp);
 	group = calloc(1, sizeof(*group));
 	if (!group)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a multicast group");
 	group->gid = *gid;
 	pthread_mutex_lock(&mcast->members_lock);
 	HASH_ADD(hh, mcast->groups, gid, sizeof(group->gid), group);
 	pthread_mutex_unlock(&mcast->members_lock);
 	if (!group->hh.tbl) {
 		free(group);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a multicast group");
 	}
 	*added = group;
 	return 0;
@@ -86,7 +91,12 @@ static void drop_group(struct hca *hca, struct mcast_group *group)
 static int join_link(struct hca *hca, const union ibv_gid *gid, const union ibv_gid *source)
 {
 	int error = hca->link->ops->join(hca->link, gid, source);
+	char group[INET6_ADDRSTRLEN], from[INET6_ADDRSTRLEN];
 
+	if (error)
+		cause_report(CAUSE_MCAST_JOIN, "group %s%s%s: %s", gid_to_text(gid, group),
+			     source ? " on the interface of " : "",
+			     source ? gid_to_text(source, from) : "", strerror(error));
 	return error == EMFILE || error == ENFILE || error == ENOBUFS ? ENOMEM : error;
 }
 
@@ -152,14 +162,19 @@ static int add_member(struct mcast_group *group, struct qp *qp)
 
 	if (group->count >= (uint32_t)limits->max_mcast_qp_attach ||
 	    mcast->attached >= (uint32_t)limits->max_total_mcast_qp_attach)
-		return ENOMEM;
+		return refuse(
+			ENOMEM, CAUSE_LIMIT_REACHED,
+			"queue pairs attached to the group: %u (max_mcast_qp_attach is %d), to "
+			"any: %u (max_total_mcast_qp_attach is %d)",
+			group->count, limits->max_mcast_qp_attach, mcast->attached,
+			limits->max_total_mcast_qp_attach);
 	/* A joined group is received already, where it was joined, and nowhere else on purpose. */
 	error = group->joins || group->count ? 0 : join_link(qp->hca, &group->gid, NULL);
 	if (error)
 		return error;
 	member = calloc(1, sizeof(*member));
 	if (!member)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a member of a multicast group");
 	member->qp = qp;
 	pthread_mutex_lock(&mcast->members_lock);
 	DL_APPEND(group->members, member);
@@ -173,11 +188,17 @@ static int add_member(struct mcast_group *group, struct qp *qp)
 int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 {
 	struct mcast *mcast = &qp->hca->mcast;
+	char address[INET6_ADDRSTRLEN];
 	struct mcast_group *group;
 	int error;
 
-	if (qp->type->connected || !gid_is_multicast(gid))
-		return EINVAL;
+	if (qp->type->connected)
+		return refuse(EINVAL, CAUSE_MCAST_NOT_UD,
+			      "ibv_attach_mcast(): %s queue pair 0x%06x",
+			      qp_type_text(qp->type->ibv), qp->number);
+	if (!gid_is_multicast(gid))
+		return refuse(EINVAL, CAUSE_MCAST_NO_GROUP, "ibv_attach_mcast(): %s",
+			      gid_to_text(gid, address));
 	pthread_mutex_lock(&mcast->lock);
 	error = get_group(qp->hca, gid, &group);
 	if (!error && !find_member(group, qp)) {
@@ -188,13 +209,23 @@ int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 	return error;
 }
 
+static int refuse_detach(const struct qp *qp, const union ibv_gid *gid)
+{
+	char address[INET6_ADDRSTRLEN];
+
+	return refuse(EINVAL, CAUSE_MCAST_NOT_ATTACHED,
+		      "ibv_detach_mcast(): %s queue pair 0x%06x, group %s; it is attached to %u",
+		      qp_type_text(qp->type->ibv), qp->number, gid_to_text(gid, address),
+		      atomic_load(&qp->groups));
+}
+
 static int remove_member(struct mcast_group *group, struct qp *qp)
 {
 	struct mcast *mcast = &qp->hca->mcast;
 	struct mcast_member *member = find_member(group, qp);
 
 	if (!member)
-		return EINVAL;
+		return refuse_detach(qp, &group->gid);
 	pthread_mutex_lock(&mcast->members_lock);
 	DL_DELETE(group->members, member);
 	pthread_mutex_unlock(&mcast->members_lock);
@@ -214,7 +245,7 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 
 	pthread_mutex_lock(&mcast->lock);
 	group = find_group(mcast, gid);
-	error = group ? remove_member(group, qp) : EINVAL;
+	error = group ? remove_member(group, qp) : refuse_detach(qp, gid);
 	pthread_mutex_unlock(&mcast->lock);
 	return error;
 }

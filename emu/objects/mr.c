@@ -109,7 +109,7 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr->ibv.handle = mr->handle = hca_next_handle(pd->hca);
 	mr_set_range(mr, init->address, init->length, init->iova);
 	mr_new_key(mr, number);
-	atomic_fetch_add(&pd->users, 1);
+	users_add(&pd->users, USER_MR, 1);
 	table_publish(&pd->hca->keys, number, &mr->key);
 	*result = mr;
 	return 0;
@@ -159,7 +159,7 @@ int mr_destroy(struct mr *mr)
 	}
 	table_remove(keys, number);
 	former_keys_add(&mr->hca->former_keys, &mr->key);
-	atomic_fetch_sub(&mr->key.pd->users, 1);
+	users_add(&mr->key.pd->users, USER_MR, -1);
 	if (mr->release)
 		mr->release(mr->backing);
 	mr->names.destroyed = true;
@@ -224,8 +224,8 @@ static void mr_change_withdrawn(struct mr *mr, int flags, struct pd *pd, void *a
 	bool was_zero_based = mr->key.access & IBV_ACCESS_ZERO_BASED;
 
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
-		atomic_fetch_add(&pd->users, 1);
-		atomic_fetch_sub(&mr->key.pd->users, 1);
+		users_add(&pd->users, USER_MR, 1);
+		users_add(&mr->key.pd->users, USER_MR, -1);
 		mr->key.pd = pd;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {

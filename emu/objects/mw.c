@@ -42,7 +42,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	mw->ibv.handle = mw->handle = hca_next_handle(hca);
 	mw->ibv.type = type;
 	mw->key.origin = origin_capture();
-	atomic_fetch_add(&pd->users, 1);
+	users_add(&pd->users, USER_MW, 1);
 	table_publish(&hca->keys, number, &mw->key);
 	*result = mw;
 	return 0;
@@ -66,7 +66,7 @@ void mw_dealloc(struct mw *mw)
 	unbind(mw);
 	pthread_mutex_unlock(&hca->mw_bind_lock);
 	former_keys_add(&hca->former_keys, &mw->key);
-	atomic_fetch_sub(&mw->key.pd->users, 1);
+	users_add(&mw->key.pd->users, USER_MW, -1);
 	free(mw);
 }
 

@@ -23,12 +23,13 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 
 	if (atomic_fetch_add(&hca->pd_count, 1) >= (uint32_t)hca->limits.device.max_pd) {
 		atomic_fetch_sub(&hca->pd_count, 1);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "protection domains: %d (max_pd)",
+			      hca->limits.device.max_pd);
 	}
 	made = calloc(1, sizeof(*made));
 	if (!made) {
 		atomic_fetch_sub(&hca->pd_count, 1);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a protection domain");
 	}
 	made->hca = hca;
 	made->origin = origin_capture();
@@ -43,11 +44,14 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 int pd_destroy(struct pd *pd)
 {
 	struct hca *hca = pd->hca;
+	int error;
 
 	if (pd->names.destroyed)
-		return ENOENT;
-	if (atomic_load(&pd->users))
-		return EBUSY;
+		return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
+			      "ibv_dealloc_pd(): another import of it was deallocated already");
+	error = users_check(&pd->users, "ibv_dealloc_pd()");
+	if (error)
+		return error;
 	pthread_mutex_lock(&hca->objects_lock);
 	DL_DELETE(hca->pds, pd);
 	pthread_mutex_unlock(&hca->objects_lock);
@@ -164,19 +168,20 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 		return error;
 	if (atomic_fetch_add(&hca->ah_count, 1) >= (uint32_t)hca->limits.device.max_ah) {
 		atomic_fetch_sub(&hca->ah_count, 1);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "address handles: %d (max_ah)",
+			      hca->limits.device.max_ah);
 	}
 	made = calloc(1, sizeof(*made));
 	if (!made) {
 		atomic_fetch_sub(&hca->ah_count, 1);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an address handle");
 	}
 	made->pd = pd;
 	made->port_num = attr->port_num;
 	made->path = path;
 	made->origin = origin_capture();
 	made->ibv.handle = made->handle = hca_next_handle(hca);
-	atomic_fetch_add(&pd->users, 1);
+	users_add(&pd->users, USER_AH, 1);
 	*ah = made;
 	return 0;
 }
@@ -184,7 +189,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 void ah_destroy(struct ah *ah)
 {
 	atomic_fetch_sub(&ah->pd->hca->ah_count, 1);
-	atomic_fetch_sub(&ah->pd->users, 1);
 	origin_free(ah->origin);
+	users_add(&ah->pd->users, USER_AH, -1);
 	free(ah);
 }

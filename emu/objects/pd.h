@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "emu/objects/names.h"
+#include "emu/objects/users.h"
 #include "net/link.h"
 
 struct hca;
@@ -20,8 +21,8 @@ struct pd {
 	struct ibv_pd ibv;
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
-	_Atomic uint32_t users; /* MRs, QPs, SRQs, AHs, MWs: EBUSY while there are any */
 	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct users users;
 	struct names names;
 	struct pd *prev, *next; /* utlist, hca.pds */
 };

@@ -7,35 +7,58 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
+#include "emu/objects/qp_text.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/outbox.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
 
 /* --- life ------------------------------------------------------------------- */
 
+static int check_objects(const struct qp_type *type, const struct ibv_qp_init_attr *attr)
+{
+	const char *name = qp_type_text(type->ibv);
+
+	if (!attr->send_cq && type->abilities & QP_POST_SEND)
+		return refuse(EINVAL, CAUSE_OBJECT_MISSING, "%s queue pair: send_cq is NULL", name);
+	if (!attr->recv_cq && type->abilities & QP_POST_RECV)
+		return refuse(EINVAL, CAUSE_OBJECT_MISSING, "%s queue pair: recv_cq is NULL", name);
+	if (attr->srq && !type->srq) /* IBA 10.2.9 */
+		return refuse(EINVAL, CAUSE_QP_SRQ_NOT_ALLOWED, "%s queue pair with an srq", name);
+	return 0;
+}
+
+/* A size of @cap, and the attribute of the device that limits it. */
+#define WITHIN_DEVICE(field, limit)                                                                \
+	do {                                                                                       \
+		if (cap->field > (uint32_t)hca->limits.device.limit)                               \
+			return refuse(EINVAL, CAUSE_QP_LIMIT,                                      \
+				      "cap." #field " is %u, the device has %d (" #limit ")",      \
+				      cap->field, hca->limits.device.limit);                       \
+	} while (0)
+
 static int check_create(const struct hca *hca, const struct qp_type *type,
 			const struct ibv_qp_init_attr *attr)
 {
-	const struct ibv_device_attr *device = &hca->limits.device;
 	const struct ibv_qp_cap *cap = &attr->cap;
+	int err = check_objects(type, attr);
 
-	if (!attr->send_cq && type->abilities & QP_POST_SEND)
-		return EINVAL;
-	if (!attr->recv_cq && type->abilities & QP_POST_RECV)
-		return EINVAL;
-	if (attr->srq && !type->srq)
-		return EINVAL; /* IBA 10.2.9 */
-	if (cap->max_send_wr > (uint32_t)device->max_qp_wr ||
-	    cap->max_send_sge > (uint32_t)device->max_sge ||
-	    cap->max_inline_data > hca->limits.max_inline_data)
-		return EINVAL;
-	if (!attr->srq && (cap->max_recv_wr > (uint32_t)device->max_qp_wr ||
-			   cap->max_recv_sge > (uint32_t)device->max_sge))
-		return EINVAL;
+	if (err)
+		return err;
+	WITHIN_DEVICE(max_send_wr, max_qp_wr);
+	WITHIN_DEVICE(max_send_sge, max_sge);
+	if (cap->max_inline_data > hca->limits.max_inline_data)
+		return refuse(EINVAL, CAUSE_QP_INLINE_LIMIT,
+			      "cap.max_inline_data is %u, the device has %u", cap->max_inline_data,
+			      hca->limits.max_inline_data);
+	if (attr->srq)
+		return 0;
+	WITHIN_DEVICE(max_recv_wr, max_qp_wr);
+	WITHIN_DEVICE(max_recv_sge, max_sge);
 	return 0;
 }
 
@@ -86,15 +109,15 @@ free_send_queue:
 static void use_objects(struct qp *qp, int n)
 {
 	if (qp->pd)
-		atomic_fetch_add(&qp->pd->users, n);
+		users_add(&qp->pd->users, USER_QP, n);
 	if (qp->xrcd)
-		atomic_fetch_add(&qp->xrcd->users, n);
+		users_add(&qp->xrcd->users, USER_QP, n);
 	if (qp->send_cq)
-		atomic_fetch_add(&qp->send_cq->users, n);
-	if (qp->recv_cq)
-		atomic_fetch_add(&qp->recv_cq->users, n);
+		users_add(&qp->send_cq->users, USER_QP, n);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		users_add(&qp->recv_cq->users, USER_QP, n);
 	if (qp->srq)
-		atomic_fetch_add(&qp->srq->users, n);
+		users_add(&qp->srq->users, USER_QP, n);
 }
 
 static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_qp_init_attr *given,
@@ -111,7 +134,7 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 		return err;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
 	qp->hca = hca;
 	qp->origin = origin_capture();
 	qp->pd = pd;
@@ -131,11 +154,19 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	qp->recovery.member.qp = qp;
 	recovery_reset(&qp->recovery);
 	err = allocate_queues(qp);
-	if (err)
+	if (err) {
+		refuse(err, CAUSE_OUT_OF_MEMORY,
+		       "for a queue pair of %u sends with %u SGEs and %u bytes inline, %u receives "
+		       "with %u SGEs",
+		       qp->cap.max_send_wr, qp->cap.max_send_sge, qp->cap.max_inline_data,
+		       qp->cap.max_recv_wr, qp->cap.max_recv_sge);
 		goto free_qp;
+	}
 	err = hca_reserve_qpn(hca, &qp->number);
-	if (err)
+	if (err) {
+		refuse(err, CAUSE_LIMIT_REACHED, "no queue pair number is left");
 		goto free_queues;
+	}
 	if (!qp->type->connected && hca->link->ops->receive_ttl)
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
@@ -163,9 +194,10 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	const struct qp_type *type = qp_type_find(attr->qp_type);
 
 	if (!type)
-		return EOPNOTSUPP;
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "queue pairs of type %u (%s)",
+			      attr->qp_type, qp_type_text(attr->qp_type));
 	if (type->xrcd)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_QP_NEEDS_XRCD, "a protection domain is given");
 	return create(hca, pd, NULL, attr, qp);
 }
 
@@ -178,12 +210,24 @@ int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct 
 	return create(xrcd->hca, NULL, xrcd, attr, qp);
 }
 
+int qp_check_unused(struct qp *qp)
+{
+	uint32_t groups = atomic_load(&qp->groups);
+
+	if (!groups)
+		return 0;
+	return refuse(EBUSY, CAUSE_QP_ATTACHED, "%s queue pair 0x%06x: attached to %u group%s",
+		      qp_type_text(qp->type->ibv), qp->number, groups, groups > 1 ? "s" : "");
+}
+
 int qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
 
-	if (atomic_load(&qp->groups))
-		return EBUSY;
+	int error = qp_check_unused(qp);
+
+	if (error)
+		return error;
 	table_remove(&hca->qps, qp->number); /* from here on no packet and no timer finds it */
 	pthread_mutex_lock(&qp->lock);
 	qp_reset(qp);

@@ -93,7 +93,8 @@ struct qp {
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */
 int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp);
-/* EBUSY while it is attached to a multicast group, before anything is destroyed. */
+/* EBUSY, reported, while it is attached to a multicast group; before anything is destroyed. */
+int qp_check_unused(struct qp *qp);
 int qp_destroy(struct qp *qp);
 
 /*

@@ -58,7 +58,7 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 		atomic_fetch_sub(&hca->srq_count, 1);
 		return error;
 	}
-	atomic_fetch_add(&pd->users, 1);
+	users_add(&pd->users, USER_SRQ, 1);
 	return 0;
 }
 
@@ -90,8 +90,8 @@ int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_s
 		return error;
 	srq->xrcd = xrcd;
 	srq->cq = cq;
-	atomic_fetch_add(&xrcd->users, 1);
-	atomic_fetch_add(&cq->users, 1);
+	users_add(&xrcd->users, USER_SRQ, 1);
+	users_add(&cq->users, USER_SRQ, 1);
 	error = srq_give_number(srq);
 	if (error)
 		srq_destroy(srq);
@@ -107,19 +107,26 @@ static void srq_leave_xrc(struct srq *srq)
 		table_remove(&srq->hca->srqs, srq->number);
 		table_remove(&srq->hca->qps, srq->number);
 	}
-	atomic_fetch_sub(&srq->cq->users, 1);
-	atomic_fetch_sub(&srq->xrcd->users, 1);
+	users_add(&srq->cq->users, USER_SRQ, -1);
+	users_add(&srq->xrcd->users, USER_SRQ, -1);
+}
+
+int srq_check_unused(struct srq *srq)
+{
+	return users_check(&srq->users, "ibv_destroy_srq()");
 }
 
 int srq_destroy(struct srq *srq)
 {
-	if (atomic_load(&srq->users))
-		return EBUSY;
+	int error = srq_check_unused(srq);
+
+	if (error)
+		return error;
 	if (srq->xrcd)
 		srq_leave_xrc(srq);
 	event_drop(&srq->hca->events, srq);
 	atomic_fetch_sub(&srq->hca->srq_count, 1);
-	atomic_fetch_sub(&srq->pd->users, 1);
+	users_add(&srq->pd->users, USER_SRQ, -1);
 	receive_queue_destroy(&srq->queue);
 	pthread_mutex_destroy(&srq->lock);
 	origin_free(srq->origin);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "emu/objects/users.h"
 #include "emu/transport/receive_queue.h"
 
 struct cq;
@@ -24,8 +25,8 @@ struct srq {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	struct hca *hca;
 	struct pd *pd;
-	_Atomic uint32_t users; /* QPs: EBUSY while there are any */
 	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct users users;
 
 	/* Of XRC; otherwise NULL and 0. */
 	struct xrcd *xrcd;
@@ -42,6 +43,8 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq);
 /* Likewise, one that requests of XRC in @xrcd name by its number. ENOMEM: no number is left. */
 int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
 		   struct srq **srq);
+/* EBUSY, reported, while queue pairs use it. */
+int srq_check_unused(struct srq *srq);
 int srq_destroy(struct srq *srq); /* 0 or EBUSY */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
 void srq_query(struct srq *srq, struct ibv_srq_attr *attr);

@@ -86,9 +86,10 @@ int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct x
 int xrcd_close(struct xrcd *xrcd)
 {
 	struct hca *hca = xrcd->hca;
+	int error = users_check(&xrcd->users, "ibv_close_xrcd()");
 
-	if (atomic_load(&xrcd->users))
-		return EBUSY;
+	if (error)
+		return error;
 	pthread_mutex_lock(&hca->xrc_lock);
 	put_domain(hca, xrcd->domain);
 	pthread_mutex_unlock(&hca->xrc_lock);

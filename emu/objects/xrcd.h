@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/objects/users.h"
+
 struct hca;
 struct origin;
 struct srq;
@@ -36,7 +38,7 @@ struct xrcd {
 	struct xrc_domain *domain;
 	int fd;		       /* what the verbs layer keeps with it: its lock of the file, or -1 */
 	struct origin *origin; /* where it was made: net/cause/origin.h */
-	_Atomic uint32_t users; /* SRQs and QPs: EBUSY while there are any */
+	struct users users;
 };
 
 /*

@@ -39,9 +39,9 @@ START_TEST(create_checks_the_limits)
 	for (int i = 0; i < 4; i++)
 		cqs[i] = make_cq(1);
 	ck_assert_int_eq(cq_create(&core, 1, &cq), ENOMEM);
-	cqs[0]->users = 1;
+	users_add(&cqs[0]->users, USER_QP, 1);
 	ck_assert_int_eq(cq_destroy(cqs[0]), EBUSY);
-	cqs[0]->users = 0;
+	users_add(&cqs[0]->users, USER_QP, -1);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(cq_destroy(cqs[i]), 0);
 	ck_assert_uint_eq(core.cq_count, 0);

@@ -27,7 +27,7 @@ static void begin(void)
 static void end(void)
 {
 	munmap(memory, 2 * page);
-	ck_assert_uint_eq(pd->users, 0);
+	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
 
@@ -201,7 +201,7 @@ START_TEST(the_host_knows_memory_and_pages)
 
 	asked.answer = EFAULT;
 	ck_assert_int_eq(try_register(elsewhere, 100, 0x50000, WRITE), EFAULT);
-	ck_assert_uint_eq(pd->users, 0);
+	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
 END_TEST
@@ -332,8 +332,8 @@ START_TEST(reregistration)
 
 	ck_assert_int_eq(mr_reregister(mr, PD, other, NULL, 0, 0), 0);
 	ck_assert_uint_eq(mr->ibv.lkey, key);
-	ck_assert_uint_eq(pd->users, 0);
-	ck_assert_uint_eq(other->users, 1);
+	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
+	ck_assert_uint_eq(other->users.counts[USER_MR], 1);
 	ck_assert_int_eq(pin(mr, address, 1, 0, NULL), EACCES);
 	ck_assert_int_eq(mr_pin(&core, other, key, address, 1, WRITE, &pinned), 0);
 	mr_unpin(&core, &pinned);

@@ -114,7 +114,7 @@ START_TEST(allocated_unbound)
 	begin();
 	ck_assert_int_eq(mw_alloc(pd, 0, &one), EINVAL);
 	ck_assert_int_eq(mw_alloc(pd, 3, &one), EINVAL);
-	ck_assert_uint_eq(pd->users, 1);
+	ck_assert_uint_eq(pd->users.counts[USER_MW], 0);
 	one = make_mw(IBV_MW_TYPE_1);
 	two = make_mw(IBV_MW_TYPE_2);
 	ck_assert_int_eq(one->ibv.type, IBV_MW_TYPE_1);
@@ -143,7 +143,7 @@ START_TEST(no_keys_left)
 		count++;
 	ck_assert_int_eq(count, KEYS_LIMIT - KEYS_FIRST - 1);
 	ck_assert_int_eq(mw_alloc(pd, IBV_MW_TYPE_1, &more), ENOMEM);
-	ck_assert_uint_eq(pd->users, count + 1);
+	ck_assert_uint_eq(pd->users.counts[USER_MW], count);
 	while (count--)
 		mw_dealloc(windows[count]);
 	end();

@@ -32,7 +32,7 @@ static void begin(void)
 static void end(void)
 {
 	munmap(memory, 2 * page);
-	ck_assert_uint_eq(pd->users, 0);
+	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
 

@@ -39,9 +39,9 @@ START_TEST(domains_are_counted)
 	for (int i = 0; i < 4; i++)
 		pds[i] = core_pd();
 	ck_assert_int_eq(pd_alloc(&core, &pd), ENOMEM);
-	pds[0]->users = 1;
+	users_add(&pds[0]->users, USER_QP, 1);
 	ck_assert_int_eq(pd_dealloc(pds[0]), EBUSY);
-	pds[0]->users = 0;
+	users_add(&pds[0]->users, USER_QP, -1);
 	ck_assert_int_eq(pd_dealloc(pds[0]), 0);
 	pds[0] = core_pd();
 	for (int i = 0; i < 4; i++)

@@ -58,9 +58,9 @@ START_TEST(create_checks_the_limits)
 	ck_assert_uint_eq(attr.max_sge, 2);
 	ck_assert_uint_eq(attr.srq_limit, 0);
 	ck_assert_int_eq(pd_dealloc(pd), EBUSY);
-	srq->users = 1;
+	users_add(&srq->users, USER_QP, 1);
 	ck_assert_int_eq(srq_destroy(srq), EBUSY);
-	srq->users = 0;
+	users_add(&srq->users, USER_QP, -1);
 	ck_assert_int_eq(srq_destroy(srq), 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }

@@ -66,10 +66,10 @@ START_TEST(busy)
 {
 	struct xrcd *first = open_domain(&file, O_CREAT), *second = open_domain(&file, 0);
 
-	first->users = 1;
+	users_add(&first->users, USER_QP, 1);
 	ck_assert_int_eq(xrcd_close(first), EBUSY);
 	ck_assert_int_eq(xrcd_close(second), 0);
-	first->users = 0;
+	users_add(&first->users, USER_QP, -1);
 	ck_assert_int_eq(xrcd_close(first), 0);
 	ck_assert_ptr_null(core.xrc_domains);
 }

@@ -4,8 +4,11 @@
  * network namespace, whose loopback device has the MTU of an Ethernet.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/run_suite.h"
 #include "tests/verbs/causes.h"
@@ -310,12 +313,339 @@ static void rearm_nothing(void)
 			 EINVAL);
 }
 
+/* --- any object ---------------------------------------------------------------------------- */
+
+static void no_cq(void)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC};
+
+	open_device();
+	ck_assert_ptr_null(ibv_create_qp(pd, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void no_pd(void)
+{
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq};
+
+	open_device();
+	ck_assert_ptr_null(ibv_create_qp_ex(context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void overwritten(void)
+{
+	struct ibv_qp *qp = qp_in_reset(IBV_QPT_RC);
+
+	qp->handle = 4711;
+	ck_assert_int_eq(ibv_destroy_qp(qp), ENOENT);
+}
+
+static void cq_of_another_context(void)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC};
+
+	open_device();
+	attr.send_cq = cq;
+	attr.recv_cq = ibv_create_cq(fixture_open(), 1, NULL, NULL, 0);
+	ck_assert_ptr_null(ibv_create_qp(pd, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void pd_in_use(void)
+{
+	static char memory[64];
+
+	qp_in_reset(IBV_QPT_RC);
+	for (int i = 0; i < 3; i++)
+		ck_assert_ptr_nonnull(ibv_reg_mr(pd, memory, sizeof(memory), 0));
+	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+}
+
+static void cq_in_use(void)
+{
+	qp_in_reset(IBV_QPT_RC);
+	make_qp(IBV_QPT_UC);
+	ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
+}
+
+static void parent_in_use(void)
+{
+	struct ibv_parent_domain_init_attr attr = {};
+	struct ibv_pd *parent;
+
+	open_device();
+	attr.pd = pd;
+	parent = ibv_alloc_parent_domain(context, &attr);
+	pd = parent;
+	make_qp(IBV_QPT_RC);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), EBUSY);
+}
+
+static void parent_of_parent(void)
+{
+	struct ibv_parent_domain_init_attr attr = {};
+
+	open_device();
+	attr.pd = pd;
+	attr.pd = ibv_alloc_parent_domain(context, &attr);
+	ck_assert_ptr_nonnull(attr.pd);
+	ck_assert_ptr_null(ibv_alloc_parent_domain(context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void import_of_stdin(void)
+{
+	ck_assert_ptr_null(ibv_import_device(STDIN_FILENO));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void import_of_no_pd(void)
+{
+	open_device();
+	ck_assert_ptr_null(ibv_import_pd(context, 4711));
+	ck_assert_int_eq(errno, ENOENT);
+}
+
+static void child_posts(void)
+{
+	struct ibv_qp *qp = qp_in_rts(IBV_QPT_RC);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(ibv_post_send(qp, &wr, &bad));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), EOPNOTSUPP);
+}
+
+static void child_creates(void)
+{
+	pid_t child;
+	int status;
+
+	open_device();
+	child = fork();
+	if (child == 0)
+		_exit(ibv_create_cq(context, 1, NULL, NULL, 0) ? 0 : errno);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), EOPNOTSUPP);
+}
+
+/* --- making and destroying queue pairs ------------------------------------------------------- */
+
+static void create_qp(struct ibv_qp_init_attr_ex attr, int error)
+{
+	open_device();
+	attr.send_cq = attr.recv_cq = cq;
+	attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
+	attr.pd = pd;
+	ck_assert_ptr_null(ibv_create_qp_ex(context, &attr));
+	ck_assert_int_eq(errno, error);
+}
+
+static void too_long_queue(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .cap.max_recv_wr = 2000000},
+		  EINVAL);
+}
+
+static void too_many_elements(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .cap.max_send_sge = 70},
+		  EINVAL);
+}
+
+static void too_much_inline(void)
+{
+	create_qp(
+		(struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .cap.max_inline_data = 1 << 20},
+		EINVAL);
+}
+
+static void raw_packets(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RAW_PACKET}, EOPNOTSUPP);
+}
+
+static void no_domain(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_XRC_RECV}, EINVAL);
+}
+
+static void unknown_create_flag(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC,
+					       .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS,
+					       .create_flags = 1 << 30},
+		  EINVAL);
+}
+
+static void multicast_of_rc(void)
+{
+	create_qp((struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC,
+					       .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS,
+					       .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB},
+		  EINVAL);
+}
+
+static struct ibv_srq *make_srq(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &attr);
+
+	ck_assert_ptr_nonnull(srq);
+	return srq;
+}
+
+static void srq_of_uc(void)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UC};
+
+	open_device();
+	attr.send_cq = attr.recv_cq = cq;
+	attr.srq = make_srq();
+	ck_assert_ptr_null(ibv_create_qp(pd, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static struct ibv_xrcd *open_domain(int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = oflags,
+	};
+
+	return ibv_open_xrcd(context, &attr);
+}
+
+static struct ibv_qp *make_xrc_recv(struct ibv_xrcd *xrcd)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = xrcd,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+
+	ck_assert_ptr_nonnull(qp);
+	return qp;
+}
+
+static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = number,
+		.xrcd = xrcd,
+		.qp_type = IBV_QPT_XRC_RECV,
+	};
+
+	return ibv_open_qp(context, &attr);
+}
+
+static void no_such_qp(void)
+{
+	open_device();
+	ck_assert_ptr_null(open_qp(open_domain(O_CREAT), 0xabcdef));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void qp_of_another_domain(void)
+{
+	struct ibv_qp *qp;
+
+	open_device();
+	qp = make_xrc_recv(open_domain(O_CREAT));
+	ck_assert_ptr_null(open_qp(open_domain(O_CREAT), qp->qp_num));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void receive_of_an_opened_qp(void)
+{
+	struct ibv_recv_wr wr = {}, *bad;
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp *qp;
+
+	open_device();
+	xrcd = open_domain(O_CREAT);
+	qp = open_qp(xrcd, make_xrc_recv(xrcd)->qp_num);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), ENOENT);
+}
+
+/* --- multicast ---------------------------------------------------------------------------------
+ */
+
+static const union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 224, [15] = 42}};
+static const union ibv_gid host = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 42}};
+static const union ibv_gid group_ipv6 = {.raw = {0xff, 0x05, [15] = 42}};
+
+static void group_of_rc(void)
+{
+	ck_assert_int_eq(ibv_attach_mcast(qp_in_reset(IBV_QPT_RC), &group, 0), EINVAL);
+}
+
+static void group_of_a_host(void)
+{
+	ck_assert_int_eq(ibv_attach_mcast(qp_in_reset(IBV_QPT_UD), &host, 0), EINVAL);
+}
+
+static void detached(void)
+{
+	ck_assert_int_eq(ibv_detach_mcast(qp_in_reset(IBV_QPT_UD), &group, 0), EINVAL);
+}
+
+static void attached(void)
+{
+	struct ibv_qp *qp = qp_in_reset(IBV_QPT_UD);
+
+	ck_assert_int_eq(ibv_attach_mcast(qp, &group, 0), 0);
+	ck_assert_int_eq(ibv_destroy_qp(qp), EBUSY);
+}
+
+static void too_many_attached(void)
+{
+	struct ibv_device_attr limits;
+
+	open_device();
+	ck_assert_int_eq(ibv_query_device(context, &limits), 0);
+	for (int i = 0; i < limits.max_mcast_qp_attach; i++)
+		ck_assert_int_eq(ibv_attach_mcast(make_qp(IBV_QPT_UD), &group, 0), 0);
+	ck_assert_int_eq(ibv_attach_mcast(make_qp(IBV_QPT_UD), &group, 0), ENOMEM);
+}
+
+/* The device has no address that a group of IPv6 could be joined by. */
+static void no_way_to_join(void)
+{
+	ck_assert_int_ne(ibv_attach_mcast(qp_in_reset(IBV_QPT_UD), &group_ipv6, 0), 0);
+}
+
 static const struct cause_row rows[] = {
 	{CAUSE_PATH_NOT_GLOBAL, path_without_grh, "is_global is 0, dlid 42"},
 	{CAUSE_NO_PORT, path_without_port, "ah_attr.port_num is 0: ports are 1 to 1"},
 	{CAUSE_NO_PORT, port_three, "port_num is 3"},
 	{CAUSE_PATH_NO_GID, path_from_no_gid, "sgid_index is 3: port 1 has the GIDs 0 127.86."},
 	{CAUSE_PATH_FAMILIES, path_between_families, "(sgid_index 0) to :: (dgid)"},
+	{CAUSE_OBJECT_MISSING, no_cq, "RC queue pair: send_cq is NULL"},
+	{CAUSE_OBJECT_MISSING, no_pd, "comp_mask lacks IBV_QP_INIT_ATTR_PD"},
+	{CAUSE_HANDLE_CHANGED, overwritten, "ibv_destroy_qp(): handle is 4711, it was made with "},
+	{CAUSE_OTHER_CONTEXT, cq_of_another_context, "recv_cq and pd"},
+	{CAUSE_OBJECT_IN_USE, pd_in_use, "in use by 3 memory regions, 1 queue pair"},
+	{CAUSE_OBJECT_IN_USE, cq_in_use, "ibv_destroy_cq(): in use by 2 queue pairs"},
+	{CAUSE_OBJECT_IN_USE, parent_in_use, "in use by 1 objects that were made in the parent"},
+	{CAUSE_LIMIT_REACHED, too_many_attached, "to the group: 1024 (max_mcast_qp_attach"},
+	{CAUSE_BITS_UNKNOWN, unknown_create_flag, "create_flags 0x40000000"},
+	{CAUSE_FORKED_CHILD, child_posts, "ibv_post_send(), process "},
+	{CAUSE_FORKED_CHILD, child_creates, "ibv_create_cq(), process "},
+	{CAUSE_NO_DOMAIN_OF_KIND, parent_of_parent, "pd is a parent domain itself"},
+	{CAUSE_IMPORT_UNKNOWN, import_of_stdin, "descriptor 0 is of no context"},
+	{CAUSE_IMPORT_UNKNOWN, import_of_no_pd, "handle 4711"},
+	{CAUSE_NOT_SUPPORTED, raw_packets, "type 8 (RAW_PACKET)"},
 	{CAUSE_OUT_OF_MEMORY, no_memory, "for a completion queue of 65536 entries"},
 	{CAUSE_NOT_SUPPORTED, persistence, "FLUSH_PERSISTENT"},
 
@@ -344,6 +674,22 @@ static const struct cause_row rows[] = {
 	{CAUSE_QP_ACCESS_FLAGS, unknown_access, "unknown are 0x4000000"},
 	{CAUSE_QP_QKEY_CONTROLLED, privileged_qkey, "qkey is 0x80010000"},
 	{CAUSE_QP_MIGRATION_STATE, rearm_nothing, "(REARM), an alternate path is not loaded"},
+
+	{CAUSE_QP_LIMIT, too_long_queue, "cap.max_recv_wr is 2000000, the device has 1048576"},
+	{CAUSE_QP_LIMIT, too_many_elements, "cap.max_send_sge is 70, the device has 32 (max_sge)"},
+	{CAUSE_QP_INLINE_LIMIT, too_much_inline, "cap.max_inline_data is 1048576, the device has "},
+	{CAUSE_QP_SRQ_NOT_ALLOWED, srq_of_uc, "UC queue pair with an srq"},
+	{CAUSE_QP_NEEDS_XRCD, no_domain, "a protection domain is given"},
+	{CAUSE_QP_FLAG_OF_UD, multicast_of_rc, " for RC"},
+	{CAUSE_QP_ATTACHED, attached, ": attached to 1 group"},
+	{CAUSE_QP_NOT_FOUND, no_such_qp, "no queue pair 0xabcdef"},
+	{CAUSE_QP_NOT_FOUND, qp_of_another_domain, "is in another XRC domain"},
+	{CAUSE_QP_OPENED, receive_of_an_opened_qp, "ibv_post_recv(): XRC_RECV queue pair 0x"},
+
+	{CAUSE_MCAST_NOT_UD, group_of_rc, "RC queue pair 0x"},
+	{CAUSE_MCAST_NO_GROUP, group_of_a_host, "10.0.0.42"},
+	{CAUSE_MCAST_NOT_ATTACHED, detached, "group 224.0.0.42; it is attached to 0"},
+	{CAUSE_MCAST_JOIN, no_way_to_join, "group ff05::2a: "},
 };
 
 static const struct cause_table table = {

@@ -36,8 +36,10 @@
 	{                                                                                          \
 		if (likely(OURS(object)))                                                          \
 			return urxe_##name arguments;                                              \
-		if (INHERITED(object))                                                             \
+		if (INHERITED(object)) {                                                           \
+			report_inherited("ibv_" #name "()");                                       \
 			return failure;                                                            \
+		}                                                                                  \
 		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
 
@@ -46,8 +48,10 @@
 	{                                                                                          \
 		if (likely(OURS(object)))                                                          \
 			return set_errno(urxe_##name arguments);                                   \
-		if (INHERITED(object))                                                             \
+		if (INHERITED(object)) {                                                           \
+			report_inherited("ibv_" #name "()");                                       \
 			return set_errno(failure);                                                 \
+		}                                                                                  \
 		FORWARD(int, "ibv_" #name, node, parameters, arguments, failure);                  \
 	}
 
@@ -236,7 +240,8 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 		return urxe_import_device(cmd_fd);
 	/* What rdma-core says to what is no command descriptor. */
 	if (registry_mode() == MODE_EMU)
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_IMPORT_UNKNOWN,
+				   "ibv_import_device(): descriptor %d is of no context", cmd_fd));
 	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd), NONE);
 }
 
