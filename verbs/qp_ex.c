@@ -9,6 +9,7 @@
  */
 #include "verbs/qp_ex.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,11 +36,17 @@ static struct builder *builder_of(struct ibv_qp_ex *ex)
 	return ((struct qp_extra *)((struct qp *)ex)->verbs)->builder;
 }
 
-static void builder_fail(struct builder *builder, int error)
-{
-	if (!builder->error)
-		builder->error = error;
-}
+/* The first problem of a batch, which ibv_wr_complete() will return. */
+#define BUILDER_FAIL(ex, failure, cause, format, ...)                                              \
+	do {                                                                                       \
+		struct builder *failing = builder_of(ex);                                          \
+                                                                                                   \
+		if (!failing->error)                                                               \
+			failing->error = refuse(failure, CAUSE_##cause,                            \
+						"ibv_wr_*(), queue pair 0x%06x, "                  \
+						"wr_id 0x%" PRIx64 ": " format,                    \
+						(ex)->qp_base.qp_num, (ex)->wr_id, ##__VA_ARGS__); \
+	} while (0)
 
 /* --- staging -------------------------------------------------------------------- */
 
@@ -54,20 +61,25 @@ static int resize(void *pointer, size_t count, size_t size)
 	return 0;
 }
 
-static int reserve(struct builder *builder)
+static void reserve(struct ibv_qp_ex *ex)
 {
+	struct builder *builder = builder_of(ex);
 	uint32_t capacity = builder->capacity ? 2 * builder->capacity : FIRST_CAPACITY;
 
-	if (builder->count < builder->capacity)
-		return 0;
-	if (builder->count >= builder->max_wr)
-		return ENOMEM;
+	if (builder->error || builder->count < builder->capacity)
+		return;
+	if (builder->count >= builder->max_wr) {
+		BUILDER_FAIL(ex, ENOMEM, SEND_QUEUE_FULL,
+			     "%u work requests since ibv_wr_start(); max_send_wr is %u",
+			     builder->count, builder->max_wr);
+		return;
+	}
 	if (resize(&builder->wr, capacity, sizeof(*builder->wr)) ||
 	    resize(&builder->sges, capacity, builder->max_sge * sizeof(*builder->sges)) ||
 	    resize(&builder->inline_data, capacity, builder->max_inline))
-		return ENOMEM;
-	builder->capacity = capacity;
-	return 0;
+		BUILDER_FAIL(ex, ENOMEM, OUT_OF_MEMORY, "for %u work requests", capacity);
+	else
+		builder->capacity = capacity;
 }
 
 /* A new work request, or NULL when the batch has failed already. */
@@ -75,12 +87,10 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 {
 	struct builder *builder = builder_of(ex);
 	struct ibv_send_wr *wr;
-	int error = builder->error ? builder->error : reserve(builder);
 
-	if (error) {
-		builder_fail(builder, error);
+	reserve(ex);
+	if (builder->error)
 		return NULL;
-	}
 	wr = &builder->wr[builder->count++].wr;
 	*wr = (struct ibv_send_wr){
 		.wr_id = ex->wr_id,
@@ -91,12 +101,14 @@ static struct ibv_send_wr *builder_append(struct ibv_qp_ex *ex, enum ibv_wr_opco
 }
 
 /* The one that the setters are about. */
-static struct ibv_send_wr *current(struct builder *builder)
+static struct ibv_send_wr *current(struct ibv_qp_ex *ex)
 {
+	struct builder *builder = builder_of(ex);
+
 	if (builder->error)
 		return NULL;
 	if (builder->count == 0) {
-		builder_fail(builder, EINVAL);
+		BUILDER_FAIL(ex, EINVAL, POST_NO_OPERATION, "no operation since ibv_wr_start()");
 		return NULL;
 	}
 	return &builder->wr[builder->count - 1].wr;
@@ -206,7 +218,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
-	struct ibv_send_wr *wr = current(builder_of(ex));
+	struct ibv_send_wr *wr = current(ex);
 
 	if (!wr)
 		return;
@@ -217,7 +229,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct ibv_send_wr *wr = current(builder_of(ex));
+	struct ibv_send_wr *wr = current(ex);
 
 	if (wr)
 		wr->qp_type.xrc.remote_srqn = remote_srqn;
@@ -237,12 +249,13 @@ static uint8_t *inline_data_of(struct builder *builder, uint32_t index)
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct builder *builder = builder_of(ex);
-	struct ibv_send_wr *wr = current(builder);
+	struct ibv_send_wr *wr = current(ex);
 
 	if (!wr)
 		return;
 	if (num_sge > builder->max_sge) {
-		builder_fail(builder, EINVAL);
+		BUILDER_FAIL(ex, EINVAL, POST_SGES, "num_sge is %zu, the queue pair takes %u",
+			     num_sge, builder->max_sge);
 		return;
 	}
 	if (num_sge)
@@ -263,7 +276,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 				    const struct ibv_data_buf *buf_list)
 {
 	struct builder *builder = builder_of(ex);
-	struct ibv_send_wr *wr = current(builder);
+	struct ibv_send_wr *wr = current(ex);
 	uint8_t *data;
 	size_t length = 0;
 
@@ -272,7 +285,9 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 	data = inline_data_of(builder, builder->count - 1);
 	for (size_t i = 0; i < num_buf; i++) {
 		if (buf_list[i].length > builder->max_inline - length) {
-			builder_fail(builder, EINVAL);
+			BUILDER_FAIL(ex, EINVAL, POST_INLINE,
+				     "%zu bytes inline and more, the queue pair takes %u",
+				     length + buf_list[i].length, builder->max_inline);
 			return;
 		}
 		if (buf_list[i].length)
@@ -312,7 +327,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	if (!wr)
 		return;
 	if (!type || type & ~(FLUSH_GLOBAL | FLUSH_PERSISTENT) || level > FLUSH_MR) {
-		builder_fail(builder_of(ex), EINVAL);
+		BUILDER_FAIL(ex, EINVAL, POST_FLUSH, "type is 0x%x, level is %u", type, level);
 		return;
 	}
 	((struct flush_wr *)wr)->flush = (struct flush){
@@ -330,6 +345,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	struct builder *builder = builder_of(ex);
 
 	if (context_is_inherited(ex->qp_base.context)) {
+		report_inherited("ibv_wr_start()");
 		builder->error = EOPNOTSUPP;
 		return;
 	}

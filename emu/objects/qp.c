@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/objects/qp.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "emu/explain/event.h"
@@ -408,6 +410,31 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 
 /* --- posting --------------------------------------------------------------------- */
 
+/* Why @wr can't be posted. Not inlined: posting has no room on the stack for what is found. */
+static __attribute__((noinline)) void explain_send(const struct qp *qp,
+						   const struct ibv_send_wr *wr, bool extended,
+						   int err)
+{
+	const char *call = extended ? "ibv_wr_complete()" : "ibv_post_send()";
+	const char *state = qp_state_text(qp->state);
+	struct finding finding = {};
+
+	/* A full queue is looked through: not for programs that find out that it is by posting. */
+	if (err == ENOMEM && !cause_wanted(CAUSE_SEND_QUEUE_FULL))
+		return;
+	if (!(qp->type->abilities & QP_POST_SEND))
+		finding_set(&finding, CAUSE_POST_NO_QUEUE, "it has no send queue");
+	else if (!(qp_abilities(qp) & QP_POST_SEND))
+		finding_set(&finding, CAUSE_POST_STATE, "the state is %s", state);
+	else if (!extended && wr->opcode == WR_FLUSH)
+		finding_set(&finding, CAUSE_POST_OPCODE_UNKNOWN,
+			    "opcode is IBV_WR_FLUSH, which is for ibv_wr_flush() alone");
+	else
+		send_queue_check(&qp->sq, qp->type, wr, &finding);
+	cause_report(finding.cause, "%s, %s queue pair 0x%06x in %s, wr_id 0x%" PRIx64 ": %s", call,
+		     qp_type_text(qp->type->ibv), qp->number, state, wr->wr_id, finding.text);
+}
+
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
 {
 	uint32_t before = qp->sq.posted;
@@ -420,6 +447,7 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 						qp->attr.port_num, wr)
 			      : EINVAL;
 		if (err) {
+			explain_send(qp, wr, extended, err);
 			*bad = wr;
 			break;
 		}
@@ -466,6 +494,24 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return err;
 }
 
+static __attribute__((noinline)) void explain_receive(const struct qp *qp,
+						      const struct ibv_recv_wr *wr)
+{
+	const char *type = qp_type_text(qp->type->ibv);
+	char call[64];
+
+	snprintf(call, sizeof(call), "ibv_post_recv(), %s queue pair 0x%06x", type, qp->number);
+	if (!(qp->type->abilities & QP_POST_RECV))
+		cause_report(CAUSE_POST_NO_QUEUE, "%s: it has no receive queue", call);
+	else if (qp->srq)
+		cause_report(CAUSE_POST_HAS_SRQ, "%s", call);
+	else if (!(qp_abilities(qp) & QP_POST_RECV))
+		cause_report(CAUSE_POST_STATE, "%s: the state is %s", call,
+			     qp_state_text(qp->state));
+	else
+		receive_queue_refuse(&qp->rq, wr, call);
+}
+
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int err = 0;
@@ -476,6 +522,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 			      ? receive_queue_push(&qp->rq, wr)
 			      : EINVAL;
 		if (err) {
+			explain_receive(qp, wr);
 			*bad = wr;
 			break;
 		}

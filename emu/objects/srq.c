@@ -179,8 +179,10 @@ int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_rec
 	pthread_mutex_lock(&srq->lock);
 	for (; wr; wr = wr->next) {
 		error = receive_queue_push(&srq->queue, wr);
-		if (error)
+		if (error) {
+			receive_queue_refuse(&srq->queue, wr, "ibv_post_srq_recv()");
 			break;
+		}
 	}
 	pthread_mutex_unlock(&srq->lock);
 	if (error && bad)

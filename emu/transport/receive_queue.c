@@ -2,10 +2,12 @@
 #include "emu/transport/receive_queue.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/objects/mr.h"
+#include "net/cause/cause.h"
 
 int receive_queue_init(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge)
 {
@@ -97,6 +99,18 @@ int receive_queue_push(struct receive_queue *queue, const struct ibv_recv_wr *wr
 	wqe->length = total < UINT32_MAX ? total : UINT32_MAX;
 	queue->count++;
 	return 0;
+}
+
+int receive_queue_refuse(const struct receive_queue *queue, const struct ibv_recv_wr *wr,
+			 const char *call)
+{
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+		return refuse(EINVAL, CAUSE_POST_SGES,
+			      "%s, wr_id 0x%" PRIx64 ": num_sge is %d, the queue takes %u", call,
+			      wr->wr_id, wr->num_sge, queue->max_sge);
+	return refuse(ENOMEM, CAUSE_RECEIVE_QUEUE_FULL,
+		      "%s, wr_id 0x%" PRIx64 ": %u receives are posted, the queue takes %u", call,
+		      wr->wr_id, queue->count, queue->capacity);
 }
 
 bool receive_queue_pop(struct receive_queue *queue, struct receive_wqe *wqe, struct ibv_sge *sges)

@@ -33,6 +33,9 @@ int receive_queue_resize(struct receive_queue *queue, uint32_t capacity);
 
 /* 0, EINVAL (too many SGEs), ENOMEM (full). */
 int receive_queue_push(struct receive_queue *queue, const struct ibv_recv_wr *wr);
+/* What receive_queue_push() refuses @wr for, as it returns it, is reported of @call. */
+int receive_queue_refuse(const struct receive_queue *queue, const struct ibv_recv_wr *wr,
+			 const char *call);
 
 /*
  * Take the oldest entry: copies it to *@wqe, its SGEs to @sges (max_sge of them)

@@ -6,6 +6,7 @@
 #include "emu/transport/send_queue.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,22 +63,26 @@ void send_queue_reset(struct send_queue *queue)
 	atomic_store(&queue->polled, 0);
 }
 
-static int check_opcode(const struct request_kind *kind, const struct qp_type *type,
-			const struct ibv_send_wr *wr)
+/* A check that found something, which is told only if there is a @finding: posting has none. */
+#define FOUND(error, cause, ...)                                                                   \
+	((finding ? finding_set(finding, CAUSE_##cause, __VA_ARGS__) : (void)0), (error))
+
+static inline int check_opcode(const struct request_kind *kind, const struct qp_type *type,
+			       const struct ibv_send_wr *wr, struct finding *finding)
 {
 	if (!kind)
-		return EINVAL;
+		return FOUND(EINVAL, POST_OPCODE_UNKNOWN, "opcode is %u", wr->opcode);
 	if (!kind->types)
-		return EOPNOTSUPP;
+		return FOUND(EOPNOTSUPP, POST_OPCODE_UNKNOWN, "opcode is IBV_WR_%s", kind->name);
 	if (!qp_type_in(kind->types, type))
-		return EINVAL;
+		return FOUND(EINVAL, POST_OPCODE_TYPE, "opcode is IBV_WR_%s", kind->name);
 	/* The device doesn't compute IP checksums, and its capabilities say so. */
 	if (wr->send_flags & IBV_SEND_IP_CSUM)
-		return EINVAL;
+		return FOUND(EINVAL, POST_CHECKSUM, "send_flags is 0x%x", wr->send_flags);
 	if (!type->connected && !wr->wr.ud.ah)
-		return EINVAL;
+		return FOUND(EINVAL, OBJECT_MISSING, "wr.ud.ah is NULL");
 	if (kind->flags & REQUEST_BIND && !wr->bind_mw.mw)
-		return EINVAL;
+		return FOUND(EINVAL, OBJECT_MISSING, "bind_mw.mw is NULL");
 	return 0;
 }
 
@@ -87,20 +92,69 @@ static uint32_t max_sge(const struct send_queue *queue, const struct ibv_send_wr
 	return wr->send_flags & IBV_SEND_INLINE && !queue->max_sge ? 1 : queue->max_sge;
 }
 
-static int check_sges(const struct send_queue *queue, const struct request_kind *kind,
-		      const struct ibv_send_wr *wr, uint64_t total)
+static inline int check_sges(const struct send_queue *queue, const struct request_kind *kind,
+			     const struct ibv_send_wr *wr, uint64_t total, struct finding *finding)
 {
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (kind->data != DATA_SENT || total > queue->max_inline)
-			return EINVAL;
+		if (kind->data != DATA_SENT)
+			return FOUND(EINVAL, POST_INLINE, "IBV_WR_%s sends no data", kind->name);
+		if (total > queue->max_inline)
+			return FOUND(EINVAL, POST_INLINE,
+				     "%" PRIu64 " bytes inline, the queue pair takes %u", total,
+				     queue->max_inline);
 	}
 	if (kind->data == DATA_ORIGINAL && total < ATOMIC_LENGTH)
-		return EINVAL;
+		return FOUND(EINVAL, POST_ATOMIC_LENGTH, "IBV_WR_%s with %" PRIu64 " bytes",
+			     kind->name, total);
 	if (kind->flags & REQUEST_EXACT && total != ATOMIC_LENGTH)
-		return EINVAL;
+		return FOUND(EINVAL, POST_ATOMIC_LENGTH, "IBV_WR_%s with %" PRIu64 " bytes",
+			     kind->name, total);
 	if (kind->data == DATA_NONE && wr->num_sge)
-		return EINVAL;
+		return FOUND(EINVAL, POST_SGES, "IBV_WR_%s has no data, num_sge is %d", kind->name,
+			     wr->num_sge);
 	return 0;
+}
+
+/* How many completions would have to be polled: the others make room along with them. */
+static uint32_t count_unsignaled(const struct send_queue *queue)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = atomic_load(&queue->polled); i != queue->posted; i++)
+		count += !(queue->ring[i & (queue->slots - 1)].flags & IBV_SEND_SIGNALED);
+	return count;
+}
+
+static inline int check(const struct send_queue *queue, const struct qp_type *type,
+			const struct ibv_send_wr *wr, uint64_t *total, struct finding *finding)
+{
+	const struct request_kind *kind = request_kind_find(wr->opcode);
+	int error = check_opcode(kind, type, wr, finding);
+
+	if (error)
+		return error;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge(queue, wr))
+		return FOUND(EINVAL, POST_SGES, "num_sge is %d, the queue pair takes %u",
+			     wr->num_sge, max_sge(queue, wr));
+	*total = sge_total(wr->sg_list, wr->num_sge);
+	error = check_sges(queue, kind, wr, *total, finding);
+	if (error)
+		return error;
+	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity)
+		return FOUND(ENOMEM, SEND_QUEUE_FULL,
+			     "%u work requests wait for their completions to be polled, %u of them "
+			     "unsignaled; max_send_wr is %u",
+			     queue->posted - atomic_load(&queue->polled), count_unsignaled(queue),
+			     queue->capacity);
+	return 0;
+}
+
+int send_queue_check(const struct send_queue *queue, const struct qp_type *type,
+		     const struct ibv_send_wr *wr, struct finding *finding)
+{
+	uint64_t total;
+
+	return check(queue, type, wr, &total, finding);
 }
 
 static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -199,18 +253,9 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 	uint64_t total;
 	int error;
 
-	error = check_opcode(kind, type, wr);
+	error = check(queue, type, wr, &total, NULL);
 	if (error)
 		return error;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge(queue, wr))
-		return EINVAL;
-	total = sge_total(wr->sg_list, wr->num_sge);
-	error = check_sges(queue, kind, wr, total);
-	if (error)
-		return error;
-	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity)
-		return ENOMEM;
-
 	wqe = send_queue_slot(queue);
 	wqe->wr_id = wr->wr_id;
 	wqe->kind = kind;

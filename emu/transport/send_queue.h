@@ -18,6 +18,7 @@
 
 #include "emu/objects/mw.h"
 #include "emu/transport/request_kind.h"
+#include "net/cause/cause.h"
 #include "net/link.h"
 
 struct pd;
@@ -98,5 +99,8 @@ static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t 
  */
 int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
 		    const struct pd *pd, uint8_t port_num, const struct ibv_send_wr *wr);
+/* What send_queue_push() refuses @wr for, as it returns it, to @finding (or NULL). */
+int send_queue_check(const struct send_queue *queue, const struct qp_type *type,
+		     const struct ibv_send_wr *wr, struct finding *finding);
 
 #endif
