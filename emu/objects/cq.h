@@ -57,7 +57,7 @@ struct cq {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
-	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;
 
 	pthread_mutex_t lock;

@@ -21,7 +21,7 @@ struct pd {
 	struct ibv_pd ibv;
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
-	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;
 	struct names names;
 	struct pd *prev, *next; /* utlist, hca.pds */

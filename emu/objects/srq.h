@@ -25,7 +25,7 @@ struct srq {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	struct hca *hca;
 	struct pd *pd;
-	struct origin *origin;	/* where it was made: net/cause/origin.h */
+	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;
 
 	/* Of XRC; otherwise NULL and 0. */
