@@ -202,6 +202,7 @@ struct row {
 	uint64_t bytes;
 	unsigned int messages; /* that it stands for */
 	unsigned int packets, lost, resent;
+	bool repeated; /* by the connection manager */
 	struct psn_list psns;
 	struct mark *marks;
 	unsigned int mark_count;

@@ -277,9 +277,11 @@ static void find_pauses(struct conversation *conversation)
 		for (size_t i = 0; i < conversation->transmission_count; i++) {
 			uint64_t time = conversation->transmissions[i].time;
 			struct totals *totals = &conversation->totals[end];
+			uint64_t end_of_pause = time < outstanding ? time : outstanding;
 
-			if (latest && latest < outstanding && time - latest > totals->pause)
-				totals->pause = time - latest;
+			if (latest && latest < end_of_pause &&
+			    end_of_pause - latest > totals->pause)
+				totals->pause = end_of_pause - latest;
 			latest = time;
 			for (; next < flow->message_count && flow->messages[next]->begin <= time;
 			     next++) {

@@ -101,6 +101,23 @@ static void find_cause(struct builder *builder, struct row *row)
 	builder->ends[row->end].nak = NULL;
 }
 
+/* Whether the connection manager said the same before. */
+static bool is_repeated(const struct conversation *conversation, const struct row *row)
+{
+	const struct cm *cm = row->transmission->record->cm;
+
+	for (size_t i = 0; i < conversation->row_count; i++) {
+		const struct row *before = conversation->rows[i];
+
+		if (before->kind == ROW_CM && before->end == row->end &&
+		    before->transmission->record->cm->attribute == cm->attribute &&
+		    before->transmission->record->cm->local_id == cm->local_id &&
+		    before->transmission->record->cm->remote_id == cm->remote_id)
+			return true;
+	}
+	return false;
+}
+
 static struct row *row_add(struct builder *builder, enum row_kind kind,
 			   const struct transmission *transmission)
 {
@@ -115,6 +132,7 @@ static struct row *row_add(struct builder *builder, enum row_kind kind,
 			    .message = transmission->message};
 	if (kind == ROW_RESENT)
 		find_cause(builder, row);
+	row->repeated = kind == ROW_CM && is_repeated(conversation, row);
 	conversation->rows = trace_grow(conversation->rows, conversation->row_count, sizeof(row));
 	return conversation->rows[conversation->row_count++] = row;
 }
@@ -205,7 +223,8 @@ static char *what_of(const struct trace *trace, const struct row *row)
 
 	switch (row->kind) {
 	case ROW_CM:
-		return trace_text("CM %s", trace_cm_name(record->cm->attribute));
+		return trace_text("CM %s%s", trace_cm_name(record->cm->attribute),
+				  row->repeated ? " again" : "");
 	case ROW_CNP:
 		return trace_text("CNP");
 	case ROW_ACK:

@@ -263,6 +263,7 @@ class BothEnds(unittest.TestCase):
         path = captures.both()
         text = trace(path)
         self.assertEqual(len(rows(text)), 2)
+        self.assertRegex(text, r"100        20000      100 .* 20\.0 us\n")  # that it was idle is no pause
         self.assertIn("100 x SEND       20000  0..99      100                200 B each, in 3.960 ms", text)
         self.assertEqual(len(rows(trace("--packets", path))), 200)
 
@@ -372,6 +373,11 @@ class LinuxRxe(unittest.TestCase):
         text = trace(roce.CAPTURES / "cm_rej_nolistener.pcap")
         self.assertIn("UD  10.77.0.2 QP 0x1 -> 10.77.0.1 QP 0x1\n", text)
         self.assertIn("reason 8", text)
+
+    def test_repeated_request(self):
+        found = rows(trace(roce.CAPTURES / "cm_drop_req.pcap"))
+        messages = [line[16:].split("  ")[0] for line in found]
+        self.assertEqual(messages[:4], ["CM REQ", "CM REQ again", "CM REJ", "CM REQ"])
 
     def test_reads(self):
         found = rows(trace(roce.CAPTURES / "ib_read_bw_s4096.pcap"))
