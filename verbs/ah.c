@@ -13,7 +13,8 @@
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ah *ah;
-	int error = domain_is_good(pd) ? ah_create(to_pd(pd), attr, &ah) : EINVAL;
+	int error = domain_is_good(pd) ? ah_create(to_pd(pd), attr, &ah)
+				       : REFUSE_DOMAIN(EINVAL, "ibv_create_ah(), pd", pd);
 
 	if (error)
 		return fail(error);
@@ -26,7 +27,7 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 int urxe_destroy_ah(struct ibv_ah *ah)
 {
 	if (!HANDLE_IS_GOOD((struct ah *)ah))
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_destroy_ah()", (struct ah *)ah);
 	domain_put(ah->pd);
 	ah_destroy((struct ah *)ah);
 	return 0;
@@ -63,9 +64,14 @@ static int set_source(struct port *port, struct ibv_global_route *route, const u
 {
 	int index = gid_table_find(&port->gids, local);
 
+	char text[INET6_ADDRSTRLEN];
+
 	/* ibv_ah_attr has eight bits for it. */
-	if (index < 0 || index > UINT8_MAX)
+	if (index < 0 || index > UINT8_MAX) {
+		cause_report(CAUSE_AH_NO_SENDER, "it came to %s, which port %u does not have",
+			     gid_to_text(local, text), port->number);
 		return -1;
+	}
 	route->sgid_index = index;
 	route->dgid = *remote;
 	return 0;
@@ -92,6 +98,7 @@ static int route_back(struct port *port, const struct ibv_grh *grh, struct ibv_g
 		route->hop_limit = grh->hop_limit;
 		return set_source(port, route, &grh->dgid, &grh->sgid);
 	default:
+		cause_report(CAUSE_AH_NO_SENDER, "there is no header of IPv4 or IPv6 in it");
 		return -1;
 	}
 }
@@ -111,6 +118,8 @@ int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct i
 		attr->is_global = 1;
 		result = port ? route_back(port, grh, &attr->grh) : -1;
 	}
+	if (!port && result)
+		cause_report(CAUSE_NO_PORT, "ibv_init_ah_from_wc(): port_num is %u", port_num);
 	if (result)
 		errno = port ? ENODATA : EINVAL;
 	return result;

@@ -4,6 +4,7 @@
  * context, as the real library does; their events have a lock of their own.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "verbs/context.h"
 
@@ -23,11 +24,12 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 	int error;
 
 	if (!channel)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion channel"));
 	error = event_fd_open(&channel->events);
 	if (error) {
 		free(channel);
-		return fail(error);
+		return fail(refuse(error, CAUSE_NO_DESCRIPTOR, "for a completion channel: %s",
+				   strerror(error)));
 	}
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.readable.fd;
@@ -44,7 +46,9 @@ int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 	references = channel->refcnt;
 	pthread_mutex_unlock(&context->mutex);
 	if (references)
-		return EBUSY;
+		return refuse(EBUSY, CAUSE_OBJECT_IN_USE,
+			      "ibv_destroy_comp_channel(): in use by %d completion queue%s",
+			      references, references > 1 ? "s" : "");
 	event_fd_close(channel_events(channel));
 	event_fd_destroy(channel_events(channel));
 	free(channel);

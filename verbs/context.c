@@ -2,6 +2,7 @@
 #include "verbs/context.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "net/clock.h"
@@ -64,8 +65,10 @@ static struct context *context_create(struct device *device, int cmd_fd)
 		return fail(refuse(error, CAUSE_OUT_OF_MEMORY, "for a context"));
 	ibv = &context->verbs.context;
 	error = event_fd_open(&context->async);
-	if (error)
+	if (error) {
+		refuse(error, CAUSE_NO_DESCRIPTOR, "for asynchronous events: %s", strerror(error));
 		goto free;
+	}
 	ibv->cmd_fd = cmd_fd;
 	context->cmd_identity = descriptor_identify(cmd_fd);
 	set_operations(context);
@@ -109,7 +112,8 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	int error;
 
 	if (cmd_fd < 0)
-		return NULL;
+		return fail(
+			refuse(errno, CAUSE_NO_DESCRIPTOR, "for a context: %s", strerror(errno)));
 	context = open_context(device, cmd_fd);
 	if (!context) {
 		error = errno;

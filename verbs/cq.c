@@ -3,6 +3,7 @@
  * Completion queues: creation, events, polling. The queue itself is the core's
  * (emu/objects/cq.h), with its own lock.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "net/clock.h"
@@ -34,12 +35,16 @@ static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context
 	struct cq *cq;
 	int error;
 
-	if (comp_vector >= (uint32_t)context->num_comp_vectors ||
-	    (channel && channel->context != context))
-		return EINVAL;
+	if (comp_vector >= (uint32_t)context->num_comp_vectors)
+		return refuse(EINVAL, CAUSE_CQ_VECTOR,
+			      "comp_vector is %d, the device has %d (num_comp_vectors), from 0 on",
+			      (int)comp_vector, context->num_comp_vectors);
+	if (channel && channel->context != context)
+		return refuse(EINVAL, CAUSE_OTHER_CONTEXT,
+			      "ibv_create_cq(): the channel is of another context");
 	extra = calloc(1, sizeof(*extra));
 	if (!extra)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
 	error = cq_create(to_hca(context), cqe, &cq);
 	if (error) {
 		free(extra);
@@ -64,11 +69,8 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_con
 			      struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct cq *cq;
-	int error;
+	int error = create_cq(context, cqe, cq_context, channel, comp_vector, &cq);
 
-	if (cqe < 1 || comp_vector < 0)
-		return fail(EINVAL);
-	error = create_cq(context, cqe, cq_context, channel, comp_vector, &cq);
 	return error ? fail(error) : &cq->ibv;
 }
 
@@ -83,15 +85,22 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	int error;
 
 	if (attr->wc_flags & ~(uint64_t)CQ_EX_FLAGS)
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+				   "ibv_create_cq_ex(): wc_flags 0x%" PRIx64,
+				   attr->wc_flags & ~(uint64_t)CQ_EX_FLAGS));
 	if (attr->comp_mask & ~masks)
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+				   "ibv_create_cq_ex(): comp_mask is 0x%x, unknown are 0x%x",
+				   attr->comp_mask, attr->comp_mask & ~masks));
 	flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	if (flags & ~known)
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+				   "ibv_create_cq_ex(): flags is 0x%x, unknown are 0x%x", flags,
+				   flags & ~known));
 	domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !domain_is_parent(domain, context))
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_NO_DOMAIN_OF_KIND,
+				   "ibv_create_cq_ex(): parent_domain is none of this context"));
 	error = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
 			  &cq);
 	if (error)
@@ -110,8 +119,8 @@ int urxe_resize_cq(struct ibv_cq *cq, int cqe)
 	int error;
 
 	if (!HANDLE_IS_GOOD(to_cq(cq)))
-		return ENOENT;
-	error = cqe < 1 ? EINVAL : cq_resize(to_cq(cq), cqe);
+		return REFUSE_HANDLE(ENOENT, "ibv_resize_cq()", to_cq(cq));
+	error = cq_resize(to_cq(cq), cqe);
 	if (!error)
 		cq->cqe = to_cq(cq)->capacity;
 	return error;
@@ -127,10 +136,8 @@ static void cq_drain_events(struct cq *cq)
 	if (!cq->ibv.channel)
 		return;
 	event_fd_drop(channel_events(cq->ibv.channel), cq);
-	pthread_mutex_lock(&cq->ibv.mutex);
-	while (cq->ibv.comp_events_completed != extra->completion_events)
-		pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
-	pthread_mutex_unlock(&cq->ibv.mutex);
+	event_wait_acknowledged(&cq->ibv.mutex, &cq->ibv.cond, &extra->completion_events,
+				&cq->ibv.comp_events_completed, "ibv_get_cq_event()");
 	pthread_mutex_lock(&cq->ibv.context->mutex);
 	cq->ibv.channel->refcnt--;
 	pthread_mutex_unlock(&cq->ibv.context->mutex);
@@ -166,7 +173,7 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	struct progress_client *client = to_context(cq->context)->device->client;
 
 	if (unlikely(!HANDLE_IS_GOOD(to_cq(cq))))
-		return set_errno(ENOENT);
+		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_req_notify_cq()", to_cq(cq)));
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client)
@@ -179,11 +186,12 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	int error;
 
 	if (!HANDLE_IS_GOOD(to_cq(cq)))
-		return set_errno(ENOENT);
+		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_modify_cq()", to_cq(cq)));
 	if (!attr->attr_mask)
-		return set_errno(EINVAL);
+		return set_errno(refuse(EINVAL, CAUSE_CQ_MODIFY_NOTHING, "attr_mask is 0"));
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return set_errno(EOPNOTSUPP);
+		return set_errno(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+					"ibv_modify_cq(): attr_mask 0x%x", attr->attr_mask));
 	error = cq_moderate(to_cq(cq), attr->moderate.cq_count, attr->moderate.cq_period);
 	deliver(to_cq(cq)->hca);
 	return set_errno(error);
@@ -218,7 +226,7 @@ int urxe_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	int polled = 0;
 
 	if (num_entries < 0)
-		return -EINVAL;
+		return -refuse(EINVAL, CAUSE_CQ_POLL_NUMBER, "num_entries is %d", num_entries);
 	while (polled < num_entries) {
 		int want = num_entries - polled < POLL_BATCH ? num_entries - polled : POLL_BATCH;
 		int count =

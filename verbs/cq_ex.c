@@ -68,7 +68,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int result;
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN, "ibv_start_poll(): comp_mask is 0x%x",
+			      attr->comp_mask);
 	if (context_is_inherited(ex->context))
 		return ENOENT;
 	if (!extra->single_threaded)

@@ -95,13 +95,15 @@ static int unicast_address(const struct ibv_gid_entry *from, const union ibv_gid
 			   unsigned int *interface, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	struct sockaddr_storage source, destination;
+	char one[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
 	struct neighbour neighbour;
 	int error;
 
 	gid_to_sockaddr(&from->gid, 0, &source);
 	gid_to_sockaddr(to, 0, &destination);
 	if (destination.ss_family != source.ss_family)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_PATH_FAMILIES, "from %s to %s",
+			      gid_to_text(&from->gid, one), gid_to_text(to, other));
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)to->raw)) {
 		((struct sockaddr_in6 *)&destination)->sin6_scope_id = from->ndev_ifindex;
 		((struct sockaddr_in6 *)&source)->sin6_scope_id = from->ndev_ifindex;
@@ -115,6 +117,18 @@ static int unicast_address(const struct ibv_gid_entry *from, const union ibv_gid
 	*interface = neighbour.interface;
 	return neighbours_address(&neighbour, (struct sockaddr *)&source,
 				  (struct sockaddr *)&destination, mac);
+}
+
+static int resolve_unicast(const struct ibv_gid_entry *from, const union ibv_gid *to,
+			   unsigned int *interface, uint8_t mac[ETHERNET_LL_SIZE])
+{
+	char one[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+	int error = unicast_address(from, to, interface, mac);
+
+	if (error && error != EINVAL)
+		cause_report(CAUSE_PATH_NO_NEIGHBOUR, "from %s to %s: %s",
+			     gid_to_text(&from->gid, one), gid_to_text(to, other), strerror(error));
+	return error;
 }
 
 int urxe_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
@@ -131,7 +145,7 @@ int urxe_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr
 	if (gid_is_multicast(&attr->grh.dgid))
 		multicast_address(&attr->grh.dgid, eth_mac);
 	else
-		error = unicast_address(&source, &attr->grh.dgid, &interface, eth_mac);
+		error = resolve_unicast(&source, &attr->grh.dgid, &interface, eth_mac);
 	if (!error && vid)
 		*vid = vlan_of(interface);
 	return error;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/event.h"
 
+#include <time.h>
 #include <utlist.h>
 
 #include "verbs/context.h"
 #include "verbs/open_qp.h"
+
+#define ACKNOWLEDGED_SOON 1 /* s */
 
 /* Every object that events are about begins with its context. */
 static struct context *context_of(void *element)
@@ -165,14 +168,38 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	}
 }
 
+/* False: that much time has passed, and not all are. With @mutex. */
+static bool wait_patiently(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
+			   const uint32_t *completed)
+{
+	struct timespec until;
+	int error = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += ACKNOWLEDGED_SOON;
+	while (*completed != *taken && error != ETIMEDOUT)
+		error = pthread_cond_timedwait(cond, mutex, &until);
+	return *completed == *taken;
+}
+
+void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
+			     const uint32_t *completed, const char *from)
+{
+	pthread_mutex_lock(mutex);
+	if (!wait_patiently(mutex, cond, taken, completed))
+		cause_report(CAUSE_EVENT_NOT_ACKNOWLEDGED,
+			     "events that %s has returned: %u, acknowledged: %u", from, *taken,
+			     *completed);
+	while (*completed != *taken)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
 void event_withdraw(struct context *context, void *element, pthread_mutex_t *mutex,
 		    pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed)
 {
 	event_fd_drop(&context->async, element);
-	pthread_mutex_lock(mutex);
-	while (*completed != *taken)
-		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
+	event_wait_acknowledged(mutex, cond, taken, completed, "ibv_get_async_event()");
 }
 
 void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,

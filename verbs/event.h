@@ -30,6 +30,13 @@ void event_unlisten(struct context *context);
 void event_drain(struct context *context, void *element, pthread_mutex_t *mutex,
 		 pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);
 
+/*
+ * Wait until *@completed, under @mutex, equals *@taken. @from: the call that returned the events;
+ * an application that doesn't acknowledge them waits for ever, and is told why.
+ */
+void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
+			     const uint32_t *completed, const char *from);
+
 /* The same, of the events that the core has delivered already. */
 void event_withdraw(struct context *context, void *element, pthread_mutex_t *mutex,
 		    pthread_cond_t *cond, const uint32_t *taken, const uint32_t *completed);

@@ -59,11 +59,11 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	bool alive;
 
 	if (!qp->xrcd)
-		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "queue pair 0x%06x is of type %s",
-			      qp->number, qp_type_text(qp->type->ibv));
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is of type %s", qp->number,
+			      qp_type_text(qp->type->ibv));
 	if (!xrcd_same_domain(qp->xrcd, to_xrcd(attr->xrcd)))
-		return refuse(EINVAL, CAUSE_QP_NOT_FOUND,
-			      "queue pair 0x%06x is in another XRC domain", qp->number);
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is in another XRC domain",
+			      qp->number);
 	opened = calloc(1, sizeof(*opened));
 	if (!opened)
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a handle of a queue pair");
@@ -75,8 +75,7 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	pthread_mutex_unlock(handles_lock(qp));
 	if (!alive) {
 		free(opened);
-		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "queue pair 0x%06x is being destroyed",
-			      qp->number);
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is being destroyed", qp->number);
 	}
 	context_get(context);
 	*result = opened;
@@ -108,8 +107,8 @@ struct ibv_qp *urxe_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 				   qp_type_text(attr->qp_type)));
 	qp = table_get(qps, attr->qp_num);
 	if (!qp)
-		return fail(refuse(EINVAL, CAUSE_QP_NOT_FOUND,
-				   "this process has no queue pair 0x%06x", attr->qp_num));
+		return fail(refuse(EINVAL, CAUSE_QP_NOT_FOUND, "this process has no QP 0x%x",
+				   attr->qp_num));
 	error = open_handle(context, qp, attr, &opened);
 	table_put(qps, attr->qp_num);
 	return error ? fail(error) : &opened->ibv;

@@ -221,8 +221,8 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 static int refuse_qp(int error, const char *call, struct ibv_qp *qp)
 {
 	if (to_opened(qp))
-		return refuse(error, CAUSE_QP_OPENED, "%s: %s queue pair 0x%06x", call,
-			      qp_type_text(qp->qp_type), qp->qp_num);
+		return refuse(error, CAUSE_QP_OPENED, "%s, QP 0x%x (%s)", call, qp->qp_num,
+			      qp_type_text(qp->qp_type));
 	return refuse(error, CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,
 		      qp->handle, to_qp(qp)->handle);
 }

@@ -43,8 +43,8 @@ static struct builder *builder_of(struct ibv_qp_ex *ex)
                                                                                                    \
 		if (!failing->error)                                                               \
 			failing->error = refuse(failure, CAUSE_##cause,                            \
-						"ibv_wr_*(), queue pair 0x%06x, "                  \
-						"wr_id 0x%" PRIx64 ": " format,                    \
+						"ibv_wr_*(), QP 0x%x, "                            \
+						"wr_id %" PRIu64 ": " format,                      \
 						(ex)->qp_base.qp_num, (ex)->wr_id, ##__VA_ARGS__); \
 	} while (0)
 

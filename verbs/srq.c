@@ -8,6 +8,8 @@
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
 
+#define CREATE "ibv_create_srq()"
+
 /* @xrcd and @cq: of XRC, or NULL. */
 static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 				  void *srq_context, struct ibv_srq_attr *attr)
@@ -17,10 +19,10 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, stru
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(EINVAL);
+		return fail(REFUSE_DOMAIN(EINVAL, CREATE ", pd", pd));
 	extra = calloc(1, sizeof(*extra));
 	if (!extra)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a shared receive queue"));
 	error = xrcd ? srq_create_xrc(to_pd(pd), to_xrcd(xrcd), to_cq(cq), attr, &srq)
 		     : srq_create(to_pd(pd), attr, &srq);
 	if (error) {
@@ -48,11 +50,17 @@ static struct ibv_srq *create_xrc_srq(struct ibv_context *context,
 	const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 
 	if ((attr->comp_mask & needed) != needed || !attr->xrcd || !attr->cq)
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_SRQ_TYPE,
+				   "srq_type is XRC, comp_mask 0x%x, xrcd %s, cq %s",
+				   attr->comp_mask, attr->xrcd ? "given" : "NULL",
+				   attr->cq ? "given" : "NULL"));
 	/* Objects of another context aren't to be found there by the kernel. */
 	if (attr->pd->context != context || attr->xrcd->context != context ||
-	    attr->cq->context != context || !HANDLE_IS_GOOD(to_cq(attr->cq)))
-		return fail(EINVAL);
+	    attr->cq->context != context)
+		return fail(refuse(EINVAL, CAUSE_OTHER_CONTEXT,
+				   CREATE ": pd, xrcd or cq is of another context"));
+	if (!HANDLE_IS_GOOD(to_cq(attr->cq)))
+		return fail(REFUSE_HANDLE(EINVAL, CREATE ", cq", to_cq(attr->cq)));
 	return create_srq(attr->pd, attr->xrcd, attr->cq, attr->srq_context, &attr->attr);
 }
 
@@ -65,18 +73,23 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 		attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
 
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
-		return fail(EINVAL);
-	if (attr->comp_mask & ~known)
-		return fail(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
+		return fail(refuse(EINVAL, CAUSE_OBJECT_MISSING,
+				   CREATE ": comp_mask is 0x%x, pd %s", attr->comp_mask,
+				   attr->pd ? "given" : "NULL"));
+	if (attr->comp_mask & ~known && type != IBV_SRQT_TM)
+		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+				   CREATE ": comp_mask is 0x%x, unknown are 0x%x", attr->comp_mask,
+				   attr->comp_mask & ~known));
 	switch (type) {
 	case IBV_SRQT_BASIC:
 		if (attr->comp_mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ))
-			return fail(EINVAL);
+			return fail(refuse(EINVAL, CAUSE_SRQ_TYPE,
+					   "srq_type is BASIC, comp_mask 0x%x", attr->comp_mask));
 		return create_srq(attr->pd, NULL, NULL, attr->srq_context, &attr->attr);
 	case IBV_SRQT_XRC:
 		return create_xrc_srq(context, attr);
 	default:
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, CREATE ": srq_type %u", type));
 	}
 }
 
@@ -85,7 +98,7 @@ int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	int error;
 
 	if (!HANDLE_IS_GOOD(to_srq(srq)))
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_modify_srq()", to_srq(srq));
 	error = srq_modify(to_srq(srq), attr, mask);
 	deliver(to_srq(srq)->hca);
 	return error;
@@ -94,7 +107,7 @@ int urxe_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 int urxe_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	if (!HANDLE_IS_GOOD(to_srq(srq)))
-		return ENOENT;
+		return REFUSE_HANDLE(ENOENT, "ibv_query_srq()", to_srq(srq));
 	srq_query(to_srq(srq), attr);
 	return 0;
 }
@@ -123,8 +136,9 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	const struct ibv_recv_wr *refused = wr;
-	int error =
-		likely(HANDLE_IS_GOOD(to_srq(srq))) ? srq_post(to_srq(srq), wr, &refused) : ENOENT;
+	int error = likely(HANDLE_IS_GOOD(to_srq(srq)))
+			    ? srq_post(to_srq(srq), wr, &refused)
+			    : REFUSE_HANDLE(ENOENT, "ibv_post_srq_recv()", to_srq(srq));
 
 	if (error && bad)
 		*bad = (struct ibv_recv_wr *)refused;

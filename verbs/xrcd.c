@@ -56,12 +56,12 @@ static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_a
 	bool elsewhere;
 	struct stat st;
 
-	if (fstat(attr->fd, &st) != 0)
-		return errno; /* EBADF */
+	if (fstat(attr->fd, &st) != 0) /* EBADF */
+		return refuse(errno, CAUSE_XRCD_FILE, "fd is %d", attr->fd);
 	file = (struct xrc_file){st.st_dev, st.st_ino};
 	own = lock_domain(attr->fd, hca->node_guid, &elsewhere);
 	if (elsewhere && oflags & O_EXCL)
-		error = EINVAL;
+		error = refuse(EINVAL, CAUSE_XRCD_EXISTS, "fd %d: it is open already", attr->fd);
 	else
 		error = xrcd_open(hca, &file, elsewhere ? oflags | O_CREAT : oflags, xrcd);
 	if (!error)
@@ -78,9 +78,11 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	int error;
 
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+				   "ibv_open_xrcd(): comp_mask 0x%x", attr->comp_mask));
 	if ((attr->comp_mask & needed) != needed)
-		return fail(EINVAL);
+		return fail(
+			refuse(EINVAL, CAUSE_XRCD_FIELDS, "comp_mask is 0x%x", attr->comp_mask));
 	error = attr->fd == -1 ? xrcd_open(to_hca(context), NULL, attr->oflags, &xrcd)
 			       : open_shared(context, attr, &xrcd);
 	if (error)
@@ -107,9 +109,10 @@ int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 int urxe_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
 	if (!HANDLE_IS_GOOD(to_srq(srq)))
-		return set_errno(ENOENT);
+		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_get_srq_num()", to_srq(srq)));
 	if (!to_srq(srq)->xrcd)
-		return set_errno(EINVAL);
+		return set_errno(
+			refuse(EINVAL, CAUSE_SRQ_TYPE, "ibv_get_srq_num(): srq_type is BASIC"));
 	*number = to_srq(srq)->number;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_text.h"
 #include "net/wire/gid.h"
 
 void text_add(struct text *text, const char *format, ...)
@@ -45,17 +46,6 @@ void text_add_time(struct text *text, uint64_t time)
 	}
 	text_add(text, "%llu.%u %s", (unsigned long long)tenths / 10, (unsigned int)(tenths % 10),
 		 unit);
-}
-
-const char *text_of_state(enum ibv_qp_state state)
-{
-	static const char *const names[] = {
-		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
-		[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
-		[IBV_QPS_ERR] = "ERR",
-	};
-
-	return state <= IBV_QPS_ERR ? names[state] : "an unknown state";
 }
 
 /* --- memory --------------------------------------------------------------------------- */
@@ -102,25 +92,9 @@ void text_add_key(struct text *text, const struct key *key)
 
 /* --- queue pairs ----------------------------------------------------------------------- */
 
-static const char *type_name(const struct qp *qp)
-{
-	switch (qp->type->ibv) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	default:
-		return "XRC_RECV";
-	}
-}
-
 void text_add_qp(struct text *text, const struct qp *qp)
 {
-	text_add(text, "QP 0x%x (%s)", qp->number, type_name(qp));
+	text_add(text, "QP 0x%x (%s)", qp->number, qp_type_text(qp->type->ibv));
 	if (!qp->type->connected || qp->delegate)
 		return;
 	text_add(text, ", connected from ");

@@ -44,21 +44,35 @@ static int cq_allocate(struct cq *cq, uint32_t entries)
 	return 0;
 }
 
+static int cq_check_size(const struct hca *hca, uint32_t entries, const char *call)
+{
+	if (entries && entries <= (uint32_t)hca->limits.device.max_cqe)
+		return 0;
+	return refuse(EINVAL, CAUSE_CQ_SIZE, "%s: cqe is %d, the device has 1 to %d (max_cqe)",
+		      call, (int)entries, hca->limits.device.max_cqe);
+}
+
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 {
 	struct cq *made;
+	int error = cq_check_size(hca, entries, "ibv_create_cq()");
 
-	if (!entries || entries > (uint32_t)hca->limits.device.max_cqe)
-		return EINVAL;
+	if (error)
+		return error;
 	if (atomic_fetch_add(&hca->cq_count, 1) >= (uint32_t)hca->limits.device.max_cq) {
 		atomic_fetch_sub(&hca->cq_count, 1);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "completion queues: %d (max_cq)",
+			      hca->limits.device.max_cq);
 	}
 	made = calloc(1, sizeof(*made));
-	if (!made || cq_allocate(made, entries)) {
+	if (!made)
+		error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
+	else
+		error = cq_allocate(made, entries);
+	if (error) {
 		free(made);
 		atomic_fetch_sub(&hca->cq_count, 1);
-		return ENOMEM;
+		return error;
 	}
 	made->hca = hca;
 	made->origin = origin_capture();
@@ -99,13 +113,14 @@ int cq_destroy(struct cq *cq)
 
 int cq_resize(struct cq *cq, uint32_t entries)
 {
-	int error = 0;
+	int error = cq_check_size(cq->hca, entries, "ibv_resize_cq()");
 
-	if (!entries || entries > (uint32_t)cq->hca->limits.device.max_cqe)
-		return EINVAL;
+	if (error)
+		return error;
 	pthread_mutex_lock(&cq->lock);
 	if (entries < cq->count)
-		error = EINVAL;
+		error = refuse(EINVAL, CAUSE_CQ_RESIZE, "cqe is %u, the queue holds %u completions",
+			       entries, cq->count);
 	else if (entries > cq->allocated)
 		error = cq_allocate(cq, entries);
 	if (!error) {
@@ -200,9 +215,12 @@ int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
 	int error;
 
 	if (period > cq->hca->limits.max_cq_period)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CQ_MODERATION, "cq_period is %u us, at most %u", period,
+			      cq->hca->limits.max_cq_period);
 	pthread_mutex_lock(&cq->lock);
 	error = period ? cq_reserve_number(cq) : 0;
+	if (error)
+		refuse(error, CAUSE_OUT_OF_MEMORY, "for the timer of a completion queue");
 	if (!error) {
 		cq->moderation.count = count;
 		cq->moderation.period = (uint64_t)period * 1000;

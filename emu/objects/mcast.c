@@ -193,9 +193,8 @@ int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 	int error;
 
 	if (qp->type->connected)
-		return refuse(EINVAL, CAUSE_MCAST_NOT_UD,
-			      "ibv_attach_mcast(): %s queue pair 0x%06x",
-			      qp_type_text(qp->type->ibv), qp->number);
+		return refuse(EINVAL, CAUSE_MCAST_NOT_UD, "ibv_attach_mcast(), QP 0x%x (%s)",
+			      qp->number, qp_type_text(qp->type->ibv));
 	if (!gid_is_multicast(gid))
 		return refuse(EINVAL, CAUSE_MCAST_NO_GROUP, "ibv_attach_mcast(): %s",
 			      gid_to_text(gid, address));
@@ -214,8 +213,8 @@ static int refuse_detach(const struct qp *qp, const union ibv_gid *gid)
 	char address[INET6_ADDRSTRLEN];
 
 	return refuse(EINVAL, CAUSE_MCAST_NOT_ATTACHED,
-		      "ibv_detach_mcast(): %s queue pair 0x%06x, group %s; it is attached to %u",
-		      qp_type_text(qp->type->ibv), qp->number, gid_to_text(gid, address),
+		      "ibv_detach_mcast(), QP 0x%x (%s), group %s; it is attached to %u",
+		      qp->number, qp_type_text(qp->type->ibv), gid_to_text(gid, address),
 		      atomic_load(&qp->groups));
 }
 

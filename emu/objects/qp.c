@@ -218,8 +218,9 @@ int qp_check_unused(struct qp *qp)
 
 	if (!groups)
 		return 0;
-	return refuse(EBUSY, CAUSE_QP_ATTACHED, "%s queue pair 0x%06x: attached to %u group%s",
-		      qp_type_text(qp->type->ibv), qp->number, groups, groups > 1 ? "s" : "");
+	return refuse(EBUSY, CAUSE_QP_ATTACHED,
+		      "ibv_destroy_qp(), QP 0x%x (%s): attached to %u group%s", qp->number,
+		      qp_type_text(qp->type->ibv), groups, groups > 1 ? "s" : "");
 }
 
 int qp_destroy(struct qp *qp)
@@ -431,8 +432,8 @@ static __attribute__((noinline)) void explain_send(const struct qp *qp,
 			    "opcode is IBV_WR_FLUSH, which is for ibv_wr_flush() alone");
 	else
 		send_queue_check(&qp->sq, qp->type, wr, &finding);
-	cause_report(finding.cause, "%s, %s queue pair 0x%06x in %s, wr_id 0x%" PRIx64 ": %s", call,
-		     qp_type_text(qp->type->ibv), qp->number, state, wr->wr_id, finding.text);
+	cause_report(finding.cause, "%s, QP 0x%x (%s) in %s, wr_id %" PRIu64 ": %s", call,
+		     qp->number, qp_type_text(qp->type->ibv), state, wr->wr_id, finding.text);
 }
 
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
@@ -500,7 +501,7 @@ static __attribute__((noinline)) void explain_receive(const struct qp *qp,
 	const char *type = qp_type_text(qp->type->ibv);
 	char call[64];
 
-	snprintf(call, sizeof(call), "ibv_post_recv(), %s queue pair 0x%06x", type, qp->number);
+	snprintf(call, sizeof(call), "ibv_post_recv(), QP 0x%x (%s)", qp->number, type);
 	if (!(qp->type->abilities & QP_POST_RECV))
 		cause_report(CAUSE_POST_NO_QUEUE, "%s: it has no receive queue", call);
 	else if (qp->srq)

@@ -25,8 +25,8 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 
 /* What was found, with the QP in front. */
 #define REFUSE(error, cause, found, ...)                                                           \
-	refuse(error, CAUSE_##cause, "ibv_modify_qp() of %s queue pair 0x%06x in %s: " found,      \
-	       qp_type_text(qp->type->ibv), qp->number, qp_state_text(qp->state), ##__VA_ARGS__)
+	refuse(error, CAUSE_##cause, "ibv_modify_qp(), QP 0x%x (%s) in %s: " found, qp->number,    \
+	       qp_type_text(qp->type->ibv), qp_state_text(qp->state), ##__VA_ARGS__)
 
 /* Simple ranges: attribute, the greatest value it may have. */
 #define AT_MOST(bit, field, greatest)                                                              \
@@ -98,8 +98,8 @@ static int refuse_transition(const struct qp *qp, int error, enum ibv_qp_state n
 	struct finding finding;
 
 	qp_state_explain(qp->type->ibv, qp->state, next, mask, &finding);
-	return refuse(error, finding.cause, "ibv_modify_qp() of %s queue pair 0x%06x, %s to %s: %s",
-		      qp_type_text(qp->type->ibv), qp->number, qp_state_text(qp->state),
+	return refuse(error, finding.cause, "ibv_modify_qp(), QP 0x%x (%s), %s to %s: %s",
+		      qp->number, qp_type_text(qp->type->ibv), qp_state_text(qp->state),
 		      qp_state_text(next), finding.text);
 }
 

@@ -12,13 +12,17 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/xrcd.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 #define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
 
 static int srq_check_size(const struct hca *hca, uint32_t max_wr)
 {
-	return max_wr && max_wr <= (uint32_t)hca->limits.device.max_srq_wr ? 0 : EINVAL;
+	if (max_wr && max_wr <= (uint32_t)hca->limits.device.max_srq_wr)
+		return 0;
+	return refuse(EINVAL, CAUSE_SRQ_SIZE, "max_wr is %u, the device has 1 to %d (max_srq_wr)",
+		      max_wr, hca->limits.device.max_srq_wr);
 }
 
 static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq **srq)
@@ -27,11 +31,13 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 	int error;
 
 	if (!made)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a shared receive queue");
 	error = receive_queue_init(&made->queue, attr->max_wr, attr->max_sge);
 	if (error) {
 		free(made);
-		return error;
+		return refuse(error, CAUSE_OUT_OF_MEMORY,
+			      "for a shared receive queue of %u receives with %u SGEs",
+			      attr->max_wr, attr->max_sge);
 	}
 	made->hca = pd->hca;
 	made->origin = origin_capture();
@@ -50,10 +56,14 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 	if (srq_check_size(hca, attr->max_wr))
 		return EINVAL;
 	if (attr->max_sge > (uint32_t)hca->limits.device.max_srq_sge)
-		return EINVAL;
-	error = ENOMEM;
+		return refuse(EINVAL, CAUSE_SRQ_SIZE,
+			      "max_sge is %u, the device has %d (max_srq_sge)", attr->max_sge,
+			      hca->limits.device.max_srq_sge);
 	if (atomic_fetch_add(&hca->srq_count, 1) < (uint32_t)hca->limits.device.max_srq)
 		error = srq_make(pd, attr, srq);
+	else
+		error = refuse(ENOMEM, CAUSE_LIMIT_REACHED, "shared receive queues: %d (max_srq)",
+			       hca->limits.device.max_srq);
 	if (error) {
 		atomic_fetch_sub(&hca->srq_count, 1);
 		return error;
@@ -93,11 +103,13 @@ int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_s
 	users_add(&xrcd->users, USER_SRQ, 1);
 	users_add(&cq->users, USER_SRQ, 1);
 	error = srq_give_number(srq);
-	if (error)
+	if (error) {
 		srq_destroy(srq);
-	else
-		*result = srq;
-	return error;
+		return refuse(error, CAUSE_LIMIT_REACHED,
+			      "no number is left for a shared receive queue");
+	}
+	*result = srq;
+	return 0;
 }
 
 /* Completions that weren't polled stay in the CQ. */
@@ -140,12 +152,20 @@ static int srq_modify_locked(struct srq *srq, const struct ibv_srq_attr *attr, i
 	uint32_t limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
 	int error;
 
-	if (srq_check_size(srq->hca, capacity) || limit > capacity)
-		return EINVAL;
+	error = srq_check_size(srq->hca, capacity);
+	if (error)
+		return error;
+	if (limit > capacity)
+		return refuse(EINVAL, CAUSE_SRQ_LIMIT_BEYOND, "srq_limit is %u, the queue takes %u",
+			      limit, capacity);
+	if (mask & IBV_SRQ_MAX_WR && capacity < srq->queue.count)
+		return refuse(EINVAL, CAUSE_SRQ_RESIZE, "max_wr is %u, %u receives are posted",
+			      capacity, srq->queue.count);
 	if (mask & IBV_SRQ_MAX_WR) {
 		error = receive_queue_resize(&srq->queue, capacity);
 		if (error)
-			return error;
+			return refuse(error, CAUSE_OUT_OF_MEMORY,
+				      "for a shared receive queue of %u receives", capacity);
 	}
 	srq->limit = limit;
 	return 0;
@@ -156,7 +176,9 @@ int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
 	int error;
 
 	if (mask & ~SRQ_MODIFIABLE)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+			      "ibv_modify_srq(): srq_attr_mask is 0x%x, unknown are 0x%x", mask,
+			      mask & ~SRQ_MODIFIABLE);
 	pthread_mutex_lock(&srq->lock);
 	error = srq_modify_locked(srq, attr, mask);
 	pthread_mutex_unlock(&srq->lock);

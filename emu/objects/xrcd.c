@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 static struct xrc_domain *find_domain(struct hca *hca, const struct xrc_file *file)
@@ -28,7 +29,7 @@ static int create_domain(struct hca *hca, const struct xrc_file *file, struct xr
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
 
 	if (!domain)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an XRC domain");
 	if (file) {
 		domain->file = *file;
 		DL_APPEND(hca->xrc_domains, domain);
@@ -43,10 +44,13 @@ static int get_domain(struct hca *hca, const struct xrc_file *file, int oflags,
 	int error = 0;
 
 	*domain = file ? find_domain(hca, file) : NULL;
-	if (!*domain)
-		error = oflags & O_CREAT ? create_domain(hca, file, domain) : EAGAIN;
+	if (!*domain && oflags & O_CREAT)
+		error = create_domain(hca, file, domain);
+	else if (!*domain)
+		error = refuse(EAGAIN, CAUSE_XRCD_ABSENT, "oflags is 0x%x", oflags);
 	else if (oflags & O_EXCL)
-		error = EINVAL;
+		error = refuse(EINVAL, CAUSE_XRCD_EXISTS, "%u opened it in this process",
+			       (*domain)->handles);
 	if (!error)
 		(*domain)->handles++;
 	return error;
@@ -68,7 +72,7 @@ int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct x
 	int error;
 
 	if (!xrcd)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an XRC domain");
 	pthread_mutex_lock(&hca->xrc_lock);
 	error = get_domain(hca, file, oflags, &xrcd->domain);
 	pthread_mutex_unlock(&hca->xrc_lock);

@@ -106,10 +106,10 @@ int receive_queue_refuse(const struct receive_queue *queue, const struct ibv_rec
 {
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
 		return refuse(EINVAL, CAUSE_POST_SGES,
-			      "%s, wr_id 0x%" PRIx64 ": num_sge is %d, the queue takes %u", call,
+			      "%s, wr_id %" PRIu64 ": num_sge is %d, the queue takes %u", call,
 			      wr->wr_id, wr->num_sge, queue->max_sge);
 	return refuse(ENOMEM, CAUSE_RECEIVE_QUEUE_FULL,
-		      "%s, wr_id 0x%" PRIx64 ": %u receives are posted, the queue takes %u", call,
+		      "%s, wr_id %" PRIu64 ": %u receives are posted, the queue takes %u", call,
 		      wr->wr_id, queue->count, queue->capacity);
 }
 

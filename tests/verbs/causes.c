@@ -95,6 +95,19 @@ static char *listen_to(void (*provoke)(void))
 	return said;
 }
 
+void wait_until_said(const char *text)
+{
+	static char said[65536];
+	ssize_t length;
+
+	do {
+		usleep(1000);
+		length = pread(STDERR_FILENO, said, sizeof(said) - 1, 0);
+		ck_assert_int_ge(length, 0);
+		said[length] = '\0';
+	} while (!strstr(said, text));
+}
+
 START_TEST(cause_is_reported)
 {
 	const struct cause_row *row = &table->rows[_i];

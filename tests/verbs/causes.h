@@ -37,6 +37,9 @@ struct cause_table {
 	bool alone; /* no row provokes another report of these numbers, nor its own twice */
 };
 
+/* For a row whose report comes later than a call: returns when stderr has @text. */
+void wait_until_said(const char *text);
+
 /* The tests of @table, which stays the caller's; main() gives the suite to run_suite(). */
 Suite *causes_suite(const struct cause_table *table);
 

@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -595,7 +597,7 @@ static void post(struct ibv_qp *qp, struct ibv_send_wr wr, int error)
 {
 	struct ibv_send_wr *bad;
 
-	wr.wr_id = 0x77;
+	wr.wr_id = 77;
 	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), error);
 }
 
@@ -606,7 +608,7 @@ static void send_in_init(void)
 
 static void receive_in_reset(void)
 {
-	struct ibv_recv_wr wr = {.wr_id = 0x77}, *bad;
+	struct ibv_recv_wr wr = {.wr_id = 77}, *bad;
 
 	ck_assert_int_eq(ibv_post_recv(qp_in_reset(IBV_QPT_RC), &wr, &bad), EINVAL);
 }
@@ -834,7 +836,7 @@ static void batch_of_an_inline_read(void)
 {
 	struct ibv_qp_ex *qp = extended_qp();
 
-	qp->wr_id = 0x77;
+	qp->wr_id = 77;
 	ibv_wr_rdma_read(qp, 0, 0);
 	ibv_wr_set_inline_data(qp, memory, 1);
 	ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
@@ -896,12 +898,324 @@ static void no_way_to_join(void)
 	ck_assert_int_ne(ibv_attach_mcast(qp_in_reset(IBV_QPT_UD), &group_ipv6, 0), 0);
 }
 
+/* --- completion queues ---------------------------------------------------------------------------
+ */
+
+static void cq_of_nothing(void)
+{
+	open_device();
+	ck_assert_ptr_null(ibv_create_cq(context, 0, NULL, NULL, 0));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void resized_beyond(void)
+{
+	open_device();
+	ck_assert_int_eq(ibv_resize_cq(cq, 5000000), EINVAL);
+}
+
+static void no_such_vector(void)
+{
+	open_device();
+	ck_assert_ptr_null(ibv_create_cq(context, 1, NULL, NULL, 100000));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void resized_below(void)
+{
+	struct ibv_qp *qp = qp_in_init(IBV_QPT_RC);
+	struct ibv_recv_wr wr = {}, *bad;
+
+	ck_assert_int_eq(MODIFY(qp, 0, .qp_state = IBV_QPS_ERR), 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), 0);
+	ck_assert_int_eq(ibv_resize_cq(cq, 2), EINVAL);
+}
+
+static void moderate(uint32_t mask, uint16_t period, int error)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = mask,
+					  .moderate = {.cq_count = 1, .cq_period = period}};
+
+	open_device();
+	ck_assert_int_eq(ibv_modify_cq(cq, &attr), error);
+}
+
+static void too_long_a_period(void)
+{
+	moderate(IBV_CQ_ATTR_MODERATE, 65535, EINVAL);
+}
+
+static void nothing_modified(void)
+{
+	moderate(0, 0, EINVAL);
+}
+
+static void polled_minus_one(void)
+{
+	struct ibv_wc wc;
+
+	open_device();
+	ck_assert_int_eq(ibv_poll_cq(cq, -1, &wc), -EINVAL);
+}
+
+static void cq_flags(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = 1 << 20};
+
+	open_device();
+	ck_assert_ptr_null(ibv_create_cq_ex(context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void vlan_of_completions(void)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_CVLAN};
+
+	open_device();
+	ck_assert_ptr_null(ibv_create_cq_ex(context, &attr));
+	ck_assert_int_eq(errno, EOPNOTSUPP);
+}
+
+static void cq_of_a_pd(void)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
+
+	open_device();
+	attr.parent_domain = pd;
+	ck_assert_ptr_null(ibv_create_cq_ex(context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void channel_in_use(void)
+{
+	struct ibv_comp_channel *channel;
+
+	open_device();
+	channel = ibv_create_comp_channel(context);
+	ck_assert_ptr_nonnull(ibv_create_cq(context, 1, NULL, channel, 0));
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), EBUSY);
+}
+
+static void no_descriptor(void)
+{
+	struct rlimit limit = {.rlim_cur = 3}, before;
+
+	open_device();
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit.rlim_max = before.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_null(ibv_create_comp_channel(context));
+	ck_assert_int_eq(errno, EMFILE);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void *destroy(void *wanted)
+{
+	ibv_destroy_cq(wanted);
+	return NULL;
+}
+
+static void not_acknowledged(void)
+{
+	struct ibv_comp_channel *channel;
+	struct ibv_recv_wr wr = {}, *bad;
+	pthread_t destroying;
+	struct ibv_qp *qp;
+	void *cq_context;
+
+	open_device();
+	channel = ibv_create_comp_channel(context);
+	cq = ibv_create_cq(context, 4, NULL, channel, 0);
+	qp = make_qp(IBV_QPT_RC);
+	ck_assert_int_eq(ibv_req_notify_cq(cq, 0), 0);
+	ck_assert_int_eq(MODIFY(qp, INIT_MASK, INIT_ATTR), 0);
+	ck_assert_int_eq(MODIFY(qp, 0, .qp_state = IBV_QPS_ERR), 0);
+	ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), 0);
+	ck_assert_int_eq(ibv_get_cq_event(channel, &cq, &cq_context), 0);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(pthread_create(&destroying, NULL, destroy, cq), 0);
+	wait_until_said("0x401b");
+	ibv_ack_cq_events(cq, 1);
+	pthread_join(destroying, NULL);
+}
+
+/* --- shared receive queues
+ * ------------------------------------------------------------------------- */
+
+static void create_srq(struct ibv_srq_init_attr_ex attr, int error)
+{
+	open_device();
+	attr.comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	attr.pd = pd;
+	ck_assert_ptr_null(ibv_create_srq_ex(context, &attr));
+	ck_assert_int_eq(errno, error);
+}
+
+static void srq_of_nothing(void)
+{
+	create_srq((struct ibv_srq_init_attr_ex){}, EINVAL);
+}
+
+static void srq_of_long_lists(void)
+{
+	create_srq((struct ibv_srq_init_attr_ex){.attr = {.max_wr = 1, .max_sge = 70}}, EINVAL);
+}
+
+static void xrc_without_domain(void)
+{
+	create_srq((struct ibv_srq_init_attr_ex){.attr.max_wr = 1,
+						 .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+						 .srq_type = IBV_SRQT_XRC},
+		   EINVAL);
+}
+
+static void tag_matching(void)
+{
+	create_srq((struct ibv_srq_init_attr_ex){.attr.max_wr = 1,
+						 .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+						 .srq_type = IBV_SRQT_TM},
+		   EOPNOTSUPP);
+}
+
+static void number_of_a_basic_srq(void)
+{
+	uint32_t number;
+
+	open_device();
+	ck_assert_int_eq(ibv_get_srq_num(make_srq(), &number), EINVAL);
+}
+
+static void srq_limit_of_ten(void)
+{
+	struct ibv_srq_attr attr = {.srq_limit = 10};
+
+	open_device();
+	ck_assert_int_eq(ibv_modify_srq(make_srq(), &attr, IBV_SRQ_LIMIT), EINVAL);
+}
+
+static void srq_below(void)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1};
+	struct ibv_recv_wr wr = {}, *bad;
+	struct ibv_srq *srq;
+
+	open_device();
+	srq = make_srq();
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+}
+
+static void srq_mask(void)
+{
+	struct ibv_srq_attr attr = {};
+
+	open_device();
+	ck_assert_int_eq(ibv_modify_srq(make_srq(), &attr, 1 << 5), EINVAL);
+}
+
+/* --- XRC domains
+ * ------------------------------------------------------------------------------------- */
+
+static struct ibv_xrcd *domain_of_a_file(int fd, int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = fd,
+		.oflags = oflags,
+	};
+
+	return ibv_open_xrcd(context, &attr);
+}
+
+static void domain_without_flags(void)
+{
+	struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD, .fd = -1};
+
+	open_device();
+	ck_assert_ptr_null(ibv_open_xrcd(context, &attr));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void domain_twice(void)
+{
+	int fd = memfd_create("domain", 0);
+
+	open_device();
+	ck_assert_ptr_nonnull(domain_of_a_file(fd, O_CREAT));
+	ck_assert_ptr_null(domain_of_a_file(fd, O_CREAT | O_EXCL));
+	ck_assert_int_eq(errno, EINVAL);
+}
+
+static void domain_too_early(void)
+{
+	open_device();
+	ck_assert_ptr_null(domain_of_a_file(memfd_create("domain", 0), 0));
+	ck_assert_int_eq(errno, EAGAIN);
+}
+
+static void domain_of_no_file(void)
+{
+	open_device();
+	ck_assert_ptr_null(domain_of_a_file(999, O_CREAT));
+	ck_assert_int_eq(errno, EBADF);
+}
+
+static void domain_in_use(void)
+{
+	struct ibv_xrcd *xrcd;
+
+	open_device();
+	xrcd = open_domain(O_CREAT);
+	make_xrc_recv(xrcd);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
+}
+
+/* --- the way back, and the Ethernet's
+ * ------------------------------------------------------------------ */
+
+static void no_header(void)
+{
+	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH};
+	struct ibv_ah_attr attr;
+	struct ibv_grh grh = {};
+
+	open_device();
+	ck_assert_int_eq(ibv_init_ah_from_wc(context, 1, &wc, &grh, &attr), -1);
+	ck_assert_int_eq(errno, ENODATA);
+}
+
+static void came_elsewhere(void)
+{
+	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH};
+	struct ibv_grh grh = {.version_tclass_flow = htobe32(6u << 28), .dgid = group_ipv6};
+
+	open_device();
+	ck_assert_ptr_null(ibv_create_ah_from_wc(pd, &wc, &grh, 1));
+	ck_assert_int_eq(errno, ENODATA);
+}
+
+static void no_route(void)
+{
+	struct ibv_ah_attr attr = {.port_num = 1, .grh.dgid = host};
+	uint8_t mac[ETHERNET_LL_SIZE];
+
+	open_device();
+	ck_assert_int_ne(ibv_resolve_eth_l2_from_gid(context, &attr, mac, NULL), 0);
+}
+
 static const struct cause_row rows[] = {
 	{CAUSE_PATH_NOT_GLOBAL, path_without_grh, "is_global is 0, dlid 42"},
 	{CAUSE_NO_PORT, path_without_port, "ah_attr.port_num is 0: ports are 1 to 1"},
 	{CAUSE_NO_PORT, port_three, "port_num is 3"},
 	{CAUSE_PATH_NO_GID, path_from_no_gid, "sgid_index is 3: port 1 has the GIDs 0 127.86."},
 	{CAUSE_PATH_FAMILIES, path_between_families, "(sgid_index 0) to :: (dgid)"},
+	{CAUSE_PATH_FAMILIES, path_between_families, "port 1 has the GIDs 0 127.86."},
+	{CAUSE_PATH_NO_NEIGHBOUR, no_route, " to 10.0.0.42: "},
+	{CAUSE_AH_NO_SENDER, no_header, "no header of IPv4 or IPv6"},
+	{CAUSE_AH_NO_SENDER, came_elsewhere, "it came to ff05::2a, which port 1 does not have"},
 	{CAUSE_OBJECT_MISSING, no_cq, "RC queue pair: send_cq is NULL"},
 	{CAUSE_OBJECT_MISSING, no_pd, "comp_mask lacks IBV_QP_INIT_ATTR_PD"},
 	{CAUSE_HANDLE_CHANGED, overwritten, "ibv_destroy_qp(): handle is 4711, it was made with "},
@@ -909,25 +1223,35 @@ static const struct cause_row rows[] = {
 	{CAUSE_OBJECT_IN_USE, pd_in_use, "in use by 3 memory regions, 1 queue pair"},
 	{CAUSE_OBJECT_IN_USE, cq_in_use, "ibv_destroy_cq(): in use by 2 queue pairs"},
 	{CAUSE_OBJECT_IN_USE, parent_in_use, "in use by 1 objects that were made in the parent"},
+	{CAUSE_OBJECT_IN_USE, channel_in_use, "in use by 1 completion queue"},
+	{CAUSE_OBJECT_IN_USE, domain_in_use, "ibv_close_xrcd(): in use by 1 queue pair"},
+	{CAUSE_EVENT_NOT_ACKNOWLEDGED, not_acknowledged,
+	 "events that ibv_get_cq_event() has returned: 1, acknowledged: 0"},
+	{CAUSE_NO_DESCRIPTOR, no_descriptor, "for a completion channel: "},
 	{CAUSE_LIMIT_REACHED, too_many_attached, "to the group: 1024 (max_mcast_qp_attach"},
 	{CAUSE_BITS_UNKNOWN, unknown_create_flag, "create_flags 0x40000000"},
+	{CAUSE_BITS_UNKNOWN, cq_flags, "ibv_create_cq_ex(): flags is 0x100000"},
+	{CAUSE_BITS_UNKNOWN, srq_mask, "srq_attr_mask is 0x20"},
 	{CAUSE_FORKED_CHILD, child_posts, "ibv_post_send(), process "},
 	{CAUSE_FORKED_CHILD, child_creates, "ibv_create_cq(), process "},
 	{CAUSE_NO_DOMAIN_OF_KIND, parent_of_parent, "pd is a parent domain itself"},
 	{CAUSE_IMPORT_UNKNOWN, import_of_stdin, "descriptor 0 is of no context"},
 	{CAUSE_IMPORT_UNKNOWN, import_of_no_pd, "handle 4711"},
+	{CAUSE_NO_DOMAIN_OF_KIND, cq_of_a_pd, "ibv_create_cq_ex(): parent_domain"},
+	{CAUSE_NOT_SUPPORTED, vlan_of_completions, "ibv_create_cq_ex(): wc_flags 0x"},
+	{CAUSE_NOT_SUPPORTED, tag_matching, "srq_type "},
 	{CAUSE_NOT_SUPPORTED, raw_packets, "type 8 (RAW_PACKET)"},
 	{CAUSE_OUT_OF_MEMORY, no_memory, "for a completion queue of 65536 entries"},
 	{CAUSE_NOT_SUPPORTED, persistence, "FLUSH_PERSISTENT"},
 
-	{CAUSE_QP_NO_TRANSITION, reset_to_rts, "RESET to RTS: it can go to RESET, INIT"},
+	{CAUSE_QP_NO_TRANSITION, reset_to_rts, " (RC), RESET to RTS: it can go to RESET, INIT"},
 	{CAUSE_QP_NO_TRANSITION, state_nine, "qp_state is 9"},
 	{CAUSE_QP_ATTRIBUTE_MISSING, no_access_flags,
 	 "RESET to INIT: missing: IBV_QP_ACCESS_FLAGS; not allowed: IBV_QP_QKEY"},
 	{CAUSE_QP_ATTRIBUTE_MISSING, no_path,
 	 "INIT to RTR: missing: IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | "
 	 "IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN"},
-	{CAUSE_QP_ATTRIBUTE_SURPLUS, timeout_of_ud, "of UD queue pair 0x"},
+	{CAUSE_QP_ATTRIBUTE_SURPLUS, timeout_of_ud, " (UD), RESET to INIT: "},
 	{CAUSE_QP_ATTRIBUTE_SURPLUS, timeout_of_ud,
 	 "not allowed: IBV_QP_TIMEOUT; allowed: IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY"},
 	{CAUSE_QP_ATTRIBUTE_UNKNOWN, uninitialized_mask, "attr_mask has 0x400000"},
@@ -952,42 +1276,62 @@ static const struct cause_row rows[] = {
 	{CAUSE_QP_SRQ_NOT_ALLOWED, srq_of_uc, "UC queue pair with an srq"},
 	{CAUSE_QP_NEEDS_XRCD, no_domain, "a protection domain is given"},
 	{CAUSE_QP_FLAG_OF_UD, multicast_of_rc, " for RC"},
-	{CAUSE_QP_ATTACHED, attached, ": attached to 1 group"},
-	{CAUSE_QP_NOT_FOUND, no_such_qp, "no queue pair 0xabcdef"},
+	{CAUSE_QP_ATTACHED, attached, " (UD): attached to 1 group"},
+	{CAUSE_QP_NOT_FOUND, no_such_qp, "no QP 0xabcdef"},
 	{CAUSE_QP_NOT_FOUND, qp_of_another_domain, "is in another XRC domain"},
-	{CAUSE_QP_OPENED, receive_of_an_opened_qp, "ibv_post_recv(): XRC_RECV queue pair 0x"},
+	{CAUSE_QP_OPENED, receive_of_an_opened_qp, " (XRC_RECV)"},
 
-	{CAUSE_POST_STATE, send_in_init, "wr_id 0x77: the state is INIT"},
+	{CAUSE_POST_STATE, send_in_init, "wr_id 77: the state is INIT"},
 	{CAUSE_POST_STATE, receive_in_reset, "the state is RESET"},
 	{CAUSE_SEND_QUEUE_FULL, send_queue_of_four,
 	 ": 4 work requests wait for their completions to be polled, 3 of them unsignaled; "
 	 "max_send_wr is 4"},
 	{CAUSE_SEND_QUEUE_FULL, batch_too_long, ": 16 work requests since ibv_wr_start()"},
-	{CAUSE_RECEIVE_QUEUE_FULL, receive_queue_of_four, "ibv_post_recv(), RC queue pair 0x"},
+	{CAUSE_RECEIVE_QUEUE_FULL, receive_queue_of_four, "ibv_post_recv(), QP 0x"},
 	{CAUSE_RECEIVE_QUEUE_FULL, srq_of_four, "4 receives are posted, the queue takes 4"},
-	{CAUSE_POST_SGES, three_elements, "wr_id 0x77: num_sge is 3, the queue pair takes 2"},
+	{CAUSE_POST_SGES, three_elements, "wr_id 77: num_sge is 3, the queue pair takes 2"},
 	{CAUSE_POST_SGES, three_elements_received, "num_sge is 3, the queue takes 2"},
 	{CAUSE_POST_SGES, elements_of_an_invalidation, "IBV_WR_LOCAL_INV has no data"},
 	{CAUSE_POST_SGES, batch_of_two_elements, "num_sge is 2, the queue pair takes 1"},
 	{CAUSE_POST_INLINE, inline_send, "200 bytes inline, the queue pair takes 32"},
 	{CAUSE_POST_INLINE, inline_read, "IBV_WR_RDMA_READ sends no data"},
 	{CAUSE_POST_INLINE, batch_inline, "256 bytes inline and more, the queue pair takes 16"},
-	{CAUSE_POST_INLINE, batch_of_an_inline_read, "ibv_wr_complete(), RC queue pair 0x"},
+	{CAUSE_POST_INLINE, batch_of_an_inline_read, "ibv_wr_complete(), QP 0x"},
 	{CAUSE_POST_OPCODE_UNKNOWN, opcode_of_completions, "opcode is 128"},
 	{CAUSE_POST_OPCODE_UNKNOWN, segmentation, "opcode is IBV_WR_TSO"},
 	{CAUSE_POST_OPCODE_UNKNOWN, flush_by_post_send, "opcode is IBV_WR_FLUSH"},
-	{CAUSE_POST_OPCODE_TYPE, read_of_uc, "UC queue pair 0x"},
+	{CAUSE_POST_OPCODE_TYPE, read_of_uc, " (UC) in RTS, wr_id 77: opcode is IBV_WR_RDMA_READ"},
 	{CAUSE_OBJECT_MISSING, datagram_to_nowhere, "wr.ud.ah is NULL"},
 	{CAUSE_OBJECT_MISSING, bound_nothing, "bind_mw.mw is NULL"},
 	{CAUSE_POST_CHECKSUM, checksum, "send_flags is 0x10"},
 	{CAUSE_POST_ATOMIC_LENGTH, atomic_of_four_bytes, "ATOMIC_FETCH_AND_ADD with 4 bytes"},
-	{CAUSE_POST_HAS_SRQ, receive_of_an_srq, "ibv_post_recv(), RC queue pair 0x"},
+	{CAUSE_POST_HAS_SRQ, receive_of_an_srq, "ibv_post_recv(), QP 0x"},
 	{CAUSE_POST_NO_QUEUE, send_of_xrc_recv, "it has no send queue"},
 	{CAUSE_POST_NO_QUEUE, receive_of_xrc_send, "it has no receive queue"},
 	{CAUSE_POST_NO_OPERATION, setter_first, "no operation since"},
 	{CAUSE_POST_FLUSH, flush_of_no_type, "type is 0x0, level is 0"},
 
-	{CAUSE_MCAST_NOT_UD, group_of_rc, "RC queue pair 0x"},
+	{CAUSE_CQ_SIZE, cq_of_nothing, "ibv_create_cq(): cqe is 0, the device has 1 to 4194303"},
+	{CAUSE_CQ_SIZE, resized_beyond, "ibv_resize_cq(): cqe is 5000000"},
+	{CAUSE_CQ_VECTOR, no_such_vector, "comp_vector is 100000, the device has "},
+	{CAUSE_CQ_RESIZE, resized_below, "cqe is 2, the queue holds 3 completions"},
+	{CAUSE_CQ_MODERATION, too_long_a_period, "cq_period is 65535 us, at most "},
+	{CAUSE_CQ_MODIFY_NOTHING, nothing_modified, "attr_mask is 0"},
+	{CAUSE_CQ_POLL_NUMBER, polled_minus_one, "num_entries is -1"},
+
+	{CAUSE_SRQ_SIZE, srq_of_nothing, "max_wr is 0, the device has 1 to 1048576"},
+	{CAUSE_SRQ_SIZE, srq_of_long_lists, "max_sge is 70, the device has 32 (max_srq_sge)"},
+	{CAUSE_SRQ_LIMIT_BEYOND, srq_limit_of_ten, "srq_limit is 10, the queue takes 4"},
+	{CAUSE_SRQ_RESIZE, srq_below, "max_wr is 1, 2 receives are posted"},
+	{CAUSE_SRQ_TYPE, xrc_without_domain, "srq_type is XRC, comp_mask 0x"},
+	{CAUSE_SRQ_TYPE, number_of_a_basic_srq, "ibv_get_srq_num(): srq_type is BASIC"},
+
+	{CAUSE_XRCD_FIELDS, domain_without_flags, "comp_mask is 0x1"},
+	{CAUSE_XRCD_EXISTS, domain_twice, ": it is open already"},
+	{CAUSE_XRCD_ABSENT, domain_too_early, "oflags is 0x0"},
+	{CAUSE_XRCD_FILE, domain_of_no_file, "fd is 999"},
+
+	{CAUSE_MCAST_NOT_UD, group_of_rc, " (RC)"},
 	{CAUSE_MCAST_NO_GROUP, group_of_a_host, "10.0.0.42"},
 	{CAUSE_MCAST_NOT_ATTACHED, detached, "group 224.0.0.42; it is attached to 0"},
 	{CAUSE_MCAST_JOIN, no_way_to_join, "group ff05::2a: "},

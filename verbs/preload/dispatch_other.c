@@ -98,6 +98,12 @@ static word lacking(enum answer answer)
 	return answer == A_NULL ? 0 : (word)-1;
 }
 
+static word lacking_ours(const char *name, enum answer answer)
+{
+	cause_report(CAUSE_NOT_SUPPORTED, "%s()", name);
+	return lacking(answer);
+}
+
 /* The context is the first argument (depth 0), or the first member of the object that is. */
 static bool first_is_ours(word first, int depth)
 {
@@ -109,7 +115,8 @@ static bool first_is_ours(word first, int depth)
 #define CONTEXT 0
 #define OBJECT 1
 
-#define NEWER(name, node, depth, answer) NEWER_OURS(name, node, depth, answer, lacking(answer))
+#define NEWER(name, node, depth, answer)                                                           \
+	NEWER_OURS(name, node, depth, answer, lacking_ours(#name, answer))
 
 /* The same of a verb that our devices have: @ours calls it with a, b, ... */
 #define NEWER_OURS(name, node, depth, answer, ours)                                                \
