@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A run of messages of one kind and length, of which no packet was lost or late and as many were
- * sent again, is one row; and so are their acknowledges, or the responses to them. Whatever else
- * there is ends a run.
+ * sent again, is one row; and so are their acknowledges, or the responses to them. A run of
+ * responses is one, too. Whatever else there is ends a run.
  */
 #include "urxe/trace.h"
 
@@ -22,16 +22,16 @@ static bool is_plain(const struct row *row)
 
 static bool goes_on(const struct row *first, const struct row *row)
 {
-	return row->kind == ROW_MESSAGE && row->end == first->end && is_plain(row) &&
-	       row->message->flags == first->message->flags && row->bytes == first->bytes &&
-	       row->packets == first->packets && row->message->resent == first->message->resent &&
-	       row->message->complete;
+	return row->kind == first->kind && row->end == first->end && is_plain(row) &&
+	       row->message && row->message->flags == first->message->flags &&
+	       row->bytes == first->bytes && row->packets == first->packets &&
+	       row->message->resent == first->message->resent && row->message->complete;
 }
 
 static bool is_answer(const struct row *first, const struct row *answers, const struct row *row)
 {
-	return (row->kind == ROW_ACK || row->kind == ROW_RESPONSE) && row->end != first->end &&
-	       is_plain(row) && (!answers || answers->kind == row->kind);
+	return first->kind == ROW_MESSAGE && (row->kind == ROW_ACK || row->kind == ROW_RESPONSE) &&
+	       row->end != first->end && is_plain(row) && (!answers || answers->kind == row->kind);
 }
 
 /* How far the run goes that begins with row @index. */
@@ -40,7 +40,7 @@ static struct run run_find(const struct conversation *conversation, size_t index
 	struct row *first = conversation->rows[index];
 	struct run run = {.messages = first, .end = index};
 
-	if (first->kind != ROW_MESSAGE || !goes_on(first, first))
+	if ((first->kind != ROW_MESSAGE && first->kind != ROW_RESPONSE) || !goes_on(first, first))
 		return run;
 	for (; run.end < conversation->row_count; run.end++) {
 		struct row *row = conversation->rows[run.end];
@@ -72,10 +72,9 @@ static size_t run_fold(struct conversation *conversation, const struct run *run,
 	for (size_t i = index; i < run->end; i++) {
 		struct row *row = conversation->rows[i];
 
-		if (row->kind != ROW_MESSAGE && row != run->answers)
-			row_join(run->answers, row);
-		else if (row != run->messages && row != run->answers)
-			row_join(run->messages, row);
+		if (row != run->messages && row != run->answers)
+			row_join(row->kind == run->messages->kind ? run->messages : run->answers,
+				 row);
 	}
 	conversation->rows[kept++] = run->messages;
 	if (run->answers)

@@ -152,6 +152,7 @@ static void follow(struct builder *builder, struct row *row, struct transmission
 		break;
 	case ROW_RESPONSE:
 		builder->ends[end].response = row;
+		builder->ends[end].resent = NULL;
 		break;
 	case ROW_NAK:
 		builder->ends[!end].resent = NULL;

@@ -267,6 +267,18 @@ class BothEnds(unittest.TestCase):
         self.assertIn("100 x SEND       20000  0..99      100                200 B each, in 3.960 ms", text)
         self.assertEqual(len(rows(trace("--packets", path))), 200)
 
+    def test_equal_responses_are_one_row(self):
+        captures = Captures()
+        for i in range(5):
+            captures.add(i, request(READ, i, 100))
+            captures.add(100 + i, answer(i, opcode=READ_ONLY, length=100), arrivals=i != 0)
+        captures.add(200, request(READ, 0, 100))
+        captures.add(220, answer(0, opcode=READ_ONLY, length=100))
+        found = [line[14:48].strip() for line in rows(trace(captures.both()))]
+        self.assertEqual([line.split("  ")[0] for line in found],
+                         ["READ", "4 x READ", "READ response", "READ response", "resent READ", "resent READ response"])
+        self.assertEqual(found[3].split()[-1], "400")
+
     def test_a_long_transfer_is_one_row(self):
         captures = Captures()
         for us, frame in enumerate(write_message(1000, 5095)):
