@@ -26,7 +26,6 @@
 #include <stdbool.h>
 
 #include "emu/cm/cm.h"
-#include "emu/counters.h"
 #include "emu/deferred.h"
 #include "emu/host.h"
 #include "emu/objects/event.h"
@@ -37,6 +36,7 @@
 #include "emu/transport/pacing.h"
 #include "emu/transport/timer.h"
 #include "net/link.h"
+#include "net/observe/counters.h"
 #include "net/pool.h"
 #include "net/wire/port_gids.h"
 

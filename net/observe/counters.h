@@ -7,8 +7,8 @@
  * task, and here each is completed as it arrives. send_err are packets that the
  * kernel refused to send, which sent_pkts lacks and sent_bytes includes.
  */
-#ifndef URXE_EMU_COUNTERS_H
-#define URXE_EMU_COUNTERS_H
+#ifndef URXE_NET_OBSERVE_COUNTERS_H
+#define URXE_NET_OBSERVE_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

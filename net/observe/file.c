@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/observe/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+#include "net/observe/observe.h"
+
+#define NAME "urxe-process-%d-%u-%u-%llu"
+
+bool observe_name(char name[OBSERVE_PATH])
+{
+	int length = snprintf(name, OBSERVE_PATH, NAME, OBSERVE_VERSION, (unsigned int)geteuid(),
+			      (unsigned int)getpid(), (unsigned long long)clock_now());
+
+	return length < OBSERVE_PATH;
+}
+
+bool observe_is_name(const char *name, int *version)
+{
+	unsigned long long time;
+	unsigned int user, pid;
+	int end = 0;
+
+	return sscanf(name, NAME "%n", version, &user, &pid, &time, &end) == 4 && !name[end] &&
+	       user == geteuid();
+}
+
+int observe_open_file(int directory, const char *name, int flags)
+{
+	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct stat file;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	    (file.st_mode & 077) == 0)
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+bool observe_lock(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool observe_is_locked(int fd)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+uint64_t observe_namespace(const char *name)
+{
+	struct stat file;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/thread-self/ns/%s", name);
+	return stat(path, &file) == 0 ? file.st_ino : 0;
+}
+
+uint64_t observe_wall_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- sweeping ------------------------------------------------------------------------------ */
+
+/* With the lock of a process that has ended. */
+static void mark_or_remove(int directory, const char *name, int fd)
+{
+	uint64_t ended = 0, now = observe_wall_clock();
+	off_t place = offsetof(struct observe_header, ended);
+
+	if (pread(fd, &ended, sizeof(ended), place) != sizeof(ended) || ended > now)
+		ended = 0;
+	if (ended && now - ended > OBSERVE_KEPT * UINT64_C(1000000000))
+		unlinkat(directory, name, 0);
+	/* One that can't be marked is removed by a later sweep, or never: it has no space. */
+	else if (!ended && pwrite(fd, &now, sizeof(now), place) != sizeof(now))
+		unlinkat(directory, name, 0);
+}
+
+static void sweep_file(int directory, const char *name)
+{
+	int fd = observe_open_file(directory, name, O_RDWR);
+
+	if (fd < 0)
+		return;
+	if (observe_lock(fd))
+		mark_or_remove(directory, name, fd);
+	close(fd);
+}
+
+/* Those of newer versions are theirs to remove. */
+void observe_sweep(const char *directory)
+{
+	DIR *files = opendir(directory);
+	struct dirent *entry;
+	int version;
+
+	while (files && (entry = readdir(files))) {
+		if (observe_is_name(entry->d_name, &version) && version <= OBSERVE_VERSION)
+			sweep_file(dirfd(files), entry->d_name);
+	}
+	if (files)
+		closedir(files);
+}
+
+/* --- layout -------------------------------------------------------------------------------- */
+
+size_t observe_record_size(unsigned int kind)
+{
+	static const size_t sizes[OBSERVE_KINDS] = {
+		[OBSERVE_DEVICE] = OBSERVE_SIZE(observe_device),
+		[OBSERVE_QP] = OBSERVE_SIZE(observe_qp),
+		[OBSERVE_CQ] = OBSERVE_SIZE(observe_cq),
+		[OBSERVE_SRQ] = OBSERVE_SIZE(observe_srq),
+		[OBSERVE_REGION] = OBSERVE_SIZE(observe_region),
+		[OBSERVE_CONNECTION] = OBSERVE_SIZE(observe_connection),
+	};
+
+	return kind < OBSERVE_KINDS ? sizes[kind] : 0;
+}
+
+unsigned int observe_block_records(unsigned int kind)
+{
+	size_t size = observe_record_size(kind);
+
+	return size ? OBSERVE_BLOCK / size : 0;
+}

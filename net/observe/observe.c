@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses for all blocks are reserved at the start, so that a record's address tells its block.
+ * A block is mapped when it is needed, and only once the file system has given the space for it:
+ * a store where it couldn't would be a SIGBUS. Which records are free is kept in memory of the
+ * process alone, for what is in the file may be overwritten by any process of the user.
+ */
+#include "net/observe/observe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/descriptor.h"
+#include "net/log.h"
+#include "net/observe/file.h"
+
+#define RESERVED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
+#define RECORDS (OBSERVE_BLOCK / 64) /* in a block, at the most */
+
+struct block {
+	enum observe_kind kind;
+	unsigned int index, used;
+	uint64_t used_records[RECORDS / 64]; /* a bit each */
+	struct block *prev, *next;	     /* those with free records, utlist */
+};
+
+struct observe {
+	pthread_mutex_t lock;
+	_Atomic uint32_t last_id;
+	/* Without a file: */
+	int fd; /* -1 */
+	struct descriptor_identity identity;
+	char path[2 * OBSERVE_PATH];
+	uint8_t *base; /* NULL */
+	struct observe_header *header;
+	struct block *block[OBSERVE_BLOCKS];
+	unsigned int blocks;
+	struct block *free[OBSERVE_KINDS];
+};
+
+/* --- the file ------------------------------------------------------------------------------ */
+
+/* Space in the file, mapped at its place. */
+static bool map(struct observe *observe, size_t offset, size_t length)
+{
+	int error;
+
+	do
+		error = fallocate(observe->fd, 0, offset, length) ? errno : 0;
+	while (error == EINTR);
+	return !error && mmap(observe->base + offset, length, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_FIXED, observe->fd, offset) != MAP_FAILED;
+}
+
+static void read_command(char command[OBSERVE_COMMAND])
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? 0 : read(fd, command, OBSERVE_COMMAND - 1);
+
+	if (fd >= 0)
+		close(fd);
+	/* Arguments end with zeros, and the last one would be a space at the end. */
+	for (ssize_t i = 0; i + 1 < length; i++) {
+		if (!command[i])
+			command[i] = ' ';
+	}
+}
+
+static void fill_header(struct observe_header *header, const char *session)
+{
+	memcpy(header->magic, OBSERVE_MAGIC, sizeof(header->magic));
+	header->version = OBSERVE_VERSION;
+	header->pid = getpid();
+	header->pid_namespace = observe_namespace("pid");
+	header->net_namespace = observe_namespace("net");
+	header->started = observe_wall_clock();
+	read_command(header->command);
+	snprintf(header->session, sizeof(header->session), "%s", session ? session : "");
+}
+
+/* It gets its name when it is locked, and says whose it is: so no reader finds it before. */
+static bool give_name(struct observe *observe, const char *directory)
+{
+	char name[OBSERVE_PATH], self[32];
+	int length;
+
+	if (!observe_name(name))
+		return false;
+	length = snprintf(observe->path, sizeof(observe->path), "%s/%s", directory, name);
+	if (length >= (int)sizeof(observe->path))
+		return false;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", observe->fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, observe->path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static bool make_file(struct observe *observe, const char *directory, const char *session)
+{
+	observe->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (observe->fd < 0)
+		return false;
+	observe->identity = descriptor_identify(observe->fd);
+	observe->base =
+		mmap(NULL, RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (observe->base == MAP_FAILED) {
+		observe->base = NULL;
+		return false;
+	}
+	if (fchmod(observe->fd, 0600) < 0 || !map(observe, 0, OBSERVE_HEADER))
+		return false;
+	observe->header = (struct observe_header *)observe->base;
+	fill_header(observe->header, session);
+	return observe_lock(observe->fd) && give_name(observe, directory);
+}
+
+static void drop_file(struct observe *observe)
+{
+	if (observe->base)
+		munmap(observe->base, RESERVED);
+	descriptor_close(observe->fd, &observe->identity);
+	observe->base = NULL;
+	observe->header = NULL;
+	observe->fd = -1;
+}
+
+struct observe *observe_open(const char *directory, const char *session)
+{
+	struct observe *observe = calloc(1, sizeof(*observe));
+
+	if (!observe)
+		return NULL;
+	pthread_mutex_init(&observe->lock, NULL);
+	observe->fd = -1;
+	observe_sweep(directory);
+	if (!make_file(observe, directory, session)) {
+		log_info("no file in %s (%s): urxe ps and urxe top won't show this process",
+			 directory, strerror(errno));
+		drop_file(observe);
+	}
+	return observe;
+}
+
+void observe_close(struct observe *observe)
+{
+	if (observe->base && !observe->header->session[0])
+		unlink(observe->path);
+	drop_file(observe);
+	for (unsigned int i = 0; i < observe->blocks; i++)
+		free(observe->block[i]);
+	pthread_mutex_destroy(&observe->lock);
+	free(observe);
+}
+
+bool observe_is_shared(const struct observe *observe)
+{
+	return observe && observe->base;
+}
+
+/* --- records ------------------------------------------------------------------------------- */
+
+static uint8_t *block_memory(const struct observe *observe, unsigned int index)
+{
+	return observe->base + OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK;
+}
+
+/* Another block for @kind, or NULL. */
+static struct block *add_block(struct observe *observe, enum observe_kind kind)
+{
+	unsigned int index = observe->blocks;
+	struct block *block;
+
+	if (index == OBSERVE_BLOCKS)
+		return NULL;
+	block = calloc(1, sizeof(*block));
+	if (!block)
+		return NULL;
+	if (!map(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
+		free(block);
+		return NULL;
+	}
+	block->kind = kind;
+	block->index = index;
+	observe->block[observe->blocks++] = block;
+	DL_APPEND(observe->free[kind], block);
+	observe->header->kind[index] = kind;
+	atomic_store(&observe->header->blocks, observe->blocks);
+	return block;
+}
+
+static unsigned int free_record(const struct block *block)
+{
+	unsigned int word = 0;
+
+	while (block->used_records[word] == UINT64_MAX)
+		word++;
+	return word * 64 + __builtin_ctzll(~block->used_records[word]);
+}
+
+/* Of the file, with the lock; or NULL. */
+static void *claim(struct observe *observe, enum observe_kind kind)
+{
+	struct block *block = observe->free[kind] ? observe->free[kind] : add_block(observe, kind);
+	unsigned int number;
+
+	if (!block)
+		return NULL;
+	number = free_record(block);
+	block->used_records[number / 64] |= UINT64_C(1) << number % 64;
+	if (++block->used == observe_block_records(kind))
+		DL_DELETE(observe->free[kind], block);
+	return block_memory(observe, block->index) + number * observe_record_size(kind);
+}
+
+static void *private_record(enum observe_kind kind)
+{
+	size_t size = observe_record_size(kind);
+	void *record = aligned_alloc(64, size);
+
+	if (record)
+		memset(record, 0, size);
+	return record;
+}
+
+static void *claim_anywhere(struct observe *observe, enum observe_kind kind)
+{
+	void *record = NULL;
+
+	if (observe->base)
+		record = claim(observe, kind);
+	if (record)
+		return memset(record, 0, observe_record_size(kind));
+	if (observe->base)
+		atomic_fetch_add(&observe->header->left_out[kind], 1);
+	return private_record(kind);
+}
+
+void *observe_claim(struct observe *observe, enum observe_kind kind, uint32_t device)
+{
+	struct observe_head *record;
+
+	if (!observe)
+		return private_record(kind);
+	pthread_mutex_lock(&observe->lock);
+	record = claim_anywhere(observe, kind);
+	pthread_mutex_unlock(&observe->lock);
+	if (record)
+		record->device = device;
+	return record;
+}
+
+uint32_t observe_show(struct observe *observe, void *record)
+{
+	struct observe_head *head = record;
+	uint32_t id = 0;
+
+	/* Never 0, not even after 2^32 objects. */
+	while (observe && !id)
+		id = atomic_fetch_add(&observe->last_id, 1) + 1;
+	atomic_store_explicit(&head->id, id, memory_order_release);
+	return id;
+}
+
+static bool is_in_file(const struct observe *observe, const void *record)
+{
+	const uint8_t *byte = record;
+
+	return observe->base && byte >= observe->base && byte < observe->base + RESERVED;
+}
+
+/* With the lock. */
+static void free_in_file(struct observe *observe, enum observe_kind kind, void *record)
+{
+	size_t offset = (uint8_t *)record - block_memory(observe, 0);
+	struct block *block = observe->block[offset / OBSERVE_BLOCK];
+	unsigned int number = offset % OBSERVE_BLOCK / observe_record_size(kind);
+
+	block->used_records[number / 64] &= ~(UINT64_C(1) << number % 64);
+	if (block->used-- == observe_block_records(kind))
+		DL_APPEND(observe->free[kind], block);
+}
+
+void observe_free(struct observe *observe, enum observe_kind kind, void *record)
+{
+	struct observe_head *head = record;
+
+	if (!record)
+		return;
+	if (!observe || !is_in_file(observe, record)) {
+		if (observe && observe->base)
+			atomic_fetch_sub(&observe->header->left_out[kind], 1);
+		free(record);
+		return;
+	}
+	atomic_store_explicit(&head->id, 0, memory_order_relaxed);
+	pthread_mutex_lock(&observe->lock);
+	free_in_file(observe, kind, record);
+	pthread_mutex_unlock(&observe->lock);
+}
+
+/* --- fork and exit ------------------------------------------------------------------------- */
+
+static bool block_has_peers(const struct observe *observe, const struct block *block)
+{
+	size_t size = observe_record_size(OBSERVE_QP);
+	const uint8_t *record = block_memory(observe, block->index);
+
+	for (unsigned int i = 0; i < observe_block_records(OBSERVE_QP); i++, record += size) {
+		const struct observe_qp *qp = (const void *)record;
+
+		if (qp->head.id && qp->peer_qpn && qp->progress.state >= IBV_QPS_RTR)
+			return true;
+	}
+	return false;
+}
+
+static bool has_peers(const struct observe *observe)
+{
+	for (unsigned int i = 0; i < observe->blocks; i++) {
+		if (observe->block[i]->kind == OBSERVE_QP &&
+		    block_has_peers(observe, observe->block[i]))
+			return true;
+	}
+	return false;
+}
+
+void observe_at_exit(struct observe *observe)
+{
+	if (observe->base && !observe->header->session[0] && !has_peers(observe))
+		unlink(observe->path);
+}
+
+void observe_after_fork_child(struct observe *observe)
+{
+	if (observe->base)
+		mmap(observe->base, RESERVED, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	descriptor_close(observe->fd, &observe->identity);
+	observe->fd = -1;
+}
