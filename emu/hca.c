@@ -10,6 +10,7 @@
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
 #include "emu/transport/xrc_remote.h"
+#include "net/observe/observe.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
 
@@ -85,6 +86,30 @@ struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gi
 	return &hca->port_counters[place.port_num - 1];
 }
 
+static int show_device(struct hca *hca, const struct hca_options *options)
+{
+	hca->observe = options->observe;
+	hca->shown = observe_claim(hca->observe, OBSERVE_DEVICE, 0);
+	if (!hca->shown)
+		return ENOMEM;
+	hca->counters = &hca->shown->counters;
+	hca->shown->open = 1;
+	hca->measures = options->measures;
+	hca->shown->measures = options->measures;
+	hca->shown->guid = htobe64(options->node_guid);
+	observe_show(hca->observe, hca->shown);
+	return 0;
+}
+
+/* What was measured stays, for `urxe stat` to read when the process has ended. */
+static void hide_device(struct hca *hca)
+{
+	if (hca->shown->measures && observe_is_shared(hca->observe))
+		hca->shown->open = 0;
+	else
+		observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
+}
+
 int hca_create(const struct hca_options *options, struct hca **result)
 {
 	struct hca *hca = calloc(1, sizeof(*hca));
@@ -118,9 +143,12 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->cqs, hca->host, 1, device_attr.max_cq + 1);
 	if (err)
 		goto free_keys;
-	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	err = show_device(hca, options);
 	if (err)
 		goto free_cqs;
+	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	if (err)
+		goto free_shown;
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
 	atomic_store(&hca->key_byte, options->seed >> 32);
@@ -140,6 +168,8 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	*result = hca;
 	return 0;
 
+free_shown:
+	observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
 free_cqs:
 	table_destroy(&hca->cqs);
 free_keys:
@@ -175,6 +205,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->objects_lock);
 	pthread_mutex_destroy(&hca->xrc_lock);
 	pool_destroy(&hca->outboxes);
+	hide_device(hca);
 	free(hca);
 }
 

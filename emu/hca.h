@@ -36,7 +36,7 @@
 #include "emu/transport/pacing.h"
 #include "emu/transport/timer.h"
 #include "net/link.h"
-#include "net/observe/counters.h"
+#include "net/observe/record.h"
 #include "net/pool.h"
 #include "net/wire/port_gids.h"
 
@@ -44,6 +44,7 @@ struct pd;
 struct dm;
 struct qp;
 struct destination;
+struct observe;
 struct xrc_domain;
 
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
@@ -63,6 +64,8 @@ struct hca_options {
 	struct link *link;	     /* stays the caller's */
 	struct port_gids gids;	     /* of each port; the tables stay the caller's, likewise */
 	const struct hca_host *host; /* likewise */
+	struct observe *observe;     /* likewise; NULL: no other process sees what there is */
+	bool measures;		     /* latencies: struct observe_latency */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
 	 * Locks are held: it may only wake a thread. */
@@ -125,7 +128,10 @@ struct hca {
 	struct cm *cm;
 	_Atomic uint32_t gsi_psn; /* of what QP 1 sends next */
 
-	struct counters counters;
+	struct observe *observe;
+	struct observe_device *shown; /* the device, as other processes see it */
+	struct counters *counters;    /* there */
+	bool measures;
 	struct port_counters port_counters[PORTS_MAX]; /* zeros when there is one port */
 };
 

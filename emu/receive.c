@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 #include "emu/cm/gsi.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
@@ -117,6 +117,7 @@ static void qp_receive_end(struct qp *qp, uint64_t now)
 	completer_receive_end(qp, now);
 	responder_receive_end(qp);
 	qp_check_drained(qp);
+	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 }
 

@@ -28,7 +28,7 @@ struct values {
 
 static void read_counters(struct hca *hca, struct values *values)
 {
-#define X(name) values->name = atomic_load_explicit(&hca->counters.name, memory_order_relaxed);
+#define X(name) values->name = atomic_load_explicit(&hca->counters->name, memory_order_relaxed);
 	COUNTERS(X)
 #undef X
 }

@@ -131,6 +131,7 @@ static const struct {
 	{"URXE_NODE", read_text, NULL},
 	{"URXE_PCAP", read_text, NULL},
 	{"URXE_FAULTS", read_text, NULL},
+	{"URXE_STAT", read_text, NULL},
 };
 
 /* --- unknown variables ------------------------------------------------------ */
@@ -218,6 +219,7 @@ void configuration_read(struct configuration *configuration)
 		.devices = copy("URXE_DEVICES", &error),
 		.pcap = copy("URXE_PCAP", &error),
 		.faults = copy("URXE_FAULTS", &error),
+		.stat = copy("URXE_STAT", &error),
 		.sysfs_path = copy_path("SYSFS_PATH", &error),
 		.runtime_directory = copy("XDG_RUNTIME_DIR", &error),
 		.temporary_directory = copy("TMPDIR", &error),

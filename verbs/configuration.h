@@ -11,6 +11,7 @@
  *                 ('/' in either: of the second port, "10.0.0.1/10.0.1.1")
  *   URXE_PCAP     capture file; "%p" becomes the process id
  *   URXE_FAULTS   see net/fault/fault.h
+ *   URXE_STAT     measure latencies, and keep all figures for the `urxe stat` that has this name
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
@@ -41,6 +42,7 @@ struct configuration {
 	const char *devices; /* names with lists of addresses; not together with node */
 	const char *pcap;
 	const char *faults;
+	const char *stat;
 	unsigned int receive_buffer; /* 0: the default */
 	bool segmentation;
 	const char *sysfs_path; /* without slashes at its end */

@@ -335,6 +335,8 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 		.link = device->link,
 		.gids = device->gids,
 		.host = &process_host,
+		.observe = registry_observe(),
+		.measures = registry_configuration()->stat,
 		.sink = *sink,
 		.deadline = device_deadline_changed,
 		.deadline_context = device,
@@ -345,6 +347,26 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 	if (getrandom(&options.seed, sizeof(options.seed), 0) != sizeof(options.seed))
 		options.seed = clock_now() ^ (uint64_t)getpid() << 32;
 	return hca_create(&options, &device->hca);
+}
+
+/* Other processes see the addresses of all ports, as many as there is space for. */
+void device_show(struct device *device)
+{
+	struct observe_device *shown = device->hca->shown;
+	uint8_t gids[OBSERVE_GIDS][sizeof(union ibv_gid)] = {};
+	unsigned int count = 0;
+	struct gid_entry entry;
+	struct port *port;
+
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		for (unsigned int j = 0;
+		     count < OBSERVE_GIDS && gid_table_next(&port->gids, &j, &entry); j++)
+			memcpy(gids[count++], entry.gid.raw, sizeof(gids[0]));
+	}
+	pthread_mutex_lock(&device->contexts_lock);
+	snprintf(shown->name, sizeof(shown->name), "%s", device->ibv.name);
+	memcpy(shown->gid, gids, sizeof(gids));
+	pthread_mutex_unlock(&device->contexts_lock);
 }
 
 static int bring_up(struct device *device, const struct event_sink *sink)
@@ -370,6 +392,7 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 	error = make_hca(device, sink);
 	if (error)
 		goto close;
+	device_show(device);
 	device->failed = false;
 	error = progress_attach(progress, &ops, device, &client);
 	if (error)
@@ -407,7 +430,7 @@ int device_up(struct device *device, const struct event_sink *sink)
 /* Where to begin when a program is slower than expected. */
 static void log_traffic(const struct device *device)
 {
-	const struct counters *counters = &device->hca->counters;
+	const struct counters *counters = device->hca->counters;
 
 	log_info("%s: sent %" PRIu64 " packets, %" PRIu64 " of them again, received %" PRIu64
 		 "; %" PRIu64 " timeouts, %" PRIu64 " gaps seen, %" PRIu64 " told",
@@ -458,6 +481,7 @@ int device_add_address(struct port *port, const union ibv_gid *gid)
 			error = -index;
 		if (!error)
 			progress_refresh(device->client);
+		device_show(device);
 	}
 	pthread_mutex_unlock(&device->lock);
 	return error;

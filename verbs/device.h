@@ -77,6 +77,9 @@ struct port *device_port(struct device *device, unsigned int port_num);
 int device_up(struct device *device, const struct event_sink *sink);
 void device_down(struct device *device);
 
+/* Let other processes see its addresses, which have changed. */
+void device_show(struct device *device);
+
 /* The device has failed, or its ports are gone: all queue pairs become ERR, and flush. */
 void device_flush(const struct device *device);
 

@@ -120,6 +120,7 @@ static void take_addresses(struct port *port)
 	port->unbound = bind_all(port);
 	if (!changed)
 		return;
+	device_show(port->device);
 	tell(port, IBV_EVENT_GID_CHANGE);
 	follow_netdev(port);
 }

@@ -88,7 +88,7 @@ static uint32_t violations(uint64_t count)
 int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		       size_t attr_size)
 {
-	struct counters *counters = &to_hca(context)->counters;
+	struct counters *counters = to_hca(context)->counters;
 	struct port *port = port_of(context, port_num);
 	struct ibv_port_attr all;
 	int error;

@@ -8,15 +8,17 @@
 
 #include "net/cause/cause.h"
 #include "net/log.h"
+#include "net/observe/observe.h"
 
 static struct registry {
 	pthread_once_t configuration_once;
 	struct configuration configuration;
 
 	pthread_mutex_t lock;
-	unsigned int users; /* of progress and capture */
+	unsigned int users; /* of progress, capture and observe */
 	struct progress *progress;
 	struct capture *capture;
+	struct observe *observe;
 
 	pthread_once_t fork_once;
 	pthread_mutex_t hooks_lock;
@@ -71,16 +73,30 @@ static int registry_start_capture(void)
 	return error;
 }
 
+static void registry_close_files(void)
+{
+	if (registry.observe)
+		observe_close(registry.observe);
+	registry.observe = NULL;
+	registry_stop_capture();
+}
+
 static int registry_start_shared(void)
 {
 	int error = registry.configuration.pcap ? registry_start_capture() : 0;
 
 	if (error)
 		return error;
-	error = progress_create(&registry.progress);
+	registry.observe = observe_open(OBSERVE_DIRECTORY, registry.configuration.stat);
+	error = registry.observe ? progress_create(&registry.progress) : ENOMEM;
 	if (error)
-		registry_stop_capture();
+		registry_close_files();
 	return error;
+}
+
+struct observe *registry_observe(void)
+{
+	return registry.observe;
 }
 
 int registry_acquire(struct progress **progress, struct capture **capture)
@@ -105,7 +121,7 @@ void registry_release(void)
 	if (--registry.users == 0) {
 		progress_destroy(registry.progress);
 		registry.progress = NULL;
-		registry_stop_capture();
+		registry_close_files();
 	}
 	pthread_mutex_unlock(&registry.lock);
 }
@@ -151,6 +167,9 @@ static void registry_after_fork_in_child(void)
 	registry.users = 0;
 	registry.progress = NULL;
 	registry.capture = NULL;
+	if (registry.observe)
+		observe_after_fork_child(registry.observe);
+	registry.observe = NULL;
 	pthread_mutex_unlock(&registry.lock);
 	for (struct registry_hooks *hooks = last_hooks(); hooks; hooks = hooks_before(hooks)) {
 		if (hooks->after_fork_in_child)
@@ -194,6 +213,11 @@ static void run_exit_hooks(void *unused)
 		if (hooks->at_exit)
 			hooks->at_exit();
 	}
+	if (pthread_mutex_trylock(&registry.lock) != 0)
+		return;
+	if (registry.observe)
+		observe_at_exit(registry.observe);
+	pthread_mutex_unlock(&registry.lock);
 }
 
 /*

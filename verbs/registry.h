@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the process has one of, whatever its devices are: the configuration, the
- * progress thread, the capture file, and what the modules of the verbs layer do when
- * the process forks or exits. It knows none of these modules; they call it.
+ * progress thread, the capture file, what it shows to other processes, and what the modules of the
+ * verbs layer do when the process forks or exits. It knows none of these modules; they call it.
  *
  * The configuration is immutable once read. registry.lock protects the shared
  * things, registry.hooks_lock the list of hooks.
@@ -25,6 +25,8 @@ static inline enum mode registry_mode(void)
 /* The progress thread and the capture file, shared by the open devices. 0 or an errno. */
 int registry_acquire(struct progress **progress, struct capture **capture);
 void registry_release(void);
+/* While it is acquired: where the process shows what it has. */
+struct observe *registry_observe(void);
 
 /* The order in which a fork takes locks: a module that calls another comes before it. */
 enum fork_order { FORK_OUTERMOST, FORK_DEVICES, FORK_LEAF };

@@ -10,6 +10,7 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp_text.h"
+#include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
@@ -169,6 +170,9 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 		refuse(err, CAUSE_LIMIT_REACHED, "no queue pair number is left");
 		goto free_queues;
 	}
+	err = qp_show_create(qp);
+	if (err)
+		goto free_number;
 	if (!qp->type->connected && hca->link->ops->receive_ttl)
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
@@ -181,6 +185,8 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	*result = qp;
 	return 0;
 
+free_number:
+	table_remove(&hca->qps, qp->number);
 free_queues:
 	responder_destroy(&qp->responder);
 	receive_queue_destroy(&qp->rq);
@@ -240,6 +246,7 @@ int qp_destroy(struct qp *qp)
 	timer_cancel(&hca->timers, &qp->timer);
 	event_drop(&hca->events, qp);
 
+	qp_show_destroy(qp);
 	use_objects(qp, -1);
 	responder_destroy(&qp->responder);
 	receive_queue_destroy(&qp->rq);
@@ -285,6 +292,8 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 		.timestamp = qp->now,
 	};
 
+	if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR)
+		qp_show_error(qp, wc);
 	/* IBA 10.2.3.3: a CQ that overran can't report for its QPs any more. */
 	if (cq_push(cq, &completion) == 0 || qp->state == IBV_QPS_ERR)
 		return;
@@ -376,6 +385,7 @@ void qp_drain(struct qp *qp, uint64_t now)
 	response_run(qp, outbox);
 	response_acknowledge(qp, outbox);
 	outbox_flush(outbox);
+	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 	outbox_put(outbox);
 }
@@ -406,6 +416,7 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 	due = qp_deadline(qp);
 	if (due != TIME_NEVER)
 		hca_arm(qp->hca, &qp->timer, due);
+	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 }
 
@@ -452,6 +463,8 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 			*bad = wr;
 			break;
 		}
+		if (qp->hca->measures)
+			send_queue_at(&qp->sq, qp->sq.posted - 1)->posted_at = qp->now;
 	}
 	COUNT(qp->hca, rdma_sends, qp->sq.posted - before);
 	return err;
@@ -489,6 +502,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
 		send_posted(qp, now);
 	}
+	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 	/* What was given back of the congestion window may let other QPs send. */
 	hca_kick(qp->hca);
@@ -530,6 +544,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	}
 	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
 		flush_receives(qp);
+	qp->shown->progress.receives = qp->rq.count;
 	pthread_mutex_unlock(&qp->lock);
 	return err;
 }

@@ -3,6 +3,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "emu/objects/qp_state.h"
 #include "emu/objects/qp_text.h"
 #include "emu/transport/completer.h"
@@ -342,6 +343,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	pthread_mutex_lock(&qp->lock);
 	qp_set_time(qp, now);
 	err = modify(qp, attr, mask, now);
+	qp_show_attributes(qp);
+	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 	if (err)
 		return err;

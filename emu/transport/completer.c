@@ -4,7 +4,7 @@
 #include "emu/explain/requester.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 
 /* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
 static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
@@ -35,6 +35,8 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause
 	};
 	uint32_t slots;
 
+	if (status == IBV_WC_SUCCESS)
+		qp_show_request(qp, wqe);
 	sq->unreported++;
 	/* An error is reported whether or not the request was signaled, IBA 10.7.3.1. */
 	if (status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_SIGNALED))
@@ -111,9 +113,11 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 		recovery_on_response_missed(qp, now);
 	} else if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
+		qp->shown->losses.rnr_naks++;
 		recovery_on_rnr_nak(qp, (uint64_t)rnr_delay[value] * 10000, now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
+		qp->shown->losses.sequence_naks++;
 		recovery_on_sequence_nak(qp, now);
 	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
 		completer_fail(qp, nak_status[value], packet);

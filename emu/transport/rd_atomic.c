@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "emu/newer_verbs.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "net/guard.h"
 
 /* IBA 9.7.5.1.6 (C9-148): a READ or atomic is counted when it is accepted. */
@@ -43,6 +43,7 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	resource->va = va;
 	resource->rkey = rkey;
 	resource->length = length;
+	qp_show_answered(qp, length);
 	accept_request(qp, packet, resource,
 		       length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu);
 	return FAULT_NONE;
@@ -111,6 +112,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	error = try_atomic(&resp->message.pin, target, packet, &resource->original);
 	if (error)
 		return memory_fault(error);
+	qp_show_answered(qp, ATOMIC_LENGTH);
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }
@@ -168,6 +170,7 @@ static enum fault execute_atomic_write(struct qp *qp, const struct packet *packe
 	error = try_atomic_write(&resp->message.pin, target, packet);
 	if (error)
 		return memory_fault(error);
+	qp_show_received(qp, ATOMIC_LENGTH);
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }
@@ -214,6 +217,7 @@ static enum fault execute_flush(struct qp *qp, const struct packet *packet)
 	if (!resource)
 		return FAULT_BUSY;
 	__sync_synchronize(); /* ThreadSanitizer knows no atomic_thread_fence() */
+	qp_show_received(qp, 0);
 	accept_request(qp, packet, resource, 1);
 	return FAULT_NONE;
 }

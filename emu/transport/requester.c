@@ -3,7 +3,7 @@
 
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
@@ -268,8 +268,10 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 	}
 	/* Only now: a request that still waits for a fence or for space doesn't start in SQD. */
 	wqe->started = true;
-	if (psn_distance(req->psn, req->highest) < 0)
+	if (psn_distance(req->psn, req->highest) < 0) {
 		COUNT(qp->hca, retransmitted_pkts, 1);
+		qp->shown->losses.resent++;
+	}
 	req->psn = psn_add(req->psn, psns);
 	if (psn_distance(req->psn, req->highest) > 0)
 		req->highest = req->psn;

@@ -8,7 +8,7 @@
 #include "emu/explain/event.h"
 #include "emu/explain/responder.h"
 #include "emu/objects/mw.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/duplicate.h"
 #include "emu/transport/rd_atomic.h"
@@ -128,6 +128,7 @@ static void complete_message(struct qp *qp, const struct packet *packet)
 {
 	struct ibv_wc wc = success(qp, packet);
 
+	qp_show_received(qp, wc.byte_len);
 	if (takes_receive(packet))
 		push_receive(qp, &wc, packet->solicited);
 	else
@@ -262,6 +263,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 
 	if (fault == FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
+		qp->shown->losses.rnr_naks_sent++;
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
 		resp->nak_sent = true;
@@ -341,8 +343,10 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 	if (distance > 0) {
 		COUNT(qp->hca, out_of_seq_request, 1);
 		/* One NAK a gap, IBA 9.7.5.2.3. */
-		if (!resp->nak_sent)
+		if (!resp->nak_sent) {
 			response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
+			qp->shown->losses.sequence_naks_sent++;
+		}
 		resp->nak_sent = true;
 		return;
 	}
@@ -510,6 +514,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 		return;
 	}
 	wc = success(qp, packet);
+	qp_show_received(qp, packet->payload_length);
 	wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
 	wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
 	wc.sl = gid_is_ipv4(&frame->source) ? KIND_IPV4 : KIND_IPV6;

@@ -37,6 +37,7 @@ struct flush_wr {
 
 struct send_wqe {
 	uint64_t wr_id;
+	uint64_t posted_at; /* if the HCA measures; ns */
 	const struct request_kind *kind;
 	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
 	enum ibv_wc_status status; /* a local error found before anything was sent */

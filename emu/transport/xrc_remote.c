@@ -8,6 +8,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
+#include "net/observe/observe.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
 
@@ -123,7 +124,9 @@ static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
 	if (!delegate)
 		return NULL;
 	qp = &delegate->qp;
-	if (responder_init(&qp->responder, hca->limits.device.max_srq_sge) != 0) {
+	qp->shown = observe_claim(NULL, OBSERVE_QP, 0); /* the target's process shows it */
+	if (!qp->shown || responder_init(&qp->responder, hca->limits.device.max_srq_sge) != 0) {
+		observe_free(NULL, OBSERVE_QP, qp->shown);
 		free(delegate);
 		return NULL;
 	}
@@ -155,6 +158,7 @@ void xrc_delegates_destroy(struct hca *hca)
 	LL_FOREACH_SAFE (hca->xrc_delegates, delegate, next) {
 		responder_destroy(&delegate->qp.responder);
 		pthread_mutex_destroy(&delegate->qp.lock);
+		observe_free(NULL, OBSERVE_QP, delegate->qp.shown);
 		free(delegate);
 	}
 }

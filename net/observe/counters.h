@@ -60,7 +60,7 @@ struct port_counters {
 };
 
 /* COUNT(hca, timeouts, 1) */
-#define COUNT(hca, name, n) COUNT_IN(&(hca)->counters, name, n)
+#define COUNT(hca, name, n) COUNT_IN((hca)->counters, name, n)
 #define COUNT_IN(counters, name, n)                                                                \
 	atomic_fetch_add_explicit(&(counters)->name, (n), memory_order_relaxed)
 

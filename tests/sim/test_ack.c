@@ -48,7 +48,7 @@ static bool progress(struct peer *peer)
 
 static unsigned int sent(struct peer *peer)
 {
-	return peer->node->hca->counters.sent_pkts;
+	return peer->node->hca->counters->sent_pkts;
 }
 
 static uint64_t due(struct peer *peer)

@@ -29,7 +29,7 @@ static uint64_t counted(_Atomic uint64_t *counter)
 /* IBA 9.6.1.4 and 13.4.2; a good one in between, that the test knows what it says. */
 START_TEST(test_qp1_checks)
 {
-	struct counters *counters = &t.peer.node->hca->counters;
+	struct counters *counters = t.peer.node->hca->counters;
 	struct cm_message req = cm_peer_req(&t);
 	uint8_t mad[MAD_LENGTH + 4] = {0};
 	struct peer_packet good = {

@@ -8,7 +8,7 @@
 
 static unsigned int sent(struct peer *peer)
 {
-	return peer->node->hca->counters.sent_pkts;
+	return peer->node->hca->counters->sent_pkts;
 }
 
 /* SENDs of @length, posted one by one, with the ids from @first on. */

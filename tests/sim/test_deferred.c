@@ -48,7 +48,7 @@ START_TEST(others_receive)
 	world_expect(l.pair.a, 2, IBV_WC_SUCCESS);
 	pthread_mutex_unlock(&l.pair.qb->lock);
 	world_expect(l.pair.a, 1, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(l.pair.a->hca->counters.retransmitted_pkts, 0);
+	ck_assert_uint_eq(l.pair.a->hca->counters->retransmitted_pkts, 0);
 	locked_destroy(&l);
 }
 END_TEST
@@ -68,8 +68,8 @@ START_TEST(order_is_kept)
 		pair_post(&p, IBV_WR_RDMA_WRITE, 8, i);
 	for (unsigned int i = 0; i < 8; i++)
 		world_expect(p.a, i, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(p.b->hca->counters.out_of_seq_request, 0);
-	ck_assert_uint_eq(p.a->hca->counters.retransmitted_pkts, 0);
+	ck_assert_uint_eq(p.b->hca->counters->out_of_seq_request, 0);
+	ck_assert_uint_eq(p.a->hca->counters->retransmitted_pkts, 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -89,7 +89,7 @@ START_TEST(destroyed_meanwhile)
 	pthread_mutex_unlock(&l.qb->lock);
 	ck_assert_int_eq(qp_destroy(l.qb), 0);
 	world_expect(l.pair.a, 1, IBV_WC_RETRY_EXC_ERR);
-	ck_assert_uint_gt(l.pair.b->hca->counters.dropped_packets, 0);
+	ck_assert_uint_gt(l.pair.b->hca->counters->dropped_packets, 0);
 	ck_assert_uint_eq(deferred_retry_at(&l.pair.b->hca->deferred), TIME_NEVER);
 	ck_assert_int_eq(qp_destroy(l.qa), 0);
 	pair_destroy(&l.pair);
@@ -109,7 +109,7 @@ START_TEST(bounded)
 	}
 	world_run(&p.world, MS);
 	pthread_mutex_unlock(&p.qb->lock);
-	ck_assert_uint_gt(p.b->hca->counters.dropped_packets, 0);
+	ck_assert_uint_gt(p.b->hca->counters->dropped_packets, 0);
 	world_run(&p.world, MS);
 	ck_assert_uint_eq(deferred_retry_at(&p.b->hca->deferred), TIME_NEVER);
 	pair_destroy(&p);

@@ -76,7 +76,7 @@ START_TEST(marked_request_is_answered_by_a_cnp)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	counters = &peer.node->hca->counters;
+	counters = peer.node->hca->counters;
 	peer.psn = FIRST_PSN;
 	send_marked(&peer);
 	send_marked(&peer);
@@ -148,8 +148,8 @@ START_TEST(marked_acks_and_cnps_are_not_answered)
 	packet.path = &path;
 	peer_send(&peer, &packet);
 	peer_see_none(&peer, 100000);
-	ck_assert_uint_eq(peer.node->hca->counters.np_ecn_marked_roce_packets, 0);
-	ck_assert_uint_eq(peer.node->hca->counters.rp_cnp_handled, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->np_ecn_marked_roce_packets, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->rp_cnp_handled, 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -169,13 +169,13 @@ START_TEST(cnp_reduces_the_window)
 	reduced = limit(&peer);
 	ck_assert_uint_lt(reduced, before);
 	ck_assert_uint_ge(reduced, before / 2);
-	ck_assert_uint_eq(peer.node->hca->counters.rp_cnp_handled, 5);
+	ck_assert_uint_eq(peer.node->hca->counters->rp_cnp_handled, 5);
 
 	sim_advance(peer.world.sim, world_now(&peer.world) + CWND_ROUND_LEAST);
 	peer_send(&peer, &cnp);
 	world_run(&peer.world, 10000);
 	ck_assert_uint_lt(limit(&peer), reduced);
-	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->retransmitted_pkts, 0);
 	peer_see_none(&peer, 100000);
 	peer_destroy(&peer);
 }
@@ -199,8 +199,8 @@ START_TEST(cnp_is_dropped)
 	cnp.path = &path;
 	peer_send(&peer, &cnp);
 	peer_see_none(&peer, 100000);
-	ck_assert_uint_eq(peer.node->hca->counters.rp_cnp_handled, 0);
-	ck_assert_uint_eq(peer.node->hca->counters.dropped_packets, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->rp_cnp_handled, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->dropped_packets, 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -252,9 +252,10 @@ START_TEST(marks_keep_the_queue_short)
 	took = stream(&p, opcode);
 	sim_statistics(p.world.sim, &marked);
 	ck_assert_uint_gt(marked.marked, 0);
-	ck_assert_uint_gt(p.a->hca->counters.rp_cnp_handled + p.b->hca->counters.rp_cnp_handled, 0);
-	ck_assert_uint_eq(p.a->hca->counters.retransmitted_pkts, 0);
-	ck_assert_uint_eq(p.b->hca->counters.duplicate_request, 0);
+	ck_assert_uint_gt(p.a->hca->counters->rp_cnp_handled + p.b->hca->counters->rp_cnp_handled,
+			  0);
+	ck_assert_uint_eq(p.a->hca->counters->retransmitted_pkts, 0);
+	ck_assert_uint_eq(p.b->hca->counters->duplicate_request, 0);
 	ck_assert_uint_le(took, ideal * 5 / 4);
 	ck_assert_uint_lt(marked.longest_queue, unmarked.longest_queue * 2 / 3);
 	pair_destroy(&p);

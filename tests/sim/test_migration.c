@@ -387,7 +387,7 @@ START_TEST(retries_used_up)
 	}
 	ck_assert_uint_ge(before, 1 + world_connection.retry_cnt);
 	ck_assert_uint_ge(after, 1 + world_connection.retry_cnt);
-	ck_assert_uint_eq(p.peer.node->hca->counters.retry_exceeded_err, 1);
+	ck_assert_uint_eq(p.peer.node->hca->counters->retry_exceeded_err, 1);
 	world_expect(p.peer.node, 7, IBV_WC_RETRY_EXC_ERR);
 	expect_events(&p, 1, 0);
 	peer_destroy(&p.peer);
@@ -588,7 +588,7 @@ START_TEST(port_fails)
 	migration_on_port_error(p.a->hca, 1, world_now(&p.world));
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	ck_assert_mem_eq(p.ma, p.mb, 100000);
-	ck_assert_uint_eq(p.a->hca->counters.timeouts, 0);
+	ck_assert_uint_eq(p.a->hca->counters->timeouts, 0);
 	ck_assert(both_are(p.qa, p.qb, IBV_MIG_MIGRATED));
 	ck_assert_int_eq(query(p.qa).port_num, 2);
 	ck_assert_int_eq(query(p.qb).port_num, 2);

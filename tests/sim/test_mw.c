@@ -331,7 +331,7 @@ START_TEST(taken_back_during_a_read)
 	rkey = bound(mw, 0, PAIR_MEMORY);
 	reach(IBV_WR_RDMA_READ, rkey, (uintptr_t)p.mb, PAIR_MEMORY, 1);
 	/* Until the first answers are under way. */
-	while (p.a->hca->counters.rcvd_pkts < 70)
+	while (p.a->hca->counters->rcvd_pkts < 70)
 		ck_assert(world_step(&p.world));
 	if (ways == 0)
 		post(p.qb, invalidate_wr(rkey, 2));

@@ -63,9 +63,9 @@ START_TEST(every_mtu)
 	c.mtu = _i;
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
 	transfer_all(&p);
-	ck_assert_uint_eq(p.a->hca->counters.retransmitted_pkts, 0);
-	ck_assert_uint_eq(p.a->hca->counters.timeouts, 0);
-	ck_assert_uint_eq(p.b->hca->counters.duplicate_request, 0);
+	ck_assert_uint_eq(p.a->hca->counters->retransmitted_pkts, 0);
+	ck_assert_uint_eq(p.a->hca->counters->timeouts, 0);
+	ck_assert_uint_eq(p.b->hca->counters->duplicate_request, 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -98,9 +98,9 @@ START_TEST(large_through_faults)
 	pair_create(&p, IBV_QPT_RC, &bad_network, _i, NULL);
 	transfer_all(&p);
 	check_faults(p.world.sim);
-	ck_assert_uint_gt(p.a->hca->counters.retransmitted_pkts, 0);
-	ck_assert_uint_gt(p.b->hca->counters.duplicate_request, 0);
-	ck_assert_uint_gt(p.b->hca->counters.icrc_errors, 0);
+	ck_assert_uint_gt(p.a->hca->counters->retransmitted_pkts, 0);
+	ck_assert_uint_gt(p.b->hca->counters->duplicate_request, 0);
+	ck_assert_uint_gt(p.b->hca->counters->icrc_errors, 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -116,8 +116,8 @@ START_TEST(memory_that_changes)
 	transfer_all(&p);
 	sim_statistics(p.world.sim, &statistics);
 	ck_assert_uint_gt(statistics.corrupted, 0);
-	ck_assert_uint_gt(p.a->hca->counters.icrc_errors, 0);
-	ck_assert_uint_gt(p.b->hca->counters.icrc_errors, 0);
+	ck_assert_uint_gt(p.a->hca->counters->icrc_errors, 0);
+	ck_assert_uint_gt(p.b->hca->counters->icrc_errors, 0);
 	pair_destroy(&p);
 }
 END_TEST

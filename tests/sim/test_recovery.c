@@ -49,12 +49,12 @@ static uint64_t between(uint64_t *random, uint64_t least, uint64_t most)
 
 static uint64_t resent(const struct stream *stream)
 {
-	return stream->from->hca->counters.retransmitted_pkts;
+	return stream->from->hca->counters->retransmitted_pkts;
 }
 
 static uint64_t timeouts(const struct stream *stream)
 {
-	return stream->from->hca->counters.timeouts;
+	return stream->from->hca->counters->timeouts;
 }
 
 static uint64_t probe_timeout(const struct stream *stream)

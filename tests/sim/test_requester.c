@@ -170,7 +170,7 @@ START_TEST(implied_nak)
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	expect_requests(&peer, FIRST_PSN + 1, 2);
 	peer_see_none(&peer, 10000);
-	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 1);
 	respond(&peer, response, FIRST_PSN + 1, 0x1f, _i ? 0 : 8);
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);

@@ -533,8 +533,8 @@ START_TEST(dropped)
 	peer_see_none(&peer, 100000);
 	world_expect_none(peer.node, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
-	ck_assert_uint_eq(peer.node->hca->counters.bad_pkey, packet.pkey == 0x8001);
-	ck_assert_uint_eq(peer.node->hca->counters.icrc_errors, packet.bad_icrc);
+	ck_assert_uint_eq(peer.node->hca->counters->bad_pkey, packet.pkey == 0x8001);
+	ck_assert_uint_eq(peer.node->hca->counters->icrc_errors, packet.bad_icrc);
 	peer.psn--;
 	good.pkey = 0x7fff; /* a limited member, and we are a full one: IBA 10.9.3 */
 	send_next(&peer, &good);
@@ -572,7 +572,7 @@ START_TEST(forged)
 	peer_send(&peer, &packets[1]);
 	peer_see_none(&peer, 100000);
 	world_expect_none(peer.node, 0);
-	ck_assert_uint_eq(peer.node->hca->counters.dropped_packets, 2);
+	ck_assert_uint_eq(peer.node->hca->counters->dropped_packets, 2);
 
 	sender = LINK_SENDER_NODE;
 	peer.psn--;

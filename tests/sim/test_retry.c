@@ -92,7 +92,7 @@ START_TEST(timeout_never)
 	/* A probe now and then, which is no retry. */
 	ck_assert_uint_gt(sent(&p) - before, 1);
 	ck_assert_uint_lt(sent(&p) - before, 5000);
-	ck_assert_uint_eq(p.a->hca->counters.timeouts, 0);
+	ck_assert_uint_eq(p.a->hca->counters->timeouts, 0);
 	pair_cut(&p, false);
 	world_expect(p.a, 0, IBV_WC_SUCCESS);
 	pair_destroy(&p);
@@ -194,7 +194,7 @@ START_TEST(the_next_packet_is_the_probe)
 	expect_requests(&peer, PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
 	acknowledge(&peer, PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->retransmitted_pkts, 0);
 	ck_assert_uint_ge(peer.qp->recovery.destination->cwnd.size.limit, CWND_INITIAL);
 	peer_destroy(&peer);
 }
@@ -222,7 +222,7 @@ START_TEST(what_was_not_lost_is_not_sent_again)
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight, 0);
-	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->retransmitted_pkts, 1);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
 }
@@ -255,7 +255,7 @@ START_TEST(reads_go_on_behind_a_probe)
 	for (uint64_t i = 0; i < 4; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 0);
-	ck_assert_uint_eq(peer.node->hca->counters.retransmitted_pkts, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->retransmitted_pkts, 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -270,7 +270,7 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
 	acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 0);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
 }
@@ -301,7 +301,7 @@ START_TEST(a_lost_nak_is_probed_for)
 	acknowledge(&peer, PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(peer.node->hca->counters.completer_retry_err, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 0);
 	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
 	peer_see_none(&peer, SECOND);
 	peer_destroy(&peer);
@@ -571,7 +571,7 @@ START_TEST(rnr_for_ever)
 	pair_post(&p, IBV_WR_SEND, 8, 0);
 	pair_post(&p, IBV_WR_SEND, 8, 1);
 	world_expect_none(p.a, 10 * SECOND);
-	ck_assert_uint_gt(p.a->hca->counters.rcvd_rnr_err, 1000);
+	ck_assert_uint_gt(p.a->hca->counters->rcvd_rnr_err, 1000);
 	pair_receive(&p, 8, 2);
 	world_expect(p.a, 0, IBV_WC_SUCCESS);
 	world_expect(p.b, 2, IBV_WC_SUCCESS);

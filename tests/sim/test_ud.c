@@ -157,7 +157,7 @@ START_TEST(lost)
 		pair_cut(&d.pair, true);
 	ck_assert_int_eq(world_post_send(d.pair.qa, &request.wr), 0);
 	expect_lost(&d, 1);
-	ck_assert_uint_eq(d.pair.b->hca->counters.bad_qkey, _i == 1);
+	ck_assert_uint_eq(d.pair.b->hca->counters->bad_qkey, _i == 1);
 	pair_cut(&d.pair, false);
 	if (_i == 0)
 		pair_receive(&d.pair, 200, 5);
@@ -192,7 +192,7 @@ START_TEST(lost_by_packet)
 	}
 	peer_send(&peer, &bad);
 	world_expect_none(peer.node, MS);
-	ck_assert_uint_eq(peer.node->hca->counters.bad_pkey, _i == 1);
+	ck_assert_uint_eq(peer.node->hca->counters->bad_pkey, _i == 1);
 	/* PSNs don't matter, IBA 9.8.3; nor does where it is from. */
 	good.psn = 12345;
 	peer_send(&peer, &good);

@@ -74,8 +74,8 @@ START_TEST(every_operation)
 			transfer(&p, opcodes[o], sizes[s], id++);
 	for (int i = 0; i < 20; i++)
 		add(&p, id++);
-	ck_assert_uint_eq(p.b->hca->counters.retransmitted_pkts, 0);
-	ck_assert_int_eq(p.a->hca->counters.retransmitted_pkts > 0, _i > 0);
+	ck_assert_uint_eq(p.b->hca->counters->retransmitted_pkts, 0);
+	ck_assert_int_eq(p.a->hca->counters->retransmitted_pkts > 0, _i > 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -140,7 +140,7 @@ START_TEST(receiver_not_ready)
 	pair_create(&p, IBV_QPT_XRC_SEND, NULL, 1, NULL);
 	pair_post(&p, IBV_WR_SEND, 100, 1);
 	world_expect_none(p.a, 10 * MS);
-	ck_assert_uint_gt(p.b->hca->counters.send_rnr_err, 0);
+	ck_assert_uint_gt(p.b->hca->counters->send_rnr_err, 0);
 	pair_receive(&p, 100, 2);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	world_expect(p.b, 2, IBV_WC_SUCCESS);
@@ -365,7 +365,7 @@ START_TEST(wrong_half)
 	peer_see_none(&peer, MS);
 	world_expect_none(peer.node, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
-	ck_assert_uint_eq(peer.node->hca->counters.dropped_packets, 2);
+	ck_assert_uint_eq(peer.node->hca->counters->dropped_packets, 2);
 	peer_destroy(&peer);
 }
 END_TEST

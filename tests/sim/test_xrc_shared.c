@@ -233,7 +233,7 @@ START_TEST(receiver_not_ready)
 		world_step(&shared.world);
 		receive_told(&shared);
 	}
-	ck_assert_uint_gt(shared.world.nodes[1].hca->counters.send_rnr_err, 0);
+	ck_assert_uint_gt(shared.world.nodes[1].hca->counters->send_rnr_err, 0);
 	post_receive(&shared, 1, 0);
 	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
 	ck_assert_int_eq(completion(&shared, &shared.world.nodes[2]).status, IBV_WC_SUCCESS);

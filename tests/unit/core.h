@@ -27,6 +27,7 @@ struct told {
 
 static struct told told;
 static struct hca core;
+static struct observe_device core_shown;
 
 static inline void told_completion(void *context, struct cq *cq)
 {
@@ -47,7 +48,10 @@ static inline void core_setup(void)
 
 	catch_faults();
 	memset(&core, 0, sizeof(core));
+	memset(&core_shown, 0, sizeof(core_shown));
 	memset(&told, 0, sizeof(told));
+	core.shown = &core_shown;
+	core.counters = &core_shown.counters;
 	core.limits.device = (struct ibv_device_attr){
 		.max_pd = 4,
 		.max_ah = 4,

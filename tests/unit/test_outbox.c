@@ -129,8 +129,8 @@ START_TEST(packets_without_payload)
 	ck_assert_uint_eq(sent.now, 4711);
 	ck_assert_uint_eq(sent.packet[0].trailer_length, 4);
 	ck_assert_uint_eq(sent.packet[0].flags, BTH_MIGREQ);
-	ck_assert_uint_eq(core.counters.sent_pkts, 1);
-	ck_assert_uint_eq(core.counters.sent_bytes, 16);
+	ck_assert_uint_eq(core.counters->sent_pkts, 1);
+	ck_assert_uint_eq(core.counters->sent_bytes, 16);
 	end();
 }
 END_TEST
@@ -306,7 +306,7 @@ START_TEST(full_outboxes_flush_themselves)
 		ck_assert_uint_eq(sent.packet[i].length, i < 100 ? 2 : 64);
 	for (int i = 0; i < 64; i++)
 		ck_assert_uint_eq(sent.packet[149].data[i], memory[i / 2 * 3 + i % 2]);
-	ck_assert_uint_eq(core.counters.sent_pkts, 150);
+	ck_assert_uint_eq(core.counters->sent_pkts, 150);
 	end();
 }
 END_TEST
@@ -318,14 +318,14 @@ START_TEST(refused_packets_are_counted)
 	core.link = &counting;
 	begin_packet();
 	outbox_flush(&outbox);
-	ck_assert_uint_eq(core.counters.send_err, 0);
+	ck_assert_uint_eq(core.counters->send_err, 0);
 	for (int i = 0; i < 5; i++)
 		begin_packet();
 	sent.refused = 2;
 	outbox_flush(&outbox);
 	ck_assert_uint_eq(sent.packets, 6);
-	ck_assert_uint_eq(core.counters.sent_pkts, 4);
-	ck_assert_uint_eq(core.counters.send_err, 2);
+	ck_assert_uint_eq(core.counters->sent_pkts, 4);
+	ck_assert_uint_eq(core.counters->send_err, 2);
 	end();
 }
 END_TEST

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/objects/qp_show.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "emu/objects/cq.h"
+#include "emu/objects/srq.h"
+#include "net/observe/observe.h"
+
+int qp_show_create(struct qp *qp)
+{
+	struct hca *hca = qp->hca;
+
+	qp->shown = observe_claim(hca->observe, OBSERVE_QP, hca->shown->head.id);
+	if (!qp->shown)
+		return ENOMEM;
+	qp->shown->number = qp->number;
+	qp->shown->type = qp->type->ibv;
+	qp->shown->max_send_wr = qp->cap.max_send_wr;
+	qp->shown->max_recv_wr = qp->cap.max_recv_wr;
+	qp->shown->send_cq = qp->send_cq ? qp->send_cq->handle : 0;
+	qp->shown->recv_cq = qp->recv_cq ? qp->recv_cq->handle : 0;
+	qp->shown->srq = qp->srq ? qp->srq->handle : 0;
+	qp_show_attributes(qp);
+	qp_show_progress(qp);
+	observe_show(hca->observe, qp->shown);
+	return 0;
+}
+
+/* What it has done is the device's from now on. */
+void qp_show_destroy(struct qp *qp)
+{
+	const struct observe_traffic *traffic = &qp->shown->traffic;
+	struct observe_device *device = qp->hca->shown;
+
+	atomic_fetch_add(&device->destroyed.sent_messages, traffic->sent_messages);
+	atomic_fetch_add(&device->destroyed.sent_bytes, traffic->sent_bytes);
+	atomic_fetch_add(&device->destroyed.received_messages, traffic->received_messages);
+	atomic_fetch_add(&device->destroyed.received_bytes, traffic->received_bytes);
+	observe_free(qp->hca->observe, OBSERVE_QP, qp->shown);
+	qp->shown = NULL;
+}
+
+void qp_show_attributes(struct qp *qp)
+{
+	struct observe_qp *shown = qp->shown;
+
+	shown->port = qp->attr.port_num;
+	shown->mtu = qp->mtu;
+	shown->timeout = qp->attr.timeout;
+	shown->retry_count = qp->attr.retry_cnt;
+	shown->rnr_retry = qp->attr.rnr_retry;
+	shown->min_rnr_timer = qp->attr.min_rnr_timer;
+	if (!qp->type->connected)
+		return;
+	shown->peer_qpn = qp->attr.dest_qp_num;
+	memcpy(shown->local, qp->path.source.raw, sizeof(shown->local));
+	memcpy(shown->peer, qp->path.destination.raw, sizeof(shown->peer));
+}
+
+void qp_show_error(struct qp *qp, const struct ibv_wc *wc)
+{
+	qp->shown->error_status = wc->status;
+	qp->shown->error_cause = wc->vendor_err;
+	qp->shown->error_at = qp->now;
+	qp->shown->errors++;
+}
+
+/* --- what was done ---------------------------------------------------------------------- */
+
+static enum observe_class class_of(const struct request_kind *kind)
+{
+	switch (kind->completion) {
+	case IBV_WC_SEND:
+		return OBSERVE_SEND;
+	case IBV_WC_RDMA_WRITE:
+		return OBSERVE_WRITE;
+	case IBV_WC_RDMA_READ:
+		return OBSERVE_READ;
+	case IBV_WC_COMP_SWAP:
+	case IBV_WC_FETCH_ADD:
+		return OBSERVE_ATOMIC;
+	default:
+		return OBSERVE_OTHER;
+	}
+}
+
+static void measure(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct observe_latency *latency = &qp->hca->shown->latency[class_of(wqe->kind)];
+	uint64_t time = qp->now - wqe->posted_at, longest = atomic_load(&latency->longest);
+	unsigned int bucket = time ? 63 - __builtin_clzll(time) : 0;
+
+	if (bucket >= OBSERVE_BUCKETS)
+		bucket = OBSERVE_BUCKETS - 1;
+	atomic_fetch_add(&latency->bytes, wqe->length);
+	atomic_fetch_add(&latency->total, time);
+	atomic_fetch_add(&latency->bucket[bucket], 1);
+	while (time > longest && !atomic_compare_exchange_weak(&latency->longest, &longest, time))
+		;
+}
+
+void qp_show_request(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct observe_traffic *traffic = &qp->shown->traffic;
+	bool reads = wqe->kind->data == DATA_READ || wqe->kind->data == DATA_ORIGINAL;
+
+	if (qp->hca->measures)
+		measure(qp, wqe);
+	if (wqe->kind->flags & REQUEST_LOCAL)
+		return;
+	*(reads ? &traffic->received_messages : &traffic->sent_messages) += 1;
+	*(reads ? &traffic->received_bytes : &traffic->sent_bytes) += wqe->length;
+}
