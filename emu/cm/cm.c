@@ -13,6 +13,7 @@
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
 #include "net/log.h"
+#include "net/observe/observe.h"
 #include "net/random.h"
 #include "net/share/share.h"
 
@@ -61,7 +62,9 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 
 	if (!id)
 		return NULL;
-	if (table_reserve(&cm->ids, &index) != 0) {
+	id->shown = observe_claim(cm->hca->observe, OBSERVE_CONNECTION, cm->hca->shown->head.id);
+	if (!id->shown || table_reserve(&cm->ids, &index) != 0) {
+		observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->shown);
 		free(id);
 		return NULL;
 	}
@@ -72,6 +75,7 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 	id->deadline = TIME_NEVER;
 	table_publish(&cm->ids, index, id);
 	DL_APPEND(cm->all, id);
+	observe_show(cm->hca->observe, id->shown);
 	return id;
 }
 
@@ -85,6 +89,21 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 		cm_watch_begin(cm);
 	pthread_mutex_unlock(&cm->lock);
 	return *id ? 0 : ENOMEM;
+}
+
+void cm_set_state(struct cm_id *id, enum cm_state state)
+{
+	bool listens = state == CM_STATE_LISTEN;
+	const union ibv_gid *local = listens ? &id->listen.gid : &id->path.source;
+
+	id->state = state;
+	id->shown->state = state;
+	id->shown->qpn = id->terms.local_qpn;
+	id->shown->peer_qpn = id->terms.remote_qpn;
+	id->shown->datagram = listens && id->listen.datagram;
+	id->shown->service_id = listens ? id->listen.service_id : id->service_id;
+	memcpy(id->shown->local, local, sizeof(id->shown->local));
+	memcpy(id->shown->peer, &id->path.destination, sizeof(id->shown->peer));
 }
 
 static struct cm_id *find_index(struct cm *cm, uint32_t index)
@@ -113,6 +132,7 @@ static void id_free(struct cm_id *id)
 	timer_cancel(&cm->timers, &id->timer);
 	table_remove(&cm->ids, id->timer.number);
 	DL_DELETE(cm->all, id);
+	observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->shown);
 	free(id);
 }
 
@@ -204,7 +224,7 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 			return EADDRINUSE;
 	}
 	id->listen = *listen;
-	id->state = CM_STATE_LISTEN;
+	cm_set_state(id, CM_STATE_LISTEN);
 	DL_APPEND2(cm->listeners, id, listen_prev, listen_next);
 	cm_pending_expire(cm);
 	return 0;
@@ -291,7 +311,7 @@ int cm_id_listen(struct cm_id *id, const struct cm_listen *listen)
 static void stop_listening(struct cm_id *id)
 {
 	DL_DELETE2(id->cm->listeners, id, listen_prev, listen_next);
-	id->state = CM_STATE_IDLE;
+	cm_set_state(id, CM_STATE_IDLE);
 }
 
 /* --- messages out ------------------------------------------------------------------- */
@@ -378,7 +398,7 @@ void cm_set_deadline(struct cm_id *id, uint64_t time)
 
 void cm_enter_idle(struct cm_id *id)
 {
-	id->state = CM_STATE_IDLE;
+	cm_set_state(id, CM_STATE_IDLE);
 	id->remote_id = 0;
 	id->lap_sent = false;
 	id->alternate.known = false;
@@ -389,7 +409,7 @@ void cm_enter_idle(struct cm_id *id)
 
 void cm_enter_timewait(struct cm_id *id, uint64_t now)
 {
-	id->state = CM_STATE_TIMEWAIT;
+	cm_set_state(id, CM_STATE_TIMEWAIT);
 	cm_set_deadline(id, now + cm_duration(id->terms.ack_timeout));
 	/* The peer may connect the QP anew; duplicates of what made this connection are still
 	 * known. */

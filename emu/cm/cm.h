@@ -179,9 +179,10 @@ struct cm_alternate {
 struct cm_id {
 	struct cm *cm;
 	void *context;
-	uint32_t local_id;  /* unique on this address (net/share/share.h) */
-	uint32_t remote_id; /* 0 until the peer has said it */
-	enum cm_state state;
+	uint32_t local_id;   /* unique on this address (net/share/share.h) */
+	uint32_t remote_id;  /* 0 until the peer has said it */
+	enum cm_state state; /* by cm_set_state() */
+	struct observe_connection *shown;
 	bool passive;
 	uint32_t peer_process; /* on this machine (net/share/share.h), or 0 */
 	uint32_t record;       /* of a connection with another machine, there, or 0 */

@@ -108,7 +108,7 @@ static int send_req(struct cm_id *id, const struct cm_request *request, uint64_t
 	if (error)
 		return error;
 	id->passive = false;
-	id->state = CM_STATE_REQ_SENT;
+	cm_set_state(id, CM_STATE_REQ_SENT);
 	cm_post_waiting(id, &req, now);
 	return 0;
 }
@@ -135,7 +135,7 @@ static int send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now
 	id->terms.local_qpn = reply->qpn;
 	id->terms.responder_resources = reply->responder_resources;
 	id->terms.initiator_depth = reply->initiator_depth;
-	id->state = CM_STATE_REP_SENT;
+	cm_set_state(id, CM_STATE_REP_SENT);
 	cm_post_waiting(id, &rep, now);
 	return 0;
 }
@@ -147,7 +147,7 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	if (!cm_may_send(id, CM_RTU))
 		return EINVAL;
 	cm_begin(id, &rtu, CM_RTU);
-	id->state = CM_STATE_ESTABLISHED;
+	cm_set_state(id, CM_STATE_ESTABLISHED);
 	cm_post(id, &rtu, now);
 	cm_watch_peer(id);
 	return 0;
@@ -174,7 +174,7 @@ int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
 	cm_begin(id, &mra, CM_MRA);
 	mra.answered = passive ? CM_ANSWERED_REQ : CM_ANSWERED_REP;
 	mra.service_timeout = service_timeout;
-	id->state = passive ? CM_STATE_MRA_REQ_SENT : CM_STATE_MRA_REP_SENT;
+	cm_set_state(id, passive ? CM_STATE_MRA_REQ_SENT : CM_STATE_MRA_REP_SENT);
 	cm_post(id, &mra, now);
 	return 0;
 }
@@ -229,7 +229,7 @@ int cm_disconnect(struct cm_id *id, uint64_t now)
 	id->transaction = 0;
 	cm_begin(id, &dreq, CM_DREQ);
 	dreq.qpn = id->terms.remote_qpn;
-	id->state = CM_STATE_DREQ_SENT;
+	cm_set_state(id, CM_STATE_DREQ_SENT);
 	cm_post_waiting(id, &dreq, now);
 	return 0;
 }
@@ -261,7 +261,7 @@ static int notify(struct cm_id *id, uint64_t now)
 	if (!is_in(id, STATES_REPLIED))
 		return EINVAL;
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
-	id->state = CM_STATE_ESTABLISHED;
+	cm_set_state(id, CM_STATE_ESTABLISHED);
 	cm_set_deadline(id, TIME_NEVER);
 	cm_watch_peer(id);
 	return 0;

@@ -53,6 +53,9 @@ struct cm_id *cm_id_find(struct cm *cm, uint32_t local_id);
 struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union ibv_gid *gid,
 			       bool datagram);
 
+/* Other processes see it, with what the exchange has settled so far. */
+void cm_set_state(struct cm_id *id, enum cm_state state);
+
 /* Have cm_run() look at @id at @time; TIME_NEVER: no more. */
 void cm_set_deadline(struct cm_id *id, uint64_t time);
 

@@ -89,7 +89,6 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 {
 	const struct cm_path *path = &req->path[0];
 
-	id->state = CM_STATE_REQ_RECEIVED;
 	id->passive = true;
 	id->remote_id = req->local_id;
 	id->transaction = req->transaction;
@@ -114,6 +113,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 		/* The path's life time and ours, as Linux counts. */
 		.ack_timeout = path->ack_timeout ? path->ack_timeout : 1,
 	};
+	cm_set_state(id, CM_STATE_REQ_RECEIVED);
 }
 
 /* Let @id be found by the sender of @message and by its QP from now on. 0 or ENOMEM. */
@@ -196,7 +196,7 @@ static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_
 			uint64_t now)
 {
 	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra);
-	id->state = state;
+	cm_set_state(id, state);
 	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
 				    cm_duration(id->terms.ack_timeout));
 }
@@ -238,7 +238,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 		return;
 	}
 	cm_raise(id, CM_EVENT_REP_RECEIVED, rep);
-	id->state = CM_STATE_REP_RECEIVED;
+	cm_set_state(id, CM_STATE_REP_RECEIVED);
 	id->remote_id = rep->local_id;
 	id->transaction = rep->transaction;
 	id->terms.remote_qpn = qpn;
@@ -278,7 +278,7 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 			 const struct link_frame *frame, uint64_t now)
 {
 	cm_raise(id, CM_EVENT_RTU_RECEIVED, rtu);
-	id->state = CM_STATE_ESTABLISHED;
+	cm_set_state(id, CM_STATE_ESTABLISHED);
 	cm_set_deadline(id, TIME_NEVER);
 	cm_watch_peer(id);
 }
@@ -322,7 +322,7 @@ static void dreq_received(struct cm_id *id, const struct cm_message *dreq,
 	if (dreq->qpn != id->terms.local_qpn)
 		return;
 	cm_raise(id, CM_EVENT_DREQ_RECEIVED, dreq);
-	id->state = CM_STATE_DREQ_RECEIVED;
+	cm_set_state(id, CM_STATE_DREQ_RECEIVED);
 	id->transaction = dreq->transaction;
 	cm_set_deadline(id, TIME_NEVER);
 	if (id->abandoned)

@@ -27,7 +27,7 @@ int cm_sidr_request(struct cm_id *id, const struct path *path, uint64_t service_
 	id->service_id = service_id;
 	id->interval = cm_duration(CM_RESPONSE_TIMEOUT);
 	id->max_retries = SIDR_RETRIES;
-	id->state = CM_STATE_SIDR_REQ_SENT;
+	cm_set_state(id, CM_STATE_SIDR_REQ_SENT);
 	cm_post_waiting(id, &request, now);
 	return 0;
 }
@@ -94,12 +94,12 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 	id = cm_id_new(cm, NULL);
 	if (!id)
 		return;
-	id->state = CM_STATE_SIDR_REQ_RECEIVED;
 	id->passive = true;
 	id->remote_id = request->local_id;
 	id->transaction = request->transaction;
 	id->service_id = request->service_id;
 	cm_path_back(frame, &id->path);
+	cm_set_state(id, CM_STATE_SIDR_REQ_RECEIVED);
 	if (cm_peer_add_id(id, &peer) != 0)
 		cm_ignore(id);
 	else

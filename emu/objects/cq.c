@@ -13,6 +13,7 @@
 #include "emu/objects/qp.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/observe/observe.h"
 
 #define CQ_RING_INITIAL 64
 
@@ -52,6 +53,12 @@ static int cq_check_size(const struct hca *hca, uint32_t entries, const char *ca
 		      call, (int)entries, hca->limits.device.max_cqe);
 }
 
+static int cq_show(struct hca *hca, struct cq *cq)
+{
+	cq->shown = observe_claim(hca->observe, OBSERVE_CQ, hca->shown->head.id);
+	return cq->shown ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
+}
+
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 {
 	struct cq *made;
@@ -69,7 +76,11 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 		error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
 	else
 		error = cq_allocate(made, entries);
+	if (!error)
+		error = cq_show(hca, made);
 	if (error) {
+		if (made)
+			free(made->ring);
 		free(made);
 		atomic_fetch_sub(&hca->cq_count, 1);
 		return error;
@@ -82,6 +93,9 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	made->event.embedded = true;
 	made->ibv.cqe = entries;
 	made->ibv.handle = made->handle = hca_next_handle(hca);
+	made->shown->number = made->handle;
+	made->shown->capacity = entries;
+	observe_show(hca->observe, made->shown);
 	pthread_mutex_init(&made->lock, NULL);
 	*cq = made;
 	return 0;
@@ -105,6 +119,7 @@ int cq_destroy(struct cq *cq)
 	event_drop(&cq->hca->events, cq);
 	atomic_fetch_sub(&cq->hca->cq_count, 1);
 	pthread_mutex_destroy(&cq->lock);
+	observe_free(cq->hca->observe, OBSERVE_CQ, cq->shown);
 	free(cq->ring);
 	origin_free(cq->origin);
 	free(cq);
@@ -126,6 +141,7 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	if (!error) {
 		cq->capacity = entries;
 		cq->ibv.cqe = entries;
+		cq->shown->capacity = entries;
 	}
 	pthread_mutex_unlock(&cq->lock);
 	return error;
@@ -147,6 +163,7 @@ static void cq_grow(struct cq *cq)
 static void cq_overrun(struct cq *cq, const struct completion *completion)
 {
 	cq->overrun = true;
+	cq->shown->overrun = true;
 	cq->overrun_by = completion->wc.qp_num;
 	explain_cq_overrun(cq, cq->overrun_by);
 	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
@@ -157,6 +174,8 @@ static void cq_overrun(struct cq *cq, const struct completion *completion)
 static void cq_raise(struct cq *cq)
 {
 	cq->armed = CQ_IDLE;
+	cq->shown->armed = CQ_IDLE;
+	cq->shown->events++;
 	cq->moderation.waiting = 0;
 	event_raise_completion(&cq->hca->events, &cq->event);
 }
@@ -283,6 +302,8 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 	if (cq->timestamped)
 		cq_set_timestamp(cq, entry);
 	cq->count++;
+	cq->shown->entries = cq->count;
+	cq->shown->completions++;
 	cq_notify(cq, entry);
 	return 0;
 }
@@ -308,6 +329,7 @@ int cq_poll(struct cq *cq, struct completion *completions, int max)
 		completions[taken++] = *cq_at(cq, 0);
 		cq_remove_oldest(cq);
 	}
+	cq->shown->entries = cq->count;
 	pthread_mutex_unlock(&cq->lock);
 	return taken;
 }
@@ -318,7 +340,7 @@ void cq_arm(struct cq *cq, bool solicited_only)
 
 	pthread_mutex_lock(&cq->lock);
 	if (cq->armed < wanted)
-		cq->armed = wanted;
+		cq->shown->armed = cq->armed = wanted;
 	pthread_mutex_unlock(&cq->lock);
 }
 
@@ -334,5 +356,6 @@ void cq_purge(struct cq *cq, const struct qp *qp)
 			*cq_at(cq, kept++) = *completion;
 	}
 	cq->count = kept;
+	cq->shown->entries = kept;
 	pthread_mutex_unlock(&cq->lock);
 }

@@ -16,6 +16,7 @@
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
+#include "net/observe/observe.h"
 #include "net/wire/wire.h"
 
 #define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
@@ -84,6 +85,40 @@ static void mr_set_range(struct mr *mr, void *addr, size_t length, uint64_t iova
 	mr->key.iova = mr->key.access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
+/* The null region has no memory. */
+static uint64_t mr_shown_length(const struct mr *mr)
+{
+	return mr->key.kind == KEY_NULL ? 0 : mr->key.length;
+}
+
+static void mr_show(struct mr *mr)
+{
+	struct observe_device *device = mr->hca->shown;
+
+	atomic_fetch_sub_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
+	mr->shown->key = mr->key.value;
+	mr->shown->access = mr->key.access;
+	mr->shown->address = mr->key.kind == KEY_NULL ? 0 : (uintptr_t)mr->ibv.addr;
+	mr->shown->length = mr_shown_length(mr);
+	atomic_fetch_add_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
+}
+
+/* ENOMEM. */
+static int mr_show_create(struct mr *mr, struct hca *hca)
+{
+	mr->shown = observe_claim(hca->observe, OBSERVE_REGION, hca->shown->head.id);
+	return mr->shown ? 0 : ENOMEM;
+}
+
+static void mr_show_destroy(struct mr *mr)
+{
+	struct observe_device *device = mr->hca->shown;
+
+	atomic_fetch_sub_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&device->regions, 1, memory_order_relaxed);
+	observe_free(mr->hca->observe, OBSERVE_REGION, mr->shown);
+}
+
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 {
 	uint32_t number;
@@ -93,8 +128,11 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return ENOMEM;
-	error = table_reserve(&pd->hca->keys, &number);
+	error = mr_show_create(mr, pd->hca);
+	if (!error)
+		error = table_reserve(&pd->hca->keys, &number);
 	if (error) {
+		observe_free(pd->hca->observe, OBSERVE_REGION, mr->shown);
 		free(mr);
 		return error;
 	}
@@ -110,6 +148,9 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr_set_range(mr, init->address, init->length, init->iova);
 	mr_new_key(mr, number);
 	users_add(&pd->users, USER_MR, 1);
+	atomic_fetch_add_explicit(&pd->hca->shown->regions, 1, memory_order_relaxed);
+	mr_show(mr);
+	observe_show(pd->hca->observe, mr->shown);
 	table_publish(&pd->hca->keys, number, &mr->key);
 	*result = mr;
 	return 0;
@@ -160,6 +201,7 @@ int mr_destroy(struct mr *mr)
 	table_remove(keys, number);
 	former_keys_add(&mr->hca->former_keys, &mr->key);
 	users_add(&mr->key.pd->users, USER_MR, -1);
+	mr_show_destroy(mr);
 	if (mr->release)
 		mr->release(mr->backing);
 	mr->names.destroyed = true;
@@ -241,6 +283,7 @@ static void mr_change_withdrawn(struct mr *mr, int flags, struct pd *pd, void *a
 	}
 	origin_free(mr->key.origin);
 	mr->key.origin = origin_capture();
+	mr_show(mr);
 }
 
 /* 0, or EBUSY when a window was bound to it meanwhile: that window has its address. */

@@ -78,6 +78,7 @@ struct mr {
 	void (*release)(void *backing);
 	void *backing;
 	struct names names;
+	struct observe_region *shown; /* to other processes */
 };
 
 /* For regions of memory that isn't the application's. */

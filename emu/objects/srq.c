@@ -14,6 +14,7 @@
 #include "emu/objects/xrcd.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/observe/observe.h"
 
 #define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
 
@@ -23,6 +24,14 @@ static int srq_check_size(const struct hca *hca, uint32_t max_wr)
 		return 0;
 	return refuse(EINVAL, CAUSE_SRQ_SIZE, "max_wr is %u, the device has 1 to %d (max_srq_wr)",
 		      max_wr, hca->limits.device.max_srq_wr);
+}
+
+/* Locked, or nothing else knows it yet. */
+static void srq_show(struct srq *srq)
+{
+	srq->shown->capacity = srq->queue.capacity;
+	srq->shown->entries = srq->queue.count;
+	srq->shown->limit = srq->limit;
 }
 
 static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq **srq)
@@ -39,10 +48,19 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 			      "for a shared receive queue of %u receives with %u SGEs",
 			      attr->max_wr, attr->max_sge);
 	}
+	made->shown = observe_claim(pd->hca->observe, OBSERVE_SRQ, pd->hca->shown->head.id);
+	if (!made->shown) {
+		receive_queue_destroy(&made->queue);
+		free(made);
+		return ENOMEM;
+	}
 	made->hca = pd->hca;
 	made->origin = origin_capture();
 	made->pd = pd;
 	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
+	made->shown->number = made->handle;
+	srq_show(made);
+	observe_show(pd->hca->observe, made->shown);
 	pthread_mutex_init(&made->lock, NULL);
 	*srq = made;
 	return 0;
@@ -139,6 +157,7 @@ int srq_destroy(struct srq *srq)
 	event_drop(&srq->hca->events, srq);
 	atomic_fetch_sub(&srq->hca->srq_count, 1);
 	users_add(&srq->pd->users, USER_SRQ, -1);
+	observe_free(srq->hca->observe, OBSERVE_SRQ, srq->shown);
 	receive_queue_destroy(&srq->queue);
 	pthread_mutex_destroy(&srq->lock);
 	origin_free(srq->origin);
@@ -168,6 +187,7 @@ static int srq_modify_locked(struct srq *srq, const struct ibv_srq_attr *attr, i
 				      "for a shared receive queue of %u receives", capacity);
 	}
 	srq->limit = limit;
+	srq_show(srq);
 	return 0;
 }
 
@@ -206,6 +226,7 @@ int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_rec
 			break;
 		}
 	}
+	srq_show(srq);
 	pthread_mutex_unlock(&srq->lock);
 	if (error && bad)
 		*bad = wr;
@@ -234,6 +255,7 @@ bool srq_pop(struct srq *srq, struct receive_wqe *wqe, struct ibv_sge *sges)
 	taken = receive_queue_pop(&srq->queue, wqe, sges);
 	if (taken)
 		srq_check_limit(srq);
+	srq_show(srq);
 	pthread_mutex_unlock(&srq->lock);
 	return taken;
 }

@@ -24,6 +24,7 @@ struct srq {
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	void *verbs;	 /* what the verbs layer keeps with it */
 	struct hca *hca;
+	struct observe_srq *shown; /* to other processes */
 	struct pd *pd;
 	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;
