@@ -104,7 +104,7 @@ static int show_device(struct hca *hca, const struct hca_options *options)
 /* What was measured stays, for `urxe stat` to read when the process has ended. */
 static void hide_device(struct hca *hca)
 {
-	if (hca->shown->measures && observe_is_shared(hca->observe))
+	if (hca->measures && observe_is_seen(hca->observe, hca->shown))
 		hca->shown->open = 0;
 	else
 		observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);

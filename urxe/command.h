@@ -19,6 +19,9 @@ struct command {
 };
 
 int command_run(int argc, char **argv);
+int command_ps(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_stat(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_list_devices(int argc, char **argv);
 int command_explain(int argc, char **argv);

@@ -89,6 +89,13 @@ static const char *const wc_statuses[] = {
 #undef STATUS
 };
 
+const char *explain_status_name(unsigned int status)
+{
+	bool known = status < sizeof(wc_statuses) / sizeof(*wc_statuses) && wc_statuses[status];
+
+	return known ? wc_statuses[status] : "?";
+}
+
 static bool in_name(char character)
 {
 	return isalnum((unsigned char)character) || character == '_';

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The catalogue of causes as a document: "urxe explain --markdown" writes docs/errors.md.
+ * What other commands use of "urxe explain", and the catalogue of causes as a document: "urxe
+ * explain --markdown" writes docs/errors.md.
  */
 #ifndef URXE_EXPLAIN_H
 #define URXE_EXPLAIN_H
 
 void explain_markdown(void);
+
+/* "IBV_WC_RETRY_EXC_ERR"; "?" for a number that is none. */
+const char *explain_status_name(unsigned int status);
 
 #endif

@@ -13,6 +13,9 @@
 static const struct command commands[] = {
 	{"run", command_run, "run a program with the emulated devices"},
 	{"devices", command_devices, "list the devices that a program would find"},
+	{"ps", command_ps, "list processes with open devices, and their objects"},
+	{"top", command_top, "show what these processes are doing"},
+	{"stat", command_stat, "run a program, and say what it has transferred"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
 	{"trace", command_trace, "show captures as tables and sequence diagrams"},
 	{"help", command_help, "show the manual of a command or a topic"},

@@ -3,10 +3,12 @@
  * urxe run: a program with the emulated devices.
  */
 #include <argp.h>
+#include <stdlib.h>
 
 #include "urxe/command.h"
 #include "urxe/launch.h"
 #include "urxe/options.h"
+#include "urxe/stat.h"
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -33,5 +35,7 @@ int command_run(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &program))
 		return EXIT_REFUSED;
+	if (getenv("URXE_STAT"))
+		return stat_program(program, false);
 	launch(program);
 }

@@ -28,16 +28,25 @@ int qp_show_create(struct qp *qp)
 	return 0;
 }
 
+/* Other queue pairs of the device may be destroyed at the same time. */
+static void add(uint64_t *sum, uint64_t more)
+{
+	__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
+}
+
 /* What it has done is the device's from now on. */
 void qp_show_destroy(struct qp *qp)
 {
-	const struct observe_traffic *traffic = &qp->shown->traffic;
-	struct observe_device *device = qp->hca->shown;
+	const struct observe_totals *done = &qp->shown->done;
+	struct observe_totals *sum = &qp->hca->shown->destroyed;
 
-	atomic_fetch_add(&device->destroyed.sent_messages, traffic->sent_messages);
-	atomic_fetch_add(&device->destroyed.sent_bytes, traffic->sent_bytes);
-	atomic_fetch_add(&device->destroyed.received_messages, traffic->received_messages);
-	atomic_fetch_add(&device->destroyed.received_bytes, traffic->received_bytes);
+	add(&sum->traffic.sent_messages, done->traffic.sent_messages);
+	add(&sum->traffic.sent_bytes, done->traffic.sent_bytes);
+	add(&sum->traffic.received_messages, done->traffic.received_messages);
+	add(&sum->traffic.received_bytes, done->traffic.received_bytes);
+#define X(name) add(&sum->losses.name, done->losses.name);
+	OBSERVE_LOSSES(X)
+#undef X
 	observe_free(qp->hca->observe, OBSERVE_QP, qp->shown);
 	qp->shown = NULL;
 }
@@ -103,7 +112,7 @@ static void measure(struct qp *qp, const struct send_wqe *wqe)
 
 void qp_show_request(struct qp *qp, const struct send_wqe *wqe)
 {
-	struct observe_traffic *traffic = &qp->shown->traffic;
+	struct observe_traffic *traffic = &qp->shown->done.traffic;
 	bool reads = wqe->kind->data == DATA_READ || wqe->kind->data == DATA_ORIGINAL;
 
 	if (qp->hca->measures)

@@ -45,14 +45,14 @@ static inline void qp_show_progress(struct qp *qp)
 /* A message of @bytes has arrived, or leaves as the answer to the peer's READ. */
 static inline void qp_show_received(struct qp *qp, uint64_t bytes)
 {
-	qp->shown->traffic.received_messages++;
-	qp->shown->traffic.received_bytes += bytes;
+	qp->shown->done.traffic.received_messages++;
+	qp->shown->done.traffic.received_bytes += bytes;
 }
 
 static inline void qp_show_answered(struct qp *qp, uint64_t bytes)
 {
-	qp->shown->traffic.sent_messages++;
-	qp->shown->traffic.sent_bytes += bytes;
+	qp->shown->done.traffic.sent_messages++;
+	qp->shown->done.traffic.sent_bytes += bytes;
 }
 
 #endif

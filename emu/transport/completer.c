@@ -113,11 +113,11 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 		recovery_on_response_missed(qp, now);
 	} else if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
-		qp->shown->losses.rnr_naks++;
+		qp->shown->done.losses.rnr_naks++;
 		recovery_on_rnr_nak(qp, (uint64_t)rnr_delay[value] * 10000, now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
-		qp->shown->losses.sequence_naks++;
+		qp->shown->done.losses.sequence_naks++;
 		recovery_on_sequence_nak(qp, now);
 	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
 		completer_fail(qp, nak_status[value], packet);

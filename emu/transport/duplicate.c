@@ -47,7 +47,7 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 void duplicate_receive(struct qp *qp, const struct packet *packet)
 {
 	COUNT(qp->hca, duplicate_request, 1);
-	qp->shown->losses.duplicates++;
+	qp->shown->done.losses.duplicates++;
 	if (packet->op->flags & RD_ATOMIC)
 		repeat_answer(qp, packet);
 	else

@@ -518,7 +518,7 @@ static bool retry_lost(struct qp *qp, uint64_t now)
 static bool retry_timeout(struct qp *qp, uint64_t now)
 {
 	COUNT(qp->hca, timeouts, 1);
-	qp->shown->losses.timeouts++;
+	qp->shown->done.losses.timeouts++;
 	qp->recovery.response_missed = false;
 	if (!retry(qp))
 		return false;
@@ -537,7 +537,7 @@ void recovery_on_response_missed(struct qp *qp, uint64_t now)
 	if (qp->recovery.response_missed)
 		return;
 	qp->recovery.response_missed = true;
-	qp->shown->losses.missed_responses++;
+	qp->shown->done.losses.missed_responses++;
 	recovery_event(qp, EVENT_RESPONSE_MISSED, now);
 }
 
@@ -582,7 +582,7 @@ static void want_probe(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	qp->shown->losses.probes++;
+	qp->shown->done.losses.probes++;
 	recovery->ambiguous = true;
 	recovery->probe_wanted = true;
 	recovery->probe_at = next_probe(qp, now);

@@ -270,7 +270,7 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 	wqe->started = true;
 	if (psn_distance(req->psn, req->highest) < 0) {
 		COUNT(qp->hca, retransmitted_pkts, 1);
-		qp->shown->losses.resent++;
+		qp->shown->done.losses.resent++;
 	}
 	req->psn = psn_add(req->psn, psns);
 	if (psn_distance(req->psn, req->highest) > 0)

@@ -263,7 +263,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 
 	if (fault == FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
-		qp->shown->losses.rnr_naks_sent++;
+		qp->shown->done.losses.rnr_naks_sent++;
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
 		resp->nak_sent = true;
@@ -345,7 +345,7 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 		/* One NAK a gap, IBA 9.7.5.2.3. */
 		if (!resp->nak_sent) {
 			response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
-			qp->shown->losses.sequence_naks_sent++;
+			qp->shown->done.losses.sequence_naks_sent++;
 		}
 		resp->nak_sent = true;
 		return;

@@ -268,11 +268,11 @@ uint32_t observe_show(struct observe *observe, void *record)
 	return id;
 }
 
-static bool is_in_file(const struct observe *observe, const void *record)
+bool observe_is_seen(const struct observe *observe, const void *record)
 {
 	const uint8_t *byte = record;
 
-	return observe->base && byte >= observe->base && byte < observe->base + RESERVED;
+	return observe && observe->base && byte >= observe->base && byte < observe->base + RESERVED;
 }
 
 /* With the lock. */
@@ -293,7 +293,7 @@ void observe_free(struct observe *observe, enum observe_kind kind, void *record)
 
 	if (!record)
 		return;
-	if (!observe || !is_in_file(observe, record)) {
+	if (!observe_is_seen(observe, record)) {
 		if (observe && observe->base)
 			atomic_fetch_sub(&observe->header->left_out[kind], 1);
 		free(record);

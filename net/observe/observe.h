@@ -39,6 +39,8 @@ bool observe_is_shared(const struct observe *observe);
 void *observe_claim(struct observe *observe, enum observe_kind kind, uint32_t device);
 /* Returns the record's id. */
 uint32_t observe_show(struct observe *observe, void *record);
+/* Whether @record is in the file. */
+bool observe_is_seen(const struct observe *observe, const void *record);
 /* NULL is ignored. */
 void observe_free(struct observe *observe, enum observe_kind kind, void *record);
 

@@ -84,6 +84,29 @@ struct observe_traffic {
 	uint64_t received_messages, received_bytes;
 };
 
+/* Why packets were sent again, and what became of those that weren't as they should be. */
+#define OBSERVE_LOSSES(X)                                                                          \
+	X(resent)	      /* packets */                                                        \
+	X(timeouts)	      /* of the local ACK timer: requests that no answer came to */        \
+	X(sequence_naks)      /* received */                                                       \
+	X(missed_responses)   /* that were passed over by a later one */                           \
+	X(probes)	      /* packets that ask whether anything was lost */                     \
+	X(rnr_naks)	      /* received: the peer has no receive posted */                       \
+	X(sequence_naks_sent) /* packets of the peer are missing */                                \
+	X(rnr_naks_sent)      /* no receive is posted here */                                      \
+	X(duplicates)	      /* requests received again */
+
+struct observe_losses {
+#define X(name) uint64_t name;
+	OBSERVE_LOSSES(X)
+#undef X
+};
+
+struct observe_totals {
+	struct observe_traffic traffic;
+	struct observe_losses losses;
+};
+
 /* --- devices ------------------------------------------------------------------------------ */
 
 #define OBSERVE_NAME 64
@@ -117,35 +140,13 @@ struct observe_device {
 	uint8_t gid[OBSERVE_GIDS][16]; /* zeros: none */
 
 	_Alignas(64) struct counters counters;
-	/* Of objects that were destroyed; relaxed atomics. */
-	_Alignas(64) struct {
-		_Atomic uint64_t sent_messages, sent_bytes;
-		_Atomic uint64_t received_messages, received_bytes;
-	} destroyed;
-	_Atomic uint64_t regions, region_bytes; /* registered now */
+	_Alignas(64) struct observe_totals destroyed; /* of its queue pairs that are no more */
+	_Atomic uint64_t regions, region_bytes;	      /* registered now */
 
 	_Alignas(64) struct observe_latency latency[OBSERVE_CLASSES];
 };
 
 /* --- queue pairs -------------------------------------------------------------------------- */
-
-/* Why packets were sent again, and what became of those that weren't as they should be. */
-#define OBSERVE_LOSSES(X)                                                                          \
-	X(resent)	      /* packets */                                                        \
-	X(timeouts)	      /* of the local ACK timer: requests that no answer came to */        \
-	X(sequence_naks)      /* received */                                                       \
-	X(missed_responses)   /* that were passed over by a later one */                           \
-	X(probes)	      /* packets that ask whether anything was lost */                     \
-	X(rnr_naks)	      /* received: the peer has no receive posted */                       \
-	X(sequence_naks_sent) /* packets of the peer are missing */                                \
-	X(rnr_naks_sent)      /* no receive is posted here */                                      \
-	X(duplicates)	      /* requests received again */
-
-struct observe_losses {
-#define X(name) uint64_t name;
-	OBSERVE_LOSSES(X)
-#undef X
-};
 
 /* Written at the end of each batch of posts or packets, under qp.lock: one cache line. */
 struct observe_qp_progress {
@@ -174,8 +175,7 @@ struct observe_qp {
 	uint8_t local[16], peer[16]; /* GIDs; zeros: none yet, or a datagram QP */
 
 	_Alignas(64) struct observe_qp_progress progress;
-	_Alignas(64) struct observe_traffic traffic;
-	struct observe_losses losses;
+	_Alignas(64) struct observe_totals done;
 	/* The last error that isn't a flush: ibv_wc's status and vendor_err, when, how many. */
 	uint32_t error_status, error_cause;
 	uint64_t error_at; /* CLOCK_MONOTONIC, ns */

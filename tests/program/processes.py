@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""urxe ps, top and stat: stock tools on two nodes, and what is seen of them."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+URXE = sys.argv.pop(1)
+DEADLINE = 120  # seconds, reached by a hang alone
+SERVER, CLIENT = "127.83.0.1", "127.83.0.2"
+PORT = 20083
+
+# Neither what a test is run with, nor a session of its own.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("URXE_")}
+
+
+def urxe(*words):
+    return subprocess.run([URXE, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=DEADLINE)
+
+
+def processes(*words):
+    """What urxe ps says of the processes at our two addresses."""
+    said = urxe("ps", "--json", *words)
+    assert said.returncode == 0, said.stderr
+    found = json.loads(said.stdout)["processes"]
+    return [one for one in found
+            if any({SERVER, CLIENT} & set(device["addresses"]) for device in one["devices"])]
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.02)
+    raise AssertionError(f"{what}; there is {processes()}")
+
+
+def listening():
+    """Whether a TCP socket listens on PORT."""
+    tables = [pathlib.Path("/proc/net", name).read_text() for name in ("tcp", "tcp6")]
+    return any(re.search(rf":{PORT:04X} [0-9A-F:]+ 0A ", table) for table in tables)
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        wait_for(lambda: not processes(), "all processes have ended")
+
+    def start(self, node, *command, how=("run",), **options):
+        process = subprocess.Popen([URXE, *how, "--node", node, "--", *command], env=ENVIRONMENT,
+                                   stdout=subprocess.DEVNULL, text=True,
+                                   **{"stderr": subprocess.DEVNULL, **options})
+        self.started.append(process)
+        return process
+
+    def at(self, process):
+        """The process @process is, if it shows a device."""
+        return next((one for one in processes() if one["pid"] == process.pid), None)
+
+    def wait_for_qp(self, process, state):
+        def look():
+            one = self.at(process)
+            return one if one and one["qps"] and one["qps"][0]["state"] == state else None
+        return wait_for(look, f"{process.pid} has a QP in {state}")
+
+    def pingpong(self, iterations, how=("run",), **options):
+        command = ["ibv_rc_pingpong", "-g", "0", "-p", str(PORT), "-s", "4096", "-n", str(iterations)]
+        server = self.start(SERVER, *command)
+        self.wait_for_qp(server, "INIT")
+        wait_for(listening, "the server listens")
+        return server, self.start(CLIENT, *command, SERVER, how=how, **options)
+
+    # --- urxe ps -------------------------------------------------------------------
+
+    def test_objects_of_both_ends(self):
+        server, client = self.pingpong(10**8)
+        ends = {}
+        for node, process in ((SERVER, server), (CLIENT, client)):
+            ends[node] = one = self.wait_for_qp(process, "RTS")
+            self.assertEqual(one["state"], "running")
+            self.assertIn("ibv_rc_pingpong", one["command"])
+            self.assertEqual(one["devices"][0]["addresses"], [node])
+            self.assertEqual([cq["device"] for cq in one["cqs"]], ["urxe0"])
+            self.assertEqual([region["length"] for region in one["regions"]], [4096])
+            self.assertEqual(one["devices"][0]["region_bytes"], 4096)
+        a, b = ends[SERVER]["qps"][0], ends[CLIENT]["qps"][0]
+        self.assertEqual((a["type"], a["local"], a["peer"], a["peer_qpn"]), ("RC", SERVER, CLIENT, b["qpn"]))
+        self.assertEqual((b["type"], b["local"], b["peer"], b["peer_qpn"]), ("RC", CLIENT, SERVER, a["qpn"]))
+        self.assertEqual(a["receive_queue"]["capacity"], 500)
+        self.assertEqual(a["requester"]["retry_count"], 7)
+        self.assertEqual(b["last_error"], None)
+
+    def test_stopped_and_killed(self):
+        server, _ = self.pingpong(10**8)
+        self.wait_for_qp(server, "RTS")
+        server.send_signal(signal.SIGSTOP)
+        one = wait_for(lambda: (self.at(server) or {}).get("state") == "stopped" and self.at(server),
+                       "the server is stopped")
+        self.assertEqual(one["qps"][0]["state"], "RTS")
+        self.assertRegex(urxe("ps", str(server.pid)).stdout, r"(?m)^\d+  .*ibv_rc_pingpong.*  stopped$")
+        server.kill()
+        server.wait()
+        self.assertIsNone(self.at(server))
+        ended = [one for one in processes("--ended") if one["pid"] == server.pid]
+        self.assertEqual([(one["state"], one["qps"][0]["state"]) for one in ended], [("ended", "RTS")])
+
+    def test_connections_and_listeners(self):
+        server = self.start(SERVER, "rping", "-s", "-P", "-a", SERVER, "-p", str(PORT))
+        listener = wait_for(lambda: [one for one in (self.at(server) or {}).get("connections", [])
+                                     if one["state"] == "LISTEN"], "the server listens")
+        self.assertEqual([(one["local"], one["service"]) for one in listener], [(SERVER, f"tcp port {PORT}")])
+        client = self.start(CLIENT, "rping", "-c", "-a", SERVER, "-I", CLIENT, "-p", str(PORT), "-C", "100000000")
+        ends = {}
+        for node, process in ((SERVER, server), (CLIENT, client)):
+            ends[node] = wait_for(lambda: [one for one in (self.at(process) or {}).get("connections", [])
+                                           if one["state"] == "ESTABLISHED"], f"{node} is connected")[0]
+        self.assertEqual((ends[SERVER]["local"], ends[SERVER]["peer"]), (SERVER, CLIENT))
+        self.assertEqual((ends[CLIENT]["qpn"], ends[CLIENT]["peer_qpn"]),
+                         (ends[SERVER]["peer_qpn"], ends[SERVER]["qpn"]))
+        self.assertEqual(ends[CLIENT]["qpn"], self.at(client)["qps"][0]["qpn"])
+        self.assertRegex(urxe("ps").stdout, f"listener at {SERVER}, tcp port {PORT}")
+
+    def test_no_such_process(self):
+        said = urxe("ps", "1")
+        self.assertEqual((said.returncode, said.stdout), (1, ""))
+        self.assertEqual(urxe("ps", "x").returncode, 2)
+
+    # --- urxe top ------------------------------------------------------------------
+
+    def test_rates(self):
+        server, client = self.pingpong(10**8)
+        for process in server, client:
+            self.wait_for_qp(process, "RTS")
+
+        def look():
+            said = urxe("top", "--json", "--count", "2", "--interval", "0.2")
+            readings = [json.loads(line) for line in said.stdout.splitlines()]
+            self.assertEqual(len(readings), 2)
+            rates = {one["pid"]: one["rates"] for one in readings[1]["processes"]}
+            return all(rates.get(process.pid, {}).get("sent_bytes", 0) > 0 for process in (server, client))
+
+        wait_for(look, "there is traffic both ways")
+        text = urxe("top", "--count", "1", "--interval", "0.2").stdout.splitlines()
+        self.assertRegex(text[0], r"^\d+ processes, sent .*B/s, received .*B/s$")
+        self.assertTrue(any(re.match(rf" *{client.pid} .*ibv_rc_pingpong", line) for line in text))
+
+    # --- urxe stat -----------------------------------------------------------------
+
+    def check_summary(self, one):
+        self.assertEqual(one["traffic"], {"sent_messages": 100, "sent_bytes": 409600,
+                                          "received_messages": 100, "received_bytes": 409600})
+        sends = one["requests"]["SEND"]
+        self.assertEqual((sends["messages"], sends["bytes"]), (100, 409600))
+        self.assertEqual(sum(bucket["count"] for bucket in sends["histogram"]), 100)
+        self.assertGreaterEqual(sends["longest_ns"] * 100, sends["total_ns"])
+        self.assertEqual(one["requests"]["READ"]["messages"], 0)
+        self.assertEqual(one["qps"], [])
+
+    def test_summary(self):
+        _, client = self.pingpong(100, how=("stat", "--json"), stderr=subprocess.PIPE)
+        said = client.communicate(timeout=DEADLINE)[1]
+        self.assertEqual(client.returncode, 0)
+        summary = json.loads(said[said.index("{\n"):])["processes"]
+        self.assertEqual(len(summary), 1)
+        self.check_summary(summary[0])
+
+    def test_summary_as_text(self):
+        _, client = self.pingpong(100, how=("run", "--stat"), stderr=subprocess.PIPE)
+        said = client.communicate(timeout=DEADLINE)[1]
+        self.assertRegex(said, r"sent +100 messages +409600 bytes\n  received +100 messages +409600 bytes")
+        self.assertRegex(said, r"SEND +100 of 409600 bytes; mean .*, longest ")
+
+    def test_summary_of_what_is_killed(self):
+        server = self.start(SERVER, "sh", "-c", f"ibv_rc_pingpong -g 0 -p {PORT} & wait",
+                            how=("stat", "--json"), stderr=subprocess.PIPE)
+        tool = wait_for(lambda: [one for one in processes() if one["qps"]], "the tool has a QP")[0]
+        os.kill(tool["pid"], signal.SIGKILL)
+        said = server.communicate(timeout=DEADLINE)[1]
+        summary = json.loads(said[said.index("{\n"):])["processes"]
+        self.assertEqual([(one["pid"], one["state"]) for one in summary], [(tool["pid"], "ended")])
+        self.assertEqual(summary[0]["qps"][0]["state"], "INIT")
+
+    def test_status_is_the_program_s(self):
+        self.assertEqual(urxe("stat", "--node", SERVER, "--", "sh", "-c", "exit 7").returncode, 7)
+        said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "kill -9 $$")
+        self.assertEqual(said.returncode, 128 + 9)
+        self.assertIn("no process had a device open", said.stderr)
+        nothing = "--node", SERVER, "--", "/nonexistent"
+        self.assertEqual(urxe("stat", *nothing).returncode, urxe("run", *nothing).returncode)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

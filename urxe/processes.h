@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes that have devices open, for the commands that show them: ps, top and stat. What
+ * they show of themselves is read by net/observe/reader; here it gets words, as JSON or for lines
+ * of text. It may be torn, or nonsense: a difference of two marks is never taken to be huge.
+ */
+#ifndef URXE_PROCESSES_H
+#define URXE_PROCESSES_H
+
+#include <jansson.h>
+
+#include "net/observe/reader.h"
+
+/* Files that can't be read are told of on stderr, once. Ends with die() if there is nothing. */
+struct observed *processes_read(const struct observed_options *options);
+
+json_t *process_json(const struct observed *process);
+json_t *losses_json(const struct observe_losses *losses);
+/* @json, which is used up, and a line end. */
+void processes_print_json(FILE *stream, json_t *json, size_t flags);
+
+/* What the process has done, with what its destroyed queue pairs did. */
+struct observe_totals process_totals(const struct observed *process);
+
+/* Work requests that aren't completed; those of them that are on their way. */
+uint32_t qp_outstanding(const struct observe_qp *qp);
+uint32_t qp_sent(const struct observe_qp *qp);
+
+/* "?" for numbers that mean nothing. */
+const char *qp_type_name(unsigned int type);
+const char *qp_state_name(unsigned int state);
+const char *recovery_name(unsigned int state);
+const char *connection_state_name(unsigned int state);
+const char *class_name(enum observe_class class);
+
+#define ADDRESS_TEXT 48
+/* An IPv4 address as it is written; "" for zeros. */
+const char *address_text(const uint8_t gid[16], char text[ADDRESS_TEXT]);
+/* "tcp port 7471", or the number. */
+const char *service_text(uint64_t service_id, char text[ADDRESS_TEXT]);
+
+#define AMOUNT_TEXT 16
+/* "999", "1.23k", "45.6M". */
+const char *amount_text(double amount, char text[AMOUNT_TEXT]);
+/* "850 ns", "1.2 us", "3.4 s" */
+const char *time_text(double nanoseconds, char text[AMOUNT_TEXT]);
+
+#endif

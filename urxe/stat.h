@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The summary that "urxe stat" and "urxe run --stat" print when a program has ended.
+ */
+#ifndef URXE_STAT_H
+#define URXE_STAT_H
+
+#include <stdbool.h>
+
+/* Run @program, found in PATH, and print the summary on stderr. Returns the exit status. */
+int stat_program(char **program, bool json);
+
+#endif
