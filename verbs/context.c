@@ -3,10 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
-#include "net/log.h"
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
 
@@ -52,6 +53,17 @@ static void set_operations(struct context *context)
 	verbs->open_qp = urxe_open_qp;
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+}
+
+int refuse_descriptor(int error, const char *call)
+{
+	struct rlimit limit = {};
+
+	if (!is_descriptor_error(error))
+		return error;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	return refuse(error, CAUSE_DESCRIPTORS_USED_UP, "%s: %s; this process may have %llu", call,
+		      strerror(error), (unsigned long long)limit.rlim_cur);
 }
 
 /* Takes @cmd_fd, unless it fails: then NULL and errno. */
@@ -112,13 +124,12 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	int error;
 
 	if (cmd_fd < 0)
-		return fail(
-			refuse(errno, CAUSE_NO_DESCRIPTOR, "for a context: %s", strerror(errno)));
+		return fail(refuse_descriptor(errno, "ibv_open_device()"));
 	context = open_context(device, cmd_fd);
 	if (!context) {
 		error = errno;
 		close(cmd_fd);
-		errno = error;
+		errno = refuse_descriptor(error, "ibv_open_device()");
 	}
 	return context;
 }
@@ -126,11 +137,15 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 struct ibv_context *urxe_import_device(int cmd_fd)
 {
 	struct device *device = command_fd_device(cmd_fd);
+	struct ibv_context *context;
 
 	if (!device)
 		return fail(refuse(errno, CAUSE_IMPORT_UNKNOWN,
 				   "ibv_import_device(): descriptor %d names no device", cmd_fd));
-	return open_context(device, cmd_fd);
+	context = open_context(device, cmd_fd);
+	if (!context)
+		errno = refuse_descriptor(errno, "ibv_import_device()");
+	return context;
 }
 
 bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b)
@@ -190,7 +205,10 @@ int urxe_close_device(struct ibv_context *ibv)
 	event_unlisten(context);
 	/* In a forked child they are the parent's, whose thread may hold their locks. */
 	if (context->users > 1 && context->hca == context->device->hca) {
-		log_info("%s is closed with objects in use", ibv->device->name);
+		cause_report(CAUSE_CONTEXT_BUSY,
+			     "ibv_close_device(): %u objects of %s are not destroyed (protection "
+			     "domains, completion queues and channels, thread domains)",
+			     context->users - 1, ibv->device->name);
 		stop_queue_pairs(context);
 	}
 	event_fd_close(&context->async);

@@ -67,6 +67,15 @@ static inline bool context_is_ours(const struct ibv_context *context)
 	return context && context->ops.poll_cq == urxe_poll_cq;
 }
 
+/* The process has as many descriptors as it may. */
+static inline bool is_descriptor_error(int error)
+{
+	return error == EMFILE || error == ENFILE;
+}
+
+/* Returns @error; says which limit was reached if it is such a one. */
+int refuse_descriptor(int error, const char *call);
+
 /* inherited.c */
 int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 /* @call is refused to a forked child. */

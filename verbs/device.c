@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/fault/fault.h"
 #include "net/log.h"
@@ -193,7 +194,8 @@ static int refresh_addresses(struct port *port)
 
 	if (error && port->node) {
 		explain(NULL, error, reason, sizeof(reason));
-		log_error("%s: %s: %s", port->device->ibv.name, port->node, reason);
+		cause_error(CAUSE_ADDRESS_UNUSABLE, "%s: %s: %s", port->device->ibv.name,
+			    port->node, reason);
 	}
 	port_use_netdev(port);
 	return port->node ? error : 0;
@@ -229,16 +231,21 @@ static int bind_addresses(struct port *port, struct link *link)
 			continue;
 		}
 		last = error;
+		if (port->node && is_descriptor_error(error))
+			return error;
 		gid_to_text(&entry.gid, text);
 		if (port->node || error == EADDRINUSE) {
 			explain(&entry.gid, error, reason, sizeof(reason));
-			log_error("%s: address %s: %s", name, text, reason);
+			cause_error(error == EADDRINUSE ? CAUSE_ADDRESS_IN_USE
+							: CAUSE_ADDRESS_UNUSABLE,
+				    "%s: address %s: %s", name, text, reason);
 			return error;
 		}
 		log_info("%s: address %s is left out: %s", name, text, strerror(error));
 	}
-	if (bound == 0)
-		log_error("%s: no address can be used: %s", name, strerror(last));
+	if (bound == 0 && !is_descriptor_error(last))
+		cause_error(CAUSE_ADDRESS_UNUSABLE, "%s: no address can be used: %s", name,
+			    strerror(last));
 	return bound ? 0 : last;
 }
 
@@ -420,7 +427,8 @@ int device_up(struct device *device, const struct event_sink *sink)
 	if (!device->hca)
 		error = bring_up(device, sink);
 	else if (device->failed)
-		error = EIO;
+		error = refuse(EIO, CAUSE_DEVICE_FAILED, "%s: %u contexts of it are still open",
+			       device->ibv.name, device->opened);
 	if (!error)
 		device->opened++;
 	pthread_mutex_unlock(&device->lock);

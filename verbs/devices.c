@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "net/log.h"
 #include "verbs/registry.h"
 
 #define DEFAULT_DEVICE "urxe0"
-#define ADDRESSES_TEXT 512 /* as many of the machine's addresses as a message names */
+#define ADDRESSES_TEXT 256 /* as many of the machine's addresses as a message names */
 
 static struct {
 	pthread_once_t once;
@@ -21,43 +22,50 @@ static struct {
 
 /* --- making them ------------------------------------------------------------ */
 
+/* Why @name has no port with the addresses @node: what device_add_port() said. */
+static void tell_port_error(const char *name, const char *node, int error)
+{
+	char local[ADDRESSES_TEXT];
+
+	switch (error) {
+	case EINVAL:
+		cause_error(CAUSE_NODE_ADDRESSES,
+			    "device %s: \"%s\" is not a list of IP addresses or interfaces; there "
+			    "are no devices",
+			    name, node ? node : "");
+		break;
+	case E2BIG:
+		cause_error(CAUSE_NODE_PORTS,
+			    "device %s: a device has %d ports at most, and \"%s\" is one more; "
+			    "there are no devices",
+			    name, PORTS_MAX, node);
+		break;
+	case EEXIST:
+		cause_error(CAUSE_NODE_ADDRESS_TWICE,
+			    "device %s: its other port has an address of \"%s\", too; there are "
+			    "no devices",
+			    name, node);
+		break;
+	case EADDRNOTAVAIL:
+		gid_local_text(local, sizeof(local));
+		cause_error(CAUSE_NODE_NOT_LOCAL,
+			    "device %s: address %s: %s; there are no devices; this machine has %s",
+			    name, node, strerror(error), local);
+		break;
+	default:
+		cause_error(CAUSE_NODE_UNKNOWN, "device %s: %s%s: %s; there are no devices", name,
+			    node ? "address " : "this machine's addresses", node ? node : "",
+			    strerror(error));
+	}
+}
+
 static bool add_port(struct device *device, const char *node)
 {
 	int error = device_add_port(device, node);
-	const char *name = device->ibv.name;
-	char local[ADDRESSES_TEXT];
 
-	if (error == EINVAL) {
-		log_error("device %s: \"%s\" is not a list of IP addresses or interfaces; there "
-			  "are no devices",
-			  name, node ? node : "");
-		return false;
-	}
-	if (error == E2BIG) {
-		log_error("device %s: a device has %d ports at most, and \"%s\" is one more; there "
-			  "are no devices",
-			  name, PORTS_MAX, node);
-		return false;
-	}
-	if (error == EEXIST) {
-		log_error("device %s: its other port has an address of \"%s\", too; there are no "
-			  "devices",
-			  name, node);
-		return false;
-	}
-	if (error == EADDRNOTAVAIL) {
-		gid_local_text(local, sizeof(local));
-		log_error("device %s: address %s: %s; this machine has %s; there are no devices",
-			  name, node, strerror(error), local);
-		return false;
-	}
-	if (error) {
-		log_error("device %s: %s%s: %s; there are no devices", name,
-			  node ? "address " : "this machine's addresses", node ? node : "",
-			  strerror(error));
-		return false;
-	}
-	return true;
+	if (error)
+		tell_port_error(device->ibv.name, node, error);
+	return !error;
 }
 
 /* @node: addresses of the first port, '/' and those of the second, cut up in place; or NULL. */
@@ -88,9 +96,10 @@ static bool name_is_good(const char *name)
 				 "0123456789_-")] == '\0';
 }
 
-static bool refuse(const char *item, const char *expected)
+static bool not_a_device(const char *item, const char *expected)
 {
-	log_error("URXE_DEVICES=%s is not %s; there are no devices", item, expected);
+	cause_error(CAUSE_DEVICES_LIST, "URXE_DEVICES=%s is not %s; there are no devices", item,
+		    expected);
 	return false;
 }
 
@@ -103,10 +112,10 @@ static bool add_listed_devices(char *list)
 		char *addresses = strchr(item, '=');
 
 		if (!addresses)
-			return refuse(item, "of the form name=address[,address][/address]");
+			return not_a_device(item, "of the form name=address[,address][/address]");
 		*addresses++ = '\0';
 		if (!name_is_good(item))
-			return refuse(item, "a device name of its own");
+			return not_a_device(item, "a device name of its own");
 		if (!add_device(item, addresses))
 			return false;
 	}
@@ -185,7 +194,7 @@ static void devices_make(void)
 		log_warn("urxe knows no variable %s", configuration->unknown);
 	table.count = 0; /* a fork may have interrupted another thread in here */
 	if (configuration->error) {
-		log_error("%s; there are no devices", configuration->error);
+		cause_error(CAUSE_CONFIGURATION, "%s; there are no devices", configuration->error);
 		table.failed = true;
 	} else if (configuration->mode != MODE_HW) {
 		table.failed = !make_devices();

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 
 /* Another name of device memory. */
@@ -53,9 +54,12 @@ static struct ibv_dm *name_dm(struct ibv_dm *dm, struct ibv_context *context)
 struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
-	int error = attr->comp_mask
-			    ? EINVAL
-			    : dm_alloc(to_hca(context), attr->length, attr->log_align_req, &dm);
+	int error;
+
+	if (attr->comp_mask)
+		return fail(refuse(EINVAL, CAUSE_DM_ATTRIBUTES, "ibv_alloc_dm(): comp_mask is 0x%x",
+				   attr->comp_mask));
+	error = dm_alloc(to_hca(context), attr->length, attr->log_align_req, &dm);
 
 	return error ? fail(error) : name_dm(&dm->ibv, context);
 }
@@ -85,9 +89,12 @@ static void end_name(struct ibv_dm *name)
 	context_put(context);
 }
 
+#define REFUSE_DM(error, call, memory) REFUSE_HANDLE(error, call, (const struct dm *)(memory))
+
 int urxe_free_dm(struct ibv_dm *dm)
 {
-	int error = HANDLE_IS_GOOD((struct dm *)dm) ? dm_destroy(to_dm(dm)) : ENOENT;
+	int error = HANDLE_IS_GOOD((struct dm *)dm) ? dm_destroy(to_dm(dm))
+						    : REFUSE_DM(ENOENT, "ibv_free_dm()", dm);
 
 	if (!error)
 		end_name(dm);
@@ -107,7 +114,10 @@ struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	struct imported_dm *import;
 
 	if (!dm || !context_shares_file(dm->ibv.context, context))
-		return fail(ENOENT);
+		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_dm(): handle %u %s",
+				   dm_handle,
+				   dm ? "is of a context with another cmd_fd"
+				      : "is no device memory's of this process"));
 	import = calloc(1, sizeof(*import));
 	if (!import)
 		return fail(ENOMEM);
@@ -127,10 +137,17 @@ struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_
 			      size_t length, unsigned int access)
 {
 	struct mr *mr;
-	int error = EINVAL;
+	int error;
 
-	if (domain_is_good(pd) && HANDLE_IS_GOOD((struct dm *)dm) &&
-	    to_pd(pd)->hca == to_dm(dm)->hca)
+	if (!domain_is_good(pd))
+		error = REFUSE_DOMAIN(EINVAL, "ibv_reg_dm_mr()", pd);
+	else if (!HANDLE_IS_GOOD((struct dm *)dm))
+		error = REFUSE_DM(EINVAL, "ibv_reg_dm_mr(), dm", dm);
+	else if (to_pd(pd)->hca != to_dm(dm)->hca)
+		error = refuse(EINVAL, CAUSE_DM_DEVICE,
+			       "ibv_reg_dm_mr(): the memory is of %s, the protection domain of %s",
+			       dm->context->device->name, pd->context->device->name);
+	else
 		error = dm_register(to_pd(pd), to_dm(dm), dm_offset, length,
 				    access & ~ACCESS_OPTIONAL, &mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);

@@ -4,6 +4,7 @@
  * as any process may map it, if its exporter lets it. Caches aren't flushed
  * (DMA_BUF_IOCTL_SYNC): on x86 the devices that export buffers are coherent.
  */
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "net/log.h"
+#include "emu/objects/access.h"
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
 
@@ -31,12 +33,31 @@ static void dmabuf_unmap(void *backing)
 	free(dmabuf);
 }
 
+static int check_access(int access)
+{
+	char text[ACCESS_TEXT];
+
+	if (!(access & ~DMABUF_ACCESS))
+		return mr_check_access(access);
+	return refuse(EINVAL, CAUSE_DMABUF_ACCESS, "ibv_reg_dmabuf_mr(): access is %s",
+		      access_text(access, text));
+}
+
 /* What the kernel checks before it asks the exporter. */
 static int check_range(const struct hca *hca, uint64_t offset, size_t length, uint64_t iova)
 {
-	if ((offset ^ iova) & (hca->host->page_size() - 1))
-		return EINVAL;
-	return !length || offset + length < length || iova + length < length ? EINVAL : 0;
+	uint64_t mask = hca->host->page_size() - 1;
+
+	if ((offset ^ iova) & mask)
+		return refuse(EINVAL, CAUSE_MR_IOVA,
+			      "offset %" PRIu64 " of the dma-buf is at byte %" PRIu64
+			      " of its page, iova 0x%" PRIx64 " at byte %" PRIu64,
+			      offset, offset & mask, iova, iova & mask);
+	if (length && offset + length >= length && iova + length >= length)
+		return 0;
+	return refuse(EINVAL, CAUSE_DMABUF_RANGE,
+		      "%zu bytes at offset %" PRIu64 " of the dma-buf, iova 0x%" PRIx64, length,
+		      offset, iova);
 }
 
 static int check_buffer(int fd, uint64_t end)
@@ -45,11 +66,18 @@ static int check_buffer(int fd, uint64_t end)
 	off_t size;
 
 	if (fstatfs(fd, &filesystem))
-		return EBADF;
+		return refuse(EBADF, CAUSE_DMABUF_NONE, "ibv_reg_dmabuf_mr(): fd is %d: %s", fd,
+			      strerror(errno));
 	if (filesystem.f_type != DMA_BUF_MAGIC)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_DMABUF_OTHER,
+			      "ibv_reg_dmabuf_mr(): fd is %d, a file of the file system 0x%lx", fd,
+			      (unsigned long)filesystem.f_type);
 	size = lseek(fd, 0, SEEK_END);
-	return size < 0 || (uint64_t)size < end ? EINVAL : 0;
+	if (size >= 0 && (uint64_t)size >= end)
+		return 0;
+	return refuse(EINVAL, CAUSE_DMABUF_RANGE,
+		      "up to byte %" PRIu64 " of a dma-buf that has %lld bytes", end,
+		      (long long)size);
 }
 
 /* @offset is a page's. EOPNOTSUPP: the exporter lets no process map it, or not with @access. */
@@ -66,8 +94,10 @@ static int dmabuf_map(int fd, uint64_t offset, size_t length, int access, struct
 		int error = errno;
 
 		free(dmabuf);
-		log_info("dma-buf %d can't be mapped: %s", fd, strerror(error));
-		return error == ENOMEM ? ENOMEM : EOPNOTSUPP;
+		return refuse(error == ENOMEM ? ENOMEM : EOPNOTSUPP, CAUSE_DMABUF_MAPPING,
+			      "mmap() of %zu bytes of dma-buf %d for %s: %s", length, fd,
+			      protection & PROT_WRITE ? "reading and writing" : "reading",
+			      strerror(error));
 	}
 	*result = dmabuf;
 	return 0;
@@ -84,8 +114,8 @@ static int dmabuf_register(struct pd *pd, uint64_t offset, size_t length, uint64
 		.access = access,
 		.release = dmabuf_unmap,
 	};
-	struct dmabuf *dmabuf;
-	int error = access & ~DMABUF_ACCESS ? EINVAL : mr_check_access(access);
+	struct dmabuf *dmabuf = NULL;
+	int error = check_access(access);
 
 	if (!error)
 		error = check_range(pd->hca, offset, length, iova);
@@ -112,7 +142,7 @@ struct ibv_mr *urxe_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(EINVAL);
+		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_dmabuf_mr()", pd));
 	signals_install();
 	error = dmabuf_register(to_pd(pd), offset, length, iova, fd, access & ~(int)ACCESS_OPTIONAL,
 				&mr);

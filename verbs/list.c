@@ -13,7 +13,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "net/log.h"
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
 #include "verbs/preload/export.h"
@@ -96,10 +96,10 @@ static void explain_no_hardware(int error)
 {
 	if (__atomic_exchange_n(&lists.explained, true, __ATOMIC_RELAXED))
 		return;
-	log_error("URXE_MODE=hw: no RDMA hardware: %s", error == ENOENT
-								? "no libibverbs.so.1 on this host"
-							: error ? strerror(error)
-								: "libibverbs lists no devices");
+	cause_error(CAUSE_NO_HARDWARE, "URXE_MODE=hw: no RDMA hardware: %s",
+		    error == ENOENT ? "no libibverbs.so.1 on this host"
+		    : error	    ? strerror(error)
+				    : "libibverbs lists no devices");
 }
 
 static struct list *make_list(int *count)

@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
+#include "net/cause/cause.h"
 #include "net/guard.h"
 
 /* <linux/fs.h> has these from 6.11 on. */
@@ -36,11 +38,56 @@ struct mapping_query {
 struct memory_range {
 	uint64_t start, end;
 	uint64_t protection; /* MAPPING_* that every mapping needs */
+	uint64_t begin;	     /* where it began */
 };
 
-static bool memory_try(uint64_t start, uint64_t end, bool write)
+/* --- what is wrong with it ---------------------------------------------------------------- */
+
+/* @address is the first one of which @what is true. */
+static int refuse_memory(const struct memory_range *range, enum cause cause, uint64_t address,
+			 const char *what)
 {
-	return guard_probe((const void *)(uintptr_t)start, end - start, write, NULL);
+	return refuse(EFAULT, cause,
+		      "to register %" PRIu64 " bytes at 0x%" PRIx64 ": byte %" PRIu64
+		      ", at 0x%" PRIx64 ", is %s",
+		      range->end - range->begin, range->begin, address - range->begin, address,
+		      what);
+}
+
+static int refuse_protected(const struct memory_range *range, uint64_t protection)
+{
+	if (protection & MAPPING_READABLE)
+		return refuse_memory(range, CAUSE_MR_NOT_WRITABLE, range->start, "read-only");
+	return refuse_memory(range, CAUSE_MR_NOT_WRITABLE, range->start,
+			     protection & MAPPING_WRITABLE ? "write-only"
+							   : "protected (PROT_NONE)");
+}
+
+static int refuse_hole(const struct memory_range *range)
+{
+	return refuse_memory(range, CAUSE_MR_NOT_MAPPED, range->start, "not mapped");
+}
+
+static int refuse_fault(const struct memory_range *range, const struct guard_fault *fault)
+{
+	enum cause cause = CAUSE_MR_NOT_MAPPED;
+
+	if (fault->signal == SIGBUS)
+		cause = CAUSE_MR_BEYOND_FILE;
+	else if (fault->code == SEGV_ACCERR)
+		cause = CAUSE_MR_NOT_WRITABLE;
+	return refuse_memory(range, cause, (uintptr_t)fault->address, guard_fault_text(fault));
+}
+
+/* --- looking at it -------------------------------------------------------------------------- */
+
+static int memory_try(const struct memory_range *range, uint64_t start, uint64_t end, bool write)
+{
+	struct guard_fault fault;
+
+	if (guard_probe((const void *)(uintptr_t)start, end - start, write, &fault))
+		return 0;
+	return refuse_fault(range, &fault);
 }
 
 /* 0 when @range can go on behind the mapping, else EFAULT. */
@@ -48,15 +95,17 @@ static int memory_step(struct memory_range *range, uint64_t start, uint64_t end,
 		       uint64_t protection)
 {
 	uint64_t last;
+	int error;
 
-	if (start > range->start || (protection & range->protection) != range->protection)
-		return EFAULT;
+	if (start > range->start)
+		return refuse_hole(range);
+	if ((protection & range->protection) != range->protection)
+		return refuse_protected(range, protection);
 	/* What lies beyond the end of a file is at the end of its mapping. */
 	last = end < range->end ? end : range->end;
-	if (!memory_try(last - 1, last, false))
-		return EFAULT;
+	error = memory_try(range, last - 1, last, false);
 	range->start = end;
-	return 0;
+	return error;
 }
 
 /* 0, EFAULT, or ENOTTY when the kernel has no such query. */
@@ -66,7 +115,7 @@ static int memory_check_query(int fd, struct memory_range *range)
 		struct mapping_query query = {.size = sizeof(query), .address = range->start};
 
 		if (ioctl(fd, MAPPING_QUERY, &query))
-			return errno == ENOENT ? EFAULT : ENOTTY;
+			return errno == ENOENT ? refuse_hole(range) : ENOTTY;
 		if (memory_step(range, query.start, query.end, query.protection))
 			return EFAULT;
 	}
@@ -80,7 +129,7 @@ static int memory_check_line(const char *line, struct memory_range *range)
 
 	start = strtoull(line, &rest, 16);
 	if (*rest != '-')
-		return EFAULT;
+		return refuse_hole(range);
 	end = strtoull(rest + 1, &rest, 16);
 	if (end <= range->start)
 		return 0;
@@ -99,7 +148,7 @@ static int memory_check_text(FILE *maps, struct memory_range *range)
 
 	while (!error && range->start < range->end) {
 		if (getline(&line, &size, maps) < 0)
-			error = EFAULT;
+			error = refuse_hole(range);
 		else
 			error = memory_check_line(line, range);
 	}
@@ -109,9 +158,7 @@ static int memory_check_text(FILE *maps, struct memory_range *range)
 
 static int memory_check_pages(const struct memory_range *range)
 {
-	bool write = range->protection & MAPPING_WRITABLE;
-
-	return memory_try(range->start, range->end, write) ? 0 : EFAULT;
+	return memory_try(range, range->start, range->end, range->protection & MAPPING_WRITABLE);
 }
 
 int memory_check(const void *addr, size_t length, bool write)
@@ -119,6 +166,7 @@ int memory_check(const void *addr, size_t length, bool write)
 	struct memory_range range = {
 		.start = (uintptr_t)addr,
 		.end = (uintptr_t)addr + length,
+		.begin = (uintptr_t)addr,
 		.protection = MAPPING_READABLE | (write ? MAPPING_WRITABLE : 0),
 	};
 	FILE *maps;

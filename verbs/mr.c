@@ -3,9 +3,11 @@
  * Memory regions and windows: they belong to the core (emu/objects/mr.h, emu/objects/mw.h,
  * emu/objects/odp.h).
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "emu/objects/odp.h"
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
 
@@ -31,6 +33,9 @@ static struct mr *to_mr(struct ibv_mr *mr)
 	return to_import(mr) ? to_import(mr)->mr : (struct mr *)mr;
 }
 
+#define REFUSE_REGION(error, call, region) REFUSE_HANDLE(error, call, (const struct mr *)(region))
+#define REFUSE_WINDOW(error, call, window) REFUSE_HANDLE(error, call, (const struct mw *)(window))
+
 struct ibv_mr *mr_hand_out(struct mr *mr, struct ibv_pd *pd)
 {
 	mr->ibv.context = pd->context;
@@ -46,7 +51,7 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(EINVAL);
+		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_mr_iova2()", pd));
 	signals_install();
 	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);
@@ -63,16 +68,35 @@ struct ibv_mr *urxe_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 	return urxe_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
 }
 
+static int check_rereg(struct ibv_mr *mr, bool moves, struct ibv_pd *pd)
+{
+	if (!HANDLE_IS_GOOD((struct mr *)mr))
+		return REFUSE_REGION(IBV_REREG_MR_ERR_INPUT, "ibv_rereg_mr()", mr);
+	if (to_import(mr))
+		return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_KIND, "region %u is imported",
+			      mr->handle);
+	if (!moves)
+		return 0;
+	if (!pd)
+		return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_INPUT,
+			      "ibv_rereg_mr(): CHANGE_PD without a protection domain");
+	if (!domain_is_good(pd))
+		return REFUSE_DOMAIN(IBV_REREG_MR_ERR_INPUT, "ibv_rereg_mr(), pd", pd);
+	if (pd->context == mr->context)
+		return 0;
+	return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_INPUT,
+		      "ibv_rereg_mr(): the protection domain is of another context");
+}
+
 int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access)
 {
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
-	int result;
+	int result = check_rereg(mr, moves, pd);
 
-	if (!HANDLE_IS_GOOD((struct mr *)mr) || to_import(mr) ||
-	    (moves && (!pd || !domain_is_good(pd) || pd->context != mr->context))) {
+	if (result) {
 		errno = EINVAL;
-		return IBV_REREG_MR_ERR_INPUT;
+		return result;
 	}
 	result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr, length,
 			       access & ~ACCESS_OPTIONAL);
@@ -102,7 +126,9 @@ static void end_name(struct ibv_mr *name)
 int urxe_dereg_mr(struct ibv_mr *name)
 {
 	struct mr *mr = to_mr(name);
-	int error = HANDLE_IS_GOOD((struct mr *)name) ? mr_destroy(mr) : ENOENT;
+	int error = HANDLE_IS_GOOD((struct mr *)name)
+			    ? mr_destroy(mr)
+			    : REFUSE_REGION(ENOENT, "ibv_dereg_mr()", name);
 
 	if (error)
 		return error;
@@ -117,10 +143,13 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	struct mr *mr;
 
 	if (!domain_is_good(pd))
-		return fail(EINVAL);
+		return fail(REFUSE_DOMAIN(EINVAL, "ibv_import_mr()", pd));
 	mr = mr_find(to_pd(pd)->hca, mr_handle);
 	if (!mr || !context_shares_file(mr->ibv.context, pd->context))
-		return fail(ENOENT);
+		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_mr(): handle %u %s",
+				   mr_handle,
+				   mr ? "is of a context with another cmd_fd"
+				      : "is no region's of this process"));
 	import = calloc(1, sizeof(*import));
 	if (!import)
 		return fail(ENOMEM);
@@ -144,7 +173,8 @@ void urxe_unimport_mr(struct ibv_mr *mr)
 struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct mr *mr;
-	int error = domain_is_good(pd) ? mr_alloc_null(to_pd(pd), &mr) : EINVAL;
+	int error = domain_is_good(pd) ? mr_alloc_null(to_pd(pd), &mr)
+				       : REFUSE_DOMAIN(EINVAL, "ibv_alloc_null_mr()", pd);
 
 	return error ? fail(error) : mr_hand_out(mr, pd);
 }
@@ -153,15 +183,19 @@ int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 		   struct ibv_sge *sg_list, uint32_t num_sge)
 {
 	/* What is asked for is done when this returns: IBV_ADVISE_MR_FLAG_FLUSH or not. */
-	if (!domain_is_good(pd) || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
-		return set_errno(EINVAL);
+	if (!domain_is_good(pd))
+		return set_errno(REFUSE_DOMAIN(EINVAL, "ibv_advise_mr()", pd));
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return set_errno(refuse(EINVAL, CAUSE_ADVICE_EMPTY,
+					"ibv_advise_mr(): flags is 0x%x", flags));
 	return set_errno(odp_advise(to_pd(pd), advice, sg_list, num_sge));
 }
 
 struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct mw *mw;
-	int error = domain_is_good(pd) ? mw_alloc(to_pd(pd), type, &mw) : EINVAL;
+	int error = domain_is_good(pd) ? mw_alloc(to_pd(pd), type, &mw)
+				       : REFUSE_DOMAIN(EINVAL, "ibv_alloc_mw()", pd);
 
 	if (error)
 		return fail(error);
@@ -174,16 +208,25 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 /* What Linux providers refuse at once; everything else is told by the completion. */
 static int check_bind(const struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
 {
-	if (!HANDLE_IS_GOOD((const struct mw *)mw) ||
-	    (info->mr && !HANDLE_IS_GOOD((const struct mr *)info->mr)))
-		return ENOENT;
+	if (!HANDLE_IS_GOOD((const struct mw *)mw))
+		return REFUSE_WINDOW(ENOENT, "ibv_bind_mw()", mw);
+	if (info->mr && !HANDLE_IS_GOOD((const struct mr *)info->mr))
+		return REFUSE_REGION(ENOENT, "ibv_bind_mw(), the region", info->mr);
 	if (mw->type != IBV_MW_TYPE_1)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_MW_BIND_TYPE, "ibv_bind_mw(): window 0x%x is of type 2",
+			      mw->rkey);
 	if (!info->mr && (info->addr || info->length))
-		return EINVAL;
-	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
-		return EINVAL; /* o10-36.2.2 */
-	return info->mr && to_pd(info->mr->pd) != to_pd(mw->pd) ? EPERM : 0;
+		return refuse(EINVAL, CAUSE_MW_BIND_NOTHING,
+			      "ibv_bind_mw(): %" PRIu64 " bytes at 0x%" PRIx64 " of no region",
+			      info->length, info->addr);
+	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED) /* o10-36.2.2 */
+		return refuse(EINVAL, CAUSE_MW_BIND_ZERO_BASED,
+			      "ibv_bind_mw(): window 0x%x, access 0x%x has ZERO_BASED", mw->rkey,
+			      info->mw_access_flags);
+	if (info->mr && to_pd(info->mr->pd) != to_pd(mw->pd))
+		return refuse(EPERM, CAUSE_MW_BIND_PD, "ibv_bind_mw(): window 0x%x and region 0x%x",
+			      mw->rkey, info->mr->lkey);
+	return 0;
 }
 
 /* Windows of type 1: the device picks the R_Key, known once the request is posted. */
@@ -208,7 +251,7 @@ int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 int urxe_dealloc_mw(struct ibv_mw *mw)
 {
 	if (!HANDLE_IS_GOOD((struct mw *)mw))
-		return set_errno(ENOENT);
+		return set_errno(REFUSE_WINDOW(ENOENT, "ibv_dealloc_mw()", mw));
 	domain_put(mw->pd);
 	mw_dealloc((struct mw *)mw);
 	return 0;

@@ -2,6 +2,9 @@
 /* ibv_reg_mr_ex(3): what the other calls register, by one structure. */
 #include "verbs/mr_ex.h"
 
+#include <inttypes.h>
+
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 
 /* Bits of comp_mask (enum ibv_mr_init_attr_mask). */
@@ -21,9 +24,15 @@ struct ibv_mr *urxe_reg_mr_ex(struct ibv_pd *pd, const struct mr_init_attr *attr
 
 	/* Steering tags (DMAH) and buffers of ibv_alloc_buf(3) the device has none. */
 	if (attr->comp_mask & ~(uint64_t)MASK_KNOWN)
-		return fail(EOPNOTSUPP);
+		return fail(refuse(EOPNOTSUPP, CAUSE_MR_EX_UNSUPPORTED,
+				   "ibv_reg_mr_ex(): comp_mask is 0x%" PRIx64
+				   ", in which 0x%" PRIx64 " isn't supported",
+				   (uint64_t)attr->comp_mask,
+				   attr->comp_mask & ~(uint64_t)MASK_KNOWN));
 	if (by_address == by_fd || (attr->comp_mask & MASK_FD_OFFSET && !by_fd))
-		return fail(EINVAL);
+		return fail(refuse(EINVAL, CAUSE_MR_EX_MASK,
+				   "ibv_reg_mr_ex(): comp_mask is 0x%" PRIx64,
+				   (uint64_t)attr->comp_mask));
 	if (attr->comp_mask & MASK_IOVA)
 		iova = attr->iova;
 	if (by_fd)

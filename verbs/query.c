@@ -3,10 +3,12 @@
  * What the device and its ports say about themselves. The limits are the HCA's,
  * which enforces them; a port is the network device of its GID 0.
  */
+#include <inttypes.h>
 #include <net/if.h>
 #include <string.h>
 
 #include "emu/objects/odp.h"
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/port.h"
@@ -22,10 +24,22 @@ static struct device *device_of(struct ibv_context *context)
 	return to_context(context)->device;
 }
 
-/* NULL: there is no such port. */
-static struct port *port_of(struct ibv_context *context, unsigned int port_num)
+/* NULL: there is no such port, and @call fails. */
+static struct port *port_of(struct ibv_context *context, unsigned int port_num, const char *call)
 {
-	return device_port(device_of(context), port_num);
+	struct device *device = device_of(context);
+	struct port *port = device_port(device, port_num);
+
+	if (!port)
+		refuse(EINVAL, CAUSE_PORT_UNKNOWN, "%s: port_num is %u; the last port of %s is %u",
+		       call, port_num, device->ibv.name, port_gids_count(&device->gids));
+	return port;
+}
+
+/* Bits of comp_mask or flags that @call doesn't know. */
+static int refuse_mask(int error, const char *call, uint64_t mask)
+{
+	return refuse(error, CAUSE_QUERY_MASK, "%s: 0x%" PRIx64, call, mask);
 }
 
 /* --- device ------------------------------------------------------------------ */
@@ -46,9 +60,13 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	struct ibv_device_attr_ex all = {};
 
 	if (attr_size < sizeof(all.orig_attr))
-		return set_errno(EINVAL);
+		return set_errno(refuse(EINVAL, CAUSE_QUERY_SIZE,
+					"ibv_query_device_ex(): the structure has %zu bytes, of at "
+					"least %zu",
+					attr_size, sizeof(all.orig_attr)));
 	if (input && input->comp_mask)
-		return set_errno(EINVAL);
+		return set_errno(refuse_mask(EINVAL, "ibv_query_device_ex(), input->comp_mask",
+					     input->comp_mask));
 	urxe_query_device(context, &all.orig_attr);
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
@@ -70,7 +88,8 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return set_errno(EINVAL);
+		return set_errno(refuse_mask(EINVAL, "ibv_query_rt_values_ex(), comp_mask",
+					     values->comp_mask));
 	/* As mlx5 has it: ticks of the device's clock, whatever the name of their member. */
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		values->raw_clock = (struct timespec){.tv_nsec = clock_now()};
@@ -89,7 +108,7 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 		       size_t attr_size)
 {
 	struct counters *counters = to_hca(context)->counters;
-	struct port *port = port_of(context, port_num);
+	struct port *port = port_of(context, port_num, "ibv_query_port()");
 	struct ibv_port_attr all;
 	int error;
 
@@ -97,7 +116,7 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 		return set_errno(EINVAL);
 	error = port_query(port, &all);
 	if (error)
-		return set_errno(error);
+		return set_errno(refuse_descriptor(error, "ibv_query_port()"));
 	all.bad_pkey_cntr = violations(counters->bad_pkey);
 	all.qkey_viol_cntr = violations(counters->bad_qkey);
 	all.max_msg_sz = to_hca(context)->limits.max_message;
@@ -124,7 +143,7 @@ int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 	struct ibv_port_attr attr;
 	int error;
 
-	if (port_num > UINT8_MAX)
+	if (!port_of(context, port_num, "ibv_query_port_speed()"))
 		return EINVAL;
 	error = urxe_query_port_ex(context, port_num, &attr, sizeof(attr));
 	if (!error)
@@ -135,13 +154,21 @@ int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 
 /* --- GIDs ------------------------------------------------------------------------ */
 
+static int check_gid_index(unsigned int index, const char *call)
+{
+	if (index < GID_TABLE_LENGTH)
+		return 0;
+	return refuse(EINVAL, CAUSE_GID_INDEX, "%s: index is %d; the last one is %d", call,
+		      (int)index, GID_TABLE_LENGTH - 1);
+}
+
 int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
-	struct port *port = port_of(context, port_num);
+	struct port *port = port_of(context, port_num, "ibv_query_gid()");
 	struct gid_entry entry;
 	int error = EINVAL;
 
-	if (port && index >= 0)
+	if (port && check_gid_index(index, "ibv_query_gid()") == 0)
 		error = gid_table_get(&port->gids, index, &entry);
 	if (error && error != ENODATA) {
 		errno = error;
@@ -168,18 +195,21 @@ static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, u
 int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	struct port *port = port_of(context, port_num);
 	struct ibv_gid_entry all = {};
 	struct gid_entry found;
+	struct port *port;
 	int error;
 
 	if (flags)
-		return EOPNOTSUPP;
-	if (!port)
-		return EINVAL;
-	error = gid_table_get(&port->gids, gid_index, &found);
+		return refuse_mask(EOPNOTSUPP, "ibv_query_gid_ex(), flags", flags);
+	port = port_of(context, port_num, "ibv_query_gid_ex()");
+	error = port ? check_gid_index(gid_index, "ibv_query_gid_ex()") : EINVAL;
 	if (error)
 		return error;
+	error = gid_table_get(&port->gids, gid_index, &found);
+	if (error)
+		return refuse(error, CAUSE_GID_EMPTY, "ibv_query_gid_ex(): GID %u of port %u",
+			      gid_index, port_num);
 	fill_entry(&all, &found, port_num, gid_index);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &all, entry_size < sizeof(all) ? entry_size : sizeof(all));
@@ -195,7 +225,8 @@ static ssize_t append_entries(struct ibv_context *context, struct port *port,
 
 	for (uint32_t i = 0; gid_table_next(&port->gids, &i, &found); i++) {
 		if (count == max_entries)
-			return -EINVAL;
+			return -refuse(EINVAL, CAUSE_GID_TABLE_SHORT,
+				       "ibv_query_gid_table(): max_entries is %zu", max_entries);
 		urxe_query_gid_ex(context, port->number, i,
 				  (void *)((char *)entries + count++ * entry_size), 0, entry_size);
 	}
@@ -209,8 +240,8 @@ ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	struct port *port;
 
 	if (flags)
-		return -EOPNOTSUPP;
-	for (unsigned int i = 1; count >= 0 && (port = port_of(context, i)); i++)
+		return -refuse_mask(EOPNOTSUPP, "ibv_query_gid_table(), flags", flags);
+	for (unsigned int i = 1; count >= 0 && (port = device_port(device_of(context), i)); i++)
 		count = append_entries(context, port, entries, max_entries, count, entry_size);
 	return count;
 }
@@ -218,7 +249,8 @@ ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 			int *type)
 {
-	if (!port_of(context, port_num) || index >= GID_TABLE_LENGTH) {
+	if (!port_of(context, port_num, "ibv_query_gid_type()") ||
+	    check_gid_index(index, "ibv_query_gid_type()") != 0) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -230,7 +262,9 @@ int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned 
 
 int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (!port_of(context, port_num) || index != 0) {
+	if (!port_of(context, port_num, "ibv_query_pkey()") || index != 0) {
+		if (index)
+			refuse(EINVAL, CAUSE_PKEY, "ibv_query_pkey(): index is %d", index);
 		errno = EINVAL;
 		return -1;
 	}
@@ -240,8 +274,10 @@ int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __
 
 int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (port_of(context, port_num) && pkey == htobe16(PKEY_DEFAULT))
+	if (port_of(context, port_num, "ibv_get_pkey_index()") && pkey == htobe16(PKEY_DEFAULT))
 		return 0;
+	if (pkey != htobe16(PKEY_DEFAULT))
+		refuse(EINVAL, CAUSE_PKEY, "ibv_get_pkey_index(): pkey is 0x%04x", be16toh(pkey));
 	errno = EINVAL;
 	return -1;
 }

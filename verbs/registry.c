@@ -62,12 +62,13 @@ static int registry_start_capture(void)
 	registry.capture = capture_open(pcap);
 	if (!registry.capture) {
 		error = errno ? errno : EIO;
-		log_error("URXE_PCAP=%s: %s", pcap, strerror(error));
+		cause_error(CAUSE_CAPTURE_FILE, "URXE_PCAP=%s: %s", pcap, strerror(error));
 		return error;
 	}
 	error = registry.configuration.faults ? capture_open_faults(registry.capture) : 0;
 	if (error) {
-		log_error("URXE_PCAP=%s: its file for faults: %s", pcap, strerror(error));
+		cause_error(CAUSE_CAPTURE_FILE, "URXE_PCAP=%s: its file for faults: %s", pcap,
+			    strerror(error));
 		registry_stop_capture();
 	}
 	return error;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "emu/newer_verbs.h"
+#include "emu/objects/access.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_text.h"
@@ -52,30 +53,9 @@ void text_add_time(struct text *text, uint64_t time)
 
 void text_add_access(struct text *text, int access)
 {
-	static const struct {
-		int flag;
-		const char *name;
-	} flags[] = {
-		{IBV_ACCESS_LOCAL_WRITE, "LOCAL_WRITE"},
-		{IBV_ACCESS_REMOTE_WRITE, "REMOTE_WRITE"},
-		{IBV_ACCESS_REMOTE_READ, "REMOTE_READ"},
-		{IBV_ACCESS_REMOTE_ATOMIC, "REMOTE_ATOMIC"},
-		{IBV_ACCESS_MW_BIND, "MW_BIND"},
-		{IBV_ACCESS_ZERO_BASED, "ZERO_BASED"},
-		{IBV_ACCESS_ON_DEMAND, "ON_DEMAND"},
-		{ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"},
-		{ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"},
-	};
-	const char *before = "";
+	char flags[ACCESS_TEXT];
 
-	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (!(access & flags[i].flag))
-			continue;
-		text_add(text, "%s%s", before, flags[i].name);
-		before = ", ";
-	}
-	if (!*before)
-		text_add(text, "no access flags");
+	text_add(text, "%s", access_text(access, flags));
 }
 
 void text_add_key(struct text *text, const struct key *key)

@@ -2,14 +2,17 @@
 #include "emu/objects/dm.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "emu/objects/access.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 #define DM_UNIT 4
@@ -34,11 +37,18 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 	void *memory;
 
 	if (!length || length > hca->limits.max_dm_size || log_alignment > DM_LOG_ALIGNMENT_MAX)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_DM_ATTRIBUTES,
+			      "ibv_alloc_dm(): length %zu of 1 to %" PRIu64
+			      ", log_align_req %u of at most %d",
+			      length, hca->limits.max_dm_size, log_alignment, DM_LOG_ALIGNMENT_MAX);
 	if (log_alignment < DM_LOG_ALIGNMENT)
 		log_alignment = DM_LOG_ALIGNMENT;
 	if (!dm_claim(hca, length))
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_DM_USED_UP,
+			      "ibv_alloc_dm(): %zu bytes; of the device's %" PRIu64
+			      " bytes %" PRIu64 " are left",
+			      length, hca->limits.max_dm_size,
+			      hca->limits.max_dm_size - hca->dm_size);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm || posix_memalign(&memory, (size_t)1 << log_alignment, length)) {
 		free(dm);
@@ -87,9 +97,14 @@ struct dm *dm_find(struct hca *hca, uint32_t handle)
 int dm_destroy(struct dm *dm)
 {
 	if (dm->names.destroyed)
-		return ENOENT;
+		return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
+			      "device memory %u was freed before, by another name of it",
+			      dm->handle);
 	if (atomic_load(&dm->users))
-		return EBUSY;
+		return refuse(EBUSY, CAUSE_DM_BUSY,
+			      "ibv_free_dm(): %u regions of this device memory of %zu bytes are "
+			      "registered",
+			      dm->users, dm->length);
 	if (dm->listed)
 		dm_unlist(dm);
 	atomic_fetch_sub(&dm->hca->dm_size, dm->length);
@@ -122,11 +137,23 @@ static bool dm_covers(const struct dm *dm, uint64_t offset, size_t length)
 	return length <= dm->length && offset <= dm->length - length;
 }
 
+static int refuse_range(int error, const struct dm *dm, uint64_t offset, size_t length)
+{
+	return refuse(error, CAUSE_DM_RANGE,
+		      "%zu bytes at offset %" PRIu64 "; this device memory has %zu bytes", length,
+		      offset, dm->length);
+}
+
 static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
 {
 	if (offset % DM_UNIT || length % DM_UNIT)
-		return EINVAL;
-	return !dm->names.destroyed && dm_covers(dm, offset, length) ? 0 : EFAULT;
+		return refuse(EINVAL, CAUSE_DM_UNIT,
+			      "%zu bytes at offset %" PRIu64 ": not both multiples of %d", length,
+			      offset, DM_UNIT);
+	if (dm->names.destroyed)
+		return refuse(EFAULT, CAUSE_HANDLE_CHANGED,
+			      "device memory %u was freed, by another name of it", dm->handle);
+	return dm_covers(dm, offset, length) ? 0 : refuse_range(EFAULT, dm, offset, length);
 }
 
 int dm_copy_to(struct dm *dm, uint64_t offset, const void *from, size_t length)
@@ -165,10 +192,15 @@ int dm_register(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, in
 		.backing = dm,
 	};
 	int error = mr_check_access(access);
+	char text[ACCESS_TEXT];
 
-	if (error || access & ~DM_ACCESS || !(access & IBV_ACCESS_ZERO_BASED) ||
-	    !dm_covers(dm, offset, length))
+	if (error)
 		return EINVAL;
+	if (access & ~DM_ACCESS || !(access & IBV_ACCESS_ZERO_BASED))
+		return refuse(EINVAL, CAUSE_DM_ACCESS, "ibv_reg_dm_mr(): access is %s",
+			      access_text(access, text));
+	if (!dm_covers(dm, offset, length))
+		return refuse_range(EINVAL, dm, offset, length);
 	init.address = dm->memory + offset;
 	atomic_fetch_add(&dm->users, 1);
 	error = mr_create(pd, &init, mr);

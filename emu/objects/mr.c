@@ -6,14 +6,17 @@
 #include "emu/objects/mr.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
+#include "emu/objects/access.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
 #include "net/observe/observe.h"
@@ -33,14 +36,27 @@
 
 int mr_check_access(int access)
 {
+	char text[ACCESS_TEXT];
+
 	if (access & ~(ACCESS_SUPPORTED | ACCESS_UNSUPPORTED))
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_ACCESS_UNKNOWN,
+			      "access is 0x%x, in which 0x%x means nothing", access,
+			      access & ~(ACCESS_SUPPORTED | ACCESS_UNSUPPORTED));
 	if (access & ACCESS_UNSUPPORTED)
-		return EOPNOTSUPP;
+		return refuse(EOPNOTSUPP, CAUSE_ACCESS_PERSISTENT, "access is %s",
+			      access_text(access, text));
 	/* IBA 10.6.3.1: a remote peer may not do what isn't allowed locally. */
 	if (access & ACCESS_REMOTE_CHANGE && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_ACCESS_NEEDS_LOCAL_WRITE,
+			      "access is %s, without LOCAL_WRITE", access_text(access, text));
 	return 0;
+}
+
+/* Of a region whose end lies beyond that of the addresses. */
+static int refuse_wrap(const char *what, uint64_t address, size_t length)
+{
+	return refuse(EINVAL, CAUSE_MR_RANGE, "%s 0x%" PRIx64 " with %zu bytes ends beyond 2^64",
+		      what, address, length);
 }
 
 static int mr_check_range(const struct hca *hca, const void *addr, size_t length, uint64_t iova,
@@ -49,16 +65,20 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 	uint64_t offset_mask = hca->host->page_size() - 1;
 
 	if ((uintptr_t)addr + length < length)
-		return EINVAL;
+		return refuse_wrap("address", (uintptr_t)addr, length);
 	/* All there is can't be of huge pages (ibv_reg_mr(3)). */
 	if (!addr && length == SIZE_MAX && access & IBV_ACCESS_HUGETLB)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_MR_HUGETLB,
+			      "address NULL, length SIZE_MAX, access with HUGETLB");
 	if (access & IBV_ACCESS_ZERO_BASED)
 		return 0;
 	/* Hardware translates page by page, so offsets into pages have to agree. */
 	if (((uintptr_t)addr ^ iova) & offset_mask)
-		return EINVAL;
-	return iova + length < length ? EINVAL : 0;
+		return refuse(EINVAL, CAUSE_MR_IOVA,
+			      "address %p is at byte %" PRIu64 " of its page, iova 0x%" PRIx64
+			      " at byte %" PRIu64,
+			      addr, (uintptr_t)addr & offset_mask, iova, iova & offset_mask);
+	return iova + length < length ? refuse_wrap("iova", iova, length) : 0;
 }
 
 static int mr_check_memory(const struct hca *hca, const void *addr, size_t length, int access)
@@ -119,6 +139,23 @@ static void mr_show_destroy(struct mr *mr)
 	observe_free(mr->hca->observe, OBSERVE_REGION, mr->shown);
 }
 
+int mr_refuse_key(struct hca *hca, int error)
+{
+	uint32_t capacity;
+
+	if (!table_is_full(&hca->keys, &capacity))
+		return error; /* no memory for the table */
+	return refuse(error, CAUSE_KEYS_USED_UP,
+		      "there are %u regions and windows, as many as can be", capacity);
+}
+
+static int refuse_bound(const struct mr *mr)
+{
+	return refuse(EBUSY, CAUSE_MR_BUSY,
+		      "%u memory windows are bound to region 0x%x (%zu bytes at %p)", mr->windows,
+		      mr->key.value, mr->ibv.length, mr->ibv.addr);
+}
+
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 {
 	uint32_t number;
@@ -134,7 +171,7 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	if (error) {
 		observe_free(pd->hca->observe, OBSERVE_REGION, mr->shown);
 		free(mr);
-		return error;
+		return mr_refuse_key(pd->hca, error);
 	}
 	mr->hca = pd->hca;
 	mr->key.kind = init->kind;
@@ -188,15 +225,17 @@ int mr_destroy(struct mr *mr)
 	uint32_t number = key_number(mr->key.value);
 
 	if (mr->names.destroyed)
-		return ENOENT;
+		return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
+			      "region 0x%x was deregistered before, by another name of it",
+			      mr->key.value);
 	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
-		return EBUSY;
+		return refuse_bound(mr);
 	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
 	table_withdraw(keys, number);
 	if (mr->windows) {
 		table_publish(keys, number, &mr->key);
-		return EBUSY;
+		return refuse_bound(mr);
 	}
 	table_remove(keys, number);
 	former_keys_add(&mr->hca->former_keys, &mr->key);
@@ -293,11 +332,31 @@ static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t
 	int error;
 
 	table_withdraw(&mr->hca->keys, number);
-	error = mr->windows ? EBUSY : 0;
+	error = mr->windows ? refuse_bound(mr) : 0;
 	if (!error)
 		mr_change_withdrawn(mr, flags, pd, addr, length, access);
 	table_publish(&mr->hca->keys, number, &mr->key);
 	return error;
+}
+
+/* Of arguments that don't go together: libibverbs says so before the device is asked. */
+static int refuse_change(const char *found)
+{
+	return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_INPUT, "ibv_rereg_mr(): %s", found);
+}
+
+static int check_change_input(int flags, const struct pd *pd, const void *addr, size_t length,
+			      int access)
+{
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
+		return refuse_change("flags has a bit that means nothing");
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
+		return refuse_change("CHANGE_TRANSLATION with address NULL or length 0");
+	if (flags & IBV_REREG_MR_CHANGE_PD && !pd)
+		return refuse_change("CHANGE_PD without a protection domain");
+	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return refuse_change("access is given without CHANGE_ACCESS");
+	return 0;
 }
 
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access)
@@ -306,20 +365,20 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 
 	if (mr->key.kind != KEY_REGION || mr->release) {
 		errno = EINVAL;
-		return IBV_REREG_MR_ERR_INPUT;
+		return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_KIND, "region 0x%x is %s",
+			      mr->key.value,
+			      mr->release ? "of device memory or a dma-buf" : "the null region");
 	}
-	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
-		return IBV_REREG_MR_ERR_INPUT;
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
-		return IBV_REREG_MR_ERR_INPUT;
-	if (flags & IBV_REREG_MR_CHANGE_PD && !pd)
-		return IBV_REREG_MR_ERR_INPUT;
-	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
-		return IBV_REREG_MR_ERR_INPUT;
+	error = check_change_input(flags, pd, addr, length, access);
+	if (error)
+		return error;
 	/* Linux refuses an empty change behind the command. */
-	error = flags ? mr_check_change(mr, flags, addr, length, access) : EINVAL;
+	if (flags)
+		error = mr_check_change(mr, flags, addr, length, access);
+	else
+		error = refuse(EINVAL, CAUSE_MR_REREG_INPUT, "ibv_rereg_mr(): flags is 0");
 	if (!error && mr->windows)
-		error = EBUSY;
+		error = refuse_bound(mr);
 	if (!error)
 		error = mr_change(mr, flags, pd, addr, length, access);
 	if (error) {

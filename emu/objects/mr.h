@@ -95,6 +95,9 @@ struct mr_init {
 /* Unchecked. Returns 0 or ENOMEM. */
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
 
+/* There was no key to be had, which is @error: say so if all are taken. Returns @error. */
+int mr_refuse_key(struct hca *hca, int error);
+
 /* 0, EINVAL or EOPNOTSUPP: what mr_register() says of @access. */
 int mr_check_access(int access);
 

@@ -9,6 +9,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
@@ -25,14 +26,14 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	int error;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_MW_TYPE, "ibv_alloc_mw(): type is %d", type);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return ENOMEM;
 	error = table_reserve(&hca->keys, &number);
 	if (error) {
 		free(mw);
-		return error;
+		return mr_refuse_key(hca, error);
 	}
 	mw->hca = hca;
 	mw->key.kind = KEY_WINDOW;

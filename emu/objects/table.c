@@ -112,6 +112,17 @@ static int table_reserve_locked(struct table *table, uint32_t *number)
 	return 0;
 }
 
+bool table_is_full(struct table *table, uint32_t *capacity)
+{
+	bool full;
+
+	pthread_mutex_lock(&table->lock);
+	full = table->count == table->capacity;
+	*capacity = table->capacity;
+	pthread_mutex_unlock(&table->lock);
+	return full;
+}
+
 int table_reserve(struct table *table, uint32_t *number)
 {
 	int error;

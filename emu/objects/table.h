@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "emu/host.h"
@@ -56,6 +57,9 @@ void table_destroy(struct table *table);
  */
 int table_reserve(struct table *table, uint32_t *number);
 void table_publish(struct table *table, uint32_t number, void *object);
+
+/* Whether all numbers are taken; *@capacity: how many that is. */
+bool table_is_full(struct table *table, uint32_t *capacity);
 
 /* Publish @object under @number, which another table has reserved. Returns 0 or ENOMEM. */
 int table_add(struct table *table, uint32_t number, void *object);

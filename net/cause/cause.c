@@ -22,6 +22,9 @@ static const struct cause_entry catalogue[] = {
 /* A cause that comes again and again would fill a terminal. */
 #define PARAGRAPHS_OF_A_CAUSE 20
 
+#define FOUND_TEXT 768
+#define HINT " (the first error; URXE_EXPLAIN=1 explains all)"
+
 static bool explaining;			    /* written before any device opens */
 static atomic_bool told;		    /* an error, without explanations */
 static _Atomic unsigned int shown[ENTRIES]; /* paragraphs */
@@ -95,10 +98,28 @@ static void explain(const struct cause_entry *entry, bool is_call, const char *f
 		      before + 1 < PARAGRAPHS_OF_A_CAUSE ? "" : "\n    It is not shown again.");
 }
 
+void cause_error(enum cause cause, const char *format, ...)
+{
+	const struct cause_entry *entry = cause_find(cause);
+	int error = errno;
+	char found[FOUND_TEXT];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(found, sizeof(found), format, arguments);
+	va_end(arguments);
+	atomic_store(&told, true);
+	if (explaining)
+		explain(entry, true, found);
+	else
+		log_error("0x%04x %s: %s (urxe explain 0x%04x)", cause, entry->title, found, cause);
+	errno = error;
+}
+
 static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
 {
 	const struct cause_entry *entry = cause_find(cause);
-	char found[768];
+	char found[FOUND_TEXT];
 
 	if (!entry)
 		return;
@@ -108,8 +129,7 @@ static void report(enum cause cause, bool is_call, const char *format, va_list a
 	else if (explaining)
 		explain(entry, is_call, found);
 	else if (!atomic_exchange(&told, true))
-		log_warn("0x%04x %s: %s (the first error; URXE_EXPLAIN=1 explains all)", cause,
-			 entry->title, found);
+		log_warn("0x%04x %s: %s%s", cause, entry->title, found, HINT);
 	else
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 }

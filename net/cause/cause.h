@@ -55,6 +55,12 @@ bool cause_wanted(enum cause cause);
 void cause_report(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
+ * The same of what leaves a program without a device: unless it is explained it is a line at
+ * error, whatever was reported before.
+ */
+void cause_error(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
  * A call that fails with @error, which is returned. @format begins with what was called; the
  * paragraph names the line of the application that called it.
  */
