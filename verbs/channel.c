@@ -28,8 +28,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 	error = event_fd_open(&channel->events);
 	if (error) {
 		free(channel);
-		return fail(refuse(error, CAUSE_NO_DESCRIPTOR, "for a completion channel: %s",
-				   strerror(error)));
+		return fail(refuse_descriptor(error, "ibv_create_comp_channel()"));
 	}
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.readable.fd;

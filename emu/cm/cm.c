@@ -330,7 +330,10 @@ void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attri
 int cm_set_private(struct cm_message *message, const void *data, uint8_t length)
 {
 	if (length > cm_private_length(message->attribute) || (length && !data))
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CM_PRIVATE_DATA,
+			      "%s: %u bytes of private data%s, of at most %u",
+			      cm_attribute_name(message->attribute), length, data ? "" : " at NULL",
+			      cm_private_length(message->attribute));
 	message->private_length = length;
 	if (length)
 		memcpy(message->private_data, data, length);
@@ -426,22 +429,26 @@ static void give_up(struct cm_id *id, enum cm_event_type type, uint64_t now)
 
 static void req_unanswered(struct cm_id *id, uint64_t now)
 {
+	cm_tell_unanswered(id, CAUSE_CM_REQ_UNANSWERED, "REQ", now);
 	give_up(id, CM_EVENT_REQ_ERROR, now);
 }
 
 static void rep_unanswered(struct cm_id *id, uint64_t now)
 {
+	cm_tell_unanswered(id, CAUSE_CM_REP_UNANSWERED, "REP", now);
 	give_up(id, CM_EVENT_REP_ERROR, now);
 }
 
 static void dreq_unanswered(struct cm_id *id, uint64_t now)
 {
+	cm_tell_unanswered(id, CAUSE_CM_DREQ_UNANSWERED, "DREQ", now);
 	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL);
 	cm_enter_timewait(id, now);
 }
 
 static void sidr_unanswered(struct cm_id *id, uint64_t now)
 {
+	cm_tell_unanswered(id, CAUSE_CM_SIDR_REQ_UNANSWERED, "SIDR_REQ", now);
 	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL);
 	cm_enter_idle(id);
 }
@@ -600,6 +607,13 @@ void cm_flush_on_exit(struct cm *cm, uint64_t now)
 	pthread_mutex_unlock(&cm->lock);
 }
 
+/* One that its application hasn't answered. */
+static bool is_request(const struct cm_id *id)
+{
+	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT ||
+	       id->state == CM_STATE_SIDR_REQ_RECEIVED;
+}
+
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
 	struct cm *cm = id->cm;
@@ -608,6 +622,8 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 	pthread_mutex_lock(&cm->lock);
 	if (id->state == CM_STATE_LISTEN)
 		stop_listening(id);
+	if (is_request(id))
+		cm_tell_given_up(id, "the id was destroyed without an answer");
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
 }

@@ -3,9 +3,9 @@
  * What the files of the connection manager share: cm (ids, listeners, timers),
  * cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange (what
  * the application sends), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_alternate (alternate paths), cm_pending (requests before their
- * listener), cm_watch (peers that die), cm_qp (a QP's attributes). cm.lock is held in all of these
- * functions unless they say otherwise.
+ * ids of datagram QPs), cm_cause (why something fails), cm_alternate (alternate paths), cm_pending
+ * (requests before their listener), cm_watch (peers that die), cm_qp (a QP's attributes). cm.lock
+ * is held in all of these functions unless they say otherwise.
  */
 #ifndef URXE_EMU_CM_INTERNAL_H
 #define URXE_EMU_CM_INTERNAL_H
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "emu/cm/cm.h"
+#include "emu/cm/cm_cause.h"
 
 #define CM_TRANSACTION_AGENT (UINT64_C(1) << 32) /* any upper half will do */
 
@@ -190,6 +191,24 @@ int cm_peer_add_id(struct cm_id *id, const struct cm_peer *peer);
 int cm_peer_add_qp(struct cm_id *id, const struct cm_peer *peer);
 void cm_peer_remove_id(struct cm_id *id);
 void cm_peer_remove_qp(struct cm_id *id);
+
+/* --- cm_cause.c --------------------------------------------------------------------- */
+
+/* A request came that no process here listens for; or that is refused, for what is @found. */
+void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
+			 const struct link_frame *frame);
+/* Before the state of @id moves: the peer's @rej or SIDR_REP refuses what it sent. */
+void cm_tell_rejected(const struct cm_id *id, const struct cm_message *rej);
+void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *reply);
+/* Likewise: @message is given up. */
+void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message,
+			uint64_t now);
+/* One side asks the other for @duration ns more. */
+void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration);
+/* The application refuses a request, or ends its id without an answer: @how. */
+void cm_tell_given_up(const struct cm_id *id, const char *how);
+/* The peer's process ended without a DREQ. */
+void cm_tell_death(const struct cm_id *id);
 
 /* --- cm_event.c --------------------------------------------------------------------- */
 

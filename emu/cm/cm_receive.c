@@ -4,6 +4,8 @@
  * connections as a table of states and messages. What the table lacks is
  * dropped: duplicates, mostly, whose answer is repeated by a timer.
  */
+#include <stdio.h>
+
 #include "emu/cm/cm.h"
 #include "emu/cm/cm_internal.h"
 #include "emu/cm/gsi.h"
@@ -78,8 +80,12 @@ static bool stale(struct cm *cm, const struct cm_message *message, uint32_t qpn,
 	struct cm_peer peer = peer_of(frame, message->ca_guid, qpn);
 	struct cm_id *old = qpn ? cm_peer_find_qp(cm, &peer) : NULL;
 
+	char found[64];
+
 	if (!old)
 		return false;
+	snprintf(found, sizeof(found), "QP 0x%06x", qpn);
+	cm_tell_refused(CAUSE_CM_REQ_STALE, message, &frame->source, found);
 	reject_message(cm, frame, message, CM_REJECT_STALE, NULL, now);
 	cm_disconnect(old, now);
 	return true;
@@ -129,14 +135,28 @@ static int remember(struct cm_id *id, const struct cm_message *message, uint32_t
 	return error;
 }
 
+static void tell_mtu(const struct cm_message *req, const struct link_frame *frame,
+		     uint32_t netdev_mtu)
+{
+	char found[96];
+
+	snprintf(found, sizeof(found), "path MTU %u; the network device with MTU %u carries %u",
+		 req->mtu < IBV_MTU_256 ? 0 : 128u << req->mtu, netdev_mtu,
+		 128u << hca_mtu(netdev_mtu));
+	cm_tell_refused(CAUSE_CM_REQ_MTU, req, &frame->source, found);
+}
+
 static void req_received(struct cm *cm, const struct cm_message *req,
 			 const struct link_frame *frame, uint64_t now)
 {
+	char text[INET6_ADDRSTRLEN];
 	struct cm_id *listener, *id;
 	struct cm_alternate alternate;
 	struct gid_place place;
 
 	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
+		cm_tell_refused(CAUSE_CM_REQ_GID, req, &frame->source,
+				gid_to_text(&req->path[0].remote_gid, text));
 		/* IBA 12.6.7.2: one that is acceptable. */
 		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &frame->destination, now);
 		return;
@@ -145,16 +165,21 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
 	if (!listener) {
-		if (!cm_pending_add(cm, req, frame, now))
-			reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
+		if (cm_pending_add(cm, req, frame, now))
+			return;
+		cm_tell_no_listener(cm, req, frame);
+		reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
 		return;
 	}
 	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
 	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place.entry.mtu)) {
+		tell_mtu(req, frame, place.entry.mtu);
 		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
 		return;
 	}
 	if (cm_has_alternate(req) && !cm_take_alternate(cm, &req->path[1], req->mtu, &alternate)) {
+		cm_tell_refused(CAUSE_CM_REQ_ALTERNATE, req, &frame->source,
+				gid_to_text(&req->path[1].remote_gid, text));
 		reject_message(cm, frame, req, CM_REJECT_INVALID_ALTERNATE_GID, &place.entry.gid,
 			       now);
 		return;
@@ -174,6 +199,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 static void req_pending(struct cm_id *id, const struct cm_message *req,
 			const struct link_frame *frame, uint64_t now)
 {
+	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
 	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
@@ -195,6 +221,7 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {
+	cm_tell_delay(id, CAUSE_CM_PEER_DELAYS, cm_duration(mra->service_timeout));
 	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra);
 	cm_set_state(id, state);
 	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
@@ -256,6 +283,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 static void rep_pending(struct cm_id *id, const struct cm_message *rep,
 			const struct link_frame *frame, uint64_t now)
 {
+	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
 	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
@@ -288,6 +316,7 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 static void rejected_late(struct cm_id *id, const struct cm_message *rej,
 			  const struct link_frame *frame, uint64_t now)
 {
+	cm_tell_rejected(id, rej);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_timewait(id, now);
 }
@@ -310,6 +339,7 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
 	    cm_retry_after_reject(id, now))
 		return;
+	cm_tell_rejected(id, rej);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_idle(id);
 }

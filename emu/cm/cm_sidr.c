@@ -86,8 +86,10 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 
 	listener = cm_find_listener(cm, request->service_id, &frame->destination, true);
 	if (!listener) {
-		if (!cm_pending_add(cm, request, frame, now))
-			answer_unsupported(cm, request, frame, now);
+		if (cm_pending_add(cm, request, frame, now))
+			return;
+		cm_tell_no_listener(cm, request, frame);
+		answer_unsupported(cm, request, frame, now);
 		return;
 	}
 	/* Without memory it is as if the request had been lost. */
@@ -111,6 +113,7 @@ void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 {
 	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
+	cm_tell_sidr_rejected(id, reply);
 	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply);
 	cm_enter_idle(id);
 }

@@ -97,6 +97,8 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 	};
 
 	id->peer_process = 0;
+	if (id->state == CM_STATE_ESTABLISHED)
+		cm_tell_death(id);
 	cm_dispatch(id->cm, &message, &frame, now);
 }
 

@@ -117,6 +117,10 @@ uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,
 			 uint64_t service_id);
 
+/* Those that any member claims at @gid, @max at most. Returns how many. */
+unsigned int roster_services(const struct roster *roster, const union ibv_gid *gid,
+			     uint64_t *services, unsigned int max);
+
 /*
  * A member's control socket: the loopback UDP port where it takes forwarded datagrams
  * (net/share/udp_forward.c). The sender notifies the member of each, by a count in the

@@ -299,6 +299,18 @@ void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t se
 	}
 }
 
+unsigned int roster_services(const struct roster *roster, const union ibv_gid *gid,
+			     uint64_t *services, unsigned int max)
+{
+	unsigned int count = 0;
+
+	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
+		if (count < max && read_member(&claim->member) && covers(roster, claim, gid))
+			services[count++] = claim->service_id;
+	}
+	return count;
+}
+
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {

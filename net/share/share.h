@@ -68,6 +68,10 @@ struct share_ops {
 	/* The process whose HCA answers for it at our address @gid, or 0: for messages, slow. */
 	pid_t (*claimant)(struct share *share, const union ibv_gid *gid, uint64_t service_id);
 
+	/* The services that any HCA answers for at @gid, @max at most. Returns how many. */
+	unsigned int (*services)(struct share *share, const union ibv_gid *gid, uint64_t *services,
+				 unsigned int max);
+
 	/*
 	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP
 	 * number, or in an answer to QP 1 the communication id), or that claimed the service

@@ -603,6 +603,14 @@ static pid_t share_claimant(struct share *base, const union ibv_gid *gid, uint64
 	return udp_holder_pid(&control, roster_control_port(roster, member));
 }
 
+static unsigned int share_services(struct share *base, const union ibv_gid *gid, uint64_t *services,
+				   unsigned int max)
+{
+	const struct roster *roster = ((struct udp_share *)base)->roster;
+
+	return roster ? roster_services(roster, gid, services, max) : 0;
+}
+
 static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint32_t comm_id)
 {
 	struct roster *roster = ((struct udp_share *)base)->roster;
@@ -662,6 +670,7 @@ static const struct share_ops udp_share_ops = {
 	.claim = share_claim,
 	.release = share_release,
 	.claimant = share_claimant,
+	.services = share_services,
 	.forward = udp_forward,
 	.tell = udp_tell,
 	.process = share_process,

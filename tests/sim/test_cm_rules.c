@@ -506,7 +506,14 @@ static bool sharing_orphan(struct share *share, uint32_t *number, struct share_c
 	return true;
 }
 
+static unsigned int sharing_services(struct share *share, const union ibv_gid *gid,
+				     uint64_t *services, unsigned int max)
+{
+	return 0;
+}
+
 static const struct share_ops sharing_ops = {
+	.services = sharing_services,
 	.lease_comm_ids = sharing_lease_comm_ids,
 	.claim = sharing_claim,
 	.release = sharing_release,

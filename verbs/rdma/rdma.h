@@ -233,6 +233,12 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 /* Free what rdma_id_new() made, before the application has seen it. rdma.lock is held. */
 void rdma_id_free(struct rdma_id *id);
 
+/*
+ * EINVAL: @call isn't possible in the state that @id is in, which has to be @needed. rdma.lock is
+ * held.
+ */
+int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *needed);
+
 /* rdma_channel.c. An event that a call answers by. 0 or ENOMEM; lost without a channel. */
 int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 /* The same in two steps: NULL without memory; false (and @record is gone) without a channel. */
@@ -299,7 +305,7 @@ int rdma_make_listeners(struct rdma_id *id);
  * has it). rdma.lock isn't held: this may wait for other processes.
  */
 int rdma_claim(const struct rdma_id *id);
-/* EADDRINUSE: say in the log which process has the port of @address. Slow; without rdma.lock. */
+/* EADDRINUSE: say which process has the port of @address. Slow; without rdma.lock. */
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
 /* Destroy the listeners, and with them their claims. */
 void rdma_stop_listening(struct rdma_id *id);
@@ -365,6 +371,11 @@ uint64_t rdma_service_id(const struct rdma_id *id, const struct sockaddr *addres
  * EPROTONOSUPPORT.
  */
 int rdma_sockaddr_choose_service(struct sockaddr *address, int ps);
+
+#define RDMA_ADDRESS_TEXT 64
+
+/* "10.0.0.1 port 7471"; "no address" of a family that there isn't. Returns @text. */
+const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADDRESS_TEXT]);
 
 /* rdma_address.c */
 /*

@@ -8,12 +8,14 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/sa.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
@@ -32,6 +34,20 @@ static bool lacks_scope(const struct sockaddr *address)
 
 	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
 	       in6->sin6_scope_id == 0;
+}
+
+/* 0 or EINVAL. */
+static int check_address(const struct sockaddr *address)
+{
+	char text[RDMA_ADDRESS_TEXT];
+
+	if (rdma_sockaddr_length(address) == 0)
+		return refuse(EINVAL, CAUSE_CM_ADDRESS_FAMILY, "the address family is %d",
+			      address ? address->sa_family : AF_UNSPEC);
+	if (!lacks_scope(address))
+		return 0;
+	return refuse(EINVAL, CAUSE_CM_ADDRESS_SCOPE, "%s, with sin6_scope_id 0",
+		      rdma_address_text(address, text));
 }
 
 /* As librdmacm, whatever a service id's mask says. */
@@ -75,10 +91,17 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 	size_t length = rdma_sockaddr_length(address);
 	int error;
 
-	if (id->state != RDMA_STATE_IDLE || length == 0 || lacks_scope(address))
-		return EINVAL;
+	error = id->state == RDMA_STATE_IDLE
+			? check_address(address)
+			: rdma_refuse_state(id, "rdma_bind_addr()", "not bound");
+	if (error)
+		return error;
 	memcpy(&addr->src_storage, address, length);
 	error = rdma_sockaddr_choose_service(&addr->src_addr, id->ibv.ps);
+	if (error)
+		refuse(error, CAUSE_CM_SERVICE_SPACE,
+		       "rdma_bind_addr(): sib_sid is 0x%" PRIx64 ", of an id of port space 0x%x",
+		       rdma_service_id(id, address), id->ibv.ps);
 	if (!error && !rdma_sockaddr_is_any(address)) {
 		rdma_sockaddr_gid(address, &addr->addr.ibaddr.sgid);
 		error = rdma_id_attach(id, &addr->addr.ibaddr.sgid);
@@ -246,6 +269,23 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
 	return rdma_id_attach(id, gid);
 }
 
+static int refuse_route(const struct rdma_addr *addr, int error)
+{
+	char text[RDMA_ADDRESS_TEXT];
+
+	return refuse(error, CAUSE_CM_NO_ROUTE, "to %s: %s",
+		      rdma_address_text(&addr->dst_addr, text), strerror(error));
+}
+
+/* Packets would leave from @source, which is no device's. ENODEV, for an ADDR_ERROR. */
+static int refuse_source(const struct rdma_addr *addr, const union ibv_gid *source)
+{
+	char to[RDMA_ADDRESS_TEXT], from[INET6_ADDRSTRLEN];
+
+	return refuse(ENODEV, CAUSE_CM_NO_DEVICE, "to %s the way is from %s",
+		      rdma_address_text(&addr->dst_addr, to), gid_to_text(source, from));
+}
+
 /*
  * From where @id reaches its destination, unless it is bound already. Returns what
  * the routing says against it; *@found: what becomes of the address that it chose.
@@ -260,12 +300,12 @@ static int choose_source(struct rdma_id *id, int *found)
 	union ibv_gid source;
 
 	if (error && !multicast)
-		return error;
+		return refuse_route(&addr, error);
 	if (bound)
 		return 0;
 	gid_from_sockaddr(&source, (struct sockaddr *)&routed);
 	if ((error || !is_ours(&source)) && !first_source(&addr.dst_addr, &source))
-		*found = ENODEV;
+		*found = refuse_source(&addr, &source);
 	else
 		*found = set_source(id, &source);
 	return 0;
@@ -281,7 +321,9 @@ static int choose_loopback(struct rdma_id *id)
 	int error = 0;
 
 	if (rdma_sockaddr_is_any(&addr->src_addr))
-		error = first_source(&addr->dst_addr, &source) ? set_source(id, &source) : ENODEV;
+		error = first_source(&addr->dst_addr, &source)
+				? set_source(id, &source)
+				: refuse_source(addr, &addr->addr.ibaddr.dgid);
 	if (error)
 		return error;
 	if (addr->dst_addr.sa_family == AF_IB) { /* the service stays */
@@ -310,6 +352,16 @@ static int find_way(struct rdma_id *id, int *found)
 	return error;
 }
 
+/* 0 or EINVAL. */
+static int check_families(const struct rdma_addr *addr, const struct sockaddr *destination)
+{
+	if (addr->src_addr.sa_family == destination->sa_family)
+		return 0;
+	return refuse(EINVAL, CAUSE_CM_ADDRESS_FAMILIES,
+		      "rdma_resolve_addr(): the source's family is %d, the destination's %d",
+		      addr->src_addr.sa_family, destination->sa_family);
+}
+
 /* Up to where errors are the call's own. With rdma.lock held. */
 static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 			   const struct sockaddr *destination)
@@ -319,19 +371,18 @@ static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 	struct sockaddr_storage none = {};
 	int error;
 
-	if (length == 0 || lacks_scope(destination))
-		return EINVAL;
+	error = check_address(destination);
+	if (error)
+		return error;
 	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
-		return EINVAL;
+		return rdma_refuse_state(id, "rdma_resolve_addr()", "not bound, or bound");
 	if (id->state == RDMA_STATE_ADDRESS_BOUND)
-		return addr->src_addr.sa_family == destination->sa_family ? 0 : EINVAL;
+		return check_families(addr, destination);
 	/* Known before the port is chosen: two connections may share one. */
 	memcpy(&addr->dst_storage, destination, length);
 	none.ss_family = destination->sa_family;
 	error = bind_source(id, source && source->sa_family ? source : (struct sockaddr *)&none);
-	if (!error && addr->src_addr.sa_family != destination->sa_family)
-		error = EINVAL;
-	return error;
+	return error ? error : check_families(addr, destination);
 }
 
 int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
@@ -429,8 +480,11 @@ static int check_route(const struct rdma_addr *addr)
 {
 	struct rdma_addr ip = rdma_ip_addresses(addr);
 
-	return gid_is_multicast(&ip.addr.ibaddr.dgid) ? 0
-						      : ask_routing(&ip.dst_addr, &ip.src_storage);
+	int error = gid_is_multicast(&ip.addr.ibaddr.dgid)
+			    ? 0
+			    : ask_routing(&ip.dst_addr, &ip.src_storage);
+
+	return error ? refuse_route(&ip, error) : 0;
 }
 
 static void set_default_path(struct rdma_id *id)
@@ -464,8 +518,14 @@ static int apply_asked_path(struct rdma_id *id, const struct ibv_path_record *as
 	const enum ibv_mtu mtu = asked->mtu & PATH_VALUE;
 	const uint8_t life_time = asked->packetlifetime & PATH_VALUE;
 
-	if (!is_path_of(asked, &id->path) || mtu > id->mtu || life_time > PATH_LIFE_TIME_MAX)
-		return EINVAL;
+	if (!is_path_of(asked, &id->path))
+		return refuse(EINVAL, CAUSE_CM_PATH_RECORD,
+			      "the GIDs aren't those of the addresses");
+	if (mtu > id->mtu || life_time > PATH_LIFE_TIME_MAX)
+		return refuse(
+			EINVAL, CAUSE_CM_PATH_RECORD,
+			"MTU %u of at most %u (enum ibv_mtu), packet life time %u of at most %d",
+			mtu, id->mtu, life_time, PATH_LIFE_TIME_MAX);
 	if (flow >> 8 & FLOW_LABEL_MASK)
 		id->path.flow_label = flow >> 8 & FLOW_LABEL_MASK;
 	if (flow & 0xff)
@@ -484,7 +544,7 @@ int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
 	int error;
 
 	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
-		return EINVAL;
+		return rdma_refuse_state(id, "rdma_resolve_route()", "at ADDR_RESOLVED");
 	set_default_path(id);
 	error = asked ? apply_asked_path(id, asked) : 0;
 	if (error)

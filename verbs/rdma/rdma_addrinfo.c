@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
@@ -48,7 +49,9 @@ static int choose_service(const struct rdma_addrinfo *hints, struct rdma_addrinf
 		*socket_type = services[i].socket_type;
 		return 0;
 	}
-	return EAI_SOCKTYPE;
+	return refuse(EAI_SOCKTYPE, CAUSE_CM_ADDRINFO_HINTS,
+		      "rdma_getaddrinfo(): ai_port_space 0x%x, ai_qp_type %d", hints->ai_port_space,
+		      hints->ai_qp_type);
 }
 
 /* A copy of @address in place of what was there. Returns 0 or EAI_MEMORY. */
@@ -105,7 +108,9 @@ static int look_up(const char *node, const char *service, int socket_type,
 		wanted.ai_family = info->ai_family;
 	error = getaddrinfo(node, service, &wanted, &found);
 	if (error)
-		return error;
+		return refuse(error, CAUSE_CM_ADDRINFO, "rdma_getaddrinfo(): %s, %s: %s",
+			      node ? node : "no host", service ? service : "no service",
+			      error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
 	error = take_answer(info, found);
 	freeaddrinfo(found);
 	return error;
@@ -114,7 +119,7 @@ static int look_up(const char *node, const char *service, int socket_type,
 static int fill_in(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		   struct rdma_addrinfo *info)
 {
-	int socket_type, error;
+	int socket_type = 0, error;
 
 	info->ai_flags = hints->ai_flags;
 	info->ai_family = hints->ai_family;
@@ -139,7 +144,8 @@ static int find_info(const char *node, const char *service, const struct rdma_ad
 	int error;
 
 	if (hints && hints->ai_flags & ~RAI_KNOWN)
-		return EAI_BADFLAGS;
+		return refuse(EAI_BADFLAGS, CAUSE_CM_ADDRINFO_HINTS,
+			      "rdma_getaddrinfo(): ai_flags is 0x%x", hints->ai_flags);
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return EAI_MEMORY;
@@ -156,7 +162,8 @@ int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rd
 			  struct rdma_addrinfo **result)
 {
 	if (!node && !service && !hints)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ADDRINFO_HINTS,
+					"rdma_getaddrinfo(): neither host nor service nor hints"));
 	return find_info(node, service, hints, result);
 }
 
@@ -314,10 +321,14 @@ static int check_lookup(const struct rdma_id *id, const char *node, const char *
 	const int flags = hints ? hints->ai_flags : 0;
 
 	if ((!node && !service && !hints) || id->lookup || (flags & RAI_SA && flags & RAI_DNS))
-		return EINVAL;
-	if (flags & RAI_SA)
-		return node || !id->device ? EINVAL : EOPNOTSUPP;
-	return 0;
+		return refuse(EINVAL, CAUSE_CM_ADDRINFO_HINTS, "rdma_resolve_addrinfo(): %s",
+			      id->lookup ? "the last one isn't resolved yet"
+					 : "neither host nor service nor hints, or RAI_SA with "
+					   "RAI_DNS");
+	if (!(flags & RAI_SA))
+		return 0;
+	return refuse(node || !id->device ? EINVAL : EOPNOTSUPP, CAUSE_CM_ADDRINFO_SA,
+		      "rdma_resolve_addrinfo(): ai_flags is 0x%x", flags);
 }
 
 /* With rdma.lock held. Returns 0 or an errno. */
@@ -364,6 +375,9 @@ int urxe_rdma_query_addrinfo(struct rdma_cm_id *ibv, struct rdma_addrinfo **info
 	if (id->addrinfo) {
 		*info = copy_info(id->addrinfo);
 		error = *info ? 0 : ENOMEM;
+	} else {
+		refuse(EINVAL, CAUSE_CM_ARGUMENT,
+		       "rdma_query_addrinfo(): rdma_resolve_addrinfo() has found nothing yet");
 	}
 	rdma_leave();
 	return error ? rdma_fail(error) : 0;

@@ -14,8 +14,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "verbs/context.h"
 #include "verbs/devices.h"
 #include "verbs/rdma/rdma.h"
 
@@ -113,7 +115,7 @@ struct rdma_channel *rdma_channel_new(void)
 		error = readable_open(&channel->readable);
 	if (error) {
 		free(channel);
-		errno = error;
+		errno = refuse_descriptor(error, "an event channel");
 		return NULL;
 	}
 	channel->ibv.fd = channel->readable.fd;
@@ -305,7 +307,9 @@ int urxe_rdma_write_cm_event(struct rdma_cm_id *id, int event, int status, uint6
 	struct rdma_record *record;
 
 	if (event != RDMA_EVENT_USER)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
+					"rdma_write_cm_event(): event is %d, of %d alone", event,
+					RDMA_EVENT_USER));
 	record = rdma_record_new(to_rdma_id(id), RDMA_EVENT_USER, status);
 	if (!record)
 		return rdma_fail(ENOMEM);
@@ -495,9 +499,10 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 	struct rdma_record *record;
 
 	if (!event)
-		return rdma_fail(EINVAL);
+		return rdma_fail(
+			refuse(EINVAL, CAUSE_CM_ARGUMENT, "rdma_get_cm_event(): event is NULL"));
 	if (channel->inherited)
-		return rdma_fail(ENODEV);
+		return rdma_fail(refuse(ENODEV, CAUSE_CM_INHERITED, "rdma_get_cm_event()"));
 	for (;;) {
 		record = channel_take(channel);
 		if (record && on_get_event(record))
@@ -508,7 +513,8 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 		}
 		if (channel->ibv.fd == CLOSED) {
 			usleep(CLOSED_WAIT_US);
-			return rdma_fail(EBADF);
+			return rdma_fail(
+				refuse(EBADF, CAUSE_CM_CHANNEL_DESTROYED, "rdma_get_cm_event()"));
 		}
 		rdma_devices_app_sleeping();
 		if (readable_wait(&channel->readable) < 0 && channel->ibv.fd != CLOSED)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
-#include "net/log.h"
 #include "verbs/context.h"
 #include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
@@ -52,14 +52,19 @@ static int negotiate_param(const struct rdma_id *id, const struct rdma_conn_para
 {
 	*param = asked ? *asked : no_param;
 	if (!id->ibv.qp && !asked && id->ibv.ps == RDMA_PS_TCP)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CM_CONN_PARAM,
+			      "conn_param is NULL, and the id has no queue pair");
 	if (param->responder_resources == RDMA_MAX_RESP_RES)
 		param->responder_resources = resources;
 	if (param->initiator_depth == RDMA_MAX_INIT_DEPTH)
 		param->initiator_depth = depth;
 	if (id->ibv.ps == RDMA_PS_TCP && (param->responder_resources > device_resources(id) ||
 					  param->initiator_depth > device_depth(id)))
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CM_RESOURCES,
+			      "responder_resources %u of at most %u, initiator_depth %u of at most "
+			      "%u",
+			      param->responder_resources, device_resources(id),
+			      param->initiator_depth, device_depth(id));
 	if (id->ibv.qp) {
 		param->qp_num = id->ibv.qp->qp_num;
 		param->srq = id->ibv.qp->srq != NULL;
@@ -111,6 +116,14 @@ static int set_private(const struct rdma_id *id, const struct rdma_conn_param *p
 	return length + param->private_data_len;
 }
 
+static int refuse_private(const struct rdma_id *id, const struct rdma_conn_param *param,
+			  enum cm_attribute message)
+{
+	return refuse(EINVAL, CAUSE_CM_PRIVATE_DATA, "%s: %u bytes of private data, of at most %u",
+		      cm_attribute_name(message), id->connect_length + param->private_data_len,
+		      cm_private_length(message) - rdma_header_length(id));
+}
+
 static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 {
 	uint64_t service_id = rdma_service_id(id, &id->ibv.route.addr.dst_addr);
@@ -138,7 +151,7 @@ static int send_request(struct rdma_id *id, const struct rdma_conn_param *param)
 	};
 
 	if (length < 0)
-		return EINVAL;
+		return refuse_private(id, param, datagram ? CM_SIDR_REQ : CM_REQ);
 	if (datagram)
 		return cm_send_sidr_req(id->cm, &id->path, service_id, data, length, clock_now());
 	return cm_send_req(id->cm, &request, clock_now());
@@ -151,7 +164,7 @@ static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *as
 	int error;
 
 	if (id->state != RDMA_STATE_ROUTE_RESOLVED)
-		return EINVAL;
+		return rdma_refuse_state(id, "rdma_connect()", "at ROUTE_RESOLVED");
 	error = negotiate_param(id, asked, device_resources(id), device_depth(id), &param);
 	if (!error)
 		error = cm_id_create(id->context->hca->cm, id, &id->cm);
@@ -204,10 +217,13 @@ int urxe_rdma_establish(struct rdma_cm_id *ibv)
 	int error = EINVAL;
 
 	if (ibv->qp)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_QP,
+					"rdma_establish(): the id has QP 0x%06x", ibv->qp->qp_num));
 	rdma_enter();
 	if (id->cm && id->state == RDMA_STATE_CONNECT)
 		error = cm_send_rtu(id->cm, clock_now());
+	if (error)
+		rdma_refuse_state(id, "rdma_establish()", "REP_RECEIVED");
 	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
@@ -295,10 +311,20 @@ static int can_accept(struct rdma_id *id, const struct rdma_conn_param *asked,
 		      struct rdma_conn_param *param)
 {
 	if (!is_requested(id))
-		return EINVAL;
+		return EINVAL; /* told by the caller: it may be the older way to establish */
 	return negotiate_param(id, asked,
 			       at_most(id->peer.responder_resources, device_resources(id)),
 			       at_most(id->peer.initiator_depth, device_depth(id)), param);
+}
+
+static int refuse_accept(struct rdma_id *id)
+{
+	int error;
+
+	rdma_enter();
+	error = rdma_refuse_state(id, "rdma_accept()", "REQ_RECEIVED (a CONNECT_REQUEST's)");
+	rdma_leave();
+	return error;
 }
 
 int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
@@ -315,6 +341,8 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 	/* The older way to say rdma_establish(). */
 	if (!asked && !requested && !ibv->qp)
 		return urxe_rdma_establish(ibv);
+	if (!requested)
+		return rdma_fail(refuse_accept(id));
 	if (error)
 		return rdma_fail(error);
 	if (ibv->qp_type == IBV_QPT_UD) {
@@ -335,6 +363,7 @@ static int reject(struct rdma_cm_id *ibv, enum cm_reject_reason reason, const vo
 	const struct rdma_conn_param param = {.private_data = data,
 					      .private_data_len = data ? length : 0};
 	struct rdma_id *id = to_rdma_id(ibv);
+	char text[RDMA_ADDRESS_TEXT];
 	int error = EINVAL;
 
 	rdma_enter();
@@ -342,8 +371,14 @@ static int reject(struct rdma_cm_id *ibv, enum cm_reject_reason reason, const vo
 		error = send_service_reply(id, CM_SIDR_REJECTED, &param);
 	else if (id->cm)
 		error = cm_send_rej(id->cm, reason, data, param.private_data_len, clock_now());
+	if (error && param.private_data_len <= cm_private_length(CM_REJ))
+		rdma_refuse_state(id, "rdma_reject()", "REQ_RECEIVED, or not ESTABLISHED yet");
 	rdma_leave();
-	return error ? rdma_fail(error) : 0;
+	if (error)
+		return rdma_fail(error);
+	cause_report(CAUSE_CM_REJECT_SENT, "rdma_reject() of a request of %s",
+		     rdma_address_text(&ibv->route.addr.dst_addr, text));
+	return 0;
 }
 
 int urxe_rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
@@ -378,7 +413,7 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 	}
 	rdma_leave();
 	if (error)
-		return rdma_fail(error);
+		return rdma_fail(refuse(error, CAUSE_CM_NOT_CONNECTED, "rdma_disconnect()"));
 	return pending ? rdma_complete(id) : 0;
 }
 
@@ -390,6 +425,11 @@ int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
 	rdma_enter();
 	if (id->cm && event == IBV_EVENT_COMM_EST)
 		error = cm_notify(id->cm, clock_now());
+	if (event != IBV_EVENT_COMM_EST)
+		refuse(error, CAUSE_CM_ARGUMENT, "rdma_notify(): event %d, of COMM_EST alone",
+		       event);
+	else if (error == EINVAL)
+		rdma_refuse_state(id, "rdma_notify()", "REP_SENT");
 	rdma_leave();
 	return error ? rdma_fail(error) : 0;
 }
@@ -397,7 +437,10 @@ int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
 int urxe_rdma_set_local_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 {
 	if (!ibv || ibv->qp || !ece || !ece->vendor_id || ece->comp_mask)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ECE, "rdma_set_local_ece(): %s",
+					ibv && ibv->qp		? "the id has a queue pair"
+					: ece && ece->comp_mask ? "comp_mask isn't 0"
+								: "no options, or no vendor_id"));
 	rdma_enter();
 	to_rdma_id(ibv)->local_ece = *ece;
 	rdma_leave();
@@ -407,7 +450,9 @@ int urxe_rdma_set_local_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 int urxe_rdma_get_remote_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 {
 	if (!ibv || ibv->qp || !ece)
-		return rdma_fail(EINVAL);
+		return rdma_fail(
+			refuse(EINVAL, CAUSE_CM_ECE, "rdma_get_remote_ece(): %s",
+			       ibv && ibv->qp ? "the id has a queue pair" : "NULL was given"));
 	rdma_enter();
 	*ece = to_rdma_id(ibv)->remote_ece;
 	ece->comp_mask = 0;

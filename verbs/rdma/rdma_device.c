@@ -7,7 +7,9 @@
  */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "net/cause/cause.h"
 #include "net/log.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
@@ -61,7 +63,7 @@ static int get_entry(struct device *device, struct opened **entry)
 		return ENOMEM;
 	*entry = &table[device - devices];
 	if (device->failed)
-		return ENODEV;
+		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
 	return (*entry)->context ? 0 : open_device(device, *entry);
 }
 
@@ -205,6 +207,7 @@ static struct port *successor_of(const union ibv_gid *gid)
 int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 {
 	struct device *device = owner_of(gid);
+	char text[INET6_ADDRSTRLEN];
 	struct port *port;
 	int error;
 
@@ -214,8 +217,12 @@ int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 	if (!port)
 		return ENODEV;
 	error = rdma_id_use(id, port->device, gid);
-	if (!error)
+	if (!error) {
 		error = device_add_address(port, gid);
+		if (error)
+			refuse(error, CAUSE_CM_NOT_LOCAL, "%s: %s: %s", port->device->ibv.name,
+			       gid_to_text(gid, text), strerror(error));
+	}
 	if (error)
 		rdma_id_detach(id);
 	else

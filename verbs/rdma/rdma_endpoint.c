@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
@@ -50,7 +51,10 @@ static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct
 		return -1;
 	if (info->ai_connect_len) {
 		if (info->ai_connect_len > RDMA_PRIVATE_SIDR_REQ)
-			return rdma_fail(EINVAL);
+			return rdma_fail(
+				refuse(EINVAL, CAUSE_CM_PRIVATE_DATA,
+				       "rdma_create_ep(): ai_connect_len is %zu, of at most %d",
+				       (size_t)info->ai_connect_len, RDMA_PRIVATE_SIDR_REQ));
 		id->connect_data = malloc(info->ai_connect_len);
 		if (!id->connect_data)
 			return rdma_fail(ENOMEM);
@@ -101,11 +105,23 @@ static int adopt_request(struct rdma_id *listen, struct rdma_cm_event *event)
 	if (event->status)
 		return rdma_fail(event->status < 0 ? -event->status : event->status);
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
+					"rdma_get_request(): the event is %d, not CONNECT_REQUEST",
+					event->event));
 	if (!listen->request_qp)
 		return 0;
 	attr = *listen->request_qp;
 	return urxe_rdma_create_qp(event->id, listen->ibv.pd, &attr);
+}
+
+static int refuse_deaf(struct rdma_id *id)
+{
+	int error;
+
+	rdma_enter();
+	error = rdma_refuse_state(id, "rdma_get_request()", "listening");
+	rdma_leave();
+	return error;
 }
 
 int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
@@ -113,8 +129,11 @@ int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	struct rdma_cm_event *event;
 	int error;
 
-	if (!to_rdma_id(listen)->synchronous || to_rdma_id(listen)->state != RDMA_STATE_LISTEN)
-		return rdma_fail(EINVAL);
+	if (!to_rdma_id(listen)->synchronous)
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
+					"rdma_get_request(): the id has an event channel"));
+	if (to_rdma_id(listen)->state != RDMA_STATE_LISTEN)
+		return rdma_fail(refuse_deaf(to_rdma_id(listen)));
 	rdma_drop_event(to_rdma_id(listen));
 	if (urxe_rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
@@ -231,6 +232,8 @@ static void move_qp(struct rdma_record *record)
 	if (!error)
 		return;
 	record->event.status = -error;
+	cause_report(CAUSE_CM_CONNECT_ERROR, "QP 0x%06x could not be connected: %s",
+		     record->id->ibv.qp->qp_num, strerror(error));
 	rdma_channel_fail(record->id);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "emu/cm/cm_cause.h"
 #include "net/cause/origin.h"
 #include "net/clock.h"
 #include "verbs/devices.h"
@@ -101,6 +102,32 @@ static void rdma_add_hooks(void)
 	registry_add_hooks(&hooks);
 }
 
+/* --- states ------------------------------------------------------------------------ */
+
+/* In the words of rdma_cm(7). */
+static const char *state_text(const struct rdma_id *id)
+{
+	static const char *const names[] = {
+		[RDMA_STATE_IDLE] = "not bound",
+		[RDMA_STATE_ADDRESS_BOUND] = "bound to an address",
+		[RDMA_STATE_ADDRESS_QUERY] = "waiting for ADDR_RESOLVED",
+		[RDMA_STATE_ADDRESS_RESOLVED] = "at ADDR_RESOLVED",
+		[RDMA_STATE_ROUTE_RESOLVED] = "at ROUTE_RESOLVED",
+		[RDMA_STATE_LISTEN] = "listening",
+		[RDMA_STATE_REMOVED] = "without its device",
+	};
+
+	if (id->state != RDMA_STATE_CONNECT)
+		return names[id->state];
+	return cm_state_text(id->cm ? cm_id_state(id->cm) : CM_STATE_IDLE);
+}
+
+int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *needed)
+{
+	return refuse(EINVAL, CAUSE_CM_ID_STATE, "%s: the id is %s, and has to be %s", call,
+		      state_text(id), needed);
+}
+
 /* --- life -------------------------------------------------------------------------- */
 
 /* The QP type that a port space has (rdma_create_id(3)), or -1. */
@@ -127,7 +154,7 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 	if (devices_all(&devices) == 0)
 		return ENODEV;
 	if (port_space_qp_type(ps) < 0)
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CM_PORT_SPACE, "the port space is 0x%x", ps);
 	id = calloc(1, sizeof(*id));
 	if (!id)
 		return ENOMEM;
@@ -218,7 +245,9 @@ int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *chan
 	struct rdma_id *id = to_rdma_id(ibv);
 
 	if (!channel && id->synchronous)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
+					"rdma_migrate_id(): channel NULL of an id that is "
+					"synchronous already"));
 	if (!channel)
 		to = rdma_channel_new();
 	if (!to)
@@ -250,7 +279,7 @@ static int set_reuse_address(struct rdma_id *id, const void *value, size_t lengt
 	int reuse = *(const int *)value;
 
 	if (id->state != RDMA_STATE_IDLE && (!reuse || id->state == RDMA_STATE_LISTEN))
-		return EINVAL;
+		return rdma_refuse_state(id, "rdma_set_option(REUSEADDR)", "not bound");
 	id->reuse_address = reuse;
 	return 0;
 }
@@ -258,7 +287,7 @@ static int set_reuse_address(struct rdma_id *id, const void *value, size_t lengt
 static int set_family_only(struct rdma_id *id, const void *value, size_t length)
 {
 	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
-		return EINVAL;
+		return rdma_refuse_state(id, "rdma_set_option(AFONLY)", "not bound, or bound");
 	id->address_family_only = *(const int *)value;
 	id->address_family_only_set = true;
 	return 0;
@@ -270,7 +299,11 @@ static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 
 	if ((id->ibv.qp_type != IBV_QPT_RC && id->ibv.qp_type != IBV_QPT_XRC_SEND) ||
 	    timeout > ACK_TIMEOUT_MAX)
-		return EINVAL;
+		return refuse(
+			EINVAL, CAUSE_CM_OPTION_VALUE,
+			"rdma_set_option(ACK_TIMEOUT): %u of at most %d, for an id with queue "
+			"pairs of type %d",
+			timeout, ACK_TIMEOUT_MAX, id->ibv.qp_type);
 	id->ack_timeout = timeout;
 	return 0;
 }
@@ -286,7 +319,10 @@ static int set_path(struct rdma_id *id, const void *value, size_t length)
 		if (paths[i].flags == primary)
 			return rdma_resolve_path(id, &paths[i].path);
 	}
-	return EINVAL;
+	return refuse(EINVAL, CAUSE_CM_OPTION_VALUE,
+		      "rdma_set_option(IB_PATH): none of %zu paths is a primary one for both "
+		      "directions",
+		      length / sizeof(*paths));
 }
 
 static const struct option {
@@ -312,9 +348,13 @@ int urxe_rdma_set_option(struct rdma_cm_id *ibv, int level, int name, void *valu
 			option = &options[i];
 	}
 	if (!option)
-		return rdma_fail(ENOSYS);
+		return rdma_fail(refuse(ENOSYS, CAUSE_CM_OPTION,
+					"rdma_set_option(): level %d, option %d", level, name));
 	if (option->many ? length == 0 || length % option->length : length != option->length)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_OPTION_VALUE,
+					"rdma_set_option(): level %d, option %d has %zu bytes, not "
+					"%zu",
+					level, name, option->length, length));
 	rdma_enter();
 	error = option->set(to_rdma_id(ibv), value, length);
 	rdma_leave();

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "net/share/share.h"
@@ -93,7 +94,7 @@ static pid_t claimant_on(struct port *port, const struct rdma_id *id,
 
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address)
 {
-	char process[64];
+	char process[64], text[RDMA_ADDRESS_TEXT];
 	struct device *devices;
 	unsigned int count;
 	struct port *port;
@@ -104,10 +105,10 @@ void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address
 		for (unsigned int j = 1; !pid && (port = device_port(&devices[i], j)); j++)
 			pid = claimant_on(port, id, address);
 	}
-	if (!pid)
-		return;
-	udp_process_text(pid, process, sizeof(process));
-	log_warn("rdma_cm: %s has port %u", process, rdma_sockaddr_port(address));
+	if (pid)
+		udp_process_text(pid, process, sizeof(process));
+	refuse(EADDRINUSE, CAUSE_CM_PORT_IN_USE, "%s: %s has it", rdma_address_text(address, text),
+	       pid ? process : "another process");
 }
 
 void rdma_stop_listening(struct rdma_id *id)
@@ -134,7 +135,9 @@ static int listen_everywhere(struct rdma_id *id)
 
 static int check_listen(const struct rdma_id *id)
 {
-	return id->state == RDMA_STATE_ADDRESS_BOUND ? rdma_port_check_listen(id) : EINVAL;
+	return id->state == RDMA_STATE_ADDRESS_BOUND
+		       ? rdma_port_check_listen(id)
+		       : rdma_refuse_state(id, "rdma_listen()", "bound to an address");
 }
 
 static int prepare_listen(struct rdma_id *id)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/log.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
@@ -25,14 +26,24 @@ static struct hca *hca_of(const struct rdma_id *id)
 
 static int check_join(const struct rdma_id *id, const union ibv_gid *gid)
 {
-	if (!id->context || id->ibv.qp_type != IBV_QPT_UD)
-		return EINVAL;
-	if (id->state != RDMA_STATE_ADDRESS_BOUND && id->state != RDMA_STATE_ADDRESS_RESOLVED)
-		return EINVAL;
+	char text[INET6_ADDRSTRLEN];
+
+	if (id->ibv.qp_type != IBV_QPT_UD)
+		return refuse(EINVAL, CAUSE_CM_JOIN_TYPE,
+			      "rdma_join_multicast(): an id of port space 0x%x", id->ibv.ps);
+	if (!id->context ||
+	    (id->state != RDMA_STATE_ADDRESS_BOUND && id->state != RDMA_STATE_ADDRESS_RESOLVED))
+		return rdma_refuse_state(id, "rdma_join_multicast()",
+					 "bound to an address of a device, or at ADDR_RESOLVED");
 	if (!gid_is_multicast(gid))
-		return EINVAL;
+		return refuse(EINVAL, CAUSE_CM_JOIN_GROUP, "rdma_join_multicast(): %s is no group",
+			      gid_to_text(gid, text));
 	/* A packet is of one family. */
-	return gid_is_ipv4(gid) == gid_is_ipv4(&id->ibv.route.addr.addr.ibaddr.sgid) ? 0 : ENODEV;
+	if (gid_is_ipv4(gid) == gid_is_ipv4(&id->ibv.route.addr.addr.ibaddr.sgid))
+		return 0;
+	return refuse(ENODEV, CAUSE_CM_JOIN_GROUP,
+		      "rdma_join_multicast(): group %s, of an id bound to the other IP version",
+		      gid_to_text(gid, text));
 }
 
 static int tell_joined(struct rdma_id *id, struct multicast_membership *membership)
@@ -76,7 +87,9 @@ static int join_group(struct rdma_id *id, struct multicast_membership *membershi
 		error = mcast_join(hca_of(id), &membership->gid,
 				   &id->ibv.route.addr.addr.ibaddr.sgid);
 		if (error)
-			return error;
+			return refuse(error, CAUSE_CM_JOIN_LINK,
+				      "rdma_join_multicast(): group %s: %s",
+				      gid_to_text(&membership->gid, text), strerror(error));
 		membership->joined = true;
 		progress_refresh(id->device->client);
 	}
@@ -91,6 +104,12 @@ static int join_group(struct rdma_id *id, struct multicast_membership *membershi
 	return error;
 }
 
+static int refuse_family(const char *call, const struct sockaddr *address)
+{
+	return refuse(EINVAL, CAUSE_CM_ADDRESS_FAMILY, "%s: the address family is %d", call,
+		      address ? address->sa_family : AF_UNSPEC);
+}
+
 static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool send_only,
 		void *context)
 {
@@ -100,7 +119,7 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 	int error;
 
 	if (length == 0)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse_family("rdma_join_multicast()", address));
 	membership = calloc(1, sizeof(*membership));
 	if (!membership)
 		return rdma_fail(ENOMEM);
@@ -124,15 +143,22 @@ int urxe_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, vo
 	return join(id, address, false, context);
 }
 
+static int refuse_mask(int error, const struct rdma_cm_join_mc_attr_ex *attr)
+{
+	return refuse(error, CAUSE_CM_JOIN_MASK,
+		      "rdma_join_multicast_ex(): comp_mask 0x%x, join_flags %u", attr->comp_mask,
+		      attr->join_flags);
+}
+
 int urxe_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
 				void *context)
 {
 	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
 	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
-		return rdma_fail(ENOTSUP);
+		return rdma_fail(refuse_mask(ENOTSUP, attr));
 	if (attr->comp_mask != needed || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse_mask(EINVAL, attr));
 	return join(id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
 		    context);
 }
@@ -141,6 +167,7 @@ void rdma_multicast_attach(struct rdma_record *record)
 {
 	struct multicast_membership *membership = record->multicast;
 	struct ibv_qp *qp = record->id->ibv.qp;
+	char text[INET6_ADDRSTRLEN];
 	int error;
 
 	if (!qp || membership->send_only)
@@ -148,6 +175,8 @@ void rdma_multicast_attach(struct rdma_record *record)
 	error = urxe_attach_mcast(qp, &membership->gid, 0);
 	membership->attached = !error;
 	if (error) {
+		cause_report(CAUSE_CM_MULTICAST_ERROR, "QP 0x%06x could not be attached to %s: %s",
+			     qp->qp_num, gid_to_text(&membership->gid, text), strerror(error));
 		record->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 		record->event.status = -error;
 	}
@@ -187,9 +216,10 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct multicast_membership *membership;
+	char text[RDMA_ADDRESS_TEXT];
 
 	if (rdma_sockaddr_length(address) == 0)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse_family("rdma_leave_multicast()", address));
 	rdma_enter();
 	membership = membership_find(id, address);
 	if (membership) {
@@ -198,7 +228,9 @@ int urxe_rdma_leave_multicast(struct rdma_cm_id *ibv, struct sockaddr *address)
 	}
 	rdma_leave();
 	if (!membership)
-		return rdma_fail(EADDRNOTAVAIL);
+		return rdma_fail(refuse(EADDRNOTAVAIL, CAUSE_CM_NOT_JOINED,
+					"rdma_leave_multicast() of %s",
+					rdma_address_text(address, text)));
 	drop_event(id, membership);
 	rdma_enter();
 	rdma_drain_membership_events(membership);

@@ -7,11 +7,14 @@
  * Ids that wait are in RDMA_STATE_ADDRESS_QUERY. While there are any, the progress thread
  * reads a netlink socket that tells of neighbours; rdma.lock protects the rest.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/neighbour.h"
@@ -37,6 +40,21 @@ static void end(struct rdma_id *id, int error)
 	rdma_event(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, -error);
 }
 
+/* No host has answered ARP or ND. */
+static int refuse_silent(const struct rdma_id *id, unsigned int state)
+{
+	char to[RDMA_ADDRESS_TEXT], host[INET6_ADDRSTRLEN], interface[IF_NAMESIZE] = "?";
+
+	if_indextoname(id->neighbour.host.interface, interface);
+	cause_report(CAUSE_CM_NO_NEIGHBOUR, "to %s by %s on %s: %s",
+		     rdma_address_text(&id->ibv.route.addr.dst_addr, to),
+		     inet_ntop(id->neighbour.host.family, id->neighbour.host.address, host,
+			       sizeof(host)),
+		     interface,
+		     state == NUD_FAILED ? "the kernel gave up" : "no answer in the time given");
+	return ETIMEDOUT;
+}
+
 /* Returns whether it still waits. */
 static bool check(struct rdma_id *id, uint64_t now)
 {
@@ -45,7 +63,7 @@ static bool check(struct rdma_id *id, uint64_t now)
 	if (state & NEIGHBOUR_VALID)
 		end(id, 0);
 	else if (state == NUD_FAILED || now >= id->neighbour.deadline)
-		end(id, ETIMEDOUT);
+		end(id, refuse_silent(id, state));
 	return id->state == RDMA_STATE_ADDRESS_QUERY;
 }
 

@@ -10,6 +10,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "verbs/rdma/rdma.h"
 
 struct rdma_port {
@@ -80,6 +81,18 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 }
 
 /* Whether @id can have @port beside its owners; @shared: if both sides allow it. 0 or an errno. */
+static int refuse_port(int error, const struct rdma_id *id, const struct rdma_id *owner)
+{
+	char wanted[RDMA_ADDRESS_TEXT], had[RDMA_ADDRESS_TEXT];
+
+	return refuse(error, CAUSE_CM_PORT_IN_USE, "%s: another id of this process has %s%s%s",
+		      rdma_address_text(&id->ibv.route.addr.src_addr, wanted),
+		      rdma_address_text(&owner->ibv.route.addr.src_addr, had),
+		      owner->state == RDMA_STATE_LISTEN ? ", and listens" : "",
+		      id->reuse_address && owner->reuse_address ? ""
+								: ", without REUSEADDR of both");
+}
+
 static int check(const struct rdma_port *port, const struct rdma_id *id, bool shared)
 {
 	const struct sockaddr *address = &id->ibv.route.addr.src_addr;
@@ -95,9 +108,9 @@ static int check(const struct rdma_port *port, const struct rdma_id *id, bool sh
 		    address->sa_family != other->sa_family)
 			continue;
 		if (rdma_sockaddr_is_any(address) || rdma_sockaddr_is_any(other))
-			return EADDRNOTAVAIL;
+			return refuse_port(EADDRNOTAVAIL, id, owner);
 		if (same_address(address, other))
-			return EADDRINUSE;
+			return refuse_port(EADDRINUSE, id, owner);
 	}
 	return 0;
 }
@@ -159,7 +172,8 @@ static int bind_any(struct rdma_id *id)
 		if (!port || unique(port, id))
 			return own(id, number);
 	}
-	return EADDRNOTAVAIL;
+	return refuse(EADDRNOTAVAIL, CAUSE_CM_PORT_IN_USE, "all ports from %u to %u are bound", low,
+		      high);
 }
 
 int rdma_port_bind(struct rdma_id *id)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
@@ -74,6 +75,11 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 		error = initial_attr(id, attr, mask);
 	else
 		error = EINVAL;
+	if (error)
+		rdma_refuse_state(id, "rdma_init_qp_attr()",
+				  attr->qp_state == IBV_QPS_INIT
+					  ? "bound to a device"
+					  : "a connection whose peer has sent its REQ or REP");
 	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout)
 		attr->timeout = id->ack_timeout;
 	rdma_leave();
@@ -144,7 +150,10 @@ static int set_domains(struct rdma_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->pd = id->ibv.pd;
 	}
 	if (attr->pd->context != id->ibv.verbs)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_PD,
+					"rdma_create_qp(): the protection domain is of another "
+					"context of %s",
+					attr->pd->context->device->name));
 	if (attr->qp_type != IBV_QPT_XRC_RECV)
 		return 0;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd) {
@@ -161,7 +170,10 @@ static int set_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	bool receives = sends && attr->qp_type != IBV_QPT_XRC_SEND;
 
 	if (is_another(id->recv_cq, attr->recv_cq) || is_another(id->send_cq, attr->send_cq))
-		return rdma_fail(EINVAL);
+		return rdma_fail(
+			refuse(EINVAL, CAUSE_CM_CQ,
+			       "rdma_create_qp(): %s is given, and the id has another one",
+			       is_another(id->recv_cq, attr->recv_cq) ? "recv_cq" : "send_cq"));
 	if (receives && !attr->recv_cq && !id->recv_cq &&
 	    create_queue(id, attr->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq) != 0)
 		return -1;
@@ -183,13 +195,27 @@ static int initialize(struct rdma_id *id, struct ibv_qp *qp)
 					 : modify(id, qp, IBV_QPS_INIT, 0, 0);
 }
 
+static int refuse_unbound(struct rdma_cm_id *id, const char *call)
+{
+	int error;
+
+	rdma_enter();
+	error = rdma_refuse_state(to_rdma_id(id), call, "bound to an address of a device");
+	rdma_leave();
+	return error;
+}
+
 int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp = NULL;
 	int error;
 
-	if (!id->verbs || id->qp)
-		return rdma_fail(EINVAL);
+	if (id->qp)
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_QP,
+					"rdma_create_qp(): the id has QP 0x%06x already",
+					id->qp->qp_num));
+	if (!id->verbs)
+		return rdma_fail(refuse_unbound(id, "rdma_create_qp()"));
 	if (set_domains(to_rdma_id(id), attr) != 0)
 		return -1;
 	if (set_queues(id, attr) == 0)
@@ -258,8 +284,11 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 {
 	int error;
 
-	if (!id->verbs || id->srq)
-		return rdma_fail(EINVAL);
+	if (id->srq)
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_QP,
+					"rdma_create_srq(): the id has an SRQ already"));
+	if (!id->verbs)
+		return rdma_fail(refuse_unbound(id, "rdma_create_srq()"));
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)) {
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_TYPE;
 		attr->srq_type = IBV_SRQT_BASIC;
@@ -269,7 +298,9 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 		attr->pd = id->pd;
 	}
 	if (!attr->pd || attr->pd->context != id->verbs)
-		return rdma_fail(EINVAL);
+		return rdma_fail(refuse(EINVAL, CAUSE_CM_PD,
+					"rdma_create_srq(): the protection domain is %s",
+					attr->pd ? "of another context" : "NULL"));
 	if (attr->srq_type == IBV_SRQT_XRC && set_xrc(id, attr) != 0)
 		return -1;
 	id->srq = ibv_create_srq_ex(id->verbs, attr);

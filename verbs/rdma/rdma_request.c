@@ -5,38 +5,69 @@
  * event. Until then a request is an id of the connection manager only.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "emu/cm/cm_cause.h"
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
 /* --- receiving a request ------------------------------------------------------------- */
 
-static bool header_is_good(const struct cm_message *message)
+static bool header_is_good(const struct cm_event *event)
 {
-	const struct rdma_header *header = (const void *)message->private_data;
+	const struct rdma_header *header = (const void *)event->message.private_data;
 	unsigned int version = header->ip_version >> 4;
+	char found[64];
 
-	return header->version == 0 && (version == 4 || version == 6);
+	if (header->version == 0 && (version == 4 || version == 6))
+		return true;
+	snprintf(found, sizeof(found), "a header of version %u, IP version %u", header->version,
+		 version);
+	cm_tell_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
+	return false;
+}
+
+static bool has_type(const struct rdma_id *listener, const struct cm_event *event)
+{
+	bool datagram = event->type == CM_EVENT_SIDR_REQ_RECEIVED;
+	int type = datagram ? IBV_QPT_UD : cm_req_qp_type(&event->message);
+	char found[96];
+
+	if ((int)listener->ibv.qp_type == type)
+		return true;
+	snprintf(found, sizeof(found),
+		 "the listener is for queue pairs of type %d, the request of %d",
+		 listener->ibv.qp_type, type);
+	cm_tell_refused(CAUSE_CM_REQ_TYPE, &event->message, &event->path.destination, found);
+	return false;
 }
 
 static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
 {
-	if (rdma_header_length(listener) && !header_is_good(&event->message))
+	if (rdma_header_length(listener) && !header_is_good(event))
 		return false;
-	if (event->type == CM_EVENT_SIDR_REQ_RECEIVED)
-		return listener->ibv.qp_type == IBV_QPT_UD;
-	return (int)listener->ibv.qp_type == cm_req_qp_type(&event->message);
+	return has_type(listener, event);
 }
 
 enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
 {
 	struct rdma_id *listener = event->listener_context;
+	enum cm_verdict verdict;
+	char found[64];
 
 	if (!listener || !accepts(listener, event))
 		return CM_REQUEST_REFUSED;
-	return rdma_channel_add_request(listener, event, device);
+	verdict = rdma_channel_add_request(listener, event, device);
+	if (verdict == CM_REQUEST_REFUSED) {
+		cm_tell_refused(CAUSE_CM_LISTENER_GONE, &event->message, &event->path.destination,
+				"its event channel was destroyed, or its device removed");
+	} else if (verdict == CM_REQUEST_IGNORED) {
+		snprintf(found, sizeof(found), "the backlog is %d", listener->backlog);
+		cm_tell_refused(CAUSE_CM_BACKLOG, &event->message, &event->path.destination, found);
+	}
+	return verdict;
 }
 
 /* --- getting it, with rdma.lock held -------------------------------------------------- */

@@ -5,6 +5,7 @@
  * neighbours are asked for the IP addresses that they stand for.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "verbs/rdma/rdma.h"
@@ -76,6 +77,21 @@ void rdma_sockaddr_set_gid(struct sockaddr *address, const union ibv_gid *gid)
 		memcpy(&((struct sockaddr_ib *)address)->sib_addr, gid, sizeof(*gid));
 	else
 		gid_to_sockaddr(gid, port, (struct sockaddr_storage *)address);
+}
+
+const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADDRESS_TEXT])
+{
+	char ip[INET6_ADDRSTRLEN];
+	union ibv_gid gid;
+
+	if (!rdma_sockaddr_length(address)) {
+		snprintf(text, RDMA_ADDRESS_TEXT, "no address");
+		return text;
+	}
+	rdma_sockaddr_gid(address, &gid);
+	snprintf(text, RDMA_ADDRESS_TEXT, "%s port %u", gid_to_text(&gid, ip),
+		 rdma_sockaddr_port(address));
+	return text;
 }
 
 /* Link-local, the address is one of an interface. */

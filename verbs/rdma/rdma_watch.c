@@ -17,6 +17,7 @@
 #include <uthash.h>
 
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 #include "net/descriptor.h"
 #include "net/log.h"
 #include "verbs/device.h"
@@ -47,11 +48,19 @@ static struct watch {
 
 static void tell_id(struct rdma_id *id, enum rdma_cm_event_type type)
 {
+	char text[RDMA_ADDRESS_TEXT];
+
 	if (id->state == RDMA_STATE_REMOVED)
 		return;
 	if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		id->state = RDMA_STATE_REMOVED;
 		rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+		cause_report(CAUSE_CM_DEVICE_REMOVAL, "%s, the id of %s",
+			     id->device ? id->device->ibv.name : "a device",
+			     rdma_address_text(&id->ibv.route.addr.src_addr, text));
+	} else {
+		cause_report(CAUSE_CM_ADDR_CHANGE, "the id of %s",
+			     rdma_address_text(&id->ibv.route.addr.src_addr, text));
 	}
 	rdma_event(id, type, 0);
 }

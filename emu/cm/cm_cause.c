@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is said of requests that are refused and of connections that fail (net/cause/cause.h): by
+ * each side for itself. cm.lock is held, by the thread that receives or by one that calls.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "emu/cm/cm_internal.h"
+#include "emu/hca.h"
+#include "net/share/share.h"
+#include "net/wire/gid.h"
+
+#define SERVICES_MAX 8	   /* as many as a report names */
+#define SERVICES_TEXT 256  /* of them together */
+#define NS_PER_MS 1000000u /* times are told in ms */
+
+/* --- services -------------------------------------------------------------------------- */
+
+/* Annex A11: RDMA CM's service ids have the port space above the port. */
+static const struct {
+	uint64_t space;
+	const char *name;
+} port_spaces[] = {{0x0106, "TCP"}, {0x0111, "UDP"}, {0x0002, "IPOIB"}, {0x013f, "IB"}};
+
+const char *cm_service_text(uint64_t service_id, char text[CM_SERVICE_TEXT])
+{
+	snprintf(text, CM_SERVICE_TEXT, "service 0x%" PRIx64, service_id);
+	for (unsigned int i = 0; i < sizeof(port_spaces) / sizeof(port_spaces[0]); i++) {
+		if (service_id >> 16 != port_spaces[i].space)
+			continue;
+		snprintf(text, CM_SERVICE_TEXT, "port %u (%s)", (unsigned int)service_id & 0xffff,
+			 port_spaces[i].name);
+	}
+	return text;
+}
+
+static unsigned int own_services(const struct cm *cm, uint64_t services[SERVICES_MAX])
+{
+	unsigned int count = 0;
+
+	for (const struct cm_id *id = cm->listeners; id && count < SERVICES_MAX;
+	     id = id->listen_next)
+		services[count++] = id->listen.service_id;
+	return count;
+}
+
+/* What is listened for at @gid, if that is an address of this machine that we know of. */
+static const char *services_text(const struct cm *cm, const union ibv_gid *gid,
+				 char text[SERVICES_TEXT])
+{
+	const struct share *share = cm->hca->link->share;
+	char service[CM_SERVICE_TEXT];
+	uint64_t services[SERVICES_MAX];
+	unsigned int count;
+	size_t used = 0;
+
+	if (share)
+		count = share->ops->services(cm->hca->link->share, gid, services, SERVICES_MAX);
+	else
+		count = own_services(cm, services);
+	text[0] = '\0';
+	for (unsigned int i = 0; i < count; i++)
+		used += snprintf(text + used, SERVICES_TEXT - used, "%s%s", used ? ", " : "",
+				 cm_service_text(services[i], service));
+	return text;
+}
+
+const char *cm_state_text(enum cm_state state)
+{
+	static const char *const names[CM_STATE_COUNT] = {
+		[CM_STATE_IDLE] = "IDLE",
+		[CM_STATE_LISTEN] = "LISTEN",
+		[CM_STATE_REQ_SENT] = "REQ_SENT",
+		[CM_STATE_REQ_RECEIVED] = "REQ_RECEIVED",
+		[CM_STATE_MRA_REQ_SENT] = "MRA_REQ_SENT",
+		[CM_STATE_MRA_REQ_RECEIVED] = "MRA_REQ_RECEIVED",
+		[CM_STATE_REP_SENT] = "REP_SENT",
+		[CM_STATE_REP_RECEIVED] = "REP_RECEIVED",
+		[CM_STATE_MRA_REP_SENT] = "MRA_REP_SENT",
+		[CM_STATE_MRA_REP_RECEIVED] = "MRA_REP_RECEIVED",
+		[CM_STATE_ESTABLISHED] = "ESTABLISHED",
+		[CM_STATE_DREQ_SENT] = "DREQ_SENT",
+		[CM_STATE_DREQ_RECEIVED] = "DREQ_RECEIVED",
+		[CM_STATE_TIMEWAIT] = "TIMEWAIT",
+		[CM_STATE_SIDR_REQ_SENT] = "SIDR_REQ_SENT",
+		[CM_STATE_SIDR_REQ_RECEIVED] = "SIDR_REQ_RECEIVED",
+	};
+
+	return state < CM_STATE_COUNT ? names[state] : "?";
+}
+
+/* --- requests that are refused here ------------------------------------------------------- */
+
+void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
+			 const struct link_frame *frame)
+{
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
+	char others[SERVICES_TEXT];
+
+	if (!cause_wanted(CAUSE_CM_NO_LISTENER))
+		return;
+	services_text(cm, &frame->destination, others);
+	cause_report(CAUSE_CM_NO_LISTENER, "%s of %s for %s of %s; there listens %s",
+		     cm_attribute_name(request->attribute), gid_to_text(&frame->source, from),
+		     cm_service_text(request->service_id, service),
+		     gid_to_text(&frame->destination, to), *others ? others : "nothing");
+}
+
+void cm_tell_refused(enum cause cause, const struct cm_message *request,
+		     const union ibv_gid *source, const char *found)
+{
+	char from[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT] = "this host";
+
+	if (request->service_id) /* not of a REP */
+		cm_service_text(request->service_id, service);
+	cause_report(cause, "%s of %s for %s: %s", cm_attribute_name(request->attribute),
+		     gid_to_text(source, from), service, found);
+}
+
+/* --- what the peer refuses ------------------------------------------------------------------ */
+
+/* IBA 12.6.7.2, table 109. */
+static const char *const reasons[] = {
+	[1] = "no QP available",
+	[2] = "no EEC available",
+	[3] = "no resources available",
+	[4] = "timeout",
+	[5] = "unsupported request",
+	[6] = "invalid communication ID",
+	[7] = "invalid communication instance",
+	[8] = "invalid service ID",
+	[9] = "invalid transport service type",
+	[10] = "stale connection",
+	[11] = "RDC does not exist",
+	[12] = "primary remote port GID rejected",
+	[13] = "primary remote port LID rejected",
+	[14] = "invalid primary SL",
+	[15] = "invalid primary traffic class",
+	[16] = "invalid primary hop limit",
+	[17] = "invalid primary packet rate",
+	[18] = "alternate remote port GID rejected",
+	[19] = "alternate remote port LID rejected",
+	[20] = "invalid alternate SL",
+	[21] = "invalid alternate traffic class",
+	[22] = "invalid alternate hop limit",
+	[23] = "invalid alternate packet rate",
+	[24] = "port and CM redirection",
+	[25] = "port redirection",
+	[26] = "invalid path MTU",
+	[27] = "insufficient responder resources",
+	[28] = "consumer reject",
+	[29] = "RNR retry count reject",
+	[30] = "duplicate local communication ID",
+	[31] = "invalid class version",
+	[32] = "invalid flow label",
+	[33] = "invalid alternate flow label",
+	[35] = "vendor option not supported",
+};
+
+static const char *reason_text(unsigned int reason)
+{
+	const char *text = NULL;
+
+	if (reason < sizeof(reasons) / sizeof(reasons[0]))
+		text = reasons[reason];
+	return text ? text : "reserved";
+}
+
+static enum cause cause_of_reason(unsigned int reason)
+{
+	switch (reason) {
+	case CM_REJECT_INVALID_SERVICE_ID:
+		return CAUSE_CM_REJECTED_SERVICE;
+	case CM_REJECT_CONSUMER:
+		return CAUSE_CM_REJECTED_CONSUMER;
+	case CM_REJECT_STALE:
+		return CAUSE_CM_REJECTED_STALE;
+	case CM_REJECT_TIMEOUT:
+		return CAUSE_CM_REJECTED_TIMEOUT;
+	default:
+		return CAUSE_CM_REJECTED;
+	}
+}
+
+/* Our message that a REJ answers. */
+static const char *rejected_message(const struct cm_id *id)
+{
+	switch (id->state) {
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_SENT:
+		return "a connection";
+	default:
+		return id->passive ? "REP" : "REQ";
+	}
+}
+
+/* The application has heard of a request, and not answered it. */
+static bool is_unanswered_request(const struct cm_id *id)
+{
+	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT;
+}
+
+static void tell_rejected(const struct cm_id *id, enum cause cause, const char *message,
+			  unsigned int reason, const char *text)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT], others[SERVICES_TEXT] = "";
+
+	if (!cause_wanted(cause))
+		return;
+	if (cause == CAUSE_CM_REJECTED_SERVICE)
+		services_text(id->cm, &id->path.destination, others);
+	cause_report(cause, "%s for %s, refused by %s with reason %u, %s%s%s", message,
+		     cm_service_text(id->service_id, service),
+		     gid_to_text(&id->path.destination, peer), reason, text,
+		     *others ? "; there listens " : "", others);
+}
+
+void cm_tell_rejected(const struct cm_id *id, const struct cm_message *rej)
+{
+	if (id->abandoned)
+		return;
+	tell_rejected(id,
+		      is_unanswered_request(id) ? CAUSE_CM_REQ_WITHDRAWN
+						: cause_of_reason(rej->reason),
+		      rejected_message(id), rej->reason, reason_text(rej->reason));
+}
+
+/* IBA 12.11.2.1: the statuses of a SIDR_REP. */
+void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *reply)
+{
+	static const char *const statuses[] = {
+		[CM_SIDR_UNSUPPORTED] = "service ID not supported",
+		[CM_SIDR_REJECTED] = "rejected by the service provider",
+		[CM_SIDR_NO_QP] = "no QP available",
+		[CM_SIDR_REDIRECT] = "redirection",
+		[CM_SIDR_UNSUPPORTED_VERSION] = "unsupported version",
+	};
+	const bool known = reply->status < sizeof(statuses) / sizeof(statuses[0]);
+	enum cause cause = CAUSE_CM_REJECTED;
+
+	if (id->abandoned || reply->status == CM_SIDR_SUCCESS)
+		return;
+	if (reply->status == CM_SIDR_UNSUPPORTED)
+		cause = CAUSE_CM_REJECTED_SERVICE;
+	else if (reply->status == CM_SIDR_REJECTED)
+		cause = CAUSE_CM_REJECTED_CONSUMER;
+	tell_rejected(id, cause, "SIDR_REQ", reply->status,
+		      known ? statuses[reply->status] : "reserved");
+}
+
+/* --- what stays without an answer ------------------------------------------------------------ */
+
+void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message, uint64_t now)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
+	bool delayed =
+		id->state == CM_STATE_MRA_REQ_RECEIVED || id->state == CM_STATE_MRA_REP_RECEIVED;
+
+	if (id->abandoned)
+		return;
+	cause_report(cause, "%s for %s to %s was sent %d times in %" PRIu64 " ms%s", message,
+		     cm_service_text(id->service_id, service),
+		     gid_to_text(&id->path.destination, peer),
+		     id->max_retries + 1 - id->retries_left, (now - id->asked) / NS_PER_MS,
+		     delayed ? "; the peer asked for more time meanwhile (MRA)" : "");
+}
+
+void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
+
+	if (!id->abandoned)
+		cause_report(cause, "connection for %s with %s: up to %" PRIu64 " ms more",
+			     cm_service_text(id->service_id, service),
+			     gid_to_text(&id->path.destination, peer), duration / NS_PER_MS);
+}
+
+void cm_tell_given_up(const struct cm_id *id, const char *how)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
+
+	cause_report(CAUSE_CM_REJECT_SENT, "request of %s for %s: %s",
+		     gid_to_text(&id->path.destination, peer),
+		     cm_service_text(id->service_id, service), how);
+}
+
+void cm_tell_death(const struct cm_id *id)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
+
+	if (!id->abandoned)
+		cause_report(CAUSE_CM_PEER_DIED, "connection for %s with %s",
+			     cm_service_text(id->service_id, service),
+			     gid_to_text(&id->path.destination, peer));
+}

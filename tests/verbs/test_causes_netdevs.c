@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What ids hear of network devices and of hosts on the link, in a network namespace. */
+#include <stdlib.h>
+
+#include "tests/run_suite.h"
+#include "tests/verbs/causes.h"
+#include "tests/verbs/manager.h"
+#include "tests/verbs/namespace.h"
+
+#define NODE "10.99.0.1"
+#define SILENT "10.99.0.77" /* which no host has */
+#define PORT 7471
+
+static struct rdma_event_channel *channel;
+
+static struct rdma_cm_id *make_id(void)
+{
+	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
+		ip("link del urxe0"); /* of the row before */
+	ip("link add urxe0 type veth peer name urxe1");
+	ip("addr add " NODE "/24 dev urxe0");
+	ip("link set urxe0 up");
+	ip("link set urxe1 up");
+	channel = open_channel();
+	return open_id(channel, RDMA_PS_TCP);
+}
+
+static void silent_host(void)
+{
+	struct rdma_cm_id *id = make_id();
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), 100), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+}
+
+static void another_hardware_address(void)
+{
+	struct rdma_cm_id *id = make_id();
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, PORT)), 0);
+	ip("link set urxe0 address 02:00:00:00:00:02");
+	expect(channel, id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+}
+
+static void network_device_goes(void)
+{
+	struct rdma_cm_id *id = make_id();
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, PORT)), 0);
+	ip("link del urxe0");
+	expect(channel, id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+}
+
+static void route_goes(void)
+{
+	struct rdma_cm_id *id = make_id();
+
+	ip("neigh add " SILENT " lladdr 02:00:00:00:00:01 nud permanent dev urxe0");
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ip("addr del " NODE "/24 dev urxe0");
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_ERROR, -EADDRNOTAVAIL);
+}
+
+static const struct cause_row rows[] = {
+	{CAUSE_CM_NO_NEIGHBOUR, silent_host,
+	 "to 10.99.0.77 port 7471 by 10.99.0.77 on urxe0: no answer"},
+	{CAUSE_CM_ADDR_CHANGE, another_hardware_address, "the id of 10.99.0.1 port 7471"},
+	{CAUSE_CM_DEVICE_REMOVAL, network_device_goes, "the id of 10.99.0.1 port 7471"},
+	{CAUSE_CM_NO_ROUTE, route_goes, "to 10.99.0.77 port 7471: Cannot assign requested address"},
+};
+
+static const struct cause_table table = {
+	.name = "causes of network devices",
+	.first = 0x5f00,
+	.last = 0x5fff,
+	.rows = rows,
+	.count = sizeof(rows) / sizeof(rows[0]),
+};
+
+int main(void)
+{
+	Suite *suite;
+
+	if (!namespace_enter())
+		return SKIPPED;
+	suite = causes_suite(&table);
+	setenv("URXE_NODE", NODE, 1);
+	return run_suite(suite);
+}
