@@ -289,9 +289,7 @@ static void device_fail(struct device *device)
 
 	if (atomic_exchange(&device->failed, true))
 		return;
-	log_error("%s: the application has closed descriptors of the device, which works no more "
-		  "until it is closed and opened again",
-		  device->ibv.name);
+	cause_report(CAUSE_DESCRIPTORS_CLOSED, "%s", device->ibv.name);
 	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	if (removed)

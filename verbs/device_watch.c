@@ -7,6 +7,7 @@
 
 #include "emu/hca.h"
 #include "emu/transport/migration.h"
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "verbs/device.h"
@@ -17,17 +18,38 @@
 
 static void tell(const struct port *port, enum ibv_event_type type)
 {
-	log_info("%s: port %u: %s", port->device->ibv.name, port->number, ibv_event_type_str(type));
 	deliver_async(port->device, type, (void *)(intptr_t)port->number);
 }
 
+/* Why an event is told, or several that come of it. */
+static void explain(struct port *port, enum cause cause)
+{
+	struct gid_entry netdev = {.netdev = "none"};
+
+	port_netdev(port, &netdev);
+	cause_report(cause, "%s: port %u, network device %s", port->device->ibv.name, port->number,
+		     netdev.netdev);
+}
+
 /* --- the network device ----------------------------------------------------------- */
+
+static bool netdev_is_gone(struct port *port)
+{
+	struct gid_entry netdev;
+	char name[IF_NAMESIZE];
+
+	return port_netdev(port, &netdev) == 0 && !if_indextoname(netdev.ifindex, name) &&
+	       errno == ENXIO;
+}
 
 static void set_active(struct port *port, bool active)
 {
 	if (port->active == active)
 		return;
 	port->active = active;
+	/* Of one that is gone there is more to say. */
+	if (active || !netdev_is_gone(port))
+		explain(port, active ? CAUSE_PORT_ACTIVE : CAUSE_PORT_DOWN);
 	tell(port, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	if (active)
 		return;
@@ -49,15 +71,12 @@ static bool all_gone(struct device *device)
 static void check_gone(struct port *port)
 {
 	struct device *device = port->device;
-	struct gid_entry netdev;
-	char name[IF_NAMESIZE];
 
-	if (port->gone || port_netdev(port, &netdev) != 0 || if_indextoname(netdev.ifindex, name) ||
-	    errno != ENXIO)
+	if (port->gone || !netdev_is_gone(port))
 		return;
 	port->gone = true;
+	explain(port, all_gone(device) ? CAUSE_NETDEVS_GONE : CAUSE_NETDEV_GONE);
 	set_active(port, false);
-	log_error("%s: network device %s is gone", device->ibv.name, netdev.netdev);
 	if (!all_gone(device))
 		return;
 	device_flush(device);
@@ -121,6 +140,7 @@ static void take_addresses(struct port *port)
 	if (!changed)
 		return;
 	device_show(port->device);
+	explain(port, CAUSE_GID_CHANGED);
 	tell(port, IBV_EVENT_GID_CHANGE);
 	follow_netdev(port);
 }

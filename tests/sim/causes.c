@@ -11,6 +11,7 @@
 #include "emu/objects/mw.h"
 #include "net/guard.h"
 #include "net/log.h"
+#include "tests/said.h"
 
 #define MADE 8
 #define PAGE 4096
@@ -174,7 +175,7 @@ void causes_request(const struct peer_packet *packet)
 
 /* --- looking at it ------------------------------------------------------------------------- */
 
-static char said[65536];
+static struct said said;
 
 static void look_at(struct node *node, const struct outcome *outcome)
 {
@@ -204,24 +205,6 @@ static void play(const struct cause_row *row)
 	}
 }
 
-/* Into said. What fails meanwhile is said, too. */
-static void listen_to(const struct cause_row *row)
-{
-	FILE *file = tmpfile();
-	int before = dup(STDERR_FILENO);
-	size_t length;
-
-	ck_assert_ptr_nonnull(file);
-	dup2(fileno(file), STDERR_FILENO);
-	play(row);
-	dup2(before, STDERR_FILENO);
-	close(before);
-	rewind(file);
-	length = fread(said, 1, sizeof(said) - 1, file);
-	said[length] = '\0';
-	fclose(file);
-}
-
 /* Once, as a paragraph or as a line, with what was found. */
 static void check_report(enum cause cause, const char *found)
 {
@@ -233,10 +216,10 @@ static void check_report(enum cause cause, const char *found)
 	snprintf(title, sizeof(title),
 		 entry->kind == CAUSE_ERROR ? "] 0x%04x %s\n" : ": 0x%04x %s: ", cause,
 		 entry->title);
-	report = strstr(said, title);
-	must_msg(report, "no report of 0x%04x %s in:\n%s", cause, entry->name, said);
+	report = strstr(said.text, title);
+	must_msg(report, "no report of 0x%04x %s in:\n%s", cause, entry->name, said.text);
 	if (entry->kind == CAUSE_ERROR)
-		must_msg(!strstr(report + 1, title), "0x%04x twice in:\n%s", cause, said);
+		must_msg(said_count(&said, cause) == 1, "0x%04x twice in:\n%s", cause, said.text);
 	end = strstr(report, "\nurxe[");
 	snprintf(part, sizeof(part), "%.*s", end ? (int)(end - report) : (int)strlen(report),
 		 report);
@@ -255,7 +238,9 @@ void causes_check(const struct cause_row *row)
 {
 	log_set_level(LOG_INFO);
 	cause_configure(true);
-	listen_to(row);
+	said_begin(&said);
+	play(row);
+	said_end(&said);
 	check_report(row->cause, row->found);
 	check_other(row, &row->a);
 	check_other(row, &row->b);

@@ -19,6 +19,7 @@
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
@@ -174,11 +175,14 @@ static void lose_descriptors(enum instead instead, bool posts)
 {
 	struct ibv_async_event *event;
 	struct ibv_device **list;
+	static struct said said;
 	struct taken taken;
 	struct pair pair;
 	pthread_t thread;
 	void *result;
 
+	setenv("URXE_EXPLAIN", "1", 1);
+	said_begin(&said);
 	begin_taking(&taken);
 	pair_open(&pair, IBV_QPT_RC, 0);
 	must(post_write(&pair, 1) == 0);
@@ -200,6 +204,8 @@ static void lose_descriptors(enum instead instead, bool posts)
 	pair_close(&pair);
 	end_taking(&taken);
 	must(scenario_verbs() == 0);
+	said_end(&said);
+	must(said_count(&said, CAUSE_DESCRIPTORS_CLOSED) == 1);
 }
 
 START_TEST(a_device_without_its_descriptors_is_gone)

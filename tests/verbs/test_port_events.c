@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/namespace.h"
 
@@ -142,10 +143,23 @@ static void expect_gid(struct ibv_context *context, unsigned int index, const ch
 	ck_assert_str_eq(text, address);
 }
 
+static struct said said;
+
+/* Errors are explained, and notices are lines. */
+static void begin_reports(void)
+{
+	setenv("URXE_EXPLAIN", "1", 1);
+	setenv("URXE_LOG", "info", 1);
+	said_begin(&said);
+}
+
 START_TEST(link_goes_down_and_up)
 {
-	struct ibv_context *context = fixture_open(), *other = fixture_open();
+	struct ibv_context *context, *other;
 
+	begin_reports();
+	context = fixture_open();
+	other = fixture_open();
 	ck_assert_int_eq(port_state(context), IBV_PORT_ACTIVE);
 	ip("link set urxe0 txqueuelen 10"); /* a change that is none of the port's state */
 	ip("link set urxe0 down");
@@ -166,6 +180,10 @@ START_TEST(link_goes_down_and_up)
 	expect_gid(context, 0, FIRST);
 	fixture_close(other);
 	fixture_close(context);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_PORT_DOWN), 2);
+	ck_assert_uint_eq(said_count(&said, CAUSE_PORT_ACTIVE), 2);
+	ck_assert_ptr_nonnull(strstr(said.text, "port 1, network device urxe0"));
 }
 END_TEST
 
@@ -428,6 +446,7 @@ START_TEST(one_network_device_goes)
 	const uint8_t gone = _i, left = 3 - _i;
 	static struct pair pair;
 
+	begin_reports();
 	pair_open(&pair, IBV_QPT_RC, 0);
 	pair_move(&pair, left);
 	ip("link del %s", gone == 1 ? "urxe0" : "urxe2");
@@ -454,6 +473,10 @@ START_TEST(one_network_device_goes)
 	pair_move(&pair, left);
 	expect_write(&pair, 3);
 	pair_close(&pair);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_NETDEV_GONE), 1);
+	ck_assert_uint_eq(said_count(&said, CAUSE_NETDEVS_GONE), 1);
+	ck_assert_uint_eq(said_count(&said, CAUSE_GID_CHANGED), 3);
 }
 END_TEST
 
