@@ -21,6 +21,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "net/wire/wire.h"
@@ -105,6 +106,30 @@ enum link_sender {
 	LINK_SENDER_GONE,    /* the socket that it was sent from isn't there any more */
 };
 
+/* What is known of the process and the queue pair that packets are sent to. */
+enum link_peer_state {
+	LINK_PEER_UNKNOWN,    /* the address isn't one of this machine, or it can't be told */
+	LINK_PEER_NOT_THERE,  /* no process has the address open */
+	LINK_PEER_OTHER_USER, /* a process of the user @uid has */
+	LINK_PEER_ENDED,      /* the process that the QP number was given to has ended */
+	LINK_PEER_NO_QP,      /* the process @pid lives, and shows no such QP */
+	LINK_PEER_QP,	      /* it does, as the rest says */
+};
+
+#define LINK_PEER_COMMAND 64
+
+struct link_peer {
+	enum link_peer_state state;
+	uid_t uid;
+	pid_t pid; /* 0: not known */
+	bool stopped;
+	char command[LINK_PEER_COMMAND]; /* "": not known */
+	enum ibv_qp_state qp_state;
+	union ibv_gid peer_gid; /* whom it is connected with; zeros: not yet */
+	uint32_t peer_qpn;
+	uint32_t error; /* enum cause of its last completion with an error; 0: none */
+};
+
 struct link_ops {
 	/*
 	 * Send @count packets in order. What the network refuses is lost, as on a
@@ -136,6 +161,13 @@ struct link_ops {
 	 * stopped, from one that lost packets (emu/transport/recovery.h). They may be of other QPs.
 	 */
 	uint32_t (*unread)(struct link *link, const struct path *path, uint32_t qpn);
+
+	/*
+	 * What became of the receiver of @qpn at the end of @path: for messages, slow. Often in a
+	 * row it says no more than LINK_PEER_UNKNOWN. May be NULL for a link that knows nothing.
+	 */
+	void (*describe_peer)(struct link *link, const struct path *path, uint32_t qpn,
+			      struct link_peer *peer);
 
 	/*
 	 * Bytes that fit what waits to leave from our address @source, before a network card

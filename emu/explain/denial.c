@@ -92,22 +92,33 @@ static void add_distance(struct text *text, const struct key *key, uint64_t va, 
 
 static void add_access(struct text *text, const struct key_use *use, const struct key *key)
 {
-	text_add(text, "that ");
+	text_add(text, "that is a ");
 	text_add_key(text, key);
-	text_add(text, " only, lacks ");
+	text_add(text, " only: it lacks ");
 	text_add_access(text, use->access & ~key->access);
 }
 
+/* What the key was, if that is known. */
+static void add_former(struct text *text, struct hca *hca, uint32_t value)
+{
+	char former[FORMER_KEY_TEXT];
+
+	if (former_keys_describe(&hca->former_keys, value, former))
+		text_add(text, "; it was %s", former);
+}
+
 static void add_denial(struct text *text, enum denial denial, const struct key_use *use,
-		       const struct key *key, uint64_t va, uint64_t length)
+		       const struct key *key, uint32_t value, uint64_t va, uint64_t length)
 {
 	switch (denial) {
 	case DENIED_UNKNOWN:
 		text_add(text, "nothing has that key");
+		add_former(text, use->hca, value);
 		break;
 	case DENIED_STALE:
 		text_add(text, "its number has the key 0x%x now, of a ", key->value);
 		text_add_key(text, key);
+		add_former(text, use->hca, value);
 		break;
 	case DENIED_PD:
 		text_add(text, "that is a ");
@@ -123,9 +134,9 @@ static void add_denial(struct text *text, enum denial denial, const struct key_u
 		text_add(text, "that is a memory window which is not bound");
 		break;
 	case DENIED_QP:
-		text_add(text, "that ");
+		text_add(text, "that is a ");
 		text_add_key(text, key);
-		text_add(text, " was bound by QP 0x%x", key->bound_to);
+		text_add(text, ", of QP 0x%x", key->bound_to);
 		break;
 	case DENIED_ACCESS:
 		add_access(text, use, key);
@@ -152,7 +163,6 @@ static void add_range(struct text *text, const struct key_use *use, uint32_t key
 static bool begin(struct finding *finding, enum cause cause)
 {
 	finding->cause = cause;
-	finding->text[0] = '\0';
 	return cause_wanted(cause);
 }
 
@@ -164,11 +174,11 @@ bool denial_of_key(const struct key_use *use, uint32_t value, uint64_t va, uint6
 	struct table *keys = &use->hca->keys;
 	const struct key *key = table_get(keys, key_number(value));
 	enum denial denial = check(use, key, value, va, length);
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 
 	if (denial != ALLOWED && begin(finding, causes[use->side][denial])) {
 		add_range(&text, use, value, va, length);
-		add_denial(&text, denial, use, key, va, length);
+		add_denial(&text, denial, use, key, value, va, length);
 	}
 	if (key)
 		table_put(keys, key_number(value));
@@ -191,7 +201,7 @@ bool denial_of_memory(const struct key_use *use, uint32_t value, uint64_t va, ui
 {
 	struct table *keys = &use->hca->keys;
 	const struct key *key = table_get(keys, key_number(value));
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 	struct guard_fault fault = {};
 	bool gone, on_demand;
 
@@ -299,7 +309,7 @@ static void find_window(struct qp *qp, const struct mw_bind *bind, struct findin
 	struct table *keys = &qp->hca->keys;
 	const struct key *key = table_get(keys, bind->window);
 	enum cause cause = check_window(qp, key, bind);
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 
 	if (begin(finding, cause) && cause != CAUSE_NONE)
 		add_bind(&text, key, bind);
@@ -312,7 +322,7 @@ static void find_region(struct qp *qp, const struct mw_bind *bind, struct findin
 	struct table *keys = &qp->hca->keys;
 	uint32_t number = key_number(bind->region);
 	const struct key *key = table_get(keys, number);
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 
 	if (begin(finding, check_region(qp, key, bind))) {
 		text_add(&text, "the window was to get ");
@@ -366,7 +376,7 @@ void denial_of_invalidation(struct qp *qp, uint32_t rkey, enum key_side side,
 		side == KEY_OF_PEER ? CAUSE_REMOTE_INVALIDATE_UNKNOWN : CAUSE_INVALIDATE_UNKNOWN;
 	struct table *keys = &qp->hca->keys;
 	const struct key *key = table_get(keys, key_number(rkey));
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 
 	if (begin(finding, first + check_invalidation(qp, key, rkey))) {
 		text_add(&text, "rkey 0x%x: ", rkey);

@@ -6,17 +6,16 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 
-#define QP_LENGTH 200
-
 void explain_qp_event(const struct qp *qp, enum cause cause, const char *what)
 {
-	char name[QP_LENGTH];
-	struct text text = TEXT_IN(name);
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
 
 	if (!cause_wanted(cause))
 		return;
 	text_add_qp(&text, qp);
-	cause_report(cause, "%s: %s", name, what);
+	text_add(&text, ": %s", what);
+	cause_report_text(cause, finding.text);
 }
 
 void explain_srq_limit(const struct srq *srq, uint32_t limit)
@@ -34,14 +33,15 @@ void explain_cq_overrun(const struct cq *cq, uint32_t qpn)
 
 void explain_cq_in_error(const struct qp *qp, const struct cq *cq)
 {
-	char name[QP_LENGTH];
-	struct text text = TEXT_IN(name);
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
 
 	if (!cause_wanted(CAUSE_CQ_IN_ERROR))
 		return;
 	text_add_qp(&text, qp);
-	cause_report(CAUSE_CQ_IN_ERROR, "%s: its CQ %u of %u entries was overrun by QP 0x%x", name,
-		     cq->handle, cq->capacity, cq->overrun_by);
+	text_add(&text, ": its CQ %u of %u entries was overrun by QP 0x%x", cq->handle,
+		 cq->capacity, cq->overrun_by);
+	cause_report_text(CAUSE_CQ_IN_ERROR, finding.text);
 }
 
 void explain_bad_migration(const struct qp *qp, const struct link_frame *frame)
@@ -50,8 +50,8 @@ void explain_bad_migration(const struct qp *qp, const struct link_frame *frame)
 					     [IBV_MIG_REARM] = "REARM",
 					     [IBV_MIG_ARMED] = "ARMED"};
 	const struct path *alternate = &qp->migration.alternate.path;
-	char report[3 * QP_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
 
 	if (!cause_wanted(CAUSE_PATH_MIG_ERR))
 		return;
@@ -64,6 +64,6 @@ void explain_bad_migration(const struct qp *qp, const struct link_frame *frame)
 	text_add_gid(&text, &alternate->source);
 	text_add(&text, " to ");
 	text_add_gid(&text, &alternate->destination);
-	cause_report(CAUSE_PATH_MIG_ERR, "%s, and path_mig_state is %s", report,
-		     states[qp->migration.state]);
+	text_add(&text, ", and path_mig_state is %s", states[qp->migration.state]);
+	cause_report_text(CAUSE_PATH_MIG_ERR, finding.text);
 }

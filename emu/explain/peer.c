@@ -3,6 +3,7 @@
 
 #include "emu/explain/text.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_text.h"
 
 /* The retries were for packets that the peer says it misses, or that answers were passed over. */
 static bool was_answered(const struct qp *qp)
@@ -10,12 +11,96 @@ static bool was_answered(const struct qp *qp)
 	return qp->recovery.state == RECOVERY_SENDING;
 }
 
+static struct link_peer describe(const struct qp *qp)
+{
+	struct link *link = qp->hca->link;
+	struct link_peer peer = {};
+
+	if (link->ops->describe_peer)
+		link->ops->describe_peer(link, &qp->path, qp->attr.dest_qp_num, &peer);
+	return peer;
+}
+
+static bool is_connected_with(const struct link_peer *peer, const struct qp *qp)
+{
+	return peer->peer_qpn == qp->number && gid_equal(&peer->peer_gid, &qp->path.source);
+}
+
+static enum cause cause_of(const struct link_peer *peer, const struct qp *qp)
+{
+	static const enum cause causes[] = {
+		[LINK_PEER_UNKNOWN] = CAUSE_PEER_SILENT,
+		[LINK_PEER_NOT_THERE] = CAUSE_PEER_NOT_THERE,
+		[LINK_PEER_OTHER_USER] = CAUSE_PEER_OTHER_USER,
+		[LINK_PEER_ENDED] = CAUSE_PEER_ENDED,
+		[LINK_PEER_NO_QP] = CAUSE_PEER_NO_QP,
+	};
+
+	if (peer->state != LINK_PEER_QP)
+		return causes[peer->state];
+	if (peer->qp_state < IBV_QPS_RTR || peer->qp_state >= IBV_QPS_ERR)
+		return CAUSE_PEER_QP_NOT_READY;
+	return is_connected_with(peer, qp) ? CAUSE_PEER_SILENT : CAUSE_PEER_QP_OF_ANOTHER;
+}
+
+/* --- in words --------------------------------------------------------------------------- */
+
+static void add_process(struct text *text, const struct link_peer *peer)
+{
+	if (peer->pid)
+		text_add(text, "process %d", (int)peer->pid);
+	else
+		text_add(text, "a process");
+	if (*peer->command)
+		text_add(text, " (%s)", peer->command);
+	if (peer->stopped)
+		text_add(text, ", which is stopped,");
+}
+
+static void add_qp(struct text *text, const struct link_peer *peer, const struct qp *qp)
+{
+	add_process(text, peer);
+	text_add(text, " has QP 0x%x in %s", qp->attr.dest_qp_num, qp_state_text(peer->qp_state));
+	if (peer->peer_qpn && !is_connected_with(peer, qp)) {
+		text_add(text, ", connected with ");
+		text_add_gid(text, &peer->peer_gid);
+		text_add(text, " QP 0x%x", peer->peer_qpn);
+	}
+	if (peer->error)
+		text_add(text, "; the cause of its last error is 0x%04x", peer->error);
+	text_add(text, ". ");
+}
+
+static void add_peer(struct text *text, const struct link_peer *peer, const struct qp *qp)
+{
+	switch (peer->state) {
+	case LINK_PEER_NOT_THERE:
+		text_add(text, "nothing has UDP port %u of that address. ", ROCE_V2_UDP_PORT);
+		break;
+	case LINK_PEER_OTHER_USER:
+		text_add(text, "user %u has UDP port %u of that address. ", (unsigned int)peer->uid,
+			 ROCE_V2_UDP_PORT);
+		break;
+	case LINK_PEER_ENDED:
+		text_add(text, "no process has QP numbers like 0x%x any more. ",
+			 qp->attr.dest_qp_num);
+		break;
+	case LINK_PEER_NO_QP:
+		add_process(text, peer);
+		text_add(text, " has that number's block, and no such QP. ");
+		break;
+	case LINK_PEER_QP:
+		add_qp(text, peer, qp);
+		break;
+	case LINK_PEER_UNKNOWN:
+		break;
+	}
+}
+
 static void add_retries(struct text *text, const struct qp *qp)
 {
-	const struct recovery *recovery = &qp->recovery;
-
 	text_add(text, "nothing acknowledged for ");
-	text_add_time(text, qp->now - recovery->silent_since);
+	text_add_time(text, qp->now - qp->recovery.silent_since);
 	text_add(text, "; retry_cnt is %u", qp->attr.retry_cnt);
 	if (was_answered(qp))
 		return;
@@ -26,12 +111,34 @@ static void add_retries(struct text *text, const struct qp *qp)
 
 void explain_silence(struct qp *qp, struct finding *finding)
 {
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
+	struct link_peer peer = {};
 
-	finding->cause = !was_answered(qp)		? CAUSE_PEER_SILENT
-			 : qp->recovery.response_missed ? CAUSE_RESPONSES_LOST
-							: CAUSE_PACKETS_LOST;
+	if (was_answered(qp)) {
+		finding->cause =
+			qp->recovery.response_missed ? CAUSE_RESPONSES_LOST : CAUSE_PACKETS_LOST;
+	} else {
+		peer = describe(qp);
+		finding->cause = cause_of(&peer, qp);
+	}
 	if (!cause_wanted(finding->cause))
 		return;
+	add_peer(&text, &peer, qp);
 	add_retries(&text, qp);
+}
+
+void explain_not_reading(struct qp *qp, uint32_t bytes)
+{
+	struct link_peer peer;
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
+
+	if (!cause_wanted(CAUSE_PEER_NOT_READING))
+		return;
+	peer = describe(qp);
+	text_add_qp(&text, qp);
+	text_add(&text, ": ");
+	add_peer(&text, &peer, qp);
+	text_add(&text, "its socket has %u bytes", bytes);
+	cause_report_text(CAUSE_PEER_NOT_READING, finding.text);
 }

@@ -7,8 +7,6 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 
-#define REPORT_LENGTH 700
-
 /* What is known when a request fails. */
 struct failure {
 	struct qp *qp;
@@ -170,27 +168,25 @@ enum cause explain_request(struct qp *qp, enum ibv_wc_status status, const struc
 	const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 	const struct failure failure = {qp, wqe, status, packet};
 	struct finding finding = {};
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct text text = TEXT_OF(&finding);
 
-	find(&failure, &finding);
-	if (!cause_wanted(finding.cause))
-		return finding.cause;
 	text_add_qp(&text, qp);
 	text_add(&text, ": ");
 	text_add_wqe(&text, qp, wqe);
-	text_add(&text, ": %s", finding.text);
-	cause_report(finding.cause, "%s", report);
+	text_add(&text, ": ");
+	find(&failure, &finding);
+	cause_report_text(finding.cause, finding.text);
 	return finding.cause;
 }
 
 void explain_flush(const struct qp *qp, unsigned int count)
 {
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
 
 	if (!count || !cause_wanted(CAUSE_FLUSHED))
 		return;
 	text_add_qp(&text, qp);
-	cause_report(CAUSE_FLUSHED, "%s: %u work requests of the send queue", report, count);
+	text_add(&text, ": %u work requests of the send queue", count);
+	cause_report_text(CAUSE_FLUSHED, finding.text);
 }

@@ -11,8 +11,6 @@
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
 
-#define REPORT_LENGTH 700
-
 /* --- the packet and the QP --------------------------------------------------------------- */
 
 static void find_sequence(struct qp *qp, const struct packet *packet, struct finding *finding)
@@ -36,7 +34,7 @@ static void find_sequence(struct qp *qp, const struct packet *packet, struct fin
 static void find_qp_access(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
 	unsigned int needed = responder_needs(packet);
-	struct text text = TEXT_IN(finding->text);
+	struct text text = TEXT_OF(finding);
 
 	if (needed == UINT_MAX) {
 		finding_set(finding, CAUSE_FLUSH_TYPE, "placement type 0x%x, selectivity %u",
@@ -256,32 +254,28 @@ static void find(struct qp *qp, const struct packet *packet, enum fault fault,
 }
 
 /* "QP ...: refused PACKET, receive wr_id N: " */
-static void begin(struct text *text, const struct qp *qp, const struct packet *packet,
+static void begin(struct finding *finding, const struct qp *qp, const struct packet *packet,
 		  const char *verb)
 {
 	const struct message *message = &qp->responder.message;
+	struct text text = TEXT_OF(finding);
 
-	text_add_qp(text, qp);
-	text_add(text, ": %s ", verb);
-	text_add_packet(text, packet);
+	text_add_qp(&text, qp);
+	text_add(&text, ": %s ", verb);
+	text_add_packet(&text, packet);
 	if (message->has_receive)
-		text_add(text, ", receive wr_id %llu of %u bytes",
+		text_add(&text, ", receive wr_id %llu of %u bytes",
 			 (unsigned long long)message->wqe.wr_id, message->wqe.length);
-	text_add(text, ": ");
+	text_add(&text, ": ");
 }
 
 enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	struct finding finding = {};
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
 
+	begin(&finding, qp, packet, "refused");
 	find(qp, packet, fault, &finding);
-	if (!cause_wanted(finding.cause))
-		return finding.cause;
-	begin(&text, qp, packet, "refused");
-	text_add(&text, "%s", finding.text);
-	cause_report(finding.cause, "%s", report);
+	cause_report_text(finding.cause, finding.text);
 	return finding.cause;
 }
 
@@ -297,55 +291,51 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 	uint64_t offset = (uint64_t)resource->next * qp->mtu;
 	uint64_t rest = resource->length - offset, va = resource->va + offset;
 	struct finding finding = {};
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct text text = TEXT_OF(&finding);
 
 	if (rest > qp->mtu)
 		rest = qp->mtu;
+	text_add_qp(&text, qp);
+	text_add(&text, ": while a READ of %u bytes at 0x%llx, PSN %u, was answered, packet %u: ",
+		 resource->length, (unsigned long long)resource->va, resource->first_psn,
+		 resource->next + 1);
 	if (!denial_of_key(&use, resource->rkey, va, rest, &finding) &&
 	    !denial_of_memory(&use, resource->rkey, va, rest, &finding))
 		denial_is_over(&use, &finding);
-	if (!cause_wanted(finding.cause))
-		return;
-	text_add_qp(&text, qp);
-	text_add(&text, ": while a READ of %u bytes at 0x%llx, PSN %u, was answered, packet %u: %s",
-		 resource->length, (unsigned long long)resource->va, resource->first_psn,
-		 resource->next + 1, finding.text);
-	cause_report(finding.cause, "%s", report);
+	cause_report_text(finding.cause, finding.text);
 }
 
 void explain_receive_flush(const struct qp *qp, unsigned int count)
 {
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
 
 	if (!count || !cause_wanted(CAUSE_RECEIVE_FLUSHED))
 		return;
 	text_add_qp(&text, qp);
-	cause_report(CAUSE_RECEIVE_FLUSHED, "%s: %u receives", report, count);
+	text_add(&text, ": %u receives", count);
+	cause_report_text(CAUSE_RECEIVE_FLUSHED, finding.text);
 }
 
-/* --- what no application hears of ---------------------------------------------------------------
- */
+/* --- what no application hears of ------------------------------------------------------- */
 
 void explain_no_receive(struct qp *qp, const struct packet *packet)
 {
 	enum cause cause = qp->type->reliable ? CAUSE_NO_RECEIVE : CAUSE_UNRELIABLE_NO_RECEIVE;
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct finding finding = {};
 
 	if (!cause_wanted(cause))
 		return;
-	begin(&text, qp, packet, qp->type->reliable ? "put off" : "dropped");
-	cause_report(cause, "%sthe %s is empty", report,
-		     qp->srq || qp->xrcd ? "SRQ" : "receive queue");
+	begin(&finding, qp, packet, qp->type->reliable ? "put off" : "dropped");
+	finding_set(&finding, cause, "the %s is empty",
+		    qp->srq || qp->xrcd ? "SRQ" : "receive queue");
+	cause_report_text(cause, finding.text);
 }
 
 void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	struct finding finding = {};
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	enum cause cause;
 
 	if (fault == FAULT_NO_RECEIVE) {
 		explain_no_receive(qp, packet);
@@ -353,21 +343,22 @@ void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault)
 	}
 	if (!cause_wanted(CAUSE_UNRELIABLE_DROPPED))
 		return;
+	begin(&finding, qp, packet, "dropped");
 	find(qp, packet, fault, &finding);
-	begin(&text, qp, packet, "dropped");
-	text_add(&text, "0x%04x %s: %s", finding.cause, cause_find(finding.cause)->title,
-		 finding.text);
-	cause_report(CAUSE_UNRELIABLE_DROPPED, "%s", report);
+	cause = finding.cause;
+	finding_set(&finding, CAUSE_UNRELIABLE_DROPPED, " (0x%04x %s)", cause,
+		    cause_find(cause)->title);
+	cause_report_text(CAUSE_UNRELIABLE_DROPPED, finding.text);
 }
 
 void explain_bad_qkey(struct qp *qp, const struct packet *packet)
 {
-	char report[REPORT_LENGTH];
-	struct text text = TEXT_IN(report);
+	struct finding finding = {};
 
 	if (!cause_wanted(CAUSE_DATAGRAM_QKEY))
 		return;
-	begin(&text, qp, packet, "dropped");
-	cause_report(CAUSE_DATAGRAM_QKEY, "%sits Q_Key is 0x%x, the queue pair's 0x%x", report,
-		     be32toh(packet_deth(packet)->qkey), qp->attr.qkey);
+	begin(&finding, qp, packet, "dropped");
+	finding_set(&finding, CAUSE_DATAGRAM_QKEY, "its Q_Key is 0x%x, the queue pair's 0x%x",
+		    be32toh(packet_deth(packet)->qkey), qp->attr.qkey);
+	cause_report_text(CAUSE_DATAGRAM_QKEY, finding.text);
 }

@@ -10,6 +10,7 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_text.h"
+#include "net/cause/origin.h"
 #include "net/wire/gid.h"
 
 void text_add(struct text *text, const char *format, ...)
@@ -58,15 +59,29 @@ void text_add_access(struct text *text, int access)
 	text_add(text, "%s", access_text(access, flags));
 }
 
+static void add_origin(struct text *text, const struct origin *origin, const char *before)
+{
+	char place[ORIGIN_TEXT];
+
+	text_add(text, "%s", origin_phrase(origin, before, place));
+}
+
 void text_add_key(struct text *text, const struct key *key)
 {
+	bool window = key->kind == KEY_WINDOW;
+
 	if (key->kind == KEY_NULL) {
 		text_add(text, "null region");
 		return;
 	}
-	text_add(text, "%s of %llu bytes at 0x%llx, with ",
-		 key->kind == KEY_WINDOW ? "window" : "region", (unsigned long long)key->length,
-		 (unsigned long long)key->iova);
+	text_add(text, "%s of %llu bytes at 0x%llx, ", window ? "window" : "region",
+		 (unsigned long long)key->length, (unsigned long long)key->iova);
+	add_origin(text, key->origin, window ? "allocated at " : "registered at ");
+	if (window)
+		text_add(text, key->origin ? " and bound" : "bound");
+	else if (!key->origin)
+		text_add(text, "registered");
+	text_add(text, " with ");
 	text_add_access(text, key->access);
 }
 
@@ -74,7 +89,9 @@ void text_add_key(struct text *text, const struct key *key)
 
 void text_add_qp(struct text *text, const struct qp *qp)
 {
-	text_add(text, "QP 0x%x (%s)", qp->number, qp_type_text(qp->type->ibv));
+	text_add(text, "QP 0x%x (%s", qp->number, qp_type_text(qp->type->ibv));
+	add_origin(text, qp->origin, ", created at ");
+	text_add(text, ")");
 	if (!qp->type->connected || qp->delegate)
 		return;
 	text_add(text, ", connected from ");

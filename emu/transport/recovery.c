@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/recovery.h"
 
+#include "emu/explain/peer.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
@@ -348,6 +349,8 @@ static bool is_unread(struct qp *qp)
 	uint32_t before = recovery->unread;
 
 	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num);
+	if (recovery->unread && !before)
+		explain_not_reading(qp, recovery->unread);
 	return recovery->unread && recovery->unread >= before;
 }
 

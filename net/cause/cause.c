@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "net/cause/origin.h"
 #include "net/log.h"
@@ -116,14 +117,12 @@ void cause_error(enum cause cause, const char *format, ...)
 	errno = error;
 }
 
-static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
+static void tell(enum cause cause, bool is_call, const char *found)
 {
 	const struct cause_entry *entry = cause_find(cause);
-	char found[FOUND_TEXT];
 
 	if (!entry)
 		return;
-	vsnprintf(found, sizeof(found), format, arguments);
 	if (entry->kind == CAUSE_NOTICE)
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 	else if (explaining)
@@ -132,6 +131,23 @@ static void report(enum cause cause, bool is_call, const char *format, va_list a
 		log_warn("0x%04x %s: %s%s", cause, entry->title, found, HINT);
 	else
 		log_info("0x%04x %s: %s", cause, entry->title, found);
+}
+
+void cause_report_text(enum cause cause, const char *found)
+{
+	int error = errno;
+
+	if (cause_wanted(cause))
+		tell(cause, false, found);
+	errno = error;
+}
+
+static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
+{
+	char found[FOUND_TEXT];
+
+	vsnprintf(found, sizeof(found), format, arguments);
+	tell(cause, is_call, found);
 }
 
 void cause_report(enum cause cause, const char *format, ...)
@@ -163,13 +179,15 @@ int refuse(int error, enum cause cause, const char *format, ...)
 
 void finding_set(struct finding *finding, enum cause cause, const char *format, ...)
 {
+	size_t length = strlen(finding->text);
 	va_list arguments;
 
 	finding->cause = cause;
-	finding->text[0] = '\0';
-	if (!cause_wanted(cause))
+	if (!cause_wanted(cause)) {
+		finding->text[0] = '\0';
 		return;
+	}
 	va_start(arguments, format);
-	vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+	vsnprintf(finding->text + length, sizeof(finding->text) - length, format, arguments);
 	va_end(arguments);
 }

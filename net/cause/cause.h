@@ -54,6 +54,9 @@ bool cause_wanted(enum cause cause);
 /* @format: what was found, with its numbers; a sentence or more, without a line end. */
 void cause_report(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same without a copy on the stack, which applications may have little of. */
+void cause_report_text(enum cause cause, const char *found);
+
 /*
  * The same of what leaves a program without a device: unless it is explained it is a line at
  * error, whatever was reported before.
@@ -69,15 +72,17 @@ int refuse(int error, enum cause cause, const char *format, ...)
 
 /*
  * What a check found, on its way to the place that reports it: a check of memory doesn't know
- * which work request it is done for.
+ * which work request it is done for. That place may have begun the text with it. All zeros to
+ * begin with.
  */
-#define FINDING_TEXT 320
+#define FINDING_TEXT 800
 
 struct finding {
 	enum cause cause;
 	char text[FINDING_TEXT]; /* empty unless cause_wanted() */
 };
 
+/* The text goes on with @format. */
 void finding_set(struct finding *finding, enum cause cause, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

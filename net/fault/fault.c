@@ -460,6 +460,15 @@ static uint32_t fault_link_unread(struct link *link, const struct path *path, ui
 	return inner->ops->unread(inner, path, qpn);
 }
 
+static void fault_link_describe_peer(struct link *link, const struct path *path, uint32_t qpn,
+				     struct link_peer *peer)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->describe_peer)
+		inner->ops->describe_peer(inner, path, qpn, peer);
+}
+
 static uint32_t fault_link_sndbuf_space(struct link *link, const union ibv_gid *source)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -547,6 +556,7 @@ static const struct link_ops fault_link_ops = {
 	.deadline = fault_link_deadline,
 	.rcvbuf_space = fault_link_rcvbuf_space,
 	.unread = fault_link_unread,
+	.describe_peer = fault_link_describe_peer,
 	.sndbuf_space = fault_link_sndbuf_space,
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,

@@ -484,8 +484,8 @@ static const struct cause_row rows[] = {
 	ROW(REMOTE_KEY_OTHER_PD, key_other_pd, ", of protection domain ", ACCESS),
 	ROW(REMOTE_KEY_OF_NULL_REGION, key_of_null_region, "that is a null region", ACCESS),
 	ROW(REMOTE_WINDOW_UNBOUND, window_unbound, "which is not bound", ACCESS),
-	ROW(REMOTE_WINDOW_OTHER_QP, window_other_qp, "with REMOTE_WRITE was bound by QP 0x", ACCESS),
-	ROW(REMOTE_NOT_ALLOWED, not_allowed, "with LOCAL_WRITE only, lacks REMOTE_WRITE", ACCESS),
+	ROW(REMOTE_WINDOW_OTHER_QP, window_other_qp, "with REMOTE_WRITE, of QP 0x", ACCESS),
+	ROW(REMOTE_NOT_ALLOWED, not_allowed, "with LOCAL_WRITE only: it lacks REMOTE_WRITE", ACCESS),
 	ROW(REMOTE_OUT_OF_BOUNDS, out_of_bounds, "the access begins 16 bytes before it", ACCESS),
 	ROW(REMOTE_MEMORY_GONE, memory_gone, "; the memory at 0x", OPERATION),
 	ROW(REMOTE_MEMORY_NOT_THERE, memory_not_there, "ON_DEMAND; the memory at 0x", ACCESS),
@@ -496,7 +496,7 @@ static const struct cause_row rows[] = {
 	RECEIVE(RECEIVE_KEY_STALE, receive_key_stale, "now, of a region of 128 bytes"),
 	RECEIVE(RECEIVE_KEY_OTHER_PD, receive_key_other_pd, ", of protection domain "),
 	RECEIVE(RECEIVE_KEY_OF_WINDOW, receive_key_of_window, "that is a memory window"),
-	RECEIVE(RECEIVE_NOT_WRITABLE, receive_not_writable, "with no access flags only, lacks LOCAL_WRITE"),
+	RECEIVE(RECEIVE_NOT_WRITABLE, receive_not_writable, "with no access flags only: it lacks LOCAL_WRITE"),
 	RECEIVE(RECEIVE_OUT_OF_BOUNDS, receive_out_of_bounds, "begins 4 bytes behind its end"),
 	RECEIVE(RECEIVE_MEMORY_GONE, receive_memory_gone, "; the memory at 0x"),
 	RECEIVE(RECEIVE_MEMORY_NOT_THERE, receive_memory_not_there, "ON_DEMAND; the memory at 0x"),
@@ -528,7 +528,7 @@ static const struct cause_row rows[] = {
 	ROW(XRC_OTHER_DOMAIN, xrc_other_domain, "is of another domain than the QP"),
 	ROW(XRC_OTHER_SRQ, xrc_other_srq, "the message in progress is for SRQ 0x", A(REM_INV_REQ_ERR, XRC_OTHER_SRQ)),
 
-	ROW(UNRELIABLE_DROPPED, unreliable_dropped, "0x2101 the R_Key names no memory region or window: 8 bytes at 0x"),
+	ROW(UNRELIABLE_DROPPED, unreliable_dropped, ": nothing has that key (0x2101 the R_Key names no memory region or window)"),
 	ROW(DATAGRAM_QKEY, datagram_qkey, "its Q_Key is 0x22222222, the queue pair's 0x11111111"),
 	ROW(UNRELIABLE_NO_RECEIVE, unreliable_no_receive, "the receive queue is empty"),
 };

@@ -10,6 +10,7 @@
 #include "emu/transport/xrc_remote.h"
 #include "net/share/share.h"
 #include "pair.h"
+#include "tests/said.h"
 
 #define MESSAGES 100
 #define LENGTH 2500 /* three packets */
@@ -248,13 +249,18 @@ START_TEST(refused)
 		enum ibv_wr_opcode opcode;
 		bool dead, gone;
 		enum ibv_wc_status status;
+		enum cause target, owner; /* what they say of it */
 	} rows[] = {
-		{IBV_WR_RDMA_WRITE, false, true, IBV_WC_REM_ACCESS_ERR},
-		{IBV_WR_RDMA_READ, false, false, IBV_WC_REM_OP_ERR},
-		{IBV_WR_SEND, true, false, IBV_WC_REM_INV_REQ_ERR},
+		{IBV_WR_RDMA_WRITE, false, true, IBV_WC_REM_ACCESS_ERR, CAUSE_XRC_REFUSED_ELSEWHERE,
+		 CAUSE_REMOTE_OUT_OF_BOUNDS},
+		{IBV_WR_RDMA_READ, false, false, IBV_WC_REM_OP_ERR, CAUSE_XRC_DATA_ELSEWHERE},
+		{IBV_WR_SEND, true, false, IBV_WC_REM_INV_REQ_ERR, CAUSE_XRC_NO_SRQ},
 	};
+	static struct said said;
 	struct shared shared;
 
+	cause_configure(true);
+	said_begin(&said);
 	shared_create(&shared, NULL, 1);
 	post_receive(&shared, 1, 0);
 	shared.owner_is_dead = rows[_i].dead;
@@ -267,6 +273,9 @@ START_TEST(refused)
 	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, rows[_i].status);
 	ck_assert_int_eq(shared.target->state, IBV_QPS_ERR);
 	shared_destroy(&shared);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, rows[_i].target), 1);
+	ck_assert_uint_eq(said_count(&said, rows[_i].owner), rows[_i].owner != CAUSE_NONE);
 }
 END_TEST
 

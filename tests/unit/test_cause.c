@@ -123,11 +123,13 @@ END_TEST
 
 START_TEST(findings_have_a_text_where_it_is_wanted)
 {
-	struct finding finding;
+	struct finding finding = {};
 
 	finding_set(&finding, CAUSE_PATH_NOT_GLOBAL, "%s", "this");
 	ck_assert_int_eq(finding.cause, CAUSE_PATH_NOT_GLOBAL);
 	ck_assert_str_eq(finding.text, "this");
+	finding_set(&finding, CAUSE_PATH_NOT_GLOBAL, " and %s", "that");
+	ck_assert_str_eq(finding.text, "this and that");
 	finding_set(&finding, CAUSE_COMM_EST, "%s", "that");
 	ck_assert_int_eq(finding.cause, CAUSE_COMM_EST);
 	ck_assert_str_eq(finding.text, "");

@@ -250,6 +250,24 @@ static void send_datagrams(void)
 	}
 }
 
+/* Both ends are here, and each says why: the deepest report, and the QPs' last request. */
+static void refuse_a_request(void)
+{
+	struct ibv_sge sge = {(uintptr_t)node.memory, 8, node.mr->lkey};
+	struct ibv_send_wr *bad, wr = {
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_WRITE,
+					 .wr.rdma = {(uintptr_t)node.memory, node.mr->rkey + 1},
+				 };
+	struct ibv_wc wc = {};
+
+	must(ibv_post_send(node.sender, &wr, &bad) == 0);
+	while (ibv_poll_cq(node.cq, 1, &wc) == 0)
+		;
+	must(wc.status == IBV_WC_REM_ACCESS_ERR && wc.vendor_err != 0);
+}
+
 /* The completion that an armed CQ waits for comes from the background thread. */
 static void sleep_for_completion(void)
 {
@@ -383,6 +401,7 @@ static const struct step {
 	{"connect", connect_ids},
 	{"disconnect", disconnect_ids},
 	{"end listening", end_listening},
+	{"refuse a request", refuse_a_request},
 	{"destroy the AH", destroy_ah},
 	{"destroy QPs", destroy_qps},
 	{"destroy queues", destroy_queues},

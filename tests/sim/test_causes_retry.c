@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every cause of retries that are used up (net/cause/requester.def): provoked, and what is said of
+ * it and of the peer.
+ */
+#include "causes.h"
+
+static struct connection few_retries(void)
+{
+	struct connection c = world_connection;
+
+	c.retry_cnt = 1;
+	c.timeout = 10;
+	return c;
+}
+
+static void peer_silent(void)
+{
+	const struct connection c = few_retries();
+
+	causes_pair(IBV_QPT_RC, &c);
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
+static void answer(uint8_t operation, uint8_t syndrome)
+{
+	const struct peer_packet packet = {RC(operation), .psn = FIRST_PSN, .no_ack_request = true,
+					   .syndrome = syndrome};
+
+	peer_send(&peer, &packet);
+}
+
+static void packets_lost(void)
+{
+	const struct connection c = few_retries();
+
+	causes_peer(IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_SEND, 8, 7);
+	for (int i = 0; i < 2; i++) {
+		peer_see(&peer);
+		answer(WIRE_ACKNOWLEDGE, AETH_NAK_PSN_SEQUENCE);
+	}
+}
+
+static void responses_lost(void)
+{
+	const struct peer_packet packet = {RC(WIRE_ACKNOWLEDGE), .psn = FIRST_PSN + 1,
+					   .no_ack_request = true, .syndrome = AETH_ACK_UNLIMITED};
+	struct connection c = few_retries();
+
+	c.retry_cnt = 0;
+	causes_peer(IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_RDMA_READ, 8, 7);
+	peer_post(&peer, IBV_WR_SEND, 8, 8);
+	peer_see(&peer);
+	peer_see(&peer);
+	peer_send(&peer, &packet);
+}
+
+/* --- what the link knows of the peer ------------------------------------------------------ */
+
+static struct link_peer told;
+static struct link_ops ops;
+
+static void tell_peer(struct link *link, const struct path *path, uint32_t qpn,
+		      struct link_peer *peer)
+{
+	ck_assert(gid_equal(&path->destination, world_gid(p.b, 1)));
+	ck_assert_uint_eq(qpn, p.qb->number);
+	*peer = told;
+}
+
+/* One process has it for a while. */
+static uint32_t tell_unread(struct link *link, const struct path *path, uint32_t qpn)
+{
+	return 1000;
+}
+
+static void silent_with(const struct link_peer *peer, bool unread)
+{
+	const struct connection c = few_retries();
+
+	causes_pair(IBV_QPT_RC, &c);
+	told = *peer;
+	ops = *p.a->link->ops;
+	ops.describe_peer = tell_peer;
+	if (unread)
+		ops.unread = tell_unread;
+	p.a->link->ops = &ops;
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
+static void peer_not_there(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_NOT_THERE}, false);
+}
+
+static void peer_ended(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_ENDED}, false);
+}
+
+static void peer_other_user(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_OTHER_USER, .uid = 1234}, false);
+}
+
+static void peer_no_qp(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_NO_QP, .pid = 4711, .command = "server"},
+		    false);
+}
+
+static void peer_qp_not_ready(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_QP,
+					.pid = 4711,
+					.qp_state = IBV_QPS_ERR,
+					.error = 0x2107},
+		    false);
+}
+
+static void peer_qp_of_another(void)
+{
+	struct link_peer peer = {.state = LINK_PEER_QP, .qp_state = IBV_QPS_RTS, .peer_qpn = 0x99};
+
+	gid_from_text(&peer.peer_gid, "10.9.9.9");
+	silent_with(&peer, false);
+}
+
+static void peer_not_reading(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_QP,
+					.pid = 4711,
+					.stopped = true,
+					.qp_state = IBV_QPS_RTS},
+		    true);
+	world_run(&p.world, SECOND);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_RTS);
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+#define AT_A(name, provoke, found)                                                                 \
+	{                                                                                          \
+		CAUSE_##name, provoke, found, .a = { IBV_WC_RETRY_EXC_ERR, CAUSE_##name }          \
+	}
+
+/* clang-format off */
+static const struct cause_row rows[] = {
+	AT_A(PEER_SILENT, peer_silent, "; retry_cnt is 1, timeout 10: 4.1 ms or more each"),
+	AT_A(PEER_NOT_THERE, peer_not_there, "nothing has UDP port 4791 of that address. nothing acknowledged for "),
+	AT_A(PEER_ENDED, peer_ended, "no process has QP numbers like 0x"),
+	AT_A(PEER_OTHER_USER, peer_other_user, "user 1234 has UDP port 4791"),
+	AT_A(PEER_NO_QP, peer_no_qp, "process 4711 (server) has that number's block, and no such QP. "),
+	AT_A(PEER_QP_NOT_READY, peer_qp_not_ready, " in ERR; the cause of its last error is 0x2107. "),
+	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another, " in RTS, connected with 10.9.9.9 QP 0x99. "),
+	{CAUSE_PEER_NOT_READING, peer_not_reading, "process 4711, which is stopped, has QP 0x"},
+	AT_A(PACKETS_LOST, packets_lost, "; retry_cnt is 1\n"),
+	AT_A(RESPONSES_LOST, responses_lost, "RDMA_READ"),
+};
+/* clang-format on */
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+START_TEST(cause)
+{
+	causes_check(&rows[_i]);
+}
+END_TEST
+
+START_TEST(every_cause_has_a_test)
+{
+	static const enum cause elsewhere[] = {CAUSE_NONE};
+
+	causes_are_complete(0x1600, 0x1fff, rows, ROWS, elsewhere);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("causes_retry");
+
+	tcase_add_loop_test(tcase, cause, 0, ROWS);
+	tcase_add_test(tcase, every_cause_has_a_test);
+	return world_main("causes_retry", (TCase *const[]){tcase, NULL});
+}
