@@ -4,6 +4,8 @@
 #include <utlist.h>
 
 #include "emu/cm/gsi.h"
+#include "emu/explain/responder.h"
+#include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
 #include "net/tuning.h"
@@ -61,8 +63,9 @@ static bool is_on_port(const struct qp *qp, const struct link_frame *frame)
 	       place.port_num == qp->attr.port_num;
 }
 
-/* The rest of stage A, which the QP has to be known for. */
-static bool accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
+/* The rest of stage A, which the QP has to be known for. CAUSE_NONE, or why it is dropped. */
+static enum cause check_packet(struct qp *qp, const struct packet *packet,
+			       const struct link_frame *frame)
 {
 	bool cnp = packet->opcode == WIRE_OPCODE_CNP;
 	bool for_requester = cnp || packet->op->flags & OPCODE_RESPONSE;
@@ -70,22 +73,25 @@ static bool accepts(struct qp *qp, const struct packet *packet, const struct lin
 
 	if (cnp ? !qp->type->reliable
 		: (packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
-		return false; /* IBA 9.6.1.1.3 */
+		return CAUSE_DROPPED_TRANSPORT; /* IBA 9.6.1.1.3 */
 	if (!(qp_abilities(qp) & needed))
-		return false; /* IBA 9.6.1.2 */
+		return CAUSE_DROPPED_STATE; /* IBA 9.6.1.2 */
 	if (qp->type->connected ? !is_from_peer(qp, packet, frame) : !is_on_port(qp, frame))
-		return false;
+		return CAUSE_DROPPED_PATH;
 	if (!pkey_match(packet->pkey, PKEY_DEFAULT)) {
 		COUNT(qp->hca, bad_pkey, 1);
-		return false; /* IBA 9.6.1.3 */
+		return CAUSE_DROPPED_PKEY; /* IBA 9.6.1.3 */
 	}
-	return true;
+	return CAUSE_NONE;
 }
 
 static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 			      const struct link_frame *frame, uint64_t now)
 {
-	if (!accepts(qp, packet, frame)) {
+	enum cause cause = check_packet(qp, packet, frame);
+
+	if (cause != CAUSE_NONE) {
+		explain_ignored(qp, cause, packet, frame);
 		COUNT(qp->hca, dropped_packets, 1);
 		return;
 	}
@@ -161,9 +167,10 @@ static struct qp *try_qp(struct hca *hca, uint32_t number, bool *busy)
 }
 
 /* Returns whether @frame may be delivered now: the QP that it is for is there, and locked. */
-static bool receiver_begin(struct receiver *receiver, uint32_t number,
+static bool receiver_begin(struct receiver *receiver, const struct packet *packet,
 			   const struct link_frame *frame, uint64_t now)
 {
+	uint32_t number = packet->dest_qp;
 	struct hca *hca = receiver->hca;
 	bool busy = deferred_has(&hca->deferred, number);
 
@@ -174,6 +181,8 @@ static bool receiver_begin(struct receiver *receiver, uint32_t number,
 		qp_set_time(receiver->qp, now);
 		return true;
 	}
+	if (!busy)
+		explain_ignored(NULL, CAUSE_DROPPED_NO_QP, packet, frame);
 	if (!busy || !deferred_add(&hca->deferred, number, frame, now))
 		COUNT(hca, dropped_packets, 1);
 	return false;
@@ -195,7 +204,7 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 		gsi_receive(hca, packet, frame, now);
 		return;
 	}
-	if (!receiver->qp && !receiver_begin(receiver, packet->dest_qp, frame, now))
+	if (!receiver->qp && !receiver_begin(receiver, packet, frame, now))
 		return;
 	qp_receive_packet(receiver->qp, packet, frame, now);
 	if (has_to_wait(receiver->qp)) {

@@ -7,6 +7,7 @@
 #include "emu/explain/text.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/qp_text.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
@@ -361,4 +362,24 @@ void explain_bad_qkey(struct qp *qp, const struct packet *packet)
 	finding_set(&finding, CAUSE_DATAGRAM_QKEY, "its Q_Key is 0x%x, the queue pair's 0x%x",
 		    be32toh(packet_deth(packet)->qkey), qp->attr.qkey);
 	cause_report_text(CAUSE_DATAGRAM_QKEY, finding.text);
+}
+
+void explain_ignored(const struct qp *qp, enum cause cause, const struct packet *packet,
+		     const struct link_frame *frame)
+{
+	struct finding finding = {};
+	struct text text = TEXT_OF(&finding);
+
+	if (!cause_wanted(cause))
+		return;
+	if (qp) {
+		text_add_qp(&text, qp);
+		text_add(&text, " in %s: ", qp_state_text(qp->state));
+	}
+	text_add_packet(&text, packet);
+	text_add(&text, " for QP 0x%x, P_Key 0x%04x, from ", packet->dest_qp, packet->pkey);
+	text_add_gid(&text, &frame->source);
+	text_add(&text, " to ");
+	text_add_gid(&text, &frame->destination);
+	cause_report_text(cause, finding.text);
 }

@@ -31,4 +31,8 @@ void explain_no_receive(struct qp *qp, const struct packet *packet);
 void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault);
 void explain_bad_qkey(struct qp *qp, const struct packet *packet);
 
+/* @packet isn't even looked at, because of @cause, one of DROPPED_*. @qp NULL: there is none. */
+void explain_ignored(const struct qp *qp, enum cause cause, const struct packet *packet,
+		     const struct link_frame *frame);
+
 #endif

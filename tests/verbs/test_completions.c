@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "net/cause/cause.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
@@ -148,6 +149,39 @@ START_TEST(timestamps)
 		last = stamp;
 		last_wall = wall;
 	}
+	close_with(cq);
+}
+END_TEST
+
+/* --- causes --------------------------------------------------------------------------- */
+
+/* A completion with an error says why: both ways of polling tell. */
+START_TEST(vendor_errors)
+{
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct ibv_sge sge;
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+	struct ibv_cq_ex *cq;
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	cq = create_cq(
+		(struct ibv_cq_init_attr_ex){.cqe = DEPTH, .wc_flags = IBV_WC_STANDARD_FLAGS});
+	send_into(cq);
+	post_receive(&pair, 5);
+	sge = send_sge(&pair, 8);
+	wr.wr.rdma.remote_addr = sge.addr;
+	wr.wr.rdma.rkey = pair.mr->rkey + 1;
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+		;
+	ck_assert_int_eq(cq->status, IBV_WC_REM_ACCESS_ERR);
+	ck_assert_uint_eq(ibv_wc_read_vendor_err(cq), CAUSE_NAK_REMOTE_ACCESS);
+	ibv_end_poll(cq);
+	wc = wait_completion(pair.recv_cq);
+	ck_assert_uint_eq(wc.wr_id, 5);
+	ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_uint_eq(wc.vendor_err, CAUSE_RECEIVE_FLUSHED);
 	close_with(cq);
 }
 END_TEST
@@ -376,6 +410,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, device_clock);
 	tcase_add_test(tests, timestamps);
+	tcase_add_test(tests, vendor_errors);
 	tcase_add_test(tests, what_a_queue_can_tell);
 	tcase_add_test(tests, in_a_parent_domain);
 	tcase_add_test(tests, overrun_ignored);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every cause of a packet that a queue pair doesn't take (net/cause/responder.def, 0x27xx). */
+#include "causes.h"
+
+static void come(struct peer_packet packet)
+{
+	causes_peer(IBV_QPT_RC, NULL);
+	causes_request(&packet);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.node->hca->counters->dropped_packets, 1);
+}
+
+static void no_qp(void)
+{
+	come((struct peer_packet){RC(WIRE_SEND_ONLY), .length = 4, .qpn = 0xfffff0});
+}
+
+static void another_transport(void)
+{
+	come((struct peer_packet){.opcode = WIRE_UC | WIRE_SEND_ONLY, .length = 4});
+}
+
+static void state(void)
+{
+	const struct peer_packet packet = {RC(WIRE_SEND_ONLY), .length = 4};
+
+	causes_peer(IBV_QPT_RC, NULL);
+	world_modify_state(peer.qp, IBV_QPS_ERR);
+	causes_request(&packet);
+}
+
+static void another_path(void)
+{
+	struct peer_packet packet = {RC(WIRE_SEND_ONLY), .length = 4};
+	struct path path;
+
+	causes_peer(IBV_QPT_RC, NULL);
+	path = peer.path;
+	path.source.raw[15]++;
+	packet.path = &path;
+	causes_request(&packet);
+}
+
+static void pkey(void)
+{
+	come((struct peer_packet){RC(WIRE_SEND_ONLY), .length = 4, .pkey = 0x8001});
+}
+
+/* clang-format off */
+static const struct cause_row rows[] = {
+	{CAUSE_DROPPED_NO_QP, no_qp, "RC_SEND_ONLY, PSN 16777200, payload of 4 bytes for QP 0xfffff0"},
+	{CAUSE_DROPPED_TRANSPORT, another_transport, "UC_SEND_ONLY"},
+	{CAUSE_DROPPED_STATE, state, " in ERR: RC_SEND_ONLY"},
+	{CAUSE_DROPPED_PATH, another_path, "from 10.0.255.2 to 10.0.0.1"},
+	{CAUSE_DROPPED_PKEY, pkey, "P_Key 0x8001"},
+};
+/* clang-format on */
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+START_TEST(cause)
+{
+	causes_check(&rows[_i]);
+}
+END_TEST
+
+START_TEST(every_cause_has_a_test)
+{
+	static const enum cause elsewhere[] = {CAUSE_NONE};
+
+	causes_are_complete(0x2700, 0x2fff, rows, ROWS, elsewhere);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = tcase_create("causes_drop");
+
+	tcase_add_loop_test(tcase, cause, 0, ROWS);
+	tcase_add_test(tcase, every_cause_has_a_test);
+	return world_main("causes_drop", (TCase *const[]){tcase, NULL});
+}
