@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -47,15 +48,13 @@ bool log_is_enabled(enum log_level level)
 	return level <= __atomic_load_n(&threshold, __ATOMIC_RELAXED);
 }
 
-/* @level: a word, or NULL. */
 static void write_line(const char *level, const char *format, va_list arguments)
 {
 	char line[LINE_MAX_LENGTH];
 	int error = errno;
 	int length, rest;
 
-	length = snprintf(line, sizeof(line), "urxe[%d] %s%s", (int)getpid(), level ? level : "",
-			  level ? ": " : "");
+	length = snprintf(line, sizeof(line), "urxe[%d] %s: ", (int)getpid(), level);
 	rest = vsnprintf(line + length, sizeof(line) - length, format, arguments);
 	if (rest < 0)
 		return;
@@ -81,11 +80,18 @@ void log_write(enum log_level level, const char *format, ...)
 	va_end(arguments);
 }
 
-void log_paragraph(const char *format, ...)
+void log_paragraph(const char *const *parts, unsigned int count)
 {
-	va_list arguments;
+	struct iovec iov[LOG_PARTS + 2];
+	int error = errno;
+	char header[32];
 
-	va_start(arguments, format);
-	write_line(NULL, format, arguments);
-	va_end(arguments);
+	iov[0].iov_base = header;
+	iov[0].iov_len = snprintf(header, sizeof(header), "urxe[%d] ", (int)getpid());
+	for (unsigned int i = 0; i < count; i++)
+		iov[i + 1] = (struct iovec){(char *)parts[i], strlen(parts[i])};
+	iov[count + 1] = (struct iovec){(char *)"\n", 1};
+	if (sys_writev(STDERR_FILENO, iov, count + 2) < 0)
+		iov[0].iov_len = 0;
+	errno = error;
 }

@@ -16,8 +16,12 @@ void log_set_level(enum log_level level);
 int log_parse_level(const char *name, enum log_level *level);
 bool log_is_enabled(enum log_level level);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Whatever the level: what was asked for (net/cause/cause.h). */
-void log_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * Whatever the level: what was asked for (net/cause/cause.h). The strings of @parts, one after the
+ * other, of which there are at most LOG_PARTS. It takes no buffer: the stack may be small.
+ */
+#define LOG_PARTS 12
+void log_paragraph(const char *const *parts, unsigned int count);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__)

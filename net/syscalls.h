@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,6 +49,11 @@ static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
 static inline ssize_t sys_write(int fd, const void *data, size_t length)
 {
 	return syscall(SYS_write, fd, data, length);
+}
+
+static inline ssize_t sys_writev(int fd, const struct iovec *parts, int count)
+{
+	return syscall(SYS_writev, fd, parts, count);
 }
 
 static inline ssize_t sys_read(int fd, void *data, size_t length)

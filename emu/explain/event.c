@@ -5,6 +5,7 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "net/cause/origin.h"
 
 void explain_qp_event(const struct qp *qp, enum cause cause, const char *what)
 {
@@ -26,9 +27,14 @@ void explain_srq_limit(const struct srq *srq, uint32_t limit)
 
 void explain_cq_overrun(const struct cq *cq, uint32_t qpn)
 {
+	char made[ORIGIN_TEXT];
+
+	if (!cause_wanted(CAUSE_CQ_OVERRUN))
+		return;
 	cause_report(CAUSE_CQ_OVERRUN,
-		     "CQ %u of %u entries: all are taken, and QP 0x%x has one more completion",
-		     cq->handle, cq->capacity, qpn);
+		     "CQ %u of %u entries: all are taken, and QP 0x%x has one more completion%s",
+		     cq->handle, cq->capacity, qpn,
+		     origin_phrase(cq->origin, CAUSE_LINE "the CQ was created at ", made));
 }
 
 void explain_cq_in_error(const struct qp *qp, const struct cq *cq)

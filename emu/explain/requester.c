@@ -168,13 +168,16 @@ enum cause explain_request(struct qp *qp, enum ibv_wc_status status, const struc
 	const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 	const struct failure failure = {qp, wqe, status, packet};
 	struct finding finding = {};
-	struct text text = TEXT_OF(&finding);
+	struct text text;
 
-	text_add_qp(&text, qp);
-	text_add(&text, ": ");
-	text_add_wqe(&text, qp, wqe);
-	text_add(&text, ": ");
 	find(&failure, &finding);
+	if (!cause_wanted(finding.cause))
+		return finding.cause;
+	text = TEXT_OF(&finding);
+	text_add(&text, CAUSE_LINE);
+	text_add_wqe(&text, qp, wqe);
+	text_add(&text, CAUSE_LINE);
+	text_add_qp(&text, qp);
 	cause_report_text(finding.cause, finding.text);
 	return finding.cause;
 }

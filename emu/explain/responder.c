@@ -16,17 +16,17 @@
 
 static void find_sequence(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
-	static const char *const kinds[] = {[MESSAGE_NONE] = "no message",
-					    [MESSAGE_SEND] = "a SEND",
-					    [MESSAGE_WRITE] = "a WRITE"};
 	const struct message *message = &qp->responder.message;
 
 	if (packet->op->flags & OPCODE_RESERVED)
 		finding_set(finding, CAUSE_OPCODE_RESERVED, "opcode 0x%02x", packet->opcode);
+	else if (message->kind == MESSAGE_NONE)
+		finding_set(finding, CAUSE_OPCODE_SEQUENCE, "no message is in progress");
 	else if (!message_continues(message, packet))
 		finding_set(finding, CAUSE_OPCODE_SEQUENCE,
-			    "%s is in progress, of which %llu bytes have come",
-			    kinds[message->kind], (unsigned long long)message->received);
+			    "a %s is in progress, of which %llu bytes have come",
+			    message->kind == MESSAGE_SEND ? "SEND" : "WRITE",
+			    (unsigned long long)message->received);
 	else
 		finding_set(finding, CAUSE_XRC_OTHER_SRQ, "the message in progress is for SRQ 0x%x",
 			    message->srq_number);
@@ -254,28 +254,30 @@ static void find(struct qp *qp, const struct packet *packet, enum fault fault,
 	}
 }
 
-/* "QP ...: refused PACKET, receive wr_id N: " */
-static void begin(struct finding *finding, const struct qp *qp, const struct packet *packet,
-		  const char *verb)
+/* Behind what was found: lines of "refused PACKET, receive wr_id N" and of the QP. */
+static void add_place(struct finding *finding, const struct qp *qp, const struct packet *packet,
+		      const char *verb)
 {
 	const struct message *message = &qp->responder.message;
 	struct text text = TEXT_OF(finding);
 
-	text_add_qp(&text, qp);
-	text_add(&text, ": %s ", verb);
+	text_add(&text, CAUSE_LINE "%s ", verb);
 	text_add_packet(&text, packet);
 	if (message->has_receive)
 		text_add(&text, ", receive wr_id %llu of %u bytes",
 			 (unsigned long long)message->wqe.wr_id, message->wqe.length);
-	text_add(&text, ": ");
+	text_add(&text, CAUSE_LINE);
+	text_add_qp(&text, qp);
 }
 
 enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	struct finding finding = {};
 
-	begin(&finding, qp, packet, "refused");
 	find(qp, packet, fault, &finding);
+	if (!cause_wanted(finding.cause))
+		return finding.cause;
+	add_place(&finding, qp, packet, "refused");
 	cause_report_text(finding.cause, finding.text);
 	return finding.cause;
 }
@@ -292,17 +294,22 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 	uint64_t offset = (uint64_t)resource->next * qp->mtu;
 	uint64_t rest = resource->length - offset, va = resource->va + offset;
 	struct finding finding = {};
-	struct text text = TEXT_OF(&finding);
+	struct text text;
 
 	if (rest > qp->mtu)
 		rest = qp->mtu;
-	text_add_qp(&text, qp);
-	text_add(&text, ": while a READ of %u bytes at 0x%llx, PSN %u, was answered, packet %u: ",
-		 resource->length, (unsigned long long)resource->va, resource->first_psn,
-		 resource->next + 1);
 	if (!denial_of_key(&use, resource->rkey, va, rest, &finding) &&
 	    !denial_of_memory(&use, resource->rkey, va, rest, &finding))
 		denial_is_over(&use, &finding);
+	if (!cause_wanted(finding.cause))
+		return;
+	text = TEXT_OF(&finding);
+	text_add(&text,
+		 CAUSE_LINE
+		 "while a READ of %u bytes at 0x%llx, PSN %u, was answered, packet %u" CAUSE_LINE,
+		 resource->length, (unsigned long long)resource->va, resource->first_psn,
+		 resource->next + 1);
+	text_add_qp(&text, qp);
 	cause_report_text(finding.cause, finding.text);
 }
 
@@ -327,9 +334,9 @@ void explain_no_receive(struct qp *qp, const struct packet *packet)
 
 	if (!cause_wanted(cause))
 		return;
-	begin(&finding, qp, packet, qp->type->reliable ? "put off" : "dropped");
 	finding_set(&finding, cause, "the %s is empty",
 		    qp->srq || qp->xrcd ? "SRQ" : "receive queue");
+	add_place(&finding, qp, packet, qp->type->reliable ? "put off" : "dropped");
 	cause_report_text(cause, finding.text);
 }
 
@@ -344,11 +351,11 @@ void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault)
 	}
 	if (!cause_wanted(CAUSE_UNRELIABLE_DROPPED))
 		return;
-	begin(&finding, qp, packet, "dropped");
 	find(qp, packet, fault, &finding);
 	cause = finding.cause;
 	finding_set(&finding, CAUSE_UNRELIABLE_DROPPED, " (0x%04x %s)", cause,
 		    cause_find(cause)->title);
+	add_place(&finding, qp, packet, "dropped");
 	cause_report_text(CAUSE_UNRELIABLE_DROPPED, finding.text);
 }
 
@@ -358,9 +365,9 @@ void explain_bad_qkey(struct qp *qp, const struct packet *packet)
 
 	if (!cause_wanted(CAUSE_DATAGRAM_QKEY))
 		return;
-	begin(&finding, qp, packet, "dropped");
 	finding_set(&finding, CAUSE_DATAGRAM_QKEY, "its Q_Key is 0x%x, the queue pair's 0x%x",
 		    be32toh(packet_deth(packet)->qkey), qp->attr.qkey);
+	add_place(&finding, qp, packet, "dropped");
 	cause_report_text(CAUSE_DATAGRAM_QKEY, finding.text);
 }
 

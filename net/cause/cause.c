@@ -79,9 +79,23 @@ static const char *describe_call(char buffer[ORIGIN_TEXT])
 {
 	struct origin *origin = origin_capture();
 
-	origin_phrase(origin, "\n    called at ", buffer);
+	origin_phrase(origin, CAUSE_LINE "called at ", buffer);
 	origin_free(origin);
 	return buffer;
+}
+
+static void write_paragraph(const struct cause_entry *entry, const char *found, const char *called,
+			    const char *ending)
+{
+	char number[8];
+	const char *const parts[] = {
+		number, " ",	    entry->title,   CAUSE_LINE,	       found,
+		called, CAUSE_LINE, entry->meaning, " (urxe explain ", number,
+		")",	ending,
+	};
+
+	snprintf(number, sizeof(number), "0x%04x", entry->cause & 0xffff);
+	log_paragraph(parts, sizeof(parts) / sizeof(*parts));
 }
 
 /* The paragraph: what was found, then what the catalogue says of it. */
@@ -89,14 +103,27 @@ static void explain(const struct cause_entry *entry, bool is_call, const char *f
 {
 	unsigned int before =
 		atomic_fetch_add_explicit(&shown[entry - catalogue], 1, memory_order_relaxed);
+	bool last = before + 1 == PARAGRAPHS_OF_A_CAUSE;
 	char called[ORIGIN_TEXT];
 
-	if (before >= PARAGRAPHS_OF_A_CAUSE)
-		return;
-	log_paragraph("0x%04x %s\n    %s%s\n    %s (urxe explain 0x%04x)%s", entry->cause,
-		      entry->title, found, is_call ? describe_call(called) : "", entry->meaning,
-		      entry->cause,
-		      before + 1 < PARAGRAPHS_OF_A_CAUSE ? "" : "\n    It is not shown again.");
+	if (before < PARAGRAPHS_OF_A_CAUSE)
+		write_paragraph(entry, found, is_call ? describe_call(called) : "",
+				last ? CAUSE_LINE "It is not shown again." : "");
+}
+
+/* In a line of the log there are no others. */
+static void join_lines(char *found)
+{
+	const char separator[] = "; ";
+	char *line;
+
+	while ((line = strstr(found, CAUSE_LINE))) {
+		char *next = line + strlen(CAUSE_LINE);
+
+		memcpy(line, separator, strlen(separator));
+		line += strlen(separator);
+		memmove(line, next, strlen(next) + 1);
+	}
 }
 
 void cause_error(enum cause cause, const char *format, ...)
@@ -117,12 +144,14 @@ void cause_error(enum cause cause, const char *format, ...)
 	errno = error;
 }
 
-static void tell(enum cause cause, bool is_call, const char *found)
+static void tell(enum cause cause, bool is_call, char *found)
 {
 	const struct cause_entry *entry = cause_find(cause);
 
 	if (!entry)
 		return;
+	if (entry->kind == CAUSE_NOTICE || !explaining)
+		join_lines(found);
 	if (entry->kind == CAUSE_NOTICE)
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 	else if (explaining)
@@ -133,7 +162,7 @@ static void tell(enum cause cause, bool is_call, const char *found)
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 }
 
-void cause_report_text(enum cause cause, const char *found)
+void cause_report_text(enum cause cause, char *found)
 {
 	int error = errno;
 

@@ -51,11 +51,14 @@ bool cause_explaining(void);
 /* Whether a report of @cause would be written: spares collecting what it would say. */
 bool cause_wanted(enum cause cause);
 
-/* @format: what was found, with its numbers; a sentence or more, without a line end. */
+/* Between parts of a report that are lines of the paragraph; in a line of the log it is "; ". */
+#define CAUSE_LINE "\n    "
+
+/* @format: what was found, with its numbers; a sentence or more, then, as other parts, of what. */
 void cause_report(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same without a copy on the stack, which applications may have little of. */
-void cause_report_text(enum cause cause, const char *found);
+/* The same without a copy on the stack, which applications may have little of. Changes @found. */
+void cause_report_text(enum cause cause, char *found);
 
 /*
  * The same of what leaves a program without a device: unless it is explained it is a line at

@@ -492,7 +492,7 @@ static const struct cause_row rows[] = {
 	ROW(REMOTE_KEY_RACED, key_raced, "a moment later", ACCESS),
 	ROW(REMOTE_MEMORY_GONE, gone_under_a_read, "while a READ of 8 bytes at 0x", OPERATION),
 
-	RECEIVE(RECEIVE_KEY_UNKNOWN, receive_key_unknown, "receive wr_id 5 of 8 bytes: "),
+	RECEIVE(RECEIVE_KEY_UNKNOWN, receive_key_unknown, "payload of 8 bytes, receive wr_id 5 of 8 bytes\n"),
 	RECEIVE(RECEIVE_KEY_STALE, receive_key_stale, "now, of a region of 128 bytes"),
 	RECEIVE(RECEIVE_KEY_OTHER_PD, receive_key_other_pd, ", of protection domain "),
 	RECEIVE(RECEIVE_KEY_OF_WINDOW, receive_key_of_window, "that is a memory window"),
@@ -504,7 +504,7 @@ static const struct cause_row rows[] = {
 	ROW(RECEIVE_TOO_SHORT, receive_too_short, "the receive has 7 bytes, the message at least 8", INVALID, B(LOC_LEN_ERR, RECEIVE_TOO_SHORT)),
 	ROW(RECEIVE_TOO_SHORT_FOR_GRH, receive_too_short_for_grh, "the receive has 47 bytes, the message 8 and 40 of GRH", B(LOC_LEN_ERR, RECEIVE_TOO_SHORT_FOR_GRH)),
 
-	ROW(OPCODE_SEQUENCE, opcode_sequence, "refused RC_SEND_LAST, PSN 16777200, payload of 4 bytes: no message is in progress"),
+	ROW(OPCODE_SEQUENCE, opcode_sequence, "no message is in progress\n    refused RC_SEND_LAST, PSN 16777200, payload of 4 bytes\n"),
 	ROW(OPCODE_RESERVED, opcode_reserved, "opcode 0x15"),
 	ROW(QP_ACCESS, qp_access, "it needs REMOTE_WRITE; qp_access_flags has REMOTE_READ", INVALID),
 	ROW(FLUSH_TYPE, flush_type, "placement type 0x4, selectivity 0"),

@@ -441,7 +441,7 @@ static const struct cause_row rows[] = {
 	AT_A(AH_OTHER_PD, ah_other_pd, LOC_QP_OP_ERR, "isn't of protection domain "),
 	AT_A(AH_OTHER_PORT, ah_other_port, LOC_QP_OP_ERR, "isn't for port 1"),
 
-	AT_B(BIND_WINDOW_GONE, bind_window_gone, MW_BIND_ERR, ": nothing has that number"),
+	AT_B(BIND_WINDOW_GONE, bind_window_gone, MW_BIND_ERR, "\n    nothing has that number\n"),
 	AT_B(BIND_WINDOW_OTHER_PD, bind_window_other_pd, MW_BIND_ERR, "the window of type 2"),
 	AT_B(BIND_WINDOW_IN_USE, bind_window_in_use, MW_BIND_ERR, "the window of type 2 is bound as rkey 0x"),
 	AT_B(BIND_NOTHING, bind_nothing, MW_BIND_ERR, "to 0 bytes at 0x"),
