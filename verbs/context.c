@@ -77,10 +77,8 @@ static struct context *context_create(struct device *device, int cmd_fd)
 		return fail(refuse(error, CAUSE_OUT_OF_MEMORY, "for a context"));
 	ibv = &context->verbs.context;
 	error = event_fd_open(&context->async);
-	if (error) {
-		refuse(error, CAUSE_NO_DESCRIPTOR, "for asynchronous events: %s", strerror(error));
+	if (error)
 		goto free;
-	}
 	ibv->cmd_fd = cmd_fd;
 	context->cmd_identity = descriptor_identify(cmd_fd);
 	set_operations(context);

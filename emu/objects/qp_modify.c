@@ -96,7 +96,7 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 
 static int refuse_transition(const struct qp *qp, int error, enum ibv_qp_state next, int mask)
 {
-	struct finding finding;
+	struct finding finding = {};
 
 	qp_state_explain(qp->type->ibv, qp->state, next, mask, &finding);
 	return refuse(error, finding.cause, "ibv_modify_qp(), QP 0x%x (%s), %s to %s: %s",

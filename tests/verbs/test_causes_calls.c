@@ -998,19 +998,6 @@ static void channel_in_use(void)
 	ck_assert_int_eq(ibv_destroy_comp_channel(channel), EBUSY);
 }
 
-static void no_descriptor(void)
-{
-	struct rlimit limit = {.rlim_cur = 3}, before;
-
-	open_device();
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-	limit.rlim_max = before.rlim_max;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_ptr_null(ibv_create_comp_channel(context));
-	ck_assert_int_eq(errno, EMFILE);
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-}
-
 static void *destroy(void *wanted)
 {
 	ibv_destroy_cq(wanted);
@@ -1227,7 +1214,6 @@ static const struct cause_row rows[] = {
 	{CAUSE_OBJECT_IN_USE, domain_in_use, "ibv_close_xrcd(): in use by 1 queue pair"},
 	{CAUSE_EVENT_NOT_ACKNOWLEDGED, not_acknowledged,
 	 "events that ibv_get_cq_event() has returned: 1, acknowledged: 0"},
-	{CAUSE_NO_DESCRIPTOR, no_descriptor, "for a completion channel: "},
 	{CAUSE_LIMIT_REACHED, too_many_attached, "to the group: 1024 (max_mcast_qp_attach"},
 	{CAUSE_BITS_UNKNOWN, unknown_create_flag, "create_flags 0x40000000"},
 	{CAUSE_BITS_UNKNOWN, cq_flags, "ibv_create_cq_ex(): flags is 0x100000"},

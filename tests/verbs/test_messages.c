@@ -154,6 +154,7 @@ static void expect_bind_fails(struct rdma_cm_id *id, const char *address, const 
 	expect_said(process, "port 7471");
 }
 
+/* One address in a process: the first error alone is a warning. */
 START_TEST(process_listens)
 {
 	struct rdma_event_channel *channel;
@@ -174,8 +175,7 @@ START_TEST(process_listens)
 	snprintf(process, sizeof(process), "process %d (", pid);
 	channel = open_channel();
 	id = open_id(channel, RDMA_PS_TCP);
-	expect_bind_fails(id, NODE, process);
-	expect_bind_fails(id, "0.0.0.0", process);
+	expect_bind_fails(id, _i ? "0.0.0.0" : NODE, process);
 	ck_assert_int_eq(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 	close(to[1]);
@@ -203,7 +203,7 @@ int main(void)
 	tcase_add_test(tests, no_such_address);
 	/* It can't follow a forked child's threads. */
 	if (!HAS_TSAN)
-		tcase_add_test(tests, process_listens);
+		tcase_add_loop_test(tests, process_listens, 0, 2);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
