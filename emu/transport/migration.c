@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "emu/explain/event.h"
-#include "emu/objects/qp.h"
+#include "emu/objects/qp_show.h"
 #include "emu/objects/qp_state.h"
 #include "emu/transport/destination.h"
 
@@ -53,6 +53,7 @@ static void migrate(struct qp *qp, const char *why)
 	migration->left = true;
 	migration->error_raised = false;
 	enter_state(qp, IBV_MIG_MIGRATED);
+	qp_show_attributes(qp);
 	explain_qp_event(qp, CAUSE_PATH_MIGRATED, why);
 	event_raise(&qp->hca->events, IBV_EVENT_PATH_MIG, qp);
 }
