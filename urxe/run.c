@@ -4,6 +4,7 @@
  */
 #include <argp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "urxe/command.h"
 #include "urxe/launch.h"
@@ -35,7 +36,8 @@ int command_run(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &program))
 		return EXIT_REFUSED;
-	if (getenv("URXE_STAT"))
+	/* What else it may be is the session that this program is part of. */
+	if (strcmp(getenv("URXE_STAT") ?: "", "1") == 0)
 		return stat_program(program, false);
 	launch(program);
 }

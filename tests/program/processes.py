@@ -194,6 +194,12 @@ class Programs(unittest.TestCase):
         self.assertEqual([(one["pid"], one["state"]) for one in summary], [(tool["pid"], "ended")])
         self.assertEqual(summary[0]["qps"][0]["state"], "INIT")
 
+    def test_inner_programs_belong_to_the_session(self):
+        command = [URXE, "run", "--node", SERVER, "--", "ibv_devinfo", "-d", "urxe0"]
+        said = urxe("stat", "--json", "--node", SERVER, "--", *command)
+        summary = json.loads(said.stderr[said.stderr.index("{\n"):])["processes"]
+        self.assertEqual([one["command"] for one in summary], ["ibv_devinfo -d urxe0"])
+
     def test_status_is_the_program_s(self):
         self.assertEqual(urxe("stat", "--node", SERVER, "--", "sh", "-c", "exit 7").returncode, 7)
         said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "kill -9 $$")
