@@ -104,6 +104,8 @@ _urxe() {
 		_urxe_words "table diagram svg" "$current"
 	elif [ "$option" = --pcap ]; then
 		_urxe_captures "$current"
+	elif [ "$option" = --format ]; then
+		_urxe_words "table diagram svg" "$current"
 	elif [[ $current == -* ]]; then
 		_urxe_words "$(_urxe_options "$program" "$command")" "$current"
 	else

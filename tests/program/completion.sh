@@ -49,7 +49,7 @@ includes() {
 	done
 }
 
-includes "run devices explain help --help --version" ""
+includes "run devices explain ps top stat trace help --help --version" ""
 offers "devices" de
 offers "explain" ex
 offers "" list # the program's own command
@@ -79,10 +79,12 @@ offers "one.pcap two.pcapng folder" run --pcap ""
 words run --pcap o
 offers "one.pcap" run --pcap o
 offers "one.pcap two.pcapng folder" trace ""
+offers "diagram" trace --format d
 
 # The program, then its arguments, which are left to the program's completion.
 includes "mktemp" run mkte
 includes "mktemp" run --node 127.0.0.1 --explain mkte
+includes "mktemp" stat --json mkte
 includes "mktemp" run --node = 127.0.0.1 -- mkte
 offers "" run --node 127.0.0.1 ls --no
 offers "" run -- ls --no
