@@ -103,7 +103,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 
 int cq_check_unused(struct cq *cq)
 {
-	return users_check(&cq->users, "ibv_destroy_cq()");
+	return users_check(&cq->users, cq->hca, cq, "ibv_destroy_cq()");
 }
 
 int cq_destroy(struct cq *cq)

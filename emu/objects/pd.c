@@ -49,7 +49,7 @@ int pd_destroy(struct pd *pd)
 	if (pd->names.destroyed)
 		return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
 			      "ibv_dealloc_pd(): another import of it was deallocated already");
-	error = users_check(&pd->users, "ibv_dealloc_pd()");
+	error = users_check(&pd->users, hca, pd, "ibv_dealloc_pd()");
 	if (error)
 		return error;
 	pthread_mutex_lock(&hca->objects_lock);

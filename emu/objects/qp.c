@@ -430,6 +430,7 @@ static __attribute__((noinline)) void explain_send(const struct qp *qp,
 	const char *call = extended ? "ibv_wr_complete()" : "ibv_post_send()";
 	const char *state = qp_state_text(qp->state);
 	struct finding finding = {};
+	char made[ORIGIN_TEXT];
 
 	/* A full queue is looked through: not for programs that find out that it is by posting. */
 	if (err == ENOMEM && !cause_wanted(CAUSE_SEND_QUEUE_FULL))
@@ -443,8 +444,11 @@ static __attribute__((noinline)) void explain_send(const struct qp *qp,
 			    "opcode is IBV_WR_FLUSH, which is for ibv_wr_flush() alone");
 	else
 		send_queue_check(&qp->sq, qp->type, wr, &finding);
-	cause_report(finding.cause, "%s, QP 0x%x (%s) in %s, wr_id %" PRIu64 ": %s", call,
-		     qp->number, qp_type_text(qp->type->ibv), state, wr->wr_id, finding.text);
+	if (!cause_wanted(finding.cause))
+		return;
+	cause_report(finding.cause, "%s, QP 0x%x (%s) in %s, wr_id %" PRIu64 ": %s%s", call,
+		     qp->number, qp_type_text(qp->type->ibv), state, wr->wr_id, finding.text,
+		     origin_phrase(qp->origin, CAUSE_LINE "the queue pair was created at ", made));
 }
 
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)

@@ -143,7 +143,7 @@ static void srq_leave_xrc(struct srq *srq)
 
 int srq_check_unused(struct srq *srq)
 {
-	return users_check(&srq->users, "ibv_destroy_srq()");
+	return users_check(&srq->users, srq->hca, srq, "ibv_destroy_srq()");
 }
 
 int srq_destroy(struct srq *srq)

@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct hca;
+
 enum user { USER_MR, USER_MW, USER_QP, USER_SRQ, USER_AH, USER_PARENT_DOMAIN, USER_KINDS };
 
 struct users {
@@ -20,7 +22,8 @@ static inline void users_add(struct users *users, enum user kind, int n)
 	atomic_fetch_add(&users->counts[kind], n);
 }
 
-/* 0, or EBUSY, and what they are is reported; @call is what is refused then. */
-int users_check(struct users *users, const char *call);
+/* 0, or EBUSY, and what they are is reported; @call, for @object of @hca, is what is refused then.
+ */
+int users_check(struct users *users, struct hca *hca, const void *object, const char *call);
 
 #endif

@@ -90,7 +90,7 @@ int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct x
 int xrcd_close(struct xrcd *xrcd)
 {
 	struct hca *hca = xrcd->hca;
-	int error = users_check(&xrcd->users, "ibv_close_xrcd()");
+	int error = users_check(&xrcd->users, hca, xrcd, "ibv_close_xrcd()");
 
 	if (error)
 		return error;

@@ -179,6 +179,12 @@ static void report(enum cause cause, bool is_call, const char *format, va_list a
 	tell(cause, is_call, found);
 }
 
+/* 0x4xxx: what functions that return no error report, too. */
+static bool is_of_a_call(enum cause cause)
+{
+	return cause >> 12 == 4;
+}
+
 void cause_report(enum cause cause, const char *format, ...)
 {
 	int error = errno;
@@ -187,7 +193,7 @@ void cause_report(enum cause cause, const char *format, ...)
 	if (!cause_wanted(cause))
 		return;
 	va_start(arguments, format);
-	report(cause, false, format, arguments);
+	report(cause, is_of_a_call(cause), format, arguments);
 	va_end(arguments);
 	errno = error;
 }

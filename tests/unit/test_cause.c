@@ -39,7 +39,7 @@ static void an_error(void)
 
 static void an_error_of_no_call(void)
 {
-	cause_report(CAUSE_PATH_NOT_GLOBAL, "found %d", 42);
+	cause_report(CAUSE_LOCAL_KEY_UNKNOWN, "found %d", 42);
 }
 
 static void a_notice(void)

@@ -60,6 +60,49 @@ START_TEST(a_refused_call_has_a_place)
 }
 END_TEST
 
+/* ibv_post_send() is an inline function. */
+static NO_INLINE int post_too_early(struct pair *pair)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct ibv_sge sge = send_sge(pair, 8);
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	int line, error;
+
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &attr, IBV_QP_STATE), 0);
+	line = LINE_OF_NEXT;
+	error = ibv_post_send(pair->sender, &wr, &bad);
+	ck_assert_int_eq(error, EINVAL);
+	return line;
+}
+
+START_TEST(a_refused_post_has_a_place)
+{
+	struct pair pair;
+	int line;
+
+	said_begin(&said);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	line = post_too_early(&pair);
+	pair_close(&pair);
+	said_end(&said);
+	expect("\n    called at ", line, "post_too_early");
+}
+END_TEST
+
+START_TEST(what_uses_an_object_has_a_place)
+{
+	struct pair pair;
+
+	said_begin(&said);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pair.pd), EBUSY);
+	pair_close(&pair);
+	said_end(&said);
+	ck_assert_msg(strstr(said.text, "\n    a queue pair was created at fixture.c:"), "%s",
+		      said.text);
+}
+END_TEST
+
 START_TEST(without_explanations_it_has_none)
 {
 	struct pair pair;
@@ -161,6 +204,8 @@ int main(void)
 	setenv("URXE_EXPLAIN", "1", 1);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, a_refused_call_has_a_place);
+	tcase_add_test(tests, a_refused_post_has_a_place);
+	tcase_add_test(tests, what_uses_an_object_has_a_place);
 	tcase_add_test(tests, without_explanations_it_has_none);
 	tcase_add_test(tests, a_region_has_the_place_of_its_registration);
 	tcase_add_test(tests, a_former_region_has_those_of_its_end_too);

@@ -124,8 +124,11 @@ static const char *state_text(const struct rdma_id *id)
 
 int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *needed)
 {
-	return refuse(EINVAL, CAUSE_CM_ID_STATE, "%s: the id is %s, and has to be %s", call,
-		      state_text(id), needed);
+	char made[ORIGIN_TEXT];
+
+	return refuse(EINVAL, CAUSE_CM_ID_STATE, "%s: the id is %s, and has to be %s%s", call,
+		      state_text(id), needed,
+		      origin_phrase(id->origin, CAUSE_LINE "the id was created at ", made));
 }
 
 /* --- life -------------------------------------------------------------------------- */
