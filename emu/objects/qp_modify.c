@@ -111,6 +111,16 @@ static const char *mig_state_text(enum ibv_mig_state state)
 	return (unsigned int)state < 3 ? texts[state] : "unknown";
 }
 
+/* Of a receiver that isn't ready they are behind the cursor again, and under way all the same. */
+static uint32_t count_started(const struct send_queue *sq)
+{
+	uint32_t end = sq->done;
+
+	while (end != sq->posted && send_queue_at(sq, end)->started)
+		end++;
+	return end - sq->done;
+}
+
 static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		       enum ibv_qp_state *next)
 {
@@ -128,7 +138,7 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 		return REFUSE(EINVAL, QP_NO_TRANSITION, "qp_state is %u, which is no state", *next);
 	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
 		return REFUSE(EINVAL, QP_DRAINING, "work requests under way: %u",
-			      qp->sq.next - qp->sq.done);
+			      count_started(&qp->sq));
 	error = qp_state_check(qp->type->ibv, qp->state, *next, mask);
 	if (error)
 		return refuse_transition(qp, error, *next, mask);

@@ -87,7 +87,7 @@ int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
 void send_queue_destroy(struct send_queue *queue);
 void send_queue_reset(struct send_queue *queue);
 
-static inline struct send_wqe *send_queue_at(struct send_queue *queue, uint32_t index)
+static inline struct send_wqe *send_queue_at(const struct send_queue *queue, uint32_t index)
 {
 	return &queue->ring[index & (queue->slots - 1)];
 }
