@@ -13,7 +13,8 @@
 
 #include "net/cause/libdw.h"
 
-#define HELPER_STACK (1u << 19)
+/* libdw has an array of 230 KB there for the lines of a file; and the thread's TLS is on it. */
+#define HELPER_STACK (1u << 22)
 
 static struct libdw libdw; /* written before libdw_is_here */
 static bool libdw_is_here;
