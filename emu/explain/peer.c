@@ -68,26 +68,26 @@ static void add_qp(struct text *text, const struct link_peer *peer, const struct
 	}
 	if (peer->error)
 		text_add(text, "; the cause of its last error is 0x%04x", peer->error);
-	text_add(text, ". ");
+	text_add(text, "; ");
 }
 
 static void add_peer(struct text *text, const struct link_peer *peer, const struct qp *qp)
 {
 	switch (peer->state) {
 	case LINK_PEER_NOT_THERE:
-		text_add(text, "nothing has UDP port %u of that address. ", ROCE_V2_UDP_PORT);
+		text_add(text, "nothing has UDP port %u of that address; ", ROCE_V2_UDP_PORT);
 		break;
 	case LINK_PEER_OTHER_USER:
-		text_add(text, "user %u has UDP port %u of that address. ", (unsigned int)peer->uid,
+		text_add(text, "user %u has UDP port %u of that address; ", (unsigned int)peer->uid,
 			 ROCE_V2_UDP_PORT);
 		break;
 	case LINK_PEER_ENDED:
-		text_add(text, "no process has QP numbers like 0x%x any more. ",
+		text_add(text, "no process has QP numbers like 0x%x any more; ",
 			 qp->attr.dest_qp_num);
 		break;
 	case LINK_PEER_NO_QP:
 		add_process(text, peer);
-		text_add(text, " has that number's block, and no such QP. ");
+		text_add(text, " has that number's block, and no such QP; ");
 		break;
 	case LINK_PEER_QP:
 		add_qp(text, peer, qp);

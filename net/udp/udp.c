@@ -477,6 +477,7 @@ static const struct link_ops udp_ops = {
 	.deadline = udp_deadline,
 	.rcvbuf_space = udp_rcvbuf_space,
 	.unread = udp_unread,
+	.describe_peer = udp_describe_peer,
 	.sndbuf_space = udp_sndbuf_space,
 	.add_address = udp_add_address,
 	.join = udp_join,

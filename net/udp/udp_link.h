@@ -86,9 +86,11 @@ struct udp_link {
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	struct descriptor_identity epoll_identity;
-	_Atomic uint64_t verified; /* when the descriptors were last seen to be ours */
-	struct pool batches;	   /* of sending threads: udp_send.c */
-	uint64_t refused;	   /* packets that the kernel didn't take */
+	_Atomic uint64_t verified;     /* when the descriptors were last seen to be ours */
+	struct pool batches;	       /* of sending threads: udp_send.c */
+	_Atomic uint64_t looks_second; /* of udp_peer.c: in this one there were so many */
+	_Atomic unsigned int looks;
+	uint64_t refused; /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
 	unsigned int count;
@@ -136,6 +138,10 @@ unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *a
 			      struct link_frame *frames, unsigned int max);
 /* The next of the sockets in @epoll_fd that has something. False: none has. */
 bool udp_ready(int epoll_fd, struct epoll_event *event);
+
+/* udp_peer.c */
+void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
+		       struct link_peer *peer);
 
 /* udp_multicast.c */
 void udp_multicast_init(struct udp_link *link);

@@ -151,12 +151,12 @@ static void peer_not_reading(void)
 /* clang-format off */
 static const struct cause_row rows[] = {
 	AT_A(PEER_SILENT, peer_silent, "; retry_cnt is 1, timeout 10: 4.1 ms or more each"),
-	AT_A(PEER_NOT_THERE, peer_not_there, "nothing has UDP port 4791 of that address. nothing acknowledged for "),
+	AT_A(PEER_NOT_THERE, peer_not_there, "nothing has UDP port 4791 of that address; nothing acknowledged for "),
 	AT_A(PEER_ENDED, peer_ended, "no process has QP numbers like 0x"),
 	AT_A(PEER_OTHER_USER, peer_other_user, "user 1234 has UDP port 4791"),
-	AT_A(PEER_NO_QP, peer_no_qp, "process 4711 (server) has that number's block, and no such QP. "),
-	AT_A(PEER_QP_NOT_READY, peer_qp_not_ready, " in ERR; the cause of its last error is 0x2107. "),
-	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another, " in RTS, connected with 10.9.9.9 QP 0x99. "),
+	AT_A(PEER_NO_QP, peer_no_qp, "process 4711 (server) has that number's block, and no such QP; "),
+	AT_A(PEER_QP_NOT_READY, peer_qp_not_ready, " in ERR; the cause of its last error is 0x2107; "),
+	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another, " in RTS, connected with 10.9.9.9 QP 0x99; "),
 	{CAUSE_PEER_NOT_READING, peer_not_reading, "process 4711, which is stopped, has QP 0x"},
 	AT_A(PACKETS_LOST, packets_lost, "; retry_cnt is 1\n"),
 	AT_A(RESPONSES_LOST, responses_lost, "RDMA_READ"),

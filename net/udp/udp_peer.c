@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What became of a peer on this machine that doesn't answer (link_ops.describe_peer): the kernel
+ * knows whose socket has its address, the roster which process has its QP number, and that
+ * process's own file what state its queue pair is in (net/observe/reader.h).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+#include "net/observe/reader.h"
+#include "net/udp/udp_link.h"
+
+/* Looks in a second: each may take some milliseconds, and many QPs may have the same peer. */
+#define LOOKS 20
+#define SECOND UINT64_C(1000000000)
+
+/* Whether an interface has it: only then it can be bound. */
+static bool is_local(const union ibv_gid *gid)
+{
+	int fd = socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool local;
+
+	if (fd < 0)
+		return false;
+	local = udp_bind(fd, gid, gid_interface(gid), 0) == 0;
+	close(fd);
+	return local;
+}
+
+static void describe_qp(const struct observed_qp *found, struct link_peer *peer)
+{
+	peer->pid = found->pid;
+	snprintf(peer->command, sizeof(peer->command), "%.*s", LINK_PEER_COMMAND - 1,
+		 found->command);
+	peer->stopped = found->process == OBSERVED_STOPPED;
+	peer->qp_state = found->qp.progress.state;
+	memcpy(&peer->peer_gid, found->qp.peer, sizeof(peer->peer_gid));
+	peer->peer_qpn = found->qp.peer_qpn;
+	peer->error = found->qp.error_cause;
+	peer->state = found->process == OBSERVED_ENDED ? LINK_PEER_ENDED : LINK_PEER_QP;
+}
+
+/* The process lives that was given the number. */
+static void describe_living(const union ibv_gid *gid, uint32_t qpn, struct link_peer *peer)
+{
+	struct observed_qp found;
+
+	peer->state = LINK_PEER_NO_QP;
+	if (observe_find_qp(gid, qpn, &found))
+		describe_qp(&found, peer);
+}
+
+static bool may_look(struct udp_link *link)
+{
+	uint64_t second = clock_now() / SECOND;
+
+	if (atomic_exchange(&link->looks_second, second) != second)
+		atomic_store(&link->looks, 0);
+	return atomic_fetch_add(&link->looks, 1) < LOOKS;
+}
+
+static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint32_t qpn,
+			  struct link_peer *peer)
+{
+	struct roster *roster = link->share.roster;
+	uint32_t owner = roster ? roster_owner(roster, slot_of_qpn(qpn)) : 0;
+
+	if (!roster)
+		return;
+	if (!owner || !roster_is_alive(roster, owner))
+		peer->state = LINK_PEER_ENDED;
+	else if (may_look(link))
+		describe_living(gid, qpn, peer);
+}
+
+void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
+		       struct link_peer *peer)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	const union ibv_gid *gid = &path->destination;
+	struct sock_diag_socket socket;
+	int error = link->diag ? sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket)
+			       : ENOTSUP;
+
+	*peer = (struct link_peer){};
+	if (error == ENOENT && is_local(gid))
+		peer->state = LINK_PEER_NOT_THERE;
+	if (error || socket.wildcard)
+		return;
+	peer->uid = socket.uid;
+	if (socket.uid != geteuid())
+		peer->state = LINK_PEER_OTHER_USER;
+	else
+		describe_node(link, gid, qpn, peer);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a link knows of a peer on this machine that doesn't answer (net/udp/udp_peer.c). */
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gid_of.h"
+#include "killable.h"
+#include "net/observe/observe.h"
+#include "net/udp/udp_link.h"
+#include "tests/run_suite.h"
+
+#define OURS "127.77.13.1"
+#define THEIRS "127.77.13.2"
+#define NOBODYS "127.77.13.3"
+#define ANOTHER_USER 65534
+#define ELSEWHERE "192.0.2.1" /* RFC 5737 */
+
+static struct link *open_link(const char *address, struct lease *lease)
+{
+	const struct udp_options options = {.receive_buffer = 100000};
+	union ibv_gid gid = gid_of(address);
+	struct link *link;
+
+	ck_assert_int_eq(udp_link_create(&options, &link), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &gid), 0);
+	ck_assert_int_eq(link->share->ops->lease_qpns(link->share, lease), 0);
+	return link;
+}
+
+static struct link_peer describe(struct link *link, const char *address, uint32_t qpn)
+{
+	const struct path path = {.source = gid_of(OURS), .destination = gid_of(address)};
+	struct link_peer peer = {.state = LINK_PEER_QP};
+
+	link->ops->describe_peer(link, &path, qpn, &peer);
+	return peer;
+}
+
+/* The process of the peer: its link, and perhaps a QP with the first number of its lease. */
+struct theirs {
+	int qpn; /* a pipe, by which it tells the number */
+	bool shows_qp;
+};
+
+static void show_qp(uint32_t qpn)
+{
+	struct observe *observe = observe_open(OBSERVE_DIRECTORY, NULL);
+	struct observe_device *device = observe_claim(observe, OBSERVE_DEVICE, 0);
+	struct observe_qp *qp = observe_claim(observe, OBSERVE_QP, observe_show(observe, device));
+
+	qp->number = qpn;
+	qp->peer_qpn = 0x42;
+	qp->progress.state = IBV_QPS_ERR;
+	qp->error_cause = 0x2107;
+	memcpy(qp->local, gid_of(THEIRS).raw, sizeof(qp->local));
+	memcpy(qp->peer, gid_of(OURS).raw, sizeof(qp->peer));
+	observe_show(observe, qp);
+}
+
+static void live(const void *argument)
+{
+	const struct theirs *theirs = argument;
+	struct lease lease;
+
+	open_link(THEIRS, &lease);
+	if (theirs->shows_qp)
+		show_qp(lease.first);
+	if (write(theirs->qpn, &lease.first, sizeof(lease.first)) != sizeof(lease.first))
+		_exit(1);
+}
+
+static pid_t start(bool shows_qp, uint32_t *qpn)
+{
+	struct theirs theirs = {.shows_qp = shows_qp};
+	int ends[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	theirs.qpn = ends[1];
+	pid = killable_process(live, &theirs);
+	ck_assert_int_eq(read(ends[0], qpn, sizeof(*qpn)), sizeof(*qpn));
+	close(ends[0]);
+	close(ends[1]);
+	return pid;
+}
+
+START_TEST(addresses)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+
+	ck_assert_int_eq(describe(link, NOBODYS, 0x42).state, LINK_PEER_NOT_THERE);
+	ck_assert_int_eq(describe(link, ELSEWHERE, 0x42).state, LINK_PEER_UNKNOWN);
+	link->ops->close(link);
+}
+END_TEST
+
+START_TEST(a_process_without_the_queue_pair)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	uint32_t qpn;
+	pid_t pid = start(false, &qpn);
+
+	ck_assert_int_eq(describe(link, THEIRS, qpn).state, LINK_PEER_NO_QP);
+	/* Our own address, and our own numbers. */
+	ck_assert_int_eq(describe(link, OURS, lease.first).state, LINK_PEER_NO_QP);
+	kill_and_wait(pid);
+	link->ops->close(link);
+}
+END_TEST
+
+START_TEST(a_queue_pair)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	struct link_peer peer;
+	uint32_t qpn;
+	pid_t pid = start(true, &qpn);
+
+	peer = describe(link, THEIRS, qpn);
+	ck_assert_int_eq(peer.state, LINK_PEER_QP);
+	ck_assert_int_eq(peer.pid, pid);
+	ck_assert_ptr_nonnull(strstr(peer.command, "test_udp_peer"));
+	ck_assert(!peer.stopped);
+	ck_assert_int_eq(peer.qp_state, IBV_QPS_ERR);
+	ck_assert_uint_eq(peer.peer_qpn, 0x42);
+	ck_assert_uint_eq(peer.error, 0x2107);
+	ck_assert_mem_eq(&peer.peer_gid, gid_of(OURS).raw, sizeof(peer.peer_gid));
+	ck_assert_int_eq(describe(link, THEIRS, qpn + 1).state, LINK_PEER_NO_QP);
+
+	kill(pid, SIGSTOP);
+	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
+	ck_assert(describe(link, THEIRS, qpn).stopped);
+
+	/* With its process goes its socket; one of another process keeps the address open. */
+	kill_and_wait(pid);
+	ck_assert_int_eq(describe(link, THEIRS, qpn).state, LINK_PEER_NOT_THERE);
+	pid = start(false, &(uint32_t){0});
+	ck_assert_int_eq(describe(link, THEIRS, qpn).state, LINK_PEER_ENDED);
+	kill_and_wait(pid);
+	link->ops->close(link);
+}
+END_TEST
+
+/* So that a thousand queue pairs of one peer don't take seconds. */
+START_TEST(not_too_often)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	unsigned int known = 0;
+
+	for (int i = 0; i < 1000; i++)
+		known += describe(link, OURS, lease.first).state != LINK_PEER_UNKNOWN;
+	ck_assert_uint_gt(known, 0);
+	ck_assert_uint_lt(known, 1000);
+	link->ops->close(link);
+}
+END_TEST
+
+static void live_as_another(const void *argument)
+{
+	struct lease lease;
+
+	if (setuid(ANOTHER_USER) != 0)
+		_exit(1);
+	open_link(THEIRS, &lease);
+}
+
+/* Only root has other users' processes. */
+START_TEST(another_user)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	struct link_peer peer;
+	pid_t pid;
+
+	pid = killable_process(live_as_another, NULL);
+	peer = describe(link, THEIRS, 0x1000);
+	ck_assert_int_eq(peer.state, LINK_PEER_OTHER_USER);
+	ck_assert_uint_eq(peer.uid, ANOTHER_USER);
+	kill_and_wait(pid);
+	link->ops->close(link);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("udp_peer");
+	TCase *tests = tcase_create("udp_peer");
+
+	tcase_set_timeout(tests, 100);
+	tcase_add_test(tests, addresses);
+	tcase_add_test(tests, a_process_without_the_queue_pair);
+	tcase_add_test(tests, a_queue_pair);
+	tcase_add_test(tests, not_too_often);
+	if (getuid() == 0)
+		tcase_add_test(tests, another_user);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
