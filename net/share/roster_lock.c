@@ -23,8 +23,8 @@
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_PATIENCE UINT64_C(15000000000) /* ns: a holder may wait for a CPU */
-#define LOCK_LOOK UINT64_C(500000000)	    /* when it is found out whether the holder is stopped */
+#define LOCK_PATIENCE UINT64_C(5000000000) /* ns */
+#define LOCK_LOOK UINT64_C(500000000)	   /* when it is found out whether the holder is stopped */
 #define LOCK_PAUSE_MIN 200000
 #define LOCK_PAUSE_MAX 3200000
 
@@ -128,22 +128,29 @@ bool roster_unlock_file(int fd, uint32_t turn)
 	return ours;
 }
 
-/* Of another PID namespace we can't know it. */
-static bool thread_is_stopped(uint32_t thread)
+/* The letter of proc(5); 0 where it can't be known: of another PID namespace. */
+static char thread_state(uint32_t thread)
 {
-	char path[32], text[128] = "", *state;
+	char path[32], text[128] = "", *end;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)thread);
 	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return 0;
 	if (sys_read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = '\0';
 	sys_close(fd);
 	/* "PID (NAME) STATE ...", and a name may have parentheses. */
-	state = strrchr(text, ')');
-	return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
+	end = strrchr(text, ')');
+	return end && end[1] ? end[2] : 0;
+}
+
+static bool thread_is_stopped(uint32_t thread)
+{
+	char state = thread_state(thread);
+
+	return state == 'T' || state == 't';
 }
 
 /* One of those that wait moves the lock on: the one that gets the byte of the next turn. */
@@ -164,7 +171,8 @@ static void pass_over_stopped(int fd)
 /*
  * The kernel has no wait with a time limit for such a lock, so we poll: less and less often, as
  * a hundred processes that wait would otherwise keep the CPU from the one that has the lock.
- * Patience is with one holder: as long as the lock goes from one to the next, we wait.
+ * Patience is with one holder that sleeps: as long as the lock goes from one to the next, or its
+ * holder waits for a CPU, we wait.
  */
 bool roster_lock_file(int fd, uint32_t *turn)
 {
@@ -178,7 +186,7 @@ bool roster_lock_file(int fd, uint32_t *turn)
 		if (now > look) {
 			struct roster_holder holder = read_holder(fd, read_epoch(fd));
 
-			if (!holder_equal(holder, seen))
+			if (!holder_equal(holder, seen) || thread_state(holder.thread) == 'R')
 				stuck = now;
 			seen = holder;
 			pass_over_stopped(fd);

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run under urxe what was once captured from Linux rxe, and compare the packets.
 
-    golden.py [--keep DIR] [--verbose] [--list] BUILD [REGEX]
+    golden.py [--keep DIR] [--verbose] [--list] [--part K/N] BUILD [REGEX]
 
 BUILD   the build directory (the launcher is BUILD/urxe/urxe), or the launcher itself
 REGEX   only the captures whose name it matches
+--part  every N-th of them, beginning with the K-th
 --keep  put captures and outputs there (default: a temporary folder, removed
         when everything passed)
 
@@ -255,6 +256,7 @@ def parse_arguments():
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--verbose", action="store_true", help="show outputs of failed programs")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("regex", nargs="?", default=".")
     return parser.parse_args()
@@ -270,7 +272,8 @@ def show_outputs(folder, name):
 def main():
     arguments = parse_arguments()
     index = read_index(roce.CAPTURES)
-    names = [n for n in sorted(index) if re.search(arguments.regex, n)]
+    part, parts = map(int, arguments.part.split("/"))
+    names = [n for n in sorted(index) if re.search(arguments.regex, n)][part - 1::parts]
     if arguments.list:
         print("\n".join(names))
         return 0
