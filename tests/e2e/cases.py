@@ -216,7 +216,7 @@ def perftest_cases():
         yield perftest(tool, "-s", "8192", "-t", "4", sizes=[8192], iters=10, detail="capture",
                        capture=True)
     for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
-        yield perftest(tool, "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-a", sizes=ALL, iters=5)
         yield perftest(tool, "-s", "8", sizes=[8], iters=2000)
         yield perftest(tool, "-s", "8", "--use_old_post_send", sizes=[8], iters=500)
         yield perftest(tool, "-s", "5000", sizes=[5000], iters=100, ipv6=True)
@@ -226,7 +226,7 @@ def perftest_cases():
     for tool in "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat":
         yield perftest(tool, "-I", "64", "-s", "64", sizes=[64], iters=500)
         yield perftest(tool, "-I", "0", "-s", "64", sizes=[64], iters=500)
-        yield perftest(tool, "-c", "UC", "-a", sizes=ALL, iters=10)
+        yield perftest(tool, "-c", "UC", "-a", sizes=ALL, iters=5)
         yield perftest(tool, "-c", "UC", "-s", "5000", sizes=[5000], iters=100, ipv6=True)
     for tool in "ib_send_bw", "ib_write_bw":
         yield perftest(tool, "-c", "UC", "-b", "-q", "8", "-s", "4096", sizes=[4096], iters=40)
@@ -433,7 +433,7 @@ def multi_process_cases():
     yield multi_process("chaos", "-n", "6", "-r", "15", "-a", own_nodes(2, 6), detail="6 nodes", ipv6=True)
     for where in {}, {"ipv6": True}, {"nobody": True}:
         yield multi_process("all-to-all", "-n", "64", **where)
-        yield multi_process("chaos", "-n", "12", "-r", "40", **where)
+        yield multi_process("chaos", "-n", "12", "-r", "25", **where)
         yield multi_process("open-close", "-n", "6", "-r", "6", **where)
         yield multi_process("fork", "-n", "3", "-r", "12", **where)
     for name, faults in LOSS.items():

@@ -263,7 +263,7 @@ static void atomics(struct pair *pair)
 }
 
 #define REGION 65536u /* of the peer's memory that mixed() writes to and reads from */
-#define MIXED 600
+#define MIXED 300
 #define MIXED_DEPTH 32
 
 struct mixed_read {
