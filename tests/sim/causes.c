@@ -234,7 +234,7 @@ static void check_other(const struct cause_row *row, const struct outcome *outco
 		check_report(outcome->cause, NULL);
 }
 
-void causes_check(const struct cause_row *row)
+static void check_row(const struct cause_row *row)
 {
 	log_set_level(LOG_INFO);
 	cause_configure(true);
@@ -247,28 +247,51 @@ void causes_check(const struct cause_row *row)
 	destroy();
 }
 
-static bool has_row(enum cause cause, const struct cause_row *rows, unsigned int count)
+static const struct cause_table *table; /* of this program */
+
+START_TEST(cause)
 {
-	for (unsigned int i = 0; i < count; i++) {
-		if (rows[i].cause == cause)
+	check_row(&table->rows[_i]);
+}
+END_TEST
+
+static bool has_row(enum cause cause)
+{
+	for (unsigned int i = 0; i < table->count; i++) {
+		if (table->rows[i].cause == cause)
 			return true;
 	}
 	return false;
 }
 
-void causes_are_complete(uint32_t first, uint32_t last, const struct cause_row *rows,
-			 unsigned int count, const enum cause *elsewhere)
+static bool is_elsewhere(enum cause cause)
+{
+	for (const enum cause *other = table->elsewhere; other && *other; other++) {
+		if (*other == cause)
+			return true;
+	}
+	return false;
+}
+
+START_TEST(every_cause_has_a_test)
 {
 	const struct cause_entry *entry;
 
 	for (unsigned int i = 0; (entry = cause_at(i)); i++) {
-		const enum cause *other = elsewhere;
-
-		if ((uint32_t)entry->cause < first || (uint32_t)entry->cause > last)
+		if ((uint32_t)entry->cause < table->first || (uint32_t)entry->cause > table->last)
 			continue;
-		while (*other && *other != entry->cause)
-			other++;
-		must_msg(has_row(entry->cause, rows, count) != (*other == entry->cause),
+		must_msg(has_row(entry->cause) != is_elsewhere(entry->cause),
 			 "0x%04x %s has no test, or two", entry->cause, entry->name);
 	}
+}
+END_TEST
+
+int causes_main(const struct cause_table *rows)
+{
+	TCase *tcase = tcase_create(rows->name);
+
+	table = rows;
+	tcase_add_loop_test(tcase, cause, 0, table->count);
+	tcase_add_test(tcase, every_cause_has_a_test);
+	return world_main(table->name, (TCase *const[]){tcase, NULL});
 }

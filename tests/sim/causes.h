@@ -51,10 +51,15 @@ void causes_reach(enum ibv_wr_opcode opcode, uint64_t va, uint32_t length, uint3
 /* The next packet of the peer; va counts from the start of its memory, whose key is the default. */
 void causes_request(const struct peer_packet *packet);
 
-/* Play the row and look at what came of it. */
-void causes_check(const struct cause_row *row);
-/* Each entry from @first to @last is in @rows or in @elsewhere, which CAUSE_NONE ends. */
-void causes_are_complete(uint32_t first, uint32_t last, const struct cause_row *rows,
-			 unsigned int count, const enum cause *elsewhere);
+struct cause_table {
+	const char *name;
+	uint32_t first, last; /* the numbers that it is about */
+	const struct cause_row *rows;
+	unsigned int count;
+	const enum cause *elsewhere; /* shown by other tests, with CAUSE_NONE at the end; or NULL */
+};
+
+/* Play each row of @table and look at what came of it; each number has a row, or is elsewhere. */
+int causes_main(const struct cause_table *table);
 
 #endif

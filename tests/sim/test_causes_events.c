@@ -132,31 +132,22 @@ static const struct cause_row rows[] = {
 };
 /* clang-format on */
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+static const enum cause elsewhere[] = {
+	CAUSE_PORT_ACTIVE,  CAUSE_PORT_DOWN, /* verbs/test_port_events */
+	CAUSE_NETDEV_GONE,  CAUSE_GID_CHANGED,
+	CAUSE_NETDEVS_GONE, CAUSE_DESCRIPTORS_CLOSED, /* verbs/test_descriptors */
+	CAUSE_NONE};
 
-START_TEST(cause)
-{
-	causes_check(&rows[_i]);
-}
-END_TEST
-
-START_TEST(every_cause_has_a_test)
-{
-	static const enum cause elsewhere[] = {
-		CAUSE_PORT_ACTIVE,  CAUSE_PORT_DOWN, /* verbs/test_port_events */
-		CAUSE_NETDEV_GONE,  CAUSE_GID_CHANGED,
-		CAUSE_NETDEVS_GONE, CAUSE_DESCRIPTORS_CLOSED, /* verbs/test_descriptors */
-		CAUSE_NONE};
-
-	causes_are_complete(0x3000, 0x3fff, rows, ROWS, elsewhere);
-}
-END_TEST
+static const struct cause_table table = {
+	.name = "causes_events",
+	.first = 0x3000,
+	.last = 0x3fff,
+	.rows = rows,
+	.count = sizeof(rows) / sizeof(rows[0]),
+	.elsewhere = elsewhere,
+};
 
 int main(void)
 {
-	TCase *tcase = tcase_create("causes_events");
-
-	tcase_add_loop_test(tcase, cause, 0, ROWS);
-	tcase_add_test(tcase, every_cause_has_a_test);
-	return world_main("causes_events", (TCase *const[]){tcase, NULL});
+	return causes_main(&table);
 }

@@ -534,28 +534,19 @@ static const struct cause_row rows[] = {
 };
 /* clang-format on */
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+static const enum cause elsewhere[] = {CAUSE_XRC_DATA_ELSEWHERE, /* test_xrc_shared */
+				       CAUSE_XRC_REFUSED_ELSEWHERE, CAUSE_NONE};
 
-START_TEST(cause)
-{
-	causes_check(&rows[_i]);
-}
-END_TEST
-
-START_TEST(every_cause_has_a_test)
-{
-	static const enum cause elsewhere[] = {CAUSE_XRC_DATA_ELSEWHERE, /* test_xrc_shared */
-					       CAUSE_XRC_REFUSED_ELSEWHERE, CAUSE_NONE};
-
-	causes_are_complete(0x2000, 0x26ff, rows, ROWS, elsewhere);
-}
-END_TEST
+static const struct cause_table table = {
+	.name = "causes_receive",
+	.first = 0x2000,
+	.last = 0x26ff,
+	.rows = rows,
+	.count = sizeof(rows) / sizeof(rows[0]),
+	.elsewhere = elsewhere,
+};
 
 int main(void)
 {
-	TCase *tcase = tcase_create("causes_receive");
-
-	tcase_add_loop_test(tcase, cause, 0, ROWS);
-	tcase_add_test(tcase, every_cause_has_a_test);
-	return world_main("causes_receive", (TCase *const[]){tcase, NULL});
+	return causes_main(&table);
 }

@@ -472,27 +472,15 @@ static const struct cause_row rows[] = {
 };
 /* clang-format on */
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
-
-START_TEST(cause)
-{
-	causes_check(&rows[_i]);
-}
-END_TEST
-
-START_TEST(every_cause_has_a_test)
-{
-	static const enum cause elsewhere[] = {CAUSE_NONE};
-
-	causes_are_complete(0x1000, 0x15ff, rows, ROWS, elsewhere);
-}
-END_TEST
+static const struct cause_table table = {
+	.name = "causes_send",
+	.first = 0x1000,
+	.last = 0x15ff,
+	.rows = rows,
+	.count = sizeof(rows) / sizeof(rows[0]),
+};
 
 int main(void)
 {
-	TCase *tcase = tcase_create("causes_send");
-
-	tcase_add_loop_test(tcase, cause, 0, ROWS);
-	tcase_add_test(tcase, every_cause_has_a_test);
-	return world_main("causes_send", (TCase *const[]){tcase, NULL});
+	return causes_main(&table);
 }
