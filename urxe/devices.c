@@ -4,7 +4,6 @@
  * see, by a process that has the devices: command_devices() becomes command_list_devices().
  */
 #include <argp.h>
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -13,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/wire/gid.h"
 #include "urxe/command.h"
 #include "urxe/launch.h"
 #include "urxe/options.h"
@@ -75,10 +75,10 @@ static bool is_entry(const char *gid)
 /* An IPv4 address as it is written. */
 static void make_readable(char gid[TEXT])
 {
-	struct in6_addr address;
+	union ibv_gid address;
 
-	if (inet_pton(AF_INET6, gid, &address) == 1 && IN6_IS_ADDR_V4MAPPED(&address))
-		inet_ntop(AF_INET, &address.s6_addr[12], gid, TEXT);
+	if (gid_from_text(&address, gid) == 0 && gid_is_ipv4(&address))
+		gid_to_text(&address, gid);
 }
 
 static void list_port(const char *device, const char *port)
