@@ -35,6 +35,13 @@ bool deferred_has(const struct deferred *deferred, uint32_t number)
 	return find(deferred, number) != NULL;
 }
 
+bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length)
+{
+	const struct deferred_qp *qp = find(deferred, number);
+
+	return !qp || qp->bytes + length <= DEFERRED_BYTES;
+}
+
 static struct deferred_qp *add_qp(struct deferred *deferred, uint32_t number)
 {
 	struct deferred_qp *qp = calloc(1, sizeof(*qp));
@@ -79,7 +86,7 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 	struct deferred_qp *qp = find(deferred, number);
 	struct deferred_frame *copy;
 
-	if (qp && qp->bytes + frame->length > DEFERRED_BYTES)
+	if (!deferred_has_room(deferred, number, frame->length))
 		return false;
 	copy = malloc(sizeof(*copy) + frame->length);
 	if (!copy)

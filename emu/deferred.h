@@ -36,7 +36,10 @@ void deferred_destroy(struct deferred *deferred);
 /* Whether frames for QP @number are waiting, so that a later one must, too. */
 bool deferred_has(const struct deferred *deferred, uint32_t number);
 
-/* Keep a copy of @frame. Returns false when there is no memory for it: it is lost. */
+/* Whether @length bytes more may be kept for it. */
+bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length);
+
+/* Keep a copy of @frame. Returns false when there is no room or memory for it: it is lost. */
 bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_frame *frame,
 		  uint64_t now);
 

@@ -166,14 +166,76 @@ static struct qp *try_qp(struct hca *hca, uint32_t number, bool *busy)
 	return *busy ? NULL : qp;
 }
 
+/*
+ * What was deferred, if its QP is free now, up to what has to wait for another process. They were
+ * checked before.
+ */
+static const struct deferred_frame *deliver_deferred(void *context, uint32_t number,
+						     const struct deferred_frame *frames,
+						     uint64_t now)
+{
+	struct hca *hca = context;
+	const struct deferred_frame *deferred;
+	struct packet packet;
+	bool busy;
+	struct qp *qp = try_qp(hca, number, &busy);
+	unsigned int count;
+
+	if (busy)
+		return frames;
+	if (!qp) {
+		LL_COUNT(frames, deferred, count);
+		COUNT(hca, dropped_packets, count);
+		return NULL;
+	}
+	qp_set_time(qp, now);
+	LL_FOREACH (frames, deferred) {
+		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
+		qp_receive_packet(qp, &packet, &deferred->frame, now);
+		if (has_to_wait(qp))
+			break;
+	}
+	qp_receive_end(qp, now);
+	table_put(&hca->qps, number);
+	return deferred;
+}
+
+/* Waits until no other thread has the QP locked. Returns false for a QP that resends what is lost.
+ */
+static bool wait_for_qp(struct hca *hca, uint32_t number)
+{
+	struct qp *qp = table_get(&hca->qps, number);
+	bool reliable = qp && qp->type->reliable;
+
+	if (qp && !reliable) {
+		pthread_mutex_lock(&qp->lock);
+		pthread_mutex_unlock(&qp->lock);
+	}
+	if (qp)
+		table_put(&hca->qps, number);
+	return !reliable;
+}
+
+/*
+ * What isn't acknowledged stays lost. Rather than losing it, the receiving thread then waits for
+ * the QP, as the sender does for our socket's buffer (emu/transport/pacing.h).
+ */
+static void make_room(struct hca *hca, uint32_t number, uint32_t length, uint64_t now)
+{
+	while (!deferred_has_room(&hca->deferred, number, length) && wait_for_qp(hca, number))
+		deferred_retry(&hca->deferred, deliver_deferred, hca, now);
+}
+
 /* Returns whether @frame may be delivered now: the QP that it is for is there, and locked. */
 static bool receiver_begin(struct receiver *receiver, const struct packet *packet,
 			   const struct link_frame *frame, uint64_t now)
 {
 	uint32_t number = packet->dest_qp;
 	struct hca *hca = receiver->hca;
-	bool busy = deferred_has(&hca->deferred, number);
+	bool busy;
 
+	make_room(hca, number, frame->length, now);
+	busy = deferred_has(&hca->deferred, number);
 	receiver->number = number;
 	if (!busy)
 		receiver->qp = try_qp(hca, number, &busy);
@@ -279,40 +341,6 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
 			    &flow, now);
-}
-
-/*
- * What was deferred, if its QP is free now, up to what has to wait for another process. They were
- * checked before.
- */
-static const struct deferred_frame *deliver_deferred(void *context, uint32_t number,
-						     const struct deferred_frame *frames,
-						     uint64_t now)
-{
-	struct hca *hca = context;
-	const struct deferred_frame *deferred;
-	struct packet packet;
-	bool busy;
-	struct qp *qp = try_qp(hca, number, &busy);
-	unsigned int count;
-
-	if (busy)
-		return frames;
-	if (!qp) {
-		LL_COUNT(frames, deferred, count);
-		COUNT(hca, dropped_packets, count);
-		return NULL;
-	}
-	qp_set_time(qp, now);
-	LL_FOREACH (frames, deferred) {
-		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
-		qp_receive_packet(qp, &packet, &deferred->frame, now);
-		if (has_to_wait(qp))
-			break;
-	}
-	qp_receive_end(qp, now);
-	table_put(&hca->qps, number);
-	return deferred;
 }
 
 static bool receive_deferred(struct hca *hca, uint64_t now)

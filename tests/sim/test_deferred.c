@@ -3,6 +3,8 @@
  * Frames for a queue pair that another thread has locked (emu/deferred.h). That thread is the
  * test: it holds qp.lock while the world goes on.
  */
+#include <unistd.h>
+
 #include "net/tuning.h"
 #include "pair.h"
 
@@ -96,22 +98,62 @@ START_TEST(destroyed_meanwhile)
 }
 END_TEST
 
-/* More than is kept is lost, as by a full socket. */
+/* More than this is lost, as by a full socket, unless the receiving thread can make room. */
 START_TEST(bounded)
 {
+	uint8_t data[1024] = {};
+	const struct link_frame frame = {.data = data, .length = sizeof(data)};
+	struct deferred deferred;
+
+	deferred_init(&deferred);
+	for (unsigned int i = 0; i < DEFERRED_BYTES / sizeof(data); i++)
+		ck_assert(deferred_add(&deferred, 1, &frame, 0));
+	ck_assert(!deferred_has_room(&deferred, 1, 1));
+	ck_assert(!deferred_add(&deferred, 1, &frame, 0));
+	ck_assert(deferred_add(&deferred, 2, &frame, 0));
+	deferred_destroy(&deferred);
+}
+END_TEST
+
+struct holder {
+	struct qp *qp;
+	pthread_barrier_t locked;
+};
+
+/* As a thread that lost the CPU for a while. */
+static void *hold(void *argument)
+{
+	struct holder *holder = argument;
+
+	pthread_mutex_lock(&holder->qp->lock);
+	pthread_barrier_wait(&holder->locked);
+	usleep(300 * 1000);
+	pthread_mutex_unlock(&holder->qp->lock);
+	return NULL;
+}
+
+/* What nothing sends again is waited for. */
+START_TEST(unreliable_is_not_lost)
+{
+	struct holder holder;
+	pthread_t thread;
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_UC, NULL, 1, NULL);
-	pthread_mutex_lock(&p.qb->lock);
+	holder.qp = p.qb;
+	pthread_barrier_init(&holder.locked, NULL, 2);
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold, &holder), 0);
+	pthread_barrier_wait(&holder.locked);
 	for (unsigned int i = 0; i < 2 * DEFERRED_BYTES / PAIR_MEMORY; i++) {
 		pair_post(&p, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
 		world_expect(p.a, i, IBV_WC_SUCCESS);
 	}
+	pthread_join(thread, NULL);
 	world_run(&p.world, MS);
-	pthread_mutex_unlock(&p.qb->lock);
-	ck_assert_uint_gt(p.b->hca->counters->dropped_packets, 0);
-	world_run(&p.world, MS);
+	ck_assert_uint_eq(p.b->hca->counters->dropped_packets, 0);
+	ck_assert_uint_eq(p.b->hca->counters->out_of_seq_request, 0);
 	ck_assert_uint_eq(deferred_retry_at(&p.b->hca->deferred), TIME_NEVER);
+	pthread_barrier_destroy(&holder.locked);
 	pair_destroy(&p);
 }
 END_TEST
@@ -124,5 +166,6 @@ int main(void)
 	tcase_add_test(tcase, order_is_kept);
 	tcase_add_test(tcase, destroyed_meanwhile);
 	tcase_add_test(tcase, bounded);
+	tcase_add_test(tcase, unreliable_is_not_lost);
 	return world_main("deferred", (TCase *[]){tcase, NULL});
 }
