@@ -10,6 +10,7 @@
 #include "net/clock.h"
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
+#include "verbs/hooks.h"
 
 /*
  * The operations that inline functions of verbs.h call through the context.
@@ -53,6 +54,8 @@ static void set_operations(struct context *context)
 	verbs->open_qp = urxe_open_qp;
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	if (hooks_on())
+		hooks_set_operations(context);
 }
 
 int refuse_descriptor(int error, const char *call)

@@ -26,7 +26,9 @@
 #include "net/cause/cause.h"
 #include "verbs/device.h"
 #include "verbs/event_fd.h"
+#include "verbs/hooks.h"
 #include "verbs/ours.h"
+#include "verbs/preload/export.h"
 #include "verbs/progress.h"
 
 /* The functions of verbs.h are macros where they dispatch on the caller's headers. */
@@ -64,7 +66,8 @@ _Static_assert(offsetof(struct context, verbs) + sizeof(struct verbs_context) ==
 /* O(1), and without looking beyond what the real library's contexts have too. */
 static inline bool context_is_ours(const struct ibv_context *context)
 {
-	return context && context->ops.poll_cq == urxe_poll_cq;
+	return context && (likely(context->ops.poll_cq == urxe_poll_cq) ||
+			   context->ops.poll_cq == hooked_poll_cq);
 }
 
 /* The process has as many descriptors as it may. */

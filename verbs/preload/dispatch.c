@@ -7,10 +7,9 @@
  *   VERB(type, name, node, parameters, arguments, object, failure)
  *
  * is ibv_NAME, in version NODE of the symbol map; @object is the context or the
- * device that decides, @failure what a host without the real library returns.
- * INT_VERB() is one that returns an int: an errno value is left in errno, too. DESTROY() is one
- * that frees its object, LACKING() a verb that our devices don't have: there
- * @failure is the answer.
+ * device that decides, @failure how it fails, as it does with EOPNOTSUPP on a host without the real
+ * library. INT_VERB() is one that returns an int: an errno value is left in errno, too. DESTROY()
+ * is one that frees its object, VOID_VERB() one that can't fail.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,60 +17,90 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/check/checked.h"
 #include "verbs/command_fd.h"
 #include "verbs/context.h"
+#include "verbs/hooks.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/registry.h"
 
-#define NONE fail(EOPNOTSUPP)
+/* How a function says that it failed. */
+#define A_NULL(error) fail(error)
+#define AN_ERRNO(error) (error)
+#define MINUS_ONE(error) (errno = (error), -1)
+#define REREG_ERROR(error) ((void)(error), IBV_REREG_MR_ERR_INPUT)
+#define ZERO(error) ((void)(error), 0)
+
+/* Before our verb, while hooks are on (verbs/hooks.h). */
+#define HOOK(name, arguments, failure, result)                                                     \
+	if (unlikely(hooks_on())) {                                                                \
+		int error = hook_call(FAULT_CALL_ibv_##name);                                      \
+                                                                                                   \
+		if (error)                                                                         \
+			return failure(error);                                                     \
+		return result(checked_##name arguments);                                           \
+	}
 
 #define FORWARD(type, symbol, node, parameters, arguments, failure)                                \
 	static void *cache;                                                                        \
 	type(*real) parameters = real_find(&cache, REAL_VERBS, symbol, node);                      \
-	return real ? real arguments : (failure)
+	return real ? real arguments : failure
 
 #define VERB(type, name, node, parameters, arguments, object, failure)                             \
 	EXPORT type ibv_##name parameters                                                          \
 	{                                                                                          \
-		if (likely(OURS(object)))                                                          \
+		if (likely(OURS(object))) {                                                        \
+			HOOK(name, arguments, failure, )                                           \
 			return urxe_##name arguments;                                              \
+		}                                                                                  \
 		if (INHERITED(object)) {                                                           \
 			report_inherited("ibv_" #name "()");                                       \
-			return failure;                                                            \
+			return failure(EOPNOTSUPP);                                                \
 		}                                                                                  \
-		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
+		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure(EOPNOTSUPP));     \
+	}
+
+#define VOID_VERB(name, node, parameters, arguments, object)                                       \
+	EXPORT void ibv_##name parameters                                                          \
+	{                                                                                          \
+		if (likely(OURS(object))) {                                                        \
+			if (unlikely(hooks_on()))                                                  \
+				return checked_##name arguments;                                   \
+			return urxe_##name arguments;                                              \
+		}                                                                                  \
+		if (INHERITED(object)) {                                                           \
+			report_inherited("ibv_" #name "()");                                       \
+			return;                                                                    \
+		}                                                                                  \
+		FORWARD(void, "ibv_" #name, node, parameters, arguments, (void)0);                 \
 	}
 
 #define INT_VERB(name, node, parameters, arguments, object, failure)                               \
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
-		if (likely(OURS(object)))                                                          \
+		if (likely(OURS(object))) {                                                        \
+			HOOK(name, arguments, failure, set_errno)                                  \
 			return set_errno(urxe_##name arguments);                                   \
+		}                                                                                  \
 		if (INHERITED(object)) {                                                           \
 			report_inherited("ibv_" #name "()");                                       \
-			return set_errno(failure);                                                 \
+			return set_errno(failure(EOPNOTSUPP));                                     \
 		}                                                                                  \
-		FORWARD(int, "ibv_" #name, node, parameters, arguments, failure);                  \
+		FORWARD(int, "ibv_" #name, node, parameters, arguments, failure(EOPNOTSUPP));      \
 	}
 
 /* The same, of what is destroyed: of its parent's objects a forked child has nothing to free. */
 #define DESTROY(name, node, parameters, arguments, object)                                         \
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
-		if (likely(OURS(object)))                                                          \
+		if (likely(OURS(object))) {                                                        \
+			HOOK(name, arguments, set_errno, set_errno)                                \
 			return set_errno(urxe_##name arguments);                                   \
+		}                                                                                  \
 		if (INHERITED(object))                                                             \
 			return 0;                                                                  \
 		FORWARD(int, "ibv_" #name, node, parameters, arguments, EOPNOTSUPP);               \
-	}
-
-#define LACKING(type, name, node, parameters, arguments, object, failure)                          \
-	EXPORT type ibv_##name parameters                                                          \
-	{                                                                                          \
-		if (OURS(object) || INHERITED(object))                                             \
-			return failure;                                                            \
-		FORWARD(type, "ibv_" #name, node, parameters, arguments, failure);                 \
 	}
 
 #define OURS(object)                                                                               \
@@ -96,64 +125,64 @@ static inline bool device_is_inherited(const struct ibv_device *device)
 /* clang-format off */
 
 /* --- devices and contexts ------------------------------------------------------ */
-VERB(struct ibv_context *, open_device, V1_1, (struct ibv_device *device), (device), device, NONE)
+VERB(struct ibv_context *, open_device, V1_1, (struct ibv_device *device), (device), device, A_NULL)
 DESTROY(close_device, V1_1, (struct ibv_context *context), (context), context)
-INT_VERB(get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, (errno = EOPNOTSUPP, -1))
-INT_VERB(query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, EOPNOTSUPP)
-INT_VERB(query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, EOPNOTSUPP)
-INT_VERB(query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, (errno = EOPNOTSUPP, -1))
-INT_VERB(query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, (errno = EOPNOTSUPP, -1))
-INT_VERB(get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, (errno = EOPNOTSUPP, -1))
-INT_VERB(resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, EOPNOTSUPP)
-VERB(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, NONE)
-VERB(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, NONE)
-VERB(void, unimport_dm, "IBVERBS_1.13", (struct ibv_dm *dm), (dm), dm->context, (void)0)
-VERB(void, unimport_pd, "IBVERBS_1.10", (struct ibv_pd *pd), (pd), pd->context, (void)0)
-VERB(void, unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->context, (void)0)
+INT_VERB(get_async_event, V1_1, (struct ibv_context *context, struct ibv_async_event *event), (context, event), context, MINUS_ONE)
+INT_VERB(query_device, V1_1, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), context, AN_ERRNO)
+INT_VERB(query_port, V1_1, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), context, AN_ERRNO)
+INT_VERB(query_gid, V1_1, (struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid), (context, port_num, index, gid), context, MINUS_ONE)
+INT_VERB(query_pkey, V1_1, (struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey), (context, port_num, index, pkey), context, MINUS_ONE)
+INT_VERB(get_pkey_index, "IBVERBS_1.5", (struct ibv_context *context, uint8_t port_num, __be16 pkey), (context, port_num, pkey), context, MINUS_ONE)
+INT_VERB(resolve_eth_l2_from_gid, V1_1, (struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid), (context, attr, eth_mac, vid), context, AN_ERRNO)
+VERB(struct ibv_dm *, import_dm, "IBVERBS_1.13", (struct ibv_context *context, uint32_t dm_handle), (context, dm_handle), context, A_NULL)
+VERB(struct ibv_pd *, import_pd, "IBVERBS_1.10", (struct ibv_context *context, uint32_t pd_handle), (context, pd_handle), context, A_NULL)
+VOID_VERB(unimport_dm, "IBVERBS_1.13", (struct ibv_dm *dm), (dm), dm->context)
+VOID_VERB(unimport_pd, "IBVERBS_1.10", (struct ibv_pd *pd), (pd), pd->context)
+VOID_VERB(unimport_mr, "IBVERBS_1.10", (struct ibv_mr *mr), (mr), mr->context)
 
 /* --- completion channels ---------------------------------------------------------- */
-VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, NONE)
+VERB(struct ibv_comp_channel *, create_comp_channel, V1_0, (struct ibv_context *context), (context), context, A_NULL)
 DESTROY(destroy_comp_channel, V1_0, (struct ibv_comp_channel *channel), (channel), channel->context)
-INT_VERB(get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, (errno = EOPNOTSUPP, -1))
+INT_VERB(get_cq_event, V1_1, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context), channel->context, MINUS_ONE)
 
 /* --- protection domains, memory ---------------------------------------------------- */
-VERB(struct ibv_pd *, alloc_pd, V1_1, (struct ibv_context *context), (context), context, NONE)
+VERB(struct ibv_pd *, alloc_pd, V1_1, (struct ibv_context *context), (context), context, A_NULL)
 DESTROY(dealloc_pd, V1_1, (struct ibv_pd *pd), (pd), pd->context)
-VERB(struct ibv_mr *, reg_mr, V1_1, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), pd->context, NONE)
-VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), pd->context, NONE)
-VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, NONE)
-INT_VERB(rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, IBV_REREG_MR_ERR_INPUT)
+VERB(struct ibv_mr *, reg_mr, V1_1, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), pd->context, A_NULL)
+VERB(struct ibv_mr *, reg_mr_iova, "IBVERBS_1.7", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), pd->context, A_NULL)
+VERB(struct ibv_mr *, reg_mr_iova2, "IBVERBS_1.8", (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), pd->context, A_NULL)
+INT_VERB(rereg_mr, V1_1, (struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access), (mr, flags, pd, addr, length, access), mr->context, REREG_ERROR)
 DESTROY(dereg_mr, V1_1, (struct ibv_mr *mr), (mr), mr->context)
-VERB(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, NONE)
-VERB(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, NONE)
+VERB(struct ibv_mr *, reg_dmabuf_mr, "IBVERBS_1.12", (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), pd->context, A_NULL)
+VERB(struct ibv_mr *, import_mr, "IBVERBS_1.10", (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), pd->context, A_NULL)
 
 /* --- completion queues -------------------------------------------------------------- */
-VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, NONE)
-INT_VERB(resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, EOPNOTSUPP)
+VERB(struct ibv_cq *, create_cq, V1_1, (struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector), (context, cqe, cq_context, channel, comp_vector), context, A_NULL)
+INT_VERB(resize_cq, V1_1, (struct ibv_cq *cq, int cqe), (cq, cqe), cq->context, AN_ERRNO)
 DESTROY(destroy_cq, V1_1, (struct ibv_cq *cq), (cq), cq->context)
 
 /* --- shared receive queues ------------------------------------------------------------ */
-VERB(struct ibv_srq *, create_srq, V1_1, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr), pd->context, NONE)
-INT_VERB(modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, EOPNOTSUPP)
-INT_VERB(query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, EOPNOTSUPP)
+VERB(struct ibv_srq *, create_srq, V1_1, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr), pd->context, A_NULL)
+INT_VERB(modify_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask), srq->context, AN_ERRNO)
+INT_VERB(query_srq, V1_1, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr), srq->context, AN_ERRNO)
 DESTROY(destroy_srq, V1_1, (struct ibv_srq *srq), (srq), srq->context)
 
 /* --- queue pairs ------------------------------------------------------------------------ */
-VERB(struct ibv_qp *, create_qp, V1_1, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), pd->context, NONE)
-VERB(struct ibv_qp_ex *, qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp), qp->context, NULL)
-INT_VERB(modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, EOPNOTSUPP)
-INT_VERB(query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, EOPNOTSUPP)
-INT_VERB(query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, 0)
+VERB(struct ibv_qp *, create_qp, V1_1, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), pd->context, A_NULL)
+VERB(struct ibv_qp_ex *, qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp), qp->context, A_NULL)
+INT_VERB(modify_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), qp->context, AN_ERRNO)
+INT_VERB(query_qp, V1_1, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr), (qp, attr, mask, init_attr), qp->context, AN_ERRNO)
+INT_VERB(query_qp_data_in_order, "IBVERBS_1.14", (struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags), qp->context, ZERO)
 DESTROY(destroy_qp, V1_1, (struct ibv_qp *qp), (qp), qp->context)
-INT_VERB(attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, EOPNOTSUPP)
+INT_VERB(attach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context, AN_ERRNO)
 DESTROY(detach_mcast, V1_1, (struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid), qp->context)
-INT_VERB(set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
-INT_VERB(query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, EOPNOTSUPP)
+INT_VERB(set_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, AN_ERRNO)
+INT_VERB(query_ece, "IBVERBS_1.10", (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece), qp->context, AN_ERRNO)
 
 /* --- address handles ---------------------------------------------------------------------- */
-VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, NONE)
-INT_VERB(init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, -1)
-VERB(struct ibv_ah *, create_ah_from_wc, V1_1, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num), (pd, wc, grh, port_num), pd->context, NONE)
+VERB(struct ibv_ah *, create_ah, V1_1, (struct ibv_pd *pd, struct ibv_ah_attr *attr), (pd, attr), pd->context, A_NULL)
+INT_VERB(init_ah_from_wc, V1_1, (struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr), (context, port_num, wc, grh, attr), context, MINUS_ONE)
+VERB(struct ibv_ah *, create_ah_from_wc, V1_1, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num), (pd, wc, grh, port_num), pd->context, A_NULL)
 DESTROY(destroy_ah, V1_1, (struct ibv_ah *ah), (ah), ah->context)
 
 /* clang-format on */
@@ -242,7 +271,8 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (registry_mode() == MODE_EMU)
 		return fail(refuse(EINVAL, CAUSE_IMPORT_UNKNOWN,
 				   "ibv_import_device(): descriptor %d is of no context", cmd_fd));
-	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd), NONE);
+	FORWARD(struct ibv_context *, "ibv_import_device", "IBVERBS_1.10", (int), (cmd_fd),
+		fail(EOPNOTSUPP));
 }
 
 /* --- fork: our devices use memory as the process does, nothing is pinned --------------------- */

@@ -19,7 +19,9 @@
 #include <stdarg.h>
 
 #include "net/log.h"
+#include "verbs/check/checked.h"
 #include "verbs/devices.h"
+#include "verbs/hooks.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/rdma/rdma.h"
@@ -112,7 +114,28 @@ static void *forward(void **cache, const char *name, const char *node)
 		FORWARD_VOID(name, node, parameters, arguments);                                   \
 	}
 
+/* Before our function, while hooks are on (verbs/hooks.h). */
+#define HOOK(name, arguments, failure)                                                             \
+	if (unlikely(hooks_on())) {                                                                \
+		int error = hook_call(FAULT_CALL_##name);                                          \
+                                                                                                   \
+		if (error)                                                                         \
+			return errno = error, failure;                                             \
+		return checked_##name arguments;                                                   \
+	}
+
 #define OURS(type, name, node, parameters, arguments, failure)                                     \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		if (!ids_are_real()) {                                                             \
+			HOOK(name, arguments, failure)                                             \
+			return urxe_##name arguments;                                              \
+		}                                                                                  \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
+	}
+
+/* One that can't fail. */
+#define UNFAILING(type, name, node, parameters, arguments, failure)                                \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real())                                                               \
@@ -124,7 +147,10 @@ static void *forward(void **cache, const char *name, const char *node)
 	EXPORT void name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
-			urxe_##name arguments;                                                     \
+			if (unlikely(hooks_on()))                                                  \
+				checked_##name arguments;                                          \
+			else                                                                       \
+				urxe_##name arguments;                                             \
 			return;                                                                    \
 		}                                                                                  \
 		FORWARD_VOID(name, node, parameters, arguments);                                   \
@@ -206,8 +232,8 @@ CM(ssize_t, rwritev, V, (int socket, const struct iovec *iov, int iovcnt), (sock
 /* clang-format on */
 
 /* An id's ports, of no id at all. */
-OURS(__be16, rdma_get_src_port, V, (struct rdma_cm_id * id), (id), 0)
-OURS(__be16, rdma_get_dst_port, V, (struct rdma_cm_id * id), (id), 0)
+UNFAILING(__be16, rdma_get_src_port, V, (struct rdma_cm_id * id), (id), 0)
+UNFAILING(__be16, rdma_get_dst_port, V, (struct rdma_cm_id * id), (id), 0)
 
 EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 {
@@ -230,8 +256,10 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 	int newer_##name parameters __asm__(#name);                                                \
 	EXPORT int newer_##name parameters                                                         \
 	{                                                                                          \
-		if (!ids_are_real())                                                               \
+		if (!ids_are_real()) {                                                             \
+			HOOK(name, arguments, -1)                                                  \
 			return urxe_##name arguments;                                              \
+		}                                                                                  \
 		FORWARD(int, name, node, parameters, arguments, -1);                               \
 	}
 
