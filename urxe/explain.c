@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
+#include "net/cause/words.h"
 #include "urxe/command.h"
 
 #define WIDTH 78
@@ -91,9 +92,7 @@ static const char *const wc_statuses[] = {
 
 const char *explain_status_name(unsigned int status)
 {
-	bool known = status < sizeof(wc_statuses) / sizeof(*wc_statuses) && wc_statuses[status];
-
-	return known ? wc_statuses[status] : "?";
+	return word_text(wc_statuses, sizeof(wc_statuses) / sizeof(*wc_statuses), status);
 }
 
 static bool in_name(char character)

@@ -9,13 +9,12 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "net/cause/words.h"
 #include "net/wire/gid.h"
 #include "urxe/command.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(*(array)))
 static const union ibv_gid any_gid;
-
-#define NAME(names, index) ((index) < LENGTH(names) && (names)[index] ? (names)[index] : "?")
 
 /* --- reading ----------------------------------------------------------------------- */
 
@@ -84,26 +83,6 @@ uint32_t qp_sent(const struct observe_qp *qp)
 
 /* --- names ------------------------------------------------------------------------- */
 
-const char *qp_type_name(unsigned int type)
-{
-	static const char *const names[] = {
-		[IBV_QPT_RC] = "RC",
-		[IBV_QPT_UC] = "UC",
-		[IBV_QPT_UD] = "UD",
-		[IBV_QPT_XRC_SEND] = "XRC_SEND",
-		[IBV_QPT_XRC_RECV] = "XRC_RECV",
-	};
-
-	return NAME(names, type);
-}
-
-const char *qp_state_name(unsigned int state)
-{
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-	return NAME(names, state);
-}
-
 /* enum recovery_state, which is the core's: emu/transport/recovery.h. */
 const char *recovery_name(unsigned int state)
 {
@@ -111,20 +90,7 @@ const char *recovery_name(unsigned int state)
 		"sending",	"probing with the next packet", "probing with the oldest packet",
 		"second probe", "waiting, receiver not ready",	"failed"};
 
-	return NAME(names, state);
-}
-
-/* enum cm_state: emu/cm/cm.h. */
-const char *connection_state_name(unsigned int state)
-{
-	static const char *const names[] = {
-		"IDLE",		 "LISTEN",	     "REQ_SENT",      "REQ_RECEIVED",
-		"MRA_REQ_SENT",	 "MRA_REQ_RECEIVED", "REP_SENT",      "REP_RECEIVED",
-		"MRA_REP_SENT",	 "MRA_REP_RECEIVED", "ESTABLISHED",   "DREQ_SENT",
-		"DREQ_RECEIVED", "TIMEWAIT",	     "SIDR_REQ_SENT", "SIDR_REQ_RECEIVED",
-	};
-
-	return NAME(names, state);
+	return word_text(names, LENGTH(names), state);
 }
 
 const char *class_name(enum observe_class class)
@@ -134,7 +100,7 @@ const char *class_name(enum observe_class class)
 		[OBSERVE_ATOMIC] = "ATOMIC", [OBSERVE_OTHER] = "other",
 	};
 
-	return NAME(names, class);
+	return word_text(names, LENGTH(names), class);
 }
 
 /* --- text -------------------------------------------------------------------------- */
@@ -146,25 +112,6 @@ const char *address_text(const uint8_t bytes[16], char text[ADDRESS_TEXT])
 	memcpy(&gid, bytes, sizeof(gid));
 	*text = '\0';
 	return gid_equal(&gid, &any_gid) ? text : gid_to_text(&gid, text);
-}
-
-/* As Linux makes them: 1, a port space, a port number. */
-const char *service_text(uint64_t service_id, char text[ADDRESS_TEXT])
-{
-	static const struct {
-		unsigned int space;
-		const char *name;
-	} spaces[] = {{0x0102, "ipoib"}, {0x0106, "tcp"}, {0x0111, "udp"}, {0x013f, "ib"}};
-
-	for (unsigned int i = 0; i < LENGTH(spaces); i++) {
-		if (service_id >> 16 == spaces[i].space) {
-			snprintf(text, ADDRESS_TEXT, "%s port %u", spaces[i].name,
-				 (unsigned int)(service_id & 0xffff));
-			return text;
-		}
-	}
-	snprintf(text, ADDRESS_TEXT, "service 0x%" PRIx64, service_id);
-	return text;
 }
 
 /* Three digits that count. */

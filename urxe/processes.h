@@ -26,18 +26,13 @@ struct observe_totals process_totals(const struct observed *process);
 uint32_t qp_outstanding(const struct observe_qp *qp);
 uint32_t qp_sent(const struct observe_qp *qp);
 
-/* "?" for numbers that mean nothing. */
-const char *qp_type_name(unsigned int type);
-const char *qp_state_name(unsigned int state);
+/* "unknown" for numbers that mean nothing. */
 const char *recovery_name(unsigned int state);
-const char *connection_state_name(unsigned int state);
 const char *class_name(enum observe_class class);
 
 #define ADDRESS_TEXT 48
 /* An IPv4 address as it is written; "" for zeros. */
 const char *address_text(const uint8_t gid[16], char text[ADDRESS_TEXT]);
-/* "tcp port 7471", or the number. */
-const char *service_text(uint64_t service_id, char text[ADDRESS_TEXT]);
 
 #define AMOUNT_TEXT 16
 /* "999", "1.23k", "45.6M". */

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
+#include "net/cause/words.h"
 #include "net/clock.h"
+#include "net/cm_text.h"
+#include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/explain.h"
 #include "urxe/processes.h"
@@ -108,7 +111,7 @@ static json_t *qp_json(const void *record)
 	const struct observe_qp_progress *progress = &qp->progress;
 	json_t *json =
 		json_pack("{s:i, s:s, s:s, s:i, s:i, s:o, s:o, s:i}", "qpn", qp->number, "type",
-			  qp_type_name(qp->type), "state", qp_state_name(progress->state), "port",
+			  qp_type_text(qp->type), "state", qp_state_text(progress->state), "port",
 			  qp->port, "mtu", qp->mtu, "local", address_json(qp->local), "peer",
 			  address_json(qp->peer), "peer_qpn", qp->peer_qpn);
 
@@ -147,7 +150,7 @@ static json_t *cq_json(const void *record)
 
 	return json_pack("{s:I, s:I, s:I, s:s, s:b, s:o, s:o}", "cqn", (json_int_t)cq->number,
 			 "capacity", (json_int_t)cq->capacity, "completions_waiting",
-			 (json_int_t)cq->entries, "armed", cq->armed < 3 ? armed[cq->armed] : "?",
+			 (json_int_t)cq->entries, "armed", word_text(armed, 3, cq->armed),
 			 "overrun", cq->overrun != 0, "completions", number_json(cq->completions),
 			 "events", number_json(cq->events));
 }
@@ -171,12 +174,12 @@ static json_t *region_json(const void *record)
 static json_t *connection_json(const void *record)
 {
 	const struct observe_connection *connection = record;
-	char service[ADDRESS_TEXT];
+	char service[CM_SERVICE_TEXT];
 
 	return json_pack("{s:s, s:o, s:s, s:o, s:o, s:i, s:i, s:b}", "state",
-			 connection_state_name(connection->state), "service_id",
+			 cm_state_text(connection->state), "service_id",
 			 hex_json(connection->service_id), "service",
-			 service_text(connection->service_id, service), "local",
+			 cm_service_text(connection->service_id, service), "local",
 			 address_json(connection->local), "peer", address_json(connection->peer),
 			 "qpn", connection->qpn, "peer_qpn", connection->peer_qpn, "datagram",
 			 connection->datagram != 0);

@@ -9,6 +9,8 @@
 
 #include "net/cause/cause.h"
 #include "net/clock.h"
+#include "net/cm_text.h"
+#include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/explain.h"
 #include "urxe/processes.h"
@@ -102,7 +104,7 @@ static void print_qp(const struct observe_qp *qp, bool verbose)
 	snprintf(receive, sizeof(receive), "%u/%u", qp->progress.receives, qp->max_recv_wr);
 	printf("  QP 0x%06x %-8s %-5s to %-28s send %-11s receive %-11s in flight %sB, sent %s "
 	       "(%sB), received %s (%sB)\n",
-	       qp->number, qp_type_name(qp->type), qp_state_name(qp->progress.state), peer, send,
+	       qp->number, qp_type_text(qp->type), qp_state_text(qp->progress.state), peer, send,
 	       receive, amount_text(qp->progress.in_flight, flight),
 	       amount_text(traffic->sent_messages, sent),
 	       amount_text(traffic->sent_bytes, sent_bytes),
@@ -141,17 +143,17 @@ static void print_region(const struct observe_region *region)
 
 static void print_connection(const struct observe_connection *connection)
 {
-	char local[ADDRESS_TEXT], peer[ADDRESS_TEXT], service[ADDRESS_TEXT];
-	bool listens = strcmp(connection_state_name(connection->state), "LISTEN") == 0;
+	char local[ADDRESS_TEXT], peer[ADDRESS_TEXT], service[CM_SERVICE_TEXT];
+	bool listens = connection->state == CM_STATE_LISTEN;
 
 	address_text(connection->local, local);
-	service_text(connection->service_id, service);
+	cm_service_text(connection->service_id, service);
 	if (listens)
 		printf("  listener at %s, %s%s\n", *local ? local : "any address", service,
 		       connection->datagram ? ", datagrams" : "");
 	else
 		printf("  connection %s %s to %s, %s, QP 0x%06x to 0x%06x\n",
-		       connection_state_name(connection->state), local,
+		       cm_state_text(connection->state), local,
 		       address_text(connection->peer, peer), service, connection->qpn,
 		       connection->peer_qpn);
 }

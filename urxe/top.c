@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "net/clock.h"
+#include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/processes.h"
 
@@ -197,7 +198,7 @@ static void print_row(const struct screen *screen, const struct row *row)
 
 	if (row->qp)
 		snprintf(which, sizeof(which), "%06x %-5s", row->qp->number,
-			 qp_state_name(row->qp->progress.state));
+			 qp_state_text(row->qp->progress.state));
 	else
 		snprintf(which, sizeof(which), "%12u", row->qps);
 	snprintf(line, sizeof(line), "%8u %12s %7s %7s %7s %7s %7s %6s %6s %s%s",

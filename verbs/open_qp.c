@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "emu/objects/qp_text.h"
+#include "net/qp_text.h"
 #include "verbs/event.h"
 
 static struct qp_extra *qp_extra_of(struct qp *qp)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/objects/qp_text.h"
 #include "net/clock.h"
+#include "net/qp_text.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
 #include "verbs/event.h"

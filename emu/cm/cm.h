@@ -28,31 +28,11 @@
 #include "emu/cm/cm_message.h"
 #include "emu/objects/table.h"
 #include "emu/transport/timer.h"
+#include "net/cm_text.h"
 #include "net/link.h"
 
 struct hca;
 struct cm;
-
-/* IBA 12.9.5 to 12.9.8, by their names there. */
-enum cm_state {
-	CM_STATE_IDLE,
-	CM_STATE_LISTEN,
-	CM_STATE_REQ_SENT,
-	CM_STATE_REQ_RECEIVED,
-	CM_STATE_MRA_REQ_SENT,
-	CM_STATE_MRA_REQ_RECEIVED,
-	CM_STATE_REP_SENT,
-	CM_STATE_REP_RECEIVED,
-	CM_STATE_MRA_REP_SENT,
-	CM_STATE_MRA_REP_RECEIVED,
-	CM_STATE_ESTABLISHED,
-	CM_STATE_DREQ_SENT,
-	CM_STATE_DREQ_RECEIVED,
-	CM_STATE_TIMEWAIT,
-	CM_STATE_SIDR_REQ_SENT,
-	CM_STATE_SIDR_REQ_RECEIVED,
-	CM_STATE_COUNT
-};
 
 enum cm_event_type {
 	CM_EVENT_REQ_RECEIVED, /* on a new id; event.listener is the one that matched */

@@ -17,24 +17,6 @@
 
 /* --- services -------------------------------------------------------------------------- */
 
-/* Annex A11: RDMA CM's service ids have the port space above the port. */
-static const struct {
-	uint64_t space;
-	const char *name;
-} port_spaces[] = {{0x0106, "TCP"}, {0x0111, "UDP"}, {0x0002, "IPOIB"}, {0x013f, "IB"}};
-
-const char *cm_service_text(uint64_t service_id, char text[CM_SERVICE_TEXT])
-{
-	snprintf(text, CM_SERVICE_TEXT, "service 0x%" PRIx64, service_id);
-	for (unsigned int i = 0; i < sizeof(port_spaces) / sizeof(port_spaces[0]); i++) {
-		if (service_id >> 16 != port_spaces[i].space)
-			continue;
-		snprintf(text, CM_SERVICE_TEXT, "port %u (%s)", (unsigned int)service_id & 0xffff,
-			 port_spaces[i].name);
-	}
-	return text;
-}
-
 static unsigned int own_services(const struct cm *cm, uint64_t services[SERVICES_MAX])
 {
 	unsigned int count = 0;
@@ -64,30 +46,6 @@ static const char *services_text(const struct cm *cm, const union ibv_gid *gid,
 		used += snprintf(text + used, SERVICES_TEXT - used, "%s%s", used ? ", " : "",
 				 cm_service_text(services[i], service));
 	return text;
-}
-
-const char *cm_state_text(enum cm_state state)
-{
-	static const char *const names[CM_STATE_COUNT] = {
-		[CM_STATE_IDLE] = "IDLE",
-		[CM_STATE_LISTEN] = "LISTEN",
-		[CM_STATE_REQ_SENT] = "REQ_SENT",
-		[CM_STATE_REQ_RECEIVED] = "REQ_RECEIVED",
-		[CM_STATE_MRA_REQ_SENT] = "MRA_REQ_SENT",
-		[CM_STATE_MRA_REQ_RECEIVED] = "MRA_REQ_RECEIVED",
-		[CM_STATE_REP_SENT] = "REP_SENT",
-		[CM_STATE_REP_RECEIVED] = "REP_RECEIVED",
-		[CM_STATE_MRA_REP_SENT] = "MRA_REP_SENT",
-		[CM_STATE_MRA_REP_RECEIVED] = "MRA_REP_RECEIVED",
-		[CM_STATE_ESTABLISHED] = "ESTABLISHED",
-		[CM_STATE_DREQ_SENT] = "DREQ_SENT",
-		[CM_STATE_DREQ_RECEIVED] = "DREQ_RECEIVED",
-		[CM_STATE_TIMEWAIT] = "TIMEWAIT",
-		[CM_STATE_SIDR_REQ_SENT] = "SIDR_REQ_SENT",
-		[CM_STATE_SIDR_REQ_RECEIVED] = "SIDR_REQ_RECEIVED",
-	};
-
-	return state < CM_STATE_COUNT ? names[state] : "?";
 }
 
 /* --- requests that are refused here ------------------------------------------------------- */

@@ -10,14 +10,6 @@
 #include "emu/cm/cm.h"
 #include "net/cause/cause.h"
 
-/* "REQ_SENT" */
-const char *cm_state_text(enum cm_state state);
-
-#define CM_SERVICE_TEXT 40
-
-/* "port 7471 (TCP)" of a service id of RDMA CM's, "service 0x..." of another one. Returns @text. */
-const char *cm_service_text(uint64_t service_id, char text[CM_SERVICE_TEXT]);
-
 /* A @request of @source is refused, as the sink may do, too: for what is @found. */
 void cm_tell_refused(enum cause cause, const struct cm_message *request,
 		     const union ibv_gid *source, const char *found);

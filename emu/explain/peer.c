@@ -3,7 +3,7 @@
 
 #include "emu/explain/text.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_text.h"
+#include "net/qp_text.h"
 
 /* The retries were for packets that the peer says it misses, or that answers were passed over. */
 static bool was_answered(const struct qp *qp)

@@ -7,10 +7,10 @@
 #include "emu/explain/text.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_text.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
+#include "net/qp_text.h"
 
 /* --- the packet and the QP --------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
 #include "emu/objects/access.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_text.h"
 #include "net/cause/origin.h"
+#include "net/qp_text.h"
 #include "net/wire/gid.h"
 
 void text_add(struct text *text, const char *format, ...)

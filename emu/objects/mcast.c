@@ -9,9 +9,9 @@
 #include <utlist.h>
 
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_text.h"
 #include "emu/receive.h"
 #include "net/cause/cause.h"
+#include "net/qp_text.h"
 
 struct mcast_member {
 	struct qp *qp;

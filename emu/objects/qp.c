@@ -10,13 +10,13 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp_show.h"
-#include "emu/objects/qp_text.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/qp_text.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
 

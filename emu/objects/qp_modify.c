@@ -5,11 +5,11 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/qp_state.h"
-#include "emu/objects/qp_text.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"
+#include "net/qp_text.h"
 
 #define QP_ACCESS_FLAGS                                                                            \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "emu/objects/qp_text.h"
 #include "emu/objects/qp_type.h"
+#include "net/qp_text.h"
 
 enum {
 	RC = QP_RC,

@@ -4,6 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+const char *word_text(const char *const *words, unsigned int count, unsigned int number)
+{
+	return number < count && words[number] ? words[number] : "unknown";
+}
+
 const char *bits_text(const struct bit_name *names, unsigned int count, uint64_t bits,
 		      char text[BITS_TEXT])
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Masks of the API in words, for what is said of a failure (net/cause/cause.h). No state. */
+/* Numbers and masks in words, for what is said of a failure (net/cause/cause.h). No state. */
 #ifndef URXE_NET_WORDS_H
 #define URXE_NET_WORDS_H
 
 #include <stdint.h>
+
+/* One of @count @words, which may have gaps; "unknown" for a number that means nothing. */
+const char *word_text(const char *const *words, unsigned int count, unsigned int number);
 
 struct bit_name {
 	uint64_t bit;

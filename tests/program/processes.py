@@ -122,7 +122,7 @@ class Programs(unittest.TestCase):
         server = self.start(SERVER, "rping", "-s", "-P", "-a", SERVER, "-p", str(PORT))
         listener = wait_for(lambda: [one for one in (self.at(server) or {}).get("connections", [])
                                      if one["state"] == "LISTEN"], "the server listens")
-        self.assertEqual([(one["local"], one["service"]) for one in listener], [(SERVER, f"tcp port {PORT}")])
+        self.assertEqual([(one["local"], one["service"]) for one in listener], [(SERVER, f"port {PORT} (TCP)")])
         client = self.start(CLIENT, "rping", "-c", "-a", SERVER, "-I", CLIENT, "-p", str(PORT), "-C", "100000000")
         ends = {}
         for node, process in ((SERVER, server), (CLIENT, client)):
@@ -132,7 +132,7 @@ class Programs(unittest.TestCase):
         self.assertEqual((ends[CLIENT]["qpn"], ends[CLIENT]["peer_qpn"]),
                          (ends[SERVER]["peer_qpn"], ends[SERVER]["qpn"]))
         self.assertEqual(ends[CLIENT]["qpn"], self.at(client)["qps"][0]["qpn"])
-        self.assertRegex(urxe("ps").stdout, f"listener at {SERVER}, tcp port {PORT}")
+        self.assertRegex(urxe("ps").stdout, rf"listener at {SERVER}, port {PORT} \(TCP\)")
 
     def test_no_such_process(self):
         said = urxe("ps", "1")

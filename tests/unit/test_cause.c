@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "net/cause/cause.h"
+#include "net/cm_text.h"
 #include "net/log.h"
+#include "net/qp_text.h"
 #include "tests/run_suite.h"
 
 static char said[8192];
@@ -136,6 +138,24 @@ START_TEST(findings_have_a_text_where_it_is_wanted)
 }
 END_TEST
 
+/* Also of numbers that another process has written. */
+START_TEST(numbers_have_words)
+{
+	char text[CM_SERVICE_TEXT];
+
+	ck_assert_str_eq(qp_state_text(IBV_QPS_SQD), "SQD");
+	ck_assert_str_eq(qp_state_text(7), "unknown");
+	ck_assert_str_eq(qp_type_text(IBV_QPT_XRC_RECV), "XRC_RECV");
+	ck_assert_str_eq(qp_type_text(0), "unknown");
+	ck_assert_str_eq(qp_type_text(UINT32_MAX), "unknown");
+	ck_assert_str_eq(cm_state_text(CM_STATE_SIDR_REQ_RECEIVED), "SIDR_REQ_RECEIVED");
+	ck_assert_str_eq(cm_state_text(CM_STATE_COUNT), "unknown");
+	ck_assert_str_eq(cm_service_text(0x01061d2f, text), "port 7471 (TCP)");
+	ck_assert_str_eq(cm_service_text(0x00021d2f, text), "port 7471 (IPOIB)");
+	ck_assert_str_eq(cm_service_text(0x1001061d2f, text), "service 0x1001061d2f");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cause");
@@ -147,6 +167,7 @@ int main(void)
 	tcase_add_test(tests, paragraphs_have_an_end);
 	tcase_add_test(tests, refused_calls_have_a_place);
 	tcase_add_test(tests, findings_have_a_text_where_it_is_wanted);
+	tcase_add_test(tests, numbers_have_words);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

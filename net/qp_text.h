@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The constants of queue pairs in words, for what is said of a failure (net/cause/cause.h). Called
- * by any thread, without state.
+ * The constants of queue pairs in words, for what is said of a failure (net/cause/cause.h) and for
+ * the program urxe. Called by any thread, without state.
  */
-#ifndef URXE_EMU_QP_TEXT_H
-#define URXE_EMU_QP_TEXT_H
+#ifndef URXE_NET_QP_TEXT_H
+#define URXE_NET_QP_TEXT_H
 
 #include <infiniband/verbs.h>
 

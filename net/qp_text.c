@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "emu/objects/qp_text.h"
-
-#include <stddef.h>
+#include "net/qp_text.h"
 
 static const char *const states[] = {
 	[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
@@ -49,19 +47,14 @@ static const struct bit_name attributes[] = {
 	NAME(IBV_QP_RATE_LIMIT),
 };
 
-static const char *word(const char *const *words, size_t count, size_t index)
-{
-	return index < count && words[index] ? words[index] : "unknown";
-}
-
 const char *qp_state_text(enum ibv_qp_state state)
 {
-	return word(states, sizeof(states) / sizeof(states[0]), (unsigned int)state);
+	return word_text(states, sizeof(states) / sizeof(states[0]), state);
 }
 
 const char *qp_type_text(enum ibv_qp_type type)
 {
-	return word(types, sizeof(types) / sizeof(types[0]), (unsigned int)type);
+	return word_text(types, sizeof(types) / sizeof(types[0]), type);
 }
 
 const char *qp_attributes_text(unsigned int mask, char text[BITS_TEXT])
