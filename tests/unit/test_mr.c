@@ -2,34 +2,12 @@
 /* Memory regions: what may be registered, the check behind every key, SGE lists against it. */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "core.h"
-#include "emu/objects/mr.h"
 #include "net/cause/cause.h"
+#include "two_pages.h"
 
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define SIZE 8192
-
-static struct pd *pd;
-static uint8_t *memory; /* two pages */
-static size_t page;
-
-static void begin(void)
-{
-	page = sysconf(_SC_PAGESIZE);
-	pd = core_pd();
-	memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(memory, MAP_FAILED);
-}
-
-static void end(void)
-{
-	munmap(memory, 2 * page);
-	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
-	ck_assert_int_eq(pd_dealloc(pd), 0);
-}
 
 static int try_register(void *addr, size_t length, uint64_t iova, int access)
 {
@@ -39,14 +17,6 @@ static int try_register(void *addr, size_t length, uint64_t iova, int access)
 	if (!error)
 		ck_assert_int_eq(mr_deregister(mr), 0);
 	return error;
-}
-
-static struct mr *make_mr(void *addr, size_t length, int access)
-{
-	struct mr *mr;
-
-	ck_assert_int_eq(mr_register(pd, addr, length, (uintptr_t)addr, access, &mr), 0);
-	return mr;
 }
 
 static int pin(const struct mr *mr, uint64_t va, uint64_t length, int access, uint8_t **address)

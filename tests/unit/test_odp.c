@@ -2,47 +2,17 @@
 /* Regions that are paged on demand: what may be registered, accessed, prefetched. */
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "core.h"
-#include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/odp.h"
 #include "emu/objects/qp.h"
+#include "two_pages.h"
 
 #define ON_DEMAND IBV_ACCESS_ON_DEMAND
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define PREFETCH IBV_ADVISE_MR_ADVICE_PREFETCH
 #define PREFETCH_WRITE IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 #define PREFETCH_NO_FAULT IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
-
-static struct pd *pd;
-static uint8_t *memory; /* two pages, neither of them there yet */
-static size_t page;
-
-static void begin(void)
-{
-	page = sysconf(_SC_PAGESIZE);
-	pd = core_pd();
-	memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(memory, MAP_FAILED);
-}
-
-static void end(void)
-{
-	munmap(memory, 2 * page);
-	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
-	ck_assert_int_eq(pd_dealloc(pd), 0);
-}
-
-static struct mr *make_mr(void *addr, size_t length, int access)
-{
-	struct mr *mr;
-
-	ck_assert_int_eq(mr_register(pd, addr, length, (uintptr_t)addr, access, &mr), 0);
-	return mr;
-}
 
 static bool resident(const uint8_t *address)
 {

@@ -3,6 +3,7 @@
 #include "emu/newer_verbs.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,4 +212,17 @@ int post_write(struct pair *pair, uint64_t wr_id)
 	struct ibv_send_wr *bad;
 
 	return ibv_post_send(pair->sender, &wr, &bad);
+}
+
+const char *file_content(const char *path)
+{
+	static char text[256];
+	FILE *file = fopen(path, "r");
+	size_t length;
+
+	ck_assert_msg(file != NULL, "%s: %s", path, strerror(errno));
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	return text;
 }

@@ -21,6 +21,9 @@ const char *fixture_address(void);
 struct ibv_context *fixture_open(void);
 void fixture_close(struct ibv_context *context);
 
+/* The first 255 bytes of a file that has to be there, until the next call. */
+const char *file_content(const char *path);
+
 struct pair {
 	struct ibv_context *context;
 	struct ibv_pd *pd;

@@ -7,19 +7,11 @@
 #define URXE_TESTS_MANAGER_H
 
 #include <arpa/inet.h>
-#include <check.h>
-#include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
-/* A call that returns -1 and leaves @error in errno. */
-#define ck_fails(call, error)                                                                      \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		ck_assert_int_eq(call, -1);                                                        \
-		ck_assert_int_eq(errno, error);                                                    \
-	} while (0)
+#include "tests/verbs/fails.h"
 
 /* A socket address of either family; NULL: this node's. Good until the thread's next but three. */
 struct sockaddr *socket_address(const char *text, uint16_t port);

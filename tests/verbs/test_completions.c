@@ -12,19 +12,13 @@
 
 #include "net/cause/cause.h"
 #include "tests/run_suite.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 
 #define TIMESTAMPS                                                                                 \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 static struct pair pair;
-
-#define ck_fails(call, error)                                                                      \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		ck_assert_ptr_null(call);                                                          \
-		ck_assert_int_eq(errno, error);                                                    \
-	} while (0)
 
 static uint64_t raw_clock(void)
 {
@@ -198,11 +192,11 @@ START_TEST(what_a_queue_can_tell)
 	pair.context = fixture_open();
 	for (int i = 0; i < 4; i++) {
 		attr.wc_flags = lacking[i];
-		ck_fails(ibv_create_cq_ex(pair.context, &attr), EOPNOTSUPP);
+		ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EOPNOTSUPP);
 	}
 	attr.wc_flags = 0;
 	attr.comp_vector = pair.context->num_comp_vectors;
-	ck_fails(ibv_create_cq_ex(pair.context, &attr), EINVAL);
+	ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EINVAL);
 	attr.comp_vector--;
 	cq = create_cq(attr);
 	ck_assert_ptr_null(cq->read_completion_ts);
@@ -224,9 +218,9 @@ START_TEST(in_a_parent_domain)
 	parent.pd = ibv_alloc_pd(pair.context);
 	domain = ibv_alloc_parent_domain(pair.context, &parent);
 	ck_assert_ptr_nonnull(domain);
-	ck_fails(ibv_create_cq_ex(pair.context, &attr), EINVAL);
+	ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EINVAL);
 	attr.parent_domain = parent.pd;
-	ck_fails(ibv_create_cq_ex(pair.context, &attr), EINVAL);
+	ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EINVAL);
 	attr.parent_domain = domain;
 	cq = create_cq(attr);
 	ck_assert_int_eq(ibv_dealloc_pd(domain), EBUSY);

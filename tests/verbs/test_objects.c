@@ -12,6 +12,7 @@
 
 #include "emu/newer_verbs.h"
 #include "tests/run_suite.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 
 static struct ibv_context *context;
@@ -29,13 +30,6 @@ static void teardown(void)
 	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
 	fixture_close(context);
 }
-
-#define ck_fails(pointer, error)                                                                   \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		ck_assert_ptr_null(pointer);                                                       \
-		ck_assert_int_eq(errno, error);                                                    \
-	} while (0)
 
 static struct ibv_qp_init_attr_ex qp_attr(struct ibv_cq *cq)
 {
@@ -76,7 +70,7 @@ START_TEST(domain_is_busy)
 	ck_assert_int_eq(ibv_dealloc_pd(parent), 0);
 	ck_assert_int_eq(ibv_dealloc_td(td), 0);
 	attr.pd = NULL;
-	ck_fails(ibv_alloc_parent_domain(context, &attr), EINVAL);
+	ck_fails_null(ibv_alloc_parent_domain(context, &attr), EINVAL);
 }
 END_TEST
 
@@ -145,10 +139,10 @@ START_TEST(memory_regions)
 	static char memory[8192];
 	struct ibv_mr *mr;
 
-	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
-	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), ACCESS_FLUSH_PERSISTENT), EOPNOTSUPP);
-	ck_fails(ibv_reg_mr(pd, memory, sizeof(memory), 1 << 10), EINVAL);
-	ck_fails(ibv_reg_mr(pd, memory, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), ACCESS_FLUSH_PERSISTENT), EOPNOTSUPP);
+	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), 1 << 10), EINVAL);
+	ck_fails_null(ibv_reg_mr(pd, memory, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE), EINVAL);
 	/* An optional flag may be ignored. */
 	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_RELAXED_ORDERING);
 	ck_assert_ptr_nonnull(mr);
@@ -174,7 +168,7 @@ START_TEST(memory_windows)
 	ck_assert_int_eq(mw->type, IBV_MW_TYPE_2);
 	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
 	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
-	ck_fails(ibv_alloc_mw(pd, 3), EINVAL);
+	ck_fails_null(ibv_alloc_mw(pd, 3), EINVAL);
 }
 END_TEST
 
@@ -186,11 +180,11 @@ START_TEST(completion_queues)
 	struct ibv_qp *qp;
 
 	ibv_query_device(context, &limits);
-	ck_fails(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
-	ck_fails(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
-	ck_fails(ibv_create_cq(context, limits.max_cqe + 1, NULL, NULL, 0), EINVAL);
-	ck_fails(ibv_create_cq(context, 1, NULL, NULL, -1), EINVAL);
-	ck_fails(ibv_create_cq(context, 1, NULL, NULL, context->num_comp_vectors), EINVAL);
+	ck_fails_null(ibv_create_cq(context, 0, NULL, NULL, 0), EINVAL);
+	ck_fails_null(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
+	ck_fails_null(ibv_create_cq(context, limits.max_cqe + 1, NULL, NULL, 0), EINVAL);
+	ck_fails_null(ibv_create_cq(context, 1, NULL, NULL, -1), EINVAL);
+	ck_fails_null(ibv_create_cq(context, 1, NULL, NULL, context->num_comp_vectors), EINVAL);
 	cq = ibv_create_cq(context, 10, &limits, NULL, 0);
 	ck_assert_ptr_nonnull(cq);
 	ck_assert_int_ge(cq->cqe, 10);
@@ -223,13 +217,13 @@ START_TEST(extended_completion_queues)
 	ck_assert_int_eq(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 
 	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
-	ck_fails(ibv_create_cq_ex(context, &attr), EOPNOTSUPP);
+	ck_fails_null(ibv_create_cq_ex(context, &attr), EOPNOTSUPP);
 	attr.wc_flags = 0;
 	attr.comp_mask = 1 << 9;
-	ck_fails(ibv_create_cq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_cq_ex(context, &attr), EINVAL);
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
 	attr.flags = 1 << 9;
-	ck_fails(ibv_create_cq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_cq_ex(context, &attr), EINVAL);
 }
 END_TEST
 
@@ -257,10 +251,10 @@ START_TEST(shared_receive_queues)
 	struct ibv_sge sge[64] = {};
 	struct ibv_recv_wr wr = {.sg_list = sge, .num_sge = 64}, *bad = NULL;
 
-	ck_fails(ibv_create_srq(pd, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq(pd, &attr), EINVAL);
 	attr.attr.max_wr = 2;
 	attr.attr.max_sge = 100000;
-	ck_fails(ibv_create_srq(pd, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq(pd, &attr), EINVAL);
 	attr.attr.max_sge = 1;
 	attr.srq_context = &attr;
 	srq = ibv_create_srq(pd, &attr);
@@ -325,23 +319,23 @@ START_TEST(queue_pairs)
 	struct ibv_qp *qp;
 
 	attr.cap.max_inline_data = 1 << 20;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr = qp_attr(cq);
 	attr.cap.max_send_wr = 1u << 30;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr = qp_attr(NULL);
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr = qp_attr(cq);
 	attr.qp_type = IBV_QPT_RAW_PACKET;
-	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
 	attr = qp_attr(cq);
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB; /* RC */
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr.create_flags = IBV_QP_CREATE_SOURCE_QPN;
-	ck_fails(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EOPNOTSUPP);
 	attr.create_flags = 1 << 30;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr.qp_type = IBV_QPT_UD;
 	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	qp = ibv_create_qp_ex(context, &attr);
@@ -428,13 +422,13 @@ START_TEST(address_handles)
 	struct ibv_ah_attr attr = {.port_num = 1};
 	struct ibv_ah *ah;
 
-	ck_fails(ibv_create_ah(pd, &attr), EINVAL);
+	ck_fails_null(ibv_create_ah(pd, &attr), EINVAL);
 	attr.is_global = 1;
 	attr.grh.sgid_index = 9;
-	ck_fails(ibv_create_ah(pd, &attr), ENODATA);
+	ck_fails_null(ibv_create_ah(pd, &attr), ENODATA);
 	attr.grh.sgid_index = 0;
 	attr.port_num = 2;
-	ck_fails(ibv_create_ah(pd, &attr), EINVAL);
+	ck_fails_null(ibv_create_ah(pd, &attr), EINVAL);
 	attr.port_num = 1;
 	ibv_query_gid(context, 1, 0, &attr.grh.dgid);
 	ah = ibv_create_ah(pd, &attr);

@@ -112,25 +112,12 @@ START_TEST(pkeys)
 }
 END_TEST
 
-static const char *content(const char *path)
-{
-	static char text[256];
-	FILE *file = fopen(path, "r");
-	size_t length;
-
-	ck_assert_msg(file != NULL, "%s: %s", path, strerror(errno));
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
-	return text;
-}
-
 static unsigned long packets(unsigned int port_num, const char *name)
 {
 	char path[96];
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/urxe0/ports/%u/%s", port_num, name);
-	return strtoul(content(path), NULL, 10);
+	return strtoul(file_content(path), NULL, 10);
 }
 
 static void expect_gid_file(unsigned int port_num, unsigned int index, const char *address)
@@ -143,7 +130,7 @@ static void expect_gid_file(unsigned int port_num, unsigned int index, const cha
 	ck_assert_int_eq(sscanf(address, "%u.%u.%u.%u", &a, &b, &c, &d), 4);
 	snprintf(expected, sizeof(expected), "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", a,
 		 b, c, d);
-	ck_assert_str_eq(content(path), expected);
+	ck_assert_str_eq(file_content(path), expected);
 }
 
 START_TEST(sysfs)
@@ -151,11 +138,12 @@ START_TEST(sysfs)
 	expect_gid_file(1, 0, fixture_address());
 	expect_gid_file(2, 0, second);
 	expect_gid_file(2, 1, third);
-	ck_assert_str_eq(content("/sys/class/infiniband/urxe0/ports/2/state"), "4: ACTIVE\n");
-	ck_assert_str_eq(content("/sys/class/infiniband/urxe0/ports/2/pkeys/0"), "0xffff\n");
-	ck_assert_str_eq(content("/sys/class/infiniband/urxe0/ports/2/gid_attrs/types/1"),
+	ck_assert_str_eq(file_content("/sys/class/infiniband/urxe0/ports/2/state"), "4: ACTIVE\n");
+	ck_assert_str_eq(file_content("/sys/class/infiniband/urxe0/ports/2/pkeys/0"), "0xffff\n");
+	ck_assert_str_eq(file_content("/sys/class/infiniband/urxe0/ports/2/gid_attrs/types/1"),
 			 "RoCE v2\n");
-	ck_assert_str_eq(content("/sys/class/infiniband/urxe0/ports/2/gid_attrs/ndevs/0"), "lo\n");
+	ck_assert_str_eq(file_content("/sys/class/infiniband/urxe0/ports/2/gid_attrs/ndevs/0"),
+			 "lo\n");
 	ck_assert_int_eq(access("/sys/class/infiniband/urxe0/ports/1/gids/1", F_OK), -1);
 	ck_assert_int_eq(access("/sys/class/infiniband/urxe0/ports/3", F_OK), -1);
 	ck_assert_int_eq(access("/sys/class/infiniband/urxe0/ports/0", F_OK), -1);

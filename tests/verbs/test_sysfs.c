@@ -24,36 +24,23 @@
 #define DEVICE "/sys/class/infiniband/urxe0"
 #define PORT DEVICE "/ports/1"
 
-static const char *content(const char *path)
-{
-	static char text[256];
-	FILE *file = fopen(path, "r");
-	size_t length;
-
-	ck_assert_msg(file != NULL, "%s: %s", path, strerror(errno));
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
-	return text;
-}
-
 START_TEST(attributes)
 {
 	char expected[64];
 	unsigned int a, b, c, d;
 
-	ck_assert_str_eq(content(PORT "/state"), "4: ACTIVE\n");
-	ck_assert_str_eq(content(PORT "/phys_state"), "5: LinkUp\n");
-	ck_assert_str_eq(content(PORT "/link_layer"), "Ethernet\n");
-	ck_assert_str_eq(content(PORT "/pkeys/0"), "0xffff\n");
-	ck_assert_str_eq(content(PORT "/gid_attrs/types/0"), "RoCE v2\n");
-	ck_assert_str_eq(content(PORT "/gid_attrs/ndevs/0"), "lo\n");
-	ck_assert_str_eq(content(DEVICE "/node_type"), "1: CA\n");
-	ck_assert_str_eq(content(DEVICE "/device/numa_node"), "-1\n");
+	ck_assert_str_eq(file_content(PORT "/state"), "4: ACTIVE\n");
+	ck_assert_str_eq(file_content(PORT "/phys_state"), "5: LinkUp\n");
+	ck_assert_str_eq(file_content(PORT "/link_layer"), "Ethernet\n");
+	ck_assert_str_eq(file_content(PORT "/pkeys/0"), "0xffff\n");
+	ck_assert_str_eq(file_content(PORT "/gid_attrs/types/0"), "RoCE v2\n");
+	ck_assert_str_eq(file_content(PORT "/gid_attrs/ndevs/0"), "lo\n");
+	ck_assert_str_eq(file_content(DEVICE "/node_type"), "1: CA\n");
+	ck_assert_str_eq(file_content(DEVICE "/device/numa_node"), "-1\n");
 	ck_assert_int_eq(sscanf(fixture_address(), "%u.%u.%u.%u", &a, &b, &c, &d), 4);
 	snprintf(expected, sizeof(expected), "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", a,
 		 b, c, d);
-	ck_assert_str_eq(content(PORT "/gids/0"), expected);
+	ck_assert_str_eq(file_content(PORT "/gids/0"), expected);
 	ck_assert_int_eq(access(PORT "/gids/1", F_OK), -1);
 	ck_assert_int_eq(access(DEVICE "/no_such_attribute", F_OK), -1);
 }
@@ -71,10 +58,10 @@ START_TEST(agrees_with_verbs)
 	snprintf(expected, sizeof(expected), "%04x:%04x:%04x:%04x\n", (unsigned int)(guid >> 48),
 		 (unsigned int)(guid >> 32) & 0xffff, (unsigned int)(guid >> 16) & 0xffff,
 		 (unsigned int)guid & 0xffff);
-	ck_assert_str_eq(content(DEVICE "/node_guid"), expected);
+	ck_assert_str_eq(file_content(DEVICE "/node_guid"), expected);
 	ck_assert_int_eq(ibv_query_port(context, 1, &attr), 0);
 	snprintf(expected, sizeof(expected), "0x%08x\n", attr.port_cap_flags);
-	ck_assert_str_eq(content(PORT "/cap_mask"), expected);
+	ck_assert_str_eq(file_content(PORT "/cap_mask"), expected);
 	fixture_close(context);
 }
 END_TEST
@@ -86,13 +73,13 @@ START_TEST(counters_are_current)
 	unsigned long before, after;
 
 	pair_open(&pair, IBV_QPT_RC, 0);
-	before = strtoul(content(PORT "/hw_counters/sent_pkts"), NULL, 10);
+	before = strtoul(file_content(PORT "/hw_counters/sent_pkts"), NULL, 10);
 	post_receive(&pair, 1);
 	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
 	wait_completion(pair.send_cq);
-	after = strtoul(content(PORT "/hw_counters/sent_pkts"), NULL, 10);
+	after = strtoul(file_content(PORT "/hw_counters/sent_pkts"), NULL, 10);
 	ck_assert_uint_ge(after, before + 2); /* the message and its acknowledgement */
-	ck_assert_uint_gt(strtoul(content(PORT "/counters/port_xmit_packets"), NULL, 10), 0);
+	ck_assert_uint_gt(strtoul(file_content(PORT "/counters/port_xmit_packets"), NULL, 10), 0);
 	pair_close(&pair);
 }
 END_TEST
@@ -182,7 +169,7 @@ START_TEST(other_paths_are_untouched)
 	ck_assert_int_eq(open("", O_RDONLY), -1);
 	ck_assert_ptr_nonnull(realpath("/proc/self/..", text));
 	ck_assert_str_eq(text, "/proc");
-	ck_assert_str_eq(content("/proc/self/comm"), "test_verbs_sysf\n");
+	ck_assert_str_eq(file_content("/proc/self/comm"), "test_verbs_sysf\n");
 }
 END_TEST
 
@@ -240,7 +227,7 @@ static const char *abandon(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		content(PORT "/state");
+		file_content(PORT "/state");
 		raise(SIGKILL);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -260,7 +247,7 @@ START_TEST(files_of_the_dead_are_removed)
 	const char *name = abandon();
 
 	ck_assert(is_there(in_folder(name)));
-	content(PORT "/state");
+	file_content(PORT "/state");
 	ck_assert(!is_there(in_folder(name)));
 }
 END_TEST
@@ -276,14 +263,14 @@ START_TEST(files_of_the_living_stay)
 	pid = fork();
 	if (pid == 0) {
 		close(ready[1]);
-		content(PORT "/state");
+		file_content(PORT "/state");
 		raise(SIGSTOP);
-		content(PORT "/state");
+		file_content(PORT "/state");
 		exit(0);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
 	ck_assert(WIFSTOPPED(status));
-	content(PORT "/state");
+	file_content(PORT "/state");
 	ck_assert_int_eq(kill(pid, SIGCONT), 0);
 	close(ready[1]);
 	ck_assert_int_eq(read(ready[0], &byte, 1), 0);
@@ -306,7 +293,7 @@ START_TEST(what_is_not_ours_stays)
 		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
 		make_file(in_folder(path), "/precious\n/sys/precious\n");
 	}
-	content(PORT "/state");
+	file_content(PORT "/state");
 	for (unsigned int i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
 		ck_assert(is_there(in_folder(path)));
@@ -336,7 +323,7 @@ START_TEST(removing_follows_nothing)
 	fprintf(manifest, "/../outside\n/sys/../../outside\n%s\noutside\n\n", in_folder("outside"));
 	fclose(manifest);
 
-	content(PORT "/state");
+	file_content(PORT "/state");
 	ck_assert(is_there(in_folder("outside")));
 	ck_assert(is_there(in_folder("elsewhere/state")));
 	snprintf(path, sizeof(path), "%s/precious", name);

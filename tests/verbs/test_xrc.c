@@ -9,14 +9,8 @@
 #include <unistd.h>
 
 #include "tests/run_suite.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
-
-#define ck_fails(call, error)                                                                      \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		ck_assert_ptr_null(call);                                                          \
-		ck_assert_int_eq(errno, error);                                                    \
-	} while (0)
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -116,25 +110,25 @@ START_TEST(domains)
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_ge(same, 0);
 	unlink(name);
-	ck_fails(ibv_open_xrcd(context, &attr), EINVAL);
+	ck_fails_null(ibv_open_xrcd(context, &attr), EINVAL);
 	attr.comp_mask = IBV_XRCD_INIT_ATTR_OFLAGS;
-	ck_fails(ibv_open_xrcd(context, &attr), EINVAL);
+	ck_fails_null(ibv_open_xrcd(context, &attr), EINVAL);
 	attr.comp_mask = IBV_XRCD_INIT_ATTR_RESERVED;
-	ck_fails(ibv_open_xrcd(context, &attr), EOPNOTSUPP);
-	ck_fails(open_domain(12345, O_CREAT), EBADF);
-	ck_fails(open_domain(-1, 0), EAGAIN);
+	ck_fails_null(ibv_open_xrcd(context, &attr), EOPNOTSUPP);
+	ck_fails_null(open_domain(12345, O_CREAT), EBADF);
+	ck_fails_null(open_domain(-1, 0), EAGAIN);
 
-	ck_fails(open_domain(fd, 0), EAGAIN);
+	ck_fails_null(open_domain(fd, 0), EAGAIN);
 	first = open_domain(fd, O_CREAT | O_EXCL);
 	ck_assert_ptr_nonnull(first);
 	ck_assert_ptr_eq(first->context, context);
-	ck_fails(open_domain(same, O_CREAT | O_EXCL), EINVAL);
+	ck_fails_null(open_domain(same, O_CREAT | O_EXCL), EINVAL);
 	second = open_domain(same, O_CREAT);
 	ck_assert_ptr_nonnull(second);
 	ck_assert_int_eq(ibv_close_xrcd(first), 0);
-	ck_fails(open_domain(fd, O_CREAT | O_EXCL), EINVAL);
+	ck_fails_null(open_domain(fd, O_CREAT | O_EXCL), EINVAL);
 	ck_assert_int_eq(ibv_close_xrcd(second), 0);
-	ck_fails(open_domain(fd, 0), EAGAIN);
+	ck_fails_null(open_domain(fd, 0), EAGAIN);
 
 	first = open_domain(-1, O_CREAT);
 	second = open_domain(-1, O_CREAT | O_EXCL);
@@ -157,21 +151,21 @@ START_TEST(shared_receive_queues)
 	uint32_t number, other_number;
 
 	attr.comp_mask &= ~(uint32_t)IBV_SRQ_INIT_ATTR_XRCD;
-	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
 	attr = srq_attr(xrcd);
 	attr.comp_mask &= ~(uint32_t)IBV_SRQ_INIT_ATTR_CQ;
-	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
 	attr = srq_attr(xrcd);
 	attr.cq = NULL;
-	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
 	attr = srq_attr(NULL);
-	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
 	attr = srq_attr(xrcd);
 	attr.attr.max_wr = 0;
-	ck_fails(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
 	attr = srq_attr(xrcd);
 	attr.srq_type = IBV_SRQT_TM;
-	ck_fails(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
 
 	srq = create_srq(xrcd);
 	other = create_srq(xrcd);
@@ -205,16 +199,16 @@ START_TEST(queue_pairs)
 	struct ibv_qp_init_attr queried;
 	struct ibv_qp_attr state;
 
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL);
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL);
 	attr.qp_type = IBV_QPT_XRC_SEND;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL); /* no CQ */
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL); /* no CQ */
 	attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	attr.xrcd = xrcd;
 	attr.send_cq = cq;
-	ck_fails(ibv_create_qp_ex(context, &attr), EINVAL); /* no PD */
+	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL); /* no PD */
 
 	ck_assert_int_eq(ibv_query_qp(target, &state, 0, &queried), 0);
 	ck_assert_int_eq(queried.qp_type, IBV_QPT_XRC_RECV);
@@ -404,17 +398,17 @@ START_TEST(opening_refused)
 	struct ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD};
 	uint32_t number;
 
-	ck_fails(ibv_open_qp(context, &attr), EINVAL);
+	ck_fails_null(ibv_open_qp(context, &attr), EINVAL);
 	attr.comp_mask = IBV_QP_OPEN_ATTR_RESERVED;
-	ck_fails(ibv_open_qp(context, &attr), EOPNOTSUPP);
-	ck_fails(open_qp(other, target->qp_num, IBV_QPT_XRC_RECV), EINVAL);
-	ck_fails(open_qp(xrcd, target->qp_num, IBV_QPT_XRC_SEND), EINVAL);
-	ck_fails(open_qp(xrcd, initiator->qp_num, IBV_QPT_XRC_RECV), EINVAL);
-	ck_fails(open_qp(xrcd, target->qp_num + 1000, IBV_QPT_XRC_RECV), EINVAL);
-	ck_fails(open_qp(xrcd, 0xfffffff, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails_null(ibv_open_qp(context, &attr), EOPNOTSUPP);
+	ck_fails_null(open_qp(other, target->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails_null(open_qp(xrcd, target->qp_num, IBV_QPT_XRC_SEND), EINVAL);
+	ck_fails_null(open_qp(xrcd, initiator->qp_num, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails_null(open_qp(xrcd, target->qp_num + 1000, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails_null(open_qp(xrcd, 0xfffffff, IBV_QPT_XRC_RECV), EINVAL);
 	number = target->qp_num;
 	ck_assert_int_eq(ibv_destroy_qp(target), 0);
-	ck_fails(open_qp(xrcd, number, IBV_QPT_XRC_RECV), EINVAL);
+	ck_fails_null(open_qp(xrcd, number, IBV_QPT_XRC_RECV), EINVAL);
 	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
 	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
 	ck_assert_int_eq(ibv_close_xrcd(other), 0);
