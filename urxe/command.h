@@ -22,6 +22,7 @@ int command_run(int argc, char **argv);
 int command_ps(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_ctl(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_list_devices(int argc, char **argv);
 int command_explain(int argc, char **argv);

@@ -77,6 +77,16 @@ _urxe_program() {
 	fi
 }
 
+# The process, a command for it, or what follows that.
+_urxe_control() {
+	case $COMP_CWORD,${COMP_WORDS[3]} in
+	2,*) _urxe_words "$("$1" ps 2>/dev/null | sed -nE 's/^([0-9]+)  .*/\1/p')" "$2" ;;
+	3,*) _urxe_words "$("$1" ctl --help 2>/dev/null | sed -nE '/^ *Commands:/,/^$/s/^ +([a-z]+) .*/\1/p' | sort -u)" "$2" ;;
+	4,log) _urxe_words "error warn info debug" "$2" ;;
+	4,explain) _urxe_words "on off" "$2" ;;
+	esac
+}
+
 _urxe_words() {
 	COMPREPLY=($(compgen -W "$1" -- "$2"))
 }
@@ -112,6 +122,7 @@ _urxe() {
 		case $command in
 		run | stat) _urxe_program "$current" ;;
 		trace) _urxe_captures "$current" ;;
+		ctl) _urxe_control "$program" "$current" ;;
 		explain) _urxe_words "$(_urxe_causes "$program")" "$current" ;;
 		help) _urxe_words "$(_urxe_commands "$program") $(_urxe_topics "$program")" "$current" ;;
 		esac

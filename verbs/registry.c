@@ -9,16 +9,18 @@
 #include "net/cause/cause.h"
 #include "net/log.h"
 #include "net/observe/observe.h"
+#include "verbs/control.h"
 
 static struct registry {
 	pthread_once_t configuration_once;
 	struct configuration configuration;
 
 	pthread_mutex_t lock;
-	unsigned int users; /* of progress, capture and observe */
+	unsigned int users; /* of progress, capture, observe and control */
 	struct progress *progress;
 	struct capture *capture;
 	struct observe *observe;
+	struct control *control; /* NULL: there is none */
 
 	pthread_once_t fork_once;
 	pthread_mutex_t hooks_lock;
@@ -92,6 +94,8 @@ static int registry_start_shared(void)
 	error = registry.observe ? progress_create(&registry.progress) : ENOMEM;
 	if (error)
 		registry_close_files();
+	else
+		registry.control = control_create(registry.progress);
 	return error;
 }
 
@@ -120,6 +124,8 @@ void registry_release(void)
 {
 	pthread_mutex_lock(&registry.lock);
 	if (--registry.users == 0) {
+		control_destroy(registry.control);
+		registry.control = NULL;
 		progress_destroy(registry.progress);
 		registry.progress = NULL;
 		registry_close_files();
@@ -165,8 +171,11 @@ static void registry_after_fork_in_child(void)
 {
 	if (registry.progress)
 		progress_after_fork_child(registry.progress);
+	if (registry.control)
+		control_after_fork_child(registry.control);
 	registry.users = 0;
 	registry.progress = NULL;
+	registry.control = NULL;
 	registry.capture = NULL;
 	if (registry.observe)
 		observe_after_fork_child(registry.observe);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the process has one of, whatever its devices are: the configuration, the
- * progress thread, the capture file, what it shows to other processes, and what the modules of the
- * verbs layer do when the process forks or exits. It knows none of these modules; they call it.
+ * progress thread, the capture file, what it shows to other processes and hears from `urxe ctl`,
+ * and what the modules of the verbs layer do when the process forks or exits. It knows none of
+ * these modules; they call it.
  *
  * The configuration is immutable once read. registry.lock protects the shared
  * things, registry.hooks_lock the list of hooks.

@@ -26,7 +26,7 @@ static const struct cause_entry catalogue[] = {
 #define FOUND_TEXT 768
 #define HINT " (the first error; URXE_EXPLAIN=1 explains all)"
 
-static bool explaining;			    /* written before any device opens */
+static _Atomic bool explaining;
 static atomic_bool told;		    /* an error, without explanations */
 static _Atomic unsigned int shown[ENTRIES]; /* paragraphs */
 

@@ -49,7 +49,7 @@ includes() {
 	done
 }
 
-includes "run devices explain ps top stat trace help --help --version" ""
+includes "run ctl devices explain ps top stat trace help --help --version" ""
 offers "devices" de
 offers "explain" ex
 offers "" list # the program's own command
@@ -92,6 +92,9 @@ offers "" run ls --node ""
 
 includes "0x2101 REMOTE_KEY_UNKNOWN" explain ""
 offers "REMOTE_KEY_UNKNOWN" explain 0x2101 REMOTE_KEY_U
+includes "log explain" ctl 1 ""
+offers "debug" ctl 1 log d
+offers "on off" ctl 1 explain ""
 includes "run faults" help ""
 offers "faults" help fa
 complete -p urxe >/dev/null || failed=1

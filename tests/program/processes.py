@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""urxe ps, top and stat: stock tools on two nodes, and what is seen of them."""
+"""urxe ps, top, stat and ctl: stock tools on two nodes, and what is seen of them."""
 
 import json
 import os
@@ -207,6 +207,39 @@ class Programs(unittest.TestCase):
         self.assertIn("no process had a device open", said.stderr)
         nothing = "--node", SERVER, "--", "/nonexistent"
         self.assertEqual(urxe("stat", *nothing).returncode, urxe("run", *nothing).returncode)
+
+    # --- urxe ctl ------------------------------------------------------------------
+
+    def control(self, *words, status=0):
+        said = urxe("ctl", *map(str, words))
+        self.assertEqual(said.returncode, status, said.stderr)
+        self.assertEqual(said.stderr.count("\n"), 1 if status else 0)
+        return said.stderr or said.stdout
+
+    def test_running_process_is_told(self):
+        server = self.start(SERVER, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT), stderr=subprocess.PIPE)
+        self.wait_for_qp(server, "INIT")
+        self.control(server.pid, "log", "info")
+        self.control(server.pid, "explain on")
+        self.assertIn("no command x", self.control(server.pid, "x", status=2))
+        client = self.start(CLIENT, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT), SERVER)
+        client.wait(timeout=DEADLINE)
+        self.assertIn("] info: ", server.communicate(timeout=DEADLINE)[1])
+
+    def test_process_that_cannot_be_told(self):
+        server = self.start(SERVER, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT))
+        self.wait_for_qp(server, "INIT")
+        self.assertIn("no command for process", self.control(server.pid, status=2))
+        self.assertIn("no process", self.control(status=2))
+        self.assertIn("no process id", self.control("12x", "log", "info", status=2))
+        self.assertIn("at most", self.control(server.pid, "x" * 5000, status=2))
+        server.send_signal(signal.SIGSTOP)
+        wait_for(lambda: (self.at(server) or {}).get("state") == "stopped", "the server is stopped")
+        self.assertIn("is stopped", self.control(server.pid, "log", "info", status=2))
+        server.kill()
+        server.wait()
+        self.assertIn(f"no process {server.pid}", self.control(server.pid, "log", "info", status=2))
+        self.assertIn("no device", self.control(os.getpid(), "log", "info", status=2))
 
 
 if __name__ == "__main__":

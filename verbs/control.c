@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/control.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/cause/cause.h"
+#include "net/control.h"
+#include "net/descriptor.h"
+#include "net/log.h"
+
+struct control {
+	int fd; /* -1: closed by the application, and not to be had again */
+	struct descriptor_identity identity;
+	struct progress_client *_Atomic client;
+	struct control_question question;
+	char answer[CONTROL_ANSWER];
+};
+
+/* --- commands ------------------------------------------------------------------------ */
+
+/* Each gets what follows its name, or NULL, and an answer of "". Returns whether it was done. */
+
+static bool set_log(struct control *control, const char *argument)
+{
+	enum log_level level;
+
+	if (!argument || log_parse_level(argument, &level) != 0) {
+		snprintf(control->answer, CONTROL_ANSWER,
+			 "log needs a level: error, warn, info or debug");
+		return false;
+	}
+	log_set_level(level);
+	return true;
+}
+
+static bool set_explain(struct control *control, const char *argument)
+{
+	bool on = argument && strcmp(argument, "on") == 0;
+
+	if (!on && (!argument || strcmp(argument, "off") != 0)) {
+		snprintf(control->answer, CONTROL_ANSWER, "explain needs \"on\" or \"off\"");
+		return false;
+	}
+	cause_configure(on);
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*call)(struct control *control, const char *argument);
+} commands[] = {
+	{"log", set_log},
+	{"explain", set_explain},
+};
+
+static bool obey(struct control *control)
+{
+	char *name = control->question.text, *argument = strchr(name, ' ');
+
+	*control->answer = '\0';
+	if (argument)
+		*argument++ = '\0';
+	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		if (strcmp(name, commands[i].name) == 0)
+			return commands[i].call(control, argument);
+	}
+	snprintf(control->answer, CONTROL_ANSWER, "this version of liburxe has no command %s",
+		 name);
+	return false;
+}
+
+/* --- the socket ---------------------------------------------------------------------- */
+
+static void open_socket(struct control *control)
+{
+	int fd = control_listen();
+
+	if (fd >= 0)
+		control->identity = descriptor_identify(fd);
+	else
+		log_info("urxe ctl won't reach this process: %s", strerror(errno));
+	__atomic_store_n(&control->fd, fd, __ATOMIC_RELEASE);
+}
+
+static bool progress(void *context, uint64_t now)
+{
+	struct control *control = context;
+	struct progress_client *client = atomic_load(&control->client);
+	bool any = false;
+
+	if (!descriptor_verify(&control->fd, &control->identity) && client) {
+		open_socket(control);
+		progress_refresh(client);
+	}
+	while (control->fd >= 0 && control_receive(control->fd, &control->question)) {
+		bool done = obey(control);
+
+		control_answer(control->fd, &control->question, done, control->answer);
+		any = true;
+	}
+	return any;
+}
+
+static uint64_t deadline(void *context)
+{
+	return TIME_NEVER;
+}
+
+static unsigned int descriptors(void *context, int *fds, unsigned int max)
+{
+	const struct control *control = context;
+
+	if (max == 0 || control->fd < 0)
+		return 0;
+	fds[0] = control->fd;
+	return 1;
+}
+
+/* --- its life ------------------------------------------------------------------------ */
+
+struct control *control_create(struct progress *progress_thread)
+{
+	static const struct progress_ops ops = {
+		.progress = progress, .deadline = deadline, .descriptors = descriptors};
+	struct control *control = calloc(1, sizeof(*control));
+	struct progress_client *client;
+
+	if (!control)
+		return NULL;
+	open_socket(control);
+	if (control->fd >= 0 && progress_attach(progress_thread, &ops, control, &client) == 0) {
+		atomic_store(&control->client, client);
+		return control;
+	}
+	descriptor_close(control->fd, &control->identity);
+	free(control);
+	return NULL;
+}
+
+void control_destroy(struct control *control)
+{
+	if (!control)
+		return;
+	progress_detach(control->client);
+	descriptor_close(control->fd, &control->identity);
+	free(control);
+}
+
+void control_after_fork_child(struct control *control)
+{
+	descriptor_close(control->fd, &control->identity);
+}
