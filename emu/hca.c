@@ -9,6 +9,7 @@
 #include "emu/objects/qp.h"
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
+#include "emu/transport/placement.h"
 #include "emu/transport/xrc_remote.h"
 #include "net/observe/observe.h"
 #include "net/share/share.h"
@@ -185,6 +186,7 @@ free_hca:
 
 void hca_destroy(struct hca *hca)
 {
+	placement_disable(hca);
 	cm_destroy(hca->cm);
 	mcast_destroy(hca);
 	event_queue_destroy(&hca->events);
@@ -382,6 +384,7 @@ uint64_t hca_deadline(struct hca *hca)
 	next = earlier(next, hca->link->ops->deadline(hca->link));
 	next = earlier(next, cm_deadline(hca->cm));
 	next = earlier(next, deferred_retry_at(&hca->deferred));
+	next = earlier(next, placement_deadline(hca));
 	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
 }
 
@@ -453,6 +456,7 @@ static void acknowledge_on_exit(struct hca *hca, uint64_t now)
 void hca_flush_on_exit(struct hca *hca, uint64_t now)
 {
 	acknowledge_on_exit(hca, now);
+	placement_finish(hca);
 	cm_flush_on_exit(hca->cm, now);
 	if (hca->link->share)
 		shutdown_link(hca);
@@ -469,6 +473,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	any = receive_frames(hca, now);
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
+	any |= placement_run(hca, now);
 	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);

@@ -13,9 +13,9 @@
  *   hca.receive_lock -> cm.lock -> qp.lock
  *   qp.lock -> hca.mw_bind_lock -> table.lock
  *   leaves: table.lock, objects_lock, timer_heap.lock, event_queue.lock, ack_queue.lock,
- * pacing.lock, hca.destinations_lock, destination.lock (under which only hca.run_lock is taken),
- *           hca.run_lock, hca.xrc_lock, former_keys.lock
- * A thread holds at most one QP lock.
+ * pacing.lock, placement.lock, hca.destinations_lock, destination.lock (under which only
+ * hca.run_lock is taken), hca.run_lock, hca.xrc_lock, former_keys.lock A thread holds at most one
+ * QP lock.
  */
 #ifndef URXE_EMU_HCA_H
 #define URXE_EMU_HCA_H
@@ -45,6 +45,7 @@ struct dm;
 struct qp;
 struct destination;
 struct observe;
+struct placement;
 struct xrc_domain;
 
 /* What the device can do: ibv_query_device tells it, and everything enforces it. */
@@ -120,6 +121,7 @@ struct hca {
 	struct pool outboxes;
 
 	struct pacing pacing;
+	struct placement *placement; /* NULL, unless payload is placed late */
 
 	pthread_mutex_t destinations_lock;
 	struct destination *destinations;

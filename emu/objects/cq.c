@@ -11,6 +11,7 @@
 #include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
+#include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/observe/observe.h"
@@ -25,22 +26,28 @@ static struct completion *cq_at(struct cq *cq, uint32_t offset)
 	return &cq->ring[index < cq->size ? index : index - cq->size];
 }
 
+static uint32_t cq_held(const struct cq *cq)
+{
+	return cq->count + cq->withheld;
+}
+
 /* Another ring, of up to @entries, with what there is. Memory that isn't used isn't touched. */
 static int cq_allocate(struct cq *cq, uint32_t entries)
 {
 	struct completion *ring = reallocarray(NULL, entries, sizeof(*ring));
+	uint32_t held = cq_held(cq);
 
 	if (!ring)
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue of %u entries",
 			      entries);
-	for (uint32_t i = 0; i < cq->count; i++)
+	for (uint32_t i = 0; i < held; i++)
 		ring[i] = *cq_at(cq, i);
 	free(cq->ring);
 	cq->ring = ring;
 	cq->allocated = entries;
 	cq->size = entries < CQ_RING_INITIAL ? entries : CQ_RING_INITIAL;
-	if (cq->size < cq->count)
-		cq->size = cq->count;
+	if (cq->size < held)
+		cq->size = held;
 	cq->head = 0;
 	return 0;
 }
@@ -133,9 +140,9 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	if (error)
 		return error;
 	pthread_mutex_lock(&cq->lock);
-	if (entries < cq->count)
+	if (entries < cq_held(cq))
 		error = refuse(EINVAL, CAUSE_CQ_RESIZE, "cqe is %u, the queue holds %u completions",
-			       entries, cq->count);
+			       entries, cq_held(cq));
 	else if (entries > cq->allocated)
 		error = cq_allocate(cq, entries);
 	if (!error) {
@@ -250,11 +257,56 @@ int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
 	return error;
 }
 
+/* --- completions that are withheld --------------------------------------------------- */
+
+/* What the completion says is in place. */
+static void cq_place(const struct completion *completion, struct hca *hca)
+{
+	if (!completion->qp)
+		placement_finish(hca);
+	else if (completion->wc.opcode & IBV_WC_RECV)
+		placement_finish_qp(completion->qp);
+	else
+		placement_finish_local(completion->qp);
+}
+
+static void cq_deliver(struct cq *cq)
+{
+	while (cq->withheld) {
+		const struct completion *completion = cq_at(cq, cq->count);
+
+		cq_place(completion, cq->hca);
+		cq->count++;
+		cq->withheld--;
+		cq_notify(cq, completion);
+	}
+	cq->shown->entries = cq->count;
+}
+
+/* The newest one, and those that come before they are delivered together. */
+static void cq_withhold(struct cq *cq, uint64_t now)
+{
+	if (cq->withheld++)
+		return;
+	cq->delivered_at = now + 1 + placement_random(cq->hca, PLACEMENT_COMPLETION_DELAY);
+	if (cq_reserve_number(cq) != 0) {
+		cq_deliver(cq);
+		return;
+	}
+	hca_arm(cq->hca, &cq->moderation.timer, cq->delivered_at);
+	if (!atomic_load(&cq->moderation.timer.time))
+		cq_deliver(cq);
+}
+
 void cq_run(struct cq *cq, uint64_t now)
 {
 	struct cq_moderation *moderation = &cq->moderation;
 
 	pthread_mutex_lock(&cq->lock);
+	if (cq->withheld && now >= cq->delivered_at)
+		cq_deliver(cq);
+	else if (cq->withheld)
+		hca_arm(cq->hca, &moderation->timer, cq->delivered_at);
 	/* The timer is lazy: it comes up for an event that was raised long ago, and is put back. */
 	if (moderation->waiting && (now >= moderation->due || !cq_start_timer(cq)))
 		cq_raise(cq);
@@ -288,22 +340,27 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 
 	if (cq->overrun)
 		return ENOSPC;
-	if (cq->count >= cq->capacity) {
+	if (cq_held(cq) >= cq->capacity) {
+		cq_deliver(cq);
 		if (!cq->ignores_overrun) {
 			cq_overrun(cq, completion);
 			return ENOSPC;
 		}
 		cq_remove_oldest(cq);
 	}
-	if (cq->count == cq->size)
+	if (cq_held(cq) == cq->size)
 		cq_grow(cq);
-	entry = cq_at(cq, cq->count);
+	entry = cq_at(cq, cq_held(cq));
 	*entry = *completion;
 	if (cq->timestamped)
 		cq_set_timestamp(cq, entry);
+	cq->shown->completions++;
+	if (cq->hca->placement) {
+		cq_withhold(cq, completion->timestamp);
+		return 0;
+	}
 	cq->count++;
 	cq->shown->entries = cq->count;
-	cq->shown->completions++;
 	cq_notify(cq, entry);
 	return 0;
 }
@@ -346,16 +403,19 @@ void cq_arm(struct cq *cq, bool solicited_only)
 
 void cq_purge(struct cq *cq, const struct qp *qp)
 {
-	uint32_t kept = 0;
+	uint32_t kept = 0, withheld = 0;
 
 	pthread_mutex_lock(&cq->lock);
-	for (uint32_t i = 0; i < cq->count; i++) {
+	for (uint32_t i = 0; i < cq_held(cq); i++) {
 		const struct completion *completion = cq_at(cq, i);
 
-		if (completion->qp != qp)
-			*cq_at(cq, kept++) = *completion;
+		if (completion->qp == qp)
+			continue;
+		*cq_at(cq, kept++) = *completion;
+		withheld += i >= cq->count;
 	}
-	cq->count = kept;
-	cq->shown->entries = kept;
+	cq->count = kept - withheld;
+	cq->withheld = withheld;
+	cq->shown->entries = cq->count;
 	pthread_mutex_unlock(&cq->lock);
 }

@@ -42,7 +42,8 @@ struct cq_moderation {
 	uint64_t period; /* ns; 0: there is no moderation */
 	uint32_t waiting;
 	uint64_t due;	    /* of the event, while completions are @waiting for it */
-	struct timer timer; /* under timer_heap.lock; its number is the CQ's in hca.cqs, or 0 */
+	struct timer timer; /* under timer_heap.lock; its number is the CQ's in hca.cqs, or 0.
+			       For what is withheld, too */
 };
 
 /* Room for the newest ibv_cq_ex, whatever headers this was built with. */
@@ -68,6 +69,8 @@ struct cq {
 	uint32_t size;		/* in use as a ring: what isn't needed stays out of the cache */
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
+	uint32_t withheld;	/* behind them, to be delivered later: emu/transport/placement.h */
+	uint64_t delivered_at;	/* then */
 	enum cq_armed armed;
 	struct cq_moderation moderation;
 	bool overrun;	     /* IBA 11.6.3.1: the CQ is in error */
@@ -106,7 +109,7 @@ void cq_arm(struct cq *cq, bool solicited_only);
  */
 int cq_moderate(struct cq *cq, uint16_t count, uint16_t period);
 
-/* Its timer has come up: raise the event if it is due. */
+/* Its timer has come up: deliver what is withheld, raise the event, if they are due. */
 void cq_run(struct cq *cq, uint64_t now);
 
 /* Drop the completions of @qp (it is being destroyed or reset). */

@@ -16,6 +16,7 @@
 #include "emu/objects/access.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
@@ -231,6 +232,7 @@ int mr_destroy(struct mr *mr)
 	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
 		return refuse_bound(mr);
+	placement_finish(mr->hca);
 	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
 	table_withdraw(keys, number);
 	if (mr->windows) {
@@ -331,6 +333,7 @@ static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t
 	uint32_t number = key_number(mr->key.value);
 	int error;
 
+	placement_finish(mr->hca);
 	table_withdraw(&mr->hca->keys, number);
 	error = mr->windows ? refuse_bound(mr) : 0;
 	if (!error)

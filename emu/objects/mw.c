@@ -9,6 +9,7 @@
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
@@ -62,6 +63,7 @@ void mw_dealloc(struct mw *mw)
 {
 	struct hca *hca = mw->hca;
 
+	placement_finish(hca);
 	pthread_mutex_lock(&hca->mw_bind_lock);
 	table_remove(&hca->keys, key_number(mw->key.value));
 	unbind(mw);
@@ -159,6 +161,7 @@ static int bind_locked(struct qp *qp, const struct mw_bind *bind)
 		return EINVAL;
 	if (bind->length && !(region = get_region(qp, bind)))
 		return EINVAL;
+	placement_finish(qp->hca);
 	table_withdraw(keys, bind->window);
 	set_key(qp, mw, region, bind);
 	table_publish(keys, bind->window, &mw->key);
@@ -186,6 +189,7 @@ static int invalidate_locked(struct qp *qp, uint32_t rkey)
 	if (!mw || mw->ibv.type != IBV_MW_TYPE_2 || mw->key.value != rkey || !mw->key.valid ||
 	    mw->key.bound_to != qp->number || mw->key.pd != qp->pd)
 		return EINVAL;
+	placement_finish(qp->hca);
 	table_withdraw(keys, key_number(rkey));
 	unbind(mw);
 	table_publish(keys, key_number(rkey), &mw->key);

@@ -14,6 +14,7 @@
 #include "emu/objects/xrcd.h"
 #include "emu/transport/completer.h"
 #include "emu/transport/outbox.h"
+#include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/qp_text.h"
@@ -260,6 +261,7 @@ int qp_destroy(struct qp *qp)
 
 void qp_reset(struct qp *qp)
 {
+	placement_finish_qp(qp);
 	migration_reset(qp);
 	recovery_set_destination(qp, NULL);
 	recovery_reset(&qp->recovery);

@@ -5,6 +5,7 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp_show.h"
+#include "emu/transport/placement.h"
 
 /* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
 static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
@@ -172,6 +173,14 @@ static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe,
 	return rest < qp->mtu ? rest : qp->mtu;
 }
 
+static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, const void *data,
+		   uint32_t length)
+{
+	if (qp->hca->placement)
+		return placement_scatter(qp, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
+	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
+}
+
 static void receive_read_response(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
@@ -189,8 +198,7 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 	} else if (packet->payload_length != rest) {
 		completer_fail(qp, IBV_WC_LOC_LEN_ERR, packet);
-	} else if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, packet->payload,
-			       rest) != 0) {
+	} else if (scatter(qp, wqe, offset, packet->payload, rest) != 0) {
 		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
 	} else {
 		if (last)
@@ -208,8 +216,7 @@ static void receive_atomic_response(struct qp *qp, const struct packet *packet, 
 	if (!wqe)
 		return;
 	original = be64toh(packet_atomicacketh(packet)->original);
-	if (sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, 0, &original, sizeof(original)) !=
-	    0) {
+	if (scatter(qp, wqe, 0, &original, sizeof(original)) != 0) {
 		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "emu/transport/placement.h"
 
 int message_init(struct message *message, uint32_t max_sge)
 {
@@ -88,6 +89,11 @@ static enum fault scatter(struct message *message, const struct qp *qp, uint64_t
 
 	if (offset + length > message->wqe.length)
 		return FAULT_RECEIVE_LENGTH;
+	if (qp->hca->placement)
+		return placement_scatter(qp, pd, message->wqe.sge, message->wqe.num_sge, offset,
+					 data, length)
+			       ? FAULT_RECEIVE_KEY
+			       : FAULT_NONE;
 	if (sge_scatter_pinned(qp->hca, pd, message->wqe.sge, message->wqe.num_sge, offset, data,
 			       length, &message->pin) != 0)
 		return FAULT_RECEIVE_KEY;
@@ -108,6 +114,20 @@ static void message_begin(struct message *message, const struct packet *packet)
 	}
 }
 
+static int keep_write(const struct message *message, const struct qp *qp,
+		      const struct packet *packet)
+{
+	const struct placement_target target = {
+		.qp = qp,
+		.pd = message_pd(message, qp),
+		.key = message->rkey,
+		.va = message->va + message->received,
+		.remote = true,
+	};
+
+	return placement_keep(&target, packet->payload, packet->payload_length);
+}
+
 static enum fault place_write(struct message *message, const struct qp *qp,
 			      const struct packet *packet)
 {
@@ -126,8 +146,11 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 		return FAULT_KEY;
 	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	error = mr_write(&message->pin, memory + message->received, packet->payload,
-			 packet->payload_length);
+	if (qp->hca->placement)
+		error = keep_write(message, qp, packet);
+	else
+		error = mr_write(&message->pin, memory + message->received, packet->payload,
+				 packet->payload_length);
 	return error ? memory_fault(error) : FAULT_NONE;
 }
 

@@ -6,6 +6,7 @@
 
 #include "emu/newer_verbs.h"
 #include "emu/objects/qp_show.h"
+#include "emu/transport/placement.h"
 #include "net/guard.h"
 
 /* IBA 9.7.5.1.6 (C9-148): a READ or atomic is counted when it is accepted. */
@@ -226,6 +227,7 @@ static enum fault execute_flush(struct qp *qp, const struct packet *packet)
 
 enum fault rd_atomic_execute(struct qp *qp, const struct packet *packet)
 {
+	placement_finish(qp->hca);
 	switch (packet->op->flags & RD_ATOMIC) {
 	case OPCODE_READ:
 		return execute_read(qp, packet);

@@ -8,6 +8,7 @@
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "emu/transport/pacing.h"
+#include "emu/transport/placement.h"
 #include "net/tuning.h"
 
 /*
@@ -84,6 +85,8 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 		return false; /* SQD: what wasn't started waits */
 	if ((wqe->flags & IBV_SEND_FENCE) && req->rd_atomic > 0)
 		return false; /* IBA 10.8.3.3 */
+	if (wqe->flags & IBV_SEND_FENCE)
+		placement_finish_local(qp);
 	wqe->status = check_local(qp, wqe);
 	if (wqe->status != IBV_WC_SUCCESS)
 		return false;
