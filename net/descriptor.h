@@ -32,6 +32,12 @@ bool descriptor_is(int fd, const struct descriptor_identity *identity);
  */
 bool descriptor_verify(int *fd, const struct descriptor_identity *identity);
 
+/* To be used: *@fd as it is, while another thread may make it -1. */
+static inline int descriptor_number(const int *fd)
+{
+	return __atomic_load_n(fd, __ATOMIC_RELAXED);
+}
+
 /* Close @fd if it still is what it was. */
 void descriptor_close(int fd, const struct descriptor_identity *identity);
 

@@ -68,9 +68,11 @@ static void send_forward(const struct udp_share *share, uint16_t port,
 
 	steer_fill(&header->secret, roster_secret(share->roster), 0);
 	/* The error may be that of an earlier datagram, to a member that was gone. */
-	if (sys_sendmsg(share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	if (sys_sendmsg(descriptor_number(&share->control_fd), &message,
+			MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno == ECONNREFUSED)
-		sys_sendmsg(share->control_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sys_sendmsg(descriptor_number(&share->control_fd), &message,
+			    MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
@@ -157,7 +159,8 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 {
 	struct udp_share *share = &link->share;
 	uint8_t *data = link->receive.arena + link->receive.used;
-	ssize_t length = sys_recv(share->control_fd, data, FORWARD_MAX, MSG_DONTWAIT);
+	ssize_t length =
+		sys_recv(descriptor_number(&share->control_fd), data, FORWARD_MAX, MSG_DONTWAIT);
 	struct forward_header header;
 
 	*delivered = false;

@@ -102,8 +102,8 @@ static void send_signal(const struct udp_link *link, const struct udp_address *a
 	socklen_t length = gid_to_sockaddr(&address->gid, ROCE_V2_UDP_PORT, &to);
 
 	steer_fill(&signal.steer, roster_secret(link->share.roster), index);
-	sys_sendto(address->send_fd, &signal, sizeof(signal), MSG_DONTWAIT | MSG_NOSIGNAL, &to,
-		   length);
+	sys_sendto(descriptor_number(&address->send_fd), &signal, sizeof(signal),
+		   MSG_DONTWAIT | MSG_NOSIGNAL, &to, length);
 }
 
 /* --- repair ------------------------------------------------------------------------------- */
@@ -415,7 +415,7 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 {
 	struct link_frame frames[16];
 	struct steer_plan *plan = &link->share.plan;
-	unsigned int limit = buffer_size(address->receive_fd), read = 0, count;
+	unsigned int limit = buffer_size(descriptor_number(&address->receive_fd)), read = 0, count;
 
 	roster_plan(link->share.roster, &address->gid, plan);
 	plan->first = roster_index(link->share.roster, neighbour, &address->gid);

@@ -124,11 +124,11 @@ static int ask(struct sock_diag *diag, const struct request *request, const unio
 {
 	const struct nlmsghdr *header = (const struct nlmsghdr *)diag->answer;
 
-	if (sys_send(diag->fd, request, sizeof(*request), 0) < 0)
+	if (sys_send(descriptor_number(&diag->fd), request, sizeof(*request), 0) < 0)
 		return errno;
 	for (;;) {
-		ssize_t length =
-			sys_recv(diag->fd, diag->answer, sizeof(diag->answer), MSG_DONTWAIT);
+		ssize_t length = sys_recv(descriptor_number(&diag->fd), diag->answer,
+					  sizeof(diag->answer), MSG_DONTWAIT);
 
 		if (length < 0)
 			return errno;

@@ -324,8 +324,9 @@ static uint32_t udp_sndbuf_space(struct link *base, const union ibv_gid *source)
 	int size, queued;
 	socklen_t length = sizeof(size);
 
-	if (!address || ioctl(address->send_fd, SIOCOUTQ, &queued) < 0 ||
-	    getsockopt(address->send_fd, SOL_SOCKET, SO_SNDBUF, &size, &length) < 0)
+	if (!address || ioctl(descriptor_number(&address->send_fd), SIOCOUTQ, &queued) < 0 ||
+	    getsockopt(descriptor_number(&address->send_fd), SOL_SOCKET, SO_SNDBUF, &size,
+		       &length) < 0)
 		return UINT32_MAX;
 	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
 }
@@ -387,12 +388,15 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 {
 	struct udp_link *link = (struct udp_link *)base;
 	unsigned int count = udp_address_count(link), used = 0;
+	int control_fd;
 
 	if (count == 0 || max == 0 || link->link.lost)
 		return 0;
-	fds[used++] = count == 1 ? link->addresses[0]->receive_fd : link->epoll_fd;
-	if (link->share.control_fd >= 0 && used < max)
-		fds[used++] = link->share.control_fd;
+	fds[used++] =
+		descriptor_number(count == 1 ? &link->addresses[0]->receive_fd : &link->epoll_fd);
+	control_fd = descriptor_number(&link->share.control_fd);
+	if (control_fd >= 0 && used < max)
+		fds[used++] = control_fd;
 	return used + udp_multicast_descriptors(link, fds + used, max - used);
 }
 

@@ -358,7 +358,7 @@ unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *fra
 		return 0;
 	multicast->rounds = 0;
 	pthread_mutex_lock(&multicast->lock);
-	if (udp_ready(multicast->epoll_fd, &event)) {
+	if (udp_ready(descriptor_number(&multicast->epoll_fd), &event)) {
 		const struct udp_group *group = group_of_event(multicast, &event);
 
 		if (group)

@@ -94,7 +94,8 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 		.msg_controllen = sizeof(control),
 	};
 	struct udp_split *split = &receive->split;
-	ssize_t length = sys_recvmsg(address->receive_fd, &message, MSG_DONTWAIT);
+	ssize_t length =
+		sys_recvmsg(descriptor_number(&address->receive_fd), &message, MSG_DONTWAIT);
 	bool ipv4;
 
 	if (length < 0)
@@ -154,7 +155,7 @@ static unsigned int receive_from_ready(struct udp_link *link, struct link_frame 
 	struct epoll_event event;
 
 	link->receive.rounds = 0;
-	while (sockets-- && count < max && udp_ready(link->epoll_fd, &event) &&
+	while (sockets-- && count < max && udp_ready(descriptor_number(&link->epoll_fd), &event) &&
 	       event.data.u32 < udp_address_count(link)) {
 		unsigned int got = udp_receive_from(link, link->addresses[event.data.u32],
 						    frames + count, max - count);

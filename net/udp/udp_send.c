@@ -329,7 +329,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 		message->msg_iovlen = end ? end - vectors : 0;
 		if (!end)
 			drop(batch, &packets[i], 1, EFAULT);
-		else if (sys_sendmsg(batch->address->send_fd, message,
+		else if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
 				     MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch, &packets[i], 1, errno);
 		else
@@ -371,8 +371,8 @@ static void flush(struct batch *batch)
 		capture_batch(batch);
 	while (done < batch->datagrams) {
 		struct datagram *datagram = &batch->datagram[done];
-		int sent = send_batch(batch->address->send_fd, &batch->messages[done],
-				      batch->datagrams - done);
+		int sent = send_batch(descriptor_number(&batch->address->send_fd),
+				      &batch->messages[done], batch->datagrams - done);
 
 		if (sent > 0) {
 			done += sent;
