@@ -22,4 +22,10 @@
 
 #define SANITIZED (HAS_TSAN || HAS_ASAN)
 
+/*
+ * Whether a forked child may allocate memory and make threads: a thread of its parent's may have
+ * held a lock of a sanitizer's allocator, which has no handlers for forks.
+ */
+#define CHILD_ALLOCATES (!SANITIZED)
+
 #endif

@@ -425,9 +425,6 @@ END_TEST
 
 #define CHILDREN 100
 
-/* The sanitizers' allocators are unusable in the child of a process with threads. */
-#define CHILD_ALLOCATES (!HAS_TSAN && !HAS_ASAN)
-
 /* Goes away, with or without having opened what its parent has open, too. */
 static void child(bool opens)
 {

@@ -662,7 +662,7 @@ int main(void)
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, a_child_makes_its_own);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -296,7 +296,7 @@ int main(void)
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, a_daemon_that_has_listened_before_is_told);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -591,7 +591,7 @@ int main(void)
 	tcase_add_test(tests, listening_binds);
 	tcase_add_test(tests, options);
 	tcase_add_test(tests, devices);
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, forks);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

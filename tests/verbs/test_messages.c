@@ -201,8 +201,7 @@ int main(void)
 	else
 		tcase_add_test(tests, kernel_has_the_port);
 	tcase_add_test(tests, no_such_address);
-	/* It can't follow a forked child's threads. */
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_loop_test(tests, process_listens, 0, 2);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -350,8 +350,7 @@ int main(void)
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
 	tcase_add_test(tests, ethernet_addresses);
-	/* It can't follow a forked child's threads. */
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, ports_are_the_nodes);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -393,8 +393,7 @@ int main(void)
 	tcase_add_test(tests, list);
 	tcase_add_test(tests, context);
 	tcase_add_test(tests, imported);
-	/* It can't follow a forked child's threads. */
-	if (!HAS_TSAN)
+	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, imported_by_a_child);
 	tcase_add_test(tests, what_is_no_command_descriptor);
 	tcase_add_test(tests, shared_by_contexts);
