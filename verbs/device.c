@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -18,6 +16,7 @@
 #include "net/clock.h"
 #include "net/fault/fault.h"
 #include "net/log.h"
+#include "net/netdev.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
 #include "verbs/context.h"
@@ -40,18 +39,13 @@ struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 static bool hardware_address(const char *netdev, uint8_t mac[6])
 {
 	static const uint8_t none[6];
-	struct ifreq request = {};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool known;
+	struct ifreq answer;
 
-	if (fd < 0)
+	if (netdev_ask(netdev, SIOCGIFHWADDR, &answer) != 0 ||
+	    answer.ifr_hwaddr.sa_family != ARPHRD_ETHER)
 		return false;
-	memcpy(request.ifr_name, netdev, strnlen(netdev, IF_NAMESIZE - 1));
-	known = ioctl(fd, SIOCGIFHWADDR, &request) == 0 &&
-		request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
-	close(fd);
-	memcpy(mac, request.ifr_hwaddr.sa_data, 6);
-	return known && memcmp(mac, none, 6) != 0;
+	memcpy(mac, answer.ifr_hwaddr.sa_data, 6);
+	return memcmp(mac, none, 6) != 0;
 }
 
 /*

@@ -8,12 +8,10 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "net/clock.h"
+#include "net/netdev.h"
 #include "net/wire/gid.h"
 #include "verbs/context.h"
 #include "verbs/neighbour.h"
@@ -39,32 +37,26 @@ static void multicast_address(const union ibv_gid *group, uint8_t mac[ETHERNET_L
 /* Of one of the machine's interfaces; zeros of the loopback interface. */
 static int own_address(unsigned int interface, uint8_t mac[ETHERNET_LL_SIZE])
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
-	struct ifreq request = {};
+	char name[IF_NAMESIZE];
+	struct ifreq answer;
+	int error;
 
-	if (fd < 0)
+	if (!if_indextoname(interface, name))
 		return errno;
-	if (!if_indextoname(interface, request.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &request) != 0)
-		error = errno;
-	else
-		memcpy(mac, request.ifr_hwaddr.sa_data, ETHERNET_LL_SIZE);
-	close(fd);
+	error = netdev_ask(name, SIOCGIFHWADDR, &answer);
+	if (!error)
+		memcpy(mac, answer.ifr_hwaddr.sa_data, ETHERNET_LL_SIZE);
 	return error;
 }
 
 static uint16_t vlan_of(unsigned int interface)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct vlan_ioctl_args request = {.cmd = GET_VLAN_VID_CMD};
-	uint16_t vid = NO_VLAN;
 
 	_Static_assert(sizeof(request.device1) >= IF_NAMESIZE, "room for a name");
-	if (fd < 0)
-		return vid;
-	if (if_indextoname(interface, request.device1) && ioctl(fd, SIOCGIFVLAN, &request) == 0)
-		vid = request.u.VID;
-	close(fd);
-	return vid;
+	if (!if_indextoname(interface, request.device1) || netdev_ioctl(SIOCGIFVLAN, &request) != 0)
+		return NO_VLAN;
+	return request.u.VID;
 }
 
 /* Waits for the kernel to find it. */

@@ -5,10 +5,11 @@
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/netdev.h"
+#include "net/wire/gid.h"
 #include "net/wire/wire.h"
 #include "verbs/netlink.h"
 
@@ -71,17 +72,11 @@ int neighbour_find(const struct sockaddr *source, const struct sockaddr *destina
 
 bool neighbour_has_none(unsigned int interface)
 {
-	struct ifreq request = {};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool without;
+	char name[IF_NAMESIZE];
+	struct ifreq answer;
 
-	if (fd < 0)
-		return true;
-	without = !if_indextoname(interface, request.ifr_name) ||
-		  ioctl(fd, SIOCGIFFLAGS, &request) < 0 ||
-		  (request.ifr_flags & (IFF_LOOPBACK | IFF_NOARP));
-	close(fd);
-	return without;
+	return !if_indextoname(interface, name) || netdev_ask(name, SIOCGIFFLAGS, &answer) != 0 ||
+	       (answer.ifr_flags & (IFF_LOOPBACK | IFF_NOARP));
 }
 
 unsigned int neighbour_state(const struct neighbour *neighbour,
@@ -115,8 +110,7 @@ unsigned int neighbour_state(const struct neighbour *neighbour,
 void neighbour_provoke(const struct sockaddr *source, const struct sockaddr *destination)
 {
 	const int family = destination->sa_family;
-	const socklen_t length =
-		family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	const socklen_t length = ip_sockaddr_length(family);
 	struct sockaddr_storage from = {}, to = {};
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 

@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "net/netdev.h"
 #include "net/wire/wire.h"
 #include "verbs/device.h"
 
@@ -107,21 +105,19 @@ static int netdev_speed(const char *netdev, short flags, int *speed)
 	return 0;
 }
 
-/* 0 or the errno of what kept us from asking. */
+/* 0, also of a device that is gone, or the errno of what kept us from asking. */
 static int netdev_query(const char *netdev, short *flags, uint32_t *mtu)
 {
-	struct ifreq request = {};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq answer;
+	int error = netdev_ask(netdev, SIOCGIFFLAGS, &answer);
 
-	if (fd < 0)
-		return errno;
-	memcpy(request.ifr_name, netdev, strnlen(netdev, IF_NAMESIZE - 1));
-	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
-		*flags = request.ifr_flags;
-	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
-		*mtu = request.ifr_mtu;
-	close(fd);
-	return 0;
+	if (!error) {
+		*flags = answer.ifr_flags;
+		error = netdev_ask(netdev, SIOCGIFMTU, &answer);
+	}
+	if (!error)
+		*mtu = answer.ifr_mtu;
+	return error == ENODEV ? 0 : error;
 }
 
 /* The largest that leaves room for all headers: 80 bytes, as rxe counts them (wire.md 14). */

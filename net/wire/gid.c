@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/netdev.h"
 
 #define MTU_DEFAULT 1500
 
@@ -45,6 +45,18 @@ void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address)
 {
 	memcpy(gid->raw, ipv4_mapped, sizeof(ipv4_mapped));
 	memcpy(gid->raw + sizeof(ipv4_mapped), address, sizeof(*address));
+}
+
+socklen_t ip_sockaddr_length(int family)
+{
+	switch (family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
 }
 
 socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port, struct sockaddr_storage *address)
@@ -101,17 +113,9 @@ static bool is_ip(const struct ifaddrs *interface)
 
 static uint32_t netdev_mtu(const char *name)
 {
-	struct ifreq request = {};
-	uint32_t mtu = MTU_DEFAULT;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq answer;
 
-	if (fd < 0)
-		return mtu;
-	memcpy(request.ifr_name, name, strnlen(name, IF_NAMESIZE - 1));
-	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
-		mtu = request.ifr_mtu;
-	close(fd);
-	return mtu;
+	return netdev_ask(name, SIOCGIFMTU, &answer) == 0 ? (uint32_t)answer.ifr_mtu : MTU_DEFAULT;
 }
 
 static void entry_set_netdev(struct gid_entry *entry, const char *name)

@@ -78,6 +78,8 @@ bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);
 bool gid_equal(const union ibv_gid *a, const union ibv_gid *b);
 void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address);
+/* Of the sockaddr of IPv4 or IPv6; 0: it is another family. */
+socklen_t ip_sockaddr_length(int family);
 /* Returns the length of the sockaddr written to @address. */
 socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port,
 			  struct sockaddr_storage *address);

@@ -8,22 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/wire/gid.h"
 #include "verbs/rdma/rdma.h"
 
 #define PORT_MASK UINT64_C(0xffff)
 
 size_t rdma_sockaddr_length(const struct sockaddr *address)
 {
-	switch (address ? address->sa_family : AF_UNSPEC) {
-	case AF_INET:
-		return sizeof(struct sockaddr_in);
-	case AF_INET6:
-		return sizeof(struct sockaddr_in6);
-	case AF_IB:
-		return sizeof(struct sockaddr_ib);
-	default:
-		return 0;
-	}
+	int family = address ? address->sa_family : AF_UNSPEC;
+
+	return family == AF_IB ? sizeof(struct sockaddr_ib) : ip_sockaddr_length(family);
 }
 
 /* Of a service id the bits that @address leaves open are 0. */
