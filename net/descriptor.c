@@ -17,8 +17,9 @@ bool descriptor_is(int fd, const struct descriptor_identity *identity)
 {
 	struct stat status;
 
-	return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == identity->device &&
-	       status.st_ino == identity->inode;
+	return fd >= 0 && fstat(fd, &status) == 0 &&
+	       descriptor_same(&(struct descriptor_identity){status.st_dev, status.st_ino},
+			       identity);
 }
 
 bool descriptor_verify(int *fd, const struct descriptor_identity *identity)

@@ -22,6 +22,13 @@ struct descriptor_identity {
 	ino_t inode;
 };
 
+/* Whether both are of the same file. */
+static inline bool descriptor_same(const struct descriptor_identity *a,
+				   const struct descriptor_identity *b)
+{
+	return a->device == b->device && a->inode == b->inode;
+}
+
 /* Of @fd, which is open; of what isn't: one that no descriptor has. */
 struct descriptor_identity descriptor_identify(int fd);
 bool descriptor_is(int fd, const struct descriptor_identity *identity);

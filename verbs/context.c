@@ -151,11 +151,8 @@ struct ibv_context *urxe_import_device(int cmd_fd)
 
 bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b)
 {
-	const struct descriptor_identity *one = &to_context((struct ibv_context *)a)->cmd_identity;
-	const struct descriptor_identity *other =
-		&to_context((struct ibv_context *)b)->cmd_identity;
-
-	return one->device == other->device && one->inode == other->inode;
+	return descriptor_same(&to_context((struct ibv_context *)a)->cmd_identity,
+			       &to_context((struct ibv_context *)b)->cmd_identity);
 }
 
 void context_get(struct ibv_context *context)

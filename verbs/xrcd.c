@@ -4,7 +4,6 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs/context.h"
@@ -52,13 +51,12 @@ static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_a
 {
 	struct hca *hca = to_hca(context);
 	int oflags = attr->oflags, error, own;
-	struct xrc_file file;
+	struct descriptor_identity file;
 	bool elsewhere;
-	struct stat st;
 
-	if (fstat(attr->fd, &st) != 0) /* EBADF */
+	if (fcntl(attr->fd, F_GETFD) < 0) /* EBADF */
 		return refuse(errno, CAUSE_XRCD_FILE, "fd is %d", attr->fd);
-	file = (struct xrc_file){st.st_dev, st.st_ino};
+	file = descriptor_identify(attr->fd);
 	own = lock_domain(attr->fd, hca->node_guid, &elsewhere);
 	if (elsewhere && oflags & O_EXCL)
 		error = refuse(EINVAL, CAUSE_XRCD_EXISTS, "fd %d: it is open already", attr->fd);

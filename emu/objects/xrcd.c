@@ -13,18 +13,19 @@
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 
-static struct xrc_domain *find_domain(struct hca *hca, const struct xrc_file *file)
+static struct xrc_domain *find_domain(struct hca *hca, const struct descriptor_identity *file)
 {
 	struct xrc_domain *domain;
 
 	DL_FOREACH (hca->xrc_domains, domain) {
-		if (domain->file.device == file->device && domain->file.inode == file->inode)
+		if (descriptor_same(&domain->file, file))
 			return domain;
 	}
 	return NULL;
 }
 
-static int create_domain(struct hca *hca, const struct xrc_file *file, struct xrc_domain **result)
+static int create_domain(struct hca *hca, const struct descriptor_identity *file,
+			 struct xrc_domain **result)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
 
@@ -38,7 +39,7 @@ static int create_domain(struct hca *hca, const struct xrc_file *file, struct xr
 	return 0;
 }
 
-static int get_domain(struct hca *hca, const struct xrc_file *file, int oflags,
+static int get_domain(struct hca *hca, const struct descriptor_identity *file, int oflags,
 		      struct xrc_domain **domain)
 {
 	int error = 0;
@@ -66,7 +67,8 @@ static void put_domain(struct hca *hca, struct xrc_domain *domain)
 	free(domain);
 }
 
-int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct xrcd **result)
+int xrcd_open(struct hca *hca, const struct descriptor_identity *file, int oflags,
+	      struct xrcd **result)
 {
 	struct xrcd *xrcd = calloc(1, sizeof(*xrcd));
 	int error;

@@ -16,19 +16,15 @@
 #include <stdint.h>
 
 #include "emu/objects/users.h"
+#include "net/descriptor.h"
 
 struct hca;
 struct origin;
 struct srq;
 
-/* Which file: as stat(2) knows it. */
-struct xrc_file {
-	uint64_t device, inode;
-};
-
 struct xrc_domain {
 	struct xrc_domain *prev, *next; /* utlist, of those that files name */
-	struct xrc_file file;
+	struct descriptor_identity file;
 	uint32_t handles;
 };
 
@@ -45,7 +41,8 @@ struct xrcd {
  * The domain of @file, or a private one (NULL). @oflags: O_CREAT makes it if need be, with
  * O_EXCL it mustn't be there yet. Returns 0, EAGAIN (it isn't there), EINVAL (it is), ENOMEM.
  */
-int xrcd_open(struct hca *hca, const struct xrc_file *file, int oflags, struct xrcd **xrcd);
+int xrcd_open(struct hca *hca, const struct descriptor_identity *file, int oflags,
+	      struct xrcd **xrcd);
 int xrcd_close(struct xrcd *xrcd); /* 0 or EBUSY */
 
 /* Private domains have none. */

@@ -24,7 +24,7 @@ struct xrc_message {
 	bool begins;   /* the target has no message in progress */
 	uint32_t qpn, srqn, sequence;
 	uint32_t mtu, access, peer_qpn; /* as the target's QP has them */
-	struct xrc_file file;
+	struct descriptor_identity file;
 };
 
 struct xrc_delegate {
@@ -183,18 +183,13 @@ static enum fault place(struct xrc_delegate *delegate, const struct xrc_message 
 	return fault;
 }
 
-static bool same_file(const struct xrc_file *a, const struct xrc_file *b)
-{
-	return a->device == b->device && a->inode == b->inode;
-}
-
 static enum fault place_in(struct hca *hca, const struct xrc_message *message, struct srq *srq,
 			   const struct packet *packet, uint64_t now)
 {
 	struct xrc_delegate *delegate;
 
 	if (!xrc_domain_has_file(srq->xrcd->domain) ||
-	    !same_file(&srq->xrcd->domain->file, &message->file))
+	    !descriptor_same(&srq->xrcd->domain->file, &message->file))
 		return FAULT_XRC;
 	delegate = get_delegate(hca, message->qpn);
 	if (!delegate)

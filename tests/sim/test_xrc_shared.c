@@ -92,7 +92,7 @@ static void receive_told(struct shared *shared)
 
 static void make_process(struct shared *shared, unsigned int index)
 {
-	static const struct xrc_file file = {1, 2};
+	static const struct descriptor_identity file = {1, 2};
 	struct ibv_srq_attr attr = {.max_wr = MESSAGES, .max_sge = 1};
 	struct node *nodes = shared->world.nodes;
 	struct process *process = &shared->processes[index];

@@ -6,9 +6,9 @@
 #include "core.h"
 #include "emu/objects/xrcd.h"
 
-static const struct xrc_file file = {1, 2}, other_inode = {1, 3}, other_device = {2, 2};
+static const struct descriptor_identity file = {1, 2}, other_inode = {1, 3}, other_device = {2, 2};
 
-static struct xrcd *open_domain(const struct xrc_file *name, int oflags)
+static struct xrcd *open_domain(const struct descriptor_identity *name, int oflags)
 {
 	struct xrcd *xrcd;
 
@@ -16,7 +16,7 @@ static struct xrcd *open_domain(const struct xrc_file *name, int oflags)
 	return xrcd;
 }
 
-static void expect(const struct xrc_file *name, int oflags, int error)
+static void expect(const struct descriptor_identity *name, int oflags, int error)
 {
 	struct xrcd *xrcd;
 
@@ -47,7 +47,8 @@ END_TEST
 
 START_TEST(domains_differ)
 {
-	const struct xrc_file *names[] = {&file, &other_inode, &other_device, NULL, NULL};
+	const struct descriptor_identity *names[] = {&file, &other_inode, &other_device, NULL,
+						     NULL};
 	struct xrcd *xrcds[5];
 
 	for (int i = 0; i < 5; i++)

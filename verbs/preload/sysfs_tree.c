@@ -234,22 +234,20 @@ static void sweep(const char *folder, const char *prefix)
 static bool make_manifest(struct sysfs_tree *tree)
 {
 	char full[FULL_SIZE];
-	struct stat status;
 	int fd;
 
 	full_path(tree, MANIFEST, full);
 	fd = open(full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX) || fstat(fd, &status) ||
+	if (flock(fd, LOCK_EX) ||
 	    write(fd, MANIFEST_TITLE, strlen(MANIFEST_TITLE)) != (ssize_t)strlen(MANIFEST_TITLE)) {
 		close(fd);
 		unlink(full);
 		return false;
 	}
 	tree->manifest = fd;
-	tree->device = status.st_dev;
-	tree->inode = status.st_ino;
+	tree->identity = descriptor_identify(fd);
 	return true;
 }
 
@@ -273,11 +271,7 @@ bool sysfs_tree_make(struct sysfs_tree *tree, const char *folder)
 
 void sysfs_tree_forget(struct sysfs_tree *tree)
 {
-	struct stat status;
-
-	if (tree->manifest >= 0 && fstat(tree->manifest, &status) == 0 &&
-	    status.st_dev == tree->device && status.st_ino == tree->inode)
-		close(tree->manifest);
+	descriptor_close(tree->manifest, &tree->identity);
 	*tree = (struct sysfs_tree){.manifest = -1};
 }
 

@@ -11,7 +11,8 @@
 #define URXE_VERBS_SYSFS_TREE_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+
+#include "net/descriptor.h"
 
 #define SYSFS_PATH_SIZE 512
 
@@ -19,8 +20,7 @@ struct sysfs_tree {
 	char base[128]; /* "": there is no tree */
 	/* Locked until the process ends. Its identity tells whether the number is still its. */
 	int manifest;
-	dev_t device;
-	ino_t inode;
+	struct descriptor_identity identity; /* the manifest's */
 };
 
 /* Make one in @folder, and remove those there of dead processes. Returns false with errno. */
