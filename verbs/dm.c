@@ -79,12 +79,9 @@ static void end_name(struct ibv_dm *name)
 	struct ibv_context *context = name->context;
 	struct dm *dm = to_dm(name);
 
-	if (to_import(name)) {
-		dm->names.imports--;
+	names_end(&dm->names, to_import(name));
+	if (to_import(name))
 		free(name);
-	} else {
-		dm->names.unimported = true;
-	}
 	dm_put(dm);
 	context_put(context);
 }

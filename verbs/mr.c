@@ -113,12 +113,10 @@ static void end_name(struct ibv_mr *name)
 {
 	struct mr *mr = to_mr(name);
 
+	names_end(&mr->names, to_import(name));
 	if (to_import(name)) {
-		mr->names.imports--;
 		domain_put(name->pd);
 		free(name);
-	} else {
-		mr->names.unimported = true;
 	}
 	mr_put(mr);
 }

@@ -103,13 +103,11 @@ static void end_name(struct ibv_pd *name)
 	struct parent_domain *import = to_parent(name);
 	struct pd *pd = to_pd(name);
 
+	names_end(&pd->names, import);
 	if (import) {
-		pd->names.imports--;
 		import->ended = true;
 		if (import->users == 0)
 			free(import);
-	} else {
-		pd->names.unimported = true;
 	}
 	pd_put(pd);
 	context_put(context);

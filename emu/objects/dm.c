@@ -127,7 +127,7 @@ int dm_free(struct dm *dm)
 
 	if (error)
 		return error;
-	dm->names.unimported = true;
+	names_end(&dm->names, false);
 	dm_put(dm);
 	return 0;
 }

@@ -261,7 +261,7 @@ int mr_deregister(struct mr *mr)
 
 	if (error)
 		return error;
-	mr->names.unimported = true;
+	names_end(&mr->names, false);
 	mr_put(mr);
 	return 0;
 }

@@ -74,7 +74,7 @@ int pd_dealloc(struct pd *pd)
 
 	if (error)
 		return error;
-	pd->names.unimported = true;
+	names_end(&pd->names, false);
 	pd_put(pd);
 	return 0;
 }
