@@ -277,6 +277,24 @@ static inline struct ibv_qp *ofa_open_rcv_qp(struct ibv_xrc_domain *domain, uint
 	return ibv_open_qp(domain->context, &attr);
 }
 
+/* As it is registered, or opened for one call; NULL: there is none. The domain stays locked. */
+static inline struct ibv_qp *ofa_get_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num)
+{
+	struct ofa_xrc_rcv_qp *entry;
+
+	pthread_mutex_lock(&domain->lock);
+	entry = *ofa_find_rcv_qp(domain, qp_num);
+	return entry ? entry->qp : ofa_open_rcv_qp(domain, qp_num);
+}
+
+/* Unlocks the domain. */
+static inline void ofa_put_rcv_qp(struct ibv_xrc_domain *domain, struct ibv_qp *qp)
+{
+	if (qp && !*ofa_find_rcv_qp(domain, qp->qp_num))
+		ibv_destroy_qp(qp);
+	pthread_mutex_unlock(&domain->lock);
+}
+
 /* Only attr->xrc_domain counts. Registers this process, too. Returns 0 or an errno. */
 static inline int ibv_create_xrc_rcv_qp(struct ofa_qp_init_attr *attr, uint32_t *xrc_rcv_qpn)
 {
@@ -354,18 +372,12 @@ static inline int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t x
 static inline int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t xrc_qp_num,
 					struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct ofa_xrc_rcv_qp **link;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp = ofa_get_rcv_qp(domain, xrc_qp_num);
 	int error = EINVAL;
 
-	pthread_mutex_lock(&domain->lock);
-	link = ofa_find_rcv_qp(domain, xrc_qp_num);
-	qp = *link ? (*link)->qp : ofa_open_rcv_qp(domain, xrc_qp_num);
 	if (qp)
 		error = ibv_modify_qp(qp, attr, attr_mask);
-	if (qp && !*link)
-		ibv_destroy_qp(qp);
-	pthread_mutex_unlock(&domain->lock);
+	ofa_put_rcv_qp(domain, qp);
 	return error;
 }
 
@@ -373,20 +385,14 @@ static inline int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t x
 				       struct ibv_qp_attr *attr, int attr_mask,
 				       struct ofa_qp_init_attr *init_attr)
 {
-	struct ofa_xrc_rcv_qp **link;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp = ofa_get_rcv_qp(domain, xrc_qp_num);
 	int error = EINVAL;
 
-	pthread_mutex_lock(&domain->lock);
-	link = ofa_find_rcv_qp(domain, xrc_qp_num);
-	qp = *link ? (*link)->qp : ofa_open_rcv_qp(domain, xrc_qp_num);
 	if (qp)
 		error = ofa_query_qp(qp, attr, attr_mask, init_attr);
 	if (!error)
 		init_attr->xrc_domain = domain;
-	if (qp && !*link)
-		ibv_destroy_qp(qp);
-	pthread_mutex_unlock(&domain->lock);
+	ofa_put_rcv_qp(domain, qp);
 	return error;
 }
 
