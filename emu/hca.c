@@ -22,41 +22,57 @@
 #define FIRST_QPN 17
 #define LAST_QPN 0xfffffe
 
+/* Numbers of keys have 24 bits (emu/objects/mr.h). */
+#define KEYS_MAX 0xfffffeu
+
 /* At least what Linux rxe offers (spec: rxe_param.h), and true: everything here is enforced. */
-static const struct ibv_device_attr device_attr = {
-	.vendor_id = 0xffffff, /* no vendor, as rxe has it */
-	.max_mr_size = UINT64_MAX,
-	.page_size_cap = 0xfffff000,
-	.max_qp = 1048560,
-	.max_qp_wr = 1048576,
-	.device_cap_flags =
-		IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CHANGE_PHY_PORT |
-		IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-		IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-		IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-		IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_XRC |
-		/* Invalidations; fast registration isn't to be had through verbs. */
-		IBV_DEVICE_MEM_MGT_EXTENSIONS,
-	.max_sge = 32,
-	.max_sge_rd = 32,
-	.max_cq = 1048576,
-	.max_cqe = 4194303,
-	.max_mr = 1048575,
-	.max_mw = 1048575,
-	.max_pd = 1048576,
-	.max_qp_rd_atom = 128,
-	.max_res_rd_atom = 258048,
-	.max_qp_init_rd_atom = 128,
-	.atomic_cap = IBV_ATOMIC_HCA,
-	.max_mcast_grp = 8192,
-	.max_mcast_qp_attach = 1024,
-	.max_total_mcast_qp_attach = 8192 * 1024,
-	.max_ah = 1048576,
-	.max_srq = 917503,
-	.max_srq_wr = 1048576,
-	.max_srq_sge = 32,
-	.max_pkeys = 1,
-	.local_ca_ack_delay = 15,
+const struct hca_limits hca_limits_core = {
+	.device =
+		{
+			.vendor_id = 0xffffff, /* no vendor, as rxe has it */
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffff000,
+			.max_qp = 1048560,
+			.max_qp_wr = 1048576,
+			.device_cap_flags =
+				IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				IBV_DEVICE_CHANGE_PHY_PORT | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+				IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+				IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+				IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG |
+				IBV_DEVICE_XRC |
+				/* Invalidations; fast registration isn't to be had through verbs.
+				 */
+				IBV_DEVICE_MEM_MGT_EXTENSIONS,
+			.max_sge = 32,
+			.max_sge_rd = 32,
+			.max_cq = 1048576,
+			.max_cqe = 4194303,
+			.max_mr = 1048575,
+			.max_mw = 1048575,
+			.max_pd = 1048576,
+			.max_qp_rd_atom = 128,
+			.max_res_rd_atom = 258048,
+			.max_qp_init_rd_atom = 128,
+			.atomic_cap = IBV_ATOMIC_HCA,
+			.max_mcast_grp = 8192,
+			.max_mcast_qp_attach = 1024,
+			.max_total_mcast_qp_attach = 8192 * 1024,
+			.max_ah = 1048576,
+			.max_srq = 917503,
+			.max_srq_wr = 1048576,
+			.max_srq_sge = 32,
+			.max_pkeys = 1,
+			.local_ca_ack_delay = 15,
+		},
+	.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE,
+	.completion_timestamp_mask = UINT64_MAX,
+	.max_inline_data = 1024,
+	.max_cq_period = 4095, /* as ConnectX */
+	.max_cq_count = UINT16_MAX,
+	.max_message = WIRE_MESSAGE_MAX,
+	.max_dm_size = 1 << 20,
 };
 
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
@@ -111,6 +127,14 @@ static void hide_device(struct hca *hca)
 		observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
 }
 
+/* Above the numbers of all regions and windows, which leave a key room for its byte. */
+static uint32_t key_limit(const struct ibv_device_attr *device)
+{
+	uint32_t keys = (uint32_t)device->max_mr + (uint32_t)device->max_mw;
+
+	return keys < KEYS_MAX ? keys + 1 : KEYS_MAX + 1;
+}
+
 int hca_create(const struct hca_options *options, struct hca **result)
 {
 	struct hca *hca = calloc(1, sizeof(*hca));
@@ -118,13 +142,10 @@ int hca_create(const struct hca_options *options, struct hca **result)
 
 	if (!hca)
 		return ENOMEM;
-	hca->limits.device = device_attr;
-	hca->limits.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
+	hca->limits = options->limits ? *options->limits : hca_limits_core;
 	hca->limits.device.phys_port_cnt = port_gids_count(&options->gids);
-	hca->limits.max_inline_data = 1024;
-	hca->limits.max_cq_period = 4095; /* as ConnectX */
-	hca->limits.max_message = WIRE_MESSAGE_MAX;
-	hca->limits.max_dm_size = 1 << 20;
+	if (options->behaviour)
+		hca->behaviour = *options->behaviour;
 	hca->link = options->link;
 	hca->gids = options->gids;
 	hca->host = options->host;
@@ -138,10 +159,10 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = table_init(&hca->srqs, hca->host, LAST_QPN, LAST_QPN);
 	if (err)
 		goto free_qps;
-	err = table_init(&hca->keys, hca->host, 1, device_attr.max_mr + device_attr.max_mw + 1);
+	err = table_init(&hca->keys, hca->host, 1, key_limit(&hca->limits.device));
 	if (err)
 		goto free_srqs;
-	err = table_init(&hca->cqs, hca->host, 1, device_attr.max_cq + 1);
+	err = table_init(&hca->cqs, hca->host, 1, hca->limits.device.max_cq + 1);
 	if (err)
 		goto free_keys;
 	err = show_device(hca, options);

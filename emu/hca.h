@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "emu/behaviour.h"
 #include "emu/cm/cm.h"
 #include "emu/deferred.h"
 #include "emu/host.h"
@@ -52,21 +53,29 @@ struct xrc_domain;
 struct hca_limits {
 	struct ibv_device_attr device;
 	uint64_t cap_flags_ex; /* device_cap_flags_ex beyond those of device */
+	uint64_t completion_timestamp_mask;
 	uint32_t max_inline_data;
 	uint32_t max_cq_period; /* us */
+	uint16_t max_cq_count;	/* completions that an event waits for */
+	bool no_odp;		/* regions on demand */
 	uint32_t max_message;	/* bytes */
 	uint64_t max_dm_size;	/* bytes of device memory in all */
 };
+
+/* Everything that the core can do. */
+extern const struct hca_limits hca_limits_core;
 
 /* Frames taken from the link at a time. */
 #define RECEIVE_BATCH 64
 
 struct hca_options {
-	struct link *link;	     /* stays the caller's */
-	struct port_gids gids;	     /* of each port; the tables stay the caller's, likewise */
-	const struct hca_host *host; /* likewise */
-	struct observe *observe;     /* likewise; NULL: no other process sees what there is */
-	bool measures;		     /* latencies: struct observe_latency */
+	struct link *link;		 /* stays the caller's */
+	struct port_gids gids;		 /* of each port; the tables stay the caller's, likewise */
+	const struct hca_host *host;	 /* likewise */
+	const struct hca_limits *limits; /* of a card; NULL: the core's */
+	const struct hca_behaviour *behaviour; /* likewise */
+	struct observe *observe; /* likewise; NULL: no other process sees what there is */
+	bool measures;		 /* latencies: struct observe_latency */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
 	 * Locks are held: it may only wake a thread. */
@@ -79,6 +88,7 @@ struct hca_options {
 
 struct hca {
 	struct hca_limits limits;
+	struct hca_behaviour behaviour;
 	uint64_t node_guid;
 	struct link *link;
 	struct port_gids gids;

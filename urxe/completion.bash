@@ -43,6 +43,13 @@ _urxe_faults() {
 	COMPREPLY=($(compgen -P "$before" -W "$choices" -- "${current#"$before"}"))
 }
 
+# Those that the library has, which it names when it doesn't know one; or files.
+_urxe_profiles() {
+	compopt -o filenames 2>/dev/null
+	COMPREPLY=($(compgen -W "$("$1" devices --profile , 2>&1 | sed -n 's/.*; there are \(.*\); a file.*/\1/p' |
+		tr -d ,)" -- "$2"; compgen -f -X '!*.profile' -- "$2"; compgen -d -- "$2"))
+}
+
 _urxe_captures() {
 	compopt -o filenames 2>/dev/null
 	local IFS=$'\n'
@@ -57,7 +64,7 @@ _urxe_find_program() {
 			((++at))
 			return
 			;;
-		--node | --pcap | --faults)
+		--node | --pcap | --faults | --profile)
 			[ "${COMP_WORDS[at + 1]}" != = ] || ((++at))
 			((++at))
 			;;
@@ -114,6 +121,8 @@ _urxe() {
 		_urxe_words "table diagram svg" "$current"
 	elif [ "$option" = --pcap ]; then
 		_urxe_captures "$current"
+	elif [ "$option" = --profile ]; then
+		_urxe_profiles "$program" "$current"
 	elif [ "$option" = --format ]; then
 		_urxe_words "table diagram svg" "$current"
 	elif [[ $current == -* ]]; then

@@ -6,7 +6,7 @@
 #include "urxe/command.h"
 
 /* Keys of options that have no letter. */
-enum { NODE = 0x100, PCAP, FAULTS, EXPLAIN, STAT };
+enum { NODE = 0x100, PCAP, FAULTS, PROFILE, EXPLAIN, STAT };
 
 static const struct setting {
 	const char *option, *variable;
@@ -14,6 +14,7 @@ static const struct setting {
 	[NODE - NODE] = {"--node", "URXE_NODE"},
 	[PCAP - NODE] = {"--pcap", "URXE_PCAP"},
 	[FAULTS - NODE] = {"--faults", "URXE_FAULTS"},
+	[PROFILE - NODE] = {"--profile", "URXE_PROFILE"},
 	[EXPLAIN - NODE] = {"--explain", "URXE_EXPLAIN"},
 	[STAT - NODE] = {"--stat", "URXE_STAT"},
 };
@@ -41,6 +42,8 @@ static const struct argp_option of_devices[] = {
 	{"faults", FAULTS, "FAULTS", 0,
 	 "Lose, repeat, reorder, delay, corrupt (URXE_FAULTS): 'seed=7;drop=1%;dup=0.5%'; "
 	 "see urxe help faults"},
+	{"profile", PROFILE, "NAME|FILE", 0,
+	 "Answer, limit and behave like this card (URXE_PROFILE); see urxe-profiles(7)"},
 	{0},
 };
 

@@ -12,6 +12,7 @@
 
 #include "net/capture.h"
 #include "net/fault/fault_rules.h"
+#include "verbs/profile.h"
 
 static const char *variable(const char *name)
 {
@@ -132,6 +133,7 @@ static const struct {
 	{"URXE_PCAP", read_text, NULL},
 	{"URXE_FAULTS", read_text, NULL},
 	{"URXE_STAT", read_text, NULL},
+	{"URXE_PROFILE", read_text, NULL},
 };
 
 /* --- unknown variables ------------------------------------------------------ */
@@ -208,6 +210,25 @@ static const char *check_capture(void)
 	return error;
 }
 
+/* Sets *@profile; returns what is wrong with the one that is named, or NULL. */
+static const char *read_profile(const struct profile **result)
+{
+	struct profile *profile = malloc(sizeof(*profile));
+	const char *name = variable("URXE_PROFILE");
+	char *error = NULL, *text;
+
+	*result = profile;
+	if (!profile)
+		return out_of_memory;
+	profile_default(profile);
+	if (!name || profile_read(profile, name, &error))
+		return NULL;
+	if (!error || asprintf(&text, "URXE_PROFILE=%s: %s", name, error) < 0)
+		return out_of_memory;
+	free(error);
+	return text;
+}
+
 void configuration_read(struct configuration *configuration)
 {
 	const char *error = NULL;
@@ -232,6 +253,9 @@ void configuration_read(struct configuration *configuration)
 		if (!values[i].read(value, configuration) && !configuration->error)
 			configuration->error = describe(values[i].name, value, values[i].expected);
 	}
+	error = read_profile(&configuration->profile);
+	if (error && !configuration->error)
+		configuration->error = error;
 	if (configuration->faults && !configuration->error)
 		configuration->error = check_faults(configuration->faults);
 	if (configuration->pcap && !configuration->error)

@@ -11,6 +11,7 @@
  *                 ('/' in either: of the second port, "10.0.0.1/10.0.1.1")
  *   URXE_PCAP     capture file; "%p" becomes the process id
  *   URXE_FAULTS   see net/fault/fault.h
+ *   URXE_PROFILE  the card that devices are like (verbs/profile.h)
  *   URXE_STAT     measure latencies, and keep all figures for the `urxe stat` that has this name
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
@@ -31,6 +32,8 @@
 
 #include "net/log.h"
 
+struct profile;
+
 enum mode { MODE_EMU, MODE_HW, MODE_BOTH };
 
 /* Immutable once read; strings are NULL where the variable is unset. */
@@ -43,7 +46,8 @@ struct configuration {
 	const char *pcap;
 	const char *faults;
 	const char *stat;
-	unsigned int receive_buffer; /* 0: the default */
+	const struct profile *profile; /* the default where the variable is unset; never freed */
+	unsigned int receive_buffer;   /* 0: the default */
 	bool segmentation;
 	const char *sysfs_path; /* without slashes at its end */
 	const char *runtime_directory, *temporary_directory;

@@ -11,6 +11,8 @@
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
 #include "verbs/hooks.h"
+#include "verbs/profile.h"
+#include "verbs/registry.h"
 
 /*
  * The operations that inline functions of verbs.h call through the context.
@@ -89,7 +91,9 @@ static struct context *context_create(struct device *device, int cmd_fd)
 	context->hca = device->hca;
 	ibv->device = &device->ibv;
 	ibv->async_fd = context->async.readable.fd;
-	ibv->num_comp_vectors = sysconf(_SC_NPROCESSORS_ONLN);
+	ibv->num_comp_vectors = registry_configuration()->profile->num_comp_vectors;
+	if (!ibv->num_comp_vectors)
+		ibv->num_comp_vectors = sysconf(_SC_NPROCESSORS_ONLN);
 	pthread_mutex_init(&ibv->mutex, NULL);
 	context->users = 1;
 	return context;

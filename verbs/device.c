@@ -22,6 +22,7 @@
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/host.h"
+#include "verbs/profile.h"
 #include "verbs/registry.h"
 
 _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_device),
@@ -334,6 +335,8 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 		.link = device->link,
 		.gids = device->gids,
 		.host = &process_host,
+		.limits = &registry_configuration()->profile->limits,
+		.behaviour = &registry_configuration()->profile->behaviour,
 		.observe = registry_observe(),
 		.measures = registry_configuration()->stat,
 		.sink = *sink,

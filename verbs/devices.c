@@ -8,6 +8,7 @@
 
 #include "net/cause/cause.h"
 #include "net/log.h"
+#include "verbs/profile.h"
 #include "verbs/registry.h"
 
 #define DEFAULT_DEVICE "urxe0"
@@ -192,6 +193,9 @@ static void devices_make(void)
 
 	if (configuration->unknown)
 		log_warn("urxe knows no variable %s", configuration->unknown);
+	if (configuration->profile && configuration->profile->lowered)
+		log_info("profile %s asks for more than urxe has: %s", configuration->profile->name,
+			 configuration->profile->lowered);
 	table.count = 0; /* a fork may have interrupted another thread in here */
 	if (configuration->error) {
 		cause_error(CAUSE_CONFIGURATION, "%s; there are no devices", configuration->error);

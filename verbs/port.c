@@ -10,6 +10,8 @@
 #include "net/netdev.h"
 #include "net/wire/wire.h"
 #include "verbs/device.h"
+#include "verbs/profile.h"
+#include "verbs/registry.h"
 
 #ifndef IBV_QPF_GRH_REQUIRED
 #define IBV_QPF_GRH_REQUIRED 1 /* ibv_port_attr.flags: RoCE has no other addressing */
@@ -70,17 +72,10 @@ enum speed { SDR = 1, DDR = 2, FDR10 = 8, EDR = 32, HDR = 64, NDR = 128 };
 static const struct rate {
 	int mbps; /* up to */
 	uint8_t width, speed;
-	const char *text;
 } rates[] = {
-	{1000, WIDTH_1X, SDR, "2.5 Gb/sec (1X SDR)"},
-	{10000, WIDTH_1X, FDR10, "10 Gb/sec (1X FDR10)"},
-	{20000, WIDTH_4X, DDR, "20 Gb/sec (4X DDR)"},
-	{25000, WIDTH_1X, EDR, "25 Gb/sec (1X EDR)"},
-	{40000, WIDTH_4X, FDR10, "40 Gb/sec (4X FDR10)"},
-	{50000, WIDTH_2X, EDR, "50 Gb/sec (2X EDR)"},
-	{100000, WIDTH_4X, EDR, "100 Gb/sec (4X EDR)"},
-	{200000, WIDTH_4X, HDR, "200 Gb/sec (4X HDR)"},
-	{INT32_MAX, WIDTH_4X, NDR, "400 Gb/sec (4X NDR)"},
+	{1000, WIDTH_1X, SDR},	 {10000, WIDTH_1X, FDR10}, {20000, WIDTH_4X, DDR},
+	{25000, WIDTH_1X, EDR},	 {40000, WIDTH_4X, FDR10}, {50000, WIDTH_2X, EDR},
+	{100000, WIDTH_4X, EDR}, {200000, WIDTH_4X, HDR},  {INT32_MAX, WIDTH_4X, NDR},
 };
 
 #define SPEED_LOOPBACK 100000 /* Mbit/s; what memory gives is no less */
@@ -147,6 +142,7 @@ bool port_is_active(struct port *port)
 
 int port_query(struct port *port, struct ibv_port_attr *attr)
 {
+	const struct profile_port *card = &registry_configuration()->profile->port;
 	const struct rate *rate = rates;
 	struct gid_entry entry = {};
 	int error, unknown, speed;
@@ -168,23 +164,37 @@ int port_query(struct port *port, struct ibv_port_attr *attr)
 	}
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = mtu_within(entry.mtu);
-	attr->gid_tbl_len = GID_TABLE_LENGTH;
-	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->gid_tbl_len = card->gid_tbl_len;
+	attr->port_cap_flags = card->port_cap_flags;
 	attr->max_msg_sz = WIRE_MESSAGE_MAX;
 	attr->pkey_tbl_len = 1;
-	attr->max_vl_num = 1;
-	attr->active_width = rate->width;
-	attr->active_speed = rate->speed;
+	attr->lid = card->lid;
+	attr->max_vl_num = card->max_vl_num;
+	attr->subnet_timeout = card->subnet_timeout;
+	attr->active_width = card->active_width ? card->active_width : rate->width;
+	attr->active_speed = card->active_speed ? card->active_speed : rate->speed;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
 	return error ? error : unknown;
 }
 
+/* By the bits of ibv_port_attr: of a lane, in units of 100 Mbit/s, and how many there are. */
+static const struct {
+	unsigned int rate;
+	const char *name;
+} lane_speeds[] = {{25, "SDR"},	 {50, "DDR"},  {100, "QDR"}, {100, "FDR10"},
+		   {140, "FDR"}, {250, "EDR"}, {500, "HDR"}, {1000, "NDR"}};
+static const unsigned int lane_counts[] = {1, 4, 8, 12, 2};
+
+uint64_t port_rate(const struct ibv_port_attr *attr)
+{
+	return (uint64_t)lane_speeds[__builtin_ctz(attr->active_speed)].rate *
+	       lane_counts[__builtin_ctz(attr->active_width)];
+}
+
 void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size)
 {
-	const struct rate *rate = rates;
-
-	while (rate->width != attr->active_width || rate->speed != attr->active_speed)
-		rate++;
-	snprintf(text, size, "%s", rate->text);
+	snprintf(text, size, "%g Gb/sec (%uX %s)", port_rate(attr) / 10.0,
+		 lane_counts[__builtin_ctz(attr->active_width)],
+		 lane_speeds[__builtin_ctz(attr->active_speed)].name);
 }

@@ -49,7 +49,9 @@ int port_query(struct port *port, struct ibv_port_attr *attr);
 /* Whether the network device is up and has a carrier. */
 bool port_is_active(struct port *port);
 
-/* Widths and speeds, as sysfs says them: "100 Gb/sec (4X EDR)". */
+/* What width and speed come to, in units of 100 Mbit/s. */
+uint64_t port_rate(const struct ibv_port_attr *attr);
+/* Both as sysfs says them: "100 Gb/sec (4X EDR)". */
 void port_rate_text(const struct ibv_port_attr *attr, char *text, size_t size);
 
 #endif

@@ -13,7 +13,9 @@
 #include "verbs/event.h"
 #include "verbs/open_qp.h"
 #include "verbs/preload/export.h"
+#include "verbs/profile.h"
 #include "verbs/qp_ex.h"
+#include "verbs/registry.h"
 
 static struct qp_extra *qp_extra_of(struct qp *qp)
 {
@@ -113,9 +115,9 @@ static int check_create_flags(const struct ibv_qp_init_attr_ex *attr, uint32_t f
 	if (flags & ~known)
 		return refuse(EINVAL, CAUSE_BITS_UNKNOWN, "create_flags 0x%x: unknown are 0x%x",
 			      flags, flags & ~known);
-	if (flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+	if (flags & ~registry_configuration()->profile->create_flags)
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "create_flags 0x%x",
-			      flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+			      flags & ~registry_configuration()->profile->create_flags);
 	if (flags && attr->qp_type != IBV_QPT_UD)
 		return refuse(EINVAL, CAUSE_QP_FLAG_OF_UD,
 			      "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB for %s",

@@ -12,6 +12,8 @@
 #include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/port.h"
+#include "verbs/profile.h"
+#include "verbs/registry.h"
 
 /* Of newer headers: the sysfs names of GID types, "IB/RoCE v1" and "RoCE v2". */
 enum { GID_TYPE_SYSFS_IB_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
@@ -49,8 +51,7 @@ int urxe_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	*attr = to_hca(context)->limits.device;
 	attr->node_guid = device_of(context)->guid;
 	attr->sys_image_guid = attr->node_guid;
-	memset(attr->fw_ver, 0, sizeof(attr->fw_ver));
-	memcpy(attr->fw_ver, URXE_VERSION, sizeof(URXE_VERSION));
+	memcpy(attr->fw_ver, registry_configuration()->profile->fw_ver, sizeof(attr->fw_ver));
 	return 0;
 }
 
@@ -70,13 +71,14 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	urxe_query_device(context, &all.orig_attr);
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
-	all.odp_caps = odp_caps;
+	if (!to_hca(context)->limits.no_odp)
+		all.odp_caps = odp_caps;
 	all.max_dm_size = to_hca(context)->limits.max_dm_size;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
-	all.completion_timestamp_mask = UINT64_MAX;
-	all.hca_core_clock = CORE_CLOCK;
+	all.completion_timestamp_mask = to_hca(context)->limits.completion_timestamp_mask;
+	all.hca_core_clock = all.completion_timestamp_mask ? CORE_CLOCK : 0;
 	all.cq_mod_caps = (struct ibv_cq_moderation_caps){
-		.max_cq_count = UINT16_MAX,
+		.max_cq_count = to_hca(context)->limits.max_cq_count,
 		.max_cq_period = to_hca(context)->limits.max_cq_period,
 	};
 	/* The application's structure may be older or newer than ours. */
@@ -136,10 +138,6 @@ int urxe_query_port(struct ibv_context *context, uint8_t port_num,
 /* What the width and the speed of the port come to, in units of 100 Mbit/s. */
 int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
 {
-	/* By the bits of ibv_port_attr: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR; 1X, 4X, 8X, 12X,
-	 * 2X. */
-	static const unsigned int lane[] = {25, 50, 100, 100, 140, 250, 500, 1000};
-	static const unsigned int lanes[] = {1, 4, 8, 12, 2};
 	struct ibv_port_attr attr;
 	int error;
 
@@ -147,8 +145,7 @@ int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 		return EINVAL;
 	error = urxe_query_port_ex(context, port_num, &attr, sizeof(attr));
 	if (!error)
-		*port_speed = (uint64_t)lane[__builtin_ctz(attr.active_speed)] *
-			      lanes[__builtin_ctz(attr.active_width)];
+		*port_speed = port_rate(&attr);
 	return error;
 }
 
@@ -156,10 +153,12 @@ int urxe_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64
 
 static int check_gid_index(unsigned int index, const char *call)
 {
-	if (index < GID_TABLE_LENGTH)
+	unsigned int length = registry_configuration()->profile->port.gid_tbl_len;
+
+	if (index < length)
 		return 0;
 	return refuse(EINVAL, CAUSE_GID_INDEX, "%s: index is %d; the last one is %d", call,
-		      (int)index, GID_TABLE_LENGTH - 1);
+		      (int)index, (int)length - 1);
 }
 
 int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)

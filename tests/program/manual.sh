@@ -53,6 +53,13 @@ for variable in $variables; do
 	done
 done
 
+keys=$(sed -nE 's/^\t(TEXT|BITS|NUMBER|WORD|)[({]"([a-z0-9_]+)".*/\2/p; s/^\t(CORE|ANY|SAYS)\(([a-z0-9_]+),.*/\2/p' \
+	"$sources/verbs/profile_keys.c")
+[ "$(wc -w <<<"$keys")" -ge 70 ] || fail "keys of profiles: $keys"
+for key in $keys; do
+	has "$pages/urxe-profiles.7" "$key" || fail "urxe-profiles(7) hasn't $key"
+done
+
 # urxe help opens the page in man(1), or does without.
 printf '#!/bin/sh\necho "the page $1"\n' >"$work/man"
 chmod +x "$work/man"
