@@ -15,6 +15,8 @@ static const char *const areas[] = {
 	[3] = "Asynchronous events",
 	[4] = "Calls of libibverbs",
 	[5] = "Connections: rdma_cm",
+	[6] = "Faults that were asked for",
+	[7] = "Misuse of the interface",
 };
 
 static void print_head(void)

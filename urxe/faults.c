@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urxe/faults.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "net/fault/fault_rules.h"
+#include "net/fault/fault_clause.h"
 #include "net/wire/wire.h"
 #include "urxe/command.h"
 
@@ -59,13 +60,16 @@ void faults_print_opcodes(void)
 
 void faults_check(void)
 {
-	const char *specification = getenv("URXE_FAULTS"), *place = NULL;
-	struct fault_rules rules;
+	const char *specification = getenv("URXE_FAULTS");
+	struct fault_clauses clauses;
+	struct fault_error error;
+	int status = specification ? fault_clauses_read(&clauses, specification, &error) : 0;
 
-	if (!specification)
-		return;
-	if (fault_rules_read(&rules, specification, &place) != 0)
-		die("URXE_FAULTS can't be read at \"%s\"; see urxe help faults",
-		    place ? place : specification);
-	fault_rules_destroy(&rules);
+	if (status == EINVAL)
+		die("URXE_FAULTS can't be read at \"%s\": expected is %s; see urxe help faults",
+		    error.place, error.expected);
+	else if (status)
+		die("out of memory");
+	if (specification)
+		fault_clauses_destroy(&clauses);
 }

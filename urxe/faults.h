@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The language of URXE_FAULTS to a user: net/fault/fault.h has it for engineers.
+ * The language of URXE_FAULTS to a user: urxe-faults(7) describes it, net/fault/fault_clause.h has
+ * it for engineers.
  */
 #ifndef URXE_FAULTS_H
 #define URXE_FAULTS_H

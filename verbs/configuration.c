@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "net/capture.h"
-#include "net/fault/fault_rules.h"
+#include "net/fault/fault_clause.h"
 #include "verbs/profile.h"
 
 static const char *variable(const char *name)
@@ -180,19 +180,21 @@ static const char *describe(const char *name, const char *value, const char *exp
 	return error;
 }
 
-/* No device is open yet, but rules that can't be read are found now. */
+/* No device is open yet, but a specification that can't be read is found now. */
 static const char *check_faults(const char *specification)
 {
-	struct fault_rules rules;
-	const char *place = NULL;
+	struct fault_clauses clauses;
+	struct fault_error place;
 	char *error;
+	int status = fault_clauses_read(&clauses, specification, &place);
 
-	if (fault_rules_read(&rules, specification, &place) == 0) {
-		fault_rules_destroy(&rules);
+	if (status == 0) {
+		fault_clauses_destroy(&clauses);
 		return NULL;
 	}
-	if (asprintf(&error, "URXE_FAULTS can't be read at \"%s\"", place ? place : specification) <
-	    0)
+	if (status != EINVAL ||
+	    asprintf(&error, "URXE_FAULTS can't be read at \"%s\": expected is %s", place.place,
+		     place.expected) < 0)
 		return out_of_memory;
 	return error;
 }

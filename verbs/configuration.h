@@ -10,7 +10,7 @@
  *   URXE_DEVICES  several devices instead, "rail0=10.0.0.1;rail1=10.0.1.1,fd00::1"
  *                 ('/' in either: of the second port, "10.0.0.1/10.0.1.1")
  *   URXE_PCAP     capture file; "%p" becomes the process id
- *   URXE_FAULTS   see net/fault/fault.h
+ *   URXE_FAULTS   faults to inject: urxe-faults(7), net/fault/fault_clause.h
  *   URXE_PROFILE  the card that devices are like (verbs/profile.h)
  *   URXE_STAT     measure latencies, and keep all figures for the `urxe stat` that has this name
  *   URXE_LOG      error, warn (default), info, debug

@@ -152,13 +152,11 @@ static int make_link(struct capture *capture, struct link **link)
 		.segmentation = configuration->segmentation,
 	};
 	struct link *udp;
-	const char *where;
 	int error = udp_link_create(&options, &udp);
 
-	*link = udp;
-	if (error || !configuration->faults)
+	if (error)
 		return error;
-	error = fault_link_create(udp, configuration->faults, link, &where);
+	error = fault_link_follow(udp, registry_injector(), link);
 	if (error)
 		udp->ops->close(udp);
 	return error;

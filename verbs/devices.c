@@ -8,6 +8,7 @@
 
 #include "net/cause/cause.h"
 #include "net/log.h"
+#include "verbs/hooks.h"
 #include "verbs/profile.h"
 #include "verbs/registry.h"
 
@@ -205,6 +206,7 @@ static void devices_make(void)
 	}
 	if (table.failed)
 		table.count = 0;
+	hooks_configure();
 	registry_add_hooks(&hooks);
 }
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/hooks.h"
 
+#include <string.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
+#include "net/fault/injector.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
+#include "verbs/registry.h"
 
 _Atomic bool hooks_are_on;
 
@@ -27,9 +31,24 @@ void hooks_enable(void)
 	}
 }
 
+void hooks_configure(void)
+{
+	registry_configuration();
+	if (injector_has(registry_injector(), ACTION_FAIL))
+		atomic_store(&hooks_are_on, true);
+}
+
 int hook_call(enum fault_call call)
 {
-	return 0;
+	struct fault_hit hit;
+	int error = injector_call(registry_injector(), call, &hit);
+
+	if (error)
+		cause_report(CAUSE_CALL_REFUSED_BY_FAULT,
+			     "%s() fails with %s: it was call %llu of %s", fault_call_name(call),
+			     strerrorname_np(error) ?: "an unknown errno",
+			     (unsigned long long)hit.count, hit.clause);
+	return error;
 }
 
 /* --- operations ----------------------------------------------------------------- */

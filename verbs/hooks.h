@@ -25,6 +25,8 @@ static inline bool hooks_on(void)
 	return atomic_load_explicit(&hooks_are_on, memory_order_relaxed);
 }
 
+/* On if the configuration wants them: before the first call that may be hooked. */
+void hooks_configure(void);
 /* On for good, at any time, in all contexts that are open and will be. */
 void hooks_enable(void);
 

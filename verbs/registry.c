@@ -14,6 +14,7 @@
 static struct registry {
 	pthread_once_t configuration_once;
 	struct configuration configuration;
+	struct injector injector;
 
 	pthread_mutex_t lock;
 	unsigned int users; /* of progress, capture, observe and control */
@@ -27,6 +28,7 @@ static struct registry {
 	struct registry_hooks *hooks; /* by their order */
 } registry = {
 	.configuration_once = PTHREAD_ONCE_INIT,
+	.injector = INJECTOR_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.fork_once = PTHREAD_ONCE_INIT,
 	.hooks_lock = PTHREAD_MUTEX_INITIALIZER,
@@ -34,17 +36,30 @@ static struct registry {
 
 /* --- configuration ---------------------------------------------------------- */
 
+static void registry_inject(const char *specification)
+{
+	if (injector_set(&registry.injector, specification, NULL) == ENOMEM)
+		registry.configuration.error = "out of memory";
+}
+
 static void registry_read_configuration(void)
 {
 	configuration_read(&registry.configuration);
 	log_set_level(registry.configuration.log_level);
 	cause_configure(registry.configuration.explain);
+	if (registry.configuration.faults && !registry.configuration.error)
+		registry_inject(registry.configuration.faults);
 }
 
 const struct configuration *registry_configuration(void)
 {
 	pthread_once(&registry.configuration_once, registry_read_configuration);
 	return &registry.configuration;
+}
+
+struct injector *registry_injector(void)
+{
+	return &registry.injector;
 }
 
 /* --- what open devices share ------------------------------------------------ */
@@ -145,6 +160,7 @@ static void registry_before_fork(void)
 			hooks->before_fork();
 	}
 	pthread_mutex_lock(&registry.lock);
+	pthread_mutex_lock(&registry.injector.lock);
 }
 
 static struct registry_hooks *last_hooks(void)
@@ -159,6 +175,7 @@ static struct registry_hooks *hooks_before(const struct registry_hooks *hooks)
 
 static void registry_after_fork_in_parent(void)
 {
+	pthread_mutex_unlock(&registry.injector.lock);
 	pthread_mutex_unlock(&registry.lock);
 	for (struct registry_hooks *hooks = last_hooks(); hooks; hooks = hooks_before(hooks)) {
 		if (hooks->after_fork_in_parent)
@@ -169,6 +186,7 @@ static void registry_after_fork_in_parent(void)
 
 static void registry_after_fork_in_child(void)
 {
+	pthread_mutex_unlock(&registry.injector.lock);
 	if (registry.progress)
 		progress_after_fork_child(registry.progress);
 	if (registry.control)
@@ -223,6 +241,7 @@ static void run_exit_hooks(void *unused)
 		if (hooks->at_exit)
 			hooks->at_exit();
 	}
+	injector_report(&registry.injector);
 	if (pthread_mutex_trylock(&registry.lock) != 0)
 		return;
 	if (registry.observe)

@@ -2,8 +2,8 @@
 /*
  * What the process has one of, whatever its devices are: the configuration, the
  * progress thread, the capture file, what it shows to other processes and hears from `urxe ctl`,
- * and what the modules of the verbs layer do when the process forks or exits. It knows none of
- * these modules; they call it.
+ * the faults that are injected into it, and what the modules of the verbs layer do when the process
+ * forks or exits. It knows none of these modules; they call it.
  *
  * The configuration is immutable once read. registry.lock protects the shared
  * things, registry.hooks_lock the list of hooks.
@@ -12,6 +12,7 @@
 #define URXE_VERBS_REGISTRY_H
 
 #include "net/capture.h"
+#include "net/fault/injector.h"
 #include "verbs/configuration.h"
 #include "verbs/progress.h"
 
@@ -22,6 +23,12 @@ static inline enum mode registry_mode(void)
 {
 	return registry_configuration()->mode;
 }
+
+/*
+ * What injects faults. It has the specification of the configuration once that is read, and none
+ * if it is in error.
+ */
+struct injector *registry_injector(void);
 
 /* The progress thread and the capture file, shared by the open devices. 0 or an errno. */
 int registry_acquire(struct progress **progress, struct capture **capture);

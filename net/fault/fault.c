@@ -8,7 +8,8 @@
  *
  * Called like any link. The lock protects the rules and the lanes; it is not
  * held while the inner link sends or receives. @lent belongs to receive(), which
- * is called by one thread at a time.
+ * is called by one thread at a time. As long as there has been no rule the filter is idle: packets
+ * go to the inner link and back without the lock.
  */
 #include "net/fault/fault.h"
 
@@ -21,7 +22,9 @@
 #include "net/capture.h"
 #include "net/fault/fault_lane.h"
 #include "net/fault/fault_rules.h"
+#include "net/fault/injector.h"
 #include "net/wire/icrc.h"
+#include "net/wire/mad.h"
 
 /* Packets judged under one hold of the lock. Their plans are on an application's stack. */
 #define CHUNK 32
@@ -31,6 +34,9 @@
 struct fault_link {
 	struct link link;
 	struct link *inner;
+	struct injector *injector;   /* whose specification the rules are of; NULL: they stay */
+	_Atomic uint32_t generation; /* that it had when they were read */
+	_Atomic bool filters;	     /* there is or was a rule */
 	pthread_mutex_t lock;
 	struct lane lanes[2];
 	struct held *lent; /* copies given out by the last receive() */
@@ -45,10 +51,21 @@ static void note_loss(struct fault_link *fault)
 
 /* --- Packets of either kind -------------------------------------------------- */
 
+/* The message of the connection manager that a UD packet to QP 1 is, or 0: IBA 13.5.3, 12.6. */
+static uint16_t cm_message(const struct flow *flow, const uint8_t *mad, uint32_t length)
+{
+	struct mad_header header;
+
+	if (flow->qpn != QPN_GSI || length < MAD_LENGTH)
+		return 0;
+	memcpy(&header, mad, sizeof(header));
+	return header.class == MAD_CLASS_CM ? be16toh(header.attribute) : 0;
+}
+
 static struct flow flow_of(const union ibv_gid *source, const union ibv_gid *destination,
 			   const uint8_t *data, uint32_t length)
 {
-	struct flow flow = {*source, *destination, OPCODE_UNKNOWN, 0};
+	struct flow flow = {*source, *destination, OPCODE_UNKNOWN};
 	struct bth bth;
 
 	if (length < sizeof(bth))
@@ -57,6 +74,58 @@ static struct flow flow_of(const union ibv_gid *source, const union ibv_gid *des
 	flow.opcode = bth.opcode;
 	flow.qpn = be32toh(bth.dest_qp) & QPN_MASK;
 	return flow;
+}
+
+static struct flow packet_flow(const struct fault_link *fault, const struct link_packet *packet)
+{
+	struct flow flow = flow_of(&packet->path->source, &packet->path->destination,
+				   packet->headers, packet->headers_length);
+	uint8_t mad[MAD_LENGTH];
+
+	if (fault->rules.by_message && flow.qpn == QPN_GSI &&
+	    packet->payload_length == MAD_LENGTH && link_packet_payload(packet, mad))
+		flow.message = cm_message(&flow, mad, sizeof(mad));
+	return flow;
+}
+
+static struct flow frame_flow(const struct fault_link *fault, const struct link_frame *frame)
+{
+	const uint32_t headers = sizeof(struct bth) + sizeof(struct deth);
+	struct flow flow = flow_of(&frame->source, &frame->destination, frame->data, frame->length);
+
+	if (fault->rules.by_message && frame->length > headers)
+		flow.message = cm_message(&flow, frame->data + headers, frame->length - headers);
+	return flow;
+}
+
+/* --- Rules that are replaced -------------------------------------------------------------- */
+
+/* Without memory the rules stay as they are, until the next packet. */
+static void read_rules(struct fault_link *fault)
+{
+	struct fault_rules rules;
+	uint32_t generation;
+
+	pthread_mutex_lock(&fault->lock);
+	if (injector_read_rules(fault->injector, &rules, &generation) == 0) {
+		fault_rules_report(&fault->rules);
+		fault_rules_destroy(&fault->rules);
+		fault->rules = rules;
+		lane_forget_hits(&fault->lanes[SENT]);
+		if (rules.any)
+			atomic_store_explicit(&fault->filters, true, memory_order_relaxed);
+		atomic_store_explicit(&fault->generation, generation, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&fault->lock);
+}
+
+static inline bool is_idle(struct fault_link *fault)
+{
+	if (fault->injector &&
+	    atomic_load_explicit(&fault->injector->generation, memory_order_relaxed) !=
+		    atomic_load_explicit(&fault->generation, memory_order_relaxed))
+		read_rules(fault);
+	return !atomic_load_explicit(&fault->filters, memory_order_relaxed);
 }
 
 /* --- Notes beside the capture ---------------------------------------------------------- */
@@ -69,7 +138,7 @@ static struct bth bth_of(const uint8_t *data, uint32_t length)
 	return bth;
 }
 
-/* The rules @hits hit the packet that was captured at @captured. */
+/* The rules @hits hit the packet that was captured at @captured. The lock is held. */
 static void note(const struct fault_link *fault, enum direction direction, uint64_t captured,
 		 const struct bth *bth, uint64_t hits)
 {
@@ -85,6 +154,14 @@ static void note(const struct fault_link *fault, enum direction direction, uint6
 		      be32toh(bth->psn) & PSN_MASK);
 	fault_rules_describe(&fault->rules, hits, text + at, sizeof(text) - at);
 	capture_fault(fault->link.capture, captured, text);
+}
+
+static void note_sent(struct fault_link *fault, uint64_t captured, const struct bth *bth,
+		      uint64_t hits)
+{
+	pthread_mutex_lock(&fault->lock);
+	note(fault, SENT, captured, bth, hits);
+	pthread_mutex_unlock(&fault->lock);
 }
 
 static void note_received(const struct fault_link *fault, const struct link_frame *frame,
@@ -153,8 +230,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 			       uint64_t now)
 {
 	struct lane *lane = &fault->lanes[SENT];
-	struct flow flow = flow_of(&packet->path->source, &packet->path->destination,
-				   packet->headers, packet->headers_length);
+	struct flow flow = packet_flow(fault, packet);
 	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, &flow);
 	struct plan plan = {.copies = 1 + verdict.duplicate,
 			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
@@ -206,7 +282,7 @@ static bool send_noted(struct fault_link *fault, struct link_packet *packet, uin
 	packet->captured = 0;
 	refused = inner_send(fault, packet, 1, now) > 0;
 	if (fault->link.capture)
-		note(fault, SENT, packet->captured, &bth, hits);
+		note_sent(fault, packet->captured, &bth, hits);
 	return refused;
 }
 
@@ -219,7 +295,7 @@ static void capture_lost(struct fault_link *fault, const struct link_packet *pac
 		return;
 	copy.captured = 0;
 	fault->inner->ops->capture(fault->inner, &copy);
-	note(fault, SENT, copy.captured, &bth, hits);
+	note_sent(fault, copy.captured, &bth, hits);
 }
 
 static void send_held(struct fault_link *fault, struct held **list, uint64_t now)
@@ -291,6 +367,8 @@ static unsigned int fault_link_send(struct link *link, struct link_packet *packe
 	struct fault_link *fault = (struct fault_link *)link;
 	unsigned int i, n, refused = 0;
 
+	if (is_idle(fault))
+		return inner_send(fault, packets, count, now);
 	for (i = 0; i < count; i += n) {
 		n = count - i < CHUNK ? count - i : CHUNK;
 		refused += send_chunk(fault, packets + i, n, now);
@@ -345,7 +423,7 @@ static void filter_frame(struct filter *filter)
 {
 	struct link_frame frame = filter->frames[filter->next++];
 	struct lane *lane = &filter->fault->lanes[RECEIVED];
-	struct flow flow = flow_of(&frame.source, &frame.destination, frame.data, frame.length);
+	struct flow flow = frame_flow(filter->fault, &frame);
 	struct verdict verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
 	unsigned int copies = 1 + verdict.duplicate;
 	struct held *passed, *copy;
@@ -408,6 +486,11 @@ static unsigned int fault_link_receive(struct link *link, struct link_frame *fra
 	unsigned int late = 0, count = 0;
 	struct held *due = NULL, *held;
 
+	if (is_idle(fault)) {
+		count = fault->inner->ops->receive(fault->inner, frames, max, now);
+		note_loss(fault);
+		return count;
+	}
 	held_free(&fault->lent);
 	pthread_mutex_lock(&fault->lock);
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
@@ -436,6 +519,8 @@ static uint64_t fault_link_deadline(struct link *link)
 	uint64_t deadline = fault->inner->ops->deadline(fault->inner);
 	unsigned int i;
 
+	if (is_idle(fault))
+		return deadline;
 	pthread_mutex_lock(&fault->lock);
 	for (i = 0; i < 2; i++) {
 		uint64_t lane = lane_deadline(&fault->lanes[i]);
@@ -568,25 +653,47 @@ static const struct link_ops fault_link_ops = {
 	.close = fault_link_close,
 };
 
-int fault_link_create(struct link *inner, const char *specification, struct link **link,
-		      const char **error)
+static struct fault_link *make(struct link *inner)
 {
 	struct fault_link *fault = calloc(1, sizeof(*fault));
-	int status;
 
 	if (!fault)
-		return ENOMEM;
-	status = fault_rules_read(&fault->rules, specification, error);
-	if (status) {
-		free(fault);
-		return status;
-	}
+		return NULL;
 	pthread_mutex_init(&fault->lock, NULL);
 	fault->link.ops = &fault_link_ops;
 	/* Forwarded frames pass no wire, on which something could happen to them. */
 	fault->link.share = inner->share;
 	fault->link.capture = inner->capture;
 	fault->inner = inner;
+	return fault;
+}
+
+int fault_link_create(struct link *inner, const char *specification, struct link **link,
+		      struct fault_error *error)
+{
+	struct fault_link *fault = make(inner);
+	int status;
+
+	if (!fault)
+		return ENOMEM;
+	status = fault_rules_read(&fault->rules, specification, error);
+	if (status) {
+		fault_free(fault);
+		return status;
+	}
+	fault->filters = true;
+	*link = &fault->link;
+	return 0;
+}
+
+int fault_link_follow(struct link *inner, struct injector *injector, struct link **link)
+{
+	struct fault_link *fault = make(inner);
+
+	if (!fault)
+		return ENOMEM;
+	fault->injector = injector;
+	read_rules(fault);
 	*link = &fault->link;
 	return 0;
 }

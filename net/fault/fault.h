@@ -1,34 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults: a filter around a link that drops, duplicates, reorders, delays, corrupts
+ * Faults of packets: a filter around a link that drops, duplicates, reorders, delays, corrupts
  * and marks (RFC 3168) packets, by rate or at the n-th match, from a seed. Deterministic
- * for the same seed and the same packets. Called like any link.
- *
- * The specification is a list of clauses separated by ';' or ',' (URXE_FAULTS):
- *
- *   seed=N                        (default 1)
- *   ACTION=RATE[MATCH]            RATE is a percentage ("1%") or a probability below 1 ("0.01")
- *   ACTION#N[MATCH]               the N-th matching packet, counted from 1, once
- *   ACTION#N+[MATCH]              that and all after it
- *   ACTION:   drop | dup | reorder | corrupt | mark | delay(TIME)   TIME: 500us, 2ms
- *   MATCH:    @tx | @rx           direction (default @tx)
- *             /OPCODE             a name of the opcode table, or a prefix of it ("RC_SEND")
- *             >QPN                destination QP number
- *             [ADDRESS]           from or to this IP address
- *
- *   "seed=7;drop=1%;dup=0.5%;reorder=0.5%"      "drop#3/RC_ACKNOWLEDGE@rx"
+ * for the same seed and the same packets. Called like any link. Of a specification
+ * (urxe-faults(7), net/fault/fault_clause.h) it does what is about packets.
  */
 #ifndef URXE_NET_FAULT_H
 #define URXE_NET_FAULT_H
 
+#include "net/fault/fault_clause.h"
 #include "net/link.h"
 
+struct injector;
+
 /*
- * Wrap @inner, which then belongs to the wrapper. Returns 0 and *@link, or
- * EINVAL for a specification that can't be read (with its place in *@error,
- * a pointer into @specification).
+ * Wrap @inner, which then belongs to the wrapper. Returns 0 and *@link, or ENOMEM, or
+ * EINVAL for a specification that can't be read (see fault_clauses_read()).
  */
 int fault_link_create(struct link *inner, const char *specification, struct link **link,
-		      const char **error);
+		      struct fault_error *error);
+
+/*
+ * The same with the specification that @injector has, at any time. As long as it has had none
+ * about packets, they pass the wrapper untouched.
+ */
+int fault_link_follow(struct link *inner, struct injector *injector, struct link **link);
 
 #endif

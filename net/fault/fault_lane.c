@@ -65,6 +65,16 @@ uint64_t lane_deadline(const struct lane *lane)
 	return delayed < swapped ? delayed : swapped;
 }
 
+void lane_forget_hits(struct lane *lane)
+{
+	struct held *held;
+
+	DL_FOREACH (lane->delayed, held)
+		held->hits = 0;
+	DL_FOREACH (lane->swapped, held)
+		held->hits = 0;
+}
+
 void held_free(struct held **list)
 {
 	struct held *held, *next;

@@ -39,6 +39,9 @@ void lane_take_due(struct lane *lane, uint64_t now, struct held **list, unsigned
 /* When the next one is due, or TIME_NEVER. */
 uint64_t lane_deadline(const struct lane *lane);
 
+/* There are other rules now. */
+void lane_forget_hits(struct lane *lane);
+
 void held_free(struct held **list);
 
 #endif

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules of the fault filter: reading them (the language is described in
- * net/fault/fault.h), and judging packets by them. Called by net/fault/fault with its lock
- * held; a specification may also be read only to check it (verbs/configuration.c).
+ * The rules of the fault filter: the clauses of a specification that are about packets
+ * (net/fault/fault_clause.h), and judging packets by them. Called by net/fault/fault with its
+ * lock held.
  */
 #ifndef URXE_NET_FAULT_RULES_H
 #define URXE_NET_FAULT_RULES_H
 
 #include <infiniband/verbs.h>
 
-#include "net/wire/wire.h"
+#include "net/fault/fault_clause.h"
 
 #define OPCODE_UNKNOWN (-1)
 
-enum direction { SENT, RECEIVED };
-
-struct rule;
-
 struct fault_rules {
-	char *specification;
-	struct rule *rules;
-	unsigned int count;
+	struct fault_clauses clauses;
+	bool any;	 /* of them is about packets */
+	bool by_message; /* one is about messages of the connection manager: flow.message is wanted
+			  */
 };
 
 /* What a rule can tell packets by. */
@@ -28,6 +25,7 @@ struct flow {
 	union ibv_gid source, destination;
 	int opcode; /* may be OPCODE_UNKNOWN */
 	uint32_t qpn;
+	uint16_t message; /* enum cm_attribute, or 0 */
 };
 
 /* What is to become of a packet: everything that the rules that hit it say. */
@@ -40,8 +38,9 @@ struct verdict {
 	uint64_t duplicates; /* those that say duplicate: they hit the copy, not the original */
 };
 
-/* Returns 0 or an errno; with EINVAL, *@error is the place in @specification. */
-int fault_rules_read(struct fault_rules *rules, const char *specification, const char **error);
+/* As fault_clauses_read(). */
+int fault_rules_read(struct fault_rules *rules, const char *specification,
+		     struct fault_error *error);
 void fault_rules_destroy(struct fault_rules *rules);
 
 /* Show a packet to every rule. */

@@ -3,7 +3,8 @@
  * Management datagrams (MADs), the payload of packets to QP 1: their header, and those
  * fields of the connection manager's messages by which the process is found that a
  * message is for. emu/cm/cm_message reads and writes the whole of the messages;
- * net/share/steer has the kernel look at these fields. Includes nothing of ours.
+ * net/share/steer has the kernel look at these fields, net/fault knows the messages by name.
+ * Includes nothing of ours.
  */
 #ifndef URXE_NET_MAD_H
 #define URXE_NET_MAD_H
@@ -43,6 +44,24 @@ enum cm_attribute {
 	CM_SIDR_REP = 0x18,
 	CM_LAP = 0x19,
 	CM_APR = 0x1a,
+};
+
+/* Why a REQ or REP is rejected (table 109). */
+enum cm_reject_reason {
+	CM_REJECT_NO_QP = 1,
+	CM_REJECT_NO_RESOURCES = 3,
+	CM_REJECT_TIMEOUT = 4,
+	CM_REJECT_UNSUPPORTED = 5,
+	CM_REJECT_INVALID_COMM_ID = 6,
+	CM_REJECT_INVALID_SERVICE_ID = 8,
+	CM_REJECT_INVALID_TRANSPORT = 9,
+	CM_REJECT_STALE = 10,
+	CM_REJECT_INVALID_GID = 12,
+	CM_REJECT_INVALID_ALTERNATE_GID = 18,
+	CM_REJECT_INVALID_MTU = 26,
+	CM_REJECT_CONSUMER = 28,
+	CM_REJECT_DUPLICATE_COMM_ID = 30,
+	CM_REJECT_VENDOR_OPTION = 35,
 };
 
 /* Where fields are, in bytes behind the header (tables 106 to 120). */

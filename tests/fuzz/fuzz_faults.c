@@ -103,7 +103,7 @@ static void receive_frames(struct link *link, uint64_t now)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *specification = malloc(size + 1);
-	const char *error = NULL;
+	struct fault_error error = {};
 	struct link *link;
 	uint64_t now = 0;
 
@@ -111,7 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(specification, data, size);
 	specification[size] = '\0';
 	if (fault_link_create(&end, specification, &link, &error) != 0) {
-		must(error >= specification && error <= specification + strlen(specification));
+		must(error.place >= specification &&
+		     error.place <= specification + strlen(specification));
+		must(error.expected && *error.expected);
 	} else {
 		for (unsigned int i = 0; i < 3; i++) {
 			send_packets(link, now);

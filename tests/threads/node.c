@@ -88,7 +88,6 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	};
 	struct progress_client *client;
 	struct link *inner;
-	const char *error;
 	char address[OWN_ADDRESS_LENGTH];
 
 	*node = (struct node){0};
@@ -99,7 +98,7 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	must(udp_link_create(&udp, &inner) == 0);
 	node->link = inner;
 	if (faults)
-		must(fault_link_create(inner, faults, &node->link, &error) == 0);
+		must(fault_link_create(inner, faults, &node->link, NULL) == 0);
 	node->link = wire_order(node->link);
 	must(node->link->ops->add_address(node->link, &node->gids.entries[0].gid) == 0);
 	cm_queue_init(&node->cm_queue, on_connection, node);

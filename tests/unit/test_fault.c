@@ -143,6 +143,17 @@ static const char *const readable[] = {
 	"\tdrop=0.5 ;",
 	"mark=1%;mark#7@rx",
 	"drop#3+@rx[10.0.0.1],drop=1%[fd00::1]/RC_SEND;dup#1+",
+	"drop#2*;corrupt#100*/UD@rx",
+	"drop#1/CM_REP;delay(2s)#1/CM_RTU;dup#1/CM_SIDR_REP/CM_LAP/RC_SEND",
+	"fail#1",
+	"fail(ENOMEM)#3/ibv_reg_mr;fail(EAGAIN)=1%/rdma_;fail(12)#5+/ibv_post_send/ibv_post_recv",
+	"complete(RETRY_EXC_ERR)#10/RDMA_WRITE;complete(WR_FLUSH_ERR)=1%/RECV>17",
+	"late(2ms)#7*/SEND>0x11;late(1us)=100%",
+	"event(PORT_ERR)@2s;event(PORT_ACTIVE)@3s;event(QP_FATAL)#3/SEND>17;event(LID_CHANGE)=1%",
+	"down(500ms)@2s;down(1s)#100;remove@10s;remove#1000",
+	"reject#1;reject(NO_RESOURCES)#2/CM_REQ;reject(28)#1+/CM_REP;reject=10%/CM_RE",
+	"coalesce(4);coalesce(2)#10+;spurious#3;spurious=10%",
+	"seed=7;drop=1%;fail#3/ibv_create_qp;event(DEVICE_FATAL)@1s",
 };
 
 START_TEST(the_language_is_understood)
@@ -196,11 +207,57 @@ static const struct {
 	{"seed=-1", 5},
 	{"seed=18446744073709551616", 5},
 	{"seed=1x", 6},
+	{"drop#2**", 7},
+	{"drop#2+*", 7},
+	{"drop@2s", 4},
+	{"drop(1s)#1", 4},
+	{"drop#1/CM_REPLY", 7},
+	{"fail(EFOO)#3", 5},
+	{"fail(enomem)#3", 5},
+	{"fail(ENOMEM#3", 11},
+	{"fail()#3", 5},
+	{"fail(0)#3", 5},
+	{"fail(4096)#3", 5},
+	{"fail(0x)#3", 5},
+	{"fail#3/ibv_reg_mrs", 7},
+	{"fail#3/RC_SEND", 7},
+	{"fail#3@tx", 6},
+	{"fail#3>17", 6},
+	{"fail@2s", 4},
+	{"complete#3", 0},
+	{"complete(SUCCESS)#3", 9},
+	{"complete(IBV_WC_FATAL_ERR)#3", 9},
+	{"complete(12)#3", 9},
+	{"complete(FATAL_ERR)#3/CM_REQ", 22},
+	{"complete(FATAL_ERR)#3>", 22},
+	{"complete(FATAL_ERR)@1s", 19},
+	{"event(WQ_FATAL)@1s", 6},
+	{"event(PORT_ERR)", 15},
+	{"event(PORT_ERR)@1", 17},
+	{"event(PORT_ERR)@tx", 16},
+	{"event#1", 0},
+	{"down#1", 0},
+	{"down(500ms)", 11},
+	{"down(500)@2s", 8},
+	{"remove", 6},
+	{"remove(1s)@1s", 6},
+	{"reject(SPITE)#1", 7},
+	{"reject(0)#1", 7},
+	{"reject#1/CM_RTU", 9},
+	{"reject", 6},
+	{"late#1", 0},
+	{"late(1s)@1s", 8},
+	{"coalesce#1", 0},
+	{"coalesce(0)", 9},
+	{"coalesce(65536)", 9},
+	{"coalesce(4)/SEND", 11},
+	{"spurious", 8},
 };
 
 START_TEST(errors_have_a_place)
 {
-	const char *text = unreadable[_i].text, *error = NULL;
+	const char *text = unreadable[_i].text;
+	struct fault_error error = {};
 	struct link *inner, *link = NULL;
 
 	sim = sim_create(&(struct sim_options){0});
@@ -208,7 +265,9 @@ START_TEST(errors_have_a_place)
 	ck_assert_int_eq(fault_link_create(inner, text, &link, NULL), EINVAL);
 	ck_assert_int_eq(fault_link_create(inner, text, &link, &error), EINVAL);
 	ck_assert_ptr_null(link);
-	ck_assert_msg(error == text + unreadable[_i].place, "%s: at %td", text, error - text);
+	ck_assert_msg(error.place == text + unreadable[_i].place, "%s: at %td", text,
+		      error.place - text);
+	ck_assert_ptr_nonnull(error.expected);
 	sim_destroy(sim);
 	sim = NULL;
 }

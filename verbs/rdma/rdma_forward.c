@@ -41,6 +41,7 @@ static bool real_manager_exists(void)
 
 static void choose_manager(void)
 {
+	hooks_configure();
 	/* A configuration that is refused gives no devices at all, in no mode. */
 	if (registry_mode() == MODE_EMU || devices_failed())
 		return;
