@@ -16,8 +16,6 @@ struct observed *processes_read(const struct observed_options *options);
 
 json_t *process_json(const struct observed *process);
 json_t *losses_json(const struct observe_losses *losses);
-/* @json, which is used up, and a line end. */
-void processes_print_json(FILE *stream, json_t *json, size_t flags);
 
 /* What the process has done, with what its destroyed queue pairs did. */
 struct observe_totals process_totals(const struct observed *process);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Processes as JSON, by jansson. Keys and addresses are strings in hexadecimal: JSON's numbers have
- * 53 bits in most languages. Counters are numbers.
- */
+/* Processes as JSON: urxe/json.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,30 +12,8 @@
 #include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/explain.h"
+#include "urxe/json.h"
 #include "urxe/processes.h"
-
-/* What isn't UTF-8 can't be in JSON. */
-static json_t *text_json(const char *text)
-{
-	char *ascii;
-	json_t *json = json_string(text);
-
-	if (json || !(ascii = strdup(text)))
-		return json;
-	for (char *c = ascii; *c; c++)
-		*c = (unsigned char)*c < 0x80 ? *c : '?';
-	json = json_string(ascii);
-	free(ascii);
-	return json;
-}
-
-static json_t *hex_json(uint64_t number)
-{
-	char text[20];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, number);
-	return json_string(text);
-}
 
 /* null: none */
 static json_t *address_json(const uint8_t gid[16])
@@ -46,11 +21,6 @@ static json_t *address_json(const uint8_t gid[16])
 	char text[ADDRESS_TEXT];
 
 	return *address_text(gid, text) ? json_string(text) : json_null();
-}
-
-static json_t *number_json(uint64_t number)
-{
-	return json_integer((json_int_t)number);
 }
 
 static json_t *traffic_json(const struct observe_traffic *traffic)
@@ -245,12 +215,4 @@ json_t *process_json(const struct observed *process)
 	}
 	json_object_set_new(json, "left_out", left_out);
 	return json;
-}
-
-void processes_print_json(FILE *stream, json_t *json, size_t flags)
-{
-	if (!json || json_dumpf(json, stream, flags) != 0)
-		die("out of memory");
-	fputc('\n', stream);
-	json_decref(json);
 }

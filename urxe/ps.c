@@ -13,6 +13,7 @@
 #include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/explain.h"
+#include "urxe/json.h"
 #include "urxe/processes.h"
 
 struct request {
@@ -243,7 +244,7 @@ static unsigned int print_all(const struct request *request, const struct observ
 			print_process(process, request->verbose);
 	}
 	if (request->json)
-		processes_print_json(stdout, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
+		json_print(stdout, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
 	json_decref(list);
 	return count;
 }

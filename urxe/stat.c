@@ -17,6 +17,7 @@
 
 #include "net/clock.h"
 #include "urxe/command.h"
+#include "urxe/json.h"
 #include "urxe/launch.h"
 #include "urxe/options.h"
 #include "urxe/processes.h"
@@ -217,7 +218,7 @@ static void print_session(const struct session *session, bool json)
 			print_process(process);
 	}
 	if (json)
-		processes_print_json(stderr, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
+		json_print(stderr, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
 	else if (!session->count)
 		fputs("urxe stat: no process had a device open\n", stderr);
 	json_decref(list);

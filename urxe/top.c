@@ -17,6 +17,7 @@
 #include "net/clock.h"
 #include "net/qp_text.h"
 #include "urxe/command.h"
+#include "urxe/json.h"
 #include "urxe/processes.h"
 
 struct request {
@@ -272,10 +273,10 @@ static void print_json(const struct reading *before, const struct reading *now,
 
 	for (unsigned int i = 0; i < table->count; i++)
 		json_array_append_new(list, row_json(&table->rows[i]));
-	processes_print_json(stdout,
-			     json_pack("{s:f, s:o}", "seconds", (now->time - before->time) / 1e9,
-				       "processes", list),
-			     JSON_COMPACT);
+	json_print(stdout,
+		   json_pack("{s:f, s:o}", "seconds", (now->time - before->time) / 1e9, "processes",
+			     list),
+		   JSON_COMPACT);
 }
 
 /* --- the terminal ------------------------------------------------------------------ */

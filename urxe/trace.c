@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* urxe trace: captures as tables and sequence diagrams. How it works is in urxe/trace.h. */
+/* urxe trace: captures as tables, sequence diagrams and JSON. How it works is in urxe/trace.h. */
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "urxe/command.h"
 #include "urxe/trace.h"
 
-enum { FORMAT = 0x100, QP, PACKETS, FROM, TO };
+enum { FORMAT = 0x100, JSON, QP, PACKETS, FROM, TO };
 
 struct arguments {
 	void (*format)(const struct trace *trace, const struct trace_view *view, FILE *out);
@@ -27,6 +27,7 @@ static const struct format {
 	{"table", trace_table, true},
 	{"diagram", trace_diagram, true},
 	{"svg", trace_svg, false},
+	{"json", trace_json, false},
 };
 
 static void read_format(struct arguments *arguments, const char *name)
@@ -38,7 +39,7 @@ static void read_format(struct arguments *arguments, const char *name)
 			return;
 		}
 	}
-	die("--format is table, diagram or svg, and not %s", name);
+	die("--format is table, diagram, svg or json, and not %s", name);
 }
 
 /* Milliseconds, as the tables have them. */
@@ -70,6 +71,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case FORMAT:
 		read_format(arguments, argument);
 		return 0;
+	case JSON:
+		read_format(arguments, "json");
+		return 0;
 	case QP:
 		arguments->view.qpn = read_qpn(argument);
 		arguments->view.limited_to_qp = true;
@@ -97,7 +101,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{"format", FORMAT, "FORMAT", 0,
-	 "table (default), diagram: a sequence diagram as text, or svg: one as a picture"},
+	 "table (default), diagram: a sequence diagram as text, svg: one as a picture, or json"},
+	{"json", JSON, NULL, 0, "As --format json"},
 	{"qp", QP, "N", 0, "Only what is from or to queue pair N"},
 	{"packets", PACKETS, NULL, 0, "A row for each packet, instead of one for a message"},
 	{"from", FROM, "MS", 0, "Leave out what was before, in milliseconds from the first packet"},

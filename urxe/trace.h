@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urxe trace: captures as tables and sequence diagrams. What the files urxe/trace*.c hand on to
- * each other, in this order:
+ * urxe trace: captures as tables, sequence diagrams and JSON. What the files urxe/trace*.c hand on
+ * to each other, in this order:
  *
- *   trace_read     captures become records, which tshark dissects; trace_faults adds what faults
- * did trace_flow     records become flows (what one QP is sent by one peer), flows conversations
+ *   trace_read     captures become records, which tshark dissects
+ *   trace_faults   what faults did to them
+ *   trace_flow     records become flows (what one QP is sent by one peer), flows conversations
  *   trace_match    records of both ends become transmissions: sent, received, or both
  *   trace_message  transmissions become messages; what was sent again, what was acknowledged when
  *   trace_row      transmissions become rows, folded; trace_fold folds equal messages further
@@ -260,6 +261,7 @@ char *trace_label(const struct row *row);
 void trace_table(const struct trace *trace, const struct trace_view *view, FILE *out);
 void trace_diagram(const struct trace *trace, const struct trace_view *view, FILE *out);
 void trace_svg(const struct trace *trace, const struct trace_view *view, FILE *out);
+void trace_json(const struct trace *trace, const struct trace_view *view, FILE *out);
 void trace_summary(const struct trace *trace, const struct trace_view *view, FILE *out);
 
 #endif

@@ -5,6 +5,7 @@
     test_trace.py PROGRAM [TEST...]
 """
 
+import json
 import os
 import pathlib
 import struct
@@ -105,7 +106,8 @@ class Captures:
                 for now, data in sorted(self.records[end]):
                     out.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(data), len(data)) + data)
             if self.faults[end]:
-                pathlib.Path(f"{self.path(end)}.faults").write_text("".join(self.faults[end]))
+                notes = "".join(self.faults[end])
+                pathlib.Path(f"{self.path(end)}.faults").write_text(notes, errors="surrogateescape")
         return [self.path(0), self.path(1)]
 
 
@@ -309,6 +311,39 @@ class Output(unittest.TestCase):
         self.assertIn("|--- WRITE 1280 B, PSN 100..104, 5 packets, 1 lost, resent 3 ------------->|  PSN 102 dropped", found[1])
         self.assertIn("|<-- NAK PSN sequence error, PSN 102 --", found[2])
         self.assertIn("|                  X-- ACK, PSN 105 -", found[6])
+
+    def test_json(self):
+        found = json.loads(trace("--json", lossy().both()))
+        self.assertEqual(found["start"], "1000000.000000000")
+        (conversation,) = found["conversations"]
+        self.assertEqual(conversation["transport"], "RC")
+        a, b = conversation["ends"]
+        self.assertEqual([(end["address"], end["qpn"], end["captured"]) for end in (a, b)],
+                         [("10.0.0.1", 0x11, True), ("10.0.0.2", 0x22, True)])
+        self.assertEqual(a["sent"], {"messages": 2, "bytes": 1344, "packets": 10, "lost": 1, "resent": 4, "duplicates": 1,
+                                     "naks": 1, "rnr_naks": 0, "pause_ns": 3_980_000})
+        rows = conversation["rows"]
+        self.assertEqual([(row["from"], row["kind"]) for row in rows],
+                         [(0, "message"), (1, "nak"), (0, "resent"), (1, "ack"),
+                          (0, "message"), (1, "ack"), (0, "resent"), (1, "ack")])
+        self.assertEqual(rows[0], {
+            "kind": "message", "from": 0, "time_ns": 0, "until_ns": 4000, "what": "WRITE", "bytes": 1280,
+            "psns": [[100, 104]], "acknowledged_after_ns": 80_000, "messages": 1, "packets": 5, "lost": 1, "resent": 3,
+            "marks": [{"what": "dropped by drop#3/RC_RDMA_WRITE", "psns": [[102, 102]]},
+                      {"what": "arrived twice", "psns": [[103, 103]]}],
+            "notes": "PSN 102 dropped by drop#3/RC_RDMA_WRITE; PSN 103 arrived twice; acknowledged after 80.0 us"})
+        self.assertEqual((rows[5]["lost"], rows[5]["acknowledged_after_ns"]), (1, None))
+
+    def test_json_of_what_is_not_known(self):
+        captures = Captures()
+        captures.add(0, request(SEND_ONLY, 0xFFFFFF, 9), arrivals=0)
+        captures.faults[0].append(f"{START // 10**9}.{START % 10**9:09} sent RC_SEND QP 0x1 PSN 1: dropped by \udcff\n")
+        captures.write()
+        (conversation,) = json.loads(trace("--json", captures.path(0)))["conversations"]
+        self.assertEqual([(end["qpn"], end["captured"]) for end in conversation["ends"]], [(None, True), (0x22, False)])
+        self.assertIsNone(conversation["ends"][1]["sent"])
+        (row,) = conversation["rows"]
+        self.assertEqual(row["marks"], [{"what": "dropped by ?", "psns": [[0xFFFFFF, 0xFFFFFF]]}])
 
     def test_svg(self):
         text = trace("--format", "svg", lossy().both())

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urxe/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "urxe/command.h"
+
+json_t *text_json(const char *text)
+{
+	char *ascii;
+	json_t *json = json_string(text);
+
+	if (json || !(ascii = strdup(text)))
+		return json;
+	for (char *c = ascii; *c; c++)
+		*c = (unsigned char)*c < 0x80 ? *c : '?';
+	json = json_string(ascii);
+	free(ascii);
+	return json;
+}
+
+json_t *hex_json(uint64_t number)
+{
+	char text[20];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, number);
+	return json_string(text);
+}
+
+json_t *number_json(uint64_t number)
+{
+	return json_integer((json_int_t)number);
+}
+
+void json_print(FILE *stream, json_t *json, size_t flags)
+{
+	if (!json || json_dumpf(json, stream, flags) != 0)
+		die("out of memory");
+	fputc('\n', stream);
+	json_decref(json);
+}
