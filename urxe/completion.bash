@@ -43,11 +43,11 @@ _urxe_faults() {
 	COMPREPLY=($(compgen -P "$before" -W "$choices" -- "${current#"$before"}"))
 }
 
-# Those that the library has, which it names when it doesn't know one; or files.
+# Those that are installed; or files.
 _urxe_profiles() {
 	compopt -o filenames 2>/dev/null
-	COMPREPLY=($(compgen -W "$("$1" devices --profile , 2>&1 | sed -n 's/.*; there are \(.*\); a file.*/\1/p' |
-		tr -d ,)" -- "$2"; compgen -f -X '!*.profile' -- "$2"; compgen -d -- "$2"))
+	COMPREPLY=($(compgen -W "$("$1" profiles | awk '{ print $1 }')" -- "$2"
+		compgen -f -X '!*.profile' -- "$2"; compgen -d -- "$2"))
 }
 
 _urxe_captures() {
@@ -132,6 +132,7 @@ _urxe() {
 		run | stat) _urxe_program "$current" ;;
 		trace) _urxe_captures "$current" ;;
 		ctl) _urxe_control "$program" "$current" ;;
+		profiles) _urxe_profiles "$program" "$current" ;;
 		explain) _urxe_words "$(_urxe_causes "$program")" "$current" ;;
 		help) _urxe_words "$(_urxe_commands "$program") $(_urxe_topics "$program")" "$current" ;;
 		esac

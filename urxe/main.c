@@ -17,6 +17,7 @@ static const struct command commands[] = {
 	{"top", command_top, "show what these processes are doing"},
 	{"ctl", command_ctl, "change what a running process logs and explains"},
 	{"stat", command_stat, "run a program, and say what it has transferred"},
+	{"profiles", command_profiles, "list device profiles, and show what is in them"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
 	{"trace", command_trace, "show captures as tables and sequence diagrams"},
 	{"help", command_help, "show the manual of a command or a topic"},

@@ -326,7 +326,7 @@ static void add_names(const char *place, char **names)
 	free(entries);
 }
 
-static bool not_found(const char *name, char **error)
+char *profile_names(void)
 {
 	char *names = NULL, *place;
 
@@ -336,6 +336,13 @@ static bool not_found(const char *name, char **error)
 			add_names(place, &names);
 		free(place);
 	}
+	return names;
+}
+
+static bool not_found(const char *name, char **error)
+{
+	char *names = profile_names();
+
 	if (asprintf(error, "there is no profile \"%s\"; there are %s%s", name,
 		     names ? names : "none", names ? "; a file has a / in its name" : "") < 0)
 		*error = NULL;

@@ -54,6 +54,8 @@ void profile_default(struct profile *profile);
  */
 bool profile_read(struct profile *profile, const char *name, char **error);
 void profile_destroy(struct profile *profile);
+/* Those that are installed: "cx3, cx4, ...", which the caller frees; NULL: there are none. */
+char *profile_names(void);
 
 /* --- the table --------------------------------------------------------------------- */
 

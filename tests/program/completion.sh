@@ -49,7 +49,7 @@ includes() {
 	done
 }
 
-includes "run ctl devices explain ps top stat trace help --help --version" ""
+includes "run ctl devices profiles explain ps top stat trace help --help --version" ""
 offers "devices" de
 offers "explain" ex
 offers "" list # the program's own command
@@ -58,6 +58,8 @@ offers "--node" run --no
 includes "--node --pcap --faults --explain --help" run --
 includes "--node --faults" devices -
 includes "--list --markdown" explain --
+includes "cx5 irdma rxe strict" profiles ""
+offers "irdma" profiles irdm
 offers "table diagram svg" trace --format ""
 offers "svg" trace --format = s
 

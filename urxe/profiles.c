@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urxe profiles: the device profiles that are installed, by what their files say: lines
+ * "key = value   # source" (verbs/profile.h, whose reader checks them).
+ */
+#include <argp.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "urxe/command.h"
+#include "urxe/installed.h"
+
+#define SUFFIX ".profile"
+#define KEYS_MAX 128 /* of all files together */
+#define TEXT 160
+
+/* --- files --------------------------------------------------------------------------- */
+
+static char *folder(void)
+{
+	static const char *const places[] = {"..", "../share/urxe", URXE_DATADIR "/urxe", NULL};
+	char *path = installed_find(places, "profiles");
+
+	if (!path)
+		die("no profiles are installed");
+	return path;
+}
+
+static int is_profile(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
+
+	return length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0;
+}
+
+/* @name, as URXE_PROFILE has it: a file if there is a '/' in it. */
+static FILE *open_profile(const char *name)
+{
+	char *path;
+	FILE *file;
+
+	if (strchr(name, '/'))
+		return fopen(name, "re");
+	if (asprintf(&path, "%s/%s" SUFFIX, folder(), name) < 0)
+		die("out of memory");
+	file = fopen(path, "re");
+	free(path);
+	return file;
+}
+
+/* The spaces around it are left out, in place. */
+static char *trim(char *text)
+{
+	size_t length;
+
+	text += strspn(text, " \t");
+	for (length = strlen(text); length && strchr(" \t\n", text[length - 1]); length--)
+		;
+	text[length] = '\0';
+	return text;
+}
+
+/* What a line says, which is cut up in place; false: there is no value in it. */
+static bool split(char *line, char **key, char **value)
+{
+	char *equals;
+
+	line[strcspn(line, "#")] = '\0';
+	equals = strchr(line, '=');
+	if (!equals)
+		return false;
+	*equals = '\0';
+	*key = trim(line);
+	*value = trim(equals + 1);
+	return true;
+}
+
+/* Call @tell for each installed profile, in the order of their names. */
+static void each(void (*tell)(void *argument, const char *name, FILE *file), void *argument)
+{
+	char *path = folder();
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_profile, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		FILE *file;
+
+		entries[i]->d_name[strlen(entries[i]->d_name) - strlen(SUFFIX)] = '\0';
+		file = open_profile(entries[i]->d_name);
+		if (file) {
+			tell(argument, entries[i]->d_name, file);
+			fclose(file);
+		}
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	free(path);
+}
+
+/* --- what is printed -------------------------------------------------------------------- */
+
+static void list_one(void *argument, const char *name, FILE *file)
+{
+	char line[512], *key, *value;
+
+	while (fgets(line, sizeof(line), file)) {
+		if (split(line, &key, &value) && strcmp(key, "description") == 0) {
+			printf("%-8s  %s\n", name, value);
+			return;
+		}
+	}
+	puts(name);
+}
+
+static bool show(const char *name)
+{
+	FILE *file = open_profile(name);
+	char line[512];
+
+	if (!file) {
+		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n", name);
+		return false;
+	}
+	while (fgets(line, sizeof(line), file))
+		fputs(line, stdout);
+	fclose(file);
+	return true;
+}
+
+/* --- side by side, for docs/profiles.md -------------------------------------------------- */
+
+#define CARDS_MAX 32
+
+struct table {
+	char keys[KEYS_MAX][TEXT], names[CARDS_MAX][TEXT];
+	char values[CARDS_MAX][KEYS_MAX][TEXT];
+	unsigned int key_count, card_count;
+};
+
+static void copy(char text[TEXT], const char *from)
+{
+	snprintf(text, TEXT, "%s", from);
+}
+
+/* A key that is new comes behind @before, which the file has before it. */
+static unsigned int row_of(struct table *table, const char *key, int before)
+{
+	unsigned int row;
+
+	for (row = 0; row < table->key_count; row++) {
+		if (strcmp(table->keys[row], key) == 0)
+			return row;
+	}
+	if (table->key_count == KEYS_MAX)
+		die("there are more than %d keys", KEYS_MAX);
+	row = before + 1;
+	memmove(table->keys[row + 1], table->keys[row], (table->key_count - row) * TEXT);
+	for (unsigned int i = 0; i <= table->card_count; i++) {
+		memmove(table->values[i][row + 1], table->values[i][row],
+			(table->key_count - row) * TEXT);
+		*table->values[i][row] = '\0';
+	}
+	table->key_count++;
+	copy(table->keys[row], key);
+	return row;
+}
+
+static void read_one(void *argument, const char *name, FILE *file)
+{
+	char line[512], *key, *value;
+	struct table *table = argument;
+	int row = -1;
+
+	if (table->card_count == CARDS_MAX)
+		die("there are more than %d profiles", CARDS_MAX);
+	copy(table->names[table->card_count], name);
+	while (fgets(line, sizeof(line), file)) {
+		if (!split(line, &key, &value))
+			continue;
+		row = row_of(table, key, row);
+		copy(table->values[table->card_count][row], value);
+	}
+	table->card_count++;
+}
+
+static void markdown(void)
+{
+	struct table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		die("out of memory");
+	each(read_one, table);
+	puts("# Device profiles\n\n"
+	     "What cards answer, limit and do differently, as `urxe run --profile NAME` has it; "
+	     "urxe-profiles(7)\n"
+	     "says what the keys mean, and `urxe profiles NAME` where each value is from. What is "
+	     "empty isn't\n"
+	     "known: it is as without a profile.\n\n"
+	     "This file is written by `urxe profiles --markdown`.\n");
+	for (unsigned int i = 0; i < table->card_count; i++)
+		printf("- `%s`: %s\n", table->names[i],
+		       table->values[i][row_of(table, "description", -1)]);
+	printf("\n| |");
+	for (unsigned int i = 0; i < table->card_count; i++)
+		printf(" %s |", table->names[i]);
+	printf("\n|---|");
+	for (unsigned int i = 0; i < table->card_count; i++)
+		printf("---|");
+	for (unsigned int row = 0; row < table->key_count; row++) {
+		if (strcmp(table->keys[row], "description") == 0)
+			continue;
+		printf("\n| %s |", table->keys[row]);
+		for (unsigned int i = 0; i < table->card_count; i++)
+			printf(" %s |", table->values[i][row]);
+	}
+	puts("");
+	free(table);
+}
+
+/* --- the command --------------------------------------------------------------------------- */
+
+enum { MARKDOWN = 0x100 };
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	int *status = state->input;
+
+	switch (key) {
+	case MARKDOWN:
+		markdown();
+		exit(EXIT_SUCCESS);
+	case ARGP_KEY_ARG:
+		if (!show(argument))
+			*status = EXIT_FAILURE;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		each(list_one, NULL);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int command_profiles(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"markdown", MARKDOWN, NULL, 0,
+		 "Write all side by side, as docs/profiles.md has them"},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "[NAME...]",
+		.doc = "List the device profiles that there are, or show what is in them.\v"
+		       "urxe run --profile NAME makes devices like that card; urxe-profiles(7) "
+		       "says "
+		       "what the keys mean.",
+	};
+	int status = EXIT_SUCCESS;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &status))
+		return EXIT_REFUSED;
+	return status;
+}
