@@ -67,6 +67,7 @@ const struct hca_limits hca_limits_core = {
 			.local_ca_ack_delay = 15,
 		},
 	.cap_flags_ex = DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE,
+	.qp_types = QP_RC | QP_UC | QP_UD | QP_XRC_SEND | QP_XRC_RECV,
 	.completion_timestamp_mask = UINT64_MAX,
 	.max_inline_data = 1024,
 	.max_cq_period = 4095, /* as ConnectX */

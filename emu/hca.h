@@ -53,6 +53,7 @@ struct xrc_domain;
 struct hca_limits {
 	struct ibv_device_attr device;
 	uint64_t cap_flags_ex; /* device_cap_flags_ex beyond those of device */
+	uint32_t qp_types;     /* enum qp_type_set */
 	uint64_t completion_timestamp_mask;
 	uint32_t max_inline_data;
 	uint32_t max_cq_period; /* us */

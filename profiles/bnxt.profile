@@ -25,6 +25,7 @@ local_ca_ack_delay = 16                 # Linux bnxt_re/bnxt_re.h, BNXT_RE_DEFAU
 
 device_cap_flags_ex = 0                 # Linux bnxt_re/ib_verbs.c, bnxt_re_query_device() sets none
 odp = no                                # likewise
+qp_types = 0x14                         # Linux bnxt_re/ib_verbs.c, __from_ib_qp_type(): RC, UD
 max_inline_data = 96                    # rdma-core bnxt_re/bnxt_re-abi.h, BNXT_RE_MAX_INLINE_SIZE
 
 max_msg_sz = 0x40000000                 # Linux bnxt_re/ib_verbs.c, bnxt_re_query_port(): BNXT_RE_MAX_MR_SIZE_LOW
@@ -39,4 +40,3 @@ send_with_invalidate = fails            # spdk/spdk#3926: offered, then IBV_WC_L
 # atomic_cap is none where a PCIe bridge or the root port lacks atomics.
 # Entries of variable size, which newer cards have, take more: 13 SGEs (Linux bnxt_re/qplib_sp.h, BNXT_VAR_MAX_SGE).
 # Not known, of the firmware: vendor_part_id, fw_ver, max_mr, max_mw, max_ah, max_srq, max_srq_wr, max_srq_sge, gid_tbl_len.
-# UC and XRC aren't there: Linux bnxt_re/ib_verbs.c, __from_ib_qp_type().

@@ -34,6 +34,7 @@ odp = no                                # deepseek-ai/3FS#192
 completion_timestamp_mask = 0           # deepseek-ai/3FS#192: not supported
 max_inline_data = 101                   # Linux irdma/user.h, IRDMA_MAX_INLINE_DATA_SIZE; linux-rdma/perftest#139
 create_flags = 0                        # Linux irdma/verbs.c, irdma_validate_qp_attrs()
+qp_types = 0x14                         # likewise: RC, UD
 
 max_msg_sz = 2147483647                 # Linux irdma/user.h, IRDMA_MAX_OUTBOUND_MSG_SIZE
 max_vl_num = 0                          # Linux irdma/verbs.c, irdma_query_port() doesn't set it
@@ -46,4 +47,4 @@ gid_tbl_len = 32                        # likewise
 # max_qp_rd_atom 127 and max_qp_init_rd_atom 255 (icrdma_hw.h). What is here is less, and was seen.
 # max_mw: the issue has 0, Linux as many as regions; MEM_WINDOW and MEM_WINDOW_TYPE_2B are there, so it is left out.
 # max_send_wr: a ring of a power of two units of 32 bytes, of which 258 stay free (Linux irdma/defs.h, IRDMA_SQ_RSVD); no key has that.
-# Not known: what else is rounded, and the speed of the port. UC isn't there (Linux irdma/verbs.c).
+# Not known: what else is rounded, and the speed of the port.

@@ -34,10 +34,10 @@ local_ca_ack_delay = 15                 # likewise, QED_RDMA_ACK_DELAY
 device_cap_flags_ex = 0                 # Linux qedr/verbs.c, qedr_query_device() sets none
 odp = no                                # likewise
 max_inline_data = 128                   # linux-rdma/perftest#110
+qp_types = 0x4                          # Linux qedr/verbs.c, qedr_check_qp_attrs(): RC
 
 max_vl_num = 4                          # Linux qedr/verbs.c, qedr_query_port()
 lid = 0                                 # likewise
 
 # atomic_cap is none where a PCIe bridge or the root port lacks atomics.
 # Not known: max_srq, max_msg_sz, the speed of the port, the length of the GID table, what is rounded.
-# UD and UC aren't there: Linux qedr/verbs.c, qedr_check_qp_attrs().

@@ -51,6 +51,7 @@ max_cq_period = 0                       # likewise
 # ibv_create_qp()
 max_inline_data = 512                   # rxe_param.h: what a WQE of 720 bytes (0x2d0) holds, 32 SGEs
 create_flags = 0                        # rxe_verbs.c: any is EOPNOTSUPP
+qp_types = 0x1c                         # rxe_qp.c: RC, UC, UD
 
 # struct ibv_port_attr
 max_msg_sz = 0x800000                   # devinfo

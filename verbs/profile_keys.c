@@ -94,6 +94,7 @@ const struct profile_key profile_keys[] = {
 	NUMBER("num_comp_vectors", num_comp_vectors, INT32_MAX, STRICT_LEAST_SET),
 	NUMBER("max_inline_data", limits.max_inline_data, 0, LEAST),
 	BITS("create_flags", create_flags, 0),
+	BITS("qp_types", limits.qp_types, 0),
 
 	/* struct ibv_port_attr */
 	NUMBER("max_msg_sz", limits.max_message, WIRE_MESSAGE_MAX, LEAST),

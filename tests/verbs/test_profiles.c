@@ -135,6 +135,7 @@ static const struct question {
 	SHOWS_ELSEWHERE(atomic_cap),
 	SHOWS_ELSEWHERE(device_cap_flags_ex),
 	SHOWS_ELSEWHERE(odp),
+	SHOWS_ELSEWHERE(qp_types),
 	SHOWS_ELSEWHERE(num_comp_vectors),
 	SHOWS_ELSEWHERE(active_width),
 	SHOWS_ELSEWHERE(active_speed),
@@ -314,6 +315,42 @@ START_TEST(found_by_name)
 }
 END_TEST
 
+/* Each profile with each type: refused where the profile lacks it. */
+START_TEST(types_of_queue_pairs)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+	bool given = profile_text(names[_i], "qp_types");
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+
+	use_profile(names[_i]);
+	context = fixture_open();
+	pd = ibv_alloc_pd(context);
+	ck_assert_ptr_nonnull(pd);
+	attr.send_cq = attr.recv_cq = ibv_create_cq(context, 2, NULL, NULL, 0);
+	ck_assert_ptr_nonnull(attr.send_cq);
+	for (unsigned int i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		bool has = !given || profile_value(names[_i], "qp_types") >> types[i] & 1;
+		struct ibv_qp *qp;
+
+		attr.qp_type = types[i];
+		errno = 0;
+		qp = ibv_create_qp(pd, &attr);
+		ck_assert_msg(has == !!qp, "%s, type %d", names[_i], types[i]);
+		if (qp)
+			ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+		else
+			ck_assert_int_eq(errno, EOPNOTSUPP);
+	}
+	ck_assert_int_eq(ibv_destroy_cq(attr.send_cq), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	fixture_close(context);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("profiles");
@@ -323,6 +360,7 @@ int main(void)
 	name_count = profile_names(names);
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, answers_are_the_profile, 0, name_count);
+	tcase_add_loop_test(tests, types_of_queue_pairs, 0, name_count);
 	tcase_add_loop_test(tests, bad_file, 0, sizeof(bad) / sizeof(*bad));
 	tcase_add_test(tests, no_file);
 	tcase_add_test(tests, found_by_name);
