@@ -89,6 +89,10 @@ _urxe_control() {
 	case $COMP_CWORD,${COMP_WORDS[3]} in
 	2,*) _urxe_words "$("$1" ps 2>/dev/null | sed -nE 's/^([0-9]+)  .*/\1/p')" "$2" ;;
 	3,*) _urxe_words "$("$1" ctl --help 2>/dev/null | sed -nE '/^ *Commands:/,/^$/s/^ +([a-z]+) .*/\1/p' | sort -u)" "$2" ;;
+	4,faults)
+		_urxe_faults "$1" "$2"
+		[[ none != "$2"* ]] || COMPREPLY+=(none)
+		;;
 	4,log) _urxe_words "error warn info debug" "$2" ;;
 	4,explain) _urxe_words "on off" "$2" ;;
 	esac

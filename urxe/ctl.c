@@ -16,7 +16,9 @@
 #include "net/observe/file.h"
 #include "net/observe/reader.h"
 #include "urxe/command.h"
+#include "urxe/faults.h"
 
+#define FAULTS "faults "
 #define PATIENCE 10 /* seconds */
 
 struct request {
@@ -98,6 +100,9 @@ static void check(const struct request *request)
 		die("no command for process %d; see urxe ctl --help", request->pid);
 	if (request->too_long)
 		die("a command has at most %d characters", CONTROL_QUESTION - 1);
+	if (strncmp(request->question, FAULTS, strlen(FAULTS)) == 0 &&
+	    strcmp(request->question, FAULTS "none") != 0)
+		faults_check(request->question + strlen(FAULTS), "the specification");
 }
 
 static pid_t read_pid(const char *text)
@@ -149,6 +154,9 @@ int command_ctl(int argc, char **argv)
 		.args_doc = "PID COMMAND",
 		.doc = "Change a process that has devices open, without stopping it.\v"
 		       "Commands:\n"
+		       "  faults              show the faults, and how often each has hit\n"
+		       "  faults FAULTS       have these instead; see urxe help faults\n"
+		       "  faults none         have no faults\n"
 		       "  log LEVEL           log lines from this level: error, warn, info, debug\n"
 		       "  explain on|off      explain on its stderr why operations and calls fail",
 	};

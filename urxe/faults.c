@@ -58,15 +58,14 @@ void faults_print_opcodes(void)
 	}
 }
 
-void faults_check(void)
+void faults_check(const char *specification, const char *whose)
 {
-	const char *specification = getenv("URXE_FAULTS");
 	struct fault_clauses clauses;
 	struct fault_error error;
 	int status = specification ? fault_clauses_read(&clauses, specification, &error) : 0;
 
 	if (status == EINVAL)
-		die("URXE_FAULTS can't be read at \"%s\": expected is %s; see urxe help faults",
+		die("%s can't be read at \"%s\": expected is %s; see urxe help faults", whose,
 		    error.place, error.expected);
 	else if (status)
 		die("out of memory");

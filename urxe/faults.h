@@ -6,8 +6,8 @@
 #ifndef URXE_FAULTS_H
 #define URXE_FAULTS_H
 
-/* Dies when URXE_FAULTS can't be read. */
-void faults_check(void);
+/* Dies when @specification, @whose it is, can't be read. NULL: there is none. */
+void faults_check(const char *specification, const char *whose);
 
 /* What "urxe help faults" and "urxe help opcodes" show. */
 void faults_print_grammar(void);

@@ -99,7 +99,7 @@ static const char *prepare(void)
 {
 	const char *library = find_library();
 
-	faults_check();
+	faults_check(getenv("URXE_FAULTS"), "URXE_FAULTS");
 	check_devices(library);
 	return library;
 }

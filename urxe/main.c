@@ -15,7 +15,7 @@ static const struct command commands[] = {
 	{"devices", command_devices, "list the devices that a program would find"},
 	{"ps", command_ps, "list processes with open devices, and their objects"},
 	{"top", command_top, "show what these processes are doing"},
-	{"ctl", command_ctl, "change what a running process logs and explains"},
+	{"ctl", command_ctl, "change the faults, the log and explanations of a process"},
 	{"stat", command_stat, "run a program, and say what it has transferred"},
 	{"profiles", command_profiles, "list device profiles, and show what is in them"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},

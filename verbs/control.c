@@ -10,7 +10,14 @@
 #include "net/cause/cause.h"
 #include "net/control.h"
 #include "net/descriptor.h"
+#include "net/fault/fault.h"
+#include "net/fault/injector.h"
 #include "net/log.h"
+#include "verbs/devices.h"
+#include "verbs/hooks.h"
+#include "verbs/registry.h"
+
+#define CLAUSE_TEXT 256
 
 struct control {
 	int fd; /* -1: closed by the application, and not to be had again */
@@ -49,10 +56,97 @@ static bool set_explain(struct control *control, const char *argument)
 	return true;
 }
 
+/* --- faults -------------------------------------------------------------------------- */
+
+/* A line of the answer; @device NULL: of the whole process. */
+static void append_clause(struct control *control, const struct fault_clause *clause,
+			  const char *device)
+{
+	size_t length = strlen(control->answer);
+	char text[CLAUSE_TEXT];
+
+	fault_clause_describe(clause, text, sizeof(text));
+	snprintf(control->answer + length, CONTROL_ANSWER - length, "%s%s%s\n", text,
+		 device ? " of " : "", device ?: "");
+}
+
+static void show_clause(void *context, const struct fault_clause *clause)
+{
+	append_clause(context, clause, NULL);
+}
+
+struct device_clauses {
+	struct control *control;
+	const struct device *device;
+};
+
+static void show_packet_clause(void *context, const struct fault_clause *clause)
+{
+	const struct device_clauses *clauses = context;
+
+	append_clause(clauses->control, clause, clauses->device->ibv.name);
+}
+
+/* Packets are counted by device. */
+static bool show_faults(struct control *control)
+{
+	struct device *devices;
+	unsigned int count = devices_all(&devices);
+
+	injector_for_each(registry_injector(), show_clause, control);
+	for (unsigned int i = 0; i < count; i++) {
+		struct device_clauses clauses = {control, &devices[i]};
+
+		if (!device_try_lock(&devices[i]))
+			continue;
+		fault_link_for_each(devices[i].link, show_packet_clause, &clauses);
+		device_unlock(&devices[i]);
+	}
+	return true;
+}
+
+/* What is due at a time has its time now. */
+static void wake_devices(void)
+{
+	struct device *devices;
+	unsigned int count = devices_all(&devices);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!device_try_lock(&devices[i]))
+			continue;
+		progress_deadline(devices[i].client, 0);
+		device_unlock(&devices[i]);
+	}
+}
+
+static bool set_faults(struct control *control, const char *argument)
+{
+	struct injector *injector = registry_injector();
+	struct fault_error error;
+	int status;
+
+	if (!argument)
+		return show_faults(control);
+	status = injector_set(injector, strcmp(argument, "none") == 0 ? "" : argument, &error);
+	if (status == EINVAL)
+		snprintf(control->answer, CONTROL_ANSWER,
+			 "the faults can't be read at \"%s\": expected is %s", error.place,
+			 error.expected);
+	else if (status)
+		snprintf(control->answer, CONTROL_ANSWER, "%s", strerror(status));
+	if (status)
+		return false;
+	if (injector_has(injector, ACTION_FAIL))
+		hooks_enable();
+	wake_devices();
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*call)(struct control *control, const char *argument);
 } commands[] = {
+	{"faults", set_faults},
 	{"log", set_log},
 	{"explain", set_explain},
 };

@@ -460,13 +460,27 @@ void device_down(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
-void device_flush_on_exit(struct device *device)
+bool device_try_lock(struct device *device)
 {
 	if (pthread_mutex_trylock(&device->lock) != 0)
-		return;
+		return false;
 	if (device->hca)
-		hca_flush_on_exit(device->hca, clock_now());
+		return true;
 	pthread_mutex_unlock(&device->lock);
+	return false;
+}
+
+void device_unlock(struct device *device)
+{
+	pthread_mutex_unlock(&device->lock);
+}
+
+void device_flush_on_exit(struct device *device)
+{
+	if (!device_try_lock(device))
+		return;
+	hca_flush_on_exit(device->hca, clock_now());
+	device_unlock(device);
 }
 
 int device_add_address(struct port *port, const union ibv_gid *gid)

@@ -73,6 +73,13 @@ int device_add_port(struct device *device, const char *node);
 /* The port number @port_num, from 1 on; NULL: there is no such port. */
 struct port *device_port(struct device *device, unsigned int port_num);
 
+/*
+ * For the progress thread, which the lock's holder may wait for: whether it is open, and stays so
+ * until device_unlock(). False also while it is being opened or closed.
+ */
+bool device_try_lock(struct device *device);
+void device_unlock(struct device *device);
+
 /* One more and one less context; the HCA's events go to @sink. Returns 0 or an errno. */
 int device_up(struct device *device, const struct event_sink *sink);
 void device_down(struct device *device);

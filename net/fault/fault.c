@@ -697,3 +697,18 @@ int fault_link_follow(struct link *inner, struct injector *injector, struct link
 	*link = &fault->link;
 	return 0;
 }
+
+void fault_link_for_each(struct link *link,
+			 void (*show)(void *context, const struct fault_clause *clause),
+			 void *context)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	is_idle(fault); /* reads what has been replaced since the last packet */
+	pthread_mutex_lock(&fault->lock);
+	for (unsigned int i = 0; i < fault->rules.clauses.count; i++) {
+		if (fault_clause_subject(&fault->rules.clauses.list[i]) == SUBJECT_PACKET)
+			show(context, &fault->rules.clauses.list[i]);
+	}
+	pthread_mutex_unlock(&fault->lock);
+}

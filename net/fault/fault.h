@@ -26,4 +26,9 @@ int fault_link_create(struct link *inner, const char *specification, struct link
  */
 int fault_link_follow(struct link *inner, struct injector *injector, struct link **link);
 
+/* Show all clauses that are about packets. @link is one of the above. */
+void fault_link_for_each(struct link *link,
+			 void (*show)(void *context, const struct fault_clause *clause),
+			 void *context);
+
 #endif

@@ -94,7 +94,8 @@ offers "" run ls --node ""
 
 includes "0x2101 REMOTE_KEY_UNKNOWN" explain ""
 offers "REMOTE_KEY_UNKNOWN" explain 0x2101 REMOTE_KEY_U
-includes "log explain" ctl 1 ""
+includes "faults log explain" ctl 1 ""
+includes "none drop= drop#" ctl 1 faults ""
 offers "debug" ctl 1 log d
 offers "on off" ctl 1 explain ""
 includes "run faults" help ""

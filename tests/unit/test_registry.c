@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The hooks of modules: all of them, in the order of their locks, and each once. */
 #include "tests/run_suite.h"
+#include "verbs/control.h"
 #include "verbs/registry.h"
 
 #include <check.h>
@@ -13,6 +14,20 @@ static char calls[64]; /* one letter a call */
 static void called(char letter)
 {
 	calls[strlen(calls)] = letter;
+}
+
+/* What `urxe ctl` asks is no part of this. */
+struct control *control_create(struct progress *progress)
+{
+	return NULL;
+}
+
+void control_destroy(struct control *control)
+{
+}
+
+void control_after_fork_child(struct control *control)
+{
 }
 
 static int exit_pipe = -1; /* where a process that ends says so, if it is to */

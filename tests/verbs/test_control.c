@@ -92,6 +92,60 @@ START_TEST(the_log_has_a_level)
 }
 END_TEST
 
+static void shows_faults(const char *expected)
+{
+	struct control_reply reply;
+
+	ck_assert_int_eq(ask("faults", &reply), 0);
+	ck_assert(reply.ok);
+	ck_assert_str_eq(reply.text, expected);
+}
+
+/* Calls of an open context, by a function and by an operation of it. */
+START_TEST(calls_fail_from_now_on)
+{
+	struct ibv_port_attr port;
+	struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	shows_faults("");
+	obeys("faults fail(ENOSPC)#2/ibv_query_port;fail(EIO)#1/ibv_post_send");
+	ck_assert_int_eq(post_write(&pair, 1), EIO);
+	ck_assert_int_eq(ibv_query_port(pair.context, 1, &port), 0);
+	ck_assert_int_eq(ibv_query_port(pair.context, 1, &port), ENOSPC);
+	ck_assert_int_eq(post_write(&pair, 2), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	shows_faults("fail(ENOSPC)#2/ibv_query_port: 1 of 2 calls\n"
+		     "fail(EIO)#1/ibv_post_send: 1 of 2 calls\n");
+	/* Instead: counts begin anew. */
+	obeys("faults fail(EIO)#1/ibv_post_send");
+	ck_assert_int_eq(post_write(&pair, 3), EIO);
+	obeys("faults none");
+	shows_faults("");
+	ck_assert_int_eq(post_write(&pair, 4), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(packets_are_lost_from_now_on)
+{
+	struct control_reply reply;
+	struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	obeys("faults drop#1/RC_RDMA_WRITE");
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ask("faults", &reply), 0);
+	ck_assert_msg(strncmp(reply.text, "drop#1/RC_RDMA_WRITE: 1 of ", 27) == 0 &&
+			      strstr(reply.text, " packets of urxe0\n"),
+		      "%s", reply.text);
+	obeys("faults none");
+	pair_close(&pair);
+}
+END_TEST
+
 START_TEST(what_it_does_not_know_is_refused)
 {
 	struct ibv_context *context = fixture_open();
@@ -101,6 +155,10 @@ START_TEST(what_it_does_not_know_is_refused)
 	refuses("log everything", "log needs a level");
 	refuses("explain", "explain needs");
 	refuses("explain maybe", "explain needs");
+	obeys("faults drop=1%");
+	refuses("faults drip=1%", "can't be read at \"drip=1%\": expected is a fault");
+	shows_faults("drop=1%: 0 of 0 packets of urxe0\n");
+	obeys("faults none");
 	refuses("nothing of that name", "no command nothing");
 	refuses("", "no command ");
 	refuses("\xff\x01", "no command ");
@@ -287,6 +345,8 @@ int main(void)
 	tcase_set_timeout(tests, 300);
 	tcase_add_test(tests, explanations_go_on_and_off);
 	tcase_add_test(tests, the_log_has_a_level);
+	tcase_add_test(tests, calls_fail_from_now_on);
+	tcase_add_test(tests, packets_are_lost_from_now_on);
 	tcase_add_test(tests, what_it_does_not_know_is_refused);
 	tcase_add_test(tests, listens_while_a_device_is_open);
 	tcase_add_test(tests, another_user_is_not_heard);
