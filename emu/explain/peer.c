@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/explain/peer.h"
 
+#include <string.h>
+
 #include "emu/explain/text.h"
 #include "emu/objects/qp.h"
 #include "net/qp_text.h"
@@ -97,6 +99,14 @@ static void add_peer(struct text *text, const struct link_peer *peer, const stru
 	}
 }
 
+/* Since the peer fell silent. */
+static void add_refusal(struct text *text, const struct link_peer *peer, const struct qp *qp)
+{
+	if (peer->refused && (int64_t)(peer->refused_at - qp->recovery.silent_since) >= 0)
+		text_add(text, "the kernel refused to send to that address: %s; ",
+			 strerror(peer->refused));
+}
+
 static void add_retries(struct text *text, const struct qp *qp)
 {
 	text_add(text, "nothing acknowledged for ");
@@ -124,6 +134,7 @@ void explain_silence(struct qp *qp, struct finding *finding)
 	if (!cause_wanted(finding->cause))
 		return;
 	add_peer(&text, &peer, qp);
+	add_refusal(&text, &peer, qp);
 	add_retries(&text, qp);
 }
 

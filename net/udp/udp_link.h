@@ -93,6 +93,11 @@ struct udp_link {
 	uint64_t refused; /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
+	struct {
+		union ibv_gid destination;
+		int error;
+		uint64_t at;
+	} refusal; /* the last one, for udp_peer.c */
 	unsigned int count;
 	struct udp_address *addresses[GID_TABLE_LENGTH];
 

@@ -2,7 +2,8 @@
 /*
  * What became of a peer on this machine that doesn't answer (link_ops.describe_peer): the kernel
  * knows whose socket has its address, the roster which process has its QP number, and that
- * process's own file what state its queue pair is in (net/observe/reader.h).
+ * process's own file what state its queue pair is in (net/observe/reader.h). And of any peer:
+ * whether the kernel refused to send to it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,6 +78,17 @@ static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint3
 		describe_living(gid, qpn, peer);
 }
 
+static void describe_refusal(struct udp_link *link, const union ibv_gid *gid,
+			     struct link_peer *peer)
+{
+	pthread_mutex_lock(&link->lock);
+	if (gid_equal(&link->refusal.destination, gid)) {
+		peer->refused = link->refusal.error;
+		peer->refused_at = link->refusal.at;
+	}
+	pthread_mutex_unlock(&link->lock);
+}
+
 void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
 		       struct link_peer *peer)
 {
@@ -87,6 +99,7 @@ void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
 			       : ENOTSUP;
 
 	*peer = (struct link_peer){};
+	describe_refusal(link, gid, peer);
 	if (error == ENOENT && is_local(gid))
 		peer->state = LINK_PEER_NOT_THERE;
 	if (error || socket.wildcard)

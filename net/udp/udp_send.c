@@ -48,6 +48,7 @@ struct batch {
 	unsigned int datagrams;
 	unsigned int vectors_used;
 	unsigned int refused; /* packets, of all that the caller of udp_send() passed */
+	uint64_t now;
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	struct iovec vectors[BATCH_VECTORS];
@@ -80,9 +81,15 @@ static bool same_path(const struct path *a, const struct path *b)
 static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
 		 int error)
 {
+	struct udp_link *link = batch->link;
 	char text[INET6_ADDRSTRLEN];
 
 	batch->refused += count;
+	pthread_mutex_lock(&link->lock);
+	link->refusal.destination = packet->path->destination;
+	link->refusal.error = error;
+	link->refusal.at = batch->now;
+	pthread_mutex_unlock(&link->lock);
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }
@@ -399,9 +406,11 @@ static bool wants_bounce(const struct link_packet *packets, unsigned int count)
 	       length <= SEND_BOUNCE_MAX;
 }
 
-static void batch_init(struct batch *batch, struct udp_link *link, uint32_t linear_max)
+static void batch_init(struct batch *batch, struct udp_link *link, uint32_t linear_max,
+		       uint64_t now)
 {
 	batch->link = link;
+	batch->now = now;
 	batch->address = NULL;
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
@@ -448,7 +457,8 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 	batch = pool_get(&link->batches, sizeof(*batch));
 	if (!batch)
 		return count; /* no memory: lost, as on a wire */
-	batch_init(batch, link, wants_bounce(packets, count) ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX);
+	batch_init(batch, link, wants_bounce(packets, count) ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX,
+		   now);
 	for (unsigned int i = 0; i < count;)
 		i += send_next(batch, packets + i, count - i);
 	flush(batch);

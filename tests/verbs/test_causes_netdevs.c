@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What ids hear of network devices and of hosts on the link, in a network namespace. */
+#include <arpa/inet.h>
 #include <stdlib.h>
 
 #include "tests/run_suite.h"
 #include "tests/verbs/causes.h"
+#include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
 
@@ -63,11 +65,58 @@ static void route_goes(void)
 	expect(channel, id, RDMA_CM_EVENT_ROUTE_ERROR, -EADDRNOTAVAIL);
 }
 
+/* Packets of 1024 bytes, on a link whose MTU becomes less than that. */
+static void mtu_shrinks(void)
+{
+	static uint8_t bytes[1024];
+	struct ibv_context *context;
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = 1, .max_send_sge = 1}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_sge sge = {(uintptr_t)bytes, sizeof(bytes)};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+
+	make_id();
+	context = fixture_open();
+	pd = ibv_alloc_pd(context);
+	init.send_cq = init.recv_cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+	sge.lkey = ibv_reg_mr(pd, bytes, sizeof(bytes), 0)->lkey;
+	qp = ibv_create_qp(pd, &init);
+	ck_assert_int_eq(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = 17,
+				    .ah_attr = {.is_global = 1, .port_num = 1}};
+	attr.ah_attr.grh.dgid.raw[10] = attr.ah_attr.grh.dgid.raw[11] = 0xff;
+	inet_pton(AF_INET, SILENT, attr.ah_attr.grh.dgid.raw + 12);
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 1, .retry_cnt = 1};
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	ip("link set urxe0 mtu 600");
+	ck_assert_int_eq(ibv_post_send(qp, &wr, &bad), 0);
+	ck_assert_int_eq(wait_completion(init.send_cq).status, IBV_WC_RETRY_EXC_ERR);
+}
+
 static const struct cause_row rows[] = {
 	{CAUSE_CM_NO_NEIGHBOUR, silent_host,
 	 "to 10.99.0.77 port 7471 by 10.99.0.77 on urxe0: no answer"},
 	{CAUSE_CM_ADDR_CHANGE, another_hardware_address, "the id of 10.99.0.1 port 7471"},
 	{CAUSE_CM_DEVICE_REMOVAL, network_device_goes, "the id of 10.99.0.1 port 7471"},
+	{CAUSE_PEER_SILENT, mtu_shrinks,
+	 "the kernel refused to send to that address: Message too long; "},
 	{CAUSE_CM_NO_ROUTE, route_goes, "to 10.99.0.77 port 7471: Cannot assign requested address"},
 };
 
