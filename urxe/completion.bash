@@ -26,19 +26,35 @@ _urxe_nodes() {
 		$(cd /sys/class/net 2>/dev/null && echo *)" -- "${1#"$before"}"))
 }
 
-# Of the last clause of a list the action, or the opcode; in quotes the list is one word.
+# Of the last clause of a list the action, its argument, or what it is about; in quotes the list is
+# one word.
 _urxe_faults() {
-	local current=${2#[\'\"]} action choices=seed=
+	local current=${2#[\'\"]} action choices=seed= topic=
 	local before=${current%"${current##*[;,]}"}
-	if [[ ${current#"$before"} == */* ]]; then
+	local clause=${current#"$before"}
+	if [[ $clause == */* ]]; then
 		before=${current%"${current##*/}"}
-		choices=$("$1" help opcodes)
+		case ${clause%%[^a-z]*} in
+		fail) topic=calls ;;
+		complete | late | event | down | remove) topic=work ;;
+		reject) choices="CM_REQ CM_REP" ;;
+		coalesce | spurious) choices= ;;
+		*) topic=opcodes ;;
+		esac
+	elif [[ $clause == *\(* ]]; then
+		before=${current%"${current##*\(}"} choices=
+		case ${clause%%[^a-z]*} in
+		complete) topic=statuses ;;
+		event) topic=events ;;
+		reject) topic=reasons ;;
+		esac
 	else
 		for action in $("$1" help faults |
 			sed -nE '/^ACTION is/,/^MATCH is/s/^  ([a-z]+\(?).*/\1/p'); do
 			[[ $action == *\( ]] && choices+=" $action" || choices+=" $action= $action#"
 		done
 	fi
+	[ -z "$topic" ] || choices=$("$1" help "$topic")
 	compopt -o nospace 2>/dev/null
 	COMPREPLY=($(compgen -P "$before" -W "$choices" -- "${current#"$before"}"))
 }

@@ -9,8 +9,13 @@
 /* Dies when @specification, @whose it is, can't be read. NULL: there is none. */
 void faults_check(const char *specification, const char *whose);
 
-/* What "urxe help faults" and "urxe help opcodes" show. */
+/* What "urxe help faults" shows, and the names in it: a line each. */
 void faults_print_grammar(void);
 void faults_print_opcodes(void);
+void faults_print_calls(void);
+void faults_print_work(void);
+void faults_print_statuses(void);
+void faults_print_events(void);
+void faults_print_reasons(void);
 
 #endif

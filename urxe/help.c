@@ -16,8 +16,10 @@ static const struct topic {
 	const char *name;
 	void (*print)(void);
 } topics[] = {
-	{"faults", faults_print_grammar},
-	{"opcodes", faults_print_opcodes},
+	{"faults", faults_print_grammar},    {"opcodes", faults_print_opcodes},
+	{"calls", faults_print_calls},	     {"work", faults_print_work},
+	{"statuses", faults_print_statuses}, {"events", faults_print_events},
+	{"reasons", faults_print_reasons},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)

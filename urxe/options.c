@@ -40,7 +40,7 @@ static const struct argp_option of_devices[] = {
 	 "two nodes on one machine; 127.0.0.1/127.0.0.2 is one node with two ports"},
 	{"pcap", PCAP, "FILE", 0, "Write every packet to FILE; %p is the process id (URXE_PCAP)"},
 	{"faults", FAULTS, "FAULTS", 0,
-	 "Lose, repeat, reorder, delay, corrupt (URXE_FAULTS): 'seed=7;drop=1%;dup=0.5%'; "
+	 "What goes wrong (URXE_FAULTS): 'seed=7;drop=1%;fail(ENOMEM)#3/ibv_reg_mr'; "
 	 "see urxe help faults"},
 	{"profile", PROFILE, "NAME|FILE", 0,
 	 "Answer, limit and behave like this card (URXE_PROFILE); see urxe-profiles(7)"},

@@ -199,7 +199,7 @@ static bool read_time(struct reader *reader, uint64_t *time)
 			return true;
 		}
 	}
-	return missing(reader, EXPECTED_TIME);
+	return missing(reader, "a unit: ns, us, ms or s");
 }
 
 /* --- ACTION -------------------------------------------------------------------------------- */

@@ -334,7 +334,11 @@ def faults():
             '', 'drop=1%', 'seed=7;drop=1%;dup=0.5%;reorder=0.5%', 'drop#3/RC_ACKNOWLEDGE@rx',
             'corrupt=100%@rx', 'delay(500us)=0.5/RC_SEND>17,dup#2@tx', 'reorder=100%;delay(1s)=100%@rx',
             'seed=18446744073709551615 , drop=0.0001', 'drop=1.1', 'drop#0', 'delay(1h)=1%',
-            'drop=1%/NOTHING', 'drop=1%>0xffffff;corrupt#18446744073709551615', 'drop#2+[10.0.0.1];dup=1%[fd00::1]@rx']):
+            'drop=1%/NOTHING', 'drop=1%>0xffffff;corrupt#18446744073709551615', 'drop#2+[10.0.0.1];dup=1%[fd00::1]@rx',
+            'drop#2*/CM_REP;delay(2s)#1/CM_RTU/RC_SEND', 'fail#1;fail(ENOMEM)#3/ibv_reg_mr;fail(12)=1%/rdma_',
+            'complete(RETRY_EXC_ERR)#10/RDMA_WRITE>17;late(2ms)#7*/RECV', 'event(PORT_ERR)@2s;event(QP_FATAL)#3/SEND>17',
+            'down(500ms)@2s;remove#1000;reject(NO_RESOURCES)#1/CM_REQ;reject(28)#2', 'coalesce(4);spurious#3;coalesce(2)=1%',
+            'fail(EFOO)#3', 'complete(SUCCESS)#1', 'event(PORT_ERR)', 'fail#1/RC_SEND', 'reject#1/CM_RTU', 'down(1s']):
         yield f'{i:02}', text.encode()
 
 

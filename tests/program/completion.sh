@@ -69,7 +69,8 @@ offers "127.0.0.1,localhost" run --node 127.0.0.1,loc
 offers "127.0.0.1/localhost" run --node 127.0.0.1/loc
 offers "localhost" devices --node = loc
 
-offers "drop= drop# dup= dup# delay(" run --faults d
+offers "drop= drop# dup= dup# delay( down(" run --faults d
+offers "fail= fail# fail(" run --faults fa
 offers "drop= drop#" run --faults = dr
 words run --faults "'seed=7;drop=1%;du"
 [ "${COMPREPLY[*]}" = "seed=7;drop=1%;dup= seed=7;drop=1%;dup#" ] || {
@@ -77,6 +78,13 @@ words run --faults "'seed=7;drop=1%;du"
 	failed=1
 }
 offers "drop=1%/RC_ACKNOWLEDGE" run --faults drop=1%/RC_ACK
+offers "drop#1/CM_RTU" run --faults drop#1/CM_RT
+offers "fail(EIO)#1/ibv_destroy_qp" run --faults "fail(EIO)#1/ibv_destroy_q"
+offers "late(1s)#1/RECV" run --faults "late(1s)#1/REC"
+offers "reject#1/CM_REQ reject#1/CM_REP" run --faults "reject#1/"
+offers "drop=1%;complete(RETRY_EXC_ERR" run --faults "drop=1%;complete(RETRY"
+offers "event(PORT_ERR event(PORT_ACTIVE" run --faults "event(PORT"
+offers "reject(NO_QP reject(NO_RESOURCES" run --faults "reject(NO"
 offers "one.pcap two.pcapng folder" run --pcap ""
 words run --pcap o
 offers "one.pcap" run --pcap o

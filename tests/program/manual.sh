@@ -45,6 +45,15 @@ for topic in $("$program" help --help | sed -n 's/^Topics: //p'); do
 	[ "$("$program" help "$topic" | wc -l)" -gt 10 ] || fail "urxe help $topic"
 done
 
+# urxe-faults(7) is the description of the language: it has all that there is.
+for action in $("$program" help faults | sed -nE '/^ACTION is/,/^MATCH is/s/^  ([a-z]+)[ (].*/\1/p'); do
+	has "$pages/urxe-faults.7" "$action" || fail "urxe-faults(7) hasn't $action"
+done
+for topic in $("$program" help --help | sed -n 's/^Topics: //p'); do
+	[ "$topic" = faults ] || has "$pages/urxe-faults.7" "urxe help $topic" ||
+		fail "urxe-faults(7) hasn't urxe help $topic"
+done
+
 variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c")
 [ "$(wc -w <<<"$variables")" -ge 8 ] || fail "variables: $variables"
 for variable in $variables; do

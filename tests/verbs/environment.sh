@@ -169,6 +169,8 @@ declined 192.0.2.77 -- run --node 192.0.2.77 -- "$list"
 declined URXE_FAULTS -- run --faults drop=1 -- "$list"
 declined '"1;dup' -- run --faults "drop=1;dup=1%" -- "$list"
 declined "urxe help faults" -- devices --faults=drop
+declined '"EFOO)#3": expected is an errno' -- run --faults "fail(EFOO)#3" -- "$list"
+declined '"min)@2s": expected is a unit' -- run --faults "dup=1%;down(1min)@2s" -- "$list"
 declined "--node needs a value" -- run --node= -- "$list"
 declined 192.0.2.77 -- devices --node 192.0.2.77
 
