@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/quarantine.h"
 #include "verbs/context.h"
 
 struct channel {
@@ -50,7 +51,7 @@ int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 			      references, references > 1 ? "s" : "");
 	event_fd_close(channel_events(channel));
 	event_fd_destroy(channel_events(channel));
-	free(channel);
+	quarantine_free(channel, sizeof(struct channel));
 	context_put(context);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "net/cause/cause.h"
 #include "net/clock.h"
+#include "net/quarantine.h"
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
 #include "verbs/hooks.h"
@@ -176,7 +177,7 @@ void context_put(struct ibv_context *ibv)
 	pthread_mutex_destroy(&ibv->mutex);
 	/* In a forked child the device isn't up, or is up anew. */
 	inherited = context->hca != device->hca;
-	free(context);
+	quarantine_free_as(context, sizeof(*context), ibv);
 	if (!inherited)
 		device_down(device);
 }

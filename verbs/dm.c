@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "net/cause/cause.h"
+#include "net/quarantine.h"
 #include "verbs/context.h"
 
 /* Another name of device memory. */
@@ -81,7 +82,7 @@ static void end_name(struct ibv_dm *name)
 
 	names_end(&dm->names, to_import(name));
 	if (to_import(name))
-		free(name);
+		quarantine_free(name, sizeof(struct imported_dm));
 	dm_put(dm);
 	context_put(context);
 }

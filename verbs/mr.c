@@ -8,6 +8,7 @@
 
 #include "emu/objects/odp.h"
 #include "net/cause/cause.h"
+#include "net/quarantine.h"
 #include "verbs/context.h"
 #include "verbs/preload/signals.h"
 
@@ -116,7 +117,7 @@ static void end_name(struct ibv_mr *name)
 	names_end(&mr->names, to_import(name));
 	if (to_import(name)) {
 		domain_put(name->pd);
-		free(name);
+		quarantine_free(name, sizeof(struct imported_mr));
 	}
 	mr_put(mr);
 }

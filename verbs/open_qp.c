@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "net/qp_text.h"
+#include "net/quarantine.h"
 #include "verbs/event.h"
 
 static struct qp_extra *qp_extra_of(struct qp *qp)
@@ -124,7 +125,7 @@ static void close_opened(struct opened_qp *opened)
 		       &opened->extra.async_events, &opened->ibv.events_completed);
 	pthread_cond_destroy(&opened->ibv.cond);
 	pthread_mutex_destroy(&opened->ibv.mutex);
-	free(opened);
+	quarantine_free(opened, sizeof(*opened));
 	context_put(context);
 }
 

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "net/quarantine.h"
 #include "verbs/context.h"
 
 #define PARENT_DOMAIN UINT32_MAX
@@ -67,7 +68,7 @@ void domain_put(struct ibv_pd *pd)
 	struct parent_domain *parent = to_parent(pd);
 
 	if (parent && --parent->users == 0 && parent->ended)
-		free(parent);
+		quarantine_free(parent, sizeof(*parent));
 }
 
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
@@ -92,7 +93,7 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 	if (parent->td)
 		((struct thread_domain *)parent->td)->users--;
 	users_add(&parent->pd->users, USER_PARENT_DOMAIN, -1);
-	free(parent);
+	quarantine_free(parent, sizeof(*parent));
 	return 0;
 }
 
@@ -107,7 +108,7 @@ static void end_name(struct ibv_pd *name)
 	if (import) {
 		import->ended = true;
 		if (import->users == 0)
-			free(import);
+			quarantine_free(import, sizeof(*import));
 	}
 	pd_put(pd);
 	context_put(context);
@@ -177,7 +178,7 @@ int urxe_dealloc_td(struct ibv_td *td)
 		return set_errno(refuse(EBUSY, CAUSE_OBJECT_IN_USE,
 					"ibv_dealloc_td(): in use by %u parent domains",
 					((struct thread_domain *)td)->users));
-	free(td);
+	quarantine_free(td, sizeof(struct thread_domain));
 	context_put(context);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/observe/observe.h"
+#include "net/quarantine.h"
 
 #define CQ_RING_INITIAL 64
 
@@ -129,7 +130,7 @@ int cq_destroy(struct cq *cq)
 	observe_free(cq->hca->observe, OBSERVE_CQ, cq->shown);
 	free(cq->ring);
 	origin_free(cq->origin);
-	free(cq);
+	quarantine_free(cq, sizeof(*cq));
 	return 0;
 }
 

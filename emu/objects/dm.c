@@ -14,6 +14,7 @@
 #include "emu/objects/pd.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/quarantine.h"
 
 #define DM_UNIT 4
 #define DM_LOG_ALIGNMENT 6 /* at least: a cache line */
@@ -118,7 +119,7 @@ void dm_put(struct dm *dm)
 	if (!names_are_gone(&dm->names))
 		return;
 	origin_free(dm->origin);
-	free(dm);
+	quarantine_free(dm, sizeof(*dm));
 }
 
 int dm_free(struct dm *dm)

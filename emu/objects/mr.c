@@ -21,6 +21,7 @@
 #include "net/cause/origin.h"
 #include "net/guard.h"
 #include "net/observe/observe.h"
+#include "net/quarantine.h"
 #include "net/wire/wire.h"
 
 #define ACCESS_OPTIONAL 0x3ff00000 /* what a device may ignore */
@@ -252,7 +253,7 @@ int mr_destroy(struct mr *mr)
 void mr_put(struct mr *mr)
 {
 	if (names_are_gone(&mr->names))
-		free(mr);
+		quarantine_free(mr, sizeof(*mr));
 }
 
 int mr_deregister(struct mr *mr)

@@ -12,6 +12,7 @@
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/quarantine.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */
 #define REMOTE_ACCESS                                                                              \
@@ -70,7 +71,7 @@ void mw_dealloc(struct mw *mw)
 	pthread_mutex_unlock(&hca->mw_bind_lock);
 	former_keys_add(&hca->former_keys, &mw->key);
 	users_add(&mw->key.pd->users, USER_MW, -1);
-	free(mw);
+	quarantine_free(mw, sizeof(*mw));
 }
 
 /*

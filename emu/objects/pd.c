@@ -14,6 +14,7 @@
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/quarantine.h"
 
 #define GIDS_TEXT 200
 
@@ -65,7 +66,7 @@ void pd_put(struct pd *pd)
 	if (!names_are_gone(&pd->names))
 		return;
 	origin_free(pd->origin);
-	free(pd);
+	quarantine_free(pd, sizeof(*pd));
 }
 
 int pd_dealloc(struct pd *pd)
@@ -191,5 +192,5 @@ void ah_destroy(struct ah *ah)
 	atomic_fetch_sub(&ah->pd->hca->ah_count, 1);
 	origin_free(ah->origin);
 	users_add(&ah->pd->users, USER_AH, -1);
-	free(ah);
+	quarantine_free(ah, sizeof(*ah));
 }

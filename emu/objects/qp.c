@@ -18,6 +18,7 @@
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/qp_text.h"
+#include "net/quarantine.h"
 
 #define INLINE_PER_SGE sizeof(struct ibv_sge)
 
@@ -254,7 +255,7 @@ int qp_destroy(struct qp *qp)
 	send_queue_destroy(&qp->sq);
 	pthread_mutex_destroy(&qp->lock);
 	origin_free(qp->origin);
-	free(qp);
+	quarantine_free(qp, sizeof(*qp));
 	hca_kick(hca);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/observe/observe.h"
+#include "net/quarantine.h"
 
 #define SRQ_MODIFIABLE (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)
 
@@ -161,7 +162,7 @@ int srq_destroy(struct srq *srq)
 	receive_queue_destroy(&srq->queue);
 	pthread_mutex_destroy(&srq->lock);
 	origin_free(srq->origin);
-	free(srq);
+	quarantine_free(srq, sizeof(*srq));
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/quarantine.h"
 
 static struct xrc_domain *find_domain(struct hca *hca, const struct descriptor_identity *file)
 {
@@ -100,6 +101,6 @@ int xrcd_close(struct xrcd *xrcd)
 	put_domain(hca, xrcd->domain);
 	pthread_mutex_unlock(&hca->xrc_lock);
 	origin_free(xrcd->origin);
-	free(xrcd);
+	quarantine_free(xrcd, sizeof(*xrcd));
 	return 0;
 }

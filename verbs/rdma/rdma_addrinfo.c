@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
+#include "net/quarantine.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
@@ -178,7 +179,7 @@ void urxe_rdma_freeaddrinfo(struct rdma_addrinfo *info)
 		free(info->ai_dst_canonname);
 		free(info->ai_route);
 		free(info->ai_connect);
-		free(info);
+		quarantine_free(info, sizeof(*info));
 		info = next;
 	}
 }

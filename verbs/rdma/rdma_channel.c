@@ -17,6 +17,7 @@
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "net/quarantine.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
 #include "verbs/rdma/rdma.h"
@@ -57,7 +58,7 @@ static void record_free(struct rdma_record *record)
 		record = NULL;
 	}
 	pthread_mutex_unlock(&queue_lock);
-	free(record);
+	quarantine_free(record, sizeof(*record));
 }
 
 static struct rdma_record *record_of_reserve(void)
@@ -130,7 +131,7 @@ void rdma_channel_free(struct rdma_channel *channel)
 		record_free(record);
 	readable_close(&channel->readable);
 	readable_destroy(&channel->readable);
-	free(channel);
+	quarantine_free(channel, sizeof(*channel));
 }
 
 struct rdma_event_channel *urxe_rdma_create_event_channel(void)
@@ -160,7 +161,7 @@ static void defer_free(struct rdma_channel *channel)
 		deferred_count--;
 	}
 	rdma_leave();
-	free(oldest);
+	quarantine_free(oldest, sizeof(*oldest));
 }
 
 void rdma_records_free(struct rdma_record *records)

@@ -11,6 +11,7 @@
 
 #include "net/cause/cause.h"
 #include "net/log.h"
+#include "net/quarantine.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
 #include "verbs/rdma/rdma.h"
@@ -255,5 +256,5 @@ struct ibv_context **urxe_rdma_get_devices(int *result)
 
 void urxe_rdma_free_devices(struct ibv_context **list)
 {
-	free(list);
+	quarantine_free(list, sizeof(*list));
 }

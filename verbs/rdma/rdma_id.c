@@ -9,6 +9,7 @@
 #include "emu/cm/cm_cause.h"
 #include "net/cause/origin.h"
 #include "net/clock.h"
+#include "net/quarantine.h"
 #include "verbs/devices.h"
 #include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
@@ -190,7 +191,7 @@ void rdma_id_free(struct rdma_id *id)
 	free(id->request_qp);
 	free(id->connect_data);
 	origin_free(id->origin);
-	free(id);
+	quarantine_free(id, sizeof(*id));
 }
 
 int urxe_rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **result,
