@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/cause/cause.h"
 #include "net/cause/place.h"
 
 /* From the call of a library of an MPI's up to the application's function it may be far. */
@@ -18,9 +17,13 @@ struct origin {
 	uintptr_t frames[]; /* return addresses, the innermost first */
 };
 
+static bool capturing; /* written before any device opens */
+
 void origin_prepare(void)
 {
 	void *frame;
+
+	capturing = true;
 
 	places_prepare();
 	/* The first call loads the compiler's library. */
@@ -34,7 +37,7 @@ __attribute__((noinline)) struct origin *origin_capture(void)
 	struct origin *origin = NULL;
 	int error = errno, count, first = 0;
 
-	if (!cause_explaining())
+	if (!capturing)
 		return NULL;
 	count = backtrace(frames, FRAMES_MAX);
 	/* Without this function, and a sanitizer's backtrace() above it. */
@@ -64,7 +67,7 @@ static bool is_the_applications(const struct place *place)
 	static const char *const others[] = {"libibverbs.so", "librdmacm.so", "libc.so",
 					     "libasan.so",    "libtsan.so",   "ld-linux"};
 
-	if (place->is_ours)
+	if (place->is_ours || (place->function && strcmp(place->function, "_start") == 0))
 		return false;
 	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		if (strncmp(place->object, others[i], strlen(others[i])) == 0)
@@ -127,6 +130,37 @@ const char *origin_phrase(const struct origin *origin, const char *before, char 
 	return buffer;
 }
 
+uintptr_t origin_place(const struct origin *origin)
+{
+	for (unsigned int i = 0; origin && i < origin->count; i++) {
+		struct place place = place_find(origin->frames[i]);
+
+		if (is_the_applications(&place))
+			return origin->frames[i];
+	}
+	return 0;
+}
+
+struct visiting {
+	place_visit visit;
+	void *argument;
+};
+
+static bool visit_place(void *argument, const struct place *place)
+{
+	const struct visiting *visiting = argument;
+
+	return !is_the_applications(place) || visiting->visit(visiting->argument, place);
+}
+
+void origin_visit(const struct origin *origin, place_visit visit, void *argument)
+{
+	struct visiting visiting = {visit, argument};
+
+	if (origin)
+		places_visit(origin->frames, origin->count, visit_place, &visiting);
+}
+
 struct telling {
 	bool (*tell)(void *argument, const char *text);
 	void *argument;
@@ -137,8 +171,6 @@ static bool tell_place(void *argument, const struct place *place)
 	const struct telling *telling = argument;
 	char text[ORIGIN_TEXT];
 
-	if (!is_the_applications(place))
-		return true;
 	write_place(place, text, sizeof(text));
 	return telling->tell(telling->argument, text);
 }
@@ -148,6 +180,5 @@ void origin_describe_all(const struct origin *origin,
 {
 	struct telling telling = {tell, argument};
 
-	if (origin)
-		places_visit(origin->frames, origin->count, tell_place, &telling);
+	origin_visit(origin, tell_place, &telling);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where in the application an object was made, or a call was made: a backtrace, which costs some
- * microseconds, kept while explanations are on (net/cause/cause.h) and written as a line of the
- * source when a report names it.
+ * microseconds, kept while explanations (net/cause/cause.h) or the checker (verbs/check/report.h)
+ * are on and written as a line of the source when a report names it.
  *
  * Objects of the core and of rdma_cm have one from their creation until they are freed. Reports
  * describe it, in any thread, with or without locks held (net/cause/place.h).
@@ -14,16 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/cause/place.h"
+
 /* Enough for a description, which is cut at need. */
 #define ORIGIN_TEXT 128
 
 struct origin;
 
-/* Load what backtraces and their lines need. Once, under no lock, when explanations are turned on.
- */
+/* Load what backtraces and their lines need, and capture from now on. Once, under no lock. */
 void origin_prepare(void);
 
-/* Of the calling thread. NULL without explanations, or memory. */
+/* Of the calling thread. NULL unless prepared, or without memory. */
 struct origin *origin_capture(void);
 void origin_free(struct origin *origin);
 
@@ -40,7 +41,11 @@ bool origin_describe(const struct origin *origin, char *buffer, size_t size);
 const char *origin_phrase(const struct origin *origin, const char *before,
 			  char buffer[ORIGIN_TEXT]);
 
-/* Of all frames of the application, one after the other, until @tell returns false. */
+/* The innermost frame of the application as a number, to tell places apart; 0: there is none. */
+uintptr_t origin_place(const struct origin *origin);
+/* Call @visit for the frames of the application, the innermost first, until it returns false. */
+void origin_visit(const struct origin *origin, place_visit visit, void *argument);
+/* The same in words. */
 void origin_describe_all(const struct origin *origin,
 			 bool (*tell)(void *argument, const char *text), void *argument);
 

@@ -76,6 +76,11 @@ static struct place place_in_object(uintptr_t address)
 	};
 }
 
+struct place place_find(uintptr_t frame)
+{
+	return place_in_object(call_address(frame));
+}
+
 /* --- debug information -------------------------------------------------------------- */
 
 /* The line in the source is in a header whose inline functions are what applications call. */

@@ -26,6 +26,9 @@ struct place {
 /* Load libdw, where it is here. Once, before any places_visit(), and under no lock. */
 void places_prepare(void);
 
+/* Of a return address: its object alone, which takes no time; function and file are NULL. */
+struct place place_find(uintptr_t frame);
+
 /*
  * Call @visit for each of the return addresses at @frames, until it returns false; the strings
  * are valid until it returns. Calls of the inline functions of verbs' headers are at the place of
