@@ -51,7 +51,9 @@ static void print_wrapped(const char *first, const char *text)
 static void print_page(const struct cause_entry *entry)
 {
 	printf("0x%04x  %s%s\n\n", entry->cause, entry->name,
-	       entry->kind == CAUSE_NOTICE ? "  (not an error by itself)" : "");
+	       entry->kind == CAUSE_NOTICE   ? "  (not an error by itself)"
+	       : entry->kind == CAUSE_MISUSE ? "  (reported by the checker)"
+					     : "");
 	print_wrapped("", entry->title);
 	printf("\nWhat the application sees\n");
 	print_wrapped("    ", entry->shows);

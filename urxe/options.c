@@ -6,7 +6,7 @@
 #include "urxe/command.h"
 
 /* Keys of options that have no letter. */
-enum { NODE = 0x100, PCAP, FAULTS, PROFILE, EXPLAIN, STAT };
+enum { NODE = 0x100, PCAP, FAULTS, PROFILE, EXPLAIN, STAT, CHECK };
 
 static const struct setting {
 	const char *option, *variable;
@@ -17,13 +17,14 @@ static const struct setting {
 	[PROFILE - NODE] = {"--profile", "URXE_PROFILE"},
 	[EXPLAIN - NODE] = {"--explain", "URXE_EXPLAIN"},
 	[STAT - NODE] = {"--stat", "URXE_STAT"},
+	[CHECK - NODE] = {"--check", "URXE_CHECK"},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	const struct setting *setting;
 
-	if (key < NODE || key > STAT)
+	if (key < NODE || key > CHECK)
 		return ARGP_ERR_UNKNOWN;
 	setting = &settings[key - NODE];
 	/* Empty is the same as unset, and hardly what a script meant. */
@@ -50,6 +51,9 @@ static const struct argp_option of_devices[] = {
 static const struct argp_option of_programs[] = {
 	{"explain", EXPLAIN, NULL, 0,
 	 "Say on stderr why an operation or a call failed (URXE_EXPLAIN)"},
+	{"check", CHECK, "OPTIONS", OPTION_ARG_OPTIONAL,
+	 "Say on stderr what the program does wrong with verbs (URXE_CHECK); OPTIONS: exit=N, "
+	 "json=FILE, suppress=FILE, no-leaks, order; see urxe-check(7)"},
 	{"stat", STAT, NULL, 0, "Say at the end what was transferred (URXE_STAT)"},
 	{0},
 };

@@ -106,16 +106,16 @@ static bool read_explain(const char *value, struct configuration *configuration)
 	return read_switch(value, &configuration->explain);
 }
 
-/* Without node only, which is read before. */
-static bool read_devices(const char *value, struct configuration *configuration)
-{
-	return !value || !configuration->node;
-}
-
 /* Copied as it is; what is wrong with it is found when it is used. */
 static bool read_text(const char *value, struct configuration *configuration)
 {
 	return true;
+}
+
+/* Without node only, which is read before. */
+static bool read_devices(const char *value, struct configuration *configuration)
+{
+	return !value || !configuration->node;
 }
 
 static const struct {
@@ -134,6 +134,7 @@ static const struct {
 	{"URXE_FAULTS", read_text, NULL},
 	{"URXE_STAT", read_text, NULL},
 	{"URXE_PROFILE", read_text, NULL},
+	{"URXE_CHECK", read_text, NULL},
 };
 
 /* --- unknown variables ------------------------------------------------------ */
@@ -243,12 +244,16 @@ void configuration_read(struct configuration *configuration)
 		.pcap = copy("URXE_PCAP", &error),
 		.faults = copy("URXE_FAULTS", &error),
 		.stat = copy("URXE_STAT", &error),
+		.fork_safe = variable("RDMAV_FORK_SAFE") || variable("IBV_FORK_SAFE"),
 		.sysfs_path = copy_path("SYSFS_PATH", &error),
 		.runtime_directory = copy("XDG_RUNTIME_DIR", &error),
 		.temporary_directory = copy("TMPDIR", &error),
 		.unknown = list_unknown(),
 	};
 	configuration->error = error;
+	if (!configuration->error)
+		configuration->error =
+			check_options_read(variable("URXE_CHECK"), &configuration->check);
 	for (unsigned int i = 0; i < sizeof(values) / sizeof(*values); i++) {
 		const char *value = variable(values[i].name);
 

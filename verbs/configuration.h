@@ -15,11 +15,12 @@
  *   URXE_STAT     measure latencies, and keep all figures for the `urxe stat` that has this name
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
+ *   URXE_CHECK    1, or options: a sanitizer for verbs (verbs/check/options.h)
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
  *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
  *
- * Empty is the same as unset. Of other variables: SYSFS_PATH, which is
- * rdma-core's, and XDG_RUNTIME_DIR and TMPDIR, where files may be put.
+ * Empty is the same as unset. Of other variables: SYSFS_PATH, RDMAV_FORK_SAFE and IBV_FORK_SAFE,
+ * which are rdma-core's, and XDG_RUNTIME_DIR and TMPDIR, where files may be put.
  *
  * Reading says nothing: a value that can't be read is told by configuration.error,
  * other variables that begin with URXE_ (a name misspelt) by configuration.unknown.
@@ -31,6 +32,7 @@
 #include <stdbool.h>
 
 #include "net/log.h"
+#include "verbs/check/options.h"
 
 struct profile;
 
@@ -41,6 +43,7 @@ struct configuration {
 	enum mode mode;
 	enum log_level log_level;
 	bool explain;
+	struct check_options check;
 	const char *node;    /* a list of addresses */
 	const char *devices; /* names with lists of addresses; not together with node */
 	const char *pcap;
@@ -49,6 +52,7 @@ struct configuration {
 	const struct profile *profile; /* the default where the variable is unset; never freed */
 	unsigned int receive_buffer;   /* 0: the default */
 	bool segmentation;
+	bool fork_safe;		/* RDMAV_FORK_SAFE: libibverbs calls ibv_fork_init() itself */
 	const char *sysfs_path; /* without slashes at its end */
 	const char *runtime_directory, *temporary_directory;
 	const char *error;   /* what is wrong with the first value that can't be read, or NULL */

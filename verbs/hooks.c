@@ -6,6 +6,7 @@
 
 #include "net/cause/cause.h"
 #include "net/fault/injector.h"
+#include "verbs/check/check.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
@@ -34,7 +35,8 @@ void hooks_enable(void)
 void hooks_configure(void)
 {
 	registry_configuration();
-	if (injector_has(registry_injector(), ACTION_FAIL))
+	check_start();
+	if (check_is_on() || injector_has(registry_injector(), ACTION_FAIL))
 		atomic_store(&hooks_are_on, true);
 }
 

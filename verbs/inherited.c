@@ -7,11 +7,13 @@
  */
 #include <unistd.h>
 
+#include "verbs/check/check.h"
 #include "verbs/context.h"
 
 void report_inherited(const char *call)
 {
 	cause_report(CAUSE_FORKED_CHILD, "%s, process %d", call, (int)getpid());
+	check_inherited(call);
 }
 
 static int refuse_inherited(const char *call)
@@ -22,6 +24,7 @@ static int refuse_inherited(const char *call)
 
 int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
+	check_inherited("ibv_poll_cq()");
 	return 0;
 }
 
@@ -72,11 +75,13 @@ static int inherited_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw
 
 static int inherited_dealloc_mw(struct ibv_mw *mw)
 {
+	check_inherited("ibv_dealloc_mw()");
 	return 0;
 }
 
 static int inherited_close_xrcd(struct ibv_xrcd *xrcd)
 {
+	check_inherited("ibv_close_xrcd()");
 	return 0;
 }
 

@@ -14,6 +14,8 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
+#include "net/quarantine.h"
+#include "verbs/check/check.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
 #include "verbs/preload/export.h"
@@ -148,13 +150,15 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	lists_leave();
 	/* The real library may have failed on the way: that is no error of ours. */
 	errno = 0;
-	return list->devices;
+	return check_is_on() ? object_made(OBJECT_DEVICE_LIST, list->devices, NULL) : list->devices;
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **devices)
 {
 	struct list *list;
 
+	if (check_is_on() && !check_destroy("ibv_free_device_list()", OBJECT_DEVICE_LIST, devices))
+		return;
 	lists_enter();
 	LL_FOREACH (lists.first, list) {
 		if (list->devices == devices)
@@ -164,6 +168,8 @@ EXPORT void ibv_free_device_list(struct ibv_device **devices)
 		LL_DELETE(lists.first, list);
 	lists_leave();
 
+	if (check_is_on())
+		object_destroyed(devices);
 	free_real_list(list ? list->real : devices);
-	free(list);
+	quarantine_free_as(list, sizeof(*list), devices);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -26,6 +27,7 @@ static struct registry {
 	pthread_once_t fork_once;
 	pthread_mutex_t hooks_lock;
 	struct registry_hooks *hooks; /* by their order */
+	int exit_status;	      /* 0: the application's */
 } registry = {
 	.configuration_once = PTHREAD_ONCE_INIT,
 	.injector = INJECTOR_INITIALIZER,
@@ -232,6 +234,11 @@ void registry_add_hooks(struct registry_hooks *hooks)
 	pthread_mutex_unlock(&registry.hooks_lock);
 }
 
+void registry_exit_with(int status)
+{
+	registry.exit_status = status;
+}
+
 /* Without the lock: no thread is waited for at the end of the process. */
 static void run_exit_hooks(void *unused)
 {
@@ -242,11 +249,14 @@ static void run_exit_hooks(void *unused)
 			hooks->at_exit();
 	}
 	injector_report(&registry.injector);
-	if (pthread_mutex_trylock(&registry.lock) != 0)
-		return;
-	if (registry.observe)
-		observe_at_exit(registry.observe);
-	pthread_mutex_unlock(&registry.lock);
+	if (pthread_mutex_trylock(&registry.lock) == 0) {
+		if (registry.observe)
+			observe_at_exit(registry.observe);
+		pthread_mutex_unlock(&registry.lock);
+	}
+	/* glibc goes on with the handlers that are left, and then with what stdio has buffered. */
+	if (registry.exit_status)
+		exit(registry.exit_status);
 }
 
 /*

@@ -54,6 +54,9 @@ struct registry_hooks {
 	struct registry_hooks *prev, *next; /* utlist, the registry's */
 };
 
+/* In at_exit: the status of the process becomes @status. */
+void registry_exit_with(int status);
+
 /*
  * Called by a module before it first takes a lock that its hooks take; @hooks is the
  * module's, and static. Called again it does nothing.

@@ -26,7 +26,8 @@ enum cause {
 #undef CAUSE
 };
 
-enum cause_kind { CAUSE_ERROR, CAUSE_NOTICE };
+/* Misuse is what the checker finds and reports itself (verbs/check/report.h). */
+enum cause_kind { CAUSE_ERROR, CAUSE_NOTICE, CAUSE_MISUSE };
 
 /* Texts are sentences without a line end; the lists have one reason or advice a line. */
 struct cause_entry {

@@ -55,7 +55,7 @@ offers "explain" ex
 offers "" list # the program's own command
 offers "--version" --v
 offers "--node" run --no
-includes "--node --pcap --faults --explain --help" run --
+includes "--node --pcap --faults --explain --check --help" run --
 includes "--node --faults" devices -
 includes "--list --markdown" explain --
 includes "cx5 irdma rxe strict" profiles ""

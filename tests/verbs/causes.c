@@ -11,7 +11,7 @@
 static const struct entry {
 	enum cause cause;
 	const char *name;
-	enum { CAUSE_ERROR, CAUSE_NOTICE } kind;
+	enum { CAUSE_ERROR, CAUSE_NOTICE, CAUSE_MISUSE } kind;
 	const char *title;
 } catalogue[] = {
 #define CAUSE(number, name, kind, title, ...) {CAUSE_##name, #name, CAUSE_##kind, title},

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs/check/check.h"
 #include "verbs/check/checked.h"
 #include "verbs/command_fd.h"
 #include "verbs/context.h"
@@ -98,8 +99,10 @@
 			HOOK(name, arguments, set_errno, set_errno)                                \
 			return set_errno(urxe_##name arguments);                                   \
 		}                                                                                  \
-		if (INHERITED(object))                                                             \
+		if (INHERITED(object)) {                                                           \
+			check_inherited("ibv_" #name "()");                                        \
 			return 0;                                                                  \
+		}                                                                                  \
 		FORWARD(int, "ibv_" #name, node, parameters, arguments, EOPNOTSUPP);               \
 	}
 
@@ -237,13 +240,20 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
-	if (!context_is_inherited(cq->context))
+	if (context_is_inherited(cq->context))
+		return;
+	if (unlikely(hooks_on()))
+		checked_ack_cq_events(cq, count);
+	else
 		urxe_ack_cq_events(cq, count);
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	urxe_ack_async_event(event);
+	if (unlikely(hooks_on()))
+		checked_ack_async_event(event);
+	else
+		urxe_ack_async_event(event);
 }
 
 /* --- devices, without opening them ---------------------------------------------------------- */
@@ -266,7 +276,8 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	if (registry_mode() != MODE_HW && command_fd_is_ours(cmd_fd))
-		return urxe_import_device(cmd_fd);
+		return unlikely(hooks_on()) ? checked_import_device(cmd_fd)
+					    : urxe_import_device(cmd_fd);
 	/* What rdma-core says to what is no command descriptor. */
 	if (registry_mode() == MODE_EMU)
 		return fail(refuse(EINVAL, CAUSE_IMPORT_UNKNOWN,
@@ -279,6 +290,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 
 EXPORT int ibv_fork_init(void)
 {
+	check_fork_init();
 	if (registry_mode() == MODE_EMU)
 		return 0;
 	FORWARD(int, "ibv_fork_init", V1_1, (void), (), 0);
@@ -286,6 +298,7 @@ EXPORT int ibv_fork_init(void)
 
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
+	check_fork_asked();
 	if (registry_mode() == MODE_EMU)
 		return IBV_FORK_UNNEEDED;
 	FORWARD(enum ibv_fork_status, "ibv_is_fork_initialized", "IBVERBS_1.13", (void), (),

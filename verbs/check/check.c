@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/check/check.h"
+
+#include <pthread.h>
+
+#include "net/cause/origin.h"
+#include "net/quarantine.h"
+#include "verbs/check/report.h"
+#include "verbs/registry.h"
+
+static struct check_options options; /* written before there is any object */
+
+bool check_is_on(void)
+{
+	return options.on;
+}
+
+static void check_before_fork(void)
+{
+	quarantine_before_fork();
+	reports_before_fork();
+	objects_enter();
+}
+
+static void check_after_fork(void)
+{
+	objects_leave();
+	reports_after_fork();
+	quarantine_after_fork();
+}
+
+static void check_after_fork_in_child(void)
+{
+	objects_inherit();
+	objects_leave();
+	reports_after_fork_child();
+	quarantine_after_fork();
+}
+
+static void check_at_exit(void)
+{
+	if (!options.no_leaks)
+		check_leaks();
+	check_summarize();
+	if (options.exit_status && check_reported())
+		registry_exit_with(options.exit_status);
+}
+
+static void start(void)
+{
+	static struct registry_hooks reports_forks = {
+		.order = FORK_OUTERMOST,
+		.before_fork = check_forks,
+	};
+	static struct registry_hooks hooks = {
+		.order = FORK_LEAF,
+		.before_fork = check_before_fork,
+		.after_fork_in_parent = check_after_fork,
+		.after_fork_in_child = check_after_fork_in_child,
+		.at_exit = check_at_exit,
+	};
+
+	options = registry_configuration()->check;
+	if (!options.on)
+		return;
+	origin_prepare();
+	quarantine_enable(object_forget);
+	registry_add_hooks(&reports_forks);
+	registry_add_hooks(&hooks);
+}
+
+void check_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, start);
+}

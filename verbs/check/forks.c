@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Forks with registered memory. Before Linux 5.12 a page that was registered with a device, and is
+ * written to after a fork, is copied: the device goes on with the old one, unless ibv_fork_init()
+ * has kept the child from having it.
+ */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "verbs/check/check.h"
+#include "verbs/check/report.h"
+#include "verbs/registry.h"
+
+static atomic_bool is_prepared; /* or the application knows that it needn't be */
+
+struct regions {
+	unsigned int count;
+	struct object *first; /* referenced */
+};
+
+static bool count_region(void *argument, struct object *object)
+{
+	struct regions *regions = argument;
+
+	if (object->kind != OBJECT_MR)
+		return true;
+	regions->count++;
+	if (!regions->first)
+		regions->first = object_reference(object);
+	return true;
+}
+
+static struct regions find_regions(void)
+{
+	struct regions regions = {};
+
+	objects_visit(OBJECT_ALIVE, count_region, &regions);
+	return regions;
+}
+
+void check_fork_init(void)
+{
+	struct regions regions;
+
+	check_start();
+	if (!check_is_on() || atomic_exchange(&is_prepared, true))
+		return;
+	regions = find_regions();
+	if (regions.count)
+		check_report(CAUSE_FORK_INIT_LATE,
+			     CHECK_PLACES({"registered", regions.first->made}),
+			     "ibv_fork_init(): %u %s, such as %s", regions.count,
+			     object_kind_text(OBJECT_MR, regions.count), regions.first->name);
+	object_put(regions.first);
+}
+
+void check_fork_asked(void)
+{
+	atomic_store(&is_prepared, true);
+}
+
+void check_forks(void)
+{
+	struct regions regions;
+
+	if (atomic_load(&is_prepared) || registry_configuration()->fork_safe)
+		return;
+	regions = find_regions();
+	if (regions.count)
+		check_report(CAUSE_FORK_WITHOUT_INIT,
+			     CHECK_PLACES({"registered", regions.first->made}),
+			     "fork(): %u %s, such as %s", regions.count,
+			     object_kind_text(OBJECT_MR, regions.count), regions.first->name);
+	object_put(regions.first);
+}
+
+void check_inherited(const char *call)
+{
+	if (check_is_on())
+		check_report(CAUSE_OBJECT_OF_PARENT, CHECK_NO_PLACES, "%s, process %d", call,
+			     (int)getpid());
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/check/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/syscalls.h"
+#include "verbs/check/report_file.h"
+#include "verbs/check/suppress.h"
+
+#define STATUS_MAX 255
+
+/* Each returns NULL, or what @value of the option should have been. */
+
+static const char *read_on(const char *value, struct check_options *options)
+{
+	return NULL;
+}
+
+static const char *read_order(const char *value, struct check_options *options)
+{
+	options->order = true;
+	return NULL;
+}
+
+static const char *read_no_leaks(const char *value, struct check_options *options)
+{
+	options->no_leaks = true;
+	return NULL;
+}
+
+static const char *read_exit(const char *value, struct check_options *options)
+{
+	char *end;
+	long status = strtol(value, &end, 10);
+
+	if (end == value || *end || status < 1 || status > STATUS_MAX)
+		return "a status from 1 to 255";
+	options->exit_status = status;
+	return NULL;
+}
+
+static const char *read_json(const char *value, struct check_options *options)
+{
+	options->json = report_file_path(value);
+	return options->json && report_file_is_writable(options->json)
+		       ? NULL
+		       : "a file that can be written";
+}
+
+static const char *read_suppress(const char *value, struct check_options *options)
+{
+	options->suppress = strdup(value);
+	return options->suppress && suppress_read(value) ? NULL
+							 : "a readable file with lines of the form "
+							   "\"CAUSE PATTERN\"";
+}
+
+static const struct option {
+	const char *name;
+	bool has_value;
+	const char *(*read)(const char *value, struct check_options *options);
+} known[] = {
+	{"1", false, read_on},	   {"order", false, read_order}, {"no-leaks", false, read_no_leaks},
+	{"exit", true, read_exit}, {"json", true, read_json},	 {"suppress", true, read_suppress},
+};
+
+static const char *describe(const char *item, const char *expected)
+{
+	char *error;
+
+	if (asprintf(&error, "URXE_CHECK: %s is not %s", item, expected) < 0)
+		return "out of memory";
+	return error;
+}
+
+static const char *read_item(const char *item, struct check_options *options)
+{
+	const char *value = strchr(item, '=');
+	size_t length = value ? (size_t)(value - item) : strlen(item);
+
+	for (unsigned int i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		const char *expected;
+
+		if (strlen(known[i].name) != length || strncmp(known[i].name, item, length) != 0 ||
+		    known[i].has_value != (value && value[1]))
+			continue;
+		expected = known[i].read(value ? value + 1 : NULL, options);
+		return expected ? describe(item, expected) : NULL;
+	}
+	return describe(item, "1, order, no-leaks, exit=N, json=FILE or suppress=FILE");
+}
+
+const char *check_options_read(const char *text, struct check_options *options)
+{
+	const char *error = NULL;
+	char *copy, *rest = NULL;
+
+	if (!text || strcmp(text, "0") == 0)
+		return NULL;
+	copy = strdup(text);
+	if (!copy)
+		return "out of memory";
+	options->on = true;
+	for (char *item = strtok_r(copy, ",", &rest); item && !error;
+	     item = strtok_r(NULL, ",", &rest))
+		error = read_item(item, options);
+	free(copy);
+	return error;
+}

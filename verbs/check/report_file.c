@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/check/report_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/log.h"
+#include "net/syscalls.h"
+
+#define FILE_MODE 0666 /* less the umask */
+
+char *report_file_path(const char *name)
+{
+	char *folder, *path;
+
+	if (*name == '/')
+		return strdup(name);
+	folder = getcwd(NULL, 0);
+	if (!folder || asprintf(&path, "%s/%s", folder, name) < 0)
+		path = NULL;
+	free(folder);
+	return path;
+}
+
+/* With the process's id for "%p". NULL without memory. */
+static char *expand(const char *path)
+{
+	const char *place = strstr(path, "%p");
+	char *expanded;
+
+	if (!place)
+		return strdup(path);
+	if (asprintf(&expanded, "%.*s%d%s", (int)(place - path), path, (int)getpid(), place + 2) <
+	    0)
+		return NULL;
+	return expanded;
+}
+
+static int open_file(const char *path)
+{
+	char *name = expand(path);
+	int fd = -1;
+
+	if (name)
+		fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+			     FILE_MODE);
+	free(name);
+	return fd;
+}
+
+bool report_file_is_writable(const char *path)
+{
+	int fd = open_file(path);
+
+	if (fd < 0)
+		return false;
+	syscall(SYS_close, fd);
+	return true;
+}
+
+void report_file_append(const char *path, const char *line, size_t length)
+{
+	int fd = open_file(path);
+
+	if (fd < 0 || sys_write(fd, line, length) != (ssize_t)length)
+		log_error("URXE_CHECK: %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+}
+
+void json_write_string(FILE *stream, const char *text)
+{
+	fputc('"', stream);
+	for (const char *c = text; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			fprintf(stream, "\\%c", *c);
+		else if ((unsigned char)*c < ' ')
+			fprintf(stream, "\\u%04x", *c);
+		else
+			fputc(*c, stream);
+	}
+	fputc('"', stream);
+}

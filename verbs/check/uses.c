@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The objects that calls are given: destroyed ones, of another context, still in use. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "verbs/check/check.h"
+#include "verbs/check/report.h"
+#include "verbs/context.h"
+
+#define PLACES_OF(object) CHECK_PLACES({"destroyed", (object)->destroyed}, {"made", (object)->made})
+
+/* --- uses -------------------------------------------------------------------------- */
+
+static bool check_state(const char *call, const struct object *object, enum cause destroyed)
+{
+	switch (object->state) {
+	case OBJECT_DESTROYED:
+		check_report(destroyed, PLACES_OF(object), "%s: %s", call, object->name);
+		return false;
+	case OBJECT_INHERITED:
+		check_report(CAUSE_OBJECT_OF_PARENT, CHECK_PLACES({"made", object->made}),
+			     "%s: %s, in process %d", call, object->name, (int)getpid());
+		return true;
+	default:
+		return true;
+	}
+}
+
+static bool check_kind(const char *call, const struct object *object, enum object_kind kind)
+{
+	if (object->kind == kind)
+		return true;
+	check_report(CAUSE_OBJECT_OF_OTHER_KIND, CHECK_PLACES({"made", object->made}),
+		     "%s: %s, where a %s should be", call, object->name, object_kind_text(kind, 1));
+	return false;
+}
+
+/* It works here: the memory of the context stays for its objects. */
+static void check_closed(const char *call, const struct object *object)
+{
+	const struct object *context = object->owners[0];
+
+	if (context && context->kind == OBJECT_CONTEXT && context->state == OBJECT_DESTROYED)
+		check_report(CAUSE_OBJECT_OF_CLOSED_DEVICE,
+			     CHECK_PLACES({"closed", context->destroyed}, {"made", object->made}),
+			     "%s: %s, of %s", call, object->name, context->name);
+}
+
+static bool check_use(const char *call, const struct object_use *use)
+{
+	struct object *object = object_get(use->pointer);
+	bool good = true;
+
+	if (!object)
+		return true;
+	good = check_state(call, object, CAUSE_OBJECT_USED_DESTROYED) &&
+	       check_kind(call, object, use->kind);
+	if (good)
+		check_closed(call, object);
+	object_put(object);
+	return good;
+}
+
+/* The first that has one says which context it is. */
+static void check_contexts(const char *call, const struct object_use *uses)
+{
+	const struct object_use *first = NULL;
+	const struct ibv_context *context = NULL;
+
+	for (const struct object_use *use = uses; use->kind; use++) {
+		const struct ibv_context *other = NULL;
+		char one[OBJECT_NAME], another[OBJECT_NAME];
+
+		if (use->pointer)
+			other = use->kind == OBJECT_CONTEXT
+					? use->pointer
+					: object_context(use->kind, use->pointer);
+		if (!other || other == context)
+			continue;
+		if (!context) {
+			context = other;
+			first = use;
+			continue;
+		}
+		if (!context_is_ours(context) || !context_is_ours(other) ||
+		    context_shares_file(context, other))
+			continue;
+		object_describe(first->kind, first->pointer, one);
+		object_describe(use->kind, use->pointer, another);
+		check_report(CAUSE_OBJECT_OF_OTHER_CONTEXT, CHECK_NO_PLACES,
+			     "%s: %s is of another context than %s", call, another, one);
+	}
+}
+
+bool check_uses(const char *call, const struct object_use *uses)
+{
+	for (const struct object_use *use = uses; use->kind; use++) {
+		if (use->pointer && !check_use(call, use))
+			return false;
+	}
+	check_contexts(call, uses);
+	return true;
+}
+
+/* --- destruction ------------------------------------------------------------------- */
+
+bool check_destroy_as(const char *call, enum object_kind kind, const void *pointer,
+		      enum cause twice)
+{
+	struct object *object = object_get(pointer);
+	bool good;
+
+	if (!object)
+		return true;
+	good = check_state(call, object, twice) && check_kind(call, object, kind);
+	if (good) {
+		check_closed(call, object);
+		check_events_acknowledged(call, object);
+	}
+	object_put(object);
+	return good;
+}
+
+bool check_destroy(const char *call, enum object_kind kind, const void *pointer)
+{
+	return check_destroy_as(call, kind, pointer, CAUSE_OBJECT_DESTROYED_TWICE);
+}
+
+void check_destroy_done(const void *pointer, int error)
+{
+	if (error == 0)
+		object_destroyed(pointer);
+	else if (error == EBUSY)
+		object_refused(pointer);
+}
+
+/* --- what is still in use ------------------------------------------------------------ */
+
+struct belongings {
+	const struct object *owner;
+	unsigned int count;
+	struct object *first;
+};
+
+bool check_belongs(const struct object *object, const struct object *owner)
+{
+	for (unsigned int i = 0; i < OBJECT_OWNERS && object->owners[i]; i++) {
+		if (object->owners[i] == owner)
+			return true;
+	}
+	return false;
+}
+
+static bool count_user(void *argument, struct object *object)
+{
+	struct belongings *found = argument;
+
+	if (object->kind != OBJECT_CM_EVENT && check_belongs(object, found->owner)) {
+		found->count++;
+		if (!found->first)
+			found->first = object_reference(object);
+	}
+	return true;
+}
+
+static struct belongings find_users(const struct object *object)
+{
+	struct belongings found = {.owner = object};
+
+	objects_visit(OBJECT_ALIVE, count_user, &found);
+	return found;
+}
+
+bool check_has_users(const struct object *object)
+{
+	struct belongings found = find_users(object);
+
+	object_put(found.first);
+	return found.count;
+}
+
+static bool tell_user(void *owner, struct object *object)
+{
+	object->told = object->told || check_belongs(object, owner);
+	return true;
+}
+
+void check_unused(const char *call, const void *pointer)
+{
+	struct object *object = object_get(pointer);
+	struct belongings found;
+	char others[32] = "";
+
+	if (!object)
+		return;
+	found = find_users(object);
+	if (found.count > 1)
+		snprintf(others, sizeof(others), " and %u more", found.count - 1);
+	if (found.count) {
+		check_report(
+			CAUSE_OBJECT_DESTROYED_IN_USE,
+			CHECK_PLACES({"made", object->made}, {"its user made", found.first->made}),
+			"%s: %s is in use by %s%s", call, object->name, found.first->name, others);
+		objects_visit(OBJECT_ALIVE, tell_user, object);
+	}
+	object_put(found.first);
+	object_put(object);
+}
