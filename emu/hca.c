@@ -152,6 +152,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->host = options->host;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
+	inject_init(&hca->inject, options->injector);
 	hca->node_guid = options->node_guid;
 	/* What is shared is leased when it is needed. */
 	err = table_init(&hca->qps, hca->host, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
@@ -220,6 +221,7 @@ void hca_destroy(struct hca *hca)
 	table_destroy(&hca->srqs);
 	table_destroy(&hca->qps);
 	former_keys_destroy(&hca->former_keys);
+	inject_destroy(&hca->inject);
 	ack_queue_destroy(&hca->acks);
 	pacing_destroy(&hca->pacing);
 	pthread_mutex_destroy(&hca->receive_lock);
@@ -407,6 +409,7 @@ uint64_t hca_deadline(struct hca *hca)
 	next = earlier(next, cm_deadline(hca->cm));
 	next = earlier(next, deferred_retry_at(&hca->deferred));
 	next = earlier(next, placement_deadline(hca));
+	next = earlier(next, inject_deadline(&hca->inject));
 	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
 }
 
@@ -496,6 +499,8 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= placement_run(hca, now);
+	if (injects(hca) || inject_begins(&hca->inject))
+		any |= inject_run(hca, now);
 	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);

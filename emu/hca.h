@@ -29,6 +29,7 @@
 #include "emu/cm/cm.h"
 #include "emu/deferred.h"
 #include "emu/host.h"
+#include "emu/inject/inject.h"
 #include "emu/objects/event.h"
 #include "emu/objects/former_keys.h"
 #include "emu/objects/mcast.h"
@@ -75,8 +76,9 @@ struct hca_options {
 	const struct hca_host *host;	 /* likewise */
 	const struct hca_limits *limits; /* of a card; NULL: the core's */
 	const struct hca_behaviour *behaviour; /* likewise */
-	struct observe *observe; /* likewise; NULL: no other process sees what there is */
-	bool measures;		 /* latencies: struct observe_latency */
+	struct observe *observe;   /* likewise; NULL: no other process sees what there is */
+	struct injector *injector; /* likewise, of faults; NULL: there are none */
+	bool measures;		   /* latencies: struct observe_latency */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
 	 * Locks are held: it may only wake a thread. */
@@ -145,6 +147,7 @@ struct hca {
 	struct observe_device *shown; /* the device, as other processes see it */
 	struct counters *counters;    /* there */
 	bool measures;
+	struct inject inject;
 	struct port_counters port_counters[PORTS_MAX]; /* zeros when there is one port */
 };
 
@@ -190,6 +193,12 @@ void hca_kick(struct hca *hca);
  * its addresses are shared. ENOMEM when there are no more.
  */
 int hca_reserve_qpn(struct hca *hca, uint32_t *number);
+
+/* Whether there are faults inside of it: where there are none, that is all that they cost. */
+static inline bool injects(const struct hca *hca)
+{
+	return __builtin_expect(atomic_load_explicit(&hca->inject.active, memory_order_relaxed), 0);
+}
 
 /* For an object that is being made. Never 0. */
 uint32_t hca_next_handle(struct hca *hca);

@@ -5,6 +5,7 @@
 
 #include "emu/cm/gsi.h"
 #include "emu/explain/responder.h"
+#include "emu/inject/event.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
@@ -337,6 +338,8 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 {
 	struct icrc_flow flow = {};
 
+	if (injects(hca))
+		count = inject_received(hca, frames, count);
 	count_received(hca, frames, count);
 	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,

@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "emu/inject/event.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/fault/fault.h"
@@ -275,14 +276,14 @@ void device_flush(const struct device *device)
 }
 
 /* As a NIC that has stopped answering: what is under way is flushed, and contexts are told. */
-static void device_fail(struct device *device)
+static void device_fail(struct device *device, enum cause cause)
 {
 	void (*removed)(struct device *) = __atomic_load_n(&device->removed, __ATOMIC_ACQUIRE);
 	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
 
 	if (atomic_exchange(&device->failed, true))
 		return;
-	cause_report(CAUSE_DESCRIPTORS_CLOSED, "%s", device->ibv.name);
+	cause_report(cause, "%s", device->ibv.name);
 	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	if (removed)
@@ -297,7 +298,9 @@ static bool device_progress(void *context, uint64_t now)
 	bool done = hca_progress(device->hca, now);
 
 	if (atomic_load_explicit(&device->link->lost, memory_order_relaxed))
-		device_fail(device);
+		device_fail(device, CAUSE_DESCRIPTORS_CLOSED);
+	else if (injects(device->hca) && inject_is_removed(device->hca))
+		device_fail(device, CAUSE_INJECTED_REMOVAL);
 	return done;
 }
 
@@ -336,6 +339,7 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 		.limits = &registry_configuration()->profile->limits,
 		.behaviour = &registry_configuration()->profile->behaviour,
 		.observe = registry_observe(),
+		.injector = registry_injector(),
 		.measures = registry_configuration()->stat,
 		.sink = *sink,
 		.deadline = device_deadline_changed,

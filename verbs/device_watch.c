@@ -231,6 +231,7 @@ void device_watch_start(struct device *device, struct progress *progress)
 	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
 		port->active = port_is_active(port);
 		port->gone = false;
+		port->disabled = false;
 		port->unbound = true;
 	}
 	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "emu/inject/event.h"
 #include "verbs/context.h"
 #include "verbs/open_qp.h"
 
@@ -78,6 +79,15 @@ static void push_to_handle(struct ibv_qp *handle, int type)
 	event_fd_push(&to_context(handle->context)->async, handle, type);
 }
 
+/* Whether a fault has taken it down, rather than its network device. */
+static void note_port(struct device *device, unsigned int port_num)
+{
+	struct port *port = device_port(device, port_num);
+
+	if (port)
+		port->disabled = inject_is_down(device->hca, port_num);
+}
+
 void deliver_async(void *context, enum ibv_event_type type, void *element)
 {
 	struct device *device = context;
@@ -90,6 +100,8 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 			event_fd_push(&context_of(element)->async, element, type);
 		return;
 	}
+	if (type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE)
+		note_port(device, (int)(intptr_t)element);
 	pthread_mutex_lock(&device->contexts_lock);
 	DL_FOREACH (device->contexts, listener)
 		event_fd_push(&listener->async, element, type);

@@ -155,7 +155,7 @@ int port_query(struct port *port, struct ibv_port_attr *attr)
 	while (rate->mbps < speed)
 		rate++;
 
-	if (runs(flags)) {
+	if (runs(flags) && !port->disabled) {
 		attr->state = IBV_PORT_ACTIVE;
 		attr->phys_state = PHYSICAL_LINK_UP;
 	} else {

@@ -169,6 +169,8 @@ struct cm_id {
 	struct path path;      /* to the peer */
 	struct cm_alternate alternate;
 	bool lap_sent; /* and not answered yet */
+	uint16_t
+		injected; /* the enum cm_reject_reason with which the REP is to be rejected, or 0 */
 	struct cm_listen listen;
 	struct cm_listen claim; /* among the processes on its address ... */
 	bool claimed;		/* ... if there is one */

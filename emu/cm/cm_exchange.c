@@ -146,6 +146,10 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 
 	if (!cm_may_send(id, CM_RTU))
 		return EINVAL;
+	if (id->injected) {
+		cm_reject(id, id->injected, NULL, 0, now);
+		return ECONNREFUSED;
+	}
 	cm_begin(id, &rtu, CM_RTU);
 	cm_set_state(id, CM_STATE_ESTABLISHED);
 	cm_post(id, &rtu, now);

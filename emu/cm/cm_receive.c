@@ -152,6 +152,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	char text[INET6_ADDRSTRLEN];
 	struct cm_id *listener, *id;
 	struct cm_alternate alternate;
+	enum cm_reject_reason injected;
 	struct gid_place place;
 
 	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
@@ -169,6 +170,11 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 			return;
 		cm_tell_no_listener(cm, req, frame);
 		reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
+		return;
+	}
+	injected = injects(cm->hca) ? inject_reject(cm->hca, CM_REQ) : 0;
+	if (injected) {
+		reject_message(cm, frame, req, injected, NULL, now);
 		return;
 	}
 	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
@@ -264,6 +270,9 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 		cm_peer_remove_id(id);
 		return;
 	}
+	/* As an application does that can't bring its QP to RTS: in the place of the RTU. */
+	if (injects(id->cm->hca))
+		id->injected = inject_reject(id->cm->hca, CM_REP);
 	cm_raise(id, CM_EVENT_REP_RECEIVED, rep);
 	cm_set_state(id, CM_STATE_REP_RECEIVED);
 	id->remote_id = rep->local_id;

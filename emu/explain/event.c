@@ -45,8 +45,11 @@ void explain_cq_in_error(const struct qp *qp, const struct cq *cq)
 	if (!cause_wanted(CAUSE_CQ_IN_ERROR))
 		return;
 	text_add_qp(&text, qp);
-	text_add(&text, ": its CQ %u of %u entries was overrun by QP 0x%x", cq->handle,
-		 cq->capacity, cq->overrun_by);
+	text_add(&text, ": its CQ %u of %u entries ", cq->handle, cq->capacity);
+	if (cq->overrun_by)
+		text_add(&text, "was overrun by QP 0x%x", cq->overrun_by);
+	else
+		text_add(&text, "is in the error state, as a fault has asked for");
 	cause_report_text(CAUSE_CQ_IN_ERROR, finding.text);
 }
 

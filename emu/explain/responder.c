@@ -10,6 +10,7 @@
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
+#include "net/fault/fault_words.h"
 #include "net/qp_text.h"
 
 /* --- the packet and the QP --------------------------------------------------------------- */
@@ -240,6 +241,10 @@ static void find(struct qp *qp, const struct packet *packet, enum fault fault,
 		break;
 	case FAULT_INVALIDATE:
 		denial_of_invalidation(qp, packet_invalidate_rkey(packet), KEY_OF_PEER, finding);
+		break;
+	case FAULT_INJECTED:
+		finding_set(finding, CAUSE_INJECTED_RECEIVE, "IBV_WC_%s",
+			    fault_statuses.name(qp->responder.message.injected));
 		break;
 	case FAULT_MEMORY:
 		if (elsewhere) {

@@ -10,6 +10,7 @@
 
 #include "emu/explain/event.h"
 #include "emu/hca.h"
+#include "emu/inject/inject.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
@@ -184,7 +185,7 @@ static void cq_raise(struct cq *cq)
 	cq->armed = CQ_IDLE;
 	cq->shown->armed = CQ_IDLE;
 	cq->shown->events++;
-	cq->moderation.waiting = 0;
+	cq->moderation.waiting = cq->moderation.coalesced = 0;
 	event_raise_completion(&cq->hca->events, &cq->event);
 }
 
@@ -201,24 +202,14 @@ static bool cq_start_timer(struct cq *cq)
 static bool cq_waits(struct cq *cq, uint64_t now)
 {
 	struct cq_moderation *moderation = &cq->moderation;
+	bool coalesces = moderation->coalesced;
 
-	if (++moderation->waiting == moderation->count)
+	if (++moderation->waiting == (coalesces ? moderation->coalesced : moderation->count))
 		return false;
 	if (moderation->waiting > 1)
 		return now < moderation->due;
-	moderation->due = now + moderation->period;
+	moderation->due = now + (coalesces ? INJECT_COALESCE_PERIOD : moderation->period);
 	return cq_start_timer(cq);
-}
-
-/* IBA 11.4.2.2: an error counts as solicited. */
-static void cq_notify(struct cq *cq, const struct completion *completion)
-{
-	bool solicited = completion->solicited || completion->wc.status != IBV_WC_SUCCESS;
-
-	if (cq->armed == CQ_IDLE || (cq->armed == CQ_ARMED_SOLICITED && !solicited))
-		return;
-	if (!cq->moderation.period || !cq_waits(cq, completion->timestamp))
-		cq_raise(cq);
 }
 
 /* A CQ gets its number with its first moderation: those without cost nothing. */
@@ -235,6 +226,29 @@ static int cq_reserve_number(struct cq *cq)
 	cq->moderation.timer.number = number | TIMER_OF_CQ;
 	table_publish(&cq->hca->cqs, number, cq);
 	return 0;
+}
+
+/* With the first completion that the event would be raised for. */
+static void cq_coalesce(struct cq *cq)
+{
+	uint32_t count = cq->moderation.waiting ? 0 : inject_coalesce(cq->hca);
+
+	if (count && cq_reserve_number(cq) == 0)
+		cq->moderation.coalesced = count;
+}
+
+/* IBA 11.4.2.2: an error counts as solicited. */
+static void cq_notify(struct cq *cq, const struct completion *completion)
+{
+	bool solicited = completion->solicited || completion->wc.status != IBV_WC_SUCCESS;
+
+	if (cq->armed == CQ_IDLE || (cq->armed == CQ_ARMED_SOLICITED && !solicited))
+		return;
+	if (injects(cq->hca))
+		cq_coalesce(cq);
+	if (!(cq->moderation.period || cq->moderation.coalesced) ||
+	    !cq_waits(cq, completion->timestamp))
+		cq_raise(cq);
 }
 
 int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
@@ -399,6 +413,18 @@ void cq_arm(struct cq *cq, bool solicited_only)
 	pthread_mutex_lock(&cq->lock);
 	if (cq->armed < wanted)
 		cq->shown->armed = cq->armed = wanted;
+	/* As if a completion had been polled before its event came. */
+	if (injects(cq->hca) && inject_spurious(cq->hca))
+		cq_raise(cq);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+void cq_fail(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->lock);
+	cq->overrun = true;
+	cq->shown->overrun = true;
+	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
 	pthread_mutex_unlock(&cq->lock);
 }
 

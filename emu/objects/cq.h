@@ -38,8 +38,9 @@ enum cq_armed { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
  * ConnectX.
  */
 struct cq_moderation {
-	uint32_t count;	 /* 0: any number, the period alone ends the waiting */
-	uint64_t period; /* ns; 0: there is no moderation */
+	uint32_t count;	    /* 0: any number, the period alone ends the waiting */
+	uint64_t period;    /* ns; 0: there is no moderation */
+	uint32_t coalesced; /* a fault asks for this event to wait, for so many; or 0 */
 	uint32_t waiting;
 	uint64_t due;	    /* of the event, while completions are @waiting for it */
 	struct timer timer; /* under timer_heap.lock; its number is the CQ's in hca.cqs, or 0.
@@ -101,6 +102,9 @@ int cq_push(struct cq *cq, const struct completion *completion);
 int cq_poll(struct cq *cq, struct completion *completions, int max);
 
 void cq_arm(struct cq *cq, bool solicited_only);
+
+/* Into the error state without an overrun, as a catastrophic error does (IBA 11.6.3.1). */
+void cq_fail(struct cq *cq);
 
 /*
  * ibv_modify_cq: at most one event for @count completions or @period microseconds; 0 as a period

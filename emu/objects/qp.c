@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "emu/explain/event.h"
+#include "emu/inject/late.h"
+#include "emu/inject/request.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
@@ -272,6 +274,7 @@ void qp_reset(struct qp *qp)
 	qp->ecn = (struct ecn){};
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
+	late_drop(qp);
 	if (qp->send_cq)
 		cq_purge(qp->send_cq, qp);
 	if (qp->recv_cq)
@@ -297,8 +300,14 @@ void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t
 
 	if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR)
 		qp_show_error(qp, wc);
+	if (!injects(qp->hca) || !late_add(qp, cq, &completion))
+		qp_push(qp, cq, &completion);
+}
+
+void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion)
+{
 	/* IBA 10.2.3.3: a CQ that overran can't report for its QPs any more. */
-	if (cq_push(cq, &completion) == 0 || qp->state == IBV_QPS_ERR)
+	if (cq_push(cq, completion) == 0 || qp->state == IBV_QPS_ERR)
 		return;
 	if (qp->delegate) {
 		qp->state = IBV_QPS_ERR; /* the target hears of it */
@@ -368,6 +377,8 @@ static void piggyback_ack(struct qp *qp, struct outbox *outbox)
 static void run(struct qp *qp, struct outbox *outbox)
 {
 	qp_set_time(qp, outbox->now);
+	if (qp->late)
+		late_run(qp, outbox->now);
 	recovery_run(qp, outbox->now);
 	ecn_run(qp, outbox);
 	response_run(qp, outbox);
@@ -404,8 +415,9 @@ void qp_acknowledge(struct qp *qp, struct outbox *outbox)
 static uint64_t qp_deadline(const struct qp *qp)
 {
 	uint64_t recovery = recovery_deadline(&qp->recovery), paced = qp->requester.paced_until;
+	uint64_t due = recovery < paced ? recovery : paced, late = late_deadline(qp);
 
-	return recovery < paced ? recovery : paced;
+	return due < late ? due : late;
 }
 
 void qp_run(struct qp *qp, struct outbox *outbox)
@@ -472,6 +484,8 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 		}
 		if (qp->hca->measures)
 			send_queue_at(&qp->sq, qp->sq.posted - 1)->posted_at = qp->now;
+		if (injects(qp->hca))
+			inject_request(qp, send_queue_at(&qp->sq, qp->sq.posted - 1), wr->opcode);
 	}
 	COUNT(qp->hca, rdma_sends, qp->sq.posted - before);
 	return err;

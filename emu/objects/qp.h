@@ -25,7 +25,9 @@
 #include "emu/transport/xrc_remote.h"
 #include "net/link.h"
 
+struct completion;
 struct cq;
+struct late;
 struct origin;
 struct pd;
 struct srq;
@@ -84,6 +86,7 @@ struct qp {
 	struct responder responder;
 	struct xrc_remote xrc; /* XRC_RECV */
 	struct ecn ecn;	       /* RC */
+	struct late *late;     /* completions that wait: emu/inject/late.h; utlist */
 };
 
 /*
@@ -153,5 +156,7 @@ void qp_enter_sqe(struct qp *qp);
 /* Push a completion of this QP; an overrun moves the QP to the error state. Locked. */
 void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t send_slots,
 		 bool solicited);
+/* The same of one that is made. */
+void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion);
 
 #endif

@@ -36,8 +36,11 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause
 	};
 	uint32_t slots;
 
-	if (status == IBV_WC_SUCCESS)
+	if (status == IBV_WC_SUCCESS) {
 		qp_show_request(qp, wqe);
+		if (injects(qp->hca))
+			inject_message(qp, request_kind_opcode(wqe->kind));
+	}
 	sq->unreported++;
 	/* An error is reported whether or not the request was signaled, IBA 10.7.3.1. */
 	if (status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_SIGNALED))
@@ -60,6 +63,10 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 		qp->sq.next = qp->sq.done;
 	}
 	if (req->unacked == psn_add(wqe->first_psn, wqe->psn_count)) {
+		if (wqe->injected) {
+			completer_fail(qp, wqe->injected, NULL);
+			return;
+		}
 		if (qp->sq.next == qp->sq.done)
 			qp->sq.next++;
 		complete_oldest(qp, IBV_WC_SUCCESS, CAUSE_NONE);
@@ -278,8 +285,14 @@ void completer_local_error(struct qp *qp)
 
 void completer_fail(struct qp *qp, enum ibv_wc_status status, const struct packet *packet)
 {
-	if (qp->sq.done != qp->sq.posted)
+	if (qp->sq.done != qp->sq.posted) {
+		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
+
+		/* However it failed: that is as it was to be told. */
+		if (wqe->injected)
+			status = wqe->injected;
 		complete_oldest(qp, status, explain_request(qp, status, packet));
+	}
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	if (qp->type->state_on_error == IBV_QPS_SQE)

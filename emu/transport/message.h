@@ -42,6 +42,7 @@ enum fault {
 	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs, or memory gone */
 	FAULT_MEMORY,	      /* remote memory that is gone: mr_write() */
 	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
+	FAULT_INJECTED,	      /* a receive that is to fail: emu/inject/request.h */
 	FAULT_ELSEWHERE,      /* no fault: an SRQ that isn't ours, but may be another process's */
 	FAULT_WAIT,	      /* no fault: another process is being asked */
 	FAULT_COUNT
@@ -62,6 +63,8 @@ struct message {
 	bool has_receive; /* wqe is the receive that the message fills */
 	struct receive_wqe wqe;
 	struct ibv_sge *sges;
+	enum ibv_wc_status injected; /* FAULT_INJECTED: how it is to fail */
+	uint64_t late;		     /* by how much its completion is; ns */
 
 	uint64_t va; /* RDMA WRITE: what its RETH says */
 	uint32_t rkey, length;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/inject/event.h"
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 #include "net/tuning.h"
@@ -67,14 +68,12 @@ static void count_sent(struct outbox *outbox, unsigned int packets, uint64_t byt
 	COUNT_IN(port, sent_bytes, bytes);
 }
 
-void outbox_flush(struct outbox *outbox)
+static void outbox_send(struct outbox *outbox)
 {
 	struct link *link = outbox->hca->link;
 	uint64_t bytes = 0, deadline;
 	unsigned int refused;
 
-	if (!outbox->packets)
-		return;
 	for (unsigned int i = 0; i < outbox->packets; i++)
 		bytes += link_packet_length(&outbox->packet[i]);
 	refused = link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
@@ -85,6 +84,16 @@ void outbox_flush(struct outbox *outbox)
 	count_sent(outbox, outbox->packets - refused, bytes);
 	if (refused)
 		COUNT(outbox->hca, send_err, refused);
+}
+
+void outbox_flush(struct outbox *outbox)
+{
+	if (!outbox->packets)
+		return;
+	if (injects(outbox->hca))
+		outbox->packets = inject_sent(outbox->hca, outbox->packet, outbox->packets);
+	if (outbox->packets)
+		outbox_send(outbox);
 	outbox->packets = 0;
 	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};

@@ -60,6 +60,11 @@ const struct request_kind *request_kind_find(enum ibv_wr_opcode opcode)
 	return (unsigned int)opcode < KINDS && kinds[opcode].name ? &kinds[opcode] : NULL;
 }
 
+enum ibv_wr_opcode request_kind_opcode(const struct request_kind *kind)
+{
+	return kind - kinds;
+}
+
 uint64_t request_kind_send_ops(const struct qp_type *type)
 {
 	uint64_t flags = 0;

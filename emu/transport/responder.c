@@ -7,12 +7,14 @@
 
 #include "emu/explain/event.h"
 #include "emu/explain/responder.h"
+#include "emu/inject/request.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/duplicate.h"
 #include "emu/transport/rd_atomic.h"
 #include "emu/transport/xrc.h"
+#include "net/fault/fault_words.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -43,7 +45,19 @@ static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
 			  .own = true},
 	[FAULT_INVALIDATE] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
 			      IBV_EVENT_QP_ACCESS_ERR},
+	[FAULT_INJECTED] = {.event = IBV_EVENT_QP_FATAL, .own = true},
 };
+
+static struct fault_outcome outcome_of(const struct qp *qp, enum fault fault)
+{
+	struct fault_outcome outcome = fault_outcome[fault];
+
+	if (fault == FAULT_INJECTED) {
+		outcome.status = qp->responder.message.injected;
+		outcome.syndrome = inject_syndrome(outcome.status);
+	}
+	return outcome;
+}
 
 int responder_init(struct responder *responder, uint32_t max_sge)
 {
@@ -92,6 +106,8 @@ static void push_receive(struct qp *qp, struct ibv_wc *wc, bool solicited)
 	message->has_receive = false;
 	message_end(message);
 	COUNT(qp->hca, rdma_recvs, 1);
+	if (injects(qp->hca) && wc->status == IBV_WC_SUCCESS)
+		inject_message(qp, FAULT_WORK_RECV);
 	if (cq)
 		qp_complete(qp, cq, wc, 0, solicited);
 }
@@ -200,6 +216,18 @@ bool responder_payload_fits(const struct qp *qp, const struct packet *packet)
 	return fits && packet->pad == pad_length(length);
 }
 
+/* For the message that begins, unless it has one. */
+static enum fault take_receive(struct qp *qp)
+{
+	struct message *message = &qp->responder.message;
+
+	if (message->has_receive)
+		return FAULT_NONE;
+	if (!message_take_receive(message, qp))
+		return FAULT_NO_RECEIVE;
+	return injects(qp->hca) ? inject_receive(qp) : FAULT_NONE;
+}
+
 /*
  * Stage B of transport.md 2 in its order, as far as the packet itself and the QP go. What
  * memory and resources have to say is checked where they are used.
@@ -220,8 +248,11 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 	}
 	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
 		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
-	if (takes_receive(packet) && !message_take_receive(&resp->message, qp))
-		return FAULT_NO_RECEIVE; /* IBA 9.7.4.1.4 */
+	if (takes_receive(packet)) {
+		fault = take_receive(qp); /* IBA 9.7.4.1.4 */
+		if (fault != FAULT_NONE)
+			return fault;
+	}
 	if (!responder_payload_fits(qp, packet))
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	return FAULT_NONE;
@@ -258,7 +289,7 @@ static void report(struct qp *qp, const struct fault_outcome *outcome, enum caus
 static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault fault)
 {
 	struct responder *resp = &qp->responder;
-	const struct fault_outcome *outcome = &fault_outcome[fault];
+	struct fault_outcome outcome;
 	enum cause cause;
 
 	if (fault == FAULT_NO_RECEIVE) {
@@ -276,9 +307,11 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, packet->psn);
 		return;
 	}
+	outcome = outcome_of(qp, fault);
 	cause = explain_fault(qp, packet, fault);
-	response_schedule_ack(qp, outcome->syndrome, packet->psn);
-	report(qp, outcome, cause);
+	if (outcome.syndrome)
+		response_schedule_ack(qp, outcome.syndrome, packet->psn);
+	report(qp, &outcome, cause);
 	qp_enter_error(qp);
 }
 
@@ -375,7 +408,7 @@ enum fault responder_place(struct qp *qp, const struct packet *packet)
 	if (fault == FAULT_NONE && packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
 	if (fault != FAULT_NONE && fault != FAULT_NO_RECEIVE)
-		fail_receive(qp, fault_outcome[fault].status, explain_fault(qp, packet, fault));
+		fail_receive(qp, outcome_of(qp, fault).status, explain_fault(qp, packet, fault));
 	if (qp->state != IBV_QPS_ERR)
 		return fault;
 	qp->state = IBV_QPS_RTR; /* the CQ is full: the next one may have another */
@@ -387,10 +420,10 @@ enum fault responder_place(struct qp *qp, const struct packet *packet)
 /* Only faults of our own are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
 static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fault fault)
 {
-	const struct fault_outcome *outcome = &fault_outcome[fault];
+	const struct fault_outcome outcome = outcome_of(qp, fault);
 
-	if (outcome->own) {
-		report(qp, outcome, explain_fault(qp, packet, fault));
+	if (outcome.own) {
+		report(qp, &outcome, explain_fault(qp, packet, fault));
 		qp_enter_error(qp);
 		return;
 	}
@@ -503,7 +536,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 		return;
 	}
 	if (responder_payload_fits(qp, packet))
-		fault = message_take_receive(message, qp) ? FAULT_NONE : FAULT_NO_RECEIVE;
+		fault = take_receive(qp);
 	if (fault == FAULT_NONE) {
 		make_grh(grh, frame);
 		/* As NICs do: a receive without space for both is an error (transport.md 8). */

@@ -38,6 +38,7 @@ struct flush_wr {
 struct send_wqe {
 	uint64_t wr_id;
 	uint64_t posted_at; /* if the HCA measures; ns */
+	uint64_t late;	    /* by how much a fault has its completion come late; ns */
 	const struct request_kind *kind;
 	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
 	enum ibv_wc_status status; /* a local error found before anything was sent */
@@ -62,6 +63,8 @@ struct send_wqe {
 
 	/* Given when the first packet is built; kept for every retransmission. */
 	bool started;
+	uint8_t injected; /* the enum ibv_wc_status that it is to complete with, or 0:
+			     emu/inject/request.h */
 	uint32_t first_psn;
 	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
 	uint32_t packet_cost; /* what each counts in the congestion window */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
 #include "emu/newer_verbs.h"
+#include "net/fault/injector.h"
 #include "tests/run_suite.h"
 
 #include <arpa/inet.h>
@@ -28,7 +29,10 @@ static void on_completion(void *context, struct cq *cq)
 
 static void on_async(void *context, enum ibv_event_type type, void *element)
 {
-	((struct node *)context)->events[type]++;
+	struct node *node = context;
+
+	node->events[type]++;
+	node->elements[type] = element;
 }
 
 static void on_connection(void *context, struct cm_event *event)
@@ -101,6 +105,9 @@ static void node_create(struct world *world, struct node *node, unsigned int ind
 	make_port(node, &node->gids, 0);
 	make_port(node, &node->second_gids, SECOND_PORT_SUBNET);
 	options.link = node->link;
+	node->injector = malloc(sizeof(*node->injector));
+	injector_init(node->injector);
+	options.injector = node->injector;
 	options.gids = (struct port_gids){{&node->gids, &node->second_gids}};
 	options.host = &world_host;
 	options.node_guid = 0x0200000000000001 + index;
@@ -136,6 +143,8 @@ void world_destroy(struct world *world)
 		ck_assert_int_eq(cq_destroy(node->cq), 0);
 		ck_assert_int_eq(pd_dealloc(node->pd), 0);
 		hca_destroy(node->hca);
+		injector_destroy(node->injector);
+		free(node->injector);
 		cm_queue_destroy(&node->cm_queue);
 		node->link->ops->close(node->link);
 		free(node->gids.entries);
@@ -148,6 +157,12 @@ void world_destroy(struct world *world)
 uint64_t world_now(const struct world *world)
 {
 	return sim_now(world->sim);
+}
+
+void world_inject(struct node *node, const char *specification)
+{
+	ck_assert_int_eq(injector_set(node->injector, specification, NULL), 0);
+	hca_progress(node->hca, world_now(node->world));
 }
 
 void world_stall(struct node *node, uint64_t time)

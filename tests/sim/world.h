@@ -22,6 +22,7 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
+struct injector;
 struct world;
 
 /* A node with one HCA, one PD and one CQ; QPs and MRs are made by the test. */
@@ -29,10 +30,12 @@ struct node {
 	struct world *world;
 	struct link *link;
 	struct gid_table gids, second_gids; /* of ports 1 and 2, one address each */
+	struct injector *injector;	    /* no faults, until world_inject() */
 	struct hca *hca;
 	struct pd *pd;
 	struct cq *cq;
 	unsigned int events[32]; /* async events, by type */
+	void *elements[32];	 /* what the last one of each was about */
 	unsigned int completion_events;
 	struct cm_queue cm_queue;
 	void (*connection)(struct node *node, struct cm_event *event); /* may be NULL */
@@ -65,6 +68,9 @@ void world_run(struct world *world, uint64_t limit);
  */
 void world_stall(struct node *node, uint64_t time);
 bool world_is_stalled(const struct node *node);
+
+/* The faults of @node from now on; of packets there are none. */
+void world_inject(struct node *node, const char *specification);
 
 struct qp_options {
 	enum ibv_qp_type type;

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Faults of the device (urxe-faults(7)): asynchronous events, a link that is down, the device
+ * removed, completion events that come late or for nothing, requests for connections rejected.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "caller.h"
+#include "emu/inject/event.h"
+#include "net/fault/fault_words.h"
+#include "pair.h"
+
+static struct pair p;
+
+/* --- asynchronous events ------------------------------------------------------------------ */
+
+enum element { OF_QP, OF_CQ, OF_SRQ, OF_PORT, OF_DEVICE };
+
+static const struct {
+	enum ibv_event_type type;
+	enum element element;
+	bool fails; /* the queue pair is in ERR then */
+} events[] = {
+	{IBV_EVENT_CQ_ERR, OF_CQ},
+	{IBV_EVENT_QP_FATAL, OF_QP, true},
+	{IBV_EVENT_QP_REQ_ERR, OF_QP, true},
+	{IBV_EVENT_QP_ACCESS_ERR, OF_QP, true},
+	{IBV_EVENT_COMM_EST, OF_QP},
+	{IBV_EVENT_SQ_DRAINED, OF_QP},
+	{IBV_EVENT_PATH_MIG, OF_QP},
+	{IBV_EVENT_PATH_MIG_ERR, OF_QP},
+	{IBV_EVENT_DEVICE_FATAL, OF_DEVICE, true},
+	{IBV_EVENT_PORT_ACTIVE, OF_PORT},
+	{IBV_EVENT_PORT_ERR, OF_PORT},
+	{IBV_EVENT_LID_CHANGE, OF_PORT},
+	{IBV_EVENT_PKEY_CHANGE, OF_PORT},
+	{IBV_EVENT_SM_CHANGE, OF_PORT},
+	{IBV_EVENT_SRQ_ERR, OF_SRQ, true},
+	{IBV_EVENT_SRQ_LIMIT_REACHED, OF_SRQ},
+	{IBV_EVENT_QP_LAST_WQE_REACHED, OF_QP},
+	{IBV_EVENT_CLIENT_REREGISTER, OF_PORT},
+	{IBV_EVENT_GID_CHANGE, OF_PORT},
+};
+
+#define EVENTS (sizeof(events) / sizeof(events[0]))
+
+START_TEST(all_events_are_here)
+{
+	unsigned int named = 0;
+
+	for (unsigned int i = 0; i < fault_events.count; i++)
+		named += fault_events.name(i) != NULL;
+	ck_assert_uint_eq(named, EVENTS);
+}
+END_TEST
+
+static void inject(struct node *node, const char *format, enum ibv_event_type type)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), format, fault_events.name(type), p.qa->number);
+	world_inject(node, text);
+}
+
+/* In the place of a's QP one that has an SRQ, on port 2. */
+static struct srq *use_srq(void)
+{
+	struct connection c = world_connection;
+	struct ibv_srq_attr attr = {.max_wr = 16, .max_sge = 1};
+	struct qp_options qp = {.type = IBV_QPT_RC, .cap = {.max_send_wr = 64, .max_send_sge = 4}};
+
+	c.port_num = 2;
+	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
+	ck_assert_int_eq(srq_create(p.a->pd, &attr, &qp.srq), 0);
+	ck_assert_int_eq(qp_destroy(p.qa), 0);
+	p.qa = world_qp(p.a, &qp);
+	world_connect(p.a, p.qa, p.b, p.qb, &c);
+	return qp.srq;
+}
+
+static void *element(enum element kind, struct srq *srq, unsigned int port_num)
+{
+	return kind == OF_QP	   ? (void *)p.qa
+	       : kind == OF_CQ	   ? (void *)p.a->cq
+	       : kind == OF_SRQ	   ? (void *)srq
+	       : kind == OF_DEVICE ? (void *)1
+				   : (void *)(uintptr_t)port_num;
+}
+
+static void destroy(struct srq *srq)
+{
+	if (srq) {
+		ck_assert_int_eq(qp_destroy(p.qa), 0);
+		p.qa = world_qp(p.a, &(struct qp_options){.type = IBV_QPT_RC});
+		ck_assert_int_eq(srq_destroy(srq), 0);
+	}
+	pair_destroy(&p);
+}
+
+static void expect_event(unsigned int i, struct srq *srq, unsigned int count)
+{
+	enum ibv_event_type type = events[i].type;
+
+	must_msg(p.a->events[type] == count, "%s: %u events, not %u", fault_events.name(type),
+		 p.a->events[type], count);
+	must_msg(p.a->elements[type] == element(events[i].element, srq, 2),
+		 "%s: about something else", fault_events.name(type));
+	ck_assert_int_eq(p.qa->state == IBV_QPS_ERR, events[i].fails);
+}
+
+START_TEST(at_a_time)
+{
+	struct srq *srq = use_srq();
+
+	inject(p.a, "event(%s)@5ms", events[_i].type);
+	world_run(&p.world, 4 * MS);
+	ck_assert_uint_eq(p.a->events[events[_i].type], 0);
+	world_run(&p.world, 2 * MS);
+	/* Of ports, about each. */
+	expect_event(_i, srq, events[_i].element == OF_PORT ? 2 : 1);
+	world_run(&p.world, 20 * MS);
+	expect_event(_i, srq, events[_i].element == OF_PORT ? 2 : 1);
+	destroy(srq);
+}
+END_TEST
+
+START_TEST(after_messages)
+{
+	struct srq *srq = use_srq();
+
+	inject(p.a, "event(%s)#3/RDMA_WRITE>%u", events[_i].type);
+	for (unsigned int i = 1; i <= 3; i++) {
+		ck_assert_uint_eq(p.a->events[events[_i].type], 0);
+		pair_post(&p, IBV_WR_RDMA_READ, 8, i);
+		world_expect(p.a, i, IBV_WC_SUCCESS);
+		pair_post(&p, IBV_WR_RDMA_WRITE, 8, i);
+		world_expect(p.a, i, IBV_WC_SUCCESS);
+		world_run(&p.world, MS);
+	}
+	expect_event(_i, srq, 1);
+	destroy(srq);
+}
+END_TEST
+
+/* There is no such object yet: the first one that there is has the event. */
+START_TEST(before_the_object)
+{
+	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
+	inject(p.a, "event(%s)@1ms", IBV_EVENT_QP_FATAL);
+	world_run(&p.world, 10 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 0);
+	world_connect(p.a, p.qa, p.b, p.qb, &world_connection);
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 1);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* What is under way is flushed; the peer's requests are not answered any more. */
+START_TEST(fatal)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	inject(p.a, "event(%s)@1ms", _i ? IBV_EVENT_DEVICE_FATAL : IBV_EVENT_QP_FATAL);
+	world_expect(p.a, 1, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* IBA 10.2.3.3: a CQ in error takes no completions, and its QPs fail with the next. */
+START_TEST(cq_in_error)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	inject(p.a, "event(%s)@1ms", IBV_EVENT_CQ_ERR);
+	world_run(&p.world, 2 * MS);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_RTS);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	world_expect_none(p.a, MS);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 1);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* --- the link ----------------------------------------------------------------------------- */
+
+/* RC has its retries for it: some hundred ms (world_connection). */
+START_TEST(down_and_up)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "down(100ms)@1ms");
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ERR], 2);
+	ck_assert(inject_is_down(p.a->hca, 1) && inject_is_down(p.a->hca, 2));
+	pair_fill(p.ma, 5000, 3);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 5000, 1);
+	world_expect_none(p.a, 90 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ACTIVE], 0);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ACTIVE], 2);
+	ck_assert_uint_ge(world_now(&p.world), 101 * MS);
+	ck_assert_int_eq(memcmp(p.ma, p.mb, 5000), 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* Nothing is received, either; and it lasts. */
+START_TEST(down_for_the_peer)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.b, "down(60s)@1ms");
+	world_run(&p.world, 2 * MS);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	world_expect(p.a, 1, IBV_WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_PORT_ACTIVE], 0);
+	world_run(&p.world, 61 * SECOND);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_PORT_ACTIVE], 2);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* The port of a queue pair alone: the other one's go on. */
+START_TEST(one_port_down)
+{
+	struct connection c = world_connection;
+
+	c.port_num = 2;
+	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
+	world_inject(p.b, "down(10ms)#1");
+	pair_receive(&p, 0, 1);
+	pair_post(&p, IBV_WR_SEND, 0, 1);
+	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	ck_assert(inject_is_down(p.b->hca, 2) && !inject_is_down(p.b->hca, 1));
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	pair_destroy(&p);
+}
+END_TEST
+
+START_TEST(removed)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.b, "remove#2");
+	pair_receive(&p, 0, 1);
+	pair_receive(&p, 0, 2);
+	pair_receive(&p, 0, 3);
+	for (unsigned int i = 1; i <= 3; i++)
+		pair_post(&p, IBV_WR_SEND, 0, i);
+	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	world_expect(p.b, 2, IBV_WC_SUCCESS);
+	world_run(&p.world, MS);
+	ck_assert(inject_is_removed(p.b->hca));
+	ck_assert_int_eq(p.qb->state, IBV_QPS_ERR);
+	world_run(&p.world, 60 * SECOND);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* --- completion events -------------------------------------------------------------------- */
+
+static void write_some(unsigned int count)
+{
+	for (unsigned int i = 1; i <= count; i++) {
+		pair_post(&p, IBV_WR_RDMA_WRITE, 8, i);
+		world_expect(p.a, i, IBV_WC_SUCCESS);
+	}
+}
+
+START_TEST(coalesced)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "coalesce(4)");
+	for (unsigned int i = 1; i <= 2; i++) {
+		cq_arm(p.a->cq, false);
+		write_some(3);
+		ck_assert_uint_eq(p.a->completion_events, 2 * i - 2);
+		write_some(1);
+		ck_assert_uint_eq(p.a->completion_events, 2 * i - 1);
+		/* No more than three come: it doesn't wait for ever. */
+		cq_arm(p.a->cq, false);
+		write_some(3);
+		ck_assert_uint_eq(p.a->completion_events, 2 * i - 1);
+		world_run(&p.world, 11 * MS);
+		ck_assert_uint_eq(p.a->completion_events, 2 * i);
+	}
+	pair_destroy(&p);
+}
+END_TEST
+
+START_TEST(coalesced_once)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "coalesce(2)#2");
+	cq_arm(p.a->cq, false);
+	write_some(1);
+	ck_assert_uint_eq(p.a->completion_events, 1);
+	cq_arm(p.a->cq, false);
+	write_some(1);
+	ck_assert_uint_eq(p.a->completion_events, 1);
+	write_some(1);
+	ck_assert_uint_eq(p.a->completion_events, 2);
+	cq_arm(p.a->cq, false);
+	write_some(1);
+	ck_assert_uint_eq(p.a->completion_events, 3);
+	pair_destroy(&p);
+}
+END_TEST
+
+START_TEST(spurious)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "spurious#2");
+	for (unsigned int i = 1; i <= 3; i++) {
+		cq_arm(p.a->cq, false);
+		world_run(&p.world, MS);
+		ck_assert_uint_eq(p.a->completion_events, i >= 2);
+	}
+	write_some(1); /* the second arming is used up, the third is for this */
+	ck_assert_uint_eq(p.a->completion_events, 2);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* --- connections -------------------------------------------------------------------------- */
+
+static struct callers callers;
+
+START_TEST(request_rejected)
+{
+	struct caller *first, *second;
+
+	callers_create(&callers, NULL, 1);
+	callers_listen(&callers, 1, SERVICE);
+	world_inject(&callers.world.nodes[1], "reject(NO_RESOURCES)#1/CM_REQ");
+	first = caller_connect(&callers, 0, 1, SERVICE);
+	world_run(&callers.world, SECOND);
+	caller_expect(first, (int[]){CM_EVENT_REJ_RECEIVED, -1});
+	ck_assert_uint_eq(first->last.reason, CM_REJECT_NO_RESOURCES);
+	second = caller_connect(&callers, 0, 1, SERVICE);
+	world_run(&callers.world, SECOND);
+	ck_assert(caller_heard(second, CM_EVENT_REP_RECEIVED));
+	callers_destroy(&callers);
+}
+END_TEST
+
+START_TEST(reply_rejected)
+{
+	struct caller *caller;
+
+	callers_create(&callers, NULL, 1);
+	callers_listen(&callers, 1, SERVICE);
+	callers.no_rtu = true;
+	world_inject(&callers.world.nodes[0], "reject#1/CM_REP");
+	caller = caller_connect(&callers, 0, 1, SERVICE);
+	world_run(&callers.world, SECOND);
+	ck_assert(caller_heard(caller, CM_EVENT_REP_RECEIVED));
+	ck_assert_int_eq(cm_send_rtu(caller->id, world_now(&callers.world)), ECONNREFUSED);
+	world_run(&callers.world, SECOND);
+	ck_assert(caller_heard(caller_peer(caller), CM_EVENT_REJ_RECEIVED));
+	ck_assert_uint_eq(caller_peer(caller)->last.reason, CM_REJECT_CONSUMER);
+	callers_destroy(&callers);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *async = tcase_create("async"), *link = tcase_create("link");
+	TCase *completion = tcase_create("completion"), *cm = tcase_create("cm");
+
+	tcase_add_test(async, all_events_are_here);
+	tcase_add_loop_test(async, at_a_time, 0, EVENTS);
+	tcase_add_loop_test(async, after_messages, 0, EVENTS);
+	tcase_add_test(async, before_the_object);
+	tcase_add_loop_test(async, fatal, 0, 2);
+	tcase_add_test(async, cq_in_error);
+	tcase_add_test(link, down_and_up);
+	tcase_add_test(link, down_for_the_peer);
+	tcase_add_test(link, one_port_down);
+	tcase_add_test(link, removed);
+	tcase_add_test(completion, coalesced);
+	tcase_add_test(completion, coalesced_once);
+	tcase_add_test(completion, spurious);
+	tcase_add_test(cm, request_rejected);
+	tcase_add_test(cm, reply_rejected);
+	return world_main("inject_events", (TCase *const[]){async, link, completion, cm, NULL});
+}
