@@ -231,19 +231,15 @@ bool denial_of_sges(const struct key_use *use, const struct ibv_sge *sge, uint32
 		    uint64_t offset, uint64_t length, bool probe, struct finding *finding)
 {
 	for (uint32_t i = 0; i < count && length; i++) {
-		uint64_t part, va;
+		uint64_t va;
+		uint32_t part = sge_part(&sge[i], &offset, length, &va);
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
+		if (!part)
 			continue;
-		}
-		part = sge[i].length - offset < length ? sge[i].length - offset : length;
-		va = sge[i].addr + offset;
 		if (denial_of_key(use, sge[i].lkey, va, part, finding) ||
 		    (probe && denial_of_memory(use, sge[i].lkey, va, part, finding)))
 			return true;
 		length -= part;
-		offset = 0;
 	}
 	return false;
 }

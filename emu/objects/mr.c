@@ -527,19 +527,14 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 	const uint8_t *from = data;
 
 	for (uint32_t i = 0; i < count && length; i++) {
+		uint64_t va;
+		uint32_t part = sge_part(&sge[i], &offset, length, &va);
 		uint8_t *to;
-		uint32_t part;
 		int error;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
+		if (!part)
 			continue;
-		}
-		part = sge[i].length - offset;
-		if (part > length)
-			part = length;
-		to = mr_repin(hca, pin, pd, NULL, sge[i].lkey, sge[i].addr + offset, part,
-			      IBV_ACCESS_LOCAL_WRITE);
+		to = mr_repin(hca, pin, pd, NULL, sge[i].lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
 		if (!to)
 			return EACCES;
 		error = mr_write(pin, to, from, part);
@@ -547,7 +542,6 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 			return error;
 		from += part;
 		length -= part;
-		offset = 0;
 	}
 	return 0;
 }

@@ -185,6 +185,24 @@ uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, cons
 
 /* An SGE of length zero names no memory, and its key isn't checked (IBA 10.6.3.2). */
 
+/*
+ * Of @length bytes from *@offset of a list on: how many are in @sge, at *@va. 0: they begin behind
+ * it. *@offset becomes where to begin in the next element.
+ */
+static inline uint32_t sge_part(const struct ibv_sge *sge, uint64_t *offset, uint64_t length,
+				uint64_t *va)
+{
+	uint64_t skipped = *offset;
+
+	if (skipped >= sge->length) {
+		*offset -= sge->length;
+		return 0;
+	}
+	*offset = 0;
+	*va = sge->addr + skipped;
+	return sge->length - skipped < length ? sge->length - skipped : length;
+}
+
 /* Whether every SGE of non-zero length passes the check of mr.h for @access. 0 or EACCES. */
 int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 	      int access);

@@ -261,23 +261,17 @@ int placement_scatter(const struct qp *qp, const struct pd *pd, const struct ibv
 	const uint8_t *from = data;
 
 	for (uint32_t i = 0; i < count && length; i++) {
-		struct placement_target target = {qp, pd, sge[i].lkey, sge[i].addr + offset};
-		uint32_t part;
+		struct placement_target target = {qp, pd, sge[i].lkey};
+		uint32_t part = sge_part(&sge[i], &offset, length, &target.va);
 		int error;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
+		if (!part)
 			continue;
-		}
-		part = sge[i].length - offset;
-		if (part > length)
-			part = length;
 		error = placement_keep(&target, from, part);
 		if (error)
 			return error;
 		from += part;
 		length -= part;
-		offset = 0;
 	}
 	return 0;
 }
