@@ -39,7 +39,7 @@
 		int error = hook_call(FAULT_CALL_ibv_##name);                                      \
                                                                                                    \
 		if (error)                                                                         \
-			return failure(error);                                                     \
+			return errno = error, failure(error);                                      \
 		return result(checked_##name arguments);                                           \
 	}
 
