@@ -150,6 +150,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->link = options->link;
 	hca->gids = options->gids;
 	hca->host = options->host;
+	hca->watch = options->watch;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
 	inject_init(&hca->inject, options->injector);

@@ -37,6 +37,7 @@
 #include "emu/transport/ack_queue.h"
 #include "emu/transport/pacing.h"
 #include "emu/transport/timer.h"
+#include "emu/watch.h"
 #include "net/link.h"
 #include "net/observe/record.h"
 #include "net/pool.h"
@@ -76,9 +77,10 @@ struct hca_options {
 	const struct hca_host *host;	 /* likewise */
 	const struct hca_limits *limits; /* of a card; NULL: the core's */
 	const struct hca_behaviour *behaviour; /* likewise */
-	struct observe *observe;   /* likewise; NULL: no other process sees what there is */
-	struct injector *injector; /* likewise, of faults; NULL: there are none */
-	bool measures;		   /* latencies: struct observe_latency */
+	struct observe *observe;	/* likewise; NULL: no other process sees what there is */
+	struct injector *injector;	/* likewise, of faults; NULL: there are none */
+	bool measures;			/* latencies: struct observe_latency */
+	const struct work_watch *watch; /* likewise; NULL: there is no checker */
 	struct event_sink sink;
 	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
 	 * Locks are held: it may only wake a thread. */
@@ -96,6 +98,7 @@ struct hca {
 	struct link *link;
 	struct port_gids gids;
 	const struct hca_host *host;
+	const struct work_watch *watch; /* or NULL */
 
 	struct table qps;
 	struct table srqs;	      /* those of XRC; their numbers are reserved in qps */

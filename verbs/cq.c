@@ -200,10 +200,12 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 /* What has completed; when nothing has, making progress may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
-	int count = cq_poll(cq, completions, max);
 	struct progress_client *client;
 	uint64_t now;
+	int count;
 
+	WATCH(cq->hca, polling, cq);
+	count = cq_poll(cq, completions, max);
 	if (count)
 		return count;
 	client = to_context(cq->ibv.context)->device->client;

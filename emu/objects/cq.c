@@ -106,6 +106,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	made->shown->capacity = entries;
 	observe_show(hca->observe, made->shown);
 	pthread_mutex_init(&made->lock, NULL);
+	WATCH(hca, cq_created, made);
 	*cq = made;
 	return 0;
 }
@@ -125,6 +126,7 @@ int cq_destroy(struct cq *cq)
 		table_remove(&cq->hca->cqs, cq->moderation.timer.number & ~TIMER_OF_CQ);
 		timer_cancel(&cq->hca->timers, &cq->moderation.timer);
 	}
+	WATCH(cq->hca, cq_destroyed, cq);
 	event_drop(&cq->hca->events, cq);
 	atomic_fetch_sub(&cq->hca->cq_count, 1);
 	pthread_mutex_destroy(&cq->lock);
@@ -343,6 +345,7 @@ static void cq_remove_oldest(struct cq *cq)
 {
 	const struct completion *oldest = cq_at(cq, 0);
 
+	WATCH(cq->hca, polled, cq, oldest);
 	if (oldest->qp && oldest->send_slots)
 		atomic_fetch_add(&oldest->qp->sq.polled, oldest->send_slots);
 	cq->head = cq_at(cq, 1) - cq->ring;

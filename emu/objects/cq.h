@@ -57,6 +57,7 @@ struct cq {
 		uint8_t newest[ABI_CQ_EX_SIZE];
 	};
 	void *verbs;	 /* what the verbs layer keeps with it */
+	void *watched;	 /* and the checker: emu/watch.h */
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
 	struct origin *origin; /* where it was made: net/cause/origin.h */

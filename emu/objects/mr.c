@@ -233,6 +233,7 @@ int mr_destroy(struct mr *mr)
 	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
 		return refuse_bound(mr);
+	WATCH(mr->hca, key_ends, &mr->key);
 	placement_finish(mr->hca);
 	/* Withdrawn, it can't be bound to any more: so the windows that are, are all. */
 	table_withdraw(keys, number);
@@ -334,6 +335,7 @@ static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t
 	uint32_t number = key_number(mr->key.value);
 	int error;
 
+	WATCH(mr->hca, key_ends, &mr->key);
 	placement_finish(mr->hca);
 	table_withdraw(&mr->hca->keys, number);
 	error = mr->windows ? refuse_bound(mr) : 0;
@@ -488,10 +490,12 @@ int mr_fault(const struct mr_pin *pin)
 	return pin->key->access & IBV_ACCESS_ON_DEMAND ? EACCES : EFAULT;
 }
 
-int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length)
+int mr_write(struct hca *hca, const struct mr_pin *pin, uint8_t *to, const void *from,
+	     uint32_t length)
 {
 	if (pin->key->kind == KEY_NULL)
 		return 0;
+	WATCH(hca, written, to, length);
 	return guard_copy(to, from, length, NULL) ? 0 : mr_fault(pin);
 }
 
@@ -537,7 +541,7 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 		to = mr_repin(hca, pin, pd, NULL, sge[i].lkey, va, part, IBV_ACCESS_LOCAL_WRITE);
 		if (!to)
 			return EACCES;
-		error = mr_write(pin, to, from, part);
+		error = mr_write(hca, pin, to, from, part);
 		if (error)
 			return error;
 		from += part;

@@ -164,7 +164,8 @@ void mr_unpin(struct hca *hca, const struct mr_pin *pin);
  * truncated (net/guard.h). Copy @length bytes to @to, which @pin covers, or see whether as
  * many can be read at @from. 0, or what mr_fault() returns.
  */
-int mr_write(const struct mr_pin *pin, uint8_t *to, const void *from, uint32_t length);
+int mr_write(struct hca *hca, const struct mr_pin *pin, uint8_t *to, const void *from,
+	     uint32_t length);
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length);
 
 /*

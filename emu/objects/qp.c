@@ -185,6 +185,7 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	qp->xrc.sequence = atomic_load(&hca->key_byte) * 2654435761u;
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
 	use_objects(qp, 1);
+	WATCH(hca, qp_created, qp);
 	table_publish(&hca->qps, qp->number, qp);
 	*result = qp;
 	return 0;
@@ -249,6 +250,7 @@ int qp_destroy(struct qp *qp)
 	ack_queue_remove(&hca->acks, &qp->delayed_ack);
 	timer_cancel(&hca->timers, &qp->timer);
 	event_drop(&hca->events, qp);
+	WATCH(hca, qp_destroyed, qp);
 
 	qp_show_destroy(qp);
 	use_objects(qp, -1);
@@ -280,6 +282,7 @@ void qp_reset(struct qp *qp)
 	if (qp->recv_cq)
 		cq_purge(qp->recv_cq, qp);
 	send_queue_reset(&qp->sq); /* after the purge: polling moves its mark */
+	WATCH(qp->hca, qp_reset, qp);
 	qp->state = IBV_QPS_RESET;
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->draining = qp->drain_notify = false;
@@ -518,6 +521,11 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	err = push_send(qp, wr, bad, extended);
 	if (err && extended)
 		qp->sq.posted = posted;
+	else
+		WATCH(qp->hca, sends_posted, qp, wr, err ? *bad : NULL);
+	if (err)
+		WATCH(qp->hca, send_refused, qp, extended ? "ibv_wr_complete()" : "ibv_post_send()",
+		      (*bad)->wr_id, err);
 	if (qp_abilities(qp) & QP_FLUSH_SEND) {
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
@@ -550,6 +558,7 @@ static __attribute__((noinline)) void explain_receive(const struct qp *qp,
 
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	const struct ibv_recv_wr *first = wr;
 	int err = 0;
 
 	pthread_mutex_lock(&qp->lock);
@@ -563,6 +572,9 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 			break;
 		}
 	}
+	WATCH(qp->hca, receives_posted, qp, first, wr);
+	if (err)
+		WATCH(qp->hca, receive_refused, qp, wr->wr_id, err);
 	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
 		flush_receives(qp);
 	qp->shown->progress.receives = qp->rq.count;

@@ -46,6 +46,7 @@ struct qp {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	struct hca *hca;
+	void *watched; /* what the checker keeps with it: emu/watch.h */
 	/* What its type lacks (emu/objects/qp_type.h) is NULL. */
 	struct pd *pd;
 	struct xrcd *xrcd;

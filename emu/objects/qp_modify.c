@@ -353,6 +353,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	pthread_mutex_lock(&qp->lock);
 	qp_set_time(qp, now);
 	err = modify(qp, attr, mask, now);
+	if (!err)
+		WATCH(qp->hca, qp_modified, qp);
 	qp_show_attributes(qp);
 	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);

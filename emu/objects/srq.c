@@ -155,6 +155,7 @@ int srq_destroy(struct srq *srq)
 		return error;
 	if (srq->xrcd)
 		srq_leave_xrc(srq);
+	WATCH(srq->hca, srq_destroyed, srq);
 	event_drop(&srq->hca->events, srq);
 	atomic_fetch_sub(&srq->hca->srq_count, 1);
 	users_add(&srq->pd->users, USER_SRQ, -1);
@@ -217,6 +218,7 @@ void srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
 {
+	const struct ibv_recv_wr *first = wr;
 	int error = 0;
 
 	pthread_mutex_lock(&srq->lock);
@@ -227,6 +229,7 @@ int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_rec
 			break;
 		}
 	}
+	WATCH(srq->hca, srq_receives_posted, srq, first, wr);
 	srq_show(srq);
 	pthread_mutex_unlock(&srq->lock);
 	if (error && bad)

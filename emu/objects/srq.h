@@ -23,6 +23,7 @@ struct srq {
 	struct ibv_srq ibv;
 	uint32_t handle; /* as it was made: that of the ABI structure is the application's */
 	void *verbs;	 /* what the verbs layer keeps with it */
+	void *watched;	 /* and the checker: emu/watch.h */
 	struct hca *hca;
 	struct observe_srq *shown; /* to other processes */
 	struct pd *pd;

@@ -36,6 +36,7 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause
 	};
 	uint32_t slots;
 
+	WATCH(qp->hca, send_done, qp);
 	if (status == IBV_WC_SUCCESS) {
 		qp_show_request(qp, wqe);
 		if (injects(qp->hca))

@@ -52,10 +52,12 @@ bool message_take_receive(struct message *message, struct qp *qp)
 {
 	struct srq *srq = message_srq(message, qp);
 
-	if (!message->has_receive)
-		message->has_receive =
-			srq ? srq_pop(srq, &message->wqe, message->sges)
-			    : receive_queue_pop(&qp->rq, &message->wqe, message->sges);
+	if (message->has_receive)
+		return true;
+	message->has_receive = srq ? srq_pop(srq, &message->wqe, message->sges)
+				   : receive_queue_pop(&qp->rq, &message->wqe, message->sges);
+	if (message->has_receive)
+		WATCH(qp->hca, receive_taken, qp, srq);
 	return message->has_receive;
 }
 
@@ -149,8 +151,8 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 	if (qp->hca->placement)
 		error = keep_write(message, qp, packet);
 	else
-		error = mr_write(&message->pin, memory + message->received, packet->payload,
-				 packet->payload_length);
+		error = mr_write(qp->hca, &message->pin, memory + message->received,
+				 packet->payload, packet->payload_length);
 	return error ? memory_fault(error) : FAULT_NONE;
 }
 

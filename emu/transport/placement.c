@@ -107,7 +107,7 @@ static void place_piece(struct placement *placement, unsigned int index)
 	struct mr_pin pin;
 
 	if (pin_target(&piece->target, piece->length, &pin) == 0) {
-		mr_write(&pin, pin.address, piece->data, piece->length);
+		mr_write(piece->target.qp->hca, &pin, pin.address, piece->data, piece->length);
 		mr_unpin(piece->target.qp->hca, &pin);
 	}
 	placement->pieces[index] = placement->pieces[--placement->count];
@@ -223,7 +223,7 @@ static int place_now(struct placement_target target, uint32_t offset, const uint
 	error = pin_target(&target, length, &pin);
 	if (error)
 		return error;
-	error = mr_write(&pin, pin.address, data, length);
+	error = mr_write(target.qp->hca, &pin, pin.address, data, length);
 	mr_unpin(target.qp->hca, &pin);
 	return error;
 }

@@ -110,6 +110,7 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
+	WATCH(qp->hca, written, target, sizeof(*target));
 	error = try_atomic(&resp->message.pin, target, packet, &resource->original);
 	if (error)
 		return memory_fault(error);
@@ -168,6 +169,7 @@ static enum fault execute_atomic_write(struct qp *qp, const struct packet *packe
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
+	WATCH(qp->hca, written, target, sizeof(*target));
 	error = try_atomic_write(&resp->message.pin, target, packet);
 	if (error)
 		return memory_fault(error);

@@ -106,6 +106,7 @@ static void push_receive(struct qp *qp, struct ibv_wc *wc, bool solicited)
 	message->has_receive = false;
 	message_end(message);
 	COUNT(qp->hca, rdma_recvs, 1);
+	WATCH(qp->hca, receive_done, qp);
 	if (injects(qp->hca) && wc->status == IBV_WC_SUCCESS)
 		inject_message(qp, FAULT_WORK_RECV);
 	if (cq)
@@ -294,6 +295,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 
 	if (fault == FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
+		WATCH(qp->hca, receive_missing, qp);
 		qp->shown->done.losses.rnr_naks_sent++;
 		/* What is under way behind this packet is out of sequence now; that needs no NAK.
 		 */
@@ -427,6 +429,8 @@ static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fau
 		qp_enter_error(qp);
 		return;
 	}
+	if (fault == FAULT_NO_RECEIVE)
+		WATCH(qp->hca, receive_missing, qp);
 	explain_drop(qp, packet, fault);
 	COUNT(qp->hca, dropped_packets, 1);
 	message_end(&qp->responder.message);

@@ -151,7 +151,7 @@ START_TEST(accesses)
 	ck_assert_int_eq(
 		mr_pin_remote(qp.pd, &qp, mr->ibv.rkey, 36, 4, IBV_ACCESS_REMOTE_WRITE, &pin), 0);
 	ck_assert_ptr_eq(pin.address, dm->memory + 56);
-	ck_assert_int_eq(mr_write(&pin, pin.address, "here", 4), 0);
+	ck_assert_int_eq(mr_write(&core, &pin, pin.address, "here", 4), 0);
 	mr_unpin(&core, &pin);
 	ck_assert_int_eq(dm_copy_from(bytes, dm, 56, 4), 0);
 	ck_assert_mem_eq(bytes, "here", 4);
@@ -180,7 +180,7 @@ START_TEST(nothing_is_read_and_written)
 
 		ck_assert_int_eq(mr_pin(&core, pd, mr->ibv.lkey, addresses[i], 4096, WRITE, &pin),
 				 0);
-		ck_assert_int_eq(mr_write(&pin, pin.address, &core, 4096), 0);
+		ck_assert_int_eq(mr_write(&core, &pin, pin.address, &core, 4096), 0);
 		ck_assert_int_eq(mr_probe(&pin, pin.address, 4096), 0);
 		ck_assert_mem_eq(pin.address, zeros, 4096);
 		mr_unpin(&core, &pin);

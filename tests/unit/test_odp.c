@@ -29,7 +29,7 @@ static int write_to(const struct mr *mr, uint64_t va, const void *data, uint32_t
 	int error;
 
 	ck_assert_int_eq(mr_pin(&core, pd, mr->ibv.lkey, va, length, WRITE, &pin), 0);
-	error = mr_write(&pin, pin.address, data, length);
+	error = mr_write(&core, &pin, pin.address, data, length);
 	mr_unpin(&core, &pin);
 	return error;
 }
@@ -130,8 +130,8 @@ START_TEST(windows_on_demand)
 	ck_assert_int_eq(mr_pin_remote(qp.pd, &qp, mw->ibv.rkey, bind.addr, 2 * page,
 				       IBV_ACCESS_REMOTE_WRITE, &pin),
 			 0);
-	ck_assert_int_eq(mr_write(&pin, pin.address, "here", 4), 0);
-	ck_assert_int_eq(mr_write(&pin, pin.address + page, "gone", 4), EACCES);
+	ck_assert_int_eq(mr_write(&core, &pin, pin.address, "here", 4), 0);
+	ck_assert_int_eq(mr_write(&core, &pin, pin.address + page, "gone", 4), EACCES);
 	mr_unpin(&core, &pin);
 	mw_dealloc(mw);
 	ck_assert_int_eq(mr_deregister(mr), 0);
