@@ -3,10 +3,13 @@
  * Completion channels. Their references are counted under the mutex of the
  * context, as the real library does; their events have a lock of their own.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/quarantine.h"
+#include "verbs/check/check.h"
+#include "verbs/check/work.h"
 #include "verbs/context.h"
 
 struct channel {
@@ -17,6 +20,14 @@ struct channel {
 struct event_fd *channel_events(struct ibv_comp_channel *channel)
 {
 	return &((struct channel *)channel)->events;
+}
+
+static void channel_stalled(struct readable *readable)
+{
+	struct channel *channel =
+		(struct channel *)((char *)readable - offsetof(struct channel, events.readable));
+
+	work_waits(&channel->ibv);
 }
 
 struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
@@ -31,6 +42,8 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 		free(channel);
 		return fail(refuse_descriptor(error, "ibv_create_comp_channel()"));
 	}
+	if (check_is_on())
+		channel->events.readable.stalled = channel_stalled;
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.readable.fd;
 	context_get(context);

@@ -13,6 +13,7 @@
 
 #include "emu/hca.h"
 #include "emu/inject/event.h"
+#include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/fault/fault.h"
@@ -20,6 +21,7 @@
 #include "net/netdev.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
+#include "verbs/check/work.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/host.h"
@@ -341,16 +343,24 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 		.observe = registry_observe(),
 		.injector = registry_injector(),
 		.measures = registry_configuration()->stat,
+		.watch = work_watch(),
 		.sink = *sink,
 		.deadline = device_deadline_changed,
 		.deadline_context = device,
 		.cm_sink = {device_connection_event, device_connection_request, device},
 		.node_guid = be64toh(device->guid),
 	};
+	int error;
 
 	if (getrandom(&options.seed, sizeof(options.seed), 0) != sizeof(options.seed))
 		options.seed = clock_now() ^ (uint64_t)getpid() << 32;
-	return hca_create(&options, &device->hca);
+	error = hca_create(&options, &device->hca);
+	if (error || !registry_configuration()->check.order)
+		return error;
+	error = placement_enable(device->hca, options.seed);
+	if (error)
+		hca_destroy(device->hca);
+	return error;
 }
 
 /* Other processes see the addresses of all ports, as many as there is space for. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -23,6 +24,7 @@ int readable_open(struct readable *readable)
 		return errno;
 	readable->identity = descriptor_identify(readable->fd);
 	sem_init(&readable->look, 0, 0);
+	readable->stalled = NULL;
 	return 0;
 }
 
@@ -99,6 +101,20 @@ void readable_removed(struct readable *readable, bool last)
 		wake_one(readable);
 }
 
+static int readable_wait_stalled(struct readable *readable)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec++;
+	if (sem_clockwait(&readable->look, CLOCK_MONOTONIC, &until) == 0)
+		return 0;
+	if (errno != ETIMEDOUT)
+		return -1;
+	readable->stalled(readable);
+	return sem_wait(&readable->look);
+}
+
 int readable_wait(struct readable *readable)
 {
 	int flags = readable_is_ours(readable) ? fcntl(readable->fd, F_GETFL) : -1;
@@ -111,6 +127,8 @@ int readable_wait(struct readable *readable)
 		errno = EAGAIN;
 		return -1;
 	}
+	if (readable->stalled)
+		return readable_wait_stalled(readable);
 	return sem_wait(&readable->look);
 }
 

@@ -31,6 +31,8 @@ struct readable {
 	int fd; /* -1: closed */
 	struct descriptor_identity identity;
 	sem_t look;
+	void (*stalled)(
+		struct readable *readable); /* or NULL; when a call has waited for a second */
 };
 
 /* Returns 0 or an errno. */

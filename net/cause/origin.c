@@ -59,6 +59,16 @@ void origin_free(struct origin *origin)
 	free(origin);
 }
 
+struct origin *origin_copy(const struct origin *origin)
+{
+	size_t size = origin ? sizeof(*origin) + origin->count * sizeof(origin->frames[0]) : 0;
+	struct origin *copy = size ? malloc(size) : NULL;
+
+	if (copy)
+		memcpy(copy, origin, size);
+	return copy;
+}
+
 /* --- descriptions ------------------------------------------------------------------- */
 
 /* What passes calls on to us, and what begins threads and programs. */

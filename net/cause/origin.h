@@ -27,6 +27,8 @@ void origin_prepare(void);
 /* Of the calling thread. NULL unless prepared, or without memory. */
 struct origin *origin_capture(void);
 void origin_free(struct origin *origin);
+/* NULL of NULL, or without memory. */
+struct origin *origin_copy(const struct origin *origin);
 
 /*
  * "app.c:112 (setup_buffers)": the innermost frame that isn't of liburxe, libibverbs or librdmacm.

@@ -46,6 +46,7 @@ struct check_table {
 	}
 
 extern const struct check_table object_cases, event_cases; /* 0x70xx */
+extern const struct check_table work_cases, wait_cases;	   /* 0x71xx */
 
 /* --- what cases need ------------------------------------------------------------------ */
 
@@ -58,8 +59,9 @@ struct rig {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq; /* of both queues, with the channel */
-	struct ibv_qp *qp; /* RC, not connected */
+	struct ibv_cq *cq;   /* of both queues, with the channel */
+	struct ibv_qp *qp;   /* RC, not connected */
+	unsigned int access; /* that it allows to the peer */
 	uint8_t buffer[CASE_BUFFER];
 };
 
@@ -68,6 +70,8 @@ void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);
 /* To RTS, connected to itself. */
 void rig_connect(struct rig *rig);
+/* The same, with another rnr_retry than 7. */
+void rig_connect_retrying(struct rig *rig, uint8_t rnr_retry);
 /* A receive completes, flushed; the QP is in RESET then. */
 void rig_complete_one(struct rig *rig);
 

@@ -54,11 +54,13 @@ static void modify(struct rig *rig, struct ibv_qp_attr attr, int mask)
 
 static void initialize(struct rig *rig)
 {
-	modify(rig, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1},
+	modify(rig,
+	       (struct ibv_qp_attr){
+		       .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = rig->access},
 	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-void rig_connect(struct rig *rig)
+void rig_connect_retrying(struct rig *rig, uint8_t rnr_retry)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -78,10 +80,15 @@ void rig_connect(struct rig *rig)
 	       (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
 				    .timeout = 14,
 				    .retry_cnt = 7,
-				    .rnr_retry = 7,
+				    .rnr_retry = rnr_retry,
 				    .max_rd_atomic = 4},
 	       IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		       IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void rig_connect(struct rig *rig)
+{
+	rig_connect_retrying(rig, 7);
 }
 
 void rig_complete_one(struct rig *rig)

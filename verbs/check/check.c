@@ -6,6 +6,7 @@
 #include "net/cause/origin.h"
 #include "net/quarantine.h"
 #include "verbs/check/report.h"
+#include "verbs/check/work.h"
 #include "verbs/registry.h"
 
 static struct check_options options; /* written before there is any object */
@@ -19,12 +20,14 @@ static void check_before_fork(void)
 {
 	quarantine_before_fork();
 	reports_before_fork();
+	work_before_fork();
 	objects_enter();
 }
 
 static void check_after_fork(void)
 {
 	objects_leave();
+	work_after_fork();
 	reports_after_fork();
 	quarantine_after_fork();
 }
@@ -33,6 +36,7 @@ static void check_after_fork_in_child(void)
 {
 	objects_inherit();
 	objects_leave();
+	work_after_fork_child();
 	reports_after_fork_child();
 	quarantine_after_fork();
 }
@@ -41,6 +45,7 @@ static void check_at_exit(void)
 {
 	if (!options.no_leaks)
 		check_leaks();
+	work_at_exit();
 	check_summarize();
 	if (options.exit_status && check_reported())
 		registry_exit_with(options.exit_status);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that wait for completion events which don't come. */
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/check/case.h"
+
+static struct rig rig;
+
+static void post_receive(void)
+{
+	struct ibv_recv_wr wr = {}, *bad;
+
+	must(ibv_post_recv(rig.qp, &wr, &bad) == 0);
+}
+
+/* A receive completes, flushed. */
+static void open_in_error(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	rig_open(&rig);
+	rig_connect(&rig);
+	must(ibv_modify_qp(rig.qp, &attr, IBV_QP_STATE) == 0);
+}
+
+static unsigned int poll_all(void)
+{
+	unsigned int count = 0;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(rig.cq, 1, &wc) > 0)
+		count++;
+	return count;
+}
+
+static void wait_for_event(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	must(ibv_get_cq_event(rig.channel, &cq, &context) == 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* What is reported goes to stderr, a file (tests/check/main.c). */
+static void wait_for_report(void)
+{
+	struct stat said = {};
+
+	while (said.st_size == 0) {
+		usleep(10000);
+		must(fstat(STDERR_FILENO, &said) == 0);
+	}
+}
+
+/* --- unarmed -------------------------------------------------------------------------------- */
+
+static void *arm_and_complete(void *unused)
+{
+	wait_for_report();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_receive();
+	return NULL;
+}
+
+static void wait_unarmed(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(pthread_create(&thread, NULL, arm_and_complete, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	rig_close(&rig);
+}
+
+/* Longer than the checker waits before it says anything. */
+static void *complete_late(void *unused)
+{
+	usleep(1500000);
+	post_receive();
+	return NULL;
+}
+
+static void wait_armed(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(pthread_create(&thread, NULL, complete_late, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
+/* --- lost wake-ups ---------------------------------------------------------------------------- */
+
+static void *complete_again(void *unused)
+{
+	wait_for_report();
+	post_receive();
+	return NULL;
+}
+
+static void wait_without_polling_again(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(poll_all() == 0);
+	post_receive();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(pthread_create(&thread, NULL, complete_again, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 2);
+	rig_close(&rig);
+}
+
+static void poll_again_and_wait(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(poll_all() == 0);
+	post_receive();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(poll_all() == 1);
+	must(pthread_create(&thread, NULL, complete_late, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
+static const struct check_case cases[] = {
+	BAD(WAITS_UNARMED, wait_unarmed,
+	    .said = "of 1 completion queues of the channel none is armed"),
+	GOOD(WAITS_UNARMED, wait_armed),
+	BAD(WAKE_UP_LOST, wait_without_polling_again, .said = "holds 1 completions"),
+	GOOD(WAKE_UP_LOST, poll_again_and_wait),
+};
+
+const struct check_table wait_cases = CHECK_TABLE(cases, 0x7120, 0x71ff);
