@@ -347,6 +347,15 @@ void capture_received(struct capture *capture, struct link_frame *frame)
 
 void capture_fault(struct capture *capture, uint64_t captured, const char *text)
 {
-	if (capture->notes && captured)
-		fault_notes_write(capture->notes, captured, text);
+	struct fault_notes *notes;
+
+	if (!captured || capture->pipe)
+		return;
+	pthread_mutex_lock(&capture->lock);
+	if (!capture->notes)
+		capture->notes = fault_notes_open(capture->path);
+	notes = capture->notes;
+	pthread_mutex_unlock(&capture->lock);
+	if (notes)
+		fault_notes_write(notes, captured, text);
 }

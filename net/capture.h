@@ -31,7 +31,8 @@ void capture_close(struct capture *capture);
 
 /*
  * Have a file for what faults do (net/fault/fault_notes.h), which processes share as they do the
- * capture. 0 or an errno. Without it, or when the capture is a pipe, capture_fault() does nothing.
+ * capture. 0 or an errno. Else the first capture_fault() opens it; a capture that is a pipe has
+ * none.
  */
 int capture_open_faults(struct capture *capture);
 

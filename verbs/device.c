@@ -494,6 +494,7 @@ void device_flush_on_exit(struct device *device)
 	if (!device_try_lock(device))
 		return;
 	hca_flush_on_exit(device->hca, clock_now());
+	fault_link_report(device->link);
 	device_unlock(device);
 }
 

@@ -712,3 +712,13 @@ void fault_link_for_each(struct link *link,
 	}
 	pthread_mutex_unlock(&fault->lock);
 }
+
+void fault_link_report(struct link *link)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	if (pthread_mutex_trylock(&fault->lock) != 0)
+		return;
+	fault_rules_report(&fault->rules);
+	pthread_mutex_unlock(&fault->lock);
+}

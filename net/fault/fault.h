@@ -31,4 +31,10 @@ void fault_link_for_each(struct link *link,
 			 void (*show)(void *context, const struct fault_clause *clause),
 			 void *context);
 
+/*
+ * At the end of a process that leaves the link open: tell in the log how often each rule hit, as
+ * closing it does. A thread that had the lock may be gone; then nothing is told.
+ */
+void fault_link_report(struct link *link);
+
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fault specifications. One that can be read gets some packets to act on, in
- * both directions; one that can't names a place within itself.
+ * both directions, and is asked of everything else; one that can't names a place within itself.
  */
 #include "input.h"
 #include "net/fault/fault.h"
+#include "net/fault/injector.h"
+#include "net/wire/mad.h"
 
 #define PACKETS 8
 
@@ -100,6 +102,28 @@ static void receive_frames(struct link *link, uint64_t now)
 			must(frames[i].length == sizeof(bytes));
 }
 
+static void ask(const char *specification)
+{
+	struct fault_hit hit = {};
+	struct injector injector;
+
+	injector_init(&injector);
+	must(injector_set(&injector, specification, NULL) == 0);
+	for (unsigned int i = 0; i < PACKETS; i++) {
+		must(injector_call(&injector, i % FAULT_CALLS, &hit) >= 0);
+		injector_complete(&injector, i, i, &hit);
+		injector_late(&injector, FAULT_WORK_RECV, i, &hit);
+		injector_message(&injector, &injector, i, 17);
+		injector_cm(&injector, CM_REQ + i, &hit);
+		injector_coalesce(&injector, &hit);
+		injector_spurious(&injector, &hit);
+		while (injector_due(&injector, &injector, i * 1000000000ull, &hit))
+			must(hit.action < ACTIONS && strlen(hit.clause) < sizeof(hit.clause));
+		must(injector_deadline(&injector) > 0);
+	}
+	injector_destroy(&injector);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *specification = malloc(size + 1);
@@ -123,6 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				break;
 		}
 		link->ops->close(link);
+		ask(specification);
 	}
 	free(specification);
 	return 0;

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/fault/injector.h"
 #include "net/sim/sim.h"
 #include "net/wire/icrc.h"
+#include "net/wire/mad.h"
 #include "tests/run_suite.h"
 
 #define HEADERS 12
@@ -51,7 +53,8 @@ static void finish(void)
 {
 	if (!sim)
 		return;
-	a->ops->close(a);
+	if (a != b)
+		a->ops->close(a);
 	sim_destroy(sim);
 	sim = NULL;
 }
@@ -270,6 +273,106 @@ START_TEST(errors_have_a_place)
 	ck_assert_ptr_nonnull(error.expected);
 	sim_destroy(sim);
 	sim = NULL;
+}
+END_TEST
+
+/* --- What is replaced ------------------------------------------------------------------ */
+
+START_TEST(rules_follow_an_injector)
+{
+	struct injector injector;
+	struct link *sound;
+
+	network(NULL);
+	injector_init(&injector);
+	sound = a;
+	ck_assert_int_eq(fault_link_follow(sound, &injector, &a), 0);
+	send_numbers(a, 1, 3);
+	ck_assert_str_eq(received(b, 10), "1 2 3");
+	ck_assert_int_eq(injector_set(&injector, "fail#1", NULL), 0);
+	send_numbers(a, 4, 6);
+	ck_assert_str_eq(received(b, 10), "4 5 6");
+	ck_assert_int_eq(injector_set(&injector, "drop#2;drop#1@rx;delay(1ms)#3", NULL), 0);
+	send_numbers(a, 7, 9);
+	send_numbers(b, 1, 3);
+	ck_assert_str_eq(received(b, 10), "7");
+	ck_assert_str_eq(received(a, 10), "2 3");
+	/* It counts anew, and what was delayed still leaves. */
+	ck_assert_int_eq(injector_set(&injector, "drop#2", NULL), 0);
+	send_numbers(a, 10, 12);
+	ck_assert_str_eq(received(b, 10), "10 12");
+	sim_advance(sim, 1000000);
+	ck_assert_str_eq(received(a, 10), "");
+	ck_assert_str_eq(received(b, 10), "9");
+	ck_assert_int_eq(injector_set(&injector, "", NULL), 0);
+	send_numbers(a, 13, 15);
+	ck_assert_str_eq(received(b, 10), "13 14 15");
+	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+	a->ops->close(a);
+	a = b;
+	injector_destroy(&injector);
+}
+END_TEST
+
+/* --- Messages of the connection manager -------------------------------------------------- */
+
+/* A MAD to QP 1, in two pieces; its last byte tells it from others. */
+static void send_mad(struct link *link, uint8_t class, uint16_t attribute, uint32_t qpn,
+		     uint8_t number)
+{
+	const struct path *path = link == a ? &there : &back;
+	struct mad_header header = {.class = class, .attribute = htobe16(attribute)};
+	struct deth deth = {.source_qp = htobe32(QPN_GSI)};
+	uint8_t mad[MAD_LENGTH] = {};
+	struct iovec iov[2] = {{mad, 7}, {mad + 7, MAD_LENGTH - 7}};
+	struct link_packet packet = packet_make(path, WIRE_UD | WIRE_SEND_ONLY, qpn, iov);
+
+	memcpy(mad, &header, sizeof(header));
+	mad[MAD_LENGTH - 1] = number;
+	memcpy(packet.headers + HEADERS, &deth, sizeof(deth));
+	packet.headers_length = HEADERS + sizeof(deth);
+	packet.payload_length = MAD_LENGTH;
+	link->ops->send(link, &packet, 1, sim_now(sim));
+}
+
+/* The numbers of those that arrive at @link. */
+static const char *received_mads(struct link *link)
+{
+	static char text[200];
+	struct link_frame frames[10];
+	unsigned int count = link->ops->receive(link, frames, 10, sim_now(sim));
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (unsigned int i = 0; i < count; i++)
+		at += snprintf(text + at, sizeof(text) - at, "%u ",
+			       frames[i].data[frames[i].length - ICRC_LENGTH - 1]);
+	return text;
+}
+
+START_TEST(rules_choose_messages_of_the_connection_manager)
+{
+	network("drop#1/CM_REP;drop#1/CM_REQ@rx;drop=100%/CM_DRE>17");
+	for (unsigned int i = 0; i < 2; i++) {
+		struct link *link = i ? b : a;
+
+		send_mad(link, MAD_CLASS_CM, CM_REQ, QPN_GSI, 1);
+		send_mad(link, MAD_CLASS_CM, CM_REP, 17, 2); /* not to QP 1 */
+		send_mad(link, MAD_CLASS_CM + 1, CM_REP, QPN_GSI, 3);
+		send_mad(link, MAD_CLASS_CM, CM_REP, QPN_GSI, 4);
+		send_mad(link, MAD_CLASS_CM, CM_REP, QPN_GSI, 5);
+		send_mad(link, MAD_CLASS_CM, CM_REQ, QPN_GSI, 6);
+	}
+	ck_assert_str_eq(received_mads(b), "1 2 3 5 6 ");
+	ck_assert_str_eq(received_mads(a), "2 3 4 5 6 ");
+}
+END_TEST
+
+START_TEST(every_nth_packet_is_dropped)
+{
+	network("drop#3*");
+	send_numbers(a, 1, 10);
+	ck_assert_str_eq(received(b, 10), "1 2 4 5 7 8 10");
 }
 END_TEST
 
@@ -661,6 +764,9 @@ int main(void)
 			    sizeof(readable) / sizeof(readable[0]));
 	tcase_add_loop_test(tests, errors_have_a_place, 0,
 			    sizeof(unreadable) / sizeof(unreadable[0]));
+	tcase_add_test(tests, rules_follow_an_injector);
+	tcase_add_test(tests, rules_choose_messages_of_the_connection_manager);
+	tcase_add_test(tests, every_nth_packet_is_dropped);
 	tcase_add_test(tests, nothing_happens_without_rules);
 	tcase_add_test(tests, the_nth_packet_is_dropped_once);
 	tcase_add_test(tests, rules_choose_opcode_and_qp);

@@ -223,7 +223,7 @@ START_TEST(dropped_is_dropped)
 }
 END_TEST
 
-/* An earlier run's notes are gone with its records. */
+/* An earlier run's notes are gone with its records. The first fault opens the file, if need be. */
 START_TEST(a_later_run_begins_anew)
 {
 	struct node from = node_open(ADDRESS_A, "drop=100%"), to = node_open(ADDRESS_B, "");
@@ -236,10 +236,13 @@ START_TEST(a_later_run_begins_anew)
 	later = capture_open(from.pcap);
 	ck_assert_ptr_nonnull(later);
 	ck_assert_int_eq(access(from.faults, F_OK), -1);
-	capture_fault(later, 1, "nothing that was asked for");
+	capture_fault(later, 0, "nothing that was captured");
 	ck_assert_int_eq(access(from.faults, F_OK), -1);
+	capture_fault(later, 1, "asked for by urxe ctl");
 	capture_close(later);
+	ck_assert_uint_eq(notes_of(&from), 1);
 	unlink(from.pcap);
+	unlink(from.faults);
 	node_close(&to);
 }
 END_TEST

@@ -324,6 +324,16 @@ static int make_ibv_poll_cq(void)
 	return result ? errno : 0;
 }
 
+static int make_ibv_start_poll(void)
+{
+	static struct ibv_cq_ex *cq;
+
+	if (!cq)
+		cq = ibv_create_cq_ex(pair->context, &(struct ibv_cq_init_attr_ex){.cqe = 4});
+	ck_assert_ptr_nonnull(cq);
+	return ibv_start_poll(cq, &(struct ibv_poll_cq_attr){});
+}
+
 /* --- shared receive queues -------------------------------------------------------------------- */
 
 static struct ibv_srq *make_srq(void)
@@ -444,6 +454,23 @@ static int make_ibv_post_recv(void)
 	return result;
 }
 
+static int make_ibv_wr_complete(void)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(pair->sender);
+	int result;
+
+	ibv_wr_start(ex);
+	ex->wr_id = 3;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, pair->mr->rkey, (uintptr_t)pair->buffer + BUFFER_SIZE);
+	ibv_wr_set_sge(ex, pair->mr->lkey, (uintptr_t)pair->buffer, 64);
+	result = ibv_wr_complete(ex);
+	ck_assert_int_ge(result, 0);
+	if (!result)
+		ck_assert_uint_eq(wait_completion(pair->send_cq).wr_id, 3);
+	return result;
+}
+
 /* --- address handles -------------------------------------------------------------------------- */
 
 static struct ibv_ah *make_ah(void)
@@ -507,6 +534,7 @@ const struct refused_row refused_verbs[FAULT_CALLS] = {
 	ROW(ibv_attach_mcast), ROW(ibv_detach_mcast), ROW(ibv_set_ece), ROW(ibv_query_ece),
 	ROW(ibv_create_ah), ROW(ibv_init_ah_from_wc), ROW(ibv_create_ah_from_wc), ROW(ibv_destroy_ah),
 	ROW(ibv_post_send), ROW(ibv_post_recv), ROW(ibv_post_srq_recv), ROW(ibv_poll_cq), ROW(ibv_req_notify_cq),
+	ROW(ibv_wr_complete), ROW_OF(ibv_start_poll, ENOENT),
 	ROW(ibv_alloc_mw), ROW(ibv_bind_mw), ROW(ibv_dealloc_mw),
 	ROW(ibv_query_device_ex), ROW(ibv_query_rt_values),
 	ROW(ibv_alloc_parent_domain), ROW(ibv_alloc_td), ROW(ibv_dealloc_td),
