@@ -86,6 +86,25 @@ static bool is_the_applications(const struct place *place)
 	return true;
 }
 
+/*
+ * Call @visit for the frames that may be the application's. The others are left out before: libc's
+ * debug information, where it is installed, takes long to read.
+ */
+static void visit_frames(const struct origin *origin, place_visit visit, void *argument)
+{
+	uintptr_t frames[FRAMES_MAX];
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; origin && i < origin->count; i++) {
+		struct place place = place_find(origin->frames[i]);
+
+		if (is_the_applications(&place))
+			frames[count++] = origin->frames[i];
+	}
+	if (count)
+		places_visit(frames, count, visit, argument);
+}
+
 static void write_place(const struct place *place, char *buffer, size_t size)
 {
 	if (place->file && place->function)
@@ -124,8 +143,7 @@ bool origin_describe(const struct origin *origin, char *buffer, size_t size)
 	struct description description = {buffer, size};
 
 	buffer[0] = '\0';
-	if (origin)
-		places_visit(origin->frames, origin->count, describe, &description);
+	visit_frames(origin, describe, &description);
 	return buffer[0];
 }
 
@@ -167,8 +185,7 @@ void origin_visit(const struct origin *origin, place_visit visit, void *argument
 {
 	struct visiting visiting = {visit, argument};
 
-	if (origin)
-		places_visit(origin->frames, origin->count, visit_place, &visiting);
+	visit_frames(origin, visit_place, &visiting);
 }
 
 struct telling {
