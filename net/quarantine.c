@@ -2,7 +2,6 @@
 #include "net/quarantine.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 struct waiting {
@@ -19,10 +18,11 @@ static struct {
 	void (*leaves)(const void *known);
 } quarantine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void quarantine_enable(void (*leaves)(const void *known))
+bool quarantine_enable(void (*leaves)(const void *known))
 {
 	quarantine.leaves = leaves;
 	quarantine.ring = calloc(QUARANTINE_OBJECTS, sizeof(*quarantine.ring));
+	return quarantine.ring;
 }
 
 /* If what waits is too much with @size more. */

@@ -10,6 +10,7 @@
 #ifndef URXE_NET_QUARANTINE_H
 #define URXE_NET_QUARANTINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What waits is at most this; the oldest is freed first. */
@@ -18,9 +19,10 @@
 
 /*
  * On for good, before there are objects. @leaves is told of each that is about to be freed, by
- * the pointer that the application has, and called without the lock. Without memory it stays off.
+ * the pointer that the application has, and called without the lock. False: there is no memory for
+ * it.
  */
-void quarantine_enable(void (*leaves)(const void *known));
+bool quarantine_enable(void (*leaves)(const void *known));
 
 /* Instead of free(). */
 void quarantine_free(void *object, size_t size);

@@ -88,6 +88,57 @@ static void use_destroyed_ah(void)
 	rig_close(&rig);
 }
 
+/* By functions that are the object's. */
+static void build_on_destroyed_qp(void)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = {.max_send_wr = 1, .max_send_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp_ex *ex;
+
+	rig_open(&rig);
+	attr.pd = rig.pd;
+	attr.send_cq = attr.recv_cq = rig.cq;
+	ex = ibv_qp_to_qp_ex(ibv_create_qp_ex(rig.context, &attr));
+	must(ex && ibv_destroy_qp(&ex->qp_base) == 0);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_sge(ex, 0, 0, 0);
+	must(ibv_wr_complete(ex) == EINVAL);
+	rig_close(&rig);
+}
+
+static void poll_destroyed_cq_ex(void)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1};
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_cq_ex *cq;
+
+	rig_open(&rig);
+	cq = ibv_create_cq_ex(rig.context, &attr);
+	must(cq && ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+	must(ibv_start_poll(cq, &poll) == EINVAL);
+	ibv_end_poll(cq);
+	rig_close(&rig);
+}
+
+/* At one place, which is reported once. */
+static void use_again_and_again(void)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+
+	rig_open(&rig);
+	cq = ibv_create_cq(rig.context, 1, NULL, NULL, 0);
+	must(ibv_destroy_cq(cq) == 0);
+	for (unsigned int i = 0; i < 5; i++)
+		must(ibv_poll_cq(cq, 1, &wc) == -EINVAL);
+	rig_close(&rig);
+}
+
 static void use_closed_context(void)
 {
 	struct ibv_context *context = open_device();
@@ -409,6 +460,9 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_qp, .said = "(UD)"),
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_pd, .said = "ibv_reg_mr"),
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_ah),
+	BAD(OBJECT_USED_DESTROYED, build_on_destroyed_qp, .said = "ibv_wr_start()"),
+	BAD(OBJECT_USED_DESTROYED, poll_destroyed_cq_ex, .said = "ibv_start_poll()"),
+	BAD(OBJECT_USED_DESTROYED, use_again_and_again, .said = "1 misuse, 5 occurrences"),
 	BAD(OBJECT_USED_DESTROYED, use_closed_context),
 	GOOD(OBJECT_USED_DESTROYED, use_others_after_destroying),
 	BAD(OBJECT_DESTROYED_TWICE, destroy_cq_twice),

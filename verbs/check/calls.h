@@ -53,7 +53,7 @@
 		if (!check_destroy(label, OBJECT_##kind, pointer))                                 \
 			return EINVAL;                                                             \
 		error = urxe_##name arguments;                                                     \
-		check_destroy_done(pointer, error);                                                \
+		check_destroy_done(OBJECT_##kind, pointer, error);                                 \
 		return error;                                                                      \
 	}
 
@@ -65,7 +65,7 @@
 			return;                                                                    \
 		urxe_##name arguments;                                                             \
 		if (check_is_on())                                                                 \
-			check_destroy_done(pointer, 0);                                            \
+			check_destroy_done(OBJECT_##kind, pointer, 0);                             \
 	}
 
 #endif

@@ -111,7 +111,7 @@ int checked_close_device(struct ibv_context *context)
 		return EINVAL;
 	check_unused(call, context);
 	error = urxe_close_device(context);
-	check_destroy_done(context, error);
+	check_destroy_done(OBJECT_CONTEXT, context, error);
 	return error;
 }
 

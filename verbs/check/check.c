@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "net/cause/origin.h"
+#include "net/log.h"
 #include "net/quarantine.h"
 #include "verbs/check/report.h"
 #include "verbs/check/work.h"
@@ -66,10 +67,13 @@ static void start(void)
 	};
 
 	options = registry_configuration()->check;
+	if (options.on && !quarantine_enable(object_forget)) {
+		log_error("out of memory: there is no checker");
+		options.on = false;
+	}
 	if (!options.on)
 		return;
 	origin_prepare();
-	quarantine_enable(object_forget);
 	registry_add_hooks(&reports_forks);
 	registry_add_hooks(&hooks);
 }

@@ -39,7 +39,9 @@ bool check_destroy_as(const char *call, enum object_kind kind, const void *point
 		      enum cause twice);
 bool check_destroy(const char *call, enum object_kind kind, const void *pointer);
 /* What came of it: 0 or an errno. */
-void check_destroy_done(const void *pointer, int error);
+void check_destroy_done(enum object_kind kind, void *pointer, int error);
+/* Of a destroyed object, which is in quarantine. */
+void check_exchange_functions(enum object_kind kind, void *pointer);
 /* Before a call that destroys @pointer though it may be in use: its users are reported. */
 void check_unused(const char *call, const void *pointer);
 /* Whether any object belongs to it, but events. */

@@ -127,12 +127,14 @@ bool check_destroy(const char *call, enum object_kind kind, const void *pointer)
 	return check_destroy_as(call, kind, pointer, CAUSE_OBJECT_DESTROYED_TWICE);
 }
 
-void check_destroy_done(const void *pointer, int error)
+void check_destroy_done(enum object_kind kind, void *pointer, int error)
 {
-	if (error == 0)
+	if (error == 0) {
+		check_exchange_functions(kind, pointer);
 		object_destroyed(pointer);
-	else if (error == EBUSY)
+	} else if (error == EBUSY) {
 		object_refused(pointer);
+	}
 }
 
 /* --- what is still in use ------------------------------------------------------------ */

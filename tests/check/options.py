@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The options of URXE_CHECK, by cases of test_check.
+
+    options.py TEST_CHECK LAUNCHER
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CASES, LAUNCHER = (os.path.abspath(argument) for argument in sys.argv[1:3])
+LEAKS = "leak_regions"  # 12 regions in leak_regions(), and what they need in rig_open()
+failed = False
+
+
+def check(condition, what):
+    global failed
+    if not condition:
+        print("FAILED:", what)
+        failed = True
+
+
+def run(case, options, command=()):
+    environment = {**os.environ}
+    if options is not None:
+        environment["URXE_CHECK"] = options
+    done = subprocess.run([*command, CASES, case], env=environment, capture_output=True, text=True,
+                          timeout=300)
+    return done.returncode, done.stderr
+
+
+def reports(said):
+    return said.count("check: 0x")
+
+
+def test_status():
+    status, said = run(LEAKS, "1")
+    check(status == 0 and reports(said), f"1: {status} {said}")
+    for value in (1, 255):
+        status, said = run(LEAKS, f"exit={value}")
+        check(status == value and reports(said), f"exit={value}: {status} {said}")
+    for options in (None, "0", "no-leaks,exit=9"):
+        status, said = run(LEAKS, options)
+        check((status, said) == (0, ""), f"{options}: {status} {said}")
+    status, said = run("use_destroyed_cq", "no-leaks,exit=9")
+    check(status == 9, f"what isn't a leak: {status} {said}")
+
+
+def test_errors(folder):
+    unreadable = f"{folder}/wrong"
+    with open(unreadable, "w") as file:
+        file.write("OBJECT_LEAKED\n")
+    for options in ("exit", "exit=", "exit=0", "exit=256", "exit=1x", "leaks", "1=1", "json",
+                    "json=/nowhere/file", "suppress=/nowhere", f"suppress={unreadable}", "exit=3,2"):
+        status, said = run("destroy_each_once", options)
+        lines = [line for line in said.splitlines() if "URXE_CHECK" in line]
+        check(status != 0 and len(lines) == 1 and "no devices" in lines[0], f"{options}: {said}")
+
+
+def read(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def test_json(folder):
+    run(LEAKS, f"json={folder}/%p.json")
+    run("use_destroyed_qp", f"json={folder}/%p.json")
+    files = [f for f in os.listdir(folder) if f.endswith(".json")]
+    check(len(files) == 2 and all(f[:-5].isdigit() for f in files), f"%p: {files}")
+    both = [report for file in files for report in read(f"{folder}/{file}")]
+    leak, = [r for r in both if r["name"] == "OBJECT_LEAKED" and r["count"] == 12]
+    check(leak["cause"] == "0x7020" and leak["title"] and "12 memory regions" in leak["found"], leak)
+    place, = leak["places"]
+    check(place["what"] == "made" and "objects.c:" in place["frames"][0] and
+          place["frames"][0].endswith("(leak_regions)") and len(place["frames"]) == 2, place)
+    used = next(r for r in both if r["name"] == "OBJECT_USED_DESTROYED")
+    check([p["what"] for p in used["places"]] == ["used", "destroyed", "made"], used)
+    # Several processes append; and a name is of the folder where the program began.
+    os.chdir(folder)
+    for _ in range(2):
+        run(LEAKS, "json=one")
+    check(len({r["pid"] for r in read(f"{folder}/one")}) == 2, "two processes")
+
+
+def test_suppressions(folder):
+    path = f"{folder}/suppressions"
+    for text, silent in (("OBJECT_LEAKED leak_regions", True),  # of the callers of rig_open(), too
+                         ("0x7020 objects.c", True),
+                         ("OBJECT_* test_che*", True),
+                         ("* rig*.c", False),
+                         ("# a comment\n\n* *  # all\n", True),
+                         ("OBJECT_LEAKED leak", False),
+                         ("EVENTS_LEFT *", False),
+                         ("", False)):
+        with open(path, "w") as file:
+            file.write(text + "\n")
+        status, said = run(LEAKS, f"exit=9,suppress={path}")
+        if silent:
+            check(status == 0 and reports(said) == 0, f"{text}: {status} {said}")
+        else:
+            check(status == 9 and reports(said), f"{text}: {status} {said}")
+
+
+def test_launcher():
+    command = (LAUNCHER, "run", "--node", "127.85.0.1")
+    status, said = run("use_destroyed_cq", None, (*command, "--check=exit=5", "--"))
+    check(status == 5 and reports(said) == 3, f"--check=exit=5: {status} {said}")
+    status, said = run("use_destroyed_cq", None, (*command, "--check", "--"))
+    check(status == 0 and reports(said) == 3, f"--check: {status} {said}")
+
+
+for test in (test_status, test_launcher):
+    test()
+for test in (test_errors, test_json, test_suppressions):
+    with tempfile.TemporaryDirectory() as scratch:
+        test(scratch)
+sys.exit(failed)
