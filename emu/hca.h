@@ -65,7 +65,7 @@ struct hca_limits {
 	uint64_t max_dm_size;	/* bytes of device memory in all */
 };
 
-/* Everything that the core can do. */
+/* Everything that the core can do (emu/capacity.c). */
 extern const struct hca_limits hca_limits_core;
 
 /* Frames taken from the link at a time. */
@@ -106,7 +106,8 @@ struct hca {
 	struct table keys;	      /* of memory regions and windows, by key_number() */
 	pthread_mutex_t mw_bind_lock; /* emu/objects/mw.h */
 	struct former_keys former_keys;
-	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, handle;
+	_Atomic uint32_t pd_count, cq_count, srq_count, ah_count, qp_count, mr_count, mw_count;
+	_Atomic uint32_t handle;
 	_Atomic uint32_t key_byte;
 	_Atomic uint64_t dm_size; /* emu/objects/dm.h: of all together */
 

@@ -79,15 +79,18 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint32_t known =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	uint64_t offered = CQ_EX_FLAGS;
 	struct ibv_pd *domain;
 	uint32_t flags;
 	struct cq *cq;
 	int error;
 
-	if (attr->wc_flags & ~(uint64_t)CQ_EX_FLAGS)
+	if (!to_hca(context)->limits.completion_timestamp_mask)
+		offered &= ~(uint64_t)CQ_EX_TIMESTAMPS;
+	if (attr->wc_flags & ~offered)
 		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
 				   "ibv_create_cq_ex(): wc_flags 0x%" PRIx64,
-				   attr->wc_flags & ~(uint64_t)CQ_EX_FLAGS));
+				   attr->wc_flags & ~offered));
 	if (attr->comp_mask & ~masks)
 		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
 				   "ibv_create_cq_ex(): comp_mask is 0x%x, unknown are 0x%x",

@@ -33,12 +33,12 @@ static void dmabuf_unmap(void *backing)
 	free(dmabuf);
 }
 
-static int check_access(int access)
+static int check_access(const struct hca *hca, int access)
 {
 	char text[ACCESS_TEXT];
 
 	if (!(access & ~DMABUF_ACCESS))
-		return mr_check_access(access);
+		return mr_check_access(hca, access);
 	return refuse(EINVAL, CAUSE_DMABUF_ACCESS, "ibv_reg_dmabuf_mr(): access is %s",
 		      access_text(access, text));
 }
@@ -115,7 +115,7 @@ static int dmabuf_register(struct pd *pd, uint64_t offset, size_t length, uint64
 		.release = dmabuf_unmap,
 	};
 	struct dmabuf *dmabuf = NULL;
-	int error = check_access(access);
+	int error = check_access(pd->hca, access);
 
 	if (!error)
 		error = check_range(pd->hca, offset, length, iova);

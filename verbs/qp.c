@@ -125,7 +125,8 @@ static int check_create_flags(const struct ibv_qp_init_attr_ex *attr, uint32_t f
 	return 0;
 }
 
-static int check_create_ex(const struct ibv_qp_init_attr_ex *attr, uint32_t create_flags)
+static int check_create_ex(const struct hca *hca, const struct ibv_qp_init_attr_ex *attr,
+			   uint32_t create_flags)
 {
 	const uint32_t masks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -138,7 +139,7 @@ static int check_create_ex(const struct ibv_qp_init_attr_ex *attr, uint32_t crea
 	if (error)
 		return error;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    !qp_ex_supports(attr->qp_type, attr->send_ops_flags))
+	    !qp_ex_supports(hca, attr->qp_type, attr->send_ops_flags))
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
 			      "send_ops_flags 0x%" PRIx64 " of %s queue pairs",
 			      attr->send_ops_flags, qp_type_text(attr->qp_type));
@@ -149,7 +150,7 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 {
 	uint32_t create_flags =
 		attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
-	int error = check_create_ex(attr, create_flags);
+	int error = check_create_ex(to_hca(context), attr, create_flags);
 	struct qp *qp;
 
 	if (error)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/capacity.h"
 #include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
 #include "net/clock.h"
@@ -394,11 +395,12 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* --- creation ------------------------------------------------------------------------- */
 
-bool qp_ex_supports(enum ibv_qp_type type, uint64_t send_ops_flags)
+bool qp_ex_supports(const struct hca *hca, enum ibv_qp_type type, uint64_t send_ops_flags)
 {
 	const struct qp_type *known = qp_type_find(type);
+	uint32_t lacking = capacity_lacking_operations(hca);
 
-	return known && !(send_ops_flags & ~request_kind_send_ops(known));
+	return known && !(send_ops_flags & ~request_kind_send_ops(known, lacking));
 }
 
 int qp_ex_init(struct qp *qp, uint64_t send_ops_flags)

@@ -10,9 +10,10 @@
 
 struct qp;
 struct builder;
+struct hca;
 
 /* Whether a QP of @type can be given every operation of @send_ops_flags. */
-bool qp_ex_supports(enum ibv_qp_type type, uint64_t send_ops_flags);
+bool qp_ex_supports(const struct hca *hca, enum ibv_qp_type type, uint64_t send_ops_flags);
 
 /* Give @qp its operations. Returns 0 or ENOMEM. */
 int qp_ex_init(struct qp *qp, uint64_t send_ops_flags);

@@ -89,6 +89,9 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 
 int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
+	if (!to_hca(context)->limits.completion_timestamp_mask)
+		return set_errno(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+					"ibv_query_rt_values_ex(): the device has no clock"));
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return set_errno(refuse_mask(EINVAL, "ibv_query_rt_values_ex(), comp_mask",
 					     values->comp_mask));

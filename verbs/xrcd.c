@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "emu/capacity.h"
 #include "verbs/context.h"
 
 /*
@@ -73,8 +74,11 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct xrcd *xrcd;
-	int error;
+	int error =
+		capacity_need(to_hca(context), IBV_DEVICE_XRC, "ibv_open_xrcd()", "IBV_DEVICE_XRC");
 
+	if (error)
+		return fail(error);
 	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
 		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
 				   "ibv_open_xrcd(): comp_mask 0x%x", attr->comp_mask));

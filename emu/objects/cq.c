@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/capacity.h"
 #include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/inject/inject.h"
@@ -75,11 +76,10 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 
 	if (error)
 		return error;
-	if (atomic_fetch_add(&hca->cq_count, 1) >= (uint32_t)hca->limits.device.max_cq) {
-		atomic_fetch_sub(&hca->cq_count, 1);
-		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "completion queues: %d (max_cq)",
-			      hca->limits.device.max_cq);
-	}
+	error = capacity_take(&hca->cq_count, hca->limits.device.max_cq, "completion queues",
+			      "max_cq");
+	if (error)
+		return error;
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
@@ -91,7 +91,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 		if (made)
 			free(made->ring);
 		free(made);
-		atomic_fetch_sub(&hca->cq_count, 1);
+		capacity_put(&hca->cq_count);
 		return error;
 	}
 	made->hca = hca;
@@ -128,7 +128,7 @@ int cq_destroy(struct cq *cq)
 	}
 	WATCH(cq->hca, cq_destroyed, cq);
 	event_drop(&cq->hca->events, cq);
-	atomic_fetch_sub(&cq->hca->cq_count, 1);
+	capacity_put(&cq->hca->cq_count);
 	pthread_mutex_destroy(&cq->lock);
 	observe_free(cq->hca->observe, OBSERVE_CQ, cq->shown);
 	free(cq->ring);
@@ -139,8 +139,11 @@ int cq_destroy(struct cq *cq)
 
 int cq_resize(struct cq *cq, uint32_t entries)
 {
-	int error = cq_check_size(cq->hca, entries, "ibv_resize_cq()");
+	int error;
 
+	if (cq->hca->behaviour.no_cq_resize)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "ibv_resize_cq()");
+	error = cq_check_size(cq->hca, entries, "ibv_resize_cq()");
 	if (error)
 		return error;
 	pthread_mutex_lock(&cq->lock);
@@ -257,6 +260,12 @@ int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
 {
 	int error;
 
+	if (!cq->hca->limits.max_cq_period && !cq->hca->limits.max_cq_count)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "ibv_modify_cq(): the device has no moderation");
+	if (count > cq->hca->limits.max_cq_count)
+		return refuse(EINVAL, CAUSE_CQ_MODERATION, "cq_count is %u, at most %u", count,
+			      cq->hca->limits.max_cq_count);
 	if (period > cq->hca->limits.max_cq_period)
 		return refuse(EINVAL, CAUSE_CQ_MODERATION, "cq_period is %u us, at most %u", period,
 			      cq->hca->limits.max_cq_period);

@@ -37,6 +37,8 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 	struct dm *dm;
 	void *memory;
 
+	if (!hca->limits.max_dm_size)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "ibv_alloc_dm(): max_dm_size is 0");
 	if (!length || length > hca->limits.max_dm_size || log_alignment > DM_LOG_ALIGNMENT_MAX)
 		return refuse(EINVAL, CAUSE_DM_ATTRIBUTES,
 			      "ibv_alloc_dm(): length %zu of 1 to %" PRIu64
@@ -192,7 +194,7 @@ int dm_register(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, in
 		.release = dm_release,
 		.backing = dm,
 	};
-	int error = mr_check_access(access);
+	int error = mr_check_access(dm->hca, access);
 	char text[ACCESS_TEXT];
 
 	if (error)

@@ -55,6 +55,9 @@ static int add_group(struct hca *hca, const union ibv_gid *gid, struct mcast_gro
 	struct mcast *mcast = &hca->mcast;
 	struct mcast_group *group;
 
+	if (!hca->limits.device.max_mcast_grp)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "multicast groups: max_mcast_grp is 0");
 	if (HASH_COUNT(mcast->groups) >= (unsigned int)hca->limits.device.max_mcast_grp)
 		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "multicast groups: %d (max_mcast_grp)",
 			      hca->limits.device.max_mcast_grp);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/access.h"
@@ -36,7 +37,7 @@
 /* What makes Linux pin memory for writing (ib_access_writable). */
 #define ACCESS_WRITABLE (IBV_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE | IBV_ACCESS_MW_BIND)
 
-int mr_check_access(int access)
+int mr_check_access(const struct hca *hca, int access)
 {
 	char text[ACCESS_TEXT];
 
@@ -44,6 +45,13 @@ int mr_check_access(int access)
 		return refuse(EINVAL, CAUSE_ACCESS_UNKNOWN,
 			      "access is 0x%x, in which 0x%x means nothing", access,
 			      access & ~(ACCESS_SUPPORTED | ACCESS_UNSUPPORTED));
+	if (access & IBV_ACCESS_ON_DEMAND && hca->limits.no_odp)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "access is %s: the device has no regions on demand",
+			      access_text(access, text));
+	if (access & ACCESS_FLUSH_GLOBAL && !capacity_has(hca, DEVICE_FLUSH_GLOBAL))
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "access is %s: the device has no FLUSH", access_text(access, text));
 	if (access & ACCESS_UNSUPPORTED)
 		return refuse(EOPNOTSUPP, CAUSE_ACCESS_PERSISTENT, "access is %s",
 			      access_text(access, text));
@@ -68,6 +76,10 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 
 	if ((uintptr_t)addr + length < length)
 		return refuse_wrap("address", (uintptr_t)addr, length);
+	if (length > hca->limits.device.max_mr_size)
+		return refuse(EINVAL, CAUSE_MR_RANGE,
+			      "%zu bytes, the device has %" PRIu64 " (max_mr_size)", length,
+			      hca->limits.device.max_mr_size);
 	/* All there is can't be of huge pages (ibv_reg_mr(3)). */
 	if (!addr && length == SIZE_MAX && access & IBV_ACCESS_HUGETLB)
 		return refuse(EINVAL, CAUSE_MR_HUGETLB,
@@ -164,13 +176,20 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	struct mr *mr;
 	int error;
 
+	error = capacity_take(&pd->hca->mr_count, pd->hca->limits.device.max_mr, "memory regions",
+			      "max_mr");
+	if (error)
+		return error;
 	mr = calloc(1, sizeof(*mr));
-	if (!mr)
+	if (!mr) {
+		capacity_put(&pd->hca->mr_count);
 		return ENOMEM;
+	}
 	error = mr_show_create(mr, pd->hca);
 	if (!error)
 		error = table_reserve(&pd->hca->keys, &number);
 	if (error) {
+		capacity_put(&pd->hca->mr_count);
 		observe_free(pd->hca->observe, OBSERVE_REGION, mr->shown);
 		free(mr);
 		return mr_refuse_key(pd->hca, error);
@@ -200,7 +219,7 @@ int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int acc
 	const struct mr_init init = {KEY_REGION, addr, length, iova, access};
 	int error;
 
-	error = mr_check_access(access);
+	error = mr_check_access(pd->hca, access);
 	if (!error)
 		error = mr_check_range(pd->hca, addr, length, iova, access);
 	if (!error)
@@ -244,6 +263,7 @@ int mr_destroy(struct mr *mr)
 	table_remove(keys, number);
 	former_keys_add(&mr->hca->former_keys, &mr->key);
 	users_add(&mr->key.pd->users, USER_MR, -1);
+	capacity_put(&mr->hca->mr_count);
 	mr_show_destroy(mr);
 	if (mr->release)
 		mr->release(mr->backing);
@@ -295,7 +315,7 @@ static int mr_check_change(const struct mr *mr, int flags, const void *addr, siz
 	}
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
 		access = mr->key.access;
-	error = mr_check_access(access);
+	error = mr_check_access(mr->hca, access);
 	if (!error)
 		error = mr_check_range(mr->hca, addr, length, (uintptr_t)addr, access);
 	if (!error && flags & (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS))

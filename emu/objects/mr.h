@@ -99,7 +99,7 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
 int mr_refuse_key(struct hca *hca, int error);
 
 /* 0, EINVAL or EOPNOTSUPP: what mr_register() says of @access. */
-int mr_check_access(int access);
+int mr_check_access(const struct hca *hca, int access);
 
 /* All SGEs of it read as zeros, and what is written to them is dropped. 0 or ENOMEM. */
 int mr_alloc_null(struct pd *pd, struct mr **mr);

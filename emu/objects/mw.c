@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
@@ -20,6 +21,18 @@
 	 ACCESS_FLUSH_GLOBAL)
 #define WINDOW_ACCESS (REMOTE_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 
+static int check_type(const struct hca *hca, enum ibv_mw_type type)
+{
+	if (type == IBV_MW_TYPE_1)
+		return capacity_need(hca, IBV_DEVICE_MEM_WINDOW, "ibv_alloc_mw(), type 1",
+				     "IBV_DEVICE_MEM_WINDOW");
+	if (type == IBV_MW_TYPE_2)
+		return capacity_need(hca,
+				     IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+				     "ibv_alloc_mw(), type 2", "IBV_DEVICE_MEM_WINDOW_TYPE_2B");
+	return refuse(EINVAL, CAUSE_MW_TYPE, "ibv_alloc_mw(): type is %d", type);
+}
+
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 {
 	struct hca *hca = pd->hca;
@@ -27,13 +40,20 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	struct mw *mw;
 	int error;
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		return refuse(EINVAL, CAUSE_MW_TYPE, "ibv_alloc_mw(): type is %d", type);
+	error = check_type(hca, type);
+	if (!error)
+		error = capacity_take(&hca->mw_count, hca->limits.device.max_mw, "memory windows",
+				      "max_mw");
+	if (error)
+		return error;
 	mw = calloc(1, sizeof(*mw));
-	if (!mw)
+	if (!mw) {
+		capacity_put(&hca->mw_count);
 		return ENOMEM;
+	}
 	error = table_reserve(&hca->keys, &number);
 	if (error) {
+		capacity_put(&hca->mw_count);
 		free(mw);
 		return mr_refuse_key(hca, error);
 	}
@@ -71,6 +91,7 @@ void mw_dealloc(struct mw *mw)
 	pthread_mutex_unlock(&hca->mw_bind_lock);
 	former_keys_add(&hca->former_keys, &mw->key);
 	users_add(&mw->key.pd->users, USER_MW, -1);
+	capacity_put(&hca->mw_count);
 	quarantine_free(mw, sizeof(*mw));
 }
 

@@ -97,6 +97,9 @@ int odp_advise(struct pd *pd, enum ibv_advise_mr_advice advice, const struct ibv
 {
 	int error = 0;
 
+	if (pd->hca->limits.no_odp)
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "ibv_advise_mr(): the device has no regions on demand");
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)

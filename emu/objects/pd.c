@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
@@ -21,15 +22,15 @@
 int pd_alloc(struct hca *hca, struct pd **pd)
 {
 	struct pd *made;
+	int error;
 
-	if (atomic_fetch_add(&hca->pd_count, 1) >= (uint32_t)hca->limits.device.max_pd) {
-		atomic_fetch_sub(&hca->pd_count, 1);
-		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "protection domains: %d (max_pd)",
-			      hca->limits.device.max_pd);
-	}
+	error = capacity_take(&hca->pd_count, hca->limits.device.max_pd, "protection domains",
+			      "max_pd");
+	if (error)
+		return error;
 	made = calloc(1, sizeof(*made));
 	if (!made) {
-		atomic_fetch_sub(&hca->pd_count, 1);
+		capacity_put(&hca->pd_count);
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a protection domain");
 	}
 	made->hca = hca;
@@ -57,7 +58,7 @@ int pd_destroy(struct pd *pd)
 	DL_DELETE(hca->pds, pd);
 	pthread_mutex_unlock(&hca->objects_lock);
 	pd->names.destroyed = true;
-	atomic_fetch_sub(&hca->pd_count, 1);
+	capacity_put(&hca->pd_count);
 	return 0;
 }
 
@@ -165,16 +166,14 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 	int error;
 
 	error = path_resolve(hca, attr, &path);
+	if (!error)
+		error = capacity_take(&hca->ah_count, hca->limits.device.max_ah, "address handles",
+				      "max_ah");
 	if (error)
 		return error;
-	if (atomic_fetch_add(&hca->ah_count, 1) >= (uint32_t)hca->limits.device.max_ah) {
-		atomic_fetch_sub(&hca->ah_count, 1);
-		return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "address handles: %d (max_ah)",
-			      hca->limits.device.max_ah);
-	}
 	made = calloc(1, sizeof(*made));
 	if (!made) {
-		atomic_fetch_sub(&hca->ah_count, 1);
+		capacity_put(&hca->ah_count);
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an address handle");
 	}
 	made->pd = pd;
@@ -189,7 +188,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 
 void ah_destroy(struct ah *ah)
 {
-	atomic_fetch_sub(&ah->pd->hca->ah_count, 1);
+	capacity_put(&ah->pd->hca->ah_count);
 	origin_free(ah->origin);
 	users_add(&ah->pd->users, USER_AH, -1);
 	quarantine_free(ah, sizeof(*ah));

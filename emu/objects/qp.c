@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "emu/capacity.h"
 #include "emu/explain/event.h"
 #include "emu/inject/late.h"
 #include "emu/inject/request.h"
@@ -54,6 +55,8 @@ static int check_create(const struct hca *hca, const struct qp_type *type,
 	const struct ibv_qp_cap *cap = &attr->cap;
 	int err = check_objects(type, attr);
 
+	if (!err && (type->ibv == IBV_QPT_XRC_SEND || type->ibv == IBV_QPT_XRC_RECV))
+		err = capacity_need(hca, IBV_DEVICE_XRC, "ibv_create_qp()", "IBV_DEVICE_XRC");
 	if (err)
 		return err;
 	WITHIN_DEVICE(max_send_wr, max_qp_wr);
@@ -98,6 +101,7 @@ static int allocate_queues(struct qp *qp)
 
 	if (err)
 		return err;
+	send_queue_limit(&qp->sq, qp->hca);
 	err = receive_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
 	if (err)
 		goto free_send_queue;
@@ -137,11 +141,16 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 
 	drop_what_type_lacks(type, attr);
 	err = check_create(hca, type, attr);
+	if (!err)
+		err = capacity_take(&hca->qp_count, hca->limits.device.max_qp, "queue pairs",
+				    "max_qp");
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
-	if (!qp)
+	if (!qp) {
+		capacity_put(&hca->qp_count);
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
+	}
 	qp->hca = hca;
 	qp->origin = origin_capture();
 	qp->pd = pd;
@@ -197,6 +206,7 @@ free_queues:
 	receive_queue_destroy(&qp->rq);
 	send_queue_destroy(&qp->sq);
 free_qp:
+	capacity_put(&hca->qp_count);
 	origin_free(qp->origin);
 	free(qp);
 	return err;
@@ -260,6 +270,7 @@ int qp_destroy(struct qp *qp)
 	pthread_mutex_destroy(&qp->lock);
 	origin_free(qp->origin);
 	quarantine_free(qp, sizeof(*qp));
+	capacity_put(&hca->qp_count);
 	hca_kick(hca);
 	return 0;
 }

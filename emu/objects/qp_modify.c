@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp and ibv_query_qp: attributes in, attributes out. */
+#include "emu/capacity.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
@@ -52,6 +53,9 @@ static int check_access(const struct qp *qp, unsigned int access)
 	if (access & ACCESS_FLUSH_PERSISTENT)
 		return REFUSE(EOPNOTSUPP, NOT_SUPPORTED,
 			      "qp_access_flags has FLUSH_PERSISTENT: no memory is persistent");
+	if (access & ACCESS_FLUSH_GLOBAL && !capacity_has(qp->hca, DEVICE_FLUSH_GLOBAL))
+		return REFUSE(EOPNOTSUPP, NOT_SUPPORTED,
+			      "qp_access_flags has FLUSH_GLOBAL: the device has no FLUSH");
 	if (access & ~QP_ACCESS_FLAGS)
 		return REFUSE(EINVAL, QP_ACCESS_FLAGS, "qp_access_flags is 0x%x, unknown are 0x%x",
 			      access, access & ~QP_ACCESS_FLAGS);
@@ -84,6 +88,8 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	if ((mask & IBV_QP_PORT) && !port_gids_table(&qp->hca->gids, attr->port_num))
 		return REFUSE(EINVAL, NO_PORT, "port_num is %u: ports are 1 to %u", attr->port_num,
 			      port_gids_count(&qp->hca->gids));
+	if ((mask & IBV_QP_ALT_PATH) && !capacity_has(qp->hca, IBV_DEVICE_AUTO_PATH_MIG))
+		return REFUSE(EINVAL, NOT_SUPPORTED, "the device lacks IBV_DEVICE_AUTO_PATH_MIG");
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		error = check_access(qp, attr->qp_access_flags);
 	if (!error && mask & IBV_QP_PATH_MTU)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/capacity.h"
 #include "emu/explain/event.h"
 #include "emu/hca.h"
 #include "emu/objects/cq.h"
@@ -72,19 +73,19 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 	struct hca *hca = pd->hca;
 	int error;
 
-	if (srq_check_size(hca, attr->max_wr))
-		return EINVAL;
-	if (attr->max_sge > (uint32_t)hca->limits.device.max_srq_sge)
-		return refuse(EINVAL, CAUSE_SRQ_SIZE,
-			      "max_sge is %u, the device has %d (max_srq_sge)", attr->max_sge,
-			      hca->limits.device.max_srq_sge);
-	if (atomic_fetch_add(&hca->srq_count, 1) < (uint32_t)hca->limits.device.max_srq)
+	error = capacity_take(&hca->srq_count, hca->limits.device.max_srq, "shared receive queues",
+			      "max_srq");
+	if (error)
+		return error;
+	error = srq_check_size(hca, attr->max_wr);
+	if (!error && attr->max_sge > (uint32_t)hca->limits.device.max_srq_sge)
+		error = refuse(EINVAL, CAUSE_SRQ_SIZE,
+			       "max_sge is %u, the device has %d (max_srq_sge)", attr->max_sge,
+			       hca->limits.device.max_srq_sge);
+	if (!error)
 		error = srq_make(pd, attr, srq);
-	else
-		error = refuse(ENOMEM, CAUSE_LIMIT_REACHED, "shared receive queues: %d (max_srq)",
-			       hca->limits.device.max_srq);
 	if (error) {
-		atomic_fetch_sub(&hca->srq_count, 1);
+		capacity_put(&hca->srq_count);
 		return error;
 	}
 	users_add(&pd->users, USER_SRQ, 1);
@@ -157,7 +158,7 @@ int srq_destroy(struct srq *srq)
 		srq_leave_xrc(srq);
 	WATCH(srq->hca, srq_destroyed, srq);
 	event_drop(&srq->hca->events, srq);
-	atomic_fetch_sub(&srq->hca->srq_count, 1);
+	capacity_put(&srq->hca->srq_count);
 	users_add(&srq->pd->users, USER_SRQ, -1);
 	observe_free(srq->hca->observe, OBSERVE_SRQ, srq->shown);
 	receive_queue_destroy(&srq->queue);
@@ -201,6 +202,9 @@ int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
 		return refuse(EINVAL, CAUSE_BITS_UNKNOWN,
 			      "ibv_modify_srq(): srq_attr_mask is 0x%x, unknown are 0x%x", mask,
 			      mask & ~SRQ_MODIFIABLE);
+	if (mask & IBV_SRQ_MAX_WR && !capacity_has(srq->hca, IBV_DEVICE_SRQ_RESIZE))
+		return refuse(EINVAL, CAUSE_NOT_SUPPORTED,
+			      "ibv_modify_srq(): the device lacks IBV_DEVICE_SRQ_RESIZE");
 	pthread_mutex_lock(&srq->lock);
 	error = srq_modify_locked(srq, attr, mask);
 	pthread_mutex_unlock(&srq->lock);

@@ -65,12 +65,12 @@ enum ibv_wr_opcode request_kind_opcode(const struct request_kind *kind)
 	return kind - kinds;
 }
 
-uint64_t request_kind_send_ops(const struct qp_type *type)
+uint64_t request_kind_send_ops(const struct qp_type *type, uint32_t lacking)
 {
 	uint64_t flags = 0;
 
 	for (unsigned int i = 0; i < KINDS; i++) {
-		if (qp_type_in(kinds[i].types, type))
+		if (qp_type_in(kinds[i].types, type) && !(lacking & 1u << i))
 			flags |= kinds[i].send_ops_flag;
 	}
 	return flags;

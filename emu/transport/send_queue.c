@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
@@ -31,6 +32,7 @@ int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
 		.capacity = cap->max_send_wr,
 		.slots = power_of_two(cap->max_send_wr),
 		.max_sge = cap->max_send_sge,
+		.max_sge_read = cap->max_send_sge,
 		.max_inline = cap->max_inline_data,
 	};
 	/* calloc() leaves large memory untouched until it is used. */
@@ -42,6 +44,15 @@ int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
 		return 0;
 	send_queue_destroy(queue);
 	return ENOMEM;
+}
+
+void send_queue_limit(struct send_queue *queue, const struct hca *hca)
+{
+	if (queue->max_sge_read > (uint32_t)hca->limits.device.max_sge_rd)
+		queue->max_sge_read = hca->limits.device.max_sge_rd;
+	queue->lacking = capacity_lacking_operations(hca);
+	if (hca->behaviour.atomic_alignment_at_post)
+		queue->misalignment = ATOMIC_LENGTH - 1;
 }
 
 void send_queue_destroy(struct send_queue *queue)
@@ -67,8 +78,9 @@ void send_queue_reset(struct send_queue *queue)
 #define FOUND(error, cause, ...)                                                                   \
 	((finding ? finding_set(finding, CAUSE_##cause, __VA_ARGS__) : (void)0), (error))
 
-static inline int check_opcode(const struct request_kind *kind, const struct qp_type *type,
-			       const struct ibv_send_wr *wr, struct finding *finding)
+static inline int check_opcode(const struct send_queue *queue, const struct request_kind *kind,
+			       const struct qp_type *type, const struct ibv_send_wr *wr,
+			       struct finding *finding)
 {
 	if (!kind)
 		return FOUND(EINVAL, POST_OPCODE_UNKNOWN, "opcode is %u", wr->opcode);
@@ -76,6 +88,8 @@ static inline int check_opcode(const struct request_kind *kind, const struct qp_
 		return FOUND(EOPNOTSUPP, POST_OPCODE_UNKNOWN, "opcode is IBV_WR_%s", kind->name);
 	if (!qp_type_in(kind->types, type))
 		return FOUND(EINVAL, POST_OPCODE_TYPE, "opcode is IBV_WR_%s", kind->name);
+	if (queue->lacking & 1u << wr->opcode)
+		return FOUND(EINVAL, POST_OPCODE_UNKNOWN, "opcode is IBV_WR_%s", kind->name);
 	/* The device doesn't compute IP checksums, and its capabilities say so. */
 	if (wr->send_flags & IBV_SEND_IP_CSUM)
 		return FOUND(EINVAL, POST_CHECKSUM, "send_flags is 0x%x", wr->send_flags);
@@ -106,6 +120,12 @@ static inline int check_sges(const struct send_queue *queue, const struct reques
 	if (kind->data == DATA_ORIGINAL && total < ATOMIC_LENGTH)
 		return FOUND(EINVAL, POST_ATOMIC_LENGTH, "IBV_WR_%s with %" PRIu64 " bytes",
 			     kind->name, total);
+	if (kind->data == DATA_ORIGINAL && wr->wr.atomic.remote_addr & queue->misalignment)
+		return FOUND(EINVAL, CARD_ATOMIC_ALIGNMENT, "IBV_WR_%s at 0x%" PRIx64, kind->name,
+			     wr->wr.atomic.remote_addr);
+	if (kind->data == DATA_READ && (uint32_t)wr->num_sge > queue->max_sge_read)
+		return FOUND(EINVAL, POST_SGES, "num_sge is %d, a READ has at most %u (max_sge_rd)",
+			     wr->num_sge, queue->max_sge_read);
 	if (kind->flags & REQUEST_EXACT && total != ATOMIC_LENGTH)
 		return FOUND(EINVAL, POST_ATOMIC_LENGTH, "IBV_WR_%s with %" PRIu64 " bytes",
 			     kind->name, total);
@@ -132,7 +152,7 @@ static inline __attribute__((always_inline)) int check(const struct send_queue *
 						       uint64_t *total, struct finding *finding)
 {
 	const struct request_kind *kind = request_kind_find(wr->opcode);
-	int error = check_opcode(kind, type, wr, finding);
+	int error = check_opcode(queue, kind, type, wr, finding);
 
 	if (error)
 		return error;

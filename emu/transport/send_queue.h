@@ -21,6 +21,7 @@
 #include "net/cause/cause.h"
 #include "net/link.h"
 
+struct hca;
 struct pd;
 
 /* What a FLUSH asks for, Annex A19. */
@@ -81,12 +82,17 @@ struct send_queue {
 	uint32_t capacity; /* what the application was granted */
 	uint32_t slots;	   /* of the ring: a power of two */
 	uint32_t max_sge, max_inline;
+	uint32_t max_sge_read; /* of a READ */
+	uint32_t lacking;      /* bits 1 << IBV_WR_*: operations that the device doesn't take */
+	uint32_t misalignment; /* bits of an atomic's address that are refused */
 	uint32_t posted, next, done;
 	_Atomic uint32_t polled;
 	uint32_t unreported; /* slots completed without a completion since the last one */
 };
 
 int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
+/* What the device takes less of than the queue has room for. */
+void send_queue_limit(struct send_queue *queue, const struct hca *hca);
 void send_queue_destroy(struct send_queue *queue);
 void send_queue_reset(struct send_queue *queue);
 

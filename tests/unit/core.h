@@ -52,17 +52,15 @@ static inline void core_setup(void)
 	memset(&told, 0, sizeof(told));
 	core.shown = &core_shown;
 	core.counters = &core_shown.counters;
-	core.limits.device = (struct ibv_device_attr){
-		.max_pd = 4,
-		.max_ah = 4,
-		.max_cq = 4,
-		.max_cqe = 1000,
-		.max_srq = 4,
-		.max_srq_wr = 1000,
-		.max_srq_sge = 4,
-		.phys_port_cnt = 1,
-	};
-	core.limits.max_message = WIRE_MESSAGE_MAX;
+	core.limits = hca_limits_core;
+	core.limits.device.max_pd = 4;
+	core.limits.device.max_ah = 4;
+	core.limits.device.max_cq = 4;
+	core.limits.device.max_cqe = 1000;
+	core.limits.device.max_srq = 4;
+	core.limits.device.max_srq_wr = 1000;
+	core.limits.device.max_srq_sge = 4;
+	core.limits.device.phys_port_cnt = 1;
 	core.host = &process_host;
 	core.limits.max_cq_period = 1000;
 	ck_assert_int_eq(table_init(&core.keys, core.host, KEYS_FIRST, KEYS_LIMIT), 0);

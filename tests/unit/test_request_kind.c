@@ -189,11 +189,11 @@ START_TEST(operations_by_type)
 			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
 			    IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
 
-	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UD)), ud);
-	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UC)), uc);
-	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_RC)), rc);
-	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_SEND)), rc);
-	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_RECV)), 0);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UD), 0), ud);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_UC), 0), uc);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_RC), 0), rc);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_SEND), 0), rc);
+	ck_assert_uint_eq(request_kind_send_ops(qp_type_find(IBV_QPT_XRC_RECV), 0), 0);
 }
 END_TEST
 

@@ -20,6 +20,7 @@ static struct pd *make_core(void)
 	struct pd *pd;
 
 	cause_configure(true);
+	core.limits = hca_limits_core;
 	core.limits.device.max_pd = 1;
 	core.host = &process_host;
 	pthread_mutex_init(&core.objects_lock, NULL);
