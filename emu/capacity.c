@@ -2,6 +2,7 @@
 #include "emu/capacity.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "emu/newer_verbs.h"
 #include "emu/objects/qp_type.h"
@@ -92,4 +93,103 @@ uint32_t capacity_lacking_operations(const struct hca *hca)
 	if (hca->behaviour.send_with_invalidate == INVALIDATE_REFUSED)
 		lacking |= 1 << IBV_WR_SEND_WITH_INV;
 	return lacking;
+}
+
+/* --- queues ---------------------------------------------------------------------------- */
+
+#define SGE_BYTES 16
+#define INLINE_HEADER 4
+
+static uint64_t power_of_two(uint64_t least)
+{
+	uint64_t power = 1;
+
+	while (power < least)
+		power <<= 1;
+	return power;
+}
+
+static uint64_t multiple(uint64_t least, uint32_t of)
+{
+	return (least + of - 1) / of * of;
+}
+
+uint32_t capacity_round(enum rounding rounding, uint32_t asked, uint32_t most)
+{
+	uint32_t spare = rounding == ROUND_POWER_OF_TWO_LESS_1;
+	uint64_t granted;
+
+	if (rounding == ROUND_NONE || !asked)
+		return asked;
+	granted = power_of_two((uint64_t)asked + spare) - spare;
+	return granted < most ? granted : most;
+}
+
+/* What an entry of the send queue takes of the card's memory. */
+static uint64_t entry_bytes(const struct hca_behaviour *card, const struct ibv_qp_cap *cap)
+{
+	uint64_t sges = (uint64_t)cap->max_send_sge * SGE_BYTES;
+	uint64_t data =
+		cap->max_inline_data
+			? multiple(INLINE_HEADER + (uint64_t)cap->max_inline_data, SGE_BYTES)
+			: 0;
+	uint64_t bytes = card->sq_wqe_header + (data > sges ? data : sges);
+
+	return card->sq_wqe_unit ? multiple(bytes, card->sq_wqe_unit) : bytes;
+}
+
+static int grant_send_queue(const struct hca *hca, struct ibv_qp_cap *cap, uint64_t entry)
+{
+	const struct hca_behaviour *card = &hca->behaviour;
+	uint32_t most = hca->limits.device.max_qp_wr;
+	uint64_t all = entry * cap->max_send_wr;
+	/* It is the memory that is rounded, and holds more entries then. */
+	bool rounds_memory = card->sq_wqe_unit && card->round_max_wr == ROUND_POWER_OF_TWO;
+
+	if (card->sq_wqe_bytes && entry > card->sq_wqe_bytes)
+		return refuse(EINVAL, CAUSE_CARD_SEND_QUEUE_BYTES,
+			      "an entry with %u SGEs or %u bytes inline takes %" PRIu64
+			      " bytes, the card has %u (sq_wqe_bytes)",
+			      cap->max_send_sge, cap->max_inline_data, entry, card->sq_wqe_bytes);
+	if (rounds_memory)
+		all = power_of_two(all);
+	if (card->sq_bytes && all > card->sq_bytes)
+		return refuse(EINVAL, CAUSE_CARD_SEND_QUEUE_BYTES,
+			      "%u work requests with %u SGEs or %u bytes inline take %" PRIu64
+			      " bytes, the card has %u (sq_bytes)",
+			      cap->max_send_wr, cap->max_send_sge, cap->max_inline_data, all,
+			      card->sq_bytes);
+	if (rounds_memory && entry)
+		cap->max_send_wr = all / entry < most ? all / entry : most;
+	else
+		cap->max_send_wr = capacity_round(card->round_max_wr, cap->max_send_wr, most);
+	return 0;
+}
+
+static uint32_t inline_granted(const struct hca *hca, const struct ibv_qp_cap *cap, uint64_t entry)
+{
+	const struct hca_behaviour *card = &hca->behaviour;
+	uint64_t space = 0;
+
+	if (card->round_max_inline_data == INLINE_OF_SGES)
+		space = (uint64_t)cap->max_send_sge * SGE_BYTES; /* which programs rely on */
+	else if (card->round_max_inline_data == INLINE_OF_WQE &&
+		 entry > card->sq_wqe_header + INLINE_HEADER)
+		space = entry - card->sq_wqe_header - INLINE_HEADER;
+	if (space > hca->limits.max_inline_data)
+		space = hca->limits.max_inline_data;
+	return space > cap->max_inline_data ? space : cap->max_inline_data;
+}
+
+int capacity_grant(const struct hca *hca, struct ibv_qp_cap *cap)
+{
+	uint64_t entry = entry_bytes(&hca->behaviour, cap);
+	int error = cap->max_send_wr ? grant_send_queue(hca, cap, entry) : 0;
+
+	if (error)
+		return error;
+	cap->max_recv_wr = capacity_round(hca->behaviour.round_max_wr, cap->max_recv_wr,
+					  hca->limits.device.max_qp_wr);
+	cap->max_inline_data = inline_granted(hca, cap, entry);
+	return 0;
 }

@@ -32,4 +32,13 @@ int capacity_need(const struct hca *hca, uint64_t flag, const char *call, const 
 /* The bits 1 << IBV_WR_* of the operations that the device doesn't take. */
 uint32_t capacity_lacking_operations(const struct hca *hca);
 
+/* How many entries a queue gets that was asked for @asked, of at most @most; 0 stays 0. */
+uint32_t capacity_round(enum rounding rounding, uint32_t asked, uint32_t most);
+
+/*
+ * @cap, which is within the limits, becomes what is granted. EINVAL: its send queue would take more
+ * memory than the device has for one.
+ */
+int capacity_grant(const struct hca *hca, struct ibv_qp_cap *cap);
+
 #endif

@@ -75,6 +75,8 @@ static void find_operation(const struct failure *f, struct finding *finding)
 		finding_set(finding, f->wqe->cause,
 			    "the address handle isn't for port %u, as the QP is",
 			    f->qp->attr.port_num);
+	else if (f->wqe->cause == CAUSE_CARD_INVALIDATE_FAILS)
+		finding_set(finding, f->wqe->cause, "opcode is IBV_WR_%s", f->wqe->kind->name);
 	else
 		finding_set(finding, CAUSE_NO_RD_ATOMIC,
 			    "the queue pair was brought to RTS with max_rd_atomic 0");

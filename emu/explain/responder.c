@@ -43,6 +43,11 @@ static void find_qp_access(struct qp *qp, const struct packet *packet, struct fi
 			    packet_flush_placement(packet), packet_flush_selectivity(packet));
 		return;
 	}
+	if (needed == IBV_ACCESS_REMOTE_ATOMIC &&
+	    qp->hca->limits.device.atomic_cap == IBV_ATOMIC_NONE) {
+		finding_set(finding, CAUSE_QP_ACCESS, "the device has no atomics (atomic_cap)");
+		return;
+	}
 	finding->cause =
 		needed & ACCESS_FLUSH_PERSISTENT ? CAUSE_FLUSH_PERSISTENT : CAUSE_QP_ACCESS;
 	text_add(&text, "it needs ");

@@ -80,6 +80,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 			      "max_cq");
 	if (error)
 		return error;
+	entries = capacity_round(hca->behaviour.round_cqe, entries, hca->limits.device.max_cqe);
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
@@ -146,6 +147,8 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	error = cq_check_size(cq->hca, entries, "ibv_resize_cq()");
 	if (error)
 		return error;
+	entries = capacity_round(cq->hca->behaviour.round_cqe, entries,
+				 cq->hca->limits.device.max_cqe);
 	pthread_mutex_lock(&cq->lock);
 	if (entries < cq_held(cq))
 		error = refuse(EINVAL, CAUSE_CQ_RESIZE, "cqe is %u, the queue holds %u completions",

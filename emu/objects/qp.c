@@ -23,8 +23,6 @@
 #include "net/qp_text.h"
 #include "net/quarantine.h"
 
-#define INLINE_PER_SGE sizeof(struct ibv_sge)
-
 /* --- life ------------------------------------------------------------------- */
 
 static int check_objects(const struct qp_type *type, const struct ibv_qp_init_attr *attr)
@@ -142,6 +140,8 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	drop_what_type_lacks(type, attr);
 	err = check_create(hca, type, attr);
 	if (!err)
+		err = capacity_grant(hca, &attr->cap);
+	if (!err)
 		err = capacity_take(&hca->qp_count, hca->limits.device.max_qp, "queue pairs",
 				    "max_qp");
 	if (err)
@@ -160,9 +160,6 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	qp->srq = (struct srq *)attr->srq;
 	qp->type = type;
 	qp->signal_all = attr->sq_sig_all;
-	/* As rxe and NICs: what the entries have room for anyway, which programs rely on. */
-	if (attr->cap.max_inline_data < attr->cap.max_send_sge * INLINE_PER_SGE)
-		attr->cap.max_inline_data = attr->cap.max_send_sge * INLINE_PER_SGE;
 	qp->cap = given->cap = attr->cap;
 	qp->state = IBV_QPS_RESET;
 	qp->mtu = 256;
@@ -466,7 +463,8 @@ static __attribute__((noinline)) void explain_send(const struct qp *qp,
 		return;
 	if (!(qp->type->abilities & QP_POST_SEND))
 		finding_set(&finding, CAUSE_POST_NO_QUEUE, "it has no send queue");
-	else if (!(qp_abilities(qp) & QP_POST_SEND))
+	else if (!(qp_abilities(qp) & QP_POST_SEND) &&
+		 qp->hca->behaviour.post_send_before_rts == EARLY_POST_REFUSED)
 		finding_set(&finding, CAUSE_POST_STATE, "the state is %s", state);
 	else if (!extended && wr->opcode == WR_FLUSH)
 		finding_set(&finding, CAUSE_POST_OPCODE_UNKNOWN,
@@ -480,17 +478,39 @@ static __attribute__((noinline)) void explain_send(const struct qp *qp,
 		     origin_phrase(qp->origin, CAUSE_LINE "the queue pair was created at ", made));
 }
 
+/* @wr is posted in a state that has no send queue yet: RESET, INIT, RTR. */
+static int post_send_early(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	uint8_t port_num = qp->attr.port_num;
+
+	if (!(qp->type->abilities & QP_POST_SEND))
+		return EINVAL;
+	if (qp->hca->behaviour.post_send_before_rts == EARLY_POST_DROPPED)
+		return 0;
+	if (qp->hca->behaviour.post_send_before_rts != EARLY_POST_HELD)
+		return EINVAL;
+	if (qp->state == IBV_QPS_RESET && !qp->type->connected && wr->wr.ud.ah)
+		port_num = ((const struct ah *)wr->wr.ud.ah)->port_num; /* it has no port yet */
+	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, port_num, wr);
+}
+
+static int push_one(struct qp *qp, const struct ibv_send_wr *wr, bool extended)
+{
+	/* A FLUSH comes from ibv_wr_flush() alone. */
+	if (wr->opcode == WR_FLUSH && !extended)
+		return EINVAL;
+	if (!(qp_abilities(qp) & QP_POST_SEND))
+		return post_send_early(qp, wr);
+	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, qp->attr.port_num, wr);
+}
+
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
 {
 	uint32_t before = qp->sq.posted;
 	int err = 0;
 
 	for (; wr; wr = wr->next) {
-		/* A FLUSH comes from ibv_wr_flush() alone. */
-		err = qp_abilities(qp) & QP_POST_SEND && (extended || wr->opcode != WR_FLUSH)
-			      ? send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd,
-						qp->attr.port_num, wr)
-			      : EINVAL;
+		err = push_one(qp, wr, extended);
 		if (err) {
 			explain_send(qp, wr, extended, err);
 			*bad = wr;
@@ -560,11 +580,23 @@ static __attribute__((noinline)) void explain_receive(const struct qp *qp,
 		cause_report(CAUSE_POST_NO_QUEUE, "%s: it has no receive queue", call);
 	else if (qp->srq)
 		cause_report(CAUSE_POST_HAS_SRQ, "%s", call);
-	else if (!(qp_abilities(qp) & QP_POST_RECV))
+	else if (!(qp_abilities(qp) & QP_POST_RECV) &&
+		 qp->hca->behaviour.post_recv_in_reset == EARLY_POST_REFUSED)
 		cause_report(CAUSE_POST_STATE, "%s: the state is %s", call,
 			     qp_state_text(qp->state));
 	else
 		receive_queue_refuse(&qp->rq, wr, call);
+}
+
+static int push_receive(struct qp *qp, const struct ibv_recv_wr *wr)
+{
+	enum early_post early = qp->hca->behaviour.post_recv_in_reset;
+
+	if (qp->srq || !(qp->type->abilities & QP_POST_RECV))
+		return EINVAL;
+	if (qp_abilities(qp) & QP_POST_RECV || early == EARLY_POST_HELD)
+		return receive_queue_push(&qp->rq, wr);
+	return early == EARLY_POST_DROPPED ? 0 : EINVAL;
 }
 
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -574,9 +606,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 
 	pthread_mutex_lock(&qp->lock);
 	for (; wr; wr = wr->next) {
-		err = !qp->srq && (qp_abilities(qp) & QP_POST_RECV)
-			      ? receive_queue_push(&qp->rq, wr)
-			      : EINVAL;
+		err = push_receive(qp, wr);
 		if (err) {
 			explain_receive(qp, wr);
 			*bad = wr;

@@ -82,8 +82,11 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 		error = refuse(EINVAL, CAUSE_SRQ_SIZE,
 			       "max_sge is %u, the device has %d (max_srq_sge)", attr->max_sge,
 			       hca->limits.device.max_srq_sge);
-	if (!error)
+	if (!error) {
+		attr->max_wr = capacity_round(hca->behaviour.round_max_srq_wr, attr->max_wr,
+					      hca->limits.device.max_srq_wr);
 		error = srq_make(pd, attr, srq);
+	}
 	if (error) {
 		capacity_put(&hca->srq_count);
 		return error;
@@ -177,6 +180,8 @@ static int srq_modify_locked(struct srq *srq, const struct ibv_srq_attr *attr, i
 	error = srq_check_size(srq->hca, capacity);
 	if (error)
 		return error;
+	capacity = capacity_round(srq->hca->behaviour.round_max_srq_wr, capacity,
+				  srq->hca->limits.device.max_srq_wr);
 	if (limit > capacity)
 		return refuse(EINVAL, CAUSE_SRQ_LIMIT_BEYOND, "srq_limit is %u, the queue takes %u",
 			      limit, capacity);

@@ -75,6 +75,12 @@ bool message_remote_allowed(const struct qp *qp, uint32_t rkey, int access)
 	return mr_allows(qp->hca, message_pd(&qp->responder.message, qp), qp, rkey, access);
 }
 
+bool message_nothing_allowed(const struct qp *qp, uint32_t rkey, int access)
+{
+	return !qp->hca->behaviour.zero_length_checks_rkey ||
+	       message_remote_allowed(qp, rkey, access);
+}
+
 void message_unpin(struct message *message, struct hca *hca)
 {
 	if (message->pin.key)
@@ -139,8 +145,12 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 
 	if (message->length > WIRE_MESSAGE_MAX)
 		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	if (message->length == 0)    /* IBA 9.7.4.1.5: no key is checked for nothing */
-		return end == 0 ? FAULT_NONE : FAULT_LENGTH;
+	if (message->length == 0 && end != 0)
+		return FAULT_LENGTH;
+	if (message->length == 0) /* IBA 9.7.4.1.5: no key is checked for nothing */
+		return message_nothing_allowed(qp, message->rkey, IBV_ACCESS_REMOTE_WRITE)
+			       ? FAULT_NONE
+			       : FAULT_KEY;
 	/* The whole range is checked before the first byte is written, IBA 9.7.4.1.5. */
 	memory = message_remote_memory(message, qp, message->rkey, message->va, message->length,
 				       IBV_ACCESS_REMOTE_WRITE);
@@ -174,13 +184,14 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
 }
 
 enum fault message_place_datagram(struct message *message, const struct qp *qp,
-				  const uint8_t grh[GRH_LENGTH], const struct packet *packet)
+				  const uint8_t grh[GRH_LENGTH], uint32_t skipped,
+				  const struct packet *packet)
 {
 	enum fault fault;
 
 	if (GRH_LENGTH + packet->payload_length > message->wqe.length)
 		return FAULT_RECEIVE_LENGTH;
-	fault = scatter(message, qp, 0, grh, GRH_LENGTH);
+	fault = scatter(message, qp, skipped, grh + skipped, GRH_LENGTH - skipped);
 	if (fault == FAULT_NONE)
 		fault = scatter(message, qp, GRH_LENGTH, packet->payload, packet->payload_length);
 	message->received = GRH_LENGTH + packet->payload_length;

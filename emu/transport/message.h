@@ -103,7 +103,8 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
  * longer.
  */
 enum fault message_place_datagram(struct message *message, const struct qp *qp,
-				  const uint8_t grh[GRH_LENGTH], const struct packet *packet);
+				  const uint8_t grh[GRH_LENGTH], uint32_t skipped,
+				  const struct packet *packet);
 
 /*
  * Memory that the peer of @qp names by an R_Key: its address, or NULL. It stays pinned as
@@ -114,6 +115,8 @@ uint8_t *message_remote_memory(struct message *message, const struct qp *qp, uin
 
 /* Whether the peer of @qp has @access to all that an R_Key names. */
 bool message_remote_allowed(const struct qp *qp, uint32_t rkey, int access);
+/* Likewise for a request that transfers nothing: as the card has it. */
+bool message_nothing_allowed(const struct qp *qp, uint32_t rkey, int access);
 
 /* Unpin what is pinned. */
 void message_unpin(struct message *message, struct hca *hca);

@@ -37,6 +37,8 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	if (length > 0 &&
 	    !message_remote_memory(&resp->message, qp, rkey, va, length, IBV_ACCESS_REMOTE_READ))
 		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+	if (length == 0 && !message_nothing_allowed(qp, rkey, IBV_ACCESS_REMOTE_READ))
+		return FAULT_KEY;
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return FAULT_RESOURCES;
@@ -99,6 +101,8 @@ static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 	uint64_t *target;
 	int error;
 
+	if (qp->hca->limits.device.atomic_cap == IBV_ATOMIC_NONE)
+		return FAULT_QP_ACCESS;
 	if (va % 8 != 0)
 		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
 	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(eth->rkey), va, 8,

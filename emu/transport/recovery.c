@@ -255,6 +255,13 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 
 /* --- deadlines ----------------------------------------------------------------- */
 
+static uint64_t nominal_timeout(const struct qp *qp)
+{
+	unsigned int least = qp->hca->behaviour.ack_timeout_least;
+
+	return UINT64_C(4096) << (qp->attr.timeout > least ? qp->attr.timeout : least);
+}
+
 /*
  * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most. The least at
  * first, since a lost packet is the likely reason; more with every try in vain, since a peer that
@@ -263,8 +270,11 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 static uint64_t timeout_period(const struct qp *qp)
 {
 	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
+	const struct hca_behaviour *card = &qp->hca->behaviour;
 
-	return UINT64_C(4096) << qp->attr.timeout << (vain < 2 ? vain : 2);
+	if (card->ack_timeout_hundredths)
+		return nominal_timeout(qp) * card->ack_timeout_hundredths / 100;
+	return nominal_timeout(qp) << (vain < 2 ? vain : 2);
 }
 
 /* The first one. A timeout that comes as soon needs no help. */
@@ -274,7 +284,7 @@ static uint64_t first_probe(const struct qp *qp, uint64_t now)
 	uint64_t wait =
 		atomic_load_explicit(&recovery->destination->probe_timeout, memory_order_relaxed);
 
-	if (qp->attr.timeout && UINT64_C(4096) << qp->attr.timeout < 2 * wait)
+	if (qp->attr.timeout && nominal_timeout(qp) < 2 * wait)
 		return TIME_NEVER;
 	return now + wait;
 }
@@ -494,6 +504,8 @@ static bool retry(struct qp *qp)
 	COUNT(qp->hca, completer_retry_err, 1);
 	if (recovery->retries == qp->attr.retry_cnt)
 		recovery->silent_since = recovery->since;
+	if (qp->attr.retry_cnt == 7 && qp->hca->behaviour.retry_cnt_7_infinite)
+		return true;
 	if (recovery->retries == 0 && migration_fail_over(qp))
 		return true;
 	if (recovery->retries == 0) {

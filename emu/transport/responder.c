@@ -481,6 +481,9 @@ static uint16_t ipv4_checksum(const struct iphdr *header)
 	return ~(sum + (sum >> 16));
 }
 
+/* Where an IPv4 header begins. */
+#define GRH_IPV4 20
+
 /*
  * The network header as a receive shows it (Annex A17.4.3): IPv6 in all 40
  * bytes, IPv4 in the last 20 with zeros before. Remade from what a UDP socket
@@ -504,7 +507,7 @@ static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
 		memcpy(&header.saddr, frame->source.raw + 12, 4);
 		memcpy(&header.daddr, frame->destination.raw + 12, 4);
 		header.check = ipv4_checksum(&header);
-		memcpy(grh + 20, &header, sizeof(header));
+		memcpy(grh + GRH_IPV4, &header, sizeof(header));
 	} else {
 		struct ip6_hdr header = {0};
 
@@ -529,8 +532,10 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 			     const struct link_frame *frame)
 {
 	struct message *message = &qp->responder.message;
+	bool ipv4 = gid_is_ipv4(&frame->source);
 	enum fault fault = FAULT_LENGTH;
 	uint8_t grh[GRH_LENGTH];
+	uint32_t skipped = 0;
 	struct ibv_wc wc;
 
 	/* IBA 9.6.1.4: the Q_Key is the last thing checked before the payload. */
@@ -543,8 +548,12 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 		fault = take_receive(qp);
 	if (fault == FAULT_NONE) {
 		make_grh(grh, frame);
+		if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_UNTOUCHED)
+			skipped = GRH_IPV4;
+		else if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_FILLED)
+			memset(grh, 0xff, GRH_IPV4);
 		/* As NICs do: a receive without space for both is an error (transport.md 8). */
-		fault = message_place_datagram(message, qp, grh, packet);
+		fault = message_place_datagram(message, qp, grh, skipped, packet);
 	}
 	if (fault != FAULT_NONE) {
 		fail_unreliable(qp, packet, fault);
@@ -554,7 +563,8 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	qp_show_received(qp, packet->payload_length);
 	wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
 	wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
-	wc.sl = gid_is_ipv4(&frame->source) ? KIND_IPV4 : KIND_IPV6;
+	if (!qp->hca->behaviour.wc_sl_unset)
+		wc.sl = ipv4 ? KIND_IPV4 : KIND_IPV6;
 	push_receive(qp, &wc, packet->solicited);
 }
 

@@ -53,6 +53,7 @@ void send_queue_limit(struct send_queue *queue, const struct hca *hca)
 	queue->lacking = capacity_lacking_operations(hca);
 	if (hca->behaviour.atomic_alignment_at_post)
 		queue->misalignment = ATOMIC_LENGTH - 1;
+	queue->invalidate_fails = hca->behaviour.send_with_invalidate == INVALIDATE_FAILS;
 }
 
 void send_queue_destroy(struct send_queue *queue)
@@ -201,7 +202,8 @@ static void copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 }
 
 /* verbs.h keeps the remote address of atomics elsewhere in its union. */
-static void copy_remote(struct send_wqe *wqe, const struct ibv_send_wr *wr)
+static void copy_remote(const struct send_queue *queue, struct send_wqe *wqe,
+			const struct ibv_send_wr *wr)
 {
 	if (wqe->kind->data == DATA_ORIGINAL) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
@@ -213,10 +215,15 @@ static void copy_remote(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
-	if (wqe->kind->flags & REQUEST_INVALIDATE)
-		wqe->invalidate_rkey = wr->invalidate_rkey;
-	else
+	if (!(wqe->kind->flags & REQUEST_INVALIDATE)) {
 		wqe->imm_data = wr->imm_data;
+		return;
+	}
+	wqe->invalidate_rkey = wr->invalidate_rkey;
+	if (queue->invalidate_fails && !(wqe->kind->flags & REQUEST_LOCAL)) {
+		wqe->status = IBV_WC_LOC_QP_OP_ERR;
+		wqe->cause = CAUSE_CARD_INVALIDATE_FAILS;
+	}
 }
 
 static void copy_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -247,9 +254,11 @@ static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, uint8_t por
 
 	/* IBA 11.6.2: an address handle of another protection domain, or port, is a local QP error.
 	 */
-	if (ah->pd != pd || ah->port_num != port_num) {
+	bool other_pd = ah->pd != pd && !pd->hca->behaviour.ah_of_any_pd;
+
+	if (other_pd || ah->port_num != port_num) {
 		wqe->status = IBV_WC_LOC_QP_OP_ERR;
-		wqe->cause = ah->pd != pd ? CAUSE_AH_OTHER_PD : CAUSE_AH_OTHER_PORT;
+		wqe->cause = other_pd ? CAUSE_AH_OTHER_PD : CAUSE_AH_OTHER_PORT;
 	}
 	wqe->path = ah->path;
 	wqe->remote_qpn = wr->wr.ud.remote_qpn & QPN_MASK;
@@ -291,7 +300,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 		copy_inline(wqe, wr);
 	else
 		copy_sges(wqe, wr);
-	copy_remote(wqe, wr);
+	copy_remote(queue, wqe, wr);
 	if (!type->connected)
 		copy_datagram(wqe, pd, port_num, wr);
 	if (kind->flags & REQUEST_BIND)

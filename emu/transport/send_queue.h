@@ -85,6 +85,7 @@ struct send_queue {
 	uint32_t max_sge_read; /* of a READ */
 	uint32_t lacking;      /* bits 1 << IBV_WR_*: operations that the device doesn't take */
 	uint32_t misalignment; /* bits of an atomic's address that are refused */
+	bool invalidate_fails; /* a SEND with invalidate is taken, and fails */
 	uint32_t posted, next, done;
 	_Atomic uint32_t polled;
 	uint32_t unreported; /* slots completed without a completion since the last one */
