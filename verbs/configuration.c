@@ -135,6 +135,7 @@ static const struct {
 	{"URXE_STAT", read_text, NULL},
 	{"URXE_PROFILE", read_text, NULL},
 	{"URXE_CHECK", read_text, NULL},
+	{"URXE_CALLS", read_text, NULL},
 };
 
 /* --- unknown variables ------------------------------------------------------ */
@@ -245,6 +246,7 @@ void configuration_read(struct configuration *configuration)
 		.faults = copy("URXE_FAULTS", &error),
 		.stat = copy("URXE_STAT", &error),
 		.fork_safe = variable("RDMAV_FORK_SAFE") || variable("IBV_FORK_SAFE"),
+		.calls = copy("URXE_CALLS", &error),
 		.sysfs_path = copy_path("SYSFS_PATH", &error),
 		.runtime_directory = copy("XDG_RUNTIME_DIR", &error),
 		.temporary_directory = copy("TMPDIR", &error),

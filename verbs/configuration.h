@@ -13,6 +13,7 @@
  *   URXE_FAULTS   faults to inject: urxe-faults(7), net/fault/fault_clause.h
  *   URXE_PROFILE  the card that devices are like (verbs/profile.h)
  *   URXE_STAT     measure latencies, and keep all figures for the `urxe stat` that has this name
+ *   URXE_CALLS    the file in which `urxe fuzz` has calls counted (net/fault/call_counts.h)
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
  *   URXE_CHECK    1, or options: a sanitizer for verbs (verbs/check/options.h)
@@ -49,6 +50,7 @@ struct configuration {
 	const char *pcap;
 	const char *faults;
 	const char *stat;
+	const char *calls;
 	const struct profile *profile; /* the default where the variable is unset; never freed */
 	unsigned int receive_buffer;   /* 0: the default */
 	bool segmentation;

@@ -5,7 +5,9 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
+#include "net/fault/call_counts.h"
 #include "net/fault/injector.h"
+#include "net/log.h"
 #include "verbs/check/check.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
@@ -32,11 +34,33 @@ void hooks_enable(void)
 	}
 }
 
+static struct call_counter counter; /* for `urxe fuzz` */
+
+static void count_in_child(void)
+{
+	call_counter_fork(&counter);
+}
+
+static void start_counting(void)
+{
+	static struct registry_hooks hooks = {.order = FORK_LEAF,
+					      .after_fork_in_child = count_in_child};
+	const char *file = registry_configuration()->calls;
+	int error = file ? call_counter_open(&counter, file) : 0;
+
+	if (error)
+		log_warn("URXE_CALLS=%s: %s; calls aren't counted", file, strerror(error));
+	if (counter.counts)
+		registry_add_hooks(&hooks);
+}
+
 void hooks_configure(void)
 {
-	registry_configuration();
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 	check_start();
-	if (check_is_on() || injector_has(registry_injector(), ACTION_FAIL))
+	pthread_once(&once, start_counting);
+	if (check_is_on() || counter.counts || injector_has(registry_injector(), ACTION_FAIL))
 		atomic_store(&hooks_are_on, true);
 }
 
@@ -45,6 +69,7 @@ int hook_call(enum fault_call call)
 	struct fault_hit hit;
 	int error = injector_call(registry_injector(), call, &hit);
 
+	call_counter_add(&counter, call);
 	if (error)
 		cause_report(CAUSE_CALL_REFUSED_BY_FAULT,
 			     "%s() fails with %s: it was call %llu of %s", fault_call_name(call),
