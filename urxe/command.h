@@ -26,6 +26,7 @@ int command_ctl(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_list_devices(int argc, char **argv);
 int command_profiles(int argc, char **argv);
+int command_fuzz(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_help(int argc, char **argv);

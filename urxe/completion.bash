@@ -80,7 +80,7 @@ _urxe_find_program() {
 			((++at))
 			return
 			;;
-		--node | --pcap | --faults | --profile)
+		--node | --pcap | --faults | --profile | --timeout | --only | --seeds | --output | --peer | --peer-node)
 			[ "${COMP_WORDS[at + 1]}" != = ] || ((++at))
 			((++at))
 			;;
@@ -98,6 +98,13 @@ _urxe_program() {
 	elif declare -F _command_offset >/dev/null; then
 		_command_offset "$at"
 	fi
+}
+
+# Of the last word of a list the kind of faults, or the call.
+_urxe_only() {
+	local before=${2%"${2##*,}"}
+	COMPREPLY=($(compgen -P "$before" -W "calls completions events connections link timing packets
+		$("$1" help calls)" -- "${2#"$before"}"))
 }
 
 # The process, a command for it, or what follows that.
@@ -128,13 +135,17 @@ _urxe() {
 	elif [ "$option" = = ]; then
 		option=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-	[[ $command != @(run|stat) ]] || _urxe_find_program
+	[[ $command != @(run|stat|fuzz) ]] || _urxe_find_program
 	if ((COMP_CWORD == 1)); then
 		_urxe_words "$(_urxe_commands "$program") --help --version" "$current"
 	elif ((at)); then
 		_urxe_program "$current"
 	elif [ "$option" = --node ]; then
 		_urxe_nodes "$current"
+	elif [[ $option == --peer-node ]]; then
+		_urxe_nodes "$current"
+	elif [ "$option" = --only ]; then
+		_urxe_only "$program" "$current"
 	elif [ "$option" = --faults ]; then
 		_urxe_faults "$program" "$current"
 	elif [ "$option" = --format ]; then
@@ -149,7 +160,7 @@ _urxe() {
 		_urxe_words "$(_urxe_options "$program" "$command")" "$current"
 	else
 		case $command in
-		run | stat) _urxe_program "$current" ;;
+		run | stat | fuzz) _urxe_program "$current" ;;
 		trace) _urxe_captures "$current" ;;
 		ctl) _urxe_control "$program" "$current" ;;
 		profiles) _urxe_profiles "$program" "$current" ;;

@@ -104,17 +104,28 @@ static const char *prepare(void)
 	return library;
 }
 
-void launch(char **argv)
+const char *launch_check(const char *program)
 {
 	const char *library = prepare();
+
+	program_check(program, library);
+	return library;
+}
+
+void launch_checked(char **argv, const char *library)
+{
 	int status;
 
-	program_check(argv[0], library);
 	preload(library, getenv("LD_PRELOAD"));
 	execvp(argv[0], argv);
 	status = errno == ENOENT ? 127 : 126; /* as shells have it */
 	fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(errno));
 	exit(status);
+}
+
+void launch(char **argv)
+{
+	launch_checked(argv, launch_check(argv[0]));
 }
 
 void launch_command(const char *name)

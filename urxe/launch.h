@@ -9,6 +9,10 @@
 /* Become @argv[0], found in PATH. */
 _Noreturn void launch(char **argv);
 
+/* The same in two steps, of which the first can be made once for many processes. */
+const char *launch_check(const char *program);
+_Noreturn void launch_checked(char **argv, const char *library);
+
 /* Become this program's command @name, whose process has the devices. */
 _Noreturn void launch_command(const char *name);
 

@@ -18,6 +18,7 @@ static const struct command commands[] = {
 	{"ctl", command_ctl, "change the faults, the log and explanations of a process"},
 	{"stat", command_stat, "run a program, and say what it has transferred"},
 	{"profiles", command_profiles, "list device profiles, and show what is in them"},
+	{"fuzz", command_fuzz, "run a program with one fault after the other"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
 	{"trace", command_trace, "show captures as tables and sequence diagrams"},
 	{"help", command_help, "show the manual of a command or a topic"},

@@ -102,6 +102,9 @@ offers "" run ls --node ""
 
 includes "0x2101 REMOTE_KEY_UNKNOWN" explain ""
 offers "REMOTE_KEY_UNKNOWN" explain 0x2101 REMOTE_KEY_U
+includes "mktemp" fuzz --timeout 3 --only calls mkte
+includes "calls packets ibv_reg_mr" fuzz --only ""
+offers "calls,rdma_connect" fuzz --only calls,rdma_conn
 includes "faults log explain" ctl 1 ""
 includes "none drop= drop#" ctl 1 faults ""
 offers "debug" ctl 1 log d

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""urxe fuzz finds what is wrong in small programs that have one defect each, and nothing in one that has none."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+URXE, PROGRAMS = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+DEADLINE = 300  # seconds, reached by a defect alone
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("URXE_")}
+
+# What hangs does so for ever, and needs no patience; what must not be taken for a hang does.
+HANGS, PATIENT = ("--timeout", "1"), ("--timeout", "120")
+CRASHES = (*PATIENT, "--no-check")
+
+# The program; options; the places that are found: by their outcome, with a regular expression for the detail.
+PLANTED = [
+    ("unchecked_mr", (*CRASHES, "--only", "calls"), {"fail(ENOMEM)#2/ibv_reg_mr": ("crash", "SIGSEGV")}),
+    ("double_free", (*CRASHES, "--only", "calls"), {"fail(ENOMEM)#2/ibv_create_cq": ("crash", "SIGABRT")}),
+    ("names_qp", (*CRASHES, "--only", "ibv_create_qp"), {"fail(ENOMEM)#3/ibv_create_qp": ("crash", "SIGSEGV")}),
+    ("negative_poll", (*CRASHES, "--only", "ibv_poll_cq"), {"fail(EINVAL)#1/ibv_poll_cq": ("crash", "SIGSEGV"),
+                                                            "fail(EINVAL)#1+/ibv_poll_cq": ("crash", "SIGSEGV")}),
+    ("trusted_message", (*CRASHES, "--only", "completions"),
+     {"complete(LOC_PROT_ERR)#1/RECV": ("crash", "SIGFPE")}),
+    ("leaked_pd", (*PATIENT, "--only", "ibv_reg_mr,ibv_alloc_pd"),
+     {"fail(ENOMEM)#2/ibv_reg_mr": ("leak", r"made at leaked_pd\.c:\d+ \(use_another_domain\)")}),
+    ("ignored_post", (*HANGS, "--no-check", "--only", "ibv_post"),
+     {"fail(ENOMEM)#1/ibv_post_send": ("hang", "ibv_poll_cq"),
+      "fail(ENOMEM)#1/ibv_post_recv": ("hang", "ibv_poll_cq")}),
+    ("endless_retry", (*HANGS, "--no-check", "--only", "ibv_post_send"),
+     {"fail(ENOMEM)#1+/ibv_post_send": ("hang", "ibv_post_send")}),
+    ("awaited_success", (*HANGS, "--no-check", "--only", "completions"),
+     {"complete(LOC_LEN_ERR)#1/SEND": ("hang", "ibv_poll_cq")}),
+    ("unacked_event", (*HANGS, "--no-check", "--only", "events", "--keep-going"),
+     {"event(QP_FATAL)#1": ("hang", "ibv_destroy_qp")}),
+    ("refused_connection", (*HANGS, "--no-check", "--only", "connections"),
+     {"reject#1/CM_REP": ("hang", "rdma_get_cm_event")}),
+]
+FINDINGS = "crash", "hang", "peer crash", "leak", "misuse"
+
+
+def fuzz(*words):
+    return subprocess.run([URXE, "fuzz", *map(str, words)], env=ENVIRONMENT, capture_output=True, text=True,
+                          timeout=DEADLINE)
+
+
+def program(name):
+    return PROGRAMS / f"fuzzed_{name}"
+
+
+def places(said):
+    return {place["fault"]: place for place in json.loads(said.stdout)["places"]}
+
+
+def findings(said):
+    return {fault: place for fault, place in places(said).items() if place["outcome"] in FINDINGS}
+
+
+class Planted(unittest.TestCase):
+    def check(self, name, said, expected):
+        self.assertEqual(said.returncode, 1, said.stderr)
+        found = findings(said)
+        for fault, (outcome, detail) in expected.items():
+            self.assertIn(fault, found, name)
+            self.assertEqual(found[fault]["outcome"], outcome, found[fault])
+            self.assertRegex(json.dumps(found[fault]), detail)
+
+    def test_each_is_found(self):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            runs = [(name, expected, pool.submit(fuzz, "--json", *options, "--", program(name)))
+                    for name, options, expected in PLANTED]
+            for name, expected, run in runs:
+                with self.subTest(name):
+                    self.check(name, run.result(), expected)
+                    # Where patience excludes other findings there are no others.
+                    if name in ("unchecked_mr", "double_free", "names_qp", "leaked_pd"):
+                        self.assertEqual(set(findings(run.result())), set(expected))
+
+    def test_nothing_is_found_where_nothing_is_wrong(self):
+        said = fuzz("--json", *PATIENT, "--seeds", "2", "--", program("clean"))
+        self.assertEqual((findings(said), said.returncode), ({}, 0), said.stderr)
+        tried = places(said)
+        for fault in ("fail(ENOMEM)#2/ibv_create_qp", "fail(EINVAL)#6/ibv_modify_qp", "complete(RETRY_EXC_ERR)#2/SEND",
+                      "event(DEVICE_FATAL)#1", "remove#1", "down(100ms)#1"):
+            self.assertIn(fault, tried)
+        self.assertEqual(tried["fail(ENOMEM)#1/ibv_reg_mr"]["outcome"], "reported")
+        self.assertEqual(tried["fail(ENOMEM)#1/ibv_reg_mr"]["program"], {"exit_status": 1})
+        self.assertEqual(json.loads(said.stdout)["outcomes"]["untried"], 0)
+
+    def test_commands_repeat_findings(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = fuzz(*CRASHES, "--only", "ibv_create_qp", "--output", folder, "--", program("names_qp"))
+            self.assertEqual(said.returncode, 1, said.stderr)
+            lines = said.stdout.splitlines()
+            self.assertRegex(lines[0], r"^crash +fail\(ENOMEM\)#3/ibv_create_qp +SIGSEGV, its last call was ibv_create")
+            command = shlex.split(lines[1])
+            self.assertEqual(command[:2], ["urxe", "run"])
+            again = subprocess.run([URXE, *command[1:]], env=ENVIRONMENT, capture_output=True, timeout=DEADLINE)
+            self.assertEqual(again.returncode, -11)
+            self.assertEqual([str(path) for path in pathlib.Path(folder).iterdir()], [lines[2].strip()])
+
+
+class Commands(unittest.TestCase):
+    def refused(self, said, *words):
+        run = fuzz(*words)
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertIn(said, run.stderr)
+
+    def test_what_cannot_be_fuzzed(self):
+        self.refused("exit status 3", "--", "sh", "-c", "exit 3")
+        self.refused("crashes without any fault: Segmentation fault", "--", "sh", "-c", "kill -SEGV $$")
+        self.refused("makes no call of verbs", "--", "true")
+        self.refused("no such program", "--", "/nonexistent")
+        self.refused("no program")
+        self.refused("--only: nonsense", "--only", "calls,nonsense", "--", "true")
+        self.refused("--timeout", "--timeout", "x", "--", "true")
+        self.refused("--seeds", "--seeds", "-1", "--", "true")
+
+    def test_peer_is_started_for_each_run(self):
+        server = "ibv_rc_pingpong -g 0 -p 20183 -n 5"
+        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr,ibv_create_qp", "--peer", server, "--",
+                    "ibv_rc_pingpong", "-g", "0", "-p", "20183", "-n", "5", "127.0.0.1")
+        self.assertEqual(said.returncode, 0, said.stderr + said.stdout)
+        self.assertEqual(places(said)["fail(ENOMEM)#1/ibv_reg_mr"]["outcome"], "reported")
+        self.assertIn(server, json.loads(said.stdout)["peer"])
+
+    def test_peer_crashes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Each time but the first.
+            server = f"[ -e {folder}/begun ] && kill -SEGV $$; touch {folder}/begun; ibv_rc_pingpong -g 0 -p 20184 -n 5"
+            said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr", "--peer", server, "--",
+                        "ibv_rc_pingpong", "-g", "0", "-p", "20184", "-n", "5", "127.0.0.1")
+        self.assertEqual(said.returncode, 1, said.stderr)
+        self.assertEqual({(place["outcome"], place["peer"]["signal"]) for place in findings(said).values()},
+                         {("peer crash", "SIGSEGV")})
+
+    def test_nothing_is_left_behind(self):
+        left = "urxe-fuzz-left-behind"
+        script = f"{shlex.quote(str(program('names_qp')))} || {{ setsid sh -c 'sleep 1000; : {left}' & exit 1; }}"
+        said = fuzz("--json", *CRASHES, "--only", "ibv_alloc_pd", "--", "sh", "-c", script)
+        self.assertEqual(places(said)["fail(ENOMEM)#1/ibv_alloc_pd"]["outcome"], "reported", said.stderr)
+        alive = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if left in read(path)]
+        self.assertEqual([path for path in alive if f"{os.getpid()}" not in str(path)], [])
+
+    def test_many_calls_are_sampled(self):
+        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_query_gid", "--", "ibv_devinfo", "-v")
+        left_out = json.loads(said.stdout)["left_out"]
+        self.assertEqual([one["call"] for one in left_out], ["ibv_query_gid"])
+        self.assertGreater(left_out[0]["calls"], left_out[0]["tried"])
+        numbers = [int(re.search(r"#(\d+)/", fault)[1]) for fault in places(said) if "+" not in fault]
+        self.assertEqual(len(numbers), left_out[0]["tried"])
+        self.assertEqual(numbers[:4] + numbers[-1:], [1, 2, 4, 8, left_out[0]["calls"]])
+
+
+def read(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a receive has brought is used though it has failed, and brought nothing: a crash. */
+#include "tests/fuzzed/loop.h"
+
+struct message {
+	uint32_t sum, count;
+};
+
+int main(void)
+{
+	struct loop loop;
+	struct message *message = (struct message *)loop.buffer;
+	const volatile struct message *received = (void *)(loop.buffer + LOOP_BYTES);
+	struct ibv_wc wc;
+	bool ok = loop_open(&loop);
+
+	*message = (struct message){.sum = 12, .count = 3};
+	ok = ok && loop_receive(&loop) == 0 && loop_send(&loop) == 0;
+	for (int i = 0; ok && i < 2; i++) {
+		ok = loop_wait(&loop, &wc);
+		if (ok && wc.wr_id == 1)
+			printf("mean %u\n", received->sum / received->count);
+		ok = ok && wc.status == IBV_WC_SUCCESS;
+	}
+	return loop_close(&loop) && ok ? 0 : 1;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urxe/fuzz.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/clock.h"
+#include "urxe/command.h"
+#include "urxe/launch.h"
+#include "urxe/options.h"
+#include "urxe/processes.h"
+
+#define FIRST_TIMEOUT 60   /* seconds, of the run without faults, at least */
+#define LEAST_TIMEOUT 10   /* of the others, unless it is given */
+#define TIMES_THE_FIRST 10 /* likewise */
+#define HANGS_ENOUGH 3	   /* of places that are alike */
+#define TAIL_BYTES 4096	   /* of output that is shown */
+
+/* --- files ------------------------------------------------------------------------------- */
+
+static void make_directory(struct fuzz *fuzz)
+{
+	char *counts;
+
+	if (fuzz->output) {
+		if (mkdir(fuzz->output, 0700) != 0 && errno != EEXIST)
+			die("%s: %s", fuzz->output, strerror(errno));
+		fuzz->directory = realpath(fuzz->output, NULL);
+	} else if (asprintf(&fuzz->directory, "%s/urxe-fuzz-XXXXXX", getenv("TMPDIR") ?: "/tmp") <
+			   0 ||
+		   !mkdtemp(fuzz->directory)) {
+		die("%s: %s", fuzz->directory ?: "/tmp", strerror(errno));
+	}
+	if (!fuzz->directory || asprintf(&counts, "%s/counts", fuzz->directory) < 0)
+		die("out of memory");
+	unlink(counts);
+	fuzz->counts = call_counts_create(counts);
+	if (!fuzz->counts)
+		die("%s: %s", counts, strerror(errno));
+	free(counts);
+}
+
+static void remove_files(struct fuzz *fuzz)
+{
+	char *counts;
+
+	for (unsigned int i = 0; i < fuzz->place_count && !fuzz->output; i++)
+		fuzz_run_free(&fuzz->places[i].run);
+	call_counts_unmap(fuzz->counts);
+	if (asprintf(&counts, "%s/counts", fuzz->directory) >= 0)
+		unlink(counts);
+	if (!fuzz->output)
+		rmdir(fuzz->directory);
+}
+
+/* The end of what a run wrote. */
+static void show_output(const struct fuzz_run *run)
+{
+	FILE *file = fopen(run->output, "re");
+	char text[TAIL_BYTES];
+	size_t length;
+
+	if (!file)
+		return;
+	if (fseek(file, -(long)sizeof(text), SEEK_END) != 0)
+		rewind(file);
+	length = fread(text, 1, sizeof(text), file);
+	fwrite(text, 1, length, stderr);
+	fclose(file);
+}
+
+/* --- without faults ---------------------------------------------------------------------- */
+
+/* Of all its processes, which have ended. */
+static void count_messages(struct fuzz *fuzz, const char *session)
+{
+	const struct observed_options options = {
+		.session = session, .ended = true, .all_namespaces = true};
+	struct observed *processes = processes_read(&options), *process;
+	const struct observe_device *device = NULL;
+
+	LL_FOREACH (processes, process) {
+		while ((device = observed_next(process, OBSERVE_DEVICE, device))) {
+			for (enum observe_class class = 0; class < OBSERVE_CLASSES; class ++) {
+				for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++)
+					fuzz->usage.messages[class] +=
+						device->latency[class].bucket[i];
+			}
+		}
+		unlink(process->path);
+	}
+	observed_free(processes);
+}
+
+static void refuse_first(const struct fuzz *fuzz, const struct fuzz_run *run)
+{
+	int number = fuzz_crash_signal(run->status);
+
+	if (fuzz->interrupted)
+		exit(128 + fuzz->interrupted);
+	show_output(run);
+	if (run->hung)
+		die("the program doesn't end without any fault, within %.0f s; see --timeout",
+		    run->seconds);
+	if (number)
+		die("the program crashes without any fault: %s", strsignal(number));
+	die("the program fails without any fault: exit status %d", WEXITSTATUS(run->status));
+}
+
+static void run_without_faults(struct fuzz *fuzz)
+{
+	char session[OBSERVE_SESSION];
+	struct fuzz_run run;
+
+	snprintf(session, sizeof(session), "%d-%" PRIx64, (int)getpid(), clock_now());
+	fuzz->usage.peer_ends = true;
+	run = fuzz_run(fuzz, &(struct fuzz_how){.session = session,
+						.checked = true,
+						.seconds = fmax(fuzz->timeout, FIRST_TIMEOUT)});
+	count_messages(fuzz, session);
+	fuzz->usage.peer_ends = run.peer_ended;
+	fuzz->usage.seconds = run.seconds;
+	fuzz_check_first(fuzz);
+	if (run.hung || run.status != 0)
+		refuse_first(fuzz, &run);
+	if (run.peer_ended && fuzz_crash_signal(run.peer_status)) {
+		show_output(&run);
+		die("the peer crashes without any fault");
+	}
+	if (run.last == FAULT_CALLS)
+		die("the program makes no call of verbs");
+	fuzz_run_free(&run);
+}
+
+/* --- with one fault each ----------------------------------------------------------------- */
+
+static enum fuzz_outcome judge(const struct fuzz *fuzz, struct fuzz_place *place)
+{
+	struct fuzz_run *run = &place->run;
+	enum fuzz_outcome reported = fuzz_check(fuzz, run);
+
+	if (run->hung)
+		return fuzz->interrupted ? FUZZ_UNTRIED : FUZZ_HANG;
+	if (fuzz_crash_signal(run->status))
+		return FUZZ_CRASH;
+	if (run->peer_ended && fuzz_crash_signal(run->peer_status))
+		return FUZZ_PEER_CRASH;
+	if (reported)
+		return reported;
+	if (place->call < FAULT_CALLS && fuzz_calls_alike(fuzz, place->call) < place->number)
+		return FUZZ_UNREACHED;
+	return WEXITSTATUS(run->status) ? FUZZ_REPORTED : FUZZ_WENT_ON;
+}
+
+/* Each takes the whole timeout, and more of the same won't tell more. */
+static bool hangs_enough(const struct fuzz *fuzz, const struct fuzz_place *place)
+{
+	unsigned int hangs = 0;
+
+	for (const struct fuzz_place *before = fuzz->places; before < place; before++)
+		hangs += before->kind == place->kind && before->call == place->call &&
+			 before->outcome == FUZZ_HANG;
+	return hangs >= HANGS_ENOUGH;
+}
+
+/* What is left over because it couldn't be destroyed isn't the program's fault. */
+static bool is_to_be_checked(const struct fuzz_place *place)
+{
+	return place->call == FAULT_CALLS || fault_call_error(place->call) != EBUSY;
+}
+
+static void try_all(struct fuzz *fuzz)
+{
+	double seconds = fuzz->timeout;
+
+	if (!seconds)
+		seconds = fmax(fuzz->usage.seconds * TIMES_THE_FIRST, LEAST_TIMEOUT);
+	for (unsigned int i = 0; i < fuzz->place_count && !fuzz->interrupted; i++) {
+		struct fuzz_place *place = &fuzz->places[i];
+
+		if (!fuzz->keep_going && hangs_enough(fuzz, place))
+			continue;
+		fuzz_show_progress(fuzz, place);
+		place->run = fuzz_run(fuzz, &(struct fuzz_how){.fault = place->fault,
+							       .checked = is_to_be_checked(place),
+							       .seconds = seconds});
+		place->outcome = judge(fuzz, place);
+		if (!fuzz_is_finding(place->outcome))
+			fuzz_run_free(&place->run);
+	}
+	fuzz_end_progress();
+}
+
+/* --- the command ------------------------------------------------------------------------- */
+
+enum { TIMEOUT = 0x1000, PEER, PEER_NODE, SEEDS, ONLY, JSON, KEEP_GOING, OUTPUT, NO_CHECK };
+
+static const struct argp_option options[] = {
+	{"timeout", TIMEOUT, "SECONDS", 0,
+	 "A run that takes longer hangs; default: ten times what it takes without faults, and 10 "
+	 "at "
+	 "least"},
+	{"peer", PEER, "COMMAND", 0,
+	 "A shell command that is started before each run, with devices and without faults"},
+	{"peer-node", PEER_NODE, "ADDRESSES", 0, "The node of the peer; default 127.0.0.1"},
+	{"seeds", SEEDS, "NUMBER", 0, "How often packets are lost at random; default 10"},
+	{"only", ONLY, "LIST", 0,
+	 "Only these faults: calls, completions, events, connections, link, timing, packets; or "
+	 "calls by their name or its beginning"},
+	{"json", JSON, NULL, 0, "Print what became of each place as JSON"},
+	{"keep-going", KEEP_GOING, NULL, 0,
+	 "Try all places, even when three that are alike have hung"},
+	{"output", OUTPUT, "FOLDER", 0,
+	 "Keep there what the program wrote in each run that is a "
+	 "finding"},
+	{"no-check", NO_CHECK, NULL, 0, "Find crashes and hangs alone, without the checker"},
+	{0},
+};
+
+static double read_timeout(const char *text)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (!*text || *end || !(seconds > 0) || seconds > 1e6)
+		die("--timeout: %s is no number of seconds", text);
+	return seconds;
+}
+
+static unsigned int read_seeds(const char *text)
+{
+	char *end;
+	long seeds = strtol(text, &end, 10);
+
+	if (!*text || *end || seeds < 0 || seeds > 1000000)
+		die("--seeds: %s is no number of runs", text);
+	return seeds;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct fuzz *fuzz = state->input;
+
+	switch (key) {
+	case TIMEOUT:
+		fuzz->timeout = read_timeout(argument);
+		return 0;
+	case PEER:
+		fuzz->peer = argument;
+		return 0;
+	case PEER_NODE:
+		fuzz->peer_node = argument;
+		return 0;
+	case SEEDS:
+		fuzz->seeds = read_seeds(argument);
+		return 0;
+	case ONLY:
+		fuzz->only = argument;
+		fuzz_check_only(fuzz);
+		return 0;
+	case JSON:
+		fuzz->json = true;
+		return 0;
+	case KEEP_GOING:
+		fuzz->keep_going = true;
+		return 0;
+	case NO_CHECK:
+		fuzz->unchecked = true;
+		return 0;
+	case OUTPUT:
+		fuzz->output = argument;
+		return 0;
+	case ARGP_KEY_ARGS:
+		fuzz->program = state->argv + state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		die("no program to run; see urxe fuzz --help");
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* NULL: the variable isn't set. */
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* Both nodes are possible, and the program is one that gets the devices. */
+static void check_programs(struct fuzz *fuzz)
+{
+	fuzz->faults = variable("URXE_FAULTS");
+	fuzz->node = variable("URXE_NODE");
+	if (!fuzz->node && !variable("URXE_DEVICES"))
+		fuzz->node = "127.0.0.2";
+	if (fuzz->peer) {
+		if (setenv("URXE_NODE", fuzz->peer_node, 1) != 0)
+			die("out of memory");
+		launch_check("sh");
+	}
+	if ((fuzz->node ? setenv("URXE_NODE", fuzz->node, 1) : unsetenv("URXE_NODE")) != 0)
+		die("out of memory");
+	fuzz->library = launch_check(fuzz->program[0]);
+}
+
+int command_fuzz(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "[--] PROGRAM [ARGUMENT...]",
+		.doc = "Run PROGRAM again and again with one fault each, and list those with which "
+		       "it crashes, hangs or leaks.",
+		.children = device_options,
+	};
+	static struct fuzz fuzz = {.seeds = 10, .peer_node = "127.0.0.1"};
+	unsigned int findings = 0;
+
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &fuzz))
+		return EXIT_REFUSED;
+	check_programs(&fuzz);
+	make_directory(&fuzz);
+	fuzz.check = fuzz_check_option(&fuzz);
+	fuzz_run_begin();
+	run_without_faults(&fuzz);
+	fuzz_plan(&fuzz);
+	try_all(&fuzz);
+	if (fuzz.json)
+		fuzz_print_json(&fuzz);
+	else
+		fuzz_print_text(&fuzz);
+	for (enum fuzz_outcome outcome = 0; outcome < FUZZ_OUTCOMES; outcome++)
+		findings += fuzz_is_finding(outcome) ? fuzz_count(&fuzz, outcome) : 0;
+	remove_files(&fuzz);
+	if (fuzz.interrupted)
+		return 128 + fuzz.interrupted;
+	return findings ? EXIT_FAILURE : EXIT_SUCCESS;
+}
