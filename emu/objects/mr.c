@@ -355,7 +355,8 @@ static int mr_change(struct mr *mr, int flags, struct pd *pd, void *addr, size_t
 	uint32_t number = key_number(mr->key.value);
 	int error;
 
-	WATCH(mr->hca, key_ends, &mr->key);
+	if (flags & (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD))
+		WATCH(mr->hca, key_ends, &mr->key);
 	placement_finish(mr->hca);
 	table_withdraw(&mr->hca->keys, number);
 	error = mr->windows ? refuse_bound(mr) : 0;

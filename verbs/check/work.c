@@ -59,18 +59,6 @@ static void free_list(struct work *list)
 		work_free(work);
 }
 
-/* With work.lock. */
-static struct work *oldest_undone(struct work *list)
-{
-	struct work *work;
-
-	DL_FOREACH (list, work) {
-		if (!work->done)
-			return work;
-	}
-	return NULL;
-}
-
 /* --- the completion queue that it would complete to ---------------------------------------- */
 
 /* With work.lock. @n: 1 or -1. */
@@ -139,6 +127,8 @@ static void sends_posted(struct qp *qp, const struct ibv_send_wr *wr, const stru
 			continue;
 		work_lock();
 		append(&of->sends, work);
+		if (!of->undone)
+			of->undone = work;
 		of->unsignaled = work->signaled ? 0 : of->unsignaled + 1;
 		work_unlock();
 	}
@@ -252,10 +242,18 @@ static void send_done(struct qp *qp)
 	if (!of)
 		return;
 	work_lock();
-	work = oldest_undone(of->sends);
-	if (work)
+	work = of->undone;
+	if (work) {
 		work->done = true;
+		of->undone = work->next;
+	}
 	work_unlock();
+}
+
+/* A queue pair fills one receive at a time. */
+static struct work *newest(struct work *list)
+{
+	return list ? list->prev : NULL; /* utlist */
 }
 
 /* A completion of XRC names no queue pair: its record ends here. */
@@ -267,7 +265,7 @@ static void receive_done(struct qp *qp)
 	if (!of)
 		return;
 	work_lock();
-	work = oldest_undone(of->taken);
+	work = newest(of->taken);
 	if (work)
 		work->done = true;
 	if (work && qp->xrcd)
@@ -370,6 +368,7 @@ static void qp_reset_work(struct qp *qp)
 	discard(&of->sends);
 	discard(&of->receives);
 	discard(&of->taken);
+	of->undone = NULL;
 	of->unsignaled = 0;
 	forget_error(of);
 	work_unlock();

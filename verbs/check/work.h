@@ -72,6 +72,7 @@ struct work_qp {
 	struct work_qp *prev, *next;
 	struct qp *qp;
 	struct work *sends, *receives, *taken;
+	struct work *undone; /* the oldest of sends that isn't done, or NULL */
 	uint32_t unsignaled; /* in a row, the newest last */
 	struct work_error error;
 	uint64_t missing; /* messages that met no receive */
@@ -128,7 +129,7 @@ const char *work_text(const struct work *work, char text[WORK_TEXT]);
 
 /* --- queues: work_queues.c ---------------------------------------------------------------- */
 
-/* These were posted to @qp: sends or receives. No work.lock. */
+/* Sends, or receives, were posted to @qp, that complete to the CQ it has for them. No work.lock. */
 void work_check_posted(struct qp *qp, bool receive);
 /* The application was given @completion. No work.lock. */
 void work_check_polled(struct cq *cq, const struct completion *completion);
