@@ -54,8 +54,6 @@ static void object_free(struct object *object)
 {
 	for (unsigned int i = 0; i < OBJECT_OWNERS && object->owners[i]; i++)
 		object_put(object->owners[i]);
-	if (object->data)
-		object->data_free(object->data);
 	origin_free(object->made);
 	origin_free(object->destroyed);
 	origin_free(object->refused);
@@ -209,24 +207,6 @@ void object_forget(const void *pointer)
 	object = take_off(object_find(pointer));
 	objects_leave();
 	object_put(object);
-}
-
-void *object_data(const void *pointer, void *(*make)(const struct object *object),
-		  void (*data_free)(void *data))
-{
-	struct object *object;
-	void *data = NULL;
-
-	objects_enter();
-	object = object_find(pointer);
-	if (object && !object->data && make) {
-		object->data = make(object);
-		object->data_free = data_free;
-	}
-	if (object)
-		data = object->data;
-	objects_leave();
-	return data;
 }
 
 void objects_visit(enum object_state state, bool (*visit)(void *argument, struct object *object),

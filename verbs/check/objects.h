@@ -76,8 +76,6 @@ struct object {
 	struct object
 		*owners[OBJECT_OWNERS]; /* what it belongs to: referenced; the context first */
 	struct object_events completion_events, async_events;
-	void *data; /* of another check (object_attach()) */
-	void (*data_free)(void *data);
 	UT_hash_handle hh; /* by pointer */
 };
 
@@ -102,14 +100,6 @@ void object_forget(const void *pointer);
 /* NULL: unknown. The caller puts the reference. */
 struct object *object_get(const void *pointer);
 void object_put(struct object *object);
-
-/*
- * What another check keeps with an object: from the first call on @make's, NULL without memory or
- * for objects that are unknown. It stays until @free is called for it, when the object is
- * forgotten and nothing refers to it: a call in progress may use it without a reference.
- */
-void *object_data(const void *pointer, void *(*make)(const struct object *object),
-		  void (*free)(void *data));
 
 /*
  * Call @visit for all objects with @state, until it returns false, with objects.lock held: it may
