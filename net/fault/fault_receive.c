@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving through the fault filter: frames are judged and filtered in place. */
+#include "net/fault/fault_link.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "net/wire/icrc.h"
+
+static struct flow frame_flow(const struct fault_link *fault, const struct link_frame *frame)
+{
+	const uint32_t headers = sizeof(struct bth) + sizeof(struct deth);
+	struct flow flow =
+		fault_flow(&frame->source, &frame->destination, frame->data, frame->length);
+
+	if (fault->rules.by_message && frame->length > headers)
+		flow.message =
+			fault_cm_message(&flow, frame->data + headers, frame->length - headers);
+	return flow;
+}
+
+static void note_received(const struct fault_link *fault, const struct link_frame *frame,
+			  const struct verdict *verdict)
+{
+	struct bth bth;
+
+	if (!fault->link.capture)
+		return;
+	bth = bth_of(frame->data, frame->length);
+	fault_note(fault, RECEIVED, frame->captured, &bth, verdict->hits | verdict->duplicates);
+}
+
+static struct held *frame_copy(const struct link_frame *frame, const struct flow *flow,
+			       const struct verdict *verdict)
+{
+	struct held *held = malloc(sizeof(*held) + frame->length);
+
+	if (!held)
+		return NULL;
+	memcpy(held->bytes, frame->data, frame->length);
+	held->flow = *flow;
+	held->frame = *frame;
+	held->frame.data = held->bytes;
+	if (verdict->corrupt && frame->length) {
+		uint64_t random = verdict->random;
+		uint32_t bit = icrc_covered_bit(&random, frame->length);
+
+		held->bytes[bit / 8] ^= 1u << bit % 8;
+	}
+	return held;
+}
+
+/* The caller's array while frames are filtered in place: [0, kept) is done, [next, ...) to come. */
+struct filter {
+	struct fault_link *fault;
+	struct link_frame *frames;
+	unsigned int kept, next;
+	uint64_t now;
+	struct held *surplus; /* copies that find no place before @next */
+};
+
+static void filter_keep(struct filter *filter, struct held *held)
+{
+	if (!held)
+		return;
+	if (filter->kept == filter->next) {
+		DL_APPEND(filter->surplus, held);
+		return;
+	}
+	filter->frames[filter->kept++] = held->frame;
+	DL_APPEND(filter->fault->lent, held);
+}
+
+static void filter_frame(struct filter *filter)
+{
+	struct link_frame frame = filter->frames[filter->next++];
+	struct lane *lane = &filter->fault->lanes[RECEIVED];
+	struct flow flow = frame_flow(filter->fault, &frame);
+	struct verdict verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
+	unsigned int copies = 1 + verdict.duplicate;
+	struct held *passed, *copy;
+
+	note_received(filter->fault, &frame, &verdict);
+	if (verdict.drop)
+		return;
+	if (verdict.mark)
+		frame.traffic_class = ecn_mark(frame.traffic_class);
+	if (verdict.delay) {
+		for (; copies; copies--) {
+			copy = frame_copy(&frame, &flow, &verdict);
+			if (copy)
+				lane_delay(lane, copy, filter->now + verdict.delay);
+		}
+		return;
+	}
+	passed = lane_find_swapped(lane, &flow);
+	if (passed) {
+		DL_DELETE(lane->swapped, passed);
+	} else if (verdict.reorder) {
+		copies--;
+		copy = frame_copy(&frame, &flow, &verdict);
+		if (copy)
+			lane_swap(lane, copy, filter->now);
+	}
+	if (copies && !verdict.corrupt) {
+		filter->frames[filter->kept++] = frame;
+		copies--;
+	}
+	for (; copies; copies--)
+		filter_keep(filter, frame_copy(&frame, &flow, &verdict));
+	filter_keep(filter, passed);
+}
+
+/* Filter @count frames in an array for @max. Returns how many are there now. */
+static unsigned int filter_frames(struct fault_link *fault, struct link_frame *frames,
+				  unsigned int count, unsigned int max, uint64_t now)
+{
+	struct filter filter = {.fault = fault, .frames = frames, .now = now};
+	struct held *held, *next;
+
+	while (filter.next < count)
+		filter_frame(&filter);
+	filter.next = max;
+	DL_FOREACH_SAFE (filter.surplus, held, next) {
+		DL_DELETE(filter.surplus, held);
+		if (filter.kept < max)
+			filter_keep(&filter, held);
+		else
+			lane_delay(&fault->lanes[RECEIVED], held, now);
+	}
+	return filter.kept;
+}
+
+unsigned int fault_link_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				uint64_t now)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+	unsigned int late = 0, count = 0;
+	struct held *due = NULL, *held;
+
+	if (fault_is_idle(fault)) {
+		count = fault->inner->ops->receive(fault->inner, frames, max, now);
+		fault_note_loss(fault);
+		return count;
+	}
+	held_free(&fault->lent);
+	pthread_mutex_lock(&fault->lock);
+	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
+	lane_take_due(&fault->lanes[RECEIVED], now, &fault->lent, max);
+	pthread_mutex_unlock(&fault->lock);
+
+	fault_send_held(fault, &due, now);
+	DL_FOREACH (fault->lent, held)
+		frames[late++] = held->frame;
+	if (late == max)
+		return late;
+
+	count = fault->inner->ops->receive(fault->inner, frames + late, max - late, now);
+	fault_note_loss(fault);
+	pthread_mutex_lock(&fault->lock);
+	count = filter_frames(fault, frames + late, count, max - late, now);
+	pthread_mutex_unlock(&fault->lock);
+	return late + count;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending through the fault filter: a verdict on each packet of a batch makes its plan, under the
+ * lock; the plans are carried out without it.
+ */
+#include "net/fault/fault_link.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "net/wire/icrc.h"
+#include "net/wire/mad.h"
+
+/* Packets judged under one hold of the lock. Their plans are on an application's stack. */
+#define CHUNK 32
+
+static struct flow packet_flow(const struct fault_link *fault, const struct link_packet *packet)
+{
+	struct flow flow = fault_flow(&packet->path->source, &packet->path->destination,
+				      packet->headers, packet->headers_length);
+	uint8_t mad[MAD_LENGTH];
+
+	if (fault->rules.by_message && flow.qpn == QPN_GSI &&
+	    packet->payload_length == MAD_LENGTH && link_packet_payload(packet, mad))
+		flow.message = fault_cm_message(&flow, mad, sizeof(mad));
+	return flow;
+}
+
+static void note_sent(struct fault_link *fault, uint64_t captured, const struct bth *bth,
+		      uint64_t hits)
+{
+	pthread_mutex_lock(&fault->lock);
+	fault_note(fault, SENT, captured, bth, hits);
+	pthread_mutex_unlock(&fault->lock);
+}
+
+/* What becomes of one packet of a batch. */
+struct plan {
+	uint8_t copies; /* that leave now */
+	uint8_t corrupt_bit;
+	bool mark, lost;
+	uint64_t hits, duplicates; /* as in the verdict */
+	struct held *after;	   /* was held back until this one passed */
+};
+
+static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
+				const struct plan *plan)
+{
+	struct held *held = malloc(sizeof(*held) + packet->payload_length);
+	uint8_t *end;
+	uint32_t length;
+
+	if (!held)
+		return NULL;
+	end = link_packet_payload(packet, held->bytes);
+	if (!end) {
+		free(held);
+		return NULL;
+	}
+	length = end - held->bytes;
+	held->flow = *flow;
+	held->path = *packet->path;
+	if (plan->mark)
+		held->path.traffic_class = ecn_mark(held->path.traffic_class);
+	held->payload = (struct iovec){held->bytes, length};
+	held->packet = *packet;
+	held->packet.path = &held->path;
+	held->packet.payload = &held->payload;
+	held->packet.payload_count = length > 0;
+	held->packet.corrupt_bit = plan->corrupt_bit;
+	held->hits = plan->hits;
+	return held;
+}
+
+static uint8_t pick_corrupt_bit(const struct link_packet *packet, const struct verdict *verdict)
+{
+	uint32_t length = packet->headers_length;
+	uint64_t random = verdict->random;
+
+	if (!verdict->corrupt)
+		return packet->corrupt_bit;
+	/* link_packet.corrupt_bit reaches 255 bits. */
+	return 1 + icrc_covered_bit(&random, length < 31 ? length : 31);
+}
+
+static struct plan plan_packet(struct fault_link *fault, const struct link_packet *packet,
+			       uint64_t now)
+{
+	struct lane *lane = &fault->lanes[SENT];
+	struct flow flow = packet_flow(fault, packet);
+	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, &flow);
+	struct plan plan = {.copies = 1 + verdict.duplicate,
+			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
+			    .mark = verdict.mark,
+			    .hits = verdict.hits,
+			    .duplicates = verdict.duplicates};
+	struct held *copy;
+
+	if (verdict.drop)
+		return (struct plan){.lost = true, .hits = verdict.hits};
+	if (verdict.delay) {
+		for (; plan.copies; plan.copies--) {
+			copy = packet_copy(packet, &flow, &plan);
+			if (copy)
+				lane_delay(lane, copy, now + verdict.delay);
+			plan.hits |= plan.duplicates;
+		}
+		return plan;
+	}
+	plan.after = lane_find_swapped(lane, &flow);
+	if (plan.after) {
+		DL_DELETE(lane->swapped, plan.after);
+	} else if (verdict.reorder) {
+		plan.copies--;
+		copy = packet_copy(packet, &flow, &plan);
+		if (copy)
+			lane_swap(lane, copy, now);
+		plan.hits |= plan.duplicates;
+	}
+	return plan;
+}
+
+static unsigned int inner_send(struct fault_link *fault, struct link_packet *packets,
+			       unsigned int count, uint64_t now)
+{
+	count = count ? fault->inner->ops->send(fault->inner, packets, count, now) : 0;
+	fault_note_loss(fault);
+	return count;
+}
+
+/* Returns whether it was refused. */
+static bool send_noted(struct fault_link *fault, struct link_packet *packet, uint64_t hits,
+		       uint64_t now)
+{
+	/* As it was: what is to be corrupted is corrupted in place. */
+	const struct bth bth = bth_of(packet->headers, packet->headers_length);
+	bool refused;
+
+	packet->captured = 0;
+	refused = inner_send(fault, packet, 1, now) > 0;
+	if (fault->link.capture)
+		note_sent(fault, packet->captured, &bth, hits);
+	return refused;
+}
+
+static void capture_lost(struct fault_link *fault, const struct link_packet *packet, uint64_t hits)
+{
+	const struct bth bth = bth_of(packet->headers, packet->headers_length);
+	struct link_packet copy = *packet;
+
+	if (!fault->link.capture || !fault->inner->ops->capture)
+		return;
+	copy.captured = 0;
+	fault->inner->ops->capture(fault->inner, &copy);
+	note_sent(fault, copy.captured, &bth, hits);
+}
+
+void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now)
+{
+	struct held *held;
+
+	DL_FOREACH (*list, held)
+		send_noted(fault, &held->packet, held->hits, now);
+	held_free(list);
+}
+
+/*
+ * The link may seal in place and flip the bit there: every copy is sent from its own.
+ * Returns whether one of them was refused.
+ */
+static bool send_planned(struct fault_link *fault, const struct link_packet *packet,
+			 struct plan *plan, uint64_t now)
+{
+	struct path path = *packet->path;
+	struct link_packet copy;
+	bool refused = false;
+
+	if (plan->mark)
+		path.traffic_class = ecn_mark(path.traffic_class);
+	for (; plan->copies; plan->copies--) {
+		copy = *packet;
+		copy.path = &path;
+		copy.corrupt_bit = plan->corrupt_bit;
+		refused |= send_noted(fault, &copy, plan->hits, now);
+		plan->hits |= plan->duplicates;
+	}
+	if (plan->lost)
+		capture_lost(fault, packet, plan->hits);
+	if (plan->after) {
+		send_noted(fault, &plan->after->packet, plan->after->hits, now);
+		free(plan->after);
+	}
+	return refused;
+}
+
+static unsigned int send_chunk(struct fault_link *fault, struct link_packet *packets,
+			       unsigned int count, uint64_t now)
+{
+	struct plan plans[CHUNK];
+	struct held *due = NULL;
+	unsigned int i, first = 0, refused = 0;
+
+	pthread_mutex_lock(&fault->lock);
+	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
+	for (i = 0; i < count; i++)
+		plans[i] = plan_packet(fault, &packets[i], now);
+	pthread_mutex_unlock(&fault->lock);
+
+	fault_send_held(fault, &due, now);
+	for (i = 0; i < count; i++) {
+		if (plans[i].copies == 1 && plans[i].corrupt_bit == packets[i].corrupt_bit &&
+		    !plans[i].mark && !plans[i].after)
+			continue;
+		refused += inner_send(fault, packets + first, i - first, now);
+		refused += send_planned(fault, &packets[i], &plans[i], now);
+		first = i + 1;
+	}
+	return refused + inner_send(fault, packets + first, count - first, now);
+}
+
+unsigned int fault_link_send(struct link *link, struct link_packet *packets, unsigned int count,
+			     uint64_t now)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+	unsigned int i, n, refused = 0;
+
+	if (fault_is_idle(fault))
+		return inner_send(fault, packets, count, now);
+	for (i = 0; i < count; i += n) {
+		n = count - i < CHUNK ? count - i : CHUNK;
+		refused += send_chunk(fault, packets + i, n, now);
+	}
+	return refused;
+}
