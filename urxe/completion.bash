@@ -38,7 +38,7 @@ _urxe_faults() {
 		fail) topic=calls ;;
 		complete | late | event | down | remove) topic=work ;;
 		reject) choices="CM_REQ CM_REP" ;;
-		coalesce | spurious) choices= ;;
+		coalesce | connection | spurious) choices= ;;
 		*) topic=opcodes ;;
 		esac
 	elif [[ $clause == *\(* ]]; then
@@ -46,6 +46,7 @@ _urxe_faults() {
 		case ${clause%%[^a-z]*} in
 		complete) topic=statuses ;;
 		event) topic=events ;;
+		connection) choices="ADDR_ERROR ROUTE_ERROR UNREACHABLE MULTICAST_ERROR ADDR_CHANGE" ;;
 		reject) topic=reasons ;;
 		esac
 	else

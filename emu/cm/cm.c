@@ -467,6 +467,12 @@ static void (*const unanswered[CM_STATE_COUNT])(struct cm_id *id, uint64_t now) 
 	[CM_STATE_SIDR_REQ_SENT] = sidr_unanswered, [CM_STATE_ESTABLISHED] = cm_lap_unanswered,
 };
 
+void cm_give_up(struct cm_id *id, uint64_t now)
+{
+	id->retries_left = 0;
+	cm_set_deadline(id, now);
+}
+
 static void run_id(struct cm_id *id, uint64_t now)
 {
 	if (id->deadline > now) {

@@ -60,6 +60,9 @@ void cm_set_state(struct cm_id *id, enum cm_state state);
 /* Have cm_run() look at @id at @time; TIME_NEVER: no more. */
 void cm_set_deadline(struct cm_id *id, uint64_t time);
 
+/* No answer comes to what @id has sent, however often it is sent again. */
+void cm_give_up(struct cm_id *id, uint64_t now);
+
 /* Nothing is left of the exchange. */
 void cm_enter_idle(struct cm_id *id);
 /* IBA 12.9.8.6: what is still on its way mustn't be taken for a new connection's. */

@@ -266,6 +266,10 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 
 	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, qpn, frame, now))
 		return;
+	if (injects(id->cm->hca) && inject_unreachable(id->cm->hca)) {
+		cm_give_up(id, now);
+		return;
+	}
 	if (remember(id, rep, qpn, frame) != 0) {
 		cm_peer_remove_id(id);
 		return;

@@ -111,6 +111,10 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 			    const struct link_frame *frame, uint64_t now)
 {
+	if (injects(id->cm->hca) && inject_unreachable(id->cm->hca)) {
+		cm_give_up(id, now);
+		return;
+	}
 	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
 	cm_tell_sidr_rejected(id, reply);

@@ -6,7 +6,6 @@
 #include "emu/explain/text.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
-#include "net/fault/fault_words.h"
 
 /* What is known when a request fails. */
 struct failure {
@@ -174,10 +173,8 @@ enum cause explain_request(struct qp *qp, enum ibv_wc_status status, const struc
 	struct text text;
 
 	if (wqe->injected)
-		finding_set(&finding, CAUSE_INJECTED_COMPLETION, "IBV_WC_%s",
-			    fault_statuses.name(status));
-	else
-		find(&failure, &finding);
+		return CAUSE_INJECTED_COMPLETION; /* told when it was posted */
+	find(&failure, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;
 	text = TEXT_OF(&finding);

@@ -10,7 +10,6 @@
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
-#include "net/fault/fault_words.h"
 #include "net/qp_text.h"
 
 /* --- the packet and the QP --------------------------------------------------------------- */
@@ -247,10 +246,6 @@ static void find(struct qp *qp, const struct packet *packet, enum fault fault,
 	case FAULT_INVALIDATE:
 		denial_of_invalidation(qp, packet_invalidate_rkey(packet), KEY_OF_PEER, finding);
 		break;
-	case FAULT_INJECTED:
-		finding_set(finding, CAUSE_INJECTED_RECEIVE, "IBV_WC_%s",
-			    fault_statuses.name(qp->responder.message.injected));
-		break;
 	case FAULT_MEMORY:
 		if (elsewhere) {
 			finding_set(finding, CAUSE_XRC_DATA_ELSEWHERE, "SRQ 0x%x",
@@ -284,6 +279,8 @@ enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault 
 {
 	struct finding finding = {};
 
+	if (fault == FAULT_INJECTED)
+		return CAUSE_INJECTED_RECEIVE; /* told when the receive was taken */
 	find(qp, packet, fault, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;

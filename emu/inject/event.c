@@ -37,25 +37,30 @@ static bool suits(struct qp *qp, bool (*has)(const struct qp *qp))
 	return result;
 }
 
-/* The queue pair @number, or with 0 the first one, that @has what is looked for; referenced. */
-static struct qp *get_qp(struct hca *hca, uint32_t number, bool (*has)(const struct qp *qp))
+/* The first one that @has what is looked for; referenced. */
+static struct qp *find_qp(struct hca *hca, bool (*has)(const struct qp *qp))
 {
 	uint32_t next = 0;
 	struct qp *qp;
 
-	if (number) {
-		qp = table_get(&hca->qps, number);
-		if (!qp || has == is_connected || suits(qp, has))
-			return qp;
-		table_put(&hca->qps, number);
-		return NULL;
-	}
 	for (; (qp = table_get_next(&hca->qps, &next)); next++) {
 		if (suits(qp, has))
 			return qp;
 		table_put(&hca->qps, next);
 	}
 	return NULL;
+}
+
+/* The queue pair @number, referenced. 0: any; so, too, if it has no CQ or SRQ to speak of. */
+static struct qp *get_qp(struct hca *hca, uint32_t number, bool (*has)(const struct qp *qp))
+{
+	struct qp *qp = number ? table_get(&hca->qps, number) : NULL;
+
+	if (number && (!qp || has == is_connected || suits(qp, has)))
+		return qp;
+	if (qp)
+		table_put(&hca->qps, number);
+	return find_qp(hca, has);
 }
 
 /* --- their events ----------------------------------------------------------------------- */

@@ -16,7 +16,8 @@ struct hca;
 
 /*
  * Raise @type about the queue pair @qpn, or its CQ, SRQ or port; 0: about the first one that is
- * connected, or has an SRQ, and about all ports. False: there is no such object.
+ * connected, or has an SRQ (as if @qpn has none), and about all ports. False: there is no such
+ * object.
  */
 bool inject_event(struct hca *hca, enum ibv_event_type type, uint32_t qpn, uint64_t now);
 

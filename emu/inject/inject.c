@@ -121,8 +121,8 @@ void inject_message(struct qp *qp, unsigned int work)
 {
 	struct hca *hca = qp->hca;
 
-	if (injector_message(hca->inject.injector, hca, work, qp->number) && hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
+	if (injector_message(hca->inject.injector, hca, work, qp->number))
+		inject_wake(hca);
 }
 
 uint32_t inject_coalesce(struct hca *hca)
@@ -136,11 +136,22 @@ bool inject_spurious(struct hca *hca)
 {
 	struct fault_hit hit;
 
-	if (!injector_spurious(hca->inject.injector, &hit))
-		return false;
-	/* Told by the next round, for there may be none to come. */
+	return injector_spurious(hca->inject.injector, &hit);
+}
+
+void inject_wake(struct hca *hca)
+{
 	if (hca->deadline)
 		hca->deadline(hca->deadline_context, 0);
+}
+
+bool inject_unreachable(struct hca *hca)
+{
+	struct fault_hit hit;
+
+	if (!injector_cm_event(hca->inject.injector, FAULT_UNREACHABLE, &hit))
+		return false;
+	cause_report(CAUSE_INJECTED_EVENT, "%s", hit.clause);
 	return true;
 }
 

@@ -58,6 +58,11 @@ void inject_message(struct qp *qp, unsigned int work);
 uint32_t inject_coalesce(struct hca *hca);
 /* Whether a CQ that is being armed has an event without a completion. */
 bool inject_spurious(struct hca *hca);
+/* There may be no round to come soon, and something is due. */
+void inject_wake(struct hca *hca);
+
+/* Whether the answer to a REQ or SIDR_REQ is taken for lost, with all that would come. */
+bool inject_unreachable(struct hca *hca);
 
 /* With which reason a REQ or REP is rejected, or 0. */
 enum cm_reject_reason inject_reject(struct hca *hca, enum cm_attribute message);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/inject/request.h"
 
+#include <inttypes.h>
+
 #include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
+#include "net/cause/cause.h"
 #include "net/fault/injector.h"
+#include "net/qp_text.h"
 #include "net/wire/wire.h"
 
 /* --- send work requests ----------------------------------------------------------------- */
@@ -104,8 +108,11 @@ void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opco
 
 	wqe->late = injector_late(injector, opcode, qp->number, &hit);
 	status = injector_complete(injector, opcode, qp->number, &hit);
-	if (status != IBV_WC_SUCCESS)
-		inject_fail_request(qp, wqe, opcode, status);
+	if (status == IBV_WC_SUCCESS)
+		return;
+	cause_report(CAUSE_INJECTED_COMPLETION, "%s, wr_id %" PRIu64 ", QP 0x%x (%s)", hit.clause,
+		     wqe->wr_id, qp->number, qp_type_text(qp->type->ibv));
+	inject_fail_request(qp, wqe, opcode, status);
 }
 
 enum fault inject_receive(struct qp *qp)
@@ -116,5 +123,9 @@ enum fault inject_receive(struct qp *qp)
 
 	message->late = injector_late(injector, FAULT_WORK_RECV, qp->number, &hit);
 	message->injected = injector_complete(injector, FAULT_WORK_RECV, qp->number, &hit);
-	return message->injected == IBV_WC_SUCCESS ? FAULT_NONE : FAULT_INJECTED;
+	if (message->injected == IBV_WC_SUCCESS)
+		return FAULT_NONE;
+	cause_report(CAUSE_INJECTED_RECEIVE, "%s, wr_id %" PRIu64 ", QP 0x%x (%s)", hit.clause,
+		     message->wqe.wr_id, qp->number, qp_type_text(qp->type->ibv));
+	return FAULT_INJECTED;
 }

@@ -429,8 +429,10 @@ void cq_arm(struct cq *cq, bool solicited_only)
 	if (cq->armed < wanted)
 		cq->shown->armed = cq->armed = wanted;
 	/* As if a completion had been polled before its event came. */
-	if (injects(cq->hca) && inject_spurious(cq->hca))
+	if (injects(cq->hca) && inject_spurious(cq->hca)) {
 		cq_raise(cq);
+		inject_wake(cq->hca);
+	}
 	pthread_mutex_unlock(&cq->lock);
 }
 

@@ -22,7 +22,7 @@
 
 /* --- The table ------------------------------------------------------------------------- */
 
-enum argument { NONE, TIME, COUNT, ERRNO, STATUS, EVENT, REASON };
+enum argument { NONE, TIME, COUNT, ERRNO, STATUS, EVENT, CM_EVENT, REASON };
 
 #define BIT(name) (1u << (name))
 #define COUNTED (BIT(WHEN_RATE) | BIT(WHEN_NTH) | BIT(WHEN_ONWARD) | BIT(WHEN_EVERY))
@@ -49,6 +49,7 @@ static const struct action {
 	[ACTION_DOWN] = {"down", SUBJECT_MESSAGE, TIME, .whens = TIMED},
 	[ACTION_REMOVE] = {"remove", SUBJECT_MESSAGE, NONE, .whens = TIMED},
 	[ACTION_REJECT] = {"reject", SUBJECT_REQUEST, REASON, true, CM_REJECT_CONSUMER, COUNTED},
+	[ACTION_CM_EVENT] = {"connection", SUBJECT_STEP, CM_EVENT, .whens = COUNTED},
 	[ACTION_COALESCE] = {"coalesce", SUBJECT_CQ, COUNT, .whens = COUNTED | BIT(WHEN_ALWAYS)},
 	[ACTION_SPURIOUS] = {"spurious", SUBJECT_CQ, NONE, .whens = COUNTED},
 };
@@ -74,6 +75,7 @@ static const struct subject {
 			     BY_NAME | BY_QPN, "/WORK_REQUEST, >QPN or the next clause"},
 	[SUBJECT_REQUEST] = {"requests", &fault_requests, "CM_REQ or CM_REP", BY_NAME,
 			     "/CM_REQ, /CM_REP or the next clause"},
+	[SUBJECT_STEP] = {"connection events", NULL, NULL, 0, "the next clause"},
 	[SUBJECT_CQ] = {"completion events", NULL, NULL, 0, "the next clause"},
 };
 
@@ -86,6 +88,7 @@ static const struct {
 	[ERRNO] = {&fault_errnos, 4095, "an errno, such as ENOMEM"},
 	[STATUS] = {&fault_statuses, 0, "a status other than SUCCESS, such as RETRY_EXC_ERR"},
 	[EVENT] = {&fault_events, 0, "an asynchronous event, such as PORT_ERR"},
+	[CM_EVENT] = {&fault_cm_events, 0, "an event of librdmacm, such as ADDR_ERROR"},
 	[REASON] = {&fault_reasons, UINT16_MAX, "a reason, such as CONSUMER or 28"},
 };
 
@@ -227,6 +230,16 @@ static bool read_argument(struct reader *reader, const struct action *action, ui
 	return read_text(reader, ")") || missing(reader, "')'");
 }
 
+/* What is to happen says what it is about. */
+static bool set_step(struct fault_clause *clause)
+{
+	if (clause->action == ACTION_CM_EVENT) {
+		clause->any_name = false;
+		clause->names.bits[0] = UINT64_C(1) << clause->argument;
+	}
+	return true;
+}
+
 static bool read_action(struct reader *reader, struct fault_clause *clause)
 {
 	const char *start = reader->at;
@@ -242,7 +255,7 @@ static bool read_action(struct reader *reader, struct fault_clause *clause)
 	clause->argument = actions[i].otherwise;
 	reader->at += length;
 	if (actions[i].argument != NONE && read_text(reader, "("))
-		return read_argument(reader, &actions[i], &clause->argument);
+		return read_argument(reader, &actions[i], &clause->argument) && set_step(clause);
 	if (actions[i].argument == NONE || actions[i].optional)
 		return true;
 	reader->at = start;

@@ -30,6 +30,7 @@ enum fault_action {
 	ACTION_DOWN,
 	ACTION_REMOVE,
 	ACTION_REJECT,
+	ACTION_CM_EVENT,
 	ACTION_COALESCE,
 	ACTION_SPURIOUS,
 	ACTIONS,
@@ -42,6 +43,7 @@ enum fault_subject {
 	SUBJECT_WORK,	 /* a work request that is to complete; names: fault_works */
 	SUBJECT_MESSAGE, /* one that has completed, likewise */
 	SUBJECT_REQUEST, /* a REQ or REP that arrives; names: enum cm_attribute */
+	SUBJECT_STEP,	 /* of librdmacm's that succeeds; names: enum fault_cm_event */
 	SUBJECT_CQ,	 /* a completion queue that gets a completion event, or is armed for one */
 };
 

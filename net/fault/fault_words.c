@@ -51,6 +51,12 @@ static const char *const events[] = {
 	EVENT(GID_CHANGE),
 };
 
+static const char *const cm_events[] = {
+	[FAULT_ADDR_ERROR] = "ADDR_ERROR",   [FAULT_ROUTE_ERROR] = "ROUTE_ERROR",
+	[FAULT_UNREACHABLE] = "UNREACHABLE", [FAULT_MULTICAST_ERROR] = "MULTICAST_ERROR",
+	[FAULT_ADDR_CHANGE] = "ADDR_CHANGE",
+};
+
 static const char *const reasons[] = {
 #define REASON(name) [CM_REJECT_##name] = #name
 	REASON(NO_QP),
@@ -102,6 +108,11 @@ static const char *event_name(unsigned int number)
 	return events[number];
 }
 
+static const char *cm_event_name(unsigned int number)
+{
+	return cm_events[number];
+}
+
 static const char *reason_name(unsigned int number)
 {
 	return reasons[number];
@@ -135,6 +146,7 @@ static const char *work_name(unsigned int number)
 const struct fault_words fault_errnos = {ERRNO_MAX, errno_name};
 const struct fault_words fault_statuses = {COUNT(statuses), status_name};
 const struct fault_words fault_events = {COUNT(events), event_name};
+const struct fault_words fault_cm_events = {COUNT(cm_events), cm_event_name};
 const struct fault_words fault_reasons = {COUNT(reasons), reason_name};
 const struct fault_words fault_packets = {FAULT_PACKET_CM(COUNT(messages)), packet_name};
 const struct fault_words fault_call_names = {FAULT_CALLS, call_name};

@@ -15,10 +15,11 @@ struct fault_words {
 	const char *(*name)(unsigned int number); /* NULL: the number has none */
 };
 
-extern const struct fault_words fault_errnos;	/* ENOMEM */
-extern const struct fault_words fault_statuses; /* enum ibv_wc_status: RETRY_EXC_ERR */
-extern const struct fault_words fault_events;	/* enum ibv_event_type: PORT_ERR */
-extern const struct fault_words fault_reasons;	/* enum cm_reject_reason: NO_RESOURCES */
+extern const struct fault_words fault_errnos;	 /* ENOMEM */
+extern const struct fault_words fault_statuses;	 /* enum ibv_wc_status: RETRY_EXC_ERR */
+extern const struct fault_words fault_events;	 /* enum ibv_event_type: PORT_ERR */
+extern const struct fault_words fault_cm_events; /* enum fault_cm_event: ADDR_ERROR */
+extern const struct fault_words fault_reasons;	 /* enum cm_reject_reason: NO_RESOURCES */
 
 /* Packets: enum opcodes, and behind them the messages of the connection manager. */
 extern const struct fault_words fault_packets; /* RC_SEND_ONLY, CM_REP */
@@ -26,6 +27,18 @@ extern const struct fault_words fault_packets; /* RC_SEND_ONLY, CM_REP */
 
 extern const struct fault_words fault_call_names; /* enum fault_call: ibv_reg_mr */
 extern const struct fault_words fault_requests;	  /* what may be rejected: CM_REQ, CM_REP */
+
+/*
+ * Events of librdmacm, without their RDMA_CM_EVENT_, that neither a message that is lost nor one
+ * that is rejected brings about soon.
+ */
+enum fault_cm_event {
+	FAULT_ADDR_ERROR,
+	FAULT_ROUTE_ERROR,
+	FAULT_UNREACHABLE,
+	FAULT_MULTICAST_ERROR,
+	FAULT_ADDR_CHANGE,
+};
 
 /* Work requests: enum ibv_wr_opcode, and those of receive queues. */
 extern const struct fault_words fault_works; /* RDMA_WRITE, RECV */

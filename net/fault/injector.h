@@ -168,6 +168,17 @@ static inline unsigned int injector_cm(struct injector *injector, uint16_t attri
 	return hit->argument;
 }
 
+/*
+ * A step of librdmacm has succeeded that @event can come in the place of (or behind, for
+ * ADDR_CHANGE): whether it comes.
+ */
+static inline bool injector_cm_event(struct injector *injector, enum fault_cm_event event,
+				     struct fault_hit *hit)
+{
+	return injector_has(injector, ACTION_CM_EVENT) &&
+	       injector_ask(injector, ACTION_CM_EVENT, event, 0, hit);
+}
+
 /* A completion queue is armed and gets its completion: of how many this is to be the first. 0: 1 */
 static inline unsigned int injector_coalesce(struct injector *injector, struct fault_hit *hit)
 {

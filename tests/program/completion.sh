@@ -81,6 +81,7 @@ offers "drop=1%/RC_ACKNOWLEDGE" run --faults drop=1%/RC_ACK
 offers "drop#1/CM_RTU" run --faults drop#1/CM_RT
 offers "fail(EIO)#1/ibv_destroy_qp" run --faults "fail(EIO)#1/ibv_destroy_q"
 offers "late(1s)#1/RECV" run --faults "late(1s)#1/REC"
+offers "connection(ROUTE_ERROR" run --faults "connection(RO"
 offers "reject#1/CM_REQ reject#1/CM_REP" run --faults "reject#1/"
 offers "drop=1%;complete(RETRY_EXC_ERR" run --faults "drop=1%;complete(RETRY"
 offers "event(PORT_ERR event(PORT_ACTIVE" run --faults "event(PORT"

@@ -154,6 +154,7 @@ static const char *const readable[] = {
 	"late(2ms)#7*/SEND>0x11;late(1us)=100%",
 	"event(PORT_ERR)@2s;event(PORT_ACTIVE)@3s;event(QP_FATAL)#3/SEND>17;event(LID_CHANGE)=1%",
 	"down(500ms)@2s;down(1s)#100;remove@10s;remove#1000",
+	"connection(ADDR_ERROR)#1;connection(UNREACHABLE)=10%;connection(ADDR_CHANGE)#2*",
 	"reject#1;reject(NO_RESOURCES)#2/CM_REQ;reject(28)#1+/CM_REP;reject=10%/CM_RE",
 	"coalesce(4);coalesce(2)#10+;spurious#3;spurious=10%",
 	"seed=7;drop=1%;fail#3/ibv_create_qp;event(DEVICE_FATAL)@1s",
@@ -254,6 +255,10 @@ static const struct {
 	{"coalesce(0)", 9},
 	{"coalesce(65536)", 9},
 	{"coalesce(4)/SEND", 11},
+	{"connection#1", 0},
+	{"connection(ESTABLISHED)#1", 11},
+	{"connection(ADDR_ERROR)@1s", 22},
+	{"connection(ADDR_ERROR)#1/CM_REQ", 24},
 	{"spurious", 8},
 };
 

@@ -191,6 +191,20 @@ START_TEST(events_come_after_messages)
 }
 END_TEST
 
+/* Each event counts the steps that it is for. */
+START_TEST(steps_of_a_connection_end_otherwise)
+{
+	struct fault_hit hit;
+
+	set("connection(ADDR_ERROR)#2;connection(ROUTE_ERROR)#1");
+	ck_assert(!injector_cm_event(&injector, FAULT_ADDR_ERROR, &hit));
+	ck_assert(injector_cm_event(&injector, FAULT_ROUTE_ERROR, &hit));
+	ck_assert(injector_cm_event(&injector, FAULT_ADDR_ERROR, &hit));
+	ck_assert_str_eq(hit.clause, "connection(ADDR_ERROR)#2");
+	ck_assert(!injector_cm_event(&injector, FAULT_UNREACHABLE, &hit));
+}
+END_TEST
+
 START_TEST(requests_are_rejected)
 {
 	set("reject#1/CM_REP;reject(NO_RESOURCES)#2/CM_REQ;reject(33)#3/CM_REQ");
@@ -321,6 +335,7 @@ int main(void)
 	tcase_add_test(tests, completions_are_late);
 	tcase_add_test(tests, events_come_in_time);
 	tcase_add_test(tests, events_come_after_messages);
+	tcase_add_test(tests, steps_of_a_connection_end_otherwise);
 	tcase_add_test(tests, requests_are_rejected);
 	tcase_add_test(tests, completion_events_are_coalesced_or_spurious);
 	tcase_add_test(tests, the_specification_can_be_replaced);

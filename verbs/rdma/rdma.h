@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "emu/cm/cm.h"
+#include "net/fault/fault_words.h"
 #include "net/wire/gid.h"
 #include "verbs/event_fd.h"
 #include "verbs/neighbour.h"
@@ -283,6 +284,8 @@ void rdma_handle_event(void *context, const struct cm_event *event);
 /* The application gets @record, which has an outcome. False: it isn't told. rdma.lock isn't held.
  */
 bool rdma_on_get_event(struct rdma_record *record);
+/* The errno with which a step that has succeeded fails all the same, as a fault asks for; or 0. */
+int rdma_injected(enum fault_cm_event event);
 
 /* rdma_request.c: a request came by @device; and the application gets its event. */
 extern const struct rdma_outcome rdma_request_outcome;
@@ -333,6 +336,8 @@ void rdma_devices_after_fork_child(void);
 void rdma_watch_start(void);
 /* @device works no more: DEVICE_REMOVAL to its ids. */
 void rdma_watch_removed(struct device *device);
+/* ADDR_CHANGE to @id. */
+void rdma_watch_changed(struct rdma_id *id);
 void rdma_watch_after_fork_child(void);
 
 /*

@@ -552,6 +552,8 @@ int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
 	error = check_route(&id->ibv.route.addr);
 	if (!error)
 		error = rdma_route_set(id);
+	if (!error)
+		error = rdma_injected(FAULT_ROUTE_ERROR);
 	if (rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED,
 		       -error))
 		return ENOMEM;

@@ -8,11 +8,13 @@
  * something to get. The rest is done by the thread that gets the event, as
  * librdmacm does: the event is filled in, and the QP is moved.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
+#include "verbs/registry.h"
 
 /* --- what an event brings, with rdma.lock held ------------------------------------------- */
 
@@ -237,6 +239,16 @@ static void move_qp(struct rdma_record *record)
 	rdma_channel_fail(record->id);
 }
 
+int rdma_injected(enum fault_cm_event event)
+{
+	struct fault_hit hit;
+
+	if (!injector_cm_event(registry_injector(), event, &hit))
+		return 0;
+	cause_report(CAUSE_INJECTED_EVENT, "%s", hit.clause);
+	return ETIMEDOUT;
+}
+
 bool rdma_on_get_event(struct rdma_record *record)
 {
 	const struct rdma_outcome *outcome = record->outcome;
@@ -248,5 +260,7 @@ bool rdma_on_get_event(struct rdma_record *record)
 	rdma_leave();
 	if (told)
 		move_qp(record);
+	if (record->event.event == RDMA_CM_EVENT_ESTABLISHED && rdma_injected(FAULT_ADDR_CHANGE))
+		rdma_watch_changed(record->id);
 	return told;
 }

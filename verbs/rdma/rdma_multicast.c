@@ -168,8 +168,13 @@ void rdma_multicast_attach(struct rdma_record *record)
 	struct multicast_membership *membership = record->multicast;
 	struct ibv_qp *qp = record->id->ibv.qp;
 	char text[INET6_ADDRSTRLEN];
-	int error;
+	int error = rdma_injected(FAULT_MULTICAST_ERROR);
 
+	if (error) {
+		record->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		record->event.status = -error;
+		return;
+	}
 	if (!qp || membership->send_only)
 		return;
 	error = urxe_attach_mcast(qp, &membership->gid, 0);

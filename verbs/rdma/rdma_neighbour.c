@@ -36,6 +36,8 @@ static struct {
 /* The address of @id is resolved, or isn't. */
 static void end(struct rdma_id *id, int error)
 {
+	if (!error)
+		error = rdma_injected(FAULT_ADDR_ERROR);
 	id->state = error ? RDMA_STATE_ADDRESS_BOUND : RDMA_STATE_ADDRESS_RESOLVED;
 	rdma_event(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, -error);
 }

@@ -92,6 +92,13 @@ void rdma_watch_removed(struct device *device)
 	rdma_leave();
 }
 
+void rdma_watch_changed(struct rdma_id *id)
+{
+	rdma_enter();
+	tell_id(id, RDMA_CM_EVENT_ADDR_CHANGE);
+	rdma_leave();
+}
+
 /* --- network devices ------------------------------------------------------------------ */
 
 /* Returns whether it had another address before. */

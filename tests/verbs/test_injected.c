@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * That every status, asynchronous event and connection event can be had: a table of each, with
+ * the faults (urxe-faults(7)) that bring it about, and what an application sees of it. Each row
+ * has a process of its own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/run_suite.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
+
+#define PORT 7471
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+static void set_faults(const char *format, const char *name)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), format, name);
+	ck_assert_int_eq(setenv("URXE_FAULTS", text, 1), 0);
+}
+
+static enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+/* --- statuses ----------------------------------------------------------------------------- */
+
+#define STATUS(name) [IBV_WC_##name] = #name
+
+static const char *const statuses[] = {
+	STATUS(LOC_LEN_ERR),	    STATUS(LOC_QP_OP_ERR),
+	STATUS(LOC_EEC_OP_ERR),	    STATUS(LOC_PROT_ERR),
+	STATUS(WR_FLUSH_ERR),	    STATUS(MW_BIND_ERR),
+	STATUS(BAD_RESP_ERR),	    STATUS(LOC_ACCESS_ERR),
+	STATUS(REM_INV_REQ_ERR),    STATUS(REM_ACCESS_ERR),
+	STATUS(REM_OP_ERR),	    STATUS(RETRY_EXC_ERR),
+	STATUS(RNR_RETRY_EXC_ERR),  STATUS(LOC_RDD_VIOL_ERR),
+	STATUS(REM_INV_RD_REQ_ERR), STATUS(REM_ABORT_ERR),
+	STATUS(INV_EECN_ERR),	    STATUS(INV_EEC_STATE_ERR),
+	STATUS(FATAL_ERR),	    STATUS(RESP_TIMEOUT_ERR),
+	STATUS(GENERAL_ERR),	    STATUS(TM_ERR),
+	STATUS(TM_RNDV_INCOMPLETE),
+};
+
+_Static_assert(COUNT(statuses) == IBV_WC_TM_RNDV_INCOMPLETE + 1, "SUCCESS and all others");
+
+static struct pair pair;
+
+static void check_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = wait_completion(cq);
+
+	ck_assert_uint_eq(wc.wr_id, wr_id);
+	ck_assert_str_eq(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
+}
+
+START_TEST(status_of_a_write)
+{
+	set_faults("complete(%s)#2/RDMA_WRITE", statuses[_i]);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (unsigned int i = 1; i <= 3; i++)
+		ck_assert_int_eq(post_write(&pair, i), 0);
+	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	check_completion(pair.send_cq, 2, _i);
+	check_completion(pair.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(state_of(pair.sender), IBV_QPS_ERR);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(status_of_a_receive)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	struct ibv_send_wr *bad;
+
+	set_faults("complete(%s)#1/RECV", statuses[_i]);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	sge = send_sge(&pair, 8);
+	post_receive(&pair, 1);
+	post_receive(&pair, 2);
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+	check_completion(pair.recv_cq, 1, _i);
+	check_completion(pair.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(state_of(pair.receiver), IBV_QPS_ERR);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- asynchronous events ------------------------------------------------------------------ */
+
+enum element { OF_SENDER, OF_CQ, OF_SRQ, OF_PORT };
+
+static const struct {
+	enum ibv_event_type type;
+	const char *name;
+	enum element element;
+} events[] = {
+#define EVENT(name, element)                                                                       \
+	{                                                                                          \
+		IBV_EVENT_##name, #name, element                                                   \
+	}
+	EVENT(CQ_ERR, OF_CQ),
+	EVENT(QP_FATAL, OF_SENDER),
+	EVENT(QP_REQ_ERR, OF_SENDER),
+	EVENT(QP_ACCESS_ERR, OF_SENDER),
+	EVENT(COMM_EST, OF_SENDER),
+	EVENT(SQ_DRAINED, OF_SENDER),
+	EVENT(PATH_MIG, OF_SENDER),
+	EVENT(PATH_MIG_ERR, OF_SENDER),
+	EVENT(DEVICE_FATAL, OF_PORT),
+	EVENT(PORT_ACTIVE, OF_PORT),
+	EVENT(PORT_ERR, OF_PORT),
+	EVENT(LID_CHANGE, OF_PORT),
+	EVENT(PKEY_CHANGE, OF_PORT),
+	EVENT(SM_CHANGE, OF_PORT),
+	EVENT(SRQ_ERR, OF_SRQ),
+	EVENT(SRQ_LIMIT_REACHED, OF_SRQ),
+	EVENT(QP_LAST_WQE_REACHED, OF_SENDER),
+	EVENT(CLIENT_REREGISTER, OF_PORT),
+	EVENT(GID_CHANGE, OF_PORT),
+};
+
+_Static_assert(COUNT(events) == IBV_EVENT_WQ_FATAL, "all but that of work queues");
+
+/* A queue pair with an SRQ, beside the others. */
+static struct ibv_srq *make_srq(struct ibv_qp **qp)
+{
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr attr = {
+		.send_cq = pair.send_cq,
+		.recv_cq = pair.send_cq,
+		.srq = ibv_create_srq(pair.pd, &srq_attr),
+		.cap = {.max_send_wr = 1, .max_send_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	ck_assert_ptr_nonnull(attr.srq);
+	*qp = ibv_create_qp(pair.pd, &attr);
+	ck_assert_ptr_nonnull(*qp);
+	return attr.srq;
+}
+
+/* What the next event is about. */
+static void *next_async(enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+	void *element;
+
+	ck_assert_int_eq(ibv_get_async_event(pair.context, &event), 0);
+	ck_assert_str_eq(ibv_event_type_str(event.event_type), ibv_event_type_str(type));
+	element = event.element.cq;
+	ibv_ack_async_event(&event);
+	return element;
+}
+
+static enum ibv_port_state port_state(void)
+{
+	struct ibv_port_attr attr;
+
+	ck_assert_int_eq(ibv_query_port(pair.context, 1, &attr), 0);
+	return attr.state;
+}
+
+START_TEST(event)
+{
+	void *element;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+
+	set_faults("event(%s)#1/RDMA_WRITE", events[_i].name);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	srq = make_srq(&qp);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	element = next_async(events[_i].type);
+	switch (events[_i].element) {
+	case OF_SENDER:
+		ck_assert_ptr_eq(element, pair.sender);
+		break;
+	case OF_CQ:
+		ck_assert_ptr_eq(element, pair.send_cq);
+		break;
+	case OF_SRQ:
+		ck_assert_ptr_eq(element, srq);
+		break;
+	default:
+		ck_assert_int_eq((int)(uintptr_t)element, 1);
+		break;
+	}
+	ck_assert_int_eq(port_state(),
+			 events[_i].type == IBV_EVENT_PORT_ERR ? IBV_PORT_DOWN : IBV_PORT_ACTIVE);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The cable is out, and in again: what was posted meanwhile arrives. */
+START_TEST(link_down)
+{
+	struct ibv_async_event async;
+
+	set_faults("down(%s)#1/RDMA_WRITE", "50ms");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	next_async(IBV_EVENT_PORT_ERR);
+	ck_assert_int_eq(post_write(&pair, 2), 0);
+	check_completion(pair.send_cq, 2, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_get_async_event(pair.context, &async), 0);
+	ck_assert_int_eq(async.event_type, IBV_EVENT_PORT_ACTIVE);
+	ibv_ack_async_event(&async);
+	ck_assert_int_eq(port_state(), IBV_PORT_ACTIVE);
+	pair_close(&pair);
+}
+END_TEST
+
+/* It can be opened anew, and is as it was. */
+START_TEST(removal)
+{
+	set_faults("remove#1/%s", "RDMA_WRITE");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	next_async(IBV_EVENT_DEVICE_FATAL);
+	ck_assert_int_eq(state_of(pair.sender), IBV_QPS_ERR);
+	ck_assert_int_eq(state_of(pair.receiver), IBV_QPS_ERR);
+	ck_assert_ptr_null(ibv_open_device(pair.context->device));
+	ck_assert_int_eq(errno, EIO);
+	pair_close(&pair);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- completion events -------------------------------------------------------------------- */
+
+static void wait_for_completion_event(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	ck_assert_int_eq(ibv_get_cq_event(pair.channel, &cq, &context), 0);
+	ck_assert_ptr_eq(cq, pair.recv_cq);
+	ibv_ack_cq_events(cq, 1);
+}
+
+static void send_some(unsigned int count)
+{
+	struct ibv_sge sge = send_sge(&pair, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	struct ibv_send_wr *bad;
+
+	for (unsigned int i = 1; i <= count; i++) {
+		post_receive(&pair, i);
+		wr.send_flags = IBV_SEND_SIGNALED;
+		ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+		ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	}
+}
+
+START_TEST(spurious_event)
+{
+	struct ibv_wc wc;
+
+	set_faults("%s#1", "spurious");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	wait_for_completion_event();
+	ck_assert_int_eq(ibv_poll_cq(pair.recv_cq, 1, &wc), 0);
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	send_some(1);
+	wait_for_completion_event();
+	ck_assert_int_eq(wait_completion(pair.recv_cq).status, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* By the number of completions, or in the end by time: no application waits for ever. */
+START_TEST(coalesced_event)
+{
+	set_faults("%s(3)", "coalesce");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	send_some(_i ? 3 : 1);
+	wait_for_completion_event();
+	ck_assert_uint_eq(wait_completion(pair.recv_cq).wr_id, 1);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(late_completion)
+{
+	set_faults("late(%s)#1/RDMA_WRITE", "20ms");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	ck_assert_int_eq(post_write(&pair, 2), 0);
+	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	check_completion(pair.send_cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- connection events -------------------------------------------------------------------- */
+
+static struct rdma_event_channel *server, *client;
+static struct rdma_cm_id *listener, *active, *passive;
+
+/* The next event of @channel, which is acked unless it makes an id. */
+static void wait_for(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_get_cm_event(channel, &event), 0);
+	ck_assert_str_eq(rdma_event_str(event->event), rdma_event_str(type));
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		passive = event->id;
+	rdma_ack_cm_event(event);
+}
+
+static void open_active(enum rdma_port_space ps)
+{
+	server = open_channel();
+	client = open_channel();
+	listener = open_id(server, ps);
+	start_listening(listener, PORT);
+	active = open_id(client, ps);
+}
+
+static void resolving_the_address(enum rdma_cm_event_type wanted)
+{
+	open_active(RDMA_PS_TCP);
+	ck_assert_int_eq(rdma_resolve_addr(active, NULL, socket_address(NULL, PORT), 1000), 0);
+	wait_for(client, wanted);
+	if (wanted != RDMA_CM_EVENT_ADDR_ERROR)
+		return;
+	ck_assert_int_eq(rdma_resolve_addr(active, NULL, socket_address(NULL, PORT), 1000), 0);
+	wait_for(client, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+static void resolving_the_route(enum rdma_cm_event_type wanted)
+{
+	resolving_the_address(RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_int_eq(rdma_resolve_route(active, 1000), 0);
+	wait_for(client, wanted);
+}
+
+/* The QPs are the application's when it wants the response. */
+static void begin_connecting(bool qps)
+{
+	struct rdma_conn_param param = {.qp_num = 0x4711, .retry_count = 7, .rnr_retry_count = 7};
+
+	resolving_the_route(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	if (qps)
+		create_qp(active);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+}
+
+static void accept_request(bool qps)
+{
+	struct rdma_conn_param param = {.qp_num = 0x4712};
+
+	wait_for(server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	if (qps)
+		create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+}
+
+static void requesting(enum rdma_cm_event_type wanted)
+{
+	begin_connecting(true);
+	wait_for(wanted == RDMA_CM_EVENT_CONNECT_REQUEST ? server : client, wanted);
+}
+
+static void connecting(enum rdma_cm_event_type wanted)
+{
+	bool qps = wanted != RDMA_CM_EVENT_CONNECT_RESPONSE;
+
+	begin_connecting(qps);
+	accept_request(qps);
+	wait_for(client, wanted);
+}
+
+static void connect_both(void)
+{
+	connecting(RDMA_CM_EVENT_ESTABLISHED);
+	wait_for(server, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void disconnecting(enum rdma_cm_event_type wanted)
+{
+	connect_both();
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	wait_for(server, RDMA_CM_EVENT_DISCONNECTED);
+	ck_assert_int_eq(rdma_disconnect(passive), 0);
+	wait_for(client, RDMA_CM_EVENT_DISCONNECTED);
+	if (wanted != RDMA_CM_EVENT_DISCONNECTED)
+		wait_for(client, wanted);
+}
+
+static void being_connected(enum rdma_cm_event_type wanted)
+{
+	connect_both();
+	wait_for(client, wanted);
+}
+
+static void sending(enum rdma_cm_event_type wanted)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad;
+
+	connect_both();
+	ck_assert_int_eq(ibv_post_send(active->qp, &wr, &bad), 0);
+	wait_for(client, wanted);
+}
+
+static void joining(enum rdma_cm_event_type wanted)
+{
+	client = open_channel();
+	active = open_bound_id(client, RDMA_PS_UDP);
+	ck_assert_int_eq(rdma_join_multicast(active, socket_address("224.5.6.7", 0), NULL), 0);
+	wait_for(client, wanted);
+	ck_assert_int_eq(rdma_leave_multicast(active, socket_address("224.5.6.7", 0)), 0);
+}
+
+static const struct {
+	enum rdma_cm_event_type type;
+	const char *faults;
+	void (*play)(enum rdma_cm_event_type wanted);
+} steps[] = {
+	{RDMA_CM_EVENT_ADDR_RESOLVED, "", resolving_the_address},
+	{RDMA_CM_EVENT_ADDR_ERROR, "connection(ADDR_ERROR)#1", resolving_the_address},
+	{RDMA_CM_EVENT_ROUTE_RESOLVED, "", resolving_the_route},
+	{RDMA_CM_EVENT_ROUTE_ERROR, "connection(ROUTE_ERROR)#1", resolving_the_route},
+	{RDMA_CM_EVENT_CONNECT_REQUEST, "", requesting},
+	{RDMA_CM_EVENT_CONNECT_RESPONSE, "", connecting},
+	{RDMA_CM_EVENT_CONNECT_ERROR, "reject(NO_RESOURCES)#1/CM_REP", connecting},
+	{RDMA_CM_EVENT_UNREACHABLE, "connection(UNREACHABLE)#1", connecting},
+	{RDMA_CM_EVENT_REJECTED, "reject(NO_RESOURCES)#1/CM_REQ", requesting},
+	{RDMA_CM_EVENT_ESTABLISHED, "", connecting},
+	{RDMA_CM_EVENT_DISCONNECTED, "", disconnecting},
+	{RDMA_CM_EVENT_DEVICE_REMOVAL, "remove#1/RDMA_WRITE", sending},
+	{RDMA_CM_EVENT_MULTICAST_JOIN, "", joining},
+	{RDMA_CM_EVENT_MULTICAST_ERROR, "connection(MULTICAST_ERROR)#1", joining},
+	{RDMA_CM_EVENT_ADDR_CHANGE, "connection(ADDR_CHANGE)#1", being_connected},
+	{RDMA_CM_EVENT_TIMEWAIT_EXIT, "", disconnecting},
+};
+
+_Static_assert(COUNT(steps) == RDMA_CM_EVENT_TIMEWAIT_EXIT + 1, "all");
+
+START_TEST(step)
+{
+	ck_assert_int_eq(steps[_i].type, _i);
+	set_faults("%s", steps[_i].faults);
+	steps[_i].play(steps[_i].type);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("injected");
+	TCase *tcase = tcase_create("injected");
+
+	fixture_environment();
+	tcase_set_timeout(tcase, 300);
+	tcase_add_loop_test(tcase, status_of_a_write, 1, COUNT(statuses));
+	tcase_add_loop_test(tcase, status_of_a_receive, 1, COUNT(statuses));
+	tcase_add_loop_test(tcase, event, 0, COUNT(events));
+	tcase_add_test(tcase, link_down);
+	tcase_add_test(tcase, removal);
+	tcase_add_test(tcase, spurious_event);
+	tcase_add_loop_test(tcase, coalesced_event, 0, 2);
+	tcase_add_test(tcase, late_completion);
+	tcase_add_loop_test(tcase, step, 0, COUNT(steps));
+	suite_add_tcase(suite, tcase);
+	return run_suite(suite);
+}
