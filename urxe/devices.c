@@ -81,9 +81,19 @@ static void make_readable(char gid[TEXT])
 		gid_to_text(&address, gid);
 }
 
+/* Of ours the type is the name of the profile, if there is one. */
+static bool has_profile(const char *device, char type[TEXT])
+{
+	char description[TEXT];
+
+	return read_line(description, DEVICES "/%s/node_desc", device) &&
+	       strcmp(description, "urxe") == 0 &&
+	       read_line(type, DEVICES "/%s/hca_type", device) && strcmp(type, "urxe") != 0;
+}
+
 static void list_port(const char *device, const char *port)
 {
-	char folder[2 * NAME_MAX], state[TEXT] = "", rate[TEXT] = "";
+	char folder[2 * NAME_MAX], state[TEXT] = "", rate[TEXT] = "", card[TEXT];
 	char gid[TEXT], type[TEXT], interface[TEXT];
 	const char *name;
 
@@ -91,7 +101,10 @@ static void list_port(const char *device, const char *port)
 	read_line(state, "%s/state", folder);
 	read_line(rate, "%s/rate", folder);
 	name = strstr(state, ": "); /* behind its number */
-	printf("%s  port %s %s, %s\n", device, port, name ? name + 2 : state, rate);
+	printf("%s  port %s %s, %s", device, port, name ? name + 2 : state, rate);
+	if (has_profile(device, card))
+		printf(", profile %s", card);
+	putchar('\n');
 	for (int i = 0; read_line(gid, "%s/gids/%d", folder, i); i++) {
 		if (!is_entry(gid))
 			continue;

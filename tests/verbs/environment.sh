@@ -75,6 +75,11 @@ accepted "rail0 rail1" "URXE_DEVICES=rail0=127.0.0.1;rail1=127.0.0.2,127.0.0.3"
 accepted urxe0 URXE_NODE=$address/127.0.0.2,::1
 accepted "hca0 hca1" "URXE_DEVICES=hca0=127.0.0.1/127.0.0.2;hca1=127.0.0.3"
 
+accepted urxe0 URXE_NODE=$address URXE_PROFILE=strict
+run -- devices --node $address --profile rxe || fail "devices --profile rxe"
+grep -q '^urxe0  port 1 ACTIVE, 2.5 Gb/sec (1X SDR), profile rxe$' "$work/out" || fail "the profile isn't shown"
+
+refused URXE_PROFILE=nothing
 refused URXE_NODE=127.0.0
 refused URXE_NODE=127.0.0.1,
 refused URXE_NODE=192.0.2.77

@@ -305,6 +305,19 @@ START_TEST(no_file)
 }
 END_TEST
 
+static void ck_attribute(const char *name, const char *expected)
+{
+	char path[256], text[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/urxe0/%s", name);
+	file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
+	ck_assert_str_eq(text, expected);
+	fclose(file);
+}
+
 START_TEST(found_by_name)
 {
 	struct answers answers = {};
@@ -312,6 +325,8 @@ START_TEST(found_by_name)
 	ck_assert_int_eq(setenv("URXE_PROFILE", "rxe", 1), 0);
 	ask(&answers);
 	ck_assert_uint_eq(answers.port.max_msg_sz, profile_value("rxe", "max_msg_sz"));
+	ck_attribute("hca_type", "rxe\n");
+	ck_attribute("fw_ver", "0.0.0\n");
 }
 END_TEST
 

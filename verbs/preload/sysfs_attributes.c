@@ -10,6 +10,8 @@
 #include "verbs/counters.h"
 #include "verbs/device.h"
 #include "verbs/port.h"
+#include "verbs/profile.h"
+#include "verbs/registry.h"
 
 #define TEXT_SIZE 160
 
@@ -85,7 +87,9 @@ static void rate(const struct subject *subject, char *text)
 
 TEXT(node_type, "1: CA\n")
 TEXT(node_desc, "urxe\n")
-TEXT(fw_ver, "%s\n", URXE_VERSION)
+TEXT(hca_type, "%s\n",
+     *registry_configuration()->profile->name ? registry_configuration()->profile->name : "urxe")
+TEXT(fw_ver, "%s\n", registry_configuration()->profile->fw_ver)
 TEXT(parent, "%s\n", subject->netdev.netdev)
 TEXT(no_node, "-1\n")
 TEXT(zero_id, "0x0000\n")
@@ -113,7 +117,7 @@ static const struct attribute {
 	{"sys_image_guid", guid},
 	{"node_desc", node_desc},
 	{"fw_ver", fw_ver},
-	{"hca_type", node_desc},
+	{"hca_type", hca_type},
 	{"board_id", node_desc},
 	{"parent", parent},
 	{"device/numa_node", no_node},
