@@ -100,19 +100,30 @@ static void count_messages(struct fuzz *fuzz, const char *session)
 	observed_free(processes);
 }
 
-static void refuse_first(const struct fuzz *fuzz, const struct fuzz_run *run)
+/* Say why a run without faults is no start for others. */
+static _Noreturn void refuse_start(const struct fuzz *fuzz, const struct fuzz_run *run)
 {
 	int number = fuzz_crash_signal(run->status);
 
 	if (fuzz->interrupted)
 		exit(128 + fuzz->interrupted);
-	show_output(run);
 	if (run->hung)
 		die("the program doesn't end without any fault, within %.0f s; see --timeout",
 		    run->seconds);
 	if (number)
 		die("the program crashes without any fault: %s", strsignal(number));
-	die("the program fails without any fault: exit status %d", WEXITSTATUS(run->status));
+	if (run->status)
+		die("the program fails without any fault: exit status %d",
+		    WEXITSTATUS(run->status));
+	if (run->last == FAULT_CALLS)
+		die("the program makes no call of verbs");
+	die("the peer crashes without any fault");
+}
+
+static bool is_good_start(const struct fuzz_run *run)
+{
+	return !run->hung && !run->status && run->last < FAULT_CALLS &&
+	       !(run->peer_ended && fuzz_crash_signal(run->peer_status));
 }
 
 static void run_without_faults(struct fuzz *fuzz)
@@ -129,15 +140,14 @@ static void run_without_faults(struct fuzz *fuzz)
 	fuzz->usage.peer_ends = run.peer_ended;
 	fuzz->usage.seconds = run.seconds;
 	fuzz_check_first(fuzz);
-	if (run.hung || run.status != 0)
-		refuse_first(fuzz, &run);
-	if (run.peer_ended && fuzz_crash_signal(run.peer_status)) {
-		show_output(&run);
-		die("the peer crashes without any fault");
+	if (is_good_start(&run)) {
+		fuzz_run_free(&run);
+		return;
 	}
-	if (run.last == FAULT_CALLS)
-		die("the program makes no call of verbs");
+	show_output(&run);
 	fuzz_run_free(&run);
+	remove_files(fuzz);
+	refuse_start(fuzz, &run);
 }
 
 /* --- with one fault each ----------------------------------------------------------------- */

@@ -85,18 +85,19 @@ static bool tidies_up(const struct fuzz *fuzz)
 	return false;
 }
 
-/* "an object is left: made at app.c:7 (setup)" */
+/* "OBJECT_LEAKED: list of devices 0x55c070840c00 ...; made at app.c:7 (setup)" */
 static char *describe(const json_t *report)
 {
 	const json_t *places = json_object_get(report, "places"), *place;
-	const char *title = json_string_value(json_object_get(report, "title"));
+	const char *name = json_string_value(json_object_get(report, "name"));
+	const char *found = json_string_value(json_object_get(report, "found"));
 	char *text = NULL;
 	size_t size, i;
 	FILE *stream = open_memstream(&text, &size);
 
 	if (!stream)
 		die("out of memory");
-	fputs(title ?: "misuse", stream);
+	fprintf(stream, "%s: %s", name ?: "?", found ?: "?");
 	json_array_foreach(places, i, place)
 	{
 		const char *what = json_string_value(json_object_get(place, "what"));
@@ -104,7 +105,7 @@ static char *describe(const json_t *report)
 			json_string_value(json_array_get(json_object_get(place, "frames"), 0));
 
 		if (what && frame)
-			fprintf(stream, "%s %s at %s", i ? "," : ":", what, frame);
+			fprintf(stream, "; %s at %s", what, frame);
 	}
 	fclose(stream);
 	return text;

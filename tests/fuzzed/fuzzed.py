@@ -49,8 +49,12 @@ FINDINGS = "crash", "hang", "peer crash", "leak", "misuse"
 
 
 def fuzz(*words):
-    return subprocess.run([URXE, "fuzz", *map(str, words)], env=ENVIRONMENT, capture_output=True, text=True,
-                          timeout=DEADLINE)
+    """What it says; of its files nothing is left."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = subprocess.run([URXE, "fuzz", *map(str, words)], env={**ENVIRONMENT, "TMPDIR": folder},
+                              capture_output=True, text=True, timeout=DEADLINE)
+        assert os.listdir(folder) == [], (os.listdir(folder), said)
+    return said
 
 
 def program(name):
@@ -75,7 +79,7 @@ class Planted(unittest.TestCase):
             self.assertRegex(json.dumps(found[fault]), detail)
 
     def test_each_is_found(self):
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
             runs = [(name, expected, pool.submit(fuzz, "--json", *options, "--", program(name)))
                     for name, options, expected in PLANTED]
             for name, expected, run in runs:
