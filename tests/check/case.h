@@ -47,6 +47,7 @@ struct check_table {
 
 extern const struct check_table object_cases, event_cases; /* 0x70xx */
 extern const struct check_table work_cases, wait_cases;	   /* 0x71xx */
+extern const struct check_table portability_cases;	   /* 0x72xx */
 
 /* --- what cases need ------------------------------------------------------------------ */
 

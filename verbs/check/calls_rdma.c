@@ -53,7 +53,7 @@ int checked_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, s
 	if (check_is_on() &&
 	    !CHECK_USES("rdma_create_ep()", {OBJECT_ADDRINFO, info}, {OBJECT_PD, pd}))
 		return MINUS_ONE;
-	result = urxe_rdma_create_ep(id, info, pd, attr);
+	result = compared_rdma_create_ep(id, info, pd, attr);
 	if (result == 0 && check_is_on())
 		made_id(*id, NULL);
 	return result;
@@ -122,7 +122,7 @@ int checked_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_
 	    !CHECK_USES("rdma_create_qp()", ID, {OBJECT_PD, pd}, {OBJECT_CQ, attr->send_cq},
 			{OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq}))
 		return MINUS_ONE;
-	result = urxe_rdma_create_qp(id, pd, attr);
+	result = compared_rdma_create_qp(id, pd, attr);
 	if (result == 0 && check_is_on())
 		join_id(id);
 	return result;
@@ -135,7 +135,7 @@ int checked_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex 
 	if (check_is_on() && !CHECK_USES("rdma_create_qp_ex()", ID, {OBJECT_CQ, attr->send_cq},
 					 {OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq}))
 		return MINUS_ONE;
-	result = urxe_rdma_create_qp_ex(id, attr);
+	result = compared_rdma_create_qp_ex(id, attr);
 	if (result == 0 && check_is_on())
 		join_id(id);
 	return result;
@@ -148,7 +148,7 @@ int checked_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (check_is_on() && !CHECK_USES("rdma_create_srq()", ID, {OBJECT_PD, pd}))
 		return MINUS_ONE;
-	result = urxe_rdma_create_srq(id, pd, attr);
+	result = compared_rdma_create_srq(id, pd, attr);
 	if (result == 0 && check_is_on())
 		join_id(id);
 	return result;
@@ -160,7 +160,7 @@ int checked_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_e
 
 	if (check_is_on() && !CHECK_USES("rdma_create_srq_ex()", ID))
 		return MINUS_ONE;
-	result = urxe_rdma_create_srq_ex(id, attr);
+	result = compared_rdma_create_srq_ex(id, attr);
 	if (result == 0 && check_is_on())
 		join_id(id);
 	return result;
@@ -287,12 +287,13 @@ ENDS(rdma_free_devices, "rdma_free_devices()", CM_DEVICES, (struct ibv_context *
 /* --- the rest -------------------------------------------------------------------------- */
 
 #define OF_ID(name, parameters, arguments) CALL(int, name, #name "()", parameters, arguments, MINUS_ONE, ID)
+#define OF_ID_COMPARED(name, parameters, arguments) CALL_COMPARED(int, name, #name "()", parameters, arguments, MINUS_ONE, ID)
 
-OF_ID(rdma_accept, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param))
+OF_ID_COMPARED(rdma_accept, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param))
 OF_ID(rdma_bind_addr, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
-OF_ID(rdma_connect, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param))
+OF_ID_COMPARED(rdma_connect, (struct rdma_cm_id *id, struct rdma_conn_param *conn_param), (id, conn_param))
 OF_ID(rdma_disconnect, (struct rdma_cm_id *id), (id))
-OF_ID(rdma_join_multicast, (struct rdma_cm_id *id, struct sockaddr *addr, void *context), (id, addr, context))
+OF_ID_COMPARED(rdma_join_multicast, (struct rdma_cm_id *id, struct sockaddr *addr, void *context), (id, addr, context))
 OF_ID(rdma_join_multicast_ex, (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context), (id, attr, context))
 OF_ID(rdma_leave_multicast, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
 OF_ID(rdma_listen, (struct rdma_cm_id *id, int backlog), (id, backlog))

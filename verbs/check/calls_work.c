@@ -24,7 +24,7 @@ int checked_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 		*bad = wr;
 		return set_errno(EINVAL);
 	}
-	return urxe_post_send(qp, wr, bad);
+	return compared_post_send(qp, wr, bad);
 }
 
 int checked_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -7,6 +7,7 @@
 #include "net/log.h"
 #include "net/quarantine.h"
 #include "verbs/check/report.h"
+#include "verbs/check/requirements.h"
 #include "verbs/check/work.h"
 #include "verbs/registry.h"
 
@@ -74,6 +75,7 @@ static void start(void)
 	if (!options.on)
 		return;
 	origin_prepare();
+	requirements_prepare();
 	registry_add_hooks(&reports_forks);
 	registry_add_hooks(&hooks);
 }

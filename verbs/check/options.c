@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "net/syscalls.h"
+#include "verbs/check/cards.h"
 #include "verbs/check/report_file.h"
 #include "verbs/check/suppress.h"
 
@@ -58,13 +59,29 @@ static const char *read_suppress(const char *value, struct check_options *option
 							   "\"CAUSE PATTERN\"";
 }
 
+static const char *read_portability(const char *value, struct check_options *options)
+{
+	const char *error = cards_read(value);
+	char *expected;
+
+	if (!error || asprintf(&expected, "a list of profiles: %s", error) < 0)
+		return error;
+	return expected;
+}
+
 static const struct option {
 	const char *name;
 	bool has_value;
 	const char *(*read)(const char *value, struct check_options *options);
 } known[] = {
-	{"1", false, read_on},	   {"order", false, read_order}, {"no-leaks", false, read_no_leaks},
-	{"exit", true, read_exit}, {"json", true, read_json},	 {"suppress", true, read_suppress},
+	{"1", false, read_on},
+	{"order", false, read_order},
+	{"no-leaks", false, read_no_leaks},
+	{"exit", true, read_exit},
+	{"json", true, read_json},
+	{"suppress", true, read_suppress},
+	{"portability", false, read_portability},
+	{"portability", true, read_portability},
 };
 
 static const char *describe(const char *item, const char *expected)
@@ -90,7 +107,8 @@ static const char *read_item(const char *item, struct check_options *options)
 		expected = known[i].read(value ? value + 1 : NULL, options);
 		return expected ? describe(item, expected) : NULL;
 	}
-	return describe(item, "1, order, no-leaks, exit=N, json=FILE or suppress=FILE");
+	return describe(item, "1, order, no-leaks, exit=N, json=FILE, suppress=FILE, portability "
+			      "or portability=NAME+NAME");
 }
 
 const char *check_options_read(const char *text, struct check_options *options)

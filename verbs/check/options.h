@@ -7,6 +7,7 @@
  *   json=FILE      each report as a line of JSON, too; "%p" becomes the process id
  *   suppress=FILE  what not to report (verbs/check/suppress.h)
  *   no-leaks       say nothing of what is left at exit
+ *   portability    compare with all profiles of cards; portability=NAME+NAME: with these
  *   order          complete and place data in unusual order, where the specification allows it
  */
 #ifndef URXE_VERBS_CHECK_OPTIONS_H

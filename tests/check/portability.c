@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What isn't portable: each case is compared with the profiles that its options name. */
+#include <fcntl.h>
+
+#include "tests/check/case.h"
+
+static struct rig rig;
+
+/* --- sizes of queues and work requests ---------------------------------------------- */
+
+static struct ibv_qp_init_attr small(void)
+{
+	return (struct ibv_qp_init_attr){
+		.send_cq = rig.cq,
+		.recv_cq = rig.cq,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+}
+
+static void create(struct ibv_qp_init_attr attr)
+{
+	struct ibv_qp *qp;
+
+	rig_open(&rig);
+	attr.send_cq = attr.recv_cq = rig.cq;
+	qp = ibv_create_qp(rig.pd, &attr);
+	must(qp);
+	must(ibv_destroy_qp(qp) == 0);
+	rig_close(&rig);
+}
+
+static void create_cq(int cqe)
+{
+	rig_open(&rig);
+	must(ibv_destroy_cq(ibv_create_cq(rig.context, cqe, NULL, NULL, 0)) == 0);
+	rig_close(&rig);
+}
+
+static void long_send_queue(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_send_wr = 10000;
+	create(attr);
+}
+
+static void long_cq(void)
+{
+	create_cq(40000);
+}
+
+static void usual_queues(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_send_wr = attr.cap.max_recv_wr = 1024;
+	create(attr);
+}
+
+/* The application has asked the device for it, and gets less elsewhere. */
+static void as_long_as_the_device_says(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_device_attr attr;
+
+	must(ibv_query_device(context, &attr) == 0);
+	must(ibv_close_device(context) == 0);
+	create_cq(attr.max_cqe);
+}
+
+static void many_sges(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_send_sge = 7;
+	attr.cap.max_recv_sge = 8;
+	create(attr);
+}
+
+static void few_sges(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_send_sge = attr.cap.max_recv_sge = 4;
+	create(attr);
+}
+
+static void much_inline_data(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_inline_data = 800;
+	create(attr);
+}
+
+static void little_inline_data(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.cap.max_inline_data = 96;
+	create(attr);
+}
+
+/* --- reads outstanding ---------------------------------------------------------------- */
+
+static void modify_to_rtr(uint8_t max_dest_rd_atomic)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.max_dest_rd_atomic = max_dest_rd_atomic,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+	};
+
+	rig_open(&rig);
+	attr.dest_qp_num = rig.qp->qp_num;
+	must(ibv_query_gid(rig.context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
+	must(ibv_modify_qp(rig.qp, &init,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	     0);
+	must(ibv_modify_qp(rig.qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER) == 0);
+	rig_close(&rig);
+}
+
+static void many_reads(void)
+{
+	modify_to_rtr(16);
+}
+
+static void few_reads(void)
+{
+	modify_to_rtr(8);
+}
+
+/* --- counts and lengths ------------------------------------------------------------------ */
+
+static void make_handles(unsigned int count)
+{
+	static struct ibv_ah *handles[9000];
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
+
+	rig_open(&rig);
+	must(ibv_query_gid(rig.context, 1, 0, &attr.grh.dgid) == 0);
+	for (unsigned int i = 0; i < count; i++) {
+		handles[i] = ibv_create_ah(rig.pd, &attr);
+		must(handles[i]);
+	}
+	for (unsigned int i = 0; i < count; i++)
+		must(ibv_destroy_ah(handles[i]) == 0);
+	rig_close(&rig);
+}
+
+static void many_handles(void)
+{
+	make_handles(8570);
+}
+
+static void few_handles(void)
+{
+	make_handles(100);
+}
+
+static void device_memory(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 4096};
+
+	rig_open(&rig);
+	must(ibv_free_dm(ibv_alloc_dm(rig.context, &attr)) == 0);
+	rig_close(&rig);
+}
+
+/* --- features ------------------------------------------------------------------------------ */
+
+static void post(struct ibv_send_wr wr)
+{
+	struct ibv_sge sge = {(uintptr_t)rig.buffer, 8, 0};
+	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
+	struct ibv_send_wr *bad;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	rig_open(&rig);
+	mr = ibv_reg_mr(rig.pd, rig.buffer, sizeof(rig.buffer),
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC);
+	must(mr);
+	rig_connect(&rig);
+	sge.lkey = mr->lkey;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	must(ibv_post_recv(rig.qp, &receive, &bad_receive) == 0);
+	/* It may fail, without access for the peer; it was posted. */
+	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
+	while (ibv_poll_cq(rig.cq, 1, &wc) == 0)
+		;
+	must(ibv_dereg_mr(mr) == 0);
+	rig_close(&rig);
+}
+
+static void atomic(void)
+{
+	post((struct ibv_send_wr){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				  .wr.atomic.remote_addr = (uintptr_t)rig.buffer});
+}
+
+static void write_data(void)
+{
+	post((struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE,
+				  .wr.rdma.remote_addr = (uintptr_t)rig.buffer});
+}
+
+static void send_with_invalidate(void)
+{
+	post((struct ibv_send_wr){.opcode = IBV_WR_SEND_WITH_INV});
+}
+
+static void shared_queue(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+
+	rig_open(&rig);
+	must(ibv_destroy_srq(ibv_create_srq(rig.pd, &attr)) == 0);
+	rig_close(&rig);
+}
+
+static void window(void)
+{
+	rig_open(&rig);
+	must(ibv_dealloc_mw(ibv_alloc_mw(rig.pd, IBV_MW_TYPE_1)) == 0);
+	rig_close(&rig);
+}
+
+static void on_demand(void)
+{
+	rig_open(&rig);
+	must(ibv_dereg_mr(ibv_reg_mr(rig.pd, rig.buffer, sizeof(rig.buffer),
+				     IBV_ACCESS_ON_DEMAND)) == 0);
+	rig_close(&rig);
+}
+
+static void xrc_domain(void)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	rig_open(&rig);
+	must(ibv_close_xrcd(ibv_open_xrcd(rig.context, &attr)) == 0);
+	rig_close(&rig);
+}
+
+static void group(void)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
+	struct ibv_qp_attr state = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_init_attr attr = small();
+	struct ibv_qp *qp;
+
+	rig_open(&rig);
+	attr.send_cq = attr.recv_cq = rig.cq;
+	attr.qp_type = IBV_QPT_UD;
+	qp = ibv_create_qp(rig.pd, &attr);
+	must(qp);
+	must(ibv_modify_qp(qp, &state,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+	must(ibv_attach_mcast(qp, &gid, 0) == 0);
+	must(ibv_detach_mcast(qp, &gid, 0) == 0);
+	must(ibv_destroy_qp(qp) == 0);
+	rig_close(&rig);
+}
+
+static void unreliable(void)
+{
+	struct ibv_qp_init_attr attr = small();
+
+	attr.qp_type = IBV_QPT_UC;
+	create(attr);
+}
+
+/* Of the operations that a queue pair is made for. */
+static void create_for(uint64_t operations)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = operations,
+	};
+	struct ibv_qp *qp;
+
+	rig_open(&rig);
+	attr.pd = rig.pd;
+	attr.send_cq = attr.recv_cq = rig.cq;
+	qp = ibv_create_qp_ex(rig.context, &attr);
+	must(qp);
+	must(ibv_destroy_qp(qp) == 0);
+	rig_close(&rig);
+}
+
+static void made_for_atomics(void)
+{
+	create_for(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+}
+
+static void made_for_atomic_writes(void)
+{
+	create_for(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_WRITE);
+}
+
+static void made_for_writes(void)
+{
+	create_for(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE);
+}
+
+#define ON(names) .options = "portability=" names
+
+static const struct check_case cases[] = {
+	BAD(NOT_PORTABLE_QUEUE, long_send_queue, ON("irdma+cx6"),
+	    .said = "max_send_wr is 10000 (here up to 1048576); irdma 8127"),
+	BAD(NOT_PORTABLE_QUEUE, long_send_queue, ON("rxe+cx6"),
+	    .said = "max_send_wr is 10000; cx6: entries of 256 bytes, of 2097152 in all"),
+	BAD(NOT_PORTABLE_QUEUE, long_cq, ON("rxe"), .said = "ibv_create_cq(): cqe is 40000"),
+	GOOD(NOT_PORTABLE_QUEUE, usual_queues, .options = "portability"),
+	GOOD(NOT_PORTABLE_QUEUE, as_long_as_the_device_says, ON("rxe")),
+	GOOD(NOT_PORTABLE_QUEUE, long_send_queue),
+	BAD(NOT_PORTABLE_SGE, many_sges, ON("irdma+rxe+qedr"), .said = "irdma 6, qedr 4"),
+	GOOD(NOT_PORTABLE_SGE, few_sges, .options = "portability"),
+	BAD(NOT_PORTABLE_INLINE, much_inline_data, .options = "portability",
+	    .said = "bnxt 96, irdma 101, qedr 128, rxe 512"),
+	GOOD(NOT_PORTABLE_INLINE, little_inline_data, .options = "portability"),
+	BAD(NOT_PORTABLE_RD_ATOMIC, many_reads, ON("irdma"), .said = "max_dest_rd_atomic is 16"),
+	GOOD(NOT_PORTABLE_RD_ATOMIC, few_reads, .options = "portability"),
+	BAD(NOT_PORTABLE_COUNT, many_handles, ON("qedr"), .said = "qedr 8568"),
+	GOOD(NOT_PORTABLE_COUNT, few_handles, .options = "portability"),
+	BAD(NOT_PORTABLE_LENGTH, device_memory, ON("rxe"), .said = "rxe 0"),
+	GOOD(NOT_PORTABLE_LENGTH, device_memory, ON("cx6")),
+	BAD(NOT_PORTABLE_ATOMICS, atomic, ON("irdma"), .said = "not on irdma"),
+	BAD(NOT_PORTABLE_ATOMICS, made_for_atomics, ON("irdma")),
+	GOOD(NOT_PORTABLE_ATOMICS, atomic, ON("cx6")),
+	GOOD(NOT_PORTABLE_ATOMICS, write_data, .options = "portability"),
+	BAD(NOT_PORTABLE_SRQ, shared_queue, ON("irdma+cx6")),
+	GOOD(NOT_PORTABLE_SRQ, shared_queue, ON("cx6+rxe")),
+	BAD(NOT_PORTABLE_WINDOW, window, ON("qedr")),
+	GOOD(NOT_PORTABLE_WINDOW, window, ON("cx6")),
+	BAD(NOT_PORTABLE_ODP, on_demand, ON("irdma")),
+	GOOD(NOT_PORTABLE_ODP, on_demand, ON("cx6")),
+	BAD(NOT_PORTABLE_XRC, xrc_domain, ON("rxe+cx6"), .said = "XRC: not on rxe"),
+	GOOD(NOT_PORTABLE_XRC, xrc_domain, ON("cx6")),
+	BAD(NOT_PORTABLE_MULTICAST, group, ON("bnxt")),
+	GOOD(NOT_PORTABLE_MULTICAST, group, ON("rxe")),
+	BAD(NOT_PORTABLE_QP_TYPE, unreliable, ON("irdma"), .said = "not on irdma"),
+	GOOD(NOT_PORTABLE_QP_TYPE, unreliable, ON("rxe")),
+	BAD(NOT_PORTABLE_OPERATION, send_with_invalidate, ON("bnxt")),
+	BAD(NOT_PORTABLE_OPERATION, made_for_atomic_writes, ON("cx6"), .said = "ATOMIC WRITE"),
+	GOOD(NOT_PORTABLE_OPERATION, made_for_writes, .options = "portability"),
+};
+
+const struct check_table portability_cases = CHECK_TABLE(cases, 0x7200, 0x72ff);
