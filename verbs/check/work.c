@@ -84,6 +84,12 @@ static void append(struct work **list, struct work *work)
 	count_work(work, 1);
 }
 
+/* It takes no entry of a completion queue any more, though the application can't know yet. */
+static bool ended_unsignaled(const struct work *work)
+{
+	return work->done && !work->signaled && !work->receive;
+}
+
 static struct work *take_oldest(struct work **list)
 {
 	struct work *work = *list;
@@ -91,7 +97,8 @@ static struct work *take_oldest(struct work **list)
 	if (!work)
 		return NULL;
 	DL_DELETE(*list, work);
-	count_work(work, -1);
+	if (!ended_unsignaled(work))
+		count_work(work, -1);
 	return work;
 }
 
@@ -246,6 +253,8 @@ static void send_done(struct qp *qp)
 	if (work) {
 		work->done = true;
 		of->undone = work->next;
+		if (ended_unsignaled(work))
+			count_work(work, -1);
 	}
 	work_unlock();
 }
