@@ -476,6 +476,25 @@ def ucx_cases():
     yield ucx("fadd", 8, "rc_verbs", options=["-d", "urxe0:1", "-x", "rc_verbs"])
 
 
+# --- under the checker ---------------------------------------------------------
+
+
+def check_cases():
+    """
+    Each report ends the process with 41. perftest never frees the list of devices; ibv_rc_pingpong -c writes into
+    the one buffer that it has also posted as receives.
+    """
+    silent, kept = {"URXE_CHECK": "exit=41"}, {"URXE_CHECK": "exit=41,no-leaks"}
+    for kind, *options in ("rc", "-e"), ("rc", "-N"), ("uc",), ("srq", "-q", "8"):
+        yield pingpong(kind, 4096, 50, *options, detail="check", environment=silent)
+    yield rping("-C", "5", "-S", "100", "-v", "-q", detail="check", environment=silent)
+    for tool in "ib_write_lat", "ib_read_bw":
+        yield perftest(tool, "-s", "64", sizes=[64], iters=100, detail="check", environment=kept)
+    shared = pingpong("rc", 4096, 50, "-c", detail="check", environment=silent)
+    yield dataclasses.replace(shared, client_exit=41, expect_client=shared.expect_client + [
+        "check: 0x7102 RECEIVE_BUFFER_CHANGED"])
+
+
 # --- rdma-core's own tests ------------------------------------------------------
 
 # Of 273. The others are for mlx5 and EFA, or for what the device says it doesn't have.
@@ -495,5 +514,6 @@ def pyverbs_cases():
 def all_cases():
     for cases in (device_cases, port_cases, pingpong_cases, xrc_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
-                  scale_cases, manager_cases, legacy_cases, example_cases, ucx_cases, pyverbs_cases):
+                  scale_cases, manager_cases, legacy_cases, example_cases, ucx_cases, check_cases,
+                  pyverbs_cases):
         yield from cases()
