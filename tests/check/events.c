@@ -217,6 +217,7 @@ static void use_destroyed_id(void)
 
 	must(rdma_destroy_id(id) == 0);
 	must(rdma_listen(id, 1) == -1 && errno == EINVAL);
+	must(rdma_get_src_port(id) == 0);
 	close_id(other);
 }
 

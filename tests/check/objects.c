@@ -143,9 +143,11 @@ static void use_closed_context(void)
 {
 	struct ibv_context *context = open_device();
 	struct ibv_device_attr attr;
+	struct ibv_gid_entry entry;
 
 	must(ibv_close_device(context) == 0);
 	must(!ibv_alloc_pd(context));
+	must(ibv_query_gid_ex(context, 1, 0, &entry, 0) == EINVAL);
 	must(ibv_query_device(context, &attr) == EINVAL);
 }
 

@@ -286,6 +286,9 @@ ENDS(rdma_free_devices, "rdma_free_devices()", CM_DEVICES, (struct ibv_context *
 
 /* --- the rest -------------------------------------------------------------------------- */
 
+CALL(__be16, rdma_get_src_port, "rdma_get_src_port()", (struct rdma_cm_id *id), (id), 0, ID)
+CALL(__be16, rdma_get_dst_port, "rdma_get_dst_port()", (struct rdma_cm_id *id), (id), 0, ID)
+
 #define OF_ID(name, parameters, arguments) CALL(int, name, #name "()", parameters, arguments, MINUS_ONE, ID)
 #define OF_ID_COMPARED(name, parameters, arguments) CALL_COMPARED(int, name, #name "()", parameters, arguments, MINUS_ONE, ID)
 

@@ -9,11 +9,15 @@
 #ifndef URXE_VERBS_CHECKED_H
 #define URXE_VERBS_CHECKED_H
 
+#include "verbs/hooks.h"
 #include "verbs/mr_ex.h"
 #include "verbs/ours.h"
 #include "verbs/rdma/rdma.h"
 
 #define CHECKED(name) __typeof__(urxe_##name) checked_##name
+
+/* What a call goes to that no fault refuses (verbs/hooks.h). */
+#define HOOKED(name) (__builtin_expect(hooks_on(), 0) ? checked_##name : urxe_##name)
 
 /* --- libibverbs ------------------------------------------------------------- */
 
@@ -23,6 +27,10 @@ CHECKED(get_async_event);
 CHECKED(query_device);
 CHECKED(query_port);
 CHECKED(query_gid);
+CHECKED(query_gid_ex);
+CHECKED(query_gid_table);
+CHECKED(query_gid_type);
+CHECKED(query_port_speed);
 CHECKED(query_pkey);
 CHECKED(get_pkey_index);
 CHECKED(resolve_eth_l2_from_gid);

@@ -8,15 +8,56 @@
 #include "verbs/check/report.h"
 #include "verbs/context.h"
 
-#define PLACES_OF(object) CHECK_PLACES({"destroyed", (object)->destroyed}, {"made", (object)->made})
-
 /* --- uses -------------------------------------------------------------------------- */
 
-static bool check_state(const char *call, const struct object *object, enum cause destroyed)
+/* What a call is given, as it is known: references. */
+struct given {
+	struct object *object; /* NULL: unknown */
+	struct object *closed; /* its context, if that is closed */
+	enum object_state state;
+};
+
+/* With objects.lock. */
+static struct object *closed_context(const struct object *object)
 {
-	switch (object->state) {
+	struct object *context = object->owners[0];
+
+	return context && context->kind == OBJECT_CONTEXT && context->state == OBJECT_DESTROYED
+		       ? context
+		       : NULL;
+}
+
+static struct given look_up(const void *pointer)
+{
+	struct given given = {};
+
+	objects_enter();
+	given.object = object_find(pointer);
+	if (given.object) {
+		given.state = object_reference(given.object)->state;
+		given.closed = closed_context(given.object);
+	}
+	if (given.closed)
+		object_reference(given.closed);
+	objects_leave();
+	return given;
+}
+
+static void put(const struct given *given)
+{
+	object_put(given->closed);
+	object_put(given->object);
+}
+
+static bool check_state(const char *call, const struct given *given, enum cause destroyed)
+{
+	const struct object *object = given->object;
+
+	switch (given->state) {
 	case OBJECT_DESTROYED:
-		check_report(destroyed, PLACES_OF(object), "%s: %s", call, object->name);
+		check_report(destroyed,
+			     CHECK_PLACES({"destroyed", object->destroyed}, {"made", object->made}),
+			     "%s: %s", call, object->name);
 		return false;
 	case OBJECT_INHERITED:
 		check_report(CAUSE_OBJECT_OF_PARENT, CHECK_PLACES({"made", object->made}),
@@ -37,28 +78,34 @@ static bool check_kind(const char *call, const struct object *object, enum objec
 }
 
 /* It works here: the memory of the context stays for its objects. */
-static void check_closed(const char *call, const struct object *object)
+static void check_closed(const char *call, const struct given *given)
 {
-	const struct object *context = object->owners[0];
+	const struct object *context = given->closed;
 
-	if (context && context->kind == OBJECT_CONTEXT && context->state == OBJECT_DESTROYED)
-		check_report(CAUSE_OBJECT_OF_CLOSED_DEVICE,
-			     CHECK_PLACES({"closed", context->destroyed}, {"made", object->made}),
-			     "%s: %s, of %s", call, object->name, context->name);
+	if (context)
+		check_report(
+			CAUSE_OBJECT_OF_CLOSED_DEVICE,
+			CHECK_PLACES({"closed", context->destroyed}, {"made", given->object->made}),
+			"%s: %s, of %s", call, given->object->name, context->name);
+}
+
+/* @destroyed: what it is if it is destroyed. */
+static bool check_given(const char *call, const struct given *given, enum object_kind kind,
+			enum cause destroyed)
+{
+	if (!check_state(call, given, destroyed) || !check_kind(call, given->object, kind))
+		return false;
+	check_closed(call, given);
+	return true;
 }
 
 static bool check_use(const char *call, const struct object_use *use)
 {
-	struct object *object = object_get(use->pointer);
-	bool good = true;
+	struct given given = look_up(use->pointer);
+	bool good =
+		!given.object || check_given(call, &given, use->kind, CAUSE_OBJECT_USED_DESTROYED);
 
-	if (!object)
-		return true;
-	good = check_state(call, object, CAUSE_OBJECT_USED_DESTROYED) &&
-	       check_kind(call, object, use->kind);
-	if (good)
-		check_closed(call, object);
-	object_put(object);
+	put(&given);
 	return good;
 }
 
@@ -108,17 +155,12 @@ bool check_uses(const char *call, const struct object_use *uses)
 bool check_destroy_as(const char *call, enum object_kind kind, const void *pointer,
 		      enum cause twice)
 {
-	struct object *object = object_get(pointer);
-	bool good;
+	struct given given = look_up(pointer);
+	bool good = !given.object || check_given(call, &given, kind, twice);
 
-	if (!object)
-		return true;
-	good = check_state(call, object, twice) && check_kind(call, object, kind);
-	if (good) {
-		check_closed(call, object);
-		check_events_acknowledged(call, object);
-	}
-	object_put(object);
+	if (given.object && good)
+		check_events_acknowledged(call, given.object);
+	put(&given);
 	return good;
 }
 

@@ -66,9 +66,8 @@
 	EXPORT void ibv_##name parameters                                                          \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
-			if (unlikely(hooks_on()))                                                  \
-				return checked_##name arguments;                                   \
-			return urxe_##name arguments;                                              \
+			HOOKED(name) arguments;                                                    \
+			return;                                                                    \
 		}                                                                                  \
 		if (INHERITED(object)) {                                                           \
 			report_inherited("ibv_" #name "()");                                       \
@@ -196,8 +195,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	if (context_is_ours(context))
-		return set_errno(
-			urxe_query_gid_ex(context, port_num, gid_index, entry, flags, entry_size));
+		return set_errno(HOOKED(query_gid_ex)(context, port_num, gid_index, entry, flags,
+						      entry_size));
 	if (context_is_inherited(context))
 		return set_errno(EOPNOTSUPP);
 	FORWARD(int, "_ibv_query_gid_ex", "IBVERBS_1.11",
@@ -210,7 +209,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 				    size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	if (context_is_ours(context))
-		return urxe_query_gid_table(context, entries, max_entries, flags, entry_size);
+		return HOOKED(query_gid_table)(context, entries, max_entries, flags, entry_size);
 	if (context_is_inherited(context))
 		return -EOPNOTSUPP;
 	FORWARD(ssize_t, "_ibv_query_gid_table", "IBVERBS_1.11",
@@ -223,7 +222,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, uns
 			      int *type)
 {
 	if (context_is_ours(context))
-		return urxe_query_gid_type(context, port_num, index, type);
+		return HOOKED(query_gid_type)(context, port_num, index, type);
 	if (context_is_inherited(context))
 		return errno = EOPNOTSUPP, -1;
 	FORWARD(int, "ibv_query_gid_type", NULL,
@@ -242,18 +241,12 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
 	if (context_is_inherited(cq->context))
 		return;
-	if (unlikely(hooks_on()))
-		checked_ack_cq_events(cq, count);
-	else
-		urxe_ack_cq_events(cq, count);
+	HOOKED(ack_cq_events)(cq, count);
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	if (unlikely(hooks_on()))
-		checked_ack_async_event(event);
-	else
-		urxe_ack_async_event(event);
+	HOOKED(ack_async_event)(event);
 }
 
 /* --- devices, without opening them ---------------------------------------------------------- */
@@ -276,8 +269,7 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	if (registry_mode() != MODE_HW && command_fd_is_ours(cmd_fd))
-		return unlikely(hooks_on()) ? checked_import_device(cmd_fd)
-					    : urxe_import_device(cmd_fd);
+		return HOOKED(import_device)(cmd_fd);
 	/* What rdma-core says to what is no command descriptor. */
 	if (registry_mode() == MODE_EMU)
 		return fail(refuse(EINVAL, CAUSE_IMPORT_UNKNOWN,

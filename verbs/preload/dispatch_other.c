@@ -136,12 +136,10 @@ static bool first_is_ours(word first, int depth)
 NEWER(ibv_alloc_dmah, "IBVERBS_1.15", CONTEXT, A_NULL)
 NEWER(ibv_dealloc_dmah, "IBVERBS_1.15", OBJECT, AN_ERRNO)
 NEWER_OURS(ibv_reg_mr_ex, "IBVERBS_1.15", OBJECT, A_NULL,
-	   (word)(unlikely(hooks_on())
-			  ? checked_reg_mr_ex
-			  : urxe_reg_mr_ex)((struct ibv_pd *)a, (const struct mr_init_attr *)b))
+	   (word)HOOKED(reg_mr_ex)((struct ibv_pd *)a, (const struct mr_init_attr *)b))
 NEWER(ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", OBJECT, MINUS_ONE)
 NEWER_OURS(ibv_query_port_speed, "IBVERBS_1.16", CONTEXT, AN_ERRNO,
-	   set_errno(urxe_query_port_speed((struct ibv_context *)a, b, (uint64_t *)c)))
+	   set_errno(HOOKED(query_port_speed)((struct ibv_context *)a, b, (uint64_t *)c)))
 NEWER(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL)
 NEWER(ibv_free_buf, "IBVERBS_1.17", OBJECT, AN_ERRNO)
 NEWER(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL)

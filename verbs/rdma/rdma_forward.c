@@ -140,7 +140,7 @@ static void *forward(void **cache, const char *name, const char *node)
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real())                                                               \
-			return urxe_##name arguments;                                              \
+			return HOOKED(name) arguments;                                             \
 		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
 
@@ -148,10 +148,7 @@ static void *forward(void **cache, const char *name, const char *node)
 	EXPORT void name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
-			if (unlikely(hooks_on()))                                                  \
-				checked_##name arguments;                                          \
-			else                                                                       \
-				urxe_##name arguments;                                             \
+			HOOKED(name) arguments;                                                    \
 			return;                                                                    \
 		}                                                                                  \
 		FORWARD_VOID(name, node, parameters, arguments);                                   \
