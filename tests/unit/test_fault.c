@@ -759,6 +759,34 @@ START_TEST(threads_may_send_at_once)
 }
 END_TEST
 
+START_TEST(rules_may_be_replaced_while_threads_send)
+{
+	static const char *const specifications[] = {"", "dup=50%;delay(100ns)=10%", "reorder=10%",
+						     "corrupt=10%/CM_REQ/RC_SEND"};
+	struct injector injector;
+	pthread_t threads[THREADS];
+	struct link_frame frame;
+	struct link *link;
+
+	injector_init(&injector);
+	counting.link.ops = &counting_ops;
+	counting.sent = 0;
+	ck_assert_int_eq(fault_link_follow(&counting.link, &injector, &link), 0);
+	for (unsigned int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, sender, link), 0);
+	for (unsigned int i = 0; i < 200; i++) {
+		ck_assert_int_eq(injector_set(&injector, specifications[i % 4], NULL), 0);
+		link->ops->receive(link, &frame, 1, i);
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	link->ops->close(link);
+	injector_destroy(&injector);
+	/* What was held back left when the link was closed: nothing is lost. */
+	ck_assert_uint_ge(counting.sent, 2 * THREADS * ROUNDS);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fault");
@@ -792,6 +820,7 @@ int main(void)
 	tcase_add_loop_test(tests, capable_packets_are_marked, 0, 2);
 	tcase_add_test(tests, delayed_packets_are_marked);
 	tcase_add_test(tests, threads_may_send_at_once);
+	tcase_add_test(tests, rules_may_be_replaced_while_threads_send);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
