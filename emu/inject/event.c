@@ -88,11 +88,9 @@ static void fail_qps(struct hca *hca, const struct srq *srq)
 
 static void raise_of_qp(struct qp *qp, enum ibv_event_type type, uint64_t now)
 {
-	bool migrates = type == IBV_EVENT_PATH_MIG && qp->migration.state == IBV_MIG_ARMED;
-
 	pthread_mutex_lock(&qp->lock);
 	qp_set_time(qp, now);
-	if (migrates)
+	if (type == IBV_EVENT_PATH_MIG && qp->migration.state == IBV_MIG_ARMED)
 		migration_set_state(qp, IBV_MIG_MIGRATED, now); /* raises it */
 	else
 		event_raise(&qp->hca->events, type, qp);
@@ -274,6 +272,8 @@ unsigned int inject_received(struct hca *hca, struct link_frame *frames, unsigne
 
 static void fail_device(struct hca *hca)
 {
+	for (unsigned int i = 0; i < PORTS_MAX; i++)
+		atomic_store(&hca->inject.up_at[i], TIME_NEVER);
 	atomic_store(&hca->inject.down, ALL_PORTS);
 	fail_qps(hca, NULL);
 }
