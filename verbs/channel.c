@@ -22,12 +22,12 @@ struct event_fd *channel_events(struct ibv_comp_channel *channel)
 	return &((struct channel *)channel)->events;
 }
 
-static void channel_stalled(struct readable *readable)
+static int channel_wait(struct readable *readable)
 {
 	struct channel *channel =
 		(struct channel *)((char *)readable - offsetof(struct channel, events.readable));
 
-	work_waits(&channel->ibv);
+	return work_wait(&channel->ibv, &readable->look);
 }
 
 struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
@@ -43,7 +43,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 		return fail(refuse_descriptor(error, "ibv_create_comp_channel()"));
 	}
 	if (check_is_on())
-		channel->events.readable.stalled = channel_stalled;
+		channel->events.readable.wait = channel_wait;
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.readable.fd;
 	context_get(context);

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -24,7 +23,7 @@ int readable_open(struct readable *readable)
 		return errno;
 	readable->identity = descriptor_identify(readable->fd);
 	sem_init(&readable->look, 0, 0);
-	readable->stalled = NULL;
+	readable->wait = NULL;
 	return 0;
 }
 
@@ -101,20 +100,6 @@ void readable_removed(struct readable *readable, bool last)
 		wake_one(readable);
 }
 
-static int readable_wait_stalled(struct readable *readable)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec++;
-	if (sem_clockwait(&readable->look, CLOCK_MONOTONIC, &until) == 0)
-		return 0;
-	if (errno != ETIMEDOUT)
-		return -1;
-	readable->stalled(readable);
-	return sem_wait(&readable->look);
-}
-
 int readable_wait(struct readable *readable)
 {
 	int flags = readable_is_ours(readable) ? fcntl(readable->fd, F_GETFL) : -1;
@@ -127,9 +112,7 @@ int readable_wait(struct readable *readable)
 		errno = EAGAIN;
 		return -1;
 	}
-	if (readable->stalled)
-		return readable_wait_stalled(readable);
-	return sem_wait(&readable->look);
+	return readable->wait ? readable->wait(readable) : sem_wait(&readable->look);
 }
 
 /* --- the queue ------------------------------------------------------------------- */

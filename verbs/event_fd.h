@@ -31,8 +31,7 @@ struct readable {
 	int fd; /* -1: closed */
 	struct descriptor_identity identity;
 	sem_t look;
-	void (*stalled)(
-		struct readable *readable); /* or NULL; when a call has waited for a second */
+	int (*wait)(struct readable *readable); /* on @look, as sem_wait() does; NULL: that */
 };
 
 /* Returns 0 or an errno. */

@@ -17,6 +17,7 @@
 #define URXE_VERBS_CHECK_WORK_H
 
 #include <infiniband/verbs.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -142,10 +143,10 @@ void work_tell_missing(const struct work_qp *of);
 /* --- waiting: work_events.c ---------------------------------------------------------------- */
 
 /*
- * A thread has waited in ibv_get_cq_event() for a second (verbs/channel.c), with none of the
- * library's locks held.
+ * sem_wait(), in which ibv_get_cq_event() waits for an event of @channel (verbs/channel.c). When it
+ * has waited for a second a thread of the checker's looks whether the event can come.
  */
-void work_waits(struct ibv_comp_channel *channel);
+int work_wait(struct ibv_comp_channel *channel, sem_t *look);
 
 /* struct work_watch: they are in a list with a lock of its own, outside of the core's. */
 void work_cq_created(struct cq *cq);

@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads that wait for completion events that don't come. A thread is looked at when it has
- * waited for a second: another one may have been about to arm the queue, or to poll it.
+ * waited for a second: another one may have been about to arm the queue, or to poll it. The
+ * checker's own thread looks, for a wait with a time isn't restarted behind a signal's handler.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <utlist.h>
 
 #include "emu/objects/cq.h"
+#include "net/cause/origin.h"
+#include "net/clock.h"
 #include "verbs/check/report.h"
 #include "verbs/check/work.h"
+
+#define PATIENCE 1000000000 /* ns */
 
 static struct {
 	pthread_mutex_t lock; /* outside of the core's */
 	struct work_cq *list;
 } cqs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A thread that waits. */
+struct waiter {
+	struct waiter *prev, *next; /* utlist, the longest first */
+	struct ibv_comp_channel *channel;
+	struct origin *called;
+	uint64_t until; /* clock_now(), when it is looked at */
+	bool seen;
+};
+
+static struct {
+	pthread_mutex_t lock; /* outside of cqs.lock */
+	pthread_cond_t more;
+	struct waiter *list;
+	bool has_thread;
+} waiters = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 void work_cq_created(struct cq *cq)
 {
@@ -67,41 +89,130 @@ static void look_at(struct cq *cq, struct waited_for *found)
 	pthread_mutex_unlock(&cq->lock);
 }
 
-void work_waits(struct ibv_comp_channel *channel)
+/* With waiters.lock. */
+static void look_at_waiter(const struct waiter *waiter)
 {
 	struct waited_for found = {};
 	struct work_cq *of;
 
 	pthread_mutex_lock(&cqs.lock);
 	DL_FOREACH (cqs.list, of) {
-		if (of->cq->ibv.channel == channel)
+		if (of->cq->ibv.channel == waiter->channel)
 			look_at(of->cq, &found);
 	}
 	if (found.lost)
-		check_report(CAUSE_WAKE_UP_LOST, CHECK_PLACES({"created", found.lost->origin}),
-			     "ibv_get_cq_event() has waited for a second: a completion queue of "
-			     "the channel holds %u completions that came before it was armed",
-			     found.entries);
+		check_report_places(
+			CAUSE_WAKE_UP_LOST,
+			CHECK_PLACES({"waits", waiter->called}, {"created", found.lost->origin}), 1,
+			"ibv_get_cq_event() has waited for a second: a completion queue of the "
+			"channel holds %u completions that came before it was armed",
+			found.entries);
 	else if (found.queues && !found.armed)
-		check_report(CAUSE_WAITS_UNARMED, CHECK_PLACES({"created", found.first->origin}),
-			     "ibv_get_cq_event() has waited for a second: of %u completion queues "
-			     "of the channel none is armed",
-			     found.queues);
+		check_report_places(
+			CAUSE_WAITS_UNARMED,
+			CHECK_PLACES({"waits", waiter->called}, {"created", found.first->origin}),
+			1,
+			"ibv_get_cq_event() has waited for a second: of %u completion queues of "
+			"the channel none is armed",
+			found.queues);
 	pthread_mutex_unlock(&cqs.lock);
+}
+
+/* With waiters.lock: the first that wasn't looked at. */
+static struct waiter *next_waiter(void)
+{
+	struct waiter *waiter;
+
+	DL_FOREACH (waiters.list, waiter) {
+		if (!waiter->seen)
+			return waiter;
+	}
+	return NULL;
+}
+
+/* The checker's thread: it ends with the process. */
+static void *watch_waiters(void *unused)
+{
+	pthread_mutex_lock(&waiters.lock);
+	for (;;) {
+		struct waiter *waiter = next_waiter();
+		struct timespec until;
+
+		if (!waiter) {
+			pthread_cond_wait(&waiters.more, &waiters.lock);
+		} else if (clock_now() < waiter->until) {
+			until.tv_sec = waiter->until / 1000000000;
+			until.tv_nsec = waiter->until % 1000000000;
+			pthread_cond_clockwait(&waiters.more, &waiters.lock, CLOCK_MONOTONIC,
+					       &until);
+		} else {
+			waiter->seen = true;
+			look_at_waiter(waiter);
+		}
+	}
+	return NULL;
+}
+
+/* With waiters.lock; without a thread nothing is found. */
+static void start_watching(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	waiters.has_thread = pthread_create(&thread, NULL, watch_waiters, NULL) == 0;
+	if (waiters.has_thread)
+		pthread_detach(thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void end_waiting(void *argument)
+{
+	struct waiter *waiter = argument;
+
+	pthread_mutex_lock(&waiters.lock);
+	DL_DELETE(waiters.list, waiter);
+	pthread_mutex_unlock(&waiters.lock);
+	origin_free(waiter->called);
+}
+
+int work_wait(struct ibv_comp_channel *channel, sem_t *look)
+{
+	struct waiter waiter = {.channel = channel, .called = origin_capture()};
+	int result;
+
+	pthread_mutex_lock(&waiters.lock);
+	if (!waiters.has_thread)
+		start_watching();
+	waiter.until = clock_now() + PATIENCE;
+	DL_APPEND(waiters.list, &waiter);
+	pthread_cond_signal(&waiters.more);
+	pthread_mutex_unlock(&waiters.lock);
+	pthread_cleanup_push(end_waiting, &waiter);
+	result = sem_wait(look);
+	pthread_cleanup_pop(1);
+	return result;
 }
 
 void work_events_before_fork(void)
 {
+	pthread_mutex_lock(&waiters.lock);
 	pthread_mutex_lock(&cqs.lock);
 }
 
 void work_events_after_fork(void)
 {
 	pthread_mutex_unlock(&cqs.lock);
+	pthread_mutex_unlock(&waiters.lock);
 }
 
+/* No thread waits in the child, and none watches. */
 void work_events_after_fork_child(void)
 {
 	cqs.list = NULL;
-	pthread_mutex_unlock(&cqs.lock);
+	waiters.list = NULL;
+	waiters.has_thread = false;
+	pthread_cond_init(&waiters.more, NULL);
+	work_events_after_fork();
 }
