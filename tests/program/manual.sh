@@ -57,9 +57,7 @@ done
 variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c")
 [ "$(wc -w <<<"$variables")" -ge 8 ] || fail "variables: $variables"
 for variable in $variables; do
-	for page in "$pages/urxe.7" "$sources/docs/urxe.md"; do
-		has "$page" "$variable" || fail "$page hasn't $variable"
-	done
+	has "$pages/urxe.7" "$variable" || fail "urxe(7) hasn't $variable"
 done
 
 keys=$(sed -nE 's/^\t(TEXT|BITS|NUMBER|WORD|)[({]"([a-z0-9_]+)".*/\2/p; s/^\t(CORE|ANY|SAYS)\(([a-z0-9_]+),.*/\2/p' \
@@ -67,6 +65,10 @@ keys=$(sed -nE 's/^\t(TEXT|BITS|NUMBER|WORD|)[({]"([a-z0-9_]+)".*/\2/p; s/^\t(CO
 [ "$(wc -w <<<"$keys")" -ge 70 ] || fail "keys of profiles: $keys"
 for key in $keys; do
 	has "$pages/urxe-profiles.7" "$key" || fail "urxe-profiles(7) hasn't $key"
+done
+
+for page in "$pages"/*.[1-8]; do
+	grep -qF "(man/${page##*/})" "$sources/docs/urxe.md" || fail "docs/urxe.md hasn't ${page##*/}"
 done
 
 # urxe help opens the page in man(1), or does without.
