@@ -304,6 +304,9 @@ static void end_sends(struct work_qp *of, uint32_t count)
 
 		work_lock();
 		work = take_oldest(&of->sends);
+		/* There was no memory for a record of an earlier one. */
+		if (work && work == of->undone)
+			of->undone = work->next;
 		work_unlock();
 		if (!work)
 			return;
