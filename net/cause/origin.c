@@ -17,7 +17,7 @@ struct origin {
 	uintptr_t frames[]; /* return addresses, the innermost first */
 };
 
-static bool capturing; /* written before any device opens */
+static _Atomic bool capturing; /* once on, it stays so */
 
 void origin_prepare(void)
 {

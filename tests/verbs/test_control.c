@@ -13,9 +13,11 @@
 
 #include "net/control.h"
 #include "net/observe/file.h"
+#include "net/syscalls.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/said.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 
 #define PATIENCE 120 /* seconds, reached by a defect alone */
@@ -245,6 +247,8 @@ static int child_with_device(void)
 	int before = ask("log warn", &reply), during, after;
 
 	must(ask_process(getppid(), "log warn", &reply) == 0 && reply.ok);
+	if (!CHILD_ALLOCATES)
+		return before == ECONNREFUSED ? 0 : 1;
 	context = fixture_open();
 	during = ask("log warn", &reply);
 	fixture_close(context);
@@ -322,13 +326,16 @@ START_TEST(survives_being_closed)
 
 		ck_assert_int_ge(fd, 0);
 		must(pipe(ends) == 0);
-		/* What has the number now is the application's, and stays as it is. */
-		must(dup2(ends[0], fd) == fd && write(ends[1], "x", 1) == 1);
+		/*
+		 * What has the number now is the application's, and stays as it is. By number: TSan
+		 * takes it for a race that another thread uses the descriptor.
+		 */
+		must(syscall(SYS_dup3, ends[0], fd, 0) == fd && write(ends[1], "x", 1) == 1);
 		while (ask("log warn", &reply) == ECONNREFUSED)
 			usleep(1000);
 		ck_assert(reply.ok);
-		ck_assert_int_eq(read(fd, &byte, 1), 1);
-		close(fd);
+		ck_assert_int_eq(sys_read(fd, &byte, 1), 1);
+		sys_close(fd);
 		close(ends[0]);
 		close(ends[1]);
 	}
