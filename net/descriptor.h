@@ -45,6 +45,12 @@ static inline int descriptor_number(const int *fd)
 	return __atomic_load_n(fd, __ATOMIC_RELAXED);
 }
 
+/* To be closed: *@fd as it was, which is -1 from now on. */
+static inline int descriptor_take(int *fd)
+{
+	return __atomic_exchange_n(fd, -1, __ATOMIC_RELAXED);
+}
+
 /* Close @fd if it still is what it was. */
 void descriptor_close(int fd, const struct descriptor_identity *identity);
 

@@ -441,15 +441,12 @@ static void leave_group(struct udp_link *link, struct udp_address *address, bool
 {
 	struct roster *roster = link->share.roster;
 	uint32_t neighbour = roster_neighbour(roster, &address->gid);
-	int fd;
 
 	if (!address->reuseport.taken)
 		return;
 	if (neighbour && last)
 		hand_over(link, address, neighbour);
-	fd = address->receive_fd;
-	address->receive_fd = -1;
-	close(fd);
+	close(descriptor_take(&address->receive_fd));
 	address->reuseport.taken = false;
 	roster_leave_group(roster, &address->gid);
 	if (neighbour)

@@ -24,6 +24,23 @@ const char *fixture_address(void)
 	return address;
 }
 
+void wait_until_asleep(const _Atomic pid_t *tid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	while (!*tid)
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", *tid);
+	while (state != 'S') {
+		usleep(1000);
+		file = fopen(path, "r");
+		ck_assert_ptr_nonnull(file);
+		ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+		fclose(file);
+	}
+}
+
 struct ibv_context *fixture_open(void)
 {
 	int count = 0;

@@ -8,6 +8,8 @@
 #define URXE_TESTS_FIXTURE_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <sys/types.h>
 
 #define BUFFER_SIZE 4096
 #define DEPTH 16
@@ -23,6 +25,12 @@ void fixture_close(struct ibv_context *context);
 
 /* The first 255 bytes of a file that has to be there, until the next call. */
 const char *file_content(const char *path);
+
+/*
+ * Until the thread whose number another thread writes to @tid, 0 before, sleeps: in the call that
+ * it makes next, if it has nothing else to sleep in.
+ */
+void wait_until_asleep(const _Atomic pid_t *tid);
 
 struct pair {
 	struct ibv_context *context;

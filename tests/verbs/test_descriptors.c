@@ -149,10 +149,13 @@ static void end_taking(struct taken *taken)
 	unlink(taken->path);
 }
 
+static _Atomic pid_t waiting; /* the thread that waits for an event */
+
 static void *wait_for_async_event(void *context)
 {
 	static struct ibv_async_event event;
 
+	waiting = gettid();
 	must(ibv_get_async_event(context, &event) == 0);
 	ibv_ack_async_event(&event);
 	return &event;
@@ -190,7 +193,8 @@ static void lose_descriptors(enum instead instead, bool posts)
 	must(post_write(&pair, 1) == 0);
 	must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
 	must(pthread_create(&thread, NULL, wait_for_async_event, pair.context) == 0);
-	usleep(20000); /* the thread waits by then, and the device is idle */
+	wait_until_asleep(&waiting);
+	usleep(20000); /* the device is idle by then, or not: either is tried */
 	take(&taken, instead);
 	if (posts)
 		post_until_flushed(&pair);
@@ -220,6 +224,7 @@ static void *wait_for_cm_event(void *channel)
 {
 	struct rdma_cm_event *event;
 
+	waiting = gettid();
 	must(rdma_get_cm_event(channel, &event) == 0);
 	must(event->event == RDMA_CM_EVENT_DEVICE_REMOVAL);
 	must(rdma_ack_cm_event(event) == 0);
@@ -238,7 +243,7 @@ START_TEST(a_listener_learns_that_its_device_is_gone)
 	listener = open_bound_id(channel, RDMA_PS_TCP);
 	must(rdma_listen(listener, 1) == 0);
 	must(pthread_create(&thread, NULL, wait_for_cm_event, channel) == 0);
-	usleep(20000);
+	wait_until_asleep(&waiting);
 	take(&taken, _i);
 	must(pthread_join(thread, NULL) == 0);
 	must(rdma_destroy_id(listener) == 0);

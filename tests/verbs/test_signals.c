@@ -122,29 +122,11 @@ static void *waiter_run(void *argument)
 	return NULL;
 }
 
-/* Until the thread sleeps: it has nothing to sleep in but the call. */
-static void wait_until_asleep(const struct waiter *waiter)
-{
-	char path[64], state = 0;
-	FILE *file;
-
-	while (!waiter->tid)
-		usleep(1000);
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", waiter->tid);
-	while (state != 'S') {
-		usleep(1000);
-		file = fopen(path, "r");
-		ck_assert_ptr_nonnull(file);
-		ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
-		fclose(file);
-	}
-}
-
 static void waiter_start(struct waiter *waiter, int (*wait)(void))
 {
 	*waiter = (struct waiter){.wait = wait};
 	ck_assert_int_eq(pthread_create(&waiter->thread, NULL, waiter_run, waiter), 0);
-	wait_until_asleep(waiter);
+	wait_until_asleep(&waiter->tid);
 }
 
 /* --- the tests ------------------------------------------------------------------------ */
