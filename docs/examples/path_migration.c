@@ -52,14 +52,18 @@ static struct rdma_cm_id *create_endpoint(char *address, char *port, int flags)
 	return id;
 }
 
+static void receive_again(struct end *end, char *buffer)
+{
+	CHECK(rdma_post_recv(end->id, buffer, buffer, SIZE, end->mr) == 0);
+}
+
 /* Receives are posted before the peer can send; our second address is known then, too. */
 static void prepare(struct end *end)
 {
 	end->mr = rdma_reg_msgs(end->id, end->buffers, sizeof(end->buffers));
 	CHECK(end->mr);
 	for (int i = 0; i < RECEIVES; i++)
-		CHECK(rdma_post_recv(end->id, end->buffers[i], end->buffers[i], SIZE, end->mr) ==
-		      0);
+		receive_again(end, end->buffers[i]);
 	CHECK(ibv_query_gid(end->id->verbs, 1, end->alternate_index, &end->ours) == 0);
 }
 
@@ -140,7 +144,7 @@ static void report(struct end *end)
 /* --- messages ----------------------------------------------------------------------------------
  */
 
-/* The next message, in its buffer; to be posted again when it has been read. */
+/* The next message, in its buffer; to be given to receive_again() when it has been read. */
 static char *receive(struct end *end)
 {
 	struct ibv_wc wc;
@@ -159,6 +163,12 @@ static void send_message(struct end *end)
 	CHECK(wc.status == IBV_WC_SUCCESS);
 }
 
+static void send_text(struct end *end, const char *text)
+{
+	strcpy(end->buffers[RECEIVES], text);
+	send_message(end);
+}
+
 static void serve(struct end *end, char *address, char *port)
 {
 	struct rdma_cm_id *listener = create_endpoint(address, port, RAI_PASSIVE);
@@ -171,14 +181,15 @@ static void serve(struct end *end, char *address, char *port)
 	param = parameters(end);
 	CHECK(rdma_accept(end->id, &param) == 0);
 	load_alternate(end);
-	strcpy(end->buffers[RECEIVES], "the server's alternate path is loaded");
-	send_message(end);
+	/* A packet arms the path of a peer that has loaded it: it goes when the client has. */
+	receive_again(end, receive(end));
+	send_text(end, "the server's alternate path is loaded");
 
 	for (int i = 0; i < MESSAGES; i++) {
 		char *buffer = receive(end);
 
 		CHECK(atoi(buffer) == i); /* all, in order, each once */
-		CHECK(rdma_post_recv(end->id, buffer, buffer, SIZE, end->mr) == 0);
+		receive_again(end, buffer);
 	}
 	printf("received %d messages\n", MESSAGES);
 	rdma_destroy_ep(listener);
@@ -195,6 +206,7 @@ static void run_client(struct end *end, char *address, char *port, int at_once)
 	CHECK(rdma_connect(end->id, &param) == 0);
 	learn_alternate(end);
 	load_alternate(end);
+	send_text(end, "the client's alternate path is loaded");
 	go = receive(end);
 	while (migration_state(end) != IBV_MIG_ARMED)
 		usleep(1000); /* it is with the first packet from a peer that is ready */
