@@ -100,15 +100,6 @@ uint32_t capacity_lacking_operations(const struct hca *hca)
 #define SGE_BYTES 16
 #define INLINE_HEADER 4
 
-static uint64_t power_of_two(uint64_t least)
-{
-	uint64_t power = 1;
-
-	while (power < least)
-		power <<= 1;
-	return power;
-}
-
 static uint64_t multiple(uint64_t least, uint32_t of)
 {
 	return (least + of - 1) / of * of;
@@ -125,8 +116,7 @@ uint32_t capacity_round(enum rounding rounding, uint32_t asked, uint32_t most)
 	return granted < most ? granted : most;
 }
 
-/* What an entry of the send queue takes of the card's memory. */
-static uint64_t entry_bytes(const struct hca_behaviour *card, const struct ibv_qp_cap *cap)
+uint64_t capacity_entry_bytes(const struct hca_behaviour *card, const struct ibv_qp_cap *cap)
 {
 	uint64_t sges = (uint64_t)cap->max_send_sge * SGE_BYTES;
 	uint64_t data =
@@ -183,7 +173,7 @@ static uint32_t inline_granted(const struct hca *hca, const struct ibv_qp_cap *c
 
 int capacity_grant(const struct hca *hca, struct ibv_qp_cap *cap)
 {
-	uint64_t entry = entry_bytes(&hca->behaviour, cap);
+	uint64_t entry = capacity_entry_bytes(&hca->behaviour, cap);
 	int error = cap->max_send_wr ? grant_send_queue(hca, cap, entry) : 0;
 
 	if (error)

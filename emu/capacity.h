@@ -35,6 +35,18 @@ uint32_t capacity_lacking_operations(const struct hca *hca);
 /* How many entries a queue gets that was asked for @asked, of at most @most; 0 stays 0. */
 uint32_t capacity_round(enum rounding rounding, uint32_t asked, uint32_t most);
 
+static inline uint64_t power_of_two(uint64_t least)
+{
+	uint64_t power = 1;
+
+	while (power < least)
+		power <<= 1;
+	return power;
+}
+
+/* What an entry of a send queue with @cap takes of @card's memory. */
+uint64_t capacity_entry_bytes(const struct hca_behaviour *card, const struct ibv_qp_cap *cap);
+
 /*
  * @cap, which is within the limits, becomes what is granted. EINVAL: its send queue would take more
  * memory than the device has for one.

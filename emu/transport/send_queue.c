@@ -17,15 +17,6 @@
 #include "net/cause/cause.h"
 #include "net/wire/wire.h"
 
-static uint32_t power_of_two(uint32_t least)
-{
-	uint32_t power = 1;
-
-	while (power < least)
-		power <<= 1;
-	return power;
-}
-
 int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
 {
 	*queue = (struct send_queue){

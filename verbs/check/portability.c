@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "emu/capacity.h"
 #include "emu/newer_verbs.h"
 #include "verbs/check/cards.h"
 #include "verbs/check/report.h"
@@ -181,30 +182,6 @@ int compared_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_
 
 /* --- the memory of send queues --------------------------------------------------------------- */
 
-static uint64_t round_up(uint64_t bytes, uint32_t unit)
-{
-	return unit ? (bytes + unit - 1) / unit * unit : bytes;
-}
-
-static uint64_t power_of_two(uint64_t bytes)
-{
-	uint64_t power = 1;
-
-	while (power < bytes)
-		power *= 2;
-	return power;
-}
-
-/* Of an entry on @card: urxe-profiles(7). */
-static uint64_t entry_bytes(const struct hca_behaviour *card, const struct ibv_qp_cap *asked)
-{
-	uint64_t sges = 16 * (uint64_t)asked->max_send_sge;
-	uint64_t data =
-		asked->max_inline_data ? round_up(asked->max_inline_data + UINT64_C(4), 16) : 0;
-
-	return round_up(card->sq_wqe_header + (sges > data ? sges : data), card->sq_wqe_unit);
-}
-
 /* Each capacity by itself may be had, and not all of them together. */
 static void compare_send_queue(const char *call, const struct ibv_qp_cap *asked)
 {
@@ -213,7 +190,7 @@ static void compare_send_queue(const char *call, const struct ibv_qp_cap *asked)
 
 	for (unsigned int i = 0; i < cards.count && length < (int)sizeof(text); i++) {
 		const struct hca_behaviour *card = &cards.profiles[i].behaviour;
-		uint64_t entry = entry_bytes(card, asked);
+		uint64_t entry = capacity_entry_bytes(card, asked);
 
 		if (card->sq_bytes && power_of_two(entry * asked->max_send_wr) > card->sq_bytes)
 			length += snprintf(
