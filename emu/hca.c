@@ -342,11 +342,6 @@ void hca_kick(struct hca *hca)
 		hca->deadline(hca->deadline_context, 0);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 uint64_t hca_deadline(struct hca *hca)
 {
 	uint64_t oldest = atomic_load(&hca->acks.oldest);

@@ -13,9 +13,10 @@
  *   hca.receive_lock -> cm.lock -> qp.lock
  *   qp.lock -> hca.mw_bind_lock -> table.lock
  *   leaves: table.lock, objects_lock, timer_heap.lock, event_queue.lock, ack_queue.lock,
- * pacing.lock, placement.lock, hca.destinations_lock, destination.lock (under which only
- * hca.run_lock is taken), hca.run_lock, hca.xrc_lock, former_keys.lock A thread holds at most one
- * QP lock.
+ *           pacing.lock, placement.lock, hca.destinations_lock, hca.run_lock, hca.xrc_lock,
+ *           former_keys.lock, destination.lock (but hca.run_lock is taken under it)
+ *
+ * A thread holds at most one QP lock.
  */
 #ifndef URXE_EMU_HCA_H
 #define URXE_EMU_HCA_H

@@ -28,6 +28,11 @@
 
 #define TIME_NEVER UINT64_MAX
 
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 #define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
 
 /*

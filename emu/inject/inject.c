@@ -101,11 +101,6 @@ bool inject_run(struct hca *hca, uint64_t now)
 	return any;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 uint64_t inject_deadline(const struct inject *inject)
 {
 	uint64_t next = earlier(injector_deadline(inject->injector), inject->retry_at);

@@ -425,10 +425,9 @@ void qp_acknowledge(struct qp *qp, struct outbox *outbox)
 
 static uint64_t qp_deadline(const struct qp *qp)
 {
-	uint64_t recovery = recovery_deadline(&qp->recovery), paced = qp->requester.paced_until;
-	uint64_t due = recovery < paced ? recovery : paced, late = late_deadline(qp);
+	uint64_t due = earlier(recovery_deadline(&qp->recovery), qp->requester.paced_until);
 
-	return due < late ? due : late;
+	return earlier(due, late_deadline(qp));
 }
 
 void qp_run(struct qp *qp, struct outbox *outbox)

@@ -99,11 +99,8 @@ static uint64_t fault_link_deadline(struct link *link)
 	if (fault_is_idle(fault))
 		return deadline;
 	pthread_mutex_lock(&fault->lock);
-	for (i = 0; i < 2; i++) {
-		uint64_t lane = lane_deadline(&fault->lanes[i]);
-
-		deadline = lane < deadline ? lane : deadline;
-	}
+	for (i = 0; i < 2; i++)
+		deadline = earlier(deadline, lane_deadline(&fault->lanes[i]));
 	pthread_mutex_unlock(&fault->lock);
 	return deadline;
 }
