@@ -3,7 +3,6 @@
 
 #include <argp.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "net/clock.h"
 #include "urxe/command.h"
 #include "urxe/launch.h"
 #include "urxe/options.h"
@@ -89,11 +87,9 @@ static void count_messages(struct fuzz *fuzz, const char *session)
 
 	LL_FOREACH (processes, process) {
 		while ((device = observed_next(process, OBSERVE_DEVICE, device))) {
-			for (enum observe_class class = 0; class < OBSERVE_CLASSES; class ++) {
-				for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++)
-					fuzz->usage.messages[class] +=
-						device->latency[class].bucket[i];
-			}
+			for (enum observe_class class = 0; class < OBSERVE_CLASSES; class ++)
+				fuzz->usage.messages[class] +=
+					latency_messages(&device->latency[class]);
 		}
 		unlink(process->path);
 	}
@@ -131,7 +127,7 @@ static void run_without_faults(struct fuzz *fuzz)
 	char session[OBSERVE_SESSION];
 	struct fuzz_run run;
 
-	snprintf(session, sizeof(session), "%d-%" PRIx64, (int)getpid(), clock_now());
+	session_name(session);
 	fuzz->usage.peer_ends = true;
 	run = fuzz_run(fuzz, &(struct fuzz_how){.session = session,
 						.checked = true,

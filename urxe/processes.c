@@ -7,9 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "net/cause/words.h"
+#include "net/clock.h"
 #include "net/wire/gid.h"
 #include "urxe/command.h"
 
@@ -50,6 +52,20 @@ static void add(struct observe_totals *sum, const struct observe_totals *more)
 #define X(name) sum->losses.name += more->losses.name;
 	OBSERVE_LOSSES(X)
 #undef X
+}
+
+void session_name(char name[OBSERVE_SESSION])
+{
+	snprintf(name, OBSERVE_SESSION, "%d-%" PRIx64, (int)getpid(), clock_now());
+}
+
+uint64_t latency_messages(const struct observe_latency *latency)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++)
+		sum += latency->bucket[i];
+	return sum;
 }
 
 struct observe_totals process_totals(const struct observed *process)

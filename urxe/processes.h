@@ -20,6 +20,11 @@ json_t *losses_json(const struct observe_losses *losses);
 /* What the process has done, with what its destroyed queue pairs did. */
 struct observe_totals process_totals(const struct observed *process);
 
+/* For URXE_STAT: no other process has this name. */
+void session_name(char name[OBSERVE_SESSION]);
+/* All that were measured. */
+uint64_t latency_messages(const struct observe_latency *latency);
+
 /* Work requests that aren't completed; those of them that are on their way. */
 uint32_t qp_outstanding(const struct observe_qp *qp);
 uint32_t qp_sent(const struct observe_qp *qp);

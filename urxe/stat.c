@@ -15,7 +15,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "net/clock.h"
 #include "urxe/command.h"
 #include "urxe/json.h"
 #include "urxe/launch.h"
@@ -33,19 +32,10 @@ struct session {
 
 /* --- figures ----------------------------------------------------------------------- */
 
-static uint64_t messages(const struct observe_latency *latency)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++)
-		sum += latency->bucket[i];
-	return sum;
-}
-
 /* The upper end of the bucket in which the @part of all are reached, ns. */
 static double percentile(const struct observe_latency *latency, double part)
 {
-	uint64_t wanted = messages(latency) * part, sum = 0;
+	uint64_t wanted = latency_messages(latency) * part, sum = 0;
 	double longest = latency->longest;
 
 	for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++) {
@@ -94,7 +84,7 @@ static struct counters sum_counters(const struct observed *process)
 
 static void print_histogram(const struct observe_latency *latency)
 {
-	uint64_t all = messages(latency);
+	uint64_t all = latency_messages(latency);
 	unsigned int first = 0, last = OBSERVE_BUCKETS;
 	char from[AMOUNT_TEXT];
 
@@ -113,7 +103,7 @@ static void print_class(const struct observed *process, enum observe_class class
 {
 	struct observe_latency latency = sum_latencies(process, class);
 	char mean[AMOUNT_TEXT], half[AMOUNT_TEXT], most[AMOUNT_TEXT], longest[AMOUNT_TEXT];
-	uint64_t count = messages(&latency);
+	uint64_t count = latency_messages(&latency);
 
 	if (!count)
 		return;
@@ -166,9 +156,10 @@ static json_t *class_json(const struct observed *process, enum observe_class cla
 					      json_pack("{s:I, s:I}", "from_ns", (json_int_t)1 << i,
 							"count", (json_int_t)latency.bucket[i]));
 	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:o}", "messages", (json_int_t)messages(&latency),
-			 "bytes", (json_int_t)latency.bytes, "total_ns", (json_int_t)latency.total,
-			 "longest_ns", (json_int_t)latency.longest, "histogram", histogram);
+	return json_pack("{s:I, s:I, s:I, s:I, s:o}", "messages",
+			 (json_int_t)latency_messages(&latency), "bytes", (json_int_t)latency.bytes,
+			 "total_ns", (json_int_t)latency.total, "longest_ns",
+			 (json_int_t)latency.longest, "histogram", histogram);
 }
 
 static json_t *summary_json(const struct observed *process)
@@ -265,7 +256,7 @@ int stat_program(char **program, bool json)
 	sigset_t ends, before;
 	int status;
 
-	snprintf(session.name, sizeof(session.name), "%d-%" PRIx64, (int)getpid(), clock_now());
+	session_name(session.name);
 	if (setenv("URXE_STAT", session.name, 1) != 0)
 		die("out of memory");
 	/* Blocked, it waits for sigtimedwait(). */
