@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/profile_file.h"
 #include "urxe/command.h"
 #include "urxe/installed.h"
 
-#define SUFFIX ".profile"
 #define KEYS_MAX 128 /* of all files together */
 #define TEXT 160
+#define LINE 512
 
 /* --- files --------------------------------------------------------------------------- */
 
@@ -29,13 +30,6 @@ static char *folder(void)
 	return path;
 }
 
-static int is_profile(const struct dirent *entry)
-{
-	size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
-
-	return length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0;
-}
-
 /* @name, as URXE_PROFILE has it: a file if there is a '/' in it. */
 static FILE *open_profile(const char *name)
 {
@@ -44,38 +38,21 @@ static FILE *open_profile(const char *name)
 
 	if (strchr(name, '/'))
 		return fopen(name, "re");
-	if (asprintf(&path, "%s/%s" SUFFIX, folder(), name) < 0)
+	if (asprintf(&path, "%s/%s" PROFILE_SUFFIX, folder(), name) < 0)
 		die("out of memory");
 	file = fopen(path, "re");
 	free(path);
 	return file;
 }
 
-/* The spaces around it are left out, in place. */
-static char *trim(char *text)
+/* Its next line that has a value; false at the end. Both are in @line. */
+static bool next_value(FILE *file, char line[LINE], char **key, char **value)
 {
-	size_t length;
-
-	text += strspn(text, " \t");
-	for (length = strlen(text); length && strchr(" \t\n", text[length - 1]); length--)
-		;
-	text[length] = '\0';
-	return text;
-}
-
-/* What a line says, which is cut up in place; false: there is no value in it. */
-static bool split(char *line, char **key, char **value)
-{
-	char *equals;
-
-	line[strcspn(line, "#")] = '\0';
-	equals = strchr(line, '=');
-	if (!equals)
-		return false;
-	*equals = '\0';
-	*key = trim(line);
-	*value = trim(equals + 1);
-	return true;
+	while (fgets(line, LINE, file)) {
+		if (profile_split_line(line, key, value) && *value)
+			return true;
+	}
+	return false;
 }
 
 /* Call @tell for each installed profile, in the order of their names. */
@@ -83,12 +60,12 @@ static void each(void (*tell)(void *argument, const char *name, FILE *file), voi
 {
 	char *path = folder();
 	struct dirent **entries;
-	int count = scandir(path, &entries, is_profile, alphasort);
+	int count = scandir(path, &entries, profile_is_file, alphasort);
 
 	for (int i = 0; i < count; i++) {
 		FILE *file;
 
-		entries[i]->d_name[strlen(entries[i]->d_name) - strlen(SUFFIX)] = '\0';
+		entries[i]->d_name[profile_name_length(entries[i]->d_name)] = '\0';
 		file = open_profile(entries[i]->d_name);
 		if (file) {
 			tell(argument, entries[i]->d_name, file);
@@ -105,10 +82,10 @@ static void each(void (*tell)(void *argument, const char *name, FILE *file), voi
 
 static void list_one(void *argument, const char *name, FILE *file)
 {
-	char line[512], *key, *value;
+	char line[LINE], *key, *value;
 
-	while (fgets(line, sizeof(line), file)) {
-		if (split(line, &key, &value) && strcmp(key, "description") == 0) {
+	while (next_value(file, line, &key, &value)) {
+		if (strcmp(key, "description") == 0) {
 			printf("%-8s  %s\n", name, value);
 			return;
 		}
@@ -119,7 +96,7 @@ static void list_one(void *argument, const char *name, FILE *file)
 static bool show(const char *name)
 {
 	FILE *file = open_profile(name);
-	char line[512];
+	char line[LINE];
 
 	if (!file) {
 		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n", name);
@@ -171,16 +148,14 @@ static unsigned int row_of(struct table *table, const char *key, int before)
 
 static void read_one(void *argument, const char *name, FILE *file)
 {
-	char line[512], *key, *value;
+	char line[LINE], *key, *value;
 	struct table *table = argument;
 	int row = -1;
 
 	if (table->card_count == CARDS_MAX)
 		die("there are more than %d profiles", CARDS_MAX);
 	copy(table->names[table->card_count], name);
-	while (fgets(line, sizeof(line), file)) {
-		if (!split(line, &key, &value))
-			continue;
+	while (next_value(file, line, &key, &value)) {
 		row = row_of(table, key, row);
 		copy(table->values[table->card_count][row], value);
 	}

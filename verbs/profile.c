@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUFFIX ".profile"
+#include "net/profile_file.h"
 
 /* --- values ---------------------------------------------------------------------------- */
 
@@ -188,36 +188,17 @@ static bool read_value(struct reader *reader, unsigned int index, const char *te
 	return read[key->kind](reader, key, text);
 }
 
-/* Without the spaces around it. */
-static char *trim(char *text)
-{
-	char *end;
-
-	text += strspn(text, " \t");
-	end = text + strlen(text);
-	while (end > text && strchr(" \t\r\n", end[-1]))
-		end--;
-	*end = '\0';
-	return text;
-}
-
-/* "key = value   # source", which is cut up in place. */
 static bool read_line(struct reader *reader, char *line)
 {
 	char *name, *value;
 
-	line[strcspn(line, "#")] = '\0';
-	line = trim(line);
-	if (!*line)
-		return true;
-	value = strchr(line, '=');
+	if (!profile_split_line(line, &name, &value))
+		return objects(reader, "\"%s\" isn't of the form key = value", name);
 	if (!value)
-		return objects(reader, "\"%s\" isn't of the form key = value", line);
-	*value++ = '\0';
-	name = trim(line);
+		return true;
 	for (unsigned int i = 0; i < profile_key_count; i++) {
 		if (strcmp(profile_keys[i].name, name) == 0)
-			return read_value(reader, i, trim(value));
+			return read_value(reader, i, value);
 	}
 	return objects(reader, "there is no key \"%s\"", name);
 }
@@ -242,11 +223,9 @@ static bool read_lines(struct reader *reader, FILE *file)
 static void take_name(struct profile *profile, const char *path)
 {
 	const char *base = strrchr(path, '/') + 1;
-	size_t length = strlen(base), suffix = strlen(SUFFIX);
+	int length = profile_name_length(base);
 
-	if (length > suffix && strcmp(base + length - suffix, SUFFIX) == 0)
-		length -= suffix;
-	snprintf(profile->name, sizeof(profile->name), "%.*s", (int)length, base);
+	snprintf(profile->name, sizeof(profile->name), "%.*s", length ?: (int)strlen(base), base);
 }
 
 static bool read_file(struct profile *profile, const char *path, char **error)
@@ -299,22 +278,15 @@ static char *folder(const char *place)
 	return path;
 }
 
-static int is_profile(const struct dirent *entry)
-{
-	size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
-
-	return length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0;
-}
-
 /* "cx3, cx4": those in @place, behind those of *@names. */
 static void add_names(const char *place, char **names)
 {
 	struct dirent **entries = NULL;
-	int count = scandir(place, &entries, is_profile, alphasort);
+	int count = scandir(place, &entries, profile_is_file, alphasort);
 	char *longer;
 
 	for (int i = 0; i < count; i++) {
-		int length = strlen(entries[i]->d_name) - strlen(SUFFIX);
+		int length = profile_name_length(entries[i]->d_name);
 
 		if (asprintf(&longer, "%s%s%.*s", *names ? *names : "", *names ? ", " : "", length,
 			     entries[i]->d_name) >= 0) {
@@ -357,7 +329,7 @@ static char *find(const char *name)
 
 	for (unsigned int i = 0; i < PLACES && !found; i++) {
 		place = folder(places[i]);
-		if (place && asprintf(&path, "%s/%s" SUFFIX, place, name) >= 0) {
+		if (place && asprintf(&path, "%s/%s" PROFILE_SUFFIX, place, name) >= 0) {
 			found = realpath(path, NULL);
 			free(path);
 		}
