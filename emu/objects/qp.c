@@ -509,12 +509,16 @@ static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	int err = 0;
 
 	for (; wr; wr = wr->next) {
+		uint32_t posted = qp->sq.posted;
+
 		err = push_one(qp, wr, extended);
 		if (err) {
 			explain_send(qp, wr, extended, err);
 			*bad = wr;
 			break;
 		}
+		if (qp->sq.posted == posted)
+			continue; /* dropped */
 		if (qp->hca->measures)
 			send_queue_at(&qp->sq, qp->sq.posted - 1)->posted_at = qp->now;
 		if (injects(qp->hca))

@@ -282,6 +282,19 @@ START_TEST(sends_are_dropped)
 }
 END_TEST
 
+/* A fault finds none of them: the second request that there is fails. */
+START_TEST(dropped_sends_have_no_faults)
+{
+	setenv("URXE_FAULTS", "complete(REM_ACCESS_ERR)#2/SEND", 1);
+	own_profile("post_send_before_rts = dropped\n");
+	post_in_every_state(0);
+	ck_completes(4);
+	ck_assert_int_eq(post_send(5), 0);
+	ck_assert_int_eq(wait_completion(p.send_cq).status, IBV_WC_REM_ACCESS_ERR);
+	pair_close(&p);
+}
+END_TEST
+
 START_TEST(sends_are_refused)
 {
 	own_profile("post_send_before_rts = error\n");
@@ -578,6 +591,7 @@ int main(void)
 	tcase_add_test(tests, cq_of_one_size);
 	tcase_add_test(tests, sends_are_held);
 	tcase_add_test(tests, sends_are_dropped);
+	tcase_add_test(tests, dropped_sends_have_no_faults);
 	tcase_add_test(tests, sends_are_refused);
 	tcase_add_test(tests, receives_are_held);
 	tcase_add_test(tests, receives_are_dropped);
