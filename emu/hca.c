@@ -127,6 +127,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	atomic_store(&hca->key_byte, options->seed >> 32);
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
+	packet_pool_init(&hca->packets);
 	deferred_init(&hca->deferred);
 	ack_queue_init(&hca->acks);
 	pacing_init(&hca->pacing);
@@ -180,6 +181,7 @@ void hca_destroy(struct hca *hca)
 	pthread_mutex_destroy(&hca->objects_lock);
 	pthread_mutex_destroy(&hca->xrc_lock);
 	pool_destroy(&hca->outboxes);
+	packet_pool_destroy(&hca->packets);
 	hide_device(hca);
 	free(hca);
 }
@@ -290,17 +292,13 @@ static void run_cq_number(struct hca *hca, uint32_t number, uint64_t now)
 }
 
 /* A QP that schedules itself again is run by the next round, so that packets come in between. */
-bool hca_run(struct hca *hca, uint64_t now)
+bool hca_run_due(struct hca *hca, uint64_t now)
 {
-	struct outbox *outbox;
+	struct outbox *outbox = outbox_get(hca, now);
 	unsigned int budget;
 	uint32_t number;
 	bool any = false;
 
-	if (atomic_load_explicit(&hca->timers.next, memory_order_relaxed) > now &&
-	    atomic_load_explicit(&hca->run_count, memory_order_relaxed) == 0)
-		return false;
-	outbox = outbox_get(hca, now);
 	if (!outbox)
 		return false; /* what is due remains so */
 	while ((number = timer_expire(&hca->timers, now)) != 0) {
@@ -342,6 +340,21 @@ void hca_kick(struct hca *hca)
 		hca->deadline(hca->deadline_context, 0);
 }
 
+/* While another thread receives it isn't time to sleep. */
+static uint64_t prepare_sleep(struct hca *hca)
+{
+	struct link *link = hca->link;
+	uint64_t deadline;
+
+	if (!link->ops->prepare_sleep)
+		return TIME_NEVER;
+	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+		return 0;
+	deadline = link->ops->prepare_sleep(link);
+	pthread_mutex_unlock(&hca->receive_lock);
+	return deadline;
+}
+
 uint64_t hca_deadline(struct hca *hca)
 {
 	uint64_t oldest = atomic_load(&hca->acks.oldest);
@@ -354,22 +367,19 @@ uint64_t hca_deadline(struct hca *hca)
 	next = earlier(next, deferred_retry_at(&hca->deferred));
 	next = earlier(next, placement_deadline(hca));
 	next = earlier(next, inject_deadline(&hca->inject));
+	next = earlier(next, prepare_sleep(hca));
 	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
 }
 
 /* --- delayed ACKs ------------------------------------------------------ */
 
-/* Send those that wait for @age or longer. */
-static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
+bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age)
 {
-	struct outbox *outbox;
+	struct outbox *outbox = outbox_get(hca, now);
 	bool any = false;
 	uint32_t number;
 	struct qp *qp;
 
-	if (now < age || atomic_load_explicit(&hca->acks.oldest, memory_order_relaxed) > now - age)
-		return false;
-	outbox = outbox_get(hca, now);
 	if (!outbox)
 		return false;
 	while ((number = ack_queue_take(&hca->acks, now - age)) != 0) {
@@ -382,11 +392,6 @@ static bool acknowledge(struct hca *hca, uint64_t now, uint64_t age)
 	}
 	outbox_put(outbox);
 	return any;
-}
-
-void hca_acknowledge(struct hca *hca, uint64_t now)
-{
-	acknowledge(hca, now, ACK_DELAY_POLLED);
 }
 
 /* The lock isn't given back: this process receives nothing any more. */
@@ -433,19 +438,32 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now)
 
 /* --- the round ------------------------------------------------------------------------- */
 
+/* If this is the progress thread, it doesn't sleep, and nothing comes of it. */
+static void pass_on_wakeup(struct hca *hca)
+{
+	hca->link->share->woken = false;
+	if (hca->deadline)
+		hca->deadline(hca->deadline_context, 0);
+}
+
 bool hca_progress(struct hca *hca, uint64_t now)
 {
+	uint64_t age;
 	bool any;
 
 	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
 		return false;
 	any = receive_frames(hca, now);
+	if (hca->link->share && hca->link->share->woken)
+		pass_on_wakeup(hca);
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= placement_run(hca, now);
 	if (injects(hca) || inject_begins(&hca->inject))
 		any |= inject_run(hca, now);
-	any |= acknowledge(hca, now, any ? ACK_DELAY_BUSY : ACK_DELAY);
+	age = any ? ACK_DELAY_BUSY : ACK_DELAY;
+	if (ack_queue_is_due(&hca->acks, now, age))
+		any |= hca_send_acks(hca, now, age);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);

@@ -41,7 +41,10 @@
 #include "emu/watch.h"
 #include "net/link.h"
 #include "net/observe/record.h"
+#include "net/packet_pool.h"
 #include "net/pool.h"
+#include "net/tuning.h"
+#include "net/wire/icrc.h"
 #include "net/wire/port_gids.h"
 
 struct pd;
@@ -127,6 +130,7 @@ struct hca {
 	pthread_mutex_t receive_lock;
 	/* Of the receiving thread. */
 	struct link_frame frames[RECEIVE_BATCH];
+	struct icrc_flows icrc_flows;
 	struct deferred deferred;
 	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */
 
@@ -137,6 +141,7 @@ struct hca {
 
 	struct ack_queue acks;
 	struct pool outboxes;
+	struct packet_pool packets;
 
 	struct pacing pacing;
 	struct placement *placement; /* NULL, unless payload is placed late */
@@ -167,11 +172,18 @@ void hca_destroy(struct hca *hca);
  */
 bool hca_progress(struct hca *hca, uint64_t now);
 
+/* Send the acknowledgements that wait for @age or longer, as ack_queue_is_due() says there are. */
+bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age);
+
 /*
  * A polling thread found that nothing arrives, and its application has seen all that
  * did: send the acknowledgements that were to go with its answers.
  */
-void hca_acknowledge(struct hca *hca, uint64_t now);
+static inline void hca_acknowledge(struct hca *hca, uint64_t now)
+{
+	if (ack_queue_is_due(&hca->acks, now, ACK_DELAY_POLLED))
+		hca_send_acks(hca, now, ACK_DELAY_POLLED);
+}
 
 /*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
@@ -187,8 +199,19 @@ uint64_t hca_deadline(struct hca *hca);
 void hca_schedule(struct hca *hca, struct qp *qp);
 /* Take @qp off the queue (it is being destroyed). */
 void hca_unschedule(struct hca *hca, struct qp *qp);
-/* Run the queued QPs; no QP lock may be held. Returns whether there were any. */
-bool hca_run(struct hca *hca, uint64_t now);
+/* Of hca_run(), what there is to do when something is due. */
+bool hca_run_due(struct hca *hca, uint64_t now);
+
+/*
+ * Run the queued QPs; no QP lock may be held. Returns whether there were any. A polling thread
+ * looks several times a microsecond, mostly in vain.
+ */
+static inline bool hca_run(struct hca *hca, uint64_t now)
+{
+	return (atomic_load_explicit(&hca->timers.next, memory_order_relaxed) <= now ||
+		atomic_load_explicit(&hca->run_count, memory_order_relaxed) != 0) &&
+	       hca_run_due(hca, now);
+}
 
 /* QPs were queued, or one unlocked, outside of hca_progress(): have a thread call it soon. */
 void hca_kick(struct hca *hca);

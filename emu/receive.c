@@ -19,7 +19,7 @@
 
 /* Stage A of transport.md 2, first what the frame alone shows. */
 static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
-			struct icrc_flow *flow, uint64_t now)
+			uint64_t now)
 {
 	if (packet_parse(packet, frame->data, frame->length) != 0 || frame->message) {
 		if (frame->message)
@@ -28,7 +28,9 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 			COUNT(hca, malformed_packets, 1);
 		return false;
 	}
-	if (!icrc_check_flow(frame, flow)) {
+	if (frame->shared)
+		packet_keep_headers(packet);
+	if (!frame->trusted && !icrc_check_flow(frame, &hca->icrc_flows)) {
 		COUNT(hca, icrc_errors, 1);
 		return false;
 	}
@@ -191,7 +193,11 @@ static const struct deferred_frame *deliver_deferred(void *context, uint32_t num
 	}
 	qp_set_time(qp, now);
 	LL_FOREACH (frames, deferred) {
-		packet_parse(&packet, deferred->frame.data, deferred->frame.length);
+		/* Through memory it may have changed after it was checked, before it was copied. */
+		if (packet_parse(&packet, deferred->frame.data, deferred->frame.length) != 0) {
+			COUNT(hca, malformed_packets, 1);
+			continue;
+		}
 		qp_receive_packet(qp, &packet, &deferred->frame, now);
 		if (has_to_wait(qp))
 			break;
@@ -292,14 +298,14 @@ static void receive_kind(struct receiver *receiver, const struct packet *packets
  * that polls for that message may count on what it answers having completed.
  */
 static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
-			struct icrc_flow *flow, uint64_t now)
+			uint64_t now)
 {
 	struct receiver receiver = {.hca = hca};
 	struct packet packets[RECEIVE_FEW];
 	bool good[RECEIVE_FEW];
 
 	for (unsigned int i = 0; i < count; i++)
-		good[i] = check_frame(hca, &frames[i], &packets[i], flow, now);
+		good[i] = check_frame(hca, &frames[i], &packets[i], now);
 	receive_kind(&receiver, packets, frames, good, count, OPCODE_RESPONSE, now);
 	receive_kind(&receiver, packets, frames, good, count, 0, now);
 	receiver_end(&receiver, now);
@@ -317,8 +323,8 @@ static void count_by_port(struct hca *hca, const struct link_frame *frame)
 	}
 	if (!port)
 		return;
-	COUNT_IN(port, rcvd_pkts, 1);
-	COUNT_IN(port, rcvd_bytes, frame->length);
+	COUNT_ALONE_IN(port, rcvd_pkts, 1);
+	COUNT_ALONE_IN(port, rcvd_bytes, frame->length);
 }
 
 static void count_received(struct hca *hca, const struct link_frame *frames, unsigned int count)
@@ -327,8 +333,8 @@ static void count_received(struct hca *hca, const struct link_frame *frames, uns
 
 	for (unsigned int i = 0; i < count; i++)
 		bytes += frames[i].length;
-	COUNT(hca, rcvd_pkts, count);
-	COUNT(hca, rcvd_bytes, bytes);
+	COUNT_ALONE(hca, rcvd_pkts, count);
+	COUNT_ALONE(hca, rcvd_bytes, bytes);
 	for (unsigned int i = 0; hca->limits.device.phys_port_cnt > 1 && i < count; i++)
 		count_by_port(hca, &frames[i]);
 }
@@ -336,14 +342,12 @@ static void count_received(struct hca *hca, const struct link_frame *frames, uns
 static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
 			  uint64_t now)
 {
-	struct icrc_flow flow = {};
-
 	if (injects(hca))
 		count = inject_received(hca, frames, count);
 	count_received(hca, frames, count);
 	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
-			    &flow, now);
+			    now);
 }
 
 static bool receive_deferred(struct hca *hca, uint64_t now)

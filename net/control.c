@@ -28,7 +28,7 @@ static socklen_t make_address(struct sockaddr_un *address, uint64_t pid_namespac
 /* A datagram socket that is told whose the datagrams are, with a name; or -1 with errno. */
 static int open_socket(const struct sockaddr_un *address, socklen_t length)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, error;
+	int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, error;
 
 	if (fd < 0)
 		return -1;

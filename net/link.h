@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The link: what the transport core sends packets to and receives packets from.
- * net/udp/udp is the real one, net/sim/sim the one in virtual time, net/fault/fault a filter
- * around either. The core (emu/) calls it; nothing above the core does, except
- * to create it and to wait on its descriptors.
+ * net/udp/udp is the real one, net/sim/sim the one in virtual time, net/shm/shm one around
+ * net/udp/udp for peers that share memory, net/fault/fault a filter around any. The core (emu/)
+ * calls it; nothing above the core does, except to create it and to wait on its descriptors.
  *
  * A packet to send is headers, an iovec into the application's memory, and a
  * trailer. Links take batches, seal each packet with its ICRC (which covers
@@ -97,6 +97,8 @@ struct link_frame {
 	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
 	uint64_t captured;  /* the time of its record in link.capture; 0: it has none */
 	bool message;	    /* of another HCA of this machine (share_ops.tell), and no packet */
+	bool shared;	    /* its sender may still write to @data: look at each part once */
+	bool trusted;	    /* it came through memory, and has no ICRC */
 };
 
 struct capture;
@@ -156,6 +158,21 @@ struct link_ops {
 	 * readable (delayed packets), or TIME_NEVER.
 	 */
 	uint64_t (*deadline)(struct link *link);
+
+	/*
+	 * The thread that makes progress is about to sleep on the descriptors: from now on what
+	 * arrives makes one of them readable, until receive() has read it (share.woken). Returns
+	 * when receive() wants to be called at the latest, 0: something has arrived. By the caller
+	 * of receive(). May be NULL for a link whose descriptors always tell.
+	 */
+	uint64_t (*prepare_sleep)(struct link *link);
+
+	/*
+	 * Bytes that may be under way to the receiver of @qpn at the end of @path before they are
+	 * a burden: RC's window stays below. UINT32_MAX: the link knows no such bound, as one that
+	 * has NULL here.
+	 */
+	uint32_t (*capacity)(struct link *link, const struct path *path, uint32_t qpn);
 
 	/*
 	 * Bytes that the receiver of @qpn at the end of @path has space for before it drops;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Thread ids are addresses, a multiple of the stack size apart: Fibonacci hashing spreads them. */
 static struct pool_slot *pool_slot_of_thread(struct pool *pool)
@@ -13,12 +14,21 @@ static struct pool_slot *pool_slot_of_thread(struct pool *pool)
 	return &pool->slots[(hash >> 32) % POOL_SLOTS];
 }
 
+static void *pool_allocate(size_t size)
+{
+	void *buffer = malloc(size);
+
+	if (buffer)
+		memset(buffer, 0, size < POOL_ZEROS ? size : POOL_ZEROS);
+	return buffer;
+}
+
 void *pool_get(struct pool *pool, size_t size)
 {
 	struct pool_slot *slot = pool_slot_of_thread(pool);
 	void *buffer = atomic_exchange_explicit(&slot->buffer, NULL, memory_order_acquire);
 
-	return buffer ? buffer : malloc(size);
+	return buffer ? buffer : pool_allocate(size);
 }
 
 void pool_put(struct pool *pool, void *buffer)

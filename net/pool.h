@@ -6,13 +6,16 @@
  * the next call of the same thread, whose CPU still has it in its caches.
  *
  * Any thread may call; there is no lock. A pool begins as zeros. All buffers of a
- * pool have one size; what is in them when they are got is undefined.
+ * pool have one size. A new one begins with zeros, for what a thread keeps from one call to the
+ * next; the rest of it is undefined.
  */
 #ifndef URXE_NET_POOL_H
 #define URXE_NET_POOL_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define POOL_ZEROS 512 /* bytes, or the size */
 
 /* A thread has one of these by its identity; threads that share one allocate at worst. */
 #define POOL_SLOTS 32

@@ -15,6 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Where librspreload.so is loaded, socket() makes an rsocket. */
+static inline int sys_socket(int domain, int type, int protocol)
+{
+	return syscall(SYS_socket, domain, type, protocol);
+}
+
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return syscall(SYS_sendmsg, fd, message, flags);

@@ -58,6 +58,19 @@
  */
 #define XRC_ASK_AGAIN 5000000
 
+/* --- packets that arrived behind a lost one (emu/transport/reorder.h), bytes ---------------- */
+
+/* Of a queue pair: a window on a path that isn't long (CWND_LAN), with room to spare. */
+#define REORDER_BYTES (4u << 20)
+/* Of all those of an HCA; what goes beyond is sent again, as it would be without. */
+#define REORDER_BYTES_ALL (64u << 20)
+/* How far ahead: REORDER_BYTES of the smallest path MTU, twice, for READs take PSNs, too. */
+#define REORDER_PSNS 32768
+/* The memory is cut from pieces of this size (net/packet_pool.h): 15 large packets. */
+#define PACKET_POOL_CHUNK (64u << 10)
+/* So many stay for the next time, a window: each page that malloc() gives anew is a page fault. */
+#define PACKET_POOL_SPARE 32
+
 /* --- recovery (emu/transport/recovery.h, rtt.h, cwnd.h, arbiter.h), ns and bytes ----------- */
 
 /* Until the first probe as long as no round trip was measured: many round trips of a LAN. */
@@ -72,8 +85,13 @@
  * one silence in ten and more is a NAK, or what it asked for, that was lost, too; then the least
  * is what a busy loopback takes.
  */
-#define VERY_LOSSY_INTERVAL (512 * 1024)
-#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(500000)
+#define VERY_LOSSY_INTERVAL (1024 * 1024)
+#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(100000)
+/*
+ * What the answer to a packet that was sent again may take beyond two round trips, and still say
+ * that the peer wasn't slow: a process that sleeps is woken in as much.
+ */
+#define PROBE_ANSWER_SLACK UINT64_C(100000)
 /*
  * The least before anything is sent twice where nothing was lost for a while: there a missing
  * answer is that of a busy machine, which gives the CPU to others for some time slices.
@@ -85,6 +103,13 @@
 #define PROBE_COUNT 4
 /* So many are new packets, if there are any. */
 #define PROBE_NEXT_COUNT 2
+/*
+ * Gaps of a peer that drops what is behind them, until one of them is repeated alone to see whether
+ * it does: two runs of losses look the same.
+ */
+#define DROPS_UNTIL_REPEAT 32
+/* Packets in a row that a peer which keeps what is behind a gap may have lost. */
+#define REPEAT_RUN 3
 /* Some round trips, of which one will have been as short as the path allows. */
 #define RTT_RECENT 3
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */
@@ -100,6 +125,13 @@
  */
 #define CWND_LAN (2 * 1024 * 1024)
 #define CWND_MOST (64 * 1024 * 1024)
+/*
+ * What is left of a window by single losses where the round trip is this short: with 1 % of the
+ * packets lost a loopback reaches half its rate with 128 KiB, three quarters with 256 KiB, all of
+ * it with this. A smaller receive buffer overflows by many packets at once, which leave less.
+ */
+#define CWND_SHORT_ROUND UINT64_C(500000)
+#define CWND_SHORT_LEAST (512 * 1024)
 /* Losses so close together are one event, however short the round trip. */
 #define CWND_ROUND_LEAST UINT64_C(1000000)
 /* What is less than this fraction of the window waits for more space; a call costs too much. */
@@ -128,6 +160,17 @@
  */
 #define PROGRESS_YIELD_LOST 500000
 #define PROGRESS_CPU_CONTENDED 10000000
+/*
+ * A thread that has polled in a loop, in vain, for so long gives up its CPU once, for the peer or
+ * another thread of ours may wait for it: where two threads poll on two CPUs, a stream to them
+ * otherwise gets a third of what it could. A few times what a message takes to come back.
+ */
+#define PROGRESS_POLLS_IN_VAIN 20000
+/*
+ * If it got it back only after this, a thread had it that does something else, until a timer's
+ * tick, every 4 ms: then it keeps it for a while. What a window holds is received in half of that.
+ */
+#define PROGRESS_POLL_YIELD_LOST 2000000
 /* But it looks this often whether other clients' descriptors have become readable. */
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */
@@ -135,6 +178,8 @@
 /* Polls in a loop are a microsecond apart. Without one for this long the application does
  * something else. */
 #define PROGRESS_POLL_GAP 3000
+/* A call that posts a small message takes up to so long: half as much again as a system call. */
+#define PROGRESS_POST 5000
 /*
  * An application that computes between its polls still polls; the thread mustn't
  * wait on a socket that is being polled, which makes every packet twice as expensive.
@@ -142,6 +187,13 @@
 #define PROGRESS_POLL_STOPPED 50000
 /* How often to look whether polling goes on: what arrives after it ended waits this long. */
 #define PROGRESS_TICK 1000000
+/*
+ * Where something did wait for it, and the application hadn't polled for so long (it had its CPU,
+ * most likely), the next is likely to wait, too: for a while such looks cost some 5 % of a CPU.
+ */
+#define PROGRESS_NEGLECT 200000
+#define PROGRESS_NEGLECT_FOR 20000000
+#define PROGRESS_TICK_OFTEN 50000
 /*
  * An application that sleeps for its events polls once or twice around each
  * sleep; one that polls this often without progress_app_sleeping() means it.
@@ -233,5 +285,40 @@
 /* Polls between looks at the control socket though nothing was notified: a read costs a third of a
  * us. */
 #define SHARE_CONTROL_ROUNDS 16
+
+/* --- the link of shared memory (net/shm) --------------------------------------------------------
+ */
+
+/*
+ * Of a ring. 1 MiB streams as fast as any size up to 4 MiB, 512 KiB nearly so, 256 KiB at half the
+ * rate: one side then waits for the other whenever that loses its CPU for a moment.
+ */
+#define RING_BYTES (1u << 20)
+/*
+ * What RC may have under way in a ring: it has space for the responses to the peer's READs, too,
+ * and a packet counts for the window with more than it takes there.
+ */
+#define SHM_CAPACITY (RING_BYTES / 2)
+/*
+ * What a writer keeps to itself before it has the reader see it all at once: small packets of one
+ * call belong together, while a stream is read as it is written.
+ */
+#define SHM_PUBLISH 8192
+/* Of a ring, in one call: what is read stays in the CPU's L2 cache until it is delivered. */
+#define SHM_READ_MOST (RING_BYTES / 8)
+/* Bytes that may wait for space. RC's window stays far below; what is beyond is lost. */
+#define SHM_WAITING_MAX (8u << 20)
+/* How soon to look for space for it, and how rarely if there is none, ns. */
+#define SHM_RETRY_LEAST 20000
+#define SHM_RETRY_MOST 2000000
+/*
+ * How often to receive from UDP while there are rings, ns: some system calls a second. It is
+ * likelier that something comes so soon after something came.
+ */
+#define SHM_UDP_RARELY PROGRESS_TICK
+#define SHM_UDP_OFTEN 50000
+#define SHM_UDP_RECENT 10000000
+/* How often to look whether the other processes live, ns: a system call for each. */
+#define SHM_CHECK 1000000000
 
 #endif

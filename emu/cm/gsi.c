@@ -2,6 +2,8 @@
 /* QP 1: emu/cm/gsi.h. */
 #include "emu/cm/gsi.h"
 
+#include <string.h>
+
 #include "emu/cm/cm.h"
 #include "emu/hca.h"
 #include "emu/transport/outbox.h"
@@ -11,6 +13,7 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 		 uint64_t now)
 {
 	struct cm_message message;
+	uint8_t mad[MAD_LENGTH];
 
 	if (packet->opcode != (WIRE_UD | WIRE_SEND_ONLY) || packet->payload_length != MAD_LENGTH ||
 	    packet->pad != 0 || gid_is_multicast(&frame->destination)) {
@@ -25,7 +28,8 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 		COUNT(hca, bad_qkey, 1);
 		return;
 	}
-	if (cm_message_decode(&message, packet->payload) == 0)
+	memcpy(mad, packet->payload, sizeof(mad)); /* its sender may still write there */
+	if (cm_message_decode(&message, mad) == 0)
 		cm_receive(hca->cm, &message, frame, now);
 }
 

@@ -39,6 +39,13 @@ void ack_queue_destroy(struct ack_queue *queue);
 void ack_queue_add(struct ack_queue *queue, struct delayed_ack *ack, uint64_t now);
 void ack_queue_remove(struct ack_queue *queue, struct delayed_ack *ack);
 
+/* Whether one waits for @age or longer. */
+static inline bool ack_queue_is_due(const struct ack_queue *queue, uint64_t now, uint64_t age)
+{
+	return now >= age &&
+	       atomic_load_explicit(&queue->oldest, memory_order_relaxed) <= now - age;
+}
+
 /* Take out the oldest that waits since @until or longer. Returns its number, or 0. */
 uint32_t ack_queue_take(struct ack_queue *queue, uint64_t until);
 

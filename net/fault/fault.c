@@ -105,6 +105,20 @@ static uint64_t fault_link_deadline(struct link *link)
 	return deadline;
 }
 
+static uint64_t fault_link_prepare_sleep(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->prepare_sleep ? inner->ops->prepare_sleep(inner) : TIME_NEVER;
+}
+
+static uint32_t fault_link_capacity(struct link *link, const struct path *path, uint32_t qpn)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	return inner->ops->capacity ? inner->ops->capacity(inner, path, qpn) : UINT32_MAX;
+}
+
 static uint32_t fault_link_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
@@ -213,6 +227,8 @@ static const struct link_ops fault_link_ops = {
 	.send = fault_link_send,
 	.receive = fault_link_receive,
 	.deadline = fault_link_deadline,
+	.prepare_sleep = fault_link_prepare_sleep,
+	.capacity = fault_link_capacity,
 	.rcvbuf_space = fault_link_rcvbuf_space,
 	.unread = fault_link_unread,
 	.describe_peer = fault_link_describe_peer,

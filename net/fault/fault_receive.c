@@ -41,11 +41,13 @@ static struct held *frame_copy(const struct link_frame *frame, const struct flow
 	held->flow = *flow;
 	held->frame = *frame;
 	held->frame.data = held->bytes;
+	held->frame.shared = false;
 	if (verdict->corrupt && frame->length) {
 		uint64_t random = verdict->random;
 		uint32_t bit = icrc_covered_bit(&random, frame->length);
 
 		held->bytes[bit / 8] ^= 1u << bit % 8;
+		held->frame.trusted = false;
 	}
 	return held;
 }

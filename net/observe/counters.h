@@ -64,4 +64,11 @@ struct port_counters {
 #define COUNT_IN(counters, name, n)                                                                \
 	atomic_fetch_add_explicit(&(counters)->name, (n), memory_order_relaxed)
 
+/* The same of one that a single thread at a time writes: without a locked instruction. */
+#define COUNT_ALONE(hca, name, n) COUNT_ALONE_IN((hca)->counters, name, n)
+#define COUNT_ALONE_IN(counters, name, n)                                                          \
+	atomic_store_explicit(&(counters)->name,                                                   \
+			      atomic_load_explicit(&(counters)->name, memory_order_relaxed) + (n), \
+			      memory_order_relaxed)
+
 #endif

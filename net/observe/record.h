@@ -33,7 +33,7 @@
 
 #include "net/observe/counters.h"
 
-#define OBSERVE_VERSION 1
+#define OBSERVE_VERSION 2
 
 #define OBSERVE_BLOCK 16384
 #define OBSERVE_BLOCKS 1024 /* objects beyond have their records in memory of the process */
@@ -94,7 +94,8 @@ struct observe_traffic {
 	X(rnr_naks)	      /* received: the peer has no receive posted */                       \
 	X(sequence_naks_sent) /* packets of the peer are missing */                                \
 	X(rnr_naks_sent)      /* no receive is posted here */                                      \
-	X(duplicates)	      /* requests received again */
+	X(duplicates)	      /* requests received again */                                        \
+	X(packets_kept)	      /* that came before one of the peer's that is missing */
 
 struct observe_losses {
 #define X(name) uint64_t name;

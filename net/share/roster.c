@@ -87,6 +87,7 @@ static int join(struct roster *roster)
 		if (member->here || !roster_lock_byte(roster->fd, number))
 			continue;
 		member->primary_slot = member->slots = member->control_port = 0;
+		member->inbox = 0;
 		roster->self = number;
 		member->here = 1;
 		return 0;
@@ -146,6 +147,16 @@ uint32_t roster_notifications(const struct roster *roster)
 {
 	return atomic_load_explicit(&member_of(roster, roster->self)->notifications,
 				    memory_order_relaxed);
+}
+
+void roster_set_inbox(struct roster *roster, uint64_t number)
+{
+	member_of(roster, roster->self)->inbox = number;
+}
+
+uint64_t roster_inbox(const struct roster *roster, uint32_t member)
+{
+	return atomic_load_explicit(&member_of(roster, member)->inbox, memory_order_relaxed);
 }
 
 void roster_set_repaired(struct roster *roster, uint64_t time)

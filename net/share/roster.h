@@ -132,6 +132,13 @@ void roster_notify(struct roster *roster, uint32_t member);
 uint32_t roster_notifications(const struct roster *roster); /* to us, so far */
 
 /*
+ * The number of a member's inbox in shared memory (net/shm/inbox.h), 0: it has none. A member has
+ * it before it leases slots, so that what is sent to a slot always goes the same way.
+ */
+void roster_set_inbox(struct roster *roster, uint64_t number);
+uint64_t roster_inbox(const struct roster *roster, uint32_t member);
+
+/*
  * Connections whose peers are to be told when our process dies. add returns a number for
  * remove, or 0: there are too many.
  */

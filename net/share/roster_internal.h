@@ -18,7 +18,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 5 /* of the file */
+#define ROSTER_VERSION 6 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -71,12 +71,14 @@ struct member {
 	_Atomic uint32_t here;
 	_Atomic uint32_t primary_slot, slots; /* the first slot leased, and how many there are */
 	_Atomic uint32_t control_port, notifications;
-	uint8_t pad[44]; /* to a cache line: @notifications is looked at all the time */
+	uint32_t reserved;
+	_Atomic uint64_t inbox; /* the number of its inbox (net/shm/inbox.h); 0: it has none */
+	uint8_t pad[32];	/* to a cache line: @notifications is looked at all the time */
 };
 
 #define LOCK_TURNS 16
 
-/* The thread that has the lock, 0: none, or not known yet; and when it got it, in us. */
+/* The thread that has the lock, 0: none, or not known yet; and when it got it or let go, in us. */
 struct roster_holder {
 	uint32_t thread, since;
 };

@@ -119,11 +119,12 @@ bool roster_trylock_file(int fd, uint32_t *turn)
 
 bool roster_unlock_file(int fd, uint32_t turn)
 {
-	static const struct roster_holder none;
+	/* A new time: processes that wait see that the lock goes from one to the next. */
+	const struct roster_holder released = {0, clock_now() / 1000};
 	bool ours = read_epoch(fd) == turn;
 
 	/* Or the next holder would be passed over when we are stopped. */
-	write_turn(fd, &none, sizeof(none), holder_offset(turn));
+	write_turn(fd, &released, sizeof(released), holder_offset(turn));
 	unlock_byte(fd, epoch_byte(turn));
 	return ours;
 }

@@ -115,6 +115,12 @@ struct share_ops {
 
 struct share {
 	const struct share_ops *ops;
+	/*
+	 * receive() has read what another process sent to wake the thread that sleeps on the
+	 * descriptors (link_ops.prepare_sleep): unless the caller is that thread, it sleeps on, and
+	 * has to be woken. Of the callers of receive(), which clear it.
+	 */
+	bool woken;
 };
 
 #endif

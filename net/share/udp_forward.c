@@ -22,7 +22,7 @@
 #define CONTROL_BUFFER (4 << 20)
 #define FORWARD_MAX (WIRE_PACKET_MAX + 256)
 
-enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE };
+enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE, FORWARD_WAKE };
 
 /* What a frame was received with; the frame follows. */
 struct forward_header {
@@ -46,8 +46,11 @@ bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t len
 
 /* --- out ---------------------------------------------------------------------- */
 
-/* System calls by number aren't cancellation points: the caller may hold locks. */
-static void send_forward(const struct udp_share *share, uint16_t port,
+/*
+ * System calls by number aren't cancellation points: the caller may hold locks. Returns whether the
+ * kernel took it.
+ */
+static bool send_forward(const struct udp_share *share, uint16_t port,
 			 struct forward_header *header, const struct link_frame *frame)
 {
 	struct sockaddr_in address = {
@@ -68,11 +71,10 @@ static void send_forward(const struct udp_share *share, uint16_t port,
 
 	steer_fill(&header->secret, roster_secret(share->roster), 0);
 	/* The error may be that of an earlier datagram, to a member that was gone. */
-	if (sys_sendmsg(descriptor_number(&share->control_fd), &message,
-			MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-	    errno == ECONNREFUSED)
-		sys_sendmsg(descriptor_number(&share->control_fd), &message,
-			    MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sys_sendmsg(descriptor_number(&share->control_fd), &message,
+			   MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	       (errno == ECONNREFUSED && sys_sendmsg(descriptor_number(&share->control_fd),
+						     &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0);
 }
 
 bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
@@ -98,15 +100,30 @@ bool udp_forward_to(const struct udp_share *share, const struct link_frame *fram
 	return true;
 }
 
-void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid)
+/* Without a frame. Returns whether it was sent. */
+static bool send_notice(const struct udp_share *share, uint32_t member,
+			struct forward_header *header)
 {
 	uint16_t port = roster_control_port(share->roster, member);
+
+	if (!port || !send_forward(share, port, header, NULL))
+		return false;
+	roster_notify(share->roster, member);
+	return true;
+}
+
+void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid)
+{
 	struct forward_header header = {.kind = FORWARD_STEER, .destination = *gid};
 
-	if (!port)
-		return;
-	send_forward(share, port, &header, NULL);
-	roster_notify(share->roster, member);
+	send_notice(share, member, &header);
+}
+
+bool udp_wake(const struct udp_share *share, uint32_t member)
+{
+	struct forward_header header = {.kind = FORWARD_WAKE};
+
+	return send_notice(share, member, &header);
 }
 
 bool udp_forward(struct share *base, const struct link_frame *frame)
@@ -142,7 +159,7 @@ void udp_open_control_socket(struct udp_share *share)
 	socklen_t length = sizeof(address);
 	int size = CONTROL_BUFFER;
 
-	share->control_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	share->control_fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (share->control_fd < 0)
 		return;
 	share->control_identity = descriptor_identify(share->control_fd);
@@ -171,6 +188,10 @@ static bool receive_forward(struct udp_link *link, struct link_frame *frame, boo
 	memcpy(&header, data, sizeof(header));
 	if (header.kind == FORWARD_STEER) {
 		udp_share_resteer(link, udp_address_find(link, &header.destination));
+		return true;
+	}
+	if (header.kind == FORWARD_WAKE) {
+		share->share.woken = true;
 		return true;
 	}
 	*frame = (struct link_frame){

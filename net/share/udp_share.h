@@ -86,6 +86,8 @@ bool udp_forward(struct share *base, const struct link_frame *frame);
 bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length);
 /* Returns false when @frame was handed on too often. */
 bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member);
+/* Have a descriptor of the member's become readable. Returns whether that was sent. */
+bool udp_wake(const struct udp_share *share, uint32_t member);
 void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
 /* Frames that other members handed on to us; and repairs that are due. */
 unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);

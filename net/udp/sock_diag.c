@@ -36,7 +36,8 @@ struct sock_diag *sock_diag_create(void)
 
 	if (!diag)
 		return NULL;
-	diag->fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	diag->fd = sys_socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			      NETLINK_SOCK_DIAG);
 	if (diag->fd < 0) {
 		free(diag);
 		return NULL;

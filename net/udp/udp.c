@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/syscalls.h"
 
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
@@ -115,8 +116,8 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 {
 	int error;
 
-	*fd = socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6,
-		     SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	*fd = sys_socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6,
+			 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
 	if (*fd < 0)
 		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
 	error = set_options(*fd, options);
@@ -452,6 +453,23 @@ void udp_verify(struct udp_link *link, uint64_t now)
 	atomic_store_explicit(&link->verified, now, memory_order_relaxed);
 	if (!verify_all(link))
 		atomic_store(&link->link.lost, true);
+}
+
+struct roster *udp_link_roster(const struct link *base)
+{
+	return ((const struct udp_link *)base)->share.roster;
+}
+
+uint16_t udp_link_source_port(struct link *base, const union ibv_gid *gid)
+{
+	const struct udp_address *address = udp_address_find((struct udp_link *)base, gid);
+
+	return address ? address->source_port : 0;
+}
+
+bool udp_link_wake(struct link *base, uint32_t member)
+{
+	return udp_wake(&((struct udp_link *)base)->share, member);
 }
 
 static void udp_close(struct link *base)

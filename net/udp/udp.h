@@ -19,4 +19,13 @@ struct udp_options {
 /* Returns 0 and *@link, or an errno. No address is bound yet: link add_address does that. */
 int udp_link_create(const struct udp_options *options, struct link **link);
 
+/*
+ * For a link around this one (net/shm): the roster, NULL without one or before the first address;
+ * the port that packets from @gid leave from; and a datagram that makes a descriptor of another
+ * member readable, with nothing in it (share.woken). Returns whether that was sent.
+ */
+struct roster *udp_link_roster(const struct link *link);
+uint16_t udp_link_source_port(struct link *link, const union ibv_gid *gid);
+bool udp_link_wake(struct link *link, uint32_t member);
+
 #endif

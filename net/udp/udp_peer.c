@@ -13,6 +13,7 @@
 
 #include "net/clock.h"
 #include "net/observe/reader.h"
+#include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 
 /* Looks in a second: each may take some milliseconds, and many QPs may have the same peer. */
@@ -22,7 +23,7 @@
 /* Whether an interface has it: only then it can be bound. */
 static bool is_local(const union ibv_gid *gid)
 {
-	int fd = socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool local;
 
 	if (fd < 0)

@@ -43,6 +43,7 @@ struct datagram {
  * stack: a sending thread has one from the link's pool.
  */
 struct batch {
+	struct icrc_flows flows; /* of the batches before, too */
 	struct udp_link *link;
 	struct udp_address *address;
 	unsigned int datagrams;
@@ -61,6 +62,8 @@ struct batch {
 	uint32_t linear_used, linear_max;
 	uint8_t linear[BATCH_LINEAR];
 };
+_Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
+	       "what stays from one call to the next");
 
 /* The kernel gives a super-packet to the process that its first packet is for. */
 static bool same_owner(const struct link_packet *a, const struct link_packet *b)
@@ -238,14 +241,9 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 static bool seal(struct link_packet *packet, uint8_t *linear, const struct icrc_flow *flow,
 		 uint16_t ip_id)
 {
-	uint32_t end = link_packet_length(packet) - ICRC_LENGTH;
-	uint32_t icrc;
-
 	if (!linear)
 		return icrc_seal_flow(packet, flow, ip_id);
-	icrc = icrc_of_bytes(flow, ip_id, linear, end);
-	memcpy(linear + end, &icrc, sizeof(icrc));
-	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
+	icrc_seal_copy(packet, flow, ip_id, linear);
 	return true;
 }
 
@@ -260,7 +258,7 @@ static struct iovec *build(struct batch *batch, struct link_packet *packets, uns
 {
 	const struct path *path = packets[0].path;
 	struct iovec *end = first;
-	struct icrc_flow flow = {};
+	const struct icrc_flow *flow = NULL;
 	uint8_t *linear[LINK_TRAIN_PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -272,11 +270,11 @@ static struct iovec *build(struct batch *batch, struct link_packet *packets, uns
 			end = gather(end, &packets[i]);
 	}
 	for (unsigned int i = 0; i < count; i++) {
-		if (link_packet_length(&packets[i]) != flow.length)
-			icrc_flow_init(&flow, &path->source, &path->destination,
-				       batch->address->source_port,
-				       link_packet_length(&packets[i]));
-		if (!seal(&packets[i], linear[i], &flow, i))
+		if (!flow || link_packet_length(&packets[i]) != flow->length)
+			flow = icrc_flow(&batch->flows, &path->source, &path->destination,
+					 batch->address->source_port,
+					 link_packet_length(&packets[i]));
+		if (!seal(&packets[i], linear[i], flow, i))
 			return NULL;
 	}
 	return end;

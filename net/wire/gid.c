@@ -17,6 +17,7 @@
 
 #include "net/log.h"
 #include "net/netdev.h"
+#include "net/syscalls.h"
 
 #define MTU_DEFAULT 1500
 
@@ -203,7 +204,7 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 {
 	struct sockaddr_storage address;
 	socklen_t length = gid_to_sockaddr(gid, 0, &address);
-	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int error = 0;
 
 	if (fd < 0)

@@ -207,6 +207,19 @@ static bool flow_is(const struct icrc_flow *flow, const union ibv_gid *source,
 	       gid_equal(&flow->source, source) && gid_equal(&flow->destination, destination);
 }
 
+const struct icrc_flow *icrc_flow(struct icrc_flows *flows, const union ibv_gid *source,
+				  const union ibv_gid *destination, uint16_t source_port,
+				  uint32_t length)
+{
+	/* The lengths of packets differ by multiples of four. */
+	unsigned int place = length / 4 + source->raw[15] + destination->raw[15];
+	struct icrc_flow *flow = &flows->flow[place % ICRC_FLOWS];
+
+	if (!flow_is(flow, source, destination, source_port, length))
+		icrc_flow_init(flow, source, destination, source_port, length);
+	return flow;
+}
+
 /* The CRC up to the BTH, so that the BTH can follow as it is. */
 static uint32_t crc_before_bth(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth)
 {
@@ -229,10 +242,28 @@ static void flip_bit(struct link_packet *packet, unsigned int bit)
 		packet->trailer[byte - packet->headers_length] ^= mask;
 }
 
-uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
-		       uint32_t length)
+/* As on the wire, of @length bytes from the BTH on. */
+static uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
+			      uint32_t length)
 {
 	return htole32(crc_over(crc_before_bth(flow, ip_id, bth), bth, length));
+}
+
+uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *bth,
+			 uint32_t length)
+{
+	uint32_t end = length - ICRC_LENGTH, icrc = icrc_of_bytes(flow, ip_id, bth, end);
+
+	memcpy(bth + end, &icrc, sizeof(icrc));
+	return icrc;
+}
+
+void icrc_seal_copy(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id,
+		    uint8_t *copy)
+{
+	uint32_t icrc = icrc_seal_bytes(flow, ip_id, copy, link_packet_length(packet));
+
+	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
 }
 
 struct payload_crc {
@@ -309,8 +340,9 @@ static int32_t solve_ip_id(uint32_t difference, uint32_t bytes)
 	return be16toh(htole16(error)); /* the CRC takes bytes in wire order, low bits first */
 }
 
-bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow)
+bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows)
 {
+	const struct icrc_flow *flow;
 	uint16_t expected = frame->ip_id != IP_ID_UNKNOWN ? frame->ip_id : 0;
 	uint32_t icrc, received;
 	int32_t error;
@@ -318,9 +350,8 @@ bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow)
 	if (frame->length < sizeof(struct bth) + ICRC_LENGTH || frame->length > UINT16_MAX)
 		return false;
 
-	if (!flow_is(flow, &frame->source, &frame->destination, frame->source_port, frame->length))
-		icrc_flow_init(flow, &frame->source, &frame->destination, frame->source_port,
-			       frame->length);
+	flow = icrc_flow(flows, &frame->source, &frame->destination, frame->source_port,
+			 frame->length);
 	icrc = icrc_of_bytes(flow, expected, frame->data, frame->length - ICRC_LENGTH);
 	memcpy(&received, frame->data + frame->length - ICRC_LENGTH, sizeof(received));
 	if (icrc == received) {
@@ -342,9 +373,9 @@ bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow)
 
 bool icrc_check(struct link_frame *frame)
 {
-	struct icrc_flow flow = {};
+	struct icrc_flows flows = {};
 
-	return icrc_check_flow(frame, &flow);
+	return icrc_check_flow(frame, &flows);
 }
 
 uint32_t icrc_covered_bit(uint64_t *random, uint32_t length)

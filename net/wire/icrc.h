@@ -9,7 +9,7 @@
 
 #include "net/link.h"
 
-/* What consecutive packets of one flow and one length have in common; zero: nothing yet. */
+/* What the packets of one flow and one length have in common. */
 struct icrc_flow {
 	union ibv_gid source, destination;
 	uint16_t source_port;
@@ -22,6 +22,22 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 		    const union ibv_gid *destination, uint16_t source_port, uint32_t length);
 
 /*
+ * Those that were met lately, each in a place that follows from what it is; zeros: none yet. In a
+ * ping-pong messages and acknowledgements alternate, and to compute what they have in common takes
+ * longer than the rest of their ICRCs. For one thread at a time.
+ */
+#define ICRC_FLOWS 8
+
+struct icrc_flows {
+	struct icrc_flow flow[ICRC_FLOWS];
+};
+
+/* Stays as it is until the next call with these @flows. */
+const struct icrc_flow *icrc_flow(struct icrc_flows *flows, const union ibv_gid *source,
+				  const union ibv_gid *destination, uint16_t source_port,
+				  uint32_t length);
+
+/*
  * Compute the ICRC of @packet as it will leave from @source_port with IPv4
  * identification @ip_id (don't-fragment set; ignored for IPv6), write it to the
  * end of the trailer, and apply packet->corrupt_bit. False when the payload can't be read
@@ -32,9 +48,15 @@ bool icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
 /* The same for one packet of many: @flow is its flow. */
 bool icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
 
-/* The ICRC, as on the wire, of @length bytes from the BTH on. */
-uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8_t *bth,
-		       uint32_t length);
+/*
+ * The same for what is sent of it, a linear @copy: in both places, without corrupting it; and for
+ * @length bytes from the BTH to the end of the ICRC, of which there is nothing else. Returns the
+ * ICRC as on the wire.
+ */
+void icrc_seal_copy(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id,
+		    uint8_t *copy);
+uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *bth,
+			 uint32_t length);
 
 /*
  * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
@@ -44,8 +66,8 @@ uint32_t icrc_of_bytes(const struct icrc_flow *flow, uint16_t ip_id, const uint8
  */
 bool icrc_check(struct link_frame *frame);
 
-/* The same for one frame of many: @flow is that of the frame before, and becomes this one's. */
-bool icrc_check_flow(struct link_frame *frame, struct icrc_flow *flow);
+/* The same for one frame of many. */
+bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows);
 
 /* A bit to corrupt that is to be noticed, among @length bytes from the BTH on. */
 uint32_t icrc_covered_bit(uint64_t *random, uint32_t length);

@@ -10,6 +10,8 @@
  */
 #include "net/wire/wire.h"
 
+#include <string.h>
+
 /* --- opcodes ----------------------------------------------------------------- */
 
 #define ONLY (OPCODE_FIRST | OPCODE_LAST)
@@ -135,31 +137,32 @@ const struct opcode *opcode_find(uint8_t opcode)
 
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length)
 {
-	const struct bth *bth = (const struct bth *)data;
 	const struct opcode *op;
+	struct bth bth;
 	uint32_t dest, psn;
 	uint8_t pad;
 
-	if (length < sizeof(*bth) + ICRC_LENGTH)
+	if (length < sizeof(bth) + ICRC_LENGTH)
 		return -1;
-	if (bth->flags & BTH_TVER_MASK) /* IBA 9.6.1.1 */
+	memcpy(&bth, data, sizeof(bth)); /* as it is now */
+	if (bth.flags & BTH_TVER_MASK)	 /* IBA 9.6.1.1 */
 		return -1;
 
-	op = opcode_find(bth->opcode);
-	if (!op && is_answered(bth->opcode))
+	op = opcode_find(bth.opcode);
+	if (!op && is_answered(bth.opcode))
 		op = &reserved_opcode;
 	if (!op)
 		return -1;
 
-	pad = (bth->flags & BTH_PAD_MASK) >> BTH_PAD_SHIFT;
+	pad = (bth.flags & BTH_PAD_MASK) >> BTH_PAD_SHIFT;
 	if (length < (size_t)op->headers_length + pad + ICRC_LENGTH)
 		return -1;
 
-	dest = be32toh(bth->dest_qp);
+	dest = be32toh(bth.dest_qp);
 	if ((dest & QPN_MASK) == 0) /* QP 0 is the subnet manager's; RoCE has none */
 		return -1;
 
-	psn = be32toh(bth->psn);
+	psn = be32toh(bth.psn);
 	*packet = (struct packet){
 		.op = op,
 		.headers = data,
@@ -167,11 +170,17 @@ int packet_parse(struct packet *packet, const uint8_t *data, size_t length)
 		.payload_length = length - op->headers_length - pad - ICRC_LENGTH,
 		.dest_qp = dest & QPN_MASK,
 		.psn = psn & PSN_MASK,
-		.pkey = be16toh(bth->pkey),
-		.opcode = bth->opcode,
+		.pkey = be16toh(bth.pkey),
+		.opcode = bth.opcode,
 		.pad = pad,
-		.solicited = bth->flags & BTH_SOLICITED,
+		.solicited = bth.flags & BTH_SOLICITED,
 		.ack_request = psn & BTH_ACK_REQUEST,
 	};
 	return 0;
+}
+
+void packet_keep_headers(struct packet *packet)
+{
+	memcpy(packet->kept, packet->headers, packet->op->headers_length);
+	packet->headers = packet->kept;
 }

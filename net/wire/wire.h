@@ -260,6 +260,7 @@ struct packet {
 	uint8_t pad;
 	bool solicited;
 	bool ack_request;
+	uint8_t kept[WIRE_HEADERS_MAX]; /* packet_keep_headers() */
 };
 
 /*
@@ -270,6 +271,10 @@ struct packet {
  * (IBA 9.6.1.1), QP 0.
  */
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length);
+
+/* Have @packet's headers in itself: those in @data may be written to by another process meanwhile.
+ */
+void packet_keep_headers(struct packet *packet);
 
 /* IBA 9.2: MigReq. */
 static inline bool packet_requests_migration(const struct packet *p)

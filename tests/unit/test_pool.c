@@ -33,6 +33,26 @@ START_TEST(the_thread_s_own_comes_back)
 }
 END_TEST
 
+START_TEST(a_new_one_begins_with_zeros)
+{
+	uint8_t *buffer;
+
+	/* Freed with ones in it, memory for the next one. */
+	buffer = pool_get(&pool, SIZE);
+	ck_assert_ptr_nonnull(buffer);
+	memset(buffer, 0xff, SIZE);
+	pool_put(&pool, buffer);
+	pool_destroy(&pool);
+
+	buffer = pool_get(&pool, SIZE);
+	ck_assert_ptr_nonnull(buffer);
+	for (unsigned int i = 0; i < POOL_ZEROS; i++)
+		ck_assert_uint_eq(buffer[i], 0);
+	pool_put(&pool, buffer);
+	pool_destroy(&pool);
+}
+END_TEST
+
 static void *borrow(void *number)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -65,6 +85,7 @@ int main(void)
 	TCase *tests = tcase_create("pool");
 
 	tcase_add_test(tests, the_thread_s_own_comes_back);
+	tcase_add_test(tests, a_new_one_begins_with_zeros);
 	tcase_add_test(tests, no_buffer_is_in_use_twice);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/shm/inbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/guard.h"
+#include "net/log.h"
+#include "net/observe/file.h"
+
+#define SHM_VERSION 1
+#define NAME "urxe-shm-%d-%u-%016llx-%u"
+
+void shm_path(char path[SHM_PATH], const char *directory, uint64_t sender, uint32_t ring)
+{
+	snprintf(path, SHM_PATH, "%s/" NAME, directory, SHM_VERSION, (unsigned int)geteuid(),
+		 (unsigned long long)sender, ring);
+}
+
+/* --- files ---------------------------------------------------------------------------------- */
+
+static struct inbox_file *map(int fd)
+{
+	struct inbox_file *file =
+		mmap(NULL, sizeof(struct inbox_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (file == MAP_FAILED)
+		return NULL;
+	if (guard_file(file, sizeof(*file))) {
+		madvise(file, sizeof(*file), MADV_DONTFORK);
+		return file;
+	}
+	munmap(file, sizeof(*file));
+	errno = ENOSPC;
+	return NULL;
+}
+
+struct inbox_file *inbox_open(const char *directory, uint64_t number)
+{
+	struct inbox_file *file = NULL;
+	char path[SHM_PATH];
+	struct stat status;
+	int fd;
+
+	shm_path(path, directory, number, 0);
+	fd = observe_open_file(AT_FDCWD, path, O_RDWR);
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) == 0 && status.st_size == sizeof(*file))
+		file = map(fd);
+	close(fd);
+	return file;
+}
+
+void inbox_close(struct inbox_file *file)
+{
+	guard_forget_file(file);
+	munmap(file, sizeof(*file));
+}
+
+/* --- sweeping ------------------------------------------------------------------------------- */
+
+/* Whether the process lives whose inbox has the number @sender. */
+static bool is_alive(int directory, unsigned int version, uint64_t sender)
+{
+	char name[SHM_PATH];
+	bool alive;
+	int fd;
+
+	snprintf(name, sizeof(name), NAME, version, (unsigned int)geteuid(),
+		 (unsigned long long)sender, 0);
+	fd = observe_open_file(directory, name, O_RDWR);
+	if (fd < 0)
+		return false;
+	alive = observe_is_locked(fd);
+	close(fd);
+	return alive;
+}
+
+static void sweep_name(int directory, const char *name)
+{
+	unsigned int user, ring;
+	unsigned long long sender;
+	int version, end = 0;
+
+	if (sscanf(name, NAME "%n", &version, &user, &sender, &ring, &end) != 4 || name[end] ||
+	    user != geteuid() || version > SHM_VERSION)
+		return;
+	if (!is_alive(directory, version, sender))
+		unlinkat(directory, name, 0);
+}
+
+static void sweep(const char *directory)
+{
+	DIR *files = opendir(directory);
+	struct dirent *entry;
+
+	while (files && (entry = readdir(files)))
+		sweep_name(dirfd(files), entry->d_name);
+	if (files)
+		closedir(files);
+}
+
+/* --- ours ----------------------------------------------------------------------------------- */
+
+/* It has its name only when it is locked: a sweep would remove it. 0 or an errno. */
+static int give_name(const struct inbox *inbox)
+{
+	char path[SHM_PATH], self[32];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", inbox->fd);
+	shm_path(path, inbox->directory, inbox->number, 0);
+	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
+}
+
+static int fill(struct inbox *inbox)
+{
+	int error = posix_fallocate(inbox->fd, 0, sizeof(struct inbox_file));
+
+	if (error)
+		return error;
+	if (!observe_lock(inbox->fd))
+		return errno;
+	inbox->file = map(inbox->fd);
+	if (!inbox->file)
+		return errno;
+	inbox->file->size = sizeof(*inbox->file);
+	return give_name(inbox);
+}
+
+int inbox_create(struct inbox *inbox, const char *directory)
+{
+	int error;
+
+	*inbox = (struct inbox){.fd = -1};
+	if (snprintf(inbox->directory, sizeof(inbox->directory), "%s", directory) >=
+	    (int)sizeof(inbox->directory))
+		return ENAMETOOLONG;
+	if (getrandom(&inbox->number, sizeof(inbox->number), 0) != sizeof(inbox->number))
+		return EIO;
+	inbox->number |= 1; /* 0 is none */
+	sweep(directory);
+	inbox->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (inbox->fd < 0)
+		return errno;
+	inbox->identity = descriptor_identify(inbox->fd);
+	error = fill(inbox);
+	if (!error)
+		return 0;
+	if (inbox->file)
+		inbox_close(inbox->file);
+	close(inbox->fd);
+	*inbox = (struct inbox){.fd = -1};
+	return error;
+}
+
+void inbox_destroy(struct inbox *inbox)
+{
+	char path[SHM_PATH];
+	uint64_t sender;
+	uint32_t ring;
+
+	if (!inbox->file)
+		return;
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		if (!inbox_next_offer(inbox->file, member, &sender, &ring))
+			continue;
+		shm_path(path, inbox->directory, sender, ring);
+		unlink(path);
+	}
+	shm_path(path, inbox->directory, inbox->number, 0);
+	unlink(path);
+	inbox_close(inbox->file);
+	descriptor_close(inbox->fd, &inbox->identity);
+	*inbox = (struct inbox){.fd = -1};
+}
+
+/* The mapping isn't there, in a child (MADV_DONTFORK). */
+void inbox_after_fork_child(struct inbox *inbox)
+{
+	descriptor_close(inbox->fd, &inbox->identity);
+	inbox->file = NULL;
+	inbox->fd = -1;
+}
+
+/* --- rings to be opened ---------------------------------------------------------------------- */
+
+void inbox_offer(struct inbox_file *file, uint32_t member, uint64_t sender, uint32_t ring)
+{
+	struct inbox_entry *entry = &file->entries[member];
+
+	/* One of the process that was the member before is taken away first. */
+	atomic_store(&entry->ring, 0);
+	atomic_store(&entry->sender, sender);
+	atomic_store(&entry->ring, ring);
+}
+
+bool inbox_is_offered(const struct inbox_file *file, uint32_t member, uint64_t sender,
+		      uint32_t ring)
+{
+	const struct inbox_entry *entry = &file->entries[member];
+
+	return atomic_load(&entry->ring) == ring && atomic_load(&entry->sender) == sender;
+}
+
+bool inbox_next_offer(const struct inbox_file *file, uint32_t member, uint64_t *sender,
+		      uint32_t *ring)
+{
+	const struct inbox_entry *entry = &file->entries[member];
+
+	*ring = atomic_load(&entry->ring);
+	*sender = atomic_load(&entry->sender);
+	/* The same as before: then the sender is of that ring. */
+	return *ring && atomic_load(&entry->ring) == *ring;
+}
+
+void inbox_end_offer(struct inbox_file *file, uint32_t member, uint32_t ring)
+{
+	atomic_compare_exchange_strong(&file->entries[member].ring, &ring, 0);
+}
+
+/* --- the doorbell ---------------------------------------------------------------------------- */
+
+void inbox_ring_bell(struct inbox_file *file, uint32_t member)
+{
+	_Atomic uint64_t *word = &file->members[member / 64];
+	uint64_t bit = UINT64_C(1) << member % 64;
+
+	if (!(atomic_load(word) & bit))
+		atomic_fetch_or(word, bit);
+	if (!atomic_load(&file->rung))
+		atomic_store(&file->rung, 1);
+}
+
+uint32_t inbox_next_rung(struct inbox_file *file)
+{
+	uint64_t bits;
+
+	if (!inbox_is_rung(file))
+		return 0;
+	/* Cleared before the members are looked at: what is rung meanwhile rings again. */
+	atomic_exchange(&file->rung, 0);
+	for (uint32_t i = 0; i < INBOX_WORDS; i++) {
+		uint32_t bit;
+
+		bits = atomic_load(&file->members[i]);
+		if (!bits)
+			continue;
+		bit = __builtin_ctzll(bits);
+		atomic_fetch_and(&file->members[i], ~(UINT64_C(1) << bit));
+		atomic_store(&file->rung, 1);
+		if (i * 64 + bit && i * 64 + bit <= ROSTER_MEMBERS)
+			return i * 64 + bit;
+		i--; /* a bit that is no member's */
+	}
+	return 0;
+}

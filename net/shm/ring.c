@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/shm/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/guard.h"
+#include "net/observe/file.h"
+
+/* A record's first word: the packet's length, and: */
+#define LENGTH_MASK 0xffffu
+#define IS_RECORD (1u << 31) /* or the word is zero */
+#define IS_SEALED (1u << 30)
+#define HAS_GIDS (1u << 29)
+#define FLAGS (IS_RECORD | IS_SEALED | HAS_GIDS)
+
+_Static_assert(RING_PACKET_MAX <= LENGTH_MASK, "a packet's length");
+
+struct record {
+	_Atomic uint32_t word;
+	uint16_t source_port;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+};
+
+#define GIDS_LENGTH (2 * sizeof(union ibv_gid))
+
+/* Of all pages of a machine, the largest that is common: 64 KiB. */
+#define HEAD_SIZE (1u << 16)
+#define FILE_SIZE (HEAD_SIZE + RING_BYTES)
+#define MAPPING_SIZE (FILE_SIZE + RING_BYTES)
+
+_Static_assert(sizeof(struct ring_head) <= HEAD_SIZE, "it has space");
+
+/* --- the file ------------------------------------------------------------------------------- */
+
+static bool has_gids(const struct ring *ring, const struct ring_source *from)
+{
+	return memcmp(&ring->source, &from->source, sizeof(from->source)) != 0 ||
+	       memcmp(&ring->destination, &from->destination, sizeof(from->destination)) != 0;
+}
+
+/* 0 or an errno. */
+static int map(struct ring *ring, int fd)
+{
+	uint8_t *memory = mmap(NULL, MAPPING_SIZE, PROT_NONE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	const int access = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
+	int error = 0;
+
+	if (memory == MAP_FAILED)
+		return errno;
+	if (mmap(memory, FILE_SIZE, access, flags, fd, 0) == MAP_FAILED ||
+	    mmap(memory + FILE_SIZE, RING_BYTES, access, flags, fd, HEAD_SIZE) == MAP_FAILED)
+		error = errno;
+	/* The file may be truncated by the other process. */
+	else if (!guard_file(memory, MAPPING_SIZE))
+		error = ENOSPC;
+	if (error) {
+		munmap(memory, MAPPING_SIZE);
+		return error;
+	}
+	madvise(memory, MAPPING_SIZE, MADV_DONTFORK);
+	*ring = (struct ring){.head = (struct ring_head *)memory, .bytes = memory + HEAD_SIZE};
+	return 0;
+}
+
+int ring_create(struct ring *ring, const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int error;
+
+	if (fd < 0)
+		return errno;
+	/* All memory now: what isn't to be had when it is touched would be a SIGBUS. */
+	error = posix_fallocate(fd, 0, FILE_SIZE);
+	if (!error)
+		error = map(ring, fd);
+	if (error)
+		unlink(path);
+	else
+		ring->head->size = FILE_SIZE;
+	close(fd);
+	return error;
+}
+
+int ring_open(struct ring *ring, const char *path)
+{
+	int fd = observe_open_file(AT_FDCWD, path, O_RDWR), error = 0;
+	struct stat file;
+
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &file) < 0)
+		error = errno;
+	else if (file.st_size != FILE_SIZE)
+		error = EBADMSG;
+	if (!error)
+		error = map(ring, fd);
+	close(fd);
+	return error;
+}
+
+void ring_close(struct ring *ring)
+{
+	if (!ring->head)
+		return;
+	guard_forget_file(ring->head);
+	munmap(ring->head, MAPPING_SIZE);
+	*ring = (struct ring){};
+}
+
+/* --- the writer ----------------------------------------------------------------------------- */
+
+/* The line behind a record belongs to it: there is the zero word. */
+static uint32_t record_size(uint32_t length, bool gids)
+{
+	uint32_t bytes = sizeof(struct record) + (gids ? GIDS_LENGTH : 0) + length;
+
+	return (bytes + RING_LINE - 1) & ~(RING_LINE - 1);
+}
+
+static void look_at_reader(struct ring *ring)
+{
+	uint64_t released = atomic_load_explicit(&ring->head->released, memory_order_acquire);
+
+	/* Forward, and not beyond what was written. */
+	if (released - ring->released > ring->next - ring->released)
+		ring->broken = true;
+	else
+		ring->released = released;
+}
+
+enum ring_reader ring_reader(struct ring *ring)
+{
+	uint32_t reader = atomic_load_explicit(&ring->head->reader, memory_order_relaxed);
+
+	if (reader >= RING_CLOSED)
+		ring->broken = true;
+	return ring->broken ? RING_CLOSED : reader;
+}
+
+void ring_verify(struct ring *ring)
+{
+	uint32_t word;
+
+	ring_reader(ring);
+	look_at_reader(ring);
+	word = atomic_load_explicit(ring_word(ring, ring->released), memory_order_relaxed);
+	if (ring->released != (ring->first_word ? ring->first : ring->next) && !(word & IS_RECORD))
+		ring->broken = true;
+}
+
+static uint32_t space(const struct ring *ring)
+{
+	uint32_t used = ring->next - ring->released;
+
+	return ring->broken || used + RING_LINE > RING_BYTES ? 0 : RING_BYTES - RING_LINE - used;
+}
+
+uint32_t ring_unread(struct ring *ring)
+{
+	look_at_reader(ring);
+	return ring->broken ? 0 : ring->next - ring->released;
+}
+
+uint32_t ring_space(struct ring *ring)
+{
+	look_at_reader(ring);
+	return space(ring);
+}
+
+uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_t length)
+{
+	bool gids = has_gids(ring, from);
+	uint32_t size = record_size(length, gids);
+
+	if (length > RING_PACKET_MAX)
+		return NULL;
+	if (space(ring) < size && ring_space(ring) < size)
+		return NULL;
+	return (uint8_t *)ring_word(ring, ring->next) + sizeof(struct record) +
+	       (gids ? GIDS_LENGTH : 0);
+}
+
+void ring_append(struct ring *ring, const struct ring_source *from, uint32_t length, bool sealed)
+{
+	struct record *record = (struct record *)ring_word(ring, ring->next);
+	bool gids = has_gids(ring, from);
+	uint32_t word = IS_RECORD | (sealed ? IS_SEALED : 0) | (gids ? HAS_GIDS : 0) | length;
+
+	record->source_port = from->source_port;
+	record->traffic_class = from->traffic_class;
+	record->hop_limit = from->hop_limit;
+	if (gids) {
+		memcpy(record + 1, &from->source, sizeof(from->source));
+		memcpy((uint8_t *)(record + 1) + sizeof(from->source), &from->destination,
+		       sizeof(from->destination));
+		ring->source = from->source;
+		ring->destination = from->destination;
+	}
+	if (ring->first_word) {
+		atomic_store_explicit(&record->word, word, memory_order_relaxed);
+	} else {
+		/* Zero until all are published: the reader doesn't get past it. */
+		ring->first = ring->next;
+		ring->first_word = word;
+	}
+	ring->next += record_size(length, gids);
+	atomic_store_explicit(ring_word(ring, ring->next), 0, memory_order_relaxed);
+}
+
+void ring_publish(struct ring *ring)
+{
+	if (!ring->first_word)
+		return;
+	atomic_store_explicit(ring_word(ring, ring->first), ring->first_word, memory_order_release);
+	ring->first_word = 0;
+}
+
+/* --- the reader ----------------------------------------------------------------------------- */
+
+bool ring_receive(struct ring *ring, struct ring_packet *packet)
+{
+	const struct record *record = (const struct record *)ring_word(ring, ring->next);
+	uint32_t word, length;
+	const uint8_t *data = (const uint8_t *)(record + 1);
+	bool gids;
+
+	if (ring->broken)
+		return false;
+	word = atomic_load_explicit(ring_word(ring, ring->next), memory_order_acquire);
+	if (!word)
+		return false;
+	length = word & LENGTH_MASK;
+	gids = word & HAS_GIDS;
+	/* It was read once: from here on it can't change any more. */
+	if ((word & ~(FLAGS | LENGTH_MASK)) || !(word & IS_RECORD) || length > RING_PACKET_MAX ||
+	    ring->next + record_size(length, gids) - ring->released > RING_BYTES) {
+		ring->broken = true;
+		return false;
+	}
+	if (gids) {
+		memcpy(&ring->source, data, sizeof(ring->source));
+		memcpy(&ring->destination, data + sizeof(ring->source), sizeof(ring->destination));
+		data += GIDS_LENGTH;
+	}
+	packet->from.source = ring->source;
+	packet->from.destination = ring->destination;
+	packet->from.source_port = record->source_port;
+	packet->from.traffic_class = record->traffic_class;
+	packet->from.hop_limit = record->hop_limit;
+	packet->data = data;
+	packet->length = length;
+	packet->sealed = word & IS_SEALED;
+	ring->next += record_size(length, gids);
+	return true;
+}
+
+void ring_release(struct ring *ring)
+{
+	if (ring->released == ring->next)
+		return;
+	ring->released = ring->next;
+	atomic_store_explicit(&ring->head->released, ring->released, memory_order_release);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving: first from rings, then from UDP. A ring is opened when its bell is rung for the first
+ * time, and watched from then on: looked at by each call, while its writer rings no bell. Of more
+ * rings than are watched the one that had nothing for longest goes back to its bell.
+ *
+ * Polling makes no system call while rings have something, and few while there are rings at all:
+ * UDP is looked at in intervals, at once only where it had something a moment ago and rings hadn't,
+ * after a sleep, and when another member has forwarded a datagram.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/capture.h"
+#include "net/log.h"
+#include "net/shm/shm_link.h"
+#include "net/tuning.h"
+#include "net/wire/icrc.h"
+
+/* --- readers -------------------------------------------------------------------------------- */
+
+static void unwatch(struct shm_link *link, unsigned int index)
+{
+	struct shm_reader *reader = link->watched[index];
+
+	link->watched[index] = link->watched[--link->watched_count];
+	reader->watched = false;
+	ring_set_reader(&reader->ring, RING_OPEN);
+	ring_fence();
+	if (ring_has_more(&reader->ring))
+		inbox_ring_bell(link->inbox.file, reader->member);
+}
+
+/* In place of the one that had nothing for longest. */
+static void watch(struct shm_link *link, struct shm_reader *reader)
+{
+	unsigned int oldest = 0;
+
+	if (reader->watched)
+		return;
+	for (unsigned int i = 1; i < link->watched_count; i++) {
+		if (link->watched[i]->found_at < link->watched[oldest]->found_at)
+			oldest = i;
+	}
+	if (link->watched_count == WATCHED_MAX)
+		unwatch(link, oldest);
+	reader->watched = true;
+	link->watched[link->watched_count++] = reader;
+	ring_set_reader(&reader->ring, RING_WATCHED);
+}
+
+/* Its writer sees that, if it lives, and sends by UDP from then on. */
+static void reader_close(struct shm_link *link, struct shm_reader *reader)
+{
+	for (unsigned int i = 0; i < link->watched_count; i++) {
+		if (link->watched[i] == reader) {
+			link->watched[i] = link->watched[--link->watched_count];
+			break;
+		}
+	}
+	LL_DELETE(link->readers[reader->member], reader);
+	ring_set_reader(&reader->ring, RING_CLOSED);
+	ring_close(&reader->ring);
+	free(reader);
+}
+
+/* NULL: the ring isn't there, or can't be. */
+static struct shm_reader *reader_open(struct shm_link *link, uint32_t member, uint64_t sender,
+				      uint32_t ring_number)
+{
+	struct shm_reader *reader, *others = link->readers[member];
+	char path[SHM_PATH];
+	unsigned int count;
+	int error = ENOMEM;
+
+	LL_COUNT(others, reader, count);
+	if (count >= RINGS_OF_MEMBER)
+		return NULL;
+	shm_path(path, link->inbox.directory, sender, ring_number);
+	reader = calloc(1, sizeof(*reader));
+	if (reader)
+		error = ring_open(&reader->ring, path);
+	if (error) {
+		log_debug("%s: %s", path, strerror(error));
+		free(reader);
+		return NULL;
+	}
+	unlink(path);
+	reader->member = member;
+	reader->sender = sender;
+	LL_PREPEND(link->readers[member], reader);
+	return reader;
+}
+
+static bool has_ended(const struct shm_link *link, const struct shm_reader *reader)
+{
+	return roster_inbox(link->roster, reader->member) != reader->sender ||
+	       !roster_is_alive(link->roster, reader->member);
+}
+
+/* What processes wrote before they ended is read first. */
+static void close_ended(struct shm_link *link, uint32_t member)
+{
+	struct shm_reader *reader, *next;
+
+	LL_FOREACH_SAFE (link->readers[member], reader, next) {
+		if (!ring_has_more(&reader->ring) && has_ended(link, reader))
+			reader_close(link, reader);
+	}
+}
+
+/* One that we can't open is sent to us by UDP: its writer sees that the offer has ended. */
+static void open_offered(struct shm_link *link, uint32_t member)
+{
+	struct shm_reader *reader;
+	uint64_t sender;
+	uint32_t ring_number;
+	int state;
+
+	if (!inbox_next_offer(link->inbox.file, member, &sender, &ring_number))
+		return;
+	close_ended(link, member);
+	/* Opening files is a cancellation point, and locks are held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	reader = reader_open(link, member, sender, ring_number);
+	pthread_setcancelstate(state, NULL);
+	if (reader)
+		watch(link, reader);
+	inbox_end_offer(link->inbox.file, member, ring_number);
+}
+
+/* Look at what @member has for us. */
+static void look_at_member(struct shm_link *link, uint32_t member)
+{
+	struct shm_reader *reader;
+
+	open_offered(link, member);
+	LL_FOREACH (link->readers[member], reader) {
+		if (ring_has_more(&reader->ring))
+			watch(link, reader);
+	}
+}
+
+static void take_bells(struct shm_link *link)
+{
+	uint32_t member;
+
+	/* Those that ring again meanwhile have their turn in the next round. */
+	for (unsigned int i = 0; i < WATCHED_MAX && (member = inbox_next_rung(link->inbox.file));
+	     i++)
+		look_at_member(link, member);
+}
+
+/* All of them, as if each had rung. */
+static void readers_check(struct shm_link *link)
+{
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		look_at_member(link, member);
+		close_ended(link, member);
+	}
+}
+
+void shm_readers_close(struct shm_link *link)
+{
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		while (link->readers[member])
+			reader_close(link, link->readers[member]);
+	}
+}
+
+/* --- frames --------------------------------------------------------------------------------- */
+
+/* The ICRC for the capture, which the sender hasn't computed. The record is ours by now. */
+static void complete(const struct link_frame *frame)
+{
+	struct icrc_flow flow;
+
+	if (frame->length < sizeof(struct bth) + ICRC_LENGTH)
+		return;
+	icrc_flow_init(&flow, &frame->source, &frame->destination, frame->source_port,
+		       frame->length);
+	icrc_seal_bytes(&flow, 0, (uint8_t *)frame->data, frame->length);
+}
+
+static void fill_frame(struct shm_link *link, struct link_frame *frame,
+		       const struct ring_packet *packet)
+{
+	*frame = (struct link_frame){
+		.data = packet->data,
+		.length = packet->length,
+		.source = packet->from.source,
+		.destination = packet->from.destination,
+		.source_port = packet->from.source_port,
+		.traffic_class = packet->from.traffic_class,
+		.hop_limit = packet->from.hop_limit,
+		.shared = true,
+		.trusted = !packet->sealed,
+	};
+	if (!link->link.capture)
+		return;
+	if (frame->trusted)
+		complete(frame);
+	capture_received(link->link.capture, frame);
+}
+
+/* As much as stays in the cache until it is delivered: the writer gets the space back soon. */
+static unsigned int read_ring(struct shm_link *link, struct shm_reader *reader,
+			      struct link_frame *frames, unsigned int max)
+{
+	struct ring *ring = &reader->ring;
+	struct ring_packet packet;
+	unsigned int count = 0;
+
+	while (count < max && ring->next - ring->released < SHM_READ_MOST &&
+	       ring_receive(ring, &packet))
+		fill_frame(link, &frames[count++], &packet);
+	return count;
+}
+
+static unsigned int read_rings(struct shm_link *link, struct link_frame *frames, unsigned int max,
+			       uint64_t now)
+{
+	unsigned int count = 0, got;
+
+	link->first++;
+	for (unsigned int i = 0; i < link->watched_count && count < max; i++) {
+		struct shm_reader *reader = link->watched[(link->first + i) % link->watched_count];
+
+		if (!ring_has_more(&reader->ring))
+			continue;
+		got = read_ring(link, reader, frames + count, max - count);
+		if (got)
+			reader->found_at = link->found_at = now;
+		count += got;
+	}
+	return count;
+}
+
+/* What the last call returned is used no more. A broken ring is read no more. */
+static void release_rings(struct shm_link *link)
+{
+	for (unsigned int i = 0; i < link->watched_count;) {
+		struct shm_reader *reader = link->watched[i];
+
+		ring_release(&reader->ring);
+		if (!reader->ring.broken) {
+			i++;
+			continue;
+		}
+		log_warn("another process has damaged a ring: what it wrote there is lost");
+		reader_close(link, reader);
+	}
+}
+
+/* --- UDP ------------------------------------------------------------------------------------ */
+
+static bool udp_is_due(const struct shm_link *link, bool found, uint64_t now)
+{
+	uint64_t since = now - link->udp_at, found_since = now - link->udp_found_at;
+
+	if (!link->watched_count || link->slept ||
+	    roster_notifications(link->roster) != link->notifications)
+		return true;
+	if (!found && link->udp_found_at > link->found_at && found_since < SHM_UDP_RECENT)
+		return true;
+	return since >= (found_since < SHM_UDP_RECENT ? SHM_UDP_OFTEN : SHM_UDP_RARELY);
+}
+
+static unsigned int receive_udp(struct shm_link *link, struct link_frame *frames, unsigned int max,
+				uint64_t now)
+{
+	unsigned int count;
+
+	link->slept = false;
+	link->udp_at = now;
+	if (link->roster)
+		link->notifications = roster_notifications(link->roster);
+	count = link->udp->ops->receive(link->udp, frames, max, now);
+	if (count)
+		link->udp_found_at = now;
+	if (atomic_load_explicit(&link->udp->lost, memory_order_relaxed))
+		atomic_store(&link->link.lost, true);
+	return count;
+}
+
+/* --- link_ops ------------------------------------------------------------------------------- */
+
+/* It was truncated, or written over: all others are told to send by UDP. */
+static void inbox_check(struct shm_link *link)
+{
+	if (link->inbox.file->size == sizeof(*link->inbox.file) ||
+	    !roster_inbox(link->roster, roster_self(link->roster)))
+		return;
+	log_warn("another process has damaged our inbox in shared memory: it is used no more");
+	roster_set_inbox(link->roster, 0);
+}
+
+static void check_members(struct shm_link *link, uint64_t now)
+{
+	link->checked_at = now;
+	inbox_check(link);
+	readers_check(link);
+	shm_peers_check(link);
+}
+
+unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned int max,
+			 uint64_t now)
+{
+	struct shm_link *link = (struct shm_link *)base;
+	unsigned int count;
+
+	if (!link->roster)
+		return receive_udp(link, frames, max, now);
+	if (atomic_load_explicit(&base->lost, memory_order_relaxed))
+		return 0;
+	release_rings(link);
+	/* What closes rings comes before frames are read from them. */
+	if (now - link->checked_at >= link->check)
+		check_members(link, now);
+	if (inbox_is_rung(link->inbox.file))
+		take_bells(link);
+	count = read_rings(link, frames, max, now);
+	if (atomic_load_explicit(&link->waiting, memory_order_relaxed) &&
+	    now >= atomic_load_explicit(&link->retry_at, memory_order_relaxed))
+		shm_send_waiting(link, now);
+	if (count < max && udp_is_due(link, count, now))
+		count += receive_udp(link, frames + count, max - count, now);
+	return count;
+}
+
+static bool has_more(const struct shm_link *link)
+{
+	for (unsigned int i = 0; i < link->watched_count; i++) {
+		if (ring_has_more(&link->watched[i]->ring))
+			return true;
+	}
+	return inbox_is_rung(link->inbox.file);
+}
+
+/* Other members are looked after while we sleep, too. */
+uint64_t shm_prepare_sleep(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	link->slept = true;
+	if (!link->roster)
+		return TIME_NEVER;
+	link->sleeps += 2;
+	atomic_store(&link->inbox.file->sleeping, link->sleeps);
+	ring_fence();
+	if (has_more(link))
+		return 0;
+	return link->checked_at + link->check;
+}
