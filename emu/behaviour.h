@@ -46,6 +46,9 @@ struct hca_behaviour {
 	uint16_t ack_timeout_hundredths; /* of the nominal time; 0: between one and four times */
 	uint8_t ack_timeout_least;	 /* a smaller timeout, but for 0, counts as this one */
 
+	/* IBA 9.7.5.2.3 lets a responder drop what arrives behind a lost request, or keep it. */
+	bool drops_out_of_order;
+
 	/* What is granted when a queue is created. */
 	uint8_t round_max_wr, round_cqe, round_max_srq_wr; /* enum rounding */
 	uint8_t round_max_inline_data;			   /* enum inline_rounding */

@@ -65,6 +65,7 @@ active_speed = SDR                      # devinfo: 2.5 Gbps, likewise
 
 # Behaviour
 retry_cnt_7 = infinite                  # rxe_comp.c: retry_cnt 7 is never counted down
+out_of_order = dropped                  # rxe_resp.c, check_psn(): drop all others until the expected one; rxe_comp.c, check_psn()
 ack_timeout_factor = 1                  # rxe_qp.c: 4.096 us * 2^timeout, each time
 round_cqe = power_of_two_less_1         # rxe_queue.c: one entry of the ring stays free
 round_max_wr = none                     # rxe_qp.c: create_qp tells what was asked for

@@ -113,6 +113,8 @@ const struct profile_key profile_keys[] = {
 	WORD("retry_cnt_7", behaviour.retry_cnt_7_infinite, WORDS({"infinite", 1}, {"finite", 0})),
 	{"ack_timeout_factor", PROFILE_HUNDREDTHS, FIELD(behaviour.ack_timeout_hundredths), 10000, NULL, STRICT_DEFAULT},
 	NUMBER("ack_timeout_least", behaviour.ack_timeout_least, 31, STRICT_DEFAULT),
+	{"out_of_order", PROFILE_WORD, FIELD(behaviour.drops_out_of_order), 0,
+	 WORDS({"kept", 0}, {"dropped", 1}), STRICT_DEFAULT},
 	WORD("round_max_wr", behaviour.round_max_wr,
 	     WORDS({"power_of_two", ROUND_POWER_OF_TWO}, {"power_of_two_less_1", ROUND_POWER_OF_TWO_LESS_1}, {"none", ROUND_NONE})),
 	WORD("round_cqe", behaviour.round_cqe,

@@ -10,7 +10,7 @@
 /* The retries were for packets that the peer says it misses, or that answers were passed over. */
 static bool was_answered(const struct qp *qp)
 {
-	return qp->recovery.state == RECOVERY_SENDING;
+	return qp->recovery.state == RECOVERY_SENDING || qp->recovery.state == RECOVERY_REPEATING;
 }
 
 static struct link_peer describe(const struct qp *qp)

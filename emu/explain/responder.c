@@ -298,7 +298,7 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 		.side = KEY_OF_PEER,
 		.access = IBV_ACCESS_REMOTE_READ,
 	};
-	uint64_t offset = (uint64_t)resource->next * qp->mtu;
+	uint64_t offset = (uint64_t)resource->ranges[0].next * qp->mtu;
 	uint64_t rest = resource->length - offset, va = resource->va + offset;
 	struct finding finding = {};
 	struct text text;
@@ -315,7 +315,7 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 		 CAUSE_LINE
 		 "while a READ of %u bytes at 0x%llx, PSN %u, was answered, packet %u" CAUSE_LINE,
 		 resource->length, (unsigned long long)resource->va, resource->first_psn,
-		 resource->next + 1);
+		 resource->ranges[0].next + 1);
 	text_add_qp(&text, qp);
 	cause_report_text(finding.cause, finding.text);
 }

@@ -22,9 +22,13 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 static uint64_t delay_of(const struct qp *qp, const struct completion *completion)
 {
+	const struct send_wqe *wqe;
+
 	/* Each completion of the send queue frees a slot there. */
-	return completion->send_slots ? send_queue_at(&qp->sq, qp->sq.done - 1)->late
-				      : qp->responder.message.late;
+	if (!completion->send_slots)
+		return qp->responder.message.late;
+	wqe = send_queue_at(&qp->sq, qp->sq.done - 1);
+	return wqe->is_late ? wqe->late : 0;
 }
 
 bool late_add(struct qp *qp, struct cq *cq, const struct completion *completion)

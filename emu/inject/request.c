@@ -107,6 +107,7 @@ void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opco
 	enum ibv_wc_status status;
 
 	wqe->late = injector_late(injector, opcode, qp->number, &hit);
+	wqe->is_late = wqe->late;
 	status = injector_complete(injector, opcode, qp->number, &hit);
 	if (status == IBV_WC_SUCCESS)
 		return;

@@ -581,12 +581,3 @@ int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
 		mr_unpin(hca, &pin);
 	return error;
 }
-
-uint64_t sge_total(const struct ibv_sge *sge, uint32_t count)
-{
-	uint64_t total = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		total += sge[i].length;
-	return total;
-}

@@ -222,6 +222,13 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 		       struct mr_pin *pin);
 
 /* Sum of the lengths: up to 2^32 - 1 each, so 64 bits. */
-uint64_t sge_total(const struct ibv_sge *sge, uint32_t count);
+static inline uint64_t sge_total(const struct ibv_sge *sge, uint32_t count)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		total += sge[i].length;
+	return total;
+}
 
 #endif

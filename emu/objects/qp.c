@@ -279,6 +279,7 @@ void qp_reset(struct qp *qp)
 	recovery_set_destination(qp, NULL);
 	recovery_reset(&qp->recovery);
 	requester_reset(&qp->requester);
+	missing_destroy(&qp->missing);
 	responder_reset(&qp->responder);
 	xrc_remote_reset(&qp->xrc);
 	qp->ecn = (struct ecn){};
@@ -493,36 +494,37 @@ static int post_send_early(struct qp *qp, const struct ibv_send_wr *wr)
 	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, port_num, wr);
 }
 
-static int push_one(struct qp *qp, const struct ibv_send_wr *wr, bool extended)
+static int push_one(struct qp *qp, const struct ibv_send_wr *wr, bool extended, bool early)
 {
 	/* A FLUSH comes from ibv_wr_flush() alone. */
 	if (wr->opcode == WR_FLUSH && !extended)
 		return EINVAL;
-	if (!(qp_abilities(qp) & QP_POST_SEND))
+	if (early)
 		return post_send_early(qp, wr);
 	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, qp->attr.port_num, wr);
 }
 
 static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
 {
+	bool early = !(qp_abilities(qp) & QP_POST_SEND);
+	bool marked = qp->hca->measures || injects(qp->hca);
 	uint32_t before = qp->sq.posted;
 	int err = 0;
 
 	for (; wr; wr = wr->next) {
 		uint32_t posted = qp->sq.posted;
 
-		err = push_one(qp, wr, extended);
+		err = push_one(qp, wr, extended, early);
 		if (err) {
 			explain_send(qp, wr, extended, err);
 			*bad = wr;
 			break;
 		}
-		if (qp->sq.posted == posted)
-			continue; /* dropped */
-		if (qp->hca->measures)
-			send_queue_at(&qp->sq, qp->sq.posted - 1)->posted_at = qp->now;
+		if (!marked || qp->sq.posted == posted)
+			continue; /* nothing more to note, or it was dropped */
+		send_queue_at(&qp->sq, posted)->posted_at = qp->now;
 		if (injects(qp->hca))
-			inject_request(qp, send_queue_at(&qp->sq, qp->sq.posted - 1), wr->opcode);
+			inject_request(qp, send_queue_at(&qp->sq, posted), wr->opcode);
 	}
 	COUNT(qp->hca, rdma_sends, qp->sq.posted - before);
 	return err;

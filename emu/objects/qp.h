@@ -15,6 +15,7 @@
 #include "emu/objects/qp_type.h"
 #include "emu/transport/ecn.h"
 #include "emu/transport/migration.h"
+#include "emu/transport/missing.h"
 #include "emu/transport/receive_queue.h"
 #include "emu/transport/recovery.h"
 #include "emu/transport/requester.h"
@@ -84,6 +85,7 @@ struct qp {
 	struct receive_queue rq;
 	struct requester requester;
 	struct recovery recovery; /* RC */
+	struct missing missing;	  /* RC */
 	struct responder responder;
 	struct xrc_remote xrc; /* XRC_RECV */
 	struct ecn ecn;	       /* RC */

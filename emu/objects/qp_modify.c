@@ -232,8 +232,17 @@ static void release(struct preparation *preparation)
 	qp_path_release(&preparation->alternate);
 }
 
+static void bound_window(struct qp *qp, const struct qp_path *path, uint32_t qpn)
+{
+	struct link *link = qp->hca->link;
+
+	if (link->ops->capacity)
+		destination_bound(path->destination, link->ops->capacity(link, &path->path, qpn));
+}
+
+/* @qpn: the peer's. */
 static int prepare_path(struct qp *qp, const struct ibv_ah_attr *attr, enum ibv_mtu mtu,
-			struct qp_path *path)
+			uint32_t qpn, struct qp_path *path)
 {
 	int err = path_resolve(qp->hca, attr, &path->path);
 
@@ -243,23 +252,27 @@ static int prepare_path(struct qp *qp, const struct ibv_ah_attr *attr, enum ibv_
 		return err;
 	path->path.traffic_class = ecn_capable(path->path.traffic_class);
 	err = destination_get(qp->hca, &path->path.destination, &path->destination);
-	return err ? REFUSE(err, OUT_OF_MEMORY, "for what is known of the destination") : 0;
+	if (err)
+		return REFUSE(err, OUT_OF_MEMORY, "for what is known of the destination");
+	bound_window(qp, path, qpn);
+	return 0;
 }
 
 static int prepare_paths(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 			 struct preparation *preparation)
 {
 	enum ibv_mtu mtu = mask & IBV_QP_PATH_MTU ? attr->path_mtu : qp->attr.path_mtu;
+	uint32_t qpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num;
 	int err = check_port(qp, attr, mask);
 
 	if (!err && (mask & IBV_QP_AV))
-		err = prepare_path(qp, &attr->ah_attr, mtu, &preparation->path);
+		err = prepare_path(qp, &attr->ah_attr, mtu, qpn, &preparation->path);
 	if (!err && (mask & IBV_QP_ALT_PATH)) {
 		if (attr->alt_ah_attr.port_num != attr->alt_port_num)
 			return REFUSE(EINVAL, QP_PORT_DIFFERS,
 				      "alt_ah_attr.port_num is %u, alt_port_num %u",
 				      attr->alt_ah_attr.port_num, attr->alt_port_num);
-		err = prepare_path(qp, &attr->alt_ah_attr, mtu, &preparation->alternate);
+		err = prepare_path(qp, &attr->alt_ah_attr, mtu, qpn, &preparation->alternate);
 	}
 	return err;
 }

@@ -42,6 +42,13 @@ static inline void qp_show_progress(struct qp *qp)
 	};
 }
 
+/* So many SENDs and RDMA WRITEs are done, @bytes together: where nothing is measured. */
+static inline void qp_show_sent(struct qp *qp, uint32_t messages, uint64_t bytes)
+{
+	qp->shown->done.traffic.sent_messages += messages;
+	qp->shown->done.traffic.sent_bytes += bytes;
+}
+
 /* A message of @bytes has arrived, or leaves as the answer to the peer's READ. */
 static inline void qp_show_received(struct qp *qp, uint64_t bytes)
 {

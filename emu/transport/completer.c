@@ -51,13 +51,16 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause
 	qp_complete(qp, qp->send_cq, &wc, slots, false);
 }
 
-/* Take @psns packets of @wqe, from requester.unacked on, out of flight: they have arrived. */
-static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
+/*
+ * @psns packets of @wqe, from requester.unacked on, have arrived: take them out of flight, where
+ * each is @cost; 0: they were when they were kept.
+ */
+static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns, uint32_t cost)
 {
 	struct requester *req = &qp->requester;
 	bool beyond = (int32_t)psns > psn_distance(req->psn, req->unacked);
 
-	recovery_count_acked(qp, (uint64_t)psns * wqe->packet_cost, beyond);
+	recovery_count_acked(qp, (uint64_t)psns * cost, beyond);
 	req->unacked = psn_add(req->unacked, psns);
 	if (beyond) {
 		req->psn = req->unacked;
@@ -77,12 +80,45 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns)
 
 void completer_receive_end(struct qp *qp, uint64_t now)
 {
-	if (!qp->recovery.progress)
-		return;
+	bool progress = qp->recovery.progress;
+
 	recovery_drain(qp, now);
+	if (qp->missing.any)
+		recovery_on_missing(qp, now);
 	/* Behind those that the space in the window woke. */
-	if (qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
+	if (progress && qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);
+}
+
+/*
+ * Messages of one packet, sent once, about which nothing is to be told: as many as lie in front of
+ * @psn and have arrived with it. Returns whether there were any; arrived() does the rest.
+ */
+static bool complete_short(struct qp *qp, uint32_t psn)
+{
+	struct send_queue *sq = &qp->sq;
+	uint32_t first = sq->done, left = psn_distance(psn, qp->requester.unacked);
+	uint64_t cost = 0, bytes = 0;
+
+	if (qp->hca->measures || qp->hca->watch || injects(qp->hca))
+		return false;
+	for (; left && sq->done != sq->next; left--, sq->done++) {
+		const struct send_wqe *wqe = send_queue_at(sq, sq->done);
+
+		if (!(wqe->kind->flags & REQUEST_SIMPLE) || wqe->psn_count != 1 ||
+		    wqe->flags & IBV_SEND_SIGNALED || wqe->injected)
+			break;
+		cost += wqe->packet_cost;
+		bytes += wqe->length;
+	}
+	if (sq->done == first)
+		return false;
+	sq->unreported += sq->done - first;
+	qp->requester.unacked = psn_add(qp->requester.unacked, sq->done - first);
+	recovery_count_acked(qp, cost, false);
+	qp_show_sent(qp, sq->done - first, bytes);
+	completer_local(qp);
+	return true;
 }
 
 /*
@@ -102,25 +138,51 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
 
 		if (wqe->kind->response)
 			break;
+		if (complete_short(qp, psn))
+			continue;
 		if (psn_distance(psn, end) < 0)
 			end = psn;
-		arrived(qp, wqe, psn_distance(end, req->unacked));
+		arrived(qp, wqe, psn_distance(end, req->unacked), wqe->packet_cost);
 	}
 	if (req->unacked != start)
 		recovery_on_acked(qp, now);
 	return req->unacked == psn;
 }
 
-static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint64_t now)
+/* What a packet of the request that @psn belongs to counts in the congestion window. */
+static uint32_t packet_cost(const struct qp *qp, uint32_t psn)
+{
+	return send_queue_at(&qp->sq, send_queue_find(&qp->sq, psn))->packet_cost;
+}
+
+/* A response before @packet is missing. */
+static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	/* An acknowledged request found its CQ full, and the queue was flushed. */
+	if (qp->sq.done == qp->sq.posted)
+		return;
+	if (qp->hca->behaviour.drops_out_of_order) {
+		recovery_on_response_missed(qp, now);
+	} else if (!(packet->op->flags & OPCODE_ACK)) {
+		if (missing_keep(qp, packet)) {
+			qp->shown->done.losses.packets_kept++;
+			recovery_count_acked(qp, packet_cost(qp, packet->psn), false);
+		}
+	} else if ((packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK) {
+		missing_note(qp, psn_add(packet->psn, 1));
+	} else {
+		missing_keep_nak(qp, packet);
+	}
+}
+
+/* Of requester.unacked. */
+static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	uint8_t syndrome = packet_syndrome(packet);
 	uint8_t type = syndrome & AETH_TYPE_MASK;
 	uint8_t value = syndrome & AETH_VALUE_MASK;
 
-	/* An ACK's PSN has arrived, a NAK's hasn't; all before it have (IBA 9.7.5.1.2). */
-	if (!acknowledge_before(qp, psn_add(packet->psn, type == AETH_ACK), now)) {
-		recovery_on_response_missed(qp, now);
-	} else if (type == AETH_RNR_NAK) {
+	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
 		qp->shown->done.losses.rnr_naks++;
 		recovery_on_rnr_nak(qp, (uint64_t)rnr_delay[value] * 10000, now);
@@ -133,6 +195,17 @@ static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint
 	}
 }
 
+static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	bool ack = (packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK;
+
+	/* An ACK's PSN has arrived, a NAK's hasn't; all before it have (IBA 9.7.5.1.2). */
+	if (!acknowledge_before(qp, psn_add(packet->psn, ack), now))
+		pass_over(qp, packet, now);
+	else if (!ack)
+		receive_nak(qp, packet, now);
+}
+
 /*
  * The oldest work request, if the response fits it: it must be the one that
  * @packet's PSN belongs to, and of the kind asked for.
@@ -142,7 +215,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 	struct send_wqe *wqe;
 
 	if (!acknowledge_before(qp, packet->psn, now)) {
-		recovery_on_response_missed(qp, now);
+		pass_over(qp, packet, now);
 		return NULL;
 	}
 	/* An acknowledged request found its CQ full, and the queue was flushed. */
@@ -189,7 +262,8 @@ static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, c
 	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
 }
 
-static void receive_read_response(struct qp *qp, const struct packet *packet, uint64_t now)
+static void receive_read_response(struct qp *qp, const struct packet *packet, bool kept,
+				  uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
 	uint32_t index, rest;
@@ -202,7 +276,7 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 	offset = (uint64_t)index * qp->mtu;
 	rest = response_length(qp, wqe, offset);
 	last = index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
-	if (last != !!(packet->op->flags & OPCODE_LAST)) {
+	if (last != !!(packet->op->flags & OPCODE_LAST) && !wqe->read_in_parts) {
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 	} else if (packet->payload_length != rest) {
 		completer_fail(qp, IBV_WC_LOC_LEN_ERR, packet);
@@ -211,12 +285,13 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, ui
 	} else {
 		if (last)
 			response_done(qp);
-		arrived(qp, wqe, 1);
+		arrived(qp, wqe, 1, kept ? 0 : wqe->packet_cost);
 		recovery_on_acked(qp, now);
 	}
 }
 
-static void receive_atomic_response(struct qp *qp, const struct packet *packet, uint64_t now)
+static void receive_atomic_response(struct qp *qp, const struct packet *packet, bool kept,
+				    uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
 	uint64_t original;
@@ -229,8 +304,49 @@ static void receive_atomic_response(struct qp *qp, const struct packet *packet, 
 		return;
 	}
 	response_done(qp);
-	arrived(qp, wqe, 1);
+	arrived(qp, wqe, 1, kept ? 0 : wqe->packet_cost);
 	recovery_on_acked(qp, now);
+}
+
+static void receive_response(struct qp *qp, const struct packet *packet, bool kept, uint64_t now)
+{
+	if (packet->op->flags & OPCODE_READ)
+		receive_read_response(qp, packet, kept, now);
+	else if (packet->op->flags & OPCODE_ATOMIC)
+		receive_atomic_response(qp, packet, kept, now);
+	else
+		receive_acknowledge(qp, packet, now);
+}
+
+/* The NAK was of a request behind those whose responses were missing. */
+static void receive_kept_nak(struct qp *qp, uint64_t now)
+{
+	struct missing *missing = &qp->missing;
+
+	missing->nak_came = false;
+	if (missing->nak.psn == qp->requester.unacked && qp->sq.done != qp->sq.posted)
+		receive_nak(qp, &missing->nak, now);
+}
+
+/* What came behind a response that was missing, as far as it goes. */
+static void receive_kept(struct qp *qp, uint64_t now)
+{
+	struct missing *missing = &qp->missing;
+	const struct packet *packet;
+
+	while (missing->any) {
+		if (acknowledge_before(qp, missing->seen, now)) {
+			missing->any = false;
+			break;
+		}
+		packet = missing_take(qp);
+		if (!packet)
+			return;
+		receive_response(qp, packet, true, now);
+		reorder_free(&missing->kept, packet);
+	}
+	if (missing->nak_came)
+		receive_kept_nak(qp, now);
 }
 
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -241,12 +357,9 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 	if (psn_distance(packet->psn, req->highest) >= 0 ||
 	    psn_distance(packet->psn, req->unacked) < 0)
 		return;
-	if (packet->op->flags & OPCODE_READ)
-		receive_read_response(qp, packet, now);
-	else if (packet->op->flags & OPCODE_ATOMIC)
-		receive_atomic_response(qp, packet, now);
-	else
-		receive_acknowledge(qp, packet, now);
+	receive_response(qp, packet, false, now);
+	if (qp->missing.any)
+		receive_kept(qp, now);
 	/* Space in the congestion window, a READ less outstanding: there may be more to send. */
 	if (qp->sq.next != qp->sq.posted && !qp->recovery.progress)
 		hca_schedule(qp->hca, qp);
@@ -307,6 +420,7 @@ void completer_flush(struct qp *qp)
 	struct requester *req = &qp->requester;
 
 	recovery_stop(qp);
+	missing_clear(&qp->missing);
 	req->rd_atomic = 0;
 	req->paced_until = TIME_NEVER;
 	req->unacked = req->highest = req->psn;

@@ -9,6 +9,7 @@ void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm)
 	*cwnd = (struct cwnd){
 		.algorithm = algorithm,
 		.size = {.limit = CWND_INITIAL, .ssthresh = UINT64_MAX},
+		.most = CWND_MOST,
 	};
 	algorithm->init(cwnd);
 }
@@ -38,8 +39,8 @@ void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes)
 static bool cwnd_may_grow(const struct cwnd *cwnd, const struct rtt *rtt)
 {
 	if (cwnd->size.limit < CWND_LAN)
-		return true;
-	return cwnd->size.limit < CWND_MOST && !rtt_queueing(rtt);
+		return cwnd->size.limit < cwnd->most;
+	return cwnd->size.limit < cwnd->most && !rtt_queueing(rtt);
 }
 
 void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)
@@ -50,19 +51,40 @@ void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uin
 	cwnd_on_discarded(cwnd, bytes);
 }
 
-uint32_t cwnd_on_lost(struct cwnd *cwnd, bool marked, const struct rtt *rtt, uint64_t now)
+/* What a reduction leaves at the least. */
+static uint64_t least_after(const struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt)
+{
+	if (loss != CWND_LOST_ONE || rtt->smoothed > CWND_SHORT_ROUND)
+		return CWND_LEAST;
+	return cwnd->before.limit < CWND_SHORT_LEAST ? cwnd->before.limit : CWND_SHORT_LEAST;
+}
+
+static void reduce(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt)
+{
+	uint64_t least = least_after(cwnd, loss, rtt);
+
+	cwnd->algorithm->on_lost(cwnd, loss == CWND_MARKED);
+	if (cwnd->size.limit < least)
+		cwnd->size.limit = least;
+	cwnd->size.ssthresh = cwnd->size.limit;
+	cwnd->reduced_for = loss;
+}
+
+uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt, uint64_t now)
 {
 	uint64_t round = rtt->smoothed > CWND_ROUND_LEAST ? rtt->smoothed : CWND_ROUND_LEAST;
 
-	if (cwnd->reductions && now - cwnd->reduced_at < round)
+	if (cwnd->reductions && now - cwnd->reduced_at < round) {
+		if (loss != CWND_LOST_MANY || cwnd->reduced_for != CWND_LOST_ONE)
+			return cwnd->reductions;
+		cwnd->size = cwnd->before; /* it wasn't by chance */
+		reduce(cwnd, loss, rtt);
 		return cwnd->reductions;
+	}
 	cwnd->before = cwnd->size;
 	cwnd->reduced_at = now;
-	cwnd->algorithm->on_lost(cwnd, marked);
-	if (cwnd->size.limit < CWND_LEAST)
-		cwnd->size.limit = CWND_LEAST;
-	cwnd->size.ssthresh = cwnd->size.limit;
-	if (marked) /* whatever is lost or not, it was right */
+	reduce(cwnd, loss, rtt);
+	if (loss == CWND_MARKED) /* whatever is lost or not, it was right */
 		cwnd->before = cwnd->size;
 	return ++cwnd->reductions;
 }

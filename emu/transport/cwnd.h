@@ -41,12 +41,19 @@ struct cubic {
 
 struct cwnd;
 
+/* Why a window is to be reduced. */
+enum cwnd_loss {
+	CWND_LOST_ONE,	/* a packet alone: by chance, perhaps */
+	CWND_LOST_MANY, /* packets in a row, or none is known to have arrived behind the first */
+	CWND_MARKED	/* nothing was, but a queue is getting long (RFC 3168) */
+};
+
 struct cwnd_algorithm {
 	const char *name;
 	void (*init)(struct cwnd *cwnd);
 	/* @bytes arrived while the window was in use: let it grow. */
 	void (*on_acked)(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now);
-	/* Something was lost, or @marked by a queue that is getting long (RFC 3168): reduce. */
+	/* Reduce the window. */
 	void (*on_lost)(struct cwnd *cwnd, bool marked);
 };
 
@@ -65,8 +72,10 @@ struct cwnd {
 	const struct cwnd_algorithm *algorithm;
 	struct cwnd_size size, before; /* before the last reduction */
 	uint64_t in_flight;
+	uint64_t most; /* that the limit grows to: CWND_MOST, or what the link has space for */
 	uint64_t reduced_at;
 	uint32_t reductions;
+	enum cwnd_loss reduced_for;
 };
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm);
@@ -85,9 +94,11 @@ void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes);
 
 /*
  * Reduce the window, once a round trip at the most: losses within a round trip are one event
- * (RFC 9002, 7.3.1). Returns the number of the reduction that this loss is part of.
+ * (RFC 9002, 7.3.1). Single losses leave a path of little delay what keeps it full: there it is the
+ * receiver's buffer that overflows, by many packets at once. Returns the number of the reduction
+ * that this loss is part of.
  */
-uint32_t cwnd_on_lost(struct cwnd *cwnd, bool marked, const struct rtt *rtt, uint64_t now);
+uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt, uint64_t now);
 
 /* What was taken for lost in reduction @number had arrived: restore the window (RFC 9438, 4.9). */
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number);

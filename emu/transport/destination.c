@@ -58,6 +58,14 @@ void destination_put(struct destination *destination)
 	free(destination);
 }
 
+void destination_bound(struct destination *destination, uint64_t bytes)
+{
+	pthread_mutex_lock(&destination->lock);
+	if (bytes < destination->cwnd.most)
+		destination->cwnd.most = bytes;
+	pthread_mutex_unlock(&destination->lock);
+}
+
 uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
 			  uint64_t cost, uint32_t count)
 {
@@ -157,18 +165,30 @@ void destination_discard(struct destination *destination, uint64_t bytes)
 	pthread_mutex_unlock(&destination->lock);
 }
 
-uint32_t destination_lost(struct destination *destination, bool marked, uint64_t now)
+uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now)
 {
 	uint32_t reduction;
 
 	pthread_mutex_lock(&destination->lock);
-	if (!marked)
+	if (loss != CWND_MARKED)
 		note_loss(destination, now);
-	reduction = cwnd_on_lost(&destination->cwnd, marked, &destination->rtt, now);
+	reduction = cwnd_on_lost(&destination->cwnd, loss, &destination->rtt, now);
 	if (destination->rtt.smoothed)
 		update_timeouts(destination, now);
 	pthread_mutex_unlock(&destination->lock);
 	return reduction;
+}
+
+void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now)
+{
+	const struct rtt *rtt = &destination->rtt;
+
+	pthread_mutex_lock(&destination->lock);
+	if (rtt->smoothed && time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK) {
+		note_loss(destination, now);
+		update_timeouts(destination, now);
+	}
+	pthread_mutex_unlock(&destination->lock);
 }
 
 void destination_spurious(struct destination *destination, uint32_t reduction)
@@ -177,6 +197,62 @@ void destination_spurious(struct destination *destination, uint32_t reduction)
 	cwnd_on_spurious(&destination->cwnd, reduction);
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
 	pthread_mutex_unlock(&destination->lock);
+}
+
+bool destination_repeats_alone(struct destination *destination)
+{
+	bool alone;
+
+	pthread_mutex_lock(&destination->lock);
+	alone = destination->behind_gap != BEHIND_GAP_DROPPED ||
+		destination->drops++ % DROPS_UNTIL_REPEAT == DROPS_UNTIL_REPEAT - 1;
+	pthread_mutex_unlock(&destination->lock);
+	return alone;
+}
+
+bool destination_keeps(struct destination *destination)
+{
+	bool keeps;
+
+	pthread_mutex_lock(&destination->lock);
+	keeps = destination->behind_gap == BEHIND_GAP_KEPT;
+	pthread_mutex_unlock(&destination->lock);
+	return keeps;
+}
+
+void destination_note_kept(struct destination *destination)
+{
+	pthread_mutex_lock(&destination->lock);
+	destination->behind_gap = BEHIND_GAP_KEPT;
+	pthread_mutex_unlock(&destination->lock);
+}
+
+/* Once may be a run of losses. */
+void destination_note_dropped(struct destination *destination)
+{
+	pthread_mutex_lock(&destination->lock);
+	switch (destination->behind_gap) {
+	case BEHIND_GAP_KEPT:
+		destination->behind_gap = BEHIND_GAP_UNKNOWN;
+		break;
+	case BEHIND_GAP_UNKNOWN:
+		destination->behind_gap = BEHIND_GAP_DROPPED_ONCE;
+		break;
+	default:
+		destination->behind_gap = BEHIND_GAP_DROPPED;
+		destination->drops = 0;
+	}
+	pthread_mutex_unlock(&destination->lock);
+}
+
+uint64_t destination_least_round_trip(struct destination *destination)
+{
+	uint64_t least;
+
+	pthread_mutex_lock(&destination->lock);
+	least = destination->rtt.smoothed ? rtt_recent_least(&destination->rtt) : 0;
+	pthread_mutex_unlock(&destination->lock);
+	return least;
 }
 
 uint64_t destination_limit(struct destination *destination)

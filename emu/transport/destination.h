@@ -23,6 +23,17 @@
 
 struct hca;
 
+/*
+ * What a responder there does with packets that come behind a gap, as far as its answers to a
+ * repetition have shown. IBA lets it drop them (9.7.5.2.3); it needn't.
+ */
+enum behind_gap {
+	BEHIND_GAP_UNKNOWN,
+	BEHIND_GAP_DROPPED_ONCE, /* or lost, too */
+	BEHIND_GAP_DROPPED,
+	BEHIND_GAP_KEPT
+};
+
 struct destination {
 	UT_hash_handle hh; /* in hca->destinations, by address, under hca->destinations_lock */
 	union ibv_gid gid;
@@ -37,6 +48,8 @@ struct destination {
 
 	pthread_mutex_t lock;
 	uint64_t acked_since_loss; /* bytes */
+	enum behind_gap behind_gap;
+	uint32_t drops; /* gaps since the peer was found to drop */
 	struct rtt rtt;
 	struct cwnd cwnd;
 	struct arbiter arbiter;
@@ -45,6 +58,9 @@ struct destination {
 /* Find or make it, for a QP that is being connected. ENOMEM. */
 int destination_get(struct hca *hca, const union ibv_gid *gid, struct destination **destination);
 void destination_put(struct destination *destination);
+
+/* No more than @bytes may ever be in flight (link_ops.capacity). */
+void destination_bound(struct destination *destination, uint64_t bytes);
 
 /* Account as many of @count packets of @cost bytes as sent as the arbiter grants. */
 uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
@@ -70,10 +86,29 @@ bool destination_lossy(const struct destination *destination, uint64_t now);
 /* So many that a NAK or what it asked for is lost more often than an answer is late. */
 bool destination_very_lossy(const struct destination *destination, uint64_t now);
 
-/* Something was lost, or @marked. Returns the number of the window's reduction. */
-uint32_t destination_lost(struct destination *destination, bool marked, uint64_t now);
+/* Something was lost, or marked. Returns the number of the window's reduction. */
+uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now);
+/*
+ * A packet that was sent again after a silence was answered @time after that. If that was soon, the
+ * peer hasn't been slow: something was lost.
+ */
+void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
 /* What was taken for lost then had arrived. */
 void destination_spurious(struct destination *destination, uint32_t reduction);
+
+/*
+ * Whether a packet that is missing is to be sent again alone. Not if the peer drops what is behind
+ * it; but now and then it is found out anew whether it does.
+ */
+bool destination_repeats_alone(struct destination *destination);
+/* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
+bool destination_keeps(struct destination *destination);
+/* A repetition was answered: what was behind it had been kept there, or not. */
+void destination_note_kept(struct destination *destination);
+void destination_note_dropped(struct destination *destination);
+
+/* Nothing that is sent now is answered before, ns; 0: not known. */
+uint64_t destination_least_round_trip(struct destination *destination);
 
 /* How much may be in flight now. */
 uint64_t destination_limit(struct destination *destination);

@@ -9,7 +9,7 @@ static void repeat_single(struct qp *qp, struct responder_resource *resource,
 			  const struct packet *packet)
 {
 	if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
-		response_answer_again(qp, resource, 0, 1);
+		response_answer_again(qp, resource, (struct response_range){0, 1});
 }
 
 /* The answer from packet @index on, if @packet asks for all or the rest of it, IBA 9.7.5.1.3. */
@@ -27,7 +27,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	/* An end inside of the answer is one of its packets' ends. */
 	if (offset + length != resource->length && length % qp->mtu != 0)
 		return;
-	response_answer_again(qp, resource, index, index + packets);
+	response_answer_again(qp, resource, (struct response_range){index, index + packets});
 }
 
 static void repeat_answer(struct qp *qp, const struct packet *packet)

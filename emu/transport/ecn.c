@@ -8,7 +8,7 @@
 
 static void reduce_window(struct qp *qp, uint64_t now)
 {
-	destination_lost(qp->recovery.destination, true, now);
+	destination_lost(qp->recovery.destination, CWND_MARKED, now);
 }
 
 void ecn_on_marked(struct qp *qp, const struct packet *packet, uint64_t now)

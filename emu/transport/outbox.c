@@ -110,11 +110,14 @@ static bool outbox_ends_train(struct outbox *outbox)
 		return false;
 	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
-	if (!train->packets || length > train->length)
-		*train = (struct outbox_train){.counted = outbox->packets, .length = length};
-	train->packets++;
-	if (length == train->length && train->packets < LINK_TRAIN_PACKETS &&
-	    (train->packets + 1) * train->length <= LINK_TRAIN_BYTES)
+	if (!train->packets || length > train->length) {
+		train->packets = 0;
+		train->length = length;
+		train->most = LINK_TRAIN_BYTES / length;
+		if (train->most > LINK_TRAIN_PACKETS)
+			train->most = LINK_TRAIN_PACKETS;
+	}
+	if (length == train->length && ++train->packets < train->most)
 		return false;
 	train->packets = 0;
 	return true;
@@ -181,27 +184,14 @@ static int outbox_probe(struct outbox *outbox, const struct mr_pin *pin, const u
 	return error;
 }
 
-/*
- * Memory by its key: what the latest pin covers needs none of its own. @qp: the one
- * that was asked for it (READ), NULL for a local read.
- */
-static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
-			     const struct qp *qp, uint32_t key, uint64_t va, uint32_t length)
+/* The same of memory that nothing pins yet. */
+static int outbox_pin(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
+		      const struct qp *qp, uint32_t key, uint64_t va, uint32_t length)
 {
-	int access = qp ? IBV_ACCESS_REMOTE_READ : 0, error;
-	uint8_t *address = NULL;
 	struct mr_pin pin;
+	int error = qp ? mr_pin_remote(pd, qp, key, va, length, IBV_ACCESS_REMOTE_READ, &pin)
+		       : mr_pin(outbox->hca, pd, key, va, length, 0, &pin);
 
-	if (outbox->pinned)
-		address = mr_pinned(outbox->pinned, pd, qp, key, va, length, access);
-	if (address) {
-		error = outbox_probe(outbox, outbox->pinned, address, length);
-		if (!error)
-			outbox_add_iov(outbox, packet, address, length, NULL);
-		return error;
-	}
-	error = qp ? mr_pin_remote(pd, qp, key, va, length, access, &pin)
-		   : mr_pin(outbox->hca, pd, key, va, length, access, &pin);
 	if (error)
 		return error;
 	error = outbox_probe(outbox, &pin, pin.address, length);
@@ -214,9 +204,31 @@ static int outbox_add_memory(struct outbox *outbox, struct link_packet *packet, 
 	return 0;
 }
 
+/*
+ * Memory by its key: what the latest pin covers needs none of its own. @qp: the one
+ * that was asked for it (READ), NULL for a local read.
+ */
+static inline int outbox_add_memory(struct outbox *outbox, struct link_packet *packet,
+				    const struct pd *pd, const struct qp *qp, uint32_t key,
+				    uint64_t va, uint32_t length)
+{
+	int access = qp ? IBV_ACCESS_REMOTE_READ : 0, error;
+	uint8_t *address = NULL;
+
+	if (outbox->pinned)
+		address = mr_pinned(outbox->pinned, pd, qp, key, va, length, access);
+	if (!address)
+		return outbox_pin(outbox, packet, pd, qp, key, va, length);
+	error = outbox_probe(outbox, outbox->pinned, address, length);
+	if (!error)
+		outbox_add_iov(outbox, packet, address, length, NULL);
+	return error;
+}
+
 /* The part of @sge from @offset on, or as much of it as the packet still wants. */
-static int outbox_add_sge(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
-			  const struct ibv_sge *sge, uint64_t offset, uint32_t wanted)
+static inline int outbox_add_sge(struct outbox *outbox, struct link_packet *packet,
+				 const struct pd *pd, const struct ibv_sge *sge, uint64_t offset,
+				 uint32_t wanted)
 {
 	uint32_t length = sge->length - offset;
 

@@ -23,6 +23,7 @@ struct outbox {
 	struct outbox_train {
 		unsigned int counted; /* of the packets: the last one isn't complete yet */
 		unsigned int packets; /* the last ones, which the link sends as one GSO train */
+		unsigned int most;    /* so many packets of @length may a train have */
 		uint32_t length;      /* of the first of them: no other may be longer */
 	} train;
 	struct link_packet packet[OUTBOX_PACKETS];

@@ -3,8 +3,8 @@
  * Loss recovery of a reliable queue pair: everything between sending a packet and its
  * acknowledgement (IBA 9.7.6, 9.9.2; RFC 9002 and RFC 8985 where IBA leaves it to us). It owns the
  * state, the retry counters, the deadlines, the bytes in flight and what is sent again;
- * recovery.c has the table of which event leads where. The requester asks it what may be sent and
- * reports what was; the completer reports acknowledgements and NAKs; time comes by
+ * recovery_events.c has the table of which event leads where. The requester asks it what may be
+ * sent and reports what was; the completer reports acknowledgements and NAKs; time comes by
  * recovery_run().
  *
  * A packet counts as lost when a NAK says so, when a response was passed over, when a probe shows
@@ -26,6 +26,12 @@ struct destination;
 
 enum recovery_state {
 	RECOVERY_SENDING,
+	/*
+	 * What a NAK asked for is on its way again, alone, and sending goes on: a responder that
+	 * has kept what came behind the gap (as urxe does) misses no more than that. The answer
+	 * shows whether it has (destination_repeats_alone()).
+	 */
+	RECOVERY_REPEATING,
 	/*
 	 * No answer for a probe timeout. What shows a loss is a packet behind it: the next one,
 	 * if there is one, though the window be full (RFC 9002, 6.2.4), and then another one.
@@ -65,11 +71,22 @@ struct recovery {
 	bool probes_only;	      /* until there is an answer: its peer answers others */
 	bool response_missed;	      /* was noticed: not again before there is progress */
 
-	uint32_t resume_psn; /* the cursor before these two probes, unless a NAK came after that */
+	/* The cursor before these two probes, unless a NAK came after that; when repeating, as it
+	 * was when the repetition was sent. */
+	uint32_t resume_psn;
+
+	bool repeat_wanted;   /* the requester is to send the oldest packet again, alone */
+	bool repeat_response; /* what was repeated last asks for a response */
+	bool nak_follows;     /* of that packet: it was asked for by another answer */
+	uint8_t repeat_run;   /* so many in a row were asked for, one by one */
+	uint32_t repeat_end;  /* one beyond what was repeated last */
+	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
 
 	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
 
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
+	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */
+	uint64_t probed_at;    /* when a packet was sent again as a probe */
 	uint64_t silent_since; /* the same before the first of the retries */
 
 	/* Deadlines, ns, or TIME_NEVER. */
@@ -122,6 +139,12 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 /* The packet with @psn, of what recovery_take() gave, is on its way; @again: not for the first
  * time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
+/*
+ * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for. It is in the
+ * window since it was sent first. @end: one beyond it, or beyond the last of the responses that it
+ * asks for.
+ */
+void recovery_on_repeated(struct qp *qp, uint32_t end, bool response);
 /* A probe was wanted, and there is nothing new to send. */
 void recovery_nothing_new(struct qp *qp, uint64_t now);
 /* All of this run has been sent: deadlines begin, unless they run already. */
@@ -136,8 +159,12 @@ void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond);
 void recovery_on_acked(struct qp *qp, uint64_t now);
 /* The responder misses the packet at requester.unacked, says a NAK (IBA 9.7.5.2.3). */
 void recovery_on_sequence_nak(struct qp *qp, uint64_t now);
-/* A response was passed over (IBA 9.9.2.3). */
+/* A response was passed over (IBA 9.9.2.3), and what came behind it isn't kept. */
 void recovery_on_response_missed(struct qp *qp, uint64_t now);
+/* It is kept: what is missing may have to be asked for (emu/transport/missing.h). */
+void recovery_on_missing(struct qp *qp, uint64_t now);
+/* One beyond all that has been sent and isn't going to be sent again in any case. */
+uint32_t recovery_sent_end(const struct qp *qp);
 /* The responder has no receive for @delay ns (IBA 9.7.5.2.8). */
 void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now);
 /* After a batch of responses: what they acknowledged leaves the window, deadlines begin anew. */

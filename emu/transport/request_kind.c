@@ -26,6 +26,7 @@
 #define LOCAL REQUEST_LOCAL
 #define BIND REQUEST_BIND
 #define EXACT REQUEST_EXACT
+#define SIMPLE REQUEST_SIMPLE
 
 /* IBA table 38 and 11.4.1.1: which transport has which operation. */
 /* clang-format off */
@@ -33,11 +34,11 @@
 	[IBV_WR_##opcode] = {#opcode, types, packets, data, flags, response, IBV_WC_##completion, IBV_QP_EX_WITH_##opcode}
 
 static const struct request_kind kinds[] = {
-	ROW(SEND,                 RC_UC_UD, SEND,                DATA_SENT,     0,                  0,             SEND),
-	ROW(SEND_WITH_IMM,        RC_UC_UD, SEND_IMM,            DATA_SENT,     0,                  0,             SEND),
+	ROW(SEND,                 RC_UC_UD, SEND,                DATA_SENT,     SIMPLE,             0,             SEND),
+	ROW(SEND_WITH_IMM,        RC_UC_UD, SEND_IMM,            DATA_SENT,     SIMPLE,             0,             SEND),
 	ROW(SEND_WITH_INV,        RC,       SEND_INV,            DATA_SENT,     INVALIDATE,         0,             SEND),
-	ROW(RDMA_WRITE,           RC_UC,    WRITE,               DATA_SENT,     REMOTE,             0,             RDMA_WRITE),
-	ROW(RDMA_WRITE_WITH_IMM,  RC_UC,    WRITE_IMM,           DATA_SENT,     REMOTE,             0,             RDMA_WRITE),
+	ROW(RDMA_WRITE,           RC_UC,    WRITE,               DATA_SENT,     SIMPLE | REMOTE,    0,             RDMA_WRITE),
+	ROW(RDMA_WRITE_WITH_IMM,  RC_UC,    WRITE_IMM,           DATA_SENT,     SIMPLE | REMOTE,    0,             RDMA_WRITE),
 	ROW(RDMA_READ,            RC,       ONLY(READ_REQUEST),  DATA_READ,     REMOTE,             OPCODE_READ,   RDMA_READ),
 	ROW(ATOMIC_CMP_AND_SWP,   RC,       ONLY(COMPARE_SWAP),  DATA_ORIGINAL, REMOTE,             OPCODE_ATOMIC, COMP_SWAP),
 	ROW(ATOMIC_FETCH_AND_ADD, RC,       ONLY(FETCH_ADD),     DATA_ORIGINAL, REMOTE,             OPCODE_ATOMIC, FETCH_ADD),

@@ -28,6 +28,7 @@ enum request_flags {
 	REQUEST_LOCAL = 1 << 3,	     /* is executed at the requester: there are no packets */
 	REQUEST_EXACT = 1 << 4,	     /* sends ATOMIC_LENGTH bytes, no more and no less */
 	REQUEST_FLUSH = 1 << 5,	     /* struct flush says what is to be flushed */
+	REQUEST_SIMPLE = 1 << 6,     /* sends data, and is none of the above but REMOTE */
 };
 
 struct request_kind {

@@ -99,8 +99,10 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	wqe->first_psn = req->psn;
 	wqe->psn_count = psn_count;
 	wqe->packet_cost = packet_length + CWND_PACKET_OVERHEAD;
-	if (wqe->kind->data == DATA_READ)
+	if (wqe->kind->data == DATA_READ) {
 		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
+		wqe->read_in_parts = false;
+	}
 	return true;
 }
 
@@ -203,16 +205,18 @@ static void request_ack(struct qp *qp, struct link_packet *packet)
 	qp->requester.since_request = 0;
 }
 
-/* READ: one request for what is left of the chunk that the cursor is in. */
-static uint32_t build_read_request(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
-				   struct link_packet *packet)
+/* READ: one request for what is left of the chunk that the cursor is in, @most packets of it. */
+static uint32_t build_read_request(struct qp *qp, struct send_wqe *wqe, uint32_t index,
+				   uint32_t most, struct link_packet *packet)
 {
 	uint64_t offset = (uint64_t)index * qp->mtu;
-	uint32_t psns = wqe->read_chunk - index % wqe->read_chunk;
+	uint32_t psns = send_wqe_request_rest(wqe, index);
 	uint64_t length = wqe->length - offset;
 
-	if (psns > wqe->psn_count - index)
-		psns = wqe->psn_count - index;
+	if (psns > most) {
+		psns = most;
+		wqe->read_in_parts = true;
+	}
 	if (length > (uint64_t)psns * qp->mtu)
 		length = (uint64_t)psns * qp->mtu;
 	fill_headers(qp, wqe, qp->type->transport | wqe->kind->only, wqe->remote_addr + offset,
@@ -250,10 +254,11 @@ static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 }
 
 /*
- * Build the packet at the cursor and move the cursor behind it. Returns the
- * packet, or NULL when its memory can't be used.
+ * Build the packet at the cursor and move the cursor behind it; a READ asks for @responses at the
+ * most. Returns the packet, or NULL when its memory can't be used.
  */
-static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
+static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, uint32_t responses,
+				 struct outbox *outbox)
 {
 	struct requester *req = &qp->requester;
 	const struct path *path = qp->type->connected ? &qp->path : &wqe->path;
@@ -262,7 +267,7 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 	uint32_t psns = 1;
 
 	if (wqe->kind->data == DATA_READ) {
-		psns = build_read_request(qp, wqe, index, packet);
+		psns = build_read_request(qp, wqe, index, responses, packet);
 	} else if (wqe->kind->data != DATA_SENT) {
 		build_request(qp, wqe, packet);
 	} else if (build_data(qp, wqe, index, outbox, packet) != 0) {
@@ -286,15 +291,9 @@ static struct link_packet *build(struct qp *qp, struct send_wqe *wqe, struct out
 /* What the packet at the cursor puts in flight: itself, or the responses to a READ. */
 static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 {
-	uint32_t index, psns;
+	uint32_t index = psn_distance(qp->requester.psn, wqe->first_psn);
 
-	if (wqe->kind->data != DATA_READ)
-		return wqe->packet_cost;
-	index = psn_distance(qp->requester.psn, wqe->first_psn);
-	psns = wqe->read_chunk - index % wqe->read_chunk;
-	if (psns > wqe->psn_count - index)
-		psns = wqe->psn_count - index;
-	return (uint64_t)psns * wqe->packet_cost;
+	return (uint64_t)send_wqe_request_rest(wqe, index) * wqe->packet_cost;
 }
 
 /*
@@ -332,7 +331,7 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 	struct requester *req = &qp->requester;
 	uint32_t psn = req->psn;
 	bool again = psn_distance(psn, req->highest) < 0;
-	struct link_packet *packet = build(qp, wqe, sending->outbox);
+	struct link_packet *packet = build(qp, wqe, UINT32_MAX, sending->outbox);
 
 	if (!packet)
 		return false;
@@ -428,6 +427,87 @@ void requester_resume(struct qp *qp, uint32_t psn)
 	}
 }
 
+/* --- reliable: short messages ----------------------------------------------------- */
+
+/*
+ * Whether what is sent now are new packets, one after another, as nearly always: nothing is
+ * repeated, probed or drained.
+ */
+static bool goes_on(const struct qp *qp)
+{
+	return qp->type->ibv == IBV_QPT_RC && qp->recovery.state == RECOVERY_SENDING &&
+	       !qp->recovery.probe_wanted && qp->requester.psn == qp->requester.highest &&
+	       qp_abilities(qp) & QP_SEND;
+}
+
+/* A message of one packet that has none of what few have. */
+static inline bool is_short(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return wqe->kind->flags & REQUEST_SIMPLE && wqe->length <= qp->mtu && !wqe->started &&
+	       wqe->status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_FENCE);
+}
+
+/* All of it at once: what start(), build() and send_packet() come to for such a message. */
+static inline void fill_short_headers(const struct qp *qp, const struct send_wqe *wqe,
+				      struct link_packet *packet)
+{
+	uint8_t opcode = WIRE_RC | wqe->kind->only;
+	const struct opcode *op = opcode_find(opcode);
+	uint8_t *headers = packet->headers;
+	uint8_t solicited =
+		wqe->flags & IBV_SEND_SOLICITED && op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)
+			? BTH_SOLICITED
+			: 0;
+
+	*(struct bth *)headers = (struct bth){
+		.opcode = opcode,
+		.flags = qp->migration.bth_flags | solicited,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
+		.psn = htobe32(qp->requester.psn | BTH_ACK_REQUEST),
+	};
+	if (op->reth)
+		*(struct reth *)(headers + sizeof(struct bth)) =
+			(struct reth){.va = htobe64(wqe->remote_addr),
+				      .rkey = htobe32(wqe->rkey),
+				      .length = htobe32(wqe->length)};
+	if (op->immdt)
+		*(struct immdt *)(headers + op->immdt) = (struct immdt){.data = wqe->imm_data};
+	packet->headers_length = op->headers_length;
+}
+
+/* Returns whether it was sent. */
+static inline bool send_short(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
+{
+	struct requester *req = &qp->requester;
+	uint32_t cost = wqe->length + CWND_PACKET_OVERHEAD;
+	struct link_packet *packet;
+
+	if (psn_distance(req->psn, req->unacked) + 1 >= PSN_WINDOW)
+		return false;
+	wqe->first_psn = req->psn;
+	wqe->psn_count = 1;
+	wqe->packet_cost = cost;
+	if (sending->granted < cost && !take(qp, wqe, cost, sending))
+		return false;
+	packet = outbox_packet(sending->outbox, &qp->path);
+	fill_short_headers(qp, wqe, packet);
+	if (wqe->flags & IBV_SEND_INLINE) {
+		outbox_payload(sending->outbox, packet, wqe->inline_data, wqe->length);
+	} else if (outbox_gather(sending->outbox, packet, qp->pd, wqe->sge, wqe->num_sge, 0,
+				 wqe->length) != 0) {
+		wqe->status = IBV_WC_LOC_PROT_ERR;
+		return false;
+	}
+	wqe->started = true;
+	req->highest = req->psn = psn_add(req->psn, 1);
+	req->since_request = 0;
+	sending->granted -= cost;
+	sending->last = packet;
+	recovery_on_sent(qp, wqe->first_psn, cost, false, sending->outbox->now);
+	return true;
+}
+
 /* --- unreliable: paced by what the receiver can take --------------------------- */
 
 /* Whether a packet of @cost may be sent now. Else the QP waits. */
@@ -452,7 +532,7 @@ static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *
 	while (qp->requester.psn != end) {
 		if (!pace(qp, path, qpn, wqe->packet_cost, outbox))
 			return false;
-		if (!build(qp, wqe, outbox))
+		if (!build(qp, wqe, 1, outbox))
 			return false;
 	}
 	return true;
@@ -473,9 +553,17 @@ bool requester_coalesces(struct qp *qp)
 /* What is posted becomes packets, until something has to be waited for. */
 static void send_queued(struct qp *qp, struct sending *sending)
 {
+	bool new_packets = goes_on(qp);
+
 	while (qp->sq.next != qp->sq.posted) {
 		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
 
+		if (new_packets && is_short(qp, wqe)) {
+			if (!send_short(qp, wqe, sending))
+				return;
+			qp->sq.next++;
+			continue;
+		}
 		if (wqe->status != IBV_WC_SUCCESS)
 			return;
 		if (wqe->kind->flags & REQUEST_LOCAL) {
@@ -495,11 +583,68 @@ static void send_queued(struct qp *qp, struct sending *sending)
 	}
 }
 
+/*
+ * The packet with @psn, of @wqe, again, out of turn; a READ asks for @responses at the most. The
+ * cursor stays where it is, unless the packet's memory can't be used any more. Returns one beyond
+ * what was repeated, or @psn.
+ */
+static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32_t responses,
+		       struct sending *sending)
+{
+	struct requester *req = &qp->requester;
+	uint32_t cursor = req->psn, end;
+	struct link_packet *packet;
+
+	req->psn = psn;
+	packet = build(qp, wqe, responses, sending->outbox);
+	end = req->psn;
+	req->psn = cursor;
+	if (!packet) {
+		requester_restart(qp);
+		return psn;
+	}
+	packet->copied = true;
+	request_ack(qp, packet);
+	sending->last = packet;
+	return end;
+}
+
+static void repeat_oldest(struct qp *qp, struct sending *sending)
+{
+	struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
+	uint32_t psn = qp->requester.unacked;
+	uint32_t end = repeat(qp, wqe, psn, UINT32_MAX, sending);
+
+	if (end != psn)
+		recovery_on_repeated(qp, end, wqe->kind->response != 0);
+}
+
+/*
+ * Responses that are missing. A responder that isn't known to keep requests may go through the
+ * answer to a READ once only (as Linux rxe does): it is asked for the lowest ones, and then for
+ * the next.
+ */
+static void ask_for_missing(struct qp *qp, struct sending *sending)
+{
+	bool all = destination_keeps(qp->recovery.destination);
+	struct missing_range range = {.psn = qp->requester.unacked};
+
+	while (missing_ask(qp, all, &range)) {
+		uint32_t index = send_queue_find(&qp->sq, range.psn);
+
+		repeat(qp, send_queue_at(&qp->sq, index), range.psn, range.count, sending);
+	}
+}
+
 static void run_reliable(struct qp *qp, struct outbox *outbox)
 {
 	struct sending sending = {.outbox = outbox};
 
 	if (recovery_may_send(qp)) {
+		if (qp->recovery.repeat_wanted)
+			repeat_oldest(qp, &sending);
+		if (qp->missing.wanted)
+			ask_for_missing(qp, &sending);
 		send_queued(qp, &sending);
 		if (qp->recovery.probe_wanted)
 			recovery_nothing_new(qp, outbox->now);

@@ -69,6 +69,7 @@ void responder_destroy(struct responder *responder)
 {
 	message_destroy(&responder->message);
 	response_destroy(&responder->response);
+	reorder_destroy(&responder->kept);
 }
 
 void responder_reset(struct responder *responder)
@@ -77,6 +78,7 @@ void responder_reset(struct responder *responder)
 
 	message_reset(&message);
 	response_destroy(&responder->response);
+	reorder_destroy(&responder->kept);
 	*responder = (struct responder){.message = message};
 }
 
@@ -143,13 +145,15 @@ static bool takes_receive(const struct packet *packet)
 /* The LAST packet was executed. */
 static void complete_message(struct qp *qp, const struct packet *packet)
 {
-	struct ibv_wc wc = success(qp, packet);
+	struct ibv_wc wc;
 
-	qp_show_received(qp, wc.byte_len);
-	if (takes_receive(packet))
-		push_receive(qp, &wc, packet->solicited);
-	else
+	qp_show_received(qp, qp->responder.message.received);
+	if (!takes_receive(packet)) {
 		message_end(&qp->responder.message);
+		return;
+	}
+	wc = success(qp, packet);
+	push_receive(qp, &wc, packet->solicited);
 }
 
 /* The receive in progress, if there is one. */
@@ -164,6 +168,7 @@ static void fail_receive(struct qp *qp, enum ibv_wc_status status, enum cause ca
 
 void responder_flush(struct qp *qp)
 {
+	reorder_clear(&qp->responder.kept);
 	explain_receive_flush(qp, qp->responder.message.has_receive + (qp->srq ? 0 : qp->rq.count));
 	fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 	xrc_release(qp);
@@ -365,33 +370,129 @@ static enum fault execute_reliable(struct qp *qp, const struct packet *packet, u
 	return fault;
 }
 
-static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
+/*
+ * The request with expected_psn. Returns whether the next one may be received now: this was
+ * executed, and the QP is well.
+ */
+static bool receive_expected(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	struct responder *resp = &qp->responder;
-	int32_t distance = psn_distance(packet->psn, resp->expected_psn);
-	enum fault fault;
+	enum fault fault = execute_reliable(qp, packet, now);
 
-	if (distance < 0) {
-		duplicate_receive(qp, packet);
-		return;
-	}
-	if (distance > 0) {
-		COUNT(qp->hca, out_of_seq_request, 1);
-		/* One NAK a gap, IBA 9.7.5.2.3. */
-		if (!resp->nak_sent) {
-			response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
-			qp->shown->done.losses.sequence_naks_sent++;
-		}
-		resp->nak_sent = true;
-		return;
-	}
-	resp->nak_sent = false;
-	response_withdraw_nak(qp);
-	fault = execute_reliable(qp, packet, now);
 	if (fault == FAULT_WAIT)
 		qp->xrc.waits = true;
 	else if (fault != FAULT_NONE)
 		fail_reliable(qp, packet, fault);
+	return fault == FAULT_NONE && qp->state != IBV_QPS_ERR;
+}
+
+/* --- RC: out of order ------------------------------------------------------------------ */
+
+/* One NAK a gap, IBA 9.7.5.2.3: then silence until the expected packet comes. */
+static void send_sequence_nak(struct qp *qp)
+{
+	struct responder *resp = &qp->responder;
+
+	if (resp->nak_sent)
+		return;
+	resp->nak_sent = true;
+	qp->shown->done.losses.sequence_naks_sent++;
+	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
+}
+
+/* A request behind the expected one. */
+static void receive_early(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	uint32_t end = psn_add(packet->psn, 1);
+
+	COUNT(qp->hca, out_of_seq_request, 1);
+	send_sequence_nak(qp);
+	if (qp->hca->behaviour.drops_out_of_order)
+		return;
+	if (!resp->gap || psn_distance(end, resp->seen) > 0)
+		resp->seen = end;
+	resp->gap = true;
+	if (resp->filled)
+		resp->repeats_one = true;
+	resp->filled = false;
+	/* The others are executed once, and answered with what they found. */
+	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
+	    !reorder_has(&resp->kept, packet->psn) &&
+	    reorder_keep(&resp->kept, &qp->hca->packets, packet, resp->expected_psn))
+		qp->shown->done.losses.packets_kept++;
+}
+
+/* What was kept, as far as nothing is missing. Returns whether all of that could be received. */
+static bool receive_kept(struct qp *qp, uint64_t now)
+{
+	struct responder *resp = &qp->responder;
+	const struct packet *packet;
+	bool goes_on = true;
+
+	while (goes_on && (packet = reorder_take(&resp->kept, resp->expected_psn))) {
+		resp->filled = true;
+		goes_on = receive_expected(qp, packet, now);
+		resp->kept_waits = qp->xrc.waits;
+		if (resp->kept_waits)
+			reorder_return(&resp->kept, packet);
+		else
+			reorder_free(&resp->kept, packet);
+	}
+	return goes_on;
+}
+
+/*
+ * What was missing is here, and what follows it is received, too. The requester waits for that, and
+ * is told at once: all has arrived, or what is missing next. But one that goes back N is sending
+ * that already; if not, the next packet to come shows it. So may one that repeats single packets,
+ * if too many in a row are missing: it isn't told of the very next one.
+ */
+static void fill_gap(struct qp *qp, uint64_t now)
+{
+	struct responder *resp = &qp->responder;
+	uint32_t filled_to = resp->expected_psn;
+
+	if (!receive_kept(qp, now))
+		return;
+	reorder_remove_before(&resp->kept, resp->expected_psn);
+	resp->gap = psn_distance(resp->seen, resp->expected_psn) > 0;
+	if (resp->gap && resp->repeats_one && resp->expected_psn != filled_to)
+		send_sequence_nak(qp);
+	else if (resp->response.unacknowledged)
+		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(resp->expected_psn, -1));
+}
+
+/* Before the expected one. */
+static void receive_late(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct responder *resp = &qp->responder;
+
+	/* It has been received, and deferred for the sake of the one that waits (emu/receive.c). */
+	if (resp->kept_waits) {
+		fill_gap(qp, now);
+		return;
+	}
+	if (resp->filled)
+		resp->repeats_one = false;
+	resp->filled = false;
+	duplicate_receive(qp, packet);
+}
+
+static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct responder *resp = &qp->responder;
+	int32_t distance = psn_distance(packet->psn, resp->expected_psn);
+
+	if (distance < 0) {
+		receive_late(qp, packet, now);
+	} else if (distance > 0) {
+		receive_early(qp, packet);
+	} else {
+		resp->nak_sent = false;
+		response_withdraw_nak(qp);
+		if (receive_expected(qp, packet, now) && resp->gap)
+			fill_gap(qp, now);
+	}
 }
 
 /* --- for a QP of another process ------------------------------------------------------ */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "emu/transport/message.h"
+#include "emu/transport/reorder.h"
 #include "emu/transport/response.h"
 #include "net/link.h"
 
@@ -25,6 +26,13 @@ struct responder {
 	uint32_t expected_psn, msn;
 	bool nak_sent;	  /* a sequence error was reported; silence until expected_psn comes */
 	bool established; /* a packet has arrived since INIT */
+	/* Selective repeat: */
+	struct reorder kept; /* requests that came before one that is missing */
+	bool gap;	     /* there were such since expected_psn last came */
+	uint32_t seen;	     /* then: one beyond the highest of them, kept or not */
+	bool kept_waits;     /* the next of them does, for another process (FAULT_WAIT) */
+	bool filled;	     /* what comes next says what the requester repeats: */
+	bool repeats_one;    /* the missing one alone, rather than all from there on */
 	struct message message;
 	struct response response;
 };

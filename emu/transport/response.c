@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/explain/responder.h"
 #include "emu/objects/qp.h"
@@ -66,8 +67,13 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct response *response = &qp->responder.response;
 
-	if (response->unacknowledged >= ACK_PACKETS || response->quick_acks ||
-	    (response->ack_pending && !response->ack_delayed)) {
+	/* It is scheduled already. A NAK says all that an ACK of what precedes it would. */
+	if (response->ack_pending && !response->ack_delayed) {
+		if (is_ack(response->ack_syndrome))
+			response->ack_psn = psn;
+		return;
+	}
+	if (response->unacknowledged >= ACK_PACKETS || response->quick_acks) {
 		response->quick_acks -= response->quick_acks > 0;
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
 		return;
@@ -106,7 +112,7 @@ struct responder_resource *response_new_resource(struct response *response)
 		return NULL;
 	if (response->count == response->capacity) {
 		resource = resource_at(response, 0);
-		if (resource->next < resource->end && !resource->repeated)
+		if (resource->range_count && !resource->repeated)
 			return NULL;
 		response->head = (response->head + 1) % response->capacity;
 		response->count--;
@@ -131,12 +137,39 @@ struct responder_resource *response_find_resource(struct response *response, uin
 	return NULL;
 }
 
-static void schedule_answer(struct qp *qp, struct responder_resource *resource, uint32_t next,
-			    uint32_t end)
+static uint32_t lesser(uint32_t a, uint32_t b)
 {
-	resource->next = next;
-	resource->end = end;
-	hca_schedule(qp->hca, qp);
+	return a < b ? a : b;
+}
+
+static uint32_t greater(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Send @range of the answer, too: as one with those that it overlaps or touches. So a probe may ask
+ * for the end of an answer that is still being given.
+ */
+static void add_range(struct responder_resource *resource, struct response_range range)
+{
+	struct response_range *ranges = resource->ranges;
+	uint32_t count = resource->range_count, from = 0, to;
+
+	while (from < count && ranges[from].end < range.next)
+		from++;
+	if (count == RESPONSE_RANGES) { /* it has to touch the next one, or the last */
+		from = from == count ? count - 1 : from;
+		range.next = lesser(range.next, ranges[from].end);
+		range.end = greater(range.end, ranges[from].next);
+	}
+	for (to = from; to < count && ranges[to].next <= range.end; to++) {
+		range.next = lesser(range.next, ranges[to].next);
+		range.end = greater(range.end, ranges[to].end);
+	}
+	memmove(&ranges[from + 1], &ranges[to], (count - to) * sizeof(range));
+	ranges[from] = range;
+	resource->range_count = count - (to - from) + 1;
 }
 
 void response_answer(struct qp *qp, struct responder_resource *resource)
@@ -147,20 +180,17 @@ void response_answer(struct qp *qp, struct responder_resource *resource)
 	response->ack_pending = false;
 	response->unacknowledged = 0;
 	cancel_delayed_ack(qp);
-	schedule_answer(qp, resource, 0, resource->psn_count);
+	add_range(resource, (struct response_range){0, resource->psn_count});
+	hca_schedule(qp->hca, qp);
 }
 
-void response_answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
-			   uint32_t end)
+void response_answer_again(struct qp *qp, struct responder_resource *resource,
+			   struct response_range range)
 {
-	/* A probe may ask for the end of an answer that is still being given. */
-	if (resource->next < resource->end) {
-		next = next < resource->next ? next : resource->next;
-		end = end > resource->end ? end : resource->end;
-	}
-	resource->repeated |= resource->next == resource->end;
+	resource->repeated |= resource->range_count == 0;
 	resource->copied = true;
-	schedule_answer(qp, resource, next, end);
+	add_range(resource, range);
+	hca_schedule(qp->hca, qp);
 }
 
 /* --- sending ----------------------------------------------------------------------- */
@@ -197,7 +227,7 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
 	/* A repetition from inside the message begins with a MIDDLE, as Linux rxe wants it. */
 	bool first = index == 0;
-	bool last = index + 1 == resource->end;
+	bool last = index + 1 == resource->ranges[0].end;
 	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
 				  : (last ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE);
 	struct link_packet *packet =
@@ -223,6 +253,13 @@ static void send_atomic_response(struct qp *qp, struct responder_resource *resou
 		(struct atomicacketh){.original = htobe64(resource->original)};
 }
 
+static void remove_first_range(struct responder_resource *resource)
+{
+	resource->range_count--;
+	memmove(resource->ranges, resource->ranges + 1,
+		resource->range_count * sizeof(resource->ranges[0]));
+}
+
 /*
  * What is left of one answer, up to @budget packets. Returns the packets sent, or a negative
  * errno when the region or its memory has gone.
@@ -230,18 +267,22 @@ static void send_atomic_response(struct qp *qp, struct responder_resource *resou
 static int send_answer(struct qp *qp, struct responder_resource *resource, int budget,
 		       struct outbox *outbox)
 {
+	struct response_range *range = &resource->ranges[0];
 	int sent = 0;
 
 	if (resource->opcode == WIRE_COMPARE_SWAP || resource->opcode == WIRE_FETCH_ADD) {
 		send_atomic_response(qp, resource, outbox);
-		resource->next = resource->end;
+		resource->range_count = 0;
 		return 1;
 	}
-	for (; resource->next < resource->end && sent < budget; resource->next++, sent++) {
-		int error = send_read_response(qp, resource, resource->next, outbox);
+	while (resource->range_count && sent < budget) {
+		int error = send_read_response(qp, resource, range->next, outbox);
 
 		if (error)
 			return -error;
+		sent++;
+		if (++range->next == range->end)
+			remove_first_range(resource);
 	}
 	return sent;
 }
@@ -253,14 +294,14 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 static void fail_answer(struct qp *qp, struct responder_resource *resource, int error)
 {
 	bool gone = error == -EFAULT;
-	uint32_t psn = psn_add(resource->first_psn, resource->next);
+	uint32_t psn = psn_add(resource->first_psn, resource->ranges[0].next);
 
 	if (qp->state == IBV_QPS_ERR || resource->repeated) {
-		resource->next = resource->end;
+		resource->range_count = 0;
 		return;
 	}
 	explain_answer(qp, resource);
-	resource->next = resource->end;
+	resource->range_count = 0;
 	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);
 	event_raise(&qp->hca->events, gone ? IBV_EVENT_QP_FATAL : IBV_EVENT_QP_ACCESS_ERR, qp);
 	qp_enter_error(qp);
@@ -286,7 +327,7 @@ void response_run(struct qp *qp, struct outbox *outbox)
 		struct responder_resource *resource = resource_at(response, i);
 		int sent;
 
-		if (resource->next == resource->end)
+		if (!resource->range_count)
 			continue;
 		if (budget <= 0) {
 			hca_schedule(qp->hca, qp);
@@ -300,7 +341,7 @@ void response_run(struct qp *qp, struct outbox *outbox)
 			continue;
 		}
 		budget -= sent;
-		if (resource->next != resource->end) {
+		if (resource->range_count) {
 			hca_schedule(qp->hca, qp);
 			return;
 		}
@@ -311,12 +352,9 @@ void response_run(struct qp *qp, struct outbox *outbox)
 
 static bool has_answers(struct response *response)
 {
-	for (uint32_t i = 0; i < response->count; i++) {
-		const struct responder_resource *resource = resource_at(response, i);
-
-		if (resource->next != resource->end)
+	for (uint32_t i = 0; i < response->count; i++)
+		if (resource_at(response, i)->range_count)
 			return true;
-	}
 	return false;
 }
 

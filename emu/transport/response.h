@@ -19,6 +19,14 @@ struct pd;
 struct qp;
 struct outbox;
 
+/* Packets @next to @end - 1 of an answer. */
+struct response_range {
+	uint32_t next, end;
+};
+
+/* Of an answer, to be given again; what lies between is sent, too, if there would be more. */
+#define RESPONSE_RANGES 4
+
 /* What is kept of a READ, an atomic or the like (emu/transport/rd_atomic.h) to answer it, and to
  * answer it again (IBA 9.7.5.1.3). */
 struct responder_resource {
@@ -30,9 +38,11 @@ struct responder_resource {
 	uint32_t length;
 	uint64_t original; /* atomics: the result */
 	uint32_t msn;
-	uint32_t next, end; /* packets of the answer yet to be sent: next <= i < end */
-	bool repeated;	    /* the answer has been given in full before */
-	bool copied;	    /* asked for again: memory that changes mustn't cost it again */
+	/* Packets of the answer yet to be sent: ascending, and apart. */
+	struct response_range ranges[RESPONSE_RANGES];
+	uint8_t range_count;
+	bool repeated; /* the answer has been given in full before */
+	bool copied;   /* asked for again: memory that changes mustn't cost it again */
 };
 
 struct response {
@@ -63,10 +73,10 @@ struct responder_resource *response_new_resource(struct response *response);
 struct responder_resource *response_find_resource(struct response *response, uint32_t psn,
 						  uint32_t *index);
 
-/* Give the answer of a new request, or packets @next to @end - 1 of an old one again. */
+/* Give the answer of a new request, or @range of an old one again. */
 void response_answer(struct qp *qp, struct responder_resource *resource);
-void response_answer_again(struct qp *qp, struct responder_resource *resource, uint32_t next,
-			   uint32_t end);
+void response_answer_again(struct qp *qp, struct responder_resource *resource,
+			   struct response_range range);
 
 /* An ACK or NAK to be sent with this round. */
 void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn);

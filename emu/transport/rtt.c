@@ -52,11 +52,16 @@ void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 	rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
 }
 
-bool rtt_queueing(const struct rtt *rtt)
+uint64_t rtt_recent_least(const struct rtt *rtt)
 {
 	const uint64_t *recent = rtt->recent_least;
 
-	return (recent[0] < recent[1] ? recent[0] : recent[1]) >= 2 * rtt->least;
+	return recent[0] < recent[1] ? recent[0] : recent[1];
+}
+
+bool rtt_queueing(const struct rtt *rtt)
+{
+	return rtt_recent_least(rtt) >= 2 * rtt->least;
 }
 
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)

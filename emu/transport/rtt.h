@@ -29,6 +29,9 @@ struct rtt {
 /* @sample: from a packet that was sent once (Karn's rule, RFC 6298, 3) to its answer. */
 void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now);
 
+/* The least of the latest samples. */
+uint64_t rtt_recent_least(const struct rtt *rtt);
+
 /* Whether packets wait in queues for longer than they travel. */
 bool rtt_queueing(const struct rtt *rtt);
 

@@ -26,8 +26,8 @@ int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
 		.max_sge_read = cap->max_send_sge,
 		.max_inline = cap->max_inline_data,
 	};
-	/* calloc() leaves large memory untouched until it is used. */
-	queue->ring = calloc(queue->slots, sizeof(*queue->ring));
+	/* Large memory stays untouched until it is used. */
+	queue->ring = aligned_alloc(SEND_WQE_SIZE, queue->slots * sizeof(*queue->ring));
 	queue->sges = calloc((size_t)queue->slots * queue->max_sge + 1, sizeof(*queue->sges));
 	if (queue->max_inline)
 		queue->inline_data = calloc(queue->slots, queue->max_inline);
@@ -182,34 +182,27 @@ static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 		memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 		to += wr->sg_list[i].length;
 	}
-	wqe->num_sge = 0;
 }
 
 static void copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
-	wqe->num_sge = wr->num_sge;
-	if (wr->num_sge)
-		memcpy(wqe->sge, wr->sg_list, wr->num_sge * sizeof(*wqe->sge));
+	for (int i = 0; i < wr->num_sge; i++)
+		wqe->sge[i] = wr->sg_list[i];
 }
 
 /* verbs.h keeps the remote address of atomics elsewhere in its union. */
-static void copy_remote(const struct send_queue *queue, struct send_wqe *wqe,
-			const struct ibv_send_wr *wr)
+static void copy_atomic(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
-	if (wqe->kind->data == DATA_ORIGINAL) {
-		wqe->remote_addr = wr->wr.atomic.remote_addr;
-		wqe->rkey = wr->wr.atomic.rkey;
-		wqe->compare_add = wr->wr.atomic.compare_add;
-		wqe->swap = wr->wr.atomic.swap;
-		wqe->length = ATOMIC_LENGTH;
-	} else if (wqe->kind->flags & REQUEST_REMOTE) {
-		wqe->remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
-	}
-	if (!(wqe->kind->flags & REQUEST_INVALIDATE)) {
-		wqe->imm_data = wr->imm_data;
-		return;
-	}
+	wqe->remote_addr = wr->wr.atomic.remote_addr;
+	wqe->rkey = wr->wr.atomic.rkey;
+	wqe->compare_add = wr->wr.atomic.compare_add;
+	wqe->swap = wr->wr.atomic.swap;
+	wqe->length = ATOMIC_LENGTH;
+}
+
+static void copy_invalidate(const struct send_queue *queue, struct send_wqe *wqe,
+			    const struct ibv_send_wr *wr)
+{
 	wqe->invalidate_rkey = wr->invalidate_rkey;
 	if (queue->invalidate_fails && !(wqe->kind->flags & REQUEST_LOCAL)) {
 		wqe->status = IBV_WC_LOC_QP_OP_ERR;
@@ -256,42 +249,17 @@ static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, uint8_t por
 	wqe->remote_qkey = wr->wr.ud.remote_qkey;
 }
 
-/* The next slot, empty but for its memory. */
-static struct send_wqe *send_queue_slot(struct send_queue *queue)
+/* What simple requests don't have. */
+static void copy_rest(const struct send_queue *queue, struct send_wqe *wqe,
+		      const struct qp_type *type, const struct pd *pd, uint8_t port_num,
+		      const struct ibv_send_wr *wr)
 {
-	uint32_t index = queue->posted & (queue->slots - 1);
-	struct send_wqe *wqe = &queue->ring[index];
+	const struct request_kind *kind = wqe->kind;
 
-	*wqe = (struct send_wqe){.sge = queue->sges + (size_t)index * queue->max_sge};
-	if (queue->inline_data)
-		wqe->inline_data = queue->inline_data + (size_t)index * queue->max_inline;
-	return wqe;
-}
-
-int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
-		    const struct pd *pd, uint8_t port_num, const struct ibv_send_wr *wr)
-{
-	const struct request_kind *kind = request_kind_find(wr->opcode);
-	struct send_wqe *wqe;
-	uint64_t total;
-	int error;
-
-	error = check(queue, type, wr, &total, NULL);
-	if (error)
-		return error;
-	wqe = send_queue_slot(queue);
-	wqe->wr_id = wr->wr_id;
-	wqe->kind = kind;
-	wqe->flags = wr->send_flags | (signal_all ? IBV_SEND_SIGNALED : 0);
-	if (total > pd->hca->limits.max_message)
-		wqe->status = IBV_WC_LOC_LEN_ERR;
-	else
-		wqe->length = total;
-	if (wr->send_flags & IBV_SEND_INLINE)
-		copy_inline(wqe, wr);
-	else
-		copy_sges(wqe, wr);
-	copy_remote(queue, wqe, wr);
+	if (kind->data == DATA_ORIGINAL)
+		copy_atomic(wqe, wr);
+	if (kind->flags & REQUEST_INVALIDATE)
+		copy_invalidate(queue, wqe, wr);
 	if (!type->connected)
 		copy_datagram(wqe, pd, port_num, wr);
 	if (kind->flags & REQUEST_BIND)
@@ -300,6 +268,85 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 		wqe->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK;
 	if (kind->flags & REQUEST_FLUSH)
 		copy_flush(wqe, wr, pd->hca->limits.max_message);
+}
+
+/* A SEND or an RDMA WRITE of RC or UC, of which only the lengths remain to be checked. */
+static inline bool is_simple(const struct send_queue *queue, const struct request_kind *kind,
+			     const struct qp_type *type, const struct ibv_send_wr *wr)
+{
+	return kind && kind->flags & REQUEST_SIMPLE && type->connected &&
+	       type->ibv != IBV_QPT_XRC_SEND && qp_type_in(kind->types, type) &&
+	       !(queue->lacking & 1u << wr->opcode) && !(wr->send_flags & IBV_SEND_IP_CSUM);
+}
+
+/* Whether it may be posted; if not, check() says why. */
+static inline bool check_simple(const struct send_queue *queue, const struct ibv_send_wr *wr,
+				uint64_t *total)
+{
+	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity ||
+	    (uint32_t)wr->num_sge > max_sge(queue, wr))
+		return false;
+	*total = sge_total(wr->sg_list, wr->num_sge);
+	return !(wr->send_flags & IBV_SEND_INLINE) || *total <= queue->max_inline;
+}
+
+int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool signal_all,
+		    const struct pd *pd, uint8_t port_num, const struct ibv_send_wr *wr)
+{
+	const struct request_kind *kind = request_kind_find(wr->opcode);
+	bool simple = is_simple(queue, kind, type, wr);
+	uint32_t index = queue->posted & (queue->slots - 1);
+	bool with_inline = wr->send_flags & IBV_SEND_INLINE, too_long;
+	struct send_wqe *wqe = &queue->ring[index];
+	uint64_t total;
+
+	if (!simple || !check_simple(queue, wr, &total)) {
+		int error = check(queue, type, wr, &total, NULL);
+
+		if (error)
+			return error;
+	}
+	too_long = total > pd->hca->limits.max_message;
+	wqe->wr_id = wr->wr_id;
+	wqe->kind = kind;
+	wqe->remote_addr = wr->wr.rdma.remote_addr;
+	wqe->rkey = wr->wr.rdma.rkey;
+	wqe->length = too_long ? 0 : total;
+	wqe->imm_data = wr->imm_data;
+	wqe->first_psn = wqe->psn_count = wqe->packet_cost = 0;
+	wqe->cause = CAUSE_NONE;
+	wqe->status = too_long ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+	wqe->flags = wr->send_flags | (signal_all ? IBV_SEND_SIGNALED : 0);
+	wqe->num_sge = with_inline ? 0 : wr->num_sge;
+	wqe->started = false;
+	wqe->injected = 0;
+	wqe->is_late = false;
+	if (with_inline) {
+		wqe->inline_data = queue->inline_data + (size_t)index * queue->max_inline;
+		copy_inline(wqe, wr);
+	} else {
+		wqe->sge = queue->sges + (size_t)index * queue->max_sge;
+		copy_sges(wqe, wr);
+	}
+	if (!simple)
+		copy_rest(queue, wqe, type, pd, port_num, wr);
 	queue->posted++;
 	return 0;
+}
+
+/* PSNs go up from one to the next; what stays here has that of the next, and doesn't take it. */
+uint32_t send_queue_find(const struct send_queue *queue, uint32_t psn)
+{
+	uint32_t low = 0, high = queue->posted - queue->done;
+
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct send_wqe *wqe = send_queue_at(queue, queue->done + middle);
+
+		if (wqe->started && psn_distance(wqe->first_psn, psn) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return queue->done + low;
 }

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "emu/objects/mw.h"
 #include "emu/transport/request_kind.h"
@@ -36,44 +37,62 @@ struct flush_wr {
 	struct flush flush;
 };
 
+/*
+ * Two lines of the CPU's cache, of which a SEND or an RDMA WRITE of RC or UC touches the first
+ * alone. So the second has nothing that isn't written by what reads it, and isn't cleared.
+ */
 struct send_wqe {
 	uint64_t wr_id;
-	uint64_t posted_at; /* if the HCA measures; ns */
-	uint64_t late;	    /* by how much a fault has its completion come late; ns */
 	const struct request_kind *kind;
-	unsigned int flags;	   /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
-	enum ibv_wc_status status; /* a local error found before anything was sent */
-	uint32_t cause;		   /* enum cause of such an error, where it can't be told later */
-	uint32_t length;	   /* of the message, bytes */
-	uint32_t num_sge;
-	__be32 imm_data;
-	uint32_t invalidate_rkey;
+	union {
+		struct ibv_sge *sge;  /* max_sge of them, in the ring */
+		uint8_t *inline_data; /* with IBV_SEND_INLINE: max_inline bytes */
+	};
 	uint64_t remote_addr;
 	uint32_t rkey;
-	uint64_t compare_add, swap;
-	uint32_t remote_srqn; /* XRC */
-
+	uint32_t length; /* of the message, bytes */
 	union {
+		__be32 imm_data;
+		uint32_t invalidate_rkey; /* REQUEST_INVALIDATE */
+	};
+	/* Given when the first packet is built; kept for every retransmission. */
+	uint32_t first_psn;
+	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
+	uint32_t packet_cost; /* what each counts in the congestion window */
+	uint16_t cause;	      /* enum cause of @status, where it can't be told later */
+	uint8_t status;	      /* enum ibv_wc_status: a local error found before anything was sent */
+	uint8_t flags;	      /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
+	uint8_t num_sge;
+	bool started;
+	uint8_t injected; /* the enum ibv_wc_status that it is to complete with, or 0:
+			     emu/inject/request.h */
+	bool is_late;	  /* @late is set */
+
+	/* The second line. */
+	uint64_t posted_at; /* if the HCA measures; ns */
+	uint64_t late;	    /* by how much a fault has its completion come late; ns */
+	union {
+		struct { /* connected */
+			uint64_t compare_add, swap;
+			struct flush flush;
+			uint32_t remote_srqn; /* XRC */
+			uint32_t read_chunk;  /* READ: response packets asked for by one request
+						 packet */
+			/* READ: some of them again, so that any packet may be a LAST. */
+			bool read_in_parts;
+		};
 		struct { /* datagrams: the address handle, copied, and where in the peer */
 			struct path path;
 			uint32_t remote_qpn, remote_qkey;
 		};
 		struct mw_bind bind;
-		struct flush flush;
 	};
-
-	/* Given when the first packet is built; kept for every retransmission. */
-	bool started;
-	uint8_t injected; /* the enum ibv_wc_status that it is to complete with, or 0:
-			     emu/inject/request.h */
-	uint32_t first_psn;
-	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
-	uint32_t packet_cost; /* what each counts in the congestion window */
-	uint32_t read_chunk;  /* READ: response packets asked for by one request packet */
-
-	struct ibv_sge *sge;  /* max_sge of them, in the ring */
-	uint8_t *inline_data; /* max_inline of them; NULL when the queue has no inline data */
 };
+
+#define SEND_WQE_SIZE 128
+
+_Static_assert(sizeof(struct send_wqe) == SEND_WQE_SIZE, "two lines");
+_Static_assert(offsetof(struct send_wqe, posted_at) == 64, "the first has what all touch");
 
 struct send_queue {
 	struct send_wqe *ring;
@@ -101,6 +120,21 @@ static inline struct send_wqe *send_queue_at(const struct send_queue *queue, uin
 {
 	return &queue->ring[index & (queue->slots - 1)];
 }
+
+/* How many PSNs the request packet takes that packet @index of a started @wqe belongs to, from that
+ * one on. */
+static inline uint32_t send_wqe_request_rest(const struct send_wqe *wqe, uint32_t index)
+{
+	uint32_t chunk;
+
+	if (wqe->kind->data != DATA_READ)
+		return 1;
+	chunk = wqe->read_chunk - index % wqe->read_chunk;
+	return chunk < wqe->psn_count - index ? chunk : wqe->psn_count - index;
+}
+
+/* The index of the request that @psn belongs to, one of those that are under way. */
+uint32_t send_queue_find(const struct send_queue *queue, uint32_t psn);
 
 /*
  * Check @wr against the QP type and the queue's limits and append it. 0, or

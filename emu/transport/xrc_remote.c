@@ -53,6 +53,7 @@ static enum fault ask(struct qp *qp, const struct packet *packet, uint64_t now)
 	uint32_t trailer = packet->pad + ICRC_LENGTH;
 	uint32_t length = packet->op->headers_length + packet->payload_length + trailer;
 	struct xrc_message *message;
+	uint8_t *bytes;
 	bool told;
 
 	if (length > WIRE_PACKET_MAX)
@@ -73,7 +74,9 @@ static enum fault ask(struct qp *qp, const struct packet *packet, uint64_t now)
 		.peer_qpn = qp->attr.dest_qp_num,
 		.file = qp->xrcd->domain->file,
 	};
-	memcpy(message + 1, packet->headers, length);
+	bytes = mempcpy(message + 1, packet->headers, packet->op->headers_length);
+	bytes = mempcpy(bytes, packet->payload, packet->payload_length);
+	memset(bytes, 0, trailer); /* what was kept for a while has none */
 	told = share->ops->tell(share, message->srqn, message, sizeof(*message) + length);
 	free(message);
 	remote->asked = told;

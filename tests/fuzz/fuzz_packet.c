@@ -21,6 +21,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "host.h"
+#include "net/tuning.h"
 
 #define REGION_LENGTH 20000
 #define PSN_START 0xfffff8 /* wraps soon */
@@ -296,6 +297,7 @@ static void unmake_machine(struct machine *machine)
 	drain(machine);
 	check_read_only(machine);
 	must(qp_destroy(machine->qp) == 0);
+	must(machine->host.hca->packets.used_count == 0);
 	if (machine->srq)
 		must(srq_destroy(machine->srq) == 0);
 	must(cq_destroy(machine->cq) == 0);
@@ -598,6 +600,25 @@ static void step_memory(struct machine *machine)
 	host_progress(&machine->host);
 }
 
+static void check_reorder(const struct machine *machine, const struct reorder *kept)
+{
+	must(kept->bytes <= REORDER_BYTES);
+	must(kept->count <= REORDER_PSNS && kept->size <= 2 * REORDER_PSNS);
+	if (machine->type != IBV_QPT_RC || machine->qp->state == IBV_QPS_ERR ||
+	    machine->qp->state == IBV_QPS_RESET)
+		must(reorder_is_empty(kept));
+}
+
+/* What a peer can have us keep is bounded; what it didn't send in order is of no other use. */
+static void check_kept(const struct machine *machine)
+{
+	size_t chunks = machine->host.hca->packets.used_count;
+
+	must(chunks * PACKET_POOL_CHUNK <= REORDER_BYTES_ALL + PACKET_POOL_CHUNK);
+	check_reorder(machine, &machine->qp->responder.kept);
+	check_reorder(machine, &machine->qp->missing.kept);
+}
+
 static void step(struct machine *machine)
 {
 	static void (*const steps[])(struct machine *) = {
@@ -606,6 +627,7 @@ static void step(struct machine *machine)
 	};
 
 	steps[input_u8(&machine->input) & 7](machine);
+	check_kept(machine);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

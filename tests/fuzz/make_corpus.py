@@ -126,6 +126,19 @@ def conversations():
             packet(bits | SEND_LAST, payload=data, distance=1) + \
             packet(bits | SEND_ONLY, payload=data, distance=2) + \
             packet(bits | SEND_ONLY, payload=data) + POLL
+        yield f'{name}_gap_filled', start + recv() * 3 + \
+            packet(bits | SEND_LAST, payload=data, distance=2) + \
+            packet(bits | SEND_MIDDLE, put=FULL, distance=1) + \
+            packet(bits | WRITE_ONLY, reth(16), data, distance=4) + \
+            packet(bits | SEND_FIRST, put=FULL) + \
+            packet(bits | SEND_ONLY, payload=data) + time() + POLL
+        yield f'{name}_gap_not_filled', start + recv() + \
+            packet(bits | SEND_ONLY, payload=data, distance=1) + \
+            packet(bits | SEND_ONLY, payload=data, distance=127) + \
+            packet(bits | SEND_LAST, payload=data, distance=2) + \
+            packet(bits | WRITE_ONLY, reth(16, READ_ONLY), data, distance=3) + \
+            packet(bits | SEND_ONLY, payload=data) + POLL + recv() * 3 + \
+            packet(bits | SEND_ONLY, payload=data) + TO_RESET + POLL
         yield f'{name}_overrun', config(kind, ALL_ACCESS | SMALL_CQ) + recv() * 7 + \
             packet(bits | SEND_ONLY, payload=data) * 7 + POLL
         yield f'{name}_bind_overrun', config(kind, ALL_ACCESS | SMALL_CQ) + \

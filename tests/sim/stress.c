@@ -17,6 +17,15 @@ struct operation {
 	uint64_t value; /* atomics: what they must find */
 };
 
+#define SRQ_DEPTH (4 * STRESS_DEPTH)
+
+struct stress_srq {
+	struct srq *srq;
+	uint8_t *memory; /* a slot a receive */
+	struct mr *mr;
+	bool posted[SRQ_DEPTH];
+};
+
 struct stress_qp {
 	struct {
 		struct node *node;
@@ -41,8 +50,8 @@ struct flow {
 	uint64_t posted, completed;
 	uint64_t messages[STRESS_DEPTH]; /* numbers of the operations that receives wait for */
 	uint64_t receives_posted, receives_expected, receives_completed;
-	uint64_t adds, swaps;
-	struct mw *window; /* the sender's, type 2: bound, invalidated, bound, ... */
+	uint64_t adds, swaps; /* as counted when posted */
+	struct mw *window;    /* the sender's, type 2: bound, invalidated, bound, ... */
 	uint32_t window_rkey;
 	bool bound;
 };
@@ -94,9 +103,40 @@ static void check(const uint8_t *memory, uint32_t length, uint64_t number, const
 
 /* --- setting up --------------------------------------------------------------- */
 
+static struct stress_srq *srq_of(const struct stress *stress, const struct node *node)
+{
+	return &stress->srqs[node - stress->world->nodes];
+}
+
+static void make_srq(struct stress *stress, struct node *node)
+{
+	struct ibv_srq_attr attr = {.max_wr = SRQ_DEPTH, .max_sge = STRESS_SGES};
+	struct stress_srq *srq = srq_of(stress, node);
+	size_t length = SRQ_DEPTH * slot_size(stress);
+
+	must(srq_create(node->pd, &attr, &srq->srq) == 0);
+	srq->memory = calloc(1, length);
+	srq->mr = world_mr(node, srq->memory, length, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void destroy_srqs(struct stress *stress)
+{
+	for (unsigned int i = 0; stress->srqs && i < stress->world->count; i++) {
+		must(srq_destroy(stress->srqs[i].srq) == 0);
+		must(mr_deregister(stress->srqs[i].mr) == 0);
+		free(stress->srqs[i].memory);
+	}
+	free(stress->srqs);
+}
+
 void stress_create(struct stress *stress, struct world *world, const struct stress_options *options)
 {
 	*stress = (struct stress){.world = world, .options = *options};
+	if (!options->srq)
+		return;
+	stress->srqs = calloc(world->count, sizeof(*stress->srqs));
+	for (unsigned int i = 0; i < world->count; i++)
+		make_srq(stress, &world->nodes[i]);
 }
 
 static struct qp *make_qp(struct stress *stress, struct node *node, unsigned int sends,
@@ -112,6 +152,8 @@ static struct qp *make_qp(struct stress *stress, struct node *node, unsigned int
 	};
 	struct stress_qp *entry = calloc(1, sizeof(*entry));
 
+	if (stress->srqs)
+		options.srq = srq_of(stress, node)->srq;
 	entry->qp = world_qp(node, &options);
 	entry->key.node = node;
 	entry->key.number = entry->qp->number;
@@ -142,17 +184,29 @@ static struct connection draw_connection(struct stress *stress)
 	struct connection c = world_connection;
 
 	c.mtu = IBV_MTU_256 + draw(stress, 5);
-	c.timeout = 8 + draw(stress, 7);
+	c.timeout = (stress->options.least_timeout ? stress->options.least_timeout : 8) +
+		    draw(stress, 7);
 	c.min_rnr_timer = 1 + draw(stress, 14);
 	c.rd_atomic = 1 + draw(stress, 8);
 	c.psn = hit(stress, 0.5) ? 0xffffff - draw(stress, 50) : draw(stress, 1 << 24);
 	return c;
 }
 
-void stress_connect(struct stress *stress, struct node *a, struct node *b)
+static void connect_qps(struct stress *stress, struct node *a, struct qp *qa, struct node *b,
+			struct qp *qb)
 {
 	struct connection c = stress->options.random_connection ? draw_connection(stress)
 								: stress->options.connection;
+
+	world_connect(a, qa, b, qb, &c);
+	if (stress->connected) {
+		stress->connected(stress, qa);
+		stress->connected(stress, qb);
+	}
+}
+
+void stress_connect(struct stress *stress, struct node *a, struct node *b)
+{
 	unsigned int forth = stress->flow_count, back = forth + 1;
 	struct qp *qa, *qb;
 
@@ -163,7 +217,7 @@ void stress_connect(struct stress *stress, struct node *a, struct node *b)
 	}
 	qa = make_qp(stress, a, forth, back);
 	qb = make_qp(stress, b, back, forth);
-	world_connect(a, qa, b, qb, &c);
+	connect_qps(stress, a, qa, b, qb);
 	make_flow(stress, a, qa, b, qb);
 	make_flow(stress, b, qb, a, qa);
 }
@@ -327,8 +381,32 @@ static void post_sends(struct stress *stress, struct flow *flow)
 			memset(slot(stress, flow->local, wrs[i].wr.wr_id), 0xee, 64);
 }
 
+static void post_shared_receives(struct stress *stress, struct node *node)
+{
+	struct stress_srq *srq = srq_of(stress, node);
+
+	for (uint64_t i = 0; i < SRQ_DEPTH; i++) {
+		uint8_t *memory = srq->memory + i * slot_size(stress);
+		struct ibv_sge sges[STRESS_SGES];
+		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sges};
+		const struct ibv_recv_wr *bad;
+
+		if (srq->posted[i] || hit(stress, stress->options.late))
+			continue;
+		memset(memory, 0, slot_size(stress));
+		wr.num_sge = scatter(stress, sges, memory, stress->options.max_length,
+				     srq->mr->ibv.lkey);
+		must(srq_post(srq->srq, &wr, &bad) == 0);
+		srq->posted[i] = true;
+	}
+}
+
 static void post_receives(struct stress *stress, struct flow *flow)
 {
+	if (stress->srqs) {
+		post_shared_receives(stress, flow->to);
+		return;
+	}
 	while (flow->receives_posted - flow->receives_completed < STRESS_DEPTH &&
 	       !hit(stress, stress->options.late)) {
 		uint64_t number = flow->receives_posted++;
@@ -390,9 +468,18 @@ static void receive_completed(struct stress *stress, struct flow *flow, const st
 	uint64_t number = flow->messages[flow->receives_completed % STRESS_DEPTH];
 	const struct operation *op = &flow->under_way[number % STRESS_DEPTH];
 	bool write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+	uint8_t *memory = receive_slot(stress, flow, wc->wr_id);
 
 	must(flow->receives_completed < flow->receives_expected);
-	must(wc->wr_id == flow->receives_completed);
+	if (stress->srqs) {
+		struct stress_srq *srq = srq_of(stress, flow->to);
+
+		must(wc->wr_id < SRQ_DEPTH && srq->posted[wc->wr_id]);
+		srq->posted[wc->wr_id] = false;
+		memory = srq->memory + wc->wr_id * slot_size(stress);
+	} else {
+		must(wc->wr_id == flow->receives_completed);
+	}
 	must(op->number == number);
 	must(write == (op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM));
 	must(wc->byte_len == op->length);
@@ -403,7 +490,7 @@ static void receive_completed(struct stress *stress, struct flow *flow, const st
 		must(wc->imm_data == (uint32_t)~number);
 	}
 	if (!write)
-		check(receive_slot(stress, flow, wc->wr_id), op->length, number, "receive");
+		check(memory, op->length, number, "receive");
 	flow->receives_completed++;
 }
 
@@ -416,6 +503,13 @@ static void poll(struct stress *stress, struct node *node)
 
 		HASH_FIND(hh, stress->qps, &key.key, sizeof(key.key), entry);
 		must(entry);
+		if (wc.status != IBV_WC_SUCCESS && stress->failed) {
+			if (!stress->ended)
+				stress->failed(stress, entry->qp, &wc);
+			stress->ended = true;
+		}
+		if (stress->ended)
+			continue;
 		must_msg(wc.status == IBV_WC_SUCCESS, "QP %x: completion %llu has status %d",
 			 wc.qp_num, (unsigned long long)wc.wr_id, wc.status);
 		if (wc.opcode & IBV_WC_RECV)
@@ -446,6 +540,8 @@ void stress_run(struct stress *stress, uint64_t limit)
 		done = true;
 		for (unsigned int i = 0; i < stress->world->count; i++)
 			poll(stress, &stress->world->nodes[i]);
+		if (stress->ended)
+			return;
 		for (unsigned int i = 0; i < stress->flow_count; i++) {
 			struct flow *flow = &stress->flows[i];
 
@@ -462,6 +558,47 @@ void stress_run(struct stress *stress, uint64_t limit)
 	}
 }
 
+/* --- connecting anew ------------------------------------------------------------------ */
+
+/* What was posted and isn't known to be done never was; of atomics the memory says how many were.
+ */
+static void forget(struct stress *stress, struct flow *flow)
+{
+	uint64_t *counter = counters(stress, flow), adds = flow->adds, swaps = flow->swaps;
+
+	for (uint64_t n = flow->completed; n < flow->posted; n++) {
+		adds -= 3 *
+			(flow->under_way[n % STRESS_DEPTH].opcode == IBV_WR_ATOMIC_FETCH_AND_ADD);
+		swaps -= flow->under_way[n % STRESS_DEPTH].opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	}
+	must(counter[0] >= adds && counter[0] <= flow->adds);
+	must(counter[1] >= swaps && counter[1] <= flow->swaps);
+	flow->adds = counter[0];
+	flow->swaps = counter[1];
+	flow->posted = flow->completed;
+	flow->receives_posted = flow->receives_expected = flow->receives_completed;
+	mw_dealloc(flow->window);
+	must(mw_alloc(flow->from->pd, IBV_MW_TYPE_2, &flow->window) == 0);
+	flow->window_rkey = flow->window->ibv.rkey;
+	flow->bound = false;
+}
+
+void stress_reconnect(struct stress *stress, unsigned int number, uint64_t rest)
+{
+	struct flow *forth = &stress->flows[number & ~1u], *back = forth + 1;
+
+	poll(stress, forth->from);
+	poll(stress, forth->to);
+	if (stress->ended)
+		return;
+	world_modify_state(forth->sender, IBV_QPS_RESET);
+	world_modify_state(back->sender, IBV_QPS_RESET);
+	world_run(stress->world, rest);
+	forget(stress, forth);
+	forget(stress, back);
+	connect_qps(stress, forth->from, forth->sender, back->from, back->sender);
+}
+
 /* --- at the end ----------------------------------------------------------------------- */
 
 static void check_idle(struct qp *qp)
@@ -473,6 +610,8 @@ static void check_idle(struct qp *qp)
 	must(qp->recovery.member.in_flight == 0);
 	must(qp->requester.rd_atomic == 0);
 	must(qp->recovery.timeout_at == TIME_NEVER);
+	must(reorder_is_empty(&qp->responder.kept));
+	must(reorder_is_empty(&qp->missing.kept) && !qp->missing.any);
 	must(qp->recovery.destination->cwnd.in_flight == 0);
 	must(qp->recovery.destination->arbiter.waiting == 0);
 }
@@ -482,30 +621,35 @@ void stress_destroy(struct stress *stress)
 	struct stress_qp *entry, *next;
 
 	world_run(stress->world, SECOND); /* the last duplicates and timers */
+	for (unsigned int i = 0; i < stress->world->count; i++)
+		poll(stress, &stress->world->nodes[i]);
 	for (unsigned int i = 0; i < stress->flow_count; i++) {
 		struct flow *flow = &stress->flows[i];
 
-		must(counters(stress, flow)[0] == flow->adds);
-		must(counters(stress, flow)[1] == flow->swaps);
+		if (!stress->ended) {
+			must(counters(stress, flow)[0] == flow->adds);
+			must(counters(stress, flow)[1] == flow->swaps);
+		}
 		mw_dealloc(flow->window);
 		must(mr_deregister(flow->local_mr) == 0);
 		must(mr_deregister(flow->remote_mr) == 0);
 		free(flow->local);
 		free(flow->remote);
 	}
-	for (unsigned int i = 0; i < stress->world->count; i++)
-		poll(stress, &stress->world->nodes[i]);
 	HASH_ITER (hh, stress->qps, entry, next) {
-		check_idle(entry->qp);
+		if (!stress->ended)
+			check_idle(entry->qp);
 		HASH_DEL(stress->qps, entry);
 		must(qp_destroy(entry->qp) == 0);
 		free(entry);
 	}
 	free(stress->flows);
+	destroy_srqs(stress);
 	for (unsigned int i = 0; i < stress->world->count; i++) {
 		struct hca *hca = stress->world->nodes[i].hca;
 
 		must(!hca->destinations);
+		must(hca->packets.used_count == 0);
 		must(hca->qps.count == 0);
 		must(hca->keys.count == 0);
 		must(hca->timers.count == 0);

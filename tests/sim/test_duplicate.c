@@ -22,9 +22,11 @@ static void write_to(struct peer *peer, uint32_t psn, uint8_t value)
 /* IBA 9.7.5.2.3: one NAK for a gap, then silence until what was expected comes. */
 START_TEST(one_nak_a_gap)
 {
+	bool drops = _i;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.node->hca->behaviour.drops_out_of_order = drops;
 	write_to(&peer, FIRST_PSN, 1);
 	peer_see_ack(&peer, FIRST_PSN, 0x1f);
 	write_to(&peer, FIRST_PSN + 2, 2);
@@ -34,11 +36,12 @@ START_TEST(one_nak_a_gap)
 		peer_see_none(&peer, 10000);
 	}
 	ck_assert_uint_eq(peer.memory[0], 1);
+	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, drops ? 0 : 5);
 	write_to(&peer, FIRST_PSN + 1, 3);
-	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
-	ck_assert_uint_eq(peer.memory[0], 3);
-	write_to(&peer, FIRST_PSN + 4, 4);
-	peer_see_ack(&peer, FIRST_PSN + 2, 0x60);
+	peer_see_ack(&peer, FIRST_PSN + (drops ? 1 : 6), 0x1f);
+	ck_assert_uint_eq(peer.memory[0], drops ? 3 : 2);
+	write_to(&peer, FIRST_PSN + 8, 4);
+	peer_see_ack(&peer, FIRST_PSN + (drops ? 2 : 7), 0x60);
 	write_to(&peer, FIRST_PSN + 1 + 0x7fffff, 5); /* the farthest ahead */
 	peer_see_none(&peer, 10000);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
@@ -175,6 +178,33 @@ START_TEST(duplicate_read)
 }
 END_TEST
 
+/* Parts of an answer that are asked for together are given in order, too many of them as one. */
+START_TEST(duplicate_parts)
+{
+	enum { PACKETS = 40 };
+	static const struct {
+		uint32_t first, count;
+	} asked[] = {{20, 2}, {5, 1}, {6, 1}, {30, 3}, {1, 2}, {38, 2}, {21, 4}},
+	  few[] = {{1, 2}, {5, 2}, {20, 5}, {30, 10}};
+	struct peer_packet part;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	part = read_request(&peer, FIRST_PSN, 0, PACKETS * PEER_MTU);
+	peer_send(&peer, &part);
+	expect_read(&peer, FIRST_PSN, PACKETS * PEER_MTU, 0);
+	for (unsigned int i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		part = read_request(&peer, FIRST_PSN + asked[i].first, asked[i].first,
+				    asked[i].count * PEER_MTU);
+		peer_send(&peer, &part);
+	}
+	for (unsigned int i = 0; i < sizeof(few) / sizeof(few[0]); i++)
+		expect_read(&peer, FIRST_PSN + few[i].first, few[i].count * PEER_MTU, 0);
+	peer_see_none(&peer, 10000);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original)
 {
 	struct packet packet = peer_see_op(peer, "RC_ATOMIC_ACKNOWLEDGE");
@@ -306,10 +336,11 @@ int main(void)
 {
 	TCase *tests = tcase_create("duplicate");
 
-	tcase_add_test(tests, one_nak_a_gap);
+	tcase_add_loop_test(tests, one_nak_a_gap, 0, 2);
 	tcase_add_test(tests, duplicate_data);
 	tcase_add_test(tests, duplicate_without_receive);
 	tcase_add_test(tests, duplicate_read);
+	tcase_add_test(tests, duplicate_parts);
 	tcase_add_test(tests, duplicate_atomic);
 	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);

@@ -153,14 +153,19 @@ END_TEST
 
 /* --- responses --------------------------------------------------------------------- */
 
-/* IBA 9.9.2.3: an ACK beyond a READ or an atomic says that its response was lost. */
+/*
+ * IBA 9.9.2.3: an ACK beyond a READ or an atomic says that its response was lost. What it
+ * acknowledges isn't sent again, unless the HCA drops what comes behind a gap.
+ */
 START_TEST(implied_nak)
 {
-	enum ibv_wr_opcode opcode = _i ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ;
-	uint8_t response = _i ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY;
+	bool atomic = _i & 1, drops = _i & 2;
+	enum ibv_wr_opcode opcode = atomic ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ;
+	uint8_t response = atomic ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY;
 	struct peer peer;
 
 	create(&peer, NULL);
+	peer.node->hca->behaviour.drops_out_of_order = drops;
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	peer_post(&peer, opcode, 8, 1);
 	peer_post(&peer, IBV_WR_SEND, 8, 2);
@@ -168,18 +173,141 @@ START_TEST(implied_nak)
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	acknowledge(&peer, FIRST_PSN + 2, 0x1f); /* says so again: that isn't another loss */
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
-	expect_requests(&peer, FIRST_PSN + 1, 2);
+	expect_requests(&peer, FIRST_PSN + 1, drops ? 2 : 1);
 	peer_see_none(&peer, 10000);
 	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 1);
-	respond(&peer, response, FIRST_PSN + 1, 0x1f, _i ? 0 : 8);
-	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	respond(&peer, response, FIRST_PSN + 1, 0x1f, atomic ? 0 : 8);
+	if (drops)
+		acknowledge(&peer, FIRST_PSN + 2, 0x1f);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	world_expect(peer.node, 2, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
 END_TEST
 
-/* A gap in a READ's responses: it is asked again from there, for what is left. */
+/* The next packet is a READ request at @psn for @length bytes from packet @first of the memory on.
+ */
+static void expect_read_request(struct peer *peer, uint32_t psn, uint32_t first, uint32_t length)
+{
+	struct packet request = peer_see_op(peer, "RC_RDMA_READ_REQUEST");
+	const struct reth *reth = packet_reth(&request);
+
+	ck_assert_uint_eq(request.psn, psn & PSN_MASK);
+	ck_assert_uint_eq(be64toh(reth->va), 0x1000 + first * PEER_MTU);
+	ck_assert_uint_eq(be32toh(reth->length), length);
+	ck_assert_uint_eq(be32toh(reth->rkey), 0x42);
+}
+
+/* Bytes 0, 1, 2, ... in each of @packets packets, of which the last one has @rest. */
+static void check_read(const struct peer *peer, uint32_t packets, uint32_t rest)
+{
+	for (uint32_t i = 0; i < (packets - 1) * PEER_MTU + rest; i++)
+		must(peer->memory[i] == (uint8_t)(i % PEER_MTU));
+}
+
+/*
+ * Of a READ's responses some are missing, of what is asked for again some, too. Of a peer that
+ * isn't known to keep requests the lowest ones are asked for, and then the next.
+ */
+START_TEST(read_what_is_missing)
+{
+	enum { RESPONSES = 8 };
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, (RESPONSES - 1) * PEER_MTU + 10, 0);
+	expect_read_request(&peer, FIRST_PSN, 0, (RESPONSES - 1) * PEER_MTU + 10);
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 6, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 7, 0x1f, 10);
+	expect_read_request(&peer, FIRST_PSN + 1, 1, 2 * PEER_MTU);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 6, 0x1f, PEER_MTU); /* doubled */
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN + 1, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + 4, 4, 2 * PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 5, 0x1f, PEER_MTU);
+	peer_see_none(&peer, 10000);
+	ck_assert(!world_poll(peer.node, &(struct ibv_wc){0}));
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 4, 0x1f, PEER_MTU);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	check_read(&peer, RESPONSES, 10);
+	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, 4);
+	ck_assert(reorder_is_empty(&peer.qp->missing.kept) && !peer.qp->missing.any);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* One that is known to keep them is asked for all at once; for what is lost again, when the
+ * response to a later request comes. */
+START_TEST(read_all_that_is_missing)
+{
+	struct peer peer;
+
+	create(&peer, NULL);
+	destination_note_kept(peer.qp->recovery.destination);
+	peer_post(&peer, IBV_WR_RDMA_READ, 6 * PEER_MTU, 0);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 1);
+	peer_post(&peer, IBV_WR_SEND, 10, 2);
+	expect_requests(&peer, FIRST_PSN, 1);
+	expect_requests(&peer, FIRST_PSN + 6, 2);
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 4, 0x1f, PEER_MTU);
+	acknowledge(&peer, FIRST_PSN + 7, 0x1f);
+	expect_read_request(&peer, FIRST_PSN + 1, 1, PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + 3, 3, PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + 5, 5, PEER_MTU);
+	expect_requests(&peer, FIRST_PSN + 6, 1);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 6, 0x1f, 10);
+	peer_see_none(&peer, 10000);
+	peer_post(&peer, IBV_WR_SEND, 10, 3);
+	expect_requests(&peer, FIRST_PSN + 8, 1);
+	acknowledge(&peer, FIRST_PSN + 8, 0x1f);
+	expect_read_request(&peer, FIRST_PSN + 1, 1, PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + 5, 5, PEER_MTU);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 5, 0x1f, PEER_MTU);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 1, 0x1f, PEER_MTU);
+	for (uint64_t i = 0; i < 4; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.qp->recovery.member.in_flight, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A NAK that comes before a missing response counts when that has come. */
+START_TEST(nak_behind_a_missing_response)
+{
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
+	peer_post(&peer, IBV_WR_SEND, 10, 1);
+	peer_post(&peer, IBV_WR_SEND, 10, 2);
+	expect_requests(&peer, FIRST_PSN, 3);
+	acknowledge(&peer, FIRST_PSN + 2, _i ? 0x61 : 0x60);
+	expect_requests(&peer, FIRST_PSN, 1);
+	peer_see_none(&peer, 10000);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	if (_i) {
+		world_expect(peer.node, 2, IBV_WC_REM_INV_REQ_ERR);
+	} else {
+		expect_requests(&peer, FIRST_PSN + 2, 1);
+		acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+		world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	}
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* An HCA that keeps nothing asks again from the gap on, for what is left. */
 START_TEST(read_again_from_the_gap)
 {
 	const struct reth *reth;
@@ -187,6 +315,7 @@ START_TEST(read_again_from_the_gap)
 	struct peer peer;
 
 	create(&peer, NULL);
+	peer.node->hca->behaviour.drops_out_of_order = true;
 	peer_post(&peer, IBV_WR_RDMA_READ, 4 * PEER_MTU + 10, 0);
 	expect_requests(&peer, FIRST_PSN, 1);
 	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
@@ -466,9 +595,7 @@ START_TEST(atomic_write_and_flush)
 	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 4, 0x1f, 0);
 	packet = peer_see_op(&peer, "RC_FLUSH");
 	ck_assert_uint_eq(packet.psn, (c.psn + 3) & PSN_MASK);
-	expect_requests(&peer, c.psn + 4, 1);
 	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 3, 0x1f, 0);
-	respond(&peer, WIRE_READ_RESPONSE_ONLY, c.psn + 4, 0x1f, 0);
 	world_expect(peer.node, 3, IBV_WC_SUCCESS);
 	world_expect(peer.node, 4, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
@@ -715,7 +842,10 @@ int main(void)
 	tcase_add_test(tcase, ack_of_a_part);
 	tcase_add_test(tcase, ghosts);
 	tcase_add_loop_test(tcase, fatal_nak, 0, 3);
-	tcase_add_loop_test(tcase, implied_nak, 0, 2);
+	tcase_add_loop_test(tcase, implied_nak, 0, 4);
+	tcase_add_test(tcase, read_what_is_missing);
+	tcase_add_test(tcase, read_all_that_is_missing);
+	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
 	tcase_add_loop_test(tcase, bad_response, 0, LENGTH(bad_responses));
 	tcase_add_loop_test(tcase, bad_gather, 0, 8);

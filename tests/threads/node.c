@@ -2,6 +2,8 @@
 #include "node.h"
 
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "net/clock.h"
 #include "net/fault/fault.h"
@@ -70,8 +72,8 @@ static unsigned int node_descriptors(void *context, int *fds, unsigned int max)
 	return link->ops->descriptors(link, fds, max);
 }
 
-void node_create(struct node *node, struct progress *progress, unsigned int index,
-		 const char *faults)
+void node_create_over(struct node *node, struct progress *progress, unsigned int index,
+		      const char *faults, const struct shm_options *shm)
 {
 	static const struct progress_ops ops = {.progress = node_progress,
 						.deadline = node_deadline,
@@ -96,6 +98,8 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	own_address(address, index);
 	must(gid_table_init(&node->gids, address) == 0);
 	must(udp_link_create(&udp, &inner) == 0);
+	if (shm)
+		must(shm_link_create(inner, shm, &inner) == 0);
 	node->link = inner;
 	if (faults)
 		must(fault_link_create(inner, faults, &node->link, NULL) == 0);
@@ -109,6 +113,16 @@ void node_create(struct node *node, struct progress *progress, unsigned int inde
 	__atomic_store_n(&node->client, client, __ATOMIC_RELEASE);
 	must(pd_alloc(node->hca, &node->pd) == 0);
 	must(cq_create(node->hca, 65536, &node->cq) == 0);
+}
+
+void node_create(struct node *node, struct progress *progress, unsigned int index,
+		 const char *faults)
+{
+	const char *link = getenv("URXE_LINK");
+	const struct shm_options shm = {};
+
+	node_create_over(node, progress, index, faults,
+			 link && strcmp(link, "shm") == 0 ? &shm : NULL);
 }
 
 void node_destroy(struct node *node)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whole stacks in one process for tests of threads: HCAs on loopback addresses
- * of their own, over UDP, driven by the one progress thread and by the
- * test's threads as they poll.
+ * of their own, over UDP or shared memory, driven by the one progress thread and
+ * by the test's threads as they poll.
  */
 #ifndef URXE_TESTS_THREADS_NODE_H
 #define URXE_TESTS_THREADS_NODE_H
@@ -18,6 +18,7 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "net/shm/shm.h"
 #include "tests/cm_queue.h"
 #include "tests/must.h"
 #include "verbs/progress.h"
@@ -42,9 +43,12 @@ struct node {
 	void *context;
 };
 
-/* @faults: as in net/fault/fault.h, or NULL. */
+/* @faults: as in net/fault/fault.h, or NULL. Over shared memory with URXE_LINK=shm. */
 void node_create(struct node *node, struct progress *progress, unsigned int index,
 		 const char *faults);
+/* @shm: NULL for UDP alone. */
+void node_create_over(struct node *node, struct progress *progress, unsigned int index,
+		      const char *faults, const struct shm_options *shm);
 /* Everything made on the node but its own PD and CQ has been destroyed. */
 void node_destroy(struct node *node);
 

@@ -71,6 +71,18 @@ static uint64_t order_deadline(struct link *link)
 	return inner(link)->ops->deadline(inner(link));
 }
 
+static uint64_t order_prepare_sleep(struct link *link)
+{
+	return inner(link)->ops->prepare_sleep ? inner(link)->ops->prepare_sleep(inner(link))
+					       : TIME_NEVER;
+}
+
+static uint32_t order_capacity(struct link *link, const struct path *path, uint32_t qpn)
+{
+	return inner(link)->ops->capacity ? inner(link)->ops->capacity(inner(link), path, qpn)
+					  : UINT32_MAX;
+}
+
 static uint32_t order_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
 	return inner(link)->ops->rcvbuf_space(inner(link), path, qpn);
@@ -116,6 +128,8 @@ static const struct link_ops order_ops = {
 	.send = order_send,
 	.receive = order_receive,
 	.deadline = order_deadline,
+	.prepare_sleep = order_prepare_sleep,
+	.capacity = order_capacity,
 	.rcvbuf_space = order_rcvbuf_space,
 	.unread = order_unread,
 	.sndbuf_space = order_sndbuf_space,
@@ -135,6 +149,7 @@ struct link *wire_order(struct link *wrapped)
 	link = calloc(1, sizeof(*link));
 	must(link);
 	link->link.ops = &order_ops;
+	link->link.share = wrapped->share;
 	link->inner = wrapped;
 	return &link->link;
 }

@@ -208,7 +208,7 @@ START_TEST(the_curve_of_a_long_fat_path)
 	uint64_t begun;
 
 	begin_at((uint64_t)most * CWND_SEGMENT, round_trip);
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	ck_assert_double_eq_tol(segments(cwnd.size.limit), start, 0.01);
 	begun = now + round_trip / PIECES; /* the first acknowledgement */
 	while (t < 2 * k) {
@@ -230,7 +230,7 @@ START_TEST(never_less_than_reno)
 	double expected = start;
 
 	begin_at((uint64_t)most * CWND_SEGMENT, MS);
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	for (int i = 0; i < 20; i++) {
 		run_round();
 		expected += ALPHA;
@@ -244,7 +244,7 @@ END_TEST
 START_TEST(steep_parts_are_climbed_slowly)
 {
 	begin_at(20 * CWND_SEGMENT, 4 * SECOND);
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	for (int i = 0; i < 10; i++) {
 		double before = segments(cwnd.size.limit);
 
@@ -262,7 +262,7 @@ START_TEST(a_pause_does_not_move_along_the_curve)
 	uint64_t begun;
 
 	begin_at((uint64_t)most * CWND_SEGMENT, 100 * MS);
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	begun = now;
 	for (int i = 0; i < 20; i++)
 		run_round();
@@ -281,10 +281,10 @@ START_TEST(fast_convergence)
 	const double most = 400;
 
 	begin_at((uint64_t)most * CWND_SEGMENT, 100 * MS);
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	ck_assert_double_eq_tol(cwnd.size.cubic.most / CWND_SEGMENT, most, 0.01);
 	now += SECOND;
-	cwnd_on_lost(&cwnd, false, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	ck_assert_double_eq_tol(segments(cwnd.size.limit), BETA * BETA * most, 0.01);
 	ck_assert_double_eq_tol(cwnd.size.cubic.most / CWND_SEGMENT, BETA * most * (1 + BETA) / 2,
 				0.01);
@@ -302,12 +302,13 @@ START_TEST(one_reduction_a_round_trip)
 		uint32_t first;
 
 		begin_at(limit, rounds[i]);
-		first = cwnd_on_lost(&cwnd, false, &rtt, now);
+		first = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 		ck_assert_uint_eq(cwnd.size.limit, limit * 7 / 10);
 		ck_assert_uint_eq(cwnd.size.ssthresh, cwnd.size.limit);
-		ck_assert_uint_eq(cwnd_on_lost(&cwnd, false, &rtt, now + round - 1), first);
+		ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + round - 1),
+				  first);
 		ck_assert_uint_eq(cwnd.size.limit, limit * 7 / 10);
-		ck_assert_uint_ne(cwnd_on_lost(&cwnd, false, &rtt, now + round), first);
+		ck_assert_uint_ne(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + round), first);
 		ck_assert_double_eq_tol(cwnd.size.limit, limit * 0.49, 2);
 	}
 }
@@ -317,10 +318,10 @@ END_TEST
 START_TEST(a_mark_reduces_less)
 {
 	begin_at(4 << 20, MS);
-	cwnd_on_lost(&cwnd, true, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_MARKED, &rtt, now);
 	ck_assert_double_eq_tol(cwnd.size.limit, 0.85 * (4 << 20), 2);
 	/* RFC 3168, 6.1.2: a loss in the same round trip is the same event. */
-	cwnd_on_lost(&cwnd, false, &rtt, now + 1);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
 	ck_assert_double_eq_tol(cwnd.size.limit, 0.85 * (4 << 20), 2);
 }
 END_TEST
@@ -329,8 +330,44 @@ START_TEST(a_few_packets_always_fit)
 {
 	begin();
 	for (uint64_t i = 0; i < 50; i++)
-		cwnd_on_lost(&cwnd, false, &rtt, now + i * MS);
+		cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + i * MS);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_LEAST);
+}
+END_TEST
+
+/* What is lost alone leaves a short path full; a run of losses doesn't, nor is the path a long one.
+ */
+START_TEST(single_losses_leave_a_short_path_full)
+{
+	begin_at(1 << 20, CWND_SHORT_ROUND);
+	for (uint64_t i = 0; i < 50; i++)
+		cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now + i * MS);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST);
+	ck_assert_uint_eq(cwnd.size.ssthresh, CWND_SHORT_LEAST);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 50 * MS);
+	ck_assert_uint_lt(cwnd.size.limit, CWND_SHORT_LEAST);
+	/* Nor is one raised that was less. */
+	cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now + 51 * MS);
+	ck_assert_uint_lt(cwnd.size.limit, CWND_SHORT_LEAST);
+	begin_at(1 << 20, CWND_SHORT_ROUND + 1);
+	for (uint64_t i = 0; i < 50; i++)
+		cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now + i * MS);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_LEAST);
+}
+END_TEST
+
+/* The first of a run looks like a single loss: when it is known better, the window is, too. */
+START_TEST(a_run_begins_with_one)
+{
+	uint32_t first;
+
+	begin_at(CWND_SHORT_LEAST, CWND_SHORT_ROUND);
+	first = cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST);
+	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1), first);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
+	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 2), first);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
 }
 END_TEST
 
@@ -345,7 +382,7 @@ START_TEST(a_reduction_in_vain_is_undone)
 	begin();
 	run_round();
 	before = cwnd.size;
-	number = cwnd_on_lost(&cwnd, false, &rtt, now);
+	number = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	run_round();
 	ck_assert_uint_lt(cwnd.size.limit, before.limit);
 	cwnd_on_spurious(&cwnd, number);
@@ -361,8 +398,8 @@ START_TEST(a_real_reduction_stays)
 	uint64_t limit;
 
 	begin_at(4 << 20, MS);
-	first = cwnd_on_lost(&cwnd, false, &rtt, now);
-	second = cwnd_on_lost(&cwnd, false, &rtt, now + 2 * MS);
+	first = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	second = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 2 * MS);
 	limit = cwnd.size.limit;
 	cwnd_on_spurious(&cwnd, first); /* what came after it was another loss */
 	ck_assert_uint_eq(cwnd.size.limit, limit);
@@ -377,7 +414,7 @@ START_TEST(what_has_grown_since_is_kept)
 	uint32_t number;
 
 	begin_at(40 * CWND_SEGMENT, MS);
-	number = cwnd_on_lost(&cwnd, false, &rtt, now);
+	number = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
 	while (cwnd.size.limit < 50 * CWND_SEGMENT)
 		run_round();
 	limit = cwnd.size.limit;
@@ -406,6 +443,8 @@ int main(void)
 	tcase_add_test(tests, one_reduction_a_round_trip);
 	tcase_add_test(tests, a_mark_reduces_less);
 	tcase_add_test(tests, a_few_packets_always_fit);
+	tcase_add_test(tests, single_losses_leave_a_short_path_full);
+	tcase_add_test(tests, a_run_begins_with_one);
 	tcase_add_test(tests, a_reduction_in_vain_is_undone);
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);

@@ -123,7 +123,7 @@ START_TEST(a_restored_window_wakes)
 
 	begin();
 	fill();
-	number = destination_lost(destination, false, SECOND);
+	number = destination_lost(destination, CWND_LOST_MANY, SECOND);
 	ck_assert_uint_lt(destination_limit(destination), CWND_INITIAL);
 	destination_discard(destination, CWND_INITIAL / 4);
 	ck_assert_uint_eq(scheduled, 0);
@@ -155,7 +155,7 @@ START_TEST(a_guess_until_something_was_measured)
 	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
 	/* Neither an acknowledgement that times nothing nor a loss says how long it takes. */
 	destination_acked(destination, PACKET, 0, false, SECOND);
-	destination_lost(destination, false, SECOND);
+	destination_lost(destination, CWND_LOST_MANY, SECOND);
 	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_INITIAL);
 	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
 	end();
@@ -180,14 +180,14 @@ START_TEST(quicker_where_many_are_lost)
 	destination_acked(destination, 0, 100 * US, false, SECOND);
 	for (int i = 0; i < 10; i++) {
 		ck_assert(!destination_very_lossy(destination, SECOND) || i > 3);
-		destination_lost(destination, false, SECOND);
+		destination_lost(destination, CWND_LOST_MANY, SECOND);
 		destination_acked(destination, VERY_LOSSY_INTERVAL / 4, 0, false, SECOND);
 	}
 	ck_assert(destination_very_lossy(destination, SECOND));
 	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_VERY_LOSSY);
 	for (int i = 0; i < 10; i++) {
 		destination_acked(destination, 4 * VERY_LOSSY_INTERVAL, 0, false, SECOND);
-		destination_lost(destination, false, SECOND);
+		destination_lost(destination, CWND_LOST_MANY, SECOND);
 	}
 	ck_assert(!destination_very_lossy(destination, SECOND));
 	end();
@@ -200,12 +200,30 @@ START_TEST(repeats_are_quick_where_packets_are_lost)
 	begin();
 	destination_acked(destination, 0, 100 * US, false, SECOND);
 	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
-	destination_lost(destination, false, SECOND);
+	destination_lost(destination, CWND_LOST_MANY, SECOND);
 	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
 	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD - 1);
 	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
 	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD);
 	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	end();
+}
+END_TEST
+
+/* Silence that ends just when a packet was sent again was a loss; else the peer took its time. */
+START_TEST(a_probe_that_is_answered_soon_was_for_a_loss)
+{
+	begin();
+	destination_probe_answered(destination, 0, SECOND); /* nothing was measured yet */
+	ck_assert(!destination_lossy(destination, SECOND));
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	destination_probe_answered(destination, 2 * 100 * US + PROBE_ANSWER_SLACK + 1, SECOND);
+	ck_assert(!destination_lossy(destination, SECOND));
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	destination_probe_answered(destination, 2 * 100 * US + PROBE_ANSWER_SLACK, SECOND);
+	ck_assert(destination_lossy(destination, SECOND));
+	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->cwnd.reductions, 0);
 	end();
 }
 END_TEST
@@ -230,7 +248,7 @@ START_TEST(ambiguous_samples_count_where_nothing_is_lost)
 {
 	begin();
 	destination_acked(destination, 0, 100 * US, false, SECOND);
-	destination_lost(destination, false, SECOND);
+	destination_lost(destination, CWND_LOST_MANY, SECOND);
 	destination_acked(destination, 0, 50 * MS, true, SECOND + 50 * MS);
 	ck_assert_uint_eq(destination->rtt.smoothed, 100 * US);
 	destination_acked(destination, 0, 50 * MS, true, SECOND + RTT_PERIOD);
@@ -252,6 +270,7 @@ int main(void)
 				      a_probe_waits_for_what_was_measured,
 				      repeats_are_quick_where_packets_are_lost,
 				      quicker_where_many_are_lost,
+				      a_probe_that_is_answered_soon_was_for_a_loss,
 				      remembers_when_something_arrived,
 				      ambiguous_samples_count_where_nothing_is_lost,
 				      NULL};

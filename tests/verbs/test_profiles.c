@@ -144,6 +144,7 @@ static const struct question {
 	SHOWS_ELSEWHERE(retry_cnt_7),
 	SHOWS_ELSEWHERE(ack_timeout_factor),
 	SHOWS_ELSEWHERE(ack_timeout_least),
+	SHOWS_ELSEWHERE(out_of_order),
 	SHOWS_ELSEWHERE(round_max_wr),
 	SHOWS_ELSEWHERE(round_cqe),
 	SHOWS_ELSEWHERE(round_max_srq_wr),

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/missing.h"
+
+#include "emu/objects/qp.h"
+
+void missing_clear(struct missing *missing)
+{
+	reorder_clear(&missing->kept);
+	missing->any = missing->nak_came = missing->wanted = false;
+}
+
+void missing_destroy(struct missing *missing)
+{
+	missing_clear(missing);
+	reorder_destroy(&missing->kept);
+}
+
+/* --- what came ------------------------------------------------------------------------------ */
+
+void missing_note(struct qp *qp, uint32_t end)
+{
+	struct missing *missing = &qp->missing;
+	uint32_t unacked = qp->requester.unacked;
+
+	if (!missing->any) {
+		missing->any = true;
+		missing->again = missing->whole = false;
+		missing->asked_end = missing->round_end = missing->round_mark = unacked;
+		missing->seen = end;
+	}
+	if (psn_distance(end, missing->seen) > 0)
+		missing->seen = end;
+}
+
+void missing_keep_nak(struct qp *qp, const struct packet *nak)
+{
+	struct missing *missing = &qp->missing;
+
+	missing_note(qp, nak->psn);
+	missing->nak_came = true;
+	missing->nak = *nak;
+	packet_keep_headers(&missing->nak);
+}
+
+bool missing_keep(struct qp *qp, const struct packet *packet)
+{
+	struct missing *missing = &qp->missing;
+
+	missing_note(qp, psn_add(packet->psn, 1));
+	/* It will be asked for again anyway. */
+	if (psn_distance(packet->psn, recovery_sent_end(qp)) >= 0)
+		return false;
+	return !reorder_has(&missing->kept, packet->psn) &&
+	       reorder_keep(&missing->kept, &qp->hca->packets, packet, qp->requester.unacked);
+}
+
+const struct packet *missing_take(struct qp *qp)
+{
+	return reorder_take(&qp->missing.kept, qp->requester.unacked);
+}
+
+/* --- what is missing -------------------------------------------------------------------------- */
+
+/* Of the responses to @wqe, those from @start on and before @end. */
+static bool find_in(const struct missing *missing, const struct send_wqe *wqe, uint32_t start,
+		    uint32_t end, struct missing_range *range)
+{
+	uint32_t most, count = 0;
+
+	while (start != end && reorder_has(&missing->kept, start))
+		start = psn_add(start, 1);
+	if (start == end)
+		return false;
+	most = send_wqe_request_rest(wqe, psn_distance(start, wqe->first_psn));
+	if (!missing->whole && psn_distance(end, start) < (int32_t)most)
+		most = psn_distance(end, start);
+	while (count < most &&
+	       (missing->whole || !reorder_has(&missing->kept, psn_add(start, count))))
+		count++;
+	*range = (struct missing_range){start, count};
+	return true;
+}
+
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+	return psn_distance(a, b) < 0 ? a : b;
+}
+
+static uint32_t higher(uint32_t a, uint32_t b)
+{
+	return psn_distance(a, b) > 0 ? a : b;
+}
+
+/* The first one from @from on and before @end. What is behind the cursor isn't asked for yet. */
+static bool find(const struct qp *qp, uint32_t from, uint32_t end, struct missing_range *range)
+{
+	from = higher(from, qp->requester.unacked);
+	end = lower(end, qp->requester.psn);
+	for (uint32_t i = send_queue_find(&qp->sq, from); psn_distance(from, end) < 0; i++) {
+		const struct send_wqe *wqe = send_queue_at(&qp->sq, i);
+		uint32_t wqe_end = lower(psn_add(wqe->first_psn, wqe->psn_count), end);
+
+		if (wqe->kind->response && psn_distance(from, wqe_end) < 0 &&
+		    find_in(&qp->missing, wqe, from, wqe_end, range))
+			return true;
+		if (!(wqe->kind->flags & REQUEST_LOCAL))
+			from = wqe_end;
+	}
+	return false;
+}
+
+/* --- asking ------------------------------------------------------------------------------------
+ */
+
+bool missing_is_due(struct qp *qp, bool all)
+{
+	struct missing *missing = &qp->missing;
+	uint32_t unacked = qp->requester.unacked;
+	struct missing_range range;
+
+	missing->asked_end = higher(missing->asked_end, unacked);
+	if (psn_distance(missing->round_end, unacked) <= 0) {
+		missing->round_end = missing->asked_end;
+		missing->round_mark = qp->requester.highest;
+	}
+	missing->whole = false;
+	missing->again = missing->round_end != unacked &&
+			 psn_distance(missing->seen, missing->round_mark) > 0;
+	if (missing->again)
+		return true;
+	if (!all && missing->asked_end != unacked)
+		return false;
+	return find(qp, missing->asked_end, missing->seen, &range);
+}
+
+bool missing_oldest_is_due(const struct qp *qp)
+{
+	return qp->missing.again || qp->missing.asked_end == qp->requester.unacked;
+}
+
+void missing_repeat(struct missing *missing, bool whole)
+{
+	missing->again = true;
+	missing->whole = whole;
+	missing->round_end = missing->asked_end;
+}
+
+/* All before @end has been asked for. */
+static void end_asking(struct qp *qp, uint32_t end)
+{
+	struct missing *missing = &qp->missing;
+
+	missing->asked_end = higher(missing->asked_end, lower(end, qp->requester.psn));
+	/* Otherwise there are some that were asked for before, and have yet to come. */
+	if (missing->again || missing->round_end == qp->requester.unacked) {
+		missing->round_end = missing->asked_end;
+		missing->round_mark = qp->requester.highest;
+	}
+	missing->wanted = missing->again = missing->whole = false;
+}
+
+bool missing_ask(struct qp *qp, bool all, struct missing_range *range)
+{
+	struct missing *missing = &qp->missing;
+	uint32_t from = psn_add(range->psn, range->count);
+
+	if (missing->any && (all || !range->count)) {
+		if (missing->again && find(qp, from, missing->round_end, range))
+			return true;
+		if (find(qp, higher(from, missing->asked_end), missing->seen, range))
+			return true;
+	}
+	end_asking(qp, all ? missing->seen : psn_add(range->psn, range->count));
+	return false;
+}

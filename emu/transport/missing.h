@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Responses that the requester misses. A READ, an atomic and the like have responses of their own;
+ * one that comes says that all before it were sent (IBA 9.7.5.1.4), so that one which hasn't come
+ * was lost (9.9.2.3). Those that come behind it are kept (emu/transport/reorder.h), and what is
+ * missing is asked for again, each range by a request of its own (9.7.5.1.3).
+ *
+ * The completer notes what comes and receives what was kept; recovery says when to ask, and the
+ * requester asks. Belongs to a queue pair and is protected by qp.lock.
+ */
+#ifndef URXE_EMU_MISSING_H
+#define URXE_EMU_MISSING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emu/transport/reorder.h"
+
+struct qp;
+
+struct missing {
+	struct reorder kept; /* responses that came before one that is missing */
+	bool any;	     /* there are some: what follows says which */
+	uint32_t seen;	     /* one beyond the highest PSN that is known to be answered */
+
+	/* The latest NAK that came before one that is missing. */
+	bool nak_came;
+	struct packet nak;
+
+	bool wanted;	    /* the requester is to ask */
+	bool again;	    /* for those that it asked for before, too */
+	bool whole;	    /* for the rest of the READ request, as if nothing had been kept */
+	uint32_t asked_end; /* it has asked for those before this */
+	/*
+	 * For those before @round_end when requester.highest was @round_mark: the response to a
+	 * later request says that they were lost again.
+	 */
+	uint32_t round_end, round_mark;
+};
+
+/* From @psn on; of one request packet. */
+struct missing_range {
+	uint32_t psn, count;
+};
+
+/* Nothing is missing for all that is known: what was kept is forgotten. And free memory, too. */
+void missing_clear(struct missing *missing);
+void missing_destroy(struct missing *missing);
+
+/* --- called by the completer ------------------------------------------------------------- */
+
+/* All requests before @end have been answered, and requester.unacked hasn't come. */
+void missing_note(struct qp *qp, uint32_t end);
+/* All before @nak have. */
+void missing_keep_nak(struct qp *qp, const struct packet *nak);
+/* Keep @packet, which came before one that is missing. False: it is there, or can't be kept. */
+bool missing_keep(struct qp *qp, const struct packet *packet);
+/* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */
+const struct packet *missing_take(struct qp *qp);
+
+/* --- called by recovery ------------------------------------------------------------------- */
+
+/*
+ * Whether there are some that were never asked for, or were lost again. @all: as long as one was
+ * asked for others are, too.
+ */
+bool missing_is_due(struct qp *qp, bool all);
+/* Whether the oldest one is one of those. */
+bool missing_oldest_is_due(const struct qp *qp);
+/* Ask for all of them again. @whole: and don't rely on what was kept. */
+void missing_repeat(struct missing *missing, bool whole);
+
+/* --- called by the requester ---------------------------------------------------------------- */
+
+/*
+ * The range to be asked for behind the one in *@range, which is empty at requester.unacked at
+ * first; just one, unless @all. False: now all have been asked for.
+ */
+bool missing_ask(struct qp *qp, bool all, struct missing_range *range);
+
+#endif

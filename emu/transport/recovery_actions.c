@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is done about an event (emu/transport/recovery_events.c). */
+#include "emu/transport/completer.h"
+#include "emu/transport/destination.h"
+#include "emu/transport/recovery.h"
+#include "emu/transport/recovery_internal.h"
+#include "emu/transport/recovery_timers.h"
+#include "net/tuning.h"
+
+/* --- going back -------------------------------------------------------------------------- */
+
+static void go_back(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	requester_restart(qp);
+	recovery->timing = recovery->repeat_wanted = qp->missing.wanted = false;
+	recovery_timers_stop(recovery);
+	hca_schedule(qp->hca, qp);
+}
+
+/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
+static void restart(struct qp *qp)
+{
+	go_back(qp);
+	missing_clear(&qp->missing);
+	qp->recovery.resume_psn = qp->requester.unacked;
+	recovery_discard_in_flight(qp);
+}
+
+/* The oldest packet is to be sent again. What the others come to, its answer shows. */
+static void go_back_for_head(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (!recovery_repeats(recovery->previous)) {
+		recovery->resume_psn = qp->requester.psn;
+		recovery_stop_counting(qp);
+	}
+	go_back(qp);
+	recovery->probe_wanted = true;
+}
+
+/* --- acknowledged ------------------------------------------------------------------------ */
+
+/* @psn isn't behind @unacked. */
+static void keep_up(uint32_t *psn, uint32_t unacked)
+{
+	if (psn_distance(*psn, unacked) < 0)
+		*psn = unacked;
+}
+
+bool recovery_progressed(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->progress = true;
+	recovery->unread = 0;
+	recovery->response_missed = false;
+	recovery->nak_at = 0;
+	recovery->probes = 0;
+	recovery->nak_follows = false;
+	if (recovery->repeat_wanted) { /* it was only late */
+		recovery->repeat_wanted = false;
+		recovery->repeat_end = recovery->resume_psn = qp->requester.unacked;
+	}
+	keep_up(&recovery->resume_psn, qp->requester.unacked);
+	keep_up(&recovery->again_end, qp->requester.unacked);
+	/* transport.md 6: on any response that acknowledges something new. */
+	recovery_reload(recovery, &qp->attr);
+	return true;
+}
+
+bool recovery_acked(struct qp *qp, uint64_t now)
+{
+	if (qp->recovery.uncounted)
+		recovery_count_again(&qp->recovery);
+	return recovery_progressed(qp, now);
+}
+
+bool recovery_go_on(struct qp *qp, uint64_t now)
+{
+	hca_schedule(qp->hca, qp);
+	return true;
+}
+
+/* What was silent answers a probe: it was slow, or something had been lost. */
+bool recovery_answered(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_probe_answered(recovery->destination, now - recovery->probed_at, now);
+	return recovery_go_on(qp, now);
+}
+
+bool recovery_probe_second(struct qp *qp, uint64_t now)
+{
+	qp->recovery.probe_wanted = true;
+	return recovery_go_on(qp, now);
+}
+
+/* What had been sent behind the probes. This costs no retry, for the responder answers. */
+bool recovery_lose_rest(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	missing_clear(&qp->missing);
+	recovery->uncounted = 0;
+	recovery->reduction = destination_lost(recovery->destination, CWND_LOST_MANY, now);
+	return recovery_go_on(qp, now);
+}
+
+/* The window was reduced in vain, and what a probe put in doubt arrives. */
+bool recovery_restore(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->reduction)
+		destination_spurious(recovery->destination, recovery->reduction);
+	recovery->reduction = 0;
+	if (recovery_behind_probe(qp))
+		requester_resume(qp, recovery->resume_psn);
+	hca_schedule(qp->hca, qp);
+	return recovery_acked(qp, now);
+}
+
+/*
+ * What was sent before the packet that was repeated, and not again, has arrived: the responder kept
+ * it.
+ */
+bool recovery_note_kept(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (psn_distance(recovery->resume_psn, recovery->again_end) > 0 &&
+	    psn_distance(qp->requester.unacked, recovery->again_end) > 0)
+		destination_note_kept(recovery->destination);
+	return recovery_acked(qp, now);
+}
+
+/* --- lost -------------------------------------------------------------------------------- */
+
+/* One more try, if there is one left (IBA 9.9.2.1.1), on this path or the alternate one. */
+static bool retry(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	COUNT(qp->hca, completer_retry_err, 1);
+	if (recovery->retries == qp->attr.retry_cnt)
+		recovery->silent_since = recovery->since;
+	if (qp->attr.retry_cnt == 7 && qp->hca->behaviour.retry_cnt_7_infinite)
+		return true;
+	if (recovery->retries == 0 && migration_fail_over(qp))
+		return true;
+	if (recovery->retries == 0) {
+		COUNT(qp->hca, retry_exceeded_err, 1);
+		completer_fail(qp, IBV_WC_RETRY_EXC_ERR, NULL);
+		return false;
+	}
+	recovery->retries--;
+	return true;
+}
+
+bool recovery_retry_lost(struct qp *qp, uint64_t now)
+{
+	qp->recovery.reduction = destination_lost(qp->recovery.destination, CWND_LOST_MANY, now);
+	if (!retry(qp))
+		return false;
+	restart(qp);
+	return true;
+}
+
+static void want_repetition(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->timing = false;
+	recovery_timers_stop(recovery);
+	recovery->repeat_wanted = true;
+	recovery->nak_follows = false;
+	hca_schedule(qp->hca, qp);
+}
+
+/* What was sent before a probe isn't taken for lost: sending goes on behind it. */
+static void end_probe(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->uncounted)
+		recovery_count_again(recovery);
+	if (recovery_repeats(recovery->previous) && recovery_behind_probe(qp))
+		requester_resume(qp, recovery->resume_psn);
+}
+
+/* What is behind the packet isn't taken for lost: it stays in flight. */
+bool recovery_repeat_lost(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	recovery->reduction = 0; /* whatever else arrives, that was right */
+	if (!retry(qp))
+		return false;
+	end_probe(qp);
+	want_repetition(qp);
+	return true;
+}
+
+/* The responder has dropped what came behind the packet that was repeated, or it was lost, too. */
+bool recovery_drop_rest(struct qp *qp, uint64_t now)
+{
+	restart(qp);
+	return true;
+}
+
+/* The NAK of that packet is still to come, with the next one that arrives. */
+bool recovery_repeat_next(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	want_repetition(qp);
+	recovery->repeat_run++;
+	recovery->nak_follows = true;
+	return true;
+}
+
+/*
+ * Begin with the oldest packet alone, as TCP does (RFC 5681, 3.1): nothing says that the peer
+ * exists, or that it isn't just slow; and the window is shared with others that do get answers.
+ */
+bool recovery_retry_timeout(struct qp *qp, uint64_t now)
+{
+	COUNT(qp->hca, timeouts, 1);
+	qp->shown->done.losses.timeouts++;
+	qp->recovery.response_missed = false;
+	if (!retry(qp))
+		return false;
+	go_back_for_head(qp);
+	return true;
+}
+
+/* --- missing responses ------------------------------------------------------------------- */
+
+static void want_missing(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	end_probe(qp);
+	recovery->timing = false;
+	recovery_timers_stop(recovery);
+	qp->missing.wanted = true;
+	hca_schedule(qp->hca, qp);
+}
+
+/* However many there are, that is one retry. */
+bool recovery_ask(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	recovery->reduction = 0;
+	if (missing_oldest_is_due(qp) && !retry(qp))
+		return false;
+	want_missing(qp);
+	return true;
+}
+
+/* --- receiver not ready ------------------------------------------------------------------ */
+
+bool recovery_pause(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (qp->attr.rnr_retry != 7) { /* IBA 9.7.5.2.8: 7 is without limit */
+		if (recovery->rnr_retries == 0) {
+			COUNT(qp->hca, retry_rnr_exceeded_err, 1);
+			completer_fail(qp, IBV_WC_RNR_RETRY_EXC_ERR, NULL);
+			return false;
+		}
+		recovery->rnr_retries--;
+	}
+	restart(qp);
+	hca_arm(qp->hca, &qp->timer, recovery->rnr_until);
+	return true;
+}
+
+bool recovery_resume(struct qp *qp, uint64_t now)
+{
+	qp->recovery.rnr_until = TIME_NEVER;
+	return true;
+}
+
+/* --- probes ------------------------------------------------------------------------------ */
+
+static void want_probe(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	qp->shown->done.losses.probes++;
+	recovery->ambiguous = true;
+	recovery->probe_wanted = true;
+	recovery->probe_at = recovery_next_probe(qp, now);
+	if (recovery->probes < PROBE_COUNT)
+		recovery->probes++;
+}
+
+/*
+ * While its peer answers other queue pairs, what this one has in flight isn't slow but lost, or
+ * its receiver is gone: it needn't keep the window from them, and would fill it again.
+ */
+bool recovery_probe_new(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (destination_acked_since(recovery->destination, recovery->since)) {
+		recovery_stop_counting(qp);
+		recovery->probes_only = true;
+	}
+	want_probe(qp, now);
+	return true;
+}
+
+/* Isn't a retry, for nothing says that anything was lost. The timeout goes on. */
+bool recovery_probe_head(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t timeout_at = recovery->timeout_at;
+
+	go_back_for_head(qp);
+	recovery->timeout_at = timeout_at;
+	want_probe(qp, now);
+	return true;
+}
+
+/* This isn't a retry either: a request or its responses were lost again, or are late. */
+bool recovery_ask_again(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t timeout_at = recovery->timeout_at;
+
+	want_missing(qp);
+	missing_repeat(&qp->missing, !destination_keeps(recovery->destination));
+	recovery->timeout_at = timeout_at;
+	want_probe(qp, now);
+	recovery->probe_wanted = false;
+	return true;
+}
+
+/* Whatever the oldest packet's answer says hasn't been lost with the path. */
+bool recovery_probe_path(struct qp *qp, uint64_t now)
+{
+	go_back_for_head(qp);
+	return true;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What happens to a queue pair's packets, as events, and which of them leads where. */
+#include "emu/transport/destination.h"
+#include "emu/transport/recovery.h"
+#include "emu/transport/recovery_internal.h"
+#include "emu/transport/recovery_timers.h"
+#include "net/tuning.h"
+
+enum recovery_event {
+	EVENT_ACKED,	     /* something new */
+	EVENT_ACKED_BEYOND,  /* what was to be sent again: it hadn't been lost */
+	EVENT_ACKED_KEPT,    /* what lies behind the packet that was repeated */
+	EVENT_ANSWERED,	     /* a probe or a repetition, and no more, though more was sent before */
+	EVENT_ANSWERED_KEPT, /* a repetition, by a peer that keeps, and there is another gap */
+	EVENT_FINISHED,	     /* everything */
+	EVENT_NAK_ONE,	     /* IBA 9.7.5.2.3: one packet is missing, for all that is known */
+	EVENT_NAK_ALL,	     /* and all behind it, too */
+	EVENT_RESPONSE_MISSED, /* IBA 9.9.2.3 */
+	EVENT_MISSING,	       /* the same, and what came behind it is kept */
+	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
+	EVENT_PROBE_DUE,
+	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
+	EVENT_ASK_DUE,	  /* one when responses are known to be missing */
+	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
+	EVENT_RNR_OVER,
+	EVENT_MIGRATED, /* IBA 17.2.8 */
+	RECOVERY_EVENTS
+};
+
+/* An action returns false when that was the last retry: the QP has failed. */
+struct recovery_transition {
+	bool (*action)(struct qp *qp, uint64_t now); /* NULL: the event changes nothing */
+	enum recovery_state next;
+};
+
+/*
+ * Which event leads where. During an RNR delay everything in flight is sent again later anyway,
+ * and whatever else the responder says of it is an echo of that.
+ */
+static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EVENTS] = {
+	[RECOVERY_SENDING][EVENT_ACKED] = {recovery_acked, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_SENDING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
+	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SENDING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
+	[RECOVERY_SENDING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SENDING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_REPEATING][EVENT_ACKED] = {recovery_acked, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_REPEATING][EVENT_ACKED_KEPT] = {recovery_note_kept, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_ANSWERED_KEPT] = {recovery_repeat_next, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_ANSWERED] = {recovery_drop_rest, RECOVERY_SENDING},
+	[RECOVERY_REPEATING][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
+	[RECOVERY_REPEATING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_REPEATING][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_REPEATING][EVENT_MISSING] = {recovery_ask, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_REPEATING][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_REPEATING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_REPEATING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_REPEATING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_NEXT_PROBE][EVENT_ACKED] = {recovery_acked, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_NEXT_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
+	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_HEAD_PROBE][EVENT_ACKED] = {recovery_progressed, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_ANSWERED] = {recovery_probe_second, RECOVERY_SECOND_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_FINISHED] = {recovery_answered, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_HEAD_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
+	[RECOVERY_HEAD_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_ASK_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_SECOND_PROBE][EVENT_ACKED] = {recovery_progressed, RECOVERY_SECOND_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_ANSWERED] = {recovery_lose_rest, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_SECOND_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
+	[RECOVERY_SECOND_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_SECOND_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_ASK_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+
+	[RECOVERY_RNR_WAIT][EVENT_ACKED] = {recovery_acked, RECOVERY_RNR_WAIT},
+	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {recovery_acked, RECOVERY_RNR_WAIT},
+	[RECOVERY_RNR_WAIT][EVENT_RNR_OVER] = {recovery_resume, RECOVERY_SENDING},
+};
+
+static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	const struct recovery_transition *transition = &transitions[recovery->state][event];
+
+	if (!transition->action)
+		return;
+	recovery->previous = recovery->state;
+	/* First, for an action that fails the QP ends in FAILED whatever the table says. */
+	recovery->state = transition->next;
+	if (!transition->action(qp, now))
+		recovery->state = RECOVERY_FAILED;
+}
+
+/* --- acknowledged ------------------------------------------------------------------------ */
+
+void recovery_on_acked(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	enum recovery_event event = EVENT_ACKED;
+
+	if (recovery->beyond)
+		event = EVENT_ACKED_BEYOND;
+	else if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
+		 psn_distance(qp->requester.unacked, recovery->repeat_end) > 0)
+		event = EVENT_ACKED_KEPT;
+	recovery->beyond = false;
+	recovery_event(qp, event, now);
+}
+
+/* What the repetition has made possible to receive may be answered one after the other. */
+static bool responses_follow(const struct qp *qp)
+{
+	return qp->recovery.repeat_response || qp->requester.rd_atomic;
+}
+
+/* Whether the packet that was repeated has been acknowledged. */
+static bool repeat_answered(const struct qp *qp)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	return recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
+	       psn_distance(qp->requester.unacked, recovery->repeat_end) >= 0;
+}
+
+/*
+ * What was repeated has been received, and the very next packet hasn't: a responder has dropped all
+ * behind the gap, or lost two packets in a row, which is likely only if it is known to keep the
+ * others. Returns whether that is so.
+ */
+static bool missed_next(struct recovery *recovery)
+{
+	if (destination_keeps(recovery->destination) && recovery->repeat_run < REPEAT_RUN)
+		return true;
+	destination_note_dropped(recovery->destination);
+	return false;
+}
+
+/*
+ * Of what was sent before the repetition, some isn't acknowledged by its answer: the oldest of that
+ * is lost, too, for on a path that keeps the order it would have come before. No NAK tells of it
+ * until another packet comes.
+ */
+static enum recovery_event answered_event(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (qp->requester.unacked != recovery->repeat_end) {
+		recovery->repeat_run = 0;
+		return EVENT_ANSWERED_KEPT;
+	}
+	return missed_next(recovery) ? EVENT_ANSWERED_KEPT : EVENT_ANSWERED;
+}
+
+void recovery_drain(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t sample = 0;
+
+	if (!recovery->progress && !recovery->acked)
+		return;
+	if (recovery->timing && psn_distance(qp->requester.unacked, recovery->timed_psn) > 0) {
+		sample = now - recovery->timed_since;
+		recovery->timing = false;
+	}
+	destination_acked(recovery->destination, recovery->acked, sample, recovery->ambiguous, now);
+	recovery->acked = 0;
+	if (!recovery->progress)
+		return;
+	recovery->progress = false;
+	if (recovery->state != RECOVERY_RNR_WAIT)
+		recovery_timers_restart(qp, now);
+	if (repeat_answered(qp) && !recovery_behind_probe(qp))
+		recovery_event(qp, EVENT_FINISHED, now);
+	else if (repeat_answered(qp) && !responses_follow(qp))
+		recovery_event(qp, answered_event(qp), now);
+	else if (qp->requester.unacked == qp->requester.psn)
+		recovery_event(qp, recovery_behind_probe(qp) ? EVENT_ANSWERED : EVENT_FINISHED,
+			       now);
+}
+
+/* --- lost -------------------------------------------------------------------------------- */
+
+/* Whether just the packet that the NAK names is to be sent again. */
+static enum recovery_event nak_event(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+	struct destination *destination = recovery->destination;
+
+	if (recovery->state != RECOVERY_REPEATING || recovery->repeat_wanted ||
+	    qp->requester.unacked != recovery->repeat_end)
+		recovery->repeat_run = 0;
+	else if (!missed_next(recovery))
+		return EVENT_NAK_ALL;
+	recovery->repeat_run++;
+	if (qp->requester.psn == qp->requester.unacked)
+		return EVENT_NAK_ALL; /* is to be sent again anyway */
+	/* The last retry is on another path, if there is one, where nothing has arrived yet. */
+	return recovery->retries && destination_repeats_alone(destination) ? EVENT_NAK_ONE
+									   : EVENT_NAK_ALL;
+}
+
+/* Sooner than anything that was sent for the one before can be answered: the network's copy. */
+static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
+{
+	return recovery->nak_at &&
+	       now - recovery->nak_at < destination_least_round_trip(recovery->destination);
+}
+
+void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (is_doubled_nak(recovery, now))
+		return;
+	recovery->nak_at = now;
+	if (recovery->state == RECOVERY_REPEATING && recovery->nak_follows) {
+		recovery->nak_follows = false;
+		return;
+	}
+	recovery_event(qp, nak_event(qp), now);
+}
+
+/* Stale acknowledgements may say so many times over. */
+void recovery_on_response_missed(struct qp *qp, uint64_t now)
+{
+	if (qp->recovery.response_missed)
+		return;
+	qp->recovery.response_missed = true;
+	qp->shown->done.losses.missed_responses++;
+	recovery_event(qp, EVENT_RESPONSE_MISSED, now);
+}
+
+/* The last retry is on another path, if there is one, where nothing has arrived yet. */
+void recovery_on_missing(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (qp->missing.wanted || !missing_is_due(qp, destination_keeps(recovery->destination)))
+		return;
+	if (!recovery->retries) {
+		recovery_on_response_missed(qp, now);
+		return;
+	}
+	qp->shown->done.losses.missed_responses++;
+	recovery_event(qp, EVENT_MISSING, now);
+}
+
+void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->state == RECOVERY_RNR_WAIT)
+		return; /* one pause for all the packets that were under way */
+	recovery->rnr_until = now + delay;
+	recovery_event(qp, EVENT_RNR_NAK, now);
+}
+
+void recovery_on_migrated(struct qp *qp, uint64_t now)
+{
+	if (qp->type->reliable && qp->requester.unacked != qp->requester.highest)
+		recovery_event(qp, EVENT_MIGRATED, now);
+}
+
+/* --- time -------------------------------------------------------------------------------- */
+
+static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
+{
+	if (qp->missing.any)
+		return EVENT_ASK_DUE;
+	return recovery_repeat_due(qp, now) ? EVENT_REPEAT_DUE : EVENT_PROBE_DUE;
+}
+
+void recovery_run(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (now >= recovery->rnr_until)
+		recovery_event(qp, EVENT_RNR_OVER, now);
+	if (now >= recovery->timeout_at && recovery_is_unread(qp))
+		recovery_timers_restart(qp, now);
+	if (now >= recovery->timeout_at)
+		recovery_event(qp, EVENT_TIMEOUT, now);
+	if (now >= recovery->probe_at)
+		recovery_event(qp, probe_event(qp, now), now);
+}

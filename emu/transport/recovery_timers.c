@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/recovery_timers.h"
+
+#include "emu/explain/peer.h"
+#include "emu/objects/qp.h"
+#include "emu/transport/destination.h"
+#include "net/tuning.h"
+
+uint64_t recovery_repeat_timeout(const struct recovery *recovery)
+{
+	struct destination *destination = recovery->destination;
+	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
+	uint64_t least = atomic_load_explicit(&destination->repeat_least, memory_order_relaxed);
+
+	return timeout > least ? timeout : least;
+}
+
+static uint64_t nominal_timeout(const struct qp *qp)
+{
+	unsigned int least = qp->hca->behaviour.ack_timeout_least;
+
+	return UINT64_C(4096) << (qp->attr.timeout > least ? qp->attr.timeout : least);
+}
+
+/*
+ * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most. The least at
+ * first, since a lost packet is the likely reason; more with every try in vain, since a peer that
+ * is a process may not get the CPU for a while.
+ */
+static uint64_t timeout_period(const struct qp *qp)
+{
+	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
+	const struct hca_behaviour *card = &qp->hca->behaviour;
+
+	if (card->ack_timeout_hundredths)
+		return nominal_timeout(qp) * card->ack_timeout_hundredths / 100;
+	return nominal_timeout(qp) << (vain < 2 ? vain : 2);
+}
+
+/* The first one. A timeout that comes as soon needs no help. */
+static uint64_t first_probe(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+	uint64_t wait =
+		atomic_load_explicit(&recovery->destination->probe_timeout, memory_order_relaxed);
+
+	if (qp->attr.timeout && nominal_timeout(qp) < 2 * wait)
+		return TIME_NEVER;
+	return now + wait;
+}
+
+/* RFC 9002, 6.2.1: each further one waits twice as long as the one before. */
+uint64_t recovery_next_probe(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	if (recovery->probes < PROBE_COUNT)
+		return now + (recovery_repeat_timeout(recovery) << recovery->probes);
+	/* IBA 9.7.6.1.3: with timeout 0 it waits for ever, but for what may have been lost. */
+	return qp->attr.timeout ? TIME_NEVER
+				: now + (recovery_repeat_timeout(recovery) << PROBE_COUNT);
+}
+
+void recovery_timers_stop(struct recovery *recovery)
+{
+	recovery->timeout_at = recovery->probe_at = TIME_NEVER;
+	recovery->probe_wanted = recovery->nothing_new = false;
+	recovery->probes_only = false;
+}
+
+void recovery_timers_restart(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery_timers_stop(recovery);
+	if (qp->requester.psn == qp->requester.unacked)
+		return;
+	recovery->since = now;
+	recovery->probe_at = recovery->probes ? recovery_next_probe(qp, now) : first_probe(qp, now);
+	if (qp->attr.timeout) /* 0 waits for ever */
+		recovery->timeout_at = now + timeout_period(qp);
+	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
+}
+
+void recovery_arm(struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	if (recovery->timeout_at == TIME_NEVER && recovery->probe_at == TIME_NEVER)
+		recovery_timers_restart(qp, now);
+}
+
+uint64_t recovery_deadline(const struct recovery *recovery)
+{
+	return earlier(earlier(recovery->timeout_at, recovery->probe_at), recovery->rnr_until);
+}
+
+/*
+ * New packets first, for if nothing was lost they cost nothing. But where packets are lost, so
+ * is a NAK now and then, and a packet that was sent again.
+ */
+bool recovery_repeat_due(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+	const struct destination *destination = recovery->destination;
+	unsigned int new_packets = destination_very_lossy(destination, now) ? 0
+				   : destination_lossy(destination, now)    ? 1
+									    : PROBE_NEXT_COUNT;
+
+	return recovery->nothing_new || recovery->probes >= new_packets;
+}
+
+bool recovery_is_unread(struct qp *qp)
+{
+	struct recovery *recovery = &qp->recovery;
+	struct link *link = qp->hca->link;
+	uint32_t before = recovery->unread;
+
+	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num);
+	if (recovery->unread && !before)
+		explain_not_reading(qp, recovery->unread);
+	return recovery->unread && recovery->unread >= before;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The deadlines of loss recovery: when an answer is late enough for a probe, and when the local ACK
+ * timeout expires (IBA 9.7.6.1.3; RFC 9002, 6.2). Called by the other files of
+ * recovery, with qp.lock held.
+ */
+#ifndef URXE_EMU_RECOVERY_TIMERS_H
+#define URXE_EMU_RECOVERY_TIMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct qp;
+struct recovery;
+
+/* Begin anew, if there is anything outstanding. */
+void recovery_timers_restart(struct qp *qp, uint64_t now);
+/* And what the requester was to send for them isn't wanted any more. */
+void recovery_timers_stop(struct recovery *recovery);
+
+/* How long what sends a packet twice waits: longer than what doesn't, where losses are unlikely. */
+uint64_t recovery_repeat_timeout(const struct recovery *recovery);
+/* When the next probe is due, unless there is an answer. */
+uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
+
+/* Whether the probe that is due is to be a packet that was sent before. */
+bool recovery_repeat_due(const struct qp *qp, uint64_t now);
+
+/*
+ * Whether the receiver, a process of this machine, has our packets and hasn't read anything: it
+ * is stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a
+ * process, so this is no retry. If less waits than before, it does read.
+ */
+bool recovery_is_unread(struct qp *qp);
+
+#endif

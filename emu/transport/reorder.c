@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/reorder.h"
+
+#include <stdlib.h>
+
+#include "net/packet_pool.h"
+#include "net/tuning.h"
+
+/* Slots at first; more when a packet comes from further ahead. */
+#define REORDER_SLOTS_LEAST 64
+
+struct reorder_packet {
+	struct packet packet; /* points to bytes */
+	uint32_t length;
+	uint8_t bytes[];
+};
+
+_Static_assert(sizeof(struct reorder_packet) + WIRE_PACKET_MAX <= PACKET_POOL_LARGEST, "");
+
+static struct reorder_packet **slot(const struct reorder *reorder, uint32_t psn)
+{
+	return &reorder->ring[psn & (reorder->size - 1)];
+}
+
+/* A slot has one PSN of those that are less than the ring's size ahead of the first. */
+static struct reorder_packet *find(const struct reorder *reorder, uint32_t psn)
+{
+	struct reorder_packet *kept = reorder->count ? *slot(reorder, psn) : NULL;
+
+	return kept && kept->packet.psn == psn ? kept : NULL;
+}
+
+static void free_packet(struct reorder *reorder, struct reorder_packet *kept)
+{
+	packet_pool_put(reorder->pool, kept);
+}
+
+/* Out of its slot. */
+static void detach(struct reorder *reorder, struct reorder_packet *kept)
+{
+	*slot(reorder, kept->packet.psn) = NULL;
+	reorder->count--;
+	reorder->bytes -= kept->length;
+}
+
+static void attach(struct reorder *reorder, struct reorder_packet *kept)
+{
+	uint32_t psn = kept->packet.psn;
+
+	if (!reorder->count) {
+		reorder->first = psn;
+		reorder->end = psn_add(psn, 1);
+	}
+	if (psn_distance(psn, reorder->first) < 0)
+		reorder->first = psn;
+	if (psn_distance(psn, reorder->end) >= 0)
+		reorder->end = psn_add(psn, 1);
+	*slot(reorder, psn) = kept;
+	reorder->count++;
+	reorder->bytes += kept->length;
+}
+
+void reorder_remove_before(struct reorder *reorder, uint32_t psn)
+{
+	while (reorder->count && psn_distance(reorder->first, psn) < 0) {
+		struct reorder_packet *kept = find(reorder, reorder->first);
+
+		if (kept) {
+			detach(reorder, kept);
+			free_packet(reorder, kept);
+		}
+		reorder->first = psn_add(reorder->first, 1);
+	}
+}
+
+void reorder_clear(struct reorder *reorder)
+{
+	if (reorder->count)
+		reorder_remove_before(reorder, reorder->end);
+}
+
+void reorder_destroy(struct reorder *reorder)
+{
+	reorder_clear(reorder);
+	free(reorder->ring);
+	*reorder = (struct reorder){};
+}
+
+/* So that @ahead PSNs from the first have slots of their own. */
+static bool grow(struct reorder *reorder, uint32_t ahead)
+{
+	struct reorder larger = {.size = REORDER_SLOTS_LEAST};
+
+	while (larger.size < ahead)
+		larger.size *= 2;
+	larger.ring = calloc(larger.size, sizeof(struct reorder_packet *));
+	if (!larger.ring)
+		return false;
+	for (uint32_t i = 0; i < reorder->size; i++)
+		if (reorder->ring[i])
+			*slot(&larger, reorder->ring[i]->packet.psn) = reorder->ring[i];
+	free(reorder->ring);
+	reorder->ring = larger.ring;
+	reorder->size = larger.size;
+	return true;
+}
+
+static bool has_room(struct reorder *reorder, uint32_t length, uint32_t ahead)
+{
+	if (ahead > REORDER_PSNS || reorder->bytes + length > REORDER_BYTES)
+		return false;
+	return ahead <= reorder->size || grow(reorder, ahead);
+}
+
+bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
+		  uint32_t missing)
+{
+	uint32_t length = packet->op->headers_length + packet->payload_length;
+	uint32_t ahead = psn_distance(packet->psn, missing) + 1;
+	struct reorder_packet *kept;
+
+	reorder_remove_before(reorder, missing);
+	if (find(reorder, packet->psn))
+		return true;
+	if (!has_room(reorder, length, ahead))
+		return false;
+	kept = packet_pool_get(pool, sizeof(*kept) + length, REORDER_BYTES_ALL);
+	if (!kept)
+		return false;
+	reorder->pool = pool;
+	/* Its headers needn't lie before its payload (packet_keep_headers()). */
+	memcpy(kept->bytes, packet->headers, packet->op->headers_length);
+	memcpy(kept->bytes + packet->op->headers_length, packet->payload, packet->payload_length);
+	kept->length = length;
+	kept->packet = *packet;
+	kept->packet.headers = kept->bytes;
+	kept->packet.payload = kept->bytes + packet->op->headers_length;
+	attach(reorder, kept);
+	return true;
+}
+
+const struct packet *reorder_lowest(struct reorder *reorder)
+{
+	while (reorder->count) {
+		struct reorder_packet *kept = find(reorder, reorder->first);
+
+		if (kept)
+			return &kept->packet;
+		reorder->first = psn_add(reorder->first, 1);
+	}
+	return NULL;
+}
+
+bool reorder_has(const struct reorder *reorder, uint32_t psn)
+{
+	return find(reorder, psn) != NULL;
+}
+
+const struct packet *reorder_take(struct reorder *reorder, uint32_t psn)
+{
+	struct reorder_packet *kept = find(reorder, psn);
+
+	if (!kept)
+		return NULL;
+	detach(reorder, kept);
+	return &kept->packet;
+}
+
+void reorder_free(struct reorder *reorder, const struct packet *packet)
+{
+	free_packet(reorder, (struct reorder_packet *)packet);
+}
+
+void reorder_return(struct reorder *reorder, const struct packet *packet)
+{
+	attach(reorder, (struct reorder_packet *)packet);
+}

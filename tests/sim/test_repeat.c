@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a sequence NAK has sent again (emu/transport/recovery.h): one packet towards a responder
+ * that keeps what comes behind a gap, everything from the gap on towards one that drops it, and
+ * how the requester learns which it is. Packet by packet: the test is the responder. Timeouts,
+ * probes and RNR NAKs: test_retry.
+ */
+#include <stdlib.h>
+
+#include "emu/transport/destination.h"
+#include "net/tuning.h"
+#include "pair.h"
+#include "peer.h"
+
+#define ACK 0x1f
+#define NAK 0x60
+
+static void answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
+
+	peer_send(peer, &p);
+}
+
+/* These packets come next, and then no other. */
+static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
+	peer_see_none(peer, 20000);
+}
+
+/* The same with one, which wants an answer. */
+static void expect_repeated(struct peer *peer, uint32_t psn)
+{
+	struct packet packet = peer_see(peer);
+
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	ck_assert(packet.ack_request);
+	peer_see_none(peer, 20000);
+}
+
+static uint64_t resent(const struct peer *peer)
+{
+	return peer->node->hca->counters->retransmitted_pkts;
+}
+
+static enum behind_gap behind_gap(const struct peer *peer)
+{
+	return peer->qp->recovery.destination->behind_gap;
+}
+
+static uint64_t in_flight(const struct peer *peer)
+{
+	return peer->qp->recovery.destination->cwnd.in_flight;
+}
+
+/* Requests 0 to @count - 1, of a packet each. */
+static void post(struct peer *peer, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		peer_post(peer, IBV_WR_RDMA_WRITE, 8, i);
+	for (uint32_t i = 0; i < count; i++)
+		peer_see(peer);
+}
+
+static void expect_completions(struct peer *peer, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		world_expect(peer->node, i, IBV_WC_SUCCESS);
+}
+
+/* All is done, nothing counts as in flight, nothing more is sent. */
+static void expect_end(struct peer *peer)
+{
+	ck_assert_uint_eq(in_flight(peer), 0);
+	ck_assert_uint_eq(peer->qp->recovery.member.in_flight, 0);
+	ck_assert_int_eq(peer->qp->recovery.state, RECOVERY_SENDING);
+	peer_see_none(peer, SECOND);
+	peer_destroy(peer);
+}
+
+/* A gap at @lost of five, which is filled, by a responder that keeps the others. */
+static void keep_behind(struct peer *peer, uint32_t lost)
+{
+	uint32_t psn = peer->qp->requester.psn;
+
+	post(peer, 5);
+	answer(peer, psn + lost, NAK);
+	expect_repeated(peer, psn + lost);
+	answer(peer, psn + 4, ACK);
+	expect_completions(peer, 0, 5);
+}
+
+/* The same by one that drops them; it is told by a NAK, or by the acknowledgement of one. */
+static void drop_behind(struct peer *peer, bool nak)
+{
+	uint32_t psn = peer->qp->requester.psn;
+
+	post(peer, 5);
+	answer(peer, psn + 2, NAK);
+	expect_repeated(peer, psn + 2);
+	answer(peer, psn + 2 + nak, nak ? NAK : ACK);
+	expect_requests(peer, psn + 3, 2);
+	answer(peer, psn + 4, ACK);
+	expect_completions(peer, 0, 5);
+}
+
+/* --- a responder that keeps ------------------------------------------------------------- */
+
+/* One loss costs one packet, wherever it is. Nothing is sent behind the last. */
+START_TEST(one_loss_costs_one_packet)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, _i);
+	ck_assert_uint_eq(resent(&peer), 1);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
+	expect_end(&peer);
+}
+END_TEST
+
+/* The network doubles the NAK: that is one loss, and one retry. */
+START_TEST(a_doubled_nak_is_one)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint32_t i = 0; i < 4; i++) {
+		post(&peer, 1);
+		world_run(&peer.world, 100000);
+		answer(&peer, FIRST_PSN + i, ACK);
+		expect_completions(&peer, 0, 1);
+	}
+	post(&peer, 3);
+	answer(&peer, FIRST_PSN + 4, NAK);
+	expect_repeated(&peer, FIRST_PSN + 4);
+	answer(&peer, FIRST_PSN + 4, NAK);
+	peer_see_none(&peer, 5000);
+	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 1);
+	answer(&peer, FIRST_PSN + 6, ACK);
+	expect_completions(&peer, 0, 3);
+	expect_end(&peer);
+}
+END_TEST
+
+/* Sending goes on behind the repetition, and what was in flight still counts. */
+START_TEST(sending_goes_on)
+{
+	struct peer peer;
+	uint64_t before;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 3);
+	before = in_flight(&peer);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+	ck_assert_uint_eq(in_flight(&peer), before);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 3);
+	expect_requests(&peer, FIRST_PSN + 3, 1);
+	ck_assert_uint_gt(in_flight(&peer), before);
+	answer(&peer, FIRST_PSN + 3, ACK);
+	expect_completions(&peer, 0, 4);
+	ck_assert_uint_eq(resent(&peer), 1);
+	expect_end(&peer);
+}
+END_TEST
+
+/* Each gap is told of when the one before is filled. */
+START_TEST(gap_behind_gap)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 8);
+	for (uint32_t lost = 0; lost < 8; lost += 2) {
+		answer(&peer, FIRST_PSN + lost, NAK);
+		expect_repeated(&peer, FIRST_PSN + lost);
+	}
+	answer(&peer, FIRST_PSN + 7, ACK);
+	expect_completions(&peer, 0, 8);
+	ck_assert_uint_eq(resent(&peer), 4);
+	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
+	expect_end(&peer);
+}
+END_TEST
+
+/* What was sent before the repetition, and isn't acknowledged with it, is lost: no NAK has to tell.
+ */
+START_TEST(the_next_gap_is_known)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 7);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	answer(&peer, FIRST_PSN + 2, ACK);
+	expect_repeated(&peer, FIRST_PSN + 3);
+	answer(&peer, FIRST_PSN + 3, NAK); /* it crossed it */
+	peer_see_none(&peer, 20000);
+	answer(&peer, FIRST_PSN + 4, ACK);
+	expect_repeated(&peer, FIRST_PSN + 5);
+	answer(&peer, FIRST_PSN + 6, ACK);
+	expect_completions(&peer, 0, 7);
+	ck_assert_uint_eq(resent(&peer), 3);
+	expect_end(&peer);
+}
+END_TEST
+
+/* From one that is known to keep, a NAK of the next one says that two were lost. */
+START_TEST(two_in_a_row)
+{
+	struct peer peer;
+	uint32_t psn;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, 0);
+	psn = peer.qp->requester.psn;
+	post(&peer, 5);
+	for (uint32_t lost = 1; lost < 1 + 2; lost++) {
+		answer(&peer, psn + lost, NAK);
+		expect_repeated(&peer, psn + lost);
+	}
+	answer(&peer, psn + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_uint_eq(resent(&peer), 1 + 2);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
+	expect_end(&peer);
+}
+END_TEST
+
+/* Its acknowledgement of just what was repeated says so, too; the NAK that follows is no other. */
+START_TEST(two_in_a_row_by_an_acknowledgement)
+{
+	struct peer peer;
+	uint32_t psn;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, 0);
+	psn = peer.qp->requester.psn;
+	post(&peer, 5);
+	answer(&peer, psn + 1, NAK);
+	expect_repeated(&peer, psn + 1);
+	answer(&peer, psn + 1, ACK);
+	expect_repeated(&peer, psn + 2);
+	answer(&peer, psn + 2, NAK);
+	peer_see_none(&peer, 20000);
+	answer(&peer, psn + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_uint_eq(resent(&peer), 1 + 2);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
+	expect_end(&peer);
+}
+END_TEST
+
+/* If it is one after the other, it has dropped them all. */
+START_TEST(a_long_run_is_everything)
+{
+	struct peer peer;
+	uint32_t psn;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, 0);
+	psn = peer.qp->requester.psn;
+	post(&peer, 8);
+	for (uint32_t lost = 0; lost < REPEAT_RUN; lost++) {
+		answer(&peer, psn + lost, NAK);
+		expect_repeated(&peer, psn + lost);
+	}
+	answer(&peer, psn + REPEAT_RUN, NAK);
+	expect_requests(&peer, psn + REPEAT_RUN, 8 - REPEAT_RUN);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_UNKNOWN);
+	answer(&peer, psn + 7, ACK);
+	expect_completions(&peer, 0, 8);
+	expect_end(&peer);
+}
+END_TEST
+
+/* The lost packet was only late, and its acknowledgement comes before the repetition leaves. */
+START_TEST(late_is_not_lost)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 3);
+	answer(&peer, FIRST_PSN + 1, NAK);
+	answer(&peer, FIRST_PSN + 2, ACK);
+	expect_completions(&peer, 0, 3);
+	ck_assert_uint_eq(resent(&peer), 0);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_UNKNOWN);
+	expect_end(&peer);
+}
+END_TEST
+
+/* The repetition is lost, or its answer: the oldest once more, and sending goes on behind it. */
+START_TEST(a_lost_repetition_is_probed_for)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, 0);
+	post(&peer, 5);
+	answer(&peer, FIRST_PSN + 5 + 1, NAK);
+	expect_repeated(&peer, FIRST_PSN + 5 + 1);
+	ck_assert(peer_wait(&peer, &packet, SECOND));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 5 + 1) & PSN_MASK);
+	answer(&peer, FIRST_PSN + 5 + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_uint_eq(resent(&peer), 1 + 2);
+	expect_end(&peer);
+}
+END_TEST
+
+/* Of a READ whose request was lost, the request; responses to those behind it follow. */
+START_TEST(a_lost_read_request)
+{
+	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, IBV_WR_RDMA_READ, 8, i);
+	expect_requests(&peer, FIRST_PSN, 3);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		response.psn = (FIRST_PSN + i) & PSN_MASK;
+		peer_send(&peer, &response);
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	}
+	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 0);
+	ck_assert_uint_eq(resent(&peer), 1);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
+	expect_end(&peer);
+}
+END_TEST
+
+/* A NAK during a probe: the others may be there, and sending goes on where it was. */
+START_TEST(a_nak_answers_a_probe)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	keep_behind(&peer, 0);
+	post(&peer, 5);
+	ck_assert(peer_wait(&peer, &packet, SECOND));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 5) & PSN_MASK);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_HEAD_PROBE);
+	answer(&peer, FIRST_PSN + 5 + 3, NAK);
+	expect_repeated(&peer, FIRST_PSN + 5 + 3);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 5);
+	expect_requests(&peer, FIRST_PSN + 5 + 5, 1);
+	answer(&peer, FIRST_PSN + 5 + 5, ACK);
+	expect_completions(&peer, 0, 6);
+	expect_end(&peer);
+}
+END_TEST
+
+/* --- a responder that drops --------------------------------------------------------------- */
+
+/* It is found out twice; then all is sent again at once, and now and then found out anew. */
+START_TEST(from_the_second_time_on_at_once)
+{
+	uint32_t psn, gaps = 0;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	drop_behind(&peer, _i);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED_ONCE);
+	drop_behind(&peer, _i);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED);
+	ck_assert_uint_eq(resent(&peer), 2 * 3);
+	while (++gaps < DROPS_UNTIL_REPEAT) {
+		psn = peer.qp->requester.psn;
+		post(&peer, 5);
+		answer(&peer, psn + 2, NAK);
+		expect_requests(&peer, psn + 2, 3);
+		answer(&peer, psn + 4, ACK);
+		expect_completions(&peer, 0, 5);
+	}
+	ck_assert_uint_eq(resent(&peer), 2 * 3 + (DROPS_UNTIL_REPEAT - 1) * 3);
+	drop_behind(&peer, _i);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED);
+	expect_end(&peer);
+}
+END_TEST
+
+/* What was sent again proves nothing: a responder that drops has it now. */
+START_TEST(what_was_sent_again_proves_nothing)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 5);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	answer(&peer, FIRST_PSN + 1, NAK);
+	expect_requests(&peer, FIRST_PSN + 1, 4);
+	answer(&peer, FIRST_PSN + 2, NAK); /* it crossed them */
+	expect_repeated(&peer, FIRST_PSN + 2);
+	answer(&peer, FIRST_PSN + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED_ONCE);
+	expect_end(&peer);
+}
+END_TEST
+
+/* A silent one, too: probes find out what is lost, all of it at once after the second. */
+START_TEST(a_silent_responder_that_drops)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 5);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert(peer_wait(&peer, &packet, MS));
+		ck_assert_uint_eq(packet.psn, (FIRST_PSN + i) & PSN_MASK);
+		peer_see_none(&peer, 20000);
+		answer(&peer, FIRST_PSN + i, ACK);
+	}
+	expect_requests(&peer, FIRST_PSN + 2, 3);
+	answer(&peer, FIRST_PSN + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	expect_end(&peer);
+}
+END_TEST
+
+/* --- both ----------------------------------------------------------------------------------- */
+
+/* An RNR NAK of what was repeated: everything later (IBA 9.7.5.2.8). */
+START_TEST(not_ready_for_what_was_repeated)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, IBV_WR_SEND, 8, i);
+	expect_requests(&peer, FIRST_PSN, 3);
+	answer(&peer, FIRST_PSN, NAK);
+	expect_repeated(&peer, FIRST_PSN);
+	answer(&peer, FIRST_PSN, 0x21);
+	ck_assert(peer_wait(&peer, &packet, 100000));
+	ck_assert_uint_eq(packet.psn, FIRST_PSN);
+	expect_requests(&peer, FIRST_PSN + 1, 2);
+	answer(&peer, FIRST_PSN + 2, ACK);
+	expect_completions(&peer, 0, 3);
+	expect_end(&peer);
+}
+END_TEST
+
+/* What was begun goes on in SQD (IBA 10.3.1.4), a repetition, too. */
+START_TEST(repeated_in_sqd)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 3);
+	world_modify_state(peer.qp, IBV_QPS_SQD);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 3);
+	answer(&peer, FIRST_PSN + 1, NAK);
+	expect_repeated(&peer, FIRST_PSN + 1);
+	answer(&peer, FIRST_PSN + 2, ACK);
+	expect_completions(&peer, 0, 3);
+	peer_see_none(&peer, MS);
+	world_modify_state(peer.qp, IBV_QPS_RTS);
+	expect_requests(&peer, FIRST_PSN + 3, 1);
+	answer(&peer, FIRST_PSN + 3, ACK);
+	expect_completions(&peer, 3, 4);
+	expect_end(&peer);
+}
+END_TEST
+
+/* The memory has gone meanwhile. */
+START_TEST(memory_of_the_repeated)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 3);
+	ck_assert_int_eq(mr_deregister(peer.mr), 0);
+	answer(&peer, FIRST_PSN, NAK);
+	world_expect(peer.node, 0, IBV_WC_LOC_PROT_ERR);
+	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
+	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);
+	peer_see_none(&peer, SECOND);
+	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, IBV_ACCESS_LOCAL_WRITE);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static int compare_times(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/*
+ * One message at a time, of which two in a hundred are lost, or their answers: nothing behind tells
+ * of it. Once that is known, one in a thousand takes 20 round trips at the most.
+ */
+START_TEST(a_lost_tail_is_repeated_soon)
+{
+	enum { WARM_UP = 2000, COUNT = 4000, ROUND_TRIP = 20000 };
+	const struct sim_options network = {.latency = ROUND_TRIP / 2, .drop = 0.01};
+	static uint64_t times[COUNT];
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, &network, 1 + _i, NULL);
+	for (int i = -WARM_UP; i < COUNT; i++) {
+		uint64_t start = world_now(&p.world);
+
+		pair_post(&p, _i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 8, 0);
+		world_expect(p.a, 0, IBV_WC_SUCCESS);
+		if (i >= 0)
+			times[i] = world_now(&p.world) - start;
+	}
+	qsort(times, COUNT, sizeof(*times), compare_times);
+	ck_assert_uint_lt(times[COUNT * 999 / 1000], 20 * ROUND_TRIP);
+	ck_assert_uint_eq(p.a->hca->counters->timeouts, 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *kept = tcase_create("kept"), *dropped = tcase_create("dropped"),
+	      *both = tcase_create("both");
+
+	tcase_add_loop_test(kept, one_loss_costs_one_packet, 0, 4);
+	tcase_add_test(kept, a_doubled_nak_is_one);
+	tcase_add_test(kept, sending_goes_on);
+	tcase_add_test(kept, gap_behind_gap);
+	tcase_add_test(kept, the_next_gap_is_known);
+	tcase_add_test(kept, two_in_a_row);
+	tcase_add_test(kept, two_in_a_row_by_an_acknowledgement);
+	tcase_add_test(kept, a_long_run_is_everything);
+	tcase_add_test(kept, late_is_not_lost);
+	tcase_add_test(kept, a_lost_repetition_is_probed_for);
+	tcase_add_test(kept, a_lost_read_request);
+	tcase_add_test(kept, a_nak_answers_a_probe);
+	tcase_add_loop_test(dropped, from_the_second_time_on_at_once, 0, 2);
+	tcase_add_test(dropped, what_was_sent_again_proves_nothing);
+	tcase_add_test(dropped, a_silent_responder_that_drops);
+	tcase_add_test(both, not_ready_for_what_was_repeated);
+	tcase_add_test(both, repeated_in_sqd);
+	tcase_add_test(both, memory_of_the_repeated);
+	tcase_add_loop_test(both, a_lost_tail_is_repeated_soon, 0, 4);
+	return world_main("repeat", (TCase *const[]){kept, dropped, both, NULL});
+}
