@@ -15,7 +15,9 @@
  *                polling goes on.
  * An application that waits for its memory to change, having polled for its own
  * completion before, keeps its client spinning; one that does nothing but poll makes
- * it app_polling; one that does nothing at all, idle.
+ * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
+ * and the first would be taken for the second: so a client for which something waited when polling
+ * had ended isn't left to the application for a while, or is looked at more often.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
  * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
@@ -56,13 +58,16 @@ struct progress_client {
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
+	_Atomic uint64_t vain_since; /* polls in a loop find nothing */
+	_Atomic unsigned int polls;  /* since it slept, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
 
 	uint64_t spin_until;
 	uint64_t unwatched_until; /* not watched for another reason than polling */
+	uint64_t neglected_until; /* the application polls, but not for all that comes */
 	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
+	bool resumed; /* the application has stopped polling, or seems to */
 	bool watched; /* the thread sleeps on its descriptors, too */
 	bool polled;  /* it does now */
 	bool running; /* the thread is in a callback of this client */
@@ -127,23 +132,56 @@ static void note(struct progress_client *client, uint64_t now)
 {
 	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
 
-	if (now - last > PROGRESS_POLL_GRAIN)
+	/* Unless it was noted ahead by a post. */
+	if (now + PROGRESS_POST - last > PROGRESS_POST + PROGRESS_POLL_GRAIN)
 		atomic_store_explicit(&client->last_poll, now, memory_order_relaxed);
 }
 
 void progress_posted(struct progress_client *client, uint64_t now)
 {
-	note(client, now);
+	note(client, now + PROGRESS_POST);
+}
+
+/*
+ * Polls have found nothing for a while. If other threads want this CPU, one of them may be the
+ * peer's, or the one of ours that is receiving: let them have it. One that doesn't give it back
+ * soon is none of these.
+ */
+static void yield_to_others(struct progress_client *client)
+{
+	uint64_t before = clock_now(), after;
+
+	sched_yield();
+	after = clock_now();
+	if (after - before > PROGRESS_POLL_YIELD_LOST)
+		after += PROGRESS_CPU_CONTENDED;
+	atomic_store_explicit(&client->vain_since, after, memory_order_relaxed);
+}
+
+/* A poll at @now. @begins: it found something, or is the first one after a pause. */
+static void note_vain(struct progress_client *client, uint64_t now, bool begins)
+{
+	uint64_t since = atomic_load_explicit(&client->vain_since, memory_order_relaxed);
+	int64_t vain = now - since;
+
+	if (begins && vain > PROGRESS_POLL_GRAIN)
+		atomic_store_explicit(&client->vain_since, now, memory_order_relaxed);
+	else if (!begins && vain > PROGRESS_POLLS_IN_VAIN)
+		yield_to_others(client);
 }
 
 bool progress_poll(struct progress_client *client, uint64_t now)
 {
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
+	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
+	bool done;
 
 	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
 	note(client, now);
-	return client->ops->progress(client->context, now);
+	done = client->ops->progress(client->context, now);
+	note_vain(client, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
+	return done;
 }
 
 void progress_app_sleeping(struct progress_client *client)
@@ -211,6 +249,8 @@ static void make_progress(struct progress_client *client, uint64_t now)
 {
 	struct progress *progress = client->progress;
 	bool was_ready = client->ready, done;
+	/* By a descriptor, or by a thread that has received what made it readable. */
+	bool was_told = was_ready || (!spinning(client, now) && atomic_load(&client->planned) == 0);
 
 	client->ready = false;
 	client->running = true;
@@ -226,7 +266,11 @@ static void make_progress(struct progress_client *client, uint64_t now)
 
 	pthread_mutex_lock(&progress->lock);
 	client->running = false;
-	client->idle_polls = was_ready && !done ? client->idle_polls + 1 : 0;
+	client->idle_polls = was_told && !done ? client->idle_polls + 1 : 0;
+	if (client->resumed && done &&
+	    (int64_t)(now - atomic_load(&client->last_poll)) > PROGRESS_NEGLECT)
+		client->neglected_until = now + PROGRESS_NEGLECT_FOR;
+	client->resumed = false;
 	if (client->leaving)
 		pthread_cond_broadcast(&progress->unpinned);
 }
@@ -241,6 +285,12 @@ static bool leave_alone(struct progress_client *client, uint64_t now)
 	return false;
 }
 
+/* How soon to look whether polling goes on. */
+static uint64_t tick(const struct progress_client *client, uint64_t now)
+{
+	return now < client->neglected_until ? PROGRESS_TICK_OFTEN : PROGRESS_TICK;
+}
+
 /* Do what there is to do for @client. Returns when to look at it again. */
 static uint64_t serve(struct progress_client *client, uint64_t now)
 {
@@ -250,19 +300,21 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 		return now;
 	if (atomic_load(&client->app_polling)) {
 		if (now < client->unwatched_until || polling(client, now))
-			return now + PROGRESS_TICK;
+			return now + tick(client, now);
 		resume_watching(client);
+		client->resumed = true;
 	}
 	if (!spinning(client, now)) {
 		if (!client->ready && atomic_load(&client->planned) > now)
 			return atomic_load(&client->planned);
-		if (polling(client, now) && leave_alone(client, now))
-			return now + PROGRESS_TICK;
+		if (now >= client->neglected_until && polling(client, now) &&
+		    leave_alone(client, now))
+			return now + tick(client, now);
 	}
 	make_progress(client, now);
 	if (client->idle_polls >= PROGRESS_IDLE_POLLS && !client->leaving) {
 		stop_watching(client);
-		client->unwatched_until = now + PROGRESS_TICK;
+		client->unwatched_until = now + tick(client, now);
 		return client->unwatched_until;
 	}
 	return atomic_load(&client->planned);

@@ -61,7 +61,7 @@ void progress_detach(struct progress_client *client);
 void progress_refresh(struct progress_client *client);
 
 /*
- * The calling thread has just posted, which may have taken longer than polls are
+ * The calling thread has posted, beginning @now, which may have taken longer than polls are
  * apart: if it was polling, it still is.
  */
 void progress_posted(struct progress_client *client, uint64_t now);

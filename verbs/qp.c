@@ -298,6 +298,7 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 {
 	struct ibv_send_wr *unasked;
 	struct qp *qp = to_qp(ibv);
+	uint64_t now;
 	int error;
 
 	bad = bad ? bad : &unasked;
@@ -305,8 +306,9 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 		*bad = wr;
 		return set_errno(refuse_qp(ENOENT, "ibv_post_send()", ibv));
 	}
-	error = qp_post_send(qp, wr, bad, false, clock_now());
-	progress_posted(to_context(ibv->context)->device->client, clock_now());
+	now = clock_now();
+	error = qp_post_send(qp, wr, bad, false, now);
+	progress_posted(to_context(ibv->context)->device->client, now);
 	deliver(qp->hca);
 	return set_errno(error);
 }

@@ -5,6 +5,7 @@
  * made to show itself by something ordered after it.
  */
 #include "net/clock.h"
+#include "net/tuning.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "verbs/progress.h"
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,12 +39,22 @@ struct fake {
 	_Atomic unsigned int background; /* rounds of the background thread */
 	sem_t worked;			 /* posted when it did something */
 	_Atomic bool slow;
-	_Atomic bool busy; /* does something in every round */
+	_Atomic bool busy;  /* does something in every round */
+	_Atomic bool blind; /* polls of the test find nothing */
 	_Atomic bool in_progress;
 	sigset_t signals; /* of the background thread */
 };
 
 static struct progress *progress;
+
+/* libc's, counted: how often the calling thread has given up its CPU. */
+static _Thread_local unsigned int yields;
+
+int sched_yield(void)
+{
+	yields++;
+	return syscall(SYS_sched_yield);
+}
 
 static unsigned int fake_descriptors(void *context, int *fds, unsigned int max)
 {
@@ -64,7 +76,7 @@ static bool fake_progress(void *context, uint64_t now)
 	if (pthread_mutex_trylock(&fake->lock))
 		return false;
 	fake->in_progress = true;
-	for (i = 0; i < fake->fd_count; i++)
+	for (i = 0; i < fake->fd_count && (background || !fake->blind); i++)
 		done |= read(fake->fds[i], &value, sizeof(value)) == sizeof(value);
 	if (fake->deadline <= now) {
 		fake->deadline = TIME_NEVER;
@@ -128,6 +140,20 @@ static void wait_for_work(struct fake *fake)
 {
 	while (sem_wait(&fake->worked))
 		ck_assert_int_eq(errno, EINTR);
+}
+
+static bool served_soon(struct fake *fake)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_nsec += 100000000;
+	limit.tv_sec += limit.tv_nsec / 1000000000;
+	limit.tv_nsec %= 1000000000;
+	while (sem_timedwait(&fake->worked, &limit))
+		if (errno != EINTR)
+			return false;
+	return true;
 }
 
 static struct progress_client *attach(struct fake *fake)
@@ -386,6 +412,42 @@ START_TEST(the_thread_stays_off_while_polled)
 }
 END_TEST
 
+/* The application polls for something else, waits for its memory to change, and polls again. */
+START_TEST(what_polls_leave_is_watched)
+{
+	struct progress_client *client;
+	unsigned int before, i;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	fake.blind = true;
+	for (i = 0; i < 20; i++) {
+		poll_until(client, clock_now() + HOUR_NS);
+		usleep(300); /* likely no longer spinning, and left to the application */
+		kick(&fake, 0);
+		if (served_soon(&fake))
+			continue;
+		progress_poll(client, 0);
+		wait_for_work(&fake);
+		i = 0;
+	}
+
+	/* Now it takes all itself, and after a while the thread leaves it to it. */
+	fake.blind = false;
+	do {
+		before = fake.background;
+		for (i = 0; i < 30; i++) {
+			kick(&fake, 0);
+			progress_poll(client, clock_now() + HOUR_NS);
+			usleep(100);
+		}
+	} while (fake.background != before);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
 START_TEST(deadlines_are_kept_after_polling)
 {
 	struct progress_client *client;
@@ -492,6 +554,56 @@ START_TEST(an_occasional_poll_is_no_polling)
 	}
 	progress_detach(client);
 	fake_destroy(&fake);
+}
+END_TEST
+
+static bool nothing(void *context, uint64_t now)
+{
+	return false;
+}
+
+static bool something(void *context, uint64_t now)
+{
+	return true;
+}
+
+static uint64_t never(void *context)
+{
+	return TIME_NEVER;
+}
+
+static unsigned int no_descriptors(void *context, int *fds, unsigned int max)
+{
+	return 0;
+}
+
+/* Polls so far apart until one is later than @length. Returns how often this thread yielded. */
+static unsigned int yields_of_polls(bool (*found)(void *, uint64_t), uint64_t apart,
+				    uint64_t length)
+{
+	const struct progress_ops ops = {found, never, no_descriptors};
+	struct progress_client *client;
+	uint64_t begin;
+
+	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &client), 0);
+	yields = 0;
+	begin = clock_now();
+	for (uint64_t time = 0; time <= length; time += apart)
+		ck_assert_int_eq(progress_poll(client, begin + time), found == something);
+	progress_detach(client);
+	return yields;
+}
+
+/* The times are the test's, so it doesn't matter how long it takes. */
+START_TEST(polls_in_vain_yield)
+{
+	const uint64_t apart = PROGRESS_POLL_GAP / 3, late = PROGRESS_POLLS_IN_VAIN + apart;
+
+	ck_assert_uint_eq(yields_of_polls(nothing, apart, PROGRESS_POLLS_IN_VAIN), 0);
+	ck_assert_uint_eq(yields_of_polls(nothing, apart, late), 1);
+	/* Those that find something don't, nor do those that an application's work is between. */
+	ck_assert_uint_eq(yields_of_polls(something, apart, 10 * late), 0);
+	ck_assert_uint_eq(yields_of_polls(nothing, 2 * PROGRESS_POLL_GAP, 10 * late), 0);
 }
 END_TEST
 
@@ -655,10 +767,12 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
+	tcase_add_test(tests, what_polls_leave_is_watched);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
 	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);
+	tcase_add_test(tests, polls_in_vain_yield);
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
