@@ -147,6 +147,8 @@ _urxe() {
 		_urxe_nodes "$current"
 	elif [ "$option" = --only ]; then
 		_urxe_only "$program" "$current"
+	elif [ "$option" = --link ]; then
+		_urxe_words "udp shm" "$current"
 	elif [ "$option" = --faults ]; then
 		_urxe_faults "$program" "$current"
 	elif [ "$option" = --format ]; then

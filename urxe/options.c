@@ -6,12 +6,13 @@
 #include "urxe/command.h"
 
 /* Keys of options that have no letter. */
-enum { NODE = 0x100, PCAP, FAULTS, PROFILE, EXPLAIN, STAT, CHECK };
+enum { NODE = 0x100, LINK, PCAP, FAULTS, PROFILE, EXPLAIN, STAT, CHECK };
 
 static const struct setting {
 	const char *option, *variable;
 } settings[] = {
 	[NODE - NODE] = {"--node", "URXE_NODE"},
+	[LINK - NODE] = {"--link", "URXE_LINK"},
 	[PCAP - NODE] = {"--pcap", "URXE_PCAP"},
 	[FAULTS - NODE] = {"--faults", "URXE_FAULTS"},
 	[PROFILE - NODE] = {"--profile", "URXE_PROFILE"},
@@ -39,6 +40,9 @@ static const struct argp_option of_devices[] = {
 	{"node", NODE, "ADDRESSES", 0,
 	 "The addresses of this node, separated by commas (URXE_NODE): 127.0.0.1 and 127.0.0.2 are "
 	 "two nodes on one machine; 127.0.0.1/127.0.0.2 is one node with two ports"},
+	{"link", LINK, "udp|shm", 0,
+	 "shm: memory between processes of this machine that both have it, UDP to all others "
+	 "(URXE_LINK)"},
 	{"pcap", PCAP, "FILE", 0, "Write every packet to FILE; %p is the process id (URXE_PCAP)"},
 	{"faults", FAULTS, "FAULTS", 0,
 	 "What goes wrong (URXE_FAULTS): 'seed=7;drop=1%;fail(ENOMEM)#3/ibv_reg_mr'; "

@@ -103,8 +103,14 @@ uint32_t qp_sent(const struct observe_qp *qp)
 const char *recovery_name(unsigned int state)
 {
 	static const char *const names[] = {
-		"sending",	"probing with the next packet", "probing with the oldest packet",
-		"second probe", "waiting, receiver not ready",	"failed"};
+		"sending",
+		"repeating a lost packet",
+		"probing with the next packet",
+		"probing with the oldest packet",
+		"second probe",
+		"waiting, receiver not ready",
+		"failed",
+	};
 
 	return word_text(names, LENGTH(names), state);
 }

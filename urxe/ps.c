@@ -40,6 +40,7 @@ static void print_losses(const struct observe_losses *losses)
 		{offsetof(struct observe_losses, sequence_naks_sent), "sequence NAKs sent"},
 		{offsetof(struct observe_losses, rnr_naks_sent), "RNR NAKs sent"},
 		{offsetof(struct observe_losses, duplicates), "duplicates received"},
+		{offsetof(struct observe_losses, packets_kept), "packets kept"},
 	};
 	bool any = false;
 

@@ -101,6 +101,18 @@ static bool read_segmentation(const char *value, struct configuration *configura
 	return readable;
 }
 
+static bool read_link(const char *value, struct configuration *configuration)
+{
+	configuration->shared_memory = value && strcmp(value, "shm") == 0;
+	return !value || configuration->shared_memory || strcmp(value, "udp") == 0;
+}
+
+static bool read_icrc(const char *value, struct configuration *configuration)
+{
+	configuration->icrc = value;
+	return !value || strcmp(value, "always") == 0;
+}
+
 static bool read_explain(const char *value, struct configuration *configuration)
 {
 	return read_switch(value, &configuration->explain);
@@ -126,6 +138,8 @@ static const struct {
 	{"URXE_LOG", read_log_level, "error, warn, info or debug"},
 	{"URXE_EXPLAIN", read_explain, "0 or 1"},
 	{"URXE_MODE", read_mode, "emu, hw or both"},
+	{"URXE_LINK", read_link, "udp or shm"},
+	{"URXE_ICRC", read_icrc, "always"},
 	{"URXE_RCVBUF", read_receive_buffer, "a number of bytes, such as 4M"},
 	{"URXE_NO_GSO", read_segmentation, "0 or 1"},
 	{"URXE_DEVICES", read_devices, "possible together with URXE_NODE"},

@@ -17,6 +17,8 @@
  *   URXE_LOG      error, warn (default), info, debug
  *   URXE_EXPLAIN  1: a paragraph about each failure (net/cause/cause.h)
  *   URXE_CHECK    1, or options: a sanitizer for verbs (verbs/check/options.h)
+ *   URXE_LINK     udp (default), or shm: memory between processes of one machine (net/shm/shm.h)
+ *   URXE_ICRC     always: computed and checked there, too
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
  *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
  *
@@ -54,6 +56,7 @@ struct configuration {
 	const struct profile *profile; /* the default where the variable is unset; never freed */
 	unsigned int receive_buffer;   /* 0: the default */
 	bool segmentation;
+	bool shared_memory, icrc;
 	bool fork_safe;		/* RDMAV_FORK_SAFE: libibverbs calls ibv_fork_init() itself */
 	const char *sysfs_path; /* without slashes at its end */
 	const char *runtime_directory, *temporary_directory;

@@ -19,6 +19,7 @@
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/netdev.h"
+#include "net/shm/shm.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
 #include "verbs/check/work.h"
@@ -154,14 +155,19 @@ static int make_link(struct capture *capture, struct link **link)
 		.receive_buffer = configuration->receive_buffer,
 		.segmentation = configuration->segmentation,
 	};
-	struct link *udp;
+	const struct shm_options shm = {.icrc = configuration->icrc};
+	struct link *inner, *udp;
 	int error = udp_link_create(&options, &udp);
 
 	if (error)
 		return error;
-	error = fault_link_follow(udp, registry_injector(), link);
+	inner = udp;
+	if (configuration->shared_memory)
+		error = shm_link_create(udp, &shm, &inner);
+	if (!error)
+		error = fault_link_follow(inner, registry_injector(), link);
 	if (error)
-		udp->ops->close(udp);
+		inner->ops->close(inner);
 	return error;
 }
 

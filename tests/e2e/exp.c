@@ -84,6 +84,7 @@ static void lend(struct pair *pair)
 	wr = request(&sge, IBV_EXP_WR_SEND);
 	post(pair, &wr);
 	expect(pair, IBV_WC_SUCCESS, IBV_EXP_WC_SEND);
+	pair_barrier(pair); /* before the peer's last request fails this queue pair */
 
 	/* The message that gives it back says which. */
 	wc = next(pair, pair->receive_cq);
@@ -106,6 +107,7 @@ static void borrow(struct pair *pair)
 
 	CHECK_EQUAL(next(pair, pair->receive_cq).byte_len, sizeof(rkey));
 	memcpy(&rkey, pair->memory + 3 * PART, sizeof(rkey));
+	pair_barrier(pair);
 	pattern_fill(pair->memory, PART, 5);
 	wr.wr.rdma.remote_addr = pair->remote.address;
 	wr.wr.rdma.rkey = rkey;
