@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "net/netdev.h"
+#include "net/syscalls.h"
 #include "net/wire/gid.h"
 #include "net/wire/wire.h"
 #include "verbs/netlink.h"
@@ -112,7 +113,7 @@ void neighbour_provoke(const struct sockaddr *source, const struct sockaddr *des
 	const int family = destination->sa_family;
 	const socklen_t length = ip_sockaddr_length(family);
 	struct sockaddr_storage from = {}, to = {};
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return;

@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
+
 /* --- news -------------------------------------------------------------------------- */
 
 int netlink_open(struct netlink_socket *result, uint32_t groups)
 {
 	const struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	int error;
 
 	result->fd = -1;

@@ -6,9 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <rdma/rsocket.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -354,28 +352,6 @@ START_TEST(lacking)
 }
 END_TEST
 
-/* Not as on a machine without devices: programs look for another one then. */
-START_TEST(no_rsockets)
-{
-	struct pollfd fds = {.fd = 0, .events = POLLIN};
-	char byte;
-
-#define ck_not_supported(call)                                                                     \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		ck_assert_int_eq(call, -1);                                                        \
-		ck_assert_int_eq(errno, EOPNOTSUPP);                                               \
-	} while (0)
-	ck_not_supported(rsocket(AF_INET, SOCK_STREAM, 0));
-	ck_not_supported(rbind(0, NULL, 0));
-	ck_not_supported(rrecv(0, &byte, 1, 0));
-	ck_not_supported(rpoll(&fds, 1, 0));
-	ck_not_supported(rfcntl(0, F_GETFL));
-	ck_not_supported(rclose(0));
-#undef ck_not_supported
-}
-END_TEST
-
 START_TEST(fork_needs_nothing)
 {
 	ck_assert_int_eq(ibv_fork_init(), 0);
@@ -404,7 +380,6 @@ int main(void)
 	tcase_add_test(tests, counters);
 	tcase_add_test(tests, names);
 	tcase_add_test(tests, lacking);
-	tcase_add_test(tests, no_rsockets);
 	tcase_add_test(tests, fork_needs_nothing);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -17,6 +17,7 @@
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
+#include "net/syscalls.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
 #include "verbs/progress.h"
@@ -168,7 +169,7 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
  */
 static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source)
 {
-	int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_storage from = *source, to = {0};
 	socklen_t length = rdma_sockaddr_length(destination);
 	int error = 0;

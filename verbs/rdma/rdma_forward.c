@@ -2,8 +2,8 @@
 /*
  * The public functions of librdmacm, one line each. In mode hw they are the real
  * library's, and so they are in mode both where none of our devices can be opened.
- * Otherwise the manager of our devices answers: urxe_NAME (OURS, OURS_VOID).
- * What it lacks (CM, CM_VOID) goes to the real library in mode both, and fails with
+ * Otherwise the manager of our devices answers: urxe_NAME (OURS, OURS_VOID, SOCKET).
+ * What it lacks goes to the real library in mode both, and fails with
  * EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
  *
  * Whose ids are is decided once, by the first call of the process: an id of one library
@@ -26,6 +26,7 @@
 #include "verbs/preload/real.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
+#include "verbs/rsocket/rsocket_calls.h"
 
 static struct {
 	pthread_once_t once;
@@ -103,18 +104,6 @@ static void *forward(void **cache, const char *name, const char *node)
 	real arguments;                                                                            \
 	inside_real--
 
-#define CM(type, name, node, parameters, arguments, failure)                                       \
-	EXPORT type name parameters                                                                \
-	{                                                                                          \
-		FORWARD(type, name, node, parameters, arguments, failure);                         \
-	}
-
-#define CM_VOID(name, node, parameters, arguments)                                                 \
-	EXPORT void name parameters                                                                \
-	{                                                                                          \
-		FORWARD_VOID(name, node, parameters, arguments);                                   \
-	}
-
 /* Before our function, while hooks are on (verbs/hooks.h). */
 #define HOOK(name, arguments, failure)                                                             \
 	if (unlikely(hooks_on())) {                                                                \
@@ -152,6 +141,15 @@ static void *forward(void **cache, const char *name, const char *node)
 			return;                                                                    \
 		}                                                                                  \
 		FORWARD_VOID(name, node, parameters, arguments);                                   \
+	}
+
+/* Hooks are for the calls of verbs and rdma_cm that an rsocket makes. */
+#define SOCKET(type, name, node, parameters, arguments, failure)                                   \
+	EXPORT type name parameters                                                                \
+	{                                                                                          \
+		if (!ids_are_real())                                                               \
+			return urxe_##name arguments;                                              \
+		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
 
 #define V "RDMACM_1.0"
@@ -200,32 +198,32 @@ OURS(int, rdma_reject_ece, "RDMACM_1.3", (struct rdma_cm_id *id, const void *pri
 OURS(int, rdma_set_local_ece, "RDMACM_1.3", (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece), -1)
 
 /* --- rsockets ----------------------------------------------------------------- */
-CM(int, raccept, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
-CM(int, rbind, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
-CM(int, rclose, V, (int socket), (socket), -1)
-CM(int, rconnect, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
-CM(int, rgetpeername, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
-CM(int, rgetsockname, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
-CM(int, rgetsockopt, V, (int socket, int level, int optname, void *optval, socklen_t *optlen), (socket, level, optname, optval, optlen), -1)
-CM(off_t, riomap, V, (int socket, void *buf, size_t len, int prot, int flags, off_t offset), (socket, buf, len, prot, flags, offset), -1)
-CM(int, riounmap, V, (int socket, void *buf, size_t len), (socket, buf, len), -1)
-CM(size_t, riowrite, V, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags), (size_t)-1)
-CM(int, rlisten, V, (int socket, int backlog), (socket, backlog), -1)
-CM(int, rpoll, V, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout), -1)
-CM(ssize_t, rread, V, (int socket, void *buf, size_t count), (socket, buf, count), -1)
-CM(ssize_t, rreadv, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
-CM(ssize_t, rrecv, V, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
-CM(ssize_t, rrecvfrom, V, (int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen), (socket, buf, len, flags, src_addr, addrlen), -1)
-CM(ssize_t, rrecvmsg, V, (int socket, struct msghdr *msg, int flags), (socket, msg, flags), -1)
-CM(int, rselect, V, (int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout), (nfds, readfds, writefds, exceptfds, timeout), -1)
-CM(ssize_t, rsend, V, (int socket, const void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
-CM(ssize_t, rsendmsg, V, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags), -1)
-CM(ssize_t, rsendto, V, (int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen), (socket, buf, len, flags, dest_addr, addrlen), -1)
-CM(int, rsetsockopt, V, (int socket, int level, int optname, const void *optval, socklen_t optlen), (socket, level, optname, optval, optlen), -1)
-CM(int, rshutdown, V, (int socket, int how), (socket, how), -1)
-CM(int, rsocket, V, (int domain, int type, int protocol), (domain, type, protocol), -1)
-CM(ssize_t, rwrite, V, (int socket, const void *buf, size_t count), (socket, buf, count), -1)
-CM(ssize_t, rwritev, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
+SOCKET(int, raccept, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+SOCKET(int, rbind, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
+SOCKET(int, rclose, V, (int socket), (socket), -1)
+SOCKET(int, rconnect, V, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen), -1)
+SOCKET(int, rgetpeername, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+SOCKET(int, rgetsockname, V, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen), -1)
+SOCKET(int, rgetsockopt, V, (int socket, int level, int optname, void *optval, socklen_t *optlen), (socket, level, optname, optval, optlen), -1)
+SOCKET(off_t, riomap, V, (int socket, void *buf, size_t len, int prot, int flags, off_t offset), (socket, buf, len, prot, flags, offset), -1)
+SOCKET(int, riounmap, V, (int socket, void *buf, size_t len), (socket, buf, len), -1)
+SOCKET(size_t, riowrite, V, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags), (size_t)-1)
+SOCKET(int, rlisten, V, (int socket, int backlog), (socket, backlog), -1)
+SOCKET(int, rpoll, V, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout), -1)
+SOCKET(ssize_t, rread, V, (int socket, void *buf, size_t count), (socket, buf, count), -1)
+SOCKET(ssize_t, rreadv, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
+SOCKET(ssize_t, rrecv, V, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
+SOCKET(ssize_t, rrecvfrom, V, (int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen), (socket, buf, len, flags, src_addr, addrlen), -1)
+SOCKET(ssize_t, rrecvmsg, V, (int socket, struct msghdr *msg, int flags), (socket, msg, flags), -1)
+SOCKET(int, rselect, V, (int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout), (nfds, readfds, writefds, exceptfds, timeout), -1)
+SOCKET(ssize_t, rsend, V, (int socket, const void *buf, size_t len, int flags), (socket, buf, len, flags), -1)
+SOCKET(ssize_t, rsendmsg, V, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags), -1)
+SOCKET(ssize_t, rsendto, V, (int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen), (socket, buf, len, flags, dest_addr, addrlen), -1)
+SOCKET(int, rsetsockopt, V, (int socket, int level, int optname, const void *optval, socklen_t optlen), (socket, level, optname, optval, optlen), -1)
+SOCKET(int, rshutdown, V, (int socket, int how), (socket, how), -1)
+SOCKET(int, rsocket, V, (int domain, int type, int protocol), (domain, type, protocol), -1)
+SOCKET(ssize_t, rwrite, V, (int socket, const void *buf, size_t count), (socket, buf, count), -1)
+SOCKET(ssize_t, rwritev, V, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt), -1)
 
 /* clang-format on */
 
@@ -236,16 +234,17 @@ UNFAILING(__be16, rdma_get_dst_port, V, (struct rdma_cm_id * id), (id), 0)
 EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 {
 	static void *cache;
-	int (*real)(int, int, ...) = forward(&cache, "rfcntl", V);
+	int (*real)(int, int, ...);
 	va_list arguments;
 	long argument;
 
-	if (!real)
-		return -1;
 	va_start(arguments, cmd);
 	argument = va_arg(arguments, long);
 	va_end(arguments);
-	return real(socket, cmd, argument);
+	if (!ids_are_real())
+		return urxe_rfcntl(socket, cmd, argument);
+	real = forward(&cache, "rfcntl", V);
+	return real ? real(socket, cmd, argument) : -1;
 }
 
 /* --- newer than the oldest headers that urxe builds with, by names that can't clash ------ */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsockets of this process, for the tests of them. What fails here ends the test. Any thread.
+ */
+#ifndef URXE_TESTS_RSOCKETS_H
+#define URXE_TESTS_RSOCKETS_H
+
+#include <check.h>
+#include <rdma/rsocket.h>
+#include <stdint.h>
+
+#include "tests/verbs/fails.h"
+#include "tests/verbs/manager.h"
+
+/* How long what has to happen may take, ms: reached by a hang alone. */
+#define PATIENCE 60000
+
+/* Of an address of this node, and of its length. */
+socklen_t address_length(const struct sockaddr *address);
+
+/* A listener at this node, at a port of the system's choice: *@port. */
+int open_listener(uint16_t *port);
+/* Until rpoll() says so of @fd alone; what it says. */
+short wait_for(int fd, short events);
+/* A blocking stream that @listener accepted, and its peer. Options of @client may be set before. */
+void connect_to(int listener, uint16_t port, int client, int *server);
+/* The two ends of a connection, by a listener that is closed again. */
+void open_streams(int *client, int *server);
+
+void send_all(int fd, const void *data, size_t length);
+/* Exactly so many bytes. */
+void receive_all(int fd, void *data, size_t length);
+/* @length bytes that follow from @seed. */
+void fill(uint8_t *data, size_t length, unsigned int seed);
+void check_filled(const uint8_t *data, size_t length, unsigned int seed);
+
+/* The rest of main(): @count tests, each between @setup and @teardown, if there are any. */
+int run_rsocket_tests(const char *name, void (*setup)(void), void (*teardown)(void),
+		      const TTest *const *all, size_t count);
+
+#endif

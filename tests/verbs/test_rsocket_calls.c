@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsockets that aren't connected yet, that can't be, and what isn't one: errors, names, options.
+ */
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/must.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/rsockets.h"
+
+static int open_stream(void)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
+
+	must(fd >= 0);
+	return fd;
+}
+
+static int get_int(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t length = sizeof(value);
+
+	ck_assert_int_eq(rgetsockopt(fd, level, name, &value, &length), 0);
+	ck_assert_uint_eq(length, sizeof(value));
+	return value;
+}
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return rsetsockopt(fd, level, name, &value, sizeof(value));
+}
+
+START_TEST(kinds)
+{
+	ck_fails(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	ck_fails(rsocket(AF_INET, SOCK_RAW, 0), EPROTONOSUPPORT);
+	ck_fails(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+	ck_fails(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
+	for (int type = SOCK_STREAM; type <= SOCK_DGRAM; type++) {
+		int fd = rsocket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(rfcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+		ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_TYPE), type);
+		ck_assert_int_eq(rclose(fd), 0);
+	}
+}
+END_TEST
+
+/* Neither what never was one, nor what was closed. */
+START_TEST(bad_descriptors)
+{
+	int closed = open_stream(), pipes[2];
+	char byte;
+
+	must(pipe(pipes) == 0);
+	ck_assert_int_eq(rclose(closed), 0);
+	for (int fd = -1, i = 0; i < 4; i++, fd = i == 1 ? closed : i == 2 ? pipes[0] : 1 << 20) {
+		socklen_t length = sizeof(fd);
+
+		ck_fails(rclose(fd), EBADF);
+		ck_fails(rbind(fd, socket_address(NULL, 0), sizeof(struct sockaddr_in)), EBADF);
+		ck_fails(rlisten(fd, 1), EBADF);
+		ck_fails(raccept(fd, NULL, NULL), EBADF);
+		ck_fails(rconnect(fd, socket_address(NULL, 1), sizeof(struct sockaddr_in)), EBADF);
+		ck_fails(rshutdown(fd, SHUT_WR), EBADF);
+		ck_fails(rrecv(fd, &byte, 1, 0), EBADF);
+		ck_fails(rsend(fd, &byte, 1, 0), EBADF);
+		ck_fails(rfcntl(fd, F_GETFL), EBADF);
+		ck_fails(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &byte, &length), EBADF);
+		ck_fails(rgetsockname(fd, NULL, NULL), EBADF);
+		ck_fails(rgetpeername(fd, NULL, NULL), EBADF);
+		ck_fails(riomap(fd, &byte, 1, 0, 0, -1), EBADF);
+		ck_fails((ssize_t)riowrite(fd, &byte, 1, 0, 0), EBADF);
+	}
+}
+END_TEST
+
+START_TEST(unconnected)
+{
+	int fd = open_stream();
+	struct sockaddr_in name = {};
+	socklen_t length = sizeof(name);
+	char byte;
+
+	ck_fails(rsend(fd, "a", 1, 0), ENOTCONN);
+	ck_fails(rrecv(fd, &byte, 1, 0), ENOTCONN);
+	ck_fails(rshutdown(fd, SHUT_RDWR), ENOTCONN);
+	ck_fails(raccept(fd, NULL, NULL), EINVAL);
+	ck_fails(rgetpeername(fd, (struct sockaddr *)&name, &length), ENOTCONN);
+	ck_fails(riomap(fd, &byte, 1, 0, 0, -1), ENOTCONN);
+	ck_fails((ssize_t)riowrite(fd, &byte, 1, 0, 0), ENOTCONN);
+	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &length), 0);
+	ck_assert_int_eq(name.sin_family, AF_INET);
+	ck_assert_int_eq(name.sin_port, 0);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+START_TEST(bad_addresses)
+{
+	int fd = open_stream(), other = open_stream();
+	struct sockaddr *address = socket_address(NULL, 0);
+	struct sockaddr_in name;
+	socklen_t length = sizeof(name);
+
+	ck_fails(rbind(fd, address, 4), EINVAL);
+	ck_fails(rbind(fd, NULL, 16), EFAULT);
+	ck_fails(rconnect(fd, socket_address("::1", 5), sizeof(struct sockaddr_in6)), EAFNOSUPPORT);
+	ck_fails(rbind(fd, socket_address("192.0.2.1", 0), sizeof(name)), EADDRNOTAVAIL);
+	ck_assert_int_eq(rbind(fd, address, sizeof(name)), 0);
+	ck_fails(rbind(fd, address, sizeof(name)), EINVAL);
+	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &length), 0);
+	ck_fails(rbind(other, (struct sockaddr *)&name, sizeof(name)), EADDRINUSE);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(rclose(other), 0);
+}
+END_TEST
+
+START_TEST(names)
+{
+	struct sockaddr_in local, remote;
+	socklen_t length = sizeof(local);
+	int client, server;
+
+	open_streams(&client, &server);
+	ck_assert_int_eq(rgetsockname(client, (struct sockaddr *)&local, &length), 0);
+	ck_assert_uint_eq(length, sizeof(local));
+	ck_assert_int_eq(rgetpeername(server, (struct sockaddr *)&remote, &length), 0);
+	ck_assert_int_eq(local.sin_addr.s_addr, remote.sin_addr.s_addr);
+	ck_assert_int_eq(local.sin_port, remote.sin_port);
+	ck_assert_int_ne(local.sin_port, 0);
+	ck_assert_int_eq(rgetsockname(server, (struct sockaddr *)&local, &length), 0);
+	ck_assert_int_eq(rgetpeername(client, (struct sockaddr *)&remote, &length), 0);
+	ck_assert_int_eq(local.sin_addr.s_addr, remote.sin_addr.s_addr);
+	ck_assert_int_eq(local.sin_port, remote.sin_port);
+	length = 4; /* as much as there is space for, and how much there is */
+	memset(&local, 0, sizeof(local));
+	ck_assert_int_eq(rgetsockname(server, (struct sockaddr *)&local, &length), 0);
+	ck_assert_uint_eq(length, sizeof(local));
+	ck_assert_int_eq(local.sin_port, remote.sin_port);
+	ck_assert_int_eq(local.sin_addr.s_addr, 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static int refused_port(void)
+{
+	uint16_t port;
+
+	ck_assert_int_eq(rclose(open_listener(&port)), 0);
+	return port;
+}
+
+START_TEST(refused)
+{
+	int fd = open_stream(), listener, server;
+	uint16_t port;
+
+	ck_fails(rconnect(fd, socket_address(NULL, refused_port()), sizeof(struct sockaddr_in)),
+		 ECONNREFUSED);
+	ck_fails(rsend(fd, "a", 1, 0), ENOTCONN);
+	/* Another one may be tried. */
+	listener = open_listener(&port);
+	connect_to(listener, port, fd, &server);
+	send_all(fd, "a", 1);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+START_TEST(refused_later)
+{
+	int fd = open_stream();
+
+	ck_assert_int_eq(rfcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rconnect(fd, socket_address(NULL, refused_port()), sizeof(struct sockaddr_in)),
+		 EINPROGRESS);
+	ck_assert_int_eq(wait_for(fd, POLLOUT) & (POLLOUT | POLLERR), POLLOUT | POLLERR);
+	ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+	ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), 0);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+START_TEST(connected_later)
+{
+	const socklen_t length = sizeof(struct sockaddr_in);
+	int fd = open_stream(), listener, server;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(raccept(listener, NULL, NULL), EAGAIN);
+	ck_assert_int_eq(rfcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rconnect(fd, socket_address(NULL, port), length), EINPROGRESS);
+	ck_fails(rconnect(fd, socket_address(NULL, port), length), EALREADY);
+	ck_fails(rsend(fd, "a", 1, 0), EAGAIN);
+	for (;;) {
+		struct pollfd polls[] = {{.fd = listener, .events = POLLIN},
+					 {.fd = fd, .events = POLLOUT}};
+
+		ck_assert_int_gt(rpoll(polls, 2, PATIENCE), 0);
+		if (polls[0].revents)
+			break;
+	}
+	server = raccept(listener, NULL, NULL);
+	ck_assert_int_ge(server, 0);
+	ck_assert_int_eq(wait_for(fd, POLLOUT), POLLOUT);
+	ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), 0);
+	ck_fails(rconnect(fd, socket_address(NULL, port), length), EISCONN);
+	ck_fails(rconnect(listener, socket_address(NULL, port), length), EOPNOTSUPP);
+	ck_fails(rlisten(fd, 1), EINVAL);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+static void *connect_and_close(void *port)
+{
+	int fd = open_stream();
+
+	must(rconnect(fd, socket_address(NULL, *(uint16_t *)port), sizeof(struct sockaddr_in)) ==
+	     0);
+	send_all(fd, "a", 1);
+	must(rclose(fd) == 0);
+	return NULL;
+}
+
+START_TEST(accepted)
+{
+	struct sockaddr_in peer;
+	socklen_t length = sizeof(peer);
+	int listener, fd;
+	pthread_t thread;
+	uint16_t port;
+	char byte;
+
+	listener = open_listener(&port);
+	ck_assert_int_eq(get_int(listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
+	must(pthread_create(&thread, NULL, connect_and_close, &port) == 0);
+	fd = raccept(listener, (struct sockaddr *)&peer, &length);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_uint_eq(length, sizeof(peer));
+	ck_assert_str_eq(inet_ntoa(peer.sin_addr), fixture_address());
+	receive_all(fd, &byte, 1);
+	ck_assert_int_eq(rrecv(fd, &byte, 1, 0), 0);
+	must(pthread_join(thread, NULL) == 0);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+/* An id of rdma_cm that connects to an rsocket says no hello. */
+START_TEST(not_an_rsocket)
+{
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *id = open_id(channel, RDMA_PS_TCP);
+	struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5};
+	uint16_t port;
+	int listener = open_listener(&port);
+
+	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	resolve(id, port);
+	create_qp(id);
+	ck_assert_int_eq(rdma_connect(id, &param), 0);
+	wait_for(listener, POLLIN);
+	ck_fails(raccept(listener, NULL, NULL), EAGAIN);
+	rdma_ack_cm_event(next_event(channel, RDMA_CM_EVENT_REJECTED, 28));
+	destroy(id);
+	rdma_destroy_event_channel(channel);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+/* --- options --------------------------------------------------------------------------------- */
+
+START_TEST(options)
+{
+	static const struct {
+		int level, name, set, get;
+	} numbers[] = {
+		{SOL_SOCKET, SO_SNDBUF, 100000, 204800}, {SOL_SOCKET, SO_RCVBUF, 65536, 131072},
+		{SOL_SOCKET, SO_REUSEADDR, 1, 1},	 {SOL_SOCKET, SO_OOBINLINE, 5, 1},
+		{IPPROTO_TCP, TCP_NODELAY, 1, 1},	 {IPPROTO_TCP, TCP_KEEPIDLE, 30, 30},
+		{SOL_RDMA, RDMA_SQSIZE, 100, 100},	 {SOL_RDMA, RDMA_RQSIZE, 200, 200},
+		{SOL_RDMA, RDMA_INLINE, 128, 128},	 {SOL_RDMA, RDMA_IOMAPSIZE, 7, 7},
+		{IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},
+	};
+	struct linger linger = {1, 2}, got = {0};
+	socklen_t length = sizeof(got);
+	int fd = open_stream();
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		ck_assert_int_eq(set_int(fd, numbers[i].level, numbers[i].name, numbers[i].set), 0);
+		ck_assert_int_eq(get_int(fd, numbers[i].level, numbers[i].name), numbers[i].get);
+	}
+	ck_assert_int_eq(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	ck_assert_int_eq(rgetsockopt(fd, SOL_SOCKET, SO_LINGER, &got, &length), 0);
+	ck_assert_mem_eq(&got, &linger, sizeof(got));
+	ck_fails(set_int(fd, SOL_SOCKET, SO_BROADCAST, 1), ENOTSUP);
+	ck_fails(rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, 4), EFAULT);
+	ck_fails(rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, &linger, 2), EINVAL);
+	ck_fails(rgetsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, &length), EFAULT);
+	ck_fails(rgetsockopt(fd, IPPROTO_TCP, 999, &got, &length), ENOTSUP);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+START_TEST(options_too_late)
+{
+	int client, server, size;
+
+	open_streams(&client, &server);
+	size = get_int(client, SOL_SOCKET, SO_SNDBUF);
+	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_SNDBUF, 1 << 20), 0);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_SNDBUF), size);
+	ck_fails(set_int(client, SOL_RDMA, RDMA_SQSIZE, 99), EINVAL);
+	ck_assert_int_eq(set_int(client, IPPROTO_TCP, TCP_NODELAY, 1), 0);
+	ck_assert_int_gt(get_int(client, IPPROTO_TCP, TCP_MAXSEG), 0);
+	ck_assert_int_eq(rfcntl(client, F_SETFD, FD_CLOEXEC), 0);
+	ck_assert_int_eq(rfcntl(client, F_GETFD), FD_CLOEXEC);
+	ck_fails(rfcntl(client, F_DUPFD, 0), ENOTSUP);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
+/* A message without data every second: the peer's application sees nothing of it. */
+START_TEST(kept_alive)
+{
+	int client, server;
+	char byte;
+
+	open_streams(&client, &server);
+	ck_assert_int_eq(set_int(client, IPPROTO_TCP, TCP_KEEPIDLE, 1), 0);
+	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_KEEPALIVE), 1);
+	usleep(2500000);
+	ck_fails(rrecv(server, &byte, 1, MSG_DONTWAIT), EAGAIN);
+	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
+	send_all(client, "a", 1);
+	receive_all(server, &byte, 1);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
+/* --- forks ----------------------------------------------------------------------------------- */
+
+/* A child may close its parent's, and make its own. */
+static void in_child(int client, int server)
+{
+	char byte;
+	int fd;
+
+	must(rrecv(server, &byte, 1, MSG_DONTWAIT) == -1 && errno == EBADF);
+	must(rsend(client, "a", 1, 0) == -1 && errno == EBADF);
+	must(rclose(client) == 0 && rclose(server) == 0);
+	must(rclose(server) == -1 && errno == EBADF);
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	must(fd >= 0);
+	must(rclose(fd) == 0);
+	_exit(0);
+}
+
+START_TEST(forked)
+{
+	int client, server, status;
+	char byte;
+	pid_t pid;
+
+	open_streams(&client, &server);
+	pid = fork();
+	if (pid == 0)
+		in_child(client, server);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	send_all(client, "a", 1);
+	receive_all(server, &byte, 1);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const all[] = {
+		kinds,	 bad_descriptors,  unconnected,	    bad_addresses, names,
+		refused, refused_later,	   connected_later, accepted,	   not_an_rsocket,
+		options, options_too_late, kept_alive,	    forked,
+	};
+
+	return run_rsocket_tests("rsocket_calls", NULL, NULL, all, sizeof(all) / sizeof(*all));
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagram rsockets: connected or not, the first datagrams by UDP and the others by queue pairs.
+ * None is lost as long as few are under way.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/must.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/rsockets.h"
+
+static int one, other;
+static struct sockaddr_in one_name, other_name;
+
+static int open_datagrams(struct sockaddr_in *name)
+{
+	socklen_t length = sizeof(*name);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+
+	must(fd >= 0);
+	must(rbind(fd, socket_address(NULL, 0), length) == 0);
+	must(rgetsockname(fd, (struct sockaddr *)name, &length) == 0);
+	must(name->sin_port != 0);
+	return fd;
+}
+
+static void setup(void)
+{
+	one = open_datagrams(&one_name);
+	other = open_datagrams(&other_name);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(rclose(one), 0);
+	ck_assert_int_eq(rclose(other), 0);
+}
+
+static ssize_t send_to(int fd, const struct sockaddr_in *to, const void *data, size_t length)
+{
+	return rsendto(fd, data, length, 0, (const struct sockaddr *)to, sizeof(*to));
+}
+
+/* The next datagram of @fd, which has to be of @from. */
+static ssize_t receive_from(int fd, const struct sockaddr_in *from, void *data, size_t length)
+{
+	struct sockaddr_in source = {};
+	socklen_t source_length = sizeof(source);
+	ssize_t received =
+		rrecvfrom(fd, data, length, 0, (struct sockaddr *)&source, &source_length);
+
+	must(source_length == sizeof(source));
+	must(source.sin_port == from->sin_port);
+	must(source.sin_addr.s_addr == from->sin_addr.s_addr);
+	return received;
+}
+
+/* The first ones tell each of the other's queue pair. */
+START_TEST(back_and_forth)
+{
+	char text[32];
+
+	for (int i = 0; i < 50; i++) {
+		int length = snprintf(text, sizeof(text), "number %d", i);
+
+		ck_assert_int_eq(send_to(one, &other_name, text, length), length);
+		ck_assert_int_eq(receive_from(other, &one_name, text, sizeof(text)), length);
+		ck_assert_int_eq(send_to(other, &one_name, text, length), length);
+		memset(text, 0, sizeof(text));
+		ck_assert_int_eq(receive_from(one, &other_name, text, sizeof(text)), length);
+		ck_assert_int_eq(atoi(text + 7), i);
+	}
+}
+END_TEST
+
+START_TEST(connected)
+{
+	struct sockaddr_in third_name, name;
+	socklen_t length = sizeof(name);
+	int third = open_datagrams(&third_name);
+	char text[8];
+
+	ck_fails(rsend(one, "a", 1, 0), EDESTADDRREQ);
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&other_name, length), 0);
+	ck_assert_int_eq(rgetpeername(one, (struct sockaddr *)&name, &length), 0);
+	ck_assert_int_eq(name.sin_port, other_name.sin_port);
+	for (int i = 0; i < 10; i++) {
+		ck_assert_int_eq(send_to(third, &one_name, "third", 5), 5); /* not its peer's */
+		ck_assert_int_eq(rsend(one, "words", 5, 0), 5);
+		ck_assert_int_eq(receive_from(other, &one_name, text, sizeof(text)), 5);
+		ck_assert_int_eq(send_to(other, &one_name, "more", 4), 4);
+		ck_assert_int_eq(rrecv(one, text, sizeof(text), 0), 4);
+		ck_assert_mem_eq(text, "more", 4);
+	}
+	ck_assert_int_eq(rclose(third), 0);
+}
+END_TEST
+
+START_TEST(sizes)
+{
+	static uint8_t data[3000], got[3000];
+	/* As much as librdmacm's receives have space for. */
+	static const size_t sizes[] = {0, 1, 64, 1000, 2040};
+
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+			fill(data, sizes[i], i);
+			ck_assert_int_eq(send_to(one, &other_name, data, sizes[i]), sizes[i]);
+			ck_assert_int_eq(receive_from(other, &one_name, got, sizeof(got)),
+					 sizes[i]);
+			check_filled(got, sizes[i], i);
+			ck_assert_int_eq(send_to(other, &one_name, data, 1), 1);
+			ck_assert_int_eq(receive_from(one, &other_name, got, 1), 1);
+		}
+	}
+	ck_fails(send_to(one, &other_name, data, sizeof(data)), EMSGSIZE);
+}
+END_TEST
+
+START_TEST(cut_and_peeked)
+{
+	struct iovec parts[2];
+	char first[2], second[2];
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+	parts[0] = (struct iovec){first, 2};
+	parts[1] = (struct iovec){second, 2};
+	ck_assert_int_eq(send_to(one, &other_name, "words", 5), 5);
+	ck_assert_int_eq(rrecv(other, first, 1, MSG_PEEK), 1);
+	ck_assert_int_eq(rrecvmsg(other, &message, 0), 4);
+	ck_assert_int_eq(message.msg_flags, MSG_TRUNC);
+	ck_assert_mem_eq(first, "wo", 2);
+	ck_assert_mem_eq(second, "rd", 2);
+	ck_fails(rrecv(other, first, 1, MSG_DONTWAIT), EAGAIN);
+}
+END_TEST
+
+static _Atomic pid_t receiver;
+
+static void *receive_one(void *fd)
+{
+	char text[8];
+
+	receiver = syscall(SYS_gettid);
+	must(rrecv(*(int *)fd, text, sizeof(text), 0) == 5);
+	return NULL;
+}
+
+/* Asleep, whichever way the datagram comes. */
+START_TEST(waited_for)
+{
+	pthread_t thread;
+	struct pollfd poll = {.fd = other, .events = POLLIN};
+
+	ck_assert_int_eq(wait_for(other, POLLOUT), POLLOUT);
+	ck_assert_int_eq(rpoll(&poll, 1, 10), 0);
+	for (int i = 0; i < 5; i++) {
+		receiver = 0;
+		must(pthread_create(&thread, NULL, receive_one, &other) == 0);
+		wait_until_asleep(&receiver);
+		ck_assert_int_eq(send_to(one, &other_name, "words", 5), 5);
+		must(pthread_join(thread, NULL) == 0);
+		ck_assert_int_eq(send_to(other, &one_name, "words", 5), 5);
+		ck_assert_int_eq(wait_for(one, POLLIN), POLLIN);
+		receive_one(&one);
+	}
+	ck_assert_int_eq(rfcntl(other, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rrecv(other, &poll, 1, 0), EAGAIN);
+}
+END_TEST
+
+START_TEST(refused)
+{
+	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = 5};
+	char byte = 0;
+
+	ck_fails(rlisten(one, 1), EOPNOTSUPP);
+	ck_fails(raccept(one, NULL, NULL), EOPNOTSUPP);
+	ck_fails(riomap(one, &byte, 1, 0, 0, -1), ENOTSUP);
+	ck_fails((ssize_t)riowrite(one, &byte, 1, 0, 0), ENOTSUP);
+	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, sizeof(ipv6)), EAFNOSUPPORT);
+	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&other_name, 8), EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const all[] = {back_and_forth, connected,	sizes,
+				    cut_and_peeked, waited_for, refused};
+
+	return run_rsocket_tests("rsocket_datagrams", setup, teardown, all,
+				 sizeof(all) / sizeof(*all));
+}

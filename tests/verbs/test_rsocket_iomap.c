@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Buffers that the peer writes to directly: the client maps, the server writes.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/must.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/rsockets.h"
+
+#define MAPPINGS 3
+#define LENGTH (1 << 20)
+
+static int client, server;
+static uint8_t *mapped, data[LENGTH];
+
+static void setup(void)
+{
+	int mappings = MAPPINGS, listener;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	must(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &mappings, sizeof(mappings)) == 0);
+	client = rsocket(AF_INET, SOCK_STREAM, 0);
+	connect_to(listener, port, client, &server);
+	must(rclose(listener) == 0);
+	mapped = calloc(1, LENGTH);
+	must(mapped != NULL);
+	fill(data, sizeof(data), 5);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	free(mapped);
+}
+
+/* The server knows a mapping as soon as it has data that was sent after it. */
+static void tell(void)
+{
+	char byte;
+
+	send_all(client, "a", 1);
+	receive_all(server, &byte, 1);
+}
+
+/* What was written before data is there when the data is. */
+static void be_told(void)
+{
+	char byte;
+
+	send_all(server, "a", 1);
+	receive_all(client, &byte, 1);
+}
+
+static void *write_all(void *offset)
+{
+	must(riowrite(server, data, LENGTH, *(off_t *)offset, 0) == LENGTH);
+	send_all(server, "a", 1);
+	return NULL;
+}
+
+START_TEST(written)
+{
+	off_t offset = riomap(client, mapped, LENGTH, PROT_WRITE, 0, 4711);
+	pthread_t thread;
+	char byte;
+
+	ck_assert_int_eq(offset, 4711);
+	tell();
+	must(pthread_create(&thread, NULL, write_all, &offset) == 0);
+	receive_all(client, &byte, 1);
+	must(pthread_join(thread, NULL) == 0);
+	check_filled(mapped, LENGTH, 5);
+}
+END_TEST
+
+START_TEST(offset_of_choice)
+{
+	off_t offset = riomap(client, mapped, 1000, PROT_WRITE, 0, -1);
+
+	ck_assert_int_ne(offset, -1);
+	tell();
+	ck_assert_uint_eq(riowrite(server, "words", 5, offset + 100, 0), 5);
+	be_told();
+	ck_assert_mem_eq(mapped + 100, "words", 5);
+	ck_assert_int_eq(mapped[99] | mapped[105], 0);
+}
+END_TEST
+
+/* One write, from one mapping on into the next. */
+START_TEST(several)
+{
+	for (int i = 0; i < MAPPINGS; i++)
+		ck_assert_int_eq(riomap(client, mapped + 100 * i, 50, PROT_WRITE, 0, 50 * i),
+				 50 * i);
+	ck_fails(riomap(client, mapped + 900, 50, PROT_WRITE, 0, 150), ENOBUFS);
+	tell();
+	ck_assert_uint_eq(riowrite(server, data, 120, 10, 0), 120);
+	be_told();
+	ck_assert_mem_eq(mapped + 10, data, 40);
+	ck_assert_mem_eq(mapped + 100, data + 40, 50);
+	ck_assert_mem_eq(mapped + 200, data + 90, 30);
+	ck_assert_int_eq(mapped[50] | mapped[230], 0);
+	ck_assert_int_eq(riounmap(client, mapped, 50), 0);
+	ck_assert_int_eq(riomap(client, mapped + 900, 50, PROT_WRITE, 0, 1000), 1000);
+	tell();
+	ck_assert_uint_eq(riowrite(server, "words", 5, 1000, 0), 5);
+	be_told();
+	ck_assert_mem_eq(mapped + 900, "words", 5);
+}
+END_TEST
+
+START_TEST(refused)
+{
+	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
+	ck_fails(riomap(client, mapped, 0, PROT_WRITE, 0, 0), EINVAL);
+	ck_fails(riomap(client, mapped, 1, PROT_EXEC, 0, 0), EINVAL);
+	ck_fails(riomap(client, mapped, 1, PROT_WRITE, MAP_PRIVATE, 0), EINVAL);
+	ck_fails(riounmap(client, mapped, 1), EINVAL);
+	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
+	ck_fails(riomap(client, mapped + 200, 100, PROT_WRITE, 0, 99), EINVAL);
+	/* The client's table has no entries. */
+	ck_fails(riomap(server, mapped, 100, PROT_WRITE, 0, 0), ENOBUFS);
+	ck_assert_int_eq(riomap(server, mapped, 100, PROT_NONE, 0, 7), 7);
+	ck_assert_int_eq(riounmap(server, mapped, 100), 0);
+	tell();
+	ck_fails((ssize_t)riowrite(server, "a", 1, 100, 0), EINVAL);
+	ck_assert_uint_eq(riowrite(server, "a", 1, 99, 0), 1);
+	ck_assert_uint_eq(riowrite(server, data, 10, 95, 0), 5); /* up to the end */
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const all[] = {written, offset_of_choice, several, refused};
+
+	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a connection: rshutdown() and rclose(), which wait until the peer has all bytes.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+#include "net/link.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_calls.h"
+
+/* All that was sent has arrived, or never will; or the time to linger is over. */
+static void finish_sending(struct rsocket *rs, uint64_t deadline)
+{
+	while ((rs->out.data_under_way || rs->out.control_under_way) && !rs->peer_left &&
+	       rsocket_wait(rs, deadline) != ETIMEDOUT)
+		;
+}
+
+/* The peer knows of no connection, and so of no end of it, before it has our answer. */
+static void await_acceptance(struct rsocket *rs)
+{
+	while (rs->state == RSOCKET_ACCEPTING)
+		rsocket_wait(rs, TIME_NEVER);
+}
+
+static int shutdown_locked(struct rsocket *rs, int how)
+{
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return EINVAL;
+	rsocket_progress(rs);
+	await_acceptance(rs);
+	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
+		return ENOTCONN;
+	rsocket_stream_end(rs, how != SHUT_RD, how != SHUT_WR);
+	if (rs->state == RSOCKET_DISCONNECTED)
+		finish_sending(rs, TIME_NEVER);
+	rsocket_interrupt(rs);
+	return 0;
+}
+
+int urxe_rshutdown(int socket, int how)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error = 0;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram) {
+		error = shutdown(rs->fd, how) < 0 ? errno : 0;
+	} else {
+		pthread_mutex_lock(&rs->lock);
+		error = shutdown_locked(rs, how);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+static void disconnect(struct rsocket *rs)
+{
+	const struct linger *linger = &rs->options.linger;
+	uint64_t deadline = TIME_NEVER;
+
+	await_acceptance(rs);
+	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
+		return;
+	rsocket_take_all(rs); /* if the peer has left, it answers no message any more */
+	if (linger->l_onoff)
+		deadline = clock_now() + (uint64_t)linger->l_linger * 1000000000u;
+	rsocket_stream_end(rs, true, true);
+	finish_sending(rs, deadline);
+	rdma_disconnect(rs->id);
+}
+
+/* Calls of other threads that wait are woken, and it goes with the last of them. Of a parent's only
+   the descriptor is closed. */
+int urxe_rclose(int socket)
+{
+	struct rsocket *rs = rsocket_take(socket);
+
+	if (!rs)
+		return -1;
+	if (rs->inherited)
+		return close(rs->fd);
+	rsocket_let_die(rs);
+	pthread_mutex_lock(&rs->lock);
+	if (!rs->datagram)
+		disconnect(rs);
+	rsocket_interrupt(rs);
+	pthread_mutex_unlock(&rs->lock);
+	rsocket_put(rs);
+	return 0;
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of an rsocket, from rsocket() to a connection: rdma_cm's calls and events. It is
+ * made in steps, each of which an event begins; whichever call comes next takes the events, so
+ * that a non-blocking one that is never polled doesn't connect, as in librdmacm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/clock.h"
+#include "net/link.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_calls.h"
+#include "verbs/rsocket/rsocket_datagram.h"
+
+#define RESOLVE_TIMEOUT 2000 /* ms, and so many tries */
+#define RESOLVE_TRIES 3
+
+/* --- made and freed -------------------------------------------------------------------------- */
+
+static struct rsocket *allocate(int domain, int type)
+{
+	struct rsocket *rs = calloc(1, sizeof(*rs));
+	pthread_condattr_t clock;
+
+	if (!rs)
+		return NULL;
+	rs->fd = rs->wake = -1;
+	rs->domain = domain;
+	rs->type = type;
+	pthread_mutex_init(&rs->send_lock, NULL);
+	pthread_mutex_init(&rs->receive_lock, NULL);
+	pthread_mutex_init(&rs->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&rs->changed, &clock);
+	pthread_condattr_destroy(&clock);
+	rsocket_default_options(&rs->options);
+	return rs;
+}
+
+void rsocket_free(struct rsocket *rs)
+{
+	if (rs->datagram)
+		rsocket_datagram_destroy(rs);
+	rsocket_stream_destroy(rs);
+	if (rs->id)
+		rdma_destroy_id(rs->id);
+	if (rs->channel)
+		rdma_destroy_event_channel(rs->channel);
+	if (rs->wake >= 0)
+		close(rs->wake);
+	pthread_cond_destroy(&rs->changed);
+	pthread_mutex_destroy(&rs->lock);
+	pthread_mutex_destroy(&rs->receive_lock);
+	pthread_mutex_destroy(&rs->send_lock);
+	free(rs);
+}
+
+/* Its channel, whose descriptor is its own. */
+static int open_channel(struct rsocket *rs)
+{
+	rs->channel = rdma_create_event_channel();
+	if (!rs->channel)
+		return errno;
+	rs->fd = rs->channel->fd;
+	return fcntl(rs->fd, F_SETFL, O_NONBLOCK) < 0 ? errno : 0;
+}
+
+static int open_stream(struct rsocket *rs)
+{
+	int error = open_channel(rs);
+
+	if (!error && rdma_create_id(rs->channel, &rs->id, rs, RDMA_PS_TCP) != 0)
+		error = errno;
+	return error;
+}
+
+static int check_kind(int domain, int type, int protocol)
+{
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (!rsocket_address_size(domain) || (domain == AF_IB && kind == SOCK_DGRAM))
+		return EAFNOSUPPORT;
+	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
+		return EPROTONOSUPPORT;
+	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
+		return EPROTONOSUPPORT;
+	return 0;
+}
+
+int urxe_rsocket(int domain, int type, int protocol)
+{
+	int error = check_kind(domain, type, protocol);
+	struct rsocket *rs;
+
+	if (error)
+		return rsocket_return(error);
+	rs = allocate(domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (!rs)
+		return rsocket_return(ENOMEM);
+	rs->nonblocking = type & SOCK_NONBLOCK;
+	error = rs->type == SOCK_STREAM ? open_stream(rs) : rsocket_datagram_open(rs);
+	if (!error)
+		error = rsocket_enter(rs);
+	if (error) {
+		rsocket_free(rs);
+		return rsocket_return(error);
+	}
+	return rs->fd;
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+bool rsocket_is_opening(const struct rsocket *rs)
+{
+	return rs->state >= RSOCKET_RESOLVING_ADDRESS && rs->state <= RSOCKET_ACCEPTING;
+}
+
+static void fail(struct rsocket *rs, int error)
+{
+	rs->state = RSOCKET_FAILED;
+	rs->error = error;
+}
+
+static struct rdma_conn_param parameters(const struct rsocket_hello *hello)
+{
+	return (struct rdma_conn_param){
+		.private_data = hello,
+		.private_data_len = sizeof(*hello),
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+}
+
+/* The device is known: the queue pair can be made, and the peer told of its buffers. */
+static int resolved(struct rsocket *rs)
+{
+	struct rdma_conn_param param;
+	struct rsocket_hello hello;
+	int error = rsocket_stream_create(rs);
+
+	if (error)
+		return error;
+	rsocket_stream_hello(rs, &hello);
+	param = parameters(&hello);
+	return rdma_connect(rs->id, &param) < 0 ? errno : 0;
+}
+
+static int address_resolved(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	rs->state = RSOCKET_RESOLVING_ROUTE;
+	return rdma_resolve_route(rs->id, RESOLVE_TIMEOUT) < 0 ? errno : 0;
+}
+
+static int route_resolved(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	rs->state = RSOCKET_CONNECTING;
+	return resolved(rs);
+}
+
+static int established(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	int error = 0;
+
+	if (rs->state == RSOCKET_CONNECTING)
+		error = rsocket_stream_greet(rs, event->param.conn.private_data,
+					     event->param.conn.private_data_len);
+	if (!error && rsocket_is_opening(rs))
+		rsocket_stream_begin(rs);
+	return error;
+}
+
+static int rejected(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	return ECONNREFUSED;
+}
+
+static int unreachable(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	return event->status == -ETIMEDOUT || event->event == RDMA_CM_EVENT_UNREACHABLE
+		       ? ETIMEDOUT
+		       : EHOSTUNREACH;
+}
+
+static int broken(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	return ECONNRESET;
+}
+
+/* The peer's process has ended, perhaps without a word; what it had sent is in the CQ before. */
+static int disconnected(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	rsocket_stream_progress(rs);
+	rs->peer_left = true;
+	if (rs->state == RSOCKET_CONNECTED) {
+		rs->state = RSOCKET_DISCONNECTED;
+		rs->sends = rs->receives = false;
+	}
+	return rsocket_is_opening(rs) ? ECONNRESET : 0;
+}
+
+static int (*const on_event[])(struct rsocket *, const struct rdma_cm_event *) = {
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = address_resolved,
+	[RDMA_CM_EVENT_ADDR_ERROR] = unreachable,
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = route_resolved,
+	[RDMA_CM_EVENT_ROUTE_ERROR] = unreachable,
+	[RDMA_CM_EVENT_CONNECT_ERROR] = broken,
+	[RDMA_CM_EVENT_UNREACHABLE] = unreachable,
+	[RDMA_CM_EVENT_REJECTED] = rejected,
+	[RDMA_CM_EVENT_ESTABLISHED] = established,
+	[RDMA_CM_EVENT_DISCONNECTED] = disconnected,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = broken,
+};
+
+static void take_event(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	int error = 0;
+
+	if (event->event < sizeof(on_event) / sizeof(*on_event) && on_event[event->event])
+		error = on_event[event->event](rs, event);
+	if (!error)
+		return;
+	if (rsocket_is_opening(rs)) {
+		fail(rs, error);
+	} else if (rs->state == RSOCKET_CONNECTED) {
+		rs->state = RSOCKET_DISCONNECTED;
+		rs->sends = rs->receives = false;
+		rs->error = error;
+	}
+}
+
+/* Of a listener they are requests, and raccept()'s. */
+void rsocket_manager_events(struct rsocket *rs)
+{
+	struct rdma_cm_event *event;
+
+	while (rs->state != RSOCKET_LISTENING && rs->channel &&
+	       rdma_get_cm_event(rs->channel, &event) == 0) {
+		take_event(rs, event);
+		rdma_ack_cm_event(event);
+	}
+}
+
+/* --- bind, listen ---------------------------------------------------------------------------- */
+
+static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
+{
+	int on = 1;
+
+	if (rs->state != RSOCKET_NEW)
+		return EINVAL;
+	if (address->sa_family != rs->domain)
+		return EAFNOSUPPORT;
+	if (rs->options.reuse_address)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	if (rs->options.ipv6_only)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on));
+	if (rdma_bind_addr(rs->id, (struct sockaddr *)address) < 0)
+		return errno;
+	rs->state = RSOCKET_BOUND;
+	return 0;
+}
+
+/* The address of a call: of the family's length at least. */
+static int check_address(const struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	if (!address)
+		return EFAULT;
+	return length < rsocket_address_size(rs->domain) ? EINVAL : 0;
+}
+
+int urxe_rbind(int socket, const struct sockaddr *address, socklen_t length)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	error = check_address(rs, address, length);
+	if (!error && rs->datagram)
+		error = rsocket_datagram_bind(rs, address, length);
+	else if (!error) {
+		pthread_mutex_lock(&rs->lock);
+		error = bind_locked(rs, address);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+/* As bind(2) does it for a socket that is connected or listens without an address. */
+static int bind_anywhere(struct rsocket *rs)
+{
+	struct sockaddr_storage any = {.ss_family = rs->domain};
+
+	return rs->state == RSOCKET_NEW ? bind_locked(rs, (struct sockaddr *)&any) : 0;
+}
+
+static int listen_locked(struct rsocket *rs, int backlog)
+{
+	int error;
+
+	if (rs->state == RSOCKET_LISTENING)
+		return 0;
+	if (rs->state > RSOCKET_BOUND)
+		return EINVAL;
+	error = bind_anywhere(rs);
+	if (!error && rdma_listen(rs->id, backlog) < 0)
+		error = errno;
+	if (!error)
+		rs->state = RSOCKET_LISTENING;
+	return error;
+}
+
+int urxe_rlisten(int socket, int backlog)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram) {
+		rsocket_put(rs);
+		return rsocket_return(EOPNOTSUPP);
+	}
+	pthread_mutex_lock(&rs->lock);
+	error = listen_locked(rs, backlog);
+	pthread_mutex_unlock(&rs->lock);
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+/* --- accept ---------------------------------------------------------------------------------- */
+
+static int answer(struct rsocket *rs, const struct rdma_cm_event *event)
+{
+	struct rdma_conn_param param;
+	struct rsocket_hello hello;
+	int error = open_channel(rs);
+
+	if (!error && rdma_migrate_id(rs->id, rs->channel) != 0)
+		error = errno;
+	if (!error)
+		error = rsocket_stream_create(rs);
+	if (!error)
+		error = rsocket_stream_greet(rs, event->param.conn.private_data,
+					     event->param.conn.private_data_len);
+	if (error)
+		return error;
+	rs->state = RSOCKET_ACCEPTING;
+	rsocket_stream_hello(rs, &hello);
+	param = parameters(&hello);
+	return rdma_accept(rs->id, &param) < 0 ? errno : 0;
+}
+
+/* The rsocket of a request. NULL: it can't be accepted, *@error says why. */
+static struct rsocket *accept_request(const struct rsocket *listener, struct rdma_cm_event *event,
+				      int *error)
+{
+	struct rsocket *rs = allocate(listener->domain, listener->type);
+	struct rsocket_hello hello;
+	struct rdma_cm_event copy = *event;
+
+	if (!rs) {
+		rdma_reject(event->id, NULL, 0);
+		rdma_ack_cm_event(event);
+		*error = ENOMEM;
+		return NULL;
+	}
+	/* Acked before the id moves to another channel: what it says goes with it. */
+	memset(&hello, 0, sizeof(hello));
+	if (copy.param.conn.private_data_len > sizeof(hello))
+		copy.param.conn.private_data_len = sizeof(hello);
+	if (copy.param.conn.private_data)
+		memcpy(&hello, copy.param.conn.private_data, copy.param.conn.private_data_len);
+	copy.param.conn.private_data = &hello;
+	rs->id = event->id;
+	rs->options = listener->options;
+	rdma_ack_cm_event(event);
+	*error = answer(rs, &copy);
+	if (!*error)
+		*error = rsocket_enter(rs);
+	if (!*error)
+		return rs;
+	rdma_reject(rs->id, NULL, 0);
+	rsocket_free(rs);
+	return NULL;
+}
+
+/* The next request that can be accepted; what can't is refused, and the next one taken. */
+static int next_request(struct rsocket *listener, struct rsocket **accepted)
+{
+	struct rdma_cm_event *event;
+	int error;
+
+	for (;;) {
+		if (rdma_get_cm_event(listener->channel, &event) != 0)
+			return errno;
+		if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+			rdma_ack_cm_event(event);
+			continue;
+		}
+		*accepted = accept_request(listener, event, &error);
+		if (*accepted)
+			return 0;
+		if (error != EPROTO && error != EINVAL)
+			return error;
+	}
+}
+
+static int wait_for_request(struct rsocket *listener, struct rsocket **accepted)
+{
+	struct pollfd fd = {.fd = listener->channel->fd, .events = POLLIN};
+	int error;
+
+	for (;;) {
+		error = next_request(listener, accepted);
+		if (error != EAGAIN || listener->nonblocking)
+			return error;
+		if (poll(&fd, 1, -1) < 0)
+			return errno;
+	}
+}
+
+int urxe_raccept(int socket, struct sockaddr *address, socklen_t *length)
+{
+	struct rsocket *listener = rsocket_get(socket), *rs = NULL;
+	int error, fd = -1;
+
+	if (!listener)
+		return -1;
+	error = listener->datagram		       ? EOPNOTSUPP
+		: listener->state != RSOCKET_LISTENING ? EINVAL
+						       : wait_for_request(listener, &rs);
+	rsocket_put(listener);
+	if (error)
+		return rsocket_return(error);
+	fd = rs->fd;
+	if (address && length)
+		urxe_rgetpeername(fd, address, length);
+	return fd;
+}
+
+/* --- connect --------------------------------------------------------------------------------- */
+
+static int begin_connecting(struct rsocket *rs, const struct sockaddr *address)
+{
+	if (address->sa_family != rs->domain)
+		return EAFNOSUPPORT;
+	rs->state = RSOCKET_RESOLVING_ADDRESS;
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RESOLVE_TIMEOUT) < 0) {
+		fail(rs, errno);
+		return errno;
+	}
+	return 0;
+}
+
+/* What a call says of a connection that is being made: 0, EINPROGRESS or why it failed. */
+static int connect_status(struct rsocket *rs)
+{
+	int error = rs->error;
+
+	if (rsocket_is_opening(rs))
+		return EINPROGRESS;
+	if (rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED)
+		return 0;
+	rs->error = 0;
+	return error ? error : ECONNREFUSED;
+}
+
+/* After a connection that wasn't made another may be tried: with new ids, as rdma_cm has it. */
+static int renew(struct rsocket *rs)
+{
+	rsocket_stream_destroy(rs);
+	rdma_destroy_id(rs->id);
+	rs->id = NULL;
+	if (rdma_create_id(rs->channel, &rs->id, rs, RDMA_PS_TCP) != 0)
+		return errno;
+	rs->state = RSOCKET_NEW;
+	return 0;
+}
+
+static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
+{
+	int error = 0;
+
+	rsocket_progress(rs);
+	if (rs->state == RSOCKET_FAILED && !rs->error)
+		error = renew(rs);
+	if (error)
+		return error;
+	switch (rs->state) {
+	case RSOCKET_NEW:
+	case RSOCKET_BOUND:
+		error = begin_connecting(rs, address);
+		break;
+	case RSOCKET_CONNECTED:
+	case RSOCKET_DISCONNECTED:
+		return EISCONN;
+	case RSOCKET_LISTENING:
+		return EOPNOTSUPP;
+	case RSOCKET_FAILED:
+		return connect_status(rs);
+	default:
+		if (rs->nonblocking)
+			return EALREADY;
+	}
+	if (error)
+		return error;
+	while (rsocket_is_opening(rs) && !rs->nonblocking && !error)
+		error = rsocket_wait(rs, TIME_NEVER);
+	return error ? error : connect_status(rs);
+}
+
+int urxe_rconnect(int socket, const struct sockaddr *address, socklen_t length)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	error = check_address(rs, address, length);
+	if (!error && rs->datagram) {
+		error = rsocket_datagram_connect(rs, address, length);
+	} else if (!error) {
+		pthread_mutex_lock(&rs->lock);
+		error = connect_locked(rs, address);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagrams. The first ones to an address go by UDP, with a header that tells the number of the
+ * queue pair that belongs to the sender's address; when the peer's number has come, by that way or
+ * in an answer without data, datagrams go from queue pair to queue pair, with a header that tells
+ * the sender's address. Both are read by whichever thread makes a call.
+ */
+#include "verbs/rsocket/rsocket_datagram.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/link.h"
+#include "net/syscalls.h"
+#include "verbs/rsocket/rsocket_endpoint.h"
+
+#define UDP_MOST 65536
+
+/* Where datagrams go, or came from. */
+struct destination_address {
+	struct sockaddr_storage address;
+	struct endpoint *endpoint; /* ours that is used for it */
+	struct ibv_ah *ah;	   /* NULL: by UDP */
+	uint32_t qpn;		   /* 0: not known yet */
+	struct destination_address *next;
+};
+
+/* One that arrived by UDP. */
+struct waiting {
+	struct sockaddr_storage source;
+	size_t length;
+	struct waiting *next;
+	uint8_t data[];
+};
+
+struct rsocket_datagram {
+	struct destination_address *destinations; /* utlist */
+	struct destination_address *connected;	  /* or NULL */
+	struct endpoint *endpoints[RSOCKET_ENDPOINTS];
+	unsigned int count;
+	struct waiting *waiting; /* utlist */
+	uint8_t *buffer;	 /* for one from UDP */
+};
+
+/* --- made and freed -------------------------------------------------------------------------- */
+
+int rsocket_datagram_open(struct rsocket *rs)
+{
+	rs->datagram = calloc(1, sizeof(*rs->datagram));
+	if (!rs->datagram)
+		return ENOMEM;
+	rs->datagram->buffer = malloc(UDP_MOST);
+	if (!rs->datagram->buffer)
+		return ENOMEM;
+	rs->fd = sys_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	return rs->fd < 0 ? errno : 0;
+}
+
+void rsocket_datagram_destroy(struct rsocket *rs)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	struct destination_address *destination, *next;
+	struct waiting *waiting, *after;
+
+	LL_FOREACH_SAFE (datagram->destinations, destination, next) {
+		if (destination->ah)
+			ibv_destroy_ah(destination->ah);
+		free(destination);
+	}
+	LL_FOREACH_SAFE (datagram->waiting, waiting, after)
+		free(waiting);
+	for (unsigned int i = 0; i < datagram->count; i++)
+		endpoint_destroy(datagram->endpoints[i]);
+	free(datagram->buffer);
+	free(datagram);
+	if (rs->fd >= 0)
+		close(rs->fd);
+}
+
+/* --- addresses ------------------------------------------------------------------------------- */
+
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+		      &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
+}
+
+/* The same offset in both families. */
+static __be16 port_of(const struct sockaddr_storage *address)
+{
+	return ((const struct sockaddr_in *)address)->sin_port;
+}
+
+static socklen_t size_of(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET ? sizeof(struct sockaddr_in)
+					     : sizeof(struct sockaddr_in6);
+}
+
+static struct destination_address *find_destination(const struct rsocket *rs,
+						    const struct sockaddr_storage *address)
+{
+	struct destination_address *destination;
+
+	LL_FOREACH (rs->datagram->destinations, destination) {
+		if (same_host(&destination->address, address) &&
+		    port_of(&destination->address) == port_of(address))
+			return destination;
+	}
+	return NULL;
+}
+
+/* The endpoint of our address @local, whose port is the socket's. NULL: no device has it. */
+static struct endpoint *find_endpoint(struct rsocket *rs, const struct sockaddr_storage *local)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	struct endpoint *endpoint;
+
+	for (unsigned int i = 0; i < datagram->count; i++) {
+		if (same_host(&datagram->endpoints[i]->local, local))
+			return datagram->endpoints[i];
+	}
+	if (datagram->count == RSOCKET_ENDPOINTS)
+		return NULL;
+	endpoint = endpoint_create(&rs->options, local);
+	if (endpoint)
+		datagram->endpoints[datagram->count++] = endpoint;
+	return endpoint;
+}
+
+/* The address that the kernel would send to @remote from: *@local. */
+static int find_local(const struct rsocket *rs, const struct sockaddr_storage *remote,
+		      struct sockaddr_storage *local)
+{
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof(bound);
+	int fd, error = 0;
+
+	if (getsockname(rs->fd, (struct sockaddr *)&bound, &length) < 0)
+		return errno;
+	fd = sys_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+	if (fd < 0)
+		return errno;
+	length = sizeof(*local);
+	if (connect(fd, (const struct sockaddr *)remote, size_of(remote)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)local, &length) < 0)
+		error = errno;
+	close(fd);
+	/* It was bound to one, perhaps another than the kernel would choose. */
+	if (!error && !endpoint_is_any(&bound))
+		*local = bound;
+	((struct sockaddr_in *)local)->sin_port = port_of(&bound);
+	return error;
+}
+
+static struct destination_address *add_destination(struct rsocket *rs,
+						   const struct sockaddr_storage *address)
+{
+	struct destination_address *destination = find_destination(rs, address);
+	struct sockaddr_storage local;
+
+	if (destination)
+		return destination;
+	if (find_local(rs, address, &local) != 0)
+		return NULL;
+	destination = calloc(1, sizeof(*destination));
+	if (!destination)
+		return NULL;
+	destination->address = *address;
+	destination->endpoint = find_endpoint(rs, &local);
+	LL_PREPEND(rs->datagram->destinations, destination);
+	return destination;
+}
+
+/* --- UDP ------------------------------------------------------------------------------------- */
+
+static size_t fill_udp_header(struct rsocket_udp_header *header,
+			      const struct destination_address *destination,
+			      enum rsocket_udp_kind kind)
+{
+	const struct sockaddr_storage *address = &destination->address;
+	bool ipv4 = address->ss_family == AF_INET;
+
+	*header = (struct rsocket_udp_header){
+		.tag = htobe32(RSOCKET_UDP_TAG),
+		.version = ipv4 ? 4 : 6,
+		.kind = kind,
+		.length = ipv4 ? RSOCKET_UDP_IPV4_LENGTH : RSOCKET_UDP_IPV6_LENGTH,
+		.qpn = htobe32(destination->endpoint ? destination->endpoint->qp->qp_num << 8 : 0),
+	};
+	if (ipv4)
+		header->address.ipv4 = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+	else
+		memcpy(header->address.ipv6, &((const struct sockaddr_in6 *)address)->sin6_addr,
+		       16);
+	return header->length;
+}
+
+#define VECTORS 16
+
+static ssize_t send_by_udp(struct rsocket *rs, const struct destination_address *destination,
+			   const struct iovec *vectors, size_t count, enum rsocket_udp_kind kind)
+{
+	struct rsocket_udp_header header;
+	struct iovec all[VECTORS + 1] = {{&header, fill_udp_header(&header, destination, kind)}};
+	struct msghdr message = {.msg_name = (void *)&destination->address,
+				 .msg_namelen = size_of(&destination->address),
+				 .msg_iov = all,
+				 .msg_iovlen = count + 1};
+	ssize_t sent;
+
+	if (count > VECTORS)
+		return rsocket_return(EMSGSIZE);
+	if (count)
+		memcpy(all + 1, vectors, count * sizeof(*vectors));
+	sent = sendmsg(rs->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sent < 0 ? sent : sent - header.length;
+}
+
+static bool is_header(const struct rsocket_udp_header *header, size_t length)
+{
+	size_t least = length >= 5 && header->version == 6 ? RSOCKET_UDP_IPV6_LENGTH
+							   : RSOCKET_UDP_IPV4_LENGTH;
+
+	return length >= least && be32toh(header->tag) == RSOCKET_UDP_TAG &&
+	       (header->version == 4 || header->version == 6) && header->length >= least &&
+	       header->length <= length &&
+	       (header->kind == RSOCKET_UDP_DATA || header->kind == RSOCKET_UDP_CONTROL);
+}
+
+static void keep(struct rsocket *rs, const struct sockaddr_storage *source, const uint8_t *data,
+		 size_t length)
+{
+	struct waiting *waiting = malloc(sizeof(*waiting) + length);
+
+	if (!waiting)
+		return; /* as datagrams are */
+	waiting->source = *source;
+	waiting->length = length;
+	memcpy(waiting->data, data, length);
+	LL_APPEND(rs->datagram->waiting, waiting);
+}
+
+/* The peer's queue pair is known: it is sent to from now on, and told ours if it asked by data. */
+static void learn(struct rsocket *rs, const struct sockaddr_storage *source, uint32_t qpn,
+		  bool answer)
+{
+	struct destination_address *destination = add_destination(rs, source);
+
+	if (!destination || !destination->endpoint || !qpn)
+		return;
+	if (destination->qpn != qpn && destination->ah) {
+		ibv_destroy_ah(destination->ah);
+		destination->ah = NULL;
+	}
+	destination->qpn = qpn;
+	if (!destination->ah)
+		destination->ah = endpoint_create_ah(destination->endpoint, source);
+	if (answer)
+		send_by_udp(rs, destination, NULL, 0, RSOCKET_UDP_CONTROL);
+}
+
+/* Returns whether there was one. */
+static bool receive_udp(struct rsocket *rs)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	const struct rsocket_udp_header *header = (void *)datagram->buffer;
+	struct sockaddr_storage source;
+	socklen_t source_length = sizeof(source);
+	ssize_t length = recvfrom(rs->fd, datagram->buffer, UDP_MOST, MSG_DONTWAIT,
+				  (struct sockaddr *)&source, &source_length);
+
+	if (length < 0)
+		return false;
+	if (!is_header(header, length))
+		return true; /* not of an rsocket: dropped */
+	learn(rs, &source, be32toh(header->qpn) >> 8, header->kind == RSOCKET_UDP_DATA);
+	if (header->kind == RSOCKET_UDP_DATA)
+		keep(rs, &source, datagram->buffer + header->length, length - header->length);
+	return true;
+}
+
+bool rsocket_datagram_progress(struct rsocket *rs)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	bool any = false;
+
+	while (receive_udp(rs))
+		any = true;
+	for (unsigned int i = 0; i < datagram->count; i++)
+		any |= endpoint_progress(datagram->endpoints[i]);
+	return any;
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+static int check_name(const struct rsocket *rs, const struct msghdr *message)
+{
+	const struct sockaddr_storage *name = message->msg_name;
+
+	if (!name)
+		return rs->datagram->connected ? 0 : EDESTADDRREQ;
+	if (message->msg_namelen < sizeof(struct sockaddr_in) || name->ss_family != rs->domain)
+		return name->ss_family != rs->domain ? EAFNOSUPPORT : EINVAL;
+	return message->msg_namelen < size_of(name) ? EINVAL : 0;
+}
+
+/* It has no port before it is bound or sends. */
+static int bind_somewhere(struct rsocket *rs)
+{
+	struct sockaddr_storage any = {.ss_family = rs->domain}, bound;
+	socklen_t length = sizeof(bound);
+
+	if (getsockname(rs->fd, (struct sockaddr *)&bound, &length) < 0)
+		return errno;
+	if (port_of(&bound))
+		return 0;
+	return bind(rs->fd, (struct sockaddr *)&any, size_of(&any)) < 0 ? errno : 0;
+}
+
+static struct destination_address *destination_of(struct rsocket *rs, const struct msghdr *message)
+{
+	struct sockaddr_storage address = {};
+
+	if (!message->msg_name)
+		return rs->datagram->connected;
+	memcpy(&address, message->msg_name,
+	       message->msg_namelen < sizeof(address) ? message->msg_namelen : sizeof(address));
+	return add_destination(rs, &address);
+}
+
+static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int flags)
+{
+	struct destination_address *destination;
+	int error = check_name(rs, message);
+	ssize_t sent;
+
+	if (!error)
+		error = bind_somewhere(rs);
+	if (error)
+		return rsocket_return(error);
+	destination = destination_of(rs, message);
+	if (!destination)
+		return rsocket_return(ENOMEM);
+	for (;;) {
+		if (!destination->ah || rs->datagram->waiting)
+			rsocket_datagram_progress(rs);
+		if (!destination->ah)
+			return send_by_udp(rs, destination, message->msg_iov, message->msg_iovlen,
+					   RSOCKET_UDP_DATA);
+		sent = endpoint_send(destination->endpoint, destination->ah, destination->qpn,
+				     message->msg_iov, message->msg_iovlen);
+		if (sent >= 0 || errno != EAGAIN || rs->nonblocking || (flags & MSG_DONTWAIT))
+			return sent;
+		error = rsocket_wait(rs, TIME_NEVER);
+		if (error)
+			return rsocket_return(error);
+	}
+}
+
+ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, int flags)
+{
+	ssize_t sent;
+
+	pthread_mutex_lock(&rs->lock);
+	sent = send_locked(rs, message, flags);
+	pthread_mutex_unlock(&rs->lock);
+	return sent;
+}
+
+/* --- receiving ------------------------------------------------------------------------------- */
+
+static ssize_t deliver(struct msghdr *message, const struct sockaddr_storage *source,
+		       const uint8_t *data, size_t length)
+{
+	size_t left = length, done = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen && left; i++) {
+		const struct iovec *vector = &message->msg_iov[i];
+		size_t part = vector->iov_len < left ? vector->iov_len : left;
+
+		memcpy(vector->iov_base, data + done, part);
+		done += part;
+		left -= part;
+	}
+	if (message->msg_name) {
+		socklen_t size = size_of(source);
+
+		memcpy(message->msg_name, source,
+		       message->msg_namelen < size ? message->msg_namelen : size);
+		message->msg_namelen = size;
+	}
+	message->msg_controllen = 0;
+	message->msg_flags = left ? MSG_TRUNC : 0;
+	return done;
+}
+
+/* Of a connected socket only what its peer sends. */
+static bool is_wanted(const struct rsocket *rs, const struct sockaddr_storage *source)
+{
+	const struct destination_address *peer = rs->datagram->connected;
+
+	return !peer ||
+	       (same_host(&peer->address, source) && port_of(&peer->address) == port_of(source));
+}
+
+/* The next one, first those by UDP, which were sent before. -1: there is none. */
+static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	struct waiting *waiting, *next;
+	ssize_t length = -1;
+
+	LL_FOREACH_SAFE (datagram->waiting, waiting, next) {
+		bool wanted = is_wanted(rs, &waiting->source);
+
+		if (wanted)
+			length = deliver(message, &waiting->source, waiting->data, waiting->length);
+		if (!wanted || !(flags & MSG_PEEK)) {
+			LL_DELETE(datagram->waiting, waiting);
+			free(waiting);
+		}
+		if (length >= 0)
+			return length;
+	}
+	for (unsigned int i = 0; i < datagram->count; i++) {
+		struct endpoint *endpoint = datagram->endpoints[i];
+		struct endpoint_message arrived;
+
+		while (endpoint_first(endpoint, &arrived)) {
+			bool wanted = is_wanted(rs, &arrived.source);
+
+			if (wanted)
+				length = deliver(message, &arrived.source, arrived.data,
+						 arrived.length);
+			if (!wanted || !(flags & MSG_PEEK))
+				endpoint_release(endpoint);
+			if (length >= 0)
+				return length;
+		}
+	}
+	return -1;
+}
+
+ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	ssize_t received;
+	int error = 0;
+
+	pthread_mutex_lock(&rs->lock);
+	rsocket_datagram_progress(rs);
+	while ((received = take(rs, message, flags)) < 0 && !error)
+		error = rs->nonblocking || (flags & MSG_DONTWAIT) ? EAGAIN
+								  : rsocket_wait(rs, TIME_NEVER);
+	pthread_mutex_unlock(&rs->lock);
+	return received < 0 ? rsocket_return(error) : received;
+}
+
+/* --- binding and connecting ------------------------------------------------------------------ */
+
+/* Its queue pair is made with the first datagram: before that nothing tells a peer its number. */
+int rsocket_datagram_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	return bind(rs->fd, address, length) < 0 ? errno : 0;
+}
+
+int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	struct sockaddr_storage remote = {};
+	int error;
+
+	memcpy(&remote, address, length < sizeof(remote) ? length : sizeof(remote));
+	pthread_mutex_lock(&rs->lock);
+	error = bind_somewhere(rs);
+	if (!error && connect(rs->fd, address, length) < 0)
+		error = errno;
+	if (!error) {
+		rs->datagram->connected = add_destination(rs, &remote);
+		error = rs->datagram->connected ? 0 : ENOMEM;
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return error;
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+void rsocket_datagram_arm(struct rsocket *rs)
+{
+	for (unsigned int i = 0; i < rs->datagram->count; i++)
+		ibv_req_notify_cq(rs->datagram->endpoints[i]->cq, 0);
+}
+
+void rsocket_datagram_drain_events(struct rsocket *rs)
+{
+	for (unsigned int i = 0; i < rs->datagram->count; i++)
+		rsocket_take_events(rs->datagram->endpoints[i]->completions,
+				    rs->datagram->endpoints[i]->cq);
+}
+
+unsigned int rsocket_datagram_descriptors(const struct rsocket *rs, struct pollfd *fds)
+{
+	unsigned int count = 0;
+
+	fds[count++] = (struct pollfd){.fd = rs->fd, .events = POLLIN};
+	for (unsigned int i = 0; i < rs->datagram->count; i++)
+		fds[count++] = (struct pollfd){.fd = rs->datagram->endpoints[i]->completions->fd,
+					       .events = POLLIN};
+	return count;
+}
+
+short rsocket_datagram_events(const struct rsocket *rs, short events)
+{
+	short ready = POLLOUT | POLLWRNORM;
+
+	if (rs->datagram->waiting)
+		ready |= POLLIN | POLLRDNORM;
+	for (unsigned int i = 0; i < rs->datagram->count; i++) {
+		if (endpoint_has_any(rs->datagram->endpoints[i]))
+			ready |= POLLIN | POLLRDNORM;
+	}
+	return ready & events;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A UD queue pair at one local address, for datagram rsockets: what is sent is a header with that
+ * address and the user's bytes, what arrives likewise. Called by rsocket_datagram with rs->lock.
+ */
+#ifndef URXE_VERBS_RSOCKET_ENDPOINT_H
+#define URXE_VERBS_RSOCKET_ENDPOINT_H
+
+#include "verbs/rsocket/rsocket.h"
+
+struct endpoint {
+	struct sockaddr_storage local;
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *completions;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *buffer;   /* slots for receives, then slots for sends */
+	uint32_t slots;	   /* of each */
+	uint32_t *arrived; /* slots of what arrived, a ring; and their lengths */
+	uint32_t *lengths;
+	uint32_t first, count;
+	uint32_t next_send, sends_free;
+};
+
+struct endpoint_message {
+	struct sockaddr_storage source;
+	const uint8_t *data;
+	size_t length;
+};
+
+/* NULL: no device has @local, whose port is the socket's; or no memory. */
+struct endpoint *endpoint_create(const struct rsocket_options *options,
+				 const struct sockaddr_storage *local);
+void endpoint_destroy(struct endpoint *endpoint);
+bool endpoint_is_any(const struct sockaddr_storage *address);
+
+/* How @remote is reached, or NULL. */
+struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockaddr_storage *remote);
+
+/* Bytes, or -1: EAGAIN when all slots are under way, EMSGSIZE. */
+ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn,
+		      const struct iovec *vectors, size_t count);
+
+/* Take completions. Returns whether there were any. */
+bool endpoint_progress(struct endpoint *endpoint);
+bool endpoint_has_any(const struct endpoint *endpoint);
+/* What arrived first and is well-formed; it stays until it is released. */
+bool endpoint_first(struct endpoint *endpoint, struct endpoint_message *message);
+void endpoint_release(struct endpoint *endpoint);
+
+#endif

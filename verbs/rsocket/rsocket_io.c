@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reading and writing: rsend(), rrecv() and their like. What they have in common is sendmsg(2) and
+ * recvmsg(2); datagrams go to rsocket_datagram. A call's own lock is held over all of its bytes,
+ * rs->lock only while there is something to look at or to post.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "net/link.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_calls.h"
+#include "verbs/rsocket/rsocket_datagram.h"
+
+/*
+ * Sent in pieces: each costs a message, and as many packets as this takes leave in one system call;
+ * the first is under way while the next is copied.
+ */
+#define PIECE (64u << 10)
+
+/* Where a call has got to in its buffers. */
+struct cursor {
+	const struct iovec *vector;
+	size_t count;  /* of vectors that are left, @vector the first */
+	size_t offset; /* into it */
+	size_t left;   /* bytes in all */
+};
+
+static struct cursor cursor_of(const struct iovec *vectors, size_t count)
+{
+	struct cursor cursor = {.vector = vectors, .count = count};
+
+	for (size_t i = 0; i < count; i++)
+		cursor.left += vectors[i].iov_len;
+	return cursor;
+}
+
+/* The bytes that lie in a row, @length of them at most: *@memory. Returns how many. */
+static size_t straight(struct cursor *cursor, size_t length, uint8_t **memory)
+{
+	size_t rest;
+
+	while (cursor->offset == cursor->vector->iov_len) {
+		cursor->vector++;
+		cursor->count--;
+		cursor->offset = 0;
+	}
+	rest = cursor->vector->iov_len - cursor->offset;
+	*memory = (uint8_t *)cursor->vector->iov_base + cursor->offset;
+	return rest < length ? rest : length;
+}
+
+static void advance(struct cursor *cursor, size_t length)
+{
+	cursor->offset += length;
+	cursor->left -= length;
+}
+
+static void gather(struct cursor *cursor, uint8_t *to, size_t length)
+{
+	while (length) {
+		uint8_t *memory;
+		size_t part = straight(cursor, length, &memory);
+
+		to = mempcpy(to, memory, part);
+		advance(cursor, part);
+		length -= part;
+	}
+}
+
+static void scatter(struct cursor *cursor, const uint8_t *from, size_t length)
+{
+	while (length) {
+		uint8_t *memory;
+		size_t part = straight(cursor, length, &memory);
+
+		memcpy(memory, from, part);
+		advance(cursor, part);
+		from += part;
+		length -= part;
+	}
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+static bool waits(const struct rsocket *rs, int flags)
+{
+	return !rs->nonblocking && !(flags & MSG_DONTWAIT);
+}
+
+/* With rs->lock. Until @ready, which has to say true once the connection is over. 0 or an errno. */
+static int wait_until(struct rsocket *rs, bool (*ready)(const struct rsocket *), int flags)
+{
+	int error = 0;
+
+	if (!ready(rs))
+		rsocket_progress(rs);
+	while (!ready(rs) && !error)
+		error = waits(rs, flags) ? rsocket_wait(rs, TIME_NEVER) : EAGAIN;
+	return error;
+}
+
+/* A call fails: why a connection failed is told once, by a call that has no bytes to tell of. */
+static int fail_with(struct rsocket *rs, int error)
+{
+	pthread_mutex_lock(&rs->lock);
+	if (rs->error == error)
+		rs->error = 0;
+	pthread_mutex_unlock(&rs->lock);
+	return rsocket_return(error);
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+static bool send_ready(const struct rsocket *rs)
+{
+	return rsocket_is_opening(rs) ? false : rs->sends ? rsocket_can_send(rs) : true;
+}
+
+/* With rs->lock. How much may be sent now; 0 with *@error. */
+static uint32_t await_room(struct rsocket *rs, int flags, int *error)
+{
+	*error = wait_until(rs, send_ready, flags);
+	if (*error)
+		return 0;
+	if (rs->sends && !rsocket_iomap_tell(rs)) {
+		*error = EAGAIN; /* a few messages are under way: they don't take long */
+		return 0;
+	}
+	if (rs->sends)
+		return rsocket_stream_room(rs);
+	*error = rs->error;
+	if (!*error)
+		*error = rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED
+				 ? EPIPE
+				 : ENOTCONN;
+	return 0;
+}
+
+/* The next piece. Short ones go inline from where they are, others by way of the send buffer. */
+static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
+{
+	uint8_t *memory;
+	uint32_t room;
+	size_t length;
+	int error;
+
+	pthread_mutex_lock(&rs->lock);
+	room = await_room(rs, flags, &error);
+	pthread_mutex_unlock(&rs->lock);
+	if (error)
+		return error;
+	length = cursor->left < PIECE ? cursor->left : PIECE;
+	if (length > room)
+		length = room;
+	if (straight(cursor, length, &memory) == length && length <= rs->options.inline_size) {
+		pthread_mutex_lock(&rs->lock);
+		error = rsocket_stream_write(rs, memory, length);
+		pthread_mutex_unlock(&rs->lock);
+		if (!error)
+			advance(cursor, length);
+		return error;
+	}
+	gather(cursor, rs->out.buffer + rs->out.offset, length);
+	pthread_mutex_lock(&rs->lock);
+	error = rsocket_stream_write(rs, NULL, length);
+	pthread_mutex_unlock(&rs->lock);
+	return error;
+}
+
+static ssize_t send_stream(struct rsocket *rs, const struct msghdr *message, int flags)
+{
+	struct cursor cursor = cursor_of(message->msg_iov, message->msg_iovlen);
+	size_t length = cursor.left;
+	int error = flags & MSG_OOB ? EOPNOTSUPP : 0;
+
+	pthread_mutex_lock(&rs->send_lock);
+	while (cursor.left && !error) {
+		error = send_piece(rs, &cursor, flags);
+		/* Messages of mappings were in the way, which a blocking call waits for. */
+		if (error == EAGAIN && waits(rs, flags))
+			error = 0;
+	}
+	pthread_mutex_unlock(&rs->send_lock);
+	if (error && cursor.left == length)
+		return fail_with(rs, error);
+	return length - cursor.left;
+}
+
+ssize_t urxe_rsendmsg(int socket, const struct msghdr *message, int flags)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	ssize_t sent;
+
+	if (!rs)
+		return -1;
+	if (message->msg_control && message->msg_controllen)
+		sent = rsocket_return(ENOTSUP);
+	else
+		sent = rs->datagram ? rsocket_datagram_send(rs, message, flags)
+				    : send_stream(rs, message, flags);
+	rsocket_put(rs);
+	return sent;
+}
+
+ssize_t urxe_rsendto(int socket, const void *buffer, size_t length, int flags,
+		     const struct sockaddr *destination, socklen_t destination_length)
+{
+	struct iovec vector = {(void *)buffer, length};
+	struct msghdr message = {.msg_name = (void *)destination,
+				 .msg_namelen = destination ? destination_length : 0,
+				 .msg_iov = &vector,
+				 .msg_iovlen = 1};
+
+	return urxe_rsendmsg(socket, &message, flags);
+}
+
+ssize_t urxe_rsend(int socket, const void *buffer, size_t length, int flags)
+{
+	return urxe_rsendto(socket, buffer, length, flags, NULL, 0);
+}
+
+ssize_t urxe_rwrite(int socket, const void *buffer, size_t length)
+{
+	return urxe_rsend(socket, buffer, length, 0);
+}
+
+ssize_t urxe_rwritev(int socket, const struct iovec *vectors, int count)
+{
+	struct msghdr message = {.msg_iov = (struct iovec *)vectors, .msg_iovlen = count};
+
+	return count < 0 ? rsocket_return(EINVAL) : urxe_rsendmsg(socket, &message, 0);
+}
+
+/* --- receiving ------------------------------------------------------------------------------- */
+
+static bool receive_ready(const struct rsocket *rs)
+{
+	return rsocket_can_receive(rs) || (!rsocket_is_opening(rs) && !rs->receives);
+}
+
+/* What has arrived, without taking it. */
+static size_t peek(struct rsocket *rs, struct cursor *cursor, uint32_t available)
+{
+	size_t length = cursor->left < available ? cursor->left : available;
+	uint32_t straight = rs->in.size - rs->in.offset;
+
+	if (straight > length)
+		straight = length;
+	scatter(cursor, rs->in.buffer + rs->in.offset, straight);
+	scatter(cursor, rs->in.buffer, length - straight);
+	return length;
+}
+
+/* Of what has arrived as much as is asked for. 0 bytes: the end, or *@error. */
+static size_t receive_piece(struct rsocket *rs, struct cursor *cursor, int flags, int *error)
+{
+	uint32_t available;
+	size_t length;
+
+	pthread_mutex_lock(&rs->lock);
+	if (rs->in.available < cursor->left)
+		rsocket_progress(rs);
+	*error = wait_until(rs, receive_ready, flags);
+	available = rs->in.available;
+	if (!*error && !available) {
+		*error = rs->error;
+		if (!*error && rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
+			*error = ENOTCONN;
+	}
+	pthread_mutex_unlock(&rs->lock);
+	if (*error || !available)
+		return 0;
+	length = peek(rs, cursor, available);
+	if (flags & MSG_PEEK)
+		return length;
+	pthread_mutex_lock(&rs->lock);
+	rsocket_stream_consume(rs, length);
+	pthread_mutex_unlock(&rs->lock);
+	return length;
+}
+
+static ssize_t receive_stream(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	struct cursor cursor = cursor_of(message->msg_iov, message->msg_iovlen);
+	size_t length = cursor.left, part = 1;
+	bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK) && waits(rs, flags);
+	int error = flags & MSG_OOB ? EINVAL : 0;
+
+	message->msg_namelen = 0;
+	message->msg_controllen = 0;
+	message->msg_flags = 0;
+	pthread_mutex_lock(&rs->receive_lock);
+	while (cursor.left && part && !error) {
+		part = receive_piece(rs, &cursor, flags, &error);
+		if (!all)
+			break;
+	}
+	pthread_mutex_unlock(&rs->receive_lock);
+	if (error && cursor.left == length)
+		return fail_with(rs, error);
+	return length - cursor.left;
+}
+
+ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int before = errno;
+	ssize_t received;
+
+	if (!rs)
+		return -1;
+	received = rs->datagram ? rsocket_datagram_receive(rs, message, flags)
+				: receive_stream(rs, message, flags);
+	/* At the end of a stream rstream takes EAGAIN, which progress leaves, for the call's. */
+	if (received >= 0)
+		errno = before;
+	rsocket_put(rs);
+	return received;
+}
+
+ssize_t urxe_rrecvfrom(int socket, void *buffer, size_t length, int flags, struct sockaddr *source,
+		       socklen_t *source_length)
+{
+	struct iovec vector = {buffer, length};
+	struct msghdr message = {.msg_name = source,
+				 .msg_namelen = source && source_length ? *source_length : 0,
+				 .msg_iov = &vector,
+				 .msg_iovlen = 1};
+	ssize_t received = urxe_rrecvmsg(socket, &message, flags);
+
+	if (received >= 0 && source && source_length && message.msg_namelen)
+		*source_length = message.msg_namelen;
+	else if (received >= 0 && source && source_length)
+		urxe_rgetpeername(socket, source, source_length);
+	return received;
+}
+
+ssize_t urxe_rrecv(int socket, void *buffer, size_t length, int flags)
+{
+	return urxe_rrecvfrom(socket, buffer, length, flags, NULL, NULL);
+}
+
+ssize_t urxe_rread(int socket, void *buffer, size_t length)
+{
+	return urxe_rrecv(socket, buffer, length, 0);
+}
+
+ssize_t urxe_rreadv(int socket, const struct iovec *vectors, int count)
+{
+	struct msghdr message = {.msg_iov = (struct iovec *)vectors, .msg_iovlen = count};
+
+	return count < 0 ? rsocket_return(EINVAL) : urxe_rrecvmsg(socket, &message, 0);
+}

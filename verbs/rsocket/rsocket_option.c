@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options, names and flags of an rsocket. Options are kept in struct rsocket_options and take
+ * effect when the connection is made: one table has where each is. What an option's default is the
+ * administrator may say (rsocket(7), /etc/rdma/rsocket).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <rdma/rsocket.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/clock.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_calls.h"
+
+#define BUFFER_LEAST 4096
+#define BUFFER_MOST (1u << 30)
+
+/*
+ * How long to poll: half a round trip between processes of a machine is some microseconds, and
+ * being woken takes several times that.
+ */
+#define POLLING_TIME 50 /* us */
+
+#define WAKE_UP_INTERVAL 5000 /* ms */
+
+/* --- defaults -------------------------------------------------------------------------------- */
+
+static uint32_t configured(const char *name, uint32_t otherwise)
+{
+	char path[64];
+	unsigned int value;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/etc/rdma/rsocket/%s", name);
+	file = fopen(path, "re");
+	if (!file)
+		return otherwise;
+	if (fscanf(file, "%u", &value) != 1)
+		value = otherwise;
+	fclose(file);
+	return value;
+}
+
+static struct {
+	pthread_once_t once;
+	struct rsocket_options options;
+	uint64_t polling_time;	   /* ns */
+	uint32_t wake_up_interval; /* ms */
+} defaults = {.once = PTHREAD_ONCE_INIT};
+
+static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* A multiple of two pages: it is granted in halves. */
+static uint32_t buffer_size(uint32_t value)
+{
+	return (within(value, BUFFER_LEAST, BUFFER_MOST) + 8191) & ~8191u;
+}
+
+static void read_defaults(void)
+{
+	defaults.options = (struct rsocket_options){
+		.send_buffer = buffer_size(configured("wmem_default", 1 << 17)),
+		.receive_buffer = buffer_size(configured("mem_default", 1 << 17)),
+		.sq_size = within(configured("sqsize_default", 384), 16, 1 << 14),
+		.rq_size = within(configured("rqsize_default", 384), 16, 1 << 14),
+		.inline_size = within(configured("inline_default", 64), 16, 256),
+		.iomap_size = within(configured("iomap_size", 0), 0, 128),
+		.keepalive_time = 7200,
+	};
+	defaults.wake_up_interval =
+		within(configured("wake_up_interval", WAKE_UP_INTERVAL), 1, INT32_MAX);
+	defaults.polling_time = (uint64_t)configured("polling_time", POLLING_TIME) * 1000;
+}
+
+void rsocket_default_options(struct rsocket_options *options)
+{
+	pthread_once(&defaults.once, read_defaults);
+	*options = defaults.options;
+}
+
+uint64_t rsocket_polling_time(void)
+{
+	pthread_once(&defaults.once, read_defaults);
+	return defaults.polling_time;
+}
+
+uint32_t rsocket_wake_up_interval(void)
+{
+	pthread_once(&defaults.once, read_defaults);
+	return defaults.wake_up_interval;
+}
+
+/* --- options --------------------------------------------------------------------------------- */
+
+enum option_kind {
+	OPTION_SWITCH, /* an int, into a bool */
+	OPTION_BUFFER, /* an int, bytes of a buffer */
+	OPTION_NUMBER, /* an int within limits */
+	OPTION_LINGER,
+	OPTION_IGNORED, /* taken, and without effect */
+};
+
+struct option {
+	int level, name;
+	enum option_kind kind;
+	size_t offset;	      /* in struct rsocket_options */
+	uint32_t least, most; /* of a number */
+	bool later;	      /* may be set once there is a connection, too */
+};
+
+#define AT(member) offsetof(struct rsocket_options, member)
+
+static const struct option options[] = {
+	{SOL_SOCKET, SO_RCVBUF, OPTION_BUFFER, AT(receive_buffer)},
+	{SOL_SOCKET, SO_SNDBUF, OPTION_BUFFER, AT(send_buffer)},
+	{SOL_SOCKET, SO_REUSEADDR, OPTION_SWITCH, AT(reuse_address)},
+	{SOL_SOCKET, SO_KEEPALIVE, OPTION_SWITCH, AT(keepalive), .later = true},
+	{SOL_SOCKET, SO_OOBINLINE, OPTION_SWITCH, AT(oob_inline), .later = true},
+	{SOL_SOCKET, SO_LINGER, OPTION_LINGER, AT(linger), .later = true},
+	{IPPROTO_TCP, TCP_NODELAY, OPTION_SWITCH, AT(no_delay), .later = true},
+	{IPPROTO_TCP, TCP_KEEPIDLE, OPTION_NUMBER, AT(keepalive_time), 1, 32767, .later = true},
+	{IPPROTO_TCP, TCP_MAXSEG, OPTION_IGNORED, 0, .later = true},
+	{IPPROTO_IPV6, IPV6_V6ONLY, OPTION_SWITCH, AT(ipv6_only)},
+	{SOL_RDMA, RDMA_SQSIZE, OPTION_NUMBER, AT(sq_size), 16, 1 << 14},
+	{SOL_RDMA, RDMA_RQSIZE, OPTION_NUMBER, AT(rq_size), 16, 1 << 14},
+	{SOL_RDMA, RDMA_INLINE, OPTION_NUMBER, AT(inline_size), 16, 256},
+	{SOL_RDMA, RDMA_IOMAPSIZE, OPTION_NUMBER, AT(iomap_size), 0, 128},
+};
+
+static const struct option *find_option(int level, int name)
+{
+	for (unsigned int i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		if (options[i].level == level && options[i].name == name)
+			return &options[i];
+	}
+	return NULL;
+}
+
+static int read_number(const void *value, socklen_t length, uint32_t *number)
+{
+	int given;
+
+	if (!value)
+		return EFAULT;
+	if (length < sizeof(given))
+		return EINVAL;
+	memcpy(&given, value, sizeof(given));
+	*number = given < 0 ? 0 : given;
+	return 0;
+}
+
+/* With rs->lock. */
+static int set_option(struct rsocket *rs, const struct option *option, const void *value,
+		      socklen_t length)
+{
+	void *at = (uint8_t *)&rs->options + option->offset;
+	uint32_t number = 0;
+	int error;
+
+	/* Sockets take what has no effect any more. */
+	if (rs->state > RSOCKET_LISTENING && !option->later)
+		return option->level == SOL_RDMA ? EINVAL : 0;
+	if (option->kind == OPTION_LINGER) {
+		if (!value || length < sizeof(struct linger))
+			return value ? EINVAL : EFAULT;
+		memcpy(at, value, sizeof(struct linger));
+		return 0;
+	}
+	error = read_number(value, length, &number);
+	if (error)
+		return error;
+	if (option->kind == OPTION_SWITCH)
+		*(bool *)at = number != 0;
+	else if (option->kind == OPTION_BUFFER) /* doubled, as Linux and librdmacm do */
+		*(uint32_t *)at = buffer_size(number < BUFFER_MOST / 2 ? 2 * number : BUFFER_MOST);
+	else if (option->kind == OPTION_NUMBER)
+		*(uint32_t *)at = within(number, option->least, option->most);
+	if (option->name == SO_KEEPALIVE && option->level == SOL_SOCKET)
+		number ? rsocket_keep_alive(rs) : rsocket_let_die(rs);
+	return 0;
+}
+
+int urxe_rsetsockopt(int socket, int level, int name, const void *value, socklen_t length)
+{
+	const struct option *option = find_option(level, name);
+	struct rsocket *rs = rsocket_get(socket);
+	int error = 0;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram && level != SOL_RDMA) {
+		error = setsockopt(rs->fd, level, name, value, length) < 0 ? errno : 0;
+	} else if (!option) {
+		error = ENOTSUP;
+	} else {
+		pthread_mutex_lock(&rs->lock);
+		error = set_option(rs, option, value, length);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+static int put_value(void *to, socklen_t *length, const void *value, socklen_t size)
+{
+	if (!to || !length)
+		return EFAULT;
+	if (*length > size)
+		*length = size;
+	memcpy(to, value, *length);
+	return 0;
+}
+
+/* With rs->lock. What isn't kept but found out. */
+static int special_option(struct rsocket *rs, int level, int name, int *number)
+{
+	if (level == SOL_SOCKET && name == SO_ERROR) {
+		rsocket_progress(rs);
+		*number = rs->error;
+		rs->error = 0;
+	} else if (level == SOL_SOCKET && name == SO_TYPE) {
+		*number = rs->type;
+	} else if (level == SOL_SOCKET && name == SO_DOMAIN) {
+		*number = rs->domain;
+	} else if (level == SOL_SOCKET && name == SO_PROTOCOL) {
+		*number = rs->datagram ? IPPROTO_UDP : IPPROTO_TCP;
+	} else if (level == SOL_SOCKET && name == SO_ACCEPTCONN) {
+		*number = rs->state == RSOCKET_LISTENING;
+	} else {
+		return ENOTSUP;
+	}
+	return 0;
+}
+
+/* With rs->lock. */
+static int get_option(struct rsocket *rs, int level, int name, void *value, socklen_t *length)
+{
+	const struct option *option = find_option(level, name);
+	const void *at;
+	int number = 0;
+
+	if (!option) {
+		int error = special_option(rs, level, name, &number);
+
+		return error ? error : put_value(value, length, &number, sizeof(number));
+	}
+	at = (const uint8_t *)&rs->options + option->offset;
+	if (option->kind == OPTION_LINGER)
+		return put_value(value, length, at, sizeof(struct linger));
+	if (option->kind == OPTION_SWITCH)
+		number = *(const bool *)at;
+	else if (option->kind != OPTION_IGNORED)
+		number = *(const uint32_t *)at;
+	else if (rs->id && rs->id->verbs) /* TCP_MAXSEG: what one packet carries at most */
+		number = 2048;
+	return put_value(value, length, &number, sizeof(number));
+}
+
+int urxe_rgetsockopt(int socket, int level, int name, void *value, socklen_t *length)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram && level != SOL_RDMA) {
+		error = getsockopt(rs->fd, level, name, value, length) < 0 ? errno : 0;
+	} else {
+		pthread_mutex_lock(&rs->lock);
+		error = get_option(rs, level, name, value, length);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+socklen_t rsocket_address_size(int family)
+{
+	switch (family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	case AF_IB:
+		return sizeof(struct sockaddr_ib);
+	default:
+		return 0;
+	}
+}
+
+static int put_address(struct sockaddr *to, socklen_t *length, const struct sockaddr *address)
+{
+	socklen_t size = rsocket_address_size(address->sa_family);
+
+	if (!to || !length)
+		return EFAULT;
+	memcpy(to, address, *length < size ? *length : size);
+	*length = size;
+	return 0;
+}
+
+int urxe_rgetpeername(int socket, struct sockaddr *address, socklen_t *length)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram) {
+		error = getpeername(rs->fd, address, length) < 0 ? errno : 0;
+	} else {
+		pthread_mutex_lock(&rs->lock);
+		error = rs->state < RSOCKET_RESOLVING_ROUTE || rs->state == RSOCKET_FAILED
+				? ENOTCONN
+				: put_address(address, length, rdma_get_peer_addr(rs->id));
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+int urxe_rgetsockname(int socket, struct sockaddr *address, socklen_t *length)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	struct sockaddr_storage none = {};
+	int error;
+
+	if (!rs)
+		return -1;
+	if (rs->datagram) {
+		error = getsockname(rs->fd, address, length) < 0 ? errno : 0;
+	} else {
+		none.ss_family = rs->domain;
+		pthread_mutex_lock(&rs->lock);
+		error = put_address(address, length,
+				    rs->state == RSOCKET_NEW ? (struct sockaddr *)&none
+							     : rdma_get_local_addr(rs->id));
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rsocket_put(rs);
+	return rsocket_return(error);
+}
+
+/* --- flags ----------------------------------------------------------------------------------- */
+
+/* The descriptors below never block: whether a call does is the rsocket's. */
+int urxe_rfcntl(int socket, int command, long argument)
+{
+	struct rsocket *rs = rsocket_get(socket);
+	int result = 0;
+
+	if (!rs)
+		return -1;
+	switch (command) {
+	case F_GETFL:
+		result = O_RDWR | (rs->nonblocking ? O_NONBLOCK : 0);
+		break;
+	case F_SETFL:
+		rs->nonblocking = argument & O_NONBLOCK;
+		break;
+	case F_GETFD:
+	case F_SETFD:
+		result = fcntl(rs->fd, command, argument);
+		break;
+	default:
+		result = rsocket_return(ENOTSUP);
+	}
+	rsocket_put(rs);
+	return result;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rpoll() and rselect(), on rsockets, other descriptors or both. A call polls for a moment, for a
+ * wake-up costs more than most waits; then it sleeps on all descriptors that the rsockets have, on
+ * the others, and on an eventfd by which threads that take an rsocket's completions wake it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/clock.h"
+#include "net/link.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_calls.h"
+#include "verbs/rsocket/rsocket_datagram.h"
+
+/* What the call knows of one of the application's descriptors. */
+struct polled {
+	struct rsocket *rs; /* NULL: it isn't an rsocket */
+	uint32_t seen;	    /* rs->changes when it was looked at */
+	bool leads;	    /* this thread sleeps for others, too (rs->waited_for) */
+	struct rsocket_poller poller;
+};
+
+#define FEW 4 /* descriptors that need no memory but the stack */
+
+/* One call. */
+struct polling {
+	struct pollfd *fds; /* the application's */
+	nfds_t count;
+	struct polled *polled; /* of each of them */
+	struct pollfd *sleep;  /* what is slept on */
+	nfds_t *owner;	       /* of which of @fds it is */
+	int eventfd;
+	struct polled few_polled[FEW];
+	struct pollfd few_sleep[RSOCKET_DESCRIPTORS * FEW + 1];
+	nfds_t few_owner[FEW];
+};
+
+/* With rs->lock. */
+static short stream_events(struct rsocket *rs, short events)
+{
+	short ready = 0;
+
+	switch (rs->state) {
+	case RSOCKET_CONNECTED:
+	case RSOCKET_DISCONNECTED:
+		if (rsocket_can_receive(rs) || !rs->receives)
+			ready |= POLLIN | POLLRDNORM;
+		if (!rs->sends || rsocket_can_send(rs))
+			ready |= POLLOUT | POLLWRNORM;
+		if (!rs->receives)
+			ready |= POLLRDHUP;
+		ready &= events;
+		/* Programs take it for the end of what there is to read. */
+		if (rs->state == RSOCKET_DISCONNECTED && !rsocket_can_receive(rs))
+			ready |= POLLHUP;
+		if (rs->error)
+			ready |= POLLERR;
+		return ready;
+	case RSOCKET_FAILED:
+		return (events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP;
+	case RSOCKET_NEW:
+	case RSOCKET_BOUND:
+		return (events & POLLOUT) | POLLHUP; /* as TCP has it */
+	default:
+		return 0;
+	}
+}
+
+/* Whether a request waits can only be asked of the channel. */
+static short listener_events(const struct rsocket *rs, short events)
+{
+	struct pollfd fd = {.fd = rs->channel->fd, .events = POLLIN};
+
+	if (!(events & (POLLIN | POLLRDNORM)) || poll(&fd, 1, 0) <= 0)
+		return 0;
+	return events & (POLLIN | POLLRDNORM);
+}
+
+/* *@seen: rs->changes, of which nothing was missed. */
+static short rsocket_events(struct rsocket *rs, short events, uint32_t *seen)
+{
+	short ready;
+
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state == RSOCKET_LISTENING) {
+		ready = listener_events(rs, events);
+	} else {
+		rsocket_progress(rs);
+		ready = rs->datagram ? rsocket_datagram_events(rs, events)
+				     : stream_events(rs, events);
+	}
+	*seen = rs->changes;
+	pthread_mutex_unlock(&rs->lock);
+	return ready;
+}
+
+/* What is ready of all; the others' by one call. Returns how many, or -1. */
+static int look(struct polling *polling)
+{
+	nfds_t others = 0;
+	int ready = 0, got;
+
+	for (nfds_t i = 0; i < polling->count; i++) {
+		struct pollfd *fd = &polling->fds[i];
+
+		fd->revents = 0;
+		if (polling->polled[i].rs) {
+			fd->revents = rsocket_events(polling->polled[i].rs, fd->events,
+						     &polling->polled[i].seen);
+			ready += fd->revents != 0;
+		} else if (fd->fd >= 0) {
+			polling->owner[others] = i;
+			polling->sleep[others++] =
+				(struct pollfd){.fd = fd->fd, .events = fd->events};
+		}
+	}
+	if (!others)
+		return ready;
+	got = poll(polling->sleep, others, 0);
+	if (got < 0)
+		return -1;
+	for (nfds_t i = 0; i < others; i++)
+		polling->fds[polling->owner[i]].revents = polling->sleep[i].revents;
+	return ready + got;
+}
+
+/* --- sleeping -------------------------------------------------------------------------------- */
+
+/* Whether nothing happened while @rs was made to wake us. */
+static bool begin_sleep(struct polling *polling, nfds_t index)
+{
+	struct rsocket *rs = polling->polled[index].rs;
+	bool quiet;
+
+	if (!rs)
+		return true;
+	pthread_mutex_lock(&rs->lock);
+	polling->polled[index].poller.fd = polling->eventfd;
+	DL_APPEND(rs->pollers, &polling->polled[index].poller);
+	polling->polled[index].leads = !rs->waited_for;
+	quiet = rs->changes == polling->polled[index].seen;
+	if (polling->polled[index].leads) {
+		rs->waited_for = true;
+		quiet &= rsocket_arm(rs);
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return quiet;
+}
+
+static void end_sleep(struct polling *polling, nfds_t index, bool silent)
+{
+	struct rsocket *rs = polling->polled[index].rs;
+
+	if (!rs)
+		return;
+	pthread_mutex_lock(&rs->lock);
+	DL_DELETE(rs->pollers, &polling->polled[index].poller);
+	if (polling->polled[index].leads) {
+		rs->waited_for = false;
+		if (silent)
+			rsocket_probe(rs);
+		rsocket_take_all(rs);
+	}
+	pthread_mutex_unlock(&rs->lock);
+}
+
+/* What of the application's descriptor @index is to be slept on. */
+static unsigned int sleep_on(struct polling *polling, nfds_t index, struct pollfd *sleep)
+{
+	const struct rsocket *rs = polling->polled[index].rs;
+
+	if (!rs) {
+		*sleep = polling->fds[index];
+		return 1;
+	}
+	return polling->polled[index].leads ? rsocket_descriptors(rs, sleep) : 0;
+}
+
+static int sleep_until(struct polling *polling, uint64_t deadline)
+{
+	nfds_t begun = 0, used = 0;
+	bool quiet = true;
+	uint64_t value;
+	int ready = 0;
+
+	for (; begun < polling->count && quiet; begun++) {
+		quiet = begin_sleep(polling, begun);
+		used += sleep_on(polling, begun, &polling->sleep[used]);
+	}
+	polling->sleep[used++] = (struct pollfd){.fd = polling->eventfd, .events = POLLIN};
+	if (quiet)
+		ready = poll(polling->sleep, used, rsocket_sleep_time(deadline));
+	while (begun)
+		end_sleep(polling, --begun, quiet && ready == 0);
+	if (read(polling->eventfd, &value, sizeof(value)) < 0)
+		return ready; /* it wasn't by that that it was woken */
+	return ready;
+}
+
+/* --- the calls ------------------------------------------------------------------------------- */
+
+static void polling_end(struct polling *polling)
+{
+	for (nfds_t i = 0; polling->polled && i < polling->count; i++) {
+		if (polling->polled[i].rs)
+			rsocket_put(polling->polled[i].rs);
+	}
+	if (polling->eventfd >= 0)
+		close(polling->eventfd);
+	if (polling->count <= FEW)
+		return;
+	free(polling->polled);
+	free(polling->sleep);
+	free(polling->owner);
+}
+
+/* 0 or ENOMEM. */
+static int reserve(struct polling *polling)
+{
+	const nfds_t count = polling->count;
+
+	if (count <= FEW) {
+		polling->polled = polling->few_polled;
+		polling->sleep = polling->few_sleep;
+		polling->owner = polling->few_owner;
+		return 0;
+	}
+	polling->polled = calloc(count, sizeof(*polling->polled));
+	polling->sleep = calloc(RSOCKET_DESCRIPTORS * count + 1, sizeof(*polling->sleep));
+	polling->owner = calloc(count, sizeof(*polling->owner));
+	return polling->polled && polling->sleep && polling->owner ? 0 : ENOMEM;
+}
+
+static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t count)
+{
+	int error = errno;
+
+	polling->fds = fds;
+	polling->count = count;
+	polling->eventfd = -1;
+	if (reserve(polling) != 0)
+		return ENOMEM;
+	for (nfds_t i = 0; i < count; i++)
+		polling->polled[i].rs = rsocket_get(fds[i].fd);
+	errno = error; /* of those that are none */
+	return 0;
+}
+
+static int poll_all(struct polling *polling, uint64_t deadline)
+{
+	uint64_t spin = clock_now() + rsocket_polling_time();
+	int ready;
+
+	for (;;) {
+		ready = look(polling);
+		if (ready || clock_now() >= deadline)
+			return ready;
+		if (clock_now() < spin)
+			continue;
+		if (polling->eventfd < 0)
+			polling->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (polling->eventfd < 0 || sleep_until(polling, deadline) < 0)
+			return -1;
+	}
+}
+
+static uint64_t deadline_of(int64_t ns)
+{
+	return ns < 0 ? TIME_NEVER : clock_now() + ns;
+}
+
+static int poll_for(struct pollfd *fds, nfds_t count, int64_t ns)
+{
+	struct polling polling;
+	int error = polling_begin(&polling, fds, count), ready = -1;
+
+	if (!error) {
+		ready = poll_all(&polling, deadline_of(ns));
+		error = errno;
+	}
+	polling_end(&polling);
+	errno = error;
+	return ready;
+}
+
+int urxe_rpoll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	return poll_for(fds, count, timeout < 0 ? -1 : (int64_t)timeout * 1000000);
+}
+
+/* --- rselect --------------------------------------------------------------------------------- */
+
+#define READING (POLLIN | POLLHUP | POLLERR)
+#define WRITING (POLLOUT | POLLERR)
+
+static short wanted(int fd, const fd_set *reading, const fd_set *writing, const fd_set *exceptional)
+{
+	return (reading && FD_ISSET(fd, reading) ? POLLIN : 0) |
+	       (writing && FD_ISSET(fd, writing) ? POLLOUT : 0) |
+	       (exceptional && FD_ISSET(fd, exceptional) ? POLLPRI : 0);
+}
+
+/* Returns how many bits are set, or -1 for a descriptor that isn't open. */
+static int fill_sets(const struct pollfd *fds, nfds_t count, fd_set *reading, fd_set *writing,
+		     fd_set *exceptional)
+{
+	const struct {
+		fd_set *set;
+		short asked, ready;
+	} sets[] = {{reading, POLLIN, READING},
+		    {writing, POLLOUT, WRITING},
+		    {exceptional, POLLPRI, POLLPRI}};
+	int bits = 0;
+
+	for (unsigned int k = 0; k < sizeof(sets) / sizeof(*sets); k++) {
+		if (sets[k].set)
+			FD_ZERO(sets[k].set);
+		for (nfds_t i = 0; sets[k].set && i < count; i++) {
+			if (fds[i].revents & POLLNVAL)
+				return -1;
+			if (!(fds[i].events & sets[k].asked) || !(fds[i].revents & sets[k].ready))
+				continue;
+			FD_SET(fds[i].fd, sets[k].set);
+			bits++;
+		}
+	}
+	return bits;
+}
+
+int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptional,
+		 struct timeval *timeout)
+{
+	struct pollfd fds[FD_SETSIZE];
+	nfds_t used = 0;
+	int ready, bits;
+
+	if (count < 0 || count > FD_SETSIZE ||
+	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+		return rsocket_return(EINVAL);
+	for (int fd = 0; fd < count; fd++) {
+		short events = wanted(fd, reading, writing, exceptional);
+
+		if (events)
+			fds[used++] = (struct pollfd){.fd = fd, .events = events};
+	}
+	ready = poll_for(fds, used,
+			 timeout ? (int64_t)timeout->tv_sec * 1000000000 +
+					   (int64_t)timeout->tv_usec * 1000
+				 : -1);
+	if (ready < 0)
+		return -1;
+	bits = fill_sets(fds, used, reading, writing, exceptional);
+	return bits < 0 ? rsocket_return(EBADF) : bits;
+}

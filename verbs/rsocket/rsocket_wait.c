@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sleeping until something happens to an rsocket. Several threads may wait for one: a sender, a
+ * receiver, some in rpoll(). One of them sleeps on the descriptors for all, since an event can be
+ * taken but once; when it has looked it wakes the others, each of which knows what it waits for.
+ * A thread that polls takes completions but no events: so the one that sleeps is woken by these.
+ */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "net/clock.h"
+#include "net/link.h"
+#include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_datagram.h"
+
+#define NS_PER_S 1000000000u
+
+void rsocket_changed(struct rsocket *rs)
+{
+	struct rsocket_poller *poller;
+	const uint64_t one = 1;
+
+	rs->changes++;
+	pthread_cond_broadcast(&rs->changed);
+	DL_FOREACH (rs->pollers, poller) {
+		/* It can't be full, and whether it was woken already doesn't matter. */
+		if (write(poller->fd, &one, sizeof(one)) < 0)
+			continue;
+	}
+}
+
+void rsocket_interrupt(struct rsocket *rs)
+{
+	const uint64_t one = 1;
+
+	rsocket_changed(rs);
+	if (rs->wake >= 0 && write(rs->wake, &one, sizeof(one)) < 0)
+		return; /* it is full, and so readable */
+}
+
+bool rsocket_progress(struct rsocket *rs)
+{
+	enum rsocket_state state = rs->state;
+	bool any = rs->datagram ? rsocket_datagram_progress(rs) : rsocket_stream_progress(rs);
+
+	if (!any && rsocket_is_opening(rs))
+		rsocket_manager_events(rs);
+	any |= rs->state != state;
+	if (any)
+		rsocket_changed(rs);
+	return any;
+}
+
+unsigned int rsocket_descriptors(const struct rsocket *rs, struct pollfd *fds)
+{
+	unsigned int count = 0;
+
+	if (rs->datagram)
+		return rsocket_datagram_descriptors(rs, fds);
+	fds[count++] = (struct pollfd){.fd = rs->channel->fd, .events = POLLIN};
+	if (rs->completions)
+		fds[count++] = (struct pollfd){.fd = rs->completions->fd, .events = POLLIN};
+	return count;
+}
+
+void rsocket_take_events(struct ibv_comp_channel *completions, struct ibv_cq *cq)
+{
+	unsigned int count = 0;
+	struct ibv_cq *same;
+	void *context;
+
+	while (completions && ibv_get_cq_event(completions, &same, &context) == 0)
+		count++;
+	if (count)
+		ibv_ack_cq_events(cq, count);
+}
+
+void rsocket_take_all(struct rsocket *rs)
+{
+	if (rs->datagram) {
+		rsocket_datagram_drain_events(rs);
+	} else {
+		rsocket_take_events(rs->completions, rs->cq);
+		rsocket_manager_events(rs);
+	}
+	rsocket_progress(rs);
+	rsocket_changed(rs);
+}
+
+bool rsocket_arm(struct rsocket *rs)
+{
+	if (rs->datagram)
+		rsocket_datagram_arm(rs);
+	else if (rs->cq)
+		ibv_req_notify_cq(rs->cq, 0);
+	return !rsocket_progress(rs); /* what came before it was armed */
+}
+
+void rsocket_probe(struct rsocket *rs)
+{
+	if (rs->state == RSOCKET_CONNECTED && !rs->out.data_under_way && !rs->out.control_under_way)
+		rsocket_stream_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
+				       NULL, 0);
+}
+
+int rsocket_sleep_time(uint64_t deadline)
+{
+	uint64_t now = clock_now(), left = deadline > now ? (deadline - now + 999999) / 1000000 : 0;
+	uint32_t most = rsocket_wake_up_interval();
+
+	return left < most ? (int)left : (int)most;
+}
+
+static int wait_for_other(struct rsocket *rs, uint64_t deadline)
+{
+	struct timespec until = {deadline / NS_PER_S, deadline % NS_PER_S};
+
+	if (deadline == TIME_NEVER)
+		return pthread_cond_wait(&rs->changed, &rs->lock);
+	return pthread_cond_timedwait(&rs->changed, &rs->lock, &until);
+}
+
+/* The one that sleeps for all. */
+static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
+{
+	struct pollfd fds[RSOCKET_DESCRIPTORS + 1];
+	unsigned int count = rsocket_descriptors(rs, fds);
+	int ready, error;
+	uint64_t value;
+
+	if (rs->wake < 0)
+		rs->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	fds[count++] = (struct pollfd){.fd = rs->wake, .events = POLLIN};
+	pthread_mutex_unlock(&rs->lock);
+	ready = poll(fds, count, rsocket_sleep_time(deadline));
+	error = ready < 0 ? errno : 0;
+	pthread_mutex_lock(&rs->lock);
+	rs->waited_for = false;
+	if (ready == 0)
+		rsocket_probe(rs);
+	if (ready == 0 && clock_now() >= deadline)
+		error = ETIMEDOUT;
+	if (fds[count - 1].revents && read(rs->wake, &value, sizeof(value)) < 0)
+		error = 0; /* another thread was woken by it, too */
+	rsocket_take_all(rs);
+	return error;
+}
+
+/* What other threads take while the lock is free, the caller may wait for. */
+int rsocket_wait(struct rsocket *rs, uint64_t deadline)
+{
+	uint64_t until = clock_now() + rsocket_polling_time();
+	const uint32_t seen = rs->changes;
+
+	while (clock_now() < until) {
+		if (rsocket_progress(rs) || rs->changes != seen)
+			return 0;
+		pthread_mutex_unlock(&rs->lock);
+		pthread_mutex_lock(&rs->lock);
+	}
+	if (rs->changes != seen)
+		return 0;
+	if (rs->waited_for)
+		return wait_for_other(rs, deadline);
+	rs->waited_for = true;
+	if (rsocket_arm(rs))
+		return sleep_for_all(rs, deadline);
+	rs->waited_for = false;
+	return 0;
+}
