@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the raw programs need: connected sockets on loopback, a partner, and the clock. */
+/* What the raw programs need: connected sockets on loopback, a partner, CPUs, and the clock. */
 #ifndef URXE_TESTS_BENCH_LOOPBACK_H
 #define URXE_TESTS_BENCH_LOOPBACK_H
 
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +50,7 @@ static inline int bound_socket(int type, struct sockaddr_in *address)
 }
 
 /* Two datagram sockets, each connected to the other. */
-static inline void socket_pair(int fds[2])
+static inline void udp_pair(int fds[2])
 {
 	struct sockaddr_in address[2];
 
@@ -57,6 +59,22 @@ static inline void socket_pair(int fds[2])
 	for (int i = 0; i < 2; i++)
 		checked(connect(fds[i], (struct sockaddr *)&address[!i], sizeof(address[0])),
 			"connect");
+}
+
+/* Both ends of a connection. */
+static inline void tcp_pair(int fds[2])
+{
+	struct sockaddr_in address;
+	int listener = bound_socket(SOCK_STREAM, &address), on = 1;
+
+	checked(listen(listener, 1), "listen");
+	fds[0] = checked(socket(AF_INET, SOCK_STREAM, 0), "socket");
+	checked(connect(fds[0], (struct sockaddr *)&address, sizeof(address)), "connect");
+	fds[1] = checked(accept(listener, NULL, NULL), "accept");
+	close(listener);
+	for (int i = 0; i < 2; i++)
+		checked(setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)),
+			"TCP_NODELAY");
 }
 
 /* A child that doesn't outlive its parent. */
@@ -73,6 +91,30 @@ static inline void end_partner(pid_t child)
 {
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+}
+
+/* Bind this process to the @number-th of the CPUs that it may use. */
+static inline void pin_to_cpu(int number)
+{
+	cpu_set_t usable, one;
+
+	checked(sched_getaffinity(0, sizeof(usable), &usable), "sched_getaffinity");
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &usable) || number-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		checked(sched_setaffinity(0, sizeof(one), &one), "sched_setaffinity");
+		return;
+	}
+}
+
+/* For qsort(). */
+static inline int ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
 }
 
 #endif

@@ -44,7 +44,7 @@ class Bench:
         try:
             run.go()
             return {side: run.output(side) for side in run.processes}
-        except Fail as fail:
+        except (Fail, OSError) as fail:  # an OSError is a tool that isn't installed
             print(run.story(str(fail)), file=sys.stderr)
             return {}
         finally:
@@ -74,11 +74,13 @@ class Measurement:
     # (name of another measurement, sign, limit of the ratio), or ("", sign, limit of the figure);
     # a sign of "" is no goal
     goals: list = field(default_factory=list)
+    group: str = ""  # which it may be selected by
 
 
 def select(everything, words):
-    """Those with one of @words in their names, and what they are compared with."""
-    names = {m.name for m in everything if not words or any(word in m.name for word in words)}
+    """Those with one of @words in their names or as their group, and what they are compared with."""
+    names = {m.name for m in everything
+             if not words or any(word in m.name or word == m.group for word in words)}
     if not names:
         sys.exit("no measurement has such a name")
     for m in everything:
@@ -124,17 +126,40 @@ def table(chosen, results):
                                                                                     limit)
 
 
+def cell(name, ours, results):
+    """The median, and how @ours relates to it."""
+    if name not in results:
+        return ""
+    text = number(median(results[name]))
+    if name != ours and ours in results:
+        text += f" ({median([a / b for a, b in zip(results[ours], results[name])]):.2f})"
+    return text
+
+
 HEAD = "measured", "median", "compared with", "ratio", "goal", "met"
 
 
 def show(rows, markdown):
-    rows = [HEAD, *rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    """@rows begin with the head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     if markdown:
         rows.insert(1, tuple("-" * width for width in widths))
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths)]
         print("| " + " | ".join(cells) + " |" if markdown else "  ".join(cells).rstrip())
+
+
+def beside(columns, lines, results, options):
+    """
+    A table of @lines, names of measurements by what was measured, in @columns. The first line is the
+    one that the others are compared with; what wasn't measured stays empty.
+    """
+    ours, *_ = lines.values()
+    rows = [(title, *(cell(name, own, results) for name, own in zip(names, ours)))
+            for title, names in lines.items()]
+    if any(text for row in rows for text in row[1:]):
+        print()
+        show([("", *columns), *rows], options.markdown)
 
 
 def parser(description, rounds):
@@ -144,6 +169,7 @@ def parser(description, rounds):
     made.add_argument("--only", action="append", default=[], metavar="WORD",
                       help="what has WORD in its name, and what that is compared with")
     made.add_argument("--markdown", action="store_true")
+    made.add_argument("--cpus", type=int, metavar="N", help="run all on the first N CPUs")
     made.add_argument("--build", help="a directory that is built already")
     return made
 
@@ -153,17 +179,27 @@ def built(options):
     if options.build:
         return options.build
     build = os.path.join(ROOT, "build", "bench")
-    subprocess.run([os.path.join(ROOT, "scripts", "setup"), "test"], check=True)
+    subprocess.run([os.path.join(ROOT, "scripts", "setup"), "bench"], check=True)
     subprocess.run([os.path.join(ROOT, "scripts", "build"), build, "--buildtype=release",
                     "-Db_lto=true"], check=True)
     return build
 
 
+def use_cpus(options):
+    """Have what is started from now on run on so many of the CPUs."""
+    usable = sorted(os.sched_getaffinity(0))
+    if options.cpus:
+        if options.cpus > len(usable):
+            sys.exit(f"there are {len(usable)} CPUs to use")
+        os.sched_setaffinity(0, usable[:options.cpus])
+
+
 def measure(bench, chosen, options):
-    """All rounds, and the table of them."""
+    """All rounds, and the table of them; returns the figures of the rounds by name."""
     results = {m.name: [] for m in chosen}
     try:
         for turn in range(options.rounds):
+            bench.runner.seed = turn + 1
             for m in chosen:
                 if sys.stderr.isatty():
                     print(f"\r\033[Kround {turn + 1}: {m.name}", end="", file=sys.stderr)
@@ -172,5 +208,7 @@ def measure(bench, chosen, options):
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr)
 
-    print(f"{options.rounds} rounds on Linux {platform.release()}, {os.cpu_count()} CPUs\n")
-    show(table(chosen, results), options.markdown)
+    print(f"{options.rounds} rounds on Linux {platform.release()}, "
+          f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} CPUs\n")
+    show([HEAD, *table(chosen, results)], options.markdown)
+    return results

@@ -11,7 +11,6 @@
  * -w SECONDS to be past slow start, what was retransmitted from the start, and the
  * kernel's round-trip time in the end.
  */
-#include <linux/tcp.h>
 #include <string.h>
 
 #include "loopback.h"

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 3 && optind + i < argc; i++)
 		words[i] = atoi(argv[optind + i]);
 	call = (size_t)words[0] * words[1];
-	socket_pair(fds);
+	udp_pair(fds);
 	if (words[1] > 1) {
 		checked(setsockopt(fds[0], SOL_UDP, UDP_SEGMENT, &words[0], sizeof(words[0])),
 			"UDP_SEGMENT");
