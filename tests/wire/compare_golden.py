@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compare a capture of ours with one of Linux rxe, header field by header field.
 
-    compare_golden.py [--lossy] [--prefix] [--ends] [--ignore FIELD,...] GOLDEN.pcap OURS.pcap
+    compare_golden.py [--lossy] [--prefix] [--ends] [--rsockets] [--ignore FIELD,...] GOLDEN.pcap OURS.pcap
 
 The packets are sorted into flows: one per direction, destination QP and kind
 (requests or responses).  Directions are matched by address order (the node
@@ -33,6 +33,8 @@ other), QPs by order of appearance.  Then, per flow:
 --prefix           chance decides how much each QP sends: compare what both have
 --ends             the programs end without disconnecting: DREQs have no answer
                    any more, which a kernel does; don't compare DREPs
+--rsockets         addresses and R_Keys in the private data of both sides differ; that a side
+                   disconnects, which is its last message, it doesn't say if the other was faster
 --ignore a,b       fields that may differ, for example "ttl"
 
 Exits 1 and prints the first difference of each flow; 0 if there is none.
@@ -41,6 +43,7 @@ Exits 1 and prints the first difference of each flow; 0 if there is none.
 import argparse
 import collections
 import ipaddress
+import re
 import sys
 
 import cm_mads
@@ -49,6 +52,10 @@ import roce
 PSN_HALF = 1 << 23
 DSCP = 0xFC  # of the TOS or traffic class; the rest is ECN
 NAK_PSN_SEQUENCE, RNR_NAK = 0x60, 1
+RSOCKET_DISCONNECT = 0xE0000000  # immediate data
+# In the hex digits of an rsocket's private data: of its target list and of its buffer.
+RSOCKET_PLACES = re.compile("^(.{16}).{24}(.{8}).{24}(.{8})", re.ASCII)
+IP_HEADER = 76  # digits before it in a REQ: the addresses of rdma_cm, whose port is spelled out
 FATAL_NAKS = range(0x61, 0x80)
 
 
@@ -317,9 +324,20 @@ def disconnects(row):
     return row.get("mad_attribute") in cm_mads.DISCONNECTS
 
 
-def compare_mads(golden, ours, ignored):
+def without_places(row):
+    """A REQ or REP without the addresses and R_Keys that an rsocket tells its peer."""
+    if row["mad_attribute"] not in ("REQ", "REP"):
+        return row
+    start = IP_HEADER if row["mad_attribute"] == "REQ" else 0
+    private = row["cm_private"]
+    return row | {"cm_private": private[:start] + RSOCKET_PLACES.sub(r"\1-\2-\3", private[start:])}
+
+
+def compare_mads(golden, ours, options):
     golden, ours = (unique(r for r in rows if not disconnects(r)) for rows in (golden, ours))
-    return compare_rows("MAD", golden, ours, ignored)
+    if options.rsockets:
+        golden, ours = ([without_places(r) for r in rows] for rows in (golden, ours))
+    return compare_rows("MAD", golden, ours, options.ignore)
 
 
 def compare_disconnects(captures, options):
@@ -344,7 +362,7 @@ def compare_flow(captures, keys, options):
     ignored = options.ignore
     if keys[0][2] == "requests":
         if keys[0][1] == 1:
-            return compare_mads(golden, ours, ignored)
+            return compare_mads(golden, ours, options)
         if golden and golden[0]["opcode"].startswith("RC"):
             golden, _ = first_transmissions(golden, captures[0].mtu)
             ours, again = first_transmissions(ours, captures[1].mtu)
@@ -355,6 +373,8 @@ def compare_flow(captures, keys, options):
         if least is not None:
             shorter = max(min(len(golden), len(ours)), sum(row["psn"] <= least for row in golden))
             golden, ours = golden[:shorter], ours[:shorter]
+        if options.rsockets:
+            golden, ours = ([r for r in rows if r.get("imm") != RSOCKET_DISCONNECT] for rows in (golden, ours))
         return compare_rows("request", golden, ours, ignored)
     answered = captures[1].requests_for(keys[1])
     msn = None
@@ -363,7 +383,7 @@ def compare_flow(captures, keys, options):
         rows = [make(p) for p in captures[1].raw[answered]]
         msn = implied_msn(first_transmissions(rows, captures[1].mtu)[0])
     (g_data, g_acks, g_naks), (o_data, o_acks, o_naks) = map(split_responses, flows)
-    if options.prefix:
+    if options.prefix or options.rsockets:
         last = min(max((r["psn"] for r in acks), default=-1) for acks in (g_acks, o_acks))
         g_acks, o_acks = ([r for r in acks if r["psn"] <= last] for acks in (g_acks, o_acks))
     return (
@@ -373,9 +393,11 @@ def compare_flow(captures, keys, options):
     )
 
 
-def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False, ends=False):
+def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False, ends=False,
+            rsockets=False):
     """A list of texts, one per flow that differs."""
-    options = argparse.Namespace(lossy=lossy, ignore=set(ignore), prefix=prefix, ends=ends)
+    options = argparse.Namespace(lossy=lossy, ignore=set(ignore), prefix=prefix, ends=ends,
+                                 rsockets=rsockets)
     captures = [Capture(golden_path), Capture(ours_path)]
     named = [
         collections.OrderedDict((c.flow_name(key), key) for key in c.raw) for c in captures
@@ -390,13 +412,15 @@ def compare(golden_path, ours_path, lossy=False, ignore=(), prefix=False, ends=F
         wrong = compare_flow(captures, keys, options)
         if wrong:
             differences.append(f"{name}: {wrong}")
+    if rsockets and not any(p.headers.get("imm") == RSOCKET_DISCONNECT for p in captures[1].packets):
+        differences.append("no rsocket says that it disconnects")
     wrong = compare_disconnects(captures, options)
     return differences + ([f"both ways: {wrong}"] if wrong else [])
 
 
 def main():
     parser = argparse.ArgumentParser(description="compare a capture with a golden one")
-    for flag in ("--lossy", "--prefix", "--ends"):
+    for flag in ("--lossy", "--prefix", "--ends", "--rsockets"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--ignore", default="", help="fields, separated by commas")
     parser.add_argument("golden")
@@ -404,7 +428,8 @@ def main():
     arguments = parser.parse_args()
     ignore = [name for name in arguments.ignore.split(",") if name]
     differences = compare(
-        arguments.golden, arguments.ours, arguments.lossy, ignore, arguments.prefix, arguments.ends
+        arguments.golden, arguments.ours, arguments.lossy, ignore, arguments.prefix, arguments.ends,
+        arguments.rsockets
     )
     for text in differences:
         print(text)

@@ -186,7 +186,10 @@ def checksum(data):
 
 
 def is_roce(frame):
-    """Whether @frame is UDP to port 4791, judged leniently: the strict part is decode()."""
+    """
+    Whether @frame is UDP to port 4791, judged leniently: the strict part is decode(). By an empty
+    datagram to it urxe has the host look for its neighbour (verbs/neighbour.c).
+    """
     kind = frame[12:14]
     if kind == b"\x08\x00" and len(frame) >= 34 and frame[23] == 17:
         udp = 14 + (frame[14] & 15) * 4
@@ -194,7 +197,8 @@ def is_roce(frame):
         udp = 54
     else:
         return False
-    return frame[udp + 2 : udp + 4] == struct.pack(">H", PORT)
+    port, length = struct.unpack(">HH", frame[udp + 2 : udp + 6].ljust(4, b"\0"))
+    return port == PORT and length != 8
 
 
 def decode_ip(p):

@@ -557,6 +557,11 @@ int main(int argc, char **argv)
 				       r, s, h.grh.sgid_index, h.grh.hop_limit, h.grh.traffic_class,
 				       h.grh.flow_label, h.dlid, h.sl);
 			}
+			/* The fifth has left its sender: here it is seen, and dropped. */
+			barrier();
+			usleep(200000);
+			if (ibv_poll_cq(cq, 1, &(struct ibv_wc){0}))
+				DIE("the packet with the wrong qkey was received");
 		} else {
 			int l[] = {0, 100, 1000, 1024, 33};
 			barrier();
@@ -570,6 +575,7 @@ int main(int argc, char **argv)
 				post(w);
 				getwc(i == 4 ? "send (wrong qkey: receiver must drop)" : "send", 5);
 			}
+			barrier();
 		}
 	} else if (is("rnr") || is("rnr_exhaust")) {
 		barrier();
