@@ -160,18 +160,7 @@
  */
 #define PROGRESS_YIELD_LOST 500000
 #define PROGRESS_CPU_CONTENDED 10000000
-/*
- * A thread that has polled in a loop, in vain, for so long gives up its CPU once, for the peer or
- * another thread of ours may wait for it: where two threads poll on two CPUs, a stream to them
- * otherwise gets a third of what it could. A few times what a message takes to come back.
- */
-#define PROGRESS_POLLS_IN_VAIN 20000
-/*
- * If it got it back only after this, a thread had it that does something else, until a timer's
- * tick, every 4 ms: then it keeps it for a while. What a window holds is received in half of that.
- */
-#define PROGRESS_POLL_YIELD_LOST 2000000
-/* But it looks this often whether other clients' descriptors have become readable. */
+/* A thread that spins looks this often whether other clients' descriptors have become readable. */
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */
 #define PROGRESS_POLL_GRAIN 1000
@@ -210,6 +199,27 @@
  * empty read; the first use after a pause always looks.
  */
 #define UDP_VERIFY 1000000
+
+/* --- polling threads that yield (verbs/poll_yield.c), ns ------------------------------------- */
+
+/*
+ * A thread that has polled in a loop and found nothing for so long gives up its CPU once, for the
+ * peer or another thread of ours may wait for it (verbs/poll_yield.h): where two threads poll on
+ * two CPUs, a stream to them otherwise gets a third of what it could. A few times what a message
+ * takes to come back.
+ */
+#define POLL_YIELD_AFTER 20000
+/*
+ * And again so soon if another thread ran then. With three threads on two CPUs, two of which post
+ * while the third receives, each poll that finds nothing takes time from a thread that has work:
+ * with 20 us they reach two thirds of the rate, with 0.3 us no more than with this.
+ */
+#define POLL_YIELD_AFTER_WANTED 1000
+/*
+ * If it got it back only after this, a thread had it that does something else, until a timer's
+ * tick, every 4 ms: then it keeps it for a while. What a window holds is received in half of that.
+ */
+#define POLL_YIELD_LOST 2000000
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
  * -------------------------- */

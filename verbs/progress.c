@@ -43,6 +43,7 @@
 #include "net/log.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
+#include "verbs/poll_yield.h"
 #include "verbs/wakeup.h"
 
 #define NS_PER_S 1000000000u
@@ -58,7 +59,6 @@ struct progress_client {
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic uint64_t vain_since; /* polls in a loop find nothing */
 	_Atomic unsigned int polls;  /* since it slept, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
 
@@ -142,34 +142,6 @@ void progress_posted(struct progress_client *client, uint64_t now)
 	note(client, now + PROGRESS_POST);
 }
 
-/*
- * Polls have found nothing for a while. If other threads want this CPU, one of them may be the
- * peer's, or the one of ours that is receiving: let them have it. One that doesn't give it back
- * soon is none of these.
- */
-static void yield_to_others(struct progress_client *client)
-{
-	uint64_t before = clock_now(), after;
-
-	sched_yield();
-	after = clock_now();
-	if (after - before > PROGRESS_POLL_YIELD_LOST)
-		after += PROGRESS_CPU_CONTENDED;
-	atomic_store_explicit(&client->vain_since, after, memory_order_relaxed);
-}
-
-/* A poll at @now. @begins: it found something, or is the first one after a pause. */
-static void note_vain(struct progress_client *client, uint64_t now, bool begins)
-{
-	uint64_t since = atomic_load_explicit(&client->vain_since, memory_order_relaxed);
-	int64_t vain = now - since;
-
-	if (begins && vain > PROGRESS_POLL_GRAIN)
-		atomic_store_explicit(&client->vain_since, now, memory_order_relaxed);
-	else if (!begins && vain > PROGRESS_POLLS_IN_VAIN)
-		yield_to_others(client);
-}
-
 bool progress_poll(struct progress_client *client, uint64_t now)
 {
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
@@ -180,7 +152,7 @@ bool progress_poll(struct progress_client *client, uint64_t now)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
 	note(client, now);
 	done = client->ops->progress(client->context, now);
-	note_vain(client, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
+	poll_yield(now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
 	return done;
 }
 

@@ -49,10 +49,14 @@ static struct progress *progress;
 
 /* libc's, counted: how often the calling thread has given up its CPU. */
 static _Thread_local unsigned int yields;
+/* Another thread wants the CPU whenever this one yields. */
+static _Thread_local bool cpu_is_wanted;
 
 int sched_yield(void)
 {
 	yields++;
+	if (cpu_is_wanted)
+		usleep(1);
 	return syscall(SYS_sched_yield);
 }
 
@@ -577,33 +581,80 @@ static unsigned int no_descriptors(void *context, int *fds, unsigned int max)
 	return 0;
 }
 
-/* Polls so far apart until one is later than @length. Returns how often this thread yielded. */
-static unsigned int yields_of_polls(bool (*found)(void *, uint64_t), uint64_t apart,
-				    uint64_t length)
+/* What a thread that hasn't polled before is to do, and what came of it. */
+struct polls {
+	bool (*found)(void *, uint64_t);
+	uint64_t apart, length;
+	unsigned int yields;
+};
+
+/* Polls so far apart until one is later than @length. */
+static void *poll_for(void *argument)
 {
-	const struct progress_ops ops = {found, never, no_descriptors};
+	struct polls *polls = argument;
+	const struct progress_ops ops = {polls->found, never, no_descriptors};
 	struct progress_client *client;
 	uint64_t begin;
 
 	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &client), 0);
-	yields = 0;
 	begin = clock_now();
-	for (uint64_t time = 0; time <= length; time += apart)
-		ck_assert_int_eq(progress_poll(client, begin + time), found == something);
+	for (uint64_t time = 0; time <= polls->length; time += polls->apart)
+		ck_assert_int_eq(progress_poll(client, begin + time), polls->found == something);
 	progress_detach(client);
-	return yields;
+	polls->yields = yields;
+	return NULL;
+}
+
+static unsigned int yields_of_polls(bool (*found)(void *, uint64_t), uint64_t apart,
+				    uint64_t length)
+{
+	struct polls polls = {found, apart, length};
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, poll_for, &polls), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return polls.yields;
 }
 
 /* The times are the test's, so it doesn't matter how long it takes. */
 START_TEST(polls_in_vain_yield)
 {
-	const uint64_t apart = PROGRESS_POLL_GAP / 3, late = PROGRESS_POLLS_IN_VAIN + apart;
+	const uint64_t apart = PROGRESS_POLL_GAP / 3, late = POLL_YIELD_AFTER + apart;
 
-	ck_assert_uint_eq(yields_of_polls(nothing, apart, PROGRESS_POLLS_IN_VAIN), 0);
+	ck_assert_uint_eq(yields_of_polls(nothing, apart, POLL_YIELD_AFTER), 0);
 	ck_assert_uint_eq(yields_of_polls(nothing, apart, late), 1);
 	/* Those that find something don't, nor do those that an application's work is between. */
 	ck_assert_uint_eq(yields_of_polls(something, apart, 10 * late), 0);
 	ck_assert_uint_eq(yields_of_polls(nothing, 2 * PROGRESS_POLL_GAP, 10 * late), 0);
+}
+END_TEST
+
+/* Returns how long after it has returned from one yield this thread yields again, by its polls. */
+static uint64_t poll_until_yield(struct progress_client *client)
+{
+	unsigned int before = yields;
+	uint64_t begin = clock_now(), last;
+
+	do {
+		last = clock_now();
+		progress_poll(client, last);
+	} while (yields == before);
+	return last - begin;
+}
+
+START_TEST(a_cpu_that_is_wanted_is_yielded_soon)
+{
+	const struct progress_ops ops = {nothing, never, no_descriptors};
+	struct progress_client *client;
+
+	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &client), 0);
+	cpu_is_wanted = true;
+	/* It takes longer when this thread is kept from polling. */
+	do
+		poll_until_yield(client);
+	while (poll_until_yield(client) >= POLL_YIELD_AFTER);
+	cpu_is_wanted = false;
+	progress_detach(client);
 }
 END_TEST
 
@@ -773,6 +824,7 @@ int main(void)
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
 	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);
 	tcase_add_test(tests, polls_in_vain_yield);
+	tcase_add_test(tests, a_cpu_that_is_wanted_is_yielded_soon);
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
