@@ -130,6 +130,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	packet_pool_init(&hca->packets);
 	deferred_init(&hca->deferred);
 	ack_queue_init(&hca->acks);
+	atomic_init(&hca->polled_at, (uint64_t)-ACK_POLLED_LATELY); /* never */
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
 	former_keys_init(&hca->former_keys);
@@ -355,6 +356,17 @@ static uint64_t prepare_sleep(struct hca *hca)
 	return deadline;
 }
 
+/*
+ * How long an ACK that waits since @since does so where nothing is received any more. An
+ * application that has polled lately is about to answer, and may need this thread's CPU for it.
+ */
+static uint64_t ack_delay(const struct hca *hca, uint64_t since)
+{
+	uint64_t polled_at = atomic_load_explicit(&hca->polled_at, memory_order_relaxed);
+
+	return (int64_t)(since - polled_at) < ACK_POLLED_LATELY ? ACK_DELAY_ANSWER : ACK_DELAY;
+}
+
 uint64_t hca_deadline(struct hca *hca)
 {
 	uint64_t oldest = atomic_load(&hca->acks.oldest);
@@ -368,7 +380,7 @@ uint64_t hca_deadline(struct hca *hca)
 	next = earlier(next, placement_deadline(hca));
 	next = earlier(next, inject_deadline(&hca->inject));
 	next = earlier(next, prepare_sleep(hca));
-	return oldest == TIME_NEVER ? next : earlier(next, oldest + ACK_DELAY);
+	return oldest == TIME_NEVER ? next : earlier(next, oldest + ack_delay(hca, oldest));
 }
 
 /* --- delayed ACKs ------------------------------------------------------ */
@@ -461,7 +473,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	any |= placement_run(hca, now);
 	if (injects(hca) || inject_begins(&hca->inject))
 		any |= inject_run(hca, now);
-	age = any ? ACK_DELAY_BUSY : ACK_DELAY;
+	age = any ? ACK_DELAY_BUSY : ack_delay(hca, now);
 	if (ack_queue_is_due(&hca->acks, now, age))
 		any |= hca_send_acks(hca, now, age);
 	event_uncork(&hca->events);

@@ -140,6 +140,7 @@ struct hca {
 	_Atomic unsigned int run_count; /* spares hca_run() the lock when there is nothing */
 
 	struct ack_queue acks;
+	_Atomic uint64_t polled_at; /* about when an application thread last polled, in vain */
 	struct pool outboxes;
 	struct packet_pool packets;
 
@@ -181,6 +182,8 @@ bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age);
  */
 static inline void hca_acknowledge(struct hca *hca, uint64_t now)
 {
+	if (now - atomic_load_explicit(&hca->polled_at, memory_order_relaxed) > ACK_POLLED_GRAIN)
+		atomic_store_explicit(&hca->polled_at, now, memory_order_relaxed);
 	if (ack_queue_is_due(&hca->acks, now, ACK_DELAY_POLLED))
 		hca_send_acks(hca, now, ACK_DELAY_POLLED);
 }

@@ -16,6 +16,15 @@
  * microsecond to post its answer; a peer that waits for the ACK alone loses this.
  */
 #define ACK_DELAY 2000
+/*
+ * The same where an application has polled lately, ns: it answers, but must get a CPU for it,
+ * perhaps that of the background thread. An ACK that leaves before has the peer end its polling,
+ * and what comes next waits there for a background thread, too. Longer than QUICK_ACK_AFTER, so
+ * that those who don't answer are acknowledged soon.
+ */
+#define ACK_DELAY_ANSWER 60000
+#define ACK_POLLED_LATELY 10000000
+#define ACK_POLLED_GRAIN 100000
 /* For a polling thread that finds nothing: its application has had the time to answer. */
 #define ACK_DELAY_POLLED 500
 /* For rounds that do find something: other QPs' streams mustn't hold up an ACK for ever. */

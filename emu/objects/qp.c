@@ -376,11 +376,16 @@ void qp_check_drained(struct qp *qp)
 /* --- work ----------------------------------------------------------------------- */
 
 /*
- * An ACK that waits goes behind the requests: as the last segment, which may be
+ * Requests, and behind them an ACK that waits: as the last segment, which may be
  * shorter than those before it, it is part of their GSO train (net/udp/udp_send.c).
  */
-static void piggyback_ack(struct qp *qp, struct outbox *outbox)
+static void send_requests(struct qp *qp, struct outbox *outbox)
 {
+	uint32_t psn = qp->requester.psn;
+
+	requester_run(qp, outbox);
+	if (qp->requester.psn != psn)
+		response_end_quick_acks(&qp->responder.response, outbox->now);
 	if (outbox->packets)
 		response_acknowledge(qp, outbox);
 }
@@ -394,8 +399,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 	recovery_run(qp, outbox->now);
 	ecn_run(qp, outbox);
 	response_run(qp, outbox);
-	requester_run(qp, outbox);
-	piggyback_ack(qp, outbox);
+	send_requests(qp, outbox);
 	outbox_flush(outbox);
 	qp_check_drained(qp);
 }
@@ -419,7 +423,7 @@ void qp_drain(struct qp *qp, uint64_t now)
 void qp_acknowledge(struct qp *qp, struct outbox *outbox)
 {
 	pthread_mutex_lock(&qp->lock);
-	response_acknowledge(qp, outbox);
+	response_acknowledge_alone(qp, outbox);
 	outbox_flush(outbox);
 	pthread_mutex_unlock(&qp->lock);
 }
@@ -539,8 +543,7 @@ static void send_posted(struct qp *qp, uint64_t now)
 		hca_schedule(qp->hca, qp);
 		return;
 	}
-	requester_run(qp, outbox);
-	piggyback_ack(qp, outbox);
+	send_requests(qp, outbox);
 	outbox_flush(outbox);
 	outbox_put(outbox);
 }

@@ -5,7 +5,8 @@
  * next to nothing; so a QP that has nothing pending but an ACK isn't run at once, but
  * queued here, in the order in which they became pending. It leaves the queue when
  * a request piggybacks the ACK, or when the HCA sends what is old enough
- * (net/tuning.h): soon, when nothing else arrives; later, while packets do.
+ * (net/tuning.h): soon, when nothing else arrives; later, while packets do, or when an application
+ * that has polled lately is likely to answer.
  *
  * ack_queue.lock is a leaf; QPs add and remove themselves under their own lock.
  * Only numbers come out, since a QP may be destroyed meanwhile.

@@ -315,6 +315,7 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 		     qp->responder.msn);
 	response->ack_pending = false;
 	response->unacknowledged = 0;
+	response->acknowledged_at = outbox->now;
 }
 
 void response_run(struct qp *qp, struct outbox *outbox)
@@ -364,11 +365,24 @@ void response_acknowledge(struct qp *qp, struct outbox *outbox)
 
 	if (!response->ack_pending)
 		return;
-	/* No message went back for long: the peer had better not wait for the next ones either. */
-	if (response->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
-		response->quick_acks = QUICK_ACKS;
 	cancel_delayed_ack(qp);
 	/* Behind them it has its place, and they are scheduled. */
 	if (!has_answers(response))
 		send_acknowledge(qp, outbox);
+}
+
+void response_acknowledge_alone(struct qp *qp, struct outbox *outbox)
+{
+	struct response *response = &qp->responder.response;
+
+	/* No message went back for long: the peer had better not wait for the next ones either. */
+	if (response->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
+		response->quick_acks = QUICK_ACKS;
+	response_acknowledge(qp, outbox);
+}
+
+void response_end_quick_acks(struct response *response, uint64_t now)
+{
+	if (response->quick_acks && now - response->acknowledged_at < QUICK_ACK_AFTER)
+		response->quick_acks = 0;
 }

@@ -55,6 +55,7 @@ struct response {
 	bool ack_delayed;	 /* in the HCA's queue rather than to be sent by the next run */
 	uint8_t quick_acks;	 /* so many don't wait, since one waited in vain */
 	uint32_t unacknowledged; /* packets since the last ACK */
+	uint64_t acknowledged_at;
 };
 
 /* The ring for max_dest_rd_atomic. Returns 0 or ENOMEM; then the old one remains. */
@@ -98,5 +99,11 @@ void response_run(struct qp *qp, struct outbox *outbox);
  * what it answers having completed.
  */
 void response_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* The same for one that has waited for a message to go with, in vain. */
+void response_acknowledge_alone(struct qp *qp, struct outbox *outbox);
+
+/* A message goes back: an ACK that was sent just before would have been worth holding back. */
+void response_end_quick_acks(struct response *response, uint64_t now);
 
 #endif

@@ -252,6 +252,69 @@ START_TEST(waiting_in_vain_is_learnt_from)
 }
 END_TEST
 
+/* Its CPU may be the thread's that has received the request. */
+START_TEST(an_application_that_polls_is_waited_for)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	hca_acknowledge(peer.node->hca, now(&peer));
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(due(&peer), now(&peer) + ACK_DELAY_ANSWER);
+	advance_to(&peer, now(&peer) + ACK_DELAY_ANSWER - 1);
+	ck_assert(!progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 0);
+	advance_to(&peer, now(&peer) + 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* One that was late once would else answer behind an ACK that its peer has ceased to poll for. */
+START_TEST(an_answer_has_acks_wait_again)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.qp->responder.response.quick_acks = QUICK_ACKS;
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	ck_assert_uint_eq(peer.qp->responder.response.quick_acks, 0);
+	peer_see_op(&peer, "RC_SEND_ONLY");
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 2);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_see_op(&peer, "RC_SEND_ONLY");
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A late one is no answer. */
+START_TEST(a_late_answer_leaves_acks_quick)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.qp->responder.response.quick_acks = QUICK_ACKS;
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	advance_to(&peer, now(&peer) + QUICK_ACK_AFTER);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_see_op(&peer, "RC_SEND_ONLY");
+	ck_assert_uint_eq(peer.qp->responder.response.quick_acks, QUICK_ACKS - 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* When the process ends, all ACKs that wait are sent, but none of a QP that is locked. */
 START_TEST(the_end_of_the_process_sends_them)
 {
@@ -386,6 +449,9 @@ int main(void)
 	tcase_add_test(tcase, what_is_wrong_or_repeated_is_told_at_once);
 	tcase_add_test(tcase, a_response_takes_its_place);
 	tcase_add_test(tcase, waiting_in_vain_is_learnt_from);
+	tcase_add_test(tcase, an_application_that_polls_is_waited_for);
+	tcase_add_test(tcase, an_answer_has_acks_wait_again);
+	tcase_add_test(tcase, a_late_answer_leaves_acks_quick);
 	tcase_add_test(tcase, the_end_of_the_process_sends_them);
 	tcase_add_test(tcase, an_answer_overtakes_no_ack);
 	tcase_add_test(tcase, an_ack_overtakes_no_response);
