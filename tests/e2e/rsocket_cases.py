@@ -29,7 +29,8 @@ def stream_cases():
             yield streaming(tool, test="v", size=size)
         yield streaming(tool, test="v", size=1 << 20, transfers=5)
         yield streaming(tool, "-B", "8192", test="v", size=100000, transfers=2)
-        yield streaming(tool, test="v", transfers=5, capture=True)
+        for size in 5000, 65536:  # with the immediate data in the last packet, and in one of its own
+            yield streaming(tool, test="v", size=size, transfers=5, capture=True)
         yield streaming(tool, test="v", size=50000, detail="loss=5%", faults=LOSS)
         yield streaming(tool, test="v", nobody=True)
     yield streaming("rstream", test="vr")

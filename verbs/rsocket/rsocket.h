@@ -7,6 +7,7 @@
  *   rsocket_connect  from rsocket() to rconnect() and raccept()
  *   rsocket_close    rshutdown(), rclose()
  *   rsocket_stream   the protocol of a connected stream: messages, credits, buffers
+ *   rsocket_post     what goes to the send queue
  *   rsocket_io       rsend(), rrecv() and their like, for streams
  *   rsocket_wait     sleeping, and being woken
  *   rsocket_poll     rpoll(), rselect()
@@ -65,11 +66,20 @@ struct rsocket_options {
 	struct linger linger;
 };
 
+/* The id of a work request of ours: how many bytes of the send buffer it frees, and what it was. */
+#define RSOCKET_WR_RECEIVE (UINT64_C(1) << 63)
+#define RSOCKET_WR_CONTROL (UINT64_C(1) << 62)
+/* One of two that send a message: it completes, if ever, before the other, and frees nothing. */
+#define RSOCKET_WR_FIRST_OF_TWO (UINT64_C(1) << 61)
+#define RSOCKET_WR_SECOND_OF_TWO (UINT64_C(1) << 60)
+#define RSOCKET_WR_LENGTH (RSOCKET_WR_SECOND_OF_TWO - 1)
+
 /* What is sent, and where in the peer's memory it goes. */
 struct rsocket_out {
 	uint8_t *buffer; /* a ring of @size */
 	struct ibv_mr *mr;
 	uint32_t size, offset, free;
+	uint32_t mtu;				    /* of the path */
 	uint32_t data_under_way, control_under_way; /* work requests */
 	uint16_t sequence;			    /* of the next data message */
 	uint16_t limit;				    /* the first that the peer has no receive for */
@@ -187,25 +197,28 @@ void rsocket_stream_begin(struct rsocket *rs);
 
 /* Take all completions, post receives, send credits. Returns whether anything happened. */
 bool rsocket_stream_progress(struct rsocket *rs);
-bool rsocket_can_send(const struct rsocket *rs);
 bool rsocket_can_receive(const struct rsocket *rs);
 
-/* How much the next data message may have, at most: of what lies in a row in both buffers. */
-uint32_t rsocket_stream_room(const struct rsocket *rs);
-/* Send @length bytes, of the send buffer at out.offset (@data NULL) or inline. */
-int rsocket_stream_write(struct rsocket *rs, const void *data, uint32_t length);
 /* @length bytes of the receive buffer at in.offset were read. */
 void rsocket_stream_consume(struct rsocket *rs, uint32_t length);
-/* A message of its own, if there is room for one; with data of @length bytes, inline, to @remote.
- */
-int rsocket_stream_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
-			   uint32_t length);
-/* RDMA WRITE without message, of the send buffer or inline: riowrite(). */
-int rsocket_stream_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
-			  uint32_t key);
 
 /* No more data is sent; if @receives, either, no more received. */
 void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives);
+
+/* --- rsocket_post.c, all with rs->lock ------------------------------------------------------- */
+
+bool rsocket_can_send(const struct rsocket *rs);
+/* How much the next data message may have, at most: of what lies in a row in both buffers. */
+uint32_t rsocket_post_room(const struct rsocket *rs);
+/* Send @length bytes, of the send buffer at out.offset (@data NULL) or inline. */
+int rsocket_post_data(struct rsocket *rs, const void *data, uint32_t length);
+/* A message of its own, if there is room for one; with data of @length bytes, inline, to @remote.
+ */
+int rsocket_post_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
+			 uint32_t length);
+/* RDMA WRITE without message, of the send buffer or inline: riowrite(). */
+int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
+			uint32_t key);
 
 /* --- rsocket_wait.c -------------------------------------------------------------------------- */
 

@@ -128,7 +128,7 @@ static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 		return 0;
 	}
 	if (rs->sends)
-		return rsocket_stream_room(rs);
+		return rsocket_post_room(rs);
 	*error = rs->error;
 	if (!*error)
 		*error = rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED
@@ -146,6 +146,9 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	int error;
 
 	pthread_mutex_lock(&rs->lock);
+	/* A thread that only sends polls, too: else the library's own thread takes the ACKs. */
+	if (rs->out.data_under_way)
+		rsocket_progress(rs);
 	room = await_room(rs, flags, &error);
 	pthread_mutex_unlock(&rs->lock);
 	if (error)
@@ -155,7 +158,7 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 		length = room;
 	if (straight(cursor, length, &memory) == length && length <= rs->options.inline_size) {
 		pthread_mutex_lock(&rs->lock);
-		error = rsocket_stream_write(rs, memory, length);
+		error = rsocket_post_data(rs, memory, length);
 		pthread_mutex_unlock(&rs->lock);
 		if (!error)
 			advance(cursor, length);
@@ -163,7 +166,7 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	}
 	gather(cursor, rs->out.buffer + rs->out.offset, length);
 	pthread_mutex_lock(&rs->lock);
-	error = rsocket_stream_write(rs, NULL, length);
+	error = rsocket_post_data(rs, NULL, length);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
 }

@@ -175,9 +175,9 @@ bool rsocket_iomap_tell(struct rsocket *rs)
 		if (!map->pending)
 			continue;
 		mapping = mapping_for_peer(rs, map);
-		if (rsocket_stream_message(rs, rsocket_message(RSOCKET_MAPPED, map->index),
-					   table + map->index * sizeof(mapping), &mapping,
-					   sizeof(mapping)) != 0)
+		if (rsocket_post_message(rs, rsocket_message(RSOCKET_MAPPED, map->index),
+					 table + map->index * sizeof(mapping), &mapping,
+					 sizeof(mapping)) != 0)
 			return false;
 		map->pending = false;
 	}
@@ -232,7 +232,7 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 	if (length > place.length)
 		length = place.length;
 	memcpy(rs->out.buffer + rs->out.offset, from, length);
-	*error = rsocket_stream_direct(rs, NULL, length, place.addr, place.key);
+	*error = rsocket_post_direct(rs, NULL, length, place.addr, place.key);
 	return *error ? 0 : length;
 }
 

@@ -41,8 +41,8 @@ static void send_keepalive(struct rsocket *rs)
 	pthread_mutex_lock(&rs->lock);
 	rsocket_progress(rs);
 	if (rs->state == RSOCKET_CONNECTED)
-		rsocket_stream_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
-				       NULL, 0);
+		rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
+				     NULL, 0);
 	pthread_mutex_unlock(&rs->lock);
 }
 

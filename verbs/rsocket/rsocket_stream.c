@@ -5,7 +5,7 @@
  *
  * Each data message takes a credit, so that it finds a receive: the peer counts those that its
  * application has read. Messages without data take none: a few receives more would be enough for
- * them, and RNR retries have no end. But no more than CONTROL_MOST are under way at a time.
+ * them, and RNR retries have no end. But only a few are under way at a time (rsocket_post.c).
  */
 #include <byteswap.h>
 #include <errno.h>
@@ -16,14 +16,8 @@
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 
-#define CONTROL_MOST 4 /* entries of the send queue, for messages without data */
-
 /* Receives are posted again when there are so many; it is how many there are more than credits. */
 #define RECEIVES_AT_ONCE 16
-
-/* A completion of ours: how many bytes of the send buffer it frees, and what it was. */
-#define WR_RECEIVE (UINT64_C(1) << 63)
-#define WR_CONTROL (UINT64_C(1) << 62)
 
 static struct ibv_mr *make_buffer(struct rsocket *rs, void **buffer, size_t size, int access)
 {
@@ -70,7 +64,7 @@ static int post_receives(struct rsocket *rs, uint32_t count)
 	struct ibv_recv_wr wrs[RECEIVES_AT_ONCE], *bad;
 
 	for (uint32_t i = 0; i < count; i++)
-		wrs[i] = (struct ibv_recv_wr){.wr_id = WR_RECEIVE, .next = &wrs[i + 1]};
+		wrs[i] = (struct ibv_recv_wr){.wr_id = RSOCKET_WR_RECEIVE, .next = &wrs[i + 1]};
 	wrs[count - 1].next = NULL;
 	return ibv_post_recv(rs->id->qp, wrs, &bad);
 }
@@ -81,7 +75,6 @@ static int make_queues(struct rsocket *rs)
 	struct ibv_qp_init_attr attr = {
 		.qp_context = rs,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 		.cap = {.max_send_wr = options->sq_size,
 			.max_recv_wr = options->rq_size + RECEIVES_AT_ONCE,
 			.max_send_sge = 2,
@@ -194,116 +187,6 @@ int rsocket_stream_greet(struct rsocket *rs, const void *data, size_t length)
 	return 0;
 }
 
-/* --- sending --------------------------------------------------------------------------------- */
-
-static bool queue_has_room(const struct rsocket *rs)
-{
-	return rs->out.data_under_way + CONTROL_MOST < rs->options.sq_size;
-}
-
-uint32_t rsocket_stream_room(const struct rsocket *rs)
-{
-	const struct rsocket_out *out = &rs->out;
-	uint32_t room = out->target[out->next_target].length;
-	uint32_t straight = out->size - out->offset;
-
-	if (out->sequence == out->limit || !queue_has_room(rs))
-		return 0;
-	if (room > straight)
-		room = straight;
-	return room < out->free ? room : out->free;
-}
-
-/* POLLOUT, and what a blocking call waits for: not for each byte that becomes free. */
-bool rsocket_can_send(const struct rsocket *rs)
-{
-	const struct rsocket_out *out = &rs->out;
-	uint32_t room = rsocket_stream_room(rs);
-
-	return room && (room < out->free || room >= out->size / 64 || out->free == out->size);
-}
-
-static int post_write(struct rsocket *rs, struct ibv_send_wr *wr, const void *data, uint32_t length)
-{
-	struct ibv_sge sge = {.addr = data ? (uintptr_t)data
-					   : (uintptr_t)rs->out.buffer + rs->out.offset,
-			      .length = length,
-			      .lkey = rs->out.mr->lkey};
-	struct ibv_send_wr *bad;
-
-	wr->sg_list = &sge;
-	wr->num_sge = length ? 1 : 0;
-	wr->send_flags = data && length ? IBV_SEND_INLINE : 0;
-	return ibv_post_send(rs->id->qp, wr, &bad);
-}
-
-/* What was posted occupies the send buffer until it completes, inline or not: so it is one ring. */
-static void occupy(struct rsocket_out *out, uint32_t length)
-{
-	out->free -= length;
-	out->offset += length;
-	if (out->offset == out->size)
-		out->offset = 0;
-	out->data_under_way++;
-}
-
-int rsocket_stream_write(struct rsocket *rs, const void *data, uint32_t length)
-{
-	struct rsocket_out *out = &rs->out;
-	struct rsocket_place *target = &out->target[out->next_target];
-	struct ibv_send_wr wr = {
-		.wr_id = length,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = rsocket_message(RSOCKET_DATA, length),
-		.wr.rdma = {.remote_addr = target->addr, .rkey = target->key},
-	};
-	int error = post_write(rs, &wr, data, length);
-
-	if (error)
-		return error;
-	occupy(out, length);
-	out->sequence++;
-	target->addr += length;
-	target->length -= length;
-	if (!target->length)
-		out->next_target = (out->next_target + 1) % RSOCKET_TARGETS;
-	return 0;
-}
-
-int rsocket_stream_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
-			  uint32_t key)
-{
-	struct ibv_send_wr wr = {
-		.wr_id = length,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = {.remote_addr = remote, .rkey = key},
-	};
-	int error = post_write(rs, &wr, data, length);
-
-	if (!error)
-		occupy(&rs->out, length);
-	return error;
-}
-
-int rsocket_stream_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
-			   uint32_t length)
-{
-	struct ibv_send_wr wr = {
-		.wr_id = WR_CONTROL,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = message,
-		.wr.rdma = {.remote_addr = remote, .rkey = length ? rs->in.peer_key : 0},
-	};
-	int error;
-
-	if (rs->out.control_under_way == CONTROL_MOST)
-		return EAGAIN;
-	error = post_write(rs, &wr, data, length);
-	if (!error)
-		rs->out.control_under_way++;
-	return error;
-}
-
 /* --- granting -------------------------------------------------------------------------------- */
 
 static struct rsocket_place place_for_peer(const struct rsocket *rs, const void *memory,
@@ -329,14 +212,14 @@ static int grant(struct rsocket *rs)
 	int error;
 
 	if (in->free < grant_size(rs)) {
-		error = rsocket_stream_message(rs, message, 0, NULL, 0);
+		error = rsocket_post_message(rs, message, 0, NULL, 0);
 	} else {
 		/* What is free begins behind what has been granted: the whole ring but @free. */
 		offset = (in->offset + in->size - in->free) % in->size;
 		place = place_for_peer(rs, in->buffer + offset, in->mr->rkey, grant_size(rs));
-		error = rsocket_stream_message(rs, message,
-					       in->peer_target + in->next_grant * sizeof(place),
-					       &place, sizeof(place));
+		error = rsocket_post_message(rs, message,
+					     in->peer_target + in->next_grant * sizeof(place),
+					     &place, sizeof(place));
 		if (!error) {
 			in->free -= grant_size(rs);
 			in->next_grant = (in->next_grant + 1) % in->peer_entries;
@@ -360,8 +243,20 @@ static void grant_due(struct rsocket *rs)
 	}
 }
 
+/* 0: it isn't known. */
+static uint32_t path_mtu(const struct rsocket *rs)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(rs->id->qp, &attr, IBV_QP_PATH_MTU, &init) != 0)
+		return 0;
+	return 128u << attr.path_mtu;
+}
+
 void rsocket_stream_begin(struct rsocket *rs)
 {
+	rs->out.mtu = path_mtu(rs);
 	rs->in.free = rs->in.size - grant_size(rs);
 	rs->in.next_grant = 1 % rs->in.peer_entries;
 	rs->in.grant_at = rs->options.rq_size / 2;
@@ -500,7 +395,7 @@ static void complete(struct rsocket *rs, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS)
 		broken(rs, status_error(wc->status));
-	if (wc->wr_id & WR_RECEIVE) {
+	if (wc->wr_id & RSOCKET_WR_RECEIVE) {
 		if (wc->status != IBV_WC_SUCCESS)
 			return;
 		/* It overtook the RTU, which the kernel may lose. */
@@ -511,11 +406,11 @@ static void complete(struct rsocket *rs, const struct ibv_wc *wc)
 			rs->in.receives_taken = 0;
 			post_receives(rs, RECEIVES_AT_ONCE);
 		}
-	} else if (wc->wr_id & WR_CONTROL) {
+	} else if (wc->wr_id & RSOCKET_WR_CONTROL) {
 		rs->out.control_under_way--;
-	} else {
-		rs->out.free += wc->wr_id;
-		rs->out.data_under_way--;
+	} else if (!(wc->wr_id & RSOCKET_WR_FIRST_OF_TWO)) {
+		rs->out.free += wc->wr_id & RSOCKET_WR_LENGTH;
+		rs->out.data_under_way -= wc->wr_id & RSOCKET_WR_SECOND_OF_TWO ? 2 : 1;
 	}
 }
 
@@ -551,7 +446,7 @@ bool rsocket_can_receive(const struct rsocket *rs)
 static void tell_end(struct rsocket *rs, enum rsocket_control what)
 {
 	while (rs->state == RSOCKET_CONNECTED &&
-	       rsocket_stream_message(rs, rsocket_message(RSOCKET_CONTROL, what), 0, NULL, 0) ==
+	       rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, what), 0, NULL, 0) ==
 		       EAGAIN)
 		rsocket_wait(rs, TIME_NEVER);
 }

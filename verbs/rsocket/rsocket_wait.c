@@ -102,8 +102,8 @@ bool rsocket_arm(struct rsocket *rs)
 void rsocket_probe(struct rsocket *rs)
 {
 	if (rs->state == RSOCKET_CONNECTED && !rs->out.data_under_way && !rs->out.control_under_way)
-		rsocket_stream_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
-				       NULL, 0);
+		rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
+				     NULL, 0);
 }
 
 int rsocket_sleep_time(uint64_t deadline)
