@@ -3,6 +3,7 @@
  * rsockets that aren't connected yet, that can't be, and what isn't one: errors, names, options.
  */
 #include <fcntl.h>
+#include <infiniband/sa.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
@@ -338,6 +339,80 @@ START_TEST(options_too_late)
 }
 END_TEST
 
+static const struct ibv_path_data asked = {
+	.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+	.path = {.mtu = IBV_MTU_512, .tclass = 0x20},
+};
+
+static struct ibv_path_data get_route(int fd, socklen_t expected)
+{
+	struct ibv_path_data got[2] = {};
+	socklen_t length = sizeof(got);
+
+	ck_assert_int_eq(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, got, &length), 0);
+	ck_assert_uint_eq(length, expected);
+	return got[0];
+}
+
+static int set_route(int fd, socklen_t length)
+{
+	return rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &asked, length);
+}
+
+/* A path is asked for before the connection is made, and is the one that it has then. */
+START_TEST(route)
+{
+	int client = open_stream(), listener, server;
+	uint8_t data[8 * 512]; /* packets that are full */
+	struct ibv_path_data got;
+	uint16_t port;
+
+	get_route(client, 0);
+	ck_assert_int_eq(set_route(client, sizeof(asked)), 0);
+	got = get_route(client, sizeof(asked));
+	ck_assert_mem_eq(&got, &asked, sizeof(asked));
+	listener = open_listener(&port);
+	connect_to(listener, port, client, &server);
+	got = get_route(client, sizeof(asked));
+	ck_assert_uint_eq(got.flags, asked.flags);
+	ck_assert_uint_eq(got.path.mtu & 0x3f, IBV_MTU_512);
+	ck_assert_uint_eq(got.path.tclass, 0x20);
+	get_route(server, sizeof(asked));
+	fill(data, sizeof(data), 1);
+	send_all(client, data, sizeof(data));
+	memset(data, 0, sizeof(data));
+	receive_all(server, data, sizeof(data));
+	check_filled(data, sizeof(data), 1);
+	ck_fails(set_route(client, sizeof(asked)), EINVAL);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+START_TEST(bad_routes)
+{
+	const struct ibv_path_data not_primary = {};
+	socklen_t length = sizeof(asked) - 1;
+	struct ibv_path_data got;
+	int fd = open_stream();
+
+	ck_fails(set_route(fd, 0), EINVAL);
+	ck_fails(set_route(fd, sizeof(asked) - 1), EINVAL);
+	ck_fails(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, NULL, sizeof(asked)), EFAULT);
+	ck_fails(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &got, &length), EINVAL);
+	ck_fails(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &got, NULL), EFAULT);
+	ck_assert_int_eq(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &not_primary, sizeof(asked)), 0);
+	ck_fails(rconnect(fd, socket_address(NULL, 7471), sizeof(struct sockaddr_in)), EINVAL);
+	ck_assert_int_eq(rclose(fd), 0);
+	fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	ck_fails(set_route(fd, sizeof(asked)), ENOTSUP);
+	length = sizeof(got);
+	ck_fails(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &got, &length), ENOTSUP);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
 /* A message without data every second: the peer's application sees nothing of it. */
 START_TEST(kept_alive)
 {
@@ -398,9 +473,10 @@ END_TEST
 int main(void)
 {
 	const TTest *const all[] = {
-		kinds,	 bad_descriptors,  unconnected,	    bad_addresses, names,
-		refused, refused_later,	   connected_later, accepted,	   not_an_rsocket,
-		options, options_too_late, kept_alive,	    forked,
+		kinds,	  bad_descriptors, unconnected,	  bad_addresses,
+		names,	  refused,	   refused_later, connected_later,
+		accepted, not_an_rsocket,  options,	  options_too_late,
+		route,	  bad_routes,	   kept_alive,	  forked,
 	};
 
 	return run_rsocket_tests("rsocket_calls", NULL, NULL, all, sizeof(all) / sizeof(*all));

@@ -12,6 +12,7 @@
  *   rsocket_wait     sleeping, and being woken
  *   rsocket_poll     rpoll(), rselect()
  *   rsocket_option   options, names, rfcntl()
+ *   rsocket_route    RDMA_ROUTE
  *   rsocket_iomap    riomap(), riowrite()
  *   rsocket_keepalive
  *   rsocket_datagram SOCK_DGRAM, with rsocket_endpoint, a UD queue pair
@@ -37,6 +38,8 @@
 #include <sys/socket.h>
 
 #include "verbs/rsocket/rsocket_wire.h"
+
+#define RSOCKET_RESOLVE_TIMEOUT 2000 /* ms */
 
 struct rsocket_datagram;
 
@@ -137,6 +140,8 @@ struct rsocket {
 	int error;	      /* why it failed, until SO_ERROR or a call tells it */
 	bool swapped;	      /* the peer has the other byte order */
 	struct rsocket_options options;
+	void *route; /* the paths that are asked for (rsocket_route.c), or NULL */
+	socklen_t route_length;
 
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
@@ -264,6 +269,13 @@ void rsocket_default_options(struct rsocket_options *options);
 /* How long to poll before sleeping, ns; how long to sleep at most, ms. */
 uint64_t rsocket_polling_time(void);
 uint32_t rsocket_wake_up_interval(void);
+
+/* --- rsocket_route.c, with rs->lock; 0 or an errno ------------------------------------------- */
+
+int rsocket_route_set(struct rsocket *rs, const void *value, socklen_t length);
+int rsocket_route_get(const struct rsocket *rs, void *value, socklen_t *length);
+/* When the address is resolved: the route that was asked for, or any. */
+int rsocket_route_resolve(struct rsocket *rs);
 
 /* --- rsocket_iomap.c ------------------------------------------------------------------------- */
 

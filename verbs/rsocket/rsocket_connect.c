@@ -17,9 +17,6 @@
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
 
-#define RESOLVE_TIMEOUT 2000 /* ms, and so many tries */
-#define RESOLVE_TRIES 3
-
 /* --- made and freed -------------------------------------------------------------------------- */
 
 static struct rsocket *allocate(int domain, int type)
@@ -58,6 +55,7 @@ void rsocket_free(struct rsocket *rs)
 	pthread_mutex_destroy(&rs->lock);
 	pthread_mutex_destroy(&rs->receive_lock);
 	pthread_mutex_destroy(&rs->send_lock);
+	free(rs->route);
 	free(rs);
 }
 
@@ -155,7 +153,7 @@ static int resolved(struct rsocket *rs)
 static int address_resolved(struct rsocket *rs, const struct rdma_cm_event *event)
 {
 	rs->state = RSOCKET_RESOLVING_ROUTE;
-	return rdma_resolve_route(rs->id, RESOLVE_TIMEOUT) < 0 ? errno : 0;
+	return rsocket_route_resolve(rs);
 }
 
 static int route_resolved(struct rsocket *rs, const struct rdma_cm_event *event)
@@ -454,7 +452,8 @@ static int begin_connecting(struct rsocket *rs, const struct sockaddr *address)
 	if (address->sa_family != rs->domain)
 		return EAFNOSUPPORT;
 	rs->state = RSOCKET_RESOLVING_ADDRESS;
-	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RESOLVE_TIMEOUT) < 0) {
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RSOCKET_RESOLVE_TIMEOUT) <
+	    0) {
 		fail(rs, errno);
 		return errno;
 	}

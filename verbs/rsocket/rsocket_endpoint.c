@@ -146,8 +146,6 @@ static int gid_index(struct ibv_context *verbs, uint8_t port, const union ibv_gi
 	return -1;
 }
 
-#define RESOLVE_TIMEOUT 2000 /* ms */
-
 struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockaddr_storage *remote)
 {
 	struct sockaddr_storage local = endpoint->local;
@@ -159,7 +157,7 @@ struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockad
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) != 0)
 		return NULL;
 	if (rdma_resolve_addr(id, (struct sockaddr *)&local, (struct sockaddr *)remote,
-			      RESOLVE_TIMEOUT) == 0) {
+			      RSOCKET_RESOLVE_TIMEOUT) == 0) {
 		const struct rdma_ib_addr *path = &id->route.addr.addr.ibaddr;
 
 		index = gid_index(endpoint->id->verbs, id->port_num, &path->sgid);

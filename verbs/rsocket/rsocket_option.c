@@ -198,11 +198,12 @@ int urxe_rsetsockopt(int socket, int level, int name, const void *value, socklen
 		return -1;
 	if (rs->datagram && level != SOL_RDMA) {
 		error = setsockopt(rs->fd, level, name, value, length) < 0 ? errno : 0;
-	} else if (!option) {
+	} else if (!option && (level != SOL_RDMA || name != RDMA_ROUTE)) {
 		error = ENOTSUP;
 	} else {
 		pthread_mutex_lock(&rs->lock);
-		error = set_option(rs, option, value, length);
+		error = option ? set_option(rs, option, value, length)
+			       : rsocket_route_set(rs, value, length);
 		pthread_mutex_unlock(&rs->lock);
 	}
 	rsocket_put(rs);
@@ -247,6 +248,8 @@ static int get_option(struct rsocket *rs, int level, int name, void *value, sock
 	const void *at;
 	int number = 0;
 
+	if (level == SOL_RDMA && name == RDMA_ROUTE)
+		return rsocket_route_get(rs, value, length);
 	if (!option) {
 		int error = special_option(rs, level, name, &number);
 
