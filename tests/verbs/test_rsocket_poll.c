@@ -2,8 +2,10 @@
 /*
  * rpoll() and rselect(): rsockets alone, together with ordinary descriptors, and these alone.
  */
+#include <signal.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/must.h"
@@ -169,6 +171,24 @@ START_TEST(unconnected)
 }
 END_TEST
 
+static void do_nothing(int signal)
+{
+}
+
+START_TEST(interrupted)
+{
+	struct sigaction action = {.sa_handler = do_nothing}, before;
+	const struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+	struct pollfd polls[] = {{.fd = server, .events = POLLIN},
+				 {.fd = pipes[0], .events = POLLIN}};
+
+	must(sigaction(SIGALRM, &action, &before) == 0);
+	must(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+	ck_fails(rpoll(polls, 2, PATIENCE), EINTR);
+	must(sigaction(SIGALRM, &before, NULL) == 0);
+}
+END_TEST
+
 START_TEST(selected)
 {
 	struct timeval soon = {.tv_usec = 1000}, negative = {.tv_sec = -1};
@@ -205,8 +225,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const all[] = {
-		ordinary_alone, rsockets_alone, mixed, many_threads, while_another_thread_looks,
-		unconnected,	selected,
+		ordinary_alone, rsockets_alone, mixed,	  many_threads, while_another_thread_looks,
+		unconnected,	interrupted,	selected,
 	};
 
 	return run_rsocket_tests("rsocket_poll", setup, teardown, all, sizeof(all) / sizeof(*all));

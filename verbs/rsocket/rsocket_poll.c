@@ -184,8 +184,8 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 {
 	nfds_t begun = 0, used = 0;
 	bool quiet = true;
+	int ready = 0, error;
 	uint64_t value;
-	int ready = 0;
 
 	for (; begun < polling->count && quiet; begun++) {
 		quiet = begin_sleep(polling, begun);
@@ -194,10 +194,12 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 	polling->sleep[used++] = (struct pollfd){.fd = polling->eventfd, .events = POLLIN};
 	if (quiet)
 		ready = poll(polling->sleep, used, rsocket_sleep_time(deadline));
+	error = errno;
 	while (begun)
 		end_sleep(polling, --begun, quiet && ready == 0);
 	if (read(polling->eventfd, &value, sizeof(value)) < 0)
-		return ready; /* it wasn't by that that it was woken */
+		value = 0; /* it wasn't by that that it was woken */
+	errno = error;	   /* of the sleep: EINTR, perhaps */
 	return ready;
 }
 
