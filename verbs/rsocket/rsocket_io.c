@@ -146,8 +146,11 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	int error;
 
 	pthread_mutex_lock(&rs->lock);
-	/* A thread that only sends polls, too: else the library's own thread takes the ACKs. */
-	if (rs->out.data_under_way)
+	/*
+	 * A thread that only sends polls, too: else the library's own thread takes the ACKs, and
+	 * messages of mappings that are in the way never complete.
+	 */
+	if (rs->out.data_under_way || rs->out.control_under_way)
 		rsocket_progress(rs);
 	room = await_room(rs, flags, &error);
 	pthread_mutex_unlock(&rs->lock);
