@@ -34,6 +34,7 @@ def stream_cases():
         yield streaming(tool, test="v", size=50000, detail="loss=5%", faults=LOSS)
         yield streaming(tool, test="v", nobody=True)
     yield streaming("rstream", test="vr")
+    yield streaming("rstream", "-k", "1", test="v")
     yield streaming("rstream", "-f", "ipv6", test="v", ipv6=True)
     yield streaming("rstream", "-f", "ipv6", test="rv", transfers=5, ipv6=True, capture=True)
     yield streaming("rstream", "-f", "gid", test="v", ipv6=True)
@@ -101,6 +102,11 @@ def preload_cases():
         client=["sh", "-c", data + "curl -sS -o CLIENT.got http://SERVER:PORT/CLIENT.data"
                 " && cmp CLIENT.data CLIENT.got && echo the same"],
         stays=True, expect_client=["^the same$"], expect_server=["GET /.*200"]))
+    words = r"printf 'set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n' | nc SERVER PORT"
+    yield under_preload(managed(
+        "memcached", server=["memcached", "-u", "root", "-U", "0", "-l", "SERVER", *here],
+        client=["sh", "-c", words], stays=True, expect_client=["^STORED", "^VALUE key 0 5", "^END"]),
+        EVENT_NOEPOLL="1")  # its threads poll sockets together with pipes of their own
     # Forked servers begin with TCP, and become rsockets in the child.
     forked = ["rstream", "-T", "f", "-S", "5000", "-C", "50", "-I", "5", *here]
     yield under_preload(Case("rstream", "-T f", forked + ["-b", "SERVER"], forked + ["-s", "SERVER"],
