@@ -59,7 +59,7 @@ struct progress_client {
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls;  /* since it slept, up to PROGRESS_POLLS_BELIEVED */
+	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
 
 	uint64_t spin_until;
