@@ -130,6 +130,7 @@ struct hca {
 	pthread_mutex_t receive_lock;
 	/* Of the receiving thread. */
 	struct link_frame frames[RECEIVE_BATCH];
+	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
 	struct icrc_flows icrc_flows;
 	struct deferred deferred;
 	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */

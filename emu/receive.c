@@ -345,9 +345,13 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 	if (injects(hca))
 		count = inject_received(hca, frames, count);
 	count_received(hca, frames, count);
-	for (unsigned int i = 0; i < count; i += RECEIVE_FEW)
+	for (unsigned int i = 0; i < count; i += RECEIVE_FEW) {
 		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
 			    now);
+		if (hca->urgent)
+			hca_run(hca, now);
+		hca->urgent = false;
+	}
 }
 
 static bool receive_deferred(struct hca *hca, uint64_t now)

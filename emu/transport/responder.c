@@ -395,6 +395,7 @@ static void send_sequence_nak(struct qp *qp)
 	if (resp->nak_sent)
 		return;
 	resp->nak_sent = true;
+	qp->hca->urgent = true;
 	qp->shown->done.losses.sequence_naks_sent++;
 	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 }

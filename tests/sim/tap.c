@@ -5,6 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "net/tuning.h"
 #include "net/wire/gid.h"
 #include "net/wire/icrc.h"
 
@@ -442,8 +443,12 @@ static unsigned int tap_receive(struct link *link, struct link_frame *frames, un
 				uint64_t now)
 {
 	struct tap *tap = tap_of(link);
-	unsigned int count = tap->inner->ops->receive(tap->inner, frames, max, now);
+	unsigned int count;
 
+	/* Not more than may be answered together: what is seen here has arrived there. */
+	if (max > RECEIVE_FEW)
+		max = RECEIVE_FEW;
+	count = tap->inner->ops->receive(tap->inner, frames, max, now);
 	for (unsigned int i = 0; i < count; i++) {
 		struct link_frame frame = frames[i];
 		struct conversation *c;
