@@ -92,10 +92,10 @@
 /*
  * With fewer bytes between two losses than this (1 % of the packets at an MTU of 4096 are 400 KB)
  * one silence in ten and more is a NAK, or what it asked for, that was lost, too; then the least
- * is what a busy loopback takes.
+ * is some round trips of a loopback.
  */
 #define VERY_LOSSY_INTERVAL (1024 * 1024)
-#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(100000)
+#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(60000)
 /*
  * What the answer to a packet that was sent again may take beyond two round trips, and still say
  * that the peer wasn't slow: a process that sleeps is woken in as much.
@@ -110,6 +110,16 @@
 #define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
 /* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
+/* So many repeat a packet, where that is likely to be lost, while sending goes on. */
+#define REPEAT_EARLY_COUNT 3
+/*
+ * With fewer bytes between two losses than this (2 % of the packets at an MTU of 4096 and more)
+ * what is behind a lost packet is repeated, too: one for so many ns that a repetition takes to be
+ * answered. On a loopback those are 4, and 8 would be no faster, 16 slower.
+ */
+#define REPEAT_BEHIND_INTERVAL (256 * 1024)
+#define REPEAT_BEHIND_TIME 8000
+#define REPEAT_BEHIND_MOST 32
 /* So many are new packets, if there are any. */
 #define PROBE_NEXT_COUNT 2
 /*

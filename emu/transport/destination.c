@@ -191,6 +191,20 @@ void destination_probe_answered(struct destination *destination, uint64_t time, 
 	pthread_mutex_unlock(&destination->lock);
 }
 
+void destination_repaired(struct destination *destination, uint64_t time, uint64_t now)
+{
+	struct rtt *repair = &destination->repair;
+	uint64_t timeout;
+
+	pthread_mutex_lock(&destination->lock);
+	rtt_sample(repair, time, now);
+	timeout = repair->smoothed + 4 * repair->variation;
+	if (timeout < PROBE_TIMEOUT_VERY_LOSSY)
+		timeout = PROBE_TIMEOUT_VERY_LOSSY;
+	atomic_store_explicit(&destination->repair_timeout, timeout, memory_order_relaxed);
+	pthread_mutex_unlock(&destination->lock);
+}
+
 void destination_spurious(struct destination *destination, uint32_t reduction)
 {
 	pthread_mutex_lock(&destination->lock);
@@ -218,6 +232,27 @@ bool destination_keeps(struct destination *destination)
 	keeps = destination->behind_gap == BEHIND_GAP_KEPT;
 	pthread_mutex_unlock(&destination->lock);
 	return keeps;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Of several packets that are lost each costs a round trip otherwise. So, where the next one is
+ * near: as many as leave while the answer is waited for, and aren't much in the window.
+ */
+uint32_t destination_repeats_behind(struct destination *destination, uint32_t cost)
+{
+	uint64_t bytes = 0, packets;
+
+	pthread_mutex_lock(&destination->lock);
+	packets = lesser(destination->repair.smoothed / REPEAT_BEHIND_TIME, REPEAT_BEHIND_MOST);
+	if (destination->loss_interval < REPEAT_BEHIND_INTERVAL)
+		bytes = lesser(destination->loss_interval, destination->cwnd.size.limit / 4);
+	pthread_mutex_unlock(&destination->lock);
+	return lesser(packets, bytes / cost);
 }
 
 void destination_note_kept(struct destination *destination)

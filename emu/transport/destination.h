@@ -40,17 +40,18 @@ struct destination {
 	uint32_t users; /* connected QPs; under hca->destinations_lock */
 	struct hca *hca;
 	/* ns; written under the lock, read without it */
-	_Atomic uint64_t probe_timeout; /* RTT and variation */
-	_Atomic uint64_t repeat_least;	/* the least, before anything is sent twice */
-	_Atomic uint64_t acked_at;	/* when something arrived last */
-	_Atomic uint64_t lost_at;	/* 0: nothing ever was */
-	_Atomic uint64_t loss_interval; /* bytes from one loss to the next, smoothed */
+	_Atomic uint64_t probe_timeout;	 /* RTT and variation */
+	_Atomic uint64_t repeat_least;	 /* the least, before anything is sent twice */
+	_Atomic uint64_t repair_timeout; /* the same of what a NAK asked for; 0: not measured */
+	_Atomic uint64_t acked_at;	 /* when something arrived last */
+	_Atomic uint64_t lost_at;	 /* 0: nothing ever was */
+	_Atomic uint64_t loss_interval;	 /* bytes from one loss to the next, smoothed */
 
 	pthread_mutex_t lock;
 	uint64_t acked_since_loss; /* bytes */
 	enum behind_gap behind_gap;
-	uint32_t drops; /* gaps since the peer was found to drop */
-	struct rtt rtt;
+	uint32_t drops;		/* gaps since the peer was found to drop */
+	struct rtt rtt, repair; /* @repair: from a repetition to its answer */
 	struct cwnd cwnd;
 	struct arbiter arbiter;
 };
@@ -93,6 +94,8 @@ uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, 
  * peer hasn't been slow: something was lost.
  */
 void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
+/* What a NAK asked for was answered @time after it was sent. */
+void destination_repaired(struct destination *destination, uint64_t time, uint64_t now);
 /* What was taken for lost then had arrived. */
 void destination_spurious(struct destination *destination, uint32_t reduction);
 
@@ -103,6 +106,8 @@ void destination_spurious(struct destination *destination, uint32_t reduction);
 bool destination_repeats_alone(struct destination *destination);
 /* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
 bool destination_keeps(struct destination *destination);
+/* How many of @cost bytes to repeat behind a packet that is missing. */
+uint32_t destination_repeats_behind(struct destination *destination, uint32_t cost);
 /* A repetition was answered: what was behind it had been kept there, or not. */
 void destination_note_kept(struct destination *destination);
 void destination_note_dropped(struct destination *destination);

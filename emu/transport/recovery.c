@@ -124,15 +124,25 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 	recovery->timed_since = now;
 }
 
-void recovery_on_repeated(struct qp *qp, uint32_t end, bool response)
+bool recovery_repeats_more(const struct qp *qp, uint64_t now)
+{
+	struct destination *destination = qp->recovery.destination;
+
+	return destination_very_lossy(destination, now) && destination_keeps(destination);
+}
+
+void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	note_again(qp, end);
 	recovery->repeat_wanted = false;
 	recovery->repeat_response = response;
+	recovery->repeated_at = recovery->repeat_unasked ? 0 : now;
+	recovery->repeat_psn = qp->requester.unacked;
 	recovery->repeat_end = end;
-	recovery->resume_psn = qp->requester.psn;
+	if (!recovery->repeat_unasked)
+		recovery->resume_psn = qp->requester.psn;
 }
 
 /* Then it is the oldest packet that will be sent again, but not before its time. */

@@ -29,7 +29,8 @@ enum recovery_state {
 	/*
 	 * What a NAK asked for is on its way again, alone, and sending goes on: a responder that
 	 * has kept what came behind the gap (as urxe does) misses no more than that. The answer
-	 * shows whether it has (destination_repeats_alone()).
+	 * shows whether it has (destination_repeats_alone()). Where many are lost, a silence has
+	 * the oldest packet repeated in the same way, and some of the others with it.
 	 */
 	RECOVERY_REPEATING,
 	/*
@@ -75,11 +76,15 @@ struct recovery {
 	 * was when the repetition was sent. */
 	uint32_t resume_psn;
 
+	/* What is repeated no NAK asked for, but time. What was sent by then is in doubt. */
+	bool repeat_unasked;
+	uint64_t repeated_at; /* what a NAK asked for; 0: its answer may be another's */
 	bool repeat_wanted;   /* the requester is to send the oldest packet again, alone */
 	bool repeat_response; /* what was repeated last asks for a response */
 	bool nak_follows;     /* of that packet: it was asked for by another answer */
 	uint8_t repeat_run;   /* so many in a row were asked for, one by one */
-	uint32_t repeat_end;  /* one beyond what was repeated last */
+	uint32_t repeat_psn;  /* what was repeated last: from here on */
+	uint32_t repeat_end;  /* one beyond it */
 	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
 
 	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
@@ -140,11 +145,16 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
  * time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
 /*
- * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for. It is in the
- * window since it was sent first. @end: one beyond it, or beyond the last of the responses that it
- * asks for.
+ * Whether it may pay to send more again than the packet that is missing: many are lost, and the
+ * responder keeps what is behind them.
  */
-void recovery_on_repeated(struct qp *qp, uint32_t end, bool response);
+bool recovery_repeats_more(const struct qp *qp, uint64_t now);
+/*
+ * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for, or with some
+ * of those behind it. They are in the window since they were sent first. @end: one beyond them, or
+ * beyond the last of the responses that are asked for.
+ */
+void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t now);
 /* A probe was wanted, and there is nothing new to send. */
 void recovery_nothing_new(struct qp *qp, uint64_t now);
 /* All of this run has been sent: deadlines begin, unless they run already. */

@@ -202,6 +202,7 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 	if (!retry(qp))
 		return false;
 	end_probe(qp);
+	recovery->repeat_unasked = false;
 	want_repetition(qp);
 	return true;
 }
@@ -219,9 +220,18 @@ bool recovery_repeat_next(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	recovery->repeat_unasked = false;
 	want_repetition(qp);
 	recovery->repeat_run++;
 	recovery->nak_follows = true;
+	return true;
+}
+
+/* It may have been late. What the peer has lost it says, by the next NAK. */
+bool recovery_repeat_doubtful(struct qp *qp, uint64_t now)
+{
+	want_repetition(qp);
+	qp->recovery.nak_follows = true;
 	return true;
 }
 
@@ -330,6 +340,25 @@ bool recovery_probe_head(struct qp *qp, uint64_t now)
 	go_back_for_head(qp);
 	recovery->timeout_at = timeout_at;
 	want_probe(qp, now);
+	return true;
+}
+
+/*
+ * The oldest packet, or the NAK of it, may have been lost, to a peer that keeps what it does get:
+ * sending goes on.
+ */
+bool recovery_repeat_early(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t timeout_at = recovery->timeout_at;
+
+	end_probe(qp);
+	want_repetition(qp);
+	recovery->repeat_unasked = recovery->nak_follows = true;
+	recovery->resume_psn = qp->requester.psn;
+	recovery->timeout_at = timeout_at;
+	want_probe(qp, now);
+	recovery->probe_wanted = false;
 	return true;
 }
 

@@ -12,6 +12,7 @@ enum recovery_event {
 	EVENT_ACKED_KEPT,    /* what lies behind the packet that was repeated */
 	EVENT_ANSWERED,	     /* a probe or a repetition, and no more, though more was sent before */
 	EVENT_ANSWERED_KEPT, /* a repetition, by a peer that keeps, and there is another gap */
+	EVENT_ANSWERED_LATE, /* a repetition that no NAK asked for, and more is in doubt */
 	EVENT_FINISHED,	     /* everything */
 	EVENT_NAK_ONE,	     /* IBA 9.7.5.2.3: one packet is missing, for all that is known */
 	EVENT_NAK_ALL,	     /* and all behind it, too */
@@ -20,6 +21,7 @@ enum recovery_event {
 	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
 	EVENT_PROBE_DUE,
 	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
+	EVENT_EARLY_DUE,  /* one towards a peer that keeps what is behind a gap */
 	EVENT_ASK_DUE,	  /* one when responses are known to be missing */
 	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
 	EVENT_RNR_OVER,
@@ -47,6 +49,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
 	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SENDING][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
 	[RECOVERY_SENDING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SENDING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -55,6 +58,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_REPEATING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_REPEATING][EVENT_ACKED_KEPT] = {recovery_note_kept, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_ANSWERED_KEPT] = {recovery_repeat_next, RECOVERY_REPEATING},
+	[RECOVERY_REPEATING][EVENT_ANSWERED_LATE] = {recovery_repeat_doubtful, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_ANSWERED] = {recovery_drop_rest, RECOVERY_SENDING},
 	[RECOVERY_REPEATING][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
 	[RECOVERY_REPEATING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
@@ -64,6 +68,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_REPEATING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_REPEATING][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_REPEATING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_REPEATING][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_REPEATING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -77,6 +82,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
 	[RECOVERY_NEXT_PROBE][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -132,6 +138,18 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 
 /* --- acknowledged ------------------------------------------------------------------------ */
 
+/* The packet that was repeated has been missing, said a NAK: no earlier one is acknowledged. */
+static void note_repaired(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (!recovery->repeated_at || psn_distance(qp->requester.unacked, recovery->repeat_end) < 0)
+		return;
+	if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted)
+		destination_repaired(recovery->destination, now - recovery->repeated_at, now);
+	recovery->repeated_at = 0;
+}
+
 void recovery_on_acked(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -143,6 +161,7 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 		 psn_distance(qp->requester.unacked, recovery->repeat_end) > 0)
 		event = EVENT_ACKED_KEPT;
 	recovery->beyond = false;
+	note_repaired(qp, now);
 	recovery_event(qp, event, now);
 }
 
@@ -183,6 +202,9 @@ static enum recovery_event answered_event(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
+	if (recovery->repeat_unasked)
+		return qp->requester.unacked != recovery->repeat_end ? EVENT_ANSWERED_LATE
+								     : EVENT_FINISHED;
 	if (qp->requester.unacked != recovery->repeat_end) {
 		recovery->repeat_run = 0;
 		return EVENT_ANSWERED_KEPT;
@@ -245,6 +267,16 @@ static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
 	       now - recovery->nak_at < destination_least_round_trip(recovery->destination);
 }
 
+/* It was repeated behind the one that this answers. */
+static bool is_under_way(const struct qp *qp)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	return recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
+	       psn_distance(qp->requester.unacked, recovery->repeat_end) < 0 &&
+	       qp->requester.unacked != recovery->repeat_psn;
+}
+
 void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -256,6 +288,8 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 		recovery->nak_follows = false;
 		return;
 	}
+	if (is_under_way(qp))
+		return;
 	recovery_event(qp, nak_event(qp), now);
 }
 
@@ -306,6 +340,8 @@ static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
 {
 	if (qp->missing.any)
 		return EVENT_ASK_DUE;
+	if (recovery_early_due(qp, now))
+		return EVENT_EARLY_DUE;
 	return recovery_repeat_due(qp, now) ? EVENT_REPEAT_DUE : EVENT_PROBE_DUE;
 }
 

@@ -47,6 +47,7 @@ bool recovery_lose_rest(struct qp *qp, uint64_t now);
 bool recovery_retry_lost(struct qp *qp, uint64_t now);
 bool recovery_repeat_lost(struct qp *qp, uint64_t now);
 bool recovery_repeat_next(struct qp *qp, uint64_t now);
+bool recovery_repeat_doubtful(struct qp *qp, uint64_t now);
 bool recovery_drop_rest(struct qp *qp, uint64_t now);
 bool recovery_retry_timeout(struct qp *qp, uint64_t now);
 bool recovery_ask(struct qp *qp, uint64_t now);
@@ -58,6 +59,7 @@ bool recovery_resume(struct qp *qp, uint64_t now);
 /* Nothing was heard for too long. */
 bool recovery_probe_new(struct qp *qp, uint64_t now);
 bool recovery_probe_head(struct qp *qp, uint64_t now);
+bool recovery_repeat_early(struct qp *qp, uint64_t now);
 bool recovery_ask_again(struct qp *qp, uint64_t now);
 bool recovery_probe_path(struct qp *qp, uint64_t now);
 

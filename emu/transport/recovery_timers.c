@@ -15,6 +15,24 @@ uint64_t recovery_repeat_timeout(const struct recovery *recovery)
 	return timeout > least ? timeout : least;
 }
 
+/* Whether a packet that is repeated in vain costs little, and is likely to have been lost. */
+static bool repeats_early(const struct qp *qp, uint64_t now)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	return recovery->state <= RECOVERY_NEXT_PROBE && recovery->probes < REPEAT_EARLY_COUNT &&
+	       recovery_repeats_more(qp, now);
+}
+
+/* What a repetition takes to be answered, where that is what is waited for. */
+static uint64_t shorten(const struct qp *qp, uint64_t wait, uint64_t now)
+{
+	uint64_t repair = atomic_load_explicit(&qp->recovery.destination->repair_timeout,
+					       memory_order_relaxed);
+
+	return repair && repair < wait && repeats_early(qp, now) ? repair : wait;
+}
+
 static uint64_t nominal_timeout(const struct qp *qp)
 {
 	unsigned int least = qp->hca->behaviour.ack_timeout_least;
@@ -46,7 +64,7 @@ static uint64_t first_probe(const struct qp *qp, uint64_t now)
 
 	if (qp->attr.timeout && nominal_timeout(qp) < 2 * wait)
 		return TIME_NEVER;
-	return now + wait;
+	return now + shorten(qp, wait, now);
 }
 
 /* RFC 9002, 6.2.1: each further one waits twice as long as the one before. */
@@ -55,7 +73,8 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now)
 	const struct recovery *recovery = &qp->recovery;
 
 	if (recovery->probes < PROBE_COUNT)
-		return now + (recovery_repeat_timeout(recovery) << recovery->probes);
+		return now +
+		       (shorten(qp, recovery_repeat_timeout(recovery), now) << recovery->probes);
 	/* IBA 9.7.6.1.3: with timeout 0 it waits for ever, but for what may have been lost. */
 	return qp->attr.timeout ? TIME_NEVER
 				: now + (recovery_repeat_timeout(recovery) << PROBE_COUNT);
@@ -108,6 +127,15 @@ bool recovery_repeat_due(const struct qp *qp, uint64_t now)
 									    : PROBE_NEXT_COUNT;
 
 	return recovery->nothing_new || recovery->probes >= new_packets;
+}
+
+bool recovery_early_due(const struct qp *qp, uint64_t now)
+{
+	const struct requester *req = &qp->requester;
+
+	/* What waits for its own answer is asked for by itself. */
+	return repeats_early(qp, now) && psn_distance(req->psn, req->unacked) > 1 &&
+	       !send_queue_at(&qp->sq, qp->sq.done)->kind->response;
 }
 
 bool recovery_is_unread(struct qp *qp)

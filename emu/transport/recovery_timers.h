@@ -27,6 +27,12 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
 bool recovery_repeat_due(const struct qp *qp, uint64_t now);
 
 /*
+ * And early, alone, while sending goes on: where packets are lost that often, to a peer that keeps
+ * what is behind them.
+ */
+bool recovery_early_due(const struct qp *qp, uint64_t now);
+
+/*
  * Whether the receiver, a process of this machine, has our packets and hasn't read anything: it
  * is stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a
  * process, so this is no retry. If less waits than before, it does read.

@@ -410,12 +410,13 @@ static void receive_early(struct qp *qp, const struct packet *packet)
 	send_sequence_nak(qp);
 	if (qp->hca->behaviour.drops_out_of_order)
 		return;
-	if (!resp->gap || psn_distance(end, resp->seen) > 0)
+	/* Those that came before may be repeated, too. */
+	if (!resp->gap || psn_distance(end, resp->seen) > 0) {
 		resp->seen = end;
+		resp->repeats_one |= resp->filled;
+		resp->filled = false;
+	}
 	resp->gap = true;
-	if (resp->filled)
-		resp->repeats_one = true;
-	resp->filled = false;
 	/* The others are executed once, and answered with what they found. */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
 	    !reorder_has(&resp->kept, packet->psn) &&
@@ -432,6 +433,7 @@ static bool receive_kept(struct qp *qp, uint64_t now)
 
 	while (goes_on && (packet = reorder_take(&resp->kept, resp->expected_psn))) {
 		resp->filled = true;
+		resp->late = 0;
 		goes_on = receive_expected(qp, packet, now);
 		resp->kept_waits = qp->xrc.waits;
 		if (resp->kept_waits)
@@ -473,9 +475,9 @@ static void receive_late(struct qp *qp, const struct packet *packet, uint64_t no
 		fill_gap(qp, now);
 		return;
 	}
-	if (resp->filled)
-		resp->repeats_one = false;
-	resp->filled = false;
+	/* A few may be repeated with the one that was missing. */
+	if (resp->filled && ++resp->late > REPEAT_BEHIND_MOST)
+		resp->repeats_one = resp->filled = false;
 	duplicate_receive(qp, packet);
 }
 
@@ -491,6 +493,10 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 	} else {
 		resp->nak_sent = false;
 		response_withdraw_nak(qp);
+		if (!resp->gap) {
+			resp->repeats_one |= resp->filled && !resp->late;
+			resp->filled = false;
+		}
 		if (receive_expected(qp, packet, now) && resp->gap)
 			fill_gap(qp, now);
 	}

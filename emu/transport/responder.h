@@ -32,7 +32,8 @@ struct responder {
 	uint32_t seen;	     /* then: one beyond the highest of them, kept or not */
 	bool kept_waits;     /* the next of them does, for another process (FAULT_WAIT) */
 	bool filled;	     /* what comes next says what the requester repeats: */
-	bool repeats_one;    /* the missing one alone, rather than all from there on */
+	bool repeats_one;    /* the missing one and few others, rather than all from there on */
+	uint32_t late;	     /* so many have come again since then */
 	struct message message;
 	struct response response;
 };

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where many packets are lost, towards a responder that keeps what comes behind a gap: what is
+ * repeated with the packet that is missing, and when without being asked for. And how a responder
+ * takes it. Packet by packet: the test is the other side. Where few are lost: test_repeat.
+ */
+#include <stdlib.h>
+
+#include "emu/transport/destination.h"
+#include "net/tuning.h"
+#include "peer.h"
+
+#define ACK 0x1f
+#define NAK 0x60
+#define REQUESTS 7 /* fewer than wait for others (COALESCE_UNDER_WAY) */
+
+/* --- the requester ------------------------------------------------------------------------ */
+
+static void answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
+
+	peer_send(peer, &p);
+}
+
+static void see(struct peer *peer, uint32_t psn)
+{
+	ck_assert_uint_eq(peer_see(peer).psn, psn & PSN_MASK);
+}
+
+static void post(struct peer *peer, enum ibv_wr_opcode opcode)
+{
+	uint32_t psn = peer->qp->requester.psn;
+
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		peer_post(peer, opcode, 8, i);
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		see(peer, psn + i);
+}
+
+static void expect_end(struct peer *peer)
+{
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		world_expect(peer->node, i, IBV_WC_SUCCESS);
+	ck_assert_int_eq(peer->qp->recovery.state, RECOVERY_SENDING);
+	ck_assert_uint_eq(peer->qp->recovery.destination->cwnd.in_flight, 0);
+	peer_see_none(peer, SECOND);
+	peer_destroy(peer);
+}
+
+/*
+ * A peer that is known to keep, to which a packet is lost every @interval bytes. What a repetition
+ * takes is such that so many packets leave meanwhile. Returns the PSN that comes next.
+ */
+static uint32_t lossy_peer(struct peer *peer, uint64_t interval, uint32_t meanwhile)
+{
+	struct destination *destination;
+
+	peer_create(peer, IBV_QPT_RC, NULL);
+	post(peer, IBV_WR_RDMA_WRITE);
+	answer(peer, FIRST_PSN, NAK);
+	see(peer, FIRST_PSN);
+	answer(peer, FIRST_PSN + REQUESTS - 1, ACK);
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		world_expect(peer->node, i, IBV_WC_SUCCESS);
+	destination = peer->qp->recovery.destination;
+	ck_assert(destination_keeps(destination));
+	destination->loss_interval = interval;
+	destination->repair.smoothed = meanwhile * REPEAT_BEHIND_TIME;
+	return peer->qp->requester.psn;
+}
+
+/* It, or its answer, is lost as often as any other packet. */
+START_TEST(repeated_twice)
+{
+	struct peer peer;
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	answer(&peer, psn + 2, NAK);
+	see(&peer, psn + 2);
+	see(&peer, psn + 2);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + 5, NAK);
+	see(&peer, psn + 5);
+	see(&peer, psn + 5);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
+/* One that drops is sent all from there on anyway; and a READ is answered each time. */
+START_TEST(not_repeated_twice)
+{
+	enum ibv_wr_opcode opcode = _i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
+	struct peer peer;
+	uint32_t psn = lossy_peer(&peer, _i ? 0 : 2 * VERY_LOSSY_INTERVAL, 4);
+
+	post(&peer, opcode);
+	answer(&peer, psn, NAK);
+	see(&peer, psn);
+	peer_see_none(&peer, 10000);
+	for (uint32_t i = 0; i < REQUESTS; i++) {
+		response.psn = (psn + i) & PSN_MASK;
+		if (_i)
+			peer_send(&peer, &response);
+	}
+	if (!_i)
+		answer(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
+/* Some of those behind it, too, where more of them is likely to be lost. */
+START_TEST(those_behind_it)
+{
+	struct peer peer;
+	uint32_t psn = lossy_peer(&peer, REPEAT_BEHIND_INTERVAL / 2, 3);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	answer(&peer, psn + 1, NAK);
+	for (uint32_t i = 1; i < 1 + 1 + 3; i++)
+		see(&peer, psn + i);
+	see(&peer, psn + 1);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + 3, NAK); /* it crossed it */
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + 5, NAK);
+	see(&peer, psn + 5);
+	see(&peer, psn + 6); /* there are no more */
+	see(&peer, psn + 5);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
+/*
+ * Nothing is heard, and the oldest packet is repeated soon, while sending goes on. What was sent
+ * before and isn't acknowledged with it was lost, too; later packets aren't in doubt.
+ */
+START_TEST(repeated_early)
+{
+	struct peer peer;
+	struct packet packet;
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	ck_assert(peer_wait(&peer, &packet, MS));
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	see(&peer, psn);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, REQUESTS);
+	see(&peer, psn + REQUESTS);
+	answer(&peer, psn + 3, ACK);
+	see(&peer, psn + 4);
+	see(&peer, psn + 4);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + REQUESTS - 1, ACK);
+	peer_see_none(&peer, 10000);
+	ck_assert_uint_eq(peer.node->hca->counters->timeouts, 0);
+	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
+	answer(&peer, psn + REQUESTS, ACK);
+	for (uint32_t i = 0; i < REQUESTS; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	world_expect(peer.node, REQUESTS, IBV_WC_SUCCESS);
+	peer_see_none(&peer, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The NAK was only late: what it asks for is under way. */
+START_TEST(a_nak_behind_an_early_one)
+{
+	struct peer peer;
+	struct packet packet;
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	ck_assert(peer_wait(&peer, &packet, MS));
+	see(&peer, psn);
+	answer(&peer, psn, NAK);
+	peer_see_none(&peer, 10000);
+	answer(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
+/* A peer that stays silent is asked by the oldest packet alone in the end. */
+START_TEST(silence)
+{
+	struct peer peer;
+	struct packet packet;
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	for (int i = 0; i < REPEAT_EARLY_COUNT; i++) {
+		ck_assert(peer_wait(&peer, &packet, 20 * MS));
+		see(&peer, psn);
+		ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+	}
+	ck_assert(peer_wait(&peer, &packet, 100 * MS));
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_HEAD_PROBE);
+	answer(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
+/* --- the responder ------------------------------------------------------------------------- */
+
+static void write_to(struct peer *peer, uint32_t psn)
+{
+	struct peer_packet p = {RC(WIRE_WRITE_ONLY),
+				.psn = (FIRST_PSN + psn) & PSN_MASK,
+				.length = 8,
+				.va = (uintptr_t)peer->memory,
+				.rkey = peer->mr->ibv.rkey,
+				.dma_length = 8};
+
+	peer_send(peer, &p);
+}
+
+static void expect_answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	peer_see_ack(peer, (FIRST_PSN + psn) & PSN_MASK, syndrome);
+}
+
+/*
+ * The requester has shown that it repeats what is missing, and is told of the next gap at once.
+ * That stays so if it repeats a few others with it, and the same twice.
+ */
+START_TEST(a_few_come_again)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	write_to(&peer, 1);
+	expect_answer(&peer, 0, NAK);
+	write_to(&peer, 0);
+	expect_answer(&peer, 1, ACK);
+	write_to(&peer, 3);
+	expect_answer(&peer, 2, NAK);
+	write_to(&peer, 5);
+	write_to(&peer, 7);
+	peer_see_none(&peer, 10000);
+	write_to(&peer, 2);
+	expect_answer(&peer, 4, NAK);
+	write_to(&peer, 3);
+	write_to(&peer, 2);
+	expect_answer(&peer, 3, ACK);
+	write_to(&peer, 5); /* kept: nothing is said of it */
+	write_to(&peer, 9);
+	peer_see_none(&peer, 10000);
+	write_to(&peer, 4);
+	expect_answer(&peer, 6, NAK);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* One that goes back N sends the next gap by itself. */
+START_TEST(many_come_again)
+{
+	uint32_t most = REPEAT_BEHIND_MOST + 2;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint32_t i = 1; i <= most; i++)
+		write_to(&peer, i);
+	expect_answer(&peer, 0, NAK);
+	write_to(&peer, 0);
+	expect_answer(&peer, most, ACK);
+	for (uint32_t i = 1; i <= most; i++)
+		write_to(&peer, i);
+	expect_answer(&peer, most, ACK);
+	write_to(&peer, most + 2);
+	expect_answer(&peer, most + 1, NAK);
+	write_to(&peer, most + 4);
+	write_to(&peer, most + 1);
+	expect_answer(&peer, most + 2, ACK);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *requester = tcase_create("requester"), *responder = tcase_create("responder");
+
+	tcase_add_test(requester, repeated_twice);
+	tcase_add_loop_test(requester, not_repeated_twice, 0, 2);
+	tcase_add_test(requester, those_behind_it);
+	tcase_add_test(requester, repeated_early);
+	tcase_add_test(requester, a_nak_behind_an_early_one);
+	tcase_add_test(requester, silence);
+	tcase_add_test(responder, a_few_come_again);
+	tcase_add_test(responder, many_come_again);
+	return world_main("repeat_more", (TCase *const[]){requester, responder, NULL});
+}
