@@ -112,14 +112,8 @@
 #define PROBE_COUNT 4
 /* So many repeat a packet, where that is likely to be lost, while sending goes on. */
 #define REPEAT_EARLY_COUNT 3
-/*
- * With fewer bytes between two losses than this (2 % of the packets at an MTU of 4096 and more)
- * what is behind a lost packet is repeated, too: one for so many ns that a repetition takes to be
- * answered. On a loopback those are 4, and 8 would be no faster, 16 slower.
- */
-#define REPEAT_BEHIND_INTERVAL (256 * 1024)
-#define REPEAT_BEHIND_TIME 8000
-#define REPEAT_BEHIND_MOST 32
+/* More old packets than this that come again behind a lost one: the requester goes back N. */
+#define GO_BACK_N_SEEN 32
 /* So many are new packets, if there are any. */
 #define PROBE_NEXT_COUNT 2
 /*

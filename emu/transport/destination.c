@@ -234,27 +234,6 @@ bool destination_keeps(struct destination *destination)
 	return keeps;
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/*
- * Of several packets that are lost each costs a round trip otherwise. So, where the next one is
- * near: as many as leave while the answer is waited for, and aren't much in the window.
- */
-uint32_t destination_repeats_behind(struct destination *destination, uint32_t cost)
-{
-	uint64_t bytes = 0, packets;
-
-	pthread_mutex_lock(&destination->lock);
-	packets = lesser(destination->repair.smoothed / REPEAT_BEHIND_TIME, REPEAT_BEHIND_MOST);
-	if (destination->loss_interval < REPEAT_BEHIND_INTERVAL)
-		bytes = lesser(destination->loss_interval, destination->cwnd.size.limit / 4);
-	pthread_mutex_unlock(&destination->lock);
-	return lesser(packets, bytes / cost);
-}
-
 void destination_note_kept(struct destination *destination)
 {
 	pthread_mutex_lock(&destination->lock);

@@ -106,8 +106,6 @@ void destination_spurious(struct destination *destination, uint32_t reduction);
 bool destination_repeats_alone(struct destination *destination);
 /* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
 bool destination_keeps(struct destination *destination);
-/* How many of @cost bytes to repeat behind a packet that is missing. */
-uint32_t destination_repeats_behind(struct destination *destination, uint32_t cost);
 /* A repetition was answered: what was behind it had been kept there, or not. */
 void destination_note_kept(struct destination *destination);
 void destination_note_dropped(struct destination *destination);

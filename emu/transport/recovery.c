@@ -139,7 +139,6 @@ void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t n
 	recovery->repeat_wanted = false;
 	recovery->repeat_response = response;
 	recovery->repeated_at = recovery->repeat_unasked ? 0 : now;
-	recovery->repeat_psn = qp->requester.unacked;
 	recovery->repeat_end = end;
 	if (!recovery->repeat_unasked)
 		recovery->resume_psn = qp->requester.psn;

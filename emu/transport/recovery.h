@@ -30,7 +30,7 @@ enum recovery_state {
 	 * What a NAK asked for is on its way again, alone, and sending goes on: a responder that
 	 * has kept what came behind the gap (as urxe does) misses no more than that. The answer
 	 * shows whether it has (destination_repeats_alone()). Where many are lost, a silence has
-	 * the oldest packet repeated in the same way, and some of the others with it.
+	 * the oldest packet repeated in the same way.
 	 */
 	RECOVERY_REPEATING,
 	/*
@@ -83,8 +83,7 @@ struct recovery {
 	bool repeat_response; /* what was repeated last asks for a response */
 	bool nak_follows;     /* of that packet: it was asked for by another answer */
 	uint8_t repeat_run;   /* so many in a row were asked for, one by one */
-	uint32_t repeat_psn;  /* what was repeated last: from here on */
-	uint32_t repeat_end;  /* one beyond it */
+	uint32_t repeat_end;  /* one beyond what was repeated last */
 	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
 
 	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
@@ -150,9 +149,9 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
  */
 bool recovery_repeats_more(const struct qp *qp, uint64_t now);
 /*
- * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for, or with some
- * of those behind it. They are in the window since they were sent first. @end: one beyond them, or
- * beyond the last of the responses that are asked for.
+ * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for. It is in the
+ * window since it was sent first. @end: one beyond it, or beyond the last of the responses that it
+ * asks for.
  */
 void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t now);
 /* A probe was wanted, and there is nothing new to send. */

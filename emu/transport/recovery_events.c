@@ -267,16 +267,6 @@ static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
 	       now - recovery->nak_at < destination_least_round_trip(recovery->destination);
 }
 
-/* It was repeated behind the one that this answers. */
-static bool is_under_way(const struct qp *qp)
-{
-	const struct recovery *recovery = &qp->recovery;
-
-	return recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
-	       psn_distance(qp->requester.unacked, recovery->repeat_end) < 0 &&
-	       qp->requester.unacked != recovery->repeat_psn;
-}
-
 void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -288,8 +278,6 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 		recovery->nak_follows = false;
 		return;
 	}
-	if (is_under_way(qp))
-		return;
 	recovery_event(qp, nak_event(qp), now);
 }
 

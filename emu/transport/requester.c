@@ -609,30 +609,6 @@ static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32
 	return end;
 }
 
-/* What was sent behind the oldest packet, too: up to @count from @psn on. Returns their end. */
-static uint32_t repeat_behind(struct qp *qp, uint32_t psn, uint32_t count, struct sending *sending)
-{
-	uint32_t end = qp->requester.psn;
-
-	if (psn_distance(end, psn) > (int32_t)count)
-		end = psn_add(psn, count);
-	for (uint32_t i = qp->sq.done; psn_distance(psn, end) < 0; i++) {
-		struct send_wqe *wqe = send_queue_at(&qp->sq, i);
-		uint32_t wqe_end = psn_add(wqe->first_psn, wqe->psn_count);
-
-		if (wqe->kind->flags & REQUEST_LOCAL)
-			continue;
-		if (wqe->kind->response)
-			break;
-		while (psn_distance(psn, end) < 0 && psn_distance(psn, wqe_end) < 0) {
-			if (repeat(qp, wqe, psn, 1, sending) == psn)
-				return psn;
-			psn = psn_add(psn, 1);
-		}
-	}
-	return psn;
-}
-
 /*
  * Where many are lost it is repeated twice, for it may be lost as any other; and the second one has
  * the answer to the first one repeated, which a timer would have to miss.
@@ -645,14 +621,9 @@ static void repeat_oldest(struct qp *qp, struct sending *sending)
 
 	if (end == psn)
 		return;
-	if (!wqe->kind->response && recovery_repeats_more(qp, sending->outbox->now)) {
-		end = repeat_behind(
-			qp, end,
-			destination_repeats_behind(qp->recovery.destination, wqe->packet_cost),
-			sending);
-		if (repeat(qp, wqe, psn, UINT32_MAX, sending) == psn)
-			return;
-	}
+	if (!wqe->kind->response && recovery_repeats_more(qp, sending->outbox->now) &&
+	    repeat(qp, wqe, psn, UINT32_MAX, sending) == psn)
+		return;
 	recovery_on_repeated(qp, end, wqe->kind->response != 0, sending->outbox->now);
 	/* Its answer is waited for: it doesn't wait for others to be built. */
 	outbox_flush(sending->outbox);

@@ -476,7 +476,7 @@ static void receive_late(struct qp *qp, const struct packet *packet, uint64_t no
 		return;
 	}
 	/* A few may be repeated with the one that was missing. */
-	if (resp->filled && ++resp->late > REPEAT_BEHIND_MOST)
+	if (resp->filled && ++resp->late > GO_BACK_N_SEEN)
 		resp->repeats_one = resp->filled = false;
 	duplicate_receive(qp, packet);
 }

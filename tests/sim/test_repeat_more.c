@@ -49,10 +49,10 @@ static void expect_end(struct peer *peer)
 }
 
 /*
- * A peer that is known to keep, to which a packet is lost every @interval bytes. What a repetition
- * takes is such that so many packets leave meanwhile. Returns the PSN that comes next.
+ * A peer that is known to keep, to which a packet is lost every @interval bytes. Returns the PSN
+ * that comes next.
  */
-static uint32_t lossy_peer(struct peer *peer, uint64_t interval, uint32_t meanwhile)
+static uint32_t lossy_peer(struct peer *peer, uint64_t interval)
 {
 	struct destination *destination;
 
@@ -66,7 +66,6 @@ static uint32_t lossy_peer(struct peer *peer, uint64_t interval, uint32_t meanwh
 	destination = peer->qp->recovery.destination;
 	ck_assert(destination_keeps(destination));
 	destination->loss_interval = interval;
-	destination->repair.smoothed = meanwhile * REPEAT_BEHIND_TIME;
 	return peer->qp->requester.psn;
 }
 
@@ -74,7 +73,7 @@ static uint32_t lossy_peer(struct peer *peer, uint64_t interval, uint32_t meanwh
 START_TEST(repeated_twice)
 {
 	struct peer peer;
-	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
 	answer(&peer, psn + 2, NAK);
@@ -96,7 +95,7 @@ START_TEST(not_repeated_twice)
 	enum ibv_wr_opcode opcode = _i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
 	struct peer peer;
-	uint32_t psn = lossy_peer(&peer, _i ? 0 : 2 * VERY_LOSSY_INTERVAL, 4);
+	uint32_t psn = lossy_peer(&peer, _i ? 0 : 2 * VERY_LOSSY_INTERVAL);
 
 	post(&peer, opcode);
 	answer(&peer, psn, NAK);
@@ -113,30 +112,6 @@ START_TEST(not_repeated_twice)
 }
 END_TEST
 
-/* Some of those behind it, too, where more of them is likely to be lost. */
-START_TEST(those_behind_it)
-{
-	struct peer peer;
-	uint32_t psn = lossy_peer(&peer, REPEAT_BEHIND_INTERVAL / 2, 3);
-
-	post(&peer, IBV_WR_RDMA_WRITE);
-	answer(&peer, psn + 1, NAK);
-	for (uint32_t i = 1; i < 1 + 1 + 3; i++)
-		see(&peer, psn + i);
-	see(&peer, psn + 1);
-	peer_see_none(&peer, 10000);
-	answer(&peer, psn + 3, NAK); /* it crossed it */
-	peer_see_none(&peer, 10000);
-	answer(&peer, psn + 5, NAK);
-	see(&peer, psn + 5);
-	see(&peer, psn + 6); /* there are no more */
-	see(&peer, psn + 5);
-	peer_see_none(&peer, 10000);
-	answer(&peer, psn + REQUESTS - 1, ACK);
-	expect_end(&peer);
-}
-END_TEST
-
 /*
  * Nothing is heard, and the oldest packet is repeated soon, while sending goes on. What was sent
  * before and isn't acknowledged with it was lost, too; later packets aren't in doubt.
@@ -145,7 +120,7 @@ START_TEST(repeated_early)
 {
 	struct peer peer;
 	struct packet packet;
-	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
 	ck_assert(peer_wait(&peer, &packet, MS));
@@ -176,7 +151,7 @@ START_TEST(a_nak_behind_an_early_one)
 {
 	struct peer peer;
 	struct packet packet;
-	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
 	ck_assert(peer_wait(&peer, &packet, MS));
@@ -193,7 +168,7 @@ START_TEST(silence)
 {
 	struct peer peer;
 	struct packet packet;
-	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1, 4);
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
 	for (int i = 0; i < REPEAT_EARLY_COUNT; i++) {
@@ -263,7 +238,7 @@ END_TEST
 /* One that goes back N sends the next gap by itself. */
 START_TEST(many_come_again)
 {
-	uint32_t most = REPEAT_BEHIND_MOST + 2;
+	uint32_t most = GO_BACK_N_SEEN + 2;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -290,7 +265,6 @@ int main(void)
 
 	tcase_add_test(requester, repeated_twice);
 	tcase_add_loop_test(requester, not_repeated_twice, 0, 2);
-	tcase_add_test(requester, those_behind_it);
 	tcase_add_test(requester, repeated_early);
 	tcase_add_test(requester, a_nak_behind_an_early_one);
 	tcase_add_test(requester, silence);
