@@ -118,15 +118,10 @@ static void update_timeouts(struct destination *destination, uint64_t now)
 	const struct rtt *rtt = &destination->rtt;
 	uint64_t least = destination_very_lossy(destination, now) ? PROBE_TIMEOUT_VERY_LOSSY
 								  : PROBE_TIMEOUT_LEAST;
-	uint64_t timeout = rtt_probe_timeout(rtt, least);
+	/* Where packets get lost, a stall some seconds ago is no reason to wait. */
+	uint64_t timeout = destination_lossy(destination, now) ? rtt_timeout(rtt, least)
+							       : rtt_probe_timeout(rtt, least);
 
-	/* Where packets get lost, a stall some seconds ago is no reason to wait (RFC 9002, 6.2.1).
-	 */
-	if (destination_lossy(destination, now)) {
-		timeout = rtt->smoothed + 4 * rtt->variation;
-		if (timeout < least)
-			timeout = least;
-	}
 	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
 	atomic_store_explicit(&destination->repeat_least,
 			      destination_lossy(destination, now) ? least : REPEAT_TIMEOUT_LEAST,
@@ -193,15 +188,11 @@ void destination_probe_answered(struct destination *destination, uint64_t time, 
 
 void destination_repaired(struct destination *destination, uint64_t time, uint64_t now)
 {
-	struct rtt *repair = &destination->repair;
-	uint64_t timeout;
-
 	pthread_mutex_lock(&destination->lock);
-	rtt_sample(repair, time, now);
-	timeout = repair->smoothed + 4 * repair->variation;
-	if (timeout < PROBE_TIMEOUT_VERY_LOSSY)
-		timeout = PROBE_TIMEOUT_VERY_LOSSY;
-	atomic_store_explicit(&destination->repair_timeout, timeout, memory_order_relaxed);
+	rtt_sample(&destination->repair, time, now);
+	atomic_store_explicit(&destination->repair_timeout,
+			      rtt_timeout(&destination->repair, PROBE_TIMEOUT_VERY_LOSSY),
+			      memory_order_relaxed);
 	pthread_mutex_unlock(&destination->lock);
 }
 

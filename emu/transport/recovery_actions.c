@@ -303,13 +303,19 @@ bool recovery_resume(struct qp *qp, uint64_t now)
 
 /* --- probes ------------------------------------------------------------------------------ */
 
-static void want_probe(struct qp *qp, uint64_t now)
+/*
+ * A probe, and when the next one is due. @wanted: the requester is to send it with its next packet;
+ * else it is what was asked for already. The ACK timeout goes on: a probe isn't a retry, for
+ * nothing says that anything was lost.
+ */
+static void probe(struct qp *qp, bool wanted, uint64_t timeout_at, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	qp->shown->done.losses.probes++;
 	recovery->ambiguous = true;
-	recovery->probe_wanted = true;
+	recovery->timeout_at = timeout_at;
+	recovery->probe_wanted = wanted;
 	recovery->probe_at = recovery_next_probe(qp, now);
 	if (recovery->probes < PROBE_COUNT)
 		recovery->probes++;
@@ -327,19 +333,16 @@ bool recovery_probe_new(struct qp *qp, uint64_t now)
 		recovery_stop_counting(qp);
 		recovery->probes_only = true;
 	}
-	want_probe(qp, now);
+	probe(qp, true, recovery->timeout_at, now);
 	return true;
 }
 
-/* Isn't a retry, for nothing says that anything was lost. The timeout goes on. */
 bool recovery_probe_head(struct qp *qp, uint64_t now)
 {
-	struct recovery *recovery = &qp->recovery;
-	uint64_t timeout_at = recovery->timeout_at;
+	uint64_t timeout_at = qp->recovery.timeout_at;
 
 	go_back_for_head(qp);
-	recovery->timeout_at = timeout_at;
-	want_probe(qp, now);
+	probe(qp, true, timeout_at, now);
 	return true;
 }
 
@@ -356,13 +359,11 @@ bool recovery_repeat_early(struct qp *qp, uint64_t now)
 	want_repetition(qp);
 	recovery->repeat_unasked = recovery->nak_follows = true;
 	recovery->resume_psn = qp->requester.psn;
-	recovery->timeout_at = timeout_at;
-	want_probe(qp, now);
-	recovery->probe_wanted = false;
+	probe(qp, false, timeout_at, now);
 	return true;
 }
 
-/* This isn't a retry either: a request or its responses were lost again, or are late. */
+/* A request or its responses were lost again, or are late. */
 bool recovery_ask_again(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -370,9 +371,7 @@ bool recovery_ask_again(struct qp *qp, uint64_t now)
 
 	want_missing(qp);
 	missing_repeat(&qp->missing, !destination_keeps(recovery->destination));
-	recovery->timeout_at = timeout_at;
-	want_probe(qp, now);
-	recovery->probe_wanted = false;
+	probe(qp, false, timeout_at, now);
 	return true;
 }
 

@@ -64,11 +64,12 @@ bool rtt_queueing(const struct rtt *rtt)
 	return rtt_recent_least(rtt) >= 2 * rtt->least;
 }
 
+uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least)
+{
+	return greater(rtt->smoothed + 4 * rtt->variation, least);
+}
+
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)
 {
-	uint64_t longest = greater(rtt->longest[0], rtt->longest[1]);
-	uint64_t timeout;
-
-	timeout = rtt->smoothed + 4 * rtt->variation;
-	return greater(greater(timeout, 2 * longest), least);
+	return greater(rtt_timeout(rtt, least), 2 * greater(rtt->longest[0], rtt->longest[1]));
 }

@@ -35,7 +35,10 @@ uint64_t rtt_recent_least(const struct rtt *rtt);
 /* Whether packets wait in queues for longer than they travel. */
 bool rtt_queueing(const struct rtt *rtt);
 
-/* From the last sign of the peer to the first probe, at @least. */
+/* What an answer takes but rarely (RFC 9002, 6.2.1), at @least. */
+uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least);
+
+/* The same, and twice the longest: from the last sign of the peer to the first probe. */
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least);
 
 #endif

@@ -92,7 +92,16 @@ static void keep_behind(struct peer *peer, uint32_t lost)
 	expect_completions(peer, 0, 5);
 }
 
-/* The same by one that drops them; it is told by a NAK, or by the acknowledgement of one. */
+/* A peer that is known to keep. Returns the PSN that comes next. */
+static uint32_t keeping_peer(struct peer *peer)
+{
+	peer_create(peer, IBV_QPT_RC, NULL);
+	keep_behind(peer, 0);
+	return peer->qp->requester.psn;
+}
+
+/* The same as keep_behind() by one that drops them; it is told by a NAK, or by the acknowledgement
+ * of one. */
 static void drop_behind(struct peer *peer, bool nak)
 {
 	uint32_t psn = peer->qp->requester.psn;
@@ -214,11 +223,8 @@ END_TEST
 START_TEST(two_in_a_row)
 {
 	struct peer peer;
-	uint32_t psn;
+	uint32_t psn = keeping_peer(&peer);
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	keep_behind(&peer, 0);
-	psn = peer.qp->requester.psn;
 	post(&peer, 5);
 	for (uint32_t lost = 1; lost < 1 + 2; lost++) {
 		answer(&peer, psn + lost, NAK);
@@ -236,11 +242,8 @@ END_TEST
 START_TEST(two_in_a_row_by_an_acknowledgement)
 {
 	struct peer peer;
-	uint32_t psn;
+	uint32_t psn = keeping_peer(&peer);
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	keep_behind(&peer, 0);
-	psn = peer.qp->requester.psn;
 	post(&peer, 5);
 	answer(&peer, psn + 1, NAK);
 	expect_repeated(&peer, psn + 1);
@@ -260,11 +263,8 @@ END_TEST
 START_TEST(a_long_run_is_everything)
 {
 	struct peer peer;
-	uint32_t psn;
+	uint32_t psn = keeping_peer(&peer);
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	keep_behind(&peer, 0);
-	psn = peer.qp->requester.psn;
 	post(&peer, 8);
 	for (uint32_t lost = 0; lost < REPEAT_RUN; lost++) {
 		answer(&peer, psn + lost, NAK);
