@@ -185,6 +185,8 @@ void rdma_id_free(struct rdma_id *id)
 	DL_DELETE(ids, id);
 	rdma_port_release(id);
 	rdma_addrinfo_leave(id);
+	/* What a lookup or the network devices have told since its events were dropped. */
+	rdma_channel_drop(id);
 	if (id->synchronous)
 		rdma_channel_free(id->channel);
 	free(id->ibv.route.path_rec);
