@@ -283,13 +283,26 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 	}
 }
 
+/* Its headers are there already, as they were checked. */
+static void prefetch_payload(const struct link_frame *frame)
+{
+	if (!frame->shared || frame->length < SHM_PREFETCH_LEAST)
+		return;
+	for (unsigned int i = 1; i <= SHM_PREFETCH_LINES; i++)
+		__builtin_prefetch(frame->data + i * 64);
+}
+
 static void receive_kind(struct receiver *receiver, const struct packet *packets,
 			 const struct link_frame *frames, const bool *good, unsigned int count,
 			 unsigned int kind, uint64_t now)
 {
-	for (unsigned int i = 0; i < count; i++)
-		if (good[i] && (packets[i].op->flags & OPCODE_RESPONSE) == kind)
-			receive_packet(receiver, &packets[i], &frames[i], now);
+	for (unsigned int i = 0; i < count; i++) {
+		if (!good[i] || (packets[i].op->flags & OPCODE_RESPONSE) != kind)
+			continue;
+		if (i + 1 < count)
+			prefetch_payload(&frames[i + 1]);
+		receive_packet(receiver, &packets[i], &frames[i], now);
+	}
 }
 
 /*

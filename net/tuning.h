@@ -329,6 +329,15 @@
 #define SHM_PUBLISH 8192
 /* Of a ring, in one call: what is read stays in the CPU's L2 cache until it is delivered. */
 #define SHM_READ_MOST (RING_BYTES / 8)
+/*
+ * What was written by another CPU takes as long to come from its cache as half a packet to copy,
+ * unless it was asked for before: so many records ahead, which in a stream are of one size, and of
+ * the next packet so many cache lines, from where on the CPU itself sees where it goes. Not for
+ * small packets: there the writer would have to take the lines back.
+ */
+#define SHM_PREFETCH_RECORDS 4
+#define SHM_PREFETCH_LINES 8	/* of 64 bytes */
+#define SHM_PREFETCH_LEAST 1024 /* bytes of a packet */
 /* Bytes that may wait for space. RC's window stays far below; what is beyond is lost. */
 #define SHM_WAITING_MAX (8u << 20)
 /* How soon to look for space for it, and how rarely if there is none, ns. */

@@ -258,6 +258,9 @@ bool ring_receive(struct ring *ring, struct ring_packet *packet)
 	packet->length = length;
 	packet->sealed = word & IS_SEALED;
 	ring->next += record_size(length, gids);
+	if (length >= SHM_PREFETCH_LEAST)
+		__builtin_prefetch(ring_word(ring, ring->next + SHM_PREFETCH_RECORDS *
+									record_size(length, gids)));
 	return true;
 }
 
