@@ -384,8 +384,7 @@ bool receive_frames(struct hca *hca, uint64_t now)
 	bool any = receive_deferred(hca, now);
 
 	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
-		unsigned int count =
-			hca->link->ops->receive(hca->link, hca->frames, RECEIVE_BATCH, now);
+		unsigned int count = link_receive(hca->link, hca->frames, RECEIVE_BATCH, now);
 
 		if (count) {
 			event_cork(&hca->events);

@@ -6,6 +6,10 @@
 
 #include "net/guard.h"
 
+#if defined(__SANITIZE_THREAD__)
+char link_order;
+#endif
+
 struct payload_copy {
 	const struct link_packet *packet;
 	uint8_t *to; /* its end, when all is copied */

@@ -260,4 +260,39 @@ struct link {
 	_Atomic bool lost;
 };
 
+/* --- for the core ---------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+
+/*
+ * TSan sees neither what goes through the kernel nor that two mappings are the same memory: where a
+ * packet has come from a thread of this process, all that it did before has happened before.
+ */
+extern char link_order;
+#define LINK_ORDER_SENT() __tsan_release(&link_order)
+#define LINK_ORDER_RECEIVED() __tsan_acquire(&link_order)
+#else
+#define LINK_ORDER_SENT() ((void)0)
+#define LINK_ORDER_RECEIVED() ((void)0)
+#endif
+
+/* link_ops.send() and .receive() */
+static inline unsigned int link_send(struct link *link, struct link_packet *packets,
+				     unsigned int count, uint64_t now)
+{
+	LINK_ORDER_SENT();
+	return link->ops->send(link, packets, count, now);
+}
+
+static inline unsigned int link_receive(struct link *link, struct link_frame *frames,
+					unsigned int max, uint64_t now)
+{
+	unsigned int count = link->ops->receive(link, frames, max, now);
+
+	if (count)
+		LINK_ORDER_RECEIVED();
+	return count;
+}
+
 #endif

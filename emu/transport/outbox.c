@@ -76,7 +76,7 @@ static void outbox_send(struct outbox *outbox)
 
 	for (unsigned int i = 0; i < outbox->packets; i++)
 		bytes += link_packet_length(&outbox->packet[i]);
-	refused = link->ops->send(link, outbox->packet, outbox->packets, outbox->now);
+	refused = link_send(link, outbox->packet, outbox->packets, outbox->now);
 	/* A link that delays packets (net/fault/fault.h) wants to be called again. */
 	deadline = link->ops->deadline(link);
 	if (deadline != TIME_NEVER && outbox->hca->deadline)
