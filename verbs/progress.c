@@ -17,7 +17,8 @@
  * completion before, keeps its client spinning; one that does nothing but poll makes
  * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
  * and the first would be taken for the second: so a client for which something waited when polling
- * had ended isn't left to the application for a while, or is looked at more often.
+ * had ended is looked at more often for a while. It is left to its application all the same: a
+ * thread that is woken by each packet takes the CPU from an application that is to answer it.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
  * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
@@ -279,8 +280,7 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 	if (!spinning(client, now)) {
 		if (!client->ready && atomic_load(&client->planned) > now)
 			return atomic_load(&client->planned);
-		if (now >= client->neglected_until && polling(client, now) &&
-		    leave_alone(client, now))
+		if (polling(client, now) && leave_alone(client, now))
 			return now + tick(client, now);
 	}
 	make_progress(client, now);

@@ -146,20 +146,6 @@ static void wait_for_work(struct fake *fake)
 		ck_assert_int_eq(errno, EINTR);
 }
 
-static bool served_soon(struct fake *fake)
-{
-	struct timespec limit;
-
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_nsec += 100000000;
-	limit.tv_sec += limit.tv_nsec / 1000000000;
-	limit.tv_nsec %= 1000000000;
-	while (sem_timedwait(&fake->worked, &limit))
-		if (errno != EINTR)
-			return false;
-	return true;
-}
-
 static struct progress_client *attach(struct fake *fake)
 {
 	struct progress_client *client;
@@ -177,8 +163,22 @@ static void poll_until(struct progress_client *client, uint64_t time)
 		progress_poll(client, time);
 }
 
-/* By name: sanitizers have threads, too. */
-static unsigned int background_threads(void)
+/* A line of @file that @format finds a number in; 0: there is none. */
+static unsigned long number_in(FILE *file, const char *format)
+{
+	unsigned long number = 0;
+	char line[256];
+
+	while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
+		number = 0;
+	return number;
+}
+
+/*
+ * How many progress threads there are, and how often they have slept (@sleeps, or NULL). By name:
+ * sanitizers have threads, too.
+ */
+static unsigned int background_threads(unsigned long *sleeps)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	char path[300], name[16];
@@ -188,11 +188,15 @@ static unsigned int background_threads(void)
 
 	ck_assert_ptr_nonnull(tasks);
 	while ((entry = readdir(tasks))) {
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		file = fopen(path, "r");
 		if (!file)
 			continue;
-		count += fgets(name, sizeof(name), file) && strcmp(name, "urxe\n") == 0;
+		if (fscanf(file, "Name: %15s\n", name) == 1 && strcmp(name, "urxe") == 0) {
+			count++;
+			if (sleeps)
+				*sleeps = number_in(file, "voluntary_ctxt_switches: %lu");
+		}
 		fclose(file);
 	}
 	closedir(tasks);
@@ -215,16 +219,16 @@ START_TEST(the_thread_starts_with_the_first_client)
 
 	fake_init(&fake, 1);
 	fake_init(&other, 1);
-	ck_assert_uint_eq(background_threads(), 0);
+	ck_assert_uint_eq(background_threads(NULL), 0);
 	attach(&fake);
 	attach(&other);
 	kick(&fake, 0);
 	kick(&other, 0);
 	wait_for_work(&fake);
 	wait_for_work(&other);
-	ck_assert_uint_eq(background_threads(), 1);
+	ck_assert_uint_eq(background_threads(NULL), 1);
 	progress_destroy(progress);
-	while (background_threads()) /* what is joined may take a moment to vanish */
+	while (background_threads(NULL)) /* what is joined may take a moment to vanish */
 		sched_yield();
 	ck_assert(sigismember(&fake.signals, SIGINT) && sigismember(&fake.signals, SIGUSR1) &&
 		  sigismember(&fake.signals, SIGALRM) && sigismember(&fake.signals, SIGPROF));
@@ -416,8 +420,21 @@ START_TEST(the_thread_stays_off_while_polled)
 }
 END_TEST
 
+/* How often the thread looks, times a tick, whether polling goes on. */
+static uint64_t looks_a_tick(void)
+{
+	unsigned long before = 0, after = 0;
+	uint64_t begin;
+
+	ck_assert_uint_eq(background_threads(&before), 1);
+	begin = clock_now();
+	usleep(10000);
+	ck_assert_uint_eq(background_threads(&after), 1);
+	return (after - before) * PROGRESS_TICK / (clock_now() - begin);
+}
+
 /* The application polls for something else, waits for its memory to change, and polls again. */
-START_TEST(what_polls_leave_is_watched)
+START_TEST(what_polls_leave_is_looked_for_often)
 {
 	struct progress_client *client;
 	unsigned int before, i;
@@ -426,18 +443,16 @@ START_TEST(what_polls_leave_is_watched)
 	fake_init(&fake, 1);
 	client = attach(&fake);
 	fake.blind = true;
-	for (i = 0; i < 20; i++) {
-		poll_until(client, clock_now() + HOUR_NS);
-		usleep(300); /* likely no longer spinning, and left to the application */
-		kick(&fake, 0);
-		if (served_soon(&fake))
-			continue;
-		progress_poll(client, 0);
+	do {
+		poll_until(client, clock_now());
+		kick(&fake, 0); /* which likely waits for the thread to look */
 		wait_for_work(&fake);
-		i = 0;
-	}
+		poll_until(client, clock_now() + HOUR_NS);
+		usleep(300); /* likely no longer spinning */
+	} while (looks_a_tick() < 4);
 
-	/* Now it takes all itself, and after a while the thread leaves it to it. */
+	/* Now it takes all itself: it is left to it, and after a while looked at as rarely as
+	 * before. */
 	fake.blind = false;
 	do {
 		before = fake.background;
@@ -446,7 +461,7 @@ START_TEST(what_polls_leave_is_watched)
 			progress_poll(client, clock_now() + HOUR_NS);
 			usleep(100);
 		}
-	} while (fake.background != before);
+	} while (fake.background != before || looks_a_tick() > 2);
 	progress_detach(client);
 	fake_destroy(&fake);
 }
@@ -818,7 +833,7 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
-	tcase_add_test(tests, what_polls_leave_is_watched);
+	tcase_add_test(tests, what_polls_leave_is_looked_for_often);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
