@@ -136,6 +136,20 @@ static int keep_write(const struct message *message, const struct qp *qp,
 	return placement_keep(&target, packet->payload, packet->payload_length);
 }
 
+/* The whole range is checked before the first byte is written, IBA 9.7.4.1.5. NULL: it may not. */
+static uint8_t *write_memory(struct message *message, const struct qp *qp)
+{
+	return message_remote_memory(message, qp, message->rkey, message->va, message->length,
+				     IBV_ACCESS_REMOTE_WRITE);
+}
+
+/* IBA 9.7.4.1.6: whether a packet whose payload ends at @end is as long as the RETH has it. */
+static bool write_length_is_good(const struct message *message, const struct packet *packet,
+				 uint64_t end)
+{
+	return packet->op->flags & OPCODE_LAST ? end == message->length : end <= message->length;
+}
+
 static enum fault place_write(struct message *message, const struct qp *qp,
 			      const struct packet *packet)
 {
@@ -151,13 +165,13 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 		return message_nothing_allowed(qp, message->rkey, IBV_ACCESS_REMOTE_WRITE)
 			       ? FAULT_NONE
 			       : FAULT_KEY;
-	/* The whole range is checked before the first byte is written, IBA 9.7.4.1.5. */
-	memory = message_remote_memory(message, qp, message->rkey, message->va, message->length,
-				       IBV_ACCESS_REMOTE_WRITE);
+	memory = write_memory(message, qp);
 	if (!memory)
 		return FAULT_KEY;
-	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+	if (!write_length_is_good(message, packet, end))
+		return FAULT_LENGTH;
+	if (packet->placed)
+		return FAULT_NONE;
 	if (qp->hca->placement)
 		error = keep_write(message, qp, packet);
 	else
@@ -181,6 +195,25 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
 	message->received += packet->payload_length;
 	message->kind = send ? MESSAGE_SEND : MESSAGE_WRITE;
 	return FAULT_NONE;
+}
+
+/* All packets of a message but the last have a payload of the path MTU: so its place is known. */
+bool message_place_early(struct message *message, const struct qp *qp, const struct packet *packet,
+			 uint32_t ahead)
+{
+	uint64_t offset = message->received + (uint64_t)ahead * qp->mtu;
+	uint64_t end = offset + packet->payload_length;
+	uint8_t *memory;
+
+	if (message->kind != MESSAGE_WRITE || !(packet->op->flags & OPCODE_WRITE) ||
+	    packet->op->flags & OPCODE_FIRST || qp->hca->placement)
+		return false;
+	/* Beyond the end it is of another message. */
+	if (offset >= message->length || !write_length_is_good(message, packet, end))
+		return false;
+	memory = write_memory(message, qp);
+	return memory && mr_write(qp->hca, &message->pin, memory + offset, packet->payload,
+				  packet->payload_length) == 0;
 }
 
 enum fault message_place_datagram(struct message *message, const struct qp *qp,

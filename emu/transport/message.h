@@ -99,6 +99,14 @@ bool message_take_receive(struct message *message, struct qp *qp);
 enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
+ * The payload of a packet that arrived @ahead packets before its turn, if it is of the RDMA WRITE
+ * in progress and nothing speaks against it. Returns whether it was placed: else its turn will
+ * tell.
+ */
+bool message_place_early(struct message *message, const struct qp *qp, const struct packet *packet,
+			 uint32_t ahead);
+
+/*
  * A UD message: header and payload go to the receive. FAULT_RECEIVE_LENGTH if they are
  * longer.
  */

@@ -115,7 +115,8 @@ static bool has_room(struct reorder *reorder, uint32_t length, uint32_t ahead)
 bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
 		  uint32_t missing)
 {
-	uint32_t length = packet->op->headers_length + packet->payload_length;
+	uint32_t payload = packet->placed ? 0 : packet->payload_length;
+	uint32_t length = packet->op->headers_length + payload;
 	uint32_t ahead = psn_distance(packet->psn, missing) + 1;
 	struct reorder_packet *kept;
 
@@ -130,7 +131,7 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 	reorder->pool = pool;
 	/* Its headers needn't lie before its payload (packet_keep_headers()). */
 	memcpy(kept->bytes, packet->headers, packet->op->headers_length);
-	memcpy(kept->bytes + packet->op->headers_length, packet->payload, packet->payload_length);
+	memcpy(kept->bytes + packet->op->headers_length, packet->payload, payload);
 	kept->length = length;
 	kept->packet = *packet;
 	kept->packet.headers = kept->bytes;

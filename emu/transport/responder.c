@@ -400,6 +400,19 @@ static void send_sequence_nak(struct qp *qp)
 	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 }
 
+/* To be executed in its turn; the payload may be in its place by then. */
+static void keep_early(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	struct packet kept = *packet;
+
+	kept.placed = !qp->xrcd && qp_allows(qp, packet) && responder_payload_fits(qp, packet) &&
+		      message_place_early(&resp->message, qp, packet,
+					  psn_distance(packet->psn, resp->expected_psn));
+	if (reorder_keep(&resp->kept, &qp->hca->packets, &kept, resp->expected_psn))
+		qp->shown->done.losses.packets_kept++;
+}
+
 /* A request behind the expected one. */
 static void receive_early(struct qp *qp, const struct packet *packet)
 {
@@ -419,9 +432,8 @@ static void receive_early(struct qp *qp, const struct packet *packet)
 	resp->gap = true;
 	/* The others are executed once, and answered with what they found. */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
-	    !reorder_has(&resp->kept, packet->psn) &&
-	    reorder_keep(&resp->kept, &qp->hca->packets, packet, resp->expected_psn))
-		qp->shown->done.losses.packets_kept++;
+	    !reorder_has(&resp->kept, packet->psn))
+		keep_early(qp, packet);
 }
 
 /* What was kept, as far as nothing is missing. Returns whether all of that could be received. */

@@ -174,6 +174,7 @@ int packet_parse(struct packet *packet, const uint8_t *data, size_t length)
 	packet->pad = pad;
 	packet->solicited = bth.flags & BTH_SOLICITED;
 	packet->ack_request = psn & BTH_ACK_REQUEST;
+	packet->placed = false;
 	return 0;
 }
 

@@ -260,6 +260,7 @@ struct packet {
 	uint8_t pad;
 	bool solicited;
 	bool ack_request;
+	bool placed; /* the payload is where it belongs already, and no longer here */
 	uint8_t kept[WIRE_HEADERS_MAX]; /* packet_keep_headers() */
 };
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the responder does with the payload of RDMA WRITEs that arrives behind a gap. */
+#include <string.h>
+
+#include "peer.h"
+
+#define VALUE(i) (0x10 + (i)) /* of each byte of the packet FIRST_PSN + i */
+
+struct write {
+	uint8_t operation;
+	uint32_t index; /* of its PSN */
+	uint32_t place; /* FIRST: where the message goes, and how long it is, in packets */
+	uint32_t packets;
+	uint32_t length; /* 0: the path MTU */
+};
+
+static void send_write(struct peer *peer, const struct write *write)
+{
+	uint8_t data[PEER_MTU];
+	struct peer_packet p = {RC(write->operation),
+				.psn = (FIRST_PSN + write->index) & PSN_MASK,
+				.length = write->length ? write->length : PEER_MTU,
+				.payload = data,
+				.va = (uintptr_t)peer->memory + write->place * PEER_MTU,
+				.rkey = peer->mr->ibv.rkey,
+				.dma_length = write->packets * PEER_MTU};
+
+	memset(data, VALUE(write->index), sizeof(data));
+	peer_send(peer, &p);
+}
+
+/* What the packet in the peer's memory at @place begins with. */
+static uint8_t at(const struct peer *peer, uint32_t place)
+{
+	return peer->memory[place * PEER_MTU];
+}
+
+static void peer_begin(struct peer *peer)
+{
+	peer_create(peer, IBV_QPT_RC, NULL);
+	memset(peer->memory, 0, PEER_MEMORY);
+	send_write(peer, &(struct write){WIRE_WRITE_FIRST, 0, .place = 1, .packets = 4});
+}
+
+START_TEST(placed_before_its_turn)
+{
+	struct peer peer;
+
+	peer_begin(&peer);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 2});
+	send_write(&peer, &(struct write){WIRE_WRITE_LAST, 3});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 1), VALUE(0));
+	ck_assert_uint_eq(at(&peer, 2), 0);
+	ck_assert_uint_eq(at(&peer, 3), VALUE(2));
+	ck_assert_uint_eq(at(&peer, 4), VALUE(3));
+	ck_assert_uint_eq(at(&peer, 5), 0);
+	/* It isn't written again in its turn. */
+	peer.memory[3 * PEER_MTU] = 99;
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
+	peer_see_ack(&peer, FIRST_PSN + 3, 0x1f);
+	ck_assert_uint_eq(at(&peer, 2), VALUE(1));
+	ck_assert_uint_eq(at(&peer, 3), 99);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* They keep what they bring until it is known where it belongs. */
+START_TEST(of_the_next_message)
+{
+	struct peer peer;
+
+	peer_begin(&peer);
+	send_write(&peer, &(struct write){WIRE_WRITE_LAST, 3});
+	send_write(&peer, &(struct write){WIRE_WRITE_FIRST, 4, .place = 10, .packets = 3});
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 5});
+	send_write(&peer, &(struct write){WIRE_WRITE_LAST, 6});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 4), VALUE(3));
+	for (uint32_t place = 5; place < 16; place++)
+		ck_assert_uint_eq(at(&peer, place), 0);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 2});
+	peer_see_ack(&peer, FIRST_PSN + 6, 0x1f);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(at(&peer, 1 + i), VALUE(i));
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_uint_eq(at(&peer, 10 + i), VALUE(4 + i));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.4.1.2 and 9.7.4.1.6: what can't be is found out in its turn, and nothing written. */
+START_TEST(bad_ones_wait_for_their_turn)
+{
+	static const struct write bad[] = {
+		{WIRE_WRITE_LAST, 2},
+		{WIRE_WRITE_LAST, 3, .length = 8},
+		{WIRE_WRITE_MIDDLE, 2, .length = 8},
+		{WIRE_SEND_MIDDLE, 2},
+	};
+	struct peer peer;
+
+	peer_begin(&peer);
+	send_write(&peer, &bad[_i]);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 1 + bad[_i].index), 0);
+	for (uint32_t i = 1; i < bad[_i].index; i++)
+		send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, i});
+	peer_see_ack(&peer, FIRST_PSN + bad[_i].index, 0x61);
+	ck_assert_uint_eq(at(&peer, 1 + bad[_i].index), 0);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.4.1.5: each packet is checked in its turn, wherever its payload is. */
+START_TEST(the_region_may_go)
+{
+	struct peer peer;
+
+	peer_begin(&peer);
+	send_write(&peer, &(struct write){WIRE_WRITE_LAST, 3});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 4), VALUE(3));
+	ck_assert_int_eq(mr_deregister(peer.mr), 0);
+	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, 0);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x62);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tests = tcase_create("placed_early");
+
+	tcase_add_test(tests, placed_before_its_turn);
+	tcase_add_test(tests, of_the_next_message);
+	tcase_add_loop_test(tests, bad_ones_wait_for_their_turn, 0, 4);
+	tcase_add_test(tests, the_region_may_go);
+	return world_main("placed_early", (TCase *const[]){tests, NULL});
+}
