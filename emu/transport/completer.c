@@ -149,10 +149,79 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
 	return req->unacked == psn;
 }
 
-/* What a packet of the request that @psn belongs to counts in the congestion window. */
-static uint32_t packet_cost(const struct qp *qp, uint32_t psn)
+/* --- payloads ------------------------------------------------------------------------------- */
+
+/*
+ * How long the payload of a response is: what is left of a READ, a packet at most; nothing where
+ * the response is all that there is to say (FLUSH, ATOMIC WRITE: Annex A19).
+ */
+static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe, uint64_t offset)
 {
-	return send_queue_at(&qp->sq, send_queue_find(&qp->sq, psn))->packet_cost;
+	uint32_t rest = wqe->length - offset;
+
+	if (wqe->kind->data != DATA_READ)
+		return 0;
+	return rest < qp->mtu ? rest : qp->mtu;
+}
+
+/* Of the request that it answers: a long READ is several. */
+static bool response_is_last(const struct send_wqe *wqe, uint32_t index)
+{
+	return index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
+}
+
+static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, const void *data,
+		   uint32_t length)
+{
+	if (qp->hca->placement)
+		return placement_scatter(qp, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
+	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
+}
+
+/*
+ * A READ response, to where its PSN says. One that was placed before its turn is only checked.
+ * Returns the status of the READ if that is wrong, or IBV_WC_SUCCESS.
+ */
+static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *wqe,
+					 const struct packet *packet)
+{
+	uint32_t index = psn_distance(packet->psn, wqe->first_psn);
+	uint64_t offset = (uint64_t)index * qp->mtu;
+	uint32_t length = response_length(qp, wqe, offset);
+
+	if (response_is_last(wqe, index) != !!(packet->op->flags & OPCODE_LAST) &&
+	    !wqe->read_in_parts)
+		return IBV_WC_BAD_RESP_ERR;
+	if (packet->payload_length != length)
+		return IBV_WC_LOC_LEN_ERR;
+	if (!packet->placed && scatter(qp, wqe, offset, packet->payload, length) != 0)
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
+}
+
+/* Whether the oldest work request may be answered by @packet at all. */
+static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
+{
+	return packet->op->flags & wqe->kind->response &&
+	       (!packet->op->aeth || (packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK);
+}
+
+/* To be received in its turn; the payload of a READ response may be in its place by then. */
+static void keep_early(struct qp *qp, const struct packet *packet)
+{
+	const struct send_wqe *wqe;
+	struct packet kept = *packet;
+
+	missing_note(qp, psn_add(packet->psn, 1));
+	if (!missing_wants(qp, packet))
+		return;
+	wqe = send_queue_at(&qp->sq, send_queue_find(&qp->sq, packet->psn));
+	kept.placed = wqe->kind->data == DATA_READ && may_answer(wqe, packet) &&
+		      !qp->hca->placement && place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
+	if (!missing_keep(qp, &kept))
+		return;
+	qp->shown->done.losses.packets_kept++;
+	recovery_count_acked(qp, wqe->packet_cost, false);
 }
 
 /* A response before @packet is missing. */
@@ -164,10 +233,7 @@ static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 	if (qp->hca->behaviour.drops_out_of_order) {
 		recovery_on_response_missed(qp, now);
 	} else if (!(packet->op->flags & OPCODE_ACK)) {
-		if (missing_keep(qp, packet)) {
-			qp->shown->done.losses.packets_kept++;
-			recovery_count_acked(qp, packet_cost(qp, packet->psn), false);
-		}
+		keep_early(qp, packet);
 	} else if ((packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK) {
 		missing_note(qp, psn_add(packet->psn, 1));
 	} else {
@@ -222,11 +288,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 	if (qp->sq.done == qp->sq.posted)
 		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
-	if (!(packet->op->flags & wqe->kind->response)) {
-		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
-		return NULL;
-	}
-	if (packet->op->aeth && (packet_syndrome(packet) & AETH_TYPE_MASK) != AETH_ACK) {
+	if (!may_answer(wqe, packet)) {
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 		return NULL;
 	}
@@ -241,53 +303,23 @@ static void response_done(struct qp *qp)
 		qp->requester.rd_atomic--;
 }
 
-/*
- * How long the payload of a response is: what is left of a READ, a packet at most; nothing where
- * the response is all that there is to say (FLUSH, ATOMIC WRITE: Annex A19).
- */
-static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe, uint64_t offset)
-{
-	uint32_t rest = wqe->length - offset;
-
-	if (wqe->kind->data != DATA_READ)
-		return 0;
-	return rest < qp->mtu ? rest : qp->mtu;
-}
-
-static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, const void *data,
-		   uint32_t length)
-{
-	if (qp->hca->placement)
-		return placement_scatter(qp, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
-	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
-}
-
 static void receive_read_response(struct qp *qp, const struct packet *packet, bool kept,
 				  uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
-	uint32_t index, rest;
-	uint64_t offset;
-	bool last;
+	enum ibv_wc_status status;
 
 	if (!wqe)
 		return;
-	index = psn_distance(packet->psn, wqe->first_psn);
-	offset = (uint64_t)index * qp->mtu;
-	rest = response_length(qp, wqe, offset);
-	last = index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
-	if (last != !!(packet->op->flags & OPCODE_LAST) && !wqe->read_in_parts) {
-		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
-	} else if (packet->payload_length != rest) {
-		completer_fail(qp, IBV_WC_LOC_LEN_ERR, packet);
-	} else if (scatter(qp, wqe, offset, packet->payload, rest) != 0) {
-		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
-	} else {
-		if (last)
-			response_done(qp);
-		arrived(qp, wqe, 1, kept ? 0 : wqe->packet_cost);
-		recovery_on_acked(qp, now);
+	status = place_response(qp, wqe, packet);
+	if (status != IBV_WC_SUCCESS) {
+		completer_fail(qp, status, packet);
+		return;
 	}
+	if (response_is_last(wqe, psn_distance(packet->psn, wqe->first_psn)))
+		response_done(qp);
+	arrived(qp, wqe, 1, kept ? 0 : wqe->packet_cost);
+	recovery_on_acked(qp, now);
 }
 
 static void receive_atomic_response(struct qp *qp, const struct packet *packet, bool kept,

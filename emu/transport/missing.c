@@ -42,16 +42,16 @@ void missing_keep_nak(struct qp *qp, const struct packet *nak)
 	packet_keep_headers(&missing->nak);
 }
 
+bool missing_wants(const struct qp *qp, const struct packet *packet)
+{
+	/* Else it will be asked for again anyway. */
+	return psn_distance(packet->psn, recovery_sent_end(qp)) < 0 &&
+	       !reorder_has(&qp->missing.kept, packet->psn);
+}
+
 bool missing_keep(struct qp *qp, const struct packet *packet)
 {
-	struct missing *missing = &qp->missing;
-
-	missing_note(qp, psn_add(packet->psn, 1));
-	/* It will be asked for again anyway. */
-	if (psn_distance(packet->psn, recovery_sent_end(qp)) >= 0)
-		return false;
-	return !reorder_has(&missing->kept, packet->psn) &&
-	       reorder_keep(&missing->kept, &qp->hca->packets, packet, qp->requester.unacked);
+	return reorder_keep(&qp->missing.kept, &qp->hca->packets, packet, qp->requester.unacked);
 }
 
 const struct packet *missing_take(struct qp *qp)

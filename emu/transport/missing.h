@@ -53,7 +53,9 @@ void missing_destroy(struct missing *missing);
 void missing_note(struct qp *qp, uint32_t end);
 /* All before @nak have. */
 void missing_keep_nak(struct qp *qp, const struct packet *nak);
-/* Keep @packet, which came before one that is missing. False: it is there, or can't be kept. */
+/* Whether @packet, which came before one that is missing, is worth keeping. */
+bool missing_wants(const struct qp *qp, const struct packet *packet);
+/* Keep it, as wanted. False: there is no room for it. */
 bool missing_keep(struct qp *qp, const struct packet *packet);
 /* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */
 const struct packet *missing_take(struct qp *qp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder does with the payload of RDMA WRITEs that arrives behind a gap. */
+/* Where the payload of RDMA WRITEs and READ responses goes that arrives behind a gap. */
 #include <string.h>
 
 #include "peer.h"
@@ -133,6 +133,62 @@ START_TEST(the_region_may_go)
 }
 END_TEST
 
+static void send_response(struct peer *peer, uint8_t operation, uint32_t index)
+{
+	uint8_t data[PEER_MTU];
+	struct peer_packet p = {RC(operation), .psn = (FIRST_PSN + index) & PSN_MASK,
+				.length = PEER_MTU, .payload = data, .syndrome = 0x1f};
+
+	memset(data, VALUE(index), sizeof(data));
+	peer_send(peer, &p);
+}
+
+static void peer_read(struct peer *peer)
+{
+	peer_create(peer, IBV_QPT_RC, NULL);
+	memset(peer->memory, 0, PEER_MEMORY);
+	peer_post(peer, IBV_WR_RDMA_READ, 4 * PEER_MTU, 0);
+	peer_see_op(peer, "RC_RDMA_READ_REQUEST");
+	send_response(peer, WIRE_READ_RESPONSE_FIRST, 0);
+}
+
+START_TEST(read_responses)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_read(&peer);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
+	packet = peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	ck_assert_uint_eq(packet.psn, FIRST_PSN + 1);
+	ck_assert_uint_eq(at(&peer, 0), VALUE(0));
+	ck_assert_uint_eq(at(&peer, 1), 0);
+	ck_assert_uint_eq(at(&peer, 2), VALUE(2));
+	ck_assert_uint_eq(at(&peer, 3), VALUE(3));
+	world_expect_none(peer.node, 1000);
+	peer.memory[2 * PEER_MTU] = 99;
+	send_response(&peer, WIRE_READ_RESPONSE_ONLY, 1);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(at(&peer, 1), VALUE(1));
+	ck_assert_uint_eq(at(&peer, 2), 99);
+	peer_destroy(&peer);
+}
+END_TEST
+
+START_TEST(bad_read_responses)
+{
+	struct peer peer;
+
+	peer_read(&peer);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 2);
+	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	ck_assert_uint_eq(at(&peer, 2), 0);
+	world_expect_none(peer.node, 1000);
+	peer_destroy(&peer);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("placed_early");
@@ -141,5 +197,7 @@ int main(void)
 	tcase_add_test(tests, of_the_next_message);
 	tcase_add_loop_test(tests, bad_ones_wait_for_their_turn, 0, 4);
 	tcase_add_test(tests, the_region_may_go);
+	tcase_add_test(tests, read_responses);
+	tcase_add_test(tests, bad_read_responses);
 	return world_main("placed_early", (TCase *const[]){tests, NULL});
 }
