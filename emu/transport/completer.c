@@ -206,7 +206,10 @@ static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
 	       (!packet->op->aeth || (packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK);
 }
 
-/* To be received in its turn; the payload of a READ response may be in its place by then. */
+/*
+ * To be received in its turn; the payload of a READ response may be in its place by then, but not
+ * that of the last (message_place_early()).
+ */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	const struct send_wqe *wqe;
@@ -217,7 +220,8 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 		return;
 	wqe = send_queue_at(&qp->sq, send_queue_find(&qp->sq, packet->psn));
 	kept.placed = wqe->kind->data == DATA_READ && may_answer(wqe, packet) &&
-		      !qp->hca->placement && place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
+		      !(packet->op->flags & OPCODE_LAST) && !qp->hca->placement &&
+		      place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
 	if (!missing_keep(qp, &kept))
 		return;
 	qp->shown->done.losses.packets_kept++;

@@ -143,13 +143,6 @@ static uint8_t *write_memory(struct message *message, const struct qp *qp)
 				     IBV_ACCESS_REMOTE_WRITE);
 }
 
-/* IBA 9.7.4.1.6: whether a packet whose payload ends at @end is as long as the RETH has it. */
-static bool write_length_is_good(const struct message *message, const struct packet *packet,
-				 uint64_t end)
-{
-	return packet->op->flags & OPCODE_LAST ? end == message->length : end <= message->length;
-}
-
 static enum fault place_write(struct message *message, const struct qp *qp,
 			      const struct packet *packet)
 {
@@ -168,8 +161,8 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 	memory = write_memory(message, qp);
 	if (!memory)
 		return FAULT_KEY;
-	if (!write_length_is_good(message, packet, end))
-		return FAULT_LENGTH;
+	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
+		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	if (packet->placed)
 		return FAULT_NONE;
 	if (qp->hca->placement)
@@ -206,10 +199,10 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 	uint8_t *memory;
 
 	if (message->kind != MESSAGE_WRITE || !(packet->op->flags & OPCODE_WRITE) ||
-	    packet->op->flags & OPCODE_FIRST || qp->hca->placement)
+	    packet->op->flags & (OPCODE_FIRST | OPCODE_LAST) || qp->hca->placement)
 		return false;
 	/* Beyond the end it is of another message. */
-	if (offset >= message->length || !write_length_is_good(message, packet, end))
+	if (end > message->length)
 		return false;
 	memory = write_memory(message, qp);
 	return memory && mr_write(qp->hca, &message->pin, memory + offset, packet->payload,

@@ -100,8 +100,8 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
 
 /*
  * The payload of a packet that arrived @ahead packets before its turn, if it is of the RDMA WRITE
- * in progress and nothing speaks against it. Returns whether it was placed: else its turn will
- * tell.
+ * in progress and nothing speaks against it. Not that of the last one: programs wait for the last
+ * byte of a message to change. Returns whether it was placed: else its turn will tell.
  */
 bool message_place_early(struct message *message, const struct qp *qp, const struct packet *packet,
 			 uint32_t ahead);

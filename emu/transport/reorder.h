@@ -38,8 +38,9 @@ static inline bool reorder_is_empty(const struct reorder *reorder)
 }
 
 /*
- * Keep a copy of @packet, without a payload that is placed, in memory of @pool. @missing: the lowest PSN that can still come. False:
- * there is no room for it. One whose PSN is there already needs none.
+ * Keep a copy of @packet, without a payload that is placed, in memory of @pool. @missing: the
+ * lowest PSN that can still come. False: there is no room for it. One whose PSN is there already
+ * needs none.
  */
 bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
 		  uint32_t missing);
