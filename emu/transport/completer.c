@@ -207,9 +207,17 @@ static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
 }
 
 /*
- * To be received in its turn; the payload of a READ response may be in its place by then, but not
- * that of the last (message_place_early()).
+ * The payload of a READ response before its turn: of the oldest request alone, as the next one may
+ * go to the same memory; and not that of the last packet (message_place_early()).
  */
+static bool place_early(struct qp *qp, const struct send_wqe *wqe, const struct packet *packet)
+{
+	return wqe == send_queue_at(&qp->sq, qp->sq.done) && wqe->kind->data == DATA_READ &&
+	       may_answer(wqe, packet) && !(packet->op->flags & OPCODE_LAST) &&
+	       !qp->hca->placement && place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
+}
+
+/* To be received in its turn. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	const struct send_wqe *wqe;
@@ -219,9 +227,7 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 	if (!missing_wants(qp, packet))
 		return;
 	wqe = send_queue_at(&qp->sq, send_queue_find(&qp->sq, packet->psn));
-	kept.placed = wqe->kind->data == DATA_READ && may_answer(wqe, packet) &&
-		      !(packet->op->flags & OPCODE_LAST) && !qp->hca->placement &&
-		      place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
+	kept.placed = place_early(qp, wqe, packet);
 	if (!missing_keep(qp, &kept))
 		return;
 	qp->shown->done.losses.packets_kept++;

@@ -176,6 +176,30 @@ START_TEST(read_responses)
 }
 END_TEST
 
+/* Two READs to the same memory: what the second one brings stays. */
+START_TEST(the_next_read_waits)
+{
+	struct peer peer;
+
+	peer_read(&peer);
+	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 1);
+	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 5);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 6);
+	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	ck_assert_uint_eq(at(&peer, 0), VALUE(0));
+	send_response(&peer, WIRE_READ_RESPONSE_ONLY, 1);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_uint_eq(at(&peer, i), VALUE(i < 3 ? 4 + i : i));
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(bad_read_responses)
 {
 	struct peer peer;
@@ -198,6 +222,7 @@ int main(void)
 	tcase_add_loop_test(tests, bad_ones_wait_for_their_turn, 0, 4);
 	tcase_add_test(tests, the_region_may_go);
 	tcase_add_test(tests, read_responses);
+	tcase_add_test(tests, the_next_read_waits);
 	tcase_add_test(tests, bad_read_responses);
 	return world_main("placed_early", (TCase *const[]){tests, NULL});
 }
