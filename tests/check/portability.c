@@ -181,6 +181,7 @@ static void post(struct ibv_send_wr wr)
 	struct ibv_sge sge = {(uintptr_t)rig.buffer, 8, 0};
 	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
 	struct ibv_send_wr *bad;
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
 
@@ -199,6 +200,8 @@ static void post(struct ibv_send_wr wr)
 	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
 	while (ibv_poll_cq(rig.cq, 1, &wc) == 0)
 		;
+	/* The receive may be there yet. */
+	must(ibv_modify_qp(rig.qp, &reset, IBV_QP_STATE) == 0);
 	must(ibv_dereg_mr(mr) == 0);
 	rig_close(&rig);
 }
