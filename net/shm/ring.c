@@ -227,7 +227,7 @@ void ring_publish(struct ring *ring)
 bool ring_receive(struct ring *ring, struct ring_packet *packet)
 {
 	const struct record *record = (const struct record *)ring_word(ring, ring->next);
-	uint32_t word, length;
+	uint32_t word, length, size;
 	const uint8_t *data = (const uint8_t *)(record + 1);
 	bool gids;
 
@@ -238,9 +238,10 @@ bool ring_receive(struct ring *ring, struct ring_packet *packet)
 		return false;
 	length = word & LENGTH_MASK;
 	gids = word & HAS_GIDS;
+	size = record_size(length, gids);
 	/* It was read once: from here on it can't change any more. */
 	if ((word & ~(FLAGS | LENGTH_MASK)) || !(word & IS_RECORD) || length > RING_PACKET_MAX ||
-	    ring->next + record_size(length, gids) - ring->released > RING_BYTES) {
+	    ring->next + size - ring->released > RING_BYTES) {
 		ring->broken = true;
 		return false;
 	}
@@ -257,10 +258,9 @@ bool ring_receive(struct ring *ring, struct ring_packet *packet)
 	packet->data = data;
 	packet->length = length;
 	packet->sealed = word & IS_SEALED;
-	ring->next += record_size(length, gids);
+	ring->next += size;
 	if (length >= SHM_PREFETCH_LEAST)
-		__builtin_prefetch(ring_word(ring, ring->next + SHM_PREFETCH_RECORDS *
-									record_size(length, gids)));
+		__builtin_prefetch(ring_word(ring, ring->next + SHM_PREFETCH_RECORDS * size));
 	return true;
 }
 
