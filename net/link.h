@@ -185,8 +185,11 @@ struct link_ops {
 	 * Bytes that wait for the receiver of @qpn at the end of @path to read them; 0 when it
 	 * isn't on this machine or isn't known. Tells a process that doesn't get the CPU, or is
 	 * stopped, from one that lost packets (emu/transport/recovery.h). They may be of other QPs.
+	 * *@read: bytes that it was seen to read, counted from any beginning. When that has grown
+	 * by what is returned, all has been read that was sent before.
 	 */
-	uint32_t (*unread)(struct link *link, const struct path *path, uint32_t qpn);
+	uint32_t (*unread)(struct link *link, const struct path *path, uint32_t qpn,
+			   uint64_t *read);
 
 	/*
 	 * What became of the receiver of @qpn at the end of @path: for messages, slow. Often in a

@@ -143,9 +143,15 @@ bool recovery_is_unread(struct qp *qp)
 	struct recovery *recovery = &qp->recovery;
 	struct link *link = qp->hca->link;
 	uint32_t before = recovery->unread;
+	uint64_t read;
 
-	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num);
-	if (recovery->unread && !before)
+	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num, &read);
+	if (!recovery->unread)
+		return false;
+	if (!before)
 		explain_not_reading(qp, recovery->unread);
-	return recovery->unread && recovery->unread >= before;
+	else if ((int64_t)(recovery->read_until - read) > 0)
+		return true;
+	recovery->read_until = read + recovery->unread;
+	return !before;
 }

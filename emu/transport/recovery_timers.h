@@ -33,9 +33,9 @@ bool recovery_repeat_due(const struct qp *qp, uint64_t now);
 bool recovery_early_due(const struct qp *qp, uint64_t now);
 
 /*
- * Whether the receiver, a process of this machine, has our packets and hasn't read anything: it
- * is stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a
- * process, so this is no retry. If less waits than before, it does read.
+ * Whether the receiver, a process of this machine, has our packets and hasn't read them: it is
+ * stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a process,
+ * so this is no retry. One that has read all that waited for it a timeout ago could have answered.
  */
 bool recovery_is_unread(struct qp *qp);
 

@@ -126,11 +126,12 @@ static uint32_t fault_link_rcvbuf_space(struct link *link, const struct path *pa
 	return inner->ops->rcvbuf_space(inner, path, qpn);
 }
 
-static uint32_t fault_link_unread(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t fault_link_unread(struct link *link, const struct path *path, uint32_t qpn,
+				  uint64_t *read)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	return inner->ops->unread(inner, path, qpn);
+	return inner->ops->unread(inner, path, qpn, read);
 }
 
 static void fault_link_describe_peer(struct link *link, const struct path *path, uint32_t qpn,

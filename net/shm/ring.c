@@ -162,6 +162,11 @@ static uint32_t space(const struct ring *ring)
 	return ring->broken || used + RING_LINE > RING_BYTES ? 0 : RING_BYTES - RING_LINE - used;
 }
 
+uint32_t ring_cost(uint32_t length)
+{
+	return record_size(length, true);
+}
+
 uint32_t ring_unread(struct ring *ring)
 {
 	look_at_reader(ring);

@@ -91,16 +91,17 @@ static uint32_t shm_rcvbuf_space(struct link *base, const struct path *path, uin
 }
 
 /* What is in the ring of a process that has ended is read by none. */
-static uint32_t shm_unread(struct link *base, const struct path *path, uint32_t qpn)
+static uint32_t shm_unread(struct link *base, const struct path *path, uint32_t qpn, uint64_t *read)
 {
 	struct shm_link *link = (struct shm_link *)base;
 	struct shm_peer *peer = shm_peer_get(link, &path->destination, qpn);
 	uint32_t unread = 0;
 
 	if (!peer)
-		return link->udp->ops->unread(link->udp, path, qpn);
+		return link->udp->ops->unread(link->udp, path, qpn, read);
 	if (roster_is_alive(link->roster, peer->member))
 		unread = ring_unread(&peer->ring) + peer->waiting;
+	*read = peer->former + peer->ring.released;
 	pthread_mutex_unlock(&peer->lock);
 	return unread;
 }

@@ -38,10 +38,11 @@ struct shm_peer {
 	struct inbox_file *inbox; /* NULL: it has none that we can use, and is sent to by UDP */
 	struct ring ring;
 	uint32_t ring_number;
+	uint64_t former;   /* bytes that were read of the rings before */
 	unsigned int gids; /* that were seen to be its own */
 	union ibv_gid gid[PEER_GIDS];
 	struct shm_waiting *first, **last;
-	uint32_t waiting; /* bytes */
+	uint32_t waiting; /* bytes that it will take in the ring, at most */
 };
 
 /* A ring that we receive from. */

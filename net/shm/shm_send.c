@@ -47,6 +47,7 @@ static void peer_close(struct shm_link *link, struct shm_peer *peer, bool remove
 		shm_path(path, link->inbox.directory, link->inbox.number, peer->ring_number);
 		unlink(path);
 	}
+	peer->former += peer->ring.released;
 	ring_close(&peer->ring);
 	if (peer->inbox)
 		inbox_close(peer->inbox);
@@ -188,7 +189,7 @@ static void keep(struct batch *batch, struct link_packet *packet, uint32_t lengt
 	struct shm_peer *peer = batch->peer;
 	struct shm_waiting *waiting = NULL;
 
-	if (peer->waiting + length <= SHM_WAITING_MAX)
+	if (peer->waiting + ring_cost(length) <= SHM_WAITING_MAX)
 		waiting = malloc(sizeof(*waiting) + length);
 	if (!waiting || !write_packet(batch, packet, length, waiting->data)) {
 		free(waiting);
@@ -205,7 +206,7 @@ static void keep(struct batch *batch, struct link_packet *packet, uint32_t lengt
 	}
 	*peer->last = waiting;
 	peer->last = &waiting->next;
-	peer->waiting += length;
+	peer->waiting += ring_cost(length);
 }
 
 static void send_packet(struct batch *batch, struct link_packet *packet)
@@ -249,7 +250,7 @@ static bool send_first_waiting(struct shm_link *link, struct shm_peer *peer)
 			return any;
 		memcpy(to, waiting->data, waiting->length);
 		ring_append(&peer->ring, &waiting->from, waiting->length, waiting->sealed);
-		peer->waiting -= waiting->length;
+		peer->waiting -= ring_cost(waiting->length);
 		peer->first = waiting->next;
 		free(waiting);
 		any = true;

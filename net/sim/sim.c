@@ -74,6 +74,7 @@ struct sim_link {
 	struct event *arrived; /* not yet received */
 	struct event *lent;    /* the frames of the last receive() */
 	uint64_t queued;       /* bytes in @arrived */
+	uint64_t read;	       /* bytes that were */
 	struct sim_link *prev, *next;
 };
 
@@ -435,6 +436,7 @@ static unsigned int sim_link_receive(struct link *base, struct link_frame *frame
 		event = link->arrived;
 		DL_DELETE(link->arrived, event);
 		link->queued -= event->frame.length;
+		link->read += event->frame.length;
 		frames[count++] = event->frame;
 		DL_APPEND(link->lent, event);
 	}
@@ -475,10 +477,12 @@ static uint32_t sim_link_rcvbuf_space(struct link *base, const struct path *path
 	return taken < sim->options.receive_queue ? sim->options.receive_queue - taken : 0;
 }
 
-static uint32_t sim_link_unread(struct link *base, const struct path *path, uint32_t qpn)
+static uint32_t sim_link_unread(struct link *base, const struct path *path, uint32_t qpn,
+				uint64_t *read)
 {
 	const struct address *address = known_receiver(base, path);
 
+	*read = address ? address->owner->read : 0;
 	return address ? address->owner->queued : 0;
 }
 

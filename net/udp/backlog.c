@@ -20,6 +20,8 @@
 struct cached {
 	uint64_t cookie;
 	uint16_t port;
+	uint32_t unread; /* when it was asked for last */
+	uint64_t read;	 /* that became less by; of other sockets, too, that had this place */
 };
 
 struct backlog {
@@ -55,14 +57,22 @@ static bool ask(struct backlog *backlog, const union ibv_gid *gid, uint16_t port
 	       !found->wildcard && found->receive_buffer;
 }
 
-/* The one with @cookie, if the kernel can be made to show it. */
-static bool search(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
-		   struct sock_diag_socket *found)
+/* With the lock. */
+static struct cached *cached_get(struct backlog *backlog, uint64_t cookie)
 {
 	struct cached *cached = &backlog->cache[cookie % CACHE];
 
 	if (cached->cookie != cookie)
-		*cached = (struct cached){.cookie = cookie};
+		*cached = (struct cached){.cookie = cookie, .read = cached->read};
+	return cached;
+}
+
+/* The one with @cookie, if the kernel can be made to show it. */
+static bool search(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+		   struct sock_diag_socket *found)
+{
+	struct cached *cached = cached_get(backlog, cookie);
+
 	for (int i = 0; i < TRIES; i++) {
 		if (!ask(backlog, gid, cached->port, found))
 			return false;
@@ -80,28 +90,44 @@ static uint32_t space_of(const struct sock_diag_socket *found)
 	return found->received < size ? size - found->received : 0;
 }
 
+/* With the lock. */
 static bool find(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
 		 struct sock_diag_socket *found)
 {
-	bool known;
-
-	pthread_mutex_lock(&backlog->lock);
-	known = cookie ? search(backlog, gid, cookie, found) : ask(backlog, gid, 0, found);
-	pthread_mutex_unlock(&backlog->lock);
-	return known;
+	return cookie ? search(backlog, gid, cookie, found) : ask(backlog, gid, 0, found);
 }
 
 uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
 {
 	struct sock_diag_socket found;
+	bool known;
 
-	return find(backlog, gid, cookie, &found) ? space_of(&found) / BACKLOG_CHARGE
-						  : BACKLOG_UNKNOWN;
+	pthread_mutex_lock(&backlog->lock);
+	known = find(backlog, gid, cookie, &found);
+	pthread_mutex_unlock(&backlog->lock);
+	return known ? space_of(&found) / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
 }
 
-uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+static void note_unread(struct cached *cached, uint32_t unread)
 {
-	struct sock_diag_socket found;
+	if (unread < cached->unread)
+		cached->read += cached->unread - unread;
+	cached->unread = unread;
+}
 
-	return find(backlog, gid, cookie, &found) ? found.received : 0;
+uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+			uint64_t *read)
+{
+	struct sock_diag_socket found = {};
+	struct cached *cached;
+
+	*read = 0;
+	pthread_mutex_lock(&backlog->lock);
+	if (find(backlog, gid, cookie, &found)) {
+		cached = cached_get(backlog, found.cookie);
+		note_unread(cached, found.received);
+		*read = cached->read;
+	}
+	pthread_mutex_unlock(&backlog->lock);
+	return found.received;
 }

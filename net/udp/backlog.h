@@ -33,7 +33,12 @@ void backlog_destroy(struct backlog *backlog);
  */
 uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
 
-/* What waits in that socket to be read, in the kernel's accounting; 0, too, if that isn't known. */
-uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
+/*
+ * What waits in that socket to be read, in the kernel's accounting; 0, too, if that isn't known.
+ * *@read: by how much it was seen to have become less, in all, from one call to the next. What came
+ * and was read in between isn't in it: it has been read no less than that.
+ */
+uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+			uint64_t *read);
 
 #endif

@@ -342,14 +342,15 @@ static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uin
 				    udp_share_cookie(link, &path->destination, qpn));
 }
 
-static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t qpn)
+static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t qpn, uint64_t *read)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
+	*read = 0;
 	if (!link->backlog)
 		return 0;
 	return backlog_unread(link->backlog, &path->destination,
-			      udp_share_cookie(link, &path->destination, qpn));
+			      udp_share_cookie(link, &path->destination, qpn), read);
 }
 
 /*

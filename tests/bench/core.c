@@ -113,7 +113,8 @@ static uint64_t memory_deadline(struct link *link)
 	return TIME_NEVER;
 }
 
-static uint32_t memory_unread(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t memory_unread(struct link *link, const struct path *path, uint32_t qpn,
+			      uint64_t *read)
 {
 	return 0;
 }

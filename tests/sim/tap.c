@@ -473,9 +473,9 @@ static uint32_t tap_rcvbuf_space(struct link *link, const struct path *path, uin
 	return tap_of(link)->inner->ops->rcvbuf_space(tap_of(link)->inner, path, qpn);
 }
 
-static uint32_t tap_unread(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t tap_unread(struct link *link, const struct path *path, uint32_t qpn, uint64_t *read)
 {
-	return tap_of(link)->inner->ops->unread(tap_of(link)->inner, path, qpn);
+	return tap_of(link)->inner->ops->unread(tap_of(link)->inner, path, qpn, read);
 }
 
 static const struct link_ops tap_ops = {

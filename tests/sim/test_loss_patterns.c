@@ -47,11 +47,12 @@ static uint64_t lossy_deadline(struct link *link)
 	return inner->ops->deadline(inner);
 }
 
-static uint32_t lossy_unread(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t lossy_unread(struct link *link, const struct path *path, uint32_t qpn,
+			     uint64_t *read)
 {
 	struct link *inner = ((struct lossy *)link)->inner;
 
-	return inner->ops->unread(inner, path, qpn);
+	return inner->ops->unread(inner, path, qpn, read);
 }
 
 static const struct link_ops lossy_ops = {

@@ -412,6 +412,49 @@ START_TEST(peer_comes_late)
 }
 END_TEST
 
+/* The receiver is a process of this machine, whose socket others fill while it reads. */
+static struct {
+	struct link_ops ops;
+	uint64_t written, read;
+} socket_of_peer;
+
+static uint32_t unread_by_peer(struct link *link, const struct path *path, uint32_t qpn,
+			       uint64_t *read)
+{
+	*read = socket_of_peer.read;
+	return socket_of_peer.written - socket_of_peer.read;
+}
+
+/*
+ * What it reads may be what was sent to it before: no retry is counted until it has read all that
+ * was there when it was looked at first, and then one is, though more waits by then.
+ */
+START_TEST(a_peer_that_reads_slowly_is_waited_for)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.retry_cnt = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	socket_of_peer.ops = *peer.node->link->ops;
+	socket_of_peer.ops.unread = unread_by_peer;
+	peer.node->link->ops = &socket_of_peer.ops;
+	socket_of_peer.written = 10000;
+	socket_of_peer.read = 0;
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect_none(peer.node, 2 * timeout_of(&c));
+	while (socket_of_peer.read < 9500) {
+		socket_of_peer.read += 500;
+		socket_of_peer.written += 100;
+		world_expect_none(peer.node, 2 * timeout_of(&c));
+	}
+	socket_of_peer.read += 500;
+	world_expect(peer.node, 0, IBV_WC_RETRY_EXC_ERR);
+	ck_assert_uint_gt(socket_of_peer.written, socket_of_peer.read);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* --- sequence NAKs ------------------------------------------------------------------ */
 
 /* Each costs a retry unless something new was acknowledged. */
@@ -578,6 +621,7 @@ int main(void)
 	tcase_add_test(tests, unanswered_probes_end);
 	tcase_add_loop_test(tests, no_probe_where_none_is_needed, 0, 2);
 	tcase_add_loop_test(tests, peer_comes_late, 0, 4);
+	tcase_add_test(tests, a_peer_that_reads_slowly_is_waited_for);
 	tcase_add_loop_test(tests, naks_are_counted, 0, 8);
 	tcase_add_loop_test(tests, rnr_timers, 0, 32);
 	tcase_add_test(tests, rnr_timer_of_receiver);

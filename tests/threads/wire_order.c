@@ -88,9 +88,10 @@ static uint32_t order_rcvbuf_space(struct link *link, const struct path *path, u
 	return inner(link)->ops->rcvbuf_space(inner(link), path, qpn);
 }
 
-static uint32_t order_unread(struct link *link, const struct path *path, uint32_t qpn)
+static uint32_t order_unread(struct link *link, const struct path *path, uint32_t qpn,
+			     uint64_t *read)
 {
-	return inner(link)->ops->unread(inner(link), path, qpn);
+	return inner(link)->ops->unread(inner(link), path, qpn, read);
 }
 
 static uint32_t order_sndbuf_space(struct link *link, const union ibv_gid *source)

@@ -277,6 +277,7 @@ START_TEST(waits_for_space)
 {
 	struct path path = path_to(&a, &b);
 	struct link_frame frames[64];
+	uint64_t read;
 	uint32_t psn = 0;
 	uint64_t end = clock_now() + DEADLINE;
 
@@ -285,7 +286,8 @@ START_TEST(waits_for_space)
 			ck_abort_msg("packet %u was lost", i);
 	}
 	ck_assert_uint_eq(a.link->ops->rcvbuf_space(a.link, &path, b.lease.start), 0);
-	ck_assert_uint_gt(a.link->ops->unread(a.link, &path, b.lease.start), MANY * PAYLOAD / 2);
+	ck_assert_uint_gt(a.link->ops->unread(a.link, &path, b.lease.start, &read),
+			  MANY * PAYLOAD / 2);
 	ck_assert_uint_lt(a.link->ops->deadline(a.link), TIME_NEVER);
 	while (psn < MANY) {
 		unsigned int count = receive(&b, frames, 64);
@@ -297,7 +299,7 @@ START_TEST(waits_for_space)
 		ck_assert_uint_eq(receive(&a, frames, 64), 0);
 	}
 	receive(&b, frames, 64);
-	ck_assert_uint_eq(a.link->ops->unread(a.link, &path, b.lease.start), 0);
+	ck_assert_uint_eq(a.link->ops->unread(a.link, &path, b.lease.start, &read), 0);
 	ck_assert_uint_gt(a.link->ops->rcvbuf_space(a.link, &path, b.lease.start), 0);
 	ck_assert_uint_eq(a.link->ops->deadline(a.link), TIME_NEVER);
 }
@@ -407,6 +409,7 @@ static void wait_until_checked(void)
 START_TEST(lets_go_of_the_dead)
 {
 	struct node dead = {.gid = gid_of("127.77.9.3")};
+	uint64_t read;
 	struct path path;
 	struct link_frame frame;
 	pid_t pid;
@@ -418,7 +421,7 @@ START_TEST(lets_go_of_the_dead)
 	path = path_to(&b, &dead);
 	ck_assert_uint_eq(b.link->ops->capacity(b.link, &path, dead.lease.start), SHM_CAPACITY);
 	ck_assert_uint_eq(send_one(&b, &dead, 1), 0);
-	ck_assert_uint_gt(b.link->ops->unread(b.link, &path, dead.lease.start), 0);
+	ck_assert_uint_gt(b.link->ops->unread(b.link, &path, dead.lease.start, &read), 0);
 	kill_and_wait(pid);
 
 	/*
@@ -428,7 +431,7 @@ START_TEST(lets_go_of_the_dead)
 	((struct shm_link *)b.link)->checked_at = 0;
 	wait_for_frame(&b, &frame);
 	check_frame(&frame, &dead, &b, 1);
-	ck_assert_uint_eq(b.link->ops->unread(b.link, &path, dead.lease.start), 0);
+	ck_assert_uint_eq(b.link->ops->unread(b.link, &path, dead.lease.start, &read), 0);
 	wait_until_checked();
 	ck_assert_uint_eq(((struct shm_link *)b.link)->watched_count, 0);
 	ck_assert_uint_eq(b.link->ops->capacity(b.link, &path, dead.lease.start), UINT32_MAX);
