@@ -323,6 +323,11 @@
  */
 #define SHM_CAPACITY (RING_BYTES / 2)
 /*
+ * What may be unread in a ring for UC and UD to send more: what others send is behind it, for as
+ * long as the receiver takes to read it.
+ */
+#define SHM_PACED (RING_BYTES / 2)
+/*
  * What a writer keeps to itself before it has the reader see it all at once: small packets of one
  * call belong together, while a stream is read as it is written.
  */
@@ -338,8 +343,12 @@
 #define SHM_PREFETCH_RECORDS 4
 #define SHM_PREFETCH_LINES 8	/* of 64 bytes */
 #define SHM_PREFETCH_LEAST 1024 /* bytes of a packet */
-/* Bytes that may wait for space. RC's window stays far below; what is beyond is lost. */
+/*
+ * Bytes that may wait for space. RC's window stays far below; what is beyond is lost. So is what UC
+ * and UD send to a process that has been stopped for longer than they wait.
+ */
 #define SHM_WAITING_MAX (8u << 20)
+#define SHM_WAITING_PACED (RING_BYTES / 4)
 /* How soon to look for space for it, and how rarely if there is none, ns. */
 #define SHM_RETRY_LEAST 20000
 #define SHM_RETRY_MOST 2000000

@@ -81,11 +81,12 @@ static uint32_t shm_rcvbuf_space(struct link *base, const struct path *path, uin
 {
 	struct shm_link *link = (struct shm_link *)base;
 	struct shm_peer *peer = shm_peer_get(link, &path->destination, qpn);
-	uint32_t space;
+	uint32_t unread, space;
 
 	if (!peer)
 		return link->udp->ops->rcvbuf_space(link->udp, path, qpn);
-	space = peer->first ? 0 : ring_space(&peer->ring) / 4;
+	unread = ring_unread(&peer->ring);
+	space = peer->first || unread > SHM_PACED ? 0 : (SHM_PACED - unread) / 4;
 	pthread_mutex_unlock(&peer->lock);
 	return space;
 }

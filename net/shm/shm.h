@@ -6,9 +6,10 @@
  * UDP, multicasts and QP 1 included. Which way a packet goes follows from the roster and is the
  * same for all packets of a queue pair.
  *
- * Nothing is lost on that way. What finds no space in the ring waits in memory of the
- * sender (net/shm/shm_send.c), which is the exception: RC keeps its window below what a ring has
- * space for (link_ops.capacity), UC and UD are paced (link_ops.rcvbuf_space).
+ * Nothing is lost on that way to a process that reads. What finds no space in the ring waits in
+ * memory of the sender (net/shm/shm_send.c), which is the exception: RC keeps its window below what
+ * a ring has space for (link_ops.capacity), UC and UD are paced (link_ops.rcvbuf_space). What they
+ * send to a process that is stopped is lost when the ring is full, as in a socket.
  *
  * How a receiver that sleeps is woken. One thread of a process sleeps on the descriptors, the
  * progress thread; any may receive.

@@ -183,13 +183,20 @@ static bool write_packet(struct batch *batch, struct link_packet *packet, uint32
 	return true;
 }
 
+static uint32_t waiting_max(const struct link_packet *packet)
+{
+	uint8_t transport = ((const struct bth *)packet->headers)->opcode & WIRE_TRANSPORT_MASK;
+
+	return transport == WIRE_RC || transport == WIRE_XRC ? SHM_WAITING_MAX : SHM_WAITING_PACED;
+}
+
 static void keep(struct batch *batch, struct link_packet *packet, uint32_t length)
 {
 	struct shm_link *link = batch->link;
 	struct shm_peer *peer = batch->peer;
 	struct shm_waiting *waiting = NULL;
 
-	if (peer->waiting + ring_cost(length) <= SHM_WAITING_MAX)
+	if (peer->waiting + ring_cost(length) <= waiting_max(packet))
 		waiting = malloc(sizeof(*waiting) + length);
 	if (!waiting || !write_packet(batch, packet, length, waiting->data)) {
 		free(waiting);
