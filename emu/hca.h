@@ -131,6 +131,7 @@ struct hca {
 	/* Of the receiving thread. */
 	struct link_frame frames[RECEIVE_BATCH];
 	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
+	_Atomic uint64_t all_read_at; /* what had arrived by then has been received */
 	struct icrc_flows icrc_flows;
 	struct deferred deferred;
 	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */

@@ -392,8 +392,10 @@ bool receive_frames(struct hca *hca, uint64_t now)
 			hca_run(hca, now);
 		}
 		any |= count > 0;
-		if (count < RECEIVE_BATCH)
+		if (count < RECEIVE_BATCH) {
+			atomic_store_explicit(&hca->all_read_at, now, memory_order_relaxed);
 			break;
+		}
 	}
 	return any;
 }

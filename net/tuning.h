@@ -110,6 +110,12 @@
 #define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
 /* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
 #define PROBE_COUNT 4
+/*
+ * How soon to look again whether all has been read that had arrived when the ACK timeout expired,
+ * and for how long, ns: a process that always has more to read than it can is none to wait for.
+ */
+#define TIMEOUT_PUT_OFF 1000000
+#define TIMEOUT_PUT_OFF_MOST 1000000000
 /* So many repeat a packet, where that is likely to be lost, while sending goes on. */
 #define REPEAT_EARLY_COUNT 3
 /* More old packets than this that come again behind a lost one: the requester goes back N. */

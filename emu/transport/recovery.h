@@ -96,6 +96,7 @@ struct recovery {
 
 	/* Deadlines, ns, or TIME_NEVER. */
 	uint64_t timeout_at; /* the local ACK timeout, IBA 9.7.6.1.3 */
+	uint64_t expired_at; /* when it was to expire, before it was put off; 0: it wasn't */
 	uint64_t probe_at;
 	uint64_t rnr_until;
 

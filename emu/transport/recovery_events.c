@@ -339,7 +339,7 @@ void recovery_run(struct qp *qp, uint64_t now)
 
 	if (now >= recovery->rnr_until)
 		recovery_event(qp, EVENT_RNR_OVER, now);
-	if (now >= recovery->timeout_at && recovery_is_unread(qp))
+	if (now >= recovery->timeout_at && !recovery_put_off(qp, now) && recovery_is_unread(qp))
 		recovery_timers_restart(qp, now);
 	if (now >= recovery->timeout_at)
 		recovery_event(qp, EVENT_TIMEOUT, now);

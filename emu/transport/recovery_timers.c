@@ -83,6 +83,7 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now)
 void recovery_timers_stop(struct recovery *recovery)
 {
 	recovery->timeout_at = recovery->probe_at = TIME_NEVER;
+	recovery->expired_at = 0;
 	recovery->probe_wanted = recovery->nothing_new = false;
 	recovery->probes_only = false;
 }
@@ -136,6 +137,19 @@ bool recovery_early_due(const struct qp *qp, uint64_t now)
 	/* What waits for its own answer is asked for by itself. */
 	return repeats_early(qp, now) && psn_distance(req->psn, req->unacked) > 1 &&
 	       !send_queue_at(&qp->sq, qp->sq.done)->kind->response;
+}
+
+bool recovery_put_off(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	uint64_t read = atomic_load_explicit(&qp->hca->all_read_at, memory_order_relaxed);
+
+	if (!recovery->expired_at)
+		recovery->expired_at = recovery->timeout_at;
+	if (read >= recovery->expired_at || now - recovery->expired_at >= TIMEOUT_PUT_OFF_MOST)
+		return false;
+	recovery->timeout_at = now + TIMEOUT_PUT_OFF;
+	return true;
 }
 
 bool recovery_is_unread(struct qp *qp)

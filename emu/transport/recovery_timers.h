@@ -33,6 +33,12 @@ bool recovery_repeat_due(const struct qp *qp, uint64_t now);
 bool recovery_early_due(const struct qp *qp, uint64_t now);
 
 /*
+ * The local ACK timeout has expired. Whether the answer may be among what had arrived by then and
+ * we haven't read yet, for want of the CPU: then it is put off for a moment, if not for ever.
+ */
+bool recovery_put_off(struct qp *qp, uint64_t now);
+
+/*
  * Whether the receiver, a process of this machine, has our packets and hasn't read them: it is
  * stopped by a debugger, or doesn't get the CPU. Hardware would have answered for such a process,
  * so this is no retry. One that has read all that waited for it a timeout ago could have answered.

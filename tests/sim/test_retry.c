@@ -455,6 +455,29 @@ START_TEST(a_peer_that_reads_slowly_is_waited_for)
 }
 END_TEST
 
+/*
+ * The answer has arrived in time, behind more than is read at once, in a process that hasn't had
+ * the CPU: it is read before the timeout counts.
+ */
+START_TEST(what_has_arrived_is_read_first)
+{
+	const struct peer_packet other = {RC(WIRE_SEND_ONLY), .qpn = 0x123456};
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.retry_cnt = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	expect_requests(&peer, c.psn, 1);
+	world_stall(peer.node, 2 * timeout_of(&c));
+	for (int i = 0; i < 2000; i++)
+		peer_send(&peer, &other);
+	acknowledge(&peer, c.psn, AETH_ACK_UNLIMITED);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* --- sequence NAKs ------------------------------------------------------------------ */
 
 /* Each costs a retry unless something new was acknowledged. */
@@ -622,6 +645,7 @@ int main(void)
 	tcase_add_loop_test(tests, no_probe_where_none_is_needed, 0, 2);
 	tcase_add_loop_test(tests, peer_comes_late, 0, 4);
 	tcase_add_test(tests, a_peer_that_reads_slowly_is_waited_for);
+	tcase_add_test(tests, what_has_arrived_is_read_first);
 	tcase_add_loop_test(tests, naks_are_counted, 0, 8);
 	tcase_add_loop_test(tests, rnr_timers, 0, 32);
 	tcase_add_test(tests, rnr_timer_of_receiver);
