@@ -547,7 +547,8 @@ START_TEST(space_of_a_receiver)
 	struct link_frame frames[64];
 	struct node from, to;
 	struct path unused;
-	uint32_t before, last;
+	uint32_t before, last, unread;
+	uint64_t read_before, read;
 	unsigned int sent = 0, seen = 0, got;
 
 	if (_i && !have_ipv6())
@@ -593,10 +594,14 @@ START_TEST(space_of_a_receiver)
 		last = now;
 	}
 	ck_assert_uint_gt(sent, 5);
+	unread = backlog_unread(backlog, &to.gid, 0, &read_before);
+	ck_assert_uint_gt(unread, 0);
 	while ((got = to.link->ops->receive(to.link, frames, 64, 0)))
 		seen += got;
 	ck_assert_uint_eq(seen, sent);
 	ck_assert_uint_eq(space(&from, &traffic->path), before);
+	ck_assert_uint_lt(backlog_unread(backlog, &to.gid, 0, &read), unread);
+	ck_assert_uint_gt(read, read_before);
 	backlog_destroy(backlog);
 	sock_diag_destroy(diag);
 	node_close(&to);

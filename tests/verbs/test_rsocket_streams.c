@@ -2,7 +2,9 @@
 /*
  * Connected stream rsockets: what arrives and in which pieces, flags, the ends of both directions.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -51,6 +53,29 @@ static void await_bytes(int fd, size_t length)
 	while (rrecv(fd, text, length, MSG_PEEK) < (ssize_t)length)
 		;
 }
+
+/*
+ * What looks in vain meanwhile isn't the caller's: rstream takes EAGAIN that it finds at the end of
+ * the stream for the call's.
+ */
+START_TEST(errno_stays)
+{
+	char text[8];
+
+	errno = 0;
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_eq(rsend(client, "words", 5, 0), 5);
+		ck_assert_int_eq(errno, 0);
+		ck_assert_int_eq(rrecv(server, text, 5, MSG_WAITALL), 5);
+		ck_assert_int_eq(errno, 0);
+	}
+	ck_assert_int_eq(wait_for(client, POLLOUT), POLLOUT);
+	ck_assert_int_eq(errno, 0);
+	ck_assert_int_eq(rshutdown(client, SHUT_WR), 0);
+	ck_assert_int_eq(rrecv(server, text, sizeof(text), 0), 0);
+	ck_assert_int_eq(errno, 0);
+}
+END_TEST
 
 /* A stream has no messages: what has arrived is read in one. */
 START_TEST(boundaries_are_not_kept)
@@ -432,6 +457,7 @@ int main(void)
 {
 	const TTest *const all[] = {
 		bytes_arrive,
+		errno_stays,
 		boundaries_are_not_kept,
 		messages,
 		peeked_bytes_stay,

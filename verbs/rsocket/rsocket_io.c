@@ -318,7 +318,7 @@ ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
 		return -1;
 	received = rs->datagram ? rsocket_datagram_receive(rs, message, flags)
 				: receive_stream(rs, message, flags);
-	/* At the end of a stream rstream takes EAGAIN, which progress leaves, for the call's. */
+	/* At the end of a stream rstream takes EAGAIN, which a post may leave, for the call's. */
 	if (received >= 0)
 		errno = before;
 	rsocket_put(rs);

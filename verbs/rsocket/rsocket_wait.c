@@ -41,9 +41,14 @@ void rsocket_interrupt(struct rsocket *rs)
 		return; /* it is full, and so readable */
 }
 
+/*
+ * Looking in vain leaves EAGAIN in errno, which a call that succeeds mustn't: rstream takes it for
+ * the result of an rrecv() that returned 0, and tries again for ever.
+ */
 bool rsocket_progress(struct rsocket *rs)
 {
 	enum rsocket_state state = rs->state;
+	const int before = errno;
 	bool any = rs->datagram ? rsocket_datagram_progress(rs) : rsocket_stream_progress(rs);
 
 	if (!any && rsocket_is_opening(rs))
@@ -51,6 +56,7 @@ bool rsocket_progress(struct rsocket *rs)
 	any |= rs->state != state;
 	if (any)
 		rsocket_changed(rs);
+	errno = before;
 	return any;
 }
 
@@ -80,12 +86,15 @@ void rsocket_take_events(struct ibv_comp_channel *completions, struct ibv_cq *cq
 
 void rsocket_take_all(struct rsocket *rs)
 {
+	const int before = errno;
+
 	if (rs->datagram) {
 		rsocket_datagram_drain_events(rs);
 	} else {
 		rsocket_take_events(rs->completions, rs->cq);
 		rsocket_manager_events(rs);
 	}
+	errno = before;
 	rsocket_progress(rs);
 	rsocket_changed(rs);
 }
@@ -128,6 +137,7 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 {
 	struct pollfd fds[RSOCKET_DESCRIPTORS + 1];
 	unsigned int count = rsocket_descriptors(rs, fds);
+	const int before = errno;
 	int ready, error;
 	uint64_t value;
 
@@ -146,6 +156,7 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	if (fds[count - 1].revents && read(rs->wake, &value, sizeof(value)) < 0)
 		error = 0; /* another thread was woken by it, too */
 	rsocket_take_all(rs);
+	errno = before;
 	return error;
 }
 
