@@ -308,6 +308,17 @@ static ssize_t receive_stream(struct rsocket *rs, struct msghdr *message, int fl
 	return length - cursor.left;
 }
 
+/* The peer's process has ended without a word. As with librdmacm that is the end of the stream. */
+static bool broke_off(struct rsocket *rs)
+{
+	bool is_so;
+
+	pthread_mutex_lock(&rs->lock);
+	is_so = rs->peer_left && !rs->ended;
+	pthread_mutex_unlock(&rs->lock);
+	return is_so;
+}
+
 ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
 {
 	struct rsocket *rs = rsocket_get(socket);
@@ -318,9 +329,9 @@ ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
 		return -1;
 	received = rs->datagram ? rsocket_datagram_receive(rs, message, flags)
 				: receive_stream(rs, message, flags);
-	/* At the end of a stream rstream takes EAGAIN, which a post may leave, for the call's. */
+	/* At the end of a stream rstream takes EAGAIN for the call's, even of an earlier call. */
 	if (received >= 0)
-		errno = before;
+		errno = received == 0 && broke_off(rs) ? ECONNRESET : before;
 	rsocket_put(rs);
 	return received;
 }
