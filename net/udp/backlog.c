@@ -118,16 +118,18 @@ static void note_unread(struct cached *cached, uint32_t unread)
 uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
 			uint64_t *read)
 {
-	struct sock_diag_socket found = {};
+	struct sock_diag_socket found;
 	struct cached *cached;
+	uint32_t unread = 0;
 
 	*read = 0;
 	pthread_mutex_lock(&backlog->lock);
 	if (find(backlog, gid, cookie, &found)) {
+		unread = found.received;
 		cached = cached_get(backlog, found.cookie);
-		note_unread(cached, found.received);
+		note_unread(cached, unread);
 		*read = cached->read;
 	}
 	pthread_mutex_unlock(&backlog->lock);
-	return found.received;
+	return unread;
 }
