@@ -216,7 +216,7 @@ struct destination *recovery_migrate(struct qp *qp, struct destination *destinat
 	leave_destination(qp);
 	recovery->destination = destination;
 	recovery->probes = 0;
-	recovery->unread = 0;
+	recovery->unread = false;
 	recovery->response_missed = false;
 	recovery_reload(recovery, &qp->attr);
 	return before;

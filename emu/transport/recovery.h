@@ -86,8 +86,8 @@ struct recovery {
 	uint32_t repeat_end;  /* one beyond what was repeated last */
 	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
 
-	uint32_t unread; /* by the receiver, when it was asked for last; 0: not since progress */
-	uint64_t read_until; /* what was sent by then it has read when it is as far as this */
+	bool unread;	     /* something was, by the receiver, when it was asked for last */
+	uint64_t read_until; /* then: what was sent by then it has read when it is as far as this */
 
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
 	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */

@@ -55,7 +55,7 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->progress = true;
-	recovery->unread = 0;
+	recovery->unread = false;
 	recovery->response_missed = false;
 	recovery->nak_at = 0;
 	recovery->probes = 0;

@@ -143,11 +143,11 @@ bool recovery_put_off(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 	uint64_t read = atomic_load_explicit(&qp->hca->all_read_at, memory_order_relaxed);
+	uint64_t expired = recovery->expired_at ? recovery->expired_at : recovery->timeout_at;
 
-	if (!recovery->expired_at)
-		recovery->expired_at = recovery->timeout_at;
-	if (read >= recovery->expired_at || now - recovery->expired_at >= TIMEOUT_PUT_OFF_MOST)
+	if (read >= expired || now - expired >= TIMEOUT_PUT_OFF_MOST)
 		return false;
+	recovery->expired_at = expired;
 	recovery->timeout_at = now + TIMEOUT_PUT_OFF;
 	return true;
 }
@@ -156,16 +156,17 @@ bool recovery_is_unread(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 	struct link *link = qp->hca->link;
-	uint32_t before = recovery->unread;
+	bool before = recovery->unread;
 	uint64_t read;
+	uint32_t unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num, &read);
 
-	recovery->unread = link->ops->unread(link, &qp->path, qp->attr.dest_qp_num, &read);
-	if (!recovery->unread)
+	recovery->unread = unread != 0;
+	if (!unread)
 		return false;
 	if (!before)
-		explain_not_reading(qp, recovery->unread);
+		explain_not_reading(qp, unread);
 	else if ((int64_t)(recovery->read_until - read) > 0)
 		return true;
-	recovery->read_until = read + recovery->unread;
+	recovery->read_until = read + unread;
 	return !before;
 }

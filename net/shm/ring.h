@@ -109,7 +109,7 @@ static inline uint32_t ring_unpublished(const struct ring *ring)
 enum ring_reader ring_reader(struct ring *ring);
 /* Look at what can be seen of damage: where the reader is there must be a record, if anywhere. */
 void ring_verify(struct ring *ring);
-/* Bytes that a packet of @length takes at most. */
+/* Bytes of the ring that a packet of @length takes, at most. */
 uint32_t ring_cost(uint32_t length);
 /* Bytes that the reader hasn't read, and that there is space for. */
 uint32_t ring_unread(struct ring *ring);

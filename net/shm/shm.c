@@ -76,7 +76,7 @@ static uint32_t shm_capacity(struct link *base, const struct path *path, uint32_
 	return SHM_CAPACITY;
 }
 
-/* Small packets take a line of the ring and more: a quarter of it is what surely fits. */
+/* Small packets take a line of the ring and more: a quarter of what is left is what surely fits. */
 static uint32_t shm_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct shm_link *link = (struct shm_link *)base;
