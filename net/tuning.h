@@ -100,7 +100,7 @@
  * What the answer to a packet that was sent again may take beyond two round trips, and still say
  * that the peer wasn't slow: a process that sleeps is woken in as much.
  */
-#define PROBE_ANSWER_SLACK UINT64_C(100000)
+#define PROBE_ANSWER_SLACK UINT64_C(250000)
 /*
  * The least before anything is sent twice where nothing was lost for a while: there a missing
  * answer is that of a busy machine, which gives the CPU to others for some time slices.

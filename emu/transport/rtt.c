@@ -31,25 +31,31 @@ static void rtt_note_recent(struct rtt *rtt, uint64_t sample)
 	rtt->recent_count++;
 }
 
+/* RFC 6298, 2.3: alpha 1/8, beta 1/4. */
+static void average(uint64_t *mean, uint64_t *variation, uint64_t sample)
+{
+	uint64_t deviation = sample > *mean ? sample - *mean : *mean - sample;
+
+	*variation = (3 * *variation + deviation) / 4;
+	*mean = (7 * *mean + sample) / 8;
+}
+
 void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 {
-	uint64_t deviation;
-
 	if (sample == 0)
 		sample = 1; /* a simulated network may have no latency; 0 is "not measured" */
 	rtt_note_longest(rtt, sample, now);
 	rtt_note_recent(rtt, sample);
 	if (rtt->smoothed == 0) { /* RFC 6298, 2.2 */
-		rtt->smoothed = rtt->least = sample;
-		rtt->variation = sample / 2;
+		rtt->smoothed = rtt->typical = rtt->least = sample;
+		rtt->variation = rtt->typical_variation = sample / 2;
 		return;
 	}
 	if (sample < rtt->least)
 		rtt->least = sample;
-	/* RFC 6298, 2.3: alpha 1/8, beta 1/4. */
-	deviation = sample > rtt->smoothed ? sample - rtt->smoothed : rtt->smoothed - sample;
-	rtt->variation = (3 * rtt->variation + deviation) / 4;
-	rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
+	average(&rtt->smoothed, &rtt->variation, sample);
+	average(&rtt->typical, &rtt->typical_variation,
+		sample < 2 * rtt->typical ? sample : 2 * rtt->typical);
 }
 
 uint64_t rtt_recent_least(const struct rtt *rtt)
@@ -67,6 +73,11 @@ bool rtt_queueing(const struct rtt *rtt)
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least)
 {
 	return greater(rtt->smoothed + 4 * rtt->variation, least);
+}
+
+uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least)
+{
+	return greater(rtt->typical + 4 * rtt->typical_variation, least);
 }
 
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)

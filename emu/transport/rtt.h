@@ -13,6 +13,8 @@
 struct rtt {
 	uint64_t smoothed;  /* SRTT; 0: nothing was measured yet */
 	uint64_t variation; /* RTTVAR */
+	/* The same without stalls: a sample counts for twice the mean at most. */
+	uint64_t typical, typical_variation;
 	uint64_t least;
 	/* The least of the latest RTT_RECENT samples or more: without it scheduling looks like a
 	 * queue. */
@@ -37,6 +39,8 @@ bool rtt_queueing(const struct rtt *rtt);
 
 /* What an answer takes but rarely (RFC 9002, 6.2.1), at @least. */
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least);
+/* The same if the peer gets the CPU when it wants it. */
+uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least);
 
 /* The same, and twice the longest: from the last sign of the peer to the first probe. */
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least);

@@ -130,6 +130,23 @@ START_TEST(queues_and_stalls)
 }
 END_TEST
 
+/* A stall doesn't count; a path that has become longer does, soon. */
+START_TEST(what_is_typical)
+{
+	struct rtt rtt = {0};
+
+	for (int i = 0; i < 100; i++)
+		rtt_sample(&rtt, 100 * US, i);
+	ck_assert_uint_eq(rtt_typical_timeout(&rtt, 200 * US), 200 * US);
+	rtt_sample(&rtt, 30 * MS, 100);
+	ck_assert_uint_gt(rtt_timeout(&rtt, LEAST), 20 * MS);
+	ck_assert_uint_le(rtt_typical_timeout(&rtt, LEAST), 250 * US);
+	for (int i = 0; i < 60; i++)
+		rtt_sample(&rtt, 30 * MS, 101 + i);
+	ck_assert_uint_ge(rtt_typical_timeout(&rtt, LEAST), 30 * MS);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("rtt");
@@ -142,6 +159,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_stall_is_remembered_for_a_period, 0, 20);
 	tcase_add_test(tests, a_pause_forgets_the_longest);
 	tcase_add_test(tests, queues_and_stalls);
+	tcase_add_test(tests, what_is_typical);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
