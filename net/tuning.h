@@ -197,21 +197,26 @@
 #define PROGRESS_TICK 1000000
 /*
  * Where something did wait for it, and the application hadn't polled for so long (it had its CPU,
- * most likely), the next is likely to wait, too: for a while such looks cost some
- * 3 % of a CPU. Twice as often, they take a tenth from a stream that is copied between polls.
+ * most likely), the next is likely to wait, too. For a while the thread is woken then whenever the
+ * application may have begun to wait. To look every 100 us instead cost a fifth of a CPU.
  */
 #define PROGRESS_NEGLECT 200000
 #define PROGRESS_NEGLECT_FOR 20000000
-#define PROGRESS_TICK_OFTEN 100000
 /*
  * An application that sleeps for its events polls once or twice around each
  * sleep; one that polls this often without progress_app_sleeping() means it.
  */
 #define PROGRESS_POLLS_BELIEVED 8
+/* Of the thread, the least that Linux grants: it seldom has more to do at a time. */
+#define PROGRESS_TIME_SLICE 100000
 /* A round that achieves nothing (another thread is taking one) isn't repeated at once, */
 #define PROGRESS_RETRY 50000
-/* and after so many in a row the descriptors are left to the thread that reads them, for a tick. */
+/*
+ * and after so many in a row the descriptors are left to the thread that reads them: for a tick,
+ * or where an application may wait without polling only for so long.
+ */
 #define PROGRESS_IDLE_POLLS 16
+#define PROGRESS_UNWATCHED 100000
 /* How long an application that closes all descriptors may take for it. */
 #define PROGRESS_CLOSING 10000000
 /*

@@ -200,24 +200,40 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return set_errno(error);
 }
 
+/* The application has been told of what completed: will it wait for what its peer does? */
+static void look_whether_awaited(struct cq *cq, struct progress_client *client)
+{
+	struct hca *hca = cq->hca;
+
+	if (likely(!atomic_load_explicit(&hca->peer_awaited, memory_order_relaxed)) || !client)
+		return;
+	atomic_store_explicit(&hca->peer_awaited, false, memory_order_relaxed);
+	progress_app_waits(client, clock_now());
+}
+
 /* What has completed; when nothing has, making progress may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
-	struct progress_client *client;
+	struct progress_client *client = to_context(cq->ibv.context)->device->client;
 	uint64_t now;
 	int count;
 
 	WATCH(cq->hca, polling, cq);
 	count = cq_poll(cq, completions, max);
-	if (count)
+	if (count) {
+		look_whether_awaited(cq, client);
 		return count;
-	client = to_context(cq->ibv.context)->device->client;
+	}
 	/* A forked child that polls a CQ of its parent finds nothing. */
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();
-	if (progress_poll(client, now))
-		return cq_poll(cq, completions, max);
+	if (progress_poll(client, now)) {
+		count = cq_poll(cq, completions, max);
+		if (count)
+			look_whether_awaited(cq, client);
+		return count;
+	}
 	hca_acknowledge(cq->hca, now);
 	return 0;
 }

@@ -16,8 +16,9 @@
  * An application that waits for its memory to change, having polled for its own
  * completion before, keeps its client spinning; one that does nothing but poll makes
  * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
- * and the first would be taken for the second: so a client for which something waited when polling
- * had ended is looked at more often for a while. It is left to its application all the same: a
+ * and the first would be taken for the second, and for its packets wait for a tick. So when that
+ * has been seen, for a while the thread watches the descriptors whenever the application may have
+ * begun to wait (progress_app_waits()). Else the client is left to its application all the same: a
  * thread that is woken by each packet takes the CPU from an application that is to answer it.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
@@ -45,6 +46,7 @@
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
+#include "verbs/time_slice.h"
 #include "verbs/wakeup.h"
 
 #define NS_PER_S 1000000000u
@@ -62,10 +64,11 @@ struct progress_client {
 	_Atomic uint64_t last_poll;
 	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
+	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
+	_Atomic bool app_waits;		  /* it may have begun to */
 
 	uint64_t spin_until;
 	uint64_t unwatched_until; /* not watched for another reason than polling */
-	uint64_t neglected_until; /* the application polls, but not for all that comes */
 	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
 	bool resumed; /* the application has stopped polling, or seems to */
@@ -165,6 +168,16 @@ void progress_app_sleeping(struct progress_client *client)
 		wake(client->progress);
 }
 
+void progress_app_waits(struct progress_client *client, uint64_t now)
+{
+	if (now >= atomic_load_explicit(&client->neglected_until, memory_order_relaxed))
+		return;
+	atomic_store(&client->app_waits, true);
+	progress_app_sleeping(client);
+	/* So the progress thread gets the CPU if it was woken on this one, and again when it is. */
+	sched_yield();
+}
+
 /* Did an application thread poll less than @gap ago? It may have noted a time later than @now. */
 static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
 {
@@ -200,7 +213,8 @@ static void resume_watching(struct progress_client *client)
 
 static bool spinning(const struct progress_client *client, uint64_t now)
 {
-	return now < client->spin_until && now >= client->progress->cpu_contended_until;
+	return now < client->spin_until && now >= client->progress->cpu_contended_until &&
+	       now >= client->neglected_until; /* it may be what takes the application's CPU */
 }
 
 /* Plan the next progress() of a client that won't spin any more. Returns when. */
@@ -216,6 +230,16 @@ static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 		deadline = now + PROGRESS_RETRY;
 	plan_earlier(client, deadline);
 	return deadline;
+}
+
+/* What has been found at @now waited for the thread, and not for an application that polls. */
+static bool was_neglected(struct progress_client *client, uint64_t now)
+{
+	int64_t since = now - atomic_load(&client->last_poll);
+
+	return atomic_exchange(&client->app_waits, false)
+		       ? since > PROGRESS_POLL_STOPPED
+		       : client->resumed && since > PROGRESS_NEGLECT;
 }
 
 static void make_progress(struct progress_client *client, uint64_t now)
@@ -240,9 +264,8 @@ static void make_progress(struct progress_client *client, uint64_t now)
 	pthread_mutex_lock(&progress->lock);
 	client->running = false;
 	client->idle_polls = was_told && !done ? client->idle_polls + 1 : 0;
-	if (client->resumed && done &&
-	    (int64_t)(now - atomic_load(&client->last_poll)) > PROGRESS_NEGLECT)
-		client->neglected_until = now + PROGRESS_NEGLECT_FOR;
+	if (done && was_neglected(client, now))
+		atomic_store(&client->neglected_until, now + PROGRESS_NEGLECT_FOR);
 	client->resumed = false;
 	if (client->leaving)
 		pthread_cond_broadcast(&progress->unpinned);
@@ -252,41 +275,44 @@ static void make_progress(struct progress_client *client, uint64_t now)
 static bool leave_alone(struct progress_client *client, uint64_t now)
 {
 	stop_watching(client);
-	if (polling(client, now))
+	if (polling(client, now)) {
+		atomic_store(&client->app_waits, false);
 		return true;
+	}
 	resume_watching(client); /* progress_app_sleeping() came in between */
 	return false;
-}
-
-/* How soon to look whether polling goes on. */
-static uint64_t tick(const struct progress_client *client, uint64_t now)
-{
-	return now < client->neglected_until ? PROGRESS_TICK_OFTEN : PROGRESS_TICK;
 }
 
 /* Do what there is to do for @client. Returns when to look at it again. */
 static uint64_t serve(struct progress_client *client, uint64_t now)
 {
+	bool was_ready;
+
 	if (client->leaving)
 		return TIME_NEVER;
 	if (spinning(client, now) && polled(client, now, PROGRESS_POLL_GAP))
 		return now;
 	if (atomic_load(&client->app_polling)) {
-		if (now < client->unwatched_until || polling(client, now))
-			return now + tick(client, now);
+		if (now < client->unwatched_until)
+			return client->unwatched_until;
+		if (polling(client, now))
+			return now + PROGRESS_TICK;
 		resume_watching(client);
 		client->resumed = true;
 	}
 	if (!spinning(client, now)) {
 		if (!client->ready && atomic_load(&client->planned) > now)
 			return atomic_load(&client->planned);
+		/* What is there may have come just after the last poll. */
+		was_ready = client->ready;
 		if (polling(client, now) && leave_alone(client, now))
-			return now + tick(client, now);
+			return now + (was_ready ? PROGRESS_POLL_STOPPED : PROGRESS_TICK);
 	}
 	make_progress(client, now);
 	if (client->idle_polls >= PROGRESS_IDLE_POLLS && !client->leaving) {
 		stop_watching(client);
-		client->unwatched_until = now + tick(client, now);
+		client->unwatched_until =
+			now + (now < client->neglected_until ? PROGRESS_UNWATCHED : PROGRESS_TICK);
 		return client->unwatched_until;
 	}
 	return atomic_load(&client->planned);
@@ -486,6 +512,7 @@ static void *thread_main(void *argument)
 
 	pthread_setname_np(pthread_self(), "urxe");
 	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
+	time_slice_shorten();
 	pthread_mutex_lock(&progress->lock);
 	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
 	while (!progress->stopping) {

@@ -570,6 +570,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
 		send_posted(qp, now);
 	}
+	qp->requester.posted_msn = qp->responder.msn;
 	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
 	/* What was given back of the congestion window may let other QPs send. */

@@ -78,6 +78,15 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns, ui
 	}
 }
 
+/*
+ * All that was posted has completed, and the peer has sent nothing since: it is the peer's turn,
+ * and an application that waits for what that writes has no reason to poll.
+ */
+static bool awaits_peer(const struct qp *qp)
+{
+	return qp->sq.done == qp->sq.posted && qp->responder.msn == qp->requester.posted_msn;
+}
+
 void completer_receive_end(struct qp *qp, uint64_t now)
 {
 	bool progress = qp->recovery.progress;
@@ -85,6 +94,8 @@ void completer_receive_end(struct qp *qp, uint64_t now)
 	recovery_drain(qp, now);
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
+	if (progress && awaits_peer(qp))
+		atomic_store_explicit(&qp->hca->peer_awaited, true, memory_order_relaxed);
 	/* Behind those that the space in the window woke. */
 	if (progress && qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);

@@ -25,6 +25,8 @@ struct requester {
 	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
 	uint32_t since_request; /* packets since the last AckReq */
 
+	uint32_t posted_msn; /* messages that the QP had received when the last one was posted */
+
 	uint64_t paced_until; /* UC, UD: TIME_NEVER when not paced */
 };
 

@@ -84,6 +84,38 @@ START_TEST(one_ack_for_many)
 END_TEST
 
 /* A part of a message that is acknowledged completes nothing. */
+/* All is acknowledged, and the peer has sent nothing since: hca.peer_awaited. */
+START_TEST(it_is_the_peers_turn)
+{
+	struct peer_packet write = {.opcode = WIRE_RC | WIRE_WRITE_ONLY};
+	_Atomic bool *awaited;
+	struct peer peer;
+
+	create(&peer, NULL);
+	awaited = &peer.node->hca->peer_awaited;
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_post(&peer, IBV_WR_SEND, 8, 1);
+	expect_requests(&peer, FIRST_PSN, 2);
+	acknowledge(&peer, FIRST_PSN, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert(!*awaited);
+	acknowledge(&peer, FIRST_PSN + 1, 0x1f);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	ck_assert(*awaited);
+
+	/* The peer's next message comes before the acknowledgement: nothing is waited for. */
+	*awaited = false;
+	peer_post(&peer, IBV_WR_SEND, 8, 2);
+	expect_requests(&peer, FIRST_PSN + 2, 1);
+	write.psn = peer.psn++ & PSN_MASK;
+	peer_send(&peer, &write);
+	acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	ck_assert(!*awaited);
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(ack_of_a_part)
 {
 	struct peer peer;
@@ -839,6 +871,7 @@ int main(void)
 	TCase *tcase = tcase_create("requester");
 
 	tcase_add_test(tcase, one_ack_for_many);
+	tcase_add_test(tcase, it_is_the_peers_turn);
 	tcase_add_test(tcase, ack_of_a_part);
 	tcase_add_test(tcase, ghosts);
 	tcase_add_loop_test(tcase, fatal_nak, 0, 3);

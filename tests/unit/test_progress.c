@@ -420,48 +420,61 @@ START_TEST(the_thread_stays_off_while_polled)
 }
 END_TEST
 
-/* How often the thread looks, times a tick, whether polling goes on. */
-static uint64_t looks_a_tick(void)
+/* Something arrives when polls have ended for a while; then they go on, for an hour as it seems. */
+static void neglect(struct progress_client *client, struct fake *fake)
 {
-	unsigned long before = 0, after = 0;
-	uint64_t begin;
-
-	ck_assert_uint_eq(background_threads(&before), 1);
-	begin = clock_now();
-	usleep(10000);
-	ck_assert_uint_eq(background_threads(&after), 1);
-	return (after - before) * PROGRESS_TICK / (clock_now() - begin);
+	poll_until(client, clock_now());
+	usleep(PROGRESS_NEGLECT / 1000); /* the thread likely looks later, once a tick */
+	kick(fake, 0);
+	wait_for_work(fake);
+	poll_until(client, clock_now() + HOUR_NS);
+	usleep(1000); /* likely no longer watched */
 }
 
-/* The application polls for something else, waits for its memory to change, and polls again. */
-START_TEST(what_polls_leave_is_looked_for_often)
+/* Whether the thread takes what arrives while the application waits for it. */
+static bool is_served(struct progress_client *client, struct fake *fake)
+{
+	struct timespec end;
+
+	kick(fake, 0);
+	progress_app_waits(client, clock_now());
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += 100000000;
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
+	return sem_timedwait(&fake->worked, &end) == 0;
+}
+
+/* The application polls, then waits for its memory to change. */
+START_TEST(an_application_that_waits_is_served)
 {
 	struct progress_client *client;
-	unsigned int before, i;
 	struct fake fake;
 
 	fake_init(&fake, 1);
 	client = attach(&fake);
 	fake.blind = true;
-	do {
-		poll_until(client, clock_now());
-		kick(&fake, 0); /* which likely waits for the thread to look */
-		wait_for_work(&fake);
-		poll_until(client, clock_now() + HOUR_NS);
-		usleep(300); /* likely no longer spinning */
-	} while (looks_a_tick() < 4);
+	do
+		neglect(client, &fake);
+	while (!is_served(client, &fake));
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
 
-	/* Now it takes all itself: it is left to it, and after a while looked at as rarely as
-	 * before. */
-	fake.blind = false;
-	do {
-		before = fake.background;
-		for (i = 0; i < 30; i++) {
-			kick(&fake, 0);
-			progress_poll(client, clock_now() + HOUR_NS);
-			usleep(100);
-		}
-	} while (fake.background != before || looks_a_tick() > 2);
+/* It takes all that arrives itself: the thread would only be in its way. */
+START_TEST(an_application_that_polls_for_all_is_left_alone)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	poll_until(client, clock_now() + HOUR_NS);
+	while (is_served(client, &fake)) /* by the thread that was still watching */
+		poll_until(client, clock_now() + HOUR_NS);
+	for (unsigned int i = 0; i < 3; i++)
+		ck_assert(!is_served(client, &fake));
 	progress_detach(client);
 	fake_destroy(&fake);
 }
@@ -833,7 +846,8 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
-	tcase_add_test(tests, what_polls_leave_is_looked_for_often);
+	tcase_add_test(tests, an_application_that_waits_is_served);
+	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
