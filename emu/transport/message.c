@@ -176,13 +176,15 @@ static enum fault place_write(struct message *message, const struct qp *qp,
 enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet)
 {
 	bool send = packet->op->flags & OPCODE_SEND;
-	enum fault fault;
+	enum fault fault = FAULT_NONE;
 
 	if (packet->op->flags & OPCODE_FIRST)
 		message_begin(message, packet);
-	fault = send ? scatter(message, qp, message->received, packet->payload,
-			       packet->payload_length)
-		     : place_write(message, qp, packet);
+	if (!send)
+		fault = place_write(message, qp, packet);
+	else if (!packet->placed)
+		fault = scatter(message, qp, message->received, packet->payload,
+				packet->payload_length);
 	if (fault != FAULT_NONE)
 		return fault;
 	message->received += packet->payload_length;
@@ -198,9 +200,11 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 	uint64_t end = offset + packet->payload_length;
 	uint8_t *memory;
 
-	if (message->kind != MESSAGE_WRITE || !(packet->op->flags & OPCODE_WRITE) ||
-	    packet->op->flags & (OPCODE_FIRST | OPCODE_LAST) || qp->hca->placement)
+	if (qp->hca->placement)
 		return false;
+	if (message->kind == MESSAGE_SEND)
+		return scatter(message, qp, offset, packet->payload, packet->payload_length) ==
+		       FAULT_NONE;
 	/* Beyond the end it is of another message. */
 	if (end > message->length)
 		return false;

@@ -99,9 +99,10 @@ bool message_take_receive(struct message *message, struct qp *qp);
 enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
- * The payload of a packet that arrived @ahead packets before its turn, if it is of the RDMA WRITE
- * in progress and nothing speaks against it. Not that of the last one: programs wait for the last
- * byte of a message to change. Returns whether it was placed: else its turn will tell.
+ * The payload of a MIDDLE packet that arrived @ahead packets before its turn, if nothing speaks
+ * against it; it continues the SEND or RDMA WRITE in progress. Not that of a LAST one: programs
+ * wait for the last byte of a message to change. Returns whether it was placed: else its turn will
+ * tell.
  */
 bool message_place_early(struct message *message, const struct qp *qp, const struct packet *packet,
 			 uint32_t ahead);

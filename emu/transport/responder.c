@@ -400,15 +400,45 @@ static void send_sequence_nak(struct qp *qp)
 	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 }
 
+/*
+ * Whether a MIDDLE packet of a SEND is of the one in progress, whose length isn't known. A single
+ * packet that is missing between two of its kind must be a third one (IBA 9.7.4.1.2); two may be
+ * the end of a message and the beginning of the next.
+ */
+static bool belongs(struct responder *resp, const struct packet *packet)
+{
+	if (psn_distance(resp->expected_psn, resp->belongs) > 0)
+		resp->belongs = resp->expected_psn;
+	if (psn_distance(packet->psn, resp->belongs) > 1)
+		return false;
+	if (psn_distance(packet->psn, resp->belongs) >= 0)
+		resp->belongs = psn_add(packet->psn, 1);
+	return true;
+}
+
+/* Into its place, before its turn. A packet of a WRITE belongs there if that is as long. */
+static bool place_early(struct qp *qp, const struct packet *packet)
+{
+	struct responder *resp = &qp->responder;
+	uint16_t flags = packet->op->flags;
+
+	if (qp->xrcd || !(flags & (OPCODE_SEND | OPCODE_WRITE)) ||
+	    flags & (OPCODE_FIRST | OPCODE_LAST) || !message_continues(&resp->message, packet))
+		return false;
+	if (flags & OPCODE_SEND && !belongs(resp, packet))
+		return false;
+	return qp_allows(qp, packet) && responder_payload_fits(qp, packet) &&
+	       message_place_early(&resp->message, qp, packet,
+				   psn_distance(packet->psn, resp->expected_psn));
+}
+
 /* To be executed in its turn; the payload may be in its place by then. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	struct packet kept = *packet;
 
-	kept.placed = !qp->xrcd && qp_allows(qp, packet) && responder_payload_fits(qp, packet) &&
-		      message_place_early(&resp->message, qp, packet,
-					  psn_distance(packet->psn, resp->expected_psn));
+	kept.placed = place_early(qp, packet);
 	if (reorder_keep(&resp->kept, &qp->hca->packets, &kept, resp->expected_psn))
 		qp->shown->done.losses.packets_kept++;
 }
@@ -429,6 +459,8 @@ static void receive_early(struct qp *qp, const struct packet *packet)
 		resp->repeats_one |= resp->filled;
 		resp->filled = false;
 	}
+	if (!resp->gap)
+		resp->belongs = resp->expected_psn;
 	resp->gap = true;
 	/* The others are executed once, and answered with what they found. */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&

@@ -30,6 +30,7 @@ struct responder {
 	struct reorder kept; /* requests that came before one that is missing */
 	bool gap;	     /* there were such since expected_psn last came */
 	uint32_t seen;	     /* then: one beyond the highest of them, kept or not */
+	uint32_t belongs;    /* then: what lies before is of the SEND in progress, or executed */
 	bool kept_waits;     /* the next of them does, for another process (FAULT_WAIT) */
 	bool filled;	     /* what comes next says what the requester repeats: */
 	bool repeats_one;    /* the missing one and few others, rather than all from there on */

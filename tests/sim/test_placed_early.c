@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the payload of RDMA WRITEs and READ responses goes that arrives behind a gap. */
+/* Where the payload of SENDs, RDMA WRITEs and READ responses goes that arrives behind a gap. */
 #include <string.h>
 
 #include "peer.h"
@@ -213,12 +213,127 @@ START_TEST(bad_read_responses)
 }
 END_TEST
 
+/* Receives for messages of four packets: 1 at place 1, 2 at place 10. The first message begins. */
+static void begin_send(struct peer *peer)
+{
+	peer_create(peer, IBV_QPT_RC, NULL);
+	memset(peer->memory, 0, PEER_MEMORY);
+	for (uint32_t id = 1; id <= 2; id++) {
+		struct ibv_sge sge = {
+			.addr = (uintptr_t)peer->memory + (id == 1 ? 1 : 10) * PEER_MTU,
+			.length = 4 * PEER_MTU,
+			.lkey = peer->mr->ibv.lkey,
+		};
+		struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+		ck_assert_int_eq(qp_post_recv(peer->qp, &wr, &bad), 0);
+	}
+	send_write(peer, &(struct write){WIRE_SEND_FIRST, 0});
+}
+
+/* The message with @id is complete, is of packets from @first on, and lies at @place. */
+static void expect_message(struct peer *peer, uint64_t id, uint32_t place, uint32_t first,
+			   uint32_t packets)
+{
+	struct ibv_wc wc = world_completion(peer->node, SECOND);
+
+	ck_assert_uint_eq(wc.wr_id, id);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wc.byte_len, packets * PEER_MTU);
+	for (uint32_t i = 0; i < packets; i++)
+		ck_assert_uint_eq(at(peer, place + i), VALUE(first + i));
+}
+
+/* A single packet between two of the same message is of that, too. */
+START_TEST(of_a_send)
+{
+	struct peer peer;
+
+	begin_send(&peer);
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 2});
+	send_write(&peer, &(struct write){WIRE_SEND_LAST, 3});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 2), 0);
+	ck_assert_uint_eq(at(&peer, 3), VALUE(2));
+	ck_assert_uint_eq(at(&peer, 4), 0);
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 1});
+	peer_see_ack(&peer, FIRST_PSN + 3, 0x1f);
+	expect_message(&peer, 1, 1, 0, 4);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Two that are missing may be the end of a message and the beginning of the next, and are. */
+START_TEST(of_either_send)
+{
+	struct peer peer;
+
+	begin_send(&peer);
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 3});
+	send_write(&peer, &(struct write){WIRE_SEND_LAST, 4});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	for (uint32_t place = 2; place < 16; place++)
+		ck_assert_uint_eq(at(&peer, place), 0);
+	send_write(&peer, &(struct write){WIRE_SEND_LAST, 1});
+	send_write(&peer, &(struct write){WIRE_SEND_FIRST, 2});
+	peer_see_ack(&peer, FIRST_PSN + 4, 0x1f);
+	expect_message(&peer, 1, 1, 0, 2);
+	expect_message(&peer, 2, 10, 2, 3);
+	ck_assert_uint_eq(at(&peer, 3), 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The missing packet is the end of the message: behind it there is the next one. */
+START_TEST(of_the_next_send)
+{
+	struct peer peer;
+
+	begin_send(&peer);
+	send_write(&peer, &(struct write){WIRE_SEND_FIRST, 2});
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 3});
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 4});
+	send_write(&peer, &(struct write){WIRE_SEND_LAST, 5});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	for (uint32_t place = 2; place < 16; place++)
+		ck_assert_uint_eq(at(&peer, place), 0);
+	send_write(&peer, &(struct write){WIRE_SEND_LAST, 1});
+	peer_see_ack(&peer, FIRST_PSN + 5, 0x1f);
+	expect_message(&peer, 1, 1, 0, 2);
+	expect_message(&peer, 2, 10, 2, 4);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.9.2, class C, in its turn: what is longer than its receive isn't placed beyond it. */
+START_TEST(of_a_long_send)
+{
+	struct peer peer;
+
+	begin_send(&peer);
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 2});
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 3});
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 4});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	ck_assert_uint_eq(at(&peer, 4), VALUE(3));
+	ck_assert_uint_eq(at(&peer, 5), 0);
+	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 1});
+	world_expect(peer.node, 1, IBV_WC_LOC_LEN_ERR);
+	ck_assert_uint_eq(at(&peer, 5), 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("placed_early");
 
 	tcase_add_test(tests, placed_before_its_turn);
 	tcase_add_test(tests, of_the_next_message);
+	tcase_add_test(tests, of_a_send);
+	tcase_add_test(tests, of_either_send);
+	tcase_add_test(tests, of_the_next_send);
+	tcase_add_test(tests, of_a_long_send);
 	tcase_add_loop_test(tests, bad_ones_wait_for_their_turn, 0, 4);
 	tcase_add_test(tests, the_region_may_go);
 	tcase_add_test(tests, read_responses);
