@@ -11,8 +11,8 @@
 #include "emu/objects/mw.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
-#include "emu/transport/duplicate.h"
 #include "emu/transport/rd_atomic.h"
+#include "emu/transport/responder_internal.h"
 #include "emu/transport/xrc.h"
 #include "net/fault/fault_words.h"
 
@@ -190,7 +190,7 @@ unsigned int responder_needs(const struct packet *packet)
 							    : 0;
 }
 
-static bool qp_allows(const struct qp *qp, const struct packet *packet)
+bool responder_allows(const struct qp *qp, const struct packet *packet)
 {
 	unsigned int access = responder_needs(packet);
 
@@ -245,7 +245,7 @@ static enum fault check(struct qp *qp, const struct packet *packet)
 
 	if (packet->op->flags & OPCODE_RESERVED || !message_continues(&resp->message, packet))
 		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
-	if (!qp_allows(qp, packet))
+	if (!responder_allows(qp, packet))
 		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
 	if (qp->xrcd) {
 		fault = xrc_select(qp, packet);
@@ -370,11 +370,7 @@ static enum fault execute_reliable(struct qp *qp, const struct packet *packet, u
 	return fault;
 }
 
-/*
- * The request with expected_psn. Returns whether the next one may be received now: this was
- * executed, and the QP is well.
- */
-static bool receive_expected(struct qp *qp, const struct packet *packet, uint64_t now)
+bool responder_receive_expected(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	enum fault fault = execute_reliable(qp, packet, now);
 
@@ -385,155 +381,15 @@ static bool receive_expected(struct qp *qp, const struct packet *packet, uint64_
 	return fault == FAULT_NONE && qp->state != IBV_QPS_ERR;
 }
 
-/* --- RC: out of order ------------------------------------------------------------------ */
-
-/* One NAK a gap, IBA 9.7.5.2.3: then silence until the expected packet comes. */
-static void send_sequence_nak(struct qp *qp)
-{
-	struct responder *resp = &qp->responder;
-
-	if (resp->nak_sent)
-		return;
-	resp->nak_sent = true;
-	qp->hca->urgent = true;
-	qp->shown->done.losses.sequence_naks_sent++;
-	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
-}
-
-/*
- * Whether a MIDDLE packet of a SEND is of the one in progress, whose length isn't known. A single
- * packet that is missing between two of its kind must be a third one (IBA 9.7.4.1.2); two may be
- * the end of a message and the beginning of the next.
- */
-static bool belongs(struct responder *resp, const struct packet *packet)
-{
-	if (psn_distance(resp->expected_psn, resp->belongs) > 0)
-		resp->belongs = resp->expected_psn;
-	if (psn_distance(packet->psn, resp->belongs) > 1)
-		return false;
-	if (psn_distance(packet->psn, resp->belongs) >= 0)
-		resp->belongs = psn_add(packet->psn, 1);
-	return true;
-}
-
-/* Into its place, before its turn. A packet of a WRITE belongs there if that is as long. */
-static bool place_early(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	uint16_t flags = packet->op->flags;
-
-	if (qp->xrcd || !(flags & (OPCODE_SEND | OPCODE_WRITE)) ||
-	    flags & (OPCODE_FIRST | OPCODE_LAST) || !message_continues(&resp->message, packet))
-		return false;
-	if (flags & OPCODE_SEND && !belongs(resp, packet))
-		return false;
-	return qp_allows(qp, packet) && responder_payload_fits(qp, packet) &&
-	       message_place_early(&resp->message, qp, packet,
-				   psn_distance(packet->psn, resp->expected_psn));
-}
-
-/* To be executed in its turn; the payload may be in its place by then. */
-static void keep_early(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	struct packet kept = *packet;
-
-	kept.placed = place_early(qp, packet);
-	if (reorder_keep(&resp->kept, &qp->hca->packets, &kept, resp->expected_psn))
-		qp->shown->done.losses.packets_kept++;
-}
-
-/* A request behind the expected one. */
-static void receive_early(struct qp *qp, const struct packet *packet)
-{
-	struct responder *resp = &qp->responder;
-	uint32_t end = psn_add(packet->psn, 1);
-
-	COUNT(qp->hca, out_of_seq_request, 1);
-	send_sequence_nak(qp);
-	if (qp->hca->behaviour.drops_out_of_order)
-		return;
-	/* Those that came before may be repeated, too. */
-	if (!resp->gap || psn_distance(end, resp->seen) > 0) {
-		resp->seen = end;
-		resp->repeats_one |= resp->filled;
-		resp->filled = false;
-	}
-	if (!resp->gap)
-		resp->belongs = resp->expected_psn;
-	resp->gap = true;
-	/* The others are executed once, and answered with what they found. */
-	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
-	    !reorder_has(&resp->kept, packet->psn))
-		keep_early(qp, packet);
-}
-
-/* What was kept, as far as nothing is missing. Returns whether all of that could be received. */
-static bool receive_kept(struct qp *qp, uint64_t now)
-{
-	struct responder *resp = &qp->responder;
-	const struct packet *packet;
-	bool goes_on = true;
-
-	while (goes_on && (packet = reorder_take(&resp->kept, resp->expected_psn))) {
-		resp->filled = true;
-		resp->late = 0;
-		goes_on = receive_expected(qp, packet, now);
-		resp->kept_waits = qp->xrc.waits;
-		if (resp->kept_waits)
-			reorder_return(&resp->kept, packet);
-		else
-			reorder_free(&resp->kept, packet);
-	}
-	return goes_on;
-}
-
-/*
- * What was missing is here, and what follows it is received, too. The requester waits for that, and
- * is told at once: all has arrived, or what is missing next. But one that goes back N is sending
- * that already; if not, the next packet to come shows it. So may one that repeats single packets,
- * if too many in a row are missing: it isn't told of the very next one.
- */
-static void fill_gap(struct qp *qp, uint64_t now)
-{
-	struct responder *resp = &qp->responder;
-	uint32_t filled_to = resp->expected_psn;
-
-	if (!receive_kept(qp, now))
-		return;
-	reorder_remove_before(&resp->kept, resp->expected_psn);
-	resp->gap = psn_distance(resp->seen, resp->expected_psn) > 0;
-	if (resp->gap && resp->repeats_one && resp->expected_psn != filled_to)
-		send_sequence_nak(qp);
-	else if (resp->response.unacknowledged)
-		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(resp->expected_psn, -1));
-}
-
-/* Before the expected one. */
-static void receive_late(struct qp *qp, const struct packet *packet, uint64_t now)
-{
-	struct responder *resp = &qp->responder;
-
-	/* It has been received, and deferred for the sake of the one that waits (emu/receive.c). */
-	if (resp->kept_waits) {
-		fill_gap(qp, now);
-		return;
-	}
-	/* A few may be repeated with the one that was missing. */
-	if (resp->filled && ++resp->late > GO_BACK_N_SEEN)
-		resp->repeats_one = resp->filled = false;
-	duplicate_receive(qp, packet);
-}
-
 static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 	int32_t distance = psn_distance(packet->psn, resp->expected_psn);
 
 	if (distance < 0) {
-		receive_late(qp, packet, now);
+		responder_receive_late(qp, packet, now);
 	} else if (distance > 0) {
-		receive_early(qp, packet);
+		responder_receive_early(qp, packet);
 	} else {
 		resp->nak_sent = false;
 		response_withdraw_nak(qp);
@@ -541,8 +397,8 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 			resp->repeats_one |= resp->filled && !resp->late;
 			resp->filled = false;
 		}
-		if (receive_expected(qp, packet, now) && resp->gap)
-			fill_gap(qp, now);
+		if (responder_receive_expected(qp, packet, now) && resp->gap)
+			responder_fill_gap(qp, now);
 	}
 }
 
