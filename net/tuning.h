@@ -207,8 +207,6 @@
  * sleep; one that polls this often without progress_app_sleeping() means it.
  */
 #define PROGRESS_POLLS_BELIEVED 8
-/* Of the thread, the least that Linux grants: it seldom has more to do at a time. */
-#define PROGRESS_TIME_SLICE 100000
 /* A round that achieves nothing (another thread is taking one) isn't repeated at once, */
 #define PROGRESS_RETRY 50000
 /*

@@ -46,7 +46,6 @@
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
-#include "verbs/time_slice.h"
 #include "verbs/wakeup.h"
 
 #define NS_PER_S 1000000000u
@@ -512,7 +511,6 @@ static void *thread_main(void *argument)
 
 	pthread_setname_np(pthread_self(), "urxe");
 	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
-	time_slice_shorten();
 	pthread_mutex_lock(&progress->lock);
 	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
 	while (!progress->stopping) {
