@@ -208,7 +208,7 @@ static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 	if (likely(!atomic_load_explicit(&hca->peer_awaited, memory_order_relaxed)) || !client)
 		return;
 	atomic_store_explicit(&hca->peer_awaited, false, memory_order_relaxed);
-	progress_app_waits(client, clock_now());
+	progress_app_waits(client);
 }
 
 /* What has completed; when nothing has, making progress may complete something. */

@@ -167,9 +167,11 @@ void progress_app_sleeping(struct progress_client *client)
 		wake(client->progress);
 }
 
-void progress_app_waits(struct progress_client *client, uint64_t now)
+void progress_app_waits(struct progress_client *client)
 {
-	if (now >= atomic_load_explicit(&client->neglected_until, memory_order_relaxed))
+	uint64_t until = atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
+
+	if (!until || clock_now() >= until)
 		return;
 	atomic_store(&client->app_waits, true);
 	progress_app_sleeping(client);

@@ -77,11 +77,11 @@ bool progress_poll(struct progress_client *client, uint64_t now);
 void progress_app_sleeping(struct progress_client *client);
 
 /*
- * What the application posted has completed, at @now, and nothing has come from a peer since: it
+ * What the application posted has completed, and nothing has come from a peer since: it
  * may wait for that without polling, for its memory to change say. If it was seen to do so lately
  * the progress thread takes the descriptors back at once.
  */
-void progress_app_waits(struct progress_client *client, uint64_t now);
+void progress_app_waits(struct progress_client *client);
 
 /*
  * A deadline earlier than the progress thread planned for came up: wakes it

@@ -35,6 +35,13 @@ static uint8_t at(const struct peer *peer, uint32_t place)
 	return peer->memory[place * PEER_MTU];
 }
 
+/* But the first packet of a message at place 1. */
+static void expect_nothing_placed(const struct peer *peer)
+{
+	for (uint32_t place = 2; place < 16; place++)
+		ck_assert_uint_eq(at(peer, place), 0);
+}
+
 static void peer_begin(struct peer *peer)
 {
 	peer_create(peer, IBV_QPT_RC, NULL);
@@ -76,8 +83,7 @@ START_TEST(of_the_next_message)
 	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 5});
 	send_write(&peer, &(struct write){WIRE_WRITE_LAST, 6});
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
-	for (uint32_t place = 2; place < 16; place++)
-		ck_assert_uint_eq(at(&peer, place), 0);
+	expect_nothing_placed(&peer);
 	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
 	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 2});
@@ -272,8 +278,7 @@ START_TEST(of_either_send)
 	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 3});
 	send_write(&peer, &(struct write){WIRE_SEND_LAST, 4});
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
-	for (uint32_t place = 2; place < 16; place++)
-		ck_assert_uint_eq(at(&peer, place), 0);
+	expect_nothing_placed(&peer);
 	send_write(&peer, &(struct write){WIRE_SEND_LAST, 1});
 	send_write(&peer, &(struct write){WIRE_SEND_FIRST, 2});
 	peer_see_ack(&peer, FIRST_PSN + 4, 0x1f);
@@ -295,8 +300,7 @@ START_TEST(of_the_next_send)
 	send_write(&peer, &(struct write){WIRE_SEND_MIDDLE, 4});
 	send_write(&peer, &(struct write){WIRE_SEND_LAST, 5});
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
-	for (uint32_t place = 2; place < 16; place++)
-		ck_assert_uint_eq(at(&peer, place), 0);
+	expect_nothing_placed(&peer);
 	send_write(&peer, &(struct write){WIRE_SEND_LAST, 1});
 	peer_see_ack(&peer, FIRST_PSN + 5, 0x1f);
 	expect_message(&peer, 1, 1, 0, 2);

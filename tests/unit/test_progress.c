@@ -437,7 +437,7 @@ static bool is_served(struct progress_client *client, struct fake *fake)
 	struct timespec end;
 
 	kick(fake, 0);
-	progress_app_waits(client, clock_now());
+	progress_app_waits(client);
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_nsec += 100000000;
 	end.tv_sec += end.tv_nsec / 1000000000;
