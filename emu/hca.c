@@ -450,6 +450,14 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now)
 
 /* --- the round ------------------------------------------------------------------------- */
 
+bool hca_is_progressing(struct hca *hca)
+{
+	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+		return true;
+	pthread_mutex_unlock(&hca->receive_lock);
+	return false;
+}
+
 /* If this is the progress thread, it doesn't sleep, and nothing comes of it. */
 static void pass_on_wakeup(struct hca *hca)
 {

@@ -176,6 +176,8 @@ void hca_destroy(struct hca *hca);
  * is receiving.
  */
 bool hca_progress(struct hca *hca, uint64_t now);
+/* Whether a thread is in hca_progress() at this moment. */
+bool hca_is_progressing(struct hca *hca);
 
 /* Send the acknowledgements that wait for @age or longer, as ack_queue_is_due() says there are. */
 bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age);

@@ -317,6 +317,11 @@ static uint64_t device_deadline(void *context)
 	return hca_deadline(((struct device *)context)->hca);
 }
 
+static bool device_busy(void *context)
+{
+	return hca_is_progressing(((struct device *)context)->hca);
+}
+
 static unsigned int device_descriptors(void *context, int *fds, unsigned int max)
 {
 	struct link *link = ((struct device *)context)->link;
@@ -393,7 +398,8 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 {
 	static const struct progress_ops ops = {.progress = device_progress,
 						.deadline = device_deadline,
-						.descriptors = device_descriptors};
+						.descriptors = device_descriptors,
+						.busy = device_busy};
 	struct progress_client *client;
 	struct progress *progress;
 	struct capture *capture;

@@ -186,10 +186,14 @@ static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
 	       (int64_t)(now - atomic_load(&client->last_poll)) < gap;
 }
 
-/* The same; if not, the next poll is a first one again. */
+/*
+ * The same, or is it in a poll, which takes longer where much is to be sent? If not, the next
+ * poll is a first one again.
+ */
 static bool polling(struct progress_client *client, uint64_t now)
 {
-	if (polled(client, now, PROGRESS_POLL_STOPPED))
+	if (polled(client, now, PROGRESS_POLL_STOPPED) ||
+	    (client->ops->busy && client->ops->busy(client->context)))
 		return true;
 	atomic_store(&client->polls, 0);
 	return false;

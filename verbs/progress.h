@@ -39,6 +39,8 @@ struct progress_ops {
 	uint64_t (*deadline)(void *context);
 	/* At most @max descriptors to watch for reading. Returns how many it wrote. */
 	unsigned int (*descriptors)(void *context, int *fds, unsigned int max);
+	/* Whether another thread is in progress() at this moment. NULL: none ever polls. */
+	bool (*busy)(void *context);
 };
 
 /* No thread runs before the first client is attached. Returns 0 or an errno. */

@@ -42,7 +42,9 @@ struct fake {
 	_Atomic bool busy;  /* does something in every round */
 	_Atomic bool blind; /* polls of the test find nothing */
 	_Atomic bool in_progress;
-	sigset_t signals; /* of the background thread */
+	_Atomic unsigned int in_vain; /* rounds while another thread was in one */
+	_Atomic unsigned int asked;   /* how often, whether a thread is in one */
+	sigset_t signals;	      /* of the background thread */
 };
 
 static struct progress *progress;
@@ -77,8 +79,10 @@ static bool fake_progress(void *context, uint64_t now)
 	unsigned int i;
 	uint64_t value;
 
-	if (pthread_mutex_trylock(&fake->lock))
+	if (pthread_mutex_trylock(&fake->lock)) {
+		fake->in_vain++;
 		return false;
+	}
 	fake->in_progress = true;
 	for (i = 0; i < fake->fd_count && (background || !fake->blind); i++)
 		done |= read(fake->fds[i], &value, sizeof(value)) == sizeof(value);
@@ -106,8 +110,21 @@ static uint64_t fake_deadline(void *context)
 	return ((struct fake *)context)->deadline;
 }
 
-static const struct progress_ops fake_ops = {
-	.progress = fake_progress, .deadline = fake_deadline, .descriptors = fake_descriptors};
+static bool fake_busy(void *context)
+{
+	struct fake *fake = context;
+
+	fake->asked++;
+	if (pthread_mutex_trylock(&fake->lock))
+		return true;
+	pthread_mutex_unlock(&fake->lock);
+	return false;
+}
+
+static const struct progress_ops fake_ops = {.progress = fake_progress,
+					     .deadline = fake_deadline,
+					     .descriptors = fake_descriptors,
+					     .busy = fake_busy};
 
 static void fake_init(struct fake *fake, unsigned int fd_count)
 {
@@ -414,6 +431,26 @@ START_TEST(the_thread_stays_off_while_polled)
 	kick(&fake, 0);
 	wait_for_work(&fake);
 	kick(&fake, 0);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* As one does that sends much. The thread would only find that another one receives. */
+START_TEST(the_thread_stays_off_during_a_long_poll)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	kick(&fake, 0);
+	pthread_mutex_lock(&fake.lock); /* the poll */
+	client = attach(&fake);
+	while (fake.asked < 5 && !fake.in_vain)
+		usleep(100);
+	ck_assert_uint_eq(fake.in_vain, 0);
+	pthread_mutex_unlock(&fake.lock);
 	wait_for_work(&fake);
 	progress_detach(client);
 	fake_destroy(&fake);
@@ -846,6 +883,7 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
+	tcase_add_test(tests, the_thread_stays_off_during_a_long_poll);
 	tcase_add_test(tests, an_application_that_waits_is_served);
 	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
