@@ -14,6 +14,8 @@ TAIL = 8  # perftest's column of the 99.9th percentile
 # Columns of ucx_perftest -v: the median half round trip in us, MiB/s, messages/s.
 UCX_MEDIAN, UCX_AVERAGE, UCX_RATE = 1, 5, 7
 SLOTS, SMALL_SLOTS = 128, 4096  # of tests/bench/ring: see there
+# MiB of a stream. Each begins with some 20 ms in which threads find their CPUs and windows grow.
+STREAM = 4 * KIB
 
 
 class LoopbackBench(Bench):
@@ -21,7 +23,7 @@ class LoopbackBench(Bench):
 
     def udp_stream(self, mtu):
         size = mtu + HEADERS
-        return self.program("udp_stream", size, UDP_MOST // size, 2048)
+        return self.program("udp_stream", size, UDP_MOST // size, STREAM)
 
     def udp_rate(self):
         return self.program("udp_stream", "-p", SMALL_WRITE, 1, 16)
@@ -30,7 +32,7 @@ class LoopbackBench(Bench):
         return self.program("ring", "-l", SMALL_WRITE)
 
     def ring_stream(self):
-        return self.program("ring", 4 * KIB, SLOTS)
+        return self.program("ring", 4 * KIB, SLOTS, 2 * STREAM)
 
     def ring_rate(self):
         return self.program("ring", "-p", SMALL_WRITE, SMALL_SLOTS, 256)
@@ -44,14 +46,14 @@ class LoopbackBench(Bench):
                          environment={"URXE_LINK": link} | (environment or {}),
                          faults=f"seed=SEED;drop={loss}%" if loss else "")
 
-    def latency(self, tool, *options, size=8, iters=10000, **more):
+    def latency(self, tool, *options, size=8, iters=50000, **more):
         return self.perftest(tool, size, iters, TYPICAL, *options, **more)
 
     def tail(self, tool, iters, **more):
         return self.perftest(tool, 8, iters, TAIL, **more)
 
-    def bandwidth(self, tool, size, *options, mtu=4096, mebibytes=1024, **more):
-        return self.perftest(tool, size, mebibytes * MIB // size, AVERAGE, "-m", str(mtu), *options,
+    def bandwidth(self, tool, size, *options, mtu=4096, **more):
+        return self.perftest(tool, size, STREAM * MIB // size, AVERAGE, "-m", str(mtu), *options,
                              **more)
 
     def rstream(self, size, transfers, iters, column):
@@ -62,15 +64,15 @@ class LoopbackBench(Bench):
     def rsocket_latency(self, size, iters=10000):
         return self.rstream(size, 1, iters, RSTREAM_TRANSFER)
 
-    def rsocket_bandwidth(self, size, mebibytes=512):
+    def rsocket_bandwidth(self, size):
         """It tells Gb/s."""
-        return self.rstream(size, mebibytes * MIB // 2 // size, 1, RSTREAM_RATE) * 1e9 / 8 / MIB
+        return self.rstream(size, STREAM * MIB // 2 // size, 1, RSTREAM_RATE) * 1e9 / 8 / MIB
 
     def rate(self, *options, **more):
-        return self.perftest("ib_write_bw", 8, 512 * 2000, RATE, "-t", "512", *options, **more)
+        return self.perftest("ib_write_bw", 8, 512 * 8000, RATE, "-t", "512", *options, **more)
 
     def flows(self, qps, threads, link="udp"):
-        writes = 2048 // qps
+        writes = STREAM // qps
         words = ["@tests/bench/flows", "-p", "PORT", "-q", str(qps), "-t", str(threads),
                  "-s", str(MIB), "-n", str(writes)]
         return self.pair("flows", words, words + ["HOST"], float, environment={"URXE_LINK": link})
