@@ -144,7 +144,8 @@ struct link_peer {
 struct link_ops {
 	/*
 	 * Send @count packets in order. What the network refuses is lost, as on a
-	 * wire, and nothing is to be retried. Returns how many packets that were.
+	 * wire, and nothing is to be retried. Returns how many packets that were. What
+	 * @packets holds afterwards is of no use.
 	 */
 	unsigned int (*send)(struct link *link, struct link_packet *packets, unsigned int count,
 			     uint64_t now);

@@ -641,7 +641,7 @@ END_TEST
 /* An inner link that counts. */
 static struct counting_link {
 	struct link link;
-	_Atomic unsigned int sent;
+	_Atomic unsigned int sent, calls;
 } counting;
 
 static unsigned int counting_send(struct link *link, struct link_packet *packets,
@@ -652,6 +652,7 @@ static unsigned int counting_send(struct link *link, struct link_packet *packets
 	for (i = 0; i < count; i++)
 		ck_assert_uint_eq(packets[i].payload_length, PAYLOAD);
 	((struct counting_link *)link)->sent += count;
+	((struct counting_link *)link)->calls++;
 	return 0;
 }
 
@@ -731,6 +732,27 @@ START_TEST(delayed_packets_are_marked)
 		ck_assert_uint_eq(b->ops->receive(b, &frame, 1, sim_now(sim)), 1);
 		ck_assert_uint_eq(frame.traffic_class, i == 2 ? ECN_CE : ECN_ECT0);
 	}
+}
+END_TEST
+
+/* As where the network loses a packet of a super-packet that was sent whole. */
+START_TEST(what_is_lost_cuts_no_batch)
+{
+	uint8_t bytes[PAYLOAD] = {0};
+	struct iovec iov[] = {{bytes, 4}, {bytes + 4, 4}};
+	struct link_packet packets[8];
+	struct path path = {gid(1), gid(2)};
+	struct link *link;
+
+	counting.link.ops = &counting_ops;
+	counting.sent = counting.calls = 0;
+	ck_assert_int_eq(fault_link_create(&counting.link, "drop#1;drop#4;drop#8", &link, NULL), 0);
+	for (unsigned int i = 0; i < 8; i++)
+		packets[i] = packet_make(&path, WIRE_RC | WIRE_SEND_ONLY, QPN, iov);
+	link->ops->send(link, packets, 8, 0);
+	ck_assert_uint_eq(counting.calls, 1);
+	ck_assert_uint_eq(counting.sent, 5);
+	link->ops->close(link);
 }
 END_TEST
 
@@ -819,6 +841,7 @@ int main(void)
 	tcase_add_test(tests, rates_are_met);
 	tcase_add_loop_test(tests, capable_packets_are_marked, 0, 2);
 	tcase_add_test(tests, delayed_packets_are_marked);
+	tcase_add_test(tests, what_is_lost_cuts_no_batch);
 	tcase_add_test(tests, threads_may_send_at_once);
 	tcase_add_test(tests, rules_may_be_replaced_while_threads_send);
 	suite_add_tcase(suite, tests);
