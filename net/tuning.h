@@ -46,9 +46,6 @@
  * the next packet would begin a new one. A call costs as much as 4 to 8 packets.
  */
 #define OUTBOX_ENOUGH 14
-/* Bytes to send with one look at the congestion window, which takes a lock: about a super-packet.
- */
-#define REQUEST_BURST 65536
 /* So many large READ requests must fit the window, or the responder would wait for each. */
 #define READ_CHUNKS 4
 /* Packets that are worth a request of their own. */

@@ -100,34 +100,47 @@ void outbox_flush(struct outbox *outbox)
 	outbox_unpin(outbox, 0);
 }
 
-/* The last packet is complete now. Returns whether its GSO train is complete. */
-static bool outbox_ends_train(struct outbox *outbox)
+static unsigned int train_most(uint32_t length)
+{
+	uint32_t most = LINK_TRAIN_BYTES / length;
+
+	return most < LINK_TRAIN_PACKETS ? most : LINK_TRAIN_PACKETS;
+}
+
+/* The last packet is complete now: it is of the GSO train, or begins one. */
+static void count_for_train(struct outbox *outbox)
 {
 	struct outbox_train *train = &outbox->train;
 	uint32_t length;
 
 	if (train->counted == outbox->packets)
-		return false;
+		return;
 	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
-	if (!train->packets || length > train->length) {
-		train->packets = 0;
+	if (!train->left || length > train->length) {
+		train->left = train_most(length);
 		train->length = length;
-		train->most = LINK_TRAIN_BYTES / length;
-		if (train->most > LINK_TRAIN_PACKETS)
-			train->most = LINK_TRAIN_PACKETS;
 	}
-	if (length == train->length && ++train->packets < train->most)
-		return false;
-	train->packets = 0;
-	return true;
+	train->left = length == train->length ? train->left - 1 : 0;
+}
+
+unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
+{
+	struct outbox_train *train = &outbox->train;
+
+	count_for_train(outbox);
+	if (!train->left || length > train->length)
+		return train_most(length);
+	return length == train->length ? train->left : 1;
 }
 
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
-	bool enough = outbox_ends_train(outbox) && outbox->packets >= OUTBOX_ENOUGH;
+	bool enough;
 
+	count_for_train(outbox);
+	enough = !outbox->train.left && outbox->packets >= OUTBOX_ENOUGH;
 	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		outbox_flush(outbox);
 	packet = &outbox->packet[outbox->packets++];

@@ -22,9 +22,8 @@ struct outbox {
 	unsigned int packets, iovs;
 	struct outbox_train {
 		unsigned int counted; /* of the packets: the last one isn't complete yet */
-		unsigned int packets; /* the last ones, which the link sends as one GSO train */
-		unsigned int most;    /* so many packets of @length may a train have */
-		uint32_t length;      /* of the first of them: no other may be longer */
+		unsigned int left;    /* so many more packets may join the last ones */
+		uint32_t length;      /* of the first of those: no other may be longer */
 	} train;
 	struct link_packet packet[OUTBOX_PACKETS];
 	struct iovec iov[OUTBOX_IOVS];
@@ -52,6 +51,9 @@ void outbox_flush(struct outbox *outbox);
  * something to do meanwhile.
  */
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
+
+/* How many packets of @length it takes to complete a GSO train: the last one, or a new one. */
+unsigned int outbox_train_left(struct outbox *outbox, uint32_t length);
 
 /*
  * Make @length bytes at @offset of an SGE list the payload of @packet (the one

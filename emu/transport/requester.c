@@ -297,16 +297,20 @@ static uint64_t cost_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
 }
 
 /*
- * How many packets are to be sent with one look at the congestion window: those of this
- * request, and one of each that waits behind it, as if it were like this one.
+ * How many packets are to be sent with one look at the congestion window, which takes a lock: those
+ * of this request, and one of each that waits behind it, as if it were like this one; as many as
+ * one call sends. What the window has no space for waits: a call with fewer costs nearly as much.
  */
-static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe)
+static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe,
+				struct outbox *outbox)
 {
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
-	uint32_t most = REQUEST_BURST / qp->mtu;
+	uint32_t length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
+	uint32_t most;
 
 	if (wqe->kind->response)
 		return 1;
+	most = outbox_train_left(outbox, sizeof(struct bth) + length + ICRC_LENGTH);
 	left += qp->sq.posted - qp->sq.next - 1;
 	return left < most ? left : most;
 }
@@ -353,7 +357,8 @@ static bool take(struct qp *qp, const struct send_wqe *wqe, uint64_t cost, struc
 	if (sending->granted < cost && qp->recovery.probe_wanted)
 		sending->granted += recovery_take_probe(qp, cost);
 	if (sending->granted < cost)
-		sending->granted += cost * recovery_take(qp, cost, burst_at_cursor(qp, wqe));
+		sending->granted +=
+			cost * recovery_take(qp, cost, burst_at_cursor(qp, wqe, sending->outbox));
 	if (sending->granted >= cost)
 		return true;
 	/* Only an acknowledgement opens the congestion window again: ask for it. */

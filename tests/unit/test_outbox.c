@@ -336,11 +336,12 @@ START_TEST(runs_are_not_cut_in_two)
 	static uint8_t large[5000];
 	const struct {
 		uint32_t first, others; /* lengths */
+		unsigned int train;	/* of the others */
 		unsigned int flushed_at[3];
 	} cases[] = {
-		{4096, 4096, {15, 30, 45}},
-		{4112, 4096, {17, 32, 47}},
-		{8, 8, {64, 128, 192}},
+		{4096, 4096, 15, {15, 30, 45}},
+		{4112, 4096, 15, {17, 32, 47}},
+		{8, 8, 64, {64, 128, 192}},
 	};
 
 	begin();
@@ -351,7 +352,14 @@ START_TEST(runs_are_not_cut_in_two)
 		sent.packets = sent.calls = 0;
 		for (unsigned int k = 1; k <= 200 && flushes < 3; k++) {
 			uint32_t length = k == 1 ? cases[i].first : cases[i].others;
+			unsigned int end = cases[i].flushed_at[flushes];
 
+			/* The first of another length is a datagram with the second. */
+			if (k == 2 && cases[i].first != length)
+				end = 2;
+			if (k > 1)
+				ck_assert_uint_eq(outbox_train_left(&outbox, 16 + length),
+						  k <= end ? end - k + 1 : cases[i].train);
 			outbox_payload(&outbox, begin_packet(), large, length);
 			if (sent.calls == flushes)
 				continue;
