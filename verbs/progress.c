@@ -179,21 +179,29 @@ void progress_app_waits(struct progress_client *client)
 	sched_yield();
 }
 
+/* An application that polls once or twice around each sleep isn't one that polls. */
+static bool polls_are_believed(struct progress_client *client)
+{
+	return atomic_load(&client->polls) >= PROGRESS_POLLS_BELIEVED;
+}
+
 /* Did an application thread poll less than @gap ago? It may have noted a time later than @now. */
 static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
 {
-	return atomic_load(&client->polls) >= PROGRESS_POLLS_BELIEVED &&
-	       (int64_t)(now - atomic_load(&client->last_poll)) < gap;
+	return polls_are_believed(client) && (int64_t)(now - atomic_load(&client->last_poll)) < gap;
 }
 
-/*
- * The same, or is it in a poll, which takes longer where much is to be sent? If not, the next
- * poll is a first one again.
- */
+/* Is one in a poll? It takes longer than polls are apart where much is to be sent. */
+static bool in_poll(struct progress_client *client)
+{
+	return polls_are_believed(client) && client->ops->busy &&
+	       client->ops->busy(client->context);
+}
+
+/* Either of them; if not, the next poll is a first one again. */
 static bool polling(struct progress_client *client, uint64_t now)
 {
-	if (polled(client, now, PROGRESS_POLL_STOPPED) ||
-	    (client->ops->busy && client->ops->busy(client->context)))
+	if (polled(client, now, PROGRESS_POLL_STOPPED) || in_poll(client))
 		return true;
 	atomic_store(&client->polls, 0);
 	return false;

@@ -80,7 +80,7 @@ static bool fake_progress(void *context, uint64_t now)
 	uint64_t value;
 
 	if (pthread_mutex_trylock(&fake->lock)) {
-		fake->in_vain++;
+		fake->in_vain += background;
 		return false;
 	}
 	fake->in_progress = true;
@@ -437,19 +437,53 @@ START_TEST(the_thread_stays_off_while_polled)
 }
 END_TEST
 
+/* Polls that are believed, and were long ago. */
+static void poll_until_asked(struct progress_client *client, struct fake *fake, unsigned int times)
+{
+	unsigned int before = fake->asked;
+
+	while (fake->asked - before < times) {
+		poll_until(client, 0);
+		usleep(100);
+	}
+}
+
 /* As one does that sends much. The thread would only find that another one receives. */
 START_TEST(the_thread_stays_off_during_a_long_poll)
 {
 	struct progress_client *client;
+	unsigned int before;
 	struct fake fake;
 
 	fake_init(&fake, 1);
 	kick(&fake, 0);
 	pthread_mutex_lock(&fake.lock); /* the poll */
 	client = attach(&fake);
-	while (fake.asked < 5 && !fake.in_vain)
+	poll_until_asked(client, &fake, 1);
+	before = fake.in_vain;
+	poll_until_asked(client, &fake, 5);
+	ck_assert_uint_eq(fake.in_vain, before);
+	pthread_mutex_unlock(&fake.lock);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* Around a sleep: it would have to be woken for the next one. */
+START_TEST(a_single_long_poll_is_no_polling)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	pthread_mutex_lock(&fake.lock);
+	client = attach(&fake);
+	progress_poll(client, 0);
+	kick(&fake, 0);
+	while (!fake.in_vain)
 		usleep(100);
-	ck_assert_uint_eq(fake.in_vain, 0);
+	ck_assert_uint_eq(fake.asked, 0);
 	pthread_mutex_unlock(&fake.lock);
 	wait_for_work(&fake);
 	progress_detach(client);
@@ -884,6 +918,7 @@ int main(void)
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
 	tcase_add_test(tests, the_thread_stays_off_during_a_long_poll);
+	tcase_add_test(tests, a_single_long_poll_is_no_polling);
 	tcase_add_test(tests, an_application_that_waits_is_served);
 	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
