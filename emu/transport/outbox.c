@@ -54,12 +54,9 @@ static void outbox_unpin(struct outbox *outbox, unsigned int first)
 	outbox->pinned = NULL;
 }
 
-/* What is in an outbox is one QP's, and goes by one port. */
-static void count_sent(struct outbox *outbox, unsigned int packets, uint64_t bytes)
+static void count_sent(struct hca *hca, struct port_counters *port, unsigned int packets,
+		       uint64_t bytes)
 {
-	struct hca *hca = outbox->hca;
-	struct port_counters *port = hca_port_counters(hca, &outbox->packet[0].path->source);
-
 	COUNT(hca, sent_pkts, packets);
 	COUNT(hca, sent_bytes, bytes);
 	if (!port)
@@ -71,6 +68,9 @@ static void count_sent(struct outbox *outbox, unsigned int packets, uint64_t byt
 static void outbox_send(struct outbox *outbox)
 {
 	struct link *link = outbox->hca->link;
+	/* What is in an outbox is one QP's, and goes by one port. */
+	struct port_counters *port =
+		hca_port_counters(outbox->hca, &outbox->packet[0].path->source);
 	uint64_t bytes = 0, deadline;
 	unsigned int refused;
 
@@ -81,7 +81,7 @@ static void outbox_send(struct outbox *outbox)
 	deadline = link->ops->deadline(link);
 	if (deadline != TIME_NEVER && outbox->hca->deadline)
 		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
-	count_sent(outbox, outbox->packets - refused, bytes);
+	count_sent(outbox->hca, port, outbox->packets - refused, bytes);
 	if (refused)
 		COUNT(outbox->hca, send_err, refused);
 }
