@@ -82,6 +82,14 @@ uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to);
 #define LINK_TRAIN_PACKETS 64
 #define LINK_TRAIN_BYTES (65535 - 40 - 8)
 
+/* How many packets of @length that are at the most; 0 of those that no datagram takes. */
+static inline unsigned int link_train_packets(uint32_t length)
+{
+	uint32_t most = LINK_TRAIN_BYTES / length;
+
+	return most < LINK_TRAIN_PACKETS ? most : LINK_TRAIN_PACKETS;
+}
+
 #define IP_ID_UNKNOWN (-1)
 
 struct link_frame {

@@ -116,20 +116,18 @@ static void note_loss(struct destination *destination, uint64_t now)
 static void update_timeouts(struct destination *destination, uint64_t now)
 {
 	const struct rtt *rtt = &destination->rtt;
-	uint64_t least = PROBE_TIMEOUT_LEAST, repeat_least, timeout;
+	uint64_t repeat_least = PROBE_TIMEOUT_LEAST, timeout;
 
 	/* Where packets get lost, a stall some seconds ago is no reason to wait; */
 	if (!destination_lossy(destination, now)) {
-		timeout = rtt_probe_timeout(rtt, least);
+		timeout = rtt_probe_timeout(rtt, PROBE_TIMEOUT_LEAST);
 		repeat_least = REPEAT_TIMEOUT_LEAST;
 	} else if (!destination_very_lossy(destination, now)) {
-		timeout = rtt_timeout(rtt, least);
-		repeat_least = least;
+		timeout = rtt_timeout(rtt, PROBE_TIMEOUT_LEAST);
 	} else {
 		/* where many do, none at all. */
-		least = PROBE_TIMEOUT_VERY_LOSSY;
-		timeout = rtt_typical_timeout(rtt, least);
-		repeat_least = least;
+		timeout = rtt_typical_timeout(rtt, PROBE_TIMEOUT_VERY_LOSSY);
+		repeat_least = PROBE_TIMEOUT_VERY_LOSSY;
 	}
 	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
 	atomic_store_explicit(&destination->repeat_least, repeat_least, memory_order_relaxed);

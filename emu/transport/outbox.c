@@ -100,13 +100,6 @@ void outbox_flush(struct outbox *outbox)
 	outbox_unpin(outbox, 0);
 }
 
-static unsigned int train_most(uint32_t length)
-{
-	uint32_t most = LINK_TRAIN_BYTES / length;
-
-	return most < LINK_TRAIN_PACKETS ? most : LINK_TRAIN_PACKETS;
-}
-
 /* The last packet is complete now: it is of the GSO train, or begins one. */
 static void count_for_train(struct outbox *outbox)
 {
@@ -118,7 +111,7 @@ static void count_for_train(struct outbox *outbox)
 	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
 	if (!train->left || length > train->length) {
-		train->left = train_most(length);
+		train->left = link_train_packets(length);
 		train->length = length;
 	}
 	train->left = length == train->length ? train->left - 1 : 0;
@@ -130,7 +123,7 @@ unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 
 	count_for_train(outbox);
 	if (!train->left || length > train->length)
-		return train_most(length);
+		return link_train_packets(length);
 	return length == train->length ? train->left : 1;
 }
 

@@ -59,12 +59,10 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
  */
 static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 {
-	uint32_t train = LINK_TRAIN_BYTES / (qp->mtu + sizeof(struct bth) + ICRC_LENGTH);
+	uint32_t train = link_train_packets(sizeof(struct bth) + qp->mtu + ICRC_LENGTH);
 	uint64_t window = destination_limit(qp->recovery.destination) / packet_cost;
 	uint64_t chunk = window / READ_CHUNKS, share = window / qp->attr.max_rd_atomic;
 
-	if (train > LINK_TRAIN_PACKETS)
-		train = LINK_TRAIN_PACKETS;
 	if (chunk > 3 + 2 * train)
 		chunk = 3 + 2 * train;
 	else if (chunk > 3 + train)

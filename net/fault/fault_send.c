@@ -12,7 +12,10 @@
 #include "net/wire/icrc.h"
 #include "net/wire/mad.h"
 
-/* Packets judged under one hold of the lock. Their plans are on an application's stack. */
+/*
+ * Packets judged under one hold of the lock: no super-packet is cut. Their plans are on an
+ * application's stack.
+ */
 #define CHUNK LINK_TRAIN_PACKETS
 
 static struct flow packet_flow(const struct fault_link *fault, const struct link_packet *packet)
@@ -194,15 +197,6 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 	return refused;
 }
 
-/*
- * A packet that is lost, and nothing else: then those before and behind it leave as one
- * super-packet all the same, as where the network loses it. Not in a capture, for the order there.
- */
-static bool vanishes(const struct fault_link *fault, const struct plan *plan)
-{
-	return plan->lost && !plan->after && !fault->link.capture;
-}
-
 static unsigned int send_chunk(struct fault_link *fault, struct link_packet *packets,
 			       unsigned int count, uint64_t now)
 {
@@ -221,7 +215,11 @@ static unsigned int send_chunk(struct fault_link *fault, struct link_packet *pac
 		if (plans[i].copies == 1 && plans[i].corrupt_bit == packets[i].corrupt_bit &&
 		    !plans[i].mark && !plans[i].after)
 			continue;
-		if (vanishes(fault, &plans[i])) {
+		/*
+		 * Those before and behind it leave as one super-packet all the same, as where the
+		 * network loses it. Not when capturing, for the order there.
+		 */
+		if (plans[i].lost && !fault->link.capture) {
 			memmove(&packets[first + 1], &packets[first],
 				(i - first) * sizeof(packets[0]));
 			first++;

@@ -104,14 +104,12 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 				unsigned int count)
 {
 	uint32_t length = link_packet_length(&packets[0]);
-	unsigned int most = LINK_TRAIN_BYTES / length;
+	unsigned int most = link_train_packets(length);
 	unsigned int vectors = 2 + packets[0].payload_count;
 	unsigned int segments = 1;
 
 	if (!__atomic_load_n(&batch->address->segmentation, __ATOMIC_RELAXED))
 		return 1;
-	if (most > LINK_TRAIN_PACKETS)
-		most = LINK_TRAIN_PACKETS;
 	if (most > count)
 		most = count;
 	while (segments < most) {
