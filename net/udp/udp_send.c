@@ -4,8 +4,8 @@
  * shorter) go to the kernel as one super-packet, which it segments as late as
  * it can: on loopback never, so that the receiver gets it whole. That is five
  * times as fast as a call a packet, and fifty for small ones; sendmmsg() alone
- * gains nothing. Packets are gathered from where they are: headers, the
- * application's memory, trailer.
+ * gains nothing. Payload is gathered from where it is, the application's memory; between
+ * two payloads the trailer of one packet and the headers of the next are one vector.
  *
  * The kernel numbers the segments: the k-th has the identification k, for the
  * sending socket begins at 0 (udp.c), and the ICRC is computed accordingly.
@@ -27,6 +27,9 @@
 #define BATCH_DATAGRAMS 16
 #define BATCH_VECTORS 512
 #define BATCH_LINEAR (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
+#define FRAME_MAX (WIRE_HEADERS_MAX + sizeof(((struct link_packet *)NULL)->trailer))
+/* Two vectors a gathered packet at the least, and one that is sent on its own after all. */
+#define BATCH_FRAMES ((BATCH_VECTORS / 2 + 1) * FRAME_MAX)
 _Static_assert(BATCH_LINEAR >= LINK_TRAIN_BYTES, "copied packets, whatever their length");
 
 /* A datagram: one packet, or a super-packet of several. */
@@ -61,6 +64,9 @@ struct batch {
 	 */
 	uint32_t linear_used, linear_max;
 	uint8_t linear[BATCH_LINEAR];
+	/* Headers and trailers of packets whose payload is gathered, one after the other. */
+	uint32_t frames_used;
+	uint8_t frames[BATCH_FRAMES];
 };
 _Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
 	       "what stays from one call to the next");
@@ -184,20 +190,31 @@ static struct iovec *extend(const struct iovec *first, struct iovec *vector, uin
 	return vector;
 }
 
-/* Returns the end of what was written to @vector. */
-static struct iovec *gather(struct iovec *vector, struct link_packet *packet)
+/*
+ * The payload of a packet between its headers and its trailer, which will be at @frame. Returns the
+ * end of the vectors from @first to @vector with these.
+ */
+static struct iovec *gather(const struct iovec *first, struct iovec *vector,
+			    const struct link_packet *packet, uint8_t *frame)
 {
 	uint32_t left = packet->payload_length;
 
-	*vector++ = (struct iovec){packet->headers, packet->headers_length};
+	vector = extend(first, vector, frame, packet->headers_length);
 	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
 		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
 
 		*vector++ = (struct iovec){packet->payload[i].iov_base, part};
 		left -= part;
 	}
-	*vector++ = (struct iovec){packet->trailer, packet->trailer_length};
-	return vector;
+	return extend(first, vector, frame + packet->headers_length, packet->trailer_length);
+}
+
+static uint8_t *take_frame(struct batch *batch, const struct link_packet *packet)
+{
+	uint8_t *frame = batch->frames + batch->frames_used;
+
+	batch->frames_used += packet->headers_length + packet->trailer_length;
+	return frame;
 }
 
 static void put_control(struct msghdr *message, int level, int type, const void *value,
@@ -232,16 +249,27 @@ static void put_controls(struct msghdr *message, const struct path *path, unsign
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
+/* Where a packet is: all of it, or its headers and trailer. */
+struct place {
+	uint8_t *linear; /* or NULL */
+	uint8_t *frame;
+};
+
 /*
  * Linear where it was copied; then the capture wants the ICRC in the trailer, too. False when
  * its memory can't be read.
  */
-static bool seal(struct link_packet *packet, uint8_t *linear, const struct icrc_flow *flow,
-		 uint16_t ip_id)
+static bool seal(struct link_packet *packet, const struct place *place,
+		 const struct icrc_flow *flow, uint16_t ip_id)
 {
-	if (!linear)
-		return icrc_seal_flow(packet, flow, ip_id);
-	icrc_seal_copy(packet, flow, ip_id, linear);
+	if (place->linear) {
+		icrc_seal_copy(packet, flow, ip_id, place->linear);
+		return true;
+	}
+	if (!icrc_seal_flow(packet, flow, ip_id))
+		return false;
+	memcpy(mempcpy(place->frame, packet->headers, packet->headers_length), packet->trailer,
+	       packet->trailer_length);
 	return true;
 }
 
@@ -257,22 +285,26 @@ static struct iovec *build(struct batch *batch, struct link_packet *packets, uns
 	const struct path *path = packets[0].path;
 	struct iovec *end = first;
 	const struct icrc_flow *flow = NULL;
-	uint8_t *linear[LINK_TRAIN_PACKETS];
+	struct place places[LINK_TRAIN_PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (!linearize(batch, &packets[i], &linear[i]))
+		struct place *place = &places[i];
+
+		if (!linearize(batch, &packets[i], &place->linear))
 			return NULL;
-		if (linear[i])
-			end = extend(first, end, linear[i], link_packet_length(&packets[i]));
-		else
-			end = gather(end, &packets[i]);
+		if (place->linear) {
+			end = extend(first, end, place->linear, link_packet_length(&packets[i]));
+			continue;
+		}
+		place->frame = take_frame(batch, &packets[i]);
+		end = gather(first, end, &packets[i], place->frame);
 	}
 	for (unsigned int i = 0; i < count; i++) {
 		if (!flow || link_packet_length(&packets[i]) != flow->length)
 			flow = icrc_flow(&batch->flows, &path->source, &path->destination,
 					 batch->address->source_port,
 					 link_packet_length(&packets[i]));
-		if (!seal(&packets[i], linear[i], flow, i))
+		if (!seal(&packets[i], &places[i], flow, i))
 			return NULL;
 	}
 	return end;
@@ -284,11 +316,12 @@ static void batch_append(struct batch *batch, struct link_packet *packets, unsig
 	struct msghdr *message = &batch->messages[batch->datagrams].msg_hdr;
 	const struct path *path = packets[0].path;
 	struct iovec *first = &batch->vectors[batch->vectors_used];
-	uint32_t linear_used = batch->linear_used;
+	uint32_t linear_used = batch->linear_used, frames_used = batch->frames_used;
 	struct iovec *end = build(batch, packets, count, first);
 
 	if (!end) {
 		batch->linear_used = linear_used;
+		batch->frames_used = frames_used;
 		drop(batch, packets, count, EFAULT);
 		return;
 	}
@@ -319,7 +352,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 {
 	struct link_packet *packets = datagram->packets;
 	struct iovec *vectors = batch->singly; /* the message's own may be fewer than it needs */
-	uint32_t linear_used = batch->linear_used;
+	uint32_t linear_used = batch->linear_used, frames_used = batch->frames_used;
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
@@ -329,6 +362,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 		struct iovec *end = build(batch, &packets[i], 1, vectors);
 
 		batch->linear_used = linear_used;
+		batch->frames_used = frames_used;
 		message->msg_iovlen = end ? end - vectors : 0;
 		if (!end)
 			drop(batch, &packets[i], 1, EFAULT);
@@ -391,6 +425,7 @@ static void flush(struct batch *batch)
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
 	batch->linear_used = 0;
+	batch->frames_used = 0;
 }
 
 /* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
@@ -412,6 +447,7 @@ static void batch_init(struct batch *batch, struct udp_link *link, uint32_t line
 	batch->vectors_used = 0;
 	batch->refused = 0;
 	batch->linear_used = 0;
+	batch->frames_used = 0;
 	batch->linear_max = linear_max;
 }
 
