@@ -228,7 +228,7 @@
  * two CPUs, a stream to them otherwise gets a third of what it could. A few times what a message
  * takes to come back.
  */
-#define POLL_YIELD_AFTER 20000
+#define POLL_YIELD_AFTER 12000
 /*
  * And again so soon if another thread ran then. With three threads on two CPUs, two of which post
  * while the third receives, each poll that finds nothing takes time from a thread that has work:

@@ -18,8 +18,9 @@
  * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
  * and the first would be taken for the second, and for its packets wait for a tick. So when that
  * has been seen, for a while the thread watches the descriptors whenever the application may have
- * begun to wait (progress_app_waits()). Else the client is left to its application all the same: a
- * thread that is woken by each packet takes the CPU from an application that is to answer it.
+ * begun to wait (progress_app_waits()), from another CPU than that. Else the client is left to its
+ * application all the same: a thread that is woken by each packet takes the CPU from an application
+ * that is to answer it.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
  * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
@@ -46,6 +47,7 @@
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
+#include "verbs/thread_cpus.h"
 #include "verbs/wakeup.h"
 
 #define NS_PER_S 1000000000u
@@ -65,6 +67,7 @@ struct progress_client {
 	_Atomic bool app_polling;
 	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
 	_Atomic bool app_waits;		  /* it may have begun to */
+	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
 
 	uint64_t spin_until;
 	uint64_t unwatched_until; /* not watched for another reason than polling */
@@ -93,6 +96,7 @@ struct progress {
 	uint64_t spin;		      /* how long a client spins */
 	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
 	struct progress_client *clients;
+	struct thread_cpus cpus; /* the thread's */
 };
 
 /* --- Talking to the thread ------------------------------------------------------- */
@@ -173,6 +177,7 @@ void progress_app_waits(struct progress_client *client)
 
 	if (!until || clock_now() >= until)
 		return;
+	atomic_store(&client->waits_on, sched_getcpu());
 	atomic_store(&client->app_waits, true);
 	progress_app_sleeping(client);
 	/* So the progress thread gets the CPU if it was woken on this one, and again when it is. */
@@ -489,6 +494,18 @@ static void replace_wakeup(struct progress *progress)
 	} while (error && !progress->stopping);
 }
 
+/* Where an application waits without polling. */
+static int cpu_to_avoid(const struct progress *progress)
+{
+	const struct progress_client *client;
+
+	DL_FOREACH (progress->clients, client) {
+		if (client->neglected_until && clock_now() < client->neglected_until)
+			return client->waits_on;
+	}
+	return CPU_NONE;
+}
+
 static void sleep_until(struct progress *progress, uint64_t time)
 {
 	unsigned int count;
@@ -498,6 +515,7 @@ static void sleep_until(struct progress *progress, uint64_t time)
 		wait_blindly(progress);
 		return;
 	}
+	thread_cpus_avoid(&progress->cpus, cpu_to_avoid(progress));
 	count = pin_clients(progress);
 	pthread_mutex_unlock(&progress->lock);
 	polled = poll_until(progress, count, time);
@@ -511,14 +529,6 @@ static void sleep_until(struct progress *progress, uint64_t time)
 
 /* --- The thread: its life ------------------------------------------------------------- */
 
-/* Of this thread: where there is but one, spinning would keep the application from working. */
-static unsigned int usable_cpus(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 2;
-}
-
 static void *thread_main(void *argument)
 {
 	struct progress *progress = argument;
@@ -526,7 +536,8 @@ static void *thread_main(void *argument)
 	pthread_setname_np(pthread_self(), "urxe");
 	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
 	pthread_mutex_lock(&progress->lock);
-	progress->spin = usable_cpus() > 1 ? PROGRESS_SPIN : 0;
+	/* Where there is but one CPU, spinning would keep the application from working. */
+	progress->spin = thread_cpus_count() > 1 ? PROGRESS_SPIN : 0;
 	while (!progress->stopping) {
 		wakeup_begin_round(&progress->wakeup);
 		sleep_until(progress, serve_clients(progress));
@@ -571,6 +582,7 @@ int progress_create(struct progress **result)
 	pthread_mutex_init(&progress->lock, NULL);
 	pthread_cond_init(&progress->unpinned, NULL);
 	progress->pid = getpid();
+	progress->cpus = THREAD_CPUS_INIT;
 	*result = progress;
 	return 0;
 }
@@ -651,6 +663,7 @@ int progress_attach(struct progress *progress, const struct progress_ops *ops, v
 	client->progress = progress;
 	client->ops = ops;
 	client->context = context;
+	client->waits_on = CPU_NONE;
 	status = watch_descriptors(client);
 	if (status) {
 		free_client(client);

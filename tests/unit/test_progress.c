@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -44,7 +45,8 @@ struct fake {
 	_Atomic bool in_progress;
 	_Atomic unsigned int in_vain; /* rounds while another thread was in one */
 	_Atomic unsigned int asked;   /* how often, whether a thread is in one */
-	sigset_t signals;	      /* of the background thread */
+	sigset_t signals;	      /* of the background thread; these with @lock */
+	cpu_set_t cpus;
 };
 
 static struct progress *progress;
@@ -97,6 +99,7 @@ static bool fake_progress(void *context, uint64_t now)
 	if (background) {
 		fake->background++;
 		pthread_sigmask(SIG_BLOCK, NULL, &fake->signals);
+		sched_getaffinity(0, sizeof(fake->cpus), &fake->cpus);
 	}
 	fake->in_progress = false;
 	pthread_mutex_unlock(&fake->lock);
@@ -533,6 +536,55 @@ START_TEST(an_application_that_waits_is_served)
 }
 END_TEST
 
+/* When it last worked. */
+static bool the_thread_may_use(struct fake *fake, int cpu)
+{
+	bool may;
+
+	pthread_mutex_lock(&fake->lock);
+	may = CPU_ISSET(cpu, &fake->cpus);
+	pthread_mutex_unlock(&fake->lock);
+	return may;
+}
+
+static void stay_on(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* Where packets wake the thread on a CPU that another one spins on, it doesn't get that soon. */
+START_TEST(the_thread_keeps_off_the_cpu_of_an_application_that_waits)
+{
+	struct progress_client *client;
+	int cpu = sched_getcpu();
+	struct fake fake;
+	cpu_set_t all;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	stay_on(cpu);
+	fake.blind = true;
+	do {
+		neglect(client, &fake);
+		is_served(client, &fake);
+		is_served(client, &fake); /* having slept since it knew */
+	} while (CPU_COUNT(&all) > 1 && the_thread_may_use(&fake, cpu));
+	do { /* until that is forgotten */
+		progress_app_sleeping(client);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+	} while (!the_thread_may_use(&fake, cpu));
+	ck_assert(CPU_EQUAL(&fake.cpus, &all));
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
 /* It takes all that arrives itself: the thread would only be in its way. */
 START_TEST(an_application_that_polls_for_all_is_left_alone)
 {
@@ -920,6 +972,7 @@ int main(void)
 	tcase_add_test(tests, the_thread_stays_off_during_a_long_poll);
 	tcase_add_test(tests, a_single_long_poll_is_no_polling);
 	tcase_add_test(tests, an_application_that_waits_is_served);
+	tcase_add_test(tests, the_thread_keeps_off_the_cpu_of_an_application_that_waits);
 	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
