@@ -71,10 +71,10 @@ class LoopbackBench(Bench):
     def rate(self, *options, **more):
         return self.perftest("ib_write_bw", 8, 512 * 8000, RATE, "-t", "512", *options, **more)
 
-    def flows(self, qps, threads, link="udp"):
-        writes = STREAM // qps
+    def flows(self, qps, threads, size=MIB, link="udp"):
+        writes = STREAM * MIB // (qps * size)
         words = ["@tests/bench/flows", "-p", "PORT", "-q", str(qps), "-t", str(threads),
-                 "-s", str(MIB), "-n", str(writes)]
+                 "-s", str(size), "-n", str(writes)]
         return self.pair("flows", words, words + ["HOST"], float, environment={"URXE_LINK": link})
 
     def idle(self, link="udp"):
