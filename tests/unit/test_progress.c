@@ -537,14 +537,14 @@ START_TEST(an_application_that_waits_is_served)
 END_TEST
 
 /* When it last worked. */
-static bool the_thread_may_use(struct fake *fake, int cpu)
+static cpu_set_t cpus_of_the_thread(struct fake *fake)
 {
-	bool may;
+	cpu_set_t cpus;
 
 	pthread_mutex_lock(&fake->lock);
-	may = CPU_ISSET(cpu, &fake->cpus);
+	cpus = fake->cpus;
 	pthread_mutex_unlock(&fake->lock);
-	return may;
+	return cpus;
 }
 
 static void stay_on(int cpu)
@@ -562,7 +562,7 @@ START_TEST(the_thread_keeps_off_the_cpu_of_an_application_that_waits)
 	struct progress_client *client;
 	int cpu = sched_getcpu();
 	struct fake fake;
-	cpu_set_t all;
+	cpu_set_t all, now;
 
 	sched_getaffinity(0, sizeof(all), &all);
 	fake_init(&fake, 1);
@@ -573,13 +573,14 @@ START_TEST(the_thread_keeps_off_the_cpu_of_an_application_that_waits)
 		neglect(client, &fake);
 		is_served(client, &fake);
 		is_served(client, &fake); /* having slept since it knew */
-	} while (CPU_COUNT(&all) > 1 && the_thread_may_use(&fake, cpu));
+		now = cpus_of_the_thread(&fake);
+	} while (CPU_COUNT(&all) > 1 && CPU_ISSET(cpu, &now));
 	do { /* until that is forgotten */
 		progress_app_sleeping(client);
 		kick(&fake, 0);
 		wait_for_work(&fake);
-	} while (!the_thread_may_use(&fake, cpu));
-	ck_assert(CPU_EQUAL(&fake.cpus, &all));
+		now = cpus_of_the_thread(&fake);
+	} while (!CPU_EQUAL(&now, &all));
 	progress_detach(client);
 	fake_destroy(&fake);
 }
