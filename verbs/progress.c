@@ -27,10 +27,9 @@
  * pinned by its @running while a callback of it runs, and by its @polled while the thread sleeps
  * on its descriptors.
  */
-#include "verbs/progress.h"
+#include "verbs/progress_internal.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -38,66 +37,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "net/clock.h"
 #include "net/log.h"
-#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
-#include "verbs/thread_cpus.h"
-#include "verbs/wakeup.h"
-
-#define NS_PER_S 1000000000u
-
-struct progress_client {
-	struct progress *progress;
-	const struct progress_ops *ops;
-	void *context;
-
-	/*
-	 * When the progress thread will call progress() next, at the latest; 0: soon
-	 * anyway. Any thread may lower it, only the progress thread raises it.
-	 */
-	_Atomic uint64_t planned;
-	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
-	_Atomic bool app_polling;
-	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
-	_Atomic bool app_waits;		  /* it may have begun to */
-	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
-
-	uint64_t spin_until;
-	uint64_t unwatched_until; /* not watched for another reason than polling */
-	unsigned int idle_polls;
-	bool ready;   /* a descriptor was readable */
-	bool resumed; /* the application has stopped polling, or seems to */
-	bool watched; /* the thread sleeps on its descriptors, too */
-	bool polled;  /* it does now */
-	bool running; /* the thread is in a callback of this client */
-	bool leaving; /* progress_detach() waits for it */
-	int *fds;
-	unsigned int fd_count;
-	struct progress_client *prev, *next;
-};
-
-struct progress {
-	pthread_mutex_t lock;
-	pthread_cond_t unpinned; /* a client: its callback or the sleep has ended */
-	pid_t pid;
-	bool started, stopping;
-	pthread_t thread;
-	struct wakeup wakeup;
-	struct pollfd *poll; /* the thread's: @wakeup, and the descriptors of watched clients */
-	struct progress_client **polled; /* whose they are, but for the first */
-	unsigned int poll_capacity;
-	uint64_t spin;		      /* how long a client spins */
-	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
-	struct progress_client *clients;
-	struct thread_cpus cpus; /* the thread's */
-};
 
 /* --- Talking to the thread ------------------------------------------------------- */
 
@@ -336,8 +282,7 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 	return atomic_load(&client->planned);
 }
 
-/* Serve each once. Returns when the first wants to be served again. */
-static uint64_t serve_once(struct progress *progress)
+uint64_t progress_serve_once(struct progress *progress)
 {
 	struct progress_client *client;
 	uint64_t next = TIME_NEVER;
@@ -373,158 +318,12 @@ static uint64_t serve_clients(struct progress *progress)
 	uint64_t next, now, end = clock_now() + PROGRESS_SLICE;
 
 	for (;;) {
-		next = serve_once(progress);
+		next = progress_serve_once(progress);
 		now = clock_now();
 		if (next > now || now > end || progress->stopping)
 			return next;
 		pause_briefly(progress, now);
 	}
-}
-
-/* --- The thread: sleeping ------------------------------------------------------------- */
-
-static void all_ready(struct progress *progress)
-{
-	struct progress_client *client;
-
-	DL_FOREACH (progress->clients, client)
-		client->ready = true;
-}
-
-/* Space for what all clients have. False without memory for it. */
-static bool reserve_poll(struct progress *progress)
-{
-	struct progress_client *client, **polled;
-	unsigned int needed = 1;
-	struct pollfd *poll;
-
-	DL_FOREACH (progress->clients, client)
-		needed += client->fd_count;
-	if (needed <= progress->poll_capacity)
-		return true;
-	poll = realloc(progress->poll, needed * sizeof(*poll));
-	if (poll)
-		progress->poll = poll;
-	polled = realloc(progress->polled, needed * sizeof(*polled));
-	if (polled)
-		progress->polled = polled;
-	if (!poll || !polled)
-		return false;
-	progress->poll_capacity = needed;
-	return true;
-}
-
-/* What to sleep on. Returns how many descriptors that are. */
-static unsigned int pin_clients(struct progress *progress)
-{
-	struct progress_client *client;
-	unsigned int count = 1;
-
-	progress->poll[0] = (struct pollfd){.fd = progress->wakeup.reader, .events = POLLIN};
-	DL_FOREACH (progress->clients, client) {
-		if (!client->watched || client->leaving)
-			continue;
-		client->polled = true;
-		for (unsigned int i = 0; i < client->fd_count; i++) {
-			progress->polled[count] = client;
-			progress->poll[count++] =
-				(struct pollfd){.fd = client->fds[i], .events = POLLIN};
-		}
-	}
-	return count;
-}
-
-static void unpin_clients(struct progress *progress, unsigned int count)
-{
-	struct progress_client *client;
-
-	for (unsigned int i = 1; i < count; i++)
-		progress->polled[i]->ready |= progress->poll[i].revents != 0;
-	DL_FOREACH (progress->clients, client)
-		client->polled = false;
-	pthread_cond_broadcast(&progress->unpinned);
-}
-
-static void pause_for(uint64_t time)
-{
-	const struct timespec interval = {time / NS_PER_S, time % NS_PER_S};
-
-	sys_nanosleep(&interval);
-}
-
-static bool poll_until(struct progress *progress, unsigned int count, uint64_t time)
-{
-	uint64_t now = clock_now();
-	uint64_t left = time > now && wakeup_begin_sleep(&progress->wakeup) ? time - now : 0;
-	struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
-
-	return ppoll(progress->poll, count, time == TIME_NEVER && left ? NULL : &timeout, NULL) >=
-		       0 ||
-	       errno == EINTR;
-}
-
-/*
- * Descriptors can't be waited for: there is no memory for the list, or the application has set
- * its limit of open files below their count. So they are looked at once a tick.
- */
-static void wait_blindly(struct progress *progress)
-{
-	pthread_mutex_unlock(&progress->lock);
-	pause_for(PROGRESS_TICK);
-	pthread_mutex_lock(&progress->lock);
-	all_ready(progress);
-}
-
-/*
- * The application closes descriptors that aren't its own, one after another perhaps: when it is
- * through with it, each client shall find out about its own.
- */
-static void replace_wakeup(struct progress *progress)
-{
-	int error;
-
-	log_warn("the application has closed a descriptor of the progress thread");
-	do {
-		pthread_mutex_unlock(&progress->lock);
-		pause_for(PROGRESS_CLOSING);
-		pthread_mutex_lock(&progress->lock);
-		error = wakeup_reopen(&progress->wakeup);
-		all_ready(progress);
-		serve_once(progress);
-	} while (error && !progress->stopping);
-}
-
-/* Where an application waits without polling. */
-static int cpu_to_avoid(const struct progress *progress)
-{
-	const struct progress_client *client;
-
-	DL_FOREACH (progress->clients, client) {
-		if (client->neglected_until && clock_now() < client->neglected_until)
-			return client->waits_on;
-	}
-	return CPU_NONE;
-}
-
-static void sleep_until(struct progress *progress, uint64_t time)
-{
-	unsigned int count;
-	bool polled;
-
-	if (!reserve_poll(progress)) {
-		wait_blindly(progress);
-		return;
-	}
-	thread_cpus_avoid(&progress->cpus, cpu_to_avoid(progress));
-	count = pin_clients(progress);
-	pthread_mutex_unlock(&progress->lock);
-	polled = poll_until(progress, count, time);
-	pthread_mutex_lock(&progress->lock);
-	unpin_clients(progress, polled ? count : 0);
-	if (!wakeup_end_sleep(&progress->wakeup, polled ? progress->poll[0].revents : 0))
-		replace_wakeup(progress);
-	else if (!polled)
-		wait_blindly(progress);
 }
 
 /* --- The thread: its life ------------------------------------------------------------- */
@@ -540,7 +339,7 @@ static void *thread_main(void *argument)
 	progress->spin = thread_cpus_count() > 1 ? PROGRESS_SPIN : 0;
 	while (!progress->stopping) {
 		wakeup_begin_round(&progress->wakeup);
-		sleep_until(progress, serve_clients(progress));
+		progress_sleep_until(progress, serve_clients(progress));
 	}
 	pthread_mutex_unlock(&progress->lock);
 	return NULL;

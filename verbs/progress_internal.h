@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the progress thread share: verbs/progress.c says how it works and what its lock
+ * protects.
+ */
+#ifndef URXE_VERBS_PROGRESS_INTERNAL_H
+#define URXE_VERBS_PROGRESS_INTERNAL_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "verbs/progress.h"
+#include "verbs/thread_cpus.h"
+#include "verbs/wakeup.h"
+
+struct progress_client {
+	struct progress *progress;
+	const struct progress_ops *ops;
+	void *context;
+
+	/*
+	 * When the progress thread will call progress() next, at the latest; 0: soon
+	 * anyway. Any thread may lower it, only the progress thread raises it.
+	 */
+	_Atomic uint64_t planned;
+	_Atomic uint64_t last_poll;
+	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
+	_Atomic bool app_polling;
+	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
+	_Atomic bool app_waits;		  /* it may have begun to */
+	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
+
+	uint64_t spin_until;
+	uint64_t unwatched_until; /* not watched for another reason than polling */
+	unsigned int idle_polls;
+	bool ready;   /* a descriptor was readable */
+	bool resumed; /* the application has stopped polling, or seems to */
+	bool watched; /* the thread sleeps on its descriptors, too */
+	bool polled;  /* it does now */
+	bool running; /* the thread is in a callback of this client */
+	bool leaving; /* progress_detach() waits for it */
+	int *fds;
+	unsigned int fd_count;
+	struct progress_client *prev, *next;
+};
+
+struct progress {
+	pthread_mutex_t lock;
+	pthread_cond_t unpinned; /* a client: its callback or the sleep has ended */
+	pid_t pid;
+	bool started, stopping;
+	pthread_t thread;
+	struct wakeup wakeup;
+	struct pollfd *poll; /* the thread's: @wakeup, and the descriptors of watched clients */
+	struct progress_client **polled; /* whose they are, but for the first */
+	unsigned int poll_capacity;
+	uint64_t spin;		      /* how long a client spins */
+	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
+	struct progress_client *clients;
+	struct thread_cpus cpus; /* the thread's */
+};
+
+/* Serve each client once. Returns when the first wants to be served again. By the thread. */
+uint64_t progress_serve_once(struct progress *progress);
+
+/*
+ * Sleep until @time, until a descriptor of a watched client is readable (client.ready) or until the
+ * thread is woken. By the thread, with progress.lock, which is given up meanwhile.
+ */
+void progress_sleep_until(struct progress *progress, uint64_t time);
+
+#endif
