@@ -259,7 +259,7 @@
 
 /*
  * Packets up to this length are copied together for the kernel, longer ones are
- * gathered from where they are: following three vectors costs it as much as
+ * gathered from where they are: following two vectors costs it as much as
  * copying a few hundred bytes, which it does anyway.
  */
 #define SEND_LINEAR_MAX 256

@@ -41,6 +41,11 @@ struct datagram {
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
 };
 
+/* Bytes of a batch's memory that are taken. */
+struct batch_used {
+	uint32_t linear, frames;
+};
+
 /*
  * Datagrams that leave through one socket with one system call. Too much for the
  * stack: a sending thread has one from the link's pool.
@@ -58,14 +63,14 @@ struct batch {
 	struct iovec vectors[BATCH_VECTORS];
 	struct iovec singly[BATCH_VECTORS]; /* of a packet that is sent on its own */
 	/*
-	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than three vectors
+	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than two vectors
 	 * each for the kernel to follow; and those that are to be copied at any length. Memory
-	 * beyond @linear_used isn't touched.
+	 * beyond @used.linear isn't touched.
 	 */
-	uint32_t linear_used, linear_max;
+	struct batch_used used;
+	uint32_t linear_max;
 	uint8_t linear[BATCH_LINEAR];
 	/* Headers and trailers of packets whose payload is gathered, one after the other. */
-	uint32_t frames_used;
 	uint8_t frames[BATCH_FRAMES];
 };
 _Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
@@ -171,10 +176,10 @@ static bool linearize(struct batch *batch, const struct link_packet *packet, uin
 	uint32_t length = link_packet_length(packet);
 
 	*to = NULL;
-	if (!wants_copy(batch, packet) || batch->linear_used + length > BATCH_LINEAR)
+	if (!wants_copy(batch, packet) || batch->used.linear + length > BATCH_LINEAR)
 		return true;
-	*to = batch->linear + batch->linear_used;
-	batch->linear_used += length;
+	*to = batch->linear + batch->used.linear;
+	batch->used.linear += length;
 	return link_packet_copy(packet, *to);
 }
 
@@ -211,9 +216,9 @@ static struct iovec *gather(const struct iovec *first, struct iovec *vector,
 
 static uint8_t *take_frame(struct batch *batch, const struct link_packet *packet)
 {
-	uint8_t *frame = batch->frames + batch->frames_used;
+	uint8_t *frame = batch->frames + batch->used.frames;
 
-	batch->frames_used += packet->headers_length + packet->trailer_length;
+	batch->used.frames += packet->headers_length + packet->trailer_length;
 	return frame;
 }
 
@@ -316,12 +321,11 @@ static void batch_append(struct batch *batch, struct link_packet *packets, unsig
 	struct msghdr *message = &batch->messages[batch->datagrams].msg_hdr;
 	const struct path *path = packets[0].path;
 	struct iovec *first = &batch->vectors[batch->vectors_used];
-	uint32_t linear_used = batch->linear_used, frames_used = batch->frames_used;
+	struct batch_used used = batch->used;
 	struct iovec *end = build(batch, packets, count, first);
 
 	if (!end) {
-		batch->linear_used = linear_used;
-		batch->frames_used = frames_used;
+		batch->used = used;
 		drop(batch, packets, count, EFAULT);
 		return;
 	}
@@ -352,7 +356,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 {
 	struct link_packet *packets = datagram->packets;
 	struct iovec *vectors = batch->singly; /* the message's own may be fewer than it needs */
-	uint32_t linear_used = batch->linear_used, frames_used = batch->frames_used;
+	struct batch_used used = batch->used;
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
@@ -361,8 +365,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 	for (unsigned int i = 0; i < datagram->count; i++) {
 		struct iovec *end = build(batch, &packets[i], 1, vectors);
 
-		batch->linear_used = linear_used;
-		batch->frames_used = frames_used;
+		batch->used = used;
 		message->msg_iovlen = end ? end - vectors : 0;
 		if (!end)
 			drop(batch, &packets[i], 1, EFAULT);
@@ -424,8 +427,7 @@ static void flush(struct batch *batch)
 	}
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
-	batch->linear_used = 0;
-	batch->frames_used = 0;
+	batch->used = (struct batch_used){0};
 }
 
 /* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
@@ -446,8 +448,7 @@ static void batch_init(struct batch *batch, struct udp_link *link, uint32_t line
 	batch->datagrams = 0;
 	batch->vectors_used = 0;
 	batch->refused = 0;
-	batch->linear_used = 0;
-	batch->frames_used = 0;
+	batch->used = (struct batch_used){0};
 	batch->linear_max = linear_max;
 }
 
@@ -469,7 +470,7 @@ static unsigned int send_next(struct batch *batch, struct link_packet *packets, 
 	taken = segments_of(batch, &packets[0], count);
 	if (batch->datagrams == BATCH_DATAGRAMS ||
 	    batch->vectors_used + vectors_of(&packets[0], taken) > BATCH_VECTORS ||
-	    batch->linear_used + copied_bytes(&packets[0], taken) > BATCH_LINEAR)
+	    batch->used.linear + copied_bytes(&packets[0], taken) > BATCH_LINEAR)
 		flush(batch);
 	batch_append(batch, &packets[0], taken);
 	return taken;
