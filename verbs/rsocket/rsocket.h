@@ -151,6 +151,7 @@ struct rsocket {
 	struct rsocket_in in;
 	struct rsocket_targets targets;
 
+	uint64_t sender_polled_at;  /* ns */
 	unsigned int peer_mappings; /* entries of the peer's table */
 	struct rsocket_iomap *iomaps;
 

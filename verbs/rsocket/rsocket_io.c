@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
@@ -17,6 +18,9 @@
  * the first is under way while the next is copied.
  */
 #define PIECE (64u << 10)
+
+/* A thread that sends without a pause polls this often at least, ns. */
+#define SENDER_POLLS_EVERY 200000
 
 /* Where a call has got to in its buffers. */
 struct cursor {
@@ -137,6 +141,27 @@ static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 	return 0;
 }
 
+/*
+ * With rs->lock. A thread that only sends polls, too: else the library's own thread takes the ACKs,
+ * what failed isn't noticed, and messages of mappings that are in the way never complete. But not
+ * at each piece: a poll costs more than posting a short one, and while much is under way short ones
+ * are sent together.
+ */
+static void poll_for_sender(struct rsocket *rs)
+{
+	const struct rsocket_out *out = &rs->out;
+	uint64_t now;
+
+	if (!out->data_under_way && !out->control_under_way)
+		return;
+	now = clock_now();
+	if (!out->control_under_way && out->free > out->size / 2 &&
+	    now - rs->sender_polled_at < SENDER_POLLS_EVERY)
+		return;
+	rs->sender_polled_at = now;
+	rsocket_progress(rs);
+}
+
 /* The next piece. Short ones go inline from where they are, others by way of the send buffer. */
 static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 {
@@ -146,12 +171,7 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	int error;
 
 	pthread_mutex_lock(&rs->lock);
-	/*
-	 * A thread that only sends polls, too: else the library's own thread takes the ACKs, and
-	 * messages of mappings that are in the way never complete.
-	 */
-	if (rs->out.data_under_way || rs->out.control_under_way)
-		rsocket_progress(rs);
+	poll_for_sender(rs);
 	room = await_room(rs, flags, &error);
 	pthread_mutex_unlock(&rs->lock);
 	if (error)
