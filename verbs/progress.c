@@ -18,9 +18,9 @@
  * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
  * and the first would be taken for the second, and for its packets wait for a tick. So when that
  * has been seen, for a while the thread watches the descriptors whenever the application may have
- * begun to wait (progress_app_waits()), from another CPU than that. Else the client is left to its
- * application all the same: a thread that is woken by each packet takes the CPU from an application
- * that is to answer it.
+ * begun to wait (progress_app_waits(), verbs/progress_arm.c), from another CPU than that. Else the
+ * client is left to its application all the same: a thread that is woken by each packet takes the
+ * CPU from an application that is to answer it.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
  * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
@@ -121,10 +121,13 @@ void progress_app_waits(struct progress_client *client)
 {
 	uint64_t until = atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
 
-	if (!until || clock_now() >= until)
+	if (!until || clock_now() >= until || forked(client->progress))
 		return;
 	atomic_store(&client->waits_on, sched_getcpu());
 	atomic_store(&client->app_waits, true);
+	atomic_store(&client->polls, 0);
+	if (progress_arm(client))
+		return;
 	progress_app_sleeping(client);
 	/* So the progress thread gets the CPU if it was woken on this one, and again when it is. */
 	sched_yield();
@@ -382,6 +385,7 @@ int progress_create(struct progress **result)
 	pthread_cond_init(&progress->unpinned, NULL);
 	progress->pid = getpid();
 	progress->cpus = THREAD_CPUS_INIT;
+	progress->armed_set = -1;
 	*result = progress;
 	return 0;
 }
@@ -407,6 +411,7 @@ void progress_destroy(struct progress *progress)
 	}
 	DL_FOREACH_SAFE (progress->clients, client, next)
 		free_client(client);
+	progress_arming_close(progress);
 	wakeup_close(&progress->wakeup);
 	free(progress->poll);
 	free(progress->polled);
@@ -418,6 +423,7 @@ void progress_destroy(struct progress *progress)
 /* The pipe would not hang up in the parent as long as a child has it (verbs/wakeup.h). */
 void progress_after_fork_child(struct progress *progress)
 {
+	progress_arming_close(progress);
 	wakeup_close(&progress->wakeup);
 }
 
@@ -444,6 +450,7 @@ static int watch_descriptors(struct progress_client *client)
 	free(client->fds);
 	client->fds = fds;
 	client->fd_count = count;
+	client->progress->armed_set_stale = true;
 	pthread_mutex_unlock(&client->progress->lock);
 	return 0;
 }
@@ -497,6 +504,7 @@ void progress_detach(struct progress_client *client)
 	while (client->running || client->polled)
 		pthread_cond_wait(&progress->unpinned, &progress->lock);
 	DL_DELETE(progress->clients, client);
+	progress->armed_set_stale = true;
 	pthread_mutex_unlock(&progress->lock);
 	free_client(client);
 }

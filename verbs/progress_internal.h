@@ -41,6 +41,7 @@ struct progress_client {
 	bool resumed; /* the application has stopped polling, or seems to */
 	bool watched; /* the thread sleeps on its descriptors, too */
 	bool polled;  /* it does now */
+	bool armed;   /* its descriptors end the sleep since it began (verbs/progress_arm.c) */
 	bool running; /* the thread is in a callback of this client */
 	bool leaving; /* progress_detach() waits for it */
 	int *fds;
@@ -62,6 +63,9 @@ struct progress {
 	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
 	struct progress_client *clients;
 	struct thread_cpus cpus; /* the thread's */
+	int armed_set;		 /* epoll, or -1 (verbs/progress_arm.c) */
+	bool armed_set_stale;	 /* clients came or went, or their descriptors did */
+	bool arming;		 /* the thread sleeps on that */
 };
 
 /* Serve each client once. Returns when the first wants to be served again. By the thread. */
@@ -72,5 +76,25 @@ uint64_t progress_serve_once(struct progress *progress);
  * thread is woken. By the thread, with progress.lock, which is given up meanwhile.
  */
 void progress_sleep_until(struct progress *progress, uint64_t time);
+
+/* Whether the application was seen to wait without polling, lately. */
+static inline bool progress_is_neglected(const struct progress_client *client, uint64_t now)
+{
+	return now < atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
+}
+
+/* --- progress_arm.c -------------------------------------------------------------------------- */
+
+/* By the thread, with progress.lock: what else to sleep on, or -1. */
+int progress_arming_begin(struct progress *progress);
+/* Likewise, after the sleep. @events: what poll() says of that. */
+void progress_arming_end(struct progress *progress, short events);
+/*
+ * By any other thread: from now on the descriptors of @client end the thread's sleep. Returns false
+ * if they don't: then the thread is to be woken.
+ */
+bool progress_arm(struct progress_client *client);
+/* By the thread, or when there is none. */
+void progress_arming_close(struct progress *progress);
 
 #endif

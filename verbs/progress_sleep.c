@@ -13,6 +13,10 @@
 
 #define NS_PER_S 1000000000u
 
+/* Of the descriptors it sleeps on: the wake-up and what clients arm; behind them are the clients'.
+ */
+enum { SLEEP_WAKEUP, SLEEP_ARMED, SLEEP_OWN };
+
 static void all_ready(struct progress *progress)
 {
 	struct progress_client *client;
@@ -25,7 +29,7 @@ static void all_ready(struct progress *progress)
 static bool reserve_poll(struct progress *progress)
 {
 	struct progress_client *client, **polled;
-	unsigned int needed = 1;
+	unsigned int needed = SLEEP_OWN;
 	struct pollfd *poll;
 
 	DL_FOREACH (progress->clients, client)
@@ -48,9 +52,12 @@ static bool reserve_poll(struct progress *progress)
 static unsigned int pin_clients(struct progress *progress)
 {
 	struct progress_client *client;
-	unsigned int count = 1;
+	unsigned int count = SLEEP_OWN;
 
-	progress->poll[0] = (struct pollfd){.fd = progress->wakeup.reader, .events = POLLIN};
+	progress->poll[SLEEP_WAKEUP] =
+		(struct pollfd){.fd = progress->wakeup.reader, .events = POLLIN};
+	progress->poll[SLEEP_ARMED] =
+		(struct pollfd){.fd = progress_arming_begin(progress), .events = POLLIN};
 	DL_FOREACH (progress->clients, client) {
 		if (!client->watched || client->leaving)
 			continue;
@@ -68,7 +75,8 @@ static void unpin_clients(struct progress *progress, unsigned int count)
 {
 	struct progress_client *client;
 
-	for (unsigned int i = 1; i < count; i++)
+	progress_arming_end(progress, count ? progress->poll[SLEEP_ARMED].revents : 0);
+	for (unsigned int i = SLEEP_OWN; i < count; i++)
 		progress->polled[i]->ready |= progress->poll[i].revents != 0;
 	DL_FOREACH (progress->clients, client)
 		client->polled = false;
@@ -130,7 +138,7 @@ static int cpu_to_avoid(const struct progress *progress)
 	const struct progress_client *client;
 
 	DL_FOREACH (progress->clients, client) {
-		if (client->neglected_until && clock_now() < client->neglected_until)
+		if (client->neglected_until && progress_is_neglected(client, clock_now()))
 			return client->waits_on;
 	}
 	return CPU_NONE;
@@ -151,7 +159,7 @@ void progress_sleep_until(struct progress *progress, uint64_t time)
 	polled = poll_until(progress, count, time);
 	pthread_mutex_lock(&progress->lock);
 	unpin_clients(progress, polled ? count : 0);
-	if (!wakeup_end_sleep(&progress->wakeup, polled ? progress->poll[0].revents : 0))
+	if (!wakeup_end_sleep(&progress->wakeup, polled ? progress->poll[SLEEP_WAKEUP].revents : 0))
 		replace_wakeup(progress);
 	else if (!polled)
 		wait_blindly(progress);
