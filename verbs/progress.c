@@ -12,7 +12,7 @@
  *                application polls, and looks at nothing but the time of the last poll;
  *   app_polling  the application polls and leaves the thread nothing to do: neither
  *                descriptors nor deadlines concern it. It looks once a tick whether
- *                polling goes on.
+ *                polling goes on, more seldom the longer it has.
  * An application that waits for its memory to change, having polled for its own
  * completion before, keeps its client spinning; one that does nothing but poll makes
  * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
@@ -242,12 +242,29 @@ static void make_progress(struct progress_client *client, uint64_t now)
 static bool leave_alone(struct progress_client *client, uint64_t now)
 {
 	stop_watching(client);
+	client->left_at = now;
 	if (polling(client, now)) {
 		atomic_store(&client->app_waits, false);
 		return true;
 	}
 	resume_watching(client); /* progress_app_sleeping() came in between */
 	return false;
+}
+
+/*
+ * How soon to look again whether the application still polls. One that is known to wait without
+ * polling says so.
+ */
+static uint64_t tick(const struct progress_client *client, uint64_t now)
+{
+	uint64_t polled_for = now - client->left_at;
+
+	if (progress_is_neglected(client, now) ||
+	    polled_for >= PROGRESS_TICK_MOST * PROGRESS_TICK_SHARE)
+		return PROGRESS_TICK_MOST;
+	if (polled_for <= PROGRESS_TICK * PROGRESS_TICK_SHARE)
+		return PROGRESS_TICK;
+	return polled_for / PROGRESS_TICK_SHARE;
 }
 
 /* Do what there is to do for @client. Returns when to look at it again. */
@@ -263,7 +280,7 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 		if (now < client->unwatched_until)
 			return client->unwatched_until;
 		if (polling(client, now))
-			return now + PROGRESS_TICK;
+			return now + tick(client, now);
 		resume_watching(client);
 		client->resumed = true;
 	}

@@ -440,6 +440,31 @@ START_TEST(the_thread_stays_off_while_polled)
 }
 END_TEST
 
+/* Each look takes the CPU from threads that may need it. */
+START_TEST(the_thread_looks_ever_less_while_polled)
+{
+	unsigned long before = 0, after = 0;
+	struct progress_client *client;
+	uint64_t begun, elapsed;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	poll_until(client, clock_now() + HOUR_NS);
+	background_threads(&before);
+	begun = clock_now();
+	do {
+		usleep(10000);
+		elapsed = clock_now() - begun;
+	} while (elapsed < 100 * PROGRESS_TICK_MOST);
+	background_threads(&after);
+	ck_assert_uint_lt(after - before, PROGRESS_TICK_SHARE * PROGRESS_TICK_MOST / PROGRESS_TICK +
+						  elapsed / PROGRESS_TICK_MOST * 3 / 2);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
 /* Polls that are believed, and were long ago. */
 static void poll_until_asked(struct progress_client *client, struct fake *fake, unsigned int times)
 {
@@ -970,6 +995,7 @@ int main(void)
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
+	tcase_add_test(tests, the_thread_looks_ever_less_while_polled);
 	tcase_add_test(tests, the_thread_stays_off_during_a_long_poll);
 	tcase_add_test(tests, a_single_long_poll_is_no_polling);
 	tcase_add_test(tests, an_application_that_waits_is_served);
