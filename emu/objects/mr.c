@@ -545,9 +545,8 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 	return 0;
 }
 
-int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
-		       uint32_t count, uint64_t offset, const void *data, uint32_t length,
-		       struct mr_pin *pin)
+int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
+		uint64_t offset, const void *data, uint32_t length, struct mr_pin *pin)
 {
 	const uint8_t *from = data;
 
@@ -569,15 +568,4 @@ int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sg
 		length -= part;
 	}
 	return 0;
-}
-
-int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
-		uint64_t offset, const void *data, uint32_t length)
-{
-	struct mr_pin pin = {0};
-	int error = sge_scatter_pinned(hca, pd, sge, count, offset, data, length, &pin);
-
-	if (pin.key)
-		mr_unpin(hca, &pin);
-	return error;
 }

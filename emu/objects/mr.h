@@ -211,15 +211,11 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 /*
  * Copy @length bytes to byte @offset of the list. The list is known to be long
  * enough. 0, or EACCES if a part fails its check, or EFAULT if its memory is gone (nothing
- * is said of how much was written then).
+ * is said of how much was written then). As packet comes after packet the last part stays
+ * pinned, and the next one tries it first (mr_repin()).
  */
 int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
-		uint64_t offset, const void *data, uint32_t length);
-
-/* The same for packet after packet: the last part stays pinned, and the next tries it first. */
-int sge_scatter_pinned(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge,
-		       uint32_t count, uint64_t offset, const void *data, uint32_t length,
-		       struct mr_pin *pin);
+		uint64_t offset, const void *data, uint32_t length, struct mr_pin *pin);
 
 /* Sum of the lengths: up to 2^32 - 1 each, so 64 bits. */
 static inline uint64_t sge_total(const struct ibv_sge *sge, uint32_t count)

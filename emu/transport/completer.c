@@ -87,10 +87,20 @@ static bool awaits_peer(const struct qp *qp)
 	return qp->sq.done == qp->sq.posted && qp->responder.msn == qp->requester.posted_msn;
 }
 
+void completer_unpin(struct qp *qp)
+{
+	struct mr_pin *pin = &qp->requester.response_pin;
+
+	if (pin->key)
+		mr_unpin(qp->hca, pin);
+	*pin = (struct mr_pin){0};
+}
+
 void completer_receive_end(struct qp *qp, uint64_t now)
 {
 	bool progress = qp->recovery.progress;
 
+	completer_unpin(qp);
 	recovery_drain(qp, now);
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
@@ -186,7 +196,8 @@ static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, c
 {
 	if (qp->hca->placement)
 		return placement_scatter(qp, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
-	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
+	return sge_scatter(qp->hca, qp->pd, wqe->sge, wqe->num_sge, offset, data, length,
+			   &qp->requester.response_pin);
 }
 
 /*

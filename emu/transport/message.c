@@ -102,8 +102,8 @@ static enum fault scatter(struct message *message, const struct qp *qp, uint64_t
 					 data, length)
 			       ? FAULT_RECEIVE_KEY
 			       : FAULT_NONE;
-	if (sge_scatter_pinned(qp->hca, pd, message->wqe.sge, message->wqe.num_sge, offset, data,
-			       length, &message->pin) != 0)
+	if (sge_scatter(qp->hca, pd, message->wqe.sge, message->wqe.num_sge, offset, data, length,
+			&message->pin) != 0)
 		return FAULT_RECEIVE_KEY;
 	return FAULT_NONE;
 }

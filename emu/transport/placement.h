@@ -51,7 +51,7 @@ void placement_disable(struct hca *hca);
 /* Keep a copy of @data. 0, EACCES or EFAULT, as mr_pin() and mr_write() would say. */
 int placement_keep(const struct placement_target *target, const void *data, uint32_t length);
 
-/* The same as sge_scatter(). */
+/* The same as sge_scatter(). Nothing is pinned. */
 int placement_scatter(const struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 		      uint32_t count, uint64_t offset, const void *data, uint32_t length);
 

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/objects/mr.h"
+
 struct qp;
 struct outbox;
 
@@ -28,6 +30,9 @@ struct requester {
 	uint32_t posted_msn; /* messages that the QP had received when the last one was posted */
 
 	uint64_t paced_until; /* UC, UD: TIME_NEVER when not paced */
+
+	/* What a response was placed in last: pinned until the QP has received all that came. */
+	struct mr_pin response_pin;
 };
 
 void requester_reset(struct requester *requester);

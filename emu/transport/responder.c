@@ -11,6 +11,7 @@
 #include "emu/objects/mw.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
+#include "emu/transport/completer.h"
 #include "emu/transport/rd_atomic.h"
 #include "emu/transport/responder_internal.h"
 #include "emu/transport/xrc.h"
@@ -274,7 +275,9 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 
 	if (fault != FAULT_NONE || !(packet->op->flags & OPCODE_INVALIDATE))
 		return fault;
-	message_unpin(message, qp->hca); /* invalidating waits for pins of the window */
+	/* Invalidating waits for pins. */
+	message_unpin(message, qp->hca);
+	completer_unpin(qp);
 	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
 	if (mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)
 		return FAULT_INVALIDATE;

@@ -184,7 +184,9 @@ START_TEST(nothing_is_read_and_written)
 		ck_assert_int_eq(mr_probe(&pin, pin.address, 4096), 0);
 		ck_assert_mem_eq(pin.address, zeros, 4096);
 		mr_unpin(&core, &pin);
-		ck_assert_int_eq(sge_scatter(&core, pd, &sge, 1, 7, "dropped", 7), 0);
+		pin = (struct mr_pin){0};
+		ck_assert_int_eq(sge_scatter(&core, pd, &sge, 1, 7, "dropped", 7, &pin), 0);
+		mr_unpin(&core, &pin);
 		ck_assert_mem_eq(pin.address, zeros, 4096);
 		/* More than a packet carries is only checked. */
 		ck_assert_int_eq(mr_pin(&core, pd, mr->ibv.lkey, 0, UINT32_MAX, WRITE, &pin), 0);

@@ -371,6 +371,7 @@ START_TEST(lists_against_regions)
 {
 	struct ibv_sge sges[32];
 	struct mr *mr, *readable;
+	struct mr_pin pin = {0};
 	uint8_t data[32];
 
 	begin();
@@ -384,16 +385,17 @@ START_TEST(lists_against_regions)
 					   i % 2 ? 12345 : mr->ibv.lkey};
 	ck_assert_uint_eq(sge_total(sges, 32), 32);
 	ck_assert_int_eq(sge_check(&core, pd, sges, 32, WRITE), 0);
-	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 0, data, 3), 0);
-	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 3, data + 3, 29), 0);
+	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 0, data, 3, &pin), 0);
+	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 3, data + 3, 29, &pin), 0);
 	for (int i = 0; i < 160; i++)
 		ck_assert_uint_eq(memory[i], i % 10 < 2 ? i / 10 * 2 + i % 10 + 1 : 0);
 
 	sges[30].lkey = readable->ibv.lkey;
 	ck_assert_int_eq(sge_check(&core, pd, sges, 32, 0), 0);
 	ck_assert_int_eq(sge_check(&core, pd, sges, 32, WRITE), EACCES);
-	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 30, data, 2), EACCES);
-	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 28, data, 2), 0);
+	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 30, data, 2, &pin), EACCES);
+	ck_assert_int_eq(sge_scatter(&core, pd, sges, 32, 28, data, 2, &pin), 0);
+	mr_unpin(&core, &pin);
 	sges[0].length = 1001;
 	ck_assert_int_eq(sge_check(&core, pd, sges, 1, 0), EACCES);
 	sges[0] = sges[1] = sges[2] = (struct ibv_sge){.length = UINT32_MAX};
