@@ -92,7 +92,7 @@
  * is some round trips of a loopback.
  */
 #define VERY_LOSSY_INTERVAL (1024 * 1024)
-#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(60000)
+#define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(30000)
 /*
  * What the answer to a packet that was sent again may take beyond two round trips, and still say
  * that the peer wasn't slow: a process that sleeps is woken in as much.

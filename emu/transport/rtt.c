@@ -77,7 +77,7 @@ uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least)
 
 uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least)
 {
-	return greater(rtt->typical + 4 * rtt->typical_variation, least);
+	return greater(rtt->typical + greater(4 * rtt->typical_variation, rtt->typical / 2), least);
 }
 
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)

@@ -39,7 +39,10 @@ bool rtt_queueing(const struct rtt *rtt);
 
 /* What an answer takes but rarely (RFC 9002, 6.2.1), at @least. */
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least);
-/* The same if the peer gets the CPU when it wants it. */
+/*
+ * The same if the peer gets the CPU when it wants it. Half a round trip more at least: where they
+ * are all alike a probe would go just when the answer comes.
+ */
 uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least);
 
 /* The same, and twice the longest: from the last sign of the peer to the first probe. */

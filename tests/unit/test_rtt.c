@@ -138,6 +138,8 @@ START_TEST(what_is_typical)
 	for (int i = 0; i < 100; i++)
 		rtt_sample(&rtt, 100 * US, i);
 	ck_assert_uint_eq(rtt_typical_timeout(&rtt, 200 * US), 200 * US);
+	/* None of them came later than the others: still not just when the next one is due. */
+	ck_assert_uint_eq(rtt_typical_timeout(&rtt, 10 * US), 150 * US);
 	rtt_sample(&rtt, 30 * MS, 100);
 	ck_assert_uint_gt(rtt_timeout(&rtt, LEAST), 20 * MS);
 	ck_assert_uint_le(rtt_typical_timeout(&rtt, LEAST), 250 * US);
