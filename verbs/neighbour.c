@@ -105,13 +105,15 @@ unsigned int neighbour_state(const struct neighbour *neighbour,
 }
 
 /*
- * An empty datagram, which the host drops: to RoCE's port, for that is what firewalls have
- * to let through.
+ * A datagram that the host drops: to RoCE's port, for that is what firewalls have to let through.
+ * A BTH for QP 0, which isn't there with RoCE; for where a packet is shorter than its BTH, rxe of
+ * Linux 6.1 uses memory that it hasn't set, and that host's kernel panics.
  */
 void neighbour_provoke(const struct sockaddr *source, const struct sockaddr *destination)
 {
 	const int family = destination->sa_family;
 	const socklen_t length = ip_sockaddr_length(family);
+	const struct bth dropped = {};
 	struct sockaddr_storage from = {}, to = {};
 	int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -122,6 +124,6 @@ void neighbour_provoke(const struct sockaddr *source, const struct sockaddr *des
 	((struct sockaddr_in *)&from)->sin_port = 0;
 	((struct sockaddr_in *)&to)->sin_port = htons(ROCE_V2_UDP_PORT);
 	if (bind(fd, (struct sockaddr *)&from, length) == 0)
-		sendto(fd, "", 0, 0, (struct sockaddr *)&to, length);
+		sendto(fd, &dropped, sizeof(dropped), 0, (struct sockaddr *)&to, length);
 	close(fd);
 }

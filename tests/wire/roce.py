@@ -187,8 +187,8 @@ def checksum(data):
 
 def is_roce(frame):
     """
-    Whether @frame is UDP to port 4791, judged leniently: the strict part is decode(). By an empty
-    datagram to it urxe has the host look for its neighbour (verbs/neighbour.c).
+    Whether @frame is UDP to port 4791, judged leniently: the strict part is decode(). By a BTH alone,
+    all zeros, urxe has the host look for its neighbour (verbs/neighbour.c).
     """
     kind = frame[12:14]
     if kind == b"\x08\x00" and len(frame) >= 34 and frame[23] == 17:
@@ -198,7 +198,7 @@ def is_roce(frame):
     else:
         return False
     port, length = struct.unpack(">HH", frame[udp + 2 : udp + 6].ljust(4, b"\0"))
-    return port == PORT and length != 8
+    return port == PORT and frame[udp + 8 : udp + length] != bytes(12)
 
 
 def decode_ip(p):
