@@ -125,7 +125,7 @@ void progress_app_waits(struct progress_client *client)
 		return;
 	atomic_store(&client->waits_on, sched_getcpu());
 	atomic_store(&client->app_waits, true);
-	atomic_store(&client->polls, 0);
+	atomic_store(&client->polls, 0); /* before, so that the thread finds no polling */
 	if (progress_arm(client))
 		return;
 	progress_app_sleeping(client);
@@ -181,7 +181,7 @@ static void resume_watching(struct progress_client *client)
 static bool spinning(const struct progress_client *client, uint64_t now)
 {
 	return now < client->spin_until && now >= client->progress->cpu_contended_until &&
-	       now >= client->neglected_until; /* it may be what takes the application's CPU */
+	       !progress_is_neglected(client, now); /* it may be what takes the application's CPU */
 }
 
 /* Plan the next progress() of a client that won't spin any more. Returns when. */
@@ -257,14 +257,11 @@ static bool leave_alone(struct progress_client *client, uint64_t now)
  */
 static uint64_t tick(const struct progress_client *client, uint64_t now)
 {
-	uint64_t polled_for = now - client->left_at;
+	uint64_t share = (now - client->left_at) / PROGRESS_TICK_SHARE;
 
-	if (progress_is_neglected(client, now) ||
-	    polled_for >= PROGRESS_TICK_MOST * PROGRESS_TICK_SHARE)
+	if (progress_is_neglected(client, now) || share > PROGRESS_TICK_MOST)
 		return PROGRESS_TICK_MOST;
-	if (polled_for <= PROGRESS_TICK * PROGRESS_TICK_SHARE)
-		return PROGRESS_TICK;
-	return polled_for / PROGRESS_TICK_SHARE;
+	return share > PROGRESS_TICK ? share : PROGRESS_TICK;
 }
 
 /* Do what there is to do for @client. Returns when to look at it again. */
@@ -296,7 +293,8 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 	if (client->idle_polls >= PROGRESS_IDLE_POLLS && !client->leaving) {
 		stop_watching(client);
 		client->unwatched_until =
-			now + (now < client->neglected_until ? PROGRESS_UNWATCHED : PROGRESS_TICK);
+			now +
+			(progress_is_neglected(client, now) ? PROGRESS_UNWATCHED : PROGRESS_TICK);
 		return client->unwatched_until;
 	}
 	return atomic_load(&client->planned);

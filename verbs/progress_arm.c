@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "net/clock.h"
 #include "verbs/progress_internal.h"
 
 static bool control(const struct progress *progress, int operation, int fd, uint32_t events)
@@ -61,21 +60,8 @@ static void open_set(struct progress *progress)
 		control_all(client, EPOLL_CTL_ADD, 0);
 }
 
-static bool any_is_neglected(const struct progress *progress)
+int progress_arming_begin(struct progress *progress, bool wanted)
 {
-	const uint64_t now = clock_now();
-	const struct progress_client *client;
-
-	DL_FOREACH (progress->clients, client)
-		if (progress_is_neglected(client, now))
-			return true;
-	return false;
-}
-
-int progress_arming_begin(struct progress *progress)
-{
-	bool wanted = any_is_neglected(progress);
-
 	if (!wanted || progress->armed_set_stale)
 		progress_arming_close(progress);
 	if (wanted && progress->armed_set < 0)

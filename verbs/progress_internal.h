@@ -57,8 +57,8 @@ struct progress {
 	bool started, stopping;
 	pthread_t thread;
 	struct wakeup wakeup;
-	struct pollfd *poll; /* the thread's: @wakeup, and the descriptors of watched clients */
-	struct progress_client **polled; /* whose they are, but for the first */
+	struct pollfd *poll; /* the thread's: @wakeup, @armed_set, what watched clients have */
+	struct progress_client **polled; /* whose these are, but for the first two */
 	unsigned int poll_capacity;
 	uint64_t spin;		      /* how long a client spins */
 	uint64_t cpu_contended_until; /* clients don't spin: other threads need this CPU */
@@ -84,10 +84,14 @@ static inline bool progress_is_neglected(const struct progress_client *client, u
 	return now < atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
 }
 
+/* The first client that is, or NULL. With progress.lock. */
+const struct progress_client *progress_neglected(const struct progress *progress);
+
 /* --- progress_arm.c -------------------------------------------------------------------------- */
 
-/* By the thread, with progress.lock: what else to sleep on, or -1. */
-int progress_arming_begin(struct progress *progress);
+/* By the thread, with progress.lock: what else to sleep on, or -1. @wanted: a client is neglected.
+ */
+int progress_arming_begin(struct progress *progress, bool wanted);
 /* Likewise, after the sleep. @events: what poll() says of that. */
 void progress_arming_end(struct progress *progress, short events);
 /*

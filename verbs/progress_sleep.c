@@ -49,7 +49,7 @@ static bool reserve_poll(struct progress *progress)
 }
 
 /* What to sleep on. Returns how many descriptors that are. */
-static unsigned int pin_clients(struct progress *progress)
+static unsigned int pin_clients(struct progress *progress, bool neglected)
 {
 	struct progress_client *client;
 	unsigned int count = SLEEP_OWN;
@@ -57,7 +57,7 @@ static unsigned int pin_clients(struct progress *progress)
 	progress->poll[SLEEP_WAKEUP] =
 		(struct pollfd){.fd = progress->wakeup.reader, .events = POLLIN};
 	progress->poll[SLEEP_ARMED] =
-		(struct pollfd){.fd = progress_arming_begin(progress), .events = POLLIN};
+		(struct pollfd){.fd = progress_arming_begin(progress, neglected), .events = POLLIN};
 	DL_FOREACH (progress->clients, client) {
 		if (!client->watched || client->leaving)
 			continue;
@@ -132,20 +132,20 @@ static void replace_wakeup(struct progress *progress)
 	} while (error && !progress->stopping);
 }
 
-/* Where an application waits without polling. */
-static int cpu_to_avoid(const struct progress *progress)
+const struct progress_client *progress_neglected(const struct progress *progress)
 {
 	const struct progress_client *client;
 
 	DL_FOREACH (progress->clients, client) {
 		if (client->neglected_until && progress_is_neglected(client, clock_now()))
-			return client->waits_on;
+			return client;
 	}
-	return CPU_NONE;
+	return NULL;
 }
 
 void progress_sleep_until(struct progress *progress, uint64_t time)
 {
+	const struct progress_client *neglected;
 	unsigned int count;
 	bool polled;
 
@@ -153,8 +153,10 @@ void progress_sleep_until(struct progress *progress, uint64_t time)
 		wait_blindly(progress);
 		return;
 	}
-	thread_cpus_avoid(&progress->cpus, cpu_to_avoid(progress));
-	count = pin_clients(progress);
+	/* From the CPU where its application waits without polling. */
+	neglected = progress_neglected(progress);
+	thread_cpus_avoid(&progress->cpus, neglected ? neglected->waits_on : CPU_NONE);
+	count = pin_clients(progress, neglected);
 	pthread_mutex_unlock(&progress->lock);
 	polled = poll_until(progress, count, time);
 	pthread_mutex_lock(&progress->lock);

@@ -504,6 +504,13 @@ uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, cons
 	return pin->address;
 }
 
+void mr_unpin_kept(struct hca *hca, struct mr_pin *pin)
+{
+	if (pin->key)
+		mr_unpin(hca, pin);
+	*pin = (struct mr_pin){0};
+}
+
 /* --- memory that is gone ----------------------------------------------------------- */
 
 int mr_fault(const struct mr_pin *pin)

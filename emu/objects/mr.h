@@ -182,6 +182,9 @@ int mr_fault(const struct mr_pin *pin);
 uint8_t *mr_repin(struct hca *hca, struct mr_pin *pin, const struct pd *pd, const struct qp *qp,
 		  uint32_t key, uint64_t va, uint64_t length, int access);
 
+/* Give up what mr_repin() kept pinned, if anything. */
+void mr_unpin_kept(struct hca *hca, struct mr_pin *pin);
+
 /* --- scatter/gather lists: for requester, responder and completer, under the QP's lock --- */
 
 /* An SGE of length zero names no memory, and its key isn't checked (IBA 10.6.3.2). */

@@ -89,11 +89,7 @@ static bool awaits_peer(const struct qp *qp)
 
 void completer_unpin(struct qp *qp)
 {
-	struct mr_pin *pin = &qp->requester.response_pin;
-
-	if (pin->key)
-		mr_unpin(qp->hca, pin);
-	*pin = (struct mr_pin){0};
+	mr_unpin_kept(qp->hca, &qp->requester.response_pin);
 }
 
 void completer_receive_end(struct qp *qp, uint64_t now)

@@ -83,9 +83,7 @@ bool message_nothing_allowed(const struct qp *qp, uint32_t rkey, int access)
 
 void message_unpin(struct message *message, struct hca *hca)
 {
-	if (message->pin.key)
-		mr_unpin(hca, &message->pin);
-	message->pin = (struct mr_pin){0};
+	mr_unpin_kept(hca, &message->pin);
 }
 
 static enum fault scatter(struct message *message, const struct qp *qp, uint64_t offset,

@@ -55,7 +55,7 @@ static bool readable(int fd)
 
 static int begin(void)
 {
-	int fd = progress_arming_begin(&progress);
+	int fd = progress_arming_begin(&progress, progress_neglected(&progress));
 
 	ck_assert_int_ge(fd, 0);
 	return fd;
@@ -128,13 +128,13 @@ START_TEST(there_is_none_without_need)
 	int fd;
 
 	clients[0].neglected_until = clients[1].neglected_until = 0;
-	ck_assert_int_eq(progress_arming_begin(&progress), -1);
+	ck_assert_int_eq(progress_arming_begin(&progress, progress_neglected(&progress)), -1);
 	progress_arming_end(&progress, 0);
 	clients[1].neglected_until = TIME_NEVER;
 	fd = begin();
 	progress_arming_end(&progress, 0);
 	clients[1].neglected_until = clock_now() - 1;
-	ck_assert_int_eq(progress_arming_begin(&progress), -1);
+	ck_assert_int_eq(progress_arming_begin(&progress, progress_neglected(&progress)), -1);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 	ck_assert(!progress_arm(&clients[1]));
 	progress_arming_end(&progress, 0);
@@ -207,10 +207,7 @@ START_TEST(an_error_does_not_keep_the_thread_awake)
 	ck_assert_int_eq(send(udp, "", 1, 0), 1);
 	while (!readable(udp))
 		;
-	if (readable(fd))
-		progress_arming_end(&progress, POLLIN);
-	else
-		progress_arming_end(&progress, 0);
+	progress_arming_end(&progress, readable(fd) ? POLLIN : 0);
 	ck_assert_int_eq(begin(), fd);
 	ck_assert(!readable(fd));
 	progress_arming_end(&progress, 0);
