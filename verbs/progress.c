@@ -163,8 +163,9 @@ static bool polling(struct progress_client *client, uint64_t now)
 
 /* --- The thread: making progress ------------------------------------------------------ */
 
-static void stop_watching(struct progress_client *client)
+static void stop_watching(struct progress_client *client, uint64_t now)
 {
+	client->left_at = now;
 	client->watched = false;
 	atomic_store(&client->planned, 0);
 	atomic_store(&client->app_polling, true);
@@ -241,8 +242,7 @@ static void make_progress(struct progress_client *client, uint64_t now)
 /* Leave the client to its application. Returns whether it is left. */
 static bool leave_alone(struct progress_client *client, uint64_t now)
 {
-	stop_watching(client);
-	client->left_at = now;
+	stop_watching(client, now);
 	if (polling(client, now)) {
 		atomic_store(&client->app_waits, false);
 		return true;
@@ -291,7 +291,7 @@ static uint64_t serve(struct progress_client *client, uint64_t now)
 	}
 	make_progress(client, now);
 	if (client->idle_polls >= PROGRESS_IDLE_POLLS && !client->leaving) {
-		stop_watching(client);
+		stop_watching(client, now);
 		client->unwatched_until =
 			now +
 			(progress_is_neglected(client, now) ? PROGRESS_UNWATCHED : PROGRESS_TICK);

@@ -35,7 +35,7 @@ struct progress_client {
 	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
 
 	uint64_t spin_until;
-	uint64_t left_at;	  /* when it was left to its application, which polls */
+	uint64_t left_at;	  /* when the thread last stopped watching it */
 	uint64_t unwatched_until; /* not watched for another reason than polling */
 	unsigned int idle_polls;
 	bool ready;   /* a descriptor was readable */
