@@ -22,7 +22,7 @@
 #define CONTROL_BUFFER (4 << 20)
 #define FORWARD_MAX (WIRE_PACKET_MAX + 256)
 
-enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE, FORWARD_WAKE };
+enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE, FORWARD_WAKE, FORWARD_NOTHING };
 
 /* What a frame was received with; the frame follows. */
 struct forward_header {
@@ -170,54 +170,62 @@ void udp_open_control_socket(struct udp_share *share)
 		roster_set_control_port(share->roster, ntohs(address.sin_port));
 }
 
-/* One forwarded datagram, with a frame to be delivered or without. Returns false when there is
- * none. */
-static bool receive_forward(struct udp_link *link, struct link_frame *frame, bool *delivered)
+/*
+ * One forwarded datagram, into the arena. Returns false when there is none. @header is of
+ * FORWARD_NOTHING if the datagram wasn't a member's.
+ */
+static bool read_forward(struct udp_link *link, struct forward_header *header,
+			 struct link_frame *frame)
 {
 	struct udp_share *share = &link->share;
 	uint8_t *data = link->receive.arena + link->receive.used;
 	ssize_t length =
 		sys_recv(descriptor_number(&share->control_fd), data, FORWARD_MAX, MSG_DONTWAIT);
-	struct forward_header header;
 
-	*delivered = false;
+	header->kind = FORWARD_NOTHING;
 	if (length < 0)
 		return errno == ECONNREFUSED; /* of a datagram that we sent; another may follow */
-	if ((size_t)length < sizeof(header) || !udp_is_secret(share, data, length))
+	if ((size_t)length < sizeof(*header) || !udp_is_secret(share, data, length))
 		return true;
-	memcpy(&header, data, sizeof(header));
-	if (header.kind == FORWARD_STEER) {
-		udp_share_resteer(link, udp_address_find(link, &header.destination));
-		return true;
-	}
-	if (header.kind == FORWARD_WAKE) {
-		share->share.woken = true;
-		return true;
-	}
+	memcpy(header, data, sizeof(*header));
 	*frame = (struct link_frame){
-		.data = data + sizeof(header),
-		.length = length - sizeof(header),
-		.ip_id = header.ip_id,
-		.source = header.source,
-		.destination = header.destination,
-		.source_port = header.source_port,
-		.traffic_class = header.traffic_class,
-		.hop_limit = header.hop_limit,
-		.forwards = header.forwards,
-		.message = header.kind == FORWARD_MESSAGE,
+		.data = data + sizeof(*header),
+		.length = length - sizeof(*header),
+		.ip_id = header->ip_id,
+		.source = header->source,
+		.destination = header->destination,
+		.source_port = header->source_port,
+		.traffic_class = header->traffic_class,
+		.hop_limit = header->hop_limit,
+		.forwards = header->forwards,
+		.message = header->kind == FORWARD_MESSAGE,
 	};
-	if (frame->message) {
-		*delivered = true;
-		link->receive.used += (length + 63) & ~63u;
+	return true;
+}
+
+/* Whether a forwarded datagram has a frame to be delivered; otherwise it was taken care of. */
+static bool take_forward(struct udp_link *link, const struct forward_header *header,
+			 struct link_frame *frame)
+{
+	switch ((enum forward_kind)header->kind) {
+	case FORWARD_STEER:
+		udp_share_resteer(link, udp_address_find(link, &header->destination));
+		return false;
+	case FORWARD_WAKE:
+		link->share.share.woken = true;
+		return false;
+	case FORWARD_MESSAGE:
 		return true;
-	}
-	if (udp_share_passes(share, frame, false)) {
-		*delivered = true;
-		link->receive.used += (length + 63) & ~63u;
+	case FORWARD_FRAME:
+		if (!udp_share_passes(&link->share, frame, false))
+			return false;
 		if (link->link.capture)
 			capture_received(link->link.capture, frame);
+		return true;
+	case FORWARD_NOTHING:
+		break;
 	}
-	return true;
+	return false;
 }
 
 unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max)
@@ -225,7 +233,7 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 	struct udp_share *share = &link->share;
 	uint32_t notifications;
 	unsigned int count = 0;
-	bool delivered;
+	struct forward_header header;
 
 	if (!share->roster)
 		return 0;
@@ -240,11 +248,36 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 		return 0;
 	share->rounds = 0;
 	while (count < max && link->receive.used + FORWARD_MAX <= RECEIVE_ARENA) {
-		if (!receive_forward(link, &frames[count], &delivered)) {
+		struct link_frame *frame = &frames[count];
+
+		if (!read_forward(link, &header, frame)) {
 			share->notifications = notifications;
 			break;
 		}
-		count += delivered;
+		if (!take_forward(link, &header, frame))
+			continue;
+		link->receive.used += (sizeof(header) + frame->length + 63) & ~63u;
+		count++;
 	}
 	return count;
+}
+
+void udp_share_hand_on(struct udp_share *share, const struct link_frame *frame)
+{
+	uint32_t neighbour = roster_neighbour(share->roster, &frame->destination);
+
+	if (neighbour && frame->length >= sizeof(struct bth) && udp_share_slot(frame) == 0)
+		udp_forward_to(share, frame, neighbour);
+}
+
+void udp_share_hand_on_forwards(struct udp_link *link)
+{
+	struct forward_header header;
+	struct link_frame frame;
+
+	link->receive.used = 0;
+	while (read_forward(link, &header, &frame)) {
+		if (header.kind == FORWARD_FRAME && udp_share_passes(&link->share, &frame, false))
+			udp_share_hand_on(&link->share, &frame);
+	}
 }

@@ -34,10 +34,6 @@
 #define BIND_TRIES 50
 #define BIND_PAUSE 1000 /* us */
 
-/* How long the end of a process waits for the roster's lock. */
-#define SHUTDOWN_TRIES 100
-#define SHUTDOWN_PAUSE 500 /* us */
-
 enum signal_kind {
 	SIGNAL_VERIFY, /* the sender has that index, says the roster */
 	SIGNAL_LEARN,  /* the receiver has the lowest index of those that it gets in a round */
@@ -50,8 +46,7 @@ struct signal {
 
 /* --- the program ------------------------------------------------------------------------ */
 
-/* With the roster's lock. */
-static void attach(struct udp_link *link, const struct udp_address *address)
+void udp_share_attach(struct udp_link *link, const struct udp_address *address)
 {
 	struct sock_filter *code = malloc(STEER_PROGRAM_MAX * sizeof(*code));
 	int error = ENOMEM;
@@ -72,7 +67,7 @@ static void steer(struct udp_link *link, const struct udp_address *address)
 
 	roster_plan(link->share.roster, &address->gid, plan);
 	if (plan->sockets > 1)
-		attach(link, address);
+		udp_share_attach(link, address);
 	else
 		steer_detach(address->receive_fd);
 }
@@ -294,8 +289,7 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 	return true;
 }
 
-/* --- entering and leaving -----------------------------------------------------------------------
- */
+/* --- entering ------------------------------------------------------------------------------- */
 
 /* When the first address is added: to look at a configuration takes no roster. */
 static void share_open_roster(struct udp_share *share)
@@ -394,95 +388,6 @@ void udp_share_verify(const struct udp_link *link, const struct udp_address *add
 
 	if (index > 0)
 		send_signal(link, address, SIGNAL_VERIFY, index, 0);
-}
-
-/* More than a socket's buffer has can't have come before. */
-static unsigned int buffer_size(int fd)
-{
-	int size = 0;
-	socklen_t length = sizeof(size);
-
-	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &length);
-	return size;
-}
-
-/*
- * Before our socket is closed: from now on @neighbour gets the packets to special QPs, and
- * those too that have come to our socket already. Our own QPs are gone, but packets for them
- * go on coming: they are read only as far as they may hide others.
- */
-static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
-{
-	struct link_frame frames[16];
-	struct steer_plan *plan = &link->share.plan;
-	unsigned int limit = buffer_size(descriptor_number(&address->receive_fd)), read = 0, count;
-
-	roster_plan(link->share.roster, &address->gid, plan);
-	plan->first = roster_index(link->share.roster, neighbour, &address->gid);
-	plan->sockets = 1;
-	attach(link, address);
-	do {
-		link->receive.used = 0;
-		count = udp_receive_from(link, address, frames, 16);
-		for (unsigned int i = 0; i < count; i++) {
-			if (udp_share_slot(&frames[i]) == 0)
-				udp_forward_to(&link->share, &frames[i], neighbour);
-		}
-		read += link->receive.used;
-	} while (link->receive.used && read <= limit);
-}
-
-/*
- * With the roster's lock. The socket is closed before the program changes: until then packets
- * for the member that takes our index go astray, but none to a socket that isn't read. A
- * neighbour has to change the program, since that takes a socket in the group.
- */
-static void leave_group(struct udp_link *link, struct udp_address *address, bool last)
-{
-	struct roster *roster = link->share.roster;
-	uint32_t neighbour = roster_neighbour(roster, &address->gid);
-
-	if (!address->reuseport.taken)
-		return;
-	if (neighbour && last)
-		hand_over(link, address, neighbour);
-	close(descriptor_take(&address->receive_fd));
-	address->reuseport.taken = false;
-	roster_leave_group(roster, &address->gid);
-	if (neighbour)
-		udp_ask_to_steer(&link->share, neighbour, &address->gid);
-}
-
-void udp_share_leave_group(struct udp_link *link, struct udp_address *address)
-{
-	if (!link->share.roster || !address->reuseport.taken ||
-	    roster_lock(link->share.roster) != 0)
-		return;
-	leave_group(link, address, false);
-	roster_unlock(link->share.roster);
-}
-
-static void leave_all_groups(struct udp_link *link)
-{
-	unsigned int count = udp_address_count(link);
-
-	for (unsigned int i = 0; i < count; i++)
-		leave_group(link, link->addresses[i], true);
-	roster_unlock(link->share.roster);
-}
-
-void udp_share_leave(struct udp_link *link)
-{
-	struct udp_share *share = &link->share;
-
-	if (share->roster && roster_lock(share->roster) == 0)
-		leave_all_groups(link);
-	if (share->roster)
-		roster_close(share->roster);
-	if (share->control_fd >= 0)
-		close(share->control_fd);
-	share->roster = NULL;
-	share->control_fd = -1;
 }
 
 bool udp_share_verify_descriptors(struct udp_share *share)
@@ -648,19 +553,6 @@ static bool share_orphan(struct share *base, uint32_t *number, struct share_conn
 	return roster && roster_next_orphan(roster, number, orphan);
 }
 
-static void share_shutdown(struct share *base)
-{
-	struct udp_share *share = (struct udp_share *)base;
-
-	for (int i = 0; share->roster && i < SHUTDOWN_TRIES; i++) {
-		if (roster_trylock(share->roster)) {
-			leave_all_groups(share->link);
-			return;
-		}
-		usleep(SHUTDOWN_PAUSE);
-	}
-}
-
 static const struct share_ops udp_share_ops = {
 	.lease_qpns = share_lease_qpns,
 	.lease_comm_ids = share_lease_comm_ids,
@@ -675,7 +567,7 @@ static const struct share_ops udp_share_ops = {
 	.record = share_record,
 	.forget = share_forget,
 	.orphan = share_orphan,
-	.shutdown = share_shutdown,
+	.shutdown = udp_share_shutdown,
 };
 
 void udp_share_init(struct udp_link *link)

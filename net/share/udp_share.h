@@ -2,7 +2,7 @@
 /*
  * Sharing of the real link's addresses: net/share/share.h for its core, and for net/udp what
  * happens to sockets and frames. udp_share.c has the members and the program by which the
- * kernel chooses a socket, udp_forward.c the frames that are handed on.
+ * kernel chooses a socket, udp_forward.c the frames that are handed on, udp_leave.c the end.
  *
  * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
  * any thread, @all_leased, @unsteered and @check_all are atomic. The rest belongs to the one
@@ -52,7 +52,6 @@ struct udp_share {
 /* --- udp_share.c ------------------------------------------------------------------------ */
 
 void udp_share_init(struct udp_link *link);
-void udp_share_leave(struct udp_link *link);
 void udp_share_after_fork_child(struct udp_link *link);
 /* Whether its descriptors are still ours (net/descriptor.h); those that aren't become -1. */
 bool udp_share_verify_descriptors(struct udp_share *share);
@@ -61,8 +60,6 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);
 /* @address can send now: have the member that gets our signal check whether it is us. */
 void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
-/* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
-void udp_share_leave_group(struct udp_link *link, struct udp_address *address);
 /* The program for @address is to be written anew, in the next receive(). */
 void udp_share_resteer(struct udp_link *link, struct udp_address *address);
 /* What is due by now. */
@@ -76,6 +73,18 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame);
 /* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
 uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
+
+/* With the roster's lock: have the kernel choose a socket of @address by the link's @plan. */
+void udp_share_attach(struct udp_link *link, const struct udp_address *address);
+
+/* --- udp_leave.c ------------------------------------------------------------------------ */
+
+/* Leave all addresses and the roster. */
+void udp_share_leave(struct udp_link *link);
+/* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
+void udp_share_leave_group(struct udp_link *link, struct udp_address *address);
+/* The process exits without having closed the link; waits at most 50 ms for the roster's lock. */
+void udp_share_shutdown(struct share *base);
 
 /* --- udp_forward.c ---------------------------------------------------------------------- */
 
@@ -91,6 +100,13 @@ bool udp_wake(const struct udp_share *share, uint32_t member);
 void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
 /* Frames that other members handed on to us; and repairs that are due. */
 unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
+/* Before we leave: a frame for a special QP goes to another member at its address. */
+void udp_share_hand_on(struct udp_share *share, const struct link_frame *frame);
+/*
+ * As the last thing before we leave: what others handed on to us goes to other members. With our
+ * control port withdrawn, or it might not end.
+ */
+void udp_share_hand_on_forwards(struct udp_link *link);
 
 /* --- for every packet --------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -612,6 +613,90 @@ START_TEST(requests_are_forwarded_to_the_claimant)
 }
 END_TEST
 
+/* --- links that leave ------------------------------------------------------------------------ */
+
+/* A link that leaves may not have read yet what it was handed, for another or for a special QP. */
+START_TEST(what_a_leaving_link_was_handed_goes_on)
+{
+	struct node nodes[] = {node_open(SHARED), node_open(SHARED), node_open(SHARED)};
+	const struct udp_share *from = (struct udp_share *)share_of(&nodes[1]);
+	const struct udp_share *leaving = (struct udp_share *)share_of(&nodes[0]);
+	const uint32_t qpns[] = {QPN_GSI, nodes[2].qpn};
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	struct link_frame frame =
+		make_mad(bytes, &nodes[0].gid, CM_DREQ, CM_REMOTE_ID, 0, sizeof(uint32_t));
+	bool first, second;
+
+	drain(nodes, 3);
+	((struct bth *)bytes)->dest_qp = htobe32(qpns[_i]);
+	ck_assert(udp_forward_to(from, &frame, roster_self(leaving->roster)));
+	node_close(&nodes[0]);
+	first = receives(&nodes[1], &frame);
+	second = receives(&nodes[2], &frame);
+	ck_assert(first != second);
+	ck_assert(second || qpns[_i] == QPN_GSI);
+	node_close(&nodes[1]);
+	node_close(&nodes[2]);
+}
+END_TEST
+
+#define LEAVES 200
+#define UNREAD_MOST 32 /* packets; fewer than a socket holds */
+
+struct stream {
+	struct node *from;
+	const struct node *to;
+	uint32_t sent, received;
+	bool over;
+};
+
+static void *send_stream(void *argument)
+{
+	struct stream *stream = argument;
+
+	while (!__atomic_load_n(&stream->over, __ATOMIC_ACQUIRE)) {
+		uint32_t received = __atomic_load_n(&stream->received, __ATOMIC_ACQUIRE);
+
+		if (stream->sent - received < UNREAD_MOST)
+			send_one(stream->from, stream->to, stream->to->qpn, stream->sent++);
+	}
+	return NULL;
+}
+
+static void receive_stream(struct node *node, struct stream *stream)
+{
+	struct link_frame frame;
+
+	for (int i = 0; i < UNREAD_MOST && receive_one(node, &frame) >= 0; i++)
+		__atomic_fetch_add(&stream->received, 1, __ATOMIC_RELEASE);
+}
+
+/* All packets to one link arrive while another comes and goes, whose socket the kernel finds first.
+ */
+START_TEST(nothing_is_lost_while_others_leave)
+{
+	struct node node = node_open(SHARED), from = node_open(OTHER);
+	struct stream stream = {.from = &from, .to = &node};
+	pthread_t sender;
+
+	ck_assert_int_eq(pthread_create(&sender, NULL, send_stream, &stream), 0);
+	for (int i = 0; i < LEAVES; i++) {
+		struct node other = node_open(SHARED);
+
+		receive_stream(&node, &stream);
+		node_close(&other);
+		receive_stream(&node, &stream);
+	}
+	__atomic_store_n(&stream.over, true, __ATOMIC_RELEASE);
+	pthread_join(sender, NULL);
+	for (int polls = 0; polls < PATIENCE; polls++)
+		receive_stream(&node, &stream);
+	ck_assert_uint_eq(stream.received, stream.sent);
+	node_close(&node);
+	node_close(&from);
+}
+END_TEST
+
 /* Space is that of the socket which the QP's packets go to. */
 START_TEST(space_is_the_receivers)
 {
@@ -686,6 +771,8 @@ int main(void)
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, a_claim_can_always_be_released);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
+	tcase_add_loop_test(tests, what_a_leaving_link_was_handed_goes_on, 0, 2);
+	tcase_add_test(tests, nothing_is_lost_while_others_leave);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
 	suite_add_tcase(suite, tests);
