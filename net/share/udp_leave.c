@@ -28,7 +28,7 @@ static unsigned int buffer_size(int fd)
 
 /*
  * Take a socket out of the group, and from where packets are looked up. While close() does that,
- * the kernel (6.1, udp_lib_unhash()) may still find the socket by its address, and the packet,
+ * the kernel (udp_lib_unhash()) may still find the socket by its address, and the packet,
  * which is for any member, would be lost with it. No packet comes from an interface of this number,
  * and the socket can still be read. Without the permission (before Linux 5.7, or of a link-local
  * address, to an ordinary user) close() has to do.
