@@ -2,10 +2,14 @@
 /*
  * The monotonic clock in nanoseconds: the time that real links and the verbs layer hand to the
  * core, which has no clock of its own.
+ *
+ * A call that seldom needs the time, and costs hardly more than to ask for it, is handed a struct
+ * lazy_time: the clock itself, or a time that is known already (simulations, tests).
  */
 #ifndef URXE_NET_CLOCK_H
 #define URXE_NET_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -15,6 +19,31 @@ static inline uint64_t clock_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Of one call, in one thread. */
+struct lazy_time {
+	uint64_t (*clock)(void); /* NULL: @now is the time */
+	uint64_t now;
+};
+
+/* One that is known, for as long as the enclosing block lasts. */
+#define LAZY_TIME(known) (&(struct lazy_time){.now = (known)})
+
+/* The same time whenever it is asked for. */
+static inline uint64_t lazy_now(struct lazy_time *time)
+{
+	if (time->clock) {
+		time->now = time->clock();
+		time->clock = NULL;
+	}
+	return time->now;
+}
+
+/* Whether the call has needed the time. */
+static inline bool lazy_time_known(const struct lazy_time *time)
+{
+	return !time->clock;
 }
 
 #endif

@@ -169,6 +169,10 @@ void domain_put(struct ibv_pd *pd);
 /* A region that was made in @pd, to the application. */
 struct ibv_mr *mr_hand_out(struct mr *mr, struct ibv_pd *pd);
 
+/* qp_post_send() of an application's call, which the progress thread is told of. */
+int post_requests(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		  bool extended);
+
 /* What the verbs layer keeps with a CQ, QP or SRQ: events handed to the application. */
 struct cq_extra {
 	uint32_t completion_events, async_events;

@@ -294,11 +294,22 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	return 0;
 }
 
+int post_requests(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		  bool extended)
+{
+	struct lazy_time time = {.clock = clock_now};
+	int error = qp_post_send(to_qp(ibv), wr, bad, extended, &time);
+
+	/* What only joined a queue took no time to speak of. */
+	if (lazy_time_known(&time))
+		progress_posted(to_context(ibv->context)->device->client, lazy_now(&time));
+	return error;
+}
+
 int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *unasked;
 	struct qp *qp = to_qp(ibv);
-	uint64_t now;
 	int error;
 
 	bad = bad ? bad : &unasked;
@@ -306,9 +317,7 @@ int urxe_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 		*bad = wr;
 		return set_errno(refuse_qp(ENOENT, "ibv_post_send()", ibv));
 	}
-	now = clock_now();
-	error = qp_post_send(qp, wr, bad, false, now);
-	progress_posted(to_context(ibv->context)->device->client, now);
+	error = post_requests(ibv, wr, bad, false);
 	deliver(qp->hca);
 	return set_errno(error);
 }

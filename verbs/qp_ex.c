@@ -16,7 +16,6 @@
 #include "emu/capacity.h"
 #include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
-#include "net/clock.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
 
@@ -380,7 +379,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		error = hook_call(FAULT_CALL_ibv_wr_complete);
 	if (!error && builder->count) {
 		link_up(builder);
-		error = qp_post_send(qp, &builder->wr->wr, &bad, true, clock_now());
+		error = post_requests(&ex->qp_base, &builder->wr->wr, &bad, true);
 	}
 	pthread_mutex_unlock(&builder->lock);
 	deliver(qp->hca);

@@ -508,13 +508,16 @@ static int push_one(struct qp *qp, const struct ibv_send_wr *wr, bool extended, 
 	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, qp->attr.port_num, wr);
 }
 
-static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended)
+static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
+		     struct lazy_time *time)
 {
 	bool early = !(qp_abilities(qp) & QP_POST_SEND);
 	bool marked = qp->hca->measures || injects(qp->hca);
 	uint32_t before = qp->sq.posted;
 	int err = 0;
 
+	if (marked)
+		qp_set_time(qp, lazy_now(time));
 	for (; wr; wr = wr->next) {
 		uint32_t posted = qp->sq.posted;
 
@@ -549,15 +552,14 @@ static void send_posted(struct qp *qp, uint64_t now)
 }
 
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
-		 uint64_t now)
+		 struct lazy_time *time)
 {
 	uint32_t posted;
 	int err;
 
 	pthread_mutex_lock(&qp->lock);
-	qp_set_time(qp, now);
 	posted = qp->sq.posted;
-	err = push_send(qp, wr, bad, extended);
+	err = push_send(qp, wr, bad, extended, time);
 	if (err && extended)
 		qp->sq.posted = posted;
 	else
@@ -566,9 +568,11 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		WATCH(qp->hca, send_refused, qp, extended ? "ibv_wr_complete()" : "ibv_post_send()",
 		      (*bad)->wr_id, err);
 	if (qp_abilities(qp) & QP_FLUSH_SEND) {
+		qp_set_time(qp, lazy_now(time));
 		completer_flush(qp);
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
-		send_posted(qp, now);
+		qp_set_time(qp, lazy_now(time));
+		send_posted(qp, lazy_now(time));
 	}
 	qp->requester.posted_msn = qp->responder.msn;
 	qp_show_progress(qp);

@@ -24,6 +24,7 @@
 #include "emu/transport/source_port.h"
 #include "emu/transport/timer.h"
 #include "emu/transport/xrc_remote.h"
+#include "net/clock.h"
 #include "net/link.h"
 
 struct completion;
@@ -118,10 +119,11 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 /*
  * Post a list. On an error *@bad is the request that was refused and those
  * before it are posted. With @extended it is a batch of ibv_wr_*(): then none is, and it
- * may have requests that are more than an ibv_send_wr (struct flush_wr).
+ * may have requests that are more than an ibv_send_wr (struct flush_wr). The time is needed by
+ * what is sent at once, not by what only joins a queue (requester_coalesces()).
  */
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
-		 uint64_t now);
+		 struct lazy_time *time);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 static inline unsigned int qp_abilities(const struct qp *qp)

@@ -248,7 +248,7 @@ static bool post(void)
 	last->wr_id = bench.unsignaled;
 	if (signaled)
 		bench.unsignaled = 0;
-	must(qp_post_send(bench.from, bench.list, &bad, false, bench.now) == 0);
+	must(qp_post_send(bench.from, bench.list, &bad, false, LAZY_TIME(bench.now)) == 0);
 	return true;
 }
 

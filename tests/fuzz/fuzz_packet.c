@@ -504,7 +504,8 @@ static void step_post_send(struct machine *machine)
 	machine->sends.silent[machine->sends.next % (2 * DEPTH)] =
 		!(machine->qp->signal_all || flags & IBV_SEND_SIGNALED);
 	request.wr = wr;
-	if (qp_post_send(machine->qp, &request.wr, &bad, flags & 128, machine->host.now) == 0)
+	if (qp_post_send(machine->qp, &request.wr, &bad, flags & 128,
+			 LAZY_TIME(machine->host.now)) == 0)
 		machine->sends.next++;
 	host_progress(&machine->host);
 }

@@ -64,6 +64,44 @@ START_TEST(enough_of_them_go_together)
 }
 END_TEST
 
+static unsigned int asked;
+
+static uint64_t count_asking(void)
+{
+	asked++;
+	return UINT64_C(1000000000);
+}
+
+/* Whether the time was needed to post a SEND of 8 bytes. */
+static bool asks_for_the_time(struct peer *peer)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer->memory, .length = 8, .lkey = peer->mr->ibv.lkey};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1}, *bad;
+	struct lazy_time time = {.clock = count_asking};
+	unsigned int before = asked;
+
+	ck_assert_int_eq(qp_post_send(peer->qp, &wr, &bad, false, &time), 0);
+	ck_assert_uint_le(asked - before, 1);
+	ck_assert_int_eq(asked - before, lazy_time_known(&time));
+	return asked != before;
+}
+
+/* The clock takes a tenth of what such a post does. */
+START_TEST(those_that_wait_need_no_time)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (unsigned int i = 0; i < COALESCE_UNDER_WAY; i++)
+		ck_assert(asks_for_the_time(&peer));
+	for (unsigned int i = 0; i < COALESCE_POSTED - 1; i++)
+		ck_assert(!asks_for_the_time(&peer));
+	ck_assert(asks_for_the_time(&peer));
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* A few that nothing more joins: they go when what is under way no longer is. */
 START_TEST(an_acknowledgement_lets_them_go)
 {
@@ -130,6 +168,7 @@ int main(void)
 
 	tcase_add_test(tcase, the_first_go_at_once);
 	tcase_add_test(tcase, enough_of_them_go_together);
+	tcase_add_test(tcase, those_that_wait_need_no_time);
 	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
 	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);
 	tcase_add_test(tcase, a_loss_doesnt_hold_them);

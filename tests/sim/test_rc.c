@@ -185,11 +185,12 @@ START_TEST(post_list)
 		requests[i].wr.next = i < 2 ? &requests[i + 1].wr : NULL;
 	}
 	requests[1].wr.num_sge = 5; /* of 4 */
-	ck_assert_int_eq(qp_post_send(p.qa, &requests[0].wr, &bad, true, 0), EINVAL);
+	ck_assert_int_eq(qp_post_send(p.qa, &requests[0].wr, &bad, true, LAZY_TIME(0)), EINVAL);
 	ck_assert_ptr_eq(bad, &requests[1].wr);
 	world_expect_none(p.a, SECOND);
-	ck_assert_int_eq(qp_post_send(p.qa, &requests[0].wr, &bad, false, world_now(&p.world)),
-			 EINVAL);
+	ck_assert_int_eq(
+		qp_post_send(p.qa, &requests[0].wr, &bad, false, LAZY_TIME(world_now(&p.world))),
+		EINVAL);
 	ck_assert_ptr_eq(bad, &requests[1].wr);
 	world_expect(p.a, 0, IBV_WC_SUCCESS);
 	world_expect_none(p.a, SECOND);

@@ -846,21 +846,21 @@ START_TEST(post_by_state)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	world_modify_state(peer.qp, IBV_QPS_RESET);
-	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, LAZY_TIME(0)), EINVAL);
 	ck_assert_ptr_eq(bad, &wr);
 	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), EINVAL);
 	world_modify_init(peer.qp, c);
-	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, LAZY_TIME(0)), EINVAL);
 	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), 0);
 	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, c);
-	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, LAZY_TIME(0)), EINVAL);
 	ck_assert_int_eq(qp_post_recv(peer.qp, &receive, &bad_receive), 0);
 	world_modify_rts(peer.qp, c);
 	/* An ibv_send_wr can't say what is to be flushed. */
 	wr.opcode = WR_FLUSH;
-	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), EINVAL);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, LAZY_TIME(0)), EINVAL);
 	wr.opcode = IBV_WR_SEND;
-	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, 0), 0);
+	ck_assert_int_eq(qp_post_send(peer.qp, &wr, &bad, false, LAZY_TIME(0)), 0);
 	expect_requests(&peer, c->psn, 1);
 	peer_destroy(&peer);
 }

@@ -404,14 +404,15 @@ int world_post_send(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	return qp_post_send(qp, wr, &bad, false, world_now(world_node(qp)->world));
+	return qp_post_send(qp, wr, &bad, false, LAZY_TIME(world_now(world_node(qp)->world)));
 }
 
 int world_post_flush(struct qp *qp, struct flush_wr *flush)
 {
 	struct ibv_send_wr *bad;
 
-	return qp_post_send(qp, &flush->wr, &bad, true, world_now(world_node(qp)->world));
+	return qp_post_send(qp, &flush->wr, &bad, true,
+			    LAZY_TIME(world_now(world_node(qp)->world)));
 }
 
 int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey, uint64_t wr_id)

@@ -75,7 +75,7 @@ static void *send_always(void *argument)
 		wr.wr.ud.ah = &nodes->ahs[i % GROUPS]->ibv;
 		wr.wr.ud.remote_qpn = QPN_MULTICAST;
 		wr.wr.ud.remote_qkey = QKEY;
-		error = qp_post_send(qp, &wr, &bad, false, clock_now());
+		error = qp_post_send(qp, &wr, &bad, false, LAZY_TIME(clock_now()));
 		must(error == 0 || error == ENOMEM);
 		node_poll(&nodes->from, nodes->from.cq, completions, 8);
 	}

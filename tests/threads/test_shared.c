@@ -94,7 +94,7 @@ static bool post(struct sender *sender, unsigned int message, uint8_t *buffer)
 		wr.wr.ud.remote_qpn = shared->to_qps[number % QPS]->number;
 		wr.wr.ud.remote_qkey = QKEY;
 	}
-	error = qp_post_send(qp, &wr, &bad, false, clock_now());
+	error = qp_post_send(qp, &wr, &bad, false, LAZY_TIME(clock_now()));
 	must(error == 0 || error == ENOMEM);
 	event_deliver(&shared->from.hca->events);
 	return error == 0;
@@ -335,7 +335,7 @@ static void sleeper_send(struct sleeper *sleeper, uint64_t number)
 				 };
 
 	sleeper->memory[1] = number;
-	must(qp_post_send(sleeper->qp, &wr, &bad, false, clock_now()) == 0);
+	must(qp_post_send(sleeper->qp, &wr, &bad, false, LAZY_TIME(clock_now())) == 0);
 	event_deliver(&sleeper->node->hca->events);
 }
 

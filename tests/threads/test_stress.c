@@ -158,7 +158,7 @@ static uint64_t post(struct side *side, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	must(qp_post_send(side->qp, wr, &bad, false, clock_now()) == 0);
+	must(qp_post_send(side->qp, wr, &bad, false, LAZY_TIME(clock_now())) == 0);
 	event_deliver(&side->node->hca->events);
 	return wr->wr_id;
 }

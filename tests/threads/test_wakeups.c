@@ -66,7 +66,7 @@ static void *send_all(void *argument)
 	for (unsigned int i = 0; i < MESSAGES; i++) {
 		pause_randomly(&flow->random[0]);
 		flow->memory[0] = i;
-		must(qp_post_send(flow->sends, &wr, &bad, false, clock_now()) == 0);
+		must(qp_post_send(flow->sends, &wr, &bad, false, LAZY_TIME(clock_now())) == 0);
 		event_deliver(&flow->from->hca->events);
 		sem_wait(&flow->done);
 		while (!node_poll(flow->from, flow->sent, &completion, 1))
