@@ -83,6 +83,7 @@ struct qp {
 	bool draining;			/* SQD: requests are still in flight */
 
 	struct send_queue sq;
+	uint32_t sends_uncounted; /* requests that were posted, and the HCA's counters lack */
 	struct receive_queue rq;
 	struct requester requester;
 	struct recovery recovery; /* RC */

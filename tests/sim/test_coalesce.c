@@ -64,6 +64,24 @@ START_TEST(enough_of_them_go_together)
 }
 END_TEST
 
+/* Those that wait are counted with those that go, or when the queue pair gives them up. */
+START_TEST(all_are_counted)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct peer peer;
+	struct counters *counters;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	counters = peer.node->hca->counters;
+	post(&peer, 0, COALESCE_UNDER_WAY + COALESCE_POSTED, 8);
+	ck_assert_uint_eq(counters->rdma_sends, COALESCE_UNDER_WAY + COALESCE_POSTED);
+	post(&peer, 0, 3, 8);
+	ck_assert_int_eq(qp_modify(peer.qp, &reset, IBV_QP_STATE, 0), 0);
+	ck_assert_uint_eq(counters->rdma_sends, COALESCE_UNDER_WAY + COALESCE_POSTED + 3);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static unsigned int asked;
 
 static uint64_t count_asking(void)
@@ -168,6 +186,7 @@ int main(void)
 
 	tcase_add_test(tcase, the_first_go_at_once);
 	tcase_add_test(tcase, enough_of_them_go_together);
+	tcase_add_test(tcase, all_are_counted);
 	tcase_add_test(tcase, those_that_wait_need_no_time);
 	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
 	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);
