@@ -348,6 +348,11 @@
 /* Of a ring, in one call: what is read stays in the CPU's L2 cache until it is delivered. */
 #define SHM_READ_MOST (RING_BYTES / 8)
 /*
+ * How long ago a ring was empty where it can't have more than what was just published, ns. Timeouts
+ * believe that all was read which had arrived when it was looked: so far they may be wrong.
+ */
+#define SHM_JUST_EMPTY 10000
+/*
  * What was written by another CPU takes as long to come from its cache as half a packet to copy,
  * unless it was asked for before: so many records ahead, which in a stream are of one size, and of
  * the next packet so many cache lines, from where on the CPU itself sees where it goes. Not for

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,7 +17,8 @@
 #define IS_RECORD (1u << 31) /* or the word is zero */
 #define IS_SEALED (1u << 30)
 #define HAS_GIDS (1u << 29)
-#define FLAGS (IS_RECORD | IS_SEALED | HAS_GIDS)
+#define IS_LAST (1u << 28) /* of those that were published together */
+#define FLAGS (IS_RECORD | IS_SEALED | HAS_GIDS | IS_LAST)
 
 _Static_assert(RING_PACKET_MAX <= LENGTH_MASK, "a packet's length");
 
@@ -35,6 +37,13 @@ struct record {
 #define MAPPING_SIZE (FILE_SIZE + RING_BYTES)
 
 _Static_assert(sizeof(struct ring_head) <= HEAD_SIZE, "it has space");
+
+void *ring_alloc(size_t size)
+{
+	void *memory = aligned_alloc(RING_LINE, size);
+
+	return memory ? memset(memory, 0, size) : NULL;
+}
 
 /* --- the file ------------------------------------------------------------------------------- */
 
@@ -179,6 +188,18 @@ uint32_t ring_space(struct ring *ring)
 	return space(ring);
 }
 
+/* What has one line, and nothing before it, is staged. */
+static bool is_staged(const struct ring *ring, uint32_t size)
+{
+	return !ring->first_word && size == RING_LINE;
+}
+
+static struct record *next_record(struct ring *ring, uint32_t size)
+{
+	return is_staged(ring, size) ? (struct record *)ring->stage
+				     : (struct record *)ring_word(ring, ring->next);
+}
+
 uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_t length)
 {
 	bool gids = has_gids(ring, from);
@@ -188,15 +209,15 @@ uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_
 		return NULL;
 	if (space(ring) < size && ring_space(ring) < size)
 		return NULL;
-	return (uint8_t *)ring_word(ring, ring->next) + sizeof(struct record) +
-	       (gids ? GIDS_LENGTH : 0);
+	return (uint8_t *)(next_record(ring, size) + 1) + (gids ? GIDS_LENGTH : 0);
 }
 
 void ring_append(struct ring *ring, const struct ring_source *from, uint32_t length, bool sealed)
 {
-	struct record *record = (struct record *)ring_word(ring, ring->next);
 	bool gids = has_gids(ring, from);
+	uint32_t size = record_size(length, gids);
 	uint32_t word = IS_RECORD | (sealed ? IS_SEALED : 0) | (gids ? HAS_GIDS : 0) | length;
+	struct record *record = next_record(ring, size);
 
 	record->source_port = from->source_port;
 	record->traffic_class = from->traffic_class;
@@ -212,18 +233,30 @@ void ring_append(struct ring *ring, const struct ring_source *from, uint32_t len
 		atomic_store_explicit(&record->word, word, memory_order_relaxed);
 	} else {
 		/* Zero until all are published: the reader doesn't get past it. */
+		ring->staged = is_staged(ring, size);
 		ring->first = ring->next;
 		ring->first_word = word;
 	}
-	ring->next += record_size(length, gids);
+	ring->last = ring->next;
+	ring->last_word = word;
+	ring->next += size;
 	atomic_store_explicit(ring_word(ring, ring->next), 0, memory_order_relaxed);
 }
 
 void ring_publish(struct ring *ring)
 {
+	_Atomic uint32_t *word = ring_word(ring, ring->first);
+
 	if (!ring->first_word)
 		return;
-	atomic_store_explicit(ring_word(ring, ring->first), ring->first_word, memory_order_release);
+	if (ring->last == ring->first)
+		ring->first_word |= IS_LAST;
+	else
+		atomic_store_explicit(ring_word(ring, ring->last), ring->last_word | IS_LAST,
+				      memory_order_relaxed);
+	if (ring->staged)
+		memcpy(word + 1, ring->stage + sizeof(*word), RING_LINE - sizeof(*word));
+	atomic_store_explicit(word, ring->first_word, memory_order_release);
 	ring->first_word = 0;
 }
 
@@ -263,6 +296,7 @@ bool ring_receive(struct ring *ring, struct ring_packet *packet)
 	packet->data = data;
 	packet->length = length;
 	packet->sealed = word & IS_SEALED;
+	packet->last = word & IS_LAST;
 	ring->next += size;
 	if (length >= SHM_PREFETCH_LEAST)
 		__builtin_prefetch(ring_word(ring, ring->next + SHM_PREFETCH_RECORDS * size));

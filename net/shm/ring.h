@@ -8,6 +8,8 @@
  * the packet itself from the BTH to the ICRC. Records begin at cache lines. The writer makes the
  * word behind a record zero before it writes the record's own: so the reader finds what is new by
  * looking at the next record, and a small message costs one cache line that moves from CPU to CPU.
+ * That line is the one that a polling reader looks at: it is written all at once when the record is
+ * published (ring.stage), or it would move back and forth while the writer fills it.
  *
  * Called by net/shm/inbox (which ring is whose) and net/shm/shm. Each side has a struct ring
  * of its own, which its caller locks. Nothing in the file is trusted by either side, as any process
@@ -22,6 +24,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "net/tuning.h"
@@ -64,9 +67,13 @@ struct ring {
 	uint64_t next;		/* the next record's place, counted from the ring's beginning */
 	uint64_t released;	/* the writer: as it was seen last; the reader: as it was written */
 	union ibv_gid source, destination; /* of the record before */
-	uint64_t first;			   /* the writer: of the records that aren't published */
-	uint32_t first_word;		   /* what makes it one; 0: all are published */
+	/* The writer: the first and the last of the records that aren't published. */
+	uint64_t first, last;
+	uint32_t first_word; /* what makes it one; 0: all are published */
+	uint32_t last_word;
+	bool staged; /* it is in @stage */
 	bool broken;
+	_Alignas(RING_LINE) uint8_t stage[RING_LINE];
 };
 
 /* A record as the reader finds it. */
@@ -75,7 +82,11 @@ struct ring_packet {
 	const uint8_t *data; /* in the ring, until ring_release() */
 	uint32_t length;
 	bool sealed; /* it has an ICRC */
+	bool last;   /* of those that were published together */
 };
+
+/* Zeroed memory of @size bytes for something with a struct ring in it: calloc() aligns it less. */
+void *ring_alloc(size_t size);
 
 /*
  * Make the file @path, or open it. Returns 0 or an errno: ENOSPC, and EPERM or

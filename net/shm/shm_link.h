@@ -52,6 +52,7 @@ struct shm_reader {
 	uint64_t sender; /* the number of the inbox of the process that writes it */
 	struct ring ring;
 	uint64_t found_at;
+	uint64_t empty_at; /* when it was looked at in vain; 0: it had something since */
 	bool watched;
 };
 

@@ -80,7 +80,7 @@ static struct shm_reader *reader_open(struct shm_link *link, uint32_t member, ui
 	if (count >= RINGS_OF_MEMBER)
 		return NULL;
 	shm_path(path, link->inbox.directory, sender, ring_number);
-	reader = calloc(1, sizeof(*reader));
+	reader = ring_alloc(sizeof(*reader));
 	if (reader)
 		error = ring_open(&reader->ring, path);
 	if (error) {
@@ -206,17 +206,27 @@ static void fill_frame(struct shm_link *link, struct link_frame *frame,
 	capture_received(link->link.capture, frame);
 }
 
-/* As much as stays in the cache until it is delivered: the writer gets the space back soon. */
+/*
+ * As much as stays in the cache until it is delivered: the writer gets the space back soon. Where
+ * we waited for a record there are most likely none but those that were published with it. To look
+ * behind them takes as long as the line takes to come from the writer's CPU, which wrote a zero
+ * there, and what arrived would wait for that.
+ */
 static unsigned int read_ring(struct shm_link *link, struct shm_reader *reader,
-			      struct link_frame *frames, unsigned int max)
+			      struct link_frame *frames, unsigned int max, uint64_t now)
 {
 	struct ring *ring = &reader->ring;
+	bool waited = now - reader->empty_at < SHM_JUST_EMPTY;
 	struct ring_packet packet;
 	unsigned int count = 0;
 
 	while (count < max && ring->next - ring->released < SHM_READ_MOST &&
-	       ring_receive(ring, &packet))
+	       ring_receive(ring, &packet)) {
 		fill_frame(link, &frames[count++], &packet);
+		if (packet.last && waited)
+			break;
+	}
+	reader->empty_at = 0;
 	return count;
 }
 
@@ -229,9 +239,11 @@ static unsigned int read_rings(struct shm_link *link, struct link_frame *frames,
 	for (unsigned int i = 0; i < link->watched_count && count < max; i++) {
 		struct shm_reader *reader = link->watched[(link->first + i) % link->watched_count];
 
-		if (!ring_has_more(&reader->ring))
+		if (!ring_has_more(&reader->ring)) {
+			reader->empty_at = now;
 			continue;
-		got = read_ring(link, reader, frames + count, max - count);
+		}
+		got = read_ring(link, reader, frames + count, max - count, now);
 		if (got)
 			reader->found_at = link->found_at = now;
 		count += got;

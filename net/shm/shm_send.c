@@ -61,7 +61,7 @@ static struct shm_peer *peer_create(struct shm_link *link, uint32_t member)
 
 	pthread_mutex_lock(&link->lock);
 	peer = atomic_load(&link->peers[member]);
-	if (!peer && (peer = calloc(1, sizeof(*peer)))) {
+	if (!peer && (peer = ring_alloc(sizeof(*peer)))) {
 		pthread_mutex_init(&peer->lock, NULL);
 		peer->member = member;
 		peer->last = &peer->first;

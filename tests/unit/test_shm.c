@@ -198,6 +198,40 @@ START_TEST(delivers_by_memory)
 }
 END_TEST
 
+/* But soon after the ring was empty only what was published together, not what is behind it. */
+START_TEST(reads_all_there_is)
+{
+	struct link_frame frames[4];
+	struct sent sent[2];
+	struct link_packet packets[2];
+	uint64_t now;
+
+	ck_assert_uint_eq(send_one(&a, &b, 0), 0);
+	wait_for_frame(&b, frames);
+	now = clock_now();
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now), 0);
+	send_one(&a, &b, 1);
+	send_one(&a, &b, 2);
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now + SHM_JUST_EMPTY - 1), 1);
+	check_frame(frames, &a, &b, 1);
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now + SHM_JUST_EMPTY - 1), 1);
+	check_frame(frames, &a, &b, 2);
+
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now), 0);
+	send_one(&a, &b, 3);
+	send_one(&a, &b, 4);
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now + SHM_JUST_EMPTY), 2);
+
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		make(&sent[i], &a, &b, 5);
+		packets[i] = sent[i].packet;
+	}
+	ck_assert_uint_eq(a.link->ops->send(a.link, packets, 2, now), 0);
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, 4, now), 2);
+}
+END_TEST
+
 START_TEST(delivers_to_itself)
 {
 	struct link_frame frame;
@@ -786,6 +820,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, delivers_by_memory);
+	tcase_add_test(tcase, reads_all_there_is);
 	tcase_add_test(tcase, delivers_to_itself);
 	tcase_add_test(tcase, delivers_by_udp_without_an_inbox);
 	tcase_add_test(tcase, asks_for_the_address);
