@@ -348,6 +348,11 @@
 /* Of a ring, in one call: what is read stays in the CPU's L2 cache until it is delivered. */
 #define SHM_READ_MOST (RING_BYTES / 8)
 /*
+ * Rings that a poll looks at before it gives up: some 100 ns, which is what a poll takes. A message
+ * is seen sooner, and how soon depends less on when it came.
+ */
+#define SHM_LOOKS 10
+/*
  * How long ago a ring was empty where it can't have more than what was just published, ns. Timeouts
  * believe that all was read which had arrived when it was looked: so far they may be wrong.
  */

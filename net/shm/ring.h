@@ -161,6 +161,16 @@ static inline void ring_fence(void)
 #endif
 }
 
+/* Between two looks, so that they are few and what else runs on this core gets on. */
+static inline void ring_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
 static inline bool ring_has_more(const struct ring *ring)
 {
 	return !ring->broken &&
