@@ -15,7 +15,8 @@
 #include "net/log.h"
 #include "net/observe/file.h"
 
-#define SHM_VERSION 1
+/* A process with another one doesn't find our inbox, and sends by UDP. */
+#define SHM_VERSION 2
 #define NAME "urxe-shm-%d-%u-%016llx-%u"
 
 void shm_path(char path[SHM_PATH], const char *directory, uint64_t sender, uint32_t ring)
