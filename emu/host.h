@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct hca_host {
 	/* Let another thread have the CPU: the caller waits for what that thread does. */
@@ -31,6 +32,9 @@ struct hca_host {
 	 * gone. False when it wasn't to be had for a while.
 	 */
 	bool (*lock_at_exit)(pthread_mutex_t *lock);
+
+	/* Wake the threads that sleep until *@word changes. */
+	void (*wake)(const _Atomic uint32_t *word);
 };
 
 #endif

@@ -8,6 +8,9 @@
 #define URXE_NET_SYSCALLS_H
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -91,6 +94,18 @@ static inline int sys_close(int fd)
 static inline int sys_epoll_look(int fd, struct epoll_event *events, int max)
 {
 	return syscall(SYS_epoll_pwait, fd, events, max, 0, NULL, 0);
+}
+
+/* Sleep while *@word is @value, for @timeout at the most. */
+static inline int sys_futex_wait(const void *word, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
+}
+
+/* Wake all that do. */
+static inline int sys_futex_wake(const void *word)
+{
+	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static inline int sys_nanosleep(const struct timespec *time)

@@ -246,6 +246,13 @@
  * tick, every 4 ms: then it keeps it for a while. What a window holds is received in half of that.
  */
 #define POLL_YIELD_LOST 2000000
+/*
+ * Where another thread polls on a CPU of its own a thread whose CPU is wanted sleeps until that
+ * one finds something for it; so long after its last poll the other one isn't believed to poll any
+ * more, and for so long at most: it may be an application's that looks at something else, too.
+ */
+#define POLL_KEEPER_STOPPED 100000
+#define POLL_SLEEP_MOST 1000000
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)
  * -------------------------- */

@@ -10,6 +10,7 @@
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
 #include "verbs/event.h"
+#include "verbs/poll_yield.h"
 #include "verbs/preload/export.h"
 
 static struct cq_extra *cq_extra_of(struct cq *cq)
@@ -228,7 +229,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();
-	if (progress_poll(client, now)) {
+	if (progress_poll(client, now, &(struct poll_queue){&cq->count, &cq->awaited})) {
 		count = cq_poll(cq, completions, max);
 		if (count)
 			look_whether_awaited(cq, client);

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
 #include "verbs/memory.h"
 
 /* To wait for a thread that connects, at the end of the process. */
@@ -29,9 +30,15 @@ static bool process_lock_at_exit(pthread_mutex_t *lock)
 	return pthread_mutex_timedlock(lock, &patience) == 0;
 }
 
+static void process_wake(const _Atomic uint32_t *word)
+{
+	sys_futex_wake((const void *)word);
+}
+
 const struct hca_host process_host = {
 	.yield = process_yield,
 	.page_size = process_page_size,
 	.check_memory = memory_check,
 	.lock_at_exit = process_lock_at_exit,
+	.wake = process_wake,
 };

@@ -2,16 +2,21 @@
 /* When a polling thread gives up its CPU: verbs/poll_yield.h. */
 #include "verbs/poll_yield.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <sys/resource.h>
 
 #include "net/clock.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
 
 /* Of a thread, not of a client: while one thread's polls make progress, another's don't. */
 static _Thread_local struct {
 	uint64_t since;	 /* when the polls that found nothing began, ns; or when they count again */
 	bool cpu_wanted; /* another thread ran when this one last yielded */
+	uint64_t polled_at;	       /* when it last began to poll, */
+	const _Atomic uint32_t *queue; /* what, and since when nothing else */
+	uint64_t queue_since;
 } empty;
 
 /* How often this thread has lost its CPU. A yield that nothing came of isn't among them. */
@@ -24,11 +29,47 @@ static long context_switches(void)
 	return usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
+/* --- the thread that keeps polling --------------------------------------------------- */
+
+static bool is_keeper(const struct poll_keeper *keeper)
+{
+	return atomic_load_explicit(&keeper->thread, memory_order_relaxed) == &empty;
+}
+
+static void keeper_polled(struct poll_keeper *keeper, uint64_t now)
+{
+	uint64_t before = atomic_load_explicit(&keeper->polled_at, memory_order_relaxed);
+
+	if (now - before > PROGRESS_POLL_GRAIN)
+		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
+}
+
+/* The calling thread knows whether its CPU is wanted. */
+static void choose_keeper(struct poll_keeper *keeper, uint64_t now)
+{
+	if (!empty.cpu_wanted) {
+		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
+		atomic_store_explicit(&keeper->thread, &empty, memory_order_relaxed);
+	} else if (is_keeper(keeper)) {
+		atomic_store_explicit(&keeper->thread, NULL, memory_order_relaxed);
+	}
+}
+
+static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now)
+{
+	const void *thread = atomic_load_explicit(&keeper->thread, memory_order_relaxed);
+	uint64_t at = atomic_load_explicit(&keeper->polled_at, memory_order_relaxed);
+
+	return thread && thread != &empty && (int64_t)(now - at) < POLL_KEEPER_STOPPED;
+}
+
+/* --- giving up the CPU ------------------------------------------------------------------ */
+
 /*
  * If other threads want this CPU, one of them may be the peer's, or the one of ours that is
  * receiving: let them have it. One that doesn't give it back soon is none of these.
  */
-static void yield_to_others(void)
+static void yield_to_others(struct poll_keeper *keeper)
 {
 	long switches = context_switches();
 	uint64_t before = clock_now(), after;
@@ -39,15 +80,60 @@ static void yield_to_others(void)
 	empty.since = after;
 	if (after - before > POLL_YIELD_LOST)
 		empty.since += PROGRESS_CPU_CONTENDED;
+	choose_keeper(keeper, after);
 }
 
-void poll_yield(uint64_t now, bool begins)
+/*
+ * The thread that keeps polling finds what comes for this one. If nothing does for a while, this
+ * thread looks for itself, and whether its CPU is wanted still.
+ */
+static void sleep_on(const struct poll_queue *queue)
+{
+	const struct timespec most = {.tv_nsec = POLL_SLEEP_MOST};
+
+	/* In this order, so that what is added now is seen by the kernel, or sees this. */
+	atomic_store(queue->awaited, true);
+	if (sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT)
+		empty.cpu_wanted = false;
+	atomic_store(queue->awaited, false);
+	empty.since = empty.polled_at = clock_now();
+}
+
+/*
+ * Whether this thread has polled nothing but @queue for a while, and does so in a loop. One that
+ * has just been woken may have posted something in between.
+ */
+static bool polls_only(const struct poll_queue *queue, uint64_t now)
+{
+	bool in_loop = (int64_t)(now - empty.polled_at) < PROGRESS_POLL_STOPPED;
+
+	empty.polled_at = now;
+	if (!queue)
+		return false;
+	if (queue->count != empty.queue) {
+		empty.queue = queue->count;
+		empty.queue_since = now;
+	}
+	return in_loop && (int64_t)(now - empty.queue_since) > POLL_YIELD_AFTER;
+}
+
+bool poll_sleep(const struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now)
+{
+	if (!polls_only(queue, now) || !empty.cpu_wanted || !another_keeps_polling(keeper, now))
+		return false;
+	sleep_on(queue);
+	return true;
+}
+
+void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
 {
 	uint64_t patience = empty.cpu_wanted ? POLL_YIELD_AFTER_WANTED : POLL_YIELD_AFTER;
 	int64_t passed = now - empty.since;
 
+	if (is_keeper(keeper))
+		keeper_polled(keeper, now);
 	if (begins && passed > PROGRESS_POLL_GRAIN)
 		empty.since = now;
 	else if (!begins && passed > (int64_t)patience)
-		yield_to_others();
+		yield_to_others(keeper);
 }

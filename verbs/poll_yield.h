@@ -1,19 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Polling threads that find nothing give up their CPU now and then: where there are more threads
- * than CPUs, the one that they wait for may need it. Called by progress_poll(), with no lock held;
- * all state is the calling thread's.
+ * than CPUs, the one that they wait for may need it. They yield; and where another thread keeps
+ * polling on a CPU that nothing else wants, and so receives for all, they sleep until that thread
+ * has brought what they wait for. A thread that yields is runnable, and for that alone the kernel
+ * gives it a share of the CPU.
+ *
+ * Called by progress_poll(), with no lock held. But for the keeper all state is the calling
+ * thread's.
  */
 #ifndef URXE_VERBS_POLL_YIELD_H
 #define URXE_VERBS_POLL_YIELD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * The calling thread has polled at @now. @begins: the poll found something, or is the first one
- * after a pause; else it is one more in a loop that found nothing.
+ * Of a client: the thread that polls it and whose CPU no other thread wanted when it last
+ * yielded, and when it last polled, ns. All zeros at first.
  */
-void poll_yield(uint64_t now, bool begins);
+struct poll_keeper {
+	_Atomic(const void *) thread; /* an address of its own memory */
+	_Atomic uint64_t polled_at;
+};
+
+/*
+ * What a thread polls. What adds something, and @count was 0, looks at @awaited then, and if it is
+ * set wakes the threads that sleep on @count (FUTEX_WAIT_PRIVATE).
+ */
+struct poll_queue {
+	const _Atomic uint32_t *count;
+	_Atomic bool *awaited;
+};
+
+/*
+ * The calling thread is about to poll the client of @keeper for what may come into @queue, which
+ * was empty; NULL: it doesn't wait for a queue. Where that is left to another thread this one
+ * sleeps, and returns true.
+ */
+bool poll_sleep(const struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now);
+
+/*
+ * The calling thread has polled the client of @keeper at @now. @begins: the poll found something,
+ * or is the first one after a pause; else it is one more in a loop that found nothing.
+ */
+void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins);
 
 #endif

@@ -95,17 +95,19 @@ void progress_posted(struct progress_client *client, uint64_t now)
 	note(client, now + PROGRESS_POST);
 }
 
-bool progress_poll(struct progress_client *client, uint64_t now)
+bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue)
 {
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
 	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
 	bool done;
 
+	if (poll_sleep(&client->keeper, queue, now))
+		return true;
 	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
 	note(client, now);
 	done = client->ops->progress(client->context, now);
-	poll_yield(now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
+	poll_yield(&client->keeper, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
 	return done;
 }
 

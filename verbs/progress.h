@@ -29,6 +29,7 @@
 #include "net/link.h" /* TIME_NEVER */
 
 struct progress;
+struct poll_queue; /* verbs/poll_yield.h */
 struct progress_client;
 
 /* What a client is: descriptors to watch, a deadline, and what to do when one of them says so. */
@@ -68,8 +69,11 @@ void progress_refresh(struct progress_client *client);
  */
 void progress_posted(struct progress_client *client, uint64_t now);
 
-/* The calling thread polls: it makes progress itself. Returns whether anything was done. */
-bool progress_poll(struct progress_client *client, uint64_t now);
+/*
+ * The calling thread polls: it makes progress itself. Returns whether anything was done; if not, it
+ * may have slept until there was something in @queue, which it polls, or NULL.
+ */
+bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue);
 
 /*
  * The application is about to sleep (it armed a CQ for notification): polling is

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "verbs/poll_yield.h"
 #include "verbs/progress.h"
 #include "verbs/thread_cpus.h"
 #include "verbs/wakeup.h"
@@ -33,6 +34,7 @@ struct progress_client {
 	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
 	_Atomic bool app_waits;		  /* it may have begun to */
 	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
+	struct poll_keeper keeper;
 
 	uint64_t spin_until;
 	uint64_t left_at;	  /* when the thread last stopped watching it */

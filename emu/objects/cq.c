@@ -299,15 +299,24 @@ static void cq_place(const struct completion *completion, struct hca *hca)
 		placement_finish_local(completion->qp);
 }
 
+/* The oldest of those that are withheld, or a new one, can be polled now. */
+static void cq_add(struct cq *cq, const struct completion *completion)
+{
+	/* In this order; a thread that is about to sleep does it the other way round. */
+	atomic_fetch_add(&cq->count, 1);
+	if (atomic_load(&cq->awaited))
+		cq->hca->host->wake(&cq->count);
+	cq_notify(cq, completion);
+}
+
 static void cq_deliver(struct cq *cq)
 {
 	while (cq->withheld) {
 		const struct completion *completion = cq_at(cq, cq->count);
 
 		cq_place(completion, cq->hca);
-		cq->count++;
 		cq->withheld--;
-		cq_notify(cq, completion);
+		cq_add(cq, completion);
 	}
 	cq->shown->entries = cq->count;
 }
@@ -389,9 +398,8 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 		cq_withhold(cq, completion->timestamp);
 		return 0;
 	}
-	cq->count++;
+	cq_add(cq, entry);
 	cq->shown->entries = cq->count;
-	cq_notify(cq, entry);
 	return 0;
 }
 

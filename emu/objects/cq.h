@@ -71,6 +71,7 @@ struct cq {
 	uint32_t size;		/* in use as a ring: what isn't needed stays out of the cache */
 	uint32_t head;		/* the next to poll */
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
+	_Atomic bool awaited;	/* a thread sleeps until that isn't 0 (verbs/poll_yield.h) */
 	uint32_t withheld;	/* behind them, to be delivered later: emu/transport/placement.h */
 	uint64_t delivered_at;	/* then */
 	enum cq_armed armed;

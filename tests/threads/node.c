@@ -147,7 +147,7 @@ int node_poll(struct node *node, struct cq *cq, struct completion *completions, 
 
 	if (count)
 		return count;
-	if (!progress_poll(node->client, clock_now())) {
+	if (!progress_poll(node->client, clock_now(), NULL)) {
 		sched_yield();
 		return 0;
 	}

@@ -106,7 +106,7 @@ static void on_server(struct node *node, struct cm_event *event)
 static void wait_for(const _Atomic bool *flag)
 {
 	while (!atomic_load(flag)) {
-		if (!progress_poll(test.client.client, clock_now()))
+		if (!progress_poll(test.client.client, clock_now(), NULL))
 			sched_yield();
 	}
 }

@@ -29,6 +29,30 @@ static unsigned int completion_events(void)
 	return told.completions;
 }
 
+static unsigned int wakes;
+
+static void count_wake(const _Atomic uint32_t *word)
+{
+	ck_assert_uint_gt(*word, 0);
+	wakes++;
+}
+
+START_TEST(threads_that_sleep_on_it_are_woken)
+{
+	const struct hca_host host = {.wake = count_wake}, *before = core.host;
+	struct cq *cq = make_cq(10);
+
+	core.host = &host;
+	ck_assert_int_eq(push(cq, 1, IBV_WC_SUCCESS, false), 0);
+	ck_assert_uint_eq(wakes, 0);
+	cq->awaited = true;
+	ck_assert_int_eq(push(cq, 2, IBV_WC_SUCCESS, false), 0);
+	ck_assert_uint_eq(wakes, 1);
+	core.host = before;
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
 START_TEST(create_checks_the_limits)
 {
 	struct cq *cqs[4], *cq;
@@ -413,6 +437,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {create_checks_the_limits,
+				      threads_that_sleep_on_it_are_woken,
 				      completions_come_in_order_while_the_ring_grows,
 				      completions_come_in_order_while_it_is_resized,
 				      overrun_is_an_error_once,

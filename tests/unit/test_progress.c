@@ -5,9 +5,11 @@
  * made to show itself by something ordered after it.
  */
 #include "net/clock.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "verbs/poll_yield.h"
 #include "verbs/progress.h"
 
 #include <check.h>
@@ -180,7 +182,7 @@ static void poll_until(struct progress_client *client, uint64_t time)
 	unsigned int i;
 
 	for (i = 0; i < POLLS; i++)
-		progress_poll(client, time);
+		progress_poll(client, time, NULL);
 }
 
 /* A line of @file that @format finds a number in; 0: there is none. */
@@ -423,14 +425,14 @@ START_TEST(the_thread_stays_off_while_polled)
 	for (i = 0; i < 300; i++) {
 		kick(&fake, 0);
 		usleep(100); /* time for a thread that watches */
-		ck_assert(progress_poll(client, clock_now() + HOUR_NS));
+		ck_assert(progress_poll(client, clock_now() + HOUR_NS, NULL));
 	}
 	ck_assert_uint_eq(fake.background, before);
 	progress_detach(other_client);
 	fake_destroy(&other);
 
 	/* Polling stops: what arrives now is the thread's again. */
-	progress_poll(client, 0);
+	progress_poll(client, 0, NULL);
 	kick(&fake, 0);
 	wait_for_work(&fake);
 	kick(&fake, 0);
@@ -507,7 +509,7 @@ START_TEST(a_single_long_poll_is_no_polling)
 	fake_init(&fake, 1);
 	pthread_mutex_lock(&fake.lock);
 	client = attach(&fake);
-	progress_poll(client, 0);
+	progress_poll(client, 0, NULL);
 	kick(&fake, 0);
 	while (!fake.in_vain)
 		usleep(100);
@@ -643,7 +645,7 @@ START_TEST(deadlines_are_kept_after_polling)
 	usleep(1000); /* likely no longer watched */
 	fake.deadline = clock_now() + 2 * HOUR_NS;
 	progress_deadline(client, fake.deadline);
-	progress_poll(client, 0);
+	progress_poll(client, 0, NULL);
 	fake.deadline = clock_now();
 	progress_deadline(client, fake.deadline);
 	wait_for_work(&fake);
@@ -667,7 +669,7 @@ START_TEST(app_sleeping_ends_polling)
 		if (i & 1)
 			usleep(200);
 		progress_app_sleeping(client);
-		progress_poll(client, clock_now() + HOUR_NS);
+		progress_poll(client, clock_now() + HOUR_NS, NULL);
 		while (sem_trywait(&fake.worked) == 0)
 			;
 		kick(&fake, 0);
@@ -727,8 +729,8 @@ START_TEST(an_occasional_poll_is_no_polling)
 
 	fake_init(&fake, 1);
 	client = attach(&fake);
-	progress_poll(client, clock_now() + HOUR_NS);
-	progress_poll(client, clock_now() + HOUR_NS);
+	progress_poll(client, clock_now() + HOUR_NS, NULL);
+	progress_poll(client, clock_now() + HOUR_NS, NULL);
 	for (i = 0; i < 10; i++) {
 		kick(&fake, 0);
 		wait_for_work(&fake);
@@ -776,7 +778,8 @@ static void *poll_for(void *argument)
 	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &client), 0);
 	begin = clock_now();
 	for (uint64_t time = 0; time <= polls->length; time += polls->apart)
-		ck_assert_int_eq(progress_poll(client, begin + time), polls->found == something);
+		ck_assert_int_eq(progress_poll(client, begin + time, NULL),
+				 polls->found == something);
 	progress_detach(client);
 	polls->yields = yields;
 	return NULL;
@@ -814,7 +817,7 @@ static uint64_t poll_until_yield(struct progress_client *client)
 
 	do {
 		last = clock_now();
-		progress_poll(client, last);
+		progress_poll(client, last, NULL);
 	} while (yields == before);
 	return last - begin;
 }
@@ -832,6 +835,71 @@ START_TEST(a_cpu_that_is_wanted_is_yielded_soon)
 	while (poll_until_yield(client) >= POLL_YIELD_AFTER);
 	cpu_is_wanted = false;
 	progress_detach(client);
+}
+END_TEST
+
+/* A queue that one thread polls in vain, while another polls on a CPU that nothing else wants. */
+struct awaited {
+	struct progress_client *client;
+	_Atomic uint32_t count;
+	_Atomic bool awaited;
+	_Atomic bool kept, slept, stop;
+};
+
+/* Polls until it is told to stop; has found something for the other thread when that sleeps. */
+static void *keep_polling(void *argument)
+{
+	struct awaited *queue = argument;
+	unsigned int before = yields;
+
+	while (!queue->stop) {
+		progress_poll(queue->client, clock_now(), NULL);
+		queue->kept = yields > before;
+		if (!queue->awaited || queue->count)
+			continue;
+		queue->slept = true;
+		queue->count = 1;
+		sys_futex_wake(&queue->count);
+	}
+	return NULL;
+}
+
+/* Whether this thread has slept until there was something in what it polls. */
+static bool sleeps_on(struct awaited *queue, unsigned int queues)
+{
+	const uint64_t until = clock_now() + 100 * POLL_SLEEP_MOST;
+	_Atomic uint32_t empty = 0;
+	_Atomic bool awaited = false;
+	const struct poll_queue polled[] = {{&queue->count, &queue->awaited}, {&empty, &awaited}};
+
+	queue->count = 0;
+	queue->slept = false;
+	for (unsigned int i = 0; !queue->count && (queues == 1 || clock_now() < until); i++)
+		progress_poll(queue->client, clock_now(), &polled[i % queues]);
+	return queue->slept;
+}
+
+/*
+ * However little this thread or the other one gets of the CPU, it sleeps at last; one that polls
+ * two queues never does.
+ */
+START_TEST(a_thread_whose_cpu_is_wanted_sleeps_while_another_polls)
+{
+	const struct progress_ops ops = {nothing, never, no_descriptors};
+	struct awaited queue = {};
+	pthread_t keeper;
+
+	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &queue.client), 0);
+	ck_assert_int_eq(pthread_create(&keeper, NULL, keep_polling, &queue), 0);
+	while (!queue.kept)
+		sched_yield();
+	cpu_is_wanted = true;
+	ck_assert(!sleeps_on(&queue, 2));
+	ck_assert(sleeps_on(&queue, 1));
+	cpu_is_wanted = false;
+	queue.stop = true;
+	ck_assert_int_eq(pthread_join(keeper, NULL), 0);
+	progress_detach(queue.client);
 }
 END_TEST
 
@@ -1007,6 +1075,7 @@ int main(void)
 	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);
 	tcase_add_test(tests, polls_in_vain_yield);
 	tcase_add_test(tests, a_cpu_that_is_wanted_is_yielded_soon);
+	tcase_add_test(tests, a_thread_whose_cpu_is_wanted_sleeps_while_another_polls);
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
