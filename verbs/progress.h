@@ -70,8 +70,9 @@ void progress_refresh(struct progress_client *client);
 void progress_posted(struct progress_client *client, uint64_t now);
 
 /*
- * The calling thread polls: it makes progress itself. Returns whether anything was done; if not, it
- * may have slept until there was something in @queue, which it polls, or NULL.
+ * The calling thread polls @queue, or NULL: it makes progress itself, or where that is left to
+ * another thread sleeps until there is something in @queue, for a while at most (poll_sleep()).
+ * Returns whether anything was done, or may have been while it slept.
  */
 bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue);
 
