@@ -229,7 +229,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();
-	if (progress_poll(client, now, &(struct poll_queue){&cq->count, &cq->awaited})) {
+	if (progress_poll(client, now, &(struct poll_queue){&cq->count, &cq->sleepers})) {
 		count = cq_poll(cq, completions, max);
 		if (count)
 			look_whether_awaited(cq, client);

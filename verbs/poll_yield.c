@@ -92,10 +92,10 @@ static void sleep_on(const struct poll_queue *queue)
 	const struct timespec most = {.tv_nsec = POLL_SLEEP_MOST};
 
 	/* In this order, so that what is added now is seen by the kernel, or sees this. */
-	atomic_store(queue->awaited, true);
+	atomic_fetch_add(queue->sleepers, 1);
 	if (sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT)
 		empty.cpu_wanted = false;
-	atomic_store(queue->awaited, false);
+	atomic_fetch_sub(queue->sleepers, 1);
 	empty.since = empty.polled_at = clock_now();
 }
 

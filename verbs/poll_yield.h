@@ -26,12 +26,12 @@ struct poll_keeper {
 };
 
 /*
- * What a thread polls. What adds something, and @count was 0, looks at @awaited then, and if it is
- * set wakes the threads that sleep on @count (FUTEX_WAIT_PRIVATE).
+ * What a thread polls. What adds something, and @count was 0, looks at @sleepers then, and if there
+ * are any wakes the threads that sleep on @count (FUTEX_WAIT_PRIVATE).
  */
 struct poll_queue {
 	const _Atomic uint32_t *count;
-	_Atomic bool *awaited;
+	_Atomic uint32_t *sleepers;
 };
 
 /*

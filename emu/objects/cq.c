@@ -303,8 +303,7 @@ static void cq_place(const struct completion *completion, struct hca *hca)
 static void cq_add(struct cq *cq, const struct completion *completion)
 {
 	/* In this order; a thread that is about to sleep does it the other way round. */
-	atomic_fetch_add(&cq->count, 1);
-	if (atomic_load(&cq->awaited))
+	if (atomic_fetch_add(&cq->count, 1) == 0 && atomic_load(&cq->sleepers))
 		cq->hca->host->wake(&cq->count);
 	cq_notify(cq, completion);
 }

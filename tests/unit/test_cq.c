@@ -41,12 +41,17 @@ START_TEST(threads_that_sleep_on_it_are_woken)
 {
 	const struct hca_host host = {.wake = count_wake}, *before = core.host;
 	struct cq *cq = make_cq(10);
+	struct completion polled;
 
 	core.host = &host;
 	ck_assert_int_eq(push(cq, 1, IBV_WC_SUCCESS, false), 0);
 	ck_assert_uint_eq(wakes, 0);
-	cq->awaited = true;
+	ck_assert_int_eq(cq_poll(cq, &polled, 1), 1);
+	cq->sleepers = 2;
 	ck_assert_int_eq(push(cq, 2, IBV_WC_SUCCESS, false), 0);
+	ck_assert_uint_eq(wakes, 1);
+	/* That has woken them already, though they haven't run yet. */
+	ck_assert_int_eq(push(cq, 3, IBV_WC_SUCCESS, false), 0);
 	ck_assert_uint_eq(wakes, 1);
 	core.host = before;
 	ck_assert_int_eq(cq_destroy(cq), 0);

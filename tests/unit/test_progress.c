@@ -842,15 +842,15 @@ START_TEST(a_cpu_that_is_wanted_is_yielded_soon)
 }
 END_TEST
 
-/* A queue that one thread polls in vain, while another polls on a CPU that nothing else wants. */
+/* A queue that threads poll in vain, while another polls on a CPU that nothing else wants. */
 struct awaited {
 	struct progress_client *client;
-	_Atomic uint32_t count;
-	_Atomic bool awaited;
+	_Atomic uint32_t count, sleepers;
+	_Atomic uint32_t filled_for; /* as many sleepers */
 	_Atomic bool kept, slept, stop;
 };
 
-/* Polls until it is told to stop; has found something for the other thread when that sleeps. */
+/* Polls until it is told to stop; has found something for the other threads when these sleep. */
 static void *keep_polling(void *argument)
 {
 	struct awaited *queue = argument;
@@ -860,7 +860,7 @@ static void *keep_polling(void *argument)
 	while (!queue->stop) {
 		progress_poll(queue->client, clock_now(), NULL);
 		queue->kept = yields > before;
-		if (!queue->awaited || queue->count)
+		if (queue->sleepers < queue->filled_for || queue->count)
 			continue;
 		queue->slept = true;
 		queue->count = 1;
@@ -869,38 +869,51 @@ static void *keep_polling(void *argument)
 	return NULL;
 }
 
-/* Whether this thread has slept until there was something in what it polls. */
-static bool sleeps_on(struct awaited *queue, unsigned int queues)
+/* Polls @queue, and in turn with it an empty one if there are two @queues, until something comes.
+ */
+static void poll_queues(struct awaited *queue, unsigned int queues)
 {
 	const uint64_t until = clock_now() + 100 * POLL_SLEEP_MOST;
-	_Atomic uint32_t empty = 0;
-	_Atomic bool awaited = false;
-	const struct poll_queue polled[] = {{&queue->count, &queue->awaited}, {&empty, &awaited}};
+	_Atomic uint32_t empty = 0, sleepers = 0;
+	const struct poll_queue polled[] = {{&queue->count, &queue->sleepers}, {&empty, &sleepers}};
 
-	queue->count = 0;
-	queue->slept = false;
 	for (unsigned int i = 0; !queue->count && (queues == 1 || clock_now() < until); i++)
 		progress_poll(queue->client, clock_now(), &polled[i % queues]);
-	return queue->slept;
+}
+
+static void *poll_one_queue(void *argument)
+{
+	cpu_is_wanted = true;
+	poll_queues(argument, 1);
+	return NULL;
 }
 
 /*
- * However little this thread or the other one gets of the CPU, it sleeps at last; one that polls
- * two queues never does.
+ * However little the threads get of the CPU, those whose CPU is wanted sleep at last, all at the
+ * same time; one that polls two queues never does.
  */
-START_TEST(a_thread_whose_cpu_is_wanted_sleeps_while_another_polls)
+START_TEST(threads_whose_cpu_is_wanted_sleep_while_another_polls)
 {
 	const struct progress_ops ops = {nothing, never, no_descriptors};
-	struct awaited queue = {};
-	pthread_t keeper;
+	struct awaited queue = {.filled_for = 1};
+	pthread_t keeper, second;
 
 	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &queue.client), 0);
 	ck_assert_int_eq(pthread_create(&keeper, NULL, keep_polling, &queue), 0);
 	while (!queue.kept)
 		sched_yield();
 	cpu_is_wanted = true;
-	ck_assert(!sleeps_on(&queue, 2));
-	ck_assert(sleeps_on(&queue, 1));
+	poll_queues(&queue, 2);
+	ck_assert(!queue.slept);
+	poll_queues(&queue, 1);
+	ck_assert(queue.slept);
+
+	queue.filled_for = 2;
+	queue.count = 0;
+	ck_assert_int_eq(pthread_create(&second, NULL, poll_one_queue, &queue), 0);
+	poll_queues(&queue, 1);
+	ck_assert_int_eq(pthread_join(second, NULL), 0);
+	ck_assert_uint_eq(queue.sleepers, 0);
 	cpu_is_wanted = false;
 	queue.stop = true;
 	ck_assert_int_eq(pthread_join(keeper, NULL), 0);
@@ -1080,7 +1093,7 @@ int main(void)
 	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);
 	tcase_add_test(tests, polls_in_vain_yield);
 	tcase_add_test(tests, a_cpu_that_is_wanted_is_yielded_soon);
-	tcase_add_test(tests, a_thread_whose_cpu_is_wanted_sleeps_while_another_polls);
+	tcase_add_test(tests, threads_whose_cpu_is_wanted_sleep_while_another_polls);
 	tcase_add_test(tests, detach_waits_for_progress_and_ends_it);
 	tcase_add_test(tests, clients_come_and_go_in_many_threads);
 	tcase_add_test(tests, a_fork_leaves_the_parent_untouched);
