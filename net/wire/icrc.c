@@ -115,11 +115,10 @@ static pthread_once_t patterns_once = PTHREAD_ONCE_INIT;
 
 /* From the beginning of the identification to the end of the UDP header. */
 #define IPV4_ID_DISTANCE (sizeof(struct iphdr) - IPV4_ID_OFFSET + sizeof(struct udphdr))
-#define KNOWN_IDS LINK_TRAIN_PACKETS
 
-static uint32_t id_shift;		/* x^(8 * IPV4_ID_DISTANCE) */
-static uint32_t id_patterns[KNOWN_IDS]; /* what identification i is at the end of the UDP header */
-static uint32_t ones_pattern;		/* what ones in BTH_RESERVED_BYTE are at the BTH's begin */
+/* What an identification is at the end of the UDP header: its low byte, its high byte. */
+static uint32_t id_low[256], id_high[256];
+static uint32_t ones_pattern; /* what ones in BTH_RESERVED_BYTE are at the BTH's begin */
 
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
@@ -142,10 +141,22 @@ static uint32_t multiply_by_x(uint32_t a)
 	return a & 1 ? a >> 1 ^ POLYNOMIAL : a >> 1;
 }
 
-/* The CRC takes bytes in wire order, low bits first. */
-static uint32_t id_pattern(uint16_t ip_id)
+static inline uint32_t id_pattern(uint16_t ip_id)
 {
-	return multiply(le16toh(htobe16(ip_id)), id_shift);
+	return id_low[ip_id & 255] ^ id_high[ip_id >> 8];
+}
+
+/* The CRC takes bytes in wire order, low bits first. */
+static void id_patterns_init(void)
+{
+	uint32_t shift = X_TO_THE_0; /* x^(8 * IPV4_ID_DISTANCE) */
+
+	for (unsigned int bit = 0; bit < 8 * IPV4_ID_DISTANCE; bit++)
+		shift = multiply_by_x(shift);
+	for (uint16_t i = 0; i < 256; i++) {
+		id_low[i] = multiply(le16toh(htobe16(i)), shift);
+		id_high[i] = multiply(le16toh(htobe16(i << 8)), shift);
+	}
 }
 
 static void patterns_init(void)
@@ -162,11 +173,7 @@ static void patterns_init(void)
 	for (unsigned int i = 1; i < 257; i++)
 		inverse_high[i] = multiply(inverse_high[i - 1], power);
 
-	id_shift = X_TO_THE_0;
-	for (unsigned int bit = 0; bit < 8 * IPV4_ID_DISTANCE; bit++)
-		id_shift = multiply_by_x(id_shift);
-	for (unsigned int i = 0; i < KNOWN_IDS; i++)
-		id_patterns[i] = id_pattern(i);
+	id_patterns_init();
 	ones_pattern = multiply(0xff, inverse_low[BTH_RESERVED_BYTE]);
 }
 
@@ -227,7 +234,7 @@ static uint32_t crc_before_bth(const struct icrc_flow *flow, uint16_t ip_id, con
 	uint32_t crc = flow->crc;
 
 	if (flow->ipv4)
-		crc ^= ip_id < KNOWN_IDS ? id_patterns[ip_id] : id_pattern(ip_id);
+		crc ^= id_pattern(ip_id);
 	return crc ^ (ones == 0xff ? ones_pattern : multiply(ones, inverse_low[BTH_RESERVED_BYTE]));
 }
 
@@ -340,10 +347,34 @@ static int32_t solve_ip_id(uint32_t difference, uint32_t bytes)
 	return be16toh(htole16(error)); /* the CRC takes bytes in wire order, low bits first */
 }
 
+static struct icrc_numbering *numbering(struct icrc_flows *flows, const struct link_frame *frame)
+{
+	struct icrc_numbering *sender =
+		&flows->sender[(frame->source_port + frame->source.raw[15]) % ICRC_SENDERS];
+
+	if (sender->source_port != frame->source_port ||
+	    !gid_equal(&sender->source, &frame->source))
+		*sender = (struct icrc_numbering){.source = frame->source,
+						  .source_port = frame->source_port};
+	return sender;
+}
+
+/* The @index-th of its super-packet had @ip_id, which was expected, or solved for. */
+static void note_id(struct icrc_numbering *sender, uint16_t index, uint16_t ip_id, bool expected)
+{
+	uint16_t first = ip_id - index;
+
+	if (!expected)
+		sender->step = first != 0;
+	sender->last = first;
+}
+
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows)
 {
 	const struct icrc_flow *flow;
-	uint16_t expected = frame->ip_id != IP_ID_UNKNOWN ? frame->ip_id : 0;
+	struct icrc_numbering *sender = numbering(flows, frame);
+	uint16_t index = frame->ip_id != IP_ID_UNKNOWN ? frame->ip_id : 0;
+	uint16_t expected = sender->last + (index ? index : sender->step);
 	uint32_t icrc, received;
 	int32_t error;
 
@@ -355,8 +386,10 @@ bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows)
 	icrc = icrc_of_bytes(flow, expected, frame->data, frame->length - ICRC_LENGTH);
 	memcpy(&received, frame->data + frame->length - ICRC_LENGTH, sizeof(received));
 	if (icrc == received) {
-		if (flow->ipv4)
+		if (flow->ipv4) {
 			frame->ip_id = expected;
+			note_id(sender, index, expected, true);
+		}
 		return true;
 	}
 	if (!flow->ipv4)
@@ -368,6 +401,7 @@ bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows)
 	if (error < 0)
 		return false;
 	frame->ip_id = expected ^ error;
+	note_id(sender, index, frame->ip_id, false);
 	return true;
 }
 

@@ -28,8 +28,20 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
  */
 #define ICRC_FLOWS 8
 
+/* How a sender numbers its packets: 0 each super-packet's first, or each one higher than the last.
+ */
+struct icrc_numbering {
+	union ibv_gid source;
+	uint16_t source_port;
+	uint16_t last; /* of the first packet of its latest super-packet */
+	uint16_t step;
+};
+
+#define ICRC_SENDERS 4
+
 struct icrc_flows {
 	struct icrc_flow flow[ICRC_FLOWS];
+	struct icrc_numbering sender[ICRC_SENDERS]; /* of packets that were checked */
 };
 
 /* Stays as it is until the next call with these @flows. */
@@ -60,13 +72,13 @@ uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *
 
 /*
  * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
- * but invisible to a UDP socket: try frame->ip_id, then 0, then solve for it
+ * but invisible to a UDP socket: try frame->ip_id or 0, then solve for it
  * (CRC is linear: at most one 16-bit value fits). On success frame->ip_id is
  * the identification that was found. Returns whether the frame is intact.
  */
 bool icrc_check(struct link_frame *frame);
 
-/* The same for one frame of many. */
+/* The same for one frame of many: what its sender is likely to number it is tried. */
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows);
 
 /* A bit to corrupt that is to be noticed, among @length bytes from the BTH on. */

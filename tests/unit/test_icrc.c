@@ -251,6 +251,40 @@ START_TEST(solve_all_ids)
 }
 END_TEST
 
+/* The first identifications of a sender's super-packets; what is likely next is found, and the
+ * rest. */
+static const uint16_t numbered[] = {0,	 0,   0,   500,	  501,	 503, 504, 0,	 505,
+				    506, 506, 507, 65534, 65535, 0,   1,   1000, 0};
+
+START_TEST(ids_of_super_packets)
+{
+	struct icrc_flows flows = {};
+	struct icrc_flow flow;
+	uint8_t bytes[64] = {WIRE_RC | WIRE_SEND_ONLY, 0, 0xff, 0xff};
+	struct link_frame frame = {.data = bytes,
+				   .length = sizeof(bytes),
+				   .source = gid_of("10.1.2.3"),
+				   .destination = gid_of("10.4.5.6"),
+				   .source_port = 0xdead};
+
+	icrc_flow_init(&flow, &frame.source, &frame.destination, frame.source_port, frame.length);
+	for (unsigned int i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
+		for (uint16_t k = 0; k < 3; k++) {
+			uint16_t id = numbered[i] + k;
+
+			icrc_seal_bytes(&flow, id, bytes, sizeof(bytes));
+			frame.ip_id = k;
+			ck_assert(icrc_check_flow(&frame, &flows));
+			ck_assert_int_eq(frame.ip_id, id);
+			bytes[20] ^= 1; /* but none is found for what isn't intact */
+			frame.ip_id = k;
+			ck_assert(!icrc_check_flow(&frame, &flows));
+			bytes[20] ^= 1;
+		}
+	}
+}
+END_TEST
+
 START_TEST(check_runts)
 {
 	uint8_t bytes[128];
@@ -273,6 +307,7 @@ int main(void)
 	tcase_add_test(tests, seal_corruption);
 	tcase_add_loop_test(tests, solve_all_ids, 0,
 			    sizeof(solver_lengths) / sizeof(solver_lengths[0]));
+	tcase_add_test(tests, ids_of_super_packets);
 	tcase_add_test(tests, check_runts);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
