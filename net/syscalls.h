@@ -55,6 +55,17 @@ static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
 	return syscall(SYS_recvfrom, fd, data, length, flags, NULL, NULL);
 }
 
+static inline ssize_t sys_vmsplice(int fd, const struct iovec *parts, unsigned int count,
+				   unsigned int flags)
+{
+	return syscall(SYS_vmsplice, fd, parts, count, flags);
+}
+
+static inline ssize_t sys_splice(int from, int to, size_t length, unsigned int flags)
+{
+	return syscall(SYS_splice, from, NULL, to, NULL, length, flags);
+}
+
 static inline ssize_t sys_write(int fd, const void *data, size_t length)
 {
 	return syscall(SYS_write, fd, data, length);

@@ -283,6 +283,19 @@
  */
 #define SEND_BOUNCE_MAX 1100
 #define SEND_BOUNCE_PACKETS 8
+/* Calls that send to a destination until a socket is connected to it, which costs some 50 us. */
+#define UDP_CONNECT_AFTER 100
+/*
+ * Super-packets from this length on are spliced (net/udp/udp_splice.h), in a ring of so many bytes:
+ * how much of it the receiver hasn't read is looked at once in a ring. Where it isn't enough, not
+ * again for so many super-packets.
+ */
+#define UDP_SPLICE_LEAST (32u << 10)
+#define UDP_SPLICE_RING (4u << 20)
+#define UDP_SPLICE_PAUSES 16
+/* Bytes for another process of the same address until the ring is for that one: a new one, whose
+ * pages cost half a millisecond. */
+#define UDP_SPLICE_OTHER (64u << 20)
 
 /* --- pacing of what isn't acknowledged (emu/transport/pacing.h, net/udp/backlog.h), ns ------- */
 

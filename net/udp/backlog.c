@@ -133,3 +133,17 @@ uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint6
 	pthread_mutex_unlock(&backlog->lock);
 	return unread;
 }
+
+bool backlog_received(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+		      uint32_t *unread)
+{
+	struct sock_diag_socket found;
+	bool known;
+
+	pthread_mutex_lock(&backlog->lock);
+	known = find(backlog, gid, cookie, &found);
+	pthread_mutex_unlock(&backlog->lock);
+	if (known)
+		*unread = found.received;
+	return known;
+}

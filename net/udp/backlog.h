@@ -8,6 +8,7 @@
 #define URXE_NET_BACKLOG_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BACKLOG_UNKNOWN UINT32_MAX
@@ -40,5 +41,9 @@ uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid,
  */
 uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
 			uint64_t *read);
+
+/* The same in *@unread alone. Returns false if it isn't known. */
+bool backlog_received(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+		      uint32_t *unread);
 
 #endif

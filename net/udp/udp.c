@@ -7,7 +7,8 @@
  * connected socket would take all packets of one peer. The sending one isn't
  * either: only an unconnected socket with path MTU discovery on sends IPv4
  * packets with a known identification, 0, which the ICRC covers. It has a port
- * of its own in the range of RoCE's entropy ports, and is never read.
+ * of its own in the range of RoCE's entropy ports, and is never read. Destinations on this
+ * machine have connected ones beside it (udp_connection.h).
  */
 #include "net/udp/udp_link.h"
 
@@ -186,19 +187,50 @@ static int bind_source_port(int fd, struct udp_address *address, unsigned int if
 	return error;
 }
 
-static int open_send_socket(struct udp_address *address, unsigned int ifindex)
+static int open_unbound_sender(const union ibv_gid *gid, int *fd)
 {
-	int fd, error, smallest = 0;
+	int smallest = 0;
+	int error = open_socket(gid, gid_is_ipv4(gid) ? send_options_ipv4 : send_options_ipv6, fd);
 
-	error = open_socket(&address->gid,
-			    gid_is_ipv4(&address->gid) ? send_options_ipv4 : send_options_ipv6,
-			    &fd);
 	if (error)
 		return error;
-	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof(smallest)); /* never read */
+	set_buffer(*fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
+	setsockopt(*fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof(smallest)); /* never read */
+	return 0;
+}
+
+/* The port is shared from now on, by what sets this before it is bound: other processes don't. */
+static int share_port(int fd)
+{
+	int on = 1;
+
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0 ? errno : 0;
+}
+
+int udp_sender_open(const struct udp_address *address, int *fd)
+{
+	int error = open_unbound_sender(&address->gid, fd);
+
+	if (error)
+		return error;
+	error = share_port(*fd);
+	if (!error)
+		error = udp_bind(*fd, &address->gid, 0, address->source_port);
+	if (error)
+		close(*fd);
+	return error;
+}
+
+static int open_send_socket(struct udp_address *address, unsigned int ifindex)
+{
+	int fd, error = open_unbound_sender(&address->gid, &fd);
+
+	if (error)
+		return error;
 	udp_multicast_from(fd, &address->gid);
 	error = bind_source_port(fd, address, ifindex);
+	if (!error)
+		error = share_port(fd);
 	if (error) {
 		close(fd);
 		return error;
@@ -224,6 +256,7 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 static void address_close(struct udp_link *link, struct udp_address *address)
 {
 	udp_share_leave_group(link, address);
+	udp_connections_close(address);
 	if (address->receive_fd >= 0)
 		close(address->receive_fd);
 	if (address->send_fd >= 0)
@@ -416,6 +449,7 @@ static void udp_after_fork_child(struct link *base)
 				 &link->addresses[i]->receive_identity);
 		descriptor_close(link->addresses[i]->send_fd, &link->addresses[i]->send_identity);
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
+		udp_connections_after_fork_child(link->addresses[i]);
 	}
 	link->backlog = NULL;
 	link->diag = NULL;
@@ -429,9 +463,10 @@ static void udp_after_fork_child(struct link *base)
 
 static bool address_verify(struct udp_address *address)
 {
-	bool receives = descriptor_verify(&address->receive_fd, &address->receive_identity);
+	bool intact = descriptor_verify(&address->receive_fd, &address->receive_identity);
 
-	return descriptor_verify(&address->send_fd, &address->send_identity) && receives;
+	intact &= descriptor_verify(&address->send_fd, &address->send_identity);
+	return intact & udp_connections_verify(address);
 }
 
 /* All of them: those that are the application's now mustn't be used. */

@@ -21,6 +21,7 @@
 #include "net/udp/backlog.h"
 #include "net/udp/sock_diag.h"
 #include "net/udp/udp.h"
+#include "net/udp/udp_connection.h"
 #include "net/wire/gid.h"
 
 /*
@@ -47,6 +48,8 @@ struct udp_address {
 	uint16_t source_port;
 	bool segmentation; /* until the kernel refuses it */
 	struct udp_reuseport reuseport;
+	unsigned int connection_count;
+	struct udp_connection *connections[UDP_CONNECTIONS];
 };
 
 /* The rest of a super-packet that is being split into frames. */
@@ -118,6 +121,9 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
 int udp_address_receive_ttl(const struct udp_address *address);
+
+/* udp.c: another socket to send from @address, with its source port. Returns 0 or an errno. */
+int udp_sender_open(const struct udp_address *address, int *fd);
 
 /* Look at all descriptors; link.lost if one isn't ours any more. */
 void udp_verify(struct udp_link *link, uint64_t now);

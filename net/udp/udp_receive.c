@@ -85,7 +85,7 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 	uint8_t control[3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))]
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
 	struct iovec vector = {data, RECEIVE_SPACE};
-	struct msghdr message = {
+	const struct msghdr space = {
 		.msg_name = &source,
 		.msg_namelen = sizeof(source),
 		.msg_iov = &vector,
@@ -93,11 +93,17 @@ static bool receive_datagram(struct udp_link *link, const struct udp_address *ad
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
+	struct msghdr message = space;
 	struct udp_split *split = &receive->split;
-	ssize_t length =
-		sys_recvmsg(descriptor_number(&address->receive_fd), &message, MSG_DONTWAIT);
+	int fd = descriptor_number(&address->receive_fd);
+	ssize_t length = sys_recvmsg(fd, &message, MSG_DONTWAIT);
 	bool ipv4;
 
+	/* A sender has connected (udp_connection.c): its first packet is behind this. */
+	if (length == 0) {
+		message = space;
+		length = sys_recvmsg(fd, &message, MSG_DONTWAIT);
+	}
 	if (length < 0)
 		return false;
 	ipv4 = source.any.sa_family == AF_INET;

@@ -4,77 +4,22 @@
  * shorter) go to the kernel as one super-packet, which it segments as late as
  * it can: on loopback never, so that the receiver gets it whole. That is five
  * times as fast as a call a packet, and fifty for small ones; sendmmsg() alone
- * gains nothing. Payload is gathered from where it is, the application's memory; between
- * two payloads the trailer of one packet and the headers of the next are one vector.
+ * gains nothing.
  *
- * The kernel numbers the segments: the k-th has the identification k, for the
- * sending socket begins at 0 (udp.c), and the ICRC is computed accordingly.
+ * The kernel numbers the segments: the k-th has the identification k beyond the first, which has 0
+ * where the socket isn't connected (udp.c), and the next number of its connection where it is; the
+ * ICRC is computed accordingly.
  *
- * Called by several threads at once; all state is in the caller's batch.
+ * Called by several threads at once; all state is in the caller's batch, and in the connection that
+ * it has locked.
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/log.h"
 #include "net/syscalls.h"
-#include "net/tuning.h"
-#include "net/udp/udp_link.h"
-#include "net/wire/icrc.h"
-
-#define BATCH_DATAGRAMS 16
-#define BATCH_VECTORS 512
-#define BATCH_LINEAR (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
-#define FRAME_MAX (WIRE_HEADERS_MAX + sizeof(((struct link_packet *)NULL)->trailer))
-/* Two vectors a gathered packet at the least, and one that is sent on its own after all. */
-#define BATCH_FRAMES ((BATCH_VECTORS / 2 + 1) * FRAME_MAX)
-_Static_assert(BATCH_LINEAR >= LINK_TRAIN_BYTES, "copied packets, whatever their length");
-
-/* A datagram: one packet, or a super-packet of several. */
-struct datagram {
-	struct link_packet *packets;
-	unsigned int count;
-	struct sockaddr_storage destination;
-	uint8_t control[3 * CMSG_SPACE(sizeof(int))]
-		__attribute__((aligned(__alignof__(struct cmsghdr))));
-};
-
-/* Bytes of a batch's memory that are taken. */
-struct batch_used {
-	uint32_t linear, frames;
-};
-
-/*
- * Datagrams that leave through one socket with one system call. Too much for the
- * stack: a sending thread has one from the link's pool.
- */
-struct batch {
-	struct icrc_flows flows; /* of the batches before, too */
-	struct udp_link *link;
-	struct udp_address *address;
-	unsigned int datagrams;
-	unsigned int vectors_used;
-	unsigned int refused; /* packets, of all that the caller of udp_send() passed */
-	uint64_t now;
-	struct mmsghdr messages[BATCH_DATAGRAMS];
-	struct datagram datagram[BATCH_DATAGRAMS];
-	struct iovec vectors[BATCH_VECTORS];
-	struct iovec singly[BATCH_VECTORS]; /* of a packet that is sent on its own */
-	/*
-	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than two vectors
-	 * each for the kernel to follow; and those that are to be copied at any length. Memory
-	 * beyond @used.linear isn't touched.
-	 */
-	struct batch_used used;
-	uint32_t linear_max;
-	uint8_t linear[BATCH_LINEAR];
-	/* Headers and trailers of packets whose payload is gathered, one after the other. */
-	uint8_t frames[BATCH_FRAMES];
-};
-_Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
-	       "what stays from one call to the next");
+#include "net/udp/udp_batch.h"
 
 /* The kernel gives a super-packet to the process that its first packet is for. */
 static bool same_owner(const struct link_packet *a, const struct link_packet *b)
@@ -85,11 +30,15 @@ static bool same_owner(const struct link_packet *a, const struct link_packet *b)
 	return udp_share_same_owner(first->dest_qp, second->dest_qp);
 }
 
+static bool same_ends(const struct path *a, const struct path *b)
+{
+	return gid_equal(&a->source, &b->source) && gid_equal(&a->destination, &b->destination);
+}
+
 static bool same_path(const struct path *a, const struct path *b)
 {
-	return a == b ||
-	       (gid_equal(&a->source, &b->source) && gid_equal(&a->destination, &b->destination) &&
-		a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit);
+	return a == b || (same_ends(a, b) && a->traffic_class == b->traffic_class &&
+			  a->hop_limit == b->hop_limit);
 }
 
 static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
@@ -107,8 +56,6 @@ static void drop(struct batch *batch, const struct link_packet *packet, unsigned
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }
-
-/* --- Building -------------------------------------------------------------------- */
 
 /* How many of @count packets make one datagram. */
 static unsigned int segments_of(const struct batch *batch, const struct link_packet *packets,
@@ -138,213 +85,6 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 	return segments;
 }
 
-/* Space in the bounce buffer for those that are to be copied whatever their length. */
-static uint32_t copied_bytes(const struct link_packet *packets, unsigned int count)
-{
-	uint32_t bytes = 0;
-
-	for (unsigned int i = 0; i < count; i++) {
-		if (packets[i].copied)
-			bytes += link_packet_length(&packets[i]);
-	}
-	return bytes;
-}
-
-static unsigned int vectors_of(const struct link_packet *packets, unsigned int count)
-{
-	unsigned int vectors = 2 * count;
-
-	for (unsigned int i = 0; i < count; i++)
-		vectors += packets[i].payload_count;
-	return vectors;
-}
-
-/* A small packet; and one whose payload mustn't change behind its seal. */
-static bool wants_copy(const struct batch *batch, const struct link_packet *packet)
-{
-	return (packet->copied || link_packet_length(packet) <= batch->linear_max) &&
-	       !packet->corrupt_bit;
-}
-
-/*
- * Copy a packet behind the one before it; both are one vector then. @to: where it is, to be
- * sealed there, or NULL when it is too large or there is no space left. False when its
- * memory can't be read.
- */
-static bool linearize(struct batch *batch, const struct link_packet *packet, uint8_t **to)
-{
-	uint32_t length = link_packet_length(packet);
-
-	*to = NULL;
-	if (!wants_copy(batch, packet) || batch->used.linear + length > BATCH_LINEAR)
-		return true;
-	*to = batch->linear + batch->used.linear;
-	batch->used.linear += length;
-	return link_packet_copy(packet, *to);
-}
-
-/* Returns the end of the vectors from @first to @vector with @length bytes at @data behind them. */
-static struct iovec *extend(const struct iovec *first, struct iovec *vector, uint8_t *data,
-			    uint32_t length)
-{
-	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == data) {
-		vector[-1].iov_len += length;
-		return vector;
-	}
-	*vector++ = (struct iovec){data, length};
-	return vector;
-}
-
-/*
- * The payload of a packet between its headers and its trailer, which will be at @frame. Returns the
- * end of the vectors from @first to @vector with these.
- */
-static struct iovec *gather(const struct iovec *first, struct iovec *vector,
-			    const struct link_packet *packet, uint8_t *frame)
-{
-	uint32_t left = packet->payload_length;
-
-	vector = extend(first, vector, frame, packet->headers_length);
-	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
-		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
-
-		*vector++ = (struct iovec){packet->payload[i].iov_base, part};
-		left -= part;
-	}
-	return extend(first, vector, frame + packet->headers_length, packet->trailer_length);
-}
-
-static uint8_t *take_frame(struct batch *batch, const struct link_packet *packet)
-{
-	uint8_t *frame = batch->frames + batch->used.frames;
-
-	batch->used.frames += packet->headers_length + packet->trailer_length;
-	return frame;
-}
-
-static void put_control(struct msghdr *message, int level, int type, const void *value,
-			size_t length)
-{
-	struct cmsghdr *control =
-		(struct cmsghdr *)((uint8_t *)message->msg_control + message->msg_controllen);
-
-	*control = (struct cmsghdr){
-		.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(length)};
-	memcpy(CMSG_DATA(control), value, length);
-	message->msg_controllen += CMSG_SPACE(length);
-}
-
-/* What differs from the socket's own settings (net/udp/udp.c). */
-static void put_controls(struct msghdr *message, const struct path *path, unsigned int count,
-			 uint16_t segment_length)
-{
-	bool ipv4 = gid_is_ipv4(&path->source);
-	int traffic_class = path->traffic_class;
-	int hop_limit = path->hop_limit;
-
-	message->msg_controllen = 0;
-	if (count > 1)
-		put_control(message, IPPROTO_UDP, UDP_SEGMENT, &segment_length,
-			    sizeof(segment_length));
-	if (traffic_class != UDP_TRAFFIC_CLASS)
-		put_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS,
-			    &traffic_class, sizeof(traffic_class));
-	if (hop_limit && hop_limit != HOP_LIMIT_DEFAULT)
-		put_control(message, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
-}
-
-/* Where a packet is: all of it, or its headers and trailer. */
-struct place {
-	uint8_t *linear; /* or NULL */
-	uint8_t *frame;
-};
-
-/*
- * Linear where it was copied; then the capture wants the ICRC in the trailer, too. False when
- * its memory can't be read.
- */
-static bool seal(struct link_packet *packet, const struct place *place,
-		 const struct icrc_flow *flow, uint16_t ip_id)
-{
-	if (place->linear) {
-		icrc_seal_copy(packet, flow, ip_id, place->linear);
-		return true;
-	}
-	if (!icrc_seal_flow(packet, flow, ip_id))
-		return false;
-	memcpy(mempcpy(place->frame, packet->headers, packet->headers_length), packet->trailer,
-	       packet->trailer_length);
-	return true;
-}
-
-/*
- * Make @count packets the vectors from @first on, sealed. All are copied before the first is
- * sealed: the CRC of bytes that were written a moment ago, in other places, would wait until
- * the stores have reached the cache. Returns the end of the vectors, or NULL when memory can't
- * be read.
- */
-static struct iovec *build(struct batch *batch, struct link_packet *packets, unsigned int count,
-			   struct iovec *first)
-{
-	const struct path *path = packets[0].path;
-	struct iovec *end = first;
-	const struct icrc_flow *flow = NULL;
-	struct place places[LINK_TRAIN_PACKETS];
-
-	for (unsigned int i = 0; i < count; i++) {
-		struct place *place = &places[i];
-
-		if (!linearize(batch, &packets[i], &place->linear))
-			return NULL;
-		if (place->linear) {
-			end = extend(first, end, place->linear, link_packet_length(&packets[i]));
-			continue;
-		}
-		place->frame = take_frame(batch, &packets[i]);
-		end = gather(first, end, &packets[i], place->frame);
-	}
-	for (unsigned int i = 0; i < count; i++) {
-		if (!flow || link_packet_length(&packets[i]) != flow->length)
-			flow = icrc_flow(&batch->flows, &path->source, &path->destination,
-					 batch->address->source_port,
-					 link_packet_length(&packets[i]));
-		if (!seal(&packets[i], &places[i], flow, i))
-			return NULL;
-	}
-	return end;
-}
-
-static void batch_append(struct batch *batch, struct link_packet *packets, unsigned int count)
-{
-	struct datagram *datagram = &batch->datagram[batch->datagrams];
-	struct msghdr *message = &batch->messages[batch->datagrams].msg_hdr;
-	const struct path *path = packets[0].path;
-	struct iovec *first = &batch->vectors[batch->vectors_used];
-	struct batch_used used = batch->used;
-	struct iovec *end = build(batch, packets, count, first);
-
-	if (!end) {
-		batch->used = used;
-		drop(batch, packets, count, EFAULT);
-		return;
-	}
-	batch->datagrams++;
-	batch->vectors_used += end - first;
-
-	datagram->packets = packets;
-	datagram->count = count;
-	*message = (struct msghdr){
-		.msg_name = &datagram->destination,
-		.msg_namelen = gid_to_sockaddr(&path->destination, ROCE_V2_UDP_PORT,
-					       &datagram->destination),
-		.msg_iov = first,
-		.msg_iovlen = end - first,
-		.msg_control = datagram->control,
-	};
-	put_controls(message, path, count, link_packet_length(&packets[0]));
-}
-
 /* --- Sending --------------------------------------------------------------------- */
 
 /*
@@ -355,19 +95,11 @@ static void batch_append(struct batch *batch, struct link_packet *packets, unsig
 static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
 {
 	struct link_packet *packets = datagram->packets;
-	struct iovec *vectors = batch->singly; /* the message's own may be fewer than it needs */
-	struct batch_used used = batch->used;
 	unsigned int sent = 0;
 	char text[INET6_ADDRSTRLEN];
 
-	message->msg_iov = vectors;
-	put_controls(message, packets[0].path, 1, 0);
 	for (unsigned int i = 0; i < datagram->count; i++) {
-		struct iovec *end = build(batch, &packets[i], 1, vectors);
-
-		batch->used = used;
-		message->msg_iovlen = end ? end - vectors : 0;
-		if (!end)
+		if (!batch_single(batch, &packets[i], message))
 			drop(batch, &packets[i], 1, EFAULT);
 		else if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
 				     MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -390,7 +122,7 @@ static void capture_batch(const struct batch *batch)
 	for (unsigned int i = 0; i < batch->datagrams; i++) {
 		for (unsigned int k = 0; k < batch->datagram[i].count; k++)
 			capture_sent(batch->link->link.capture, &batch->datagram[i].packets[k],
-				     batch->address->source_port, k);
+				     batch->address->source_port, batch->datagram[i].ip_id + k);
 	}
 }
 
@@ -403,6 +135,47 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 	return sys_sendmmsg(fd, messages, count, flags);
 }
 
+/*
+ * What is said of an earlier datagram, that no socket took it, is said in place of sending one,
+ * once.
+ */
+static bool was_about_another(const struct batch *batch, int error)
+{
+	return batch->connection && error == ECONNREFUSED;
+}
+
+/* Returns how many datagrams were sent, or -1. */
+static int send_some(struct batch *batch, unsigned int from)
+{
+	struct datagram *datagram = &batch->datagram[from];
+	const int *fd = batch->connection ? &batch->connection->fd : &batch->address->send_fd;
+	struct mmsghdr *messages = &batch->messages[from];
+	unsigned int count = 1;
+	int sent;
+
+	if (datagram->pages)
+		return udp_splice_send(batch->connection, datagram->pages, datagram->length,
+				       link_packet_length(&datagram->packets[0]));
+	while (from + count < batch->datagrams && !datagram[count].pages)
+		count++;
+	sent = send_batch(descriptor_number(fd), messages, count);
+	if (sent < 0 && was_about_another(batch, errno))
+		sent = send_batch(descriptor_number(fd), messages, count);
+	return sent;
+}
+
+/* The kernel didn't take a datagram; those behind it may still be sent. */
+static void refused(struct batch *batch, struct datagram *datagram, struct msghdr *message,
+		    int error)
+{
+	if (datagram->count > 1 && !batch->connection && refuses_segmentation(error))
+		send_singly(batch, datagram, message);
+	else
+		drop(batch, datagram->packets, datagram->count, error);
+	if (batch->connection)
+		udp_connection_renumber(batch->connection);
+}
+
 static void flush(struct batch *batch)
 {
 	unsigned int done = 0;
@@ -410,24 +183,16 @@ static void flush(struct batch *batch)
 	if (batch->link->link.capture)
 		capture_batch(batch);
 	while (done < batch->datagrams) {
-		struct datagram *datagram = &batch->datagram[done];
-		int sent = send_batch(descriptor_number(&batch->address->send_fd),
-				      &batch->messages[done], batch->datagrams - done);
+		int sent = send_some(batch, done);
 
 		if (sent > 0) {
 			done += sent;
 			continue;
 		}
-		/* The first datagram failed; those behind it may still be sent. */
-		if (datagram->count > 1 && refuses_segmentation(errno))
-			send_singly(batch, datagram, &batch->messages[done].msg_hdr);
-		else
-			drop(batch, datagram->packets, datagram->count, errno);
+		refused(batch, &batch->datagram[done], &batch->messages[done].msg_hdr, errno);
 		done++;
 	}
-	batch->datagrams = 0;
-	batch->vectors_used = 0;
-	batch->used = (struct batch_used){0};
+	batch_clear(batch);
 }
 
 /* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
@@ -444,35 +209,63 @@ static void batch_init(struct batch *batch, struct udp_link *link, uint32_t line
 {
 	batch->link = link;
 	batch->now = now;
+	batch->path = NULL;
 	batch->address = NULL;
-	batch->datagrams = 0;
-	batch->vectors_used = 0;
+	batch->connection = NULL;
 	batch->refused = 0;
-	batch->used = (struct batch_used){0};
+	batch_clear(batch);
 	batch->linear_max = linear_max;
+}
+
+static void leave_connection(struct batch *batch)
+{
+	flush(batch);
+	if (batch->connection)
+		udp_connection_put(batch->connection);
+	batch->connection = NULL;
+}
+
+/* What comes next takes @path: perhaps through another socket than what is built. */
+static void turn_to(struct batch *batch, const struct path *path)
+{
+	const struct path *before = batch->path;
+	struct udp_connection *connection;
+
+	if (before == path)
+		return;
+	batch->path = path;
+	if (before && same_ends(before, path))
+		return;
+	if (batch->connection)
+		leave_connection(batch);
+	if (!before || !gid_equal(&before->source, &path->source)) {
+		flush(batch);
+		batch->address = udp_address_find(batch->link, &path->source);
+	}
+	if (!batch->address)
+		return;
+	connection = udp_connection_take(batch->link, batch->address, &path->destination);
+	if (connection)
+		flush(batch);
+	batch->connection = connection;
 }
 
 /* The datagram that @packets begin with, or a packet that can't be sent. Returns how many. */
 static unsigned int send_next(struct batch *batch, struct link_packet *packets, unsigned int count)
 {
-	const struct path *path = packets[0].path;
 	unsigned int taken;
 
-	if (!batch->address || !gid_equal(&batch->address->gid, &path->source)) {
-		flush(batch);
-		batch->address = udp_address_find(batch->link, &path->source);
-	}
+	turn_to(batch, packets[0].path);
 	if (!batch->address || link_packet_length(&packets[0]) > LINK_TRAIN_BYTES ||
-	    vectors_of(&packets[0], 1) > BATCH_VECTORS) {
+	    batch_vectors(&packets[0], 1) > BATCH_VECTORS) {
 		drop(batch, &packets[0], 1, batch->address ? EMSGSIZE : EADDRNOTAVAIL);
 		return 1;
 	}
 	taken = segments_of(batch, &packets[0], count);
-	if (batch->datagrams == BATCH_DATAGRAMS ||
-	    batch->vectors_used + vectors_of(&packets[0], taken) > BATCH_VECTORS ||
-	    batch->used.linear + copied_bytes(&packets[0], taken) > BATCH_LINEAR)
+	if (!batch_has_space(batch, packets, taken))
 		flush(batch);
-	batch_append(batch, &packets[0], taken);
+	if (!batch_append(batch, packets, taken))
+		drop(batch, packets, taken, EFAULT);
 	return taken;
 }
 
@@ -494,7 +287,7 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 		   now);
 	for (unsigned int i = 0; i < count;)
 		i += send_next(batch, packets + i, count - i);
-	flush(batch);
+	leave_connection(batch);
 	refused = batch->refused;
 	if (refused)
 		__atomic_fetch_add(&link->refused, refused, __ATOMIC_RELAXED);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/udp/udp_connection.h"
+
+#include <errno.h>
+#include <linux/net_tstamp.h>
+#include <net/ethernet.h>
+#include <netinet/ip.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/log.h"
+#include "net/syscalls.h"
+#include "net/tuning.h"
+#include "net/udp/udp_link.h"
+
+/* --- the identification ---------------------------------------------------------------- */
+
+/*
+ * The packet as it was about to leave, from its Ethernet header on (Linux
+ * Documentation/networking/timestamping, 2.1). EAGAIN: the administrator has that forbidden
+ * (net.core.tstamp_allow_data).
+ */
+static int read_sent(int fd, uint16_t *id)
+{
+	struct {
+		struct ether_header ethernet;
+		struct iphdr ip;
+	} __attribute__((packed)) sent;
+	struct iovec vector = {&sent, sizeof(sent)};
+	struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+	ssize_t length = sys_recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+
+	if (length < 0)
+		return errno;
+	if (length < (ssize_t)sizeof(sent) || sent.ip.version != 4 || sent.ip.ihl != 5 ||
+	    sent.ip.protocol != IPPROTO_UDP)
+		return EPROTO;
+	*id = ntohs(sent.ip.id);
+	return 0;
+}
+
+static int set_timestamping(int fd, int flags)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)) < 0 ? errno : 0;
+}
+
+/* An empty datagram: no receiver takes it for a packet. */
+static int learn_id(struct udp_connection *connection)
+{
+	int error = set_timestamping(connection->fd,
+				     SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE);
+
+	if (error)
+		return error;
+	if (sys_send(connection->fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		error = errno;
+	set_timestamping(connection->fd, 0);
+	if (!error)
+		error = read_sent(connection->fd, &connection->next_id);
+	connection->next_id++;
+	return error;
+}
+
+/* --- connecting ------------------------------------------------------------------------- */
+
+static void disconnect(struct udp_connection *connection)
+{
+	int fd = descriptor_take(&connection->fd);
+
+	descriptor_close(fd, &connection->identity);
+	connection->state = UDP_REFUSED;
+}
+
+static bool is_on_this_machine(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct sock_diag_socket socket;
+
+	return link->diag && !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid) &&
+	       sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket) == 0 &&
+	       !socket.wildcard;
+}
+
+static int open_connected(struct udp_connection *connection, struct udp_address *address)
+{
+	struct sockaddr_storage to;
+	socklen_t length = gid_to_sockaddr(&connection->destination, ROCE_V2_UDP_PORT, &to);
+	int fd, error = udp_sender_open(address, &fd);
+
+	if (error)
+		return error;
+	connection->identity = descriptor_identify(fd);
+	__atomic_store_n(&connection->fd, fd, __ATOMIC_RELEASE);
+	if (connect(fd, (struct sockaddr *)&to, length) < 0)
+		return errno;
+	return gid_is_ipv4(&address->gid) ? learn_id(connection) : 0;
+}
+
+static void try_to_connect(struct udp_link *link, struct udp_address *address,
+			   struct udp_connection *connection)
+{
+	char text[INET6_ADDRSTRLEN];
+	int error = EADDRNOTAVAIL;
+
+	if (is_on_this_machine(link, &connection->destination))
+		error = open_connected(connection, address);
+	if (error) {
+		log_debug("sending to %s without a connection: %s",
+			  gid_to_text(&connection->destination, text), strerror(error));
+		disconnect(connection);
+		return;
+	}
+	connection->state = UDP_CONNECTED;
+}
+
+void udp_connection_renumber(struct udp_connection *connection)
+{
+	if (gid_is_ipv4(&connection->destination) && learn_id(connection) != 0)
+		disconnect(connection);
+}
+
+/* --- finding ------------------------------------------------------------------------------ */
+
+static struct udp_connection *find(const struct udp_address *address,
+				   const union ibv_gid *destination)
+{
+	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (gid_equal(&address->connections[i]->destination, destination))
+			return address->connections[i];
+	}
+	return NULL;
+}
+
+static struct udp_connection *add(struct udp_link *link, struct udp_address *address,
+				  const union ibv_gid *destination)
+{
+	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+	struct udp_connection *connection;
+
+	if (count == UDP_CONNECTIONS || pthread_mutex_trylock(&link->lock) != 0)
+		return NULL;
+	connection = find(address, destination);
+	if (!connection && address->connection_count < UDP_CONNECTIONS &&
+	    (connection = calloc(1, sizeof(*connection)))) {
+		connection->destination = *destination;
+		connection->fd = -1;
+		pthread_mutex_init(&connection->lock, NULL);
+		udp_splice_init(&connection->splice);
+		address->connections[address->connection_count] = connection;
+		__atomic_store_n(&address->connection_count, address->connection_count + 1,
+				 __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&link->lock);
+	return connection;
+}
+
+struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_address *address,
+					   const union ibv_gid *destination)
+{
+	struct udp_connection *connection = find(address, destination);
+
+	if (!connection)
+		connection = add(link, address, destination);
+	if (!connection || pthread_mutex_trylock(&connection->lock) != 0)
+		return NULL;
+	if (connection->state == UDP_NOT_YET && ++connection->batches == UDP_CONNECT_AFTER)
+		try_to_connect(link, address, connection);
+	if (connection->state == UDP_CONNECTED)
+		return connection;
+	pthread_mutex_unlock(&connection->lock);
+	return NULL;
+}
+
+void udp_connection_put(struct udp_connection *connection)
+{
+	pthread_mutex_unlock(&connection->lock);
+}
+
+/* --- all of an address -------------------------------------------------------------------- */
+
+bool udp_connections_verify(struct udp_address *address)
+{
+	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+	bool intact = true;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct udp_connection *connection = address->connections[i];
+
+		intact &= descriptor_verify(&connection->fd, &connection->identity);
+		intact &= udp_splice_verify(&connection->splice);
+	}
+	return intact;
+}
+
+void udp_connections_close(struct udp_address *address)
+{
+	for (unsigned int i = 0; i < address->connection_count; i++) {
+		struct udp_connection *connection = address->connections[i];
+
+		if (connection->fd >= 0)
+			close(connection->fd);
+		udp_splice_destroy(&connection->splice);
+		pthread_mutex_destroy(&connection->lock);
+		free(connection);
+	}
+}
+
+void udp_connections_after_fork_child(struct udp_address *address)
+{
+	for (unsigned int i = 0; i < address->connection_count; i++) {
+		struct udp_connection *connection = address->connections[i];
+
+		descriptor_close(descriptor_take(&connection->fd), &connection->identity);
+		udp_splice_after_fork_child(&connection->splice);
+	}
+}

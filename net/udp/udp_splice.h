@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Large super-packets to a destination on this machine, without the kernel's copy: we copy them
+ * into pages that splice() hands to a connected socket, and the loopback device hands on to the
+ * receiver. Our copy is faster than the kernel's, of headers and payload by turns, and leaves what
+ * the ICRC is computed over in the cache.
+ *
+ * The pages are a ring. One is written again only when the receiver has read what was in it, which
+ * the kernel tells by how much its socket holds. Where that is much, and where the kernel
+ * can't do it, super-packets are sent in the ordinary way.
+ *
+ * Called by net/udp/udp_send.c with the lock of the connection that it belongs to.
+ */
+#ifndef URXE_NET_UDP_SPLICE_H
+#define URXE_NET_UDP_SPLICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/descriptor.h"
+#include "net/link.h"
+#include "net/tuning.h"
+
+/* No packet of one that is spliced is shorter, but the last. */
+#define UDP_SPLICE_SEGMENT_LEAST (UDP_SPLICE_LEAST / LINK_TRAIN_PACKETS)
+
+struct udp_address;
+struct udp_link;
+struct udp_connection;
+
+struct udp_splice {
+	uint8_t *ring;		 /* NULL: there is none yet */
+	uint32_t position;	 /* of what comes next */
+	uint32_t free;		 /* bytes from there on that were read, as far as was looked */
+	uint32_t unsent;	 /* bytes before @position that are to be sent */
+	uint32_t pauses;	 /* super-packets until it is looked again */
+	uint64_t cookie;	 /* of the receiver's socket that the latest ones were for */
+	uint64_t passed_over;	 /* bytes for other sockets since then */
+	uint16_t segment_length; /* UDP_SEGMENT of the connection; 0: not set */
+	bool refused;		 /* by the kernel, for good */
+	int pipe;		 /* both of its ends */
+	struct descriptor_identity identity;
+};
+
+void udp_splice_init(struct udp_splice *splice);
+void udp_splice_destroy(struct udp_splice *splice);
+/* Whether its descriptor is ours (net/descriptor.h). */
+bool udp_splice_verify(struct udp_splice *splice);
+void udp_splice_after_fork_child(struct udp_splice *splice);
+
+/*
+ * Where to make a super-packet of @length bytes from @address for @qpn, or NULL: it isn't to be
+ * spliced. The next one is made there, too, unless this one is sent.
+ */
+uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *address,
+			  struct udp_connection *connection, uint32_t length, uint32_t qpn);
+
+/* What was made there is to be sent. */
+void udp_splice_keep(struct udp_splice *splice, uint32_t length);
+
+/* Send it, from @place. Returns 1, or -1 with errno, as sendmmsg() would. */
+int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t length,
+		    uint16_t segment_length);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connected sockets to destinations on this machine (net/udp/udp_connection.h), and super-packets
+ * that are spliced (net/udp/udp_splice.h): what the kernel numbers them, and that all arrive as
+ * they were, however late the receiver reads them.
+ */
+#include <errno.h>
+#include <linux/net_tstamp.h>
+#include <netinet/ip.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "net/log.h"
+#include "net/tuning.h"
+#include "tests/run_suite.h"
+#include "udp_traffic.h"
+
+#define TRAIN 15 /* packets of 4 KiB that one super-packet has */
+#define TRAIN_BYTES (TRAIN * (sizeof(struct bth) + 4096 + ICRC_LENGTH))
+
+static struct node from, to;
+static struct traffic *traffic;
+static const struct udp_options options = {.segmentation = true};
+
+static struct udp_address *from_address(void)
+{
+	return udp_address_find((struct udp_link *)from.link, &from.gid);
+}
+
+/* Where super-packets are spliced to: a QP number of the receiver's. */
+static uint32_t qpn_of(struct node *node)
+{
+	struct share *share = node->link->share;
+	struct lease lease = {.start = 0x11};
+
+	if (share && ((struct udp_link *)node->link)->share.roster)
+		ck_assert_int_eq(share->ops->lease_qpns(share, &lease), 0);
+	return lease.start;
+}
+
+static void set_up(void)
+{
+	from = node_open(ADDRESS_A, &options);
+	to = node_open(ADDRESS_B, &options);
+	traffic = traffic_new(&from, &to);
+	traffic->path.traffic_class = UDP_TRAFFIC_CLASS;
+	traffic->dest_qp = qpn_of(&to);
+}
+
+static void tear_down(void)
+{
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+
+/* Send enough, one packet a call. NULL: the kernel lacks what it takes, and nothing is to be
+ * tested. */
+static struct udp_connection *connect_both(void)
+{
+	struct udp_address *address = from_address();
+
+	add_packet(traffic, 8);
+	for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
+		send_some(&from, traffic, 0, 1);
+		expect(&to, traffic, 0, 1, 64);
+	}
+	traffic->count = 0;
+	ck_assert_uint_eq(address->connection_count, 1);
+	if (((struct udp_link *)from.link)->diag)
+		ck_assert_int_eq(address->connections[0]->state, UDP_CONNECTED);
+	return address->connections[0]->state == UDP_CONNECTED ? address->connections[0] : NULL;
+}
+
+static void add_train(void)
+{
+	for (int i = 0; i < TRAIN; i++)
+		add_packet(traffic, 4096);
+}
+
+/* --- identifications ----------------------------------------------------------------- */
+
+static void have_sent_told(int fd, int flags)
+{
+	int size = 1 << 20; /* for what comes back, whole */
+
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)), 0);
+}
+
+/* What the kernel numbered the last datagram that was sent through @fd. */
+static uint16_t told_id(int fd)
+{
+	uint8_t sent[14 + sizeof(struct iphdr)];
+	struct iovec vector = {sent, sizeof(sent)};
+	struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+
+	ck_assert_int_eq(recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT), sizeof(sent));
+	return sent[18] << 8 | sent[19];
+}
+
+/* In all of them there is what the kernel numbered the first, and the next ones. */
+static void expect_numbered(uint16_t id)
+{
+	struct link_frame frames[64];
+	unsigned int seen = 0, got;
+
+	while ((got = to.link->ops->receive(to.link, frames, 64, 0))) {
+		for (unsigned int i = 0; i < got; i++, seen++) {
+			expect_frame(traffic, seen, &frames[i]);
+			ck_assert_uint_eq(frames[i].ip_id, (uint16_t)(id + seen));
+		}
+	}
+	ck_assert_uint_eq(seen, traffic->count);
+}
+
+static void add_single(void)
+{
+	add_packet(traffic, 8);
+}
+
+static void add_large_single(void)
+{
+	add_packet(traffic, 4096);
+}
+
+static void add_small_train(void)
+{
+	for (int i = 0; i < 20; i++)
+		add_packet(traffic, 100);
+}
+
+static void (*const kinds[])(void) = {add_single,	add_small_train, add_train,
+				      add_large_single, add_train,	 add_single};
+
+START_TEST(numbered_as_the_kernel_does)
+{
+	struct udp_connection *connection = connect_both();
+
+	for (unsigned int i = 0; connection && i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint16_t expected = connection->next_id;
+
+		kinds[i % (sizeof(kinds) / sizeof(kinds[0]))]();
+		have_sent_told(connection->fd,
+			       SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE);
+		ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), 0);
+		have_sent_told(connection->fd, 0);
+		ck_assert_uint_eq(told_id(connection->fd), expected);
+		expect_numbered(expected);
+		traffic->count = 0;
+		if (i % 3 == 2) { /* as after a datagram that the kernel may have numbered */
+			connection->next_id += 100;
+			udp_connection_renumber(connection);
+			ck_assert_uint_eq(connection->next_id, (uint16_t)(expected + 2));
+		}
+	}
+}
+END_TEST
+
+/* What the network says of one datagram isn't the next one's. */
+START_TEST(nobody_receives)
+{
+	struct udp_connection *connection = connect_both();
+
+	add_train();
+	add_packet(traffic, 8);
+	for (int round = 0; connection && round < 3; round++) {
+		node_close(&to);
+		for (int i = 0; i < 5; i++) {
+			ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), 0);
+			ck_assert_uint_eq(send_some(&from, traffic, TRAIN, 1), 0);
+		}
+		to = node_open(ADDRESS_B, &options);
+		send_some(&from, traffic, 0, traffic->count);
+		expect(&to, traffic, 0, traffic->count, 64);
+		ck_assert_int_eq(connection->state, UDP_CONNECTED);
+	}
+}
+END_TEST
+
+/* --- splicing -------------------------------------------------------------------------- */
+
+/* Each byte of a packet's payload follows from its PSN. */
+static void stamp(uint32_t psn)
+{
+	for (int i = 0; i < TRAIN; i++) {
+		struct link_packet *packet = &traffic->packets[i];
+
+		((struct bth *)packet->headers)->psn = htobe32((psn + i) & PSN_MASK);
+	}
+	/* Packet i of a train begins at offset i * 7; they overlap, so all of one have one byte. */
+	memset(memory, psn / TRAIN % 251, sizeof(memory));
+}
+
+static void send_train(uint32_t number)
+{
+	stamp(number * TRAIN);
+	send_some(&from, traffic, 0, TRAIN);
+}
+
+/* All that is there is intact and in order. Returns how many packets were. */
+static unsigned int receive_stamped(uint32_t *next)
+{
+	static uint8_t expected[4096];
+	struct link_frame frames[64];
+	unsigned int seen = 0, got;
+
+	while ((got = to.link->ops->receive(to.link, frames, 64, 0))) {
+		for (unsigned int i = 0; i < got; i++, seen++) {
+			const struct bth *bth = (const struct bth *)frames[i].data;
+			uint32_t psn = be32toh(bth->psn) & PSN_MASK;
+
+			ck_assert(icrc_check(&frames[i]));
+			ck_assert_uint_ge(psn, *next);
+			memset(expected, psn / TRAIN % 251, sizeof(expected));
+			ck_assert_mem_eq(frames[i].data + sizeof(*bth), expected, sizeof(expected));
+			*next = psn + 1;
+		}
+	}
+	return seen;
+}
+
+/* Since Linux 6.5 it must, where sockets are connected. */
+static bool splices(const struct udp_connection *connection)
+{
+	unsigned int major, minor;
+	struct utsname name;
+	bool can;
+
+	ck_assert_int_eq(uname(&name), 0);
+	ck_assert_int_eq(sscanf(name.release, "%u.%u", &major, &minor), 2);
+	can = connection && (major > 6 || (major == 6 && minor >= 5));
+	if (can)
+		ck_assert(connection->splice.ring && !connection->splice.refused);
+	return can;
+}
+
+/* When the receiver reads all that is there: after each so many trains, beginning with the first.
+ */
+static const struct {
+	unsigned int every, first;
+} reads[] = {
+	{1, 0},	     {3, 2}, {10, 9},
+	{75, 46}, /* it has a quarter of the ring when that is looked at, and goes on having it */
+	{1000, 999},
+};
+
+START_TEST(pages_are_read_before_they_are_written)
+{
+	const unsigned int trains = 10 * UDP_SPLICE_RING / TRAIN_BYTES;
+	struct udp_connection *connection = connect_both();
+	unsigned int received = 0, spliced = 0;
+	uint32_t next = 0;
+
+	add_train();
+	for (unsigned int i = 0; connection && i < trains; i++) {
+		uint32_t position = connection->splice.position;
+
+		send_train(i);
+		spliced += connection->splice.position != position;
+		if (i % reads[_i].every == reads[_i].first)
+			received += receive_stamped(&next);
+	}
+	received += receive_stamped(&next);
+	if (!splices(connection))
+		return;
+	if (reads[_i].every == 1) { /* else the buffer is too small where there is no privilege */
+		ck_assert_uint_eq(received, trains * TRAIN);
+		ck_assert_uint_eq(spliced, trains);
+	}
+	ck_assert_uint_gt(received, 0);
+	ck_assert_uint_gt(spliced, 0);
+}
+END_TEST
+
+/* Another process has the address now: in time it gets a ring of its own. */
+START_TEST(another_receiver)
+{
+	struct udp_connection *connection = connect_both();
+	const unsigned int trains = UDP_SPLICE_OTHER / TRAIN_BYTES + 2;
+	uint64_t cookie;
+	uint32_t next = 0;
+
+	add_train();
+	send_train(0);
+	receive_stamped(&next);
+	if (!splices(connection) || !((struct udp_link *)to.link)->share.roster)
+		return;
+	cookie = connection->splice.cookie;
+	node_close(&to);
+	to = node_open(ADDRESS_B, &options);
+	traffic->dest_qp = qpn_of(&to);
+	traffic->count = 0;
+	add_train();
+	next = 0;
+	for (unsigned int i = 0; i < trains; i++) {
+		send_train(i);
+		ck_assert_uint_eq(receive_stamped(&next), TRAIN);
+		if (i == 0)
+			ck_assert_uint_eq(connection->splice.cookie, cookie);
+	}
+	ck_assert(splices(connection));
+	ck_assert_uint_ne(connection->splice.cookie, cookie);
+}
+END_TEST
+
+/* --- several threads --------------------------------------------------------------------- */
+
+#define THREADS 4
+#define ROUNDS 200
+
+static void *send_rounds(void *argument)
+{
+	struct traffic *own = argument;
+
+	for (int i = 0; i < ROUNDS; i++)
+		from.link->ops->send(from.link, own->packets, own->count, 0);
+	return NULL;
+}
+
+/* Those that find the connection taken send beside it. What arrives is intact. */
+START_TEST(several_threads)
+{
+	pthread_t threads[THREADS];
+	struct traffic *own[THREADS];
+	struct link_frame frames[64];
+	unsigned int intact = 0, got, running = THREADS;
+
+	connect_both();
+	for (int i = 0; i < THREADS; i++) {
+		own[i] = traffic_new(&from, &to);
+		own[i]->dest_qp = traffic->dest_qp;
+		for (int k = 0; k < (i % 2 ? TRAIN : 1); k++)
+			add_packet(own[i], i % 2 ? 4096 : 8);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, send_rounds, own[i]), 0);
+	}
+	while (running || got) {
+		while (running && pthread_tryjoin_np(threads[running - 1], NULL) == 0)
+			running--;
+		got = to.link->ops->receive(to.link, frames, 64, 0);
+		for (unsigned int i = 0; i < got; i++, intact++)
+			ck_assert(icrc_check(&frames[i]));
+	}
+	ck_assert_uint_gt(intact, 0);
+	for (int i = 0; i < THREADS; i++)
+		free(own[i]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("udp_connection");
+	TCase *tests = tcase_create("udp_connection");
+
+	fill_memory();
+	log_set_level(LOG_INFO);
+	tcase_set_timeout(tests, 120);
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, numbered_as_the_kernel_does);
+	tcase_add_test(tests, nobody_receives);
+	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
+			    sizeof(reads) / sizeof(reads[0]));
+	tcase_add_test(tests, another_receiver);
+	tcase_add_test(tests, several_threads);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
