@@ -24,6 +24,11 @@ static inline int sys_socket(int domain, int type, int protocol)
 	return syscall(SYS_socket, domain, type, protocol);
 }
 
+static inline int sys_connect(int fd, const void *to, socklen_t to_length)
+{
+	return syscall(SYS_connect, fd, to, to_length);
+}
+
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return syscall(SYS_sendmsg, fd, message, flags);

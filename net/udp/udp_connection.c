@@ -46,32 +46,23 @@ static int set_timestamping(int fd, int flags)
 	return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)) < 0 ? errno : 0;
 }
 
-/* An empty datagram: no receiver takes it for a packet. */
-static int learn_id(struct udp_connection *connection)
+/* What the next datagram will have. From an empty one: no receiver takes it for a packet. */
+static int learn_id(int fd, uint16_t *next_id)
 {
-	int error = set_timestamping(connection->fd,
-				     SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE);
+	int error = set_timestamping(fd, SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE);
 
 	if (error)
 		return error;
-	if (sys_send(connection->fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (sys_send(fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		error = errno;
-	set_timestamping(connection->fd, 0);
+	set_timestamping(fd, 0);
 	if (!error)
-		error = read_sent(connection->fd, &connection->next_id);
-	connection->next_id++;
+		error = read_sent(fd, next_id);
+	++*next_id;
 	return error;
 }
 
 /* --- connecting ------------------------------------------------------------------------- */
-
-static void disconnect(struct udp_connection *connection)
-{
-	int fd = descriptor_take(&connection->fd);
-
-	descriptor_close(fd, &connection->identity);
-	connection->state = UDP_REFUSED;
-}
 
 static bool is_on_this_machine(struct udp_link *link, const union ibv_gid *gid)
 {
@@ -82,19 +73,30 @@ static bool is_on_this_machine(struct udp_link *link, const union ibv_gid *gid)
 	       !socket.wildcard;
 }
 
-static int open_connected(struct udp_connection *connection, struct udp_address *address)
+static int connect_and_learn(struct udp_connection *connection, int fd)
 {
 	struct sockaddr_storage to;
 	socklen_t length = gid_to_sockaddr(&connection->destination, ROCE_V2_UDP_PORT, &to);
+
+	if (sys_connect(fd, &to, length) < 0)
+		return errno;
+	return gid_is_ipv4(&connection->destination) ? learn_id(fd, &connection->next_id) : 0;
+}
+
+static int open_connected(struct udp_connection *connection, const struct udp_address *address)
+{
 	int fd, error = udp_sender_open(address, &fd);
 
 	if (error)
 		return error;
+	error = connect_and_learn(connection, fd);
+	if (error) {
+		close(fd);
+		return error;
+	}
 	connection->identity = descriptor_identify(fd);
 	__atomic_store_n(&connection->fd, fd, __ATOMIC_RELEASE);
-	if (connect(fd, (struct sockaddr *)&to, length) < 0)
-		return errno;
-	return gid_is_ipv4(&address->gid) ? learn_id(connection) : 0;
+	return 0;
 }
 
 static void try_to_connect(struct udp_link *link, struct udp_address *address,
@@ -108,15 +110,24 @@ static void try_to_connect(struct udp_link *link, struct udp_address *address,
 	if (error) {
 		log_debug("sending to %s without a connection: %s",
 			  gid_to_text(&connection->destination, text), strerror(error));
-		disconnect(connection);
+		connection->state = UDP_REFUSED;
 		return;
 	}
 	connection->state = UDP_CONNECTED;
 }
 
+static void disconnect(struct udp_connection *connection)
+{
+	int fd = descriptor_take(&connection->fd);
+
+	descriptor_close(fd, &connection->identity);
+	connection->state = UDP_REFUSED;
+}
+
 void udp_connection_renumber(struct udp_connection *connection)
 {
-	if (gid_is_ipv4(&connection->destination) && learn_id(connection) != 0)
+	if (gid_is_ipv4(&connection->destination) &&
+	    learn_id(descriptor_number(&connection->fd), &connection->next_id) != 0)
 		disconnect(connection);
 }
 

@@ -13,9 +13,21 @@
 
 #include "net/syscalls.h"
 #include "net/udp/udp_link.h"
+#include "net/wire/icrc.h"
 
 #define STREAK 3      /* calls that find something before we believe in a stream */
 #define READ_AHEAD 64 /* datagrams to read from one socket when streaming */
+
+/* With its identification, which follows from the ICRC: others than the expected one are captured.
+ */
+static void capture_frame(struct udp_link *link, struct link_frame *frame)
+{
+	int32_t expected = frame->ip_id;
+
+	icrc_check(frame);
+	capture_received(link->link.capture, frame);
+	frame->ip_id = expected;
+}
 
 /* Cut frames off the super-packet. Returns how many. */
 static unsigned int split(struct udp_link *link, struct link_frame *frames, unsigned int max)
@@ -36,7 +48,7 @@ static unsigned int split(struct udp_link *link, struct link_frame *frames, unsi
 		if (!udp_share_passes(&link->share, frame, !split->begun))
 			count--;
 		else if (link->link.capture)
-			capture_received(link->link.capture, frame);
+			capture_frame(link, frame);
 		split->begun = true;
 	}
 	return count;

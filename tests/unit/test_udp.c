@@ -17,6 +17,8 @@
 #include "net/udp/udp.h"
 #include "net/udp/udp_link.h"
 #include "tests/run_suite.h"
+
+#define NETWORK "127.77.1"
 #include "udp_traffic.h"
 
 /* --- Tests ------------------------------------------------------------------------- */

@@ -16,6 +16,8 @@
 #include "net/log.h"
 #include "net/tuning.h"
 #include "tests/run_suite.h"
+
+#define NETWORK "127.77.3"
 #include "udp_traffic.h"
 
 #define TRAIN 15 /* packets of 4 KiB that one super-packet has */

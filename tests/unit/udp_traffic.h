@@ -14,9 +14,10 @@
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
 
-#define ADDRESS_A "127.77.1.1"
-#define ADDRESS_B "127.77.1.2"
-#define ADDRESS_C "127.77.1.3"
+/* NETWORK is the test's own: tests run at the same time. */
+#define ADDRESS_A NETWORK ".1"
+#define ADDRESS_B NETWORK ".2"
+#define ADDRESS_C NETWORK ".3"
 #define PACKETS_MAX 512
 
 struct node {
