@@ -7,13 +7,13 @@
 #include "net/clock.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
+#include "tests/progress_threads.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "verbs/poll_yield.h"
 #include "verbs/progress.h"
 
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -189,46 +189,6 @@ static void poll_until(struct progress_client *client, uint64_t time)
 		progress_poll(client, time, NULL);
 }
 
-/* A line of @file that @format finds a number in; 0: there is none. */
-static unsigned long number_in(FILE *file, const char *format)
-{
-	unsigned long number = 0;
-	char line[256];
-
-	while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
-		number = 0;
-	return number;
-}
-
-/*
- * How many progress threads there are, and how often they have slept (@sleeps, or NULL). By name:
- * sanitizers have threads, too.
- */
-static unsigned int background_threads(unsigned long *sleeps)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	char path[300], name[16];
-	struct dirent *entry;
-	unsigned int count = 0;
-	FILE *file;
-
-	ck_assert_ptr_nonnull(tasks);
-	while ((entry = readdir(tasks))) {
-		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		if (fscanf(file, "Name: %15s\n", name) == 1 && strcmp(name, "urxe") == 0) {
-			count++;
-			if (sleeps)
-				*sleeps = number_in(file, "voluntary_ctxt_switches: %lu");
-		}
-		fclose(file);
-	}
-	closedir(tasks);
-	return count;
-}
-
 static void setup(void)
 {
 	ck_assert_int_eq(progress_create(&progress), 0);
@@ -245,16 +205,16 @@ START_TEST(the_thread_starts_with_the_first_client)
 
 	fake_init(&fake, 1);
 	fake_init(&other, 1);
-	ck_assert_uint_eq(background_threads(NULL), 0);
+	ck_assert_uint_eq(progress_threads_now().count, 0);
 	attach(&fake);
 	attach(&other);
 	kick(&fake, 0);
 	kick(&other, 0);
 	wait_for_work(&fake);
 	wait_for_work(&other);
-	ck_assert_uint_eq(background_threads(NULL), 1);
+	ck_assert_uint_eq(progress_threads_now().count, 1);
 	progress_destroy(progress);
-	while (background_threads(NULL)) /* what is joined may take a moment to vanish */
+	while (progress_threads_now().count) /* what is joined may take a moment to vanish */
 		sched_yield();
 	ck_assert(sigismember(&fake.signals, SIGINT) && sigismember(&fake.signals, SIGUSR1) &&
 		  sigismember(&fake.signals, SIGALRM) && sigismember(&fake.signals, SIGPROF));
@@ -449,23 +409,23 @@ END_TEST
 /* Each look takes the CPU from threads that may need it. */
 START_TEST(the_thread_looks_ever_less_while_polled)
 {
-	unsigned long before = 0, after = 0;
 	struct progress_client *client;
+	unsigned long before;
 	uint64_t begun, elapsed;
 	struct fake fake;
 
 	fake_init(&fake, 1);
 	client = attach(&fake);
 	poll_until(client, clock_now() + HOUR_NS);
-	background_threads(&before);
+	before = progress_threads_now().sleeps;
 	begun = clock_now();
 	do {
 		usleep(10000);
 		elapsed = clock_now() - begun;
 	} while (elapsed < 100 * PROGRESS_TICK_MOST);
-	background_threads(&after);
-	ck_assert_uint_lt(after - before, PROGRESS_TICK_SHARE * PROGRESS_TICK_MOST / PROGRESS_TICK +
-						  elapsed / PROGRESS_TICK_MOST * 3 / 2);
+	ck_assert_uint_lt(progress_threads_now().sleeps - before,
+			  PROGRESS_TICK_SHARE * PROGRESS_TICK_MOST / PROGRESS_TICK +
+				  elapsed / PROGRESS_TICK_MOST * 3 / 2);
 	progress_detach(client);
 	fake_destroy(&fake);
 }
