@@ -34,18 +34,17 @@ uint16_t fault_cm_message(const struct flow *flow, const uint8_t *mad, uint32_t 
 	return header.class == MAD_CLASS_CM ? be16toh(header.attribute) : 0;
 }
 
-struct flow fault_flow(const union ibv_gid *source, const union ibv_gid *destination,
-		       const uint8_t *data, uint32_t length)
+void fault_flow(struct flow *flow, const union ibv_gid *source, const union ibv_gid *destination,
+		const uint8_t *data, uint32_t length)
 {
-	struct flow flow = {*source, *destination, OPCODE_UNKNOWN};
 	struct bth bth;
 
+	*flow = (struct flow){*source, *destination, OPCODE_UNKNOWN};
 	if (length < sizeof(bth))
-		return flow;
+		return;
 	memcpy(&bth, data, sizeof(bth));
-	flow.opcode = bth.opcode;
-	flow.qpn = be32toh(bth.dest_qp) & QPN_MASK;
-	return flow;
+	flow->opcode = bth.opcode;
+	flow->qpn = be32toh(bth.dest_qp) & QPN_MASK;
 }
 
 /* --- Rules that are replaced -------------------------------------------------------------- */
@@ -62,7 +61,7 @@ void fault_read_rules(struct fault_link *fault)
 		fault_rules_destroy(&fault->rules);
 		fault->rules = rules;
 		lane_forget_hits(&fault->lanes[SENT]);
-		if (rules.any)
+		if (rules.any[SENT] || rules.any[RECEIVED])
 			atomic_store_explicit(&fault->filters, true, memory_order_relaxed);
 		atomic_store_explicit(&fault->generation, generation, memory_order_relaxed);
 	}

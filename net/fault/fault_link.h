@@ -56,8 +56,8 @@ static inline struct bth bth_of(const uint8_t *data, uint32_t length)
 	return bth;
 }
 
-struct flow fault_flow(const union ibv_gid *source, const union ibv_gid *destination,
-		       const uint8_t *data, uint32_t length);
+void fault_flow(struct flow *flow, const union ibv_gid *source, const union ibv_gid *destination,
+		const uint8_t *data, uint32_t length);
 /* The message of the connection manager that the payload of a packet of @flow is, or 0. */
 uint16_t fault_cm_message(const struct flow *flow, const uint8_t *mad, uint32_t length);
 

@@ -7,16 +7,15 @@
 
 #include "net/wire/icrc.h"
 
-static struct flow frame_flow(const struct fault_link *fault, const struct link_frame *frame)
+static void frame_flow(struct flow *flow, const struct fault_link *fault,
+		       const struct link_frame *frame)
 {
 	const uint32_t headers = sizeof(struct bth) + sizeof(struct deth);
-	struct flow flow =
-		fault_flow(&frame->source, &frame->destination, frame->data, frame->length);
 
+	fault_flow(flow, &frame->source, &frame->destination, frame->data, frame->length);
 	if (fault->rules.by_message && frame->length > headers)
-		flow.message =
-			fault_cm_message(&flow, frame->data + headers, frame->length - headers);
-	return flow;
+		flow->message =
+			fault_cm_message(flow, frame->data + headers, frame->length - headers);
 }
 
 static void note_received(const struct fault_link *fault, const struct link_frame *frame,
@@ -77,11 +76,14 @@ static void filter_frame(struct filter *filter)
 {
 	struct link_frame frame = filter->frames[filter->next++];
 	struct lane *lane = &filter->fault->lanes[RECEIVED];
-	struct flow flow = frame_flow(filter->fault, &frame);
-	struct verdict verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
-	unsigned int copies = 1 + verdict.duplicate;
 	struct held *passed, *copy;
+	struct verdict verdict;
+	unsigned int copies;
+	struct flow flow;
 
+	frame_flow(&flow, filter->fault, &frame);
+	verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
+	copies = 1 + verdict.duplicate;
 	note_received(filter->fault, &frame, &verdict);
 	if (verdict.drop)
 		return;
@@ -160,7 +162,8 @@ unsigned int fault_link_receive(struct link *link, struct link_frame *frames, un
 	count = fault->inner->ops->receive(fault->inner, frames + late, max - late, now);
 	fault_note_loss(fault);
 	pthread_mutex_lock(&fault->lock);
-	count = filter_frames(fault, frames + late, count, max - late, now);
+	if (fault->rules.any[RECEIVED] || fault->lanes[RECEIVED].swapped)
+		count = filter_frames(fault, frames + late, count, max - late, now);
 	pthread_mutex_unlock(&fault->lock);
 	return late + count;
 }

@@ -36,7 +36,7 @@ int fault_rules_read(struct fault_rules *rules, const char *specification,
 	for (unsigned int i = 0; i < rules->clauses.count; i++) {
 		const struct fault_clause *clause = &rules->clauses.list[i];
 
-		rules->any |= is_rule(clause);
+		rules->any[clause->direction] |= is_rule(clause);
 		rules->by_message |= is_rule(clause) && names_message(clause);
 	}
 	return status;

@@ -15,7 +15,7 @@
 
 struct fault_rules {
 	struct fault_clauses clauses;
-	bool any;	 /* of them is about packets */
+	bool any[2];	 /* of them is about packets: by direction */
 	bool by_message; /* one is about messages of the connection manager: flow.message is wanted
 			  */
 };

@@ -18,16 +18,16 @@
  */
 #define CHUNK LINK_TRAIN_PACKETS
 
-static struct flow packet_flow(const struct fault_link *fault, const struct link_packet *packet)
+static void packet_flow(struct flow *flow, const struct fault_link *fault,
+			const struct link_packet *packet)
 {
-	struct flow flow = fault_flow(&packet->path->source, &packet->path->destination,
-				      packet->headers, packet->headers_length);
 	uint8_t mad[MAD_LENGTH];
 
-	if (fault->rules.by_message && flow.qpn == QPN_GSI &&
+	fault_flow(flow, &packet->path->source, &packet->path->destination, packet->headers,
+		   packet->headers_length);
+	if (fault->rules.by_message && flow->qpn == QPN_GSI &&
 	    packet->payload_length == MAD_LENGTH && link_packet_payload(packet, mad))
-		flow.message = fault_cm_message(&flow, mad, sizeof(mad));
-	return flow;
+		flow->message = fault_cm_message(flow, mad, sizeof(mad));
 }
 
 static void note_sent(struct fault_link *fault, uint64_t captured, const struct bth *bth,
@@ -91,15 +91,20 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 			       uint64_t now)
 {
 	struct lane *lane = &fault->lanes[SENT];
-	struct flow flow = packet_flow(fault, packet);
-	struct verdict verdict = fault_rules_judge(&fault->rules, SENT, &flow);
-	struct plan plan = {.copies = 1 + verdict.duplicate,
-			    .corrupt_bit = pick_corrupt_bit(packet, &verdict),
-			    .mark = verdict.mark,
-			    .hits = verdict.hits,
-			    .duplicates = verdict.duplicates};
+	struct verdict verdict;
 	struct held *copy;
+	struct plan plan;
+	struct flow flow;
 
+	packet_flow(&flow, fault, packet);
+	verdict = fault_rules_judge(&fault->rules, SENT, &flow);
+	plan = (struct plan){
+		.copies = 1 + verdict.duplicate,
+		.corrupt_bit = pick_corrupt_bit(packet, &verdict),
+		.mark = verdict.mark,
+		.hits = verdict.hits,
+		.duplicates = verdict.duplicates,
+	};
 	if (verdict.drop)
 		return (struct plan){.lost = true, .hits = verdict.hits};
 	if (verdict.delay) {
