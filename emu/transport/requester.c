@@ -645,8 +645,13 @@ static void ask_for_missing(struct qp *qp, struct sending *sending)
 
 	while (missing_ask(qp, all, &range)) {
 		uint32_t index = send_queue_find(&qp->sq, range.psn);
+		struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 
-		repeat(qp, send_queue_at(&qp->sq, index), range.psn, range.count, sending);
+		repeat(qp, wqe, range.psn, range.count, sending);
+		/* As repeat_oldest() has it: without the first response there is no progress. */
+		if (range.psn == qp->requester.unacked &&
+		    recovery_repeats_more(qp, sending->outbox->now))
+			repeat(qp, wqe, range.psn, 1, sending);
 	}
 }
 
