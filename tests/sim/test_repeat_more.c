@@ -112,6 +112,37 @@ START_TEST(not_repeated_twice)
 }
 END_TEST
 
+/* Without the oldest response there is no progress, and only so many tries: it is asked for twice.
+ */
+START_TEST(asked_for_twice)
+{
+	bool very_lossy = _i;
+	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
+	struct peer peer;
+	uint32_t psn = lossy_peer(&peer, very_lossy ? 0 : 2 * VERY_LOSSY_INTERVAL);
+
+	post(&peer, IBV_WR_RDMA_READ);
+	for (uint32_t i = 0; i < REQUESTS; i++) {
+		response.psn = (psn + i) & PSN_MASK;
+		if (i != 0 && i != 2)
+			peer_send(&peer, &response);
+		if (i == 1) {
+			see(&peer, psn);
+			if (very_lossy)
+				see(&peer, psn);
+		}
+	}
+	see(&peer, psn + 2); /* not the oldest one */
+	peer_see_none(&peer, 10000);
+	response.psn = psn & PSN_MASK;
+	for (int i = 0; i < 1 + very_lossy; i++)
+		peer_send(&peer, &response);
+	response.psn = (psn + 2) & PSN_MASK;
+	peer_send(&peer, &response);
+	expect_end(&peer);
+}
+END_TEST
+
 /*
  * Nothing is heard, and the oldest packet is repeated soon, while sending goes on. What was sent
  * before and isn't acknowledged with it was lost, too; later packets aren't in doubt.
@@ -265,6 +296,7 @@ int main(void)
 
 	tcase_add_test(requester, repeated_twice);
 	tcase_add_loop_test(requester, not_repeated_twice, 0, 2);
+	tcase_add_loop_test(requester, asked_for_twice, 0, 2);
 	tcase_add_test(requester, repeated_early);
 	tcase_add_test(requester, a_nak_behind_an_early_one);
 	tcase_add_test(requester, silence);
