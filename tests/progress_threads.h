@@ -57,14 +57,15 @@ static inline struct progress_threads progress_threads_now(void)
 /* Until the process's progress thread, the only one, has slept for 20 ms without waking up. */
 static inline void progress_threads_wait_until_idle(void)
 {
-	struct progress_threads before, now = progress_threads_now();
+	struct progress_threads now = progress_threads_now();
+	unsigned long sleeps;
 
 	do {
-		before = now;
+		sleeps = now.sleeps;
 		usleep(20000);
 		now = progress_threads_now();
 		must(now.count == 1);
-	} while (!before.asleep || !now.asleep || now.sleeps != before.sleeps);
+	} while (!now.asleep || now.sleeps != sleeps);
 }
 
 #endif

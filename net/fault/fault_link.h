@@ -56,6 +56,7 @@ static inline struct bth bth_of(const uint8_t *data, uint32_t length)
 	return bth;
 }
 
+/* In place: a copy would wait for what was just written piecemeal, for half of a verdict. */
 void fault_flow(struct flow *flow, const union ibv_gid *source, const union ibv_gid *destination,
 		const uint8_t *data, uint32_t length);
 /* The message of the connection manager that the payload of a packet of @flow is, or 0. */

@@ -23,6 +23,14 @@ static void answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
 	peer_send(peer, &p);
 }
 
+static void respond(struct peer *peer, uint32_t psn)
+{
+	struct peer_packet p = {RC(WIRE_READ_RESPONSE_ONLY), .psn = psn & PSN_MASK, .syndrome = ACK,
+				.length = 8};
+
+	peer_send(peer, &p);
+}
+
 static void see(struct peer *peer, uint32_t psn)
 {
 	ck_assert_uint_eq(peer_see(peer).psn, psn & PSN_MASK);
@@ -93,7 +101,6 @@ END_TEST
 START_TEST(not_repeated_twice)
 {
 	enum ibv_wr_opcode opcode = _i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
-	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
 	struct peer peer;
 	uint32_t psn = lossy_peer(&peer, _i ? 0 : 2 * VERY_LOSSY_INTERVAL);
 
@@ -101,44 +108,32 @@ START_TEST(not_repeated_twice)
 	answer(&peer, psn, NAK);
 	see(&peer, psn);
 	peer_see_none(&peer, 10000);
-	for (uint32_t i = 0; i < REQUESTS; i++) {
-		response.psn = (psn + i) & PSN_MASK;
-		if (_i)
-			peer_send(&peer, &response);
-	}
+	for (uint32_t i = 0; _i && i < REQUESTS; i++)
+		respond(&peer, psn + i);
 	if (!_i)
 		answer(&peer, psn + REQUESTS - 1, ACK);
 	expect_end(&peer);
 }
 END_TEST
 
-/* Without the oldest response there is no progress, and only so many tries: it is asked for twice.
- */
+/* Where many are lost: without the oldest response there is no progress, and few tries are left. */
 START_TEST(asked_for_twice)
 {
 	bool very_lossy = _i;
-	struct peer_packet response = {RC(WIRE_READ_RESPONSE_ONLY), .syndrome = ACK, .length = 8};
 	struct peer peer;
 	uint32_t psn = lossy_peer(&peer, very_lossy ? 0 : 2 * VERY_LOSSY_INTERVAL);
 
 	post(&peer, IBV_WR_RDMA_READ);
-	for (uint32_t i = 0; i < REQUESTS; i++) {
-		response.psn = (psn + i) & PSN_MASK;
-		if (i != 0 && i != 2)
-			peer_send(&peer, &response);
-		if (i == 1) {
-			see(&peer, psn);
-			if (very_lossy)
-				see(&peer, psn);
-		}
-	}
+	respond(&peer, psn + 1);
+	for (int i = 0; i < 1 + very_lossy; i++)
+		see(&peer, psn);
+	for (uint32_t i = 3; i < REQUESTS; i++)
+		respond(&peer, psn + i);
 	see(&peer, psn + 2); /* not the oldest one */
 	peer_see_none(&peer, 10000);
-	response.psn = psn & PSN_MASK;
 	for (int i = 0; i < 1 + very_lossy; i++)
-		peer_send(&peer, &response);
-	response.psn = (psn + 2) & PSN_MASK;
-	peer_send(&peer, &response);
+		respond(&peer, psn);
+	respond(&peer, psn + 2);
 	expect_end(&peer);
 }
 END_TEST

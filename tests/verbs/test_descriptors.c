@@ -127,6 +127,7 @@ static void begin_taking(struct taken *taken)
  */
 static void take(struct taken *taken, enum instead instead)
 {
+	progress_threads_wait_until_idle();
 	taken->instead = instead;
 	taken->last = dup(0);
 	must(taken->last > taken->first + 5);
@@ -201,7 +202,6 @@ static void lose_descriptors(enum instead instead, bool posts)
 	must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
 	must(pthread_create(&thread, NULL, wait_for_async_event, pair.context) == 0);
 	wait_until_asleep(&waiting);
-	progress_threads_wait_until_idle();
 	take(&taken, instead);
 	if (posts)
 		post_until_flushed(&pair);
@@ -251,7 +251,6 @@ START_TEST(a_listener_learns_that_its_device_is_gone)
 	must(rdma_listen(listener, 1) == 0);
 	must(pthread_create(&thread, NULL, wait_for_cm_event, channel) == 0);
 	wait_until_asleep(&waiting);
-	progress_threads_wait_until_idle();
 	take(&taken, _i);
 	must(pthread_join(thread, NULL) == 0);
 	must(rdma_destroy_id(listener) == 0);
