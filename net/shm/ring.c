@@ -188,16 +188,25 @@ uint32_t ring_space(struct ring *ring)
 	return space(ring);
 }
 
-/* What has one line, and nothing before it, is staged. */
+/* Where what isn't published is until then, the record at @place or its end. */
+static void *unpublished(struct ring *ring, uint64_t place, uint32_t staged)
+{
+	uint64_t offset = ring->first_word ? place - ring->first : 0;
+
+	return offset < staged ? ring->stage + offset : (uint8_t *)ring_word(ring, place);
+}
+
+/* Whether the next record, of @size, is staged: all before it are, and there is space. */
 static bool is_staged(const struct ring *ring, uint32_t size)
 {
-	return !ring->first_word && size == RING_LINE;
+	uint64_t offset = ring->first_word ? ring->next - ring->first : 0;
+
+	return offset == ring->staged && offset + size <= RING_STAGE;
 }
 
 static struct record *next_record(struct ring *ring, uint32_t size)
 {
-	return is_staged(ring, size) ? (struct record *)ring->stage
-				     : (struct record *)ring_word(ring, ring->next);
+	return unpublished(ring, ring->next, is_staged(ring, size) ? RING_STAGE : 0);
 }
 
 uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_t length)
@@ -229,33 +238,45 @@ void ring_append(struct ring *ring, const struct ring_source *from, uint32_t len
 		ring->source = from->source;
 		ring->destination = from->destination;
 	}
+	if (is_staged(ring, size))
+		ring->staged += size;
 	if (ring->first_word) {
 		atomic_store_explicit(&record->word, word, memory_order_relaxed);
 	} else {
 		/* Zero until all are published: the reader doesn't get past it. */
-		ring->staged = is_staged(ring, size);
 		ring->first = ring->next;
 		ring->first_word = word;
 	}
 	ring->last = ring->next;
 	ring->last_word = word;
 	ring->next += size;
-	atomic_store_explicit(ring_word(ring, ring->next), 0, memory_order_relaxed);
+}
+
+/* All but the first word. The line that the reader looks at comes last. */
+static void copy_stage(struct ring *ring, _Atomic uint32_t *word)
+{
+	uint8_t *to = (uint8_t *)word;
+
+	for (uint32_t at = ring->staged; at > RING_LINE; at -= RING_LINE)
+		memcpy(to + at - RING_LINE, ring->stage + at - RING_LINE, RING_LINE);
+	if (ring->staged)
+		memcpy(word + 1, ring->stage + sizeof(*word), RING_LINE - sizeof(*word));
+	ring->staged = 0;
 }
 
 void ring_publish(struct ring *ring)
 {
-	_Atomic uint32_t *word = ring_word(ring, ring->first);
+	_Atomic uint32_t *word = ring_word(ring, ring->first), *last;
 
 	if (!ring->first_word)
 		return;
+	last = unpublished(ring, ring->last, ring->staged);
 	if (ring->last == ring->first)
 		ring->first_word |= IS_LAST;
 	else
-		atomic_store_explicit(ring_word(ring, ring->last), ring->last_word | IS_LAST,
-				      memory_order_relaxed);
-	if (ring->staged)
-		memcpy(word + 1, ring->stage + sizeof(*word), RING_LINE - sizeof(*word));
+		atomic_store_explicit(last, ring->last_word | IS_LAST, memory_order_relaxed);
+	atomic_store_explicit(ring_word(ring, ring->next), 0, memory_order_relaxed);
+	copy_stage(ring, word);
 	atomic_store_explicit(word, ring->first_word, memory_order_release);
 	ring->first_word = 0;
 }

@@ -8,8 +8,10 @@
  * the packet itself from the BTH to the ICRC. Records begin at cache lines. The writer makes the
  * word behind a record zero before it writes the record's own: so the reader finds what is new by
  * looking at the next record, and a small message costs one cache line that moves from CPU to CPU.
- * That line is the one that a polling reader looks at: it is written all at once when the record is
- * published (ring.stage), or it would move back and forth while the writer fills it.
+ * That line is the one that a polling reader looks at, and with it at the next one, where the
+ * message is that is published together with an acknowledgement: both come at once then. So these
+ * are written all at once when they are published (ring.stage), or they would move back and forth
+ * while the writer fills them.
  *
  * Called by net/shm/inbox (which ring is whose) and net/shm/shm. Each side has a struct ring
  * of its own, which its caller locks. Nothing in the file is trusted by either side, as any process
@@ -30,8 +32,9 @@
 #include "net/tuning.h"
 #include "net/wire/wire.h"
 
-#define RING_LINE 64	     /* bytes of a cache line */
-#define RING_PACKET_MAX 8192 /* bytes */
+#define RING_LINE 64		   /* bytes of a cache line */
+#define RING_PACKET_MAX 8192	   /* bytes */
+#define RING_STAGE (2 * RING_LINE) /* an acknowledgement and a short message */
 
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "offsets are masked");
 _Static_assert(RING_PACKET_MAX > WIRE_PACKET_MAX, "space for some packets");
@@ -71,9 +74,9 @@ struct ring {
 	uint64_t first, last;
 	uint32_t first_word; /* what makes it one; 0: all are published */
 	uint32_t last_word;
-	bool staged; /* it is in @stage */
+	uint32_t staged; /* bytes of them, from the first on, that are in @stage */
 	bool broken;
-	_Alignas(RING_LINE) uint8_t stage[RING_LINE];
+	_Alignas(RING_LINE) uint8_t stage[RING_STAGE];
 };
 
 /* A record as the reader finds it. */
@@ -130,6 +133,8 @@ uint32_t ring_space(struct ring *ring);
 
 /* Whether ring_receive() would find something: a record, or that the ring is broken. */
 static inline bool ring_has_more(const struct ring *ring);
+/* Have the line behind the one that ring_has_more() looks at come along with it. */
+static inline void ring_look_ahead(const struct ring *ring);
 /* The next packet. False: there is none. */
 bool ring_receive(struct ring *ring, struct ring_packet *packet);
 /* All packets that were received are used no more. */
@@ -169,6 +174,11 @@ static inline void ring_pause(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("isb");
 #endif
+}
+
+static inline void ring_look_ahead(const struct ring *ring)
+{
+	__builtin_prefetch(ring_word(ring, ring->next + RING_LINE));
 }
 
 static inline bool ring_has_more(const struct ring *ring)

@@ -240,6 +240,7 @@ static unsigned int read_rings(struct shm_link *link, struct link_frame *frames,
 		struct shm_reader *reader = link->watched[(link->first + i) % link->watched_count];
 
 		if (!ring_has_more(&reader->ring)) {
+			ring_look_ahead(&reader->ring);
 			reader->empty_at = now;
 			continue;
 		}

@@ -158,6 +158,33 @@ START_TEST(publishes_together)
 }
 END_TEST
 
+/* Some of them are built elsewhere than in the ring, and which depends on those before. */
+START_TEST(publishes_any_mix)
+{
+	static const uint32_t lengths[] = {20, 56, 57, 100, 121, 4096};
+	const unsigned int kinds = sizeof(lengths) / sizeof(lengths[0]);
+	uint32_t length;
+
+	/* One to four, each of any kind. */
+	for (unsigned int mix = 0; mix < 4 * kinds * kinds * kinds * kinds; mix++) {
+		unsigned int count = 1 + mix % 4;
+
+		for (unsigned int i = 0, rest = mix / 4; i < count; i++, rest /= kinds) {
+			length = lengths[rest % kinds];
+			memset(ring_reserve(&writer, &from, length), mix + i, length);
+			ring_append(&writer, &from, length, (mix + i) & 1);
+		}
+		must(!ring_has_more(&reader));
+		ring_publish(&writer);
+		for (unsigned int i = 0, rest = mix / 4; i < count; i++, rest /= kinds)
+			must(get_one(mix + i, lengths[rest % kinds], i + 1 == count));
+		must(!ring_has_more(&reader));
+		ring_release(&reader);
+	}
+	ck_assert_uint_gt(writer.next, RING_BYTES);
+}
+END_TEST
+
 START_TEST(refuses_what_is_too_long)
 {
 	ck_assert_ptr_null(ring_reserve(&writer, &from, RING_PACKET_MAX + 1));
@@ -310,6 +337,7 @@ int main(void)
 	tcase_add_test(tcase, fills_and_empties);
 	tcase_add_test(tcase, begins_anew);
 	tcase_add_test(tcase, publishes_together);
+	tcase_add_test(tcase, publishes_any_mix);
 	tcase_add_test(tcase, refuses_what_is_too_long);
 	tcase_add_test(tcase, tells_addresses_when_they_change);
 	tcase_add_test(tcase, between_processes);
