@@ -15,15 +15,10 @@
 #define PAGE 4096u
 /* splice() makes one datagram of so many pages (Linux fs/splice.c). */
 #define DATAGRAM_PAGES 16
-#define DATAGRAM_MOST (DATAGRAM_PAGES * PAGE)
-/*
- * Of the ring: what the receiver is reading, and the kernel no longer counts; and its end, where a
- * super-packet didn't fit, before what wasn't read and before what comes next.
- */
-#define NOT_COUNTED (3 * DATAGRAM_MOST)
-/* What a batch of udp_send() has at the most before it sends any. */
-#define UNSENT_MOST (16 * DATAGRAM_MOST)
-_Static_assert(UDP_SPLICE_RING > NOT_COUNTED + UNSENT_MOST + UDP_SPLICE_RING / 4 * 9 / 8, "");
+#define BLOCK (DATAGRAM_PAGES * PAGE)
+/* What the receiver is reading, and the kernel no longer counts. */
+#define NOT_COUNTED (3 * BLOCK)
+_Static_assert((UDP_SPLICE_BLOCKS & (UDP_SPLICE_BLOCKS - 1)) == 0, "numbers of super-packets wrap");
 
 /* --- life ------------------------------------------------------------------------------- */
 
@@ -37,17 +32,17 @@ static void close_pipe(struct udp_splice *splice)
 	descriptor_close(descriptor_take(&splice->pipe), &splice->identity);
 }
 
-static void unmap_ring(struct udp_splice *splice)
+static void unmap_blocks(struct udp_splice *splice)
 {
-	if (splice->ring)
-		munmap(splice->ring, UDP_SPLICE_RING);
-	splice->ring = NULL;
+	if (splice->blocks)
+		munmap(splice->blocks, UDP_SPLICE_BLOCKS * BLOCK);
+	splice->blocks = NULL;
 }
 
 void udp_splice_destroy(struct udp_splice *splice)
 {
 	close_pipe(splice);
-	unmap_ring(splice);
+	unmap_blocks(splice);
 }
 
 bool udp_splice_verify(struct udp_splice *splice)
@@ -64,7 +59,6 @@ void udp_splice_after_fork_child(struct udp_splice *splice)
 static void refuse(struct udp_splice *splice)
 {
 	splice->refused = true;
-	splice->free = 0;
 	close_pipe(splice);
 }
 
@@ -102,77 +96,81 @@ static bool open_pipe(struct udp_splice *splice)
 	return true;
 }
 
-/* None of a new ring is unread, whatever the receivers still have of an earlier one. */
+/* None of new ones is unread, whatever the receivers still have of earlier ones. */
 static bool begin(struct udp_splice *splice, uint64_t cookie)
 {
-	void *ring;
+	void *blocks;
 
-	unmap_ring(splice);
+	unmap_blocks(splice);
 	if (!kernel_takes_pages() || sysconf(_SC_PAGESIZE) != PAGE || !open_pipe(splice))
 		return false;
-	ring = mmap(NULL, UDP_SPLICE_RING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (ring == MAP_FAILED)
+	blocks = mmap(NULL, UDP_SPLICE_BLOCKS * BLOCK, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (blocks == MAP_FAILED)
 		return false;
-	madvise(ring, UDP_SPLICE_RING, MADV_DONTFORK);
-	splice->ring = ring;
-	splice->position = 0;
-	splice->free = UDP_SPLICE_RING - NOT_COUNTED;
+	madvise(blocks, UDP_SPLICE_BLOCKS * BLOCK, MADV_DONTFORK);
+	splice->blocks = blocks;
+	splice->oldest = splice->next;
+	splice->bytes = splice->unsent = 0;
 	splice->cookie = cookie;
-	splice->unsent = 0;
 	splice->passed_over = 0;
 	return true;
 }
 
-/* --- the ring ------------------------------------------------------------------------------ */
+/* --- blocks ---------------------------------------------------------------------------------- */
 
-/* Where processes share an address the kernel may give it to another one, to be handed on. */
+/*
+ * What of it waits to be read, no less. Where processes share an address the kernel may give it to
+ * another one than it is for, to be handed on: then it is in one of two sockets.
+ */
 static bool unread(struct udp_link *link, const struct udp_address *address,
 		   const struct udp_connection *connection, uint32_t *bytes)
 {
+	uint64_t cookie = connection->splice.cookie;
 	struct sock_diag_socket first;
+	uint32_t received;
 
-	if (!backlog_received(link->backlog, &connection->destination, connection->splice.cookie,
-			      bytes) ||
-	    sock_diag_find(link->diag, &connection->destination, ROCE_V2_UDP_PORT, &address->gid,
+	if (sock_diag_find(link->diag, &connection->destination, ROCE_V2_UDP_PORT, &address->gid,
 			   address->source_port, &first) != 0)
 		return false;
-	if (first.received > *bytes)
-		*bytes = first.received;
+	*bytes = first.received;
+	if (!cookie || first.cookie == cookie)
+		return true;
+	if (!backlog_received(link->backlog, &connection->destination, cookie, &received))
+		return false;
+	if (received > *bytes)
+		*bytes = received;
 	return true;
 }
 
-/* A super-packet takes up to an eighth more of the ring than of a socket: it has its own pages. */
-static bool look(struct udp_link *link, const struct udp_address *address,
+/*
+ * They are read in the order in which they are sent: if one is unread, so are all behind it, and
+ * the kernel counts each for no less than its length.
+ */
+static void look(struct udp_link *link, const struct udp_address *address,
 		 struct udp_connection *connection)
 {
 	struct udp_splice *splice = &connection->splice;
 	uint32_t bytes;
 
-	if (splice->pauses) {
-		splice->pauses--;
-		return false;
-	}
-	if (unread(link, address, connection, &bytes) && bytes < UDP_SPLICE_RING / 4) {
-		splice->free = UDP_SPLICE_RING - NOT_COUNTED - splice->unsent - bytes - bytes / 8;
-		return true;
-	}
-	splice->pauses = UDP_SPLICE_PAUSES;
-	return false;
+	if (!unread(link, address, connection, &bytes))
+		return;
+	while (splice->bytes - splice->unsent > (uint64_t)bytes + NOT_COUNTED)
+		splice->bytes -= splice->lengths[splice->oldest++ % UDP_SPLICE_BLOCKS];
 }
 
 /*
- * The receivers' sockets aren't asked one by one: there is a ring for one of them, and another
+ * The receivers' sockets aren't asked one by one: there are blocks for one of them, and others
  * for another one when that gets far more.
  */
 static bool is_for(struct udp_splice *splice, uint64_t cookie, uint32_t length)
 {
-	if (splice->ring && splice->cookie == cookie) {
+	if (splice->blocks && splice->cookie == cookie) {
 		splice->passed_over = 0;
 		return true;
 	}
 	splice->passed_over += length;
-	if (splice->ring && splice->passed_over < UDP_SPLICE_OTHER)
+	if (splice->blocks && splice->passed_over < UDP_SPLICE_OTHER)
 		return false;
 	if (begin(splice, cookie))
 		return true;
@@ -180,37 +178,50 @@ static bool is_for(struct udp_splice *splice, uint64_t cookie, uint32_t length)
 	return false;
 }
 
-static uint32_t pages_of(uint32_t length)
+static bool has_free(const struct udp_splice *splice)
 {
-	return (length + PAGE - 1) & ~(PAGE - 1);
+	return splice->next - splice->oldest < UDP_SPLICE_BLOCKS;
+}
+
+/* Whether the next block may be written. */
+static bool find_free(struct udp_link *link, const struct udp_address *address,
+		      struct udp_connection *connection)
+{
+	struct udp_splice *splice = &connection->splice;
+
+	if (has_free(splice))
+		return true;
+	if (splice->pauses) {
+		splice->pauses--;
+		return false;
+	}
+	look(link, address, connection);
+	if (!has_free(splice))
+		splice->pauses = UDP_SPLICE_PAUSES;
+	return has_free(splice);
 }
 
 uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *address,
 			  struct udp_connection *connection, uint32_t length, uint32_t qpn)
 {
 	struct udp_splice *splice = &connection->splice;
-	uint32_t bytes = pages_of(length);
 	uint64_t cookie;
 
-	if (splice->refused || length < UDP_SPLICE_LEAST || bytes > DATAGRAM_MOST || !link->backlog)
+	if (splice->refused || length < UDP_SPLICE_LEAST || length > BLOCK || !link->backlog)
 		return NULL;
 	cookie = udp_share_cookie(link, &connection->destination, qpn);
 	if (link->share.roster && !cookie)
 		return NULL;
-	if (!is_for(splice, cookie, length))
+	if (!is_for(splice, cookie, length) || !find_free(link, address, connection))
 		return NULL;
-	if (splice->position + bytes > UDP_SPLICE_RING)
-		splice->position = 0;
-	if (splice->free < bytes && !look(link, address, connection))
-		return NULL;
-	return splice->ring + splice->position;
+	return splice->blocks + splice->next % UDP_SPLICE_BLOCKS * BLOCK;
 }
 
 void udp_splice_keep(struct udp_splice *splice, uint32_t length)
 {
-	splice->position += pages_of(length);
-	splice->free -= pages_of(length);
-	splice->unsent += pages_of(length);
+	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
+	splice->bytes += length;
+	splice->unsent += length;
 }
 
 /* --- sending ------------------------------------------------------------------------------- */
@@ -246,7 +257,7 @@ int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t 
 	const struct iovec vector = {place, length};
 	ssize_t sent = -1;
 
-	splice->unsent -= pages_of(length);
+	splice->unsent -= length;
 	if (set_segment_length(connection, segment_length) &&
 	    sys_vmsplice(descriptor_number(&splice->pipe), &vector, 1, SPLICE_F_NONBLOCK) == length)
 		sent = splice_out(connection, length);

@@ -5,9 +5,10 @@
  * receiver. Our copy is faster than the kernel's, of headers and payload by turns, and leaves what
  * the ICRC is computed over in the cache.
  *
- * The pages are a ring. One is written again only when the receiver has read what was in it, which
- * the kernel tells by how much its socket holds. Where that is much, and where the kernel
- * can't do it, super-packets are sent in the ordinary way.
+ * A super-packet has a block of pages to itself, and blocks are written one after the other, again
+ * and again: each only when the receiver has read what was in it, which the kernel tells by how
+ * much its socket holds. Where it hasn't, and where the kernel can't do it, super-packets are sent
+ * in the ordinary way.
  *
  * Called by net/udp/udp_send.c with the lock of the connection that it belongs to.
  */
@@ -29,11 +30,15 @@ struct udp_link;
 struct udp_connection;
 
 struct udp_splice {
-	uint8_t *ring;		 /* NULL: there is none yet */
-	uint32_t position;	 /* of what comes next */
-	uint32_t free;		 /* bytes from there on that were read, as far as was looked */
-	uint32_t unsent;	 /* bytes before @position that are to be sent */
-	uint32_t pauses;	 /* super-packets until it is looked again */
+	uint8_t *blocks; /* UDP_SPLICE_BLOCKS; NULL: there are none yet */
+	/*
+	 * Super-packets are numbered as they are sent, and number n is in block n modulo
+	 * UDP_SPLICE_BLOCKS. Those from @oldest on may be unread.
+	 */
+	uint32_t oldest, next;
+	uint32_t lengths[UDP_SPLICE_BLOCKS];
+	uint32_t bytes, unsent;	 /* the sum of their lengths; of those that are to be sent */
+	uint32_t pauses;	 /* super-packets until it is looked again what was read */
 	uint64_t cookie;	 /* of the receiver's socket that the latest ones were for */
 	uint64_t passed_over;	 /* bytes for other sockets since then */
 	uint16_t segment_length; /* UDP_SEGMENT of the connection; 0: not set */
