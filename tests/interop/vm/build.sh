@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # build.sh - build the rxe reference VM (kernel + tiny initrd + ext4 root) from
 # Debian packages, taken from this machine's own apt sources.  Nothing is installed on the
-# host except (if missing) qemu/mmdebstrap.   Output: $IMG/{vmlinuz,initrd.img,rootfs.ext4}
+# host except (if missing) qemu, mmdebstrap, and tcpdump for captures.   Output: $IMG/{vmlinuz,initrd.img,rootfs.ext4}
 #   WORK=~/.cache/rxe-vm  IMG=$WORK/img  EXTRA_PKGS="gcc ..."  SIZE=1800M
 #   REUSE=1            keep $WORK/root from the last build, only replace kernel + init and repack
 set -euo pipefail
@@ -20,6 +20,7 @@ command -v qemu-system-x86_64 >/dev/null || need+=(qemu-system-x86)
 command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
 command -v mke2fs >/dev/null || need+=(e2fsprogs)
 command -v cpio >/dev/null || need+=(cpio)
+command -v tcpdump >/dev/null || need+=(tcpdump)
 if [ ${#need[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${need[@]}"
 fi
