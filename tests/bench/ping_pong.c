@@ -7,6 +7,8 @@
  * round trip, in microseconds.
  *
  *   ping_pong [-t] [-a] [-b] [BYTES [ROUNDS]]
+ *
+ * BYTES: 1 MiB at the most.
  */
 #include "loopback.h"
 
@@ -52,6 +54,10 @@ int main(int argc, char **argv)
 		bytes = atoi(argv[optind]);
 	if (optind + 1 < argc)
 		rounds = atoi(argv[optind + 1]);
+	if (bytes > sizeof(buffer)) {
+		fprintf(stderr, "ping_pong: 1 MiB at the most\n");
+		return 2;
+	}
 	times = calloc(rounds + WARM_UP, sizeof(*times));
 	if (tcp)
 		tcp_pair(fds);
