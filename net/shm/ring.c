@@ -188,25 +188,16 @@ uint32_t ring_space(struct ring *ring)
 	return space(ring);
 }
 
-/* Where what isn't published is until then, the record at @place or its end. */
-static void *unpublished(struct ring *ring, uint64_t place, uint32_t staged)
-{
-	uint64_t offset = ring->first_word ? place - ring->first : 0;
-
-	return offset < staged ? ring->stage + offset : (uint8_t *)ring_word(ring, place);
-}
-
 /* Whether the next record, of @size, is staged: all before it are, and there is space. */
 static bool is_staged(const struct ring *ring, uint32_t size)
 {
-	uint64_t offset = ring->first_word ? ring->next - ring->first : 0;
-
-	return offset == ring->staged && offset + size <= RING_STAGE;
+	return ring_unpublished(ring) == ring->staged && ring->staged + size <= RING_STAGE;
 }
 
 static struct record *next_record(struct ring *ring, uint32_t size)
 {
-	return unpublished(ring, ring->next, is_staged(ring, size) ? RING_STAGE : 0);
+	return is_staged(ring, size) ? (struct record *)(ring->stage + ring->staged)
+				     : (struct record *)ring_word(ring, ring->next);
 }
 
 uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_t length)
@@ -264,17 +255,26 @@ static void copy_stage(struct ring *ring, _Atomic uint32_t *word)
 	ring->staged = 0;
 }
 
+/* Where the last record is until all are published. */
+static _Atomic uint32_t *last_word(struct ring *ring)
+{
+	uint64_t offset = ring->last - ring->first;
+
+	return offset < ring->staged ? (_Atomic uint32_t *)(ring->stage + offset)
+				     : ring_word(ring, ring->last);
+}
+
 void ring_publish(struct ring *ring)
 {
-	_Atomic uint32_t *word = ring_word(ring, ring->first), *last;
+	_Atomic uint32_t *word = ring_word(ring, ring->first);
 
 	if (!ring->first_word)
 		return;
-	last = unpublished(ring, ring->last, ring->staged);
 	if (ring->last == ring->first)
 		ring->first_word |= IS_LAST;
 	else
-		atomic_store_explicit(last, ring->last_word | IS_LAST, memory_order_relaxed);
+		atomic_store_explicit(last_word(ring), ring->last_word | IS_LAST,
+				      memory_order_relaxed);
 	atomic_store_explicit(ring_word(ring, ring->next), 0, memory_order_relaxed);
 	copy_stage(ring, word);
 	atomic_store_explicit(word, ring->first_word, memory_order_release);

@@ -50,7 +50,7 @@ static uint32_t length_of(uint64_t number)
 	return 16 + number * 7919 % 4100;
 }
 
-static bool put(uint64_t number, uint32_t length)
+static bool append(uint64_t number, uint32_t length)
 {
 	uint8_t *to = ring_reserve(&writer, &from, length);
 
@@ -58,6 +58,13 @@ static bool put(uint64_t number, uint32_t length)
 		return false;
 	memset(to, number, length);
 	ring_append(&writer, &from, length, number & 1);
+	return true;
+}
+
+static bool put(uint64_t number, uint32_t length)
+{
+	if (!append(number, length))
+		return false;
 	ring_publish(&writer);
 	return true;
 }
@@ -145,8 +152,7 @@ END_TEST
 START_TEST(publishes_together)
 {
 	for (uint64_t number = 0; number < 10; number++) {
-		ck_assert_ptr_nonnull(memset(ring_reserve(&writer, &from, 40), number, 40));
-		ring_append(&writer, &from, 40, number & 1);
+		ck_assert(append(number, 40));
 		ck_assert(!ring_has_more(&reader));
 	}
 	ck_assert_uint_ge(ring_unpublished(&writer), 400);
@@ -163,17 +169,13 @@ START_TEST(publishes_any_mix)
 {
 	static const uint32_t lengths[] = {20, 56, 57, 100, 121, 4096};
 	const unsigned int kinds = sizeof(lengths) / sizeof(lengths[0]);
-	uint32_t length;
 
 	/* One to four, each of any kind. */
 	for (unsigned int mix = 0; mix < 4 * kinds * kinds * kinds * kinds; mix++) {
 		unsigned int count = 1 + mix % 4;
 
-		for (unsigned int i = 0, rest = mix / 4; i < count; i++, rest /= kinds) {
-			length = lengths[rest % kinds];
-			memset(ring_reserve(&writer, &from, length), mix + i, length);
-			ring_append(&writer, &from, length, (mix + i) & 1);
-		}
+		for (unsigned int i = 0, rest = mix / 4; i < count; i++, rest /= kinds)
+			must(append(mix + i, lengths[rest % kinds]));
 		must(!ring_has_more(&reader));
 		ring_publish(&writer);
 		for (unsigned int i = 0, rest = mix / 4; i < count; i++, rest /= kinds)

@@ -259,10 +259,10 @@ START_TEST(pages_are_read_before_they_are_written)
 
 	add_train();
 	for (unsigned int i = 0; connection && i < trains; i++) {
-		uint32_t next_spliced = connection->splice.next;
+		uint32_t before = connection->splice.next;
 
 		send_train(i);
-		spliced += connection->splice.next - next_spliced;
+		spliced += connection->splice.next - before;
 		if (i % reads[_i].every == reads[_i].first)
 			received += receive_stamped(&next);
 	}
