@@ -236,6 +236,8 @@
  * takes to come back.
  */
 #define POLL_YIELD_AFTER 12000
+/* And so often: what such polls take on a fast machine, more where system calls are slow. */
+#define POLL_YIELD_POLLS 20
 /*
  * And again so soon if another thread ran then. With three threads on two CPUs, two of which post
  * while the third receives, each poll that finds nothing takes time from a thread that has work:

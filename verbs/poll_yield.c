@@ -12,21 +12,24 @@
 
 /* Of a thread, not of a client: while one thread's polls make progress, another's don't. */
 static _Thread_local struct {
-	uint64_t since;	 /* when the polls that found nothing began, ns; or when they count again */
-	bool cpu_wanted; /* another thread ran when this one last yielded */
-	uint64_t polled_at;	       /* when it last began to poll, */
+	uint64_t since; /* when the polls that found nothing began, ns; or when they count again */
+	unsigned int polls; /* that found nothing, since then */
+	bool cpu_wanted;    /* another thread ran when this one last yielded, or has run since */
+	long switches;	    /* how often this one had lost its CPU then */
+	uint64_t polled_at; /* when it last began to poll, */
 	const _Atomic uint32_t *queue; /* what, and since when nothing else */
 	uint64_t queue_since;
 } empty;
 
-/* How often this thread has lost its CPU. A yield that nothing came of isn't among them. */
-static long context_switches(void)
+/*
+ * How often this thread has lost its CPU while it wanted it. A yield that nothing came of isn't
+ * among them, and sleeping isn't.
+ */
+static long times_switched(void)
 {
 	struct rusage usage;
 
-	if (getrusage(RUSAGE_THREAD, &usage) != 0)
-		return 0;
-	return usage.ru_nvcsw + usage.ru_nivcsw;
+	return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
 /* --- the thread that keeps polling --------------------------------------------------- */
@@ -71,13 +74,16 @@ static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now
  */
 static void yield_to_others(struct poll_keeper *keeper)
 {
-	long switches = context_switches();
 	uint64_t before = clock_now(), after;
+	long switches;
 
 	sched_yield();
 	after = clock_now();
-	empty.cpu_wanted = context_switches() != switches;
+	switches = times_switched();
+	empty.cpu_wanted = switches != empty.switches;
+	empty.switches = switches;
 	empty.since = after;
+	empty.polls = 0;
 	if (after - before > POLL_YIELD_LOST)
 		empty.since += PROGRESS_CPU_CONTENDED;
 	choose_keeper(keeper, after);
@@ -125,15 +131,26 @@ bool poll_sleep(const struct poll_keeper *keeper, const struct poll_queue *queue
 	return true;
 }
 
-void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
+/* Not by the time alone: where a system call takes a microsecond, so does a message. */
+static bool is_long_enough(uint64_t now)
 {
-	uint64_t patience = empty.cpu_wanted ? POLL_YIELD_AFTER_WANTED : POLL_YIELD_AFTER;
 	int64_t passed = now - empty.since;
 
+	if (empty.cpu_wanted)
+		return passed > POLL_YIELD_AFTER_WANTED;
+	return passed > POLL_YIELD_AFTER && empty.polls > POLL_YIELD_POLLS;
+}
+
+void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
+{
 	if (is_keeper(keeper))
 		keeper_polled(keeper, now);
-	if (begins && passed > PROGRESS_POLL_GRAIN)
+	if (!begins) {
+		empty.polls++;
+		if (is_long_enough(now))
+			yield_to_others(keeper);
+	} else if ((int64_t)(now - empty.since) > PROGRESS_POLL_GRAIN) {
 		empty.since = now;
-	else if (!begins && passed > (int64_t)patience)
-		yield_to_others(keeper);
+		empty.polls = 0;
+	}
 }
