@@ -181,6 +181,13 @@
 #define PROGRESS_SLICE 100000
 /* Noting every poll would send the cache line back and forth. */
 #define PROGRESS_POLL_GRAIN 1000
+/*
+ * How long a thread polls that waits for an event in a call; it does so where it didn't have to
+ * wait longer the last time. As long as the thread would spin that had to wake it.
+ */
+#define EVENT_POLL PROGRESS_SPIN
+/* After so many events in a row that were found waiting, the application waits elsewhere. */
+#define EVENTS_FOUND 8
 /* Polls in a loop are a microsecond apart. Without one for this long the application does
  * something else. */
 #define PROGRESS_POLL_GAP 3000

@@ -2,12 +2,20 @@
 /*
  * Completion channels. Their references are counted under the mutex of the
  * context, as the real library does; their events have a lock of their own.
+ *
+ * A thread that waits for an event in ibv_get_cq_event() makes progress itself for a while, where
+ * it hadn't to wait longer the last time: to be woken by the progress thread costs more than what
+ * it waits for. Only the one thread of the device's that waits does so; where there are more, the
+ * progress thread receives for all of them.
  */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "net/quarantine.h"
+#include "net/tuning.h"
 #include "verbs/check/check.h"
 #include "verbs/check/work.h"
 #include "verbs/context.h"
@@ -15,11 +23,18 @@
 struct channel {
 	struct ibv_comp_channel ibv;
 	struct event_fd events;
+	_Atomic bool polled;	    /* the last wait was short: the next one is polled for */
+	_Atomic unsigned int found; /* events in a row that nothing waited for in a call */
 };
+
+static struct channel *to_channel(struct ibv_comp_channel *channel)
+{
+	return (struct channel *)channel;
+}
 
 struct event_fd *channel_events(struct ibv_comp_channel *channel)
 {
-	return &((struct channel *)channel)->events;
+	return &to_channel(channel)->events;
 }
 
 static int channel_wait(struct readable *readable)
@@ -76,12 +91,82 @@ static void count_taken(const struct event_record *record)
 	((struct cq_extra *)cq->verbs)->completion_events++;
 }
 
-int urxe_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+/* --- waiting --------------------------------------------------------------------------- */
+
+bool channel_is_polled(struct ibv_comp_channel *ibv)
 {
+	struct channel *channel = to_channel(ibv);
+
+	return atomic_load_explicit(&channel->polled, memory_order_relaxed) &&
+	       atomic_load_explicit(&channel->found, memory_order_relaxed) < EVENTS_FOUND &&
+	       atomic_load(&to_context(ibv->context)->device->waiting) == 0;
+}
+
+/* Until there is an event, or no longer worth it. */
+static void poll_for_event(struct channel *channel, struct device *device, uint64_t begin)
+{
+	uint64_t now = begin, before = begin;
+
+	while (!event_fd_any(&channel->events) && now - begin < EVENT_POLL &&
+	       now - before < PROGRESS_YIELD_LOST && atomic_load(&device->waiting) == 1) {
+		if (!progress_poll(device->client, now, NULL))
+			hca_acknowledge(device->hca, now);
+		before = now;
+		now = clock_now();
+	}
+}
+
+/* Returns whether there was one. */
+static bool poll_and_take(struct channel *channel, struct device *device, uint64_t begin,
+			  struct event_record *record)
+{
+	bool taken;
+
+	if (!channel->polled || !device->client || !progress_may_spin(device->client))
+		return event_fd_take(&channel->events, count_taken, record);
+	event_fd_look(&channel->events, true);
+	poll_for_event(channel, device, begin);
+	taken = event_fd_take(&channel->events, count_taken, record);
+	event_fd_look(&channel->events, false);
+	return taken;
+}
+
+static void stop_waiting(void *device)
+{
+	atomic_fetch_sub(&((struct device *)device)->waiting, 1);
+}
+
+/* Returns 0, or -1 with errno as readable_wait(). */
+static int wait_for_event(struct channel *channel, struct event_record *record)
+{
+	struct device *device = to_context(channel->ibv.context)->device;
+	uint64_t begin = clock_now();
+	int result = 0;
+
+	atomic_fetch_add(&device->waiting, 1);
+	pthread_cleanup_push(stop_waiting, device);
+	while (result == 0 && !poll_and_take(channel, device, begin, record)) {
+		if (device->client)
+			progress_app_sleeping(device->client);
+		result = readable_wait(&channel->events.readable);
+	}
+	pthread_cleanup_pop(1);
+	channel->polled = result == 0 && clock_now() - begin < EVENT_POLL;
+	return result;
+}
+
+int urxe_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	struct channel *channel = to_channel(ibv);
 	struct event_record record;
 
-	if (event_fd_pop(channel_events(channel), count_taken, &record))
-		return -1;
+	if (event_fd_take(&channel->events, count_taken, &record)) {
+		channel->found++;
+	} else {
+		channel->found = 0;
+		if (wait_for_event(channel, &record) != 0)
+			return -1;
+	}
 	*cq = record.element;
 	*cq_context = (*cq)->cq_context;
 	return 0;

@@ -137,6 +137,12 @@ void context_get(struct ibv_context *context);
 void context_put(struct ibv_context *context);
 
 struct event_fd *channel_events(struct ibv_comp_channel *channel);
+/*
+ * Whether the thread that will wait for the next event of @channel is likely to make progress
+ * itself meanwhile, so that the progress thread needn't. If it doesn't, that finds out with its
+ * next tick.
+ */
+bool channel_is_polled(struct ibv_comp_channel *channel);
 
 /*
  * A real library gives an object's handle to the kernel, which looks it up. Here it has only

@@ -180,7 +180,7 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_req_notify_cq()", to_cq(cq)));
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
-	if (cq->channel && client)
+	if (cq->channel && client && !channel_is_polled(cq->channel))
 		progress_app_sleeping(client);
 	return 0;
 }

@@ -43,6 +43,7 @@ struct device {
 	struct link *link;
 	struct hca *hca;
 	struct progress_client *client;
+	_Atomic unsigned int waiting; /* threads in ibv_get_cq_event() */
 	struct device_watch watch;
 	_Atomic bool
 		failed; /* until it is closed by all contexts; IBV_EVENT_DEVICE_FATAL was raised */

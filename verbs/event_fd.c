@@ -22,6 +22,9 @@ int readable_open(struct readable *readable)
 	if (readable->fd < 0)
 		return errno;
 	readable->identity = descriptor_identify(readable->fd);
+	atomic_init(&readable->any, false);
+	readable->set = false;
+	readable->lookers = 0;
 	sem_init(&readable->look, 0, 0);
 	readable->wait = NULL;
 	return 0;
@@ -84,20 +87,37 @@ static void wake_one(struct readable *readable)
 		sem_post(&readable->look);
 }
 
-void readable_added(struct readable *readable, bool only)
+static void update_descriptor(struct readable *readable)
 {
-	if (only)
+	bool wanted = readable->any && !readable->lookers;
+
+	if (wanted && !readable->set)
 		readable_set(readable);
+	else if (!wanted && readable->set)
+		readable_clear(readable);
+	readable->set = wanted;
+}
+
+void readable_added(struct readable *readable)
+{
+	readable->any = true;
+	update_descriptor(readable);
 	wake_one(readable);
 }
 
 /* What is left is for another thread, which the value 1 may not have woken. */
 void readable_removed(struct readable *readable, bool last)
 {
-	if (last)
-		readable_clear(readable);
-	else
+	readable->any = !last;
+	update_descriptor(readable);
+	if (!last)
 		wake_one(readable);
+}
+
+void readable_looked_at(struct readable *readable, bool begins)
+{
+	readable->lookers += begins ? 1 : -1;
+	update_descriptor(readable);
 }
 
 int readable_wait(struct readable *readable)
@@ -158,11 +178,9 @@ void event_fd_destroy(struct event_fd *events)
 /* With the lock. */
 static void event_fd_append(struct event_fd *events, struct event_record *record)
 {
-	bool only = !events->head;
-
 	if (record->count++ == 0)
 		DL_APPEND(events->head, record);
-	readable_added(&events->readable, only);
+	readable_added(&events->readable);
 }
 
 static struct event_record *record_of_reserve(struct event_fd *events)
@@ -211,9 +229,8 @@ static void event_fd_take_off(struct event_fd *events, struct event_record *reco
 	readable_removed(&events->readable, !events->head);
 }
 
-static bool event_fd_take_one(struct event_fd *events,
-			      void (*taken)(const struct event_record *record),
-			      struct event_record *record)
+bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_record *record),
+		   struct event_record *record)
 {
 	struct event_record *oldest, *allocated = NULL;
 
@@ -234,11 +251,18 @@ static bool event_fd_take_one(struct event_fd *events,
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record)
 {
-	while (!event_fd_take_one(events, taken, record)) {
+	while (!event_fd_take(events, taken, record)) {
 		if (readable_wait(&events->readable) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+void event_fd_look(struct event_fd *events, bool begins)
+{
+	pthread_mutex_lock(&events->lock);
+	readable_looked_at(&events->readable, begins);
+	pthread_mutex_unlock(&events->lock);
 }
 
 void event_fd_drop(struct event_fd *events, const void *element)

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,9 @@
 struct readable {
 	int fd; /* -1: closed */
 	struct descriptor_identity identity;
+	_Atomic bool any;     /* the queue has something; read without the lock */
+	bool set;	      /* the descriptor says so */
+	unsigned int lookers; /* threads that need no descriptor, and will take what there is */
 	sem_t look;
 	int (*wait)(struct readable *readable); /* on @look, as sem_wait() does; NULL: that */
 };
@@ -42,10 +46,16 @@ void readable_destroy(struct readable *readable);
 /* In a forked child: it can be read for ever, for getting an event says that there are none. */
 void readable_inherit(struct readable *readable);
 
-/* The queue got an event, its only one or another one. */
-void readable_added(struct readable *readable, bool only);
+/* The queue got an event. */
+void readable_added(struct readable *readable);
 /* An event was taken off it, its last one or not. */
 void readable_removed(struct readable *readable, bool last);
+/*
+ * A thread looks at the queue all the time until it takes an event or gives up: so long nothing is
+ * written to the descriptor, nor read from it, which would be two system calls for each event. Or
+ * it no longer does: then the descriptor tells what is left.
+ */
+void readable_looked_at(struct readable *readable, bool begins);
 
 /*
  * Until there may be an event. No lock may be held. -1 with errno EAGAIN if the application
@@ -83,13 +93,23 @@ void event_fd_push(struct event_fd *events, void *element, int type);
 /* Add the event of an object whose record lives in it, @embedded. It may be queued already. */
 void event_fd_push_embedded(struct event_fd *events, struct event_record *record);
 
+/* Take the oldest event, if there is one, and call @taken with it under the lock. */
+bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_record *record),
+		   struct event_record *record);
 /*
- * Take the oldest event and call @taken with it under the lock. Waits for one
- * unless the application made the descriptor non-blocking. Returns 0, or -1 with
- * errno EAGAIN, EINTR (a signal handler without SA_RESTART ran), or EBADF.
+ * The same, but waits for one unless the application made the descriptor
+ * non-blocking. Returns 0, or -1 with errno EAGAIN, EINTR (a signal handler
+ * without SA_RESTART ran), or EBADF.
  */
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record);
+
+/* For a thread that waits for an event without sleeping: see readable_looked_at(). */
+void event_fd_look(struct event_fd *events, bool begins);
+static inline bool event_fd_any(const struct event_fd *events)
+{
+	return atomic_load_explicit(&events->readable.any, memory_order_relaxed);
+}
 
 /* Drop the events about @element that haven't been taken. */
 void event_fd_drop(struct event_fd *events, const void *element);

@@ -111,6 +111,11 @@ bool progress_poll(struct progress_client *client, uint64_t now, const struct po
 	return done;
 }
 
+bool progress_may_spin(const struct progress_client *client)
+{
+	return client->progress->spin > 0;
+}
+
 void progress_app_sleeping(struct progress_client *client)
 {
 	/* In this order; stop_watching() does it the other way round. */
@@ -355,8 +360,6 @@ static void *thread_main(void *argument)
 	pthread_setname_np(pthread_self(), "urxe");
 	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
 	pthread_mutex_lock(&progress->lock);
-	/* Where there is but one CPU, spinning would keep the application from working. */
-	progress->spin = thread_cpus_count() > 1 ? PROGRESS_SPIN : 0;
 	while (!progress->stopping) {
 		wakeup_begin_round(&progress->wakeup);
 		progress_sleep_until(progress, serve_clients(progress));
@@ -401,6 +404,8 @@ int progress_create(struct progress **result)
 	pthread_mutex_init(&progress->lock, NULL);
 	pthread_cond_init(&progress->unpinned, NULL);
 	progress->pid = getpid();
+	/* Where there is but one CPU, spinning would keep the application from working. */
+	progress->spin = thread_cpus_count() > 1 ? PROGRESS_SPIN : 0;
 	progress->cpus = THREAD_CPUS_INIT;
 	progress->armed_set = -1;
 	*result = progress;

@@ -76,6 +76,9 @@ void progress_posted(struct progress_client *client, uint64_t now);
  */
 bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue);
 
+/* Whether threads have CPUs enough for one that waits to poll instead of sleeping. */
+bool progress_may_spin(const struct progress_client *client);
+
 /*
  * The application is about to sleep (it armed a CQ for notification): polling is
  * over, and the progress thread takes the descriptors back at once instead of

@@ -225,10 +225,8 @@ typedef bool record_filter(const struct rdma_record *record, const void *subject
 
 static void channel_append(struct rdma_channel *channel, struct rdma_record *record)
 {
-	bool only = !channel->head;
-
 	DL_APPEND(channel->head, record);
-	readable_added(&channel->readable, only);
+	readable_added(&channel->readable);
 }
 
 static void channel_take_off(struct rdma_channel *channel, struct rdma_record *record)
