@@ -137,19 +137,27 @@ static void stop_waiting(void *device)
 }
 
 /* Returns 0, or -1 with errno as readable_wait(). */
+static int wait_and_take(struct channel *channel, struct device *device, uint64_t begin,
+			 struct event_record *record)
+{
+	while (!poll_and_take(channel, device, begin, record)) {
+		if (device->client)
+			progress_app_sleeping(device->client);
+		if (readable_wait(&channel->events.readable) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int wait_for_event(struct channel *channel, struct event_record *record)
 {
 	struct device *device = to_context(channel->ibv.context)->device;
 	uint64_t begin = clock_now();
-	int result = 0;
+	int result;
 
 	atomic_fetch_add(&device->waiting, 1);
 	pthread_cleanup_push(stop_waiting, device);
-	while (result == 0 && !poll_and_take(channel, device, begin, record)) {
-		if (device->client)
-			progress_app_sleeping(device->client);
-		result = readable_wait(&channel->events.readable);
-	}
+	result = wait_and_take(channel, device, begin, record);
 	pthread_cleanup_pop(1);
 	channel->polled = result == 0 && clock_now() - begin < EVENT_POLL;
 	return result;
