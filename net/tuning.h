@@ -304,6 +304,12 @@
 #define UDP_SPLICE_LEAST (32u << 10)
 #define UDP_SPLICE_BLOCKS 32
 #define UDP_SPLICE_PAUSES 16
+/*
+ * The dearest system call with which it is worth it, ns. In a virtual machine whose kernel and
+ * processes have page tables of the hypervisor's making one takes 1000, and streams are a fifth
+ * faster without; where one takes 100 they are a tenth faster with.
+ */
+#define UDP_SPLICE_CALL_MOST 400
 /* Bytes for another process of the same address until blocks are for that one: new ones, whose
  * pages cost half a millisecond. */
 #define UDP_SPLICE_OTHER (64u << 20)

@@ -7,8 +7,8 @@
  *
  * A super-packet has a block of pages to itself, and blocks are written one after the other, again
  * and again: each only when the receiver has read what was in it, which the kernel tells by how
- * much its socket holds. Where it hasn't, and where the kernel can't do it, super-packets are sent
- * in the ordinary way.
+ * much its socket holds. Where it hasn't, where the kernel can't do it, and where system calls are
+ * dear, of which this takes two more, super-packets are sent in the ordinary way.
  *
  * Called by net/udp/udp_send.c with the lock of the connection that it belongs to.
  */
@@ -46,6 +46,9 @@ struct udp_splice {
 	int pipe;		 /* both of its ends */
 	struct descriptor_identity identity;
 };
+
+/* Whether it is worth it on this machine. Takes some microseconds to find out. */
+bool udp_splice_pays(void);
 
 void udp_splice_init(struct udp_splice *splice);
 void udp_splice_destroy(struct udp_splice *splice);

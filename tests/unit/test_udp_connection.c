@@ -65,6 +65,7 @@ static struct udp_connection *connect_both(void)
 {
 	struct udp_address *address = from_address();
 
+	((struct udp_link *)from.link)->splices = true; /* however dear it is here */
 	add_packet(traffic, 8);
 	for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
 		send_some(&from, traffic, 0, 1);
