@@ -142,7 +142,10 @@ struct hca {
 	_Atomic unsigned int run_count; /* spares hca_run() the lock when there is nothing */
 
 	struct ack_queue acks;
-	/* It is a QP's peer's turn: completer_receive_end(). The thread that polls clears it. */
+	/*
+	 * It is a QP's peer's turn: completer_receive_end(). Cleared by the thread that polls, and
+	 * by what the peer sends.
+	 */
 	_Atomic bool peer_awaited;
 	_Atomic uint64_t polled_at; /* about when an application thread last polled, in vain */
 	struct pool outboxes;

@@ -214,6 +214,14 @@
 #define PROGRESS_NEGLECT 200000
 #define PROGRESS_NEGLECT_FOR 20000000
 /*
+ * For how long then a poll receives what comes next, though it has found a completion: a packet
+ * that is lost, and the silence after it, are a few tens of us. What takes longer than a message
+ * does was lost. In vain it isn't done again for up to twice as many of these polls.
+ */
+#define PROGRESS_AWAIT 100000
+#define PROGRESS_AWAIT_LONG 20000
+#define PROGRESS_AWAIT_PAUSES 64
+/*
  * An application that sleeps for its events polls once or twice around each
  * sleep; one that polls this often without progress_app_sleeping() means it.
  */

@@ -102,22 +102,17 @@ bool channel_is_polled(struct ibv_comp_channel *ibv)
 	       atomic_load(&to_context(ibv->context)->device->waiting) == 0;
 }
 
-/* Until there is an event, or no longer worth it. */
-static void poll_for_event(struct channel *channel, struct device *device, uint64_t begin)
+/* Alone, and in vain as yet. */
+static bool waits_alone(const void *context)
 {
-	uint64_t now = begin, before = begin;
+	const struct channel *channel = context;
 
-	while (!event_fd_any(&channel->events) && now - begin < EVENT_POLL &&
-	       now - before < PROGRESS_YIELD_LOST && atomic_load(&device->waiting) == 1) {
-		if (!progress_poll(device->client, now, NULL))
-			hca_acknowledge(device->hca, now);
-		before = now;
-		now = clock_now();
-	}
+	return !event_fd_any(&channel->events) &&
+	       atomic_load(&to_context(channel->ibv.context)->device->waiting) == 1;
 }
 
 /* Returns whether there was one. */
-static bool poll_and_take(struct channel *channel, struct device *device, uint64_t begin,
+static bool poll_and_take(struct channel *channel, struct device *device,
 			  struct event_record *record)
 {
 	bool taken;
@@ -125,7 +120,7 @@ static bool poll_and_take(struct channel *channel, struct device *device, uint64
 	if (!channel->polled || !device->client || !progress_may_spin(device->client))
 		return event_fd_take(&channel->events, count_taken, record);
 	event_fd_look(&channel->events, true);
-	poll_for_event(channel, device, begin);
+	device_poll_while(device, waits_alone, channel, EVENT_POLL);
 	taken = event_fd_take(&channel->events, count_taken, record);
 	event_fd_look(&channel->events, false);
 	return taken;
@@ -137,10 +132,10 @@ static void stop_waiting(void *device)
 }
 
 /* Returns 0, or -1 with errno as readable_wait(). */
-static int wait_and_take(struct channel *channel, struct device *device, uint64_t begin,
+static int wait_and_take(struct channel *channel, struct device *device,
 			 struct event_record *record)
 {
-	while (!poll_and_take(channel, device, begin, record)) {
+	while (!poll_and_take(channel, device, record)) {
 		if (device->client)
 			progress_app_sleeping(device->client);
 		if (readable_wait(&channel->events.readable) != 0)
@@ -157,7 +152,7 @@ static int wait_for_event(struct channel *channel, struct event_record *record)
 
 	atomic_fetch_add(&device->waiting, 1);
 	pthread_cleanup_push(stop_waiting, device);
-	result = wait_and_take(channel, device, begin, record);
+	result = wait_and_take(channel, device, record);
 	pthread_cleanup_pop(1);
 	channel->polled = result == 0 && clock_now() - begin < EVENT_POLL;
 	return result;

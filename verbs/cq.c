@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "net/clock.h"
+#include "net/tuning.h"
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
 #include "verbs/event.h"
@@ -201,15 +202,30 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return set_errno(error);
 }
 
-/* The application has been told of what completed: will it wait for what its peer does? */
+static bool is_awaited(const void *hca)
+{
+	return atomic_load_explicit(&((const struct hca *)hca)->peer_awaited, memory_order_relaxed);
+}
+
+/*
+ * The application is about to be told of what completed: will it wait for what its peer does? Where
+ * it does so without polling, this call receives that first, if it doesn't take long.
+ */
 static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 {
+	struct device *device = to_context(cq->ibv.context)->device;
 	struct hca *hca = cq->hca;
+	uint64_t begin;
 
-	if (likely(!atomic_load_explicit(&hca->peer_awaited, memory_order_relaxed)) || !client)
+	if (likely(!is_awaited(hca)) || !client)
 		return;
-	atomic_store_explicit(&hca->peer_awaited, false, memory_order_relaxed);
-	progress_app_waits(client);
+	begin = clock_now();
+	if (progress_awaits(client, begin)) {
+		device_poll_while(device, is_awaited, hca, PROGRESS_AWAIT);
+		progress_awaited(client, begin, !is_awaited(hca));
+	}
+	if (atomic_exchange(&hca->peer_awaited, false))
+		progress_app_waits(client);
 }
 
 /* What has completed; when nothing has, making progress may complete something. */

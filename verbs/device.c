@@ -20,6 +20,7 @@
 #include "net/log.h"
 #include "net/netdev.h"
 #include "net/shm/shm.h"
+#include "net/tuning.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
 #include "verbs/check/work.h"
@@ -499,6 +500,19 @@ bool device_try_lock(struct device *device)
 void device_unlock(struct device *device)
 {
 	pthread_mutex_unlock(&device->lock);
+}
+
+void device_poll_while(struct device *device, bool (*waits)(const void *context),
+		       const void *context, uint64_t most)
+{
+	uint64_t begin = clock_now(), before = begin, now = begin;
+
+	while (waits(context) && now - begin < most && now - before < PROGRESS_YIELD_LOST) {
+		if (!progress_poll(device->client, now, NULL))
+			hca_acknowledge(device->hca, now);
+		before = now;
+		now = clock_now();
+	}
 }
 
 void device_flush_on_exit(struct device *device)

@@ -91,6 +91,13 @@ void device_show(struct device *device);
 /* The device has failed, or its ports are gone: all queue pairs become ERR, and flush. */
 void device_flush(const struct device *device);
 
+/*
+ * Make progress in the calling thread, which has nothing else to do, while @waits(@context), for
+ * @most ns, and as long as no other thread takes its CPU away.
+ */
+void device_poll_while(struct device *device, bool (*waits)(const void *context),
+		       const void *context, uint64_t most);
+
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
 void device_flush_on_exit(struct device *device);
 

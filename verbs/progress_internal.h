@@ -34,6 +34,8 @@ struct progress_client {
 	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
 	_Atomic bool app_waits;		  /* it may have begun to */
 	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
+	/* Of progress_awaits(): how often not to, and how often the last time; any thread's. */
+	_Atomic unsigned int await_pauses, await_paused;
 	struct poll_keeper keeper;
 
 	uint64_t spin_until;

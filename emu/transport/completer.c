@@ -87,6 +87,18 @@ static bool awaits_peer(const struct qp *qp)
 	return qp->sq.done == qp->sq.posted && qp->responder.msn == qp->requester.posted_msn;
 }
 
+/* @progress: something was acknowledged. */
+static void note_whose_turn(struct qp *qp, bool progress)
+{
+	_Atomic bool *awaited = &qp->hca->peer_awaited;
+	bool noted = atomic_load_explicit(awaited, memory_order_relaxed);
+
+	if (progress && !noted && awaits_peer(qp))
+		atomic_store_explicit(awaited, true, memory_order_relaxed);
+	else if (noted && qp->responder.msn != qp->requester.posted_msn)
+		atomic_store_explicit(awaited, false, memory_order_relaxed);
+}
+
 void completer_unpin(struct qp *qp)
 {
 	mr_unpin_kept(qp->hca, &qp->requester.response_pin);
@@ -100,8 +112,7 @@ void completer_receive_end(struct qp *qp, uint64_t now)
 	recovery_drain(qp, now);
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
-	if (progress && awaits_peer(qp))
-		atomic_store_explicit(&qp->hca->peer_awaited, true, memory_order_relaxed);
+	note_whose_turn(qp, progress);
 	/* Behind those that the space in the window woke. */
 	if (progress && qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);
