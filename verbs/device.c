@@ -569,6 +569,7 @@ void device_after_fork_child(struct device *device)
 		context_inherit(context);
 	device->contexts = NULL;
 	device->opened = 0;
+	device->waiting = 0; /* those are the parent's threads */
 	device->link = NULL;
 	device->hca = NULL;
 	device->client = NULL;
