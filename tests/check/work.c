@@ -330,6 +330,23 @@ static void signal_the_last(void)
 	rig_close(&rig);
 }
 
+/* In one call: the first one, unsignaled, isn't done before the second one is posted. */
+static void post_two(void)
+{
+	struct ibv_sge sge = part(0);
+	struct ibv_send_wr second = {.wr_id = 2,
+				     .sg_list = &sge,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_SEND,
+				     .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr first = second, *bad;
+
+	first.wr_id = 1;
+	first.send_flags = 0;
+	first.next = &second;
+	must(ibv_post_send(rig.qp, &first, &bad) == 0);
+}
+
 /* The CQ has room for both queues. */
 static void resize_and_post(int cqe, unsigned int receives)
 {
@@ -338,8 +355,7 @@ static void resize_and_post(int cqe, unsigned int receives)
 	rig_connect(&rig);
 	for (unsigned int i = 0; i < receives; i++)
 		post_receive(i);
-	post_send(1, 0);
-	post_send(2, IBV_SEND_SIGNALED);
+	post_two();
 	poll_good(3);
 	rig_close(&rig);
 }
