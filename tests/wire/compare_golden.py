@@ -22,7 +22,7 @@ other), QPs by order of appearance.  Then, per flow:
     NAK refuses may or may not have left before it came;
   - AckReq is not compared on FIRST and MIDDLE packets;
   - messages of the connection manager (QP1) are compared bit by bit, see
-    cm_mads.py; DREQs and DREPs without regard to the side that sent them, because which
+    cm_mads.py, each connection's by themselves; DREQs and DREPs without regard to the side that sent them, because which
     side disconnects first is a race;
   - of TOS and traffic class the DSCP is compared, not the two bits of ECN: we
     reduce our rate when packets are marked and say so (ECT(0)), rxe doesn't;
@@ -333,8 +333,15 @@ def without_places(row):
     return row | {"cm_private": private[:start] + RSOCKET_PLACES.sub(r"\1-\2-\3", private[start:])}
 
 
+def by_connection(rows):
+    """What is said of one connection doesn't wait for what is said of another."""
+    ids = [row.get("cm_local_id") for row in rows]
+    return sorted(rows, key=lambda row: ids.index(row.get("cm_local_id")))
+
+
 def compare_mads(golden, ours, options):
-    golden, ours = (unique(r for r in rows if not disconnects(r)) for rows in (golden, ours))
+    golden, ours = (by_connection(unique(r for r in rows if not disconnects(r)))
+                    for rows in (golden, ours))
     if options.rsockets:
         golden, ours = ([without_places(r) for r in rows] for rows in (golden, ours))
     return compare_rows("MAD", golden, ours, options.ignore)
