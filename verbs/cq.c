@@ -215,17 +215,18 @@ static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 {
 	struct device *device = to_context(cq->ibv.context)->device;
 	struct hca *hca = cq->hca;
-	uint64_t begin;
+	uint64_t passed;
 
 	if (likely(!is_awaited(hca)) || !client)
 		return;
-	begin = clock_now();
-	if (progress_awaits(client, begin)) {
-		device_poll_while(device, is_awaited, hca, PROGRESS_AWAIT);
-		progress_awaited(client, begin, !is_awaited(hca));
+	if (progress_awaits(client)) {
+		passed = device_poll_while(device, is_awaited, hca, PROGRESS_AWAIT);
+		progress_awaited(client, passed, !is_awaited(hca));
+		if (!is_awaited(hca))
+			return;
 	}
-	if (atomic_exchange(&hca->peer_awaited, false))
-		progress_app_waits(client);
+	atomic_store_explicit(&hca->peer_awaited, false, memory_order_relaxed);
+	progress_app_waits(client);
 }
 
 /* What has completed; when nothing has, making progress may complete something. */

@@ -502,8 +502,8 @@ void device_unlock(struct device *device)
 	pthread_mutex_unlock(&device->lock);
 }
 
-void device_poll_while(struct device *device, bool (*waits)(const void *context),
-		       const void *context, uint64_t most)
+uint64_t device_poll_while(struct device *device, bool (*waits)(const void *context),
+			   const void *context, uint64_t most)
 {
 	uint64_t begin = clock_now(), before = begin, now = begin;
 
@@ -513,6 +513,7 @@ void device_poll_while(struct device *device, bool (*waits)(const void *context)
 		before = now;
 		now = clock_now();
 	}
+	return now - begin;
 }
 
 void device_flush_on_exit(struct device *device)

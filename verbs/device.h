@@ -93,10 +93,10 @@ void device_flush(const struct device *device);
 
 /*
  * Make progress in the calling thread, which has nothing else to do, while @waits(@context), for
- * @most ns, and as long as no other thread takes its CPU away.
+ * @most ns, and as long as no other thread takes its CPU away. Returns how long it did, ns.
  */
-void device_poll_while(struct device *device, bool (*waits)(const void *context),
-		       const void *context, uint64_t most);
+uint64_t device_poll_while(struct device *device, bool (*waits)(const void *context),
+			   const void *context, uint64_t most);
 
 /* At the end of the process, from any thread: says what is still pending, and never waits. */
 void device_flush_on_exit(struct device *device);

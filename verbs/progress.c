@@ -126,9 +126,7 @@ void progress_app_sleeping(struct progress_client *client)
 
 void progress_app_waits(struct progress_client *client)
 {
-	uint64_t until = atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
-
-	if (!until || clock_now() >= until || forked(client->progress))
+	if (!progress_is_neglected_now(client) || forked(client->progress))
 		return;
 	atomic_store(&client->waits_on, sched_getcpu());
 	atomic_store(&client->app_waits, true);

@@ -96,10 +96,11 @@ void progress_app_waits(struct progress_client *client);
 /*
  * It is a peer's turn. Whether the calling thread is to poll for what that sends, though it has
  * something else to return: where the application was seen to wait without polling lately, and this
- * was worth it before. Then what came of it is to be told: @came, or nothing came in the time.
+ * was worth it before. Then what came of it is to be told: whether something @came, after @passed
+ * ns.
  */
-bool progress_awaits(struct progress_client *client, uint64_t now);
-void progress_awaited(struct progress_client *client, uint64_t began, bool came);
+bool progress_awaits(struct progress_client *client);
+void progress_awaited(struct progress_client *client, uint64_t passed, bool came);
 
 /*
  * A deadline earlier than the progress thread planned for came up: wakes it

@@ -9,15 +9,14 @@
  * An application that computes in between, instead of waiting, loses that time: so each one in vain
  * is followed by twice as many that aren't done.
  */
-#include "net/clock.h"
 #include "net/tuning.h"
 #include "verbs/progress_internal.h"
 
-bool progress_awaits(struct progress_client *client, uint64_t now)
+bool progress_awaits(struct progress_client *client)
 {
 	unsigned int pauses = atomic_load_explicit(&client->await_pauses, memory_order_relaxed);
 
-	if (!progress_is_neglected(client, now))
+	if (!progress_is_neglected_now(client))
 		return false;
 	if (pauses)
 		atomic_store_explicit(&client->await_pauses, pauses - 1, memory_order_relaxed);
@@ -25,14 +24,13 @@ bool progress_awaits(struct progress_client *client, uint64_t now)
 }
 
 /* What took long would have been neglected: the application still waits without polling. */
-void progress_awaited(struct progress_client *client, uint64_t began, bool came)
+void progress_awaited(struct progress_client *client, uint64_t passed, bool came)
 {
 	unsigned int paused = atomic_load_explicit(&client->await_paused, memory_order_relaxed);
-	uint64_t now = clock_now();
 
 	paused = came ? 0 : paused < PROGRESS_AWAIT_PAUSES ? 2 * paused + 1 : paused;
 	atomic_store_explicit(&client->await_paused, paused, memory_order_relaxed);
 	atomic_store_explicit(&client->await_pauses, paused, memory_order_relaxed);
-	if (came && now - began > PROGRESS_AWAIT_LONG)
-		atomic_store(&client->neglected_until, now + PROGRESS_NEGLECT_FOR);
+	if (came && passed > PROGRESS_AWAIT_LONG)
+		atomic_store(&client->neglected_until, clock_now() + PROGRESS_NEGLECT_FOR);
 }

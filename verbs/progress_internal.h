@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "net/clock.h"
 #include "verbs/poll_yield.h"
 #include "verbs/progress.h"
 #include "verbs/thread_cpus.h"
@@ -86,6 +87,13 @@ void progress_sleep_until(struct progress *progress, uint64_t time);
 static inline bool progress_is_neglected(const struct progress_client *client, uint64_t now)
 {
 	return now < atomic_load_explicit(&client->neglected_until, memory_order_relaxed);
+}
+
+/* At this moment: the clock isn't asked about one that never was. */
+static inline bool progress_is_neglected_now(const struct progress_client *client)
+{
+	return atomic_load_explicit(&client->neglected_until, memory_order_relaxed) &&
+	       progress_is_neglected(client, clock_now());
 }
 
 /* The first client that is, or NULL. With progress.lock. */

@@ -137,7 +137,7 @@ const struct progress_client *progress_neglected(const struct progress *progress
 	const struct progress_client *client;
 
 	DL_FOREACH (progress->clients, client) {
-		if (client->neglected_until && progress_is_neglected(client, clock_now()))
+		if (progress_is_neglected_now(client))
 			return client;
 	}
 	return NULL;

@@ -19,18 +19,18 @@ static unsigned int pauses(void)
 {
 	unsigned int count = 0;
 
-	while (!progress_awaits(&client, clock_now()))
+	while (!progress_awaits(&client))
 		ck_assert_uint_le(++count, 2 * PROGRESS_AWAIT_PAUSES);
 	return count;
 }
 
 START_TEST(only_where_an_application_waits_without_polling)
 {
-	ck_assert(progress_awaits(&client, clock_now()));
+	ck_assert(progress_awaits(&client));
 	client.neglected_until = clock_now() - 1;
-	ck_assert(!progress_awaits(&client, clock_now()));
+	ck_assert(!progress_awaits(&client));
 	client.neglected_until = 0;
-	ck_assert(!progress_awaits(&client, clock_now()));
+	ck_assert(!progress_awaits(&client));
 }
 END_TEST
 
@@ -43,10 +43,10 @@ START_TEST(what_is_in_vain_becomes_rare)
 
 		ck_assert(i == 0 || count > last || count > PROGRESS_AWAIT_PAUSES);
 		last = count;
-		progress_awaited(&client, clock_now(), false);
+		progress_awaited(&client, 0, false);
 	}
 	pauses();
-	progress_awaited(&client, clock_now(), true);
+	progress_awaited(&client, 0, true);
 	ck_assert_uint_eq(pauses(), 0);
 }
 END_TEST
@@ -57,9 +57,9 @@ START_TEST(a_long_wait_that_ends_well_is_remembered)
 	const uint64_t until = clock_now();
 
 	client.neglected_until = until;
-	progress_awaited(&client, until - PROGRESS_AWAIT_LONG - 1, false);
+	progress_awaited(&client, PROGRESS_AWAIT_LONG + 1, false);
 	ck_assert_uint_eq(client.neglected_until, until);
-	progress_awaited(&client, until - PROGRESS_AWAIT_LONG - 1, true);
+	progress_awaited(&client, PROGRESS_AWAIT_LONG + 1, true);
 	ck_assert_uint_ge(client.neglected_until, until + PROGRESS_NEGLECT_FOR);
 }
 END_TEST
