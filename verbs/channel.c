@@ -23,7 +23,7 @@
 struct channel {
 	struct ibv_comp_channel ibv;
 	struct event_fd events;
-	_Atomic bool polled;	    /* the last wait was short: the next one is polled for */
+	_Atomic bool polled;	    /* the last wait was short, and the next one is polled for */
 	_Atomic unsigned int found; /* events in a row that nothing waited for in a call */
 };
 
@@ -117,7 +117,7 @@ static bool poll_and_take(struct channel *channel, struct device *device,
 {
 	bool taken;
 
-	if (!channel->polled || !device->client || !progress_may_spin(device->client))
+	if (!channel->polled || !device->client)
 		return event_fd_take(&channel->events, count_taken, record);
 	event_fd_look(&channel->events, true);
 	device_poll_while(device, waits_alone, channel, EVENT_POLL);
@@ -154,7 +154,8 @@ static int wait_for_event(struct channel *channel, struct event_record *record)
 	pthread_cleanup_push(stop_waiting, device);
 	result = wait_and_take(channel, device, record);
 	pthread_cleanup_pop(1);
-	channel->polled = result == 0 && clock_now() - begin < EVENT_POLL;
+	channel->polled = result == 0 && clock_now() - begin < EVENT_POLL && device->client &&
+			  progress_may_spin(device->client);
 	return result;
 }
 
