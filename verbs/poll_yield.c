@@ -32,6 +32,12 @@ static long times_switched(void)
 	return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
+static void begin_anew(uint64_t now)
+{
+	empty.since = now;
+	empty.polls = 0;
+}
+
 /* --- the thread that keeps polling --------------------------------------------------- */
 
 static bool is_keeper(const struct poll_keeper *keeper)
@@ -82,8 +88,7 @@ static void yield_to_others(struct poll_keeper *keeper)
 	switches = times_switched();
 	empty.cpu_wanted = switches != empty.switches;
 	empty.switches = switches;
-	empty.since = after;
-	empty.polls = 0;
+	begin_anew(after);
 	if (after - before > POLL_YIELD_LOST)
 		empty.since += PROGRESS_CPU_CONTENDED;
 	choose_keeper(keeper, after);
@@ -102,7 +107,8 @@ static void sleep_on(const struct poll_queue *queue)
 	if (sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT)
 		empty.cpu_wanted = false;
 	atomic_fetch_sub(queue->sleepers, 1);
-	empty.since = empty.polled_at = clock_now();
+	empty.polled_at = clock_now();
+	begin_anew(empty.polled_at);
 }
 
 /*
@@ -150,7 +156,6 @@ void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
 		if (is_long_enough(now))
 			yield_to_others(keeper);
 	} else if ((int64_t)(now - empty.since) > PROGRESS_POLL_GRAIN) {
-		empty.since = now;
-		empty.polls = 0;
+		begin_anew(now);
 	}
 }
