@@ -78,13 +78,19 @@ static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns, ui
 	}
 }
 
+/* The peer has sent something since the last request was posted. */
+static bool has_answered(const struct qp *qp)
+{
+	return qp->responder.msn != qp->requester.posted_msn;
+}
+
 /*
  * All that was posted has completed, and the peer has sent nothing since: it is the peer's turn,
  * and an application that waits for what that writes has no reason to poll.
  */
 static bool awaits_peer(const struct qp *qp)
 {
-	return qp->sq.done == qp->sq.posted && qp->responder.msn == qp->requester.posted_msn;
+	return qp->sq.done == qp->sq.posted && !has_answered(qp);
 }
 
 /* @progress: something was acknowledged. */
@@ -95,7 +101,7 @@ static void note_whose_turn(struct qp *qp, bool progress)
 
 	if (progress && !noted && awaits_peer(qp))
 		atomic_store_explicit(awaited, true, memory_order_relaxed);
-	else if (noted && qp->responder.msn != qp->requester.posted_msn)
+	else if (noted && has_answered(qp))
 		atomic_store_explicit(awaited, false, memory_order_relaxed);
 }
 
