@@ -27,8 +27,7 @@ static void drain_sends(void)
 		must(wc.status == IBV_WC_SUCCESS);
 }
 
-/* Something is on its way that completes in recv_cq, which is armed. */
-static void send_one(void)
+static void send_from(struct ibv_qp *qp)
 {
 	struct ibv_sge sge = send_sge(&pair, 8);
 	struct ibv_send_wr wr = {.sg_list = &sge,
@@ -37,10 +36,16 @@ static void send_one(void)
 				 .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 
+	must(ibv_post_send(qp, &wr, &bad) == 0);
+}
+
+/* Something is on its way that completes in recv_cq, which is armed. */
+static void send_one(void)
+{
 	drain_sends();
 	post_receive(&pair, 1);
 	must(ibv_req_notify_cq(pair.recv_cq, 0) == 0);
-	must(ibv_post_send(pair.sender, &wr, &bad) == 0);
+	send_from(pair.sender);
 }
 
 static void take_event(struct ibv_comp_channel *channel)
@@ -156,23 +161,18 @@ START_TEST(one_waits_while_another_waits_shortly)
 	};
 	struct ibv_qp *other = ibv_create_qp(pair.pd, &init);
 	struct ibv_sge sge = send_sge(&pair, 8);
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED},
-			   *bad;
-	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
+	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	must(channel && cq && other);
 	connect_qp(other, other);
 	for (unsigned int i = 0; i < SHORT_WAITS; i++) {
 		pthread_t thread;
 
-		must(ibv_post_recv(other, &receive, &bad_receive) == 0);
+		must(ibv_post_recv(other, &receive, &bad) == 0);
 		must(ibv_req_notify_cq(cq, 0) == 0);
 		must(pthread_create(&thread, NULL, wait_on, channel) == 0);
 		wait_shortly(i);
-		must(ibv_post_send(other, &wr, &bad) == 0);
+		send_from(other);
 		wait_shortly(i % 2);
 		must(pthread_join(thread, NULL) == 0);
 	}

@@ -22,8 +22,8 @@ other), QPs by order of appearance.  Then, per flow:
     NAK refuses may or may not have left before it came;
   - AckReq is not compared on FIRST and MIDDLE packets;
   - messages of the connection manager (QP1) are compared bit by bit, see
-    cm_mads.py, each connection's by themselves; DREQs and DREPs without regard to the side that sent them, because which
-    side disconnects first is a race;
+    cm_mads.py, each connection's by themselves; DREQs and DREPs without regard
+    to the side that sent them, because which side disconnects first is a race;
   - of TOS and traffic class the DSCP is compared, not the two bits of ECN: we
     reduce our rate when packets are marked and say so (ECT(0)), rxe doesn't;
   - UDP source ports are not compared (they are entropy), nor QP1's PSNs, which
