@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -127,6 +128,7 @@ static void destroy(void)
 		pair_destroy(&p);
 	if (made.peer)
 		peer_destroy(&peer);
+	memset(&made, 0, sizeof(made));
 }
 
 void causes_post(struct qp *qp, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t length,

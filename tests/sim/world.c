@@ -423,10 +423,15 @@ int world_post_recv(struct qp *qp, void *memory, uint32_t length, uint32_t lkey,
 	return qp_post_recv(qp, &wr, &bad);
 }
 
+/*
+ * All in one process, unless CK_FORK says otherwise: a world leaves nothing behind, and a process
+ * for each test takes longer than most tests, above all with a sanitizer.
+ */
 int world_main(const char *name, TCase *const *tcases)
 {
 	Suite *suite = suite_create(name);
 
+	setenv("CK_FORK", "no", 0);
 	for (; *tcases; tcases++) {
 		tcase_set_timeout(*tcases, 600);
 		suite_add_tcase(suite, *tcases);
