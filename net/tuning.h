@@ -265,11 +265,17 @@
  */
 #define POLL_YIELD_LOST 2000000
 /*
- * Where another thread polls on a CPU of its own a thread whose CPU is wanted sleeps until that
- * one finds something for it; so long after its last poll the other one isn't believed to poll any
- * more, and for so long at most: it may be an application's that looks at something else, too.
+ * A thread whose polls find something doesn't yield. It looks so often whether it has lost its CPU:
+ * a thread that hasn't meanwhile may keep polling for those that have.
  */
-#define POLL_KEEPER_STOPPED 100000
+#define POLL_LOOK_AFTER 1000000
+/*
+ * Where another thread keeps polling one whose CPU is wanted sleeps until that one finds something
+ * for it; so long after it began its last poll the other one isn't believed to poll any more (one
+ * in which all windows open takes 300 us), and for so long at most: it may be an application's that
+ * looks at something else, too.
+ */
+#define POLL_KEEPER_STOPPED 500000
 #define POLL_SLEEP_MOST 1000000
 
 /* --- small messages that wait for more of them (emu/transport/requester.c)

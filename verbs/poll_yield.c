@@ -15,7 +15,8 @@ static _Thread_local struct {
 	uint64_t since; /* when the polls that found nothing began, ns; or when they count again */
 	unsigned int polls; /* that found nothing, since then */
 	bool cpu_wanted;    /* another thread ran when this one last yielded, or has run since */
-	long switches;	    /* how often this one had lost its CPU then */
+	long switches;	    /* how often this one had lost its CPU */
+	uint64_t looked_at; /* when that was looked at */
 	uint64_t polled_at; /* when it last began to poll, */
 	const _Atomic uint32_t *queue; /* what, and since when nothing else */
 	uint64_t queue_since;
@@ -53,23 +54,38 @@ static void keeper_polled(struct poll_keeper *keeper, uint64_t now)
 		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
 }
 
-/* The calling thread knows whether its CPU is wanted. */
-static void choose_keeper(struct poll_keeper *keeper, uint64_t now)
-{
-	if (!empty.cpu_wanted) {
-		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
-		atomic_store_explicit(&keeper->thread, &empty, memory_order_relaxed);
-	} else if (is_keeper(keeper)) {
-		atomic_store_explicit(&keeper->thread, NULL, memory_order_relaxed);
-	}
-}
-
 static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now)
 {
 	const void *thread = atomic_load_explicit(&keeper->thread, memory_order_relaxed);
 	uint64_t at = atomic_load_explicit(&keeper->polled_at, memory_order_relaxed);
 
 	return thread && thread != &empty && (int64_t)(now - at) < POLL_KEEPER_STOPPED;
+}
+
+/* One whose CPU nothing else wants is the better one. The calling thread knows whether its is. */
+static void choose_keeper(struct poll_keeper *keeper, uint64_t now)
+{
+	bool better = !empty.cpu_wanted &&
+		      atomic_load_explicit(&keeper->cpu_wanted, memory_order_relaxed);
+
+	if (!is_keeper(keeper)) {
+		if (another_keeps_polling(keeper, now) && !better)
+			return;
+		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
+		atomic_store_explicit(&keeper->thread, &empty, memory_order_relaxed);
+	}
+	atomic_store_explicit(&keeper->cpu_wanted, empty.cpu_wanted, memory_order_relaxed);
+}
+
+/* Whether this thread has lost its CPU since it last looked. */
+static void look_at_cpu(struct poll_keeper *keeper, uint64_t now)
+{
+	long switches = times_switched();
+
+	empty.cpu_wanted = switches != empty.switches;
+	empty.switches = switches;
+	empty.looked_at = now;
+	choose_keeper(keeper, now);
 }
 
 /* --- giving up the CPU ------------------------------------------------------------------ */
@@ -81,34 +97,35 @@ static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now
 static void yield_to_others(struct poll_keeper *keeper)
 {
 	uint64_t before = clock_now(), after;
-	long switches;
 
 	sched_yield();
 	after = clock_now();
-	switches = times_switched();
-	empty.cpu_wanted = switches != empty.switches;
-	empty.switches = switches;
 	begin_anew(after);
 	if (after - before > POLL_YIELD_LOST)
 		empty.since += PROGRESS_CPU_CONTENDED;
-	choose_keeper(keeper, after);
+	look_at_cpu(keeper, after);
 }
 
 /*
  * The thread that keeps polling finds what comes for this one. If nothing does for a while, this
  * thread looks for itself, and whether its CPU is wanted still.
  */
-static void sleep_on(const struct poll_queue *queue)
+static void sleep_on(struct poll_keeper *keeper, const struct poll_queue *queue)
 {
 	const struct timespec most = {.tv_nsec = POLL_SLEEP_MOST};
+	bool in_vain;
 
 	/* In this order, so that what is added now is seen by the kernel, or sees this. */
 	atomic_fetch_add(queue->sleepers, 1);
-	if (sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT)
-		empty.cpu_wanted = false;
+	in_vain = sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT;
 	atomic_fetch_sub(queue->sleepers, 1);
-	empty.polled_at = clock_now();
-	begin_anew(empty.polled_at);
+	if (in_vain) {
+		yield_to_others(keeper);
+	} else {
+		empty.looked_at = clock_now(); /* one that sleeps can't lose its CPU */
+		begin_anew(empty.looked_at);
+	}
+	empty.polled_at = empty.looked_at;
 }
 
 /*
@@ -129,11 +146,11 @@ static bool polls_only(const struct poll_queue *queue, uint64_t now)
 	return in_loop && (int64_t)(now - empty.queue_since) > POLL_YIELD_AFTER;
 }
 
-bool poll_sleep(const struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now)
+bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now)
 {
 	if (!polls_only(queue, now) || !empty.cpu_wanted || !another_keeps_polling(keeper, now))
 		return false;
-	sleep_on(queue);
+	sleep_on(keeper, queue);
 	return true;
 }
 
@@ -151,6 +168,8 @@ void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
 {
 	if (is_keeper(keeper))
 		keeper_polled(keeper, now);
+	if ((int64_t)(now - empty.looked_at) > POLL_LOOK_AFTER)
+		look_at_cpu(keeper, now);
 	if (!begins) {
 		empty.polls++;
 		if (is_long_enough(now))

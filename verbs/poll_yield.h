@@ -2,9 +2,8 @@
 /*
  * Polling threads that find nothing give up their CPU now and then: where there are more threads
  * than CPUs, the one that they wait for may need it. They yield; and where another thread keeps
- * polling on a CPU that nothing else wants, and so receives for all, they sleep until that thread
- * has brought what they wait for. A thread that yields is runnable, and for that alone the kernel
- * gives it a share of the CPU.
+ * polling, and so receives for all, they sleep until that thread has brought what they wait for. A
+ * thread that yields is runnable, and for that alone the kernel gives it a share of the CPU.
  *
  * Called by progress_poll(), with no lock held. But for the keeper all state is the calling
  * thread's.
@@ -17,12 +16,13 @@
 #include <stdint.h>
 
 /*
- * Of a client: the thread that polls it and whose CPU no other thread wanted when it last
- * yielded, and when it last polled, ns. All zeros at first.
+ * Of a client: the thread that keeps polling it, when it last began to, ns, and whether its own CPU
+ * was wanted when it last looked. All zeros at first.
  */
 struct poll_keeper {
 	_Atomic(const void *) thread; /* an address of its own memory */
 	_Atomic uint64_t polled_at;
+	_Atomic bool cpu_wanted;
 };
 
 /*
@@ -39,7 +39,7 @@ struct poll_queue {
  * was empty; NULL: it doesn't wait for a queue. Where that is left to another thread this one
  * sleeps, and returns true.
  */
-bool poll_sleep(const struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now);
+bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now);
 
 /*
  * The calling thread has polled the client of @keeper at @now. @begins: the poll found something,
