@@ -332,6 +332,7 @@ static void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_
 
 	resp->expected_psn = psn_add(packet->psn, 1);
 	resp->response.unacknowledged++;
+	resp->response.unacknowledged_bytes += packet->payload_length;
 	if (packet->op->flags & OPCODE_LAST) {
 		resp->msn = psn_add(resp->msn, 1);
 		complete_message(qp, packet);

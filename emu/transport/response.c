@@ -63,6 +63,12 @@ void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
 	hca_schedule(qp->hca, qp);
 }
 
+static bool is_much_unacknowledged(const struct response *response)
+{
+	return response->unacknowledged >= ACK_PACKETS ||
+	       response->unacknowledged_bytes >= ACK_BYTES;
+}
+
 void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct response *response = &qp->responder.response;
@@ -73,7 +79,7 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 			response->ack_psn = psn;
 		return;
 	}
-	if (response->unacknowledged >= ACK_PACKETS || response->quick_acks) {
+	if (is_much_unacknowledged(response) || response->quick_acks) {
 		response->quick_acks -= response->quick_acks > 0;
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
 		return;
@@ -179,6 +185,7 @@ void response_answer(struct qp *qp, struct responder_resource *resource)
 	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
 	response->ack_pending = false;
 	response->unacknowledged = 0;
+	response->unacknowledged_bytes = 0;
 	cancel_delayed_ack(qp);
 	add_range(resource, (struct response_range){0, resource->psn_count});
 	hca_schedule(qp->hca, qp);
@@ -315,6 +322,7 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 		     qp->responder.msn);
 	response->ack_pending = false;
 	response->unacknowledged = 0;
+	response->unacknowledged_bytes = 0;
 	response->acknowledged_at = outbox->now;
 }
 

@@ -54,7 +54,8 @@ struct response {
 	uint32_t ack_psn;
 	bool ack_delayed;	 /* in the HCA's queue rather than to be sent by the next run */
 	uint8_t quick_acks;	 /* so many don't wait, since one waited in vain */
-	uint32_t unacknowledged; /* packets since the last ACK */
+	uint32_t unacknowledged; /* packets since the last ACK, */
+	uint32_t unacknowledged_bytes; /* and their payload */
 	uint64_t acknowledged_at;
 };
 
