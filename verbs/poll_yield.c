@@ -13,11 +13,11 @@
 /* Of a thread, not of a client: while one thread's polls make progress, another's don't. */
 static _Thread_local struct {
 	uint64_t since; /* when the polls that found nothing began, ns; or when they count again */
-	unsigned int polls; /* that found nothing, since then */
-	bool cpu_wanted;    /* another thread ran when this one last yielded, or has run since */
-	long switches;	    /* how often this one had lost its CPU */
-	uint64_t looked_at; /* when that was looked at */
-	uint64_t polled_at; /* when it last began to poll, */
+	unsigned int polls;	       /* that found nothing, since then */
+	bool cpu_wanted;	       /* this one had lost its CPU when it last looked, */
+	long switches;		       /* so often until then, */
+	uint64_t looked_at;	       /* and when that was */
+	uint64_t polled_at;	       /* when it last began to poll, */
 	const _Atomic uint32_t *queue; /* what, and since when nothing else */
 	uint64_t queue_since;
 } empty;

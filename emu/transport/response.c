@@ -42,6 +42,14 @@ static void note_ack(struct response *response, uint8_t syndrome, uint32_t psn)
 	response->ack_psn = psn;
 }
 
+/* What is being sent acknowledges all that was received. */
+static void note_acknowledged(struct response *response)
+{
+	response->ack_pending = false;
+	response->unacknowledged = 0;
+	response->unacknowledged_bytes = 0;
+}
+
 /* What the run that follows says is all there is to say. */
 static void cancel_delayed_ack(struct qp *qp)
 {
@@ -183,9 +191,7 @@ void response_answer(struct qp *qp, struct responder_resource *resource)
 	struct response *response = &qp->responder.response;
 
 	/* The response acknowledges everything before it, IBA 9.7.5.1.2. */
-	response->ack_pending = false;
-	response->unacknowledged = 0;
-	response->unacknowledged_bytes = 0;
+	note_acknowledged(response);
 	cancel_delayed_ack(qp);
 	add_range(resource, (struct response_range){0, resource->psn_count});
 	hca_schedule(qp->hca, qp);
@@ -320,9 +326,7 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 
 	new_response(qp, outbox, WIRE_ACKNOWLEDGE, response->ack_psn, response->ack_syndrome,
 		     qp->responder.msn);
-	response->ack_pending = false;
-	response->unacknowledged = 0;
-	response->unacknowledged_bytes = 0;
+	note_acknowledged(response);
 	response->acknowledged_at = outbox->now;
 }
 

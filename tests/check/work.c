@@ -24,15 +24,19 @@ static void post_receive(uint64_t id)
 	must(ibv_post_recv(rig.qp, &wr, &bad) == 0);
 }
 
+static struct ibv_send_wr send_wr(uint64_t id, unsigned int flags, struct ibv_sge *sge)
+{
+	return (struct ibv_send_wr){.wr_id = id,
+				    .sg_list = sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = flags};
+}
+
 static int try_send(uint64_t id, unsigned int flags)
 {
 	struct ibv_sge sge = part(0);
-	struct ibv_send_wr wr = {.wr_id = id,
-				 .sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = flags},
-			   *bad;
+	struct ibv_send_wr wr = send_wr(id, flags, &sge), *bad;
 
 	return ibv_post_send(rig.qp, &wr, &bad);
 }
@@ -334,15 +338,9 @@ static void signal_the_last(void)
 static void post_two(void)
 {
 	struct ibv_sge sge = part(0);
-	struct ibv_send_wr second = {.wr_id = 2,
-				     .sg_list = &sge,
-				     .num_sge = 1,
-				     .opcode = IBV_WR_SEND,
-				     .send_flags = IBV_SEND_SIGNALED};
-	struct ibv_send_wr first = second, *bad;
+	struct ibv_send_wr second = send_wr(2, IBV_SEND_SIGNALED, &sge);
+	struct ibv_send_wr first = send_wr(1, 0, &sge), *bad;
 
-	first.wr_id = 1;
-	first.send_flags = 0;
 	first.next = &second;
 	must(ibv_post_send(rig.qp, &first, &bad) == 0);
 }

@@ -462,7 +462,8 @@ int main(void)
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);
 	tcase_add_test(tcase, what_others_receive_holds_it_up_no_longer);
-	tcase_add_loop_test(tcase, a_stream_is_acknowledged_at_once, 0, 3);
+	tcase_add_loop_test(tcase, a_stream_is_acknowledged_at_once, 0,
+			    sizeof(streams) / sizeof(*streams));
 	tcase_add_test(tcase, what_is_wrong_or_repeated_is_told_at_once);
 	tcase_add_test(tcase, a_response_takes_its_place);
 	tcase_add_test(tcase, waiting_in_vain_is_learnt_from);

@@ -55,7 +55,9 @@ struct fake {
 static struct progress *progress;
 
 /* libc's, counted: how often the calling thread has given up its CPU. */
-static _Thread_local unsigned int yields, looks; /* looks: whether it has lost its CPU */
+static _Thread_local unsigned int yields;
+/* And looked whether it has lost it. */
+static _Thread_local unsigned int looks;
 /* Another thread gets the CPU whenever this one yields; else none does, whatever else runs here. */
 static _Thread_local bool cpu_is_wanted;
 static _Thread_local long switches;
