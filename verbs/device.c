@@ -520,6 +520,7 @@ void device_flush_on_exit(struct device *device)
 {
 	if (!device_try_lock(device))
 		return;
+	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
 	fault_link_report(device->link);
 	device_unlock(device);

@@ -45,6 +45,9 @@
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
 
+/* How often the end of a process tries to get the lock. */
+#define RELEASE_TRIES 1000
+
 /* --- Talking to the thread ------------------------------------------------------- */
 
 /* The lock of a forked copy may be taken for ever, and its wake-ups would reach the parent. */
@@ -469,7 +472,7 @@ static int watch_descriptors(struct progress_client *client)
 	pthread_mutex_lock(&client->progress->lock);
 	free(client->fds);
 	client->fds = fds;
-	client->fd_count = count;
+	client->fd_count = client->released ? 0 : count;
 	client->progress->armed_set_stale = true;
 	pthread_mutex_unlock(&client->progress->lock);
 	return 0;
@@ -540,4 +543,20 @@ void progress_refresh(struct progress_client *client)
 		log_error("can't watch new descriptors: %s", strerror(status));
 	else
 		wake(client->progress);
+}
+
+void progress_release_descriptors(struct progress_client *client)
+{
+	struct progress *progress = client->progress;
+
+	for (int i = 0; i < RELEASE_TRIES && !forked(progress); i++) {
+		if (pthread_mutex_trylock(&progress->lock) == 0) {
+			client->released = true;
+			client->fd_count = 0;
+			progress->armed_set_stale = true;
+			pthread_mutex_unlock(&progress->lock);
+			return;
+		}
+		sched_yield();
+	}
 }

@@ -64,6 +64,12 @@ void progress_detach(struct progress_client *client);
 void progress_refresh(struct progress_client *client);
 
 /*
+ * At the end of the process, before the descriptors are closed: the progress thread, which runs on,
+ * sleeps on them no more. No thread is waited for that may have ended with the lock.
+ */
+void progress_release_descriptors(struct progress_client *client);
+
+/*
  * The calling thread has posted, beginning @now, which may have taken longer than polls are
  * apart: if it was polling, it still is.
  */

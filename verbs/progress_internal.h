@@ -43,13 +43,14 @@ struct progress_client {
 	uint64_t left_at;	  /* when the thread last stopped watching it */
 	uint64_t unwatched_until; /* not watched for another reason than polling */
 	unsigned int idle_polls;
-	bool ready;   /* a descriptor was readable */
-	bool resumed; /* the application has stopped polling, or seems to */
-	bool watched; /* the thread sleeps on its descriptors, too */
-	bool polled;  /* it does now */
-	bool armed;   /* its descriptors end the sleep since it began (verbs/progress_arm.c) */
-	bool running; /* the thread is in a callback of this client */
-	bool leaving; /* progress_detach() waits for it */
+	bool ready;    /* a descriptor was readable */
+	bool resumed;  /* the application has stopped polling, or seems to */
+	bool watched;  /* the thread sleeps on its descriptors, too */
+	bool polled;   /* it does now */
+	bool armed;    /* its descriptors end the sleep since it began (verbs/progress_arm.c) */
+	bool running;  /* the thread is in a callback of this client */
+	bool leaving;  /* progress_detach() waits for it */
+	bool released; /* the process ends: it has no descriptors any more */
 	int *fds;
 	unsigned int fd_count;
 	struct progress_client *prev, *next;
