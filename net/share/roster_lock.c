@@ -23,8 +23,8 @@
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_PATIENCE UINT64_C(5000000000) /* ns */
-#define LOCK_LOOK UINT64_C(500000000)	   /* when it is found out whether the holder is stopped */
+#define LOCK_LOOK UINT64_C(500000000) /* ns: how often it is found out what the holder does */
+#define LOCK_PATIENCE 10	      /* looks */
 #define LOCK_PAUSE_MIN 200000
 #define LOCK_PAUSE_MAX 3200000
 
@@ -173,22 +173,25 @@ static void pass_over_stopped(int fd)
  * The kernel has no wait with a time limit for such a lock, so we poll: less and less often, as
  * a hundred processes that wait would otherwise keep the CPU from the one that has the lock.
  * Patience is with one holder that sleeps: as long as the lock goes from one to the next, or its
- * holder waits for a CPU, we wait.
+ * holder waits for a CPU, we wait. It is measured in looks at the holder, not in time, which also
+ * passes while this process, or the machine, stands still.
  */
 bool roster_lock_file(int fd, uint32_t *turn)
 {
-	uint64_t now = clock_now(), look = now + LOCK_LOOK, stuck = now;
+	uint64_t now = clock_now(), look = now + LOCK_LOOK;
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
 	struct roster_holder seen = {0};
+	unsigned int asleep = 0; /* looks in a row that found @seen so */
 
 	while (!roster_trylock_file(fd, turn)) {
-		if (now > stuck + LOCK_PATIENCE)
+		if (asleep == LOCK_PATIENCE)
 			return false;
 		if (now > look) {
 			struct roster_holder holder = read_holder(fd, read_epoch(fd));
 
+			asleep++;
 			if (!holder_equal(holder, seen) || thread_state(holder.thread) == 'R')
-				stuck = now;
+				asleep = 0;
 			seen = holder;
 			pass_over_stopped(fd);
 			look = now + LOCK_LOOK;

@@ -449,6 +449,36 @@ START_TEST(stopped_members_keep_no_member_waiting)
 }
 END_TEST
 
+/* For longer than a member has patience with one that sleeps while it has the lock. */
+START_TEST(a_member_that_stood_still_waits_on)
+{
+	struct roster *a = join();
+	int status, waits[2];
+	pid_t pid;
+	char byte;
+
+	ck_assert_int_eq(pipe(waits), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct roster *b = join();
+
+		_exit(write(waits[1], "w", 1) != 1 || roster_lock(b) != 0);
+	}
+	ck_assert_int_eq(read(waits[0], &byte, 1), 1);
+	ck_assert_int_eq(roster_lock(a), 0);
+	usleep(100000);
+	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+	sleep(6);
+	ck_assert_int_eq(kill(pid, SIGCONT), 0);
+	usleep(100000);
+	roster_unlock(a);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	roster_close(a);
+}
+END_TEST
+
 /* A child that has let go of it doesn't keep its dead parent alive; one that hasn't yet, does. */
 START_TEST(children_let_go)
 {
@@ -1039,6 +1069,7 @@ int main(void)
 	tcase_add_test(tests, services_have_one_owner_an_address);
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
+	tcase_add_test(tests, a_member_that_stood_still_waits_on);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_passed_over);
 	tcase_add_test(tests, a_file_removed_under_members_is_shared_on);
