@@ -29,9 +29,9 @@ OVER_SHM = {
     "connect -n 200 -t 4 nobody",
     "ucx tag_bw 65536 rc_verbs,ud_verbs",
     "multi-process all-to-all -n 64",
-    "multi-process chaos -n 12 -r 25",
+    "multi-process chaos -n 12 -r 15",
     "multi-process chaos -l -n 6 -r 15 loss=5%",
-    "multi-process fork -n 3 -r 12",
+    "multi-process fork -n 3 -r 8",
 }
 
 

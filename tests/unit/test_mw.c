@@ -584,7 +584,7 @@ START_TEST(taking_back_waits_for_pins)
 		windows[i] = make_mw(types[i]);
 	for (int i = 0; i < REACHERS; i++)
 		pthread_create(&threads[i], NULL, keep_writing, NULL);
-	for (int i = 0; i < 1500 || met < 100; i++) {
+	for (int i = 0; i < 300 || met < 100; i++) {
 		int way = i % 3;
 
 		ck_assert_int_eq(mprotect(memory, page, PROT_READ | PROT_WRITE), 0);

@@ -127,29 +127,8 @@ def check_icrc(p):
         need(p.icrc == theirs, f"ICRC {p.icrc.hex()}, scapy says {theirs.hex()}")
 
 
-def check_tshark(path):
-    """Return (packet number, text) of what tshark finds wrong first, or None."""
-    command = ["tshark", "-r", path, "-o", "udp.check_checksum:FALSE"]
-    command += ["-o", "ip.check_checksum:TRUE", "-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
-    # These guess at the payload, which is arbitrary here.
-    for guess in ("rpcordma", "infiniband.eoib"):
-        command += ["--disable-protocol", guess]
-    fields = ("frame.number", "frame.protocols", "_ws.malformed", "_ws.expert.message")
-    command += ["-T", "fields"] + [word for f in fields for word in ("-e", f)]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if run.returncode:
-        return 0, "tshark: " + run.stderr.strip()
-    for line in run.stdout.splitlines():
-        number, protocols, malformed, expert = (line.split("\t") + [""] * 3)[:4]
-        if malformed or expert:
-            return int(number), f"tshark: {malformed} {expert}"
-        if ":udp:" in protocols and not re.search(r":udp:infiniband\b", protocols):
-            return int(number), f"tshark sees no RoCE: {protocols}"
-    return None
-
-
-def check_file(path, offload=False, tshark=True):
-    """Returns (packets, None) or (packets, "packet N: what is wrong")."""
+def check_packets(path, offload=False):
+    """What is not tshark's: (packets, None) or (packets, "packet N: what is wrong")."""
     mtus, srqs, count, number = {}, {}, 0, 0
     try:
         for number, time, frame in roce.records(path):
@@ -167,10 +146,62 @@ def check_file(path, offload=False, tshark=True):
                 check_aeth(p)
     except roce.Malformed as error:
         return count, f"packet {number}: {error}"
-    if count == 0:
-        return 0, "no RoCEv2 packet in it"
-    found = check_tshark(path) if tshark else None
-    return count, found and f"packet {found[0]}: {found[1]}"
+    return count, None if count else "no RoCEv2 packet in it"
+
+
+def run_tshark(paths):
+    """A line for each packet. All files at once: it takes longer to start than to read most of them."""
+    command = ["tshark", "-r", "-", "-o", "udp.check_checksum:FALSE"]
+    command += ["-o", "ip.check_checksum:TRUE", "-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
+    # These guess at the payload, which is arbitrary here.
+    for guess in ("rpcordma", "infiniband.eoib"):
+        command += ["--disable-protocol", guess]
+    fields = ("frame.protocols", "_ws.malformed", "_ws.expert.message")
+    command += ["-T", "fields"] + [word for f in fields for word in ("-e", f)]
+    merge = subprocess.Popen(["mergecap", "-a", "-F", "pcap", "-w", "-", *paths],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = subprocess.run(command, stdin=merge.stdout, capture_output=True, text=True)
+    merge.stdout.close()
+    with merge.stderr:
+        complaint = merge.stderr.read().decode()
+    if merge.wait() or run.returncode:
+        raise roce.Malformed("tshark: " + (complaint + run.stderr).strip())
+    return run.stdout.splitlines()
+
+
+def check_tshark(paths):
+    """Return (path, packet number, text) of what tshark finds wrong first, or None."""
+    packets = [(path, number) for path in paths for number, _, _ in roce.records(path)]
+    lines = run_tshark(paths)
+    if len(lines) != len(packets):
+        return paths[0], 0, f"tshark sees {len(lines)} packets of {len(packets)}"
+    for (path, number), line in zip(packets, lines):
+        protocols, malformed, expert = (line.split("\t") + [""] * 2)[:3]
+        if malformed or expert:
+            return path, number, f"tshark: {malformed} {expert}"
+        if ":udp:" in protocols and not re.search(r":udp:infiniband\b", protocols):
+            return path, number, f"tshark sees no RoCE: {protocols}"
+    return None
+
+
+def check_files(paths, offload=False, tshark=True):
+    """Returns {path: (packets, None)}, or ends with {path: (packets, "packet N: what is wrong")}."""
+    results = {}
+    for path in paths:
+        results[path] = check_packets(path, offload)
+        if results[path][1]:
+            return results
+    found = check_tshark(paths) if tshark else None
+    if found:
+        path, number, text = found
+        count, _ = results.pop(path)
+        results[path] = count, f"packet {number}: {text}"
+    return results
+
+
+def check_file(path, offload=False, tshark=True):
+    """As check_files(), of one."""
+    return check_files([path], offload, tshark)[path]
 
 
 def main():
@@ -179,13 +210,10 @@ def main():
     parser.add_argument("--no-tshark", action="store_true")
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
-    for path in arguments.files:
-        count, error = check_file(path, arguments.offload, not arguments.no_tshark)
-        if error:
-            print(f"{path}: {error}")
-            return 1
-        print(f"{path}: {count} packets, all good")
-    return 0
+    checked = check_files(arguments.files, arguments.offload, not arguments.no_tshark)
+    for path, (count, error) in checked.items():
+        print(f"{path}: {error or f'{count} packets, all good'}")
+    return 1 if error else 0
 
 
 if __name__ == "__main__":
