@@ -452,20 +452,24 @@ END_TEST
 /* For longer than a member has patience with one that sleeps while it has the lock. */
 START_TEST(a_member_that_stood_still_waits_on)
 {
+	int status, joined[2], locked[2];
 	struct roster *a = join();
-	int status, waits[2];
 	pid_t pid;
 	char byte;
 
-	ck_assert_int_eq(pipe(waits), 0);
+	ck_assert_int_eq(pipe(joined), 0);
+	ck_assert_int_eq(pipe(locked), 0);
 	pid = fork();
 	if (pid == 0) {
 		struct roster *b = join();
 
-		_exit(write(waits[1], "w", 1) != 1 || roster_lock(b) != 0);
+		if (write(joined[1], "j", 1) != 1 || read(locked[0], &byte, 1) != 1)
+			_exit(1);
+		_exit(roster_lock(b));
 	}
-	ck_assert_int_eq(read(waits[0], &byte, 1), 1);
+	ck_assert_int_eq(read(joined[0], &byte, 1), 1);
 	ck_assert_int_eq(roster_lock(a), 0);
+	ck_assert_int_eq(write(locked[1], "l", 1), 1);
 	usleep(100000);
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
 	sleep(6);
