@@ -110,7 +110,7 @@ const char *roster_error_text(int error)
 	case EBADMSG:
 		return "its contents are damaged; end the programs that use it";
 	case EBUSY:
-		return "a process that is stopped has it locked";
+		return "a process has it locked that does not go on";
 	default:
 		return strerror(error);
 	}

@@ -24,7 +24,12 @@
 #include "net/syscalls.h"
 
 #define LOCK_LOOK UINT64_C(500000000) /* ns: how often it is found out what the holder does */
-#define LOCK_PATIENCE 10	      /* looks */
+/*
+ * Looks that find it asleep. In the kernel's mutexes (for its code, when sockets are opened) each
+ * of a hundred processes waits until those before it had a CPU; a frozen cgroup may look the same.
+ */
+#define LOCK_PATIENCE 10
+#define LOCK_PATIENCE_KERNEL 60
 #define LOCK_PAUSE_MIN 200000
 #define LOCK_PAUSE_MAX 3200000
 
@@ -169,6 +174,27 @@ static void pass_over_stopped(int fd)
 	unlock_byte(fd, epoch_byte(next));
 }
 
+/* How long a holder has been asleep. */
+struct patience {
+	struct roster_holder holder;
+	unsigned int looks;
+};
+
+static bool is_exhausted(struct patience *patience, int fd)
+{
+	struct roster_holder holder = read_holder(fd, read_epoch(fd));
+	char state = thread_state(holder.thread);
+	bool waits = holder_equal(holder, patience->holder) && state != 'R';
+
+	patience->holder = holder;
+	patience->looks = waits ? patience->looks + 1 : 0;
+	if (patience->looks < (state == 'D' ? LOCK_PATIENCE_KERNEL : LOCK_PATIENCE))
+		return false;
+	log_warn("the roster is locked by thread %u, which is in state %c and doesn't go on",
+		 holder.thread, state ? state : '?');
+	return true;
+}
+
 /*
  * The kernel has no wait with a time limit for such a lock, so we poll: less and less often, as
  * a hundred processes that wait would otherwise keep the CPU from the one that has the lock.
@@ -180,20 +206,13 @@ bool roster_lock_file(int fd, uint32_t *turn)
 {
 	uint64_t now = clock_now(), look = now + LOCK_LOOK;
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
-	struct roster_holder seen = {0};
-	unsigned int asleep = 0; /* looks in a row that found @seen so */
+	struct patience patience = {0};
 
 	while (!roster_trylock_file(fd, turn)) {
-		if (asleep == LOCK_PATIENCE)
-			return false;
 		if (now > look) {
-			struct roster_holder holder = read_holder(fd, read_epoch(fd));
-
-			asleep++;
-			if (!holder_equal(holder, seen) || thread_state(holder.thread) == 'R')
-				asleep = 0;
-			seen = holder;
 			pass_over_stopped(fd);
+			if (is_exhausted(&patience, fd))
+				return false;
 			look = now + LOCK_LOOK;
 		}
 		sys_nanosleep(&pause);

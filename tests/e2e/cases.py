@@ -447,7 +447,7 @@ def multi_process_cases():
     for name, faults in LOSS.items():
         yield multi_process("all-to-all", "-l", "-n", "16", detail=name, faults=faults)
         yield multi_process("chaos", "-l", "-n", "6", "-r", "15", detail=name, faults=faults)
-    yield multi_process("open-close", "-n", "64", "-r", "3")
+    yield multi_process("open-close", "-n", "64", "-r", "2")
     yield multi_process("stranger", "-r", "3")
 
 
