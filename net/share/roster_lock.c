@@ -152,21 +152,12 @@ static char thread_state(uint32_t thread)
 	return end && end[1] ? end[2] : 0;
 }
 
-static bool thread_is_stopped(uint32_t thread)
-{
-	char state = thread_state(thread);
-
-	return state == 'T' || state == 't';
-}
-
 /* One of those that wait moves the lock on: the one that gets the byte of the next turn. */
-static void pass_over_stopped(int fd)
+static void pass_over(int fd, uint32_t epoch, struct roster_holder holder)
 {
-	uint32_t epoch = read_epoch(fd), next = epoch + 1;
-	struct roster_holder holder = read_holder(fd, epoch);
+	uint32_t next = epoch + 1;
 
-	if (!holder.thread || !thread_is_stopped(holder.thread) ||
-	    !roster_lock_byte(fd, epoch_byte(next)))
+	if (!roster_lock_byte(fd, epoch_byte(next)))
 		return;
 	/* Another one may have been faster, and the holder may have gone on. */
 	if (read_epoch(fd) == epoch && holder_equal(read_holder(fd, epoch), holder))
@@ -180,19 +171,23 @@ struct patience {
 	unsigned int looks;
 };
 
-static bool is_exhausted(struct patience *patience, int fd)
+/* Passes over one that is stopped. Returns false if there is no patience left with the holder. */
+static bool look_at_holder(struct patience *patience, int fd)
 {
-	struct roster_holder holder = read_holder(fd, read_epoch(fd));
+	uint32_t epoch = read_epoch(fd);
+	struct roster_holder holder = read_holder(fd, epoch);
 	char state = thread_state(holder.thread);
 	bool waits = holder_equal(holder, patience->holder) && state != 'R';
 
+	if (state == 'T' || state == 't')
+		pass_over(fd, epoch, holder);
 	patience->holder = holder;
 	patience->looks = waits ? patience->looks + 1 : 0;
 	if (patience->looks < (state == 'D' ? LOCK_PATIENCE_KERNEL : LOCK_PATIENCE))
-		return false;
+		return true;
 	log_warn("the roster is locked by thread %u, which is in state %c and doesn't go on",
 		 holder.thread, state ? state : '?');
-	return true;
+	return false;
 }
 
 /*
@@ -210,8 +205,7 @@ bool roster_lock_file(int fd, uint32_t *turn)
 
 	while (!roster_trylock_file(fd, turn)) {
 		if (now > look) {
-			pass_over_stopped(fd);
-			if (is_exhausted(&patience, fd))
+			if (!look_at_holder(&patience, fd))
 				return false;
 			look = now + LOCK_LOOK;
 		}

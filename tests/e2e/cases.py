@@ -231,20 +231,18 @@ def perftest_cases():
     for tool in "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat":
         yield perftest(tool, "-I", "64", "-s", "64", sizes=[64], iters=500)
         yield perftest(tool, "-I", "0", "-s", "64", sizes=[64], iters=500)
-        if tool.endswith("_bw"):
-            yield perftest(tool, "-c", "UC", "-a", sizes=ALL, iters=5)
         yield perftest(tool, "-c", "UC", "-s", "5000", sizes=[5000], iters=100, ipv6=True)
     for tool in "ib_send_bw", "ib_write_bw":
+        yield perftest(tool, "-c", "UC", "-a", sizes=ALL, iters=5)
         yield perftest(tool, "-c", "UC", "-b", "-q", "8", "-s", "4096", sizes=[4096], iters=40)
     yield perftest("ib_send_bw", "-c", "UC", "-e", "-s", "4096", sizes=[4096], iters=200)
     # Datagrams: no more than fit the receive queue, since nothing holds the sender back.
     for tool in "ib_send_bw", "ib_send_lat":
-        if tool.endswith("_bw"):
-            yield perftest(tool, "-c", "UD", "-a", sizes=ALL_UD, iters=100)
         yield perftest(tool, "-c", "UD", "-e", "-s", "1024", sizes=[1024], iters=200)
         yield perftest(tool, "-c", "UD", "-I", "64", "-s", "64", sizes=[64], iters=200)
         yield perftest(tool, "-c", "UD", "-s", "2048", sizes=[2048], iters=200, ipv6=True)
         yield perftest(tool, "-c", "UD", "-s", "2048", sizes=[2048], iters=200, nobody=True)
+    yield perftest("ib_send_bw", "-c", "UD", "-a", sizes=ALL_UD, iters=100)
     yield perftest("ib_send_bw", "-c", "UD", "-b", "-s", "2048", sizes=[2048], iters=200)
     yield perftest("ib_send_bw", "-c", "UD", "-q", "8", "-s", "1024", sizes=[1024], iters=50)
     yield perftest("ib_send_bw", "-c", "UD", "-l", "8", "-s", "1024", sizes=[1024], iters=200)

@@ -419,12 +419,20 @@ static pid_t stopped_with_the_lock(void)
 	return pid;
 }
 
+static void wait_for_success(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
 /* More of them than there are turns that the lock can take would be too many. */
 START_TEST(stopped_members_keep_no_member_waiting)
 {
 	struct roster *a = join(), *b;
 	pid_t pids[8];
-	int status;
 
 	for (unsigned int i = 0; i < 8; i++) {
 		pids[i] = stopped_with_the_lock();
@@ -439,9 +447,7 @@ START_TEST(stopped_members_keep_no_member_waiting)
 	}
 	for (unsigned int i = 0; i < 8; i++) {
 		ck_assert_int_eq(kill(pids[i], SIGCONT), 0);
-		ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
-		ck_assert(WIFEXITED(status));
-		ck_assert_int_eq(WEXITSTATUS(status), 0);
+		wait_for_success(pids[i]);
 	}
 	ck_assert(roster_trylock(a));
 	roster_unlock(a);
@@ -452,7 +458,7 @@ END_TEST
 /* For longer than a member has patience with one that sleeps while it has the lock. */
 START_TEST(a_member_that_stood_still_waits_on)
 {
-	int status, joined[2], locked[2];
+	int joined[2], locked[2];
 	struct roster *a = join();
 	pid_t pid;
 	char byte;
@@ -476,9 +482,7 @@ START_TEST(a_member_that_stood_still_waits_on)
 	ck_assert_int_eq(kill(pid, SIGCONT), 0);
 	usleep(100000);
 	roster_unlock(a);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	wait_for_success(pid);
 	roster_close(a);
 }
 END_TEST

@@ -158,21 +158,19 @@ def run_tshark(paths):
         command += ["--disable-protocol", guess]
     fields = ("frame.protocols", "_ws.malformed", "_ws.expert.message")
     command += ["-T", "fields"] + [word for f in fields for word in ("-e", f)]
-    merge = subprocess.Popen(["mergecap", "-a", "-F", "pcap", "-w", "-", *paths],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    run = subprocess.run(command, stdin=merge.stdout, capture_output=True, text=True)
-    merge.stdout.close()
-    with merge.stderr:
-        complaint = merge.stderr.read().decode()
-    if merge.wait() or run.returncode:
-        raise roce.Malformed("tshark: " + (complaint + run.stderr).strip())
-    return run.stdout.splitlines()
+    merge = ["mergecap", "-a", "-F", "pcap", "-w", "-", *paths]
+    merged = subprocess.run(merge, capture_output=True, check=True)
+    run = subprocess.run(command, input=merged.stdout, capture_output=True, check=True)
+    return run.stdout.decode().splitlines()
 
 
 def check_tshark(paths):
     """Return (path, packet number, text) of what tshark finds wrong first, or None."""
     packets = [(path, number) for path in paths for number, _, _ in roce.records(path)]
-    lines = run_tshark(paths)
+    try:
+        lines = run_tshark(paths)
+    except subprocess.CalledProcessError as error:
+        return paths[0], 0, f"{error.cmd[0]}: {error.stderr.decode().strip()}"
     if len(lines) != len(packets):
         return paths[0], 0, f"tshark sees {len(lines)} packets of {len(packets)}"
     for (path, number), line in zip(packets, lines):
@@ -185,7 +183,7 @@ def check_tshark(paths):
 
 
 def check_files(paths, offload=False, tshark=True):
-    """Returns {path: (packets, None)}, or ends with {path: (packets, "packet N: what is wrong")}."""
+    """Returns {path: (packets, None or "packet N: what is wrong")}, up to the first that is wrong."""
     results = {}
     for path in paths:
         results[path] = check_packets(path, offload)
@@ -194,8 +192,7 @@ def check_files(paths, offload=False, tshark=True):
     found = check_tshark(paths) if tshark else None
     if found:
         path, number, text = found
-        count, _ = results.pop(path)
-        results[path] = count, f"packet {number}: {text}"
+        results[path] = results[path][0], f"packet {number}: {text}"
     return results
 
 
@@ -213,7 +210,7 @@ def main():
     checked = check_files(arguments.files, arguments.offload, not arguments.no_tshark)
     for path, (count, error) in checked.items():
         print(f"{path}: {error or f'{count} packets, all good'}")
-    return 1 if error else 0
+    return 1 if any(error for _, error in checked.values()) else 0
 
 
 if __name__ == "__main__":

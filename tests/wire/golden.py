@@ -37,11 +37,14 @@ import check_capture
 import compare_golden
 import roce
 
-KIT = pathlib.Path(__file__).resolve().parents[1] / "interop" / "vm"
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "e2e"))
+import pair  # noqa: E402
+
+KIT = TESTS / "interop" / "vm"
 
 SERVER, CLIENT = "10.77.0.1,fd77::1", "10.77.0.2,fd77::2"
 TIMEOUT = 60
-READY = r"rdma_cm: (?:listening on port|joined group) \S+$"
 
 
 def every(n, first, limit=200):
@@ -181,7 +184,7 @@ def wait_listening(process, output):
     """Until @process listens on TCP, or its log, in the file @output, says that it does by the CM."""
     end = time.monotonic() + TIMEOUT
     while time.monotonic() < end and process.poll() is None:
-        if listening() or re.search(READY, output.read_text(errors="replace"), re.M):
+        if listening() or re.search(pair.READY, output.read_text(errors="replace"), re.M):
             return
         time.sleep(0.02)
 
@@ -235,10 +238,9 @@ class Scenario:
             if not path.exists():
                 return f"there is no {path.name}"
         if self.name != "peer_corrupt":  # full of bad ICRCs, and should be
-            checked = check_capture.check_files([str(path) for path in captures])
-            for path, (_, wrong) in checked.items():
+            for path, (_, wrong) in check_capture.check_files(captures).items():
                 if wrong:
-                    return f"{path}: {wrong}"
+                    return f"{path.name}: {wrong}"
         ours = captures[0]
         if not self.special.compare:
             return None
