@@ -186,7 +186,7 @@ START_TEST(numbers_differ_from_lap_to_lap)
 {
 	static bool used[SLOTS << SLOT_QPN_BITS];
 
-	for (uint32_t i = 0; i < 5 * SLOTS; i++) {
+	for (uint32_t i = 0; i < 3 * SLOTS; i++) {
 		struct roster *roster = join();
 		struct lease lease;
 
