@@ -450,9 +450,10 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now)
 
 /* --- the round ------------------------------------------------------------------------- */
 
-bool hca_is_progressing(struct hca *hca)
+bool hca_is_busy(struct hca *hca)
 {
-	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+	if (atomic_load_explicit(&hca->senders, memory_order_relaxed) ||
+	    pthread_mutex_trylock(&hca->receive_lock) != 0)
 		return true;
 	pthread_mutex_unlock(&hca->receive_lock);
 	return false;

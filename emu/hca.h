@@ -147,7 +147,8 @@ struct hca {
 	 * by what the peer sends.
 	 */
 	_Atomic bool peer_awaited;
-	_Atomic uint64_t polled_at; /* about when an application thread last polled, in vain */
+	_Atomic uint64_t polled_at;   /* about when an application thread last polled, in vain */
+	_Atomic unsigned int senders; /* threads that send more than one outbox takes */
 	struct pool outboxes;
 	struct packet_pool packets;
 
@@ -179,8 +180,8 @@ void hca_destroy(struct hca *hca);
  * is receiving.
  */
 bool hca_progress(struct hca *hca, uint64_t now);
-/* Whether a thread is in hca_progress() at this moment. */
-bool hca_is_progressing(struct hca *hca);
+/* Whether a thread is in hca_progress() at this moment, or in another call that sends much. */
+bool hca_is_busy(struct hca *hca);
 
 /* Send the acknowledgements that wait for @age or longer, as ack_queue_is_due() says there are. */
 bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age);

@@ -320,7 +320,7 @@ static uint64_t device_deadline(void *context)
 
 static bool device_busy(void *context)
 {
-	return hca_is_progressing(((struct device *)context)->hca);
+	return hca_is_busy(((struct device *)context)->hca);
 }
 
 static unsigned int device_descriptors(void *context, int *fds, unsigned int max)

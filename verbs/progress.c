@@ -153,19 +153,23 @@ static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
 	return polls_are_believed(client) && (int64_t)(now - atomic_load(&client->last_poll)) < gap;
 }
 
-/* Is one in a poll? It takes longer than polls are apart where much is to be sent. */
-static bool in_poll(struct progress_client *client)
+/* Is one in a call? It takes longer than polls are apart where much is to be sent. */
+static bool in_call(struct progress_client *client)
 {
 	return polls_are_believed(client) && client->ops->busy &&
 	       client->ops->busy(client->context);
 }
 
-/* Either of them; if not, the next poll is a first one again. */
+/*
+ * Either of them. If not for a while, the next poll is a first one again; not sooner, or an
+ * application whose calls take long would never have polled often enough.
+ */
 static bool polling(struct progress_client *client, uint64_t now)
 {
-	if (polled(client, now, PROGRESS_POLL_STOPPED) || in_poll(client))
+	if (polled(client, now, PROGRESS_POLL_STOPPED) || in_call(client))
 		return true;
-	atomic_store(&client->polls, 0);
+	if ((int64_t)(now - atomic_load(&client->last_poll)) > PROGRESS_TICK)
+		atomic_store(&client->polls, 0);
 	return false;
 }
 

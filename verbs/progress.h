@@ -40,7 +40,10 @@ struct progress_ops {
 	uint64_t (*deadline)(void *context);
 	/* At most @max descriptors to watch for reading. Returns how many it wrote. */
 	unsigned int (*descriptors)(void *context, int *fds, unsigned int max);
-	/* Whether another thread is in progress() at this moment. NULL: none ever polls. */
+	/*
+	 * Whether another thread is in progress() at this moment, or in another call that takes
+	 * longer than polls are apart. NULL: none ever polls.
+	 */
 	bool (*busy)(void *context);
 };
 

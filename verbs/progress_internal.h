@@ -30,7 +30,7 @@ struct progress_client {
 	 */
 	_Atomic uint64_t planned;
 	_Atomic uint64_t last_poll;
-	_Atomic unsigned int polls; /* since it slept, up to PROGRESS_POLLS_BELIEVED */
+	_Atomic unsigned int polls; /* since a pause of its polls, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
 	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
 	_Atomic bool app_waits;		  /* it may have begun to */

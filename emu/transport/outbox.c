@@ -24,6 +24,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->iovs = 0;
+	outbox->counted = false;
 	outbox->pinned = NULL;
 	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
@@ -40,6 +41,8 @@ struct outbox *outbox_get(struct hca *hca, uint64_t now)
 
 void outbox_put(struct outbox *outbox)
 {
+	if (outbox->counted)
+		atomic_fetch_sub_explicit(&outbox->hca->senders, 1, memory_order_relaxed);
 	pool_put(&outbox->hca->outboxes, outbox);
 }
 
@@ -127,6 +130,15 @@ unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 	return length == train->length ? train->left : 1;
 }
 
+/* Most rounds end with their first flush, and needn't be counted. */
+static void flush_and_go_on(struct outbox *outbox)
+{
+	if (!outbox->counted)
+		atomic_fetch_add_explicit(&outbox->hca->senders, 1, memory_order_relaxed);
+	outbox->counted = true;
+	outbox_flush(outbox);
+}
+
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
@@ -135,7 +147,7 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	count_for_train(outbox);
 	enough = !outbox->train.left && outbox->packets >= OUTBOX_ENOUGH;
 	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
-		outbox_flush(outbox);
+		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	packet->path = path;
 	packet->payload = &outbox->iov[outbox->iovs];

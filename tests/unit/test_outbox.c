@@ -135,6 +135,30 @@ START_TEST(packets_without_payload)
 }
 END_TEST
 
+/* From the first time that one is full until it is put: its thread doesn't poll so soon. */
+START_TEST(much_to_send_makes_the_hca_busy)
+{
+	struct outbox *full, *other;
+
+	core.link = &counting;
+	full = outbox_get(&core, 4711);
+	other = outbox_get(&core, 4711);
+	outbox_packet(other, &path)->headers_length = 12;
+	outbox_flush(other);
+	for (unsigned int i = 0; i < OUTBOX_PACKETS; i++)
+		outbox_packet(full, &path)->headers_length = 12;
+	ck_assert_uint_eq(core.senders, 0);
+	for (unsigned int i = 0; i < 2 * OUTBOX_PACKETS; i++)
+		outbox_packet(full, &path)->headers_length = 12;
+	ck_assert_uint_eq(core.senders, 1);
+	outbox_put(other);
+	ck_assert_uint_eq(core.senders, 1);
+	outbox_flush(full);
+	outbox_put(full);
+	ck_assert_uint_eq(core.senders, 0);
+}
+END_TEST
+
 START_TEST(every_part_of_a_list)
 {
 	struct ibv_sge sges[5];
@@ -376,6 +400,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {packets_without_payload,
+				      much_to_send_makes_the_hca_busy,
 				      every_part_of_a_list,
 				      refused_packets_are_counted,
 				      lists_longer_than_4_gib,

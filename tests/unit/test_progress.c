@@ -179,6 +179,17 @@ static void wait_for_work(struct fake *fake)
 		ck_assert_int_eq(errno, EINTR);
 }
 
+static bool works_soon(struct fake *fake)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += 100000000;
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
+	return sem_timedwait(&fake->worked, &end) == 0;
+}
+
 static struct progress_client *attach(struct fake *fake)
 {
 	struct progress_client *client;
@@ -506,15 +517,9 @@ static void neglect(struct progress_client *client, struct fake *fake)
 /* Whether the thread takes what arrives while the application waits for it. */
 static bool is_served(struct progress_client *client, struct fake *fake)
 {
-	struct timespec end;
-
 	kick(fake, 0);
 	progress_app_waits(client);
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_nsec += 100000000;
-	end.tv_sec += end.tv_nsec / 1000000000;
-	end.tv_nsec %= 1000000000;
-	return sem_timedwait(&fake->worked, &end) == 0;
+	return works_soon(fake);
 }
 
 /* The application polls, then waits for its memory to change. */
@@ -597,6 +602,37 @@ START_TEST(an_application_that_polls_for_all_is_left_alone)
 		poll_until(client, clock_now() + HOUR_NS);
 	for (unsigned int i = 0; i < 3; i++)
 		ck_assert(!is_served(client, &fake));
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* Whether the thread takes what arrives now. */
+static bool is_taken(struct fake *fake)
+{
+	kick(fake, 0);
+	return works_soon(fake);
+}
+
+/* Its polls are far apart, and each time the thread has to serve it: in the end they are believed.
+ */
+START_TEST(polls_between_long_calls_add_up)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	fake.blind = true;
+	client = attach(&fake);
+	do {
+		for (unsigned int i = 0; i < PROGRESS_POLLS_BELIEVED; i++) {
+			usleep(2 * PROGRESS_SPIN / 1000); /* likely it sleeps */
+			progress_poll(client, clock_now() - 2 * PROGRESS_POLL_STOPPED, NULL);
+			kick(&fake, 0);
+			wait_for_work(&fake);
+		}
+		progress_poll(client, clock_now() + HOUR_NS, NULL);
+	} while (is_taken(&fake)); /* when it had been woken late, and forgot them */
 	progress_detach(client);
 	fake_destroy(&fake);
 }
@@ -1066,6 +1102,7 @@ int main(void)
 	tcase_add_test(tests, an_application_that_waits_is_served);
 	tcase_add_test(tests, the_thread_keeps_off_the_cpu_of_an_application_that_waits);
 	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
+	tcase_add_test(tests, polls_between_long_calls_add_up);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
