@@ -231,6 +231,12 @@
  * sleep; one that polls this often without progress_app_sleeping() means it.
  */
 #define PROGRESS_POLLS_BELIEVED 8
+/*
+ * Polls that are further apart don't add up to that. Those of a stream are as far apart as it takes
+ * to send what an acknowledgement allows, or to receive what has arrived meanwhile; an application
+ * that is left alone between such polls keeps its peers waiting for no longer.
+ */
+#define PROGRESS_POLLS_APART 200000
 /* A round that achieves nothing (another thread is taking one) isn't repeated at once, */
 #define PROGRESS_RETRY 50000
 /*

@@ -168,7 +168,7 @@ static bool polling(struct progress_client *client, uint64_t now)
 {
 	if (polled(client, now, PROGRESS_POLL_STOPPED) || in_call(client))
 		return true;
-	if ((int64_t)(now - atomic_load(&client->last_poll)) > PROGRESS_TICK)
+	if ((int64_t)(now - atomic_load(&client->last_poll)) > PROGRESS_POLLS_APART)
 		atomic_store(&client->polls, 0);
 	return false;
 }

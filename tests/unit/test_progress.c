@@ -614,9 +614,14 @@ static bool is_taken(struct fake *fake)
 	return works_soon(fake);
 }
 
-/* Its polls are far apart, and each time the thread has to serve it: in the end they are believed.
- */
-START_TEST(polls_between_long_calls_add_up)
+static void poll_half(struct progress_client *client, uint64_t time)
+{
+	for (unsigned int i = 0; i < PROGRESS_POLLS_BELIEVED / 2; i++)
+		progress_poll(client, time, NULL);
+}
+
+/* It is served between its polls, and yet is believed to poll. */
+START_TEST(polls_before_and_after_a_long_call_add_up)
 {
 	struct progress_client *client;
 	struct fake fake;
@@ -625,14 +630,12 @@ START_TEST(polls_between_long_calls_add_up)
 	fake.blind = true;
 	client = attach(&fake);
 	do {
-		for (unsigned int i = 0; i < PROGRESS_POLLS_BELIEVED; i++) {
-			usleep(2 * PROGRESS_SPIN / 1000); /* likely it sleeps */
-			progress_poll(client, clock_now() - 2 * PROGRESS_POLL_STOPPED, NULL);
-			kick(&fake, 0);
-			wait_for_work(&fake);
-		}
-		progress_poll(client, clock_now() + HOUR_NS, NULL);
-	} while (is_taken(&fake)); /* when it had been woken late, and forgot them */
+		usleep(10 * PROGRESS_SPIN / 1000); /* the thread doesn't spin any more */
+		poll_half(client, clock_now() - PROGRESS_POLL_STOPPED);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+		poll_half(client, clock_now() + HOUR_NS);
+	} while (is_taken(&fake)); /* where it was late, and forgot them */
 	progress_detach(client);
 	fake_destroy(&fake);
 }
@@ -1102,7 +1105,7 @@ int main(void)
 	tcase_add_test(tests, an_application_that_waits_is_served);
 	tcase_add_test(tests, the_thread_keeps_off_the_cpu_of_an_application_that_waits);
 	tcase_add_test(tests, an_application_that_polls_for_all_is_left_alone);
-	tcase_add_test(tests, polls_between_long_calls_add_up);
+	tcase_add_test(tests, polls_before_and_after_a_long_call_add_up);
 	tcase_add_test(tests, deadlines_are_kept_after_polling);
 	tcase_add_test(tests, app_sleeping_ends_polling);
 	tcase_add_test(tests, an_occasional_poll_is_no_polling);
