@@ -148,9 +148,8 @@ def xrc_cases():
         yield xrc_pingpong(size, "-n", "100")
     yield xrc_pingpong(4096, "-n", "100", "-e")
     yield xrc_pingpong(4096, "-n", "20", detail="capture", capture=True)
+    yield perftest("ib_send_bw", "-c", "XRC", "-a", sizes=ALL, iters=10)
     for tool in "ib_send_bw", "ib_write_bw", "ib_read_bw":
-        if tool == "ib_send_bw":
-            yield perftest(tool, "-c", "XRC", "-a", sizes=ALL, iters=10)
         yield perftest(tool, "-c", "XRC", "-s", "1048576", sizes=[1048576], iters=10)
         yield perftest(tool, "-c", "XRC", "-q", "8", "-b", "-s", "65536", sizes=[65536], iters=20)
         yield perftest(tool, "-c", "XRC", "-s", "8192", sizes=[8192], iters=10, detail="capture", capture=True)
