@@ -53,9 +53,9 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
  *
  * The FIRST and LAST of the responses are longer than the others. So the LAST of
  * one request, the FIRST and a MIDDLE of the next are one GSO train for the link, and
- * then come whole GSO trains: two where the window has space for several such requests,
- * none where it is small. Where max_rd_atomic allows few requests at once, as many packets
- * as it takes to fill the window with them.
+ * then come whole GSO trains: as many as let the window have space for several such requests.
+ * Where max_rd_atomic allows few requests at once, as many packets as it takes to fill the
+ * window with them.
  */
 static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 {
@@ -63,10 +63,10 @@ static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 	uint64_t window = destination_limit(qp->recovery.destination) / packet_cost;
 	uint64_t chunk = window / READ_CHUNKS, share = window / qp->attr.max_rd_atomic;
 
-	if (chunk > 3 + 2 * train)
-		chunk = 3 + 2 * train;
-	else if (chunk > 3 + train)
-		chunk = 3 + train;
+	if (chunk > 3 + READ_CHUNK_TRAINS * train)
+		chunk = 3 + READ_CHUNK_TRAINS * train;
+	if (chunk > 3 + train)
+		chunk -= (chunk - 3) % train;
 	if (chunk < share)
 		chunk = share;
 	return chunk > READ_CHUNK_LEAST ? chunk : READ_CHUNK_LEAST;
