@@ -228,7 +228,8 @@ static bool take_forward(struct udp_link *link, const struct forward_header *hea
 	return false;
 }
 
-unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max)
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max,
+			       uint64_t now)
 {
 	struct udp_share *share = &link->share;
 	uint32_t notifications;
@@ -244,9 +245,9 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 	 * then the socket is read without a notification.
 	 */
 	notifications = roster_notifications(share->roster);
-	if (notifications == share->notifications && ++share->rounds < SHARE_CONTROL_ROUNDS)
+	if (notifications == share->notifications && now - share->looked < SHARE_CONTROL_LOOK)
 		return 0;
-	share->rounds = 0;
+	share->looked = now;
 	while (count < max && link->receive.used + FORWARD_MAX <= RECEIVE_ARENA) {
 		struct link_frame *frame = &frames[count];
 

@@ -42,8 +42,8 @@ struct udp_share {
 	int control_fd;
 	struct descriptor_identity control_identity;
 	uint32_t notifications; /* of forwarded datagrams that we have read */
-	unsigned int rounds;
-	uint64_t due; /* when to repair, or TIME_NEVER */
+	uint64_t looked;	/* when the control socket was read last */
+	uint64_t due;		/* when to repair, or TIME_NEVER */
 	uint64_t repaired, pause;
 	uint32_t round;		/* of signals, the last one of ours */
 	struct steer_plan plan; /* of the program that is being written */
@@ -99,7 +99,8 @@ bool udp_forward_to(const struct udp_share *share, const struct link_frame *fram
 bool udp_wake(const struct udp_share *share, uint32_t member);
 void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
 /* Frames that other members handed on to us; and repairs that are due. */
-unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max);
+unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max,
+			       uint64_t now);
 /* Before we leave: a frame for a special QP goes to another member at its address. */
 void udp_share_hand_on(struct udp_share *share, const struct link_frame *frame);
 /*

@@ -218,7 +218,7 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	else
 		receive->used = 0;
 	if (count < max)
-		count += udp_share_receive(link, frames + count, max - count);
+		count += udp_share_receive(link, frames + count, max - count, now);
 	if (count < max)
 		count += udp_multicast_receive(link, frames + count, max - count, false);
 	if (addresses && count < max)
