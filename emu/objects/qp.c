@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/objects/qp.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "emu/capacity.h"
 #include "emu/explain/event.h"
 #include "emu/inject/late.h"
-#include "emu/inject/request.h"
 #include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
@@ -272,11 +269,7 @@ int qp_destroy(struct qp *qp)
 	return 0;
 }
 
-/*
- * For the HCA's counter, when they are sent: an atomic addition takes as long as a good part of
- * a post that only joins the queue.
- */
-static void count_sends(struct qp *qp)
+void qp_count_sends(struct qp *qp)
 {
 	if (!qp->sends_uncounted)
 		return;
@@ -298,7 +291,7 @@ void qp_reset(struct qp *qp)
 	ack_queue_remove(&qp->hca->acks, &qp->delayed_ack);
 	receive_queue_clear(&qp->rq);
 	late_drop(qp);
-	count_sends(qp);
+	qp_count_sends(qp);
 	if (qp->send_cq)
 		cq_purge(qp->send_cq, qp);
 	if (qp->recv_cq)
@@ -344,7 +337,7 @@ void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion)
 	}
 }
 
-static void flush_receives(struct qp *qp)
+void qp_flush_receives(struct qp *qp)
 {
 	responder_flush(qp);
 	if (!qp->srq && !qp->xrcd)
@@ -360,7 +353,7 @@ void qp_enter_error(struct qp *qp)
 	qp->state = IBV_QPS_ERR;
 	qp->draining = false;
 	completer_flush(qp);
-	flush_receives(qp);
+	qp_flush_receives(qp);
 }
 
 void qp_enter_sqe(struct qp *qp)
@@ -388,15 +381,11 @@ void qp_check_drained(struct qp *qp)
 
 /* --- work ----------------------------------------------------------------------- */
 
-/*
- * Requests, and behind them an ACK that waits: as the last segment, which may be
- * shorter than those before it, it is part of their GSO train (net/udp/udp_send.c).
- */
-static void send_requests(struct qp *qp, struct outbox *outbox)
+void qp_send_requests(struct qp *qp, struct outbox *outbox)
 {
 	uint32_t psn = qp->requester.psn;
 
-	count_sends(qp);
+	qp_count_sends(qp);
 	requester_run(qp, outbox);
 	if (qp->requester.psn != psn)
 		response_end_quick_acks(&qp->responder.response, outbox->now);
@@ -413,7 +402,7 @@ static void run(struct qp *qp, struct outbox *outbox)
 	recovery_run(qp, outbox->now);
 	ecn_run(qp, outbox);
 	response_run(qp, outbox);
-	send_requests(qp, outbox);
+	qp_send_requests(qp, outbox);
 	outbox_flush(outbox);
 	qp_check_drained(qp);
 }
@@ -462,190 +451,4 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 		hca_arm(qp->hca, &qp->timer, due);
 	qp_show_progress(qp);
 	pthread_mutex_unlock(&qp->lock);
-}
-
-/* --- posting --------------------------------------------------------------------- */
-
-/* Why @wr can't be posted. Not inlined: posting has no room on the stack for what is found. */
-static __attribute__((noinline)) void explain_send(const struct qp *qp,
-						   const struct ibv_send_wr *wr, bool extended,
-						   int err)
-{
-	const char *call = extended ? "ibv_wr_complete()" : "ibv_post_send()";
-	const char *state = qp_state_text(qp->state);
-	struct finding finding = {};
-	char made[ORIGIN_TEXT];
-
-	/* A full queue is looked through: not for programs that find out that it is by posting. */
-	if (err == ENOMEM && !cause_wanted(CAUSE_SEND_QUEUE_FULL))
-		return;
-	if (!(qp->type->abilities & QP_POST_SEND))
-		finding_set(&finding, CAUSE_POST_NO_QUEUE, "it has no send queue");
-	else if (!(qp_abilities(qp) & QP_POST_SEND) &&
-		 qp->hca->behaviour.post_send_before_rts == EARLY_POST_REFUSED)
-		finding_set(&finding, CAUSE_POST_STATE, "the state is %s", state);
-	else if (!extended && wr->opcode == WR_FLUSH)
-		finding_set(&finding, CAUSE_POST_OPCODE_UNKNOWN,
-			    "opcode is IBV_WR_FLUSH, which is for ibv_wr_flush() alone");
-	else
-		send_queue_check(&qp->sq, qp->type, wr, &finding);
-	if (!cause_wanted(finding.cause))
-		return;
-	cause_report(finding.cause, "%s, QP 0x%x (%s) in %s, wr_id %" PRIu64 ": %s%s", call,
-		     qp->number, qp_type_text(qp->type->ibv), state, wr->wr_id, finding.text,
-		     origin_phrase(qp->origin, CAUSE_LINE "the queue pair was created at ", made));
-}
-
-/* @wr is posted in a state that has no send queue yet: RESET, INIT, RTR. */
-static int post_send_early(struct qp *qp, const struct ibv_send_wr *wr)
-{
-	uint8_t port_num = qp->attr.port_num;
-
-	if (!(qp->type->abilities & QP_POST_SEND))
-		return EINVAL;
-	if (qp->hca->behaviour.post_send_before_rts == EARLY_POST_DROPPED)
-		return 0;
-	if (qp->hca->behaviour.post_send_before_rts != EARLY_POST_HELD)
-		return EINVAL;
-	if (qp->state == IBV_QPS_RESET && !qp->type->connected && wr->wr.ud.ah)
-		port_num = ((const struct ah *)wr->wr.ud.ah)->port_num; /* it has no port yet */
-	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, port_num, wr);
-}
-
-static int push_one(struct qp *qp, const struct ibv_send_wr *wr, bool extended, bool early)
-{
-	/* A FLUSH comes from ibv_wr_flush() alone. */
-	if (wr->opcode == WR_FLUSH && !extended)
-		return EINVAL;
-	if (early)
-		return post_send_early(qp, wr);
-	return send_queue_push(&qp->sq, qp->type, qp->signal_all, qp->pd, qp->attr.port_num, wr);
-}
-
-static int push_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
-		     struct lazy_time *time)
-{
-	bool early = !(qp_abilities(qp) & QP_POST_SEND);
-	bool marked = qp->hca->measures || injects(qp->hca);
-	int err = 0;
-
-	if (marked)
-		qp_set_time(qp, lazy_now(time));
-	for (; wr; wr = wr->next) {
-		uint32_t posted = qp->sq.posted;
-
-		err = push_one(qp, wr, extended, early);
-		if (err) {
-			explain_send(qp, wr, extended, err);
-			*bad = wr;
-			break;
-		}
-		if (!marked || qp->sq.posted == posted)
-			continue; /* nothing more to note, or it was dropped */
-		send_queue_at(&qp->sq, posted)->posted_at = qp->now;
-		if (injects(qp->hca))
-			inject_request(qp, send_queue_at(&qp->sq, posted), wr->opcode);
-	}
-	return err;
-}
-
-/* At once, in the calling thread. */
-static void send_posted(struct qp *qp, uint64_t now)
-{
-	struct outbox *outbox = outbox_get(qp->hca, now);
-
-	if (!outbox) {
-		hca_schedule(qp->hca, qp);
-		return;
-	}
-	send_requests(qp, outbox);
-	outbox_flush(outbox);
-	outbox_put(outbox);
-}
-
-int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
-		 struct lazy_time *time)
-{
-	uint32_t posted;
-	int err;
-
-	pthread_mutex_lock(&qp->lock);
-	posted = qp->sq.posted;
-	err = push_send(qp, wr, bad, extended, time);
-	if (err && extended)
-		qp->sq.posted = posted;
-	else
-		WATCH(qp->hca, sends_posted, qp, wr, err ? *bad : NULL);
-	qp->sends_uncounted += qp->sq.posted - posted;
-	if (err)
-		WATCH(qp->hca, send_refused, qp, extended ? "ibv_wr_complete()" : "ibv_post_send()",
-		      (*bad)->wr_id, err);
-	if (qp_abilities(qp) & QP_FLUSH_SEND) {
-		qp_set_time(qp, lazy_now(time));
-		count_sends(qp);
-		completer_flush(qp);
-	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
-		qp_set_time(qp, lazy_now(time));
-		send_posted(qp, lazy_now(time));
-	}
-	qp->requester.posted_msn = qp->responder.msn;
-	qp_show_progress(qp);
-	pthread_mutex_unlock(&qp->lock);
-	/* What was given back of the congestion window may let other QPs send. */
-	hca_kick(qp->hca);
-	return err;
-}
-
-static __attribute__((noinline)) void explain_receive(const struct qp *qp,
-						      const struct ibv_recv_wr *wr)
-{
-	const char *type = qp_type_text(qp->type->ibv);
-	char call[64];
-
-	snprintf(call, sizeof(call), "ibv_post_recv(), QP 0x%x (%s)", qp->number, type);
-	if (!(qp->type->abilities & QP_POST_RECV))
-		cause_report(CAUSE_POST_NO_QUEUE, "%s: it has no receive queue", call);
-	else if (qp->srq)
-		cause_report(CAUSE_POST_HAS_SRQ, "%s", call);
-	else if (!(qp_abilities(qp) & QP_POST_RECV) &&
-		 qp->hca->behaviour.post_recv_in_reset == EARLY_POST_REFUSED)
-		cause_report(CAUSE_POST_STATE, "%s: the state is %s", call,
-			     qp_state_text(qp->state));
-	else
-		receive_queue_refuse(&qp->rq, wr, call);
-}
-
-static int push_receive(struct qp *qp, const struct ibv_recv_wr *wr)
-{
-	enum early_post early = qp->hca->behaviour.post_recv_in_reset;
-
-	if (qp->srq || !(qp->type->abilities & QP_POST_RECV))
-		return EINVAL;
-	if (qp_abilities(qp) & QP_POST_RECV || early == EARLY_POST_HELD)
-		return receive_queue_push(&qp->rq, wr);
-	return early == EARLY_POST_DROPPED ? 0 : EINVAL;
-}
-
-int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	const struct ibv_recv_wr *first = wr;
-	int err = 0;
-
-	pthread_mutex_lock(&qp->lock);
-	for (; wr; wr = wr->next) {
-		err = push_receive(qp, wr);
-		if (err) {
-			explain_receive(qp, wr);
-			*bad = wr;
-			break;
-		}
-	}
-	WATCH(qp->hca, receives_posted, qp, first, wr);
-	if (err)
-		WATCH(qp->hca, receive_refused, qp, wr->wr_id, err);
-	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
-		flush_receives(qp);
-	qp->shown->progress.receives = qp->rq.count;
-	pthread_mutex_unlock(&qp->lock);
-	return err;
 }

@@ -137,6 +137,19 @@ static inline unsigned int qp_abilities(const struct qp *qp)
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */
 void qp_run(struct qp *qp, struct outbox *outbox);
 
+/*
+ * Requests, and behind them an ACK that waits: as the last segment, which may be
+ * shorter than those before it, it is part of their GSO train (net/udp/udp_send.c).
+ * Locked; the caller flushes @outbox.
+ */
+void qp_send_requests(struct qp *qp, struct outbox *outbox);
+
+/*
+ * What was posted is for the HCA's counter when it is sent: an atomic addition takes as long as a
+ * good part of a post that only joins the queue. Locked.
+ */
+void qp_count_sends(struct qp *qp);
+
 /* Send the acknowledgement that waits; locks the QP, uses and flushes @outbox. */
 void qp_acknowledge(struct qp *qp, struct outbox *outbox);
 
@@ -155,6 +168,9 @@ void qp_reset(struct qp *qp);
 
 /* Into the error state: both queues are flushed (IBA 10.3.1.7). Locked. */
 void qp_enter_error(struct qp *qp);
+
+/* Flush the receive queue, or with a SRQ instead raise the event of its last WQE. Locked. */
+void qp_flush_receives(struct qp *qp);
 
 /* Local errors of UC and UD requesters: only the send queue is flushed (IBA 10.3.1.6). Locked. */
 void qp_enter_sqe(struct qp *qp);

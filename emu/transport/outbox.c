@@ -24,7 +24,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->iovs = 0;
-	outbox->counted = false;
+	outbox->sends_much = false;
 	outbox->pinned = NULL;
 	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
@@ -41,7 +41,7 @@ struct outbox *outbox_get(struct hca *hca, uint64_t now)
 
 void outbox_put(struct outbox *outbox)
 {
-	if (outbox->counted)
+	if (outbox->sends_much)
 		atomic_fetch_sub_explicit(&outbox->hca->senders, 1, memory_order_relaxed);
 	pool_put(&outbox->hca->outboxes, outbox);
 }
@@ -133,9 +133,9 @@ unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 /* Most rounds end with their first flush, and needn't be counted. */
 static void flush_and_go_on(struct outbox *outbox)
 {
-	if (!outbox->counted)
+	if (!outbox->sends_much)
 		atomic_fetch_add_explicit(&outbox->hca->senders, 1, memory_order_relaxed);
-	outbox->counted = true;
+	outbox->sends_much = true;
 	outbox_flush(outbox);
 }
 

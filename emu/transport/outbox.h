@@ -20,7 +20,7 @@ struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
 	unsigned int packets, iovs;
-	bool counted; /* in hca.senders: it was full, and the round went on */
+	bool sends_much; /* in hca.senders: it was full, and the round went on */
 	struct outbox_train {
 		unsigned int counted; /* of the packets: the last one isn't complete yet */
 		unsigned int left;    /* so many more packets may join the last ones */
