@@ -157,6 +157,8 @@ void cm_pending_free(struct cm *cm);
 
 /* There is an id: so look for what dead processes left, from now on. */
 void cm_watch_begin(struct cm *cm);
+/* @id has heard of its peer for the first time: know its process, if that is of this machine. */
+void cm_watch_find_peer(struct cm_id *id);
 /*
  * @id is established from now on: if its peer is a process of this machine, notice its death;
  * if not, see to it that the peer is told of ours. Until it ends.

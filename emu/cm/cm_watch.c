@@ -43,14 +43,23 @@ static uint32_t record(struct share *share, const struct cm_id *id)
 	return share->ops->record(share, &connection);
 }
 
+/*
+ * When its message comes, and not when the connection is made: a process that has died meanwhile
+ * is soon unknown, and would be taken for one of another machine.
+ */
+void cm_watch_find_peer(struct cm_id *id)
+{
+	struct share *share = id->cm->hca->link->share;
+
+	if (share)
+		id->peer_process = share->ops->process(share, &id->path.destination, id->remote_id);
+}
+
 void cm_watch_peer(struct cm_id *id)
 {
 	struct share *share = id->cm->hca->link->share;
 
-	if (!share)
-		return;
-	id->peer_process = share->ops->process(share, &id->path.destination, id->remote_id);
-	if (!id->peer_process && !id->record)
+	if (share && !id->peer_process && !id->record)
 		id->record = record(share, id);
 }
 

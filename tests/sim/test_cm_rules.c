@@ -413,7 +413,7 @@ static struct {
 	uint32_t owner, forwarded;
 	unsigned int frames, claims, releases, looks;
 	uint32_t process; /* of the peer */
-	bool dead;
+	bool dead, reaped;
 	int claim_error;
 	union ibv_gid gids[2];
 	struct share_connection connection;
@@ -473,9 +473,9 @@ static bool sharing_forward(struct share *share, const struct link_frame *frame)
 
 static uint32_t sharing_process(struct share *share, const union ibv_gid *gid, uint32_t comm_id)
 {
-	ck_assert(gid_equal(gid, &t.id->path.destination));
-	ck_assert_uint_eq(comm_id, t.id->remote_id);
-	return sharing.process;
+	ck_assert(gid_equal(gid, &t.peer.path.source));
+	ck_assert_uint_eq(comm_id >> 20, CM_PEER_ID >> 20);
+	return sharing.reaped ? 0 : sharing.process;
 }
 
 static bool sharing_is_alive(struct share *share, uint32_t process, uint32_t comm_id)
@@ -626,6 +626,36 @@ START_TEST(test_dead_peer)
 END_TEST
 
 /*
+ * So it is when the peer was killed before its RTU was received, or ours sent, and nothing says any
+ * more that it was a process of this machine.
+ */
+START_TEST(test_peer_dead_at_once)
+{
+	struct cm_message rtu;
+
+	share();
+	sharing.process = 1;
+	if (_i)
+		cm_peer_active(&t, CM_STATE_REP_RECEIVED);
+	else
+		cm_peer_passive(&t, CM_STATE_REP_SENT);
+	sharing.dead = sharing.reaped = true;
+	if (_i) {
+		ck_assert_int_eq(cm_send_rtu(t.id, cm_peer_now(&t)), 0);
+	} else {
+		rtu = cm_peer_message(&t, CM_RTU);
+		cm_peer_say(&t, &rtu);
+		cm_peer_event(&t, CM_EVENT_RTU_RECEIVED);
+	}
+	ck_assert_uint_eq(sharing.recorded, 0);
+	for (int i = 0; i < 2000 && t.count == 0; i++)
+		world_run(&t.peer.world, MS);
+	cm_peer_event(&t, CM_EVENT_DREQ_RECEIVED);
+	t.peer.node->link->share = NULL;
+}
+END_TEST
+
+/*
  * Connections with other machines are recorded until they end. If another process dies, its
  * peers hear of it from us.
  */
@@ -765,6 +795,7 @@ int main(void)
 	tcase_add_test(tcase, test_shared_address);
 	tcase_add_loop_test(tcase, test_orphans, 0, 2);
 	tcase_add_loop_test(tcase, test_dead_peer, 0, sizeof(watched) / sizeof(watched[0]));
+	tcase_add_loop_test(tcase, test_peer_dead_at_once, 0, 2);
 	tcase_add_test(tcase, test_claims);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
 	tcase_add_test(tcase, flush_gives_up_on_a_lost_lock);
