@@ -90,13 +90,17 @@ struct udp_link {
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */
 	struct descriptor_identity epoll_identity;
-	_Atomic uint64_t verified;     /* when the descriptors were last seen to be ours */
-	struct pool batches;	       /* of sending threads: udp_send.c */
-	_Atomic uint64_t looks_second; /* of udp_peer.c: in this one there were so many */
-	_Atomic unsigned int looks;
-	uint64_t refused; /* packets that the kernel didn't take */
+	_Atomic uint64_t verified; /* when the descriptors were last seen to be ours */
+	struct pool batches;	   /* of sending threads: udp_send.c */
+	uint64_t refused;	   /* packets that the kernel didn't take */
 
 	pthread_mutex_t lock;
+	struct {
+		uint64_t second; /* in this one there were so many: */
+		unsigned int count;
+		uint64_t spent; /* ns, of which time forgives LOOK_SHARE */
+		uint64_t at;	/* when that was reckoned */
+	} looks;		/* at the queue pairs of other processes: udp_peer.c */
 	struct {
 		union ibv_gid destination;
 		int error;

@@ -16,8 +16,14 @@
 #include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 
-/* Looks in a second: each may take some milliseconds, and many QPs may have the same peer. */
+/*
+ * Looks at queue pairs of other processes, where many QPs may have the same peer: so many in a
+ * second, and not more than this part of the time, after this much of it at once, ns: a look takes
+ * less than a millisecond, but a tenth of a second where there are many processes and all are busy.
+ */
 #define LOOKS 20
+#define LOOK_SHARE 16
+#define LOOK_BURST SECOND
 #define SECOND UINT64_C(1000000000)
 
 /* Whether an interface has it: only then it can be bound. */
@@ -46,23 +52,39 @@ static void describe_qp(const struct observed_qp *found, struct link_peer *peer)
 	peer->state = found->process == OBSERVED_ENDED ? LINK_PEER_ENDED : LINK_PEER_QP;
 }
 
-/* The process lives that was given the number. */
-static void describe_living(const union ibv_gid *gid, uint32_t qpn, struct link_peer *peer)
+static bool may_look(struct udp_link *link, uint64_t now)
 {
+	uint64_t forgiven;
+	bool may;
+
+	pthread_mutex_lock(&link->lock);
+	forgiven = (now - link->looks.at) / LOOK_SHARE;
+	link->looks.spent -= link->looks.spent < forgiven ? link->looks.spent : forgiven;
+	link->looks.at = now;
+	if (link->looks.second != now / SECOND)
+		link->looks.count = 0;
+	link->looks.second = now / SECOND;
+	may = link->looks.count < LOOKS && link->looks.spent < LOOK_BURST;
+	link->looks.count += may;
+	pthread_mutex_unlock(&link->lock);
+	return may;
+}
+
+/* The process lives that was given the number. */
+static void describe_living(struct udp_link *link, const union ibv_gid *gid, uint32_t qpn,
+			    struct link_peer *peer)
+{
+	uint64_t began = clock_now();
 	struct observed_qp found;
 
+	if (!may_look(link, began))
+		return;
 	peer->state = LINK_PEER_NO_QP;
 	if (observe_find_qp(gid, qpn, &found))
 		describe_qp(&found, peer);
-}
-
-static bool may_look(struct udp_link *link)
-{
-	uint64_t second = clock_now() / SECOND;
-
-	if (atomic_exchange(&link->looks_second, second) != second)
-		atomic_store(&link->looks, 0);
-	return atomic_fetch_add(&link->looks, 1) < LOOKS;
+	pthread_mutex_lock(&link->lock);
+	link->looks.spent += clock_now() - began;
+	pthread_mutex_unlock(&link->lock);
 }
 
 static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint32_t qpn,
@@ -75,8 +97,8 @@ static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint3
 		return;
 	if (!owner || !roster_is_alive(roster, owner))
 		peer->state = LINK_PEER_ENDED;
-	else if (may_look(link))
-		describe_living(gid, qpn, peer);
+	else
+		describe_living(link, gid, qpn, peer);
 }
 
 static void describe_refusal(struct udp_link *link, const union ibv_gid *gid,
