@@ -234,6 +234,28 @@ static void expect_read_request(struct peer *peer, uint32_t psn, uint32_t first,
 	ck_assert_uint_eq(be32toh(reth->rkey), 0x42);
 }
 
+/*
+ * A long READ is asked for in parts that are whole GSO trains for the responder but for three
+ * packets: the LAST of the part before, the FIRST and a MIDDLE are a train of their own. So many
+ * trains as let the window, of @_i trains, have space for READ_CHUNKS parts.
+ */
+START_TEST(long_reads_are_whole_trains)
+{
+	uint32_t train = link_train_packets(sizeof(struct bth) + PEER_MTU + ICRC_LENGTH);
+	uint32_t trains =
+		_i / READ_CHUNKS < READ_CHUNK_TRAINS ? _i / READ_CHUNKS : READ_CHUNK_TRAINS;
+	uint32_t part = (3 + trains * train) * PEER_MTU;
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer.qp->recovery.destination->cwnd.size.limit =
+		(3 * READ_CHUNKS + _i * train) * (PEER_MTU + CWND_PACKET_OVERHEAD);
+	peer_post(&peer, IBV_WR_RDMA_READ, 2 * part, 0);
+	expect_read_request(&peer, FIRST_PSN, 0, part);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* Bytes 0, 1, 2, ... in each of @packets packets, of which the last one has @rest. */
 static void check_read(const struct peer *peer, uint32_t packets, uint32_t rest)
 {
@@ -880,6 +902,7 @@ int main(void)
 	tcase_add_test(tcase, ghosts);
 	tcase_add_loop_test(tcase, fatal_nak, 0, 3);
 	tcase_add_loop_test(tcase, implied_nak, 0, 4);
+	tcase_add_loop_test(tcase, long_reads_are_whole_trains, READ_CHUNKS, 6 * READ_CHUNKS);
 	tcase_add_test(tcase, read_what_is_missing);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
