@@ -96,11 +96,10 @@ struct udp_link {
 
 	pthread_mutex_t lock;
 	struct {
-		uint64_t second; /* in this one there were so many: */
-		unsigned int count;
-		uint64_t spent; /* ns, of which time forgives LOOK_SHARE */
-		uint64_t at;	/* when that was reckoned */
-	} looks;		/* at the queue pairs of other processes: udp_peer.c */
+		uint64_t at;	    /* when the rest was reckoned */
+		unsigned int count; /* in the second of @at */
+		uint64_t spent;	    /* ns, of which time forgives LOOK_SHARE */
+	} looks;		    /* at the queue pairs of other processes: udp_peer.c */
 	struct {
 		union ibv_gid destination;
 		int error;

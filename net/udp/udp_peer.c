@@ -60,10 +60,9 @@ static bool may_look(struct udp_link *link, uint64_t now)
 	pthread_mutex_lock(&link->lock);
 	forgiven = (now - link->looks.at) / LOOK_SHARE;
 	link->looks.spent -= link->looks.spent < forgiven ? link->looks.spent : forgiven;
-	link->looks.at = now;
-	if (link->looks.second != now / SECOND)
+	if (link->looks.at / SECOND != now / SECOND)
 		link->looks.count = 0;
-	link->looks.second = now / SECOND;
+	link->looks.at = now;
 	may = link->looks.count < LOOKS && link->looks.spent < LOOK_BURST;
 	link->looks.count += may;
 	pthread_mutex_unlock(&link->lock);

@@ -579,6 +579,13 @@ START_TEST(test_shared_address)
 }
 END_TEST
 
+/* Any, for 2 s. */
+static void await_event(void)
+{
+	for (int i = 0; i < 2000 && t.count == 0; i++)
+		world_run(&t.peer.world, MS);
+}
+
 /*
  * A peer of this machine is killed: a connection hears a DREQ, one that was being ended the
  * answer to its own. One of another machine isn't looked at.
@@ -609,8 +616,7 @@ START_TEST(test_dead_peer)
 		ck_assert_uint_eq(sharing.looks > 0, process);
 		ck_assert_uint_le(sharing.looks, 4);
 		sharing.dead = true;
-		for (int i = 0; i < 2000 && t.count == 0; i++)
-			world_run(&t.peer.world, MS);
+		await_event();
 		cm_peer_event(&t, process ? watched[_i].event : -1);
 		sharing.looks = 0;
 		world_run(&t.peer.world, 3 * SECOND);
@@ -648,8 +654,7 @@ START_TEST(test_peer_dead_at_once)
 		cm_peer_event(&t, CM_EVENT_RTU_RECEIVED);
 	}
 	ck_assert_uint_eq(sharing.recorded, 0);
-	for (int i = 0; i < 2000 && t.count == 0; i++)
-		world_run(&t.peer.world, MS);
+	await_event();
 	cm_peer_event(&t, CM_EVENT_DREQ_RECEIVED);
 	t.peer.node->link->share = NULL;
 }
