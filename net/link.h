@@ -57,7 +57,6 @@ struct link_packet {
 	uint8_t trailer[8]; /* pad (zeros), then the ICRC, which the link fills in */
 	uint8_t trailer_length;
 	uint8_t corrupt_bit; /* for net/fault/fault: 0, or 1 + the bit to flip after sealing */
-	bool copied;	     /* seal and send a copy: the payload may change meanwhile */
 	uint64_t captured;   /* the time of its record in link.capture; set by that alone */
 };
 

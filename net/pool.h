@@ -15,15 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POOL_ZEROS 512 /* bytes, or the size */
+#define POOL_ZEROS 512	  /* bytes, or the size */
+#define POOL_ALIGNMENT 64 /* of every buffer: a cache line */
 
 /* A thread has one of these by its identity; threads that share one allocate at worst. */
 #define POOL_SLOTS 32
 
 struct pool {
 	struct pool_slot {
-		_Atomic(void *) buffer;		      /* or NULL: in use, or none was put yet */
-		uint8_t padding[64 - sizeof(void *)]; /* a cache line each */
+		_Atomic(void *) buffer; /* or NULL: in use, or none was put yet */
+		uint8_t padding[POOL_ALIGNMENT - sizeof(void *)]; /* a cache line each */
 	} slots[POOL_SLOTS];
 };
 

@@ -311,19 +311,6 @@
 
 /* --- the UDP link (net/udp/udp_send.c) ------------------------------------------------------- */
 
-/*
- * Packets up to this length are copied together for the kernel, longer ones are
- * gathered from where they are: following two vectors costs it as much as
- * copying a few hundred bytes, which it does anyway.
- */
-#define SEND_LINEAR_MAX 256
-/*
- * So too, in memory of the link, where there are many of up to this length: the
- * kernel then follows a vector a super-packet, and the ICRC is one look at each.
- * Worth up to 10 % at an MTU of 1024; larger packets would cost more to copy.
- */
-#define SEND_BOUNCE_MAX 1100
-#define SEND_BOUNCE_PACKETS 8
 /* Calls that send to a destination until a socket is connected to it, which costs some 50 us. */
 #define UDP_CONNECT_AFTER 100
 /*

@@ -155,7 +155,6 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	packet->payload_count = 0;
 	packet->trailer_length = ICRC_LENGTH;
 	packet->corrupt_bit = 0;
-	packet->copied = false;
 	memset(packet->trailer, 0, sizeof(packet->trailer));
 	return packet;
 }

@@ -189,8 +189,6 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 
 	if (!packet)
 		return false;
-	/* Memory that changed behind its seal has cost the packet once: not twice. */
-	packet->copied = again;
 	sending->granted -= cost;
 	req->rd_atomic += wqe->kind->response != 0;
 	req->since_request++;
@@ -459,7 +457,6 @@ static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32
 		requester_restart(qp);
 		return psn;
 	}
-	packet->copied = true;
 	request_packet_ask_ack(qp, packet);
 	sending->last = packet;
 	return end;

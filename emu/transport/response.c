@@ -201,7 +201,6 @@ void response_answer_again(struct qp *qp, struct responder_resource *resource,
 			   struct response_range range)
 {
 	resource->repeated |= resource->range_count == 0;
-	resource->copied = true;
 	add_range(resource, range);
 	hca_schedule(qp->hca, qp);
 }
@@ -249,7 +248,6 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 
 	if (length == 0)
 		return 0;
-	packet->copied = resource->copied;
 	return outbox_remote(outbox, packet, resource->pd, qp, resource->rkey,
 			     resource->va + offset, length);
 }

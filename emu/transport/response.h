@@ -42,7 +42,6 @@ struct responder_resource {
 	struct response_range ranges[RESPONSE_RANGES];
 	uint8_t range_count;
 	bool repeated; /* the answer has been given in full before */
-	bool copied;   /* asked for again: memory that changes mustn't cost it again */
 };
 
 struct response {

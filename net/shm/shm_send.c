@@ -172,11 +172,9 @@ static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data,
 static bool write_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
 			 uint8_t *to)
 {
-	if (packet->corrupt_bit && !icrc_seal(packet, batch->from.source_port, 0))
-		return false;
 	if (!link_packet_copy(packet, to))
 		return false;
-	if (!packet->corrupt_bit && computes_icrc(batch))
+	if (packet->corrupt_bit || computes_icrc(batch))
 		seal(batch, packet, to, length);
 	if (batch->link->link.capture)
 		capture_sent(batch->link->link.capture, packet, batch->from.source_port, 0);

@@ -248,8 +248,7 @@ static void launch(struct sim_link *from, struct pair *pair, struct sim_link *me
 
 	if (!event)
 		goto lost;
-	if ((sim->options.changing && packet->payload_length && !packet->copied) ||
-	    (sim->options.corrupt > 0 && random_hit(&sim->random, sim->options.corrupt)))
+	if (sim->options.corrupt > 0 && random_hit(&sim->random, sim->options.corrupt))
 		event_corrupt(sim, event);
 	event->member = member;
 	event->time = arrival_time(sim, pair, departure);

@@ -20,7 +20,6 @@ struct sim_options {
 	uint32_t bandwidth;  /* bytes a microsecond out of each link; 0: unlimited */
 	uint32_t mark_queue; /* bytes that wait to leave above which packets are marked; 0: never */
 	uint32_t receive_queue; /* bytes that fit a receiver's queue; 0: unlimited */
-	bool changing;		/* memory changes while it is sent: only copies arrive intact */
 	bool hide_ip_id;	/* frames come with IP_ID_UNKNOWN and a random identification */
 };
 

@@ -4,90 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
-/* Space in the bounce buffer for those that are to be copied whatever their length. */
-static uint32_t copied_bytes(const struct link_packet *packets, unsigned int count)
-{
-	uint32_t bytes = 0;
-
-	for (unsigned int i = 0; i < count; i++) {
-		if (packets[i].copied)
-			bytes += link_packet_length(&packets[i]);
-	}
-	return bytes;
-}
-
-unsigned int batch_vectors(const struct link_packet *packets, unsigned int count)
-{
-	unsigned int vectors = 2 * count;
-
-	for (unsigned int i = 0; i < count; i++)
-		vectors += packets[i].payload_count;
-	return vectors;
-}
-
-/* A small packet; and one whose payload mustn't change behind its seal. */
-static bool wants_copy(const struct batch *batch, const struct link_packet *packet)
-{
-	return (packet->copied || link_packet_length(packet) <= batch->linear_max) &&
-	       !packet->corrupt_bit;
-}
-
-/*
- * Copy a packet behind the one before it; both are one vector then.
- * @to: where it is, to be sealed there, or NULL when it is too large or there is no space left.
- * False when its memory can't be read.
- */
-static bool linearize(struct batch *batch, const struct link_packet *packet, uint8_t **to)
-{
-	uint32_t length = link_packet_length(packet);
-
-	*to = NULL;
-	if (!wants_copy(batch, packet) || batch->used.linear + length > BATCH_LINEAR)
-		return true;
-	*to = batch->linear + batch->used.linear;
-	batch->used.linear += length;
-	return link_packet_copy(packet, *to);
-}
-
-/* Returns the end of the vectors from @first to @vector with @length bytes at @data behind them. */
-static struct iovec *extend(const struct iovec *first, struct iovec *vector, uint8_t *data,
-			    uint32_t length)
-{
-	if (vector != first && (uint8_t *)vector[-1].iov_base + vector[-1].iov_len == data) {
-		vector[-1].iov_len += length;
-		return vector;
-	}
-	*vector++ = (struct iovec){data, length};
-	return vector;
-}
-
-/*
- * The payload of a packet between its headers and its trailer, which will be at @frame. Returns the
- * end of the vectors from @first to @vector with these.
- */
-static struct iovec *gather(const struct iovec *first, struct iovec *vector,
-			    const struct link_packet *packet, uint8_t *frame)
-{
-	uint32_t left = packet->payload_length;
-
-	vector = extend(first, vector, frame, packet->headers_length);
-	for (unsigned int i = 0; i < packet->payload_count && left; i++) {
-		size_t part = packet->payload[i].iov_len < left ? packet->payload[i].iov_len : left;
-
-		*vector++ = (struct iovec){packet->payload[i].iov_base, part};
-		left -= part;
-	}
-	return extend(first, vector, frame + packet->headers_length, packet->trailer_length);
-}
-
-static uint8_t *take_frame(struct batch *batch, const struct link_packet *packet)
-{
-	uint8_t *frame = batch->frames + batch->used.frames;
-
-	batch->used.frames += packet->headers_length + packet->trailer_length;
-	return frame;
-}
-
 static void put_control(struct msghdr *message, int level, int type, const void *value,
 			size_t length)
 {
@@ -136,30 +52,6 @@ static void put_controls(const struct batch *batch, struct msghdr *message,
 			    ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
 
-/* Where a packet is: all of it, or its headers and trailer. */
-struct place {
-	uint8_t *linear; /* or NULL */
-	uint8_t *frame;
-};
-
-/*
- * Linear where it was copied; then the capture wants the ICRC in the trailer, too. False when
- * its memory can't be read.
- */
-static bool seal(struct link_packet *packet, const struct place *place,
-		 const struct icrc_flow *flow, uint16_t ip_id)
-{
-	if (place->linear) {
-		icrc_seal_copy(packet, flow, ip_id, place->linear);
-		return true;
-	}
-	if (!icrc_seal_flow(packet, flow, ip_id))
-		return false;
-	memcpy(mempcpy(place->frame, packet->headers, packet->headers_length), packet->trailer,
-	       packet->trailer_length);
-	return true;
-}
-
 /* The memory is in the receiver's caches: it is asked for while something is computed. */
 static void prefetch_for_writing(uint8_t *memory, uint32_t length)
 {
@@ -167,70 +59,38 @@ static void prefetch_for_writing(uint8_t *memory, uint32_t length)
 		__builtin_prefetch(memory + i, 1);
 }
 
-/*
- * The same as build(), in @pages: each packet is sealed when the next one has been copied. Returns
- * false when memory can't be read.
- */
-static bool build_pages(struct batch *batch, struct link_packet *packets, unsigned int count,
-			uint16_t ip_id, uint8_t *pages)
+static const struct icrc_flow *flow_of(struct batch *batch, const struct link_packet *packet)
 {
-	const struct path *path = packets[0].path;
-	uint32_t length = link_packet_length(&packets[0]);
-	const struct icrc_flow *flow;
+	const struct path *path = packet->path;
 
-	for (unsigned int i = 0; i <= count; i++) {
-		if (i < count) {
-			if (!link_packet_copy(&packets[i], pages + i * length))
-				return false;
-			if (i + 1 < count)
-				prefetch_for_writing(pages + (i + 1) * length, length);
-		}
-		if (i > 0) {
-			flow = icrc_flow(&batch->flows, &path->source, &path->destination,
-					 batch->address->source_port,
-					 link_packet_length(&packets[i - 1]));
-			icrc_seal_copy(&packets[i - 1], flow, ip_id + i - 1,
-				       pages + (i - 1) * length);
-		}
-	}
-	return true;
+	return icrc_flow(&batch->flows, &path->source, &path->destination,
+			 batch->address->source_port, link_packet_length(packet));
 }
 
 /*
- * Make @count packets the vectors from @first on, sealed. All are copied before the first is
- * sealed: the CRC of bytes that were written a moment ago, in other places, would wait until
- * the stores have reached the cache. Returns the end of the vectors, or NULL when memory can't
- * be read.
+ * Write the packets of @datagram, each of which is sealed when the next one has been copied: the
+ * CRC of bytes that were written a moment ago, in other places, would wait until the stores have
+ * reached the cache. Returns false when memory can't be read.
  */
-static struct iovec *build(struct batch *batch, struct link_packet *packets, unsigned int count,
-			   uint16_t ip_id, struct iovec *first)
+static bool build(struct batch *batch, const struct datagram *datagram)
 {
-	const struct path *path = packets[0].path;
-	struct iovec *end = first;
+	struct link_packet *packets = datagram->packets;
+	uint32_t length = link_packet_length(&packets[0]);
 	const struct icrc_flow *flow = NULL;
-	struct place places[LINK_TRAIN_PACKETS];
+	uint8_t *to = datagram->bytes;
 
-	for (unsigned int i = 0; i < count; i++) {
-		struct place *place = &places[i];
-
-		if (!linearize(batch, &packets[i], &place->linear))
-			return NULL;
-		if (place->linear) {
-			end = extend(first, end, place->linear, link_packet_length(&packets[i]));
+	for (unsigned int i = 0; i <= datagram->count; i++, to += length) {
+		if (i < datagram->count && !link_packet_copy(&packets[i], to))
+			return false;
+		if (datagram->spliced && i + 1 < datagram->count)
+			prefetch_for_writing(to + length, length);
+		if (i == 0)
 			continue;
-		}
-		place->frame = take_frame(batch, &packets[i]);
-		end = gather(first, end, &packets[i], place->frame);
+		if (!flow || flow->length != link_packet_length(&packets[i - 1]))
+			flow = flow_of(batch, &packets[i - 1]);
+		icrc_seal_copy(&packets[i - 1], flow, datagram->ip_id + i - 1, to - length);
 	}
-	for (unsigned int i = 0; i < count; i++) {
-		if (!flow || link_packet_length(&packets[i]) != flow->length)
-			flow = icrc_flow(&batch->flows, &path->source, &path->destination,
-					 batch->address->source_port,
-					 link_packet_length(&packets[i]));
-		if (!seal(&packets[i], &places[i], flow, ip_id + i))
-			return NULL;
-	}
-	return end;
+	return true;
 }
 
 static uint32_t total_length(const struct link_packet *packets, unsigned int count)
@@ -247,10 +107,6 @@ static uint8_t *splice_place(struct batch *batch, const struct link_packet *pack
 
 	if (!batch->connection || count == 1 || !has_socket_settings(packets[0].path))
 		return NULL;
-	for (unsigned int i = 0; i < count; i++) {
-		if (packets[i].corrupt_bit)
-			return NULL;
-	}
 	return udp_splice_place(batch->link, batch->address, batch->connection,
 				total_length(packets, count), be32toh(bth->dest_qp) & QPN_MASK);
 }
@@ -260,35 +116,28 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 	struct datagram *datagram = &batch->datagram[batch->datagrams];
 	struct msghdr *message = &batch->messages[batch->datagrams].msg_hdr;
 	const struct path *path = packets[0].path;
-	struct iovec *first = &batch->vectors[batch->vectors_used];
-	struct batch_used used = batch->used;
-	uint16_t ip_id = batch->connection ? batch->connection->next_id : 0;
 	uint8_t *pages = splice_place(batch, packets, count);
-	struct iovec *end = first;
-
-	if (!pages)
-		end = build(batch, packets, count, ip_id, first);
-	else if (!build_pages(batch, packets, count, ip_id, pages))
-		end = NULL;
-	if (!end) {
-		batch->used = used;
-		return false;
-	}
-	batch->datagrams++;
-	batch->vectors_used += end - first;
+	uint32_t length = total_length(packets, count);
 
 	datagram->packets = packets;
 	datagram->count = count;
-	datagram->ip_id = ip_id;
-	datagram->pages = pages;
-	datagram->length = total_length(packets, count);
+	datagram->ip_id = batch->connection ? batch->connection->next_id : 0;
+	datagram->spliced = pages;
+	datagram->bytes = pages ? pages : batch->bytes + batch->used;
+	datagram->vector = (struct iovec){datagram->bytes, length};
+	if (!build(batch, datagram))
+		return false;
+	batch->datagrams++;
+	if (pages)
+		udp_splice_keep(&batch->connection->splice, length);
+	else
+		batch->used += (length + POOL_ALIGNMENT - 1) & ~(POOL_ALIGNMENT - 1);
+
 	*message = (struct msghdr){
-		.msg_iov = first,
-		.msg_iovlen = end - first,
+		.msg_iov = &datagram->vector,
+		.msg_iovlen = 1,
 		.msg_control = datagram->control,
 	};
-	if (pages)
-		udp_splice_keep(&batch->connection->splice, datagram->length);
 	if (batch->connection) {
 		batch->connection->next_id++; /* one a datagram, however many packets it becomes */
 	} else {
@@ -304,25 +153,22 @@ bool batch_has_space(const struct batch *batch, const struct link_packet *packet
 		     unsigned int count)
 {
 	return batch->datagrams < BATCH_DATAGRAMS &&
-	       batch->vectors_used + batch_vectors(packets, count) <= BATCH_VECTORS &&
-	       batch->used.linear + copied_bytes(packets, count) <= BATCH_LINEAR;
+	       batch->used + total_length(packets, count) <= BATCH_BYTES;
 }
 
-bool batch_single(struct batch *batch, struct link_packet *packet, struct msghdr *message)
+void batch_single(struct batch *batch, struct datagram *datagram, unsigned int index,
+		  struct msghdr *message)
 {
-	struct batch_used used = batch->used;
-	struct iovec *end = build(batch, packet, 1, 0, batch->singly);
+	struct link_packet *packet = &datagram->packets[index];
+	uint8_t *bytes = datagram->bytes + index * link_packet_length(&datagram->packets[0]);
 
-	batch->used = used;
-	message->msg_iov = batch->singly; /* the message's own may be fewer than it needs */
-	message->msg_iovlen = end ? end - batch->singly : 0;
+	icrc_seal_copy(packet, flow_of(batch, packet), 0, bytes);
+	datagram->vector = (struct iovec){bytes, link_packet_length(packet)};
 	put_controls(batch, message, packet, 1);
-	return end;
 }
 
 void batch_clear(struct batch *batch)
 {
 	batch->datagrams = 0;
-	batch->vectors_used = 0;
-	batch->used = (struct batch_used){0};
+	batch->used = 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What udp_send.c sends with one system call: datagrams of one packet, or super-packets, built and
- * sealed. Payload is gathered from where it is, the application's memory; between two payloads the
- * trailer of one packet and the headers of the next are one vector. Small packets are copied, and
- * large super-packets that are to be spliced (udp_splice.h).
+ * What udp_send.c sends with one system call: datagrams of one packet, or super-packets, copied to
+ * where they are all one piece, and sealed there. To copy what the kernel copies once more is
+ * cheaper than to have it gather headers, payload and trailer of each packet: with that, a raw
+ * stream of packets of 4 KiB is a fifth slower, of 1 KiB half as fast. And the application may
+ * change its memory meanwhile: the ICRC is that of what is sent. Large super-packets may be made in
+ * pages that are spliced (udp_splice.h).
  *
  * A batch is one thread's; with a connection, that one's lock is held.
  */
@@ -17,29 +19,25 @@
 #include "net/wire/icrc.h"
 
 #define BATCH_DATAGRAMS 16
-#define BATCH_VECTORS 512
-#define BATCH_LINEAR (LINK_TRAIN_PACKETS * SEND_BOUNCE_MAX)
-#define FRAME_MAX (WIRE_HEADERS_MAX + sizeof(((struct link_packet *)NULL)->trailer))
-/* Two vectors a gathered packet at the least, and one that is sent on its own after all. */
-#define BATCH_FRAMES ((BATCH_VECTORS / 2 + 1) * FRAME_MAX)
-_Static_assert(BATCH_LINEAR >= LINK_TRAIN_BYTES, "copied packets, whatever their length");
+/*
+ * Two super-packets, or more smaller ones: a message of 64 KiB takes one call then. They stay in
+ * the CPU's cache until the kernel has copied them.
+ */
+#define BATCH_BYTES (2u << 16)
+_Static_assert(BATCH_BYTES >= LINK_TRAIN_BYTES, "any datagram");
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
 	struct link_packet *packets;
 	unsigned int count;
 	uint16_t ip_id; /* of the first */
-	uint8_t *pages; /* to be spliced (net/udp/udp_splice.h), or NULL: its message is to be sent
+	bool spliced;	/* its bytes are in pages (net/udp/udp_splice.h), and its message isn't sent
 			 */
-	uint32_t length;
+	uint8_t *bytes;
+	struct iovec vector; /* of its message: all of @bytes */
 	struct sockaddr_storage destination;
 	uint8_t control[3 * CMSG_SPACE(sizeof(int))]
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
-};
-
-/* Bytes of a batch's memory that are taken. */
-struct batch_used {
-	uint32_t linear, frames;
 };
 
 /*
@@ -53,23 +51,12 @@ struct batch {
 	struct udp_address *address;
 	struct udp_connection *connection; /* or NULL: through the address's own socket */
 	unsigned int datagrams;
-	unsigned int vectors_used;
 	unsigned int refused; /* packets, of all that the caller of udp_send() passed */
 	uint64_t now;
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
-	struct iovec vectors[BATCH_VECTORS];
-	struct iovec singly[BATCH_VECTORS]; /* of a packet that is sent on its own */
-	/*
-	 * The bounce buffer: packets up to @linear_max, copied, which is cheaper than two vectors
-	 * each for the kernel to follow; and those that are to be copied at any length. Memory
-	 * beyond @used.linear isn't touched.
-	 */
-	struct batch_used used;
-	uint32_t linear_max;
-	uint8_t linear[BATCH_LINEAR];
-	/* Headers and trailers of packets whose payload is gathered, one after the other. */
-	uint8_t frames[BATCH_FRAMES];
+	uint32_t used; /* of @bytes; what is beyond isn't touched */
+	uint8_t bytes[BATCH_BYTES] __attribute__((aligned(POOL_ALIGNMENT)));
 };
 _Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
 	       "what stays from one call to the next");
@@ -82,11 +69,12 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 bool batch_has_space(const struct batch *batch, const struct link_packet *packets,
 		     unsigned int count);
 
-/* How many vectors it takes to gather them. */
-unsigned int batch_vectors(const struct link_packet *packets, unsigned int count);
-
-/* Have @message send a single packet from the address's own socket. False: as above. */
-bool batch_single(struct batch *batch, struct link_packet *packet, struct msghdr *message);
+/*
+ * Have @message send a packet of @datagram, which has @message, on its own from the address's own
+ * socket, as that numbers it. One after the other: bytes and vector are those of the datagram.
+ */
+void batch_single(struct batch *batch, struct datagram *datagram, unsigned int index,
+		  struct msghdr *message);
 
 /* Nothing is in it any more. */
 void batch_clear(struct batch *batch);

@@ -63,7 +63,6 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 {
 	uint32_t length = link_packet_length(&packets[0]);
 	unsigned int most = link_train_packets(length);
-	unsigned int vectors = 2 + packets[0].payload_count;
 	unsigned int segments = 1;
 
 	if (!__atomic_load_n(&batch->address->segmentation, __ATOMIC_RELAXED))
@@ -74,9 +73,8 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 		const struct link_packet *next = &packets[segments];
 		uint32_t next_length = link_packet_length(next);
 
-		vectors += 2 + next->payload_count;
-		if (next_length > length || vectors > BATCH_VECTORS ||
-		    !same_path(packets[0].path, next->path) || !same_owner(&packets[0], next))
+		if (next_length > length || !same_path(packets[0].path, next->path) ||
+		    !same_owner(&packets[0], next))
 			break;
 		segments++;
 		if (next_length < length)
@@ -99,10 +97,9 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 	char text[INET6_ADDRSTRLEN];
 
 	for (unsigned int i = 0; i < datagram->count; i++) {
-		if (!batch_single(batch, &packets[i], message))
-			drop(batch, &packets[i], 1, EFAULT);
-		else if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
-				     MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		batch_single(batch, datagram, i, message);
+		if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
+				MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch, &packets[i], 1, errno);
 		else
 			sent++;
@@ -153,10 +150,10 @@ static int send_some(struct batch *batch, unsigned int from)
 	unsigned int count = 1;
 	int sent;
 
-	if (datagram->pages)
-		return udp_splice_send(batch->connection, datagram->pages, datagram->length,
+	if (datagram->spliced)
+		return udp_splice_send(batch->connection, datagram->bytes, datagram->vector.iov_len,
 				       link_packet_length(&datagram->packets[0]));
-	while (from + count < batch->datagrams && !datagram[count].pages)
+	while (from + count < batch->datagrams && !datagram[count].spliced)
 		count++;
 	sent = send_batch(descriptor_number(fd), messages, count);
 	if (sent < 0 && was_about_another(batch, errno))
@@ -195,17 +192,7 @@ static void flush(struct batch *batch)
 	batch_clear(batch);
 }
 
-/* Whether many packets are of middling length: by one in the middle, FIRST and LAST may differ. */
-static bool wants_bounce(const struct link_packet *packets, unsigned int count)
-{
-	uint32_t length = link_packet_length(&packets[count / 2]);
-
-	return count >= SEND_BOUNCE_PACKETS && length > SEND_LINEAR_MAX &&
-	       length <= SEND_BOUNCE_MAX;
-}
-
-static void batch_init(struct batch *batch, struct udp_link *link, uint32_t linear_max,
-		       uint64_t now)
+static void batch_init(struct batch *batch, struct udp_link *link, uint64_t now)
 {
 	batch->link = link;
 	batch->now = now;
@@ -214,7 +201,6 @@ static void batch_init(struct batch *batch, struct udp_link *link, uint32_t line
 	batch->connection = NULL;
 	batch->refused = 0;
 	batch_clear(batch);
-	batch->linear_max = linear_max;
 }
 
 static void leave_connection(struct batch *batch)
@@ -256,8 +242,7 @@ static unsigned int send_next(struct batch *batch, struct link_packet *packets, 
 	unsigned int taken;
 
 	turn_to(batch, packets[0].path);
-	if (!batch->address || link_packet_length(&packets[0]) > LINK_TRAIN_BYTES ||
-	    batch_vectors(&packets[0], 1) > BATCH_VECTORS) {
+	if (!batch->address || link_packet_length(&packets[0]) > LINK_TRAIN_BYTES) {
 		drop(batch, &packets[0], 1, batch->address ? EMSGSIZE : EADDRNOTAVAIL);
 		return 1;
 	}
@@ -283,8 +268,7 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 	batch = pool_get(&link->batches, sizeof(*batch));
 	if (!batch)
 		return count; /* no memory: lost, as on a wire */
-	batch_init(batch, link, wants_bounce(packets, count) ? SEND_BOUNCE_MAX : SEND_LINEAR_MAX,
-		   now);
+	batch_init(batch, link, now);
 	for (unsigned int i = 0; i < count;)
 		i += send_next(batch, packets + i, count - i);
 	leave_connection(batch);

@@ -265,12 +265,23 @@ uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *
 	return icrc;
 }
 
+/* Into the trailer; and corrupt what is to be corrupted. */
+static void put_icrc(struct link_packet *packet, uint32_t icrc)
+{
+	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
+	if (packet->corrupt_bit)
+		flip_bit(packet, packet->corrupt_bit - 1);
+}
+
 void icrc_seal_copy(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id,
 		    uint8_t *copy)
 {
-	uint32_t icrc = icrc_seal_bytes(flow, ip_id, copy, link_packet_length(packet));
-
-	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
+	put_icrc(packet, icrc_seal_bytes(flow, ip_id, copy, link_packet_length(packet)));
+	if (!packet->corrupt_bit)
+		return;
+	memcpy(copy, packet->headers, packet->headers_length);
+	memcpy(copy + packet->headers_length + packet->payload_length, packet->trailer,
+	       packet->trailer_length);
 }
 
 struct payload_crc {
@@ -309,25 +320,17 @@ static bool icrc_of_packet(const struct icrc_flow *flow, uint16_t ip_id,
 	return true;
 }
 
-bool icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id)
-{
-	uint32_t icrc;
-
-	if (!icrc_of_packet(flow, ip_id, packet, &icrc))
-		return false;
-	memcpy(packet->trailer + packet->trailer_length - ICRC_LENGTH, &icrc, sizeof(icrc));
-	if (packet->corrupt_bit)
-		flip_bit(packet, packet->corrupt_bit - 1);
-	return true;
-}
-
 bool icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id)
 {
 	struct icrc_flow flow;
+	uint32_t icrc;
 
 	icrc_flow_init(&flow, &packet->path->source, &packet->path->destination, source_port,
 		       link_packet_length(packet));
-	return icrc_seal_flow(packet, &flow, ip_id);
+	if (!icrc_of_packet(&flow, ip_id, packet, &icrc))
+		return false;
+	put_icrc(packet, icrc);
+	return true;
 }
 
 /* --- Checking -------------------------------------------------------------------- */

@@ -57,13 +57,10 @@ const struct icrc_flow *icrc_flow(struct icrc_flows *flows, const union ibv_gid 
  */
 bool icrc_seal(struct link_packet *packet, uint16_t source_port, uint16_t ip_id);
 
-/* The same for one packet of many: @flow is its flow. */
-bool icrc_seal_flow(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id);
-
 /*
- * The same for what is sent of it, a linear @copy: in both places, without corrupting it; and for
- * @length bytes from the BTH to the end of the ICRC, of which there is nothing else. Returns the
- * ICRC as on the wire.
+ * The same for one packet of many, @flow being its flow, and for what is sent of it, a linear
+ * @copy; and for @length bytes from the BTH to the end of the ICRC, of which there is nothing else.
+ * Returns the ICRC as on the wire.
  */
 void icrc_seal_copy(struct link_packet *packet, const struct icrc_flow *flow, uint16_t ip_id,
 		    uint8_t *copy);

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <pcap/pcap.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -241,6 +243,51 @@ START_TEST(corruption_is_seen)
 		ck_assert_uint_eq(to.link->ops->receive(to.link, frames, 1, 0), 1);
 		ck_assert_int_eq(icrc_check(&frames[0]), i != 4);
 	}
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+static atomic_bool changing;
+
+/* The application's counters, which go on while a peer reads them. */
+static void *count_in_memory(void *unused)
+{
+	(void)unused;
+	for (uint8_t n = 0; atomic_load(&changing); n++) {
+		for (size_t i = 0; i < sizeof(memory); i += 64)
+			__atomic_store_n(&memory[i], n, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* The ICRC is that of what was sent: memory that changes meanwhile costs no packet. */
+START_TEST(memory_that_changes)
+{
+	struct udp_options options = {.segmentation = _i};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+	struct link_frame frames[64];
+	pthread_t thread;
+
+	for (unsigned int i = 0; i < 12; i++)
+		add_packet(traffic, i < 11 ? 4096 : 300);
+	atomic_store(&changing, true);
+	ck_assert_int_eq(pthread_create(&thread, NULL, count_in_memory, NULL), 0);
+	for (unsigned int round = 0; round < 1000; round++) {
+		unsigned int seen = 0, got;
+
+		ck_assert_uint_eq(send_some(&from, traffic, 0, 12), 0);
+		while ((got = to.link->ops->receive(to.link, frames, 64, 0))) {
+			for (unsigned int i = 0; i < got; i++)
+				ck_assert(icrc_check(&frames[i]));
+			seen += got;
+		}
+		ck_assert_uint_eq(seen, 12);
+	}
+	atomic_store(&changing, false);
+	pthread_join(thread, NULL);
 	node_close(&from);
 	node_close(&to);
 	free(traffic);
@@ -579,6 +626,7 @@ int main(void)
 	tcase_add_test(tests, several_addresses);
 	tcase_add_test(tests, paths_are_not_mixed);
 	tcase_add_loop_test(tests, corruption_is_seen, 0, 2);
+	tcase_add_loop_test(tests, memory_that_changes, 0, 2);
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, addresses);
