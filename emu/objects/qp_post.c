@@ -9,6 +9,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
+#include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
@@ -135,6 +136,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
 		qp_set_time(qp, lazy_now(time));
 		send_posted(qp, lazy_now(time));
+	} else if (qp->sq.posted != posted && !destination_is_near(qp->recovery.destination)) {
+		hca_schedule(qp->hca, qp);
 	}
 	qp->requester.posted_msn = qp->responder.msn;
 	qp_show_progress(qp);

@@ -142,6 +142,8 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 	if (sample && !(ambiguous && destination_lossy(destination, now))) {
 		rtt_sample(&destination->rtt, sample, now);
 		update_timeouts(destination, now);
+		if (destination->rtt.least <= COALESCE_ROUND_MOST)
+			atomic_store_explicit(&destination->near, true, memory_order_relaxed);
 	}
 	atomic_store_explicit(&destination->acked_at, now, memory_order_relaxed);
 	cwnd_on_acked(&destination->cwnd, bytes, &destination->rtt, now);
@@ -263,6 +265,11 @@ uint64_t destination_least_round_trip(struct destination *destination)
 	least = destination->rtt.smoothed ? rtt_recent_least(&destination->rtt) : 0;
 	pthread_mutex_unlock(&destination->lock);
 	return least;
+}
+
+bool destination_is_near(const struct destination *destination)
+{
+	return atomic_load_explicit(&destination->near, memory_order_relaxed);
 }
 
 uint64_t destination_limit(struct destination *destination)

@@ -46,6 +46,7 @@ struct destination {
 	_Atomic uint64_t acked_at;	 /* when something arrived last */
 	_Atomic uint64_t lost_at;	 /* 0: nothing ever was */
 	_Atomic uint64_t loss_interval;	 /* bytes from one loss to the next, smoothed */
+	_Atomic bool near;		 /* an answer came within COALESCE_ROUND_MOST, once */
 
 	pthread_mutex_t lock;
 	uint64_t acked_since_loss; /* bytes */
@@ -112,6 +113,9 @@ void destination_note_dropped(struct destination *destination);
 
 /* Nothing that is sent now is answered before, ns; 0: not known. */
 uint64_t destination_least_round_trip(struct destination *destination);
+
+/* Whether answers come soon, as far as is known. */
+bool destination_is_near(const struct destination *destination);
 
 /* How much may be in flight now. */
 uint64_t destination_limit(struct destination *destination);

@@ -398,9 +398,10 @@ bool requester_coalesces(struct qp *qp)
 {
 	const struct send_queue *sq = &qp->sq;
 	const struct send_wqe *latest = send_queue_at(&qp->sq, sq->posted - 1);
+	uint32_t unsent = sq->posted - sq->next;
 
 	return qp->type->reliable && sq->next - sq->done >= COALESCE_UNDER_WAY &&
-	       sq->posted - sq->next < COALESCE_POSTED && latest->length <= COALESCE_LENGTH &&
+	       unsent < COALESCE_POSTED && (uint64_t)unsent * latest->length < COALESCE_BYTES &&
 	       !(latest->kind->flags & REQUEST_LOCAL);
 }
 

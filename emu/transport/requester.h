@@ -47,9 +47,10 @@ void requester_restart(struct qp *qp);
 void requester_resume(struct qp *qp, uint32_t psn);
 
 /*
- * Whether what is posted may wait for more: while much is under way small messages
- * are coalesced, for a call that sends one costs as much as one that sends many. What
- * is under way will be acknowledged; then, or when enough have come together, they go.
+ * Whether what is posted may wait for more: while much is under way messages are
+ * coalesced, for a call that sends one costs as much as one that sends many. What
+ * is under way will be acknowledged; then, or when there is a super-packet of them, as far
+ * as the length of the latest one tells, they go.
  */
 bool requester_coalesces(struct qp *qp);
 

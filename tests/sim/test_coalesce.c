@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small messages that wait for more of them while much is under way
+ * Messages that wait for more of them while much is under way
  * (requester_coalesces). The peer is the test, which acknowledges as it likes.
  */
+#include "emu/transport/destination.h"
 #include "net/tuning.h"
 #include "peer.h"
 
@@ -37,6 +38,21 @@ static void expect(struct peer *peer, unsigned int first, unsigned int count)
 		world_expect(peer->node, first + i, IBV_WC_SUCCESS);
 }
 
+/* One that has answered after @round ns, and to which a message of @length was sent. */
+static void create(struct peer *peer, uint64_t round, uint32_t length)
+{
+	uint32_t base;
+
+	peer_create(peer, IBV_QPT_RC, NULL);
+	base = peer->qp->requester.psn;
+	post(peer, 0, 1, length);
+	world_expect_none(peer->node, round);
+	acknowledge(peer, base, 1);
+	expect(peer, 0, 1);
+	ck_assert_int_eq(destination_is_near(peer->qp->recovery.destination),
+			 round <= COALESCE_ROUND_MOST);
+}
+
 START_TEST(the_first_go_at_once)
 {
 	struct peer peer;
@@ -60,6 +76,22 @@ START_TEST(enough_of_them_go_together)
 	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY);
 	post(&peer, COALESCE_UNDER_WAY + COALESCE_POSTED - 1, 1, 8);
 	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + COALESCE_POSTED);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* So do as many as are a super-packet by their bytes, as far as the window lets them. */
+START_TEST(enough_bytes_go_together)
+{
+	const unsigned int enough = (COALESCE_BYTES + PEER_MTU - 1) / PEER_MTU;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	post(&peer, 0, COALESCE_UNDER_WAY, 8);
+	post(&peer, COALESCE_UNDER_WAY, enough - 1, PEER_MTU);
+	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY);
+	post(&peer, COALESCE_UNDER_WAY + enough - 1, 1, PEER_MTU);
+	ck_assert_uint_gt(sent(&peer), COALESCE_UNDER_WAY + enough / 2);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -125,17 +157,40 @@ START_TEST(an_acknowledgement_lets_them_go)
 {
 	const unsigned int few = 3;
 	struct peer peer;
-	uint32_t base;
+	uint32_t base, before;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create(&peer, COALESCE_ROUND_MOST / 2, 8);
 	base = peer.qp->requester.psn;
+	before = sent(&peer);
 	post(&peer, 0, COALESCE_UNDER_WAY + few, 8);
-	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY);
+	world_expect_none(peer.node, COALESCE_ROUND_MOST / 2);
+	ck_assert_uint_eq(sent(&peer) - before, COALESCE_UNDER_WAY);
 	acknowledge(&peer, base, 1);
 	expect(&peer, 0, 1);
-	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + few);
+	ck_assert_uint_eq(sent(&peer) - before, COALESCE_UNDER_WAY + few);
 	acknowledge(&peer, base, COALESCE_UNDER_WAY + few);
 	expect(&peer, 1, COALESCE_UNDER_WAY + few - 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Where that would be long in coming, they go when progress is made: together. */
+START_TEST(a_far_peer_isnt_waited_for)
+{
+	const unsigned int few = 3;
+	struct peer peer;
+	unsigned int before;
+	uint32_t base;
+
+	create(&peer, 2 * COALESCE_ROUND_MOST, 8);
+	base = peer.qp->requester.psn;
+	before = sent(&peer);
+	post(&peer, 0, COALESCE_UNDER_WAY + few, 8);
+	ck_assert_uint_eq(sent(&peer) - before, COALESCE_UNDER_WAY);
+	hca_run_due(peer.node->hca, world_now(&peer.world));
+	ck_assert_uint_eq(sent(&peer) - before, COALESCE_UNDER_WAY + few);
+	acknowledge(&peer, base, COALESCE_UNDER_WAY + few);
+	expect(&peer, 0, COALESCE_UNDER_WAY + few);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -143,22 +198,22 @@ END_TEST
 /* As many go on waiting as keep enough under way. */
 START_TEST(they_wait_on_while_enough_is_under_way)
 {
+	const unsigned int many = COALESCE_UNDER_WAY + COALESCE_POSTED, few = 2;
 	struct peer peer;
+	unsigned int before;
 	uint32_t base;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	create(&peer, COALESCE_ROUND_MOST / 2, 8);
 	base = peer.qp->requester.psn;
-	for (unsigned int i = 0; i < COALESCE_UNDER_WAY; i++)
-		post(&peer, i, 1, 8);
-	post(&peer, COALESCE_UNDER_WAY, 2, PEER_MTU); /* these don't wait */
-	post(&peer, COALESCE_UNDER_WAY + 2, 2, 8);
-	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 2);
-	acknowledge(&peer, base, 2);
-	expect(&peer, 0, 2);
-	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 2);
-	acknowledge(&peer, base, 3);
-	expect(&peer, 2, 1);
-	ck_assert_uint_eq(sent(&peer), COALESCE_UNDER_WAY + 4);
+	before = sent(&peer);
+	post(&peer, 0, many + few, 8);
+	ck_assert_uint_eq(sent(&peer) - before, many);
+	acknowledge(&peer, base, many - COALESCE_UNDER_WAY);
+	expect(&peer, 0, many - COALESCE_UNDER_WAY);
+	ck_assert_uint_eq(sent(&peer) - before, many);
+	acknowledge(&peer, base, many - COALESCE_UNDER_WAY + 1);
+	expect(&peer, many - COALESCE_UNDER_WAY, 1);
+	ck_assert_uint_eq(sent(&peer) - before, many + few);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -188,7 +243,9 @@ int main(void)
 	tcase_add_test(tcase, enough_of_them_go_together);
 	tcase_add_test(tcase, all_are_counted);
 	tcase_add_test(tcase, those_that_wait_need_no_time);
+	tcase_add_test(tcase, enough_bytes_go_together);
 	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
+	tcase_add_test(tcase, a_far_peer_isnt_waited_for);
 	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);
 	tcase_add_test(tcase, a_loss_doesnt_hold_them);
 	return world_main("coalesce", (TCase *const[]){tcase, NULL});
