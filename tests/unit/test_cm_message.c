@@ -10,6 +10,7 @@
 
 #include "emu/cm/cm_message.h"
 #include "net/random.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 
 static const uint16_t attributes[] = {
@@ -257,9 +258,9 @@ START_TEST(test_private_data)
 		ck_assert_int_eq(cm_message_decode(&back, mad), 0);
 		ck_assert_uint_eq(back.private_length, length);
 		for (unsigned int i = 0; i < sizeof(back.private_data); i++)
-			ck_assert_uint_eq(back.private_data[i], i < filled ? 0xee : 0);
+			must(back.private_data[i] == (i < filled ? 0xee : 0));
 		for (int i = MAD_HEADER_LENGTH; i < MAD_LENGTH - length; i++)
-			ck_assert_uint_eq(mad[i], 0);
+			must(mad[i] == 0);
 	}
 	ck_assert_uint_eq(cm_private_length(0), 0);
 	ck_assert_uint_eq(cm_private_length(CM_APR + 1), 0);
@@ -286,7 +287,7 @@ START_TEST(test_random)
 		ck_assert_mem_eq(&message, &back, sizeof(back));
 		/* What was written is what was there, but for what is reserved. */
 		for (unsigned int i = 0; i < MAD_LENGTH; i++)
-			ck_assert_uint_eq(again[i] & ~mad[i], 0);
+			must((again[i] & ~mad[i]) == 0);
 	}
 }
 END_TEST

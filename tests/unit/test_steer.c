@@ -15,6 +15,7 @@
 #include "net/share/steer.h"
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 
 #define SECRET 0x0123456789abcdefu
@@ -75,7 +76,7 @@ static void check_all(void)
 	ck_assert_int_eq(bpf_validate((const struct bpf_insn *)code, length), 1);
 	for (uint32_t slot = 1; slot < SLOTS; slot++) {
 		make_packet(slot << SLOT_QPN_BITS | (slot & 1 ? 0xfff : 0));
-		ck_assert_uint_eq(run(sizeof(packet)), expected(slot));
+		must(run(sizeof(packet)) == expected(slot));
 		check_target(sizeof(packet));
 	}
 }
