@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear packets: for links that cannot send the caller's iovs, or not now. */
+/* Linear packets: what links send is a copy. */
 #include "net/link.h"
 
 #include <string.h>

@@ -112,6 +112,17 @@ static void send_posted(struct qp *qp, uint64_t now)
 	outbox_put(outbox);
 }
 
+/* What waits for more goes with an answer, or with the next progress where that takes longer. */
+static void send_or_coalesce(struct qp *qp, struct lazy_time *time)
+{
+	if (!requester_coalesces(qp)) {
+		qp_set_time(qp, lazy_now(time));
+		send_posted(qp, lazy_now(time));
+	} else if (!destination_is_near(qp->recovery.destination)) {
+		hca_schedule(qp->hca, qp);
+	}
+}
+
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad, bool extended,
 		 struct lazy_time *time)
 {
@@ -133,11 +144,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 		qp_set_time(qp, lazy_now(time));
 		qp_count_sends(qp);
 		completer_flush(qp);
-	} else if (qp->sq.posted != posted && !requester_coalesces(qp)) {
-		qp_set_time(qp, lazy_now(time));
-		send_posted(qp, lazy_now(time));
-	} else if (qp->sq.posted != posted && !destination_is_near(qp->recovery.destination)) {
-		hca_schedule(qp->hca, qp);
+	} else if (qp->sq.posted != posted) {
+		send_or_coalesce(qp, time);
 	}
 	qp->requester.posted_msn = qp->responder.msn;
 	qp_show_progress(qp);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large super-packets to a destination on this machine, without the kernel's copy: we copy them
- * into pages that splice() hands to a connected socket, and the loopback device hands on to the
- * receiver. Our copy is faster than the kernel's, of headers and payload by turns, and leaves what
- * the ICRC is computed over in the cache.
+ * Large super-packets to a destination on this machine, without the kernel's copy: they are made
+ * in pages that splice() hands to a connected socket, and the loopback device hands on to the
+ * receiver.
  *
  * A super-packet has a block of pages to itself, and blocks are written one after the other, again
  * and again: each only when the receiver has read what was in it, which the kernel tells by how
