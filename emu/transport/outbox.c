@@ -24,6 +24,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->iovs = 0;
+	outbox->bytes = 0;
 	outbox->sends_much = false;
 	outbox->pinned = NULL;
 	outbox->probed = 0;
@@ -98,13 +99,14 @@ void outbox_flush(struct outbox *outbox)
 	if (outbox->packets)
 		outbox_send(outbox);
 	outbox->packets = 0;
+	outbox->bytes = 0;
 	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
 	outbox_unpin(outbox, 0);
 }
 
 /* The last packet is complete now: it is of the GSO train, or begins one. */
-static void count_for_train(struct outbox *outbox)
+static void count_last(struct outbox *outbox)
 {
 	struct outbox_train *train = &outbox->train;
 	uint32_t length;
@@ -113,6 +115,7 @@ static void count_for_train(struct outbox *outbox)
 		return;
 	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
+	outbox->bytes += length;
 	if (!train->left || length > train->length) {
 		train->left = link_train_packets(length);
 		train->length = length;
@@ -124,7 +127,7 @@ unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 {
 	struct outbox_train *train = &outbox->train;
 
-	count_for_train(outbox);
+	count_last(outbox);
 	if (!train->left || length > train->length)
 		return link_train_packets(length);
 	return length == train->length ? train->left : 1;
@@ -144,8 +147,8 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	struct link_packet *packet;
 	bool enough;
 
-	count_for_train(outbox);
-	enough = !outbox->train.left && outbox->packets >= OUTBOX_ENOUGH;
+	count_last(outbox);
+	enough = !outbox->train.left && outbox->bytes + LINK_TRAIN_BYTES > SEND_BYTES;
 	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];

@@ -13,16 +13,17 @@
 #include "emu/objects/mr.h"
 #include "net/link.h"
 
-#define OUTBOX_PACKETS 64
-#define OUTBOX_IOVS 192 /* iovecs and region pins; more than the SGEs of one packet */
+#define OUTBOX_PACKETS 256
+#define OUTBOX_IOVS 320 /* iovecs and region pins; more than the SGEs of one packet */
 
 struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
 	unsigned int packets, iovs;
+	uint32_t bytes;	 /* of the packets but for the last one, which isn't complete yet */
 	bool sends_much; /* in hca.senders: it was full, and the round went on */
 	struct outbox_train {
-		unsigned int counted; /* of the packets: the last one isn't complete yet */
+		unsigned int counted; /* of the packets */
 		unsigned int left;    /* so many more packets may join the last ones */
 		uint32_t length;      /* of the first of those: no other may be longer */
 	} train;
@@ -47,9 +48,9 @@ void outbox_put(struct outbox *outbox);
 void outbox_flush(struct outbox *outbox);
 
 /*
- * A new packet with nothing in it. Flushes when the outbox is full, and before
- * that where a GSO train is complete: so that no train is cut in two, and the receiver has
- * something to do meanwhile.
+ * A new packet with nothing in it. Flushes when the outbox is full, and before that where a
+ * GSO train is complete and one call may not take another (SEND_BYTES): so that no train is cut in
+ * two, and the receiver has something to do meanwhile.
  */
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
 

@@ -153,7 +153,7 @@ bool batch_has_space(const struct batch *batch, const struct link_packet *packet
 		     unsigned int count)
 {
 	return batch->datagrams < BATCH_DATAGRAMS &&
-	       batch->used + total_length(packets, count) <= BATCH_BYTES;
+	       batch->used + total_length(packets, count) <= SEND_BYTES;
 }
 
 void batch_single(struct batch *batch, struct datagram *datagram, unsigned int index,

@@ -19,12 +19,7 @@
 #include "net/wire/icrc.h"
 
 #define BATCH_DATAGRAMS 16
-/*
- * Two super-packets, or more smaller ones: a message of 64 KiB takes one call then. They stay in
- * the CPU's cache until the kernel has copied them.
- */
-#define BATCH_BYTES (2u << 16)
-_Static_assert(BATCH_BYTES >= LINK_TRAIN_BYTES, "any datagram");
+_Static_assert(SEND_BYTES >= LINK_TRAIN_BYTES, "any datagram");
 
 /* A datagram: one packet, or a super-packet of several. */
 struct datagram {
@@ -56,7 +51,7 @@ struct batch {
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	uint32_t used; /* of @bytes; what is beyond isn't touched */
-	uint8_t bytes[BATCH_BYTES] __attribute__((aligned(POOL_ALIGNMENT)));
+	uint8_t bytes[SEND_BYTES] __attribute__((aligned(POOL_ALIGNMENT)));
 };
 _Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
 	       "what stays from one call to the next");

@@ -8,7 +8,7 @@
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
 
-#define SENT_MAX 200
+#define SENT_MAX (OUTBOX_PACKETS + 100)
 
 /* A link that keeps what it is sent, payloads flattened. */
 static struct {
@@ -314,23 +314,24 @@ END_TEST
 /* By packets when they have one piece each, by pieces when they have 32. */
 START_TEST(full_outboxes_flush_themselves)
 {
+	const int single = OUTBOX_PACKETS + 36, all = single + 50;
 	struct ibv_sge sges[32];
 
 	begin();
 	for (uint32_t i = 0; i < 32; i++)
 		sges[i] = piece(3 * i, 2);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < single; i++)
 		ck_assert_int_eq(gather(sges, 1, 0, 2), 0);
-	ck_assert_uint_eq(sent.packets, 64);
-	for (int i = 0; i < 50; i++)
+	ck_assert_uint_eq(sent.packets, OUTBOX_PACKETS);
+	for (int i = single; i < all; i++)
 		ck_assert_int_eq(gather(sges, 32, 0, 64), 0);
 	outbox_flush(&outbox);
-	ck_assert_uint_eq(sent.packets, 150);
-	for (int i = 0; i < 150; i++)
-		ck_assert_uint_eq(sent.packet[i].length, i < 100 ? 2 : 64);
+	ck_assert_uint_eq(sent.packets, all);
+	for (int i = 0; i < all; i++)
+		ck_assert_uint_eq(sent.packet[i].length, i < single ? 2 : 64);
 	for (int i = 0; i < 64; i++)
-		ck_assert_uint_eq(sent.packet[149].data[i], memory[i / 2 * 3 + i % 2]);
-	ck_assert_uint_eq(core.counters->sent_pkts, 150);
+		ck_assert_uint_eq(sent.packet[all - 1].data[i], memory[i / 2 * 3 + i % 2]);
+	ck_assert_uint_eq(core.counters->sent_pkts, all);
 	end();
 }
 END_TEST
@@ -354,8 +355,11 @@ START_TEST(refused_packets_are_counted)
 }
 END_TEST
 
-/* Of equal packets as many as one datagram takes, and what is shorter ends it. */
-START_TEST(runs_are_not_cut_in_two)
+/*
+ * Of equal packets as many as one datagram takes, and what is shorter ends it. What is flushed are
+ * whole ones, as many as one call takes.
+ */
+START_TEST(trains_are_not_cut_in_two)
 {
 	static uint8_t large[5000];
 	const struct {
@@ -363,27 +367,27 @@ START_TEST(runs_are_not_cut_in_two)
 		unsigned int train;	/* of the others */
 		unsigned int flushed_at[3];
 	} cases[] = {
-		{4096, 4096, 15, {15, 30, 45}},
-		{4112, 4096, 15, {17, 32, 47}},
-		{8, 8, 64, {64, 128, 192}},
+		{4096, 4096, 15, {60, 120, 180}},
+		{4112, 4096, 15, {62, 122, 182}},
+		{8, 8, 64, {OUTBOX_PACKETS, 2 * OUTBOX_PACKETS, 3 * OUTBOX_PACKETS}},
 	};
 
 	begin();
 	core.link = &counting;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		/* The first of another length is a datagram with the second. */
+		unsigned int end = cases[i].first == cases[i].others ? cases[i].train : 2;
 		unsigned int flushes = 0;
 
 		sent.packets = sent.calls = 0;
-		for (unsigned int k = 1; k <= 200 && flushes < 3; k++) {
+		for (unsigned int k = 1; k <= 1000 && flushes < 3; k++) {
 			uint32_t length = k == 1 ? cases[i].first : cases[i].others;
-			unsigned int end = cases[i].flushed_at[flushes];
 
-			/* The first of another length is a datagram with the second. */
-			if (k == 2 && cases[i].first != length)
-				end = 2;
+			if (k > end)
+				end += cases[i].train;
 			if (k > 1)
 				ck_assert_uint_eq(outbox_train_left(&outbox, 16 + length),
-						  k <= end ? end - k + 1 : cases[i].train);
+						  end - k + 1);
 			outbox_payload(&outbox, begin_packet(), large, length);
 			if (sent.calls == flushes)
 				continue;
@@ -408,7 +412,7 @@ int main(void)
 				      plain_memory,
 				      remote_memory,
 				      full_outboxes_flush_themselves,
-				      runs_are_not_cut_in_two,
+				      trains_are_not_cut_in_two,
 				      neighbours_in_a_region_pin_it_once,
 				      NULL};
 
