@@ -101,6 +101,7 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 {
 	uint32_t fit = arbiter_fit(arbiter, cwnd, member, cost, count);
 
+	member->window = cwnd->size.limit;
 	if (fit) {
 		arbiter_forget(arbiter, member);
 		return fit;

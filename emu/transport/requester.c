@@ -10,12 +10,6 @@
 #include "emu/transport/request_packet.h"
 #include "net/tuning.h"
 
-/*
- * A long message asks for an acknowledgement at least this often, so that the
- * window opens again well before it is used up.
- */
-#define ACK_REQUEST_INTERVAL 16
-
 /* IBA 9.7.2: at most half of the PSN space may be unacknowledged. */
 #define PSN_WINDOW (1 << 23)
 
@@ -165,11 +159,24 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe,
 	return left < most ? left : most;
 }
 
+/*
+ * A long message asks for an acknowledgement where one is worth a call of the responder's, but
+ * where the window is small more often: it has to open again well before it is used up.
+ */
+static bool is_much_unasked(const struct qp *qp)
+{
+	uint64_t packets = qp->requester.since_request;
+	uint64_t cost = packets * (qp->mtu + CWND_PACKET_OVERHEAD);
+
+	return packets >= ACK_REQUEST_LEAST &&
+	       (packets * qp->mtu >= ACK_BYTES ||
+		cost >= qp->recovery.member.window / ACK_REQUEST_FRACTION);
+}
+
 static bool want_ack(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return wqe->kind->response || qp->recovery.probe_wanted ||
-	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) ||
-	       qp->requester.since_request >= ACK_REQUEST_INTERVAL;
+	       qp->requester.psn == psn_add(wqe->first_psn, wqe->psn_count) || is_much_unasked(qp);
 }
 
 /* One round of sending. */

@@ -862,6 +862,46 @@ START_TEST(acks_on_the_way)
 }
 END_TEST
 
+static const struct {
+	uint64_t window;
+	uint32_t interval; /* packets */
+} requests_for_acks[] = {
+	{CWND_INITIAL, ACK_REQUEST_LEAST},
+	{1u << 20, 1 + (1u << 20) / ACK_REQUEST_FRACTION / (PEER_MTU + CWND_PACKET_OVERHEAD)},
+	{CWND_LAN, ACK_BYTES / PEER_MTU},
+};
+
+/* Of a long message, as often as an ACK is worth it, or the window has to be opened. */
+START_TEST(the_window_says_how_often)
+{
+	const uint32_t interval = requests_for_acks[_i].interval;
+	struct ibv_sge sges[4];
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .sg_list = sges, .num_sge = LENGTH(sges)};
+	uint32_t most = LENGTH(sges) * PEER_MEMORY / PEER_MTU;
+	uint32_t fit = requests_for_acks[_i].window / (PEER_MTU + CWND_PACKET_OVERHEAD);
+	uint32_t number = 0;
+	struct packet packet;
+	struct peer peer;
+
+	create(&peer, NULL);
+	for (int i = 0; i < LENGTH(sges); i++)
+		sges[i] = (struct ibv_sge){(uintptr_t)peer.memory, PEER_MEMORY, peer.mr->ibv.lkey};
+	peer.qp->recovery.destination->cwnd.size.limit = requests_for_acks[_i].window;
+	if (most > fit)
+		most = fit;
+	ck_assert_uint_ge(most, 2 * interval);
+	ck_assert_int_eq(world_post_send(peer.qp, &wr), 0);
+	while (number < most && peer_wait(&peer, &packet, 10000)) {
+		number++;
+		ck_assert_msg(packet.ack_request == (number % interval == 0 || number == most),
+			      "packet %u of %u", number, most);
+	}
+	ck_assert_uint_eq(number, most);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* verbs.md 3: only from RTS on. */
 START_TEST(post_by_state)
 {
@@ -919,6 +959,7 @@ int main(void)
 	tcase_add_test(tcase, fence);
 	tcase_add_loop_test(tcase, solicited, 0, 8);
 	tcase_add_test(tcase, acks_on_the_way);
+	tcase_add_loop_test(tcase, the_window_says_how_often, 0, LENGTH(requests_for_acks));
 	tcase_add_test(tcase, post_by_state);
 	return world_main("requester", (TCase *const[]){tcase, NULL});
 }
