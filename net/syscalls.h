@@ -44,6 +44,12 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
 	return syscall(SYS_recvmsg, fd, message, flags);
 }
 
+/* Without a timeout, which isn't what its name says. */
+static inline int sys_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	return syscall(SYS_recvmmsg, fd, messages, count, flags, NULL);
+}
+
 static inline ssize_t sys_send(int fd, const void *data, size_t length, int flags)
 {
 	return syscall(SYS_sendto, fd, data, length, flags, NULL, 0);

@@ -34,8 +34,9 @@
  * Received datagrams lie one behind the other in an arena. Large enough for a few
  * super-packets, small enough to stay in a core's cache.
  */
-#define RECEIVE_ARENA (4u << 16)
-#define RECEIVE_SPACE (1u << 16) /* what one recvmsg() may fill */
+#define RECEIVE_DATAGRAMS 4	 /* at the most with one call */
+#define RECEIVE_SPACE (1u << 16) /* what one of them may fill */
+#define RECEIVE_ARENA (RECEIVE_DATAGRAMS * RECEIVE_SPACE)
 
 /* Receives from the socket that delivered last before the other sockets are asked again. */
 #define FAIR_ROUNDS 16
@@ -63,7 +64,9 @@ struct udp_split {
 struct udp_receive {
 	uint8_t *arena;
 	uint32_t used; /* bytes of the arena that the last frames lie in */
-	struct udp_split split;
+	/* What was read: from @next on, something of it is left. */
+	struct udp_split splits[RECEIVE_DATAGRAMS];
+	unsigned int next, count;
 	unsigned int recent; /* the address that delivered last, asked first */
 	unsigned int rounds; /* since the other addresses were asked */
 	unsigned int streak; /* calls in a row that found something */

@@ -2,8 +2,8 @@
 /*
  * Receiving. With UDP_GRO the kernel hands over what a sender put into one
  * super-packet as one datagram of equal segments (the last may be shorter):
- * a fifth of the cost of receiving them one by one. Called by the core, one
- * thread at a time.
+ * a fifth of the cost of receiving them one by one. Of a stream several are read
+ * with one call. Called by the core, one thread at a time.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,7 +16,9 @@
 #include "net/wire/icrc.h"
 
 #define STREAK 3      /* calls that find something before we believe in a stream */
-#define READ_AHEAD 64 /* datagrams to read from one socket when streaming */
+#define READ_AHEAD 16 /* reads from one socket when streaming, of several datagrams each */
+/* A datagram up to this length is moved, so that there is space for more behind it. */
+#define RECEIVE_MOVED (RECEIVE_SPACE / 8)
 
 /* With its identification, which follows from the ICRC: others than the expected one are captured.
  */
@@ -29,10 +31,10 @@ static void capture_frame(struct udp_link *link, struct link_frame *frame)
 	frame->ip_id = expected;
 }
 
-/* Cut frames off the super-packet. Returns how many. */
-static unsigned int split(struct udp_link *link, struct link_frame *frames, unsigned int max)
+/* Cut frames off a super-packet. Returns how many. */
+static unsigned int cut(struct udp_link *link, struct udp_split *split, struct link_frame *frames,
+			unsigned int max)
 {
-	struct udp_split *split = &link->receive.split;
 	unsigned int count = 0;
 
 	while (split->left && count < max) {
@@ -50,6 +52,21 @@ static unsigned int split(struct udp_link *link, struct link_frame *frames, unsi
 		else if (link->link.capture)
 			capture_frame(link, frame);
 		split->begun = true;
+	}
+	return count;
+}
+
+/* Of all that was read and is left. */
+static unsigned int cut_all(struct udp_link *link, struct link_frame *frames, unsigned int max)
+{
+	struct udp_receive *receive = &link->receive;
+	unsigned int count = 0;
+
+	while (receive->next < receive->count && count < max) {
+		struct udp_split *split = &receive->splits[receive->next];
+
+		count += cut(link, split, frames + count, max - count);
+		receive->next += split->left == 0;
 	}
 	return count;
 }
@@ -84,75 +101,114 @@ static void parse_control(struct udp_split *split, struct msghdr *message)
 	}
 }
 
-/* One datagram, to be split. Returns whether there was one. */
-static bool receive_datagram(struct udp_link *link, const struct udp_address *address)
-{
-	struct udp_receive *receive = &link->receive;
-	uint8_t *data = receive->arena + receive->used;
+/* A datagram as the kernel gives it, with the space that it may need. */
+struct received {
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
 	} source;
+	struct iovec vector;
 	uint8_t control[3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))]
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
-	struct iovec vector = {data, RECEIVE_SPACE};
-	const struct msghdr space = {
-		.msg_name = &source,
-		.msg_namelen = sizeof(source),
-		.msg_iov = &vector,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct msghdr message = space;
-	struct udp_split *split = &receive->split;
-	int fd = descriptor_number(&address->receive_fd);
-	ssize_t length = sys_recvmsg(fd, &message, MSG_DONTWAIT);
-	bool ipv4;
+};
 
-	/* A sender has connected (udp_connection.c): its first packet is behind this. */
-	if (length == 0) {
-		message = space;
-		length = sys_recvmsg(fd, &message, MSG_DONTWAIT);
-	}
-	if (length < 0)
-		return false;
-	ipv4 = source.any.sa_family == AF_INET;
+static int read_messages(int fd, struct mmsghdr *messages, unsigned int count)
+{
+	ssize_t length;
+
+	if (count > 1)
+		return sys_recvmmsg(fd, messages, count, MSG_DONTWAIT);
+	length = sys_recvmsg(fd, &messages->msg_hdr, MSG_DONTWAIT);
+	messages->msg_len = length;
+	return length < 0 ? -1 : 1;
+}
+
+/* Its bytes are where the next one is to begin, or brought there if they are few. */
+static void add_split(struct udp_receive *receive, const struct udp_address *address,
+		      struct msghdr *message, const struct received *received, uint32_t length)
+{
+	bool ipv4 = received->source.any.sa_family == AF_INET;
+	uint8_t *data = received->vector.iov_base, *to = receive->arena + receive->used;
+	struct udp_split *split = &receive->splits[receive->count++];
+
+	if (data != to && length <= RECEIVE_MOVED)
+		data = memmove(to, data, length);
 	*split = (struct udp_split){
 		.frame = {.data = data,
 			  .ip_id = ipv4 ? 0 : IP_ID_UNKNOWN,
 			  .destination = address->gid,
-			  .source_port = ntohs(ipv4 ? source.in.sin_port : source.in6.sin6_port)},
+			  .source_port = ntohs(ipv4 ? received->source.in.sin_port
+						    : received->source.in6.sin6_port)},
 		.left = length,
 		.segment_length = length,
 	};
-	gid_from_sockaddr(&split->frame.source, &source.any);
-	parse_control(split, &message);
+	gid_from_sockaddr(&split->frame.source, &received->source.any);
+	parse_control(split, message);
 	if (split->segment_length == 0)
 		split->segment_length = length;
-	receive->used += (length + 63) & ~63u;
-	return true;
+	receive->used = data + ((length + 63) & ~63u) - receive->arena;
 }
 
-static bool arena_full(const struct udp_receive *receive)
+/* Up to @most datagrams, to be cut. Returns how many there were. */
+static unsigned int receive_datagrams(struct udp_link *link, const struct udp_address *address,
+				      unsigned int most)
 {
-	return receive->used + RECEIVE_SPACE > RECEIVE_ARENA;
+	struct udp_receive *receive = &link->receive;
+	struct received received[RECEIVE_DATAGRAMS];
+	struct mmsghdr messages[RECEIVE_DATAGRAMS];
+	uint8_t *data = receive->arena + receive->used;
+	int count;
+
+	for (unsigned int i = 0; i < most; i++, data += RECEIVE_SPACE) {
+		received[i].vector = (struct iovec){data, RECEIVE_SPACE};
+		messages[i].msg_hdr = (struct msghdr){
+			.msg_name = &received[i].source,
+			.msg_namelen = sizeof(received[i].source),
+			.msg_iov = &received[i].vector,
+			.msg_iovlen = 1,
+			.msg_control = received[i].control,
+			.msg_controllen = sizeof(received[i].control),
+		};
+	}
+	count = read_messages(descriptor_number(&address->receive_fd), messages, most);
+	receive->next = receive->count = 0;
+	for (int i = 0; i < count; i++) {
+		/* Else a sender has connected (udp_connection.c): its first packet is behind this.
+		 */
+		if (messages[i].msg_len)
+			add_split(receive, address, &messages[i].msg_hdr, &received[i],
+				  messages[i].msg_len);
+	}
+	return count < 0 ? 0 : count;
+}
+
+/* How many the arena has space for. */
+static unsigned int arena_left(const struct udp_receive *receive)
+{
+	return (RECEIVE_ARENA - receive->used) / RECEIVE_SPACE;
 }
 
 /*
  * A read that finds nothing costs half of one that finds something, so when
- * packets come one at a time (ping-pong) it stops after the first.
+ * packets come one at a time (ping-pong) it stops after the first. In a stream it asks for
+ * several at once, and that it gets fewer says that there are no more.
  */
 unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
 			      struct link_frame *frames, unsigned int max)
 {
 	struct udp_receive *receive = &link->receive;
-	unsigned int reads = receive->streak >= STREAK ? READ_AHEAD : 1;
-	unsigned int count = 0;
+	bool stream = receive->streak >= STREAK;
+	unsigned int count = 0, calls = READ_AHEAD, left;
 
-	while (reads-- && count < max && !arena_full(receive) && receive_datagram(link, address))
-		count += split(link, frames + count, max - count);
+	while (calls-- && count < max && (left = arena_left(receive)) > 0) {
+		unsigned int most = stream ? left : 1;
+		unsigned int read = receive_datagrams(link, address, most);
+
+		count += cut_all(link, frames + count, max - count);
+		if (read < most || (!stream && receive->count))
+			break;
+	}
 	return count;
 }
 
@@ -212,9 +268,9 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 
 	if (!udp_is_intact(link, now))
 		return 0;
-	/* What is left of the last super-packet keeps its place in the arena. */
-	if (receive->split.left)
-		count = split(link, frames, max);
+	/* What is left of the last super-packets keeps its place in the arena. */
+	if (receive->next < receive->count)
+		count = cut_all(link, frames, max);
 	else
 		receive->used = 0;
 	if (count < max)
