@@ -55,10 +55,12 @@ struct udp_address {
 
 /* The rest of a super-packet that is being split into frames. */
 struct udp_split {
-	struct link_frame frame; /* the next one; data and length to be cut */
-	uint32_t left;
+	struct link_frame frame; /* what is the same of all: copied, so that nothing writes to it */
+	const uint8_t *data;	 /* of the next one */
+	uint32_t left;		 /* bytes */
 	uint32_t segment_length;
-	bool begun; /* frames were cut off */
+	uint16_t index; /* of the next one */
+	bool begun;	/* frames were cut off */
 };
 
 struct udp_receive {

@@ -41,12 +41,13 @@ static unsigned int cut(struct udp_link *link, struct udp_split *split, struct l
 		struct link_frame *frame = &frames[count++];
 
 		*frame = split->frame;
+		frame->data = split->data;
 		frame->length =
 			split->left < split->segment_length ? split->left : split->segment_length;
-		split->frame.data += frame->length;
+		split->data += frame->length;
 		split->left -= frame->length;
-		if (split->frame.ip_id != IP_ID_UNKNOWN)
-			split->frame.ip_id++; /* segmentation numbers the packets it makes */
+		if (frame->ip_id != IP_ID_UNKNOWN)
+			frame->ip_id = split->index++; /* segmentation numbers what it makes */
 		if (!udp_share_passes(&link->share, frame, !split->begun))
 			count--;
 		else if (link->link.capture)
@@ -135,11 +136,11 @@ static void add_split(struct udp_receive *receive, const struct udp_address *add
 	if (data != to && length <= RECEIVE_MOVED)
 		data = memmove(to, data, length);
 	*split = (struct udp_split){
-		.frame = {.data = data,
-			  .ip_id = ipv4 ? 0 : IP_ID_UNKNOWN,
+		.frame = {.ip_id = ipv4 ? 0 : IP_ID_UNKNOWN,
 			  .destination = address->gid,
 			  .source_port = ntohs(ipv4 ? received->source.in.sin_port
 						    : received->source.in6.sin6_port)},
+		.data = data,
 		.left = length,
 		.segment_length = length,
 	};

@@ -37,11 +37,6 @@ bool gid_is_multicast(const union ibv_gid *gid)
 	return gid->raw[0] == 0xff;
 }
 
-bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address)
 {
 	memcpy(gid->raw, ipv4_mapped, sizeof(ipv4_mapped));

@@ -76,7 +76,13 @@ void gid_local_text(char *text, size_t size);
 /* Conversions between GIDs and addresses (Annex A17.3.2, IPv4-mapped). */
 bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);
-bool gid_equal(const union ibv_gid *a, const union ibv_gid *b);
+/* Several times a packet: a call of memcmp() would be most of it. */
+static inline bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return a->global.subnet_prefix == b->global.subnet_prefix &&
+	       a->global.interface_id == b->global.interface_id;
+}
+
 void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address);
 /* Of the sockaddr of IPv4 or IPv6; 0: it is another family. */
 socklen_t ip_sockaddr_length(int family);
