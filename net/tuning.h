@@ -37,9 +37,10 @@
 #define ACK_BYTES (128u << 10)
 #define ACK_PACKETS 64
 /*
- * It is asked for one after so many bytes, too, or this part of the window, but no more often than
- * each so many packets: other peers answer each request. With each 16 packets whatever the MTU one
- * of 1 KiB made twice as many ACKs: a seventh of the receiver's time where calls are dear.
+ * A long message asks for an ACK after as many bytes, or this part of the window, but no more often
+ * than each so many packets: other peers answer each request. Asked for each 16 packets whatever
+ * the MTU, a stream with packets of 1 KiB is acknowledged twice as often as with 4 KiB, which takes
+ * a seventh of the receiver's time where calls are dear.
  */
 #define ACK_REQUEST_FRACTION 8
 #define ACK_REQUEST_LEAST 16
@@ -54,7 +55,7 @@
 /* --- batches ----------------------------------------------------------------------------- */
 
 /*
- * What is sent with one call at the most: four super-packets, what was built so far leaves when
+ * What is sent with one call at the most, four super-packets: what was built so far leaves where
  * the next one might not fit. Where a call takes a microsecond, streams of 1 MiB are a tenth slower
  * with one super-packet a call, and half of that with two.
  */

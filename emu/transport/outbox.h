@@ -20,7 +20,7 @@ struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
 	unsigned int packets, iovs;
-	uint32_t bytes;	 /* of the packets but for the last one, which isn't complete yet */
+	uint32_t bytes;	 /* of the packets, but for the last one, which isn't complete yet */
 	bool sends_much; /* in hca.senders: it was full, and the round went on */
 	struct outbox_train {
 		unsigned int counted; /* of the packets */
