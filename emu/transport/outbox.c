@@ -24,7 +24,6 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->now = now;
 	outbox->packets = 0;
 	outbox->iovs = 0;
-	outbox->bytes = 0;
 	outbox->sends_much = false;
 	outbox->pinned = NULL;
 	outbox->probed = 0;
@@ -99,7 +98,6 @@ void outbox_flush(struct outbox *outbox)
 	if (outbox->packets)
 		outbox_send(outbox);
 	outbox->packets = 0;
-	outbox->bytes = 0;
 	outbox->probed = 0;
 	outbox->train = (struct outbox_train){0};
 	outbox_unpin(outbox, 0);
@@ -115,7 +113,7 @@ static void count_last(struct outbox *outbox)
 		return;
 	train->counted = outbox->packets;
 	length = link_packet_length(&outbox->packet[outbox->packets - 1]);
-	outbox->bytes += length;
+	train->bytes += length;
 	if (!train->left || length > train->length) {
 		train->left = link_train_packets(length);
 		train->length = length;
@@ -148,7 +146,7 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 	bool enough;
 
 	count_last(outbox);
-	enough = !outbox->train.left && outbox->bytes + LINK_TRAIN_BYTES > SEND_BYTES;
+	enough = !outbox->train.left && outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
 	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];

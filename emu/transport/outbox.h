@@ -13,17 +13,17 @@
 #include "emu/objects/mr.h"
 #include "net/link.h"
 
-#define OUTBOX_PACKETS 256
+#define OUTBOX_PACKETS (4 * LINK_TRAIN_PACKETS)
 #define OUTBOX_IOVS 320 /* iovecs and region pins; more than the SGEs of one packet */
 
 struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
 	unsigned int packets, iovs;
-	uint32_t bytes;	 /* of the packets, but for the last one, which isn't complete yet */
 	bool sends_much; /* in hca.senders: it was full, and the round went on */
 	struct outbox_train {
-		unsigned int counted; /* of the packets */
+		unsigned int counted; /* of the packets: the last one isn't complete yet */
+		uint32_t bytes;	      /* of those */
 		unsigned int left;    /* so many more packets may join the last ones */
 		uint32_t length;      /* of the first of those: no other may be longer */
 	} train;

@@ -270,10 +270,12 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	if (!udp_is_intact(link, now))
 		return 0;
 	/* What is left of the last super-packets keeps its place in the arena. */
-	if (receive->next < receive->count)
+	if (receive->next < receive->count) {
 		count = cut_all(link, frames, max);
-	else
+		receive->rounds++;
+	} else {
 		receive->used = 0;
+	}
 	if (count < max)
 		count += udp_share_receive(link, frames + count, max - count, now);
 	if (count < max)
