@@ -352,15 +352,26 @@ static void count_received(struct hca *hca, const struct link_frame *frames, uns
 		count_by_port(hca, &frames[i]);
 }
 
+/* How many of @count frames to check at a time. */
+static unsigned int few_of(const struct link_frame *frames, unsigned int count)
+{
+	unsigned int few = 0;
+	uint32_t bytes = 0;
+
+	while (few < count && few < RECEIVE_FEW && bytes < RECEIVE_FEW_BYTES)
+		bytes += frames[few++].length;
+	return few;
+}
+
 static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
 			  uint64_t now)
 {
 	if (injects(hca))
 		count = inject_received(hca, frames, count);
 	count_received(hca, frames, count);
-	for (unsigned int i = 0; i < count; i += RECEIVE_FEW) {
-		receive_few(hca, frames + i, count - i < RECEIVE_FEW ? count - i : RECEIVE_FEW,
-			    now);
+	for (unsigned int i = 0, few; i < count; i += few) {
+		few = few_of(frames + i, count - i);
+		receive_few(hca, frames + i, few, now);
 		if (hca->urgent)
 			hca_run(hca, now);
 		hca->urgent = false;

@@ -74,7 +74,8 @@
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
  */
-#define RECEIVE_FEW 8
+#define RECEIVE_FEW 16
+#define RECEIVE_FEW_BYTES (32u << 10)
 /* Of frames for one QP that another thread has locked (emu/deferred.h): a receive buffer more. */
 #define DEFERRED_BYTES (1u << 20)
 /* How often to look whether it still is, ns, when what unlocks it doesn't say so. */
