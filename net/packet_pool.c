@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/packet_pool.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -33,15 +34,17 @@ void packet_pool_destroy(struct packet_pool *pool)
 
 	LL_FOREACH_SAFE (pool->spare, chunk, next)
 		free(chunk);
-	free(pool->current);
 	pthread_mutex_destroy(&pool->lock);
 }
 
-/* One without packets, for the next ones to be cut from. */
-static struct packet_chunk *new_chunk(struct packet_pool *pool)
+/* --- chunks, with the pool's lock -------------------------------------------------------- */
+
+static struct packet_chunk *take_chunk(struct packet_pool *pool, size_t limit)
 {
 	struct packet_chunk *chunk = pool->spare;
 
+	if ((pool->used_count + 1) * (size_t)PACKET_POOL_CHUNK > limit)
+		return NULL;
 	if (chunk) {
 		LL_DELETE(pool->spare, chunk);
 		pool->spare_count--;
@@ -49,14 +52,16 @@ static struct packet_chunk *new_chunk(struct packet_pool *pool)
 		chunk = malloc(sizeof(*chunk));
 		if (!chunk)
 			return NULL;
-		chunk->users = 0;
 	}
+	chunk->users = 0;
 	chunk->used = 0;
+	pool->used_count++;
 	return chunk;
 }
 
-static void free_chunk(struct packet_pool *pool, struct packet_chunk *chunk)
+static void give_chunk(struct packet_pool *pool, struct packet_chunk *chunk)
 {
+	pool->used_count--;
 	if (pool->spare_count == PACKET_POOL_SPARE) {
 		free(chunk);
 		return;
@@ -65,48 +70,49 @@ static void free_chunk(struct packet_pool *pool, struct packet_chunk *chunk)
 	pool->spare_count++;
 }
 
-static void *cut(struct packet_pool *pool, size_t size, size_t limit)
+/* --- packets ------------------------------------------------------------------------------ */
+
+/* The one before is its packets' alone then: the last of them gives it back. */
+static bool next_chunk(struct packet_arena *arena, size_t limit)
 {
-	struct packet_chunk *chunk = pool->current;
+	struct packet_chunk *chunk;
+
+	pthread_mutex_lock(&arena->pool->lock);
+	chunk = take_chunk(arena->pool, limit);
+	pthread_mutex_unlock(&arena->pool->lock);
+	if (chunk)
+		arena->current = chunk;
+	return chunk;
+}
+
+void *packet_arena_get(struct packet_arena *arena, struct packet_pool *pool, size_t size,
+		       size_t limit)
+{
+	struct packet_chunk *chunk;
 	union packet_owner *owner;
 
+	arena->pool = pool;
 	size = (size + sizeof(*owner) + sizeof(*owner) - 1) / sizeof(*owner) * sizeof(*owner);
-	if (!chunk || chunk->used + size > PACKET_POOL_CHUNK) {
-		if ((pool->used_count + 1) * (size_t)PACKET_POOL_CHUNK > limit)
-			return NULL;
-		/* The one before is its packets' alone now: the last of them frees it. */
-		chunk = pool->current = new_chunk(pool);
-		if (!chunk)
-			return NULL;
-	}
-	pool->used_count += chunk->users++ == 0;
+	if ((!arena->current || arena->current->used + size > PACKET_POOL_CHUNK) &&
+	    !next_chunk(arena, limit))
+		return NULL;
+	chunk = arena->current;
 	owner = (union packet_owner *)(chunk->memory + chunk->used);
 	owner->chunk = chunk;
+	chunk->users++;
 	chunk->used += size;
 	return owner + 1;
 }
 
-void *packet_pool_get(struct packet_pool *pool, size_t size, size_t limit)
-{
-	void *memory;
-
-	pthread_mutex_lock(&pool->lock);
-	memory = cut(pool, size, limit);
-	pthread_mutex_unlock(&pool->lock);
-	return memory;
-}
-
-void packet_pool_put(struct packet_pool *pool, void *memory)
+void packet_arena_put(struct packet_arena *arena, void *memory)
 {
 	struct packet_chunk *chunk = ((union packet_owner *)memory - 1)->chunk;
 
-	pthread_mutex_lock(&pool->lock);
-	if (--chunk->users == 0) {
-		pool->used_count--;
-		if (chunk == pool->current)
-			chunk->used = 0;
-		else
-			free_chunk(pool, chunk);
-	}
-	pthread_mutex_unlock(&pool->lock);
+	if (--chunk->users)
+		return;
+	if (chunk == arena->current)
+		arena->current = NULL;
+	pthread_mutex_lock(&arena->pool->lock);
+	give_chunk(arena->pool, chunk);
+	pthread_mutex_unlock(&arena->pool->lock);
 }

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "net/packet_pool.h"
 #include "net/tuning.h"
 
 /* Slots at first; more when a packet comes from further ahead. */
@@ -32,7 +31,7 @@ static struct reorder_packet *find(const struct reorder *reorder, uint32_t psn)
 
 static void free_packet(struct reorder *reorder, struct reorder_packet *kept)
 {
-	packet_pool_put(reorder->pool, kept);
+	packet_arena_put(&reorder->arena, kept);
 }
 
 /* Out of its slot. */
@@ -125,10 +124,9 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 		return true;
 	if (!has_room(reorder, length, ahead))
 		return false;
-	kept = packet_pool_get(pool, sizeof(*kept) + length, REORDER_BYTES_ALL);
+	kept = packet_arena_get(&reorder->arena, pool, sizeof(*kept) + length, REORDER_BYTES_ALL);
 	if (!kept)
 		return false;
-	reorder->pool = pool;
 	/* Its headers needn't lie before its payload (packet_keep_headers()). */
 	memcpy(kept->bytes, packet->headers, packet->op->headers_length);
 	memcpy(kept->bytes + packet->op->headers_length, packet->payload, payload);

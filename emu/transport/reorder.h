@@ -15,12 +15,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "net/packet_pool.h"
 #include "net/wire/wire.h"
 
-struct packet_pool;
-
 struct reorder {
-	struct packet_pool *pool;     /* that they are in */
+	struct packet_arena arena;    /* that they are in */
 	struct reorder_packet **ring; /* by PSN modulo its size; NULL until there was one */
 	uint32_t size;		      /* a power of two, or 0 */
 	uint32_t count;		      /* packets */

@@ -66,7 +66,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 	struct responder *resp = &qp->responder;
 	uint32_t end = psn_add(packet->psn, 1);
 
-	COUNT(qp->hca, out_of_seq_request, 1);
+	COUNT_ALONE(qp->hca, out_of_seq_request, 1);
 	send_sequence_nak(qp);
 	if (qp->hca->behaviour.drops_out_of_order)
 		return;

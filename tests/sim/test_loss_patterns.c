@@ -98,26 +98,30 @@ struct messaging {
 	struct srq *srq;
 	enum receives receives;
 	uint32_t lost_a, lost_b;
-	void *full[2]; /* lists of what takes all of the memory, of each HCA */
+	struct hoard {
+		struct packet_arena arena;
+		void *list;
+	} hoards[2]; /* what takes all of the memory, of each HCA */
 };
 
-static void take_all_memory(struct packet_pool *pool, void **list)
+static void take_all_memory(struct packet_pool *pool, struct hoard *hoard)
 {
 	void **memory;
 
-	while ((memory = packet_pool_get(pool, PACKET_POOL_LARGEST, REORDER_BYTES_ALL))) {
-		*memory = *list;
-		*list = memory;
+	while ((memory = packet_arena_get(&hoard->arena, pool, PACKET_POOL_LARGEST,
+					  REORDER_BYTES_ALL))) {
+		*memory = hoard->list;
+		hoard->list = memory;
 	}
 }
 
-static void give_memory(struct packet_pool *pool, void *list)
+static void give_memory(struct hoard *hoard)
 {
-	while (list) {
-		void *next = *(void **)list;
+	while (hoard->list) {
+		void *next = *(void **)hoard->list;
 
-		packet_pool_put(pool, list);
-		list = next;
+		packet_arena_put(&hoard->arena, hoard->list);
+		hoard->list = next;
 	}
 }
 
@@ -178,8 +182,8 @@ static void destroy(struct messaging *m)
 
 	p->a->hca->link = m->la.inner;
 	p->b->hca->link = m->lb.inner;
-	give_memory(&p->a->hca->packets, m->full[0]);
-	give_memory(&p->b->hca->packets, m->full[1]);
+	give_memory(&m->hoards[0]);
+	give_memory(&m->hoards[1]);
 	if (m->srq) {
 		ck_assert_int_eq(qp_destroy(p->qb), 0);
 		ck_assert_int_eq(srq_destroy(m->srq), 0);
@@ -288,8 +292,8 @@ static void create_variant(struct messaging *m, int variant)
 	b = m->pair.b->hca;
 	a->behaviour.drops_out_of_order = b->behaviour.drops_out_of_order = variants[variant].drops;
 	if (variants[variant].full) {
-		take_all_memory(&a->packets, &m->full[0]);
-		take_all_memory(&b->packets, &m->full[1]);
+		take_all_memory(&a->packets, &m->hoards[0]);
+		take_all_memory(&b->packets, &m->hoards[1]);
 	}
 }
 
