@@ -57,14 +57,25 @@ void table_destroy(struct table *table)
 	pthread_mutex_destroy(&table->lock);
 }
 
-/* NULL when no number of that chunk was ever used. */
+/* NULL when no number of it was ever used. */
+static struct table_slot *table_chunk(struct table *table, uint32_t number)
+{
+	return atomic_load_explicit(&table->chunks[number >> TABLE_CHUNK_BITS],
+				    memory_order_acquire);
+}
+
+/* Likewise. */
 static struct table_slot *table_slot(struct table *table, uint32_t number)
 {
-	struct table_slot *chunk;
+	struct table_slot *chunk = table_chunk(table, number);
 
-	chunk = atomic_load_explicit(&table->chunks[number >> TABLE_CHUNK_BITS],
-				     memory_order_acquire);
 	return chunk ? &chunk[number & (TABLE_CHUNK - 1)] : NULL;
+}
+
+/* Of a number that is in use. */
+static struct table_slot *used_slot(struct table *table, uint32_t number)
+{
+	return &table_chunk(table, number)[number & (TABLE_CHUNK - 1)];
 }
 
 static struct table_slot *table_slot_make(struct table *table, uint32_t number)
@@ -135,7 +146,7 @@ int table_reserve(struct table *table, uint32_t *number)
 
 void table_publish(struct table *table, uint32_t number, void *object)
 {
-	atomic_store(&table_slot(table, number)->object, object);
+	atomic_store(&used_slot(table, number)->object, object);
 }
 
 int table_add(struct table *table, uint32_t number, void *object)
@@ -154,7 +165,7 @@ int table_add(struct table *table, uint32_t number, void *object)
 
 void table_withdraw(struct table *table, uint32_t number)
 {
-	struct table_slot *slot = table_slot(table, number);
+	struct table_slot *slot = used_slot(table, number);
 
 	atomic_store(&slot->object, (void *)&reserved);
 	while (atomic_load(&slot->refcount))
@@ -165,7 +176,7 @@ void table_remove(struct table *table, uint32_t number)
 {
 	table_withdraw(table, number);
 	pthread_mutex_lock(&table->lock);
-	atomic_store(&table_slot(table, number)->object, NULL);
+	atomic_store(&used_slot(table, number)->object, NULL);
 	table->count--;
 	pthread_mutex_unlock(&table->lock);
 }
@@ -207,5 +218,5 @@ void *table_get_next(struct table *table, uint32_t *number)
 
 void table_put(struct table *table, uint32_t number)
 {
-	atomic_fetch_sub(&table_slot(table, number)->refcount, 1);
+	atomic_fetch_sub(&used_slot(table, number)->refcount, 1);
 }
