@@ -12,8 +12,12 @@
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
-/* How often a batch of frames is taken in one round before other links get theirs. */
+/*
+ * How many batches of frames are taken before other links get their turn, and an application that
+ * polls what has come for it; and when it is enough, bytes.
+ */
 #define RECEIVE_ROUNDS 8
+#define RECEIVE_ENOUGH (512u << 10)
 
 /* --- one packet -------------------------------------------------------------------------- */
 
@@ -340,7 +344,8 @@ static void count_by_port(struct hca *hca, const struct link_frame *frame)
 	COUNT_ALONE_IN(port, rcvd_bytes, frame->length);
 }
 
-static void count_received(struct hca *hca, const struct link_frame *frames, unsigned int count)
+/* Returns how many bytes they have. */
+static uint64_t count_received(struct hca *hca, const struct link_frame *frames, unsigned int count)
 {
 	uint64_t bytes = 0;
 
@@ -350,6 +355,7 @@ static void count_received(struct hca *hca, const struct link_frame *frames, uns
 	COUNT_ALONE(hca, rcvd_bytes, bytes);
 	for (unsigned int i = 0; hca->limits.device.phys_port_cnt > 1 && i < count; i++)
 		count_by_port(hca, &frames[i]);
+	return bytes;
 }
 
 /* How many of @count frames to check at a time. */
@@ -363,12 +369,15 @@ static unsigned int few_of(const struct link_frame *frames, unsigned int count)
 	return few;
 }
 
-static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
-			  uint64_t now)
+/* Returns how many bytes it was. */
+static uint64_t receive_batch(struct hca *hca, struct link_frame *frames, unsigned int count,
+			      uint64_t now)
 {
+	uint64_t bytes;
+
 	if (injects(hca))
 		count = inject_received(hca, frames, count);
-	count_received(hca, frames, count);
+	bytes = count_received(hca, frames, count);
 	for (unsigned int i = 0, few; i < count; i += few) {
 		few = few_of(frames + i, count - i);
 		receive_few(hca, frames + i, few, now);
@@ -376,6 +385,7 @@ static void receive_batch(struct hca *hca, struct link_frame *frames, unsigned i
 			hca_run(hca, now);
 		hca->urgent = false;
 	}
+	return bytes;
 }
 
 static bool receive_deferred(struct hca *hca, uint64_t now)
@@ -393,17 +403,18 @@ static bool receive_deferred(struct hca *hca, uint64_t now)
 bool receive_frames(struct hca *hca, uint64_t now)
 {
 	bool any = receive_deferred(hca, now);
+	uint64_t bytes = 0;
 
-	for (int round = 0; round < RECEIVE_ROUNDS; round++) {
+	for (int round = 0; round < RECEIVE_ROUNDS && bytes < RECEIVE_ENOUGH; round++) {
 		unsigned int count = link_receive(hca->link, hca->frames, RECEIVE_BATCH, now);
 
 		if (count) {
 			event_cork(&hca->events);
-			receive_batch(hca, hca->frames, count, now);
+			bytes += receive_batch(hca, hca->frames, count, now);
 			hca_run(hca, now);
 		}
 		any |= count > 0;
-		if (count < RECEIVE_BATCH) {
+		if (count < RECEIVE_BATCH && !hca->link->more) {
 			atomic_store_explicit(&hca->all_read_at, now, memory_order_relaxed);
 			break;
 		}

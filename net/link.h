@@ -265,6 +265,11 @@ struct link {
 	struct share *share;	 /* net/share/share.h; NULL: the addresses are the link's alone */
 	struct capture *capture; /* net/capture.h, or NULL */
 	/*
+	 * Of the last receive(): more may have arrived, though it gave fewer than it might have. By
+	 * its caller.
+	 */
+	bool more;
+	/*
 	 * The application has closed descriptors of the link (net/descriptor.h). Nothing is sent or
 	 * received any more, and there is nothing to wait on.
 	 */

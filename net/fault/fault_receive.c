@@ -135,6 +135,17 @@ static unsigned int filter_frames(struct fault_link *fault, struct link_frame *f
 	return filter.kept;
 }
 
+static unsigned int inner_receive(struct fault_link *fault, struct link_frame *frames,
+				  unsigned int max, uint64_t now)
+{
+	unsigned int count = fault->inner->ops->receive(fault->inner, frames, max, now);
+
+	/* Fewer may be left of them than the caller has space for. */
+	fault->link.more = fault->inner->more || count == max;
+	fault_note_loss(fault);
+	return count;
+}
+
 unsigned int fault_link_receive(struct link *link, struct link_frame *frames, unsigned int max,
 				uint64_t now)
 {
@@ -142,11 +153,8 @@ unsigned int fault_link_receive(struct link *link, struct link_frame *frames, un
 	unsigned int late = 0, count = 0;
 	struct held *due = NULL, *held;
 
-	if (fault_is_idle(fault)) {
-		count = fault->inner->ops->receive(fault->inner, frames, max, now);
-		fault_note_loss(fault);
-		return count;
-	}
+	if (fault_is_idle(fault))
+		return inner_receive(fault, frames, max, now);
 	held_free(&fault->lent);
 	pthread_mutex_lock(&fault->lock);
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
@@ -159,8 +167,7 @@ unsigned int fault_link_receive(struct link *link, struct link_frame *frames, un
 	if (late == max)
 		return late;
 
-	count = fault->inner->ops->receive(fault->inner, frames + late, max - late, now);
-	fault_note_loss(fault);
+	count = inner_receive(fault, frames + late, max - late, now);
 	pthread_mutex_lock(&fault->lock);
 	if (fault->rules.any[RECEIVED] || fault->lanes[RECEIVED].swapped)
 		count = filter_frames(fault, frames + late, count, max - late, now);

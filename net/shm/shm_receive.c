@@ -307,6 +307,7 @@ static unsigned int receive_udp(struct shm_link *link, struct link_frame *frames
 	if (link->roster)
 		link->notifications = roster_notifications(link->roster);
 	count = link->udp->ops->receive(link->udp, frames, max, now);
+	link->link.more = link->udp->more;
 	if (count)
 		link->udp_found_at = now;
 	if (atomic_load_explicit(&link->udp->lost, memory_order_relaxed))
@@ -340,6 +341,7 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	struct shm_link *link = (struct shm_link *)base;
 	unsigned int count;
 
+	base->more = false;
 	if (!link->roster)
 		return receive_udp(link, frames, max, now);
 	if (atomic_load_explicit(&base->lost, memory_order_relaxed))

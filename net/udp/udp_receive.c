@@ -208,8 +208,9 @@ unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *a
 
 		count += cut_all(link, frames + count, max - count);
 		if (read < most || (!stream && receive->count))
-			break;
+			return count;
 	}
+	link->link.more = true;
 	return count;
 }
 
@@ -267,6 +268,7 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	unsigned int addresses = udp_address_count(link);
 	unsigned int count = 0;
 
+	base->more = false;
 	if (!udp_is_intact(link, now))
 		return 0;
 	/* What is left of the last super-packets keeps its place in the arena. */

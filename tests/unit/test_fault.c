@@ -565,6 +565,19 @@ START_TEST(a_small_array_loses_nothing)
 }
 END_TEST
 
+START_TEST(what_is_dropped_leaves_space)
+{
+	struct link_frame frames[2];
+
+	network("drop#1@rx");
+	send_numbers(b, 1, 3);
+	ck_assert_uint_eq(a->ops->receive(a, frames, 2, 0), 1);
+	ck_assert(a->more);
+	ck_assert_uint_eq(a->ops->receive(a, frames, 2, 0), 1);
+	ck_assert(!a->more);
+}
+END_TEST
+
 START_TEST(surplus_is_announced)
 {
 	struct link_frame frame;
@@ -835,6 +848,7 @@ int main(void)
 	tcase_add_test(tests, batches_larger_than_a_chunk_stay_in_order);
 	tcase_add_test(tests, frames_are_dropped_duplicated_and_corrupted);
 	tcase_add_test(tests, a_small_array_loses_nothing);
+	tcase_add_test(tests, what_is_dropped_leaves_space);
 	tcase_add_test(tests, surplus_is_announced);
 	tcase_add_test(tests, frames_are_delayed_and_reordered);
 	tcase_add_test(tests, equal_seeds_give_equal_faults);

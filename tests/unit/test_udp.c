@@ -181,6 +181,38 @@ START_TEST(long_and_short_datagrams)
 }
 END_TEST
 
+/* Where there is no space for all that has arrived the link says so. */
+START_TEST(more_than_there_is_space_for)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	const unsigned int full = link_train_packets(sizeof(struct bth) + 4096 + ICRC_LENGTH);
+	struct traffic *traffic = traffic_new(&from, &to);
+	unsigned int seen = 0, got;
+	struct link_frame frames[128];
+
+	for (unsigned int i = 0; i < 5 * full; i++)
+		add_packet(traffic, 4096);
+	/* A stream begins; then there is one datagram more than are read at once. */
+	for (; seen < 3; seen++) {
+		send_some(&from, traffic, seen, 1);
+		ck_assert_uint_eq(to.link->ops->receive(to.link, frames, 128, 0), 1);
+		ck_assert(!to.link->more);
+	}
+	send_some(&from, traffic, seen, traffic->count - seen);
+	for (unsigned int call = 0; call < 2; call++) {
+		got = to.link->ops->receive(to.link, frames, 128, 0);
+		for (unsigned int i = 0; i < got; i++)
+			expect_frame(traffic, seen++, &frames[i]);
+		ck_assert_int_eq(to.link->more, call == 0);
+	}
+	ck_assert_uint_eq(seen, traffic->count);
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
 /* One link with several addresses hears them all, and says from where to where. */
 START_TEST(several_addresses)
 {
@@ -663,6 +695,7 @@ int main(void)
 	tcase_add_loop_test(tests, identifications, 0, 4);
 	tcase_add_loop_test(tests, frames_stay_valid, 0, 2);
 	tcase_add_test(tests, long_and_short_datagrams);
+	tcase_add_test(tests, more_than_there_is_space_for);
 	tcase_add_test(tests, several_addresses);
 	tcase_add_test(tests, paths_are_not_mixed);
 	tcase_add_loop_test(tests, corruption_is_seen, 0, 2);
