@@ -218,6 +218,7 @@ static void fault_link_close(struct link *link)
 	held_free(&fault->lanes[RECEIVED].delayed);
 	held_free(&fault->lanes[RECEIVED].swapped);
 	held_free(&fault->lent);
+	held_free(&fault->spare);
 	fault_rules_report(&fault->rules);
 	fault->inner->ops->close(fault->inner);
 	fault_free(fault);

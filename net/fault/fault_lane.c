@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "net/wire/wire.h"
+
 /* A packet held back leaves after this time, though no later one of its flow has come. */
 #define SWAP_TIME_NS 1000000
 
@@ -73,6 +75,35 @@ void lane_forget_hits(struct lane *lane)
 		held->hits = 0;
 	DL_FOREACH (lane->swapped, held)
 		held->hits = 0;
+}
+
+struct held *held_get(struct held **spare, uint32_t length)
+{
+	uint32_t space = length < WIRE_PACKET_MAX ? WIRE_PACKET_MAX : length;
+	struct held *held = *spare;
+
+	if (held && length <= held->space) {
+		DL_DELETE(*spare, held);
+		return held;
+	}
+	held = malloc(sizeof(*held) + space);
+	if (held)
+		held->space = space;
+	return held;
+}
+
+void held_put(struct held **spare, struct held **list)
+{
+	struct held *held, *next;
+
+	DL_FOREACH_SAFE (*list, held, next) {
+		/* No packet of a queue pair is longer. */
+		if (held->space == WIRE_PACKET_MAX)
+			DL_PREPEND(*spare, held);
+		else
+			free(held);
+	}
+	*list = NULL;
 }
 
 void held_free(struct held **list)

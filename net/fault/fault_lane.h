@@ -20,8 +20,18 @@ struct held {
 	struct link_frame frame;
 	uint64_t hits; /* rules to be noted when it is sent */
 	struct held *prev, *next;
+	uint32_t space;
 	uint8_t bytes[];
 };
+
+/*
+ * Space for @length bytes, of those that were kept in @spare, or NULL without memory: what was held
+ * once is used again, for a signal handler of the application may allocate memory (perftest's timer
+ * does so), which must not find its thread in malloc() where a device would have none.
+ */
+struct held *held_get(struct held **spare, uint32_t length);
+/* To be used again: all of @list. */
+void held_put(struct held **spare, struct held **list);
 
 struct lane {
 	struct held *delayed; /* by due time */

@@ -25,7 +25,8 @@ struct fault_link {
 	_Atomic bool filters;	     /* there is or was a rule */
 	pthread_mutex_t lock;
 	struct lane lanes[2];
-	struct held *lent; /* copies given out by the last receive() */
+	struct held *lent;  /* copies given out by the last receive() */
+	struct held *spare; /* memory for others; under the lock */
 	struct fault_rules rules;
 };
 
@@ -66,7 +67,9 @@ uint16_t fault_cm_message(const struct flow *flow, const uint8_t *mad, uint32_t 
 void fault_note(const struct fault_link *fault, enum direction direction, uint64_t captured,
 		const struct bth *bth, uint64_t hits);
 
-/* Send what is due, and free it. */
+/* What was held isn't any more. The lock isn't held. */
+void fault_release(struct fault_link *fault, struct held **list);
+/* Send what is due, and release it. */
 void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now);
 
 /* link_ops */

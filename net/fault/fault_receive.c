@@ -2,7 +2,6 @@
 /* Receiving through the fault filter: frames are judged and filtered in place. */
 #include "net/fault/fault_link.h"
 
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "net/wire/icrc.h"
@@ -29,10 +28,10 @@ static void note_received(const struct fault_link *fault, const struct link_fram
 	fault_note(fault, RECEIVED, frame->captured, &bth, verdict->hits | verdict->duplicates);
 }
 
-static struct held *frame_copy(const struct link_frame *frame, const struct flow *flow,
-			       const struct verdict *verdict)
+static struct held *frame_copy(struct fault_link *fault, const struct link_frame *frame,
+			       const struct flow *flow, const struct verdict *verdict)
 {
-	struct held *held = malloc(sizeof(*held) + frame->length);
+	struct held *held = held_get(&fault->spare, frame->length);
 
 	if (!held)
 		return NULL;
@@ -91,7 +90,7 @@ static void filter_frame(struct filter *filter)
 		frame.traffic_class = ecn_mark(frame.traffic_class);
 	if (verdict.delay) {
 		for (; copies; copies--) {
-			copy = frame_copy(&frame, &flow, &verdict);
+			copy = frame_copy(filter->fault, &frame, &flow, &verdict);
 			if (copy)
 				lane_delay(lane, copy, filter->now + verdict.delay);
 		}
@@ -102,7 +101,7 @@ static void filter_frame(struct filter *filter)
 		DL_DELETE(lane->swapped, passed);
 	} else if (verdict.reorder) {
 		copies--;
-		copy = frame_copy(&frame, &flow, &verdict);
+		copy = frame_copy(filter->fault, &frame, &flow, &verdict);
 		if (copy)
 			lane_swap(lane, copy, filter->now);
 	}
@@ -111,7 +110,7 @@ static void filter_frame(struct filter *filter)
 		copies--;
 	}
 	for (; copies; copies--)
-		filter_keep(filter, frame_copy(&frame, &flow, &verdict));
+		filter_keep(filter, frame_copy(filter->fault, &frame, &flow, &verdict));
 	filter_keep(filter, passed);
 }
 
@@ -155,8 +154,8 @@ unsigned int fault_link_receive(struct link *link, struct link_frame *frames, un
 
 	if (fault_is_idle(fault))
 		return inner_receive(fault, frames, max, now);
-	held_free(&fault->lent);
 	pthread_mutex_lock(&fault->lock);
+	held_put(&fault->spare, &fault->lent);
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
 	lane_take_due(&fault->lanes[RECEIVED], now, &fault->lent, max);
 	pthread_mutex_unlock(&fault->lock);

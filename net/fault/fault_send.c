@@ -5,7 +5,6 @@
  */
 #include "net/fault/fault_link.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -47,10 +46,10 @@ struct plan {
 	struct held *after;	   /* was held back until this one passed */
 };
 
-static struct held *packet_copy(const struct link_packet *packet, const struct flow *flow,
-				const struct plan *plan)
+static struct held *packet_copy(struct fault_link *fault, const struct link_packet *packet,
+				const struct flow *flow, const struct plan *plan)
 {
-	struct held *held = malloc(sizeof(*held) + packet->payload_length);
+	struct held *held = held_get(&fault->spare, packet->payload_length);
 	uint8_t *end;
 	uint32_t length;
 
@@ -58,7 +57,7 @@ static struct held *packet_copy(const struct link_packet *packet, const struct f
 		return NULL;
 	end = link_packet_payload(packet, held->bytes);
 	if (!end) {
-		free(held);
+		DL_PREPEND(fault->spare, held);
 		return NULL;
 	}
 	length = end - held->bytes;
@@ -109,7 +108,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		return (struct plan){.lost = true, .hits = verdict.hits};
 	if (verdict.delay) {
 		for (; plan.copies; plan.copies--) {
-			copy = packet_copy(packet, &flow, &plan);
+			copy = packet_copy(fault, packet, &flow, &plan);
 			if (copy)
 				lane_delay(lane, copy, now + verdict.delay);
 			plan.hits |= plan.duplicates;
@@ -121,7 +120,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		DL_DELETE(lane->swapped, plan.after);
 	} else if (verdict.reorder) {
 		plan.copies--;
-		copy = packet_copy(packet, &flow, &plan);
+		copy = packet_copy(fault, packet, &flow, &plan);
 		if (copy)
 			lane_swap(lane, copy, now);
 		plan.hits |= plan.duplicates;
@@ -164,13 +163,22 @@ static void capture_lost(struct fault_link *fault, const struct link_packet *pac
 	note_sent(fault, copy.captured, &bth, hits);
 }
 
+void fault_release(struct fault_link *fault, struct held **list)
+{
+	if (!*list)
+		return;
+	pthread_mutex_lock(&fault->lock);
+	held_put(&fault->spare, list);
+	pthread_mutex_unlock(&fault->lock);
+}
+
 void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now)
 {
 	struct held *held;
 
 	DL_FOREACH (*list, held)
 		send_noted(fault, &held->packet, held->hits, now);
-	held_free(list);
+	fault_release(fault, list);
 }
 
 /*
@@ -181,6 +189,7 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 			 struct plan *plan, uint64_t now)
 {
 	struct path path = *packet->path;
+	struct held *after = NULL;
 	struct link_packet copy;
 	bool refused = false;
 
@@ -196,8 +205,8 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 	if (plan->lost)
 		capture_lost(fault, packet, plan->hits);
 	if (plan->after) {
-		send_noted(fault, &plan->after->packet, plan->after->hits, now);
-		free(plan->after);
+		DL_APPEND(after, plan->after);
+		fault_send_held(fault, &after, now);
 	}
 	return refused;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/fault/fault_link.h"
 #include "net/fault/injector.h"
 #include "net/sim/sim.h"
 #include "net/wire/icrc.h"
@@ -498,6 +499,39 @@ START_TEST(delayed_packets_leave_with_the_next_call)
 }
 END_TEST
 
+static unsigned int count_held(const struct held *list)
+{
+	unsigned int count = 0;
+
+	for (; list; list = list->next)
+		count++;
+	return count;
+}
+
+/* A stream of delayed packets takes no memory but at its beginning. */
+START_TEST(memory_of_held_packets_is_used_again)
+{
+	const struct fault_link *fault;
+
+	network("delay(1ms)=100%;delay(1ms)=100%@rx");
+	fault = (const struct fault_link *)a;
+	for (unsigned int i = 1; i <= 5; i++) {
+		send_numbers(a, 1, 3);
+		ck_assert_ptr_null(fault->spare);
+		sim_advance(sim, i * 4000000);
+		ck_assert_str_eq(received(a, 10), "");
+		ck_assert_uint_eq(count_held(fault->spare), 3);
+		ck_assert_str_eq(received(b, 10), "1 2 3");
+		send_numbers(b, 4, 6);
+		ck_assert_str_eq(received(a, 10), "");
+		ck_assert_ptr_null(fault->spare);
+		sim_advance(sim, i * 4000000 + 2000000);
+		ck_assert_str_eq(received(a, 10), "4 5 6");
+		ck_assert_uint_eq(count_held(fault->spare), 3);
+	}
+}
+END_TEST
+
 START_TEST(a_packet_is_held_until_one_passes)
 {
 	network("reorder#1;reorder#4;reorder#5;reorder#7");
@@ -843,6 +877,7 @@ int main(void)
 	tcase_add_test(tests, duplicates_follow_their_originals);
 	tcase_add_test(tests, corruption_hurts_the_wire_and_not_the_payload);
 	tcase_add_test(tests, delayed_packets_leave_with_the_next_call);
+	tcase_add_test(tests, memory_of_held_packets_is_used_again);
 	tcase_add_test(tests, a_packet_is_held_until_one_passes);
 	tcase_add_test(tests, closing_sends_what_is_held);
 	tcase_add_test(tests, batches_larger_than_a_chunk_stay_in_order);
