@@ -72,7 +72,8 @@
 #define READ_CHUNK_LEAST 8
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
- * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
+ * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that. What they are
+ * parsed to is on an application's stack, which may have 8 KiB: so many at the most.
  */
 #define RECEIVE_FEW 16
 #define RECEIVE_FEW_BYTES (32u << 10)

@@ -92,17 +92,21 @@ struct held *held_get(struct held **spare, uint32_t length)
 	return held;
 }
 
-void held_put(struct held **spare, struct held **list)
+void held_put(struct held **spare, struct held *held)
+{
+	/* No packet of a queue pair is longer. */
+	if (held->space == WIRE_PACKET_MAX)
+		DL_PREPEND(*spare, held);
+	else
+		free(held);
+}
+
+void held_put_all(struct held **spare, struct held **list)
 {
 	struct held *held, *next;
 
-	DL_FOREACH_SAFE (*list, held, next) {
-		/* No packet of a queue pair is longer. */
-		if (held->space == WIRE_PACKET_MAX)
-			DL_PREPEND(*spare, held);
-		else
-			free(held);
-	}
+	DL_FOREACH_SAFE (*list, held, next)
+		held_put(spare, held);
 	*list = NULL;
 }
 

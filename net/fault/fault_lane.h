@@ -20,7 +20,7 @@ struct held {
 	struct link_frame frame;
 	uint64_t hits; /* rules to be noted when it is sent */
 	struct held *prev, *next;
-	uint32_t space;
+	uint32_t space; /* for bytes */
 	uint8_t bytes[];
 };
 
@@ -30,8 +30,9 @@ struct held {
  * does so), which must not find its thread in malloc() where a device would have none.
  */
 struct held *held_get(struct held **spare, uint32_t length);
-/* To be used again: all of @list. */
-void held_put(struct held **spare, struct held **list);
+/* To be used again; and all of @list. */
+void held_put(struct held **spare, struct held *held);
+void held_put_all(struct held **spare, struct held **list);
 
 struct lane {
 	struct held *delayed; /* by due time */

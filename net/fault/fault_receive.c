@@ -155,7 +155,7 @@ unsigned int fault_link_receive(struct link *link, struct link_frame *frames, un
 	if (fault_is_idle(fault))
 		return inner_receive(fault, frames, max, now);
 	pthread_mutex_lock(&fault->lock);
-	held_put(&fault->spare, &fault->lent);
+	held_put_all(&fault->spare, &fault->lent);
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
 	lane_take_due(&fault->lanes[RECEIVED], now, &fault->lent, max);
 	pthread_mutex_unlock(&fault->lock);

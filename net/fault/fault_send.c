@@ -43,7 +43,7 @@ struct plan {
 	uint8_t corrupt_bit;
 	bool mark, lost;
 	uint64_t hits, duplicates; /* as in the verdict */
-	struct held *after;	   /* was held back until this one passed */
+	struct held *after;	   /* a list: what was held back until this one passed */
 };
 
 static struct held *packet_copy(struct fault_link *fault, const struct link_packet *packet,
@@ -57,7 +57,7 @@ static struct held *packet_copy(struct fault_link *fault, const struct link_pack
 		return NULL;
 	end = link_packet_payload(packet, held->bytes);
 	if (!end) {
-		DL_PREPEND(fault->spare, held);
+		held_put(&fault->spare, held);
 		return NULL;
 	}
 	length = end - held->bytes;
@@ -91,7 +91,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 {
 	struct lane *lane = &fault->lanes[SENT];
 	struct verdict verdict;
-	struct held *copy;
+	struct held *copy, *passed;
 	struct plan plan;
 	struct flow flow;
 
@@ -115,9 +115,10 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 		}
 		return plan;
 	}
-	plan.after = lane_find_swapped(lane, &flow);
-	if (plan.after) {
-		DL_DELETE(lane->swapped, plan.after);
+	passed = lane_find_swapped(lane, &flow);
+	if (passed) {
+		DL_DELETE(lane->swapped, passed);
+		DL_APPEND(plan.after, passed);
 	} else if (verdict.reorder) {
 		plan.copies--;
 		copy = packet_copy(fault, packet, &flow, &plan);
@@ -163,22 +164,17 @@ static void capture_lost(struct fault_link *fault, const struct link_packet *pac
 	note_sent(fault, copy.captured, &bth, hits);
 }
 
-void fault_release(struct fault_link *fault, struct held **list)
-{
-	if (!*list)
-		return;
-	pthread_mutex_lock(&fault->lock);
-	held_put(&fault->spare, list);
-	pthread_mutex_unlock(&fault->lock);
-}
-
 void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now)
 {
 	struct held *held;
 
+	if (!*list)
+		return;
 	DL_FOREACH (*list, held)
 		send_noted(fault, &held->packet, held->hits, now);
-	fault_release(fault, list);
+	pthread_mutex_lock(&fault->lock);
+	held_put_all(&fault->spare, list);
+	pthread_mutex_unlock(&fault->lock);
 }
 
 /*
@@ -189,7 +185,6 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 			 struct plan *plan, uint64_t now)
 {
 	struct path path = *packet->path;
-	struct held *after = NULL;
 	struct link_packet copy;
 	bool refused = false;
 
@@ -204,10 +199,7 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 	}
 	if (plan->lost)
 		capture_lost(fault, packet, plan->hits);
-	if (plan->after) {
-		DL_APPEND(after, plan->after);
-		fault_send_held(fault, &after, now);
-	}
+	fault_send_held(fault, &plan->after, now);
 	return refused;
 }
 
