@@ -61,26 +61,6 @@ const struct packet *missing_take(struct qp *qp)
 
 /* --- what is missing -------------------------------------------------------------------------- */
 
-/* Of the responses to @wqe, those from @start on and before @end. */
-static bool find_in(const struct missing *missing, const struct send_wqe *wqe, uint32_t start,
-		    uint32_t end, struct missing_range *range)
-{
-	uint32_t most, count = 0;
-
-	while (start != end && reorder_has(&missing->kept, start))
-		start = psn_add(start, 1);
-	if (start == end)
-		return false;
-	most = send_wqe_request_rest(wqe, psn_distance(start, wqe->first_psn));
-	if (!missing->whole && psn_distance(end, start) < (int32_t)most)
-		most = psn_distance(end, start);
-	while (count < most &&
-	       (missing->whole || !reorder_has(&missing->kept, psn_add(start, count))))
-		count++;
-	*range = (struct missing_range){start, count};
-	return true;
-}
-
 static uint32_t lower(uint32_t a, uint32_t b)
 {
 	return psn_distance(a, b) < 0 ? a : b;
@@ -91,20 +71,58 @@ static uint32_t higher(uint32_t a, uint32_t b)
 	return psn_distance(a, b) > 0 ? a : b;
 }
 
-/* The first one from @from on and before @end. What is behind the cursor isn't asked for yet. */
-static bool find(const struct qp *qp, uint32_t from, uint32_t end, struct missing_range *range)
+/*
+ * How many are to be asked for from @psn on, which is the first one of @wqe's that is missing; with
+ * @in_order perhaps none yet.
+ */
+static uint32_t range_length(const struct missing *missing, const struct send_wqe *wqe,
+			     uint32_t psn, uint32_t end, bool in_order)
 {
-	from = higher(from, qp->requester.unacked);
+	uint32_t rest = send_wqe_request_rest(wqe, psn_distance(psn, wqe->first_psn));
+	uint32_t count = 1;
+
+	if (missing->whole)
+		return rest;
+	if (!in_order) {
+		while (count < rest && psn_add(psn, count) != end &&
+		       !reorder_has(&missing->kept, psn_add(psn, count)))
+			count++;
+		return count;
+	}
+	if (psn_distance(psn_add(psn, rest), missing->seen) > 0)
+		return 0; /* the others are still to come */
+	while (reorder_has(&missing->kept, psn_add(psn, rest - 1)))
+		rest--;
+	return rest;
+}
+
+/*
+ * The first range from @from on and before @end. What is behind the cursor isn't asked for yet.
+ * False: there is none, and nothing to be asked for before @range->psn.
+ */
+static bool find(const struct qp *qp, uint32_t from, uint32_t end, bool in_order,
+		 struct missing_range *range)
+{
+	const struct missing *missing = &qp->missing;
+
+	*range = (struct missing_range){.psn = higher(from, qp->requester.unacked)};
 	end = lower(end, qp->requester.psn);
-	for (uint32_t i = send_queue_find(&qp->sq, from); psn_distance(from, end) < 0; i++) {
+	for (uint32_t i = send_queue_find(&qp->sq, range->psn); psn_distance(range->psn, end) < 0;
+	     i++) {
 		const struct send_wqe *wqe = send_queue_at(&qp->sq, i);
 		uint32_t wqe_end = lower(psn_add(wqe->first_psn, wqe->psn_count), end);
 
-		if (wqe->kind->response && psn_distance(from, wqe_end) < 0 &&
-		    find_in(&qp->missing, wqe, from, wqe_end, range))
-			return true;
-		if (!(wqe->kind->flags & REQUEST_LOCAL))
-			from = wqe_end;
+		if (wqe->kind->flags & REQUEST_LOCAL)
+			continue;
+		while (wqe->kind->response && psn_distance(range->psn, wqe_end) < 0) {
+			if (!reorder_has(&missing->kept, range->psn)) {
+				range->count =
+					range_length(missing, wqe, range->psn, wqe_end, in_order);
+				return range->count != 0;
+			}
+			range->psn = psn_add(range->psn, 1);
+		}
+		range->psn = wqe_end;
 	}
 	return false;
 }
@@ -112,7 +130,7 @@ static bool find(const struct qp *qp, uint32_t from, uint32_t end, struct missin
 /* --- asking ------------------------------------------------------------------------------------
  */
 
-bool missing_is_due(struct qp *qp, bool all)
+bool missing_is_due(struct qp *qp, bool in_order)
 {
 	struct missing *missing = &qp->missing;
 	uint32_t unacked = qp->requester.unacked;
@@ -126,11 +144,10 @@ bool missing_is_due(struct qp *qp, bool all)
 	missing->whole = false;
 	missing->again = missing->round_end != unacked &&
 			 psn_distance(missing->seen, missing->round_mark) > 0;
-	if (missing->again)
+	if (missing->again || find(qp, missing->asked_end, missing->seen, in_order, &range))
 		return true;
-	if (!all && missing->asked_end != unacked)
-		return false;
-	return find(qp, missing->asked_end, missing->seen, &range);
+	missing->asked_end = range.psn; /* not to look there for each response */
+	return false;
 }
 
 bool missing_oldest_is_due(const struct qp *qp)
@@ -159,17 +176,17 @@ static void end_asking(struct qp *qp, uint32_t end)
 	missing->wanted = missing->again = missing->whole = false;
 }
 
-bool missing_ask(struct qp *qp, bool all, struct missing_range *range)
+bool missing_ask(struct qp *qp, bool in_order, struct missing_range *range)
 {
 	struct missing *missing = &qp->missing;
 	uint32_t from = psn_add(range->psn, range->count);
 
-	if (missing->any && (all || !range->count)) {
-		if (missing->again && find(qp, from, missing->round_end, range))
+	if (missing->any) {
+		if (missing->again && find(qp, from, missing->round_end, in_order, range))
 			return true;
-		if (find(qp, higher(from, missing->asked_end), missing->seen, range))
+		if (find(qp, higher(from, missing->asked_end), missing->seen, in_order, range))
 			return true;
 	}
-	end_asking(qp, all ? missing->seen : psn_add(range->psn, range->count));
+	end_asking(qp, range->psn);
 	return false;
 }

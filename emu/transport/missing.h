@@ -30,7 +30,7 @@ struct missing {
 	bool wanted;	    /* the requester is to ask */
 	bool again;	    /* for those that it asked for before, too */
 	bool whole;	    /* for the rest of the READ request, as if nothing had been kept */
-	uint32_t asked_end; /* it has asked for those before this */
+	uint32_t asked_end; /* those before this have come, or it has asked for them */
 	/*
 	 * For those before @round_end when requester.highest was @round_mark: the response to a
 	 * later request says that they were lost again.
@@ -63,10 +63,12 @@ const struct packet *missing_take(struct qp *qp);
 /* --- called by recovery ------------------------------------------------------------------- */
 
 /*
- * Whether there are some that were never asked for, or were lost again. @all: as long as one was
- * asked for others are, too.
+ * Whether there are some that were never asked for, or were lost again. @in_order: the responder
+ * may go through the answer to a READ request just once, so that of each request a single range is
+ * asked for, when the last response to it has come or was lost: all from the first that is missing
+ * to the last one.
  */
-bool missing_is_due(struct qp *qp, bool all);
+bool missing_is_due(struct qp *qp, bool in_order);
 /* Whether the oldest one is one of those. */
 bool missing_oldest_is_due(const struct qp *qp);
 /* Ask for all of them again. @whole: and don't rely on what was kept. */
@@ -76,8 +78,8 @@ void missing_repeat(struct missing *missing, bool whole);
 
 /*
  * The range to be asked for behind the one in *@range, which is empty at requester.unacked at
- * first; just one, unless @all. False: now all have been asked for.
+ * first. False: now all have been asked for. @in_order: as above.
  */
-bool missing_ask(struct qp *qp, bool all, struct missing_range *range);
+bool missing_ask(struct qp *qp, bool in_order, struct missing_range *range);
 
 #endif

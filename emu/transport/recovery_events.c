@@ -296,7 +296,7 @@ void recovery_on_missing(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (qp->missing.wanted || !missing_is_due(qp, destination_keeps(recovery->destination)))
+	if (qp->missing.wanted || !missing_is_due(qp, !destination_keeps(recovery->destination)))
 		return;
 	if (!recovery->retries) {
 		recovery_on_response_missed(qp, now);

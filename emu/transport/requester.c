@@ -493,15 +493,14 @@ static void repeat_oldest(struct qp *qp, struct sending *sending)
 
 /*
  * Responses that are missing. A responder that isn't known to keep requests may go through the
- * answer to a READ once only (as Linux rxe does): it is asked for the lowest ones, and then for
- * the next.
+ * answer to a READ request once only, as Linux rxe does.
  */
 static void ask_for_missing(struct qp *qp, struct sending *sending)
 {
-	bool all = destination_keeps(qp->recovery.destination);
+	bool in_order = !destination_keeps(qp->recovery.destination);
 	struct missing_range range = {.psn = qp->requester.unacked};
 
-	while (missing_ask(qp, all, &range)) {
+	while (missing_ask(qp, in_order, &range)) {
 		uint32_t index = send_queue_find(&qp->sq, range.psn);
 		struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 

@@ -212,6 +212,7 @@ START_TEST(bad_read_responses)
 
 	peer_read(&peer);
 	send_response(&peer, WIRE_READ_RESPONSE_LAST, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
 	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
 	ck_assert_uint_eq(at(&peer, 2), 0);
 	world_expect_none(peer.node, 1000);

@@ -264,8 +264,9 @@ static void check_read(const struct peer *peer, uint32_t packets, uint32_t rest)
 }
 
 /*
- * Of a READ's responses some are missing, of what is asked for again some, too. Of a peer that
- * isn't known to keep requests the lowest ones are asked for, and then the next.
+ * Of a READ's responses some are missing. A peer that isn't known to keep requests is asked for all
+ * from the first to the last of them, as soon as the last response has come; for what is lost
+ * again, when the response to a later request comes.
  */
 START_TEST(read_what_is_missing)
 {
@@ -278,21 +279,65 @@ START_TEST(read_what_is_missing)
 	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
 	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
 	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 6, 0x1f, PEER_MTU);
+	peer_see_none(&peer, 10000);
 	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 7, 0x1f, 10);
-	expect_read_request(&peer, FIRST_PSN + 1, 1, 2 * PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + 1, 1, 5 * PEER_MTU);
 	peer_see_none(&peer, 10000);
 	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 6, 0x1f, PEER_MTU); /* doubled */
 	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN + 1, 0x1f, PEER_MTU);
-	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 2, 0x1f, PEER_MTU);
-	expect_read_request(&peer, FIRST_PSN + 4, 4, 2 * PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
 	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 5, 0x1f, PEER_MTU);
 	peer_see_none(&peer, 10000);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 1);
+	expect_requests(&peer, FIRST_PSN + 8, 1);
+	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 8, 0x1f, 10);
+	expect_read_request(&peer, FIRST_PSN + 2, 2, 3 * PEER_MTU);
 	ck_assert(!world_poll(peer.node, &(struct ibv_wc){0}));
-	respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 4, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 4, 0x1f, PEER_MTU);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	check_read(&peer, RESPONSES, 10);
-	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, 4);
+	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, 5);
 	ck_assert(reorder_is_empty(&peer.qp->missing.kept) && !peer.qp->missing.any);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The same of each request that a long READ is. */
+START_TEST(read_what_is_missing_of_each_request)
+{
+	enum { PART = READ_CHUNK_LEAST };
+	struct peer peer;
+
+	create(&peer, NULL);
+	peer.qp->recovery.destination->cwnd.size.limit =
+		2 * PART * (PEER_MTU + CWND_PACKET_OVERHEAD);
+	peer_post(&peer, IBV_WR_RDMA_READ, 2 * PART * PEER_MTU, 0);
+	expect_read_request(&peer, FIRST_PSN, 0, PART * PEER_MTU);
+	expect_read_request(&peer, FIRST_PSN + PART, PART, PART * PEER_MTU);
+	for (uint32_t i = 0; i < 2 * PART; i++) {
+		if (i % PART == 2 || i % PART == 5)
+			continue;
+		peer_see_none(&peer, 1000);
+		respond(&peer,
+			i % PART == 0	       ? WIRE_READ_RESPONSE_FIRST
+			: i % PART == PART - 1 ? WIRE_READ_RESPONSE_LAST
+					       : WIRE_READ_RESPONSE_MIDDLE,
+			FIRST_PSN + i, 0x1f, PEER_MTU);
+		if (i % PART == PART - 1)
+			expect_read_request(&peer, FIRST_PSN + i - PART + 3, i - PART + 3,
+					    4 * PEER_MTU);
+	}
+	for (uint32_t part = 0; part < 2; part++) {
+		uint32_t psn = FIRST_PSN + part * PART + 2;
+
+		world_expect_none(peer.node, 1000);
+		respond(&peer, WIRE_READ_RESPONSE_FIRST, psn, 0x1f, PEER_MTU);
+		respond(&peer, WIRE_READ_RESPONSE_LAST, psn + 3, 0x1f, PEER_MTU);
+	}
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.qp->recovery.member.in_flight, 0);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -944,6 +989,7 @@ int main(void)
 	tcase_add_loop_test(tcase, implied_nak, 0, 4);
 	tcase_add_loop_test(tcase, long_reads_are_whole_trains, READ_CHUNKS, 6 * READ_CHUNKS);
 	tcase_add_test(tcase, read_what_is_missing);
+	tcase_add_test(tcase, read_what_is_missing_of_each_request);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
