@@ -304,8 +304,10 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	qp->state = next;
 	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT)
 		qp->responder.expected_psn = qp->attr.rq_psn & PSN_MASK;
-	if (next == IBV_QPS_RTS && current == IBV_QPS_RTR)
+	if (next == IBV_QPS_RTS && current == IBV_QPS_RTR) {
 		req->psn = req->unacked = req->highest = qp->attr.sq_psn & PSN_MASK;
+		recovery_begin(&qp->recovery, req->psn);
+	}
 	if (next == IBV_QPS_SQD && current == IBV_QPS_RTS) {
 		qp->draining = true;
 		qp->drain_notify = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify;

@@ -262,7 +262,7 @@ uint64_t destination_least_round_trip(struct destination *destination)
 	uint64_t least;
 
 	pthread_mutex_lock(&destination->lock);
-	least = destination->rtt.smoothed ? rtt_recent_least(&destination->rtt) : 0;
+	least = destination->rtt.least;
 	pthread_mutex_unlock(&destination->lock);
 	return least;
 }

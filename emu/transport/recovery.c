@@ -96,9 +96,7 @@ static void note_again(struct qp *qp, uint32_t end)
 
 	/* Karn's rule: an answer may be the repetition's, which came long after what is timed. */
 	recovery->timing = false;
-	/* At first it isn't of this connection's numbers. */
-	if (psn_distance(end, recovery->again_end) > 0 ||
-	    psn_distance(recovery->again_end, qp->requester.highest) > 0)
+	if (psn_distance(end, recovery->again_end) > 0)
 		recovery->again_end = end;
 }
 
@@ -176,6 +174,12 @@ void recovery_reset(struct recovery *recovery)
 		.probe_at = TIME_NEVER,
 		.rnr_until = TIME_NEVER,
 	};
+}
+
+void recovery_begin(struct recovery *recovery, uint32_t psn)
+{
+	recovery->resume_psn = recovery->repeat_end = psn;
+	recovery->again_end = recovery->reduced_end = psn;
 }
 
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)

@@ -112,10 +112,15 @@ struct recovery {
 
 	bool beyond; /* the acknowledgement being looked at is of what was to be sent again */
 
-	uint32_t reduction; /* of the window, because of the latest restart; 0: none */
+	uint32_t reduction;  /* of the window, because of the latest restart; 0: none */
+	uint64_t reduced_at; /* then */
+	/* What was sent before this it has been reduced for (RFC 9002, 7.3.2). */
+	uint32_t reduced_end;
 };
 
 void recovery_reset(struct recovery *recovery);
+/* The first packet will have @psn. */
+void recovery_begin(struct recovery *recovery, uint32_t psn);
 
 /* The path leads to @destination from now on, which this takes over; NULL: nowhere. */
 void recovery_set_destination(struct qp *qp, struct destination *destination);

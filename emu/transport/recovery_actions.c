@@ -24,7 +24,7 @@ static void restart(struct qp *qp)
 {
 	go_back(qp);
 	missing_clear(&qp->missing);
-	qp->recovery.resume_psn = qp->requester.unacked;
+	qp->recovery.resume_psn = qp->recovery.reduced_end = qp->requester.unacked;
 	recovery_discard_in_flight(qp);
 }
 
@@ -39,6 +39,29 @@ static void go_back_for_head(struct qp *qp)
 	}
 	go_back(qp);
 	recovery->probe_wanted = true;
+}
+
+/* --- the window -------------------------------------------------------------------------- */
+
+/* Whatever else arrives, it was right to reduce the window. */
+static void lost_one(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+	bool before = psn_distance(psn, recovery->reduced_end) < 0;
+
+	destination_lost(recovery->destination, before ? CWND_LOST_BEFORE : CWND_LOST_ONE, now);
+	recovery->reduction = 0;
+	if (!before)
+		recovery->reduced_end = qp->requester.highest;
+}
+
+/* All that was in flight, which is sent again; or it is late, and recovery_restore() is called. */
+static void lost_many(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	recovery->reduction = destination_lost(recovery->destination, CWND_LOST_MANY, now);
+	recovery->reduced_at = now;
 }
 
 /* --- acknowledged ------------------------------------------------------------------------ */
@@ -66,6 +89,7 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	}
 	keep_up(&recovery->resume_psn, qp->requester.unacked);
 	keep_up(&recovery->again_end, qp->requester.unacked);
+	keep_up(&recovery->reduced_end, qp->requester.unacked);
 	/* transport.md 6: on any response that acknowledges something new. */
 	recovery_reload(recovery, &qp->attr);
 	return true;
@@ -106,17 +130,25 @@ bool recovery_lose_rest(struct qp *qp, uint64_t now)
 
 	missing_clear(&qp->missing);
 	recovery->uncounted = 0;
-	recovery->reduction = destination_lost(recovery->destination, CWND_LOST_MANY, now);
+	lost_many(qp, now);
 	return recovery_go_on(qp, now);
 }
 
-/* The window was reduced in vain, and what a probe put in doubt arrives. */
+/*
+ * What a probe put in doubt arrives. Sooner than anything that was sent again can be answered it
+ * was late, and the window was reduced in vain; later, the responder had kept it.
+ */
 bool recovery_restore(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
+	struct destination *destination = recovery->destination;
 
-	if (recovery->reduction)
-		destination_spurious(recovery->destination, recovery->reduction);
+	if (recovery->reduction) {
+		if (now - recovery->reduced_at < destination_least_round_trip(destination))
+			destination_spurious(destination, recovery->reduction);
+		else
+			destination_note_kept(destination);
+	}
 	recovery->reduction = 0;
 	if (recovery_behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
@@ -163,7 +195,7 @@ static bool retry(struct qp *qp)
 
 bool recovery_retry_lost(struct qp *qp, uint64_t now)
 {
-	qp->recovery.reduction = destination_lost(qp->recovery.destination, CWND_LOST_MANY, now);
+	lost_many(qp, now);
 	if (!retry(qp))
 		return false;
 	restart(qp);
@@ -197,8 +229,7 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	destination_lost(recovery->destination, CWND_LOST_ONE, now);
-	recovery->reduction = 0; /* whatever else arrives, that was right */
+	lost_one(qp, qp->requester.unacked, now);
 	if (!retry(qp))
 		return false;
 	end_probe(qp);
@@ -219,7 +250,7 @@ bool recovery_repeat_next(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	lost_one(qp, qp->requester.unacked, now);
 	recovery->repeat_unasked = false;
 	want_repetition(qp);
 	recovery->repeat_run++;
@@ -266,10 +297,7 @@ static void want_missing(struct qp *qp)
 /* However many there are, that is one retry. */
 bool recovery_ask(struct qp *qp, uint64_t now)
 {
-	struct recovery *recovery = &qp->recovery;
-
-	destination_lost(recovery->destination, CWND_LOST_ONE, now);
-	recovery->reduction = 0;
+	lost_one(qp, qp->missing.asked_end, now);
 	if (missing_oldest_is_due(qp) && !retry(qp))
 		return false;
 	want_missing(qp);

@@ -40,6 +40,15 @@ static void expect_repeated(struct peer *peer, uint32_t psn)
 	peer_see_none(peer, 20000);
 }
 
+/* Whatever comes next, until nothing does. */
+static void see_all(struct peer *peer)
+{
+	struct packet packet;
+
+	while (peer_wait(peer, &packet, 20000))
+		;
+}
+
 static uint64_t resent(const struct peer *peer)
 {
 	return peer->node->hca->counters->retransmitted_pkts;
@@ -78,6 +87,15 @@ static void expect_end(struct peer *peer)
 	ck_assert_int_eq(peer->qp->recovery.state, RECOVERY_SENDING);
 	peer_see_none(peer, SECOND);
 	peer_destroy(peer);
+}
+
+/* One request, which takes @time: what is measured first. */
+static void answer_after(struct peer *peer, uint64_t time)
+{
+	post(peer, 1);
+	peer_see_none(peer, time);
+	answer(peer, peer->qp->requester.psn - 1, ACK);
+	expect_completions(peer, 0, 1);
 }
 
 /* A gap at @lost of five, which is filled, by a responder that keeps the others. */
@@ -362,6 +380,40 @@ START_TEST(a_nak_answers_a_probe)
 }
 END_TEST
 
+/* What is lost of a window reduces it once, in however many round trips that is found out. */
+START_TEST(one_reduction_a_window)
+{
+	const uint64_t round_trip = 2 * CWND_ROUND_LEAST;
+	struct peer peer;
+	const struct cwnd *cwnd;
+	uint32_t psn;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	cwnd = &peer.qp->recovery.destination->cwnd;
+	answer_after(&peer, round_trip);
+	keep_behind(&peer, 0);
+	ck_assert_uint_eq(cwnd->reductions, 1);
+	psn = peer.qp->requester.psn;
+	post(&peer, 10);
+	for (uint32_t lost = 0; lost < 8; lost += 2) {
+		peer_see_none(&peer, round_trip);
+		answer(&peer, psn + lost, NAK);
+		expect_repeated(&peer, psn + lost);
+		ck_assert_uint_eq(cwnd->reductions, 2);
+	}
+	answer(&peer, psn + 9, ACK);
+	expect_completions(&peer, 0, 10);
+	answer_after(&peer, round_trip);
+	post(&peer, 2);
+	answer(&peer, psn + 11, NAK);
+	see_all(&peer);
+	ck_assert_uint_eq(cwnd->reductions, 3);
+	answer(&peer, psn + 12, ACK);
+	expect_completions(&peer, 0, 2);
+	expect_end(&peer);
+}
+END_TEST
+
 /* --- a responder that drops --------------------------------------------------------------- */
 
 /* It is found out twice; then all is sent again at once, and now and then found out anew. */
@@ -407,6 +459,45 @@ START_TEST(what_was_sent_again_proves_nothing)
 	answer(&peer, FIRST_PSN + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED_ONCE);
+	expect_end(&peer);
+}
+END_TEST
+
+/*
+ * More is acknowledged than has been sent again. Before anything of that can be answered (@_i 0) it
+ * was late, and nothing is lost; afterwards the responder had kept it, and what is lost stays so.
+ */
+START_TEST(acknowledged_before_it_is_sent_again)
+{
+	const uint64_t round_trip = 200000;
+	struct requester *req;
+	struct peer peer;
+	const struct cwnd *cwnd;
+	uint64_t limit;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	req = &peer.qp->requester;
+	cwnd = &peer.qp->recovery.destination->cwnd;
+	answer_after(&peer, round_trip);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 60 * PEER_MTU, 0); /* more than the window */
+	see_all(&peer);
+	limit = cwnd->size.limit;
+	answer(&peer, FIRST_PSN + 1, NAK);
+	expect_repeated(&peer, FIRST_PSN + 1);
+	answer(&peer, FIRST_PSN + 2, NAK);
+	see_all(&peer);
+	ck_assert_int_lt(psn_distance(req->psn, req->highest), 0);
+	if (_i)
+		peer_see_none(&peer, round_trip);
+	answer(&peer, req->highest - 1, ACK);
+	see_all(&peer);
+	ck_assert_int_eq(behind_gap(&peer), _i ? BEHIND_GAP_KEPT : BEHIND_GAP_DROPPED_ONCE);
+	if (_i)
+		ck_assert_uint_lt(cwnd->size.limit, limit);
+	else
+		ck_assert_uint_ge(cwnd->size.limit, limit);
+	answer(&peer, FIRST_PSN + 60, ACK);
+	expect_completions(&peer, 0, 1);
 	expect_end(&peer);
 }
 END_TEST
@@ -549,8 +640,10 @@ int main(void)
 	tcase_add_test(kept, a_lost_repetition_is_probed_for);
 	tcase_add_test(kept, a_lost_read_request);
 	tcase_add_test(kept, a_nak_answers_a_probe);
+	tcase_add_test(kept, one_reduction_a_window);
 	tcase_add_loop_test(dropped, from_the_second_time_on_at_once, 0, 2);
 	tcase_add_test(dropped, what_was_sent_again_proves_nothing);
+	tcase_add_loop_test(dropped, acknowledged_before_it_is_sent_again, 0, 2);
 	tcase_add_test(dropped, a_silent_responder_that_drops);
 	tcase_add_test(both, not_ready_for_what_was_repeated);
 	tcase_add_test(both, repeated_in_sqd);
