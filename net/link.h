@@ -33,6 +33,11 @@ static inline uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 #define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
 
 /*

@@ -15,11 +15,6 @@ struct late {
 	uint64_t due;
 };
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint64_t delay_of(const struct qp *qp, const struct completion *completion)
 {
 	const struct send_wqe *wqe;

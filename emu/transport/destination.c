@@ -142,6 +142,7 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 	if (sample && !(ambiguous && destination_lossy(destination, now))) {
 		rtt_sample(&destination->rtt, sample, now);
 		update_timeouts(destination, now);
+		atomic_store_explicit(&destination->late_answer, 0, memory_order_relaxed);
 		if (destination->rtt.least <= COALESCE_ROUND_MOST)
 			atomic_store_explicit(&destination->near, true, memory_order_relaxed);
 	}
@@ -191,6 +192,20 @@ void destination_probe_answered(struct destination *destination, uint64_t time, 
 		update_timeouts(destination, now);
 	}
 	pthread_mutex_unlock(&destination->lock);
+}
+
+void destination_answered_late(struct destination *destination, uint64_t time)
+{
+	atomic_store_explicit(&destination->late_answer, time, memory_order_relaxed);
+}
+
+uint64_t destination_slowest_answer(const struct destination *destination)
+{
+	uint64_t late = atomic_load_explicit(&destination->late_answer, memory_order_relaxed);
+
+	/* The next one may take as long again: it is the least that is known. */
+	return later(2 * late,
+		     atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed));
 }
 
 void destination_repaired(struct destination *destination, uint64_t time, uint64_t now)

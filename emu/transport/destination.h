@@ -43,10 +43,12 @@ struct destination {
 	_Atomic uint64_t probe_timeout;	 /* RTT and variation */
 	_Atomic uint64_t repeat_least;	 /* the least, before anything is sent twice */
 	_Atomic uint64_t repair_timeout; /* the same of what a NAK asked for; 0: not measured */
-	_Atomic uint64_t acked_at;	 /* when something arrived last */
-	_Atomic uint64_t lost_at;	 /* 0: nothing ever was */
-	_Atomic uint64_t loss_interval;	 /* bytes from one loss to the next, smoothed */
-	_Atomic bool near;		 /* an answer came within COALESCE_ROUND_MOST, once */
+	/* What an answer took that came after an ACK timeout, until one is measured; 0: none. */
+	_Atomic uint64_t late_answer;
+	_Atomic uint64_t acked_at;	/* when something arrived last */
+	_Atomic uint64_t lost_at;	/* 0: nothing ever was */
+	_Atomic uint64_t loss_interval; /* bytes from one loss to the next, smoothed */
+	_Atomic bool near;		/* an answer came within COALESCE_ROUND_MOST, once */
 
 	pthread_mutex_t lock;
 	uint64_t acked_since_loss; /* bytes */
@@ -95,6 +97,14 @@ uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, 
  * peer hasn't been slow: something was lost.
  */
 void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
+/*
+ * After an ACK timeout the answer came @time after what it answers was sent first: of a round trip
+ * that takes longer than the timeout nothing else is known, for what is sent again isn't timed
+ * (Karn's rule).
+ */
+void destination_answered_late(struct destination *destination, uint64_t time);
+/* How long an answer may take, as far as is known. */
+uint64_t destination_slowest_answer(const struct destination *destination);
 /* What a NAK asked for was answered @time after it was sent. */
 void destination_repaired(struct destination *destination, uint64_t time, uint64_t now);
 /* What was taken for lost then had arrived. */

@@ -220,7 +220,7 @@ struct destination *recovery_migrate(struct qp *qp, struct destination *destinat
 	leave_destination(qp);
 	recovery->destination = destination;
 	recovery->probes = 0;
-	recovery->unread = false;
+	recovery->timed_out = recovery->unread = false;
 	recovery->response_missed = false;
 	recovery_reload(recovery, &qp->attr);
 	return before;

@@ -71,6 +71,7 @@ struct recovery {
 	bool nothing_new;	      /* had nothing for the last one that wasn't sent before */
 	bool probes_only;	      /* until there is an answer: its peer answers others */
 	bool response_missed;	      /* was noticed: not again before there is progress */
+	bool timed_out;		      /* since there was progress */
 
 	/* The cursor before these two probes, unless a NAK came after that; when repeating, as it
 	 * was when the repetition was sent. */

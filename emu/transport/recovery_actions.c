@@ -78,7 +78,9 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->progress = true;
-	recovery->unread = false;
+	if (recovery->timed_out)
+		destination_answered_late(recovery->destination, now - recovery->silent_since);
+	recovery->timed_out = recovery->unread = false;
 	recovery->response_missed = false;
 	recovery->nak_at = 0;
 	recovery->probes = 0;
@@ -277,6 +279,7 @@ bool recovery_retry_timeout(struct qp *qp, uint64_t now)
 	qp->recovery.response_missed = false;
 	if (!retry(qp))
 		return false;
+	qp->recovery.timed_out = true;
 	go_back_for_head(qp);
 	return true;
 }

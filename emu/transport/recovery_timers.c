@@ -42,17 +42,20 @@ static uint64_t nominal_timeout(const struct qp *qp)
 
 /*
  * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most. The least at
- * first, since a lost packet is the likely reason; more with every try in vain, since a peer that
- * is a process may not get the CPU for a while.
+ * first, since a lost packet is the likely reason, unless a round trip takes longer; more with
+ * every try in vain, since a peer that is a process may not get the CPU for a while.
  */
 static uint64_t timeout_period(const struct qp *qp)
 {
 	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
 	const struct hca_behaviour *card = &qp->hca->behaviour;
+	uint64_t nominal = nominal_timeout(qp), period;
 
 	if (card->ack_timeout_hundredths)
-		return nominal_timeout(qp) * card->ack_timeout_hundredths / 100;
-	return nominal_timeout(qp) << (vain < 2 ? vain : 2);
+		return nominal * card->ack_timeout_hundredths / 100;
+	period = later(nominal << (vain < 2 ? vain : 2),
+		       destination_slowest_answer(qp->recovery.destination));
+	return earlier(period, 4 * nominal);
 }
 
 /* The first one. A timeout that comes as soon needs no help. */

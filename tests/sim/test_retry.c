@@ -99,6 +99,45 @@ START_TEST(timeout_never)
 }
 END_TEST
 
+/*
+ * A round trip that takes longer than the timeout: after the first one, of which nothing is known,
+ * it is waited for as long as IBA allows, so that nothing is sent twice.
+ */
+START_TEST(longer_than_the_timeout)
+{
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+	uint64_t round_trip, then;
+
+	c.timeout = 10;
+	round_trip = timeout_of(&c) * 3 / 2;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	expect_requests(&peer, c.psn, 1);
+	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) * 5 / 4));
+	ck_assert_uint_eq(packet.psn, c.psn);
+	peer_see_none(&peer, round_trip - timeout_of(&c));
+	acknowledge(&peer, c.psn, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	for (uint64_t i = 1; i < 4; i++) {
+		peer_post(&peer, IBV_WR_RDMA_WRITE, 8, i);
+		expect_requests(&peer, c.psn + i, 1);
+		peer_see_none(&peer, round_trip);
+		acknowledge(&peer, c.psn + i, 0x1f);
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	}
+	then = world_now(&peer.world);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 4);
+	expect_requests(&peer, c.psn + 4, 1);
+	ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
+	ck_assert_uint_eq(packet.psn, c.psn + 4);
+	ck_assert_uint_gt(world_now(&peer.world), then + round_trip);
+	ck_assert_uint_le(world_now(&peer.world), then + 4 * timeout_of(&c) + timeout_of(&c) / 10);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* Progress gives all retries back, and starts the timeout anew. */
 START_TEST(retries_come_back)
 {
@@ -634,6 +673,7 @@ int main(void)
 
 	tcase_add_loop_test(tests, retry_count, 0, 24);
 	tcase_add_test(tests, timeout_never);
+	tcase_add_test(tests, longer_than_the_timeout);
 	tcase_add_test(tests, retries_come_back);
 	tcase_add_test(tests, the_next_packet_is_the_probe);
 	tcase_add_test(tests, what_was_not_lost_is_not_sent_again);
