@@ -97,3 +97,13 @@ void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number)
 		return;
 	cwnd->size = cwnd->before;
 }
+
+void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt)
+{
+	uint64_t limit = cwnd->in_flight + CWND_INITIAL;
+
+	if (rtt->least <= CWND_ROUND_LEAST || cwnd->size.limit <= limit)
+		return;
+	cwnd->size.ssthresh = cwnd->size.limit;
+	cwnd->size.limit = limit;
+}

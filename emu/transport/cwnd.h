@@ -104,4 +104,11 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 /* What was taken for lost in reduction @number had arrived: restore the window (RFC 9438, 4.9). */
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number);
 
+/*
+ * A queue pair goes back N, and nothing of it is in flight: where a round trip is long, a window
+ * that is sent at once would overflow the queue that has lost some of it, and so it opens again by
+ * slow start, as TCP's after a timeout (RFC 5681, 3.1).
+ */
+void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt);
+
 #endif

@@ -182,6 +182,13 @@ uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, 
 	return reduction;
 }
 
+void destination_restarted(struct destination *destination)
+{
+	pthread_mutex_lock(&destination->lock);
+	cwnd_on_restart(&destination->cwnd, &destination->rtt);
+	pthread_mutex_unlock(&destination->lock);
+}
+
 void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now)
 {
 	const struct rtt *rtt = &destination->rtt;

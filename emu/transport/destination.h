@@ -92,6 +92,8 @@ bool destination_very_lossy(const struct destination *destination, uint64_t now)
 
 /* Something was lost, or marked. Returns the number of the window's reduction. */
 uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now);
+/* A queue pair sends again all that was in flight, for some of it was lost. */
+void destination_restarted(struct destination *destination);
 /*
  * A packet that was sent again after a silence was answered @time after that. If that was soon, the
  * peer hasn't been slow: something was lost.

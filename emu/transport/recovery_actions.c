@@ -28,6 +28,13 @@ static void restart(struct qp *qp)
 	recovery_discard_in_flight(qp);
 }
 
+/* For some of them were lost. */
+static void restart_lost(struct qp *qp)
+{
+	restart(qp);
+	destination_restarted(qp->recovery.destination);
+}
+
 /* The oldest packet is to be sent again. What the others come to, its answer shows. */
 static void go_back_for_head(struct qp *qp)
 {
@@ -200,7 +207,7 @@ bool recovery_retry_lost(struct qp *qp, uint64_t now)
 	lost_many(qp, now);
 	if (!retry(qp))
 		return false;
-	restart(qp);
+	restart_lost(qp);
 	return true;
 }
 
@@ -243,7 +250,7 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 /* The responder has dropped what came behind the packet that was repeated, or it was lost, too. */
 bool recovery_drop_rest(struct qp *qp, uint64_t now)
 {
-	restart(qp);
+	restart_lost(qp);
 	return true;
 }
 

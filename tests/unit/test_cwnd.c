@@ -408,6 +408,28 @@ START_TEST(a_real_reduction_stays)
 }
 END_TEST
 
+/* To go back N over a long path begins with little more than the others have in flight. */
+START_TEST(going_back_begins_slowly_on_a_long_path)
+{
+	begin_at(4 << 20, CWND_ROUND_LEAST);
+	cwnd_on_restart(&cwnd, &rtt);
+	ck_assert_uint_eq(cwnd.size.limit, 4 << 20);
+	rtt.least = 2 * CWND_ROUND_LEAST;
+	cwnd_on_sent(&cwnd, 3 * CWND_INITIAL);
+	cwnd_on_restart(&cwnd, &rtt);
+	ck_assert_uint_eq(cwnd.size.limit, 4 * CWND_INITIAL);
+	run_round();
+	ck_assert_uint_eq(cwnd.size.limit, 8 * CWND_INITIAL);
+	while (cwnd.size.limit < 4 << 20)
+		run_round();
+	ck_assert_uint_lt(cwnd.size.limit, (4 << 20) + CWND_LAN / 2);
+	cwnd_on_discarded(&cwnd, cwnd.in_flight);
+	cwnd.size.limit = CWND_INITIAL / 2;
+	cwnd_on_restart(&cwnd, &rtt);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_INITIAL / 2);
+}
+END_TEST
+
 START_TEST(what_has_grown_since_is_kept)
 {
 	uint64_t limit;
@@ -448,6 +470,7 @@ int main(void)
 	tcase_add_test(tests, a_reduction_in_vain_is_undone);
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);
+	tcase_add_test(tests, going_back_begins_slowly_on_a_long_path);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
