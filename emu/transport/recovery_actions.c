@@ -28,7 +28,7 @@ static void restart(struct qp *qp)
 	recovery_discard_in_flight(qp);
 }
 
-/* For some of them were lost. */
+/* The same, since some of it was lost. */
 static void restart_lost(struct qp *qp)
 {
 	restart(qp);
@@ -50,7 +50,7 @@ static void go_back_for_head(struct qp *qp)
 
 /* --- the window -------------------------------------------------------------------------- */
 
-/* Whatever else arrives, it was right to reduce the window. */
+/* The packet with @psn. Whatever else arrives, it was right to reduce the window. */
 static void lost_one(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -140,6 +140,7 @@ bool recovery_lose_rest(struct qp *qp, uint64_t now)
 	missing_clear(&qp->missing);
 	recovery->uncounted = 0;
 	lost_many(qp, now);
+	destination_restarted(recovery->destination);
 	return recovery_go_on(qp, now);
 }
 
