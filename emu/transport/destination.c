@@ -203,7 +203,10 @@ void destination_probe_answered(struct destination *destination, uint64_t time, 
 
 void destination_answered_late(struct destination *destination, uint64_t time)
 {
-	atomic_store_explicit(&destination->late_answer, time, memory_order_relaxed);
+	pthread_mutex_lock(&destination->lock);
+	if (!destination->rtt.smoothed)
+		atomic_store_explicit(&destination->late_answer, time, memory_order_relaxed);
+	pthread_mutex_unlock(&destination->lock);
 }
 
 uint64_t destination_slowest_answer(const struct destination *destination)

@@ -43,7 +43,7 @@ struct destination {
 	_Atomic uint64_t probe_timeout;	 /* RTT and variation */
 	_Atomic uint64_t repeat_least;	 /* the least, before anything is sent twice */
 	_Atomic uint64_t repair_timeout; /* the same of what a NAK asked for; 0: not measured */
-	/* What an answer took that came after an ACK timeout, until one is measured; 0: none. */
+	/* What an answer took that came after an ACK timeout, if none was measured; 0: none did. */
 	_Atomic uint64_t late_answer;
 	_Atomic uint64_t acked_at;	/* when something arrived last */
 	_Atomic uint64_t lost_at;	/* 0: nothing ever was */
@@ -100,9 +100,9 @@ void destination_restarted(struct destination *destination);
  */
 void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
 /*
- * After an ACK timeout the answer came @time after what it answers was sent first: of a round trip
- * that takes longer than the timeout nothing else is known, for what is sent again isn't timed
- * (Karn's rule).
+ * After an ACK timeout the answer came @time after what it answers was sent first. As long as no
+ * round trip was measured that is all that is known of one that takes longer than the timeout, for
+ * what is sent again isn't timed (Karn's rule).
  */
 void destination_answered_late(struct destination *destination, uint64_t time);
 /* How long an answer may take, as far as is known. */

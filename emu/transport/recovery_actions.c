@@ -162,6 +162,12 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 	recovery->reduction = 0;
 	if (recovery_behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
+	/* What was asked for before the probe has been lost again, for the answer to that is here.
+	 */
+	if (qp->missing.any && recovery_repeats(recovery->previous)) {
+		missing_repeat(&qp->missing, false);
+		qp->missing.wanted = true;
+	}
 	hca_schedule(qp->hca, qp);
 	return recovery_acked(qp, now);
 }

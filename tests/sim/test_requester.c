@@ -304,6 +304,16 @@ START_TEST(read_what_is_missing)
 }
 END_TEST
 
+/* The response number @index to a READ that is requests of @part packets each. */
+static void respond_in_part(struct peer *peer, uint32_t first, uint32_t part, uint32_t index)
+{
+	respond(peer,
+		index % part == 0	   ? WIRE_READ_RESPONSE_FIRST
+		: index % part == part - 1 ? WIRE_READ_RESPONSE_LAST
+					   : WIRE_READ_RESPONSE_MIDDLE,
+		first + index, 0x1f, PEER_MTU);
+}
+
 /* The same of each request that a long READ is. */
 START_TEST(read_what_is_missing_of_each_request)
 {
@@ -320,11 +330,7 @@ START_TEST(read_what_is_missing_of_each_request)
 		if (i % PART == 2 || i % PART == 5)
 			continue;
 		peer_see_none(&peer, 1000);
-		respond(&peer,
-			i % PART == 0	       ? WIRE_READ_RESPONSE_FIRST
-			: i % PART == PART - 1 ? WIRE_READ_RESPONSE_LAST
-					       : WIRE_READ_RESPONSE_MIDDLE,
-			FIRST_PSN + i, 0x1f, PEER_MTU);
+		respond_in_part(&peer, FIRST_PSN, PART, i);
 		if (i % PART == PART - 1)
 			expect_read_request(&peer, FIRST_PSN + i - PART + 3, i - PART + 3,
 					    4 * PEER_MTU);
@@ -336,6 +342,50 @@ START_TEST(read_what_is_missing_of_each_request)
 		respond(&peer, WIRE_READ_RESPONSE_FIRST, psn, 0x1f, PEER_MTU);
 		respond(&peer, WIRE_READ_RESPONSE_LAST, psn + 3, 0x1f, PEER_MTU);
 	}
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.qp->recovery.member.in_flight, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/*
+ * All that was asked for again is lost, and no later request shows it. After a timeout the oldest
+ * one is asked for alone; its answer shows that the others are lost, too.
+ */
+START_TEST(read_what_is_lost_again)
+{
+	enum { PART = READ_CHUNK_LEAST, PARTS = 3 };
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+
+	c.timeout = 8; /* which leaves no time for probes */
+	create(&peer, &c);
+	peer.qp->recovery.destination->cwnd.size.limit =
+		PARTS * PART * (PEER_MTU + CWND_PACKET_OVERHEAD);
+	peer_post(&peer, IBV_WR_RDMA_READ, PARTS * PART * PEER_MTU, 0);
+	for (uint32_t part = 0; part < PARTS; part++)
+		expect_requests(&peer, FIRST_PSN + part * PART, 1);
+	for (uint32_t i = 0; i < PARTS * PART; i++) {
+		if (i % PART != 2)
+			respond_in_part(&peer, FIRST_PSN, PART, i);
+		if (i % PART == PART - 1)
+			expect_requests(&peer, FIRST_PSN + i - PART + 3, 1);
+	}
+	ck_assert(peer_wait(&peer, &packet, 10000000));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2) & PSN_MASK);
+	ck_assert_uint_eq(peer.node->hca->counters->timeouts, 1);
+	for (uint32_t i = 2; i < PART; i++)
+		respond(&peer,
+			i == 2		? WIRE_READ_RESPONSE_FIRST
+			: i == PART - 1 ? WIRE_READ_RESPONSE_LAST
+					: WIRE_READ_RESPONSE_MIDDLE,
+			FIRST_PSN + i, 0x1f, PEER_MTU);
+	for (uint32_t part = 1; part < PARTS; part++)
+		expect_read_request(&peer, FIRST_PSN + part * PART + 2, part * PART + 2, PEER_MTU);
+	for (uint32_t part = 1; part < PARTS; part++)
+		respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + part * PART + 2, 0x1f,
+			PEER_MTU);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.qp->recovery.member.in_flight, 0);
 	peer_destroy(&peer);
@@ -990,6 +1040,7 @@ int main(void)
 	tcase_add_loop_test(tcase, long_reads_are_whole_trains, READ_CHUNKS, 6 * READ_CHUNKS);
 	tcase_add_test(tcase, read_what_is_missing);
 	tcase_add_test(tcase, read_what_is_missing_of_each_request);
+	tcase_add_test(tcase, read_what_is_lost_again);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
