@@ -74,8 +74,6 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 {
 	uint64_t round = rtt->smoothed > CWND_ROUND_LEAST ? rtt->smoothed : CWND_ROUND_LEAST;
 
-	if (loss == CWND_LOST_BEFORE)
-		return cwnd->reductions;
 	if (cwnd->reductions && now - cwnd->reduced_at < round) {
 		if (loss != CWND_LOST_MANY || cwnd->reduced_for != CWND_LOST_ONE)
 			return cwnd->reductions;

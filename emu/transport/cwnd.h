@@ -43,10 +43,9 @@ struct cwnd;
 
 /* Why a window is to be reduced. */
 enum cwnd_loss {
-	CWND_LOST_BEFORE, /* a packet that was sent before the latest reduction: no reason */
-	CWND_LOST_ONE,	  /* a packet alone: by chance, perhaps */
-	CWND_LOST_MANY,	  /* packets in a row, or none is known to have arrived behind the first */
-	CWND_MARKED	  /* nothing was, but a queue is getting long (RFC 3168) */
+	CWND_LOST_ONE,	/* a packet alone: by chance, perhaps */
+	CWND_LOST_MANY, /* packets in a row, or none is known to have arrived behind the first */
+	CWND_MARKED	/* nothing was, but a queue is getting long (RFC 3168) */
 };
 
 struct cwnd_algorithm {

@@ -182,6 +182,15 @@ uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, 
 	return reduction;
 }
 
+void destination_lost_before(struct destination *destination, uint64_t now)
+{
+	pthread_mutex_lock(&destination->lock);
+	note_loss(destination, now);
+	if (destination->rtt.smoothed)
+		update_timeouts(destination, now);
+	pthread_mutex_unlock(&destination->lock);
+}
+
 void destination_restarted(struct destination *destination)
 {
 	pthread_mutex_lock(&destination->lock);

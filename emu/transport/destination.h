@@ -92,6 +92,9 @@ bool destination_very_lossy(const struct destination *destination, uint64_t now)
 
 /* Something was lost, or marked. Returns the number of the window's reduction. */
 uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now);
+/* The same of what was sent before the latest reduction (RFC 9002, 7.3.2): no reason for another.
+ */
+void destination_lost_before(struct destination *destination, uint64_t now);
 /* A queue pair sends again all that was in flight, for some of it was lost. */
 void destination_restarted(struct destination *destination);
 /*

@@ -54,12 +54,14 @@ static void go_back_for_head(struct qp *qp)
 static void lost_one(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
-	bool before = psn_distance(psn, recovery->reduced_end) < 0;
 
-	destination_lost(recovery->destination, before ? CWND_LOST_BEFORE : CWND_LOST_ONE, now);
 	recovery->reduction = 0;
-	if (!before)
-		recovery->reduced_end = qp->requester.highest;
+	if (psn_distance(psn, recovery->reduced_end) < 0) {
+		destination_lost_before(recovery->destination, now);
+		return;
+	}
+	destination_lost(recovery->destination, CWND_LOST_ONE, now);
+	recovery->reduced_end = qp->requester.highest;
 }
 
 /* All that was in flight, which is sent again; or it is late, and recovery_restore() is called. */

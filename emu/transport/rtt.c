@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/rtt.h"
 
+#include "net/link.h"
 #include "net/tuning.h"
-
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)
 {
@@ -16,7 +12,7 @@ static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)
 		rtt->longest[0] = 0;
 		rtt->period_began = now;
 	}
-	rtt->longest[0] = greater(rtt->longest[0], sample);
+	rtt->longest[0] = later(rtt->longest[0], sample);
 }
 
 static void rtt_note_recent(struct rtt *rtt, uint64_t sample)
@@ -72,15 +68,15 @@ bool rtt_queueing(const struct rtt *rtt)
 
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least)
 {
-	return greater(rtt->smoothed + 4 * rtt->variation, least);
+	return later(rtt->smoothed + 4 * rtt->variation, least);
 }
 
 uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least)
 {
-	return greater(rtt->typical + greater(4 * rtt->typical_variation, rtt->typical / 2), least);
+	return later(rtt->typical + later(4 * rtt->typical_variation, rtt->typical / 2), least);
 }
 
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least)
 {
-	return greater(rtt_timeout(rtt, least), 2 * greater(rtt->longest[0], rtt->longest[1]));
+	return later(rtt_timeout(rtt, least), 2 * later(rtt->longest[0], rtt->longest[1]));
 }

@@ -304,14 +304,14 @@ START_TEST(read_what_is_missing)
 }
 END_TEST
 
-/* The response number @index to a READ that is requests of @part packets each. */
-static void respond_in_part(struct peer *peer, uint32_t first, uint32_t part, uint32_t index)
+/* The response number @index to a READ request for @count whole packets, two at least. */
+static void respond_to(struct peer *peer, uint32_t psn, uint32_t count, uint32_t index)
 {
 	respond(peer,
-		index % part == 0	   ? WIRE_READ_RESPONSE_FIRST
-		: index % part == part - 1 ? WIRE_READ_RESPONSE_LAST
-					   : WIRE_READ_RESPONSE_MIDDLE,
-		first + index, 0x1f, PEER_MTU);
+		index == 0	     ? WIRE_READ_RESPONSE_FIRST
+		: index == count - 1 ? WIRE_READ_RESPONSE_LAST
+				     : WIRE_READ_RESPONSE_MIDDLE,
+		psn + index, 0x1f, PEER_MTU);
 }
 
 /* The same of each request that a long READ is. */
@@ -330,7 +330,7 @@ START_TEST(read_what_is_missing_of_each_request)
 		if (i % PART == 2 || i % PART == 5)
 			continue;
 		peer_see_none(&peer, 1000);
-		respond_in_part(&peer, FIRST_PSN, PART, i);
+		respond_to(&peer, FIRST_PSN + i / PART * PART, PART, i % PART);
 		if (i % PART == PART - 1)
 			expect_read_request(&peer, FIRST_PSN + i - PART + 3, i - PART + 3,
 					    4 * PEER_MTU);
@@ -368,19 +368,15 @@ START_TEST(read_what_is_lost_again)
 		expect_requests(&peer, FIRST_PSN + part * PART, 1);
 	for (uint32_t i = 0; i < PARTS * PART; i++) {
 		if (i % PART != 2)
-			respond_in_part(&peer, FIRST_PSN, PART, i);
+			respond_to(&peer, FIRST_PSN + i / PART * PART, PART, i % PART);
 		if (i % PART == PART - 1)
 			expect_requests(&peer, FIRST_PSN + i - PART + 3, 1);
 	}
 	ck_assert(peer_wait(&peer, &packet, 10000000));
 	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2) & PSN_MASK);
 	ck_assert_uint_eq(peer.node->hca->counters->timeouts, 1);
-	for (uint32_t i = 2; i < PART; i++)
-		respond(&peer,
-			i == 2		? WIRE_READ_RESPONSE_FIRST
-			: i == PART - 1 ? WIRE_READ_RESPONSE_LAST
-					: WIRE_READ_RESPONSE_MIDDLE,
-			FIRST_PSN + i, 0x1f, PEER_MTU);
+	for (uint32_t i = 0; i < PART - 2; i++)
+		respond_to(&peer, FIRST_PSN + 2, PART - 2, i);
 	for (uint32_t part = 1; part < PARTS; part++)
 		expect_read_request(&peer, FIRST_PSN + part * PART + 2, part * PART + 2, PEER_MTU);
 	for (uint32_t part = 1; part < PARTS; part++)
