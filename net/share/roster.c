@@ -267,8 +267,8 @@ static void roster_free(struct roster *roster)
 int roster_open(const char *path, struct roster **result)
 {
 	struct roster *roster;
-	char usual[64];
-	int error = path ? 0 : roster_usual_path(usual, sizeof(usual));
+	char usual[ROSTER_PATH_SIZE];
+	int error = path ? 0 : roster_usual_path(usual);
 
 	if (error)
 		return error;

@@ -31,6 +31,7 @@
 #include "net/share/steer.h"
 
 #define ROSTER_MEMBERS 1024
+#define ROSTER_PATH_SIZE 80
 
 struct roster;
 
@@ -43,7 +44,7 @@ int roster_open(const char *path, struct roster **roster);
 /* What such an error says of the file, for the log. */
 const char *roster_error_text(int error);
 /* The usual one: users and network namespaces share no sockets. 0 or an errno. */
-int roster_usual_path(char *path, size_t size);
+int roster_usual_path(char path[ROSTER_PATH_SIZE]);
 /* Leave it, with all that we have in it. */
 void roster_close(struct roster *roster);
 /* In a forked child: the membership is the parent's. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,19 +21,42 @@
 #define DESERTED_MAX 3600 /* seconds */
 
 #define FILE_NAME "urxe-%d-%u-%llu" /* its version, the user, the network namespace */
+#define COOKIE "-%llu"		    /* the namespace's, since version 7 */
 
 /* Another user may have a file of the name, which we can't remove: then ".1" is appended, ... */
 #define NAMES 4
 #define PATH_SIZE 256
 
-int roster_usual_path(char *path, size_t size)
+/*
+ * The number alone is the next namespace's as soon as this one is gone, whose members would take
+ * its connections for those of their own dead. Before Linux 5.14 it has to do: 0.
+ */
+static int namespace_cookie(uint64_t *cookie)
 {
-	struct stat net;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(*cookie);
 
+	if (fd < 0)
+		return errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &size) < 0)
+		*cookie = 0;
+	close(fd);
+	return 0;
+}
+
+int roster_usual_path(char path[ROSTER_PATH_SIZE])
+{
+	uint64_t cookie;
+	struct stat net;
+	int error = namespace_cookie(&cookie);
+
+	if (error)
+		return error;
 	if (stat("/proc/thread-self/ns/net", &net) < 0)
 		return errno;
-	snprintf(path, size, "/dev/shm/" FILE_NAME, ROSTER_VERSION, (unsigned int)geteuid(),
-		 (unsigned long long)net.st_ino);
+	snprintf(path, ROSTER_PATH_SIZE, "/dev/shm/" FILE_NAME COOKIE, ROSTER_VERSION,
+		 (unsigned int)geteuid(), (unsigned long long)net.st_ino,
+		 (unsigned long long)cookie);
 	return 0;
 }
 
@@ -169,9 +193,10 @@ static int find_removed(int fd)
 /* --- sweeping --------------------------------------------------------------------------- */
 
 /*
- * Removes the files of network namespaces that are gone, when a file is created. There
- * is no telling that a namespace is gone; but in a file that had no member for an hour, no
- * more is lost than where to lease next, and packets and retries don't take an hour.
+ * Removes the files of network namespaces that are gone, when a file is created. A namespace
+ * is known to be when ours has its number; of others there is no telling. But in a file that had
+ * no member for an hour, no more is lost than where to lease next, and packets and retries don't
+ * take an hour.
  *
  * A member that is killed leaves no time of death. So a file's mtime is when it was opened
  * last, and its atime, if that is later, since when a sweep has known it deserted.
@@ -185,18 +210,35 @@ static bool lock_all(int fd, short type)
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Of our user, and not of a newer version, whose members may lock otherwise. */
-static bool is_named_as_ours(const char *name)
-{
-	unsigned long long net;
+struct roster_name {
 	unsigned int user;
-	int version, end = 0;
+	int version;
+	unsigned long long net, cookie; /* 0: it has none */
+};
 
-	if (sscanf(name, FILE_NAME "%n", &version, &user, &net, &end) != 3)
+static bool parse_name(const char *text, struct roster_name *name)
+{
+	int end = 0, more = 0;
+
+	*name = (struct roster_name){0};
+	if (sscanf(text, FILE_NAME "%n", &name->version, &name->user, &name->net, &end) != 3)
 		return false;
-	return (!name[end] || (name[end] == '.' && name[end + 1] >= '1' &&
-			       name[end + 1] < '0' + NAMES && !name[end + 2])) &&
-	       version <= ROSTER_VERSION && user == geteuid();
+	text += end;
+	if (sscanf(text, COOKIE "%n", &name->cookie, &more) == 1)
+		text += more;
+	return !text[0] || (text[0] == '.' && text[1] >= '1' && text[1] < '0' + NAMES && !text[2]);
+}
+
+/* Of our user, and not of a newer version, whose members may lock otherwise. */
+static bool is_ours(const struct roster_name *name)
+{
+	return name->version <= ROSTER_VERSION && name->user == geteuid();
+}
+
+/* Another namespace had the number before ours. */
+static bool is_former(const struct roster_name *name, const struct roster_name *own)
+{
+	return name->net == own->net && name->cookie && own->cookie && name->cookie != own->cookie;
 }
 
 static bool is_later(struct timespec a, struct timespec b)
@@ -205,7 +247,7 @@ static bool is_later(struct timespec a, struct timespec b)
 }
 
 /* With all of it locked. */
-static void remove_or_mark(int directory, const char *name, int fd)
+static void remove_or_mark(int directory, const char *name, int fd, bool gone)
 {
 	struct timespec times[2] = {{0}, {.tv_nsec = UTIME_OMIT}};
 	struct stat file;
@@ -214,20 +256,20 @@ static void remove_or_mark(int directory, const char *name, int fd)
 	if (fstat(fd, &file) < 0 || file.st_nlink == 0)
 		return;
 	clock_gettime(CLOCK_REALTIME, &times[0]);
-	if (!is_later(file.st_atim, file.st_mtim))
+	if (!gone && !is_later(file.st_atim, file.st_mtim))
 		futimens(fd, times);
-	else if (times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
+	else if (gone || times[0].tv_sec - file.st_atim.tv_sec > DESERTED_MAX)
 		unlinkat(directory, name, 0);
 }
 
-static void sweep_file(int directory, const char *name)
+static void sweep_file(int directory, const char *name, bool gone)
 {
 	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
 	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
-		remove_or_mark(directory, name, fd);
+		remove_or_mark(directory, name, fd, gone);
 		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
 	}
 	close(fd);
@@ -238,11 +280,14 @@ static void sweep(const char *path)
 	const char *slash = strrchr(path, '/');
 	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
 	DIR *directory = parent ? opendir(parent) : NULL;
+	struct roster_name own, name;
 	struct dirent *entry;
 
+	if (slash)
+		parse_name(slash + 1, &own);
 	while (directory && (entry = readdir(directory))) {
-		if (is_named_as_ours(entry->d_name))
-			sweep_file(dirfd(directory), entry->d_name);
+		if (parse_name(entry->d_name, &name) && is_ours(&name))
+			sweep_file(dirfd(directory), entry->d_name, is_former(&name, &own));
 	}
 	if (directory)
 		closedir(directory);

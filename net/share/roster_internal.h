@@ -18,7 +18,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 6 /* of the file */
+#define ROSTER_VERSION 7 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096

@@ -295,10 +295,10 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 static void share_open_roster(struct udp_share *share)
 {
 	int error = roster_open(NULL, &share->roster);
-	char path[64] = "/dev/shm";
+	char path[ROSTER_PATH_SIZE] = "/dev/shm";
 
 	if (error) {
-		roster_usual_path(path, sizeof(path));
+		roster_usual_path(path);
 		log_warn("addresses can't be shared with other processes: %s: %s", path,
 			 roster_error_text(error));
 		share->roster = NULL;

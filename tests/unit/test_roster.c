@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -903,7 +905,8 @@ static const struct {
 } files[] = {
 	{0, 0, "5", 0600, LONG + 1, LONG, true},    {-1, 0, "5", 0600, LONG + 1, LONG, true},
 	{1, 0, "5", 0600, LONG + 1, LONG, false},   {0, 1, "5", 0600, LONG + 1, LONG, false},
-	{0, 0, "5-5", 0600, LONG + 1, LONG, false}, {0, 0, "x", 0600, LONG + 1, LONG, false},
+	{0, 0, "5-5", 0600, LONG + 1, LONG, true},  {0, 0, "x", 0600, LONG + 1, LONG, false},
+	{0, 0, "5-x", 0600, LONG + 1, LONG, false}, {0, 0, "5-5-5", 0600, LONG + 1, LONG, false},
 	{0, 0, "5", 0640, LONG + 1, LONG, false},   {0, 0, "5", 0600, LONG, LONG, false},
 	{0, 0, "5", 0600, LONG, LONG + 1, false},   {0, 0, "5", 0600, LONG, NOT_LONG, false},
 };
@@ -919,6 +922,31 @@ START_TEST(what_was_deserted_for_long_is_swept)
 	set_age(file, files[_i].opened, files[_i].deserted);
 	sweep();
 	ck_assert_int_eq(exists(file), !files[_i].goes);
+}
+END_TEST
+
+/* However young they are; but not of a namespace with members, nor without a cookie. */
+START_TEST(a_former_namespace_s_file_is_swept)
+{
+	static const char *const nets[] = {"5", "5-1", "5-2", "5-3", "6-1"};
+	char file[sizeof(path)];
+	struct roster *member = NULL;
+
+	for (unsigned int i = 0; i < 5; i++) {
+		name_path(file, ROSTER_VERSION, geteuid(), nets[i]);
+		if (i == 2)
+			member = join_at(file);
+		else
+			roster_close(join_at(file));
+	}
+	name_path(file, ROSTER_VERSION, geteuid(), "5-4");
+	roster_close(join_at(file));
+	ck_assert(exists(file));
+	for (unsigned int i = 0; i < 5; i++) {
+		name_path(file, ROSTER_VERSION, geteuid(), nets[i]);
+		ck_assert_int_eq(exists(file), i != 1 && i != 3);
+	}
+	roster_close(member);
 }
 END_TEST
 
@@ -1061,6 +1089,66 @@ START_TEST(a_file_swept_while_it_is_opened_is_opened_anew)
 }
 END_TEST
 
+struct network {
+	uint64_t number;	     /* of a network namespace, in /proc */
+	char path[ROSTER_PATH_SIZE]; /* of its roster */
+};
+
+/* Of a namespace that is gone when it returns, or soon after. False if it isn't permitted. */
+static bool enter_network(struct network *network)
+{
+	int result[2], status;
+	struct stat file;
+	ssize_t length;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(result), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+			_exit(0);
+		if (stat("/proc/thread-self/ns/net", &file) != 0 ||
+		    roster_usual_path(network->path) != 0)
+			_exit(1);
+		network->number = file.st_ino;
+		_exit(write(result[1], network, sizeof(*network)) != sizeof(*network));
+	}
+	close(result[1]);
+	length = read(result[0], network, sizeof(*network));
+	close(result[0]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	return length == sizeof(*network);
+}
+
+static bool namespaces_have_cookies(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t cookie;
+	socklen_t size = sizeof(cookie);
+	bool have = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0;
+
+	close(fd);
+	return have;
+}
+
+/* Their connections would be ended by the members of another network, for the dead. */
+START_TEST(a_later_namespace_has_another_file)
+{
+	struct network first, later;
+
+	if (!namespaces_have_cookies() || !enter_network(&first)) {
+		puts("no network namespaces that have cookies");
+		return;
+	}
+	do
+		ck_assert(enter_network(&later));
+	while (later.number != first.number);
+	ck_assert_str_ne(later.path, first.path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("roster");
@@ -1091,11 +1179,13 @@ int main(void)
 	tcase_add_test(tests, control_ports_and_notifications);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));
+	tcase_add_test(tests, a_former_namespace_s_file_is_swept);
 	tcase_add_test(tests, links_are_not_swept);
 	tcase_add_test(tests, a_file_with_a_member_is_not_swept);
 	tcase_add_test(tests, a_sweep_leaves_its_own_file);
 	tcase_add_test(tests, opening_an_old_file_sweeps_nothing);
 	tcase_add_test(tests, a_file_swept_while_it_is_opened_is_opened_anew);
+	tcase_add_test(tests, a_later_namespace_has_another_file);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
