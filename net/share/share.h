@@ -90,7 +90,7 @@ struct share_ops {
 
 	/*
 	 * A number for the process of this machine that has @comm_id at @gid, one of the
-	 * machine's addresses, or 0: there is none that shares addresses with us, or it is ours.
+	 * machine's addresses, ours too, or 0: there is none that shares addresses with us.
 	 */
 	uint32_t (*process)(struct share *share, const union ibv_gid *gid, uint32_t comm_id);
 	/* Whether it still lives and has @comm_id. A system call. */

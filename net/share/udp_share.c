@@ -518,9 +518,7 @@ static uint32_t share_process(struct share *base, const union ibv_gid *gid, uint
 	struct roster *roster = ((struct udp_share *)base)->roster;
 	uint32_t owner = roster ? roster_owner(roster, slot_of_comm_id(comm_id)) : 0;
 
-	return owner && owner != roster_self(roster) && roster_index(roster, owner, gid) >= 0
-		       ? owner
-		       : 0;
+	return owner && roster_index(roster, owner, gid) >= 0 ? owner : 0;
 }
 
 static bool share_is_alive(struct share *base, uint32_t process, uint32_t comm_id)

@@ -544,7 +544,9 @@ START_TEST(mads_for_a_dead_member_are_ours)
 	/* Of no process, of our own, and at an address that isn't this machine's. */
 	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
 	first = share_of(&node)->ops->lease_comm_ids(share_of(&node));
-	ck_assert_uint_eq(share_of(&node)->ops->process(share_of(&node), &node.gid, first), 0);
+	process = share_of(&node)->ops->process(share_of(&node), &node.gid, first);
+	ck_assert_uint_eq(process, roster_self(roster));
+	ck_assert(share_of(&node)->ops->is_alive(share_of(&node), process, first));
 	ck_assert_uint_eq(share_of(&other)->ops->process(share_of(&other), &elsewhere, first), 0);
 	ck_assert_uint_ne(share_of(&other)->ops->process(share_of(&other), &node.gid, first), 0);
 	node_close(&other);
