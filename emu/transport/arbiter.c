@@ -112,6 +112,11 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 	return 0;
 }
 
+void arbiter_postpone(struct arbiter *arbiter, struct arbiter_member *member)
+{
+	arbiter_wait(arbiter, member);
+}
+
 /*
  * As many as there are packets that fit, since each may send one. None of them need: so when
  * nothing is in flight, and no acknowledgement will follow, all of them. They wait until they

@@ -67,13 +67,21 @@ void destination_bound(struct destination *destination, uint64_t bytes)
 }
 
 uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
-			  uint64_t cost, uint32_t count)
+			  uint64_t cost, uint32_t count, uint64_t now, uint64_t *until)
 {
-	uint32_t granted;
+	struct cwnd *cwnd = &destination->cwnd;
+	uint32_t granted = 0;
 
 	pthread_mutex_lock(&destination->lock);
-	granted = arbiter_grant(&destination->arbiter, &destination->cwnd, member, cost, count);
-	cwnd_on_sent(&destination->cwnd, granted * cost);
+	*until = pacer_wait(&destination->pacer, cwnd, &destination->rtt, now);
+	if (*until)
+		arbiter_postpone(&destination->arbiter, member);
+	else
+		granted = arbiter_grant(&destination->arbiter, cwnd, member, cost, count);
+	if (granted) {
+		cwnd_on_sent(cwnd, granted * cost);
+		pacer_on_sent(&destination->pacer, cwnd, &destination->rtt, granted * cost, now);
+	}
 	pthread_mutex_unlock(&destination->lock);
 	return granted;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A destination: what the reliable queue pairs that send to one address have in common. How long
- * a round trip takes (rtt), how many bytes may be in flight (cwnd), and which of them gets the
- * next ones (arbiter). Called by recovery, and by the requester for the size of its READs, with
- * a QP lock held.
+ * a round trip takes (rtt), how many bytes may be in flight (cwnd), when they leave (pacer), and
+ * which queue pair gets the next ones (arbiter). Called by recovery, and by the requester for the
+ * size of its READs, with a QP lock held.
  *
- * destination.lock protects its three parts. It is a leaf but for hca.run_lock: queue pairs go
+ * destination.lock protects these parts. It is a leaf but for hca.run_lock: queue pairs go
  * from the arbiter's list to the run queue under it, so that one being destroyed is on neither
  * after destination_forget() and hca_unschedule().
  */
@@ -19,6 +19,7 @@
 
 #include "emu/transport/arbiter.h"
 #include "emu/transport/cwnd.h"
+#include "emu/transport/pacer.h"
 #include "emu/transport/rtt.h"
 
 struct hca;
@@ -56,6 +57,7 @@ struct destination {
 	uint32_t drops;		/* gaps since the peer was found to drop */
 	struct rtt rtt, repair; /* @repair: from a repetition to its answer */
 	struct cwnd cwnd;
+	struct pacer pacer;
 	struct arbiter arbiter;
 };
 
@@ -66,9 +68,12 @@ void destination_put(struct destination *destination);
 /* No more than @bytes may ever be in flight (link_ops.capacity). */
 void destination_bound(struct destination *destination, uint64_t bytes);
 
-/* Account as many of @count packets of @cost bytes as sent as the arbiter grants. */
+/*
+ * Account as many of @count packets of @cost bytes as sent as the arbiter grants. If none because
+ * of the pacer, @until is when to ask again, else 0.
+ */
 uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
-			  uint64_t cost, uint32_t count);
+			  uint64_t cost, uint32_t count, uint64_t now, uint64_t *until);
 /* Account @bytes as sent whether the window has space for them or not: a probe. */
 void destination_sent(struct destination *destination, uint64_t bytes);
 

@@ -65,9 +65,10 @@ bool recovery_may_send(const struct qp *qp)
 	}
 }
 
-uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count)
+uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count, uint64_t now, uint64_t *until)
 {
-	return destination_take(qp->recovery.destination, &qp->recovery.member, cost, count);
+	return destination_take(qp->recovery.destination, &qp->recovery.member, cost, count, now,
+				until);
 }
 
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost)

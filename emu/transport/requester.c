@@ -206,16 +206,27 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 	return true;
 }
 
+static void wait_until(struct qp *qp, uint64_t until)
+{
+	qp->requester.paced_until = until;
+	hca_arm(qp->hca, &qp->timer, until);
+}
+
 /* Whether the packet at the cursor, of @cost, may be sent now. */
 static bool take(struct qp *qp, const struct send_wqe *wqe, uint64_t cost, struct sending *sending)
 {
+	uint64_t until = 0;
+
 	if (sending->granted < cost && qp->recovery.probe_wanted)
 		sending->granted += recovery_take_probe(qp, cost);
 	if (sending->granted < cost)
 		sending->granted +=
-			cost * recovery_take(qp, cost, burst_at_cursor(qp, wqe, sending->outbox));
+			cost * recovery_take(qp, cost, burst_at_cursor(qp, wqe, sending->outbox),
+					     sending->outbox->now, &until);
 	if (sending->granted >= cost)
 		return true;
+	if (until)
+		wait_until(qp, until);
 	/* Only an acknowledgement opens the congestion window again: ask for it. */
 	if (sending->last)
 		request_packet_ask_ack(qp, sending->last);
@@ -377,11 +388,9 @@ static bool pace(struct qp *qp, const struct path *path, uint32_t qpn, uint32_t 
 {
 	uint64_t until = pacing_take(outbox, path, qpn, cost);
 
-	if (!until)
-		return true;
-	qp->requester.paced_until = until;
-	hca_arm(qp->hca, &qp->timer, until);
-	return false;
+	if (until)
+		wait_until(qp, until);
+	return !until;
 }
 
 static bool send_unreliable(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
@@ -516,6 +525,8 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 {
 	struct sending sending = {.outbox = outbox};
 
+	if (qp->requester.paced_until <= outbox->now)
+		qp->requester.paced_until = TIME_NEVER;
 	if (recovery_may_send(qp)) {
 		if (qp->recovery.repeat_wanted)
 			repeat_oldest(qp, &sending);

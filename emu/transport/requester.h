@@ -29,7 +29,7 @@ struct requester {
 
 	uint32_t posted_msn; /* messages that the QP had received when the last one was posted */
 
-	uint64_t paced_until; /* UC, UD: TIME_NEVER when not paced */
+	uint64_t paced_until; /* TIME_NEVER when not paced */
 
 	/* What a response was placed in last: pinned until the QP has received all that came. */
 	struct mr_pin response_pin;

@@ -144,6 +144,34 @@ START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 }
 END_TEST
 
+/* A window leaves in small parts, and what waits to leave is little of it: RFC 9002, 7.7. */
+START_TEST(a_long_path_is_paced)
+{
+	struct sim_options network = {.latency = 10 * MS};
+	struct connection c = patient();
+	struct sim_statistics statistics;
+	struct streams streams;
+	struct stream *stream;
+	uint64_t limit;
+
+	streams_create(&streams, 2, &network, 1);
+	streams.world.grain = 200 * US;
+	stream = stream_add(&streams, 0, 1, opcodes[_i], MESSAGE, DEEP, &c);
+	streams_run(&streams, 200 * MS);
+	limit = stream_cwnd(stream)->size.limit;
+	ck_assert_uint_ge(limit, CWND_LAN);
+	/* From now on a wire that is ten times as fast as the window needs. */
+	network.bandwidth = 10 * limit / (20 * MS / US);
+	sim_configure(streams.world.sim, &network);
+	streams_run(&streams, 40 * MS);
+	sim_statistics(streams.world.sim, &statistics);
+	ck_assert_uint_gt(statistics.longest_queue, 0);
+	ck_assert_uint_le(statistics.longest_queue, limit / 4);
+	ck_assert_uint_ge(stream_cwnd(stream)->in_flight, limit / 2);
+	streams_destroy(&streams);
+}
+END_TEST
+
 /*
  * Between machines side by side of a hundred packets one is lost: each costs a packet, and sending
  * goes on. The requester knows which responses it has, and of requests only the first that is
@@ -581,6 +609,7 @@ int main(void)
 	      *cuts = tcase_create("cuts"), *patience = tcase_create("long_stalls");
 
 	tcase_add_loop_test(rates, a_clean_path_is_filled, 0, PATHS);
+	tcase_add_loop_test(rates, a_long_path_is_paced, 0, 2);
 	tcase_add_loop_test(rates, a_lossy_path_carries_what_tcp_makes_of_it, 0, 2 * PATHS);
 	tcase_add_loop_test(rates, a_small_receive_queue, 0, 2);
 	tcase_add_loop_test(rates, a_short_lossy_path_stays_fast, 0, 2);

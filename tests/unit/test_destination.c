@@ -53,11 +53,20 @@ static void end(void)
 	ck_assert_ptr_null(core.destinations);
 }
 
+static uint32_t take(struct arbiter_member *taker, uint32_t packets)
+{
+	uint64_t until;
+	uint32_t granted = destination_take(destination, taker, PACKET, packets, SECOND, &until);
+
+	ck_assert_uint_eq(until, 0);
+	return granted;
+}
+
 /* The window is full, and the second QP waits. */
 static void fill(void)
 {
 	destination_sent(destination, CWND_INITIAL);
-	ck_assert_uint_eq(destination_take(destination, &qps[1].recovery.member, PACKET, 1), 0);
+	ck_assert_uint_eq(take(&qps[1].recovery.member, 1), 0);
 	ck_assert(qps[1].recovery.member.waiting);
 }
 
@@ -79,7 +88,7 @@ START_TEST(what_is_granted_is_in_flight)
 {
 	begin();
 	ck_assert_uint_eq(destination_limit(destination), CWND_INITIAL);
-	ck_assert_uint_eq(destination_take(destination, member, PACKET, 10), 10);
+	ck_assert_uint_eq(take(member, 10), 10);
 	ck_assert_uint_eq(destination->cwnd.in_flight, 10 * PACKET);
 	destination_discard(destination, 4 * PACKET);
 	ck_assert_uint_eq(destination->cwnd.in_flight, 6 * PACKET);

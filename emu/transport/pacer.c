@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "emu/transport/pacer.h"
+
+#include "emu/transport/cwnd.h"
+#include "emu/transport/rtt.h"
+#include "net/link.h"
+#include "net/tuning.h"
+
+static bool is_long(const struct rtt *rtt)
+{
+	return rtt->least > CWND_ROUND_LEAST;
+}
+
+/*
+ * How long @bytes take. Somewhat faster than they are acknowledged, so that it is the window that
+ * bounds what is in flight; and twice as fast in slow start, where the window doubles meanwhile.
+ */
+static uint64_t time_of(uint64_t bytes, const struct cwnd *cwnd, const struct rtt *rtt)
+{
+	double time = (double)bytes / cwnd->size.limit * rtt->smoothed;
+
+	return cwnd->size.limit < cwnd->size.ssthresh ? time / 2 : time / PACER_GAIN;
+}
+
+static uint64_t slack(const struct rtt *rtt)
+{
+	return rtt->smoothed / PACER_FRACTION;
+}
+
+/* What leaves at once, as a time: few calls and wake-ups, and short queues. */
+static uint64_t burst(const struct cwnd *cwnd, const struct rtt *rtt)
+{
+	return later(earlier(slack(rtt), PACER_BURST_MOST), time_of(CWND_INITIAL, cwnd, rtt));
+}
+
+uint64_t pacer_wait(const struct pacer *pacer, const struct cwnd *cwnd, const struct rtt *rtt,
+		    uint64_t now)
+{
+	if (!is_long(rtt) || pacer->drained <= now + burst(cwnd, rtt))
+		return 0;
+	return pacer->drained;
+}
+
+void pacer_on_sent(struct pacer *pacer, const struct cwnd *cwnd, const struct rtt *rtt,
+		   uint64_t bytes, uint64_t now)
+{
+	if (!is_long(rtt))
+		return;
+	if (pacer->drained + slack(rtt) < now)
+		pacer->drained = now - slack(rtt);
+	pacer->drained += time_of(bytes, cwnd, rtt);
+}
