@@ -25,7 +25,7 @@ static void arbiter_remove(struct arbiter *arbiter, struct arbiter_member *membe
 }
 
 /* One that has been woken in vain keeps its place. */
-static void arbiter_wait(struct arbiter *arbiter, struct arbiter_member *member)
+void arbiter_wait(struct arbiter *arbiter, struct arbiter_member *member)
 {
 	bool starving = arbiter_is_starving(member);
 
@@ -110,11 +110,6 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 		member->skipped++;
 	arbiter_wait(arbiter, member);
 	return 0;
-}
-
-void arbiter_postpone(struct arbiter *arbiter, struct arbiter_member *member)
-{
-	arbiter_wait(arbiter, member);
 }
 
 /*

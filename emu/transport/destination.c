@@ -75,7 +75,7 @@ uint32_t destination_take(struct destination *destination, struct arbiter_member
 	pthread_mutex_lock(&destination->lock);
 	*until = pacer_wait(&destination->pacer, cwnd, &destination->rtt, now);
 	if (*until)
-		arbiter_postpone(&destination->arbiter, member);
+		arbiter_wait(&destination->arbiter, member);
 	else
 		granted = arbiter_grant(&destination->arbiter, cwnd, member, cost, count);
 	if (granted) {
