@@ -141,7 +141,10 @@ void recovery_stop(struct qp *qp);
 
 /* Whether requests may be sent at all; if only one, a probe, probe_wanted says so. */
 bool recovery_may_send(const struct qp *qp);
-/* How many of @count packets of @cost bytes may be sent; what isn't goes back. */
+/*
+ * How many of @count packets of @cost bytes may be sent; what isn't goes back. @until: as
+ * destination_take() has it.
+ */
 uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count, uint64_t now, uint64_t *until);
 /* What is to be sent now has been: @unused bytes of what recovery_take() gave go back. */
 void recovery_end_run(struct qp *qp, uint64_t unused);
