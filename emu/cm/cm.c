@@ -127,7 +127,6 @@ static void id_free(struct cm_id *id)
 {
 	struct cm *cm = id->cm;
 
-	cm_watch_end(id);
 	cm_enter_idle(id);
 	timer_cancel(&cm->timers, &id->timer);
 	table_remove(&cm->ids, id->timer.number);
@@ -402,6 +401,7 @@ void cm_set_deadline(struct cm_id *id, uint64_t time)
 void cm_enter_idle(struct cm_id *id)
 {
 	cm_set_state(id, CM_STATE_IDLE);
+	cm_watch_end(id);
 	id->remote_id = 0;
 	id->lap_sent = false;
 	id->alternate.known = false;
@@ -413,6 +413,7 @@ void cm_enter_idle(struct cm_id *id)
 void cm_enter_timewait(struct cm_id *id, uint64_t now)
 {
 	cm_set_state(id, CM_STATE_TIMEWAIT);
+	cm_watch_end(id);
 	cm_set_deadline(id, now + cm_duration(id->terms.ack_timeout));
 	/* The peer may connect the QP anew; duplicates of what made this connection are still
 	 * known. */

@@ -693,6 +693,27 @@ START_TEST(test_orphans)
 }
 END_TEST
 
+/* Else a process that ends in the meantime, as rping's server does, would leave an orphan. */
+START_TEST(test_what_has_ended_is_no_orphan)
+{
+	struct cm_message message;
+
+	share();
+	cm_peer_passive(&t, _i ? CM_STATE_DREQ_SENT : CM_STATE_DREQ_RECEIVED);
+	ck_assert_uint_eq(sharing.recorded, 1);
+	if (_i) {
+		message = cm_peer_message(&t, CM_DREP);
+		cm_peer_say(&t, &message);
+		cm_peer_event(&t, CM_EVENT_DREP_RECEIVED);
+	} else {
+		ck_assert_int_eq(cm_send_drep(t.id, cm_peer_now(&t)), 0);
+	}
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_TIMEWAIT);
+	ck_assert_uint_eq(sharing.recorded, 0);
+	t.peer.node->link->share = NULL;
+}
+END_TEST
+
 START_TEST(test_claims)
 {
 	struct cm_listen listen = {.service_id = CM_PEER_SERVICE, .ipv4 = true, .ipv6 = true};
@@ -799,6 +820,7 @@ int main(void)
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
 	tcase_add_loop_test(tcase, test_orphans, 0, 2);
+	tcase_add_loop_test(tcase, test_what_has_ended_is_no_orphan, 0, 2);
 	tcase_add_loop_test(tcase, test_dead_peer, 0, sizeof(watched) / sizeof(watched[0]));
 	tcase_add_loop_test(tcase, test_peer_dead_at_once, 0, 2);
 	tcase_add_test(tcase, test_claims);
