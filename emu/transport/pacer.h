@@ -20,7 +20,7 @@ struct pacer {
 };
 
 /* When to ask again, ns; 0: send now. */
-uint64_t pacer_wait(const struct pacer *pacer, const struct cwnd *cwnd, const struct rtt *rtt,
+uint64_t pacer_wait(struct pacer *pacer, const struct cwnd *cwnd, const struct rtt *rtt,
 		    uint64_t now);
 void pacer_on_sent(struct pacer *pacer, const struct cwnd *cwnd, const struct rtt *rtt,
 		   uint64_t bytes, uint64_t now);

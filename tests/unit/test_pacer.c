@@ -107,6 +107,28 @@ START_TEST(a_shorter_round_trip_has_shorter_bursts)
 }
 END_TEST
 
+/*
+ * Of many processes that begin together on few CPUs each seems far away, for seconds: what waits
+ * for that goes as soon as one is known to be near.
+ */
+START_TEST(a_late_peer_isnt_a_long_path)
+{
+	begin(PACER_ROUND_MOST);
+	ck_assert_uint_eq(send(), 10 * WINDOW);
+	begin(PACER_ROUND_MOST - 1);
+	send();
+	rtt.least = ROUND;
+	ck_assert_uint_le(pacer_wait(&pacer, &cwnd, &rtt, now), now + ROUND);
+	now += ROUND;
+	ck_assert_uint_gt(send(), 0);
+	/* And the average remembers it for long. */
+	begin(ROUND);
+	rtt.smoothed = 1000 * ROUND;
+	send();
+	ck_assert_uint_le(pacer_wait(&pacer, &cwnd, &rtt, now), now + ROUND);
+}
+END_TEST
+
 /* A window of a super-packet or two would be no faster for it. */
 START_TEST(what_fits_everywhere_leaves_at_once)
 {
@@ -141,6 +163,7 @@ int main(void)
 	tcase_add_test(tests, a_window_takes_most_of_a_round_trip);
 	tcase_add_test(tests, slow_start_is_faster);
 	tcase_add_test(tests, a_shorter_round_trip_has_shorter_bursts);
+	tcase_add_test(tests, a_late_peer_isnt_a_long_path);
 	tcase_add_test(tests, what_fits_everywhere_leaves_at_once);
 	tcase_add_loop_test(tests, a_pause_is_made_up_for_in_part, 0, 2);
 	suite_add_tcase(suite, tests);
