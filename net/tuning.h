@@ -184,8 +184,9 @@
 #define PACER_GAIN 1.25
 /*
  * What leaves at once, as a time: this part of a round trip, and not more than a millisecond,
- * unless CWND_INITIAL takes longer (RFC 9002, 7.7). And what a pause allows beyond that, such as a thread's that gets no CPU. With a quarter of a round
- * trip a queue of an eighth of one overflowed: 25 instead of 60 MiB/s at 1 Gbit/s and 20 ms.
+ * unless CWND_INITIAL takes longer (RFC 9002, 7.7). And what a pause allows beyond that, such as a
+ * thread's that gets no CPU. With a quarter of a round trip a queue of an eighth of one overflowed:
+ * 25 instead of 60 MiB/s at 1 Gbit/s and 20 ms.
  */
 #define PACER_FRACTION 16
 #define PACER_BURST_MOST UINT64_C(1000000)
