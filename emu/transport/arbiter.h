@@ -41,8 +41,7 @@ struct arbiter {
 uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 		       struct arbiter_member *member, uint64_t cost, uint32_t count);
 
-/* @member waits, though not for space (but for the pacer): among those that send it has its share.
- */
+/* @member waits, if only for the pacer: among those that send it has its share. */
 void arbiter_wait(struct arbiter *arbiter, struct arbiter_member *member);
 
 /*

@@ -525,8 +525,6 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 {
 	struct sending sending = {.outbox = outbox};
 
-	if (qp->requester.paced_until <= outbox->now)
-		qp->requester.paced_until = TIME_NEVER;
 	if (recovery_may_send(qp)) {
 		if (qp->recovery.repeat_wanted)
 			repeat_oldest(qp, &sending);
@@ -543,13 +541,9 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 static void run_unreliable(struct qp *qp, struct outbox *outbox)
 {
 	struct sending sending = {.outbox = outbox};
-	struct requester *req = &qp->requester;
 
-	if (req->paced_until != TIME_NEVER) {
-		if (outbox->now < req->paced_until)
-			return;
-		req->paced_until = TIME_NEVER;
-	}
+	if (qp->requester.paced_until != TIME_NEVER)
+		return;
 	send_queued(qp, &sending);
 	/* Complete only what has left: the application may reuse the memory then. */
 	outbox_flush(outbox);
@@ -560,6 +554,8 @@ void requester_run(struct qp *qp, struct outbox *outbox)
 {
 	if (!(qp_abilities(qp) & QP_FINISH_SEND))
 		return;
+	if (qp->requester.paced_until <= outbox->now)
+		qp->requester.paced_until = TIME_NEVER;
 	if (qp->type->reliable)
 		run_reliable(qp, outbox);
 	else
