@@ -17,6 +17,10 @@
 /* At the end of the process, for a round to end that another thread is taking. */
 #define SHUTDOWN_TRIES 1000
 
+/* So many deadlines are dealt with before packets are received: what comes up again waits for them.
+ */
+#define TIMERS_A_ROUND 4096
+
 /* QP numbers 0 and 1 are special (IBA 3.9.1); small ones look like mistakes in a trace. */
 #define FIRST_QPN 17
 #define LAST_QPN 0xfffffe
@@ -302,7 +306,8 @@ bool hca_run_due(struct hca *hca, uint64_t now)
 
 	if (!outbox)
 		return false; /* what is due remains so */
-	while ((number = timer_expire(&hca->timers, now)) != 0) {
+	for (budget = TIMERS_A_ROUND; budget && (number = timer_expire(&hca->timers, now)) != 0;
+	     budget--) {
 		if (number & TIMER_OF_CQ)
 			run_cq_number(hca, number & ~TIMER_OF_CQ, now);
 		else

@@ -38,6 +38,15 @@ static inline uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/*
+ * How long ago @since was. Threads are given the time that it was when they began, and one that
+ * waited for a lock meanwhile finds what another one has done since.
+ */
+static inline uint64_t elapsed(uint64_t since, uint64_t now)
+{
+	return now > since ? now - since : 0;
+}
+
 #define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
 
 /*

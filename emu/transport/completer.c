@@ -293,6 +293,9 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 	uint8_t type = syndrome & AETH_TYPE_MASK;
 	uint8_t value = syndrome & AETH_VALUE_MASK;
 
+	/* A request that it acknowledges found its CQ full, and the queue was flushed. */
+	if (qp->sq.done == qp->sq.posted)
+		return;
 	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
 		qp->shown->done.losses.rnr_naks++;
@@ -401,7 +404,7 @@ static void receive_kept_nak(struct qp *qp, uint64_t now)
 	struct missing *missing = &qp->missing;
 
 	missing->nak_came = false;
-	if (missing->nak.psn == qp->requester.unacked && qp->sq.done != qp->sq.posted)
+	if (missing->nak.psn == qp->requester.unacked)
 		receive_nak(qp, &missing->nak, now);
 }
 

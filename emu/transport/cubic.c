@@ -7,6 +7,7 @@
 
 #include "emu/transport/cwnd.h"
 #include "emu/transport/rtt.h"
+#include "net/link.h"
 #include "net/tuning.h"
 
 #define CUBIC_C 0.4	       /* RFC 9438, 5.1: segments a second cubed */
@@ -40,7 +41,7 @@ static void cubic_begin_epoch(struct cwnd_size *size, uint64_t now)
 /* RFC 9438, 4.2: time in which the window wasn't used doesn't count. */
 static void cubic_skip_pause(struct cubic *cubic, const struct rtt *rtt, uint64_t now)
 {
-	uint64_t pause = now - cubic->grown;
+	uint64_t pause = elapsed(cubic->grown, now);
 
 	if (pause > 2 * rtt->smoothed)
 		cubic->epoch += pause;
@@ -64,7 +65,7 @@ static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *
 	cubic_skip_pause(cubic, rtt, now);
 	/* RFC 9438, 4.2: where the window should be a round trip from now, half as much again at
 	 * most. */
-	t = (now - cubic->epoch + rtt->smoothed) / 1e9 - cubic->period;
+	t = (elapsed(cubic->epoch, now) + rtt->smoothed) / 1e9 - cubic->period;
 	target = cubic->most + CUBIC_C * t * t * t * CWND_SEGMENT;
 	if (target > 1.5 * limit)
 		target = 1.5 * limit;

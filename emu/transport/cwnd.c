@@ -2,6 +2,7 @@
 #include "emu/transport/cwnd.h"
 
 #include "emu/transport/rtt.h"
+#include "net/link.h"
 #include "net/tuning.h"
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm)
@@ -12,6 +13,12 @@ void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm)
 		.most = CWND_MOST,
 	};
 	algorithm->init(cwnd);
+}
+
+void cwnd_bound(struct cwnd *cwnd, uint64_t most)
+{
+	cwnd->most = earlier(cwnd->most, most);
+	cwnd->size.limit = earlier(cwnd->size.limit, most);
 }
 
 bool cwnd_may_send(const struct cwnd *cwnd, uint64_t bytes)
@@ -38,16 +45,20 @@ void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes)
  */
 static bool cwnd_may_grow(const struct cwnd *cwnd, const struct rtt *rtt)
 {
-	if (cwnd->size.limit < CWND_LAN)
-		return cwnd->size.limit < cwnd->most;
-	return cwnd->size.limit < cwnd->most && !rtt_queueing(rtt);
+	return cwnd->size.limit < CWND_LAN || !rtt_queueing(rtt);
+}
+
+static void grow(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)
+{
+	cwnd->algorithm->on_acked(cwnd, bytes, rtt, now);
+	cwnd_bound(cwnd, cwnd->most);
 }
 
 void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)
 {
 	/* RFC 7661: a window that isn't used says nothing about its size. */
 	if (cwnd->in_flight >= cwnd->size.limit / 2 && cwnd_may_grow(cwnd, rtt))
-		cwnd->algorithm->on_acked(cwnd, bytes, rtt, now);
+		grow(cwnd, bytes, rtt, now);
 	cwnd_on_discarded(cwnd, bytes);
 }
 
@@ -74,7 +85,7 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 {
 	uint64_t round = rtt->smoothed > CWND_ROUND_LEAST ? rtt->smoothed : CWND_ROUND_LEAST;
 
-	if (cwnd->reductions && now - cwnd->reduced_at < round) {
+	if (cwnd->reductions && elapsed(cwnd->reduced_at, now) < round) {
 		if (loss != CWND_LOST_MANY || cwnd->reduced_for != CWND_LOST_ONE)
 			return cwnd->reductions;
 		cwnd->size = cwnd->before; /* it wasn't by chance */
@@ -102,6 +113,8 @@ void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt)
 
 	if (rtt->least <= CWND_ROUND_LEAST || cwnd->size.limit <= limit)
 		return;
-	cwnd->size.ssthresh = cwnd->size.limit;
+	/* Others have gone back before, for the same losses: what was reached then is the aim. */
+	if (cwnd->size.limit >= cwnd->size.ssthresh)
+		cwnd->size.ssthresh = cwnd->size.limit;
 	cwnd->size.limit = limit;
 }

@@ -79,6 +79,8 @@ struct cwnd {
 };
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm);
+/* The window never is larger than @most bytes. */
+void cwnd_bound(struct cwnd *cwnd, uint64_t most);
 
 /*
  * Whether @bytes more may be in flight. With nothing in flight anything may, or it never would;

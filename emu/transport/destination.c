@@ -61,8 +61,7 @@ void destination_put(struct destination *destination)
 void destination_bound(struct destination *destination, uint64_t bytes)
 {
 	pthread_mutex_lock(&destination->lock);
-	if (bytes < destination->cwnd.most)
-		destination->cwnd.most = bytes;
+	cwnd_bound(&destination->cwnd, bytes);
 	pthread_mutex_unlock(&destination->lock);
 }
 
@@ -97,7 +96,7 @@ bool destination_lossy(const struct destination *destination, uint64_t now)
 {
 	uint64_t lost_at = atomic_load_explicit(&destination->lost_at, memory_order_relaxed);
 
-	return lost_at && now - lost_at < RTT_PERIOD;
+	return lost_at && elapsed(lost_at, now) < RTT_PERIOD;
 }
 
 bool destination_very_lossy(const struct destination *destination, uint64_t now)
@@ -107,8 +106,8 @@ bool destination_very_lossy(const struct destination *destination, uint64_t now)
 		       VERY_LOSSY_INTERVAL;
 }
 
-/* With destination.lock. A single loss, after a while without, is no rate. */
-static void note_loss(struct destination *destination, uint64_t now)
+/* A single loss, after a while without, is no rate. */
+static void update_loss_interval(struct destination *destination, uint64_t now)
 {
 	uint64_t interval = destination->acked_since_loss;
 
@@ -117,7 +116,6 @@ static void note_loss(struct destination *destination, uint64_t now)
 	else if (interval < 4 * VERY_LOSSY_INTERVAL)
 		interval = 4 * VERY_LOSSY_INTERVAL;
 	atomic_store_explicit(&destination->loss_interval, interval, memory_order_relaxed);
-	atomic_store_explicit(&destination->lost_at, now, memory_order_relaxed);
 	destination->acked_since_loss = 0;
 }
 
@@ -139,6 +137,15 @@ static void update_timeouts(struct destination *destination, uint64_t now)
 	}
 	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
 	atomic_store_explicit(&destination->repeat_least, repeat_least, memory_order_relaxed);
+}
+
+/* With destination.lock. */
+static void note_loss(struct destination *destination, uint64_t now)
+{
+	update_loss_interval(destination, now);
+	atomic_store_explicit(&destination->lost_at, now, memory_order_relaxed);
+	if (destination->rtt.smoothed)
+		update_timeouts(destination, now);
 }
 
 void destination_acked(struct destination *destination, uint64_t bytes, uint64_t sample,
@@ -184,8 +191,6 @@ uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, 
 	if (loss != CWND_MARKED)
 		note_loss(destination, now);
 	reduction = cwnd_on_lost(&destination->cwnd, loss, &destination->rtt, now);
-	if (destination->rtt.smoothed)
-		update_timeouts(destination, now);
 	pthread_mutex_unlock(&destination->lock);
 	return reduction;
 }
@@ -194,8 +199,6 @@ void destination_lost_before(struct destination *destination, uint64_t now)
 {
 	pthread_mutex_lock(&destination->lock);
 	note_loss(destination, now);
-	if (destination->rtt.smoothed)
-		update_timeouts(destination, now);
 	pthread_mutex_unlock(&destination->lock);
 }
 
@@ -211,10 +214,8 @@ void destination_probe_answered(struct destination *destination, uint64_t time, 
 	const struct rtt *rtt = &destination->rtt;
 
 	pthread_mutex_lock(&destination->lock);
-	if (rtt->smoothed && time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK) {
+	if (rtt->smoothed && time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK)
 		note_loss(destination, now);
-		update_timeouts(destination, now);
-	}
 	pthread_mutex_unlock(&destination->lock);
 }
 

@@ -84,10 +84,10 @@ void recovery_end_run(struct qp *qp, uint64_t unused)
 
 	if (!recovery->destination)
 		return;
-	destination_discard(recovery->destination, unused);
 	/* It was woken for space in the window, and didn't ask for it. */
 	if (atomic_load_explicit(&recovery->member.woken, memory_order_relaxed))
 		destination_forget(recovery->destination, &recovery->member);
+	destination_discard(recovery->destination, unused);
 }
 
 /* What lies before @end was sent once more. */

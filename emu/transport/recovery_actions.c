@@ -88,7 +88,8 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 
 	recovery->progress = true;
 	if (recovery->timed_out)
-		destination_answered_late(recovery->destination, now - recovery->silent_since);
+		destination_answered_late(recovery->destination,
+					  elapsed(recovery->silent_since, now));
 	recovery->timed_out = recovery->unread = false;
 	recovery->response_missed = false;
 	recovery->nak_at = 0;
@@ -124,7 +125,7 @@ bool recovery_answered(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	destination_probe_answered(recovery->destination, now - recovery->probed_at, now);
+	destination_probe_answered(recovery->destination, elapsed(recovery->probed_at, now), now);
 	return recovery_go_on(qp, now);
 }
 
@@ -156,7 +157,7 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 	struct destination *destination = recovery->destination;
 
 	if (recovery->reduction) {
-		if (now - recovery->reduced_at < destination_least_round_trip(destination))
+		if (elapsed(recovery->reduced_at, now) < destination_least_round_trip(destination))
 			destination_spurious(destination, recovery->reduction);
 		else
 			destination_note_kept(destination);

@@ -146,7 +146,8 @@ static void note_repaired(struct qp *qp, uint64_t now)
 	if (!recovery->repeated_at || psn_distance(qp->requester.unacked, recovery->repeat_end) < 0)
 		return;
 	if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted)
-		destination_repaired(recovery->destination, now - recovery->repeated_at, now);
+		destination_repaired(recovery->destination, elapsed(recovery->repeated_at, now),
+				     now);
 	recovery->repeated_at = 0;
 }
 
@@ -220,7 +221,7 @@ void recovery_drain(struct qp *qp, uint64_t now)
 	if (!recovery->progress && !recovery->acked)
 		return;
 	if (recovery->timing && psn_distance(qp->requester.unacked, recovery->timed_psn) > 0) {
-		sample = now - recovery->timed_since;
+		sample = elapsed(recovery->timed_since, now);
 		recovery->timing = false;
 	}
 	destination_acked(recovery->destination, recovery->acked, sample, recovery->ambiguous, now);
@@ -264,7 +265,7 @@ static enum recovery_event nak_event(struct qp *qp)
 static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
 {
 	return recovery->nak_at &&
-	       now - recovery->nak_at < destination_least_round_trip(recovery->destination);
+	       elapsed(recovery->nak_at, now) < destination_least_round_trip(recovery->destination);
 }
 
 void recovery_on_sequence_nak(struct qp *qp, uint64_t now)

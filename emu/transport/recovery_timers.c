@@ -148,7 +148,7 @@ bool recovery_put_off(struct qp *qp, uint64_t now)
 	uint64_t read = atomic_load_explicit(&qp->hca->all_read_at, memory_order_relaxed);
 	uint64_t expired = recovery->expired_at ? recovery->expired_at : recovery->timeout_at;
 
-	if (read >= expired || now - expired >= TIMEOUT_PUT_OFF_MOST)
+	if (read >= expired || elapsed(expired, now) >= TIMEOUT_PUT_OFF_MOST)
 		return false;
 	recovery->expired_at = expired;
 	recovery->timeout_at = now + TIMEOUT_PUT_OFF;

@@ -139,7 +139,8 @@ struct responder_resource *response_new_resource(struct response *response)
 struct responder_resource *response_find_resource(struct response *response, uint32_t psn,
 						  uint32_t *index)
 {
-	for (uint32_t i = 0; i < response->count; i++) {
+	/* The latest first: the PSN of an old one may have come round again. */
+	for (uint32_t i = response->count; i-- > 0;) {
 		struct responder_resource *resource = resource_at(response, i);
 		int32_t distance = psn_distance(psn, resource->first_psn);
 
@@ -386,13 +387,13 @@ void response_acknowledge_alone(struct qp *qp, struct outbox *outbox)
 	struct response *response = &qp->responder.response;
 
 	/* No message went back for long: the peer had better not wait for the next ones either. */
-	if (response->ack_delayed && outbox->now - qp->delayed_ack.since > QUICK_ACK_AFTER)
+	if (response->ack_delayed && elapsed(qp->delayed_ack.since, outbox->now) > QUICK_ACK_AFTER)
 		response->quick_acks = QUICK_ACKS;
 	response_acknowledge(qp, outbox);
 }
 
 void response_end_quick_acks(struct response *response, uint64_t now)
 {
-	if (response->quick_acks && now - response->acknowledged_at < QUICK_ACK_AFTER)
+	if (response->quick_acks && elapsed(response->acknowledged_at, now) < QUICK_ACK_AFTER)
 		response->quick_acks = 0;
 }

@@ -6,9 +6,11 @@
 
 static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)
 {
-	if (now - rtt->period_began >= RTT_PERIOD) {
+	uint64_t period = elapsed(rtt->period_began, now);
+
+	if (period >= RTT_PERIOD) {
 		/* After a pause of two periods the earlier one says nothing any more. */
-		rtt->longest[1] = now - rtt->period_began < 2 * RTT_PERIOD ? rtt->longest[0] : 0;
+		rtt->longest[1] = period < 2 * RTT_PERIOD ? rtt->longest[0] : 0;
 		rtt->longest[0] = 0;
 		rtt->period_began = now;
 	}

@@ -92,7 +92,8 @@ enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint6
 			remote->asked = false;
 			return remote->fault;
 		}
-		return now - remote->asked_at < XRC_ASK_AGAIN ? FAULT_WAIT : ask(qp, packet, now);
+		return elapsed(remote->asked_at, now) < XRC_ASK_AGAIN ? FAULT_WAIT
+								      : ask(qp, packet, now);
 	}
 	remote->asked = true;
 	remote->answered = false;

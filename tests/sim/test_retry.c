@@ -100,6 +100,41 @@ START_TEST(timeout_never)
 END_TEST
 
 /*
+ * A thread that began to receive before another one posted finds the answer to that: how long it
+ * took isn't known, and no reason to wait for years, or not at all.
+ */
+START_TEST(answered_before_it_was_sent)
+{
+	struct connection c = world_connection;
+	const struct rtt *rtt;
+	struct packet probe;
+	struct peer peer;
+	uint64_t began;
+
+	c.timeout = 0;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	rtt = &peer.qp->recovery.destination->rtt;
+	began = world_now(&peer.world);
+	sim_advance(peer.world.sim, began + MS);
+	for (uint64_t i = 0; i < 2; i++)
+		peer_post(&peer, IBV_WR_RDMA_WRITE, 8, i);
+	expect_requests(&peer, FIRST_PSN, 2);
+	acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
+	sim_advance(peer.world.sim, world_now(&peer.world) + MS);
+	hca_progress(peer.node->hca, began);
+	ck_assert_uint_eq(peer.qp->requester.unacked, psn_add(FIRST_PSN, 1));
+	ck_assert_uint_eq(rtt->smoothed, 0);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	/* The other one is asked for now and then. */
+	ck_assert(peer_wait(&peer, &probe, 10 * SECOND));
+	ck_assert_uint_eq(probe.psn, psn_add(FIRST_PSN, 1));
+	acknowledge(&peer, psn_add(FIRST_PSN, 1), AETH_ACK_UNLIMITED);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/*
  * A round trip that takes longer than the timeout: after the first one, of which nothing is known,
  * it is waited for as long as IBA allows, so that nothing is sent twice.
  */
@@ -673,6 +708,7 @@ int main(void)
 
 	tcase_add_loop_test(tests, retry_count, 0, 24);
 	tcase_add_test(tests, timeout_never);
+	tcase_add_test(tests, answered_before_it_was_sent);
 	tcase_add_test(tests, longer_than_the_timeout);
 	tcase_add_test(tests, retries_come_back);
 	tcase_add_test(tests, the_next_packet_is_the_probe);

@@ -412,6 +412,7 @@ END_TEST
 START_TEST(going_back_begins_slowly_on_a_long_path)
 {
 	begin_at(4 << 20, CWND_ROUND_LEAST);
+	cwnd.size.ssthresh = 4 << 20; /* it was reduced before */
 	cwnd_on_restart(&cwnd, &rtt);
 	ck_assert_uint_eq(cwnd.size.limit, 4 << 20);
 	rtt.least = 2 * CWND_ROUND_LEAST;
@@ -427,6 +428,53 @@ START_TEST(going_back_begins_slowly_on_a_long_path)
 	cwnd.size.limit = CWND_INITIAL / 2;
 	cwnd_on_restart(&cwnd, &rtt);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_INITIAL / 2);
+}
+END_TEST
+
+/* Several queue pairs go back for the same losses: the window grows again to what it was before. */
+START_TEST(all_go_back_for_the_same)
+{
+	enum { QUEUE_PAIRS = 4 };
+	uint64_t limit;
+
+	begin_at(4 << 20, 2 * CWND_ROUND_LEAST);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	limit = cwnd.size.limit;
+	cwnd_on_sent(&cwnd, limit);
+	for (int i = 0; i < QUEUE_PAIRS; i++) {
+		cwnd_on_discarded(&cwnd, limit / QUEUE_PAIRS);
+		cwnd_on_restart(&cwnd, &rtt);
+	}
+	ck_assert_uint_le(cwnd.size.limit, QUEUE_PAIRS + CWND_INITIAL);
+	ck_assert_uint_eq(cwnd.size.ssthresh, limit);
+}
+END_TEST
+
+/* A thread that waited for the lock reduces no more than the one that had it, and does it later. */
+START_TEST(one_that_comes_late_is_of_the_same_round_trip)
+{
+	uint64_t limit;
+
+	begin_at(4 << 20, MS);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	limit = cwnd.size.limit;
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now - 1);
+	ck_assert_uint_eq(cwnd.size.limit, limit);
+}
+END_TEST
+
+/* However many are acknowledged at once. */
+START_TEST(a_bound_is_kept)
+{
+	const uint64_t most = 3 * CWND_INITIAL + 1;
+
+	begin();
+	cwnd_bound(&cwnd, most);
+	for (int i = 0; i < 4; i++)
+		run_round();
+	ck_assert_uint_eq(cwnd.size.limit, most);
+	cwnd_bound(&cwnd, CWND_INITIAL);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_INITIAL);
 }
 END_TEST
 
@@ -471,6 +519,9 @@ int main(void)
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);
 	tcase_add_test(tests, going_back_begins_slowly_on_a_long_path);
+	tcase_add_test(tests, all_go_back_for_the_same);
+	tcase_add_test(tests, one_that_comes_late_is_of_the_same_round_trip);
+	tcase_add_test(tests, a_bound_is_kept);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

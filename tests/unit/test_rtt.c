@@ -96,6 +96,18 @@ START_TEST(a_stall_is_remembered_for_a_period)
 }
 END_TEST
 
+/* A thread that began to receive before another one's sample begins no new period. */
+START_TEST(a_late_sample_forgets_nothing)
+{
+	struct rtt rtt = {0};
+
+	rtt_sample(&rtt, 100 * US, 5 * MS);
+	rtt_sample(&rtt, 30 * MS, 2 * RTT_PERIOD);
+	rtt_sample(&rtt, 100 * US, 2 * RTT_PERIOD - 1);
+	ck_assert_uint_ge(rtt_probe_timeout(&rtt, LEAST), 60 * MS);
+}
+END_TEST
+
 /* Nothing was sent for a long time: the first sample begins a new period, and is alone in it. */
 START_TEST(a_pause_forgets_the_longest)
 {
@@ -159,6 +171,7 @@ int main(void)
 	tcase_add_loop_test(tests, smoothing, 0, 20);
 	tcase_add_test(tests, a_steady_path_is_probed_after_two_round_trips);
 	tcase_add_loop_test(tests, a_stall_is_remembered_for_a_period, 0, 20);
+	tcase_add_test(tests, a_late_sample_forgets_nothing);
 	tcase_add_test(tests, a_pause_forgets_the_longest);
 	tcase_add_test(tests, queues_and_stalls);
 	tcase_add_test(tests, what_is_typical);
