@@ -178,7 +178,7 @@
 /* But two super-packets are always worth a call. */
 #define CWND_BURST_MOST (512 * 1024)
 
-/* No path is as long; a peer that begins late may seem to be. */
+/* Of paths only a satellite's is as long; a peer that begins late may seem to be. */
 #define PACER_ROUND_MOST UINT64_C(500000000)
 /* RFC 9002, 7.7: how much faster than the window over the round trip. */
 #define PACER_GAIN 1.25

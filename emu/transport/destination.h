@@ -2,8 +2,8 @@
 /*
  * A destination: what the reliable queue pairs that send to one address have in common. How long
  * a round trip takes (rtt), how many bytes may be in flight (cwnd), when they leave (pacer), and
- * which queue pair gets the next ones (arbiter). Called by recovery, and by the requester for the
- * size of its READs, with a QP lock held.
+ * which queue pair gets the next ones (arbiter). Called by recovery, the requester, congestion
+ * notification (ecn) and what connects, moves and resets queue pairs, with a QP lock held.
  *
  * destination.lock protects these parts. It is a leaf but for hca.run_lock: queue pairs go
  * from the arbiter's list to the run queue under it, so that one being destroyed is on neither

@@ -7,8 +7,9 @@
  * sent and reports what was; the completer reports acknowledgements and NAKs; time comes by
  * recovery_run().
  *
- * A packet counts as lost when a NAK says so, when a response was passed over, when a probe shows
- * it, or when the local ACK timeout expires; never because an answer takes long.
+ * A packet counts as lost when a NAK says so, when a response was passed over, or when a probe
+ * shows it; never because an answer takes long. What has the local ACK timeout expire is sent
+ * again, and counts as a retry.
  *
  * Its state belongs to the QP and is protected by qp.lock.
  */

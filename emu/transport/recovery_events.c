@@ -15,10 +15,9 @@ enum recovery_event {
 	EVENT_ANSWERED_LATE, /* a repetition that no NAK asked for, and more is in doubt */
 	EVENT_FINISHED,	     /* everything */
 	EVENT_NAK_ONE,	     /* IBA 9.7.5.2.3: one packet is missing, for all that is known */
-	EVENT_NAK_ALL,	     /* and all behind it, too */
-	EVENT_RESPONSE_MISSED, /* IBA 9.9.2.3 */
-	EVENT_MISSING,	       /* the same, and what came behind it is kept */
-	EVENT_RNR_NAK,	       /* IBA 9.7.5.2.8 */
+	EVENT_NAK_ALL, /* and all behind it, too; or a response was passed over (IBA 9.9.2.3) */
+	EVENT_MISSING, /* one was passed over, and what came behind it is kept */
+	EVENT_RNR_NAK, /* IBA 9.7.5.2.8 */
 	EVENT_PROBE_DUE,
 	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
 	EVENT_EARLY_DUE,  /* one towards a peer that keeps what is behind a gap */
@@ -44,7 +43,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SENDING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
 	[RECOVERY_SENDING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_SENDING][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
@@ -63,7 +61,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_REPEATING][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
 	[RECOVERY_REPEATING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_REPEATING][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_REPEATING][EVENT_MISSING] = {recovery_ask, RECOVERY_REPEATING},
 	[RECOVERY_REPEATING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_REPEATING][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
@@ -77,7 +74,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
 	[RECOVERY_NEXT_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_NEXT_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
@@ -93,7 +89,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_HEAD_PROBE][EVENT_FINISHED] = {recovery_answered, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
 	[RECOVERY_HEAD_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_HEAD_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
@@ -108,7 +103,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SECOND_PROBE][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
 	[RECOVERY_SECOND_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_SECOND_PROBE][EVENT_RESPONSE_MISSED] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_SECOND_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
@@ -289,7 +283,7 @@ void recovery_on_response_missed(struct qp *qp, uint64_t now)
 		return;
 	qp->recovery.response_missed = true;
 	qp->shown->done.losses.missed_responses++;
-	recovery_event(qp, EVENT_RESPONSE_MISSED, now);
+	recovery_event(qp, EVENT_NAK_ALL, now);
 }
 
 /* The last retry is on another path, if there is one, where nothing has arrived yet. */
