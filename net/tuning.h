@@ -85,6 +85,8 @@
  * (emu/transport/xrc_remote.h).
  */
 #define XRC_ASK_AGAIN 5000000
+/* Of so many other processes' targets is it known what they have placed here. */
+#define XRC_DELEGATES 1024
 
 /* --- packets that arrived behind a lost one (emu/transport/reorder.h), bytes ---------------- */
 

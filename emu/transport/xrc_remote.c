@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
+#include <uthash.h>
 
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
@@ -28,9 +28,9 @@ struct xrc_message {
 };
 
 struct xrc_delegate {
-	struct xrc_delegate *next; /* utlist */
-	struct qp qp;		   /* its number is the target's */
-	uint32_t sequence;	   /* of what it placed last, and how that went */
+	UT_hash_handle hh; /* in hca->xrc_delegates, by qp.number: the one used last is the last */
+	struct qp qp;	   /* its number is the target's */
+	uint32_t sequence; /* of what it placed last, and how that went */
 	enum fault fault;
 };
 
@@ -140,30 +140,52 @@ static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
 	qp->delegate = true;
 	qp->state = IBV_QPS_RTR;
 	pthread_mutex_init(&qp->lock, NULL);
-	LL_PREPEND(hca->xrc_delegates, delegate);
 	return delegate;
 }
 
+static void destroy_delegate(struct xrc_delegate *delegate)
+{
+	responder_destroy(&delegate->qp.responder);
+	pthread_mutex_destroy(&delegate->qp.lock);
+	observe_free(NULL, OBSERVE_QP, delegate->qp.shown);
+	free(delegate);
+}
+
+/*
+ * No process says that its target has gone, and most have when there are so many: the one that was
+ * used longest ago is.
+ */
 static struct xrc_delegate *get_delegate(struct hca *hca, uint32_t qpn)
 {
-	struct xrc_delegate *delegate;
+	struct xrc_delegate *delegate, *oldest = hca->xrc_delegates;
 
-	LL_FOREACH (hca->xrc_delegates, delegate) {
-		if (delegate->qp.number == qpn)
-			return delegate;
+	HASH_FIND(hh, hca->xrc_delegates, &qpn, sizeof(qpn), delegate);
+	if (delegate) {
+		HASH_DEL(hca->xrc_delegates, delegate);
+	} else {
+		delegate = make_delegate(hca, qpn);
+		if (!delegate)
+			return NULL;
+		if (HASH_COUNT(hca->xrc_delegates) >= XRC_DELEGATES) {
+			HASH_DEL(hca->xrc_delegates, oldest);
+			destroy_delegate(oldest);
+		}
 	}
-	return make_delegate(hca, qpn);
+	HASH_ADD(hh, hca->xrc_delegates, qp.number, sizeof(qpn), delegate);
+	if (!delegate->hh.tbl) {
+		destroy_delegate(delegate);
+		return NULL;
+	}
+	return delegate;
 }
 
 void xrc_delegates_destroy(struct hca *hca)
 {
 	struct xrc_delegate *delegate, *next;
 
-	LL_FOREACH_SAFE (hca->xrc_delegates, delegate, next) {
-		responder_destroy(&delegate->qp.responder);
-		pthread_mutex_destroy(&delegate->qp.lock);
-		observe_free(NULL, OBSERVE_QP, delegate->qp.shown);
-		free(delegate);
+	HASH_ITER (hh, hca->xrc_delegates, delegate, next) {
+		HASH_DEL(hca->xrc_delegates, delegate);
+		destroy_delegate(delegate);
 	}
 }
 

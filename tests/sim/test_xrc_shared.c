@@ -9,6 +9,7 @@
 
 #include "emu/transport/xrc_remote.h"
 #include "net/share/share.h"
+#include "net/tuning.h"
 #include "pair.h"
 #include "tests/said.h"
 
@@ -110,12 +111,26 @@ static void make_process(struct shared *shared, unsigned int index)
 			 0);
 }
 
-static void shared_create(struct shared *shared, const struct sim_options *options, uint64_t seed)
+static void connect_qps(struct shared *shared)
 {
 	struct qp_options sends = {.type = IBV_QPT_XRC_SEND,
 				   .cap = {.max_send_wr = MESSAGES, .max_send_sge = 1}};
-	struct qp_options receives = {.type = IBV_QPT_XRC_RECV};
+	struct qp_options receives = {.type = IBV_QPT_XRC_RECV, .xrcd = shared->xrcds[0]};
+	struct node *nodes = shared->world.nodes;
 
+	shared->initiator = world_qp(&nodes[0], &sends);
+	shared->target = world_qp(&nodes[1], &receives);
+	world_connect(&nodes[0], shared->initiator, &nodes[1], shared->target, &world_connection);
+}
+
+static void destroy_qps(struct shared *shared)
+{
+	ck_assert_int_eq(qp_destroy(shared->initiator), 0);
+	ck_assert_int_eq(qp_destroy(shared->target), 0);
+}
+
+static void shared_create(struct shared *shared, const struct sim_options *options, uint64_t seed)
+{
 	*shared = (struct shared){.random = seed};
 	world_create(&shared->world, 3, options, seed);
 	for (unsigned int i = 0; i < 3; i++) {
@@ -125,17 +140,12 @@ static void shared_create(struct shared *shared, const struct sim_options *optio
 	}
 	make_process(shared, 0);
 	make_process(shared, 1);
-	receives.xrcd = shared->xrcds[0];
-	shared->initiator = world_qp(&shared->world.nodes[0], &sends);
-	shared->target = world_qp(&shared->world.nodes[1], &receives);
-	world_connect(&shared->world.nodes[0], shared->initiator, &shared->world.nodes[1],
-		      shared->target, &world_connection);
+	connect_qps(shared);
 }
 
 static void shared_destroy(struct shared *shared)
 {
-	ck_assert_int_eq(qp_destroy(shared->initiator), 0);
-	ck_assert_int_eq(qp_destroy(shared->target), 0);
+	destroy_qps(shared);
 	for (unsigned int i = 0; i < 2; i++) {
 		ck_assert_int_eq(srq_destroy(shared->srqs[i]), 0);
 		ck_assert_int_eq(xrcd_close(shared->xrcds[i]), 0);
@@ -223,6 +233,35 @@ START_TEST(messages)
 }
 END_TEST
 
+/* More targets, one after the other, than are known; none says when it goes, some amid a message.
+ */
+START_TEST(targets_come_and_go)
+{
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	for (unsigned int i = 0; i < XRC_DELEGATES + 100; i++) {
+		post_receive(&shared, 1, 0);
+		post_send(&shared, IBV_WR_SEND, 1, 0);
+		if (i % 8 == 0) {
+			for (int step = 0; step < 10; step++) {
+				world_step(&shared.world);
+				receive_told(&shared);
+			}
+		} else {
+			ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status,
+					 IBV_WC_SUCCESS);
+			ck_assert_int_eq(completion(&shared, &shared.world.nodes[2]).status,
+					 IBV_WC_SUCCESS);
+		}
+		destroy_qps(&shared);
+		shared.count = 0;
+		connect_qps(&shared);
+	}
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* An empty SRQ of the owner holds the message up, and a receive lets it go on. */
 START_TEST(receiver_not_ready)
 {
@@ -285,6 +324,7 @@ int main(void)
 	TCase *const tcases[] = {tests, NULL};
 
 	tcase_add_loop_test(tests, messages, 0, 6);
+	tcase_add_test(tests, targets_come_and_go);
 	tcase_add_test(tests, receiver_not_ready);
 	tcase_add_loop_test(tests, refused, 0, 3);
 	return world_main("xrc_shared", tcases);
