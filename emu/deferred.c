@@ -39,7 +39,7 @@ bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_
 {
 	const struct deferred_qp *qp = find(deferred, number);
 
-	return !qp || qp->bytes + length <= DEFERRED_BYTES;
+	return !qp || qp->bytes + sizeof(struct deferred_frame) + length <= DEFERRED_BYTES;
 }
 
 static struct deferred_qp *add_qp(struct deferred *deferred, uint32_t number)
@@ -105,7 +105,7 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 	else
 		qp->first = copy;
 	qp->last = copy;
-	qp->bytes += frame->length;
+	qp->bytes += sizeof(*copy) + frame->length;
 	if (atomic_load(&deferred->tried_at) == TIME_NEVER)
 		set_time(deferred, now);
 	return true;

@@ -176,7 +176,7 @@ void hca_destroy(struct hca *hca)
 	table_destroy(&hca->srqs);
 	table_destroy(&hca->qps);
 	former_keys_destroy(&hca->former_keys);
-	inject_destroy(&hca->inject);
+	inject_destroy(hca);
 	ack_queue_destroy(&hca->acks);
 	pacing_destroy(&hca->pacing);
 	pthread_mutex_destroy(&hca->receive_lock);

@@ -241,7 +241,7 @@ static inline bool injects(const struct hca *hca)
 	return __builtin_expect(atomic_load_explicit(&hca->inject.active, memory_order_relaxed), 0);
 }
 
-/* For an object that is being made. Never 0. */
+/* For an object that is being made. */
 uint32_t hca_next_handle(struct hca *hca);
 
 /* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (wire.md 14). */

@@ -7,6 +7,7 @@
  *
  * The process's handler of SIGSEGV and SIGBUS (verbs/preload/signals.h) passes each fault to
  * guard_catch(). Without a handler, as in a simulation, a fault is what it always was.
+ * Each thread that comes here has these two signals unblocked once and for all.
  * State is a thread's own, but for the table of files, which the handler of any thread reads.
  * No locks.
  */

@@ -26,10 +26,13 @@ void inject_init(struct inject *inject, struct injector *injector)
 	inject->active = inject_begins(inject);
 }
 
-void inject_destroy(struct inject *inject)
+void inject_destroy(struct hca *hca)
 {
+	struct inject *inject = &hca->inject;
 	struct pending_event *event, *next;
 
+	if (inject->injector)
+		injector_forget(inject->injector, hca);
 	DL_FOREACH_SAFE (inject->pending, event, next) {
 		DL_DELETE(inject->pending, event);
 		free(event);

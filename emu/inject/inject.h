@@ -39,7 +39,7 @@ struct inject {
 };
 
 void inject_init(struct inject *inject, struct injector *injector);
-void inject_destroy(struct inject *inject);
+void inject_destroy(struct hca *hca);
 
 /* Whether there are clauses. */
 static inline bool inject_begins(const struct inject *inject)

@@ -32,7 +32,7 @@ void mcast_init(struct mcast *mcast)
 	pthread_mutex_init(&mcast->members_lock, NULL);
 }
 
-/* --- groups, with mcast.lock held ------------------------------------------------ */
+/* --- groups, with one of the locks held ------------------------------------------------ */
 
 static struct mcast_group *find_group(const struct mcast *mcast, const union ibv_gid *gid)
 {

@@ -32,6 +32,9 @@ static int check_objects(const struct qp_type *type, const struct ibv_qp_init_at
 		return refuse(EINVAL, CAUSE_OBJECT_MISSING, "%s queue pair: recv_cq is NULL", name);
 	if (attr->srq && !type->srq) /* IBA 10.2.9 */
 		return refuse(EINVAL, CAUSE_QP_SRQ_NOT_ALLOWED, "%s queue pair with an srq", name);
+	if (attr->srq && ((const struct srq *)attr->srq)->xrcd)
+		return refuse(EINVAL, CAUSE_QP_SRQ_NOT_ALLOWED, "%s queue pair with an XRC srq",
+			      name);
 	return 0;
 }
 

@@ -403,7 +403,6 @@ void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *
 	attr->sq_draining = qp->draining;
 	attr->path_mig_state = qp->migration.state;
 	attr->cap = qp->cap;
-	attr->port_num = qp->attr.port_num;
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE)
 		attr->sq_psn = qp->requester.psn;
 	if (qp->state >= IBV_QPS_RTR)

@@ -473,6 +473,8 @@ void completer_local_error(struct qp *qp)
 	if (qp->sq.done != qp->sq.next || qp->sq.next == qp->sq.posted)
 		return;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
+	if (!wqe->started && !(qp_abilities(qp) & QP_SEND))
+		return; /* SQD: it is looked at when its turn comes */
 	if (wqe->status != IBV_WC_SUCCESS)
 		completer_fail(qp, wqe->status, NULL);
 }

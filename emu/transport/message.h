@@ -40,11 +40,11 @@ enum fault {
 	FAULT_ALIGNMENT,      /* atomics: 8-byte alignment */
 	FAULT_RECEIVE_LENGTH, /* a SEND longer than its receive */
 	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs, or memory gone */
-	FAULT_MEMORY,	      /* remote memory that is gone: mr_write() */
-	FAULT_INVALIDATE,     /* SEND with invalidate of what can't be invalidated */
-	FAULT_INJECTED,	      /* a receive that is to fail: emu/inject/request.h */
-	FAULT_ELSEWHERE,      /* no fault: an SRQ that isn't ours, but may be another process's */
-	FAULT_WAIT,	      /* no fault: another process is being asked */
+	FAULT_MEMORY, /* remote memory that is gone: mr_write(); or another process's CQ is full */
+	FAULT_INVALIDATE, /* SEND with invalidate of what can't be invalidated */
+	FAULT_INJECTED,	  /* a receive that is to fail: emu/inject/request.h */
+	FAULT_ELSEWHERE,  /* no fault: an SRQ that isn't ours, but may be another process's */
+	FAULT_WAIT,	  /* no fault: another process is being asked */
 	FAULT_COUNT
 };
 

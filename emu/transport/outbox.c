@@ -50,7 +50,7 @@ void outbox_put(struct outbox *outbox)
 static void outbox_unpin(struct outbox *outbox, unsigned int first)
 {
 	for (unsigned int i = first; i < outbox->iovs; i++) {
-		if (outbox->pin[i].address)
+		if (outbox->pin[i].key)
 			mr_unpin(outbox->hca, &outbox->pin[i]);
 	}
 	outbox->iovs = first;
@@ -167,7 +167,7 @@ static void outbox_add_iov(struct outbox *outbox, struct link_packet *packet, co
 	if (pin)
 		outbox->pin[outbox->iovs] = *pin;
 	else
-		outbox->pin[outbox->iovs].address = NULL;
+		outbox->pin[outbox->iovs].key = NULL;
 	outbox->iovs++;
 	packet->payload_count++;
 	packet->payload_length += length;

@@ -150,6 +150,8 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 	enum recovery_event event = EVENT_ACKED;
 
+	if (qp->state == IBV_QPS_ERR)
+		return; /* a completion found its CQ full, and nothing is under way any more */
 	if (recovery->beyond)
 		event = EVENT_ACKED_BEYOND;
 	else if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&

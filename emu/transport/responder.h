@@ -54,7 +54,8 @@ void responder_receive_end(struct qp *qp);
 /*
  * For the delegate of another process's QP (emu/transport/xrc_remote.h): check and place a SEND or
  * RDMA WRITE packet, and complete its receive when it is the last, or on an error. Nothing is
- * answered and no event raised. And what to do with a message in progress that isn't continued.
+ * answered, and no event of the QP raised. And what to do with a message in progress that isn't
+ * continued.
  */
 enum fault responder_place(struct qp *qp, const struct packet *packet);
 void responder_give_up(struct qp *qp);

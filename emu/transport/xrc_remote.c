@@ -153,28 +153,50 @@ static void destroy_delegate(struct xrc_delegate *delegate)
 
 /*
  * No process says that its target has gone, and most have when there are so many: the one that was
- * used longest ago is.
+ * used longest ago is forgotten. Amid a message, only if that goes for all of them.
  */
-static struct xrc_delegate *get_delegate(struct hca *hca, uint32_t qpn)
+static void forget_one(struct hca *hca)
 {
-	struct xrc_delegate *delegate, *oldest = hca->xrc_delegates;
+	struct xrc_delegate *delegate = hca->xrc_delegates;
 
-	HASH_FIND(hh, hca->xrc_delegates, &qpn, sizeof(qpn), delegate);
-	if (delegate) {
-		HASH_DEL(hca->xrc_delegates, delegate);
-	} else {
-		delegate = make_delegate(hca, qpn);
-		if (!delegate)
-			return NULL;
-		if (HASH_COUNT(hca->xrc_delegates) >= XRC_DELEGATES) {
-			HASH_DEL(hca->xrc_delegates, oldest);
-			destroy_delegate(oldest);
-		}
-	}
+	while (delegate && delegate->qp.responder.message.kind != MESSAGE_NONE)
+		delegate = delegate->hh.next;
+	if (!delegate)
+		delegate = hca->xrc_delegates;
+	HASH_DEL(hca->xrc_delegates, delegate);
+	pthread_mutex_lock(&delegate->qp.lock);
+	responder_give_up(&delegate->qp);
+	responder_receive_end(&delegate->qp);
+	pthread_mutex_unlock(&delegate->qp.lock);
+	destroy_delegate(delegate);
+}
+
+static struct xrc_delegate *add_delegate(struct hca *hca, uint32_t qpn)
+{
+	struct xrc_delegate *delegate = make_delegate(hca, qpn);
+
+	if (!delegate)
+		return NULL;
+	if (HASH_COUNT(hca->xrc_delegates) >= XRC_DELEGATES)
+		forget_one(hca);
 	HASH_ADD(hh, hca->xrc_delegates, qp.number, sizeof(qpn), delegate);
 	if (!delegate->hh.tbl) {
 		destroy_delegate(delegate);
 		return NULL;
+	}
+	return delegate;
+}
+
+static struct xrc_delegate *get_delegate(struct hca *hca, uint32_t qpn)
+{
+	struct xrc_delegate *delegate;
+
+	HASH_FIND(hh, hca->xrc_delegates, &qpn, sizeof(qpn), delegate);
+	if (!delegate)
+		return add_delegate(hca, qpn);
+	if (delegate->hh.next) {
+		HASH_DEL(hca->xrc_delegates, delegate);
+		HASH_ADD(hh, hca->xrc_delegates, qp.number, sizeof(qpn), delegate);
 	}
 	return delegate;
 }

@@ -252,7 +252,6 @@ static struct fault_link *make(struct link *inner)
 		return NULL;
 	pthread_mutex_init(&fault->lock, NULL);
 	fault->link.ops = &fault_link_ops;
-	/* Forwarded frames pass no wire, on which something could happen to them. */
 	fault->link.share = inner->share;
 	fault->link.capture = inner->capture;
 	fault->inner = inner;

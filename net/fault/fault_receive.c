@@ -80,6 +80,10 @@ static void filter_frame(struct filter *filter)
 	unsigned int copies;
 	struct flow flow;
 
+	if (frame.message) { /* of another process of this machine: on no wire */
+		filter->frames[filter->kept++] = frame;
+		return;
+	}
 	frame_flow(&flow, filter->fault, &frame);
 	verdict = fault_rules_judge(&filter->fault->rules, RECEIVED, &flow);
 	copies = 1 + verdict.duplicate;

@@ -209,3 +209,15 @@ bool injector_find_due(struct injector *injector, const void *hca, uint64_t now,
 	pthread_mutex_unlock(&injector->lock);
 	return found;
 }
+
+void injector_forget(struct injector *injector, const void *hca)
+{
+	pthread_mutex_lock(&injector->lock);
+	for (struct fault_clause *clause = injector->clauses.list;
+	     clause < clauses_end(&injector->clauses); clause++) {
+		if (clause->due_hca == hca)
+			clause->pending = 0;
+	}
+	find_deadline(injector);
+	pthread_mutex_unlock(&injector->lock);
+}

@@ -92,6 +92,8 @@ bool injector_count_message(struct injector *injector, const void *hca, unsigned
 			    uint32_t qpn);
 bool injector_find_due(struct injector *injector, const void *hca, uint64_t now,
 		       struct fault_hit *hit);
+/* @hca is being destroyed: what is due to it never comes. */
+void injector_forget(struct injector *injector, const void *hca);
 
 /* Before a call is made: the errno that it fails with, or 0. */
 static inline int injector_call(struct injector *injector, enum fault_call call,

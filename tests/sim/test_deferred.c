@@ -103,12 +103,13 @@ START_TEST(bounded)
 {
 	uint8_t data[1024] = {};
 	const struct link_frame frame = {.data = data, .length = sizeof(data)};
+	const unsigned int most = DEFERRED_BYTES / (sizeof(struct deferred_frame) + sizeof(data));
 	struct deferred deferred;
 
 	deferred_init(&deferred);
-	for (unsigned int i = 0; i < DEFERRED_BYTES / sizeof(data); i++)
+	for (unsigned int i = 0; i < most; i++)
 		ck_assert(deferred_add(&deferred, 1, &frame, 0));
-	ck_assert(!deferred_has_room(&deferred, 1, 1));
+	ck_assert(!deferred_has_room(&deferred, 1, sizeof(data)));
 	ck_assert(!deferred_add(&deferred, 1, &frame, 0));
 	ck_assert(deferred_add(&deferred, 2, &frame, 0));
 	deferred_destroy(&deferred);

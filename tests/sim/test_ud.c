@@ -261,6 +261,30 @@ START_TEST(send_error)
 }
 END_TEST
 
+/* What is posted in SQD is held, wrong as it may be (IBA 10.3.1.5). */
+START_TEST(send_error_in_sqd)
+{
+	struct pair_wr request;
+	struct datagrams d;
+	struct pd *pd;
+
+	create(&d);
+	ck_assert_int_eq(pd_alloc(d.pair.a->hca, &pd), 0);
+	world_modify_state(d.pair.qa, IBV_QPS_SQD);
+	datagram(&d, &request, 8, 1);
+	d.ah->pd = pd;
+	ck_assert_int_eq(world_post_send(d.pair.qa, &request.wr), 0);
+	d.ah->pd = d.pair.a->pd;
+	world_expect_none(d.pair.a, MS);
+	ck_assert_int_eq(d.pair.qa->state, IBV_QPS_SQD);
+	world_modify_state(d.pair.qa, IBV_QPS_RTS);
+	world_expect(d.pair.a, 1, IBV_WC_LOC_QP_OP_ERR);
+	ck_assert_int_eq(d.pair.qa->state, IBV_QPS_SQE);
+	pd_dealloc(pd);
+	destroy(&d);
+}
+END_TEST
+
 START_TEST(not_posted)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE,
@@ -455,6 +479,7 @@ int main(void)
 	tcase_add_loop_test(tcase, lost_by_packet, 0, 5);
 	tcase_add_test(tcase, controlled_qkey);
 	tcase_add_loop_test(tcase, send_error, 0, 3);
+	tcase_add_test(tcase, send_error_in_sqd);
 	tcase_add_loop_test(tcase, not_posted, 0, 7);
 	tcase_add_loop_test(tcase, bad_receive, 0, 2);
 	tcase_add_test(tcase, paced);

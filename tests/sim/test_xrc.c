@@ -194,6 +194,22 @@ START_TEST(unknown_queue)
 }
 END_TEST
 
+/* No other queue pair takes its receives. */
+START_TEST(queue_for_others)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UD};
+	struct ibv_qp_init_attr attr = {.qp_type = types[_i]};
+	struct peer peer;
+	struct qp *qp;
+
+	target_create(&peer, 0);
+	attr.send_cq = attr.recv_cq = &peer.node->cq->ibv;
+	attr.srq = (struct ibv_srq *)peer.srq;
+	ck_assert_int_eq(qp_create(peer.node->hca, peer.node->pd, &attr, &qp), EINVAL);
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(queue_of_another_domain)
 {
 	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
@@ -416,6 +432,7 @@ int main(void)
 	tcase_add_test(ends, receiver_not_ready);
 	tcase_add_loop_test(target, unknown_queue, 0, 8);
 	tcase_add_test(target, queue_of_another_domain);
+	tcase_add_loop_test(target, queue_for_others, 0, 2);
 	tcase_add_loop_test(target, key_of_another_domain, 0, 3);
 	tcase_add_test(target, queue_changes_within_message);
 	tcase_add_test(target, queue_goes_within_message);

@@ -191,6 +191,20 @@ START_TEST(events_come_after_messages)
 }
 END_TEST
 
+/* An HCA that is gone asks for nothing that is due to it, and no other one waits for that. */
+START_TEST(what_is_due_to_an_hca_goes_with_it)
+{
+	set("event(QP_FATAL)#1");
+	ck_assert(injector_message(&injector, &hca, IBV_WR_SEND, QPN));
+	ck_assert_uint_eq(injector_deadline(&injector), 0);
+	injector_forget(&injector, &other_hca);
+	ck_assert_uint_eq(injector_deadline(&injector), 0);
+	injector_forget(&injector, &hca);
+	ck_assert_uint_eq(injector_deadline(&injector), TIME_NEVER);
+	ck_assert(!injector_due(&injector, &hca, 1000, &hit));
+}
+END_TEST
+
 /* Each event counts the steps that it is for. */
 START_TEST(steps_of_a_connection_end_otherwise)
 {
@@ -335,6 +349,7 @@ int main(void)
 	tcase_add_test(tests, completions_are_late);
 	tcase_add_test(tests, events_come_in_time);
 	tcase_add_test(tests, events_come_after_messages);
+	tcase_add_test(tests, what_is_due_to_an_hca_goes_with_it);
 	tcase_add_test(tests, steps_of_a_connection_end_otherwise);
 	tcase_add_test(tests, requests_are_rejected);
 	tcase_add_test(tests, completion_events_are_coalesced_or_spurious);
