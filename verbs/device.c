@@ -420,7 +420,6 @@ static int bring_up(struct device *device, const struct event_sink *sink)
 	if (error)
 		goto close;
 	device_show(device);
-	device->failed = false;
 	error = progress_attach(progress, &ops, device, &client);
 	if (error)
 		goto destroy;
@@ -482,6 +481,7 @@ void device_down(struct device *device)
 		device->link->ops->close(device->link);
 		device->hca = NULL;
 		device->link = NULL;
+		device->failed = false;
 		registry_release();
 	}
 	pthread_mutex_unlock(&device->lock);
@@ -576,4 +576,5 @@ void device_after_fork_child(struct device *device)
 	device->link = NULL;
 	device->hca = NULL;
 	device->client = NULL;
+	device->failed = false;
 }

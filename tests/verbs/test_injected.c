@@ -8,8 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -225,13 +229,18 @@ START_TEST(link_down)
 }
 END_TEST
 
-/* It can be opened anew, and is as it was. */
-START_TEST(removal)
+static void remove_device(void)
 {
 	set_faults("remove#1/%s", "RDMA_WRITE");
 	pair_open(&pair, IBV_QPT_RC, 0);
 	ck_assert_int_eq(post_write(&pair, 1), 0);
 	next_async(IBV_EVENT_DEVICE_FATAL);
+}
+
+/* It can be opened anew, and is as it was. */
+START_TEST(removal)
+{
+	remove_device();
 	ck_assert_int_eq(state_of(pair.sender), IBV_QPS_ERR);
 	ck_assert_int_eq(state_of(pair.receiver), IBV_QPS_ERR);
 	ck_assert_ptr_null(ibv_open_device(pair.context->device));
@@ -240,6 +249,39 @@ START_TEST(removal)
 	pair_open(&pair, IBV_QPT_RC, 0);
 	ck_assert_int_eq(post_write(&pair, 1), 0);
 	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Not by verbs alone: rdma_cm, too, which hasn't had it open. */
+START_TEST(removal_before_the_manager)
+{
+	struct rdma_event_channel *channel;
+
+	remove_device();
+	pair_close(&pair);
+	channel = open_channel();
+	destroy(open_bound_id(channel, RDMA_PS_TCP));
+	rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* A forked child has nothing open. */
+START_TEST(removal_before_a_fork)
+{
+	struct rdma_cm_id *id;
+	int status;
+	pid_t pid;
+
+	remove_device();
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+		must(rdma_bind_addr(id, socket_address(NULL, 0)) == 0);
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && status == 0);
 	pair_close(&pair);
 }
 END_TEST
@@ -478,6 +520,9 @@ int main(void)
 	tcase_add_loop_test(tcase, event, 0, COUNT(events));
 	tcase_add_test(tcase, link_down);
 	tcase_add_test(tcase, removal);
+	tcase_add_test(tcase, removal_before_the_manager);
+	if (CHILD_ALLOCATES)
+		tcase_add_test(tcase, removal_before_a_fork);
 	tcase_add_test(tcase, spurious_event);
 	tcase_add_loop_test(tcase, coalesced_event, 0, 2);
 	tcase_add_test(tcase, late_completion);
