@@ -103,6 +103,18 @@ def test_suppressions(folder):
             check(status == 9 and reports(said), f"{text}: {status} {said}")
 
 
+# To look for a function's name takes long enough for forks to meet the report.
+def test_forks(folder):
+    path = f"{folder}/suppressions"
+    with open(path, "w") as file:
+        file.write("* no_function\n")
+    with open(f"{folder}/said", "w+") as said:  # the case waits for it to grow
+        done = subprocess.run([CASES, "wait_unarmed_beside_forks"], stderr=said, timeout=300,
+                              env={**os.environ, "URXE_CHECK": f"exit=9,suppress={path}"})
+        said.seek(0)
+        check(done.returncode == 9 and reports(said.read()) == 1, f"forks: {done.returncode}")
+
+
 def test_launcher():
     command = (LAUNCHER, "run", "--node", "127.85.0.1")
     status, said = run("use_destroyed_cq", None, (*command, "--check=exit=5", "--"))
@@ -113,7 +125,7 @@ def test_launcher():
 
 for test in (test_status, test_launcher):
     test()
-for test in (test_errors, test_json, test_suppressions):
+for test in (test_errors, test_json, test_suppressions, test_forks):
     with tempfile.TemporaryDirectory() as scratch:
         test(scratch)
 sys.exit(failed)

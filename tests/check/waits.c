@@ -2,6 +2,7 @@
 /* Threads that wait for completion events which don't come. */
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check/case.h"
@@ -65,15 +66,44 @@ static void *arm_and_complete(void *unused)
 	return NULL;
 }
 
-static void wait_unarmed(void)
+/* Forks don't wait for the thread that reports, nor it for them. */
+static void *fork_and_complete(void *unused)
+{
+	struct stat said = {};
+	int status;
+
+	while (said.st_size == 0) {
+		pid_t pid = fork();
+
+		must(pid >= 0);
+		if (pid == 0)
+			_exit(0);
+		must(waitpid(pid, &status, 0) == pid && status == 0);
+		must(fstat(STDERR_FILENO, &said) == 0);
+	}
+	return arm_and_complete(NULL);
+}
+
+static void wait_unarmed_with(void *(*other)(void *))
 {
 	pthread_t thread;
 
 	open_in_error();
-	must(pthread_create(&thread, NULL, arm_and_complete, NULL) == 0);
+	must(pthread_create(&thread, NULL, other, NULL) == 0);
 	wait_for_event();
 	must(pthread_join(thread, NULL) == 0);
 	rig_close(&rig);
+}
+
+static void wait_unarmed(void)
+{
+	wait_unarmed_with(arm_and_complete);
+}
+
+static void wait_unarmed_beside_forks(void)
+{
+	must(ibv_fork_init() == 0);
+	wait_unarmed_with(fork_and_complete);
 }
 
 /* Longer than the checker waits before it says anything. */
@@ -140,6 +170,7 @@ static void poll_again_and_wait(void)
 static const struct check_case cases[] = {
 	BAD(WAITS_UNARMED, wait_unarmed,
 	    .said = "of 1 completion queues of the channel none is armed"),
+	BAD(WAITS_UNARMED, wait_unarmed_beside_forks),
 	GOOD(WAITS_UNARMED, wait_armed),
 	BAD(WAKE_UP_LOST, wait_without_polling_again, .said = "holds 1 completions"),
 	GOOD(WAKE_UP_LOST, poll_again_and_wait),

@@ -18,29 +18,30 @@ bool check_is_on(void)
 	return options.on;
 }
 
+/* The thread that watches waiters reports with their locks held. */
 static void check_before_fork(void)
 {
-	quarantine_before_fork();
-	reports_before_fork();
 	work_before_fork();
 	objects_enter();
+	reports_before_fork();
+	quarantine_before_fork();
 }
 
 static void check_after_fork(void)
 {
+	quarantine_after_fork();
+	reports_after_fork();
 	objects_leave();
 	work_after_fork();
-	reports_after_fork();
-	quarantine_after_fork();
 }
 
 static void check_after_fork_in_child(void)
 {
+	quarantine_after_fork();
+	reports_after_fork_child();
 	objects_inherit();
 	objects_leave();
 	work_after_fork_child();
-	reports_after_fork_child();
-	quarantine_after_fork();
 }
 
 static void check_at_exit(void)
