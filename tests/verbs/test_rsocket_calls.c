@@ -6,6 +6,7 @@
 #include <infiniband/sa.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -178,6 +179,28 @@ START_TEST(refused)
 	ck_assert_int_eq(rclose(fd), 0);
 	ck_assert_int_eq(rclose(server), 0);
 	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+/* There is no memory for another one, and then there is. */
+START_TEST(refused_without_memory)
+{
+	const socklen_t length = sizeof(struct sockaddr_in);
+	struct sockaddr_in name;
+	socklen_t size = length;
+	uint16_t port;
+	int fd;
+
+	setenv("URXE_FAULTS", "fail(ENOMEM)#3/rdma_create_id;fail(ENOMEM)#4/rdma_create_id", 1);
+	fd = open_stream();
+	port = refused_port(); /* the second */
+	ck_fails(rconnect(fd, socket_address(NULL, port), length), ECONNREFUSED);
+	for (int i = 0; i < 2; i++) {
+		ck_fails(rconnect(fd, socket_address(NULL, port), length), ENOMEM);
+		ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &size), 0);
+	}
+	ck_fails(rconnect(fd, socket_address(NULL, port), length), ECONNREFUSED);
+	ck_assert_int_eq(rclose(fd), 0);
 }
 END_TEST
 
@@ -473,10 +496,23 @@ END_TEST
 int main(void)
 {
 	const TTest *const all[] = {
-		kinds,	  bad_descriptors, unconnected,	  bad_addresses,
-		names,	  refused,	   refused_later, connected_later,
-		accepted, not_an_rsocket,  options,	  options_too_late,
-		route,	  bad_routes,	   kept_alive,	  forked,
+		kinds,
+		bad_descriptors,
+		unconnected,
+		bad_addresses,
+		names,
+		refused,
+		refused_without_memory,
+		refused_later,
+		connected_later,
+		accepted,
+		not_an_rsocket,
+		options,
+		options_too_late,
+		route,
+		bad_routes,
+		kept_alive,
+		forked,
 	};
 
 	return run_rsocket_tests("rsocket_calls", NULL, NULL, all, sizeof(all) / sizeof(*all));

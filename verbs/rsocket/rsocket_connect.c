@@ -476,11 +476,13 @@ static int connect_status(struct rsocket *rs)
 /* After a connection that wasn't made another may be tried: with new ids, as rdma_cm has it. */
 static int renew(struct rsocket *rs)
 {
+	struct rdma_cm_id *id;
+
+	if (rdma_create_id(rs->channel, &id, rs, RDMA_PS_TCP) != 0)
+		return errno;
 	rsocket_stream_destroy(rs);
 	rdma_destroy_id(rs->id);
-	rs->id = NULL;
-	if (rdma_create_id(rs->channel, &rs->id, rs, RDMA_PS_TCP) != 0)
-		return errno;
+	rs->id = id;
 	rs->state = RSOCKET_NEW;
 	return 0;
 }
