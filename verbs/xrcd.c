@@ -47,6 +47,21 @@ static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
 	return own;
 }
 
+/*
+ * Of a child that was forked meanwhile the descriptor is, too: the lock would stay as long as that
+ * one lives.
+ */
+static void unlock_domain(int own, uint64_t guid, const struct descriptor_identity *file)
+{
+	struct flock lock = domain_lock(guid);
+
+	if (!descriptor_is(own, file))
+		return;
+	lock.l_type = F_UNLCK;
+	fcntl(own, F_OFD_SETLK, &lock);
+	close(own);
+}
+
 static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_attr *attr,
 		       struct xrcd **xrcd)
 {
@@ -65,8 +80,8 @@ static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_a
 		error = xrcd_open(hca, &file, elsewhere ? oflags | O_CREAT : oflags, xrcd);
 	if (!error)
 		(*xrcd)->fd = own;
-	else if (own >= 0)
-		close(own);
+	else
+		unlock_domain(own, hca->node_guid, &file);
 	return error;
 }
 
@@ -96,14 +111,14 @@ struct ibv_xrcd *urxe_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 
 int urxe_close_xrcd(struct ibv_xrcd *xrcd)
 {
+	const struct descriptor_identity file = to_xrcd(xrcd)->domain->file;
 	struct ibv_context *context = xrcd->context;
-	int fd = to_xrcd(xrcd)->fd;
+	int own = to_xrcd(xrcd)->fd;
 	int error = xrcd_close(to_xrcd(xrcd));
 
 	if (error)
 		return set_errno(error);
-	if (fd >= 0)
-		close(fd);
+	unlock_domain(own, to_hca(context)->node_guid, &file);
 	context_put(context);
 	return 0;
 }

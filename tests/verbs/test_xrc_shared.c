@@ -345,6 +345,33 @@ START_TEST(existence)
 }
 END_TEST
 
+/* A forked child has the parent's descriptors, and none of its domains. */
+START_TEST(existence_beside_a_child)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_xrcd *xrcd;
+	pid_t pid;
+
+	open_file();
+	xrcd = open_domain(context, O_CREAT | O_EXCL);
+	ck_assert_ptr_nonnull(xrcd);
+	pid = fork();
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	ck_assert_int_gt(pid, 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	xrcd = open_domain(context, O_CREAT | O_EXCL);
+	ck_assert_ptr_nonnull(xrcd);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	fixture_close(context);
+	close(file);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("xrc_shared");
@@ -355,6 +382,7 @@ int main(void)
 	tcase_add_loop_test(tests, messages, 0, 2);
 	tcase_add_test(tests, failures);
 	tcase_add_test(tests, existence);
+	tcase_add_test(tests, existence_beside_a_child);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
