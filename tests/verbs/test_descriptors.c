@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,10 +25,11 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/rsockets.h"
 #include "tests/verbs/scenario.h"
 
-#define PATIENCE 600 /* seconds, for one child on a busy machine */
-#define MOST 200     /* descriptors of a scenario */
+#define CHILD_PATIENCE 600 /* seconds, for one child on a busy machine */
+#define MOST 200	   /* descriptors of a scenario */
 
 /* --- too few --------------------------------------------------------------------------- */
 
@@ -48,7 +50,7 @@ static int run_child(int (*scenario)(void), int count)
 	int next = dup(0), error, again;
 	struct rlimit before;
 
-	alarm(PATIENCE);
+	alarm(CHILD_PATIENCE);
 	must(next > 0 && close(next) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
 	set_limit(next + count);
 	error = scenario();
@@ -181,12 +183,29 @@ static void post_until_flushed(struct pair *pair)
 	must(wc.status == IBV_WC_WR_FLUSH_ERR);
 }
 
+/* A domain of a file of its own, by which the library keeps a descriptor. */
+static struct ibv_xrcd *open_domain(struct ibv_context *context)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = memfd_create("domain", 0),
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd;
+
+	must(attr.fd >= 0);
+	xrcd = ibv_open_xrcd(context, &attr);
+	must(xrcd);
+	return xrcd;
+}
+
 /* The application goes on with its device, or waits for events only. */
 static void lose_descriptors(enum instead instead, bool posts)
 {
 	struct ibv_async_event *event;
 	struct ibv_device **list;
 	static struct said said;
+	struct ibv_xrcd *xrcd;
 	struct taken taken;
 	struct pair pair;
 	pthread_t thread;
@@ -198,6 +217,7 @@ static void lose_descriptors(enum instead instead, bool posts)
 	said_begin(&said);
 	begin_taking(&taken);
 	pair_open(&pair, IBV_QPT_RC, 0);
+	xrcd = open_domain(pair.context);
 	must(post_write(&pair, 1) == 0);
 	must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
 	must(pthread_create(&thread, NULL, wait_for_async_event, pair.context) == 0);
@@ -214,6 +234,7 @@ static void lose_descriptors(enum instead instead, bool posts)
 	errno = 0;
 	must(!ibv_open_device(list[0]) && errno == EIO);
 	ibv_free_device_list(list);
+	must(ibv_close_xrcd(xrcd) == 0);
 	pair_close(&pair);
 	end_taking(&taken);
 	must(scenario_verbs() == 0);
@@ -259,6 +280,35 @@ START_TEST(a_listener_learns_that_its_device_is_gone)
 }
 END_TEST
 
+static void *receive_one(void *server)
+{
+	char byte;
+
+	waiting = gettid();
+	receive_all(*(int *)server, &byte, 1);
+	return NULL;
+}
+
+/* A thread has slept on descriptors of it that only closing uses again. */
+START_TEST(rsockets_are_closed_without_their_descriptors)
+{
+	struct taken taken;
+	pthread_t thread;
+	int client, server;
+
+	begin_taking(&taken);
+	open_streams(&client, &server);
+	must(pthread_create(&thread, NULL, receive_one, &server) == 0);
+	wait_until_asleep(&waiting);
+	send_all(client, "a", 1);
+	must(pthread_join(thread, NULL) == 0);
+	take(&taken, _i);
+	must(rclose(client) == 0);
+	must(rclose(server) == 0);
+	end_taking(&taken);
+}
+END_TEST
+
 /* --- daemon() -------------------------------------------------------------------------- */
 
 /* The parent's thread that receives isn't in the daemon. */
@@ -272,7 +322,7 @@ static void run_daemon(int report)
 
 	must(rdma_listen(listener, 1) == 0);
 	must(daemon(1, 1) == 0);
-	alarm(PATIENCE);
+	alarm(CHILD_PATIENCE);
 	must(poll(&poll_fd, 1, -1) == 1);
 	errno = 0;
 	error = rdma_get_cm_event(channel, &event) == 0 ? 0 : errno;
@@ -304,10 +354,11 @@ int main(void)
 	TCase *tests = tcase_create("descriptors");
 
 	fixture_environment();
-	tcase_set_timeout(tests, 2 * PATIENCE);
+	tcase_set_timeout(tests, 2 * CHILD_PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);
+	tcase_add_loop_test(tests, rsockets_are_closed_without_their_descriptors, 0, INSTEADS);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, a_daemon_that_has_listened_before_is_told);
 	suite_add_tcase(suite, tests);

@@ -37,6 +37,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "net/descriptor.h"
 #include "verbs/rsocket/rsocket_wire.h"
 
 #define RSOCKET_RESOLVE_TIMEOUT 2000 /* ms */
@@ -125,6 +126,12 @@ struct rsocket_iomap {
 	bool pending; /* the peer isn't told yet */
 };
 
+/* An eventfd by which threads are woken; the application may have closed it (net/descriptor.h). */
+struct rsocket_wake {
+	int fd; /* -1: there was none yet */
+	struct descriptor_identity identity;
+};
+
 struct rsocket {
 	int fd;
 	int domain, type;
@@ -156,9 +163,9 @@ struct rsocket {
 	struct rsocket_iomap *iomaps;
 
 	/* rsocket_wait.c */
-	bool waited_for;  /* a thread sleeps on the descriptors for all */
-	int wake;	  /* eventfd: ends that sleep; -1: there was none yet */
-	uint32_t changes; /* counts what threads may wait for */
+	bool waited_for;	  /* a thread sleeps on the descriptors for all */
+	struct rsocket_wake wake; /* ends that sleep */
+	uint32_t changes;	  /* counts what threads may wait for */
 	pthread_cond_t changed;
 	struct rsocket_poller *pollers;
 
@@ -230,9 +237,15 @@ int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, u
 
 /* A thread in rpoll(), to be woken when what it waits for may have come. */
 struct rsocket_poller {
-	int fd; /* eventfd */
+	const struct rsocket_wake *wake;
 	struct rsocket_poller *prev, *next;
 };
+
+/* A descriptor to sleep on, besides others, until rsocket_wake_up(). False: errno says why not. */
+bool rsocket_wake_open(struct rsocket_wake *wake);
+void rsocket_wake_up(const struct rsocket_wake *wake);
+void rsocket_wake_clear(const struct rsocket_wake *wake);
+void rsocket_wake_close(struct rsocket_wake *wake);
 
 /*
  * With rs->lock, which is released meanwhile: until something has happened to @rs, or @deadline

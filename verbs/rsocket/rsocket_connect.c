@@ -26,7 +26,7 @@ static struct rsocket *allocate(int domain, int type)
 
 	if (!rs)
 		return NULL;
-	rs->fd = rs->wake = -1;
+	rs->fd = rs->wake.fd = -1;
 	rs->domain = domain;
 	rs->type = type;
 	pthread_mutex_init(&rs->send_lock, NULL);
@@ -49,8 +49,7 @@ void rsocket_free(struct rsocket *rs)
 		rdma_destroy_id(rs->id);
 	if (rs->channel)
 		rdma_destroy_event_channel(rs->channel);
-	if (rs->wake >= 0)
-		close(rs->wake);
+	rsocket_wake_close(&rs->wake);
 	pthread_cond_destroy(&rs->changed);
 	pthread_mutex_destroy(&rs->lock);
 	pthread_mutex_destroy(&rs->receive_lock);

@@ -6,8 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "net/clock.h"
@@ -33,7 +31,7 @@ struct polling {
 	struct polled *polled; /* of each of them */
 	struct pollfd *sleep;  /* what is slept on */
 	nfds_t *owner;	       /* of which of @fds it is */
-	int eventfd;
+	struct rsocket_wake wake;
 	struct polled few_polled[FEW];
 	struct pollfd few_sleep[RSOCKET_DESCRIPTORS * FEW + 1];
 	nfds_t few_owner[FEW];
@@ -139,7 +137,7 @@ static bool begin_sleep(struct polling *polling, nfds_t index)
 	if (!rs)
 		return true;
 	pthread_mutex_lock(&rs->lock);
-	polling->polled[index].poller.fd = polling->eventfd;
+	polling->polled[index].poller.wake = &polling->wake;
 	DL_APPEND(rs->pollers, &polling->polled[index].poller);
 	polling->polled[index].leads = !rs->waited_for;
 	quiet = rs->changes == polling->polled[index].seen;
@@ -185,21 +183,19 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 	nfds_t begun = 0, used = 0;
 	bool quiet = true;
 	int ready = 0, error;
-	uint64_t value;
 
 	for (; begun < polling->count && quiet; begun++) {
 		quiet = begin_sleep(polling, begun);
 		used += sleep_on(polling, begun, &polling->sleep[used]);
 	}
-	polling->sleep[used++] = (struct pollfd){.fd = polling->eventfd, .events = POLLIN};
+	polling->sleep[used++] = (struct pollfd){.fd = polling->wake.fd, .events = POLLIN};
 	if (quiet)
 		ready = poll(polling->sleep, used, rsocket_sleep_time(deadline));
 	error = errno;
 	while (begun)
 		end_sleep(polling, --begun, quiet && ready == 0);
-	if (read(polling->eventfd, &value, sizeof(value)) < 0)
-		value = 0; /* it wasn't by that that it was woken */
-	errno = error;	   /* of the sleep: EINTR, perhaps */
+	rsocket_wake_clear(&polling->wake);
+	errno = error; /* of the sleep: EINTR, perhaps */
 	return ready;
 }
 
@@ -211,8 +207,7 @@ static void polling_end(struct polling *polling)
 		if (polling->polled[i].rs)
 			rsocket_put(polling->polled[i].rs);
 	}
-	if (polling->eventfd >= 0)
-		close(polling->eventfd);
+	rsocket_wake_close(&polling->wake);
 	if (polling->count <= FEW)
 		return;
 	free(polling->polled);
@@ -243,7 +238,7 @@ static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t cou
 
 	polling->fds = fds;
 	polling->count = count;
-	polling->eventfd = -1;
+	polling->wake.fd = -1;
 	if (reserve(polling) != 0)
 		return ENOMEM;
 	for (nfds_t i = 0; i < count; i++)
@@ -263,9 +258,7 @@ static int poll_all(struct polling *polling, uint64_t deadline)
 			return ready;
 		if (clock_now() < spin)
 			continue;
-		if (polling->eventfd < 0)
-			polling->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		if (polling->eventfd < 0 || sleep_until(polling, deadline) < 0)
+		if (!rsocket_wake_open(&polling->wake) || sleep_until(polling, deadline) < 0)
 			return -1;
 	}
 }

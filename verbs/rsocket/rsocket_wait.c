@@ -18,28 +18,56 @@
 
 #define NS_PER_S 1000000000u
 
+/* --- being woken ----------------------------------------------------------------------------- */
+
+bool rsocket_wake_open(struct rsocket_wake *wake)
+{
+	descriptor_verify(&wake->fd, &wake->identity);
+	if (wake->fd >= 0)
+		return true;
+	wake->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	wake->identity = descriptor_identify(wake->fd);
+	return wake->fd >= 0;
+}
+
+void rsocket_wake_up(const struct rsocket_wake *wake)
+{
+	const uint64_t one = 1;
+
+	if (descriptor_is(wake->fd, &wake->identity) && write(wake->fd, &one, sizeof(one)) < 0)
+		return; /* it is full, and so readable */
+}
+
+void rsocket_wake_clear(const struct rsocket_wake *wake)
+{
+	uint64_t value;
+
+	if (descriptor_is(wake->fd, &wake->identity) && read(wake->fd, &value, sizeof(value)) < 0)
+		return; /* another thread has, or none has woken this one */
+}
+
+void rsocket_wake_close(struct rsocket_wake *wake)
+{
+	descriptor_close(descriptor_take(&wake->fd), &wake->identity);
+}
+
 void rsocket_changed(struct rsocket *rs)
 {
 	struct rsocket_poller *poller;
-	const uint64_t one = 1;
 
 	rs->changes++;
 	pthread_cond_broadcast(&rs->changed);
-	DL_FOREACH (rs->pollers, poller) {
-		/* It can't be full, and whether it was woken already doesn't matter. */
-		if (write(poller->fd, &one, sizeof(one)) < 0)
-			continue;
-	}
+	DL_FOREACH (rs->pollers, poller)
+		rsocket_wake_up(poller->wake);
 }
 
 void rsocket_interrupt(struct rsocket *rs)
 {
-	const uint64_t one = 1;
-
 	rsocket_changed(rs);
-	if (rs->wake >= 0 && write(rs->wake, &one, sizeof(one)) < 0)
-		return; /* it is full, and so readable */
+	rsocket_wake_up(&rs->wake);
 }
+
+/* --- looking --------------------------------------------------------------------------------- */
 
 /*
  * Looking in vain leaves EAGAIN in errno, which a call that succeeds mustn't: rstream takes it for
@@ -139,11 +167,9 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	unsigned int count = rsocket_descriptors(rs, fds);
 	const int before = errno;
 	int ready, error;
-	uint64_t value;
 
-	if (rs->wake < 0)
-		rs->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	fds[count++] = (struct pollfd){.fd = rs->wake, .events = POLLIN};
+	rsocket_wake_open(&rs->wake);
+	fds[count++] = (struct pollfd){.fd = rs->wake.fd, .events = POLLIN};
 	pthread_mutex_unlock(&rs->lock);
 	ready = poll(fds, count, rsocket_sleep_time(deadline));
 	error = ready < 0 ? errno : 0;
@@ -153,8 +179,8 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 		rsocket_probe(rs);
 	if (ready == 0 && clock_now() >= deadline)
 		error = ETIMEDOUT;
-	if (fds[count - 1].revents && read(rs->wake, &value, sizeof(value)) < 0)
-		error = 0; /* another thread was woken by it, too */
+	if (fds[count - 1].revents)
+		rsocket_wake_clear(&rs->wake);
 	rsocket_take_all(rs);
 	errno = before;
 	return error;
