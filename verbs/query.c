@@ -184,20 +184,25 @@ int urxe_query_gid(struct ibv_context *context, uint8_t port_num, int index, uni
 	return 0;
 }
 
-static void fill_entry(struct ibv_gid_entry *to, const struct gid_entry *from, uint32_t port_num,
-		       uint32_t index)
+/* As much of the entry as the caller knows of. */
+static void put_entry(struct ibv_gid_entry *to, size_t size, const struct gid_entry *from,
+		      uint32_t port_num, uint32_t index)
 {
-	to->gid = from->gid;
-	to->gid_index = index;
-	to->port_num = port_num;
-	to->gid_type = IBV_GID_TYPE_ROCE_V2;
-	to->ndev_ifindex = from->ifindex;
+	const struct ibv_gid_entry all = {
+		.gid = from->gid,
+		.gid_index = index,
+		.port_num = port_num,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = from->ifindex,
+	};
+
+	memset(to, 0, size);
+	memcpy(to, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
 int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	struct ibv_gid_entry all = {};
 	struct gid_entry found;
 	struct port *port;
 	int error;
@@ -212,25 +217,23 @@ int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (error)
 		return refuse(error, CAUSE_GID_EMPTY, "ibv_query_gid_ex(): GID %u of port %u",
 			      gid_index, port_num);
-	fill_entry(&all, &found, port_num, gid_index);
-	memset(entry, 0, entry_size);
-	memcpy(entry, &all, entry_size < sizeof(all) ? entry_size : sizeof(all));
+	put_entry(entry, entry_size, &found, port_num, gid_index);
 	return 0;
 }
 
 /* Appends those of @port to the @count there are. Returns how many they are then, or -EINVAL. */
-static ssize_t append_entries(struct ibv_context *context, struct port *port,
-			      struct ibv_gid_entry *entries, size_t max_entries, size_t count,
-			      size_t entry_size)
+static ssize_t append_entries(struct port *port, struct ibv_gid_entry *entries, size_t max_entries,
+			      size_t count, size_t entry_size)
 {
+	const uint32_t length = registry_configuration()->profile->port.gid_tbl_len;
 	struct gid_entry found;
 
-	for (uint32_t i = 0; gid_table_next(&port->gids, &i, &found); i++) {
+	for (uint32_t i = 0; gid_table_next(&port->gids, &i, &found) && i < length; i++) {
 		if (count == max_entries)
 			return -refuse(EINVAL, CAUSE_GID_TABLE_SHORT,
 				       "ibv_query_gid_table(): max_entries is %zu", max_entries);
-		urxe_query_gid_ex(context, port->number, i,
-				  (void *)((char *)entries + count++ * entry_size), 0, entry_size);
+		put_entry((void *)((char *)entries + count++ * entry_size), entry_size, &found,
+			  port->number, i);
 	}
 	return count;
 }
@@ -244,7 +247,7 @@ ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	if (flags)
 		return -refuse_mask(EOPNOTSUPP, "ibv_query_gid_table(), flags", flags);
 	for (unsigned int i = 1; count >= 0 && (port = device_port(device_of(context), i)); i++)
-		count = append_entries(context, port, entries, max_entries, count, entry_size);
+		count = append_entries(port, entries, max_entries, count, entry_size);
 	return count;
 }
 

@@ -12,6 +12,7 @@
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/own_profile.h"
 
 #define GRH 40
 #define PORT 7471
@@ -92,6 +93,22 @@ START_TEST(gid_tables)
 		ck_assert_int_eq(ibv_query_gid_ex(context, port_num, 0, &entry, 0), EINVAL);
 		ck_fails(ibv_query_gid_type(context, port_num, 0, &type), EINVAL);
 	}
+	fixture_close(context);
+}
+END_TEST
+
+/* Of the addresses no more are in a table than there is space for. */
+START_TEST(short_gid_tables)
+{
+	struct ibv_gid_entry entry, table[4];
+	struct ibv_context *context;
+
+	own_profile("gid_tbl_len = 1\n");
+	context = fixture_open();
+	ck_assert_int_eq(ibv_query_gid_ex(context, 2, 1, &entry, 0), EINVAL);
+	ck_assert_int_eq(ibv_query_gid_table(context, table, 4, 0), 2);
+	expect_address(&table[0].gid, fixture_address());
+	expect_address(&table[1].gid, second);
 	fixture_close(context);
 }
 END_TEST
@@ -361,6 +378,7 @@ int main(void)
 	tcase_add_test(tests, counts);
 	tcase_add_test(tests, port_attributes);
 	tcase_add_test(tests, gid_tables);
+	tcase_add_test(tests, short_gid_tables);
 	tcase_add_test(tests, pkeys);
 	tcase_add_test(tests, sysfs);
 	tcase_add_test(tests, connection_on_the_second_port);
