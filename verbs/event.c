@@ -16,17 +16,22 @@ static struct context *context_of(void *element)
 	return to_context(*(struct ibv_context **)element);
 }
 
-static bool is_port_event(enum ibv_event_type type)
+/* All others are about a port or the device, those that newer headers than ours have included. */
+static bool is_object_event(enum ibv_event_type type)
 {
 	switch (type) {
-	case IBV_EVENT_DEVICE_FATAL:
-	case IBV_EVENT_PORT_ACTIVE:
-	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_PKEY_CHANGE:
-	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_CLIENT_REREGISTER:
-	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_WQ_FATAL:
 		return true;
 	default:
 		return false;
@@ -93,7 +98,7 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 	struct device *device = context;
 	struct context *listener;
 
-	if (!is_port_event(type)) {
+	if (is_object_event(type)) {
 		if (is_of_shared_qp(type, element))
 			qp_each_handle(element, push_to_handle, type);
 		else
@@ -124,7 +129,7 @@ static void count_taken(const struct event_record *record)
 		((struct srq_extra *)((struct srq *)element)->verbs)->async_events++;
 		break;
 	default:
-		if (!is_port_event(record->type))
+		if (is_object_event(record->type))
 			((struct qp_extra *)((struct qp *)element)->verbs)->async_events++;
 	}
 }
@@ -136,10 +141,10 @@ int urxe_get_async_event(struct ibv_context *context, struct ibv_async_event *ev
 	if (event_fd_pop(&to_context(context)->async, count_taken, &record))
 		return -1;
 	event->event_type = record.type;
-	if (is_port_event(record.type))
-		event->element.port_num = (int)(intptr_t)record.element;
-	else
+	if (is_object_event(record.type))
 		event->element.cq = record.element;
+	else
+		event->element.port_num = (int)(intptr_t)record.element;
 	return 0;
 }
 
@@ -159,7 +164,7 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_wq *wq = event->element.wq;
 
-	if (!is_port_event(event->event_type) &&
+	if (is_object_event(event->event_type) &&
 	    context_is_inherited(*(struct ibv_context **)event->element.cq))
 		return;
 
@@ -175,7 +180,7 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
 		break;
 	default:
-		if (!is_port_event(event->event_type))
+		if (is_object_event(event->event_type))
 			acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
 	}
 }

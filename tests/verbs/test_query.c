@@ -352,6 +352,16 @@ START_TEST(lacking)
 }
 END_TEST
 
+/* A real device's, in the mode both: of a port, as all that came since (verbs.md 1). */
+START_TEST(newer_events)
+{
+	struct ibv_async_event event = {.event_type = (enum ibv_event_type)20, /* speed changed */
+					.element = {.port_num = 1}};
+
+	ibv_ack_async_event(&event);
+}
+END_TEST
+
 START_TEST(fork_needs_nothing)
 {
 	ck_assert_int_eq(ibv_fork_init(), 0);
@@ -380,6 +390,7 @@ int main(void)
 	tcase_add_test(tests, counters);
 	tcase_add_test(tests, names);
 	tcase_add_test(tests, lacking);
+	tcase_add_test(tests, newer_events);
 	tcase_add_test(tests, fork_needs_nothing);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
