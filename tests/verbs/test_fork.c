@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 
-#define CHILDREN 12  /* for each call */
-#define PATIENCE 120 /* seconds, for a child on a busy machine */
+#define CHILDREN 12    /* for each call */
+#define FIRST_CALLS 10 /* each of a process of its own */
+#define PATIENCE 120   /* seconds, for a child on a busy machine */
 
 static struct pair pair;
 static struct ibv_cq_ex *cq_ex;
@@ -257,6 +259,48 @@ START_TEST(calls_in_a_child)
 }
 END_TEST
 
+/* --- the first call of all --------------------------------------------------------------- */
+
+static _Atomic bool forks; /* another thread does */
+static _Atomic bool created;
+
+static void *create_id(void *unused)
+{
+	struct rdma_cm_id *id;
+
+	while (!forks)
+		;
+	must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	must(rdma_destroy_id(id) == 0);
+	created = true;
+	/* TSan takes a thread that has ended for a child's that wasn't joined. */
+	while (!stopping)
+		usleep(1000);
+	return NULL;
+}
+
+/* While it finds the devices, others fork. */
+START_TEST(forks_beside_the_first_call)
+{
+	pthread_t thread;
+	int status;
+
+	alarm(PATIENCE);
+	must(pthread_create(&thread, NULL, create_id, NULL) == 0);
+	while (!created) {
+		pid_t pid = fork();
+
+		must(pid >= 0);
+		if (pid == 0)
+			_exit(0);
+		must(waitpid(pid, &status, 0) == pid && status == 0);
+		forks = true;
+	}
+	stopping = true;
+	must(pthread_join(thread, NULL) == 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fork");
@@ -265,6 +309,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 3 * PATIENCE);
 	tcase_add_loop_test(tests, calls_in_a_child, 0, sizeof(calls) / sizeof(*calls));
+	tcase_add_loop_test(tests, forks_beside_the_first_call, 0, FIRST_CALLS);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -21,14 +21,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_state; /* of the thread that has it */
 static struct rdma_id *ids;
 
-static void rdma_add_hooks(void);
+static void rdma_prepare(void);
 
 void rdma_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int state;
 
-	pthread_once(&once, rdma_add_hooks);
+	pthread_once(&once, rdma_prepare);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
 	cancel_state = state;
@@ -91,7 +91,8 @@ static void rdma_after_fork_in_child(void)
 	rdma_after_fork();
 }
 
-static void rdma_add_hooks(void)
+/* Hooks are added before rdma.lock is taken, which a fork takes with hooks_lock held. */
+static void rdma_prepare(void)
 {
 	static struct registry_hooks hooks = {
 		.order = FORK_OUTERMOST,
@@ -99,7 +100,9 @@ static void rdma_add_hooks(void)
 		.after_fork_in_parent = rdma_after_fork,
 		.after_fork_in_child = rdma_after_fork_in_child,
 	};
+	struct device *devices;
 
+	devices_all(&devices);
 	registry_add_hooks(&hooks);
 }
 
