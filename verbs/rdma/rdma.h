@@ -310,7 +310,7 @@ int rdma_make_listeners(struct rdma_id *id);
 int rdma_claim(const struct rdma_id *id);
 /* EADDRINUSE: say which process has the port of @address. Slow; without rdma.lock. */
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
-/* Destroy the listeners, and with them their claims. */
+/* Destroy the listeners, and with them their claims; without rdma.lock. */
 void rdma_stop_listening(struct rdma_id *id);
 
 /*

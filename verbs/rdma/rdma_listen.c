@@ -111,13 +111,21 @@ void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address
 	       pid ? process : "another process");
 }
 
+/* The connection manager is told without the lock; the progress thread looks for them with it. */
 void rdma_stop_listening(struct rdma_id *id)
 {
-	for (unsigned int i = 0; i < id->listener_count; i++)
-		cm_id_destroy(id->listeners[i], clock_now());
-	free(id->listeners);
+	struct cm_id **listeners;
+	unsigned int count;
+
+	rdma_enter();
+	listeners = id->listeners;
+	count = id->listener_count;
 	id->listeners = NULL;
 	id->listener_count = 0;
+	rdma_leave();
+	for (unsigned int i = 0; i < count; i++)
+		cm_id_destroy(listeners[i], clock_now());
+	free(listeners);
 }
 
 static int listen_everywhere(struct rdma_id *id)
