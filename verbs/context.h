@@ -76,6 +76,13 @@ static inline bool is_descriptor_error(int error)
 	return error == EMFILE || error == ENFILE;
 }
 
+/* Where a post failed (@bad of ibv_post_*()), for applications that ask. */
+#define TELL_BAD(bad, wr)                                                                          \
+	do {                                                                                       \
+		if (bad)                                                                           \
+			*(bad) = (wr);                                                             \
+	} while (0)
+
 /* Returns @error; says which limit was reached if it is such a one. */
 int refuse_descriptor(int error, const char *call);
 

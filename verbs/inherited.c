@@ -35,20 +35,20 @@ static int inherited_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 static int inherited_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	*bad = wr;
+	TELL_BAD(bad, wr);
 	return set_errno(refuse_inherited("ibv_post_send()"));
 }
 
 static int inherited_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	*bad = wr;
+	TELL_BAD(bad, wr);
 	return set_errno(refuse_inherited("ibv_post_recv()"));
 }
 
 static int inherited_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 				   struct ibv_recv_wr **bad)
 {
-	*bad = wr;
+	TELL_BAD(bad, wr);
 	return set_errno(refuse_inherited("ibv_post_srq_recv()"));
 }
 

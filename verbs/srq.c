@@ -140,7 +140,7 @@ int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 			    ? srq_post(to_srq(srq), wr, &refused)
 			    : REFUSE_HANDLE(ENOENT, "ibv_post_srq_recv()", to_srq(srq));
 
-	if (error && bad)
-		*bad = (struct ibv_recv_wr *)refused;
+	if (error)
+		TELL_BAD(bad, (struct ibv_recv_wr *)refused);
 	return set_errno(error);
 }

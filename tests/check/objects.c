@@ -40,6 +40,8 @@ static void use_destroyed_qp(void)
 	must(ibv_destroy_qp(qp) == 0);
 	must(ibv_post_send(qp, &wr, &bad) == EINVAL && bad == &wr);
 	must(ibv_post_recv(qp, &receive, &bad_receive) == EINVAL && bad_receive == &receive);
+	must(ibv_post_send(qp, &wr, NULL) == EINVAL);
+	must(ibv_post_recv(qp, &receive, NULL) == EINVAL);
 	must(ibv_modify_qp(qp, &state, IBV_QP_STATE) == EINVAL);
 	rig_close(&rig);
 }

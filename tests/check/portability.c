@@ -200,6 +200,8 @@ static void post(struct ibv_send_wr wr)
 	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
 	while (ibv_poll_cq(rig.cq, 1, &wc) == 0)
 		;
+	wr.num_sge = CASE_DEPTH; /* more than the queue pair has */
+	must(ibv_post_send(rig.qp, &wr, NULL) == EINVAL);
 	/* The receive may be there yet. */
 	must(ibv_modify_qp(rig.qp, &reset, IBV_QP_STATE) == 0);
 	must(ibv_dereg_mr(mr) == 0);

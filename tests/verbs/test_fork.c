@@ -34,7 +34,10 @@ static _Atomic uint64_t completions;
 
 static void post_send(void)
 {
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
 	must(post_write(&pair, 1) != 0);
+	must(ibv_post_send(pair.sender, &wr, NULL) != 0);
 }
 
 static void post_recv(void)
@@ -44,6 +47,8 @@ static void post_recv(void)
 
 	must(ibv_post_recv(pair.receiver, &wr, &bad) != 0 && bad == &wr);
 	must(ibv_post_srq_recv(srq, &wr, &bad) != 0);
+	must(ibv_post_recv(pair.receiver, &wr, NULL) != 0);
+	must(ibv_post_srq_recv(srq, &wr, NULL) != 0);
 }
 
 static void poll(void)

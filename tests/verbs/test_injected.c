@@ -101,6 +101,22 @@ START_TEST(status_of_a_receive)
 }
 END_TEST
 
+/* --- calls -------------------------------------------------------------------------------- */
+
+/* An application needn't ask which work request it was. */
+START_TEST(post_without_bad)
+{
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND};
+	struct ibv_recv_wr receive = {};
+
+	set_faults("fail#1/ibv_post_send;fail#1/ibv_post_recv%s", "");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(ibv_post_send(pair.sender, &send, NULL), ENOMEM);
+	ck_assert_int_eq(ibv_post_recv(pair.sender, &receive, NULL), ENOMEM);
+	pair_close(&pair);
+}
+END_TEST
+
 /* --- asynchronous events ------------------------------------------------------------------ */
 
 enum element { OF_SENDER, OF_CQ, OF_SRQ, OF_PORT };
@@ -517,6 +533,7 @@ int main(void)
 	tcase_set_timeout(tcase, 300);
 	tcase_add_loop_test(tcase, status_of_a_write, 1, COUNT(statuses));
 	tcase_add_loop_test(tcase, status_of_a_receive, 1, COUNT(statuses));
+	tcase_add_test(tcase, post_without_bad);
 	tcase_add_loop_test(tcase, event, 0, COUNT(events));
 	tcase_add_test(tcase, link_down);
 	tcase_add_test(tcase, removal);

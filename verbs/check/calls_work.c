@@ -21,7 +21,7 @@ int checked_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 {
 	if (check_is_on() &&
 	    (!CHECK_USES("ibv_post_send()", {OBJECT_QP, qp}) || !check_requests(qp, wr))) {
-		*bad = wr;
+		TELL_BAD(bad, wr);
 		return set_errno(EINVAL);
 	}
 	return compared_post_send(qp, wr, bad);
@@ -30,7 +30,7 @@ int checked_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 int checked_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	if (check_is_on() && !CHECK_USES("ibv_post_recv()", {OBJECT_QP, qp})) {
-		*bad = wr;
+		TELL_BAD(bad, wr);
 		return set_errno(EINVAL);
 	}
 	return urxe_post_recv(qp, wr, bad);
@@ -39,7 +39,7 @@ int checked_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 int checked_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	if (check_is_on() && !CHECK_USES("ibv_post_srq_recv()", {OBJECT_SRQ, srq})) {
-		*bad = wr;
+		TELL_BAD(bad, wr);
 		return set_errno(EINVAL);
 	}
 	return urxe_post_srq_recv(srq, wr, bad);

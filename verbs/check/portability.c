@@ -365,10 +365,12 @@ static void compare_request(const struct ibv_send_wr *wr)
 
 int compared_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	int error = urxe_post_send(qp, wr, bad);
+	struct ibv_send_wr *end = NULL;
+	int error = urxe_post_send(qp, wr, &end);
 
-	for (const struct ibv_send_wr *end = error ? *bad : NULL; cards.count && wr != end;
-	     wr = wr->next)
+	if (error)
+		TELL_BAD(bad, end);
+	for (; cards.count && wr != end; wr = wr->next)
 		compare_request(wr);
 	return error;
 }
