@@ -32,7 +32,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +43,7 @@
 #include "net/log.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
+#include "verbs/thread.h"
 
 /* How often the end of a process tries to get the lock. */
 #define RELEASE_TRIES 1000
@@ -373,21 +373,10 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-/*
- * Signals are the application's: its handlers must find its own threads. A fault is the
- * thread's that makes it, and would end the process if it were blocked (net/guard.h).
- */
 static int start_thread(struct progress *progress)
 {
-	sigset_t blocked, before;
-	int status;
+	int status = thread_start(&progress->thread, thread_main, progress);
 
-	sigfillset(&blocked);
-	sigdelset(&blocked, SIGSEGV);
-	sigdelset(&blocked, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &blocked, &before);
-	status = pthread_create(&progress->thread, NULL, thread_main, progress);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	progress->started = status == 0;
 	return status;
 }

@@ -436,6 +436,21 @@ START_TEST(bad_routes)
 }
 END_TEST
 
+/* A thread that the application knows nothing of doesn't get its signals. */
+static void check_signals(void)
+{
+	sigset_t signals, pending, before;
+	int number;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	must(pthread_sigmask(SIG_BLOCK, &signals, &before) == 0);
+	must(kill(getpid(), SIGUSR1) == 0);
+	must(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
+	must(sigwait(&signals, &number) == 0);
+	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+}
+
 /* A message without data every second: the peer's application sees nothing of it. */
 START_TEST(kept_alive)
 {
@@ -447,6 +462,7 @@ START_TEST(kept_alive)
 	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
 	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_KEEPALIVE), 1);
 	usleep(2500000);
+	check_signals();
 	ck_fails(rrecv(server, &byte, 1, MSG_DONTWAIT), EAGAIN);
 	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
 	send_all(client, "a", 1);

@@ -5,7 +5,6 @@
  * checker's own thread looks, for a wait with a time isn't restarted behind a signal's handler.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -14,6 +13,7 @@
 #include "net/clock.h"
 #include "verbs/check/report.h"
 #include "verbs/check/work.h"
+#include "verbs/thread.h"
 
 #define PATIENCE 1000000000 /* ns */
 
@@ -156,15 +156,7 @@ static void *watch_waiters(void *unused)
 /* With waiters.lock; without a thread nothing is found. */
 static void start_watching(void)
 {
-	sigset_t all, before;
-	pthread_t thread;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	waiters.has_thread = pthread_create(&thread, NULL, watch_waiters, NULL) == 0;
-	if (waiters.has_thread)
-		pthread_detach(thread);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	waiters.has_thread = thread_start(NULL, watch_waiters, NULL) == 0;
 }
 
 static void end_waiting(void *argument)

@@ -5,7 +5,6 @@
  * the latter takes rdma.lock.
  */
 #include <netdb.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "net/quarantine.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
+#include "verbs/thread.h"
 
 /* Newer than the oldest headers that urxe builds with: neither changes anything on RoCE. */
 #ifndef RAI_SA
@@ -299,22 +299,6 @@ static void *run_lookup(void *argument)
 	return NULL;
 }
 
-/* Signals are the application's: its handlers must find its own threads. Returns 0 or an errno. */
-static int start_lookup(struct rdma_lookup *lookup)
-{
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, NULL, run_lookup, lookup);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!error)
-		pthread_detach(thread);
-	return error;
-}
-
 /* A subnet administrator, which RoCE hasn't, is asked by the port that the id is bound to. */
 static int check_lookup(const struct rdma_id *id, const char *node, const char *service,
 			const struct rdma_addrinfo *hints)
@@ -344,7 +328,7 @@ static int begin_lookup(struct rdma_id *id, const char *node, const char *servic
 	lookup = lookup_new(id, node, service, hints);
 	if (!lookup)
 		return ENOMEM;
-	error = start_lookup(lookup);
+	error = thread_start(NULL, run_lookup, lookup);
 	if (error) {
 		lookup_free(lookup);
 		return error;

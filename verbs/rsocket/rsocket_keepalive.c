@@ -12,6 +12,7 @@
 #include "net/clock.h"
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
+#include "verbs/thread.h"
 
 #define NS_PER_S 1000000000u
 
@@ -71,12 +72,8 @@ static void *keepalive_main(void *unused)
 /* With keepalive.lock. */
 static void start_thread(void)
 {
-	pthread_t thread;
-
-	if (keepalive.running || pthread_create(&thread, NULL, keepalive_main, NULL) != 0)
-		return;
-	pthread_detach(thread);
-	keepalive.running = true;
+	if (!keepalive.running)
+		keepalive.running = thread_start(NULL, keepalive_main, NULL) == 0;
 }
 
 void rsocket_keep_alive(struct rsocket *rs)
