@@ -288,6 +288,42 @@ START_TEST(accepted)
 END_TEST
 
 /* An id of rdma_cm that connects to an rsocket says no hello. */
+static _Atomic pid_t waiting; /* the thread that waits for a request */
+
+static void *accept_none(void *listener)
+{
+	waiting = gettid();
+	must(raccept(*(int *)listener, NULL, NULL) == -1 && errno == EBADF);
+	return NULL;
+}
+
+static void *poll_in_vain(void *listener)
+{
+	struct pollfd fd = {.fd = *(int *)listener, .events = POLLIN};
+
+	waiting = gettid();
+	must(rpoll(&fd, 1, PATIENCE) == 1 && fd.revents == POLLNVAL);
+	return NULL;
+}
+
+START_TEST(closed_while_it_listens)
+{
+	void *(*const waits[])(void *) = {accept_none, poll_in_vain};
+
+	for (unsigned int i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+		pthread_t thread;
+		uint16_t port;
+		int listener = open_listener(&port);
+
+		waiting = 0;
+		must(pthread_create(&thread, NULL, waits[i], &listener) == 0);
+		wait_until_asleep(&waiting);
+		ck_assert_int_eq(rclose(listener), 0);
+		must(pthread_join(thread, NULL) == 0);
+	}
+}
+END_TEST
+
 START_TEST(not_an_rsocket)
 {
 	struct rdma_event_channel *channel = open_channel();
@@ -522,6 +558,7 @@ int main(void)
 		refused_later,
 		connected_later,
 		accepted,
+		closed_while_it_listens,
 		not_an_rsocket,
 		options,
 		options_too_late,

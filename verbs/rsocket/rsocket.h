@@ -138,6 +138,7 @@ struct rsocket {
 	_Atomic int users; /* calls in progress, and the table */
 	_Atomic bool nonblocking;
 	bool inherited; /* this is a forked child: it is the parent's */
+	bool closed;	/* by rclose(): calls of other threads are still in progress */
 
 	pthread_mutex_t send_lock, receive_lock, lock;
 	enum rsocket_state state;

@@ -86,6 +86,7 @@ int urxe_rclose(int socket)
 		return close(rs->fd);
 	rsocket_let_die(rs);
 	pthread_mutex_lock(&rs->lock);
+	rs->closed = true;
 	if (!rs->datagram)
 		disconnect(rs);
 	rsocket_interrupt(rs);

@@ -411,17 +411,33 @@ static int next_request(struct rsocket *listener, struct rsocket **accepted)
 	}
 }
 
+/* Until there may be one. What wakes the threads here stays readable: the listener is closed. */
+static int sleep_for_request(struct rsocket *listener)
+{
+	struct pollfd fds[] = {{.fd = listener->channel->fd, .events = POLLIN}, {.events = POLLIN}};
+	bool closed;
+
+	pthread_mutex_lock(&listener->lock);
+	closed = listener->closed;
+	rsocket_wake_open(&listener->wake);
+	fds[1].fd = listener->wake.fd;
+	pthread_mutex_unlock(&listener->lock);
+	if (closed)
+		return EBADF;
+	return poll(fds, 2, -1) < 0 ? errno : 0;
+}
+
 static int wait_for_request(struct rsocket *listener, struct rsocket **accepted)
 {
-	struct pollfd fd = {.fd = listener->channel->fd, .events = POLLIN};
 	int error;
 
 	for (;;) {
 		error = next_request(listener, accepted);
 		if (error != EAGAIN || listener->nonblocking)
 			return error;
-		if (poll(&fd, 1, -1) < 0)
-			return errno;
+		error = sleep_for_request(listener);
+		if (error)
+			return error;
 	}
 }
 

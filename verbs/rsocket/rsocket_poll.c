@@ -85,7 +85,7 @@ static short rsocket_events(struct rsocket *rs, short events, uint32_t *seen)
 
 	pthread_mutex_lock(&rs->lock);
 	if (rs->state == RSOCKET_LISTENING) {
-		ready = listener_events(rs, events);
+		ready = rs->closed ? POLLNVAL : listener_events(rs, events);
 	} else {
 		rsocket_progress(rs);
 		ready = rs->datagram ? rsocket_datagram_events(rs, events)
