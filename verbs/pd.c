@@ -193,6 +193,9 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 				   "ibv_alloc_parent_domain(): pd is NULL"));
 	if (!domain_is_good(attr->pd))
 		return fail(REFUSE_DOMAIN(EINVAL, "ibv_alloc_parent_domain(), pd", attr->pd));
+	if (!context_shares_file(attr->pd->context, context))
+		return fail(refuse(EINVAL, CAUSE_OTHER_CONTEXT,
+				   "ibv_alloc_parent_domain(): pd is of another context"));
 	if (to_parent(attr->pd) && !is_import(attr->pd))
 		return fail(refuse(EINVAL, CAUSE_NO_DOMAIN_OF_KIND,
 				   "ibv_alloc_parent_domain(): pd is a parent domain itself"));

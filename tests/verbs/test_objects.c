@@ -122,7 +122,9 @@ START_TEST(domain_of_another_context)
 	struct ibv_pd *foreign = ibv_alloc_pd(other);
 	static char memory[64];
 	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+	struct ibv_parent_domain_init_attr attr = {.pd = foreign};
 
+	ck_fails_null(ibv_alloc_parent_domain(context, &attr), EINVAL);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, foreign, NULL, 0, 0),
 			 IBV_REREG_MR_ERR_INPUT);
 	ck_assert_ptr_eq(mr->pd, pd);
