@@ -15,8 +15,12 @@
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
+
+/* Exported for those who declare it. */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
 
 #define CHILDREN 12    /* for each call */
 #define FIRST_CALLS 10 /* each of a process of its own */
@@ -146,6 +150,20 @@ static void destroy(void)
 	must(ibv_close_device(pair.context) == 0);
 }
 
+/* Calls of newer libraries than we build with aren't left to the real one either. */
+static void newer(void)
+{
+	static struct said said;
+	uint64_t speed;
+
+	if (SANITIZED)
+		return;
+	said_begin(&said);
+	must(ibv_query_port_speed(pair.context, 1, &speed) == EOPNOTSUPP);
+	said_end(&said);
+	must(said_count(&said, CAUSE_FORKED_CHILD) == 1);
+}
+
 /*
  * Devices of its own, with everything. TSan allows such a child no thread of its own, and of ASan's
  * allocator a thread of the parent may have had a lock.
@@ -171,8 +189,8 @@ static void just_exit(void)
 }
 
 static void (*const calls[])(void) = {
-	post_send, post_recv, poll,    stage,	   notifications, modify_and_query,
-	create,	   destroy,   destroy, start_anew, just_exit,
+	post_send, post_recv, poll,    stage,	notifications, modify_and_query,
+	create,	   newer,     destroy, destroy, start_anew,    just_exit,
 };
 
 /* --- the parent, busy with all of it ----------------------------------------------------- */

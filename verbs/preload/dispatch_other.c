@@ -105,12 +105,18 @@ static word lacking_ours(const char *name, enum answer answer)
 	return lacking(answer);
 }
 
-/* The context is the first argument (depth 0), or the first member of the object that is. */
-static bool first_is_ours(word first, int depth)
+static word lacking_inherited(const char *call, enum answer answer)
+{
+	report_inherited(call);
+	return lacking(answer);
+}
+
+/* The first argument (depth 0), or the first member of the object that is; or NULL. */
+static struct ibv_context *first_context(word first, int depth)
 {
 	if (!first)
-		return false;
-	return context_is_ours(depth ? *(struct ibv_context **)first : (struct ibv_context *)first);
+		return NULL;
+	return depth ? *(struct ibv_context **)first : (struct ibv_context *)first;
 }
 
 #define CONTEXT 0
@@ -127,8 +133,10 @@ static bool first_is_ours(word first, int depth)
 		static void *cache;                                                                \
 		newer_function real;                                                               \
                                                                                                    \
-		if (first_is_ours(a, depth))                                                       \
+		if (context_is_ours(first_context(a, depth)))                                      \
 			return ours;                                                               \
+		if (context_is_inherited(first_context(a, depth)))                                 \
+			return lacking_inherited(#name "()", answer);                              \
 		real = (newer_function)real_find(&cache, REAL_VERBS, #name, node);                 \
 		return real ? real(a, b, c, d, e, f) : lacking(answer);                            \
 	}
