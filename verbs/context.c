@@ -11,7 +11,6 @@
 #include "net/quarantine.h"
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
-#include "verbs/hooks.h"
 #include "verbs/profile.h"
 #include "verbs/registry.h"
 
@@ -57,8 +56,6 @@ static void set_operations(struct context *context)
 	verbs->open_qp = urxe_open_qp;
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	if (hooks_on())
-		hooks_set_operations(context);
 }
 
 int refuse_descriptor(int error, const char *call)

@@ -6,6 +6,7 @@
 
 #include "emu/inject/event.h"
 #include "verbs/context.h"
+#include "verbs/hooks.h"
 #include "verbs/open_qp.h"
 
 #define ACKNOWLEDGED_SOON 1 /* s */
@@ -46,6 +47,9 @@ void event_listen(struct context *context)
 
 	pthread_mutex_lock(&device->contexts_lock);
 	DL_APPEND(device->contexts, context);
+	/* From now on hooks_enable() finds it. */
+	if (hooks_on())
+		hooks_set_operations(context);
 	pthread_mutex_unlock(&device->contexts_lock);
 }
 

@@ -18,7 +18,10 @@ struct event_fd;
 void deliver_completion(void *context, struct cq *cq);
 void deliver_async(void *context, enum ibv_event_type type, void *element);
 
-/* A context receives the events of its port from event_listen() to event_unlisten(). */
+/*
+ * A context receives the events of its port from event_listen() to event_unlisten(), and its
+ * operations are exchanged when hooks go on.
+ */
 void event_listen(struct context *context);
 void event_unlisten(struct context *context);
 
