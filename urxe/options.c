@@ -57,7 +57,8 @@ static const struct argp_option of_programs[] = {
 	 "Say on stderr why an operation or a call failed (URXE_EXPLAIN)"},
 	{"check", CHECK, "OPTIONS", OPTION_ARG_OPTIONAL,
 	 "Say on stderr what the program does wrong with verbs (URXE_CHECK); OPTIONS: exit=N, "
-	 "json=FILE, suppress=FILE, no-leaks, order; see urxe-check(7)"},
+	 "json=FILE, suppress=FILE, no-leaks, order, portability[=NAME+NAME]; see "
+	 "urxe-check(7)"},
 	{"stat", STAT, NULL, 0, "Say at the end what was transferred (URXE_STAT)"},
 	{0},
 };

@@ -54,10 +54,18 @@ for topic in $("$program" help --help | sed -n 's/^Topics: //p'); do
 		fail "urxe-faults(7) hasn't urxe help $topic"
 done
 
-variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c")
+variables=$(sed -nE 's/^	\{"(URXE_[A-Z_]+)", .*/\1/p' "$sources/verbs/configuration.c"
+	grep -oE '(variable|copy|copy_path)\("[A-Z_]+"' "$sources/verbs/configuration.c" | cut -d'"' -f2)
 [ "$(wc -w <<<"$variables")" -ge 8 ] || fail "variables: $variables"
 for variable in $variables; do
 	has "$pages/urxe.7" "$variable" || fail "urxe(7) hasn't $variable"
+done
+
+options=$(sed -nE 's/^	\{"([a-z-]+)", (true|false), read_.*/\1/p' "$sources/verbs/check/options.c" | sort -u)
+[ "$(wc -w <<<"$options")" -ge 6 ] || fail "options of URXE_CHECK: $options"
+for option in $options; do
+	has "$pages/urxe-check.7" "$option" || fail "urxe-check(7) hasn't $option"
+	"$program" run --help | grep -qwF -e "$option" || fail "urxe run --help hasn't $option of --check"
 done
 
 keys=$(sed -nE 's/^\t(TEXT|BITS|NUMBER|WORD|)[({]"([a-z0-9_]+)".*/\2/p; s/^\t(CORE|ANY|SAYS)\(([a-z0-9_]+),.*/\2/p' \
