@@ -58,7 +58,6 @@ static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context
 	cq->verbs = extra;
 	cq->ibv.context = context;
 	cq->ibv.cq_context = cq_context;
-	cq->ibv.cqe = cq->capacity;
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
 	take_channel(context, &cq->ibv, channel);
@@ -121,14 +120,8 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 
 int urxe_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	int error;
-
-	if (!HANDLE_IS_GOOD(to_cq(cq)))
-		return REFUSE_HANDLE(ENOENT, "ibv_resize_cq()", to_cq(cq));
-	error = cq_resize(to_cq(cq), cqe);
-	if (!error)
-		cq->cqe = to_cq(cq)->capacity;
-	return error;
+	return HANDLE_IS_GOOD(to_cq(cq)) ? cq_resize(to_cq(cq), cqe)
+					 : REFUSE_HANDLE(ENOENT, "ibv_resize_cq()", to_cq(cq));
 }
 
 static void cq_drain_events(struct cq *cq)
