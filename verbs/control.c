@@ -199,27 +199,16 @@ static bool progress(void *context, uint64_t now)
 	return any;
 }
 
-static uint64_t deadline(void *context)
-{
-	return TIME_NEVER;
-}
-
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
-	const struct control *control = context;
-
-	if (max == 0 || control->fd < 0)
-		return 0;
-	fds[0] = control->fd;
-	return 1;
+	return progress_one_descriptor(((const struct control *)context)->fd, fds);
 }
 
 /* --- its life ------------------------------------------------------------------------ */
 
 struct control *control_create(struct progress *progress_thread)
 {
-	static const struct progress_ops ops = {
-		.progress = progress, .deadline = deadline, .descriptors = descriptors};
+	static const struct progress_ops ops = {.progress = progress, .descriptors = descriptors};
 	struct control *control = calloc(1, sizeof(*control));
 	struct progress_client *client;
 

@@ -211,12 +211,7 @@ static uint64_t deadline(void *context)
 
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
-	const struct device *device = context;
-
-	if (max == 0 || device->watch.socket.fd < 0)
-		return 0;
-	fds[0] = device->watch.socket.fd;
-	return 1;
+	return progress_one_descriptor(((const struct device *)context)->watch.socket.fd, fds);
 }
 
 void device_watch_start(struct device *device, struct progress *progress)

@@ -205,7 +205,7 @@ static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 	/* A thread that brings up a deadline which deadline() doesn't see yet must wake this one.
 	 */
 	atomic_exchange(&client->planned, TIME_NEVER);
-	deadline = client->ops->deadline(client->context);
+	deadline = client->ops->deadline ? client->ops->deadline(client->context) : TIME_NEVER;
 	if (!done && deadline <= now)
 		deadline = now + PROGRESS_RETRY;
 	plan_earlier(client, deadline);

@@ -36,9 +36,10 @@ struct progress_client;
 struct progress_ops {
 	/* Receive, run timers, send. Never waits. Returns whether anything was done. */
 	bool (*progress)(void *context, uint64_t now);
-	/* When progress() is due although no descriptor is readable, or TIME_NEVER. */
+	/* When progress() is due although no descriptor is readable, or TIME_NEVER. NULL: never. */
 	uint64_t (*deadline)(void *context);
-	/* At most @max descriptors to watch for reading. Returns how many it wrote. */
+	/* At most @max, which isn't 0, descriptors to watch for reading. Returns how many it wrote.
+	 */
 	unsigned int (*descriptors)(void *context, int *fds, unsigned int max);
 	/*
 	 * Whether another thread is in progress() at this moment, or in another call that takes
@@ -46,6 +47,13 @@ struct progress_ops {
 	 */
 	bool (*busy)(void *context);
 };
+
+/* For descriptors() of a client with one, or with none: -1. */
+static inline unsigned int progress_one_descriptor(int fd, int *fds)
+{
+	fds[0] = fd;
+	return fd >= 0;
+}
 
 /* No thread runs before the first client is attached. Returns 0 or an errno. */
 int progress_create(struct progress **progress);

@@ -131,10 +131,7 @@ static uint64_t neighbour_deadline(void *context)
 
 static unsigned int neighbour_descriptors(void *context, int *fds, unsigned int max)
 {
-	if (max == 0 || neighbours.socket.fd < 0)
-		return 0;
-	fds[0] = neighbours.socket.fd;
-	return 1;
+	return progress_one_descriptor(neighbours.socket.fd, fds);
 }
 
 /* Once, for as long as the process lives. Returns 0 or an errno. */

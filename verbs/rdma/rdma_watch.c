@@ -199,23 +199,15 @@ static bool watch_progress(void *context, uint64_t now)
 	return netlink_receive(&watch.socket, take_message, NULL);
 }
 
-static uint64_t deadline(void *context)
-{
-	return TIME_NEVER;
-}
-
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
-	if (max == 0 || watch.socket.fd < 0)
-		return 0;
-	fds[0] = watch.socket.fd;
-	return 1;
+	return progress_one_descriptor(watch.socket.fd, fds);
 }
 
 void rdma_watch_start(void)
 {
-	static const struct progress_ops ops = {
-		.progress = watch_progress, .deadline = deadline, .descriptors = descriptors};
+	static const struct progress_ops ops = {.progress = watch_progress,
+						.descriptors = descriptors};
 	struct progress *progress;
 	struct capture *capture;
 
