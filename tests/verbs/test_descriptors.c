@@ -120,6 +120,20 @@ static void begin_taking(struct taken *taken)
 	must(taken->first > taken->socket);
 }
 
+/* A number behind all that are open; what was closed has left some free between them: these, too.
+ */
+static int open_last(void)
+{
+	int fd, highest = MOST;
+
+	while (fcntl(highest, F_GETFD) < 0)
+		highest--;
+	do
+		fd = dup(0);
+	while (fd < highest);
+	return fd;
+}
+
 /*
  * While the device is idle: a thread that has looked less than UDP_VERIFY ago takes what it saw
  * for the library's still (net/tuning.h). From the last one down: the loss of its wake-up, which
@@ -131,7 +145,7 @@ static void take(struct taken *taken, enum instead instead)
 {
 	progress_threads_wait_until_idle();
 	taken->instead = instead;
-	taken->last = dup(0);
+	taken->last = open_last();
 	must(taken->last > taken->first + 5);
 	for (int fd = taken->last - 1; fd > taken->first; fd--) {
 		if (instead == NOTHING)
