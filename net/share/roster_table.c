@@ -227,20 +227,12 @@ uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
 
 /* --- claims ------------------------------------------------------------------------------- */
 
-static bool is_unspecified(const union ibv_gid *gid)
-{
-	static const uint8_t zeros[16];
-
-	return memcmp(gid->raw + 12, zeros, 4) == 0 &&
-	       (gid_is_ipv4(gid) || memcmp(gid->raw, zeros, 12) == 0);
-}
-
 /* An unspecified address stands for all of its family at which the member has a socket. */
 static bool covers(const struct roster *roster, const struct claim *claim, const union ibv_gid *gid)
 {
 	union ibv_gid where = place_get(&claim->place);
 
-	if (!is_unspecified(&where))
+	if (!gid_is_unspecified(&where))
 		return gid_equal(&where, gid);
 	return gid_is_ipv4(&where) == gid_is_ipv4(gid) &&
 	       find_socket(roster, read_member(&claim->member), gid);
@@ -262,7 +254,7 @@ static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	struct roster_file *table = roster->table;
-	bool any = is_unspecified(gid);
+	bool any = gid_is_unspecified(gid);
 	struct claim *claim;
 
 	for (struct reuseport_socket *socket = table->sockets; socket < sockets_end(roster) && any;

@@ -32,14 +32,6 @@ static void gid_from_words(union ibv_gid *gid, const uint32_t words[4], bool ipv
 		memcpy(gid->raw, words, sizeof(gid->raw));
 }
 
-static bool is_unspecified(const union ibv_gid *gid)
-{
-	static const union ibv_gid none;
-	const size_t skip = gid_is_ipv4(gid) ? 12 : 0;
-
-	return memcmp(gid->raw + skip, none.raw, sizeof(none.raw) - skip) == 0;
-}
-
 /* One line of /proc/net/udp or udp6. */
 static bool parse(const char *line, bool ipv4, union ibv_gid *gid, uint16_t *port,
 		  struct holder *holder)
@@ -60,7 +52,7 @@ static bool parse(const char *line, bool ipv4, union ibv_gid *gid, uint16_t *por
 		   &number, &holder->uid, &holder->inode, &used) != 3)
 		return false;
 	gid_from_words(gid, words, ipv4);
-	holder->everywhere = is_unspecified(gid);
+	holder->everywhere = gid_is_unspecified(gid);
 	*port = number;
 	return true;
 }

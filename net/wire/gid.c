@@ -37,6 +37,14 @@ bool gid_is_multicast(const union ibv_gid *gid)
 	return gid->raw[0] == 0xff;
 }
 
+bool gid_is_unspecified(const union ibv_gid *gid)
+{
+	static const union ibv_gid none;
+	const size_t skip = gid_is_ipv4(gid) ? sizeof(ipv4_mapped) : 0;
+
+	return memcmp(gid->raw + skip, none.raw, sizeof(none.raw) - skip) == 0;
+}
+
 void gid_from_ipv4(union ibv_gid *gid, const struct in_addr *address)
 {
 	memcpy(gid->raw, ipv4_mapped, sizeof(ipv4_mapped));

@@ -76,6 +76,7 @@ void gid_local_text(char *text, size_t size);
 /* Conversions between GIDs and addresses (Annex A17.3.2, IPv4-mapped). */
 bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);
+bool gid_is_unspecified(const union ibv_gid *gid); /* :: or ::ffff:0.0.0.0 */
 /* Several times a packet: a call of memcmp() would be most of it. */
 static inline bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)
 {
