@@ -13,6 +13,7 @@
 
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
+#include "net/process.h"
 
 const char *observed_state_name(enum observed_state state)
 {
@@ -27,31 +28,14 @@ const char *observed_state_name(enum observed_state state)
 
 /* --- one file ------------------------------------------------------------------------------ */
 
-/* Of another PID namespace it can't be known: its numbers aren't ours. */
-static bool is_stopped(const struct observe_header *header)
+static enum observed_state state_of(int fd, const struct observe_header *header)
 {
-	char path[32], text[256] = "", *state;
-	FILE *file;
+	char state;
 
-	if (header->pid_namespace != observe_namespace("pid"))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)header->pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(text, sizeof(text), file))
-		text[0] = '\0';
-	fclose(file);
-	/* "PID (NAME) STATE ...", and a name may have parentheses. */
-	state = strrchr(text, ')');
-	return state && (strncmp(state, ") T", 3) == 0 || strncmp(state, ") t", 3) == 0);
-}
-
-static enum observed_state process_state(int fd, const struct observe_header *header)
-{
 	if (!observe_is_locked(fd))
 		return OBSERVED_ENDED;
-	return is_stopped(header) ? OBSERVED_STOPPED : OBSERVED_RUNNING;
+	state = process_state(header->pid, header->pid_namespace);
+	return process_is_stopped(state) ? OBSERVED_STOPPED : OBSERVED_RUNNING;
 }
 
 /* All @length bytes, or as many as there are: a file may be truncated. */
@@ -137,7 +121,7 @@ static const char *read_file(int fd, const struct observed_options *options,
 
 	if (why)
 		return why;
-	process->state = process_state(fd, &process->header);
+	process->state = state_of(fd, &process->header);
 	if (!is_wanted(options, process))
 		return "";
 	return read_blocks(fd, process);

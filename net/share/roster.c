@@ -47,7 +47,7 @@ bool roster_trylock(struct roster *roster)
 		return false;
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
-	if (roster_trylock_file(roster->fd, &roster->turn))
+	if (roster_trylock_file(roster->fd, &roster->turn, &roster->patience))
 		return true;
 	pthread_mutex_unlock(&roster->mutex);
 	return false;

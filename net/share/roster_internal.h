@@ -18,7 +18,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 7 /* of the file */
+#define ROSTER_VERSION 8 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -78,14 +78,19 @@ struct member {
 
 #define LOCK_TURNS 16
 
-/* The thread that has the lock, 0: none, or not known yet; and when it got it or let go, in us. */
+/*
+ * The thread that has the lock, 0: none, or not known yet; when it got it or let go, in us; and the
+ * PID namespace that has its number, 0: not known.
+ */
 struct roster_holder {
 	uint32_t thread, since;
+	uint64_t pid_namespace;
 };
 
 /* roster_lock.c alone reads and writes it, by system calls. */
 struct roster_turns {
 	uint32_t epoch; /* which byte of the file is the lock */
+	uint32_t reserved;
 	struct roster_holder holders[LOCK_TURNS];
 };
 
@@ -105,11 +110,19 @@ struct roster_file {
 	struct connection connections[CONNECTIONS];
 };
 
+/* Of a thread that waits for the lock: with a holder that doesn't let go. */
+struct roster_patience {
+	uint64_t look; /* when it is looked at next; 0: the wait begins */
+	struct roster_holder holder;
+	unsigned int looks; /* that found it asleep */
+};
+
 struct roster {
 	pthread_mutex_t mutex;
-	uint32_t turn; /* with the lock: which one it is */
-	bool lost;     /* with the mutex: what was in the file is gone, and that was logged */
-	int fd;	       /* -1: the application has closed it, and other members take us for dead */
+	uint32_t turn;			 /* with the lock: which one it is */
+	struct roster_patience patience; /* with the mutex: of those that only try */
+	bool lost; /* with the mutex: what was in the file is gone, and that was logged */
+	int fd;	   /* -1: the application has closed it, and other members take us for dead */
 	struct descriptor_identity identity;
 	struct roster_file *table;
 	uint32_t self;
@@ -165,12 +178,16 @@ static inline struct claim *claims_end(const struct roster *roster)
 
 /* A byte that no other open file has locked. It is unlocked when the file is closed. */
 bool roster_lock_byte(int fd, off_t byte);
-/* Whether others have locked any of these members' bytes: those members live. */
+/* A member's byte, which it doesn't lock: it is dead, and nobody gets its number. */
+bool roster_share_byte(int fd, off_t byte);
+void roster_unlock_byte(int fd, off_t byte);
+/* Whether others have locked any of these members' bytes for themselves: those members live. */
 bool roster_is_locked(int fd, uint32_t first, uint32_t last);
 /* The lock of the whole roster, for its writers. Returns false when it isn't to be had. */
 bool roster_lock_file(int fd, uint32_t *turn);
-bool roster_trylock_file(int fd, uint32_t *turn);
-/* Returns false if we were stopped and passed over: other members have written since. */
+/* @patience is that of all tries: so one that is stopped is passed over by them, too. */
+bool roster_trylock_file(int fd, uint32_t *turn, struct roster_patience *patience);
+/* Returns false if we were passed over: other members have written since. */
 bool roster_unlock_file(int fd, uint32_t turn);
 
 /* --- roster_file.c ------------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
  *
  * Bytes 1 to ROSTER_MEMBERS are the members', those behind are by turns the lock of the whole
  * roster. It is held for less than a millisecond, but a process may be stopped in that time,
- * by a debugger or SIGSTOP, for as long as its user likes. Then the next byte in turn becomes
- * the lock, and the stopped process no longer keeps the other members from theirs. When it goes on,
- * it finishes what it was about to store; then it finds that it was passed over, and has what
- * it stored checked.
+ * by a debugger, SIGSTOP or a frozen cgroup, for as long as its user likes. Then the next byte in
+ * turn becomes the lock, and the stopped process no longer keeps the other members from theirs.
+ * When it goes on, it finishes what it was about to store, which does no harm (roster_internal.h),
+ * and roster_unlock_file() tells it that it was passed over.
  *
  * State in the file is read and written by system calls: at first the file isn't mapped.
  */
@@ -20,16 +20,21 @@
 
 #include "net/clock.h"
 #include "net/log.h"
+#include "net/observe/file.h"
+#include "net/process.h"
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
 #define LOCK_LOOK UINT64_C(500000000) /* ns: how often it is found out what the holder does */
 /*
- * Looks that find it asleep. In the kernel's mutexes (for its code, when sockets are opened) each
- * of a hundred processes waits until those before it had a CPU; a frozen cgroup may look the same.
+ * Looks that find it asleep, before it is passed over like one that is stopped: it may be of a
+ * frozen cgroup, or of another PID namespace, where it can't be known. In the kernel's mutexes (for
+ * its code, when sockets are opened) each of a hundred processes waits until those before it had a
+ * CPU.
  */
-#define LOCK_PATIENCE 10
+#define LOCK_PATIENCE 6
 #define LOCK_PATIENCE_KERNEL 60
+#define LOCK_TRIES 4 /* to pass it over */
 #define LOCK_PAUSE_MIN 200000
 #define LOCK_PAUSE_MAX 3200000
 
@@ -38,23 +43,32 @@ static struct flock byte_lock(off_t byte, short type)
 	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 }
 
-bool roster_lock_byte(int fd, off_t byte)
+static bool set_lock(int fd, off_t byte, short type)
 {
-	struct flock lock = byte_lock(byte, F_WRLCK);
+	struct flock lock = byte_lock(byte, type);
 
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-static void unlock_byte(int fd, off_t byte)
+bool roster_lock_byte(int fd, off_t byte)
 {
-	struct flock lock = byte_lock(byte, F_UNLCK);
+	return set_lock(fd, byte, F_WRLCK);
+}
 
-	fcntl(fd, F_OFD_SETLK, &lock);
+bool roster_share_byte(int fd, off_t byte)
+{
+	return set_lock(fd, byte, F_RDLCK);
+}
+
+void roster_unlock_byte(int fd, off_t byte)
+{
+	set_lock(fd, byte, F_UNLCK);
 }
 
 bool roster_is_locked(int fd, uint32_t first, uint32_t last)
 {
-	struct flock lock = byte_lock(first, F_WRLCK);
+	/* Those that share a dead member's byte don't keep us from sharing it, too. */
+	struct flock lock = byte_lock(first, F_RDLCK);
 
 	lock.l_len = last + 1 - first;
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
@@ -102,19 +116,19 @@ static struct roster_holder read_holder(int fd, uint32_t epoch)
 
 static bool holder_equal(struct roster_holder a, struct roster_holder b)
 {
-	return a.thread == b.thread && a.since == b.since;
+	return a.thread == b.thread && a.since == b.since && a.pid_namespace == b.pid_namespace;
 }
 
 /* The holder has it until it lets go, or until the epoch is another one. */
-bool roster_trylock_file(int fd, uint32_t *turn)
+static bool take_turn(int fd, uint32_t *turn)
 {
-	struct roster_holder holder = {gettid(), clock_now() / 1000};
+	struct roster_holder holder = {gettid(), clock_now() / 1000, observe_namespace("pid")};
 	uint32_t epoch = read_epoch(fd);
 
 	if (!roster_lock_byte(fd, epoch_byte(epoch)))
 		return false;
 	if (read_epoch(fd) != epoch) {
-		unlock_byte(fd, epoch_byte(epoch));
+		roster_unlock_byte(fd, epoch_byte(epoch));
 		return false;
 	}
 	write_turn(fd, &holder, sizeof(holder), holder_offset(epoch));
@@ -125,31 +139,13 @@ bool roster_trylock_file(int fd, uint32_t *turn)
 bool roster_unlock_file(int fd, uint32_t turn)
 {
 	/* A new time: processes that wait see that the lock goes from one to the next. */
-	const struct roster_holder released = {0, clock_now() / 1000};
+	const struct roster_holder released = {.since = clock_now() / 1000};
 	bool ours = read_epoch(fd) == turn;
 
 	/* Or the next holder would be passed over when we are stopped. */
 	write_turn(fd, &released, sizeof(released), holder_offset(turn));
-	unlock_byte(fd, epoch_byte(turn));
+	roster_unlock_byte(fd, epoch_byte(turn));
 	return ours;
-}
-
-/* The letter of proc(5); 0 where it can't be known: of another PID namespace. */
-static char thread_state(uint32_t thread)
-{
-	char path[32], text[128] = "", *end;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)thread);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	if (sys_read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = '\0';
-	sys_close(fd);
-	/* "PID (NAME) STATE ...", and a name may have parentheses. */
-	end = strrchr(text, ')');
-	return end && end[1] ? end[2] : 0;
 }
 
 /* One of those that wait moves the lock on: the one that gets the byte of the next turn. */
@@ -162,32 +158,49 @@ static void pass_over(int fd, uint32_t epoch, struct roster_holder holder)
 	/* Another one may have been faster, and the holder may have gone on. */
 	if (read_epoch(fd) == epoch && holder_equal(read_holder(fd, epoch), holder))
 		write_turn(fd, &next, sizeof(next), offsetof(struct roster_turns, epoch));
-	unlock_byte(fd, epoch_byte(next));
+	roster_unlock_byte(fd, epoch_byte(next));
 }
 
-/* How long a holder has been asleep. */
-struct patience {
-	struct roster_holder holder;
-	unsigned int looks;
-};
-
-/* Passes over one that is stopped. Returns false if there is no patience left with the holder. */
-static bool look_at_holder(struct patience *patience, int fd)
+/*
+ * Passes over one that is stopped, or with which there is no patience left. Returns false if that
+ * can't be done either: the next turns are those of processes that were passed over before.
+ */
+static bool look_at_holder(struct roster_patience *patience, int fd)
 {
 	uint32_t epoch = read_epoch(fd);
 	struct roster_holder holder = read_holder(fd, epoch);
-	char state = thread_state(holder.thread);
+	char state = process_state(holder.thread, holder.pid_namespace);
 	bool waits = holder_equal(holder, patience->holder) && state != 'R';
+	unsigned int limit = state == 'D' ? LOCK_PATIENCE_KERNEL : LOCK_PATIENCE;
 
-	if (state == 'T' || state == 't')
-		pass_over(fd, epoch, holder);
 	patience->holder = holder;
 	patience->looks = waits ? patience->looks + 1 : 0;
-	if (patience->looks < (state == 'D' ? LOCK_PATIENCE_KERNEL : LOCK_PATIENCE))
+	if (process_is_stopped(state) || patience->looks >= limit)
+		pass_over(fd, epoch, holder);
+	return patience->looks < limit + LOCK_TRIES;
+}
+
+/* After each try that failed. Returns false when there is no more to be done. */
+static bool be_patient(struct roster_patience *patience, int fd)
+{
+	uint64_t now = clock_now();
+
+	if (!patience->look)
+		patience->look = now + LOCK_LOOK;
+	if (now < patience->look)
 		return true;
-	log_warn("the roster is locked by thread %u, which is in state %c and doesn't go on",
-		 holder.thread, state ? state : '?');
-	return false;
+	patience->look = now + LOCK_LOOK;
+	return look_at_holder(patience, fd);
+}
+
+bool roster_trylock_file(int fd, uint32_t *turn, struct roster_patience *patience)
+{
+	if (!take_turn(fd, turn)) {
+		be_patient(patience, fd);
+		return false;
+	}
+	*patience = (struct roster_patience){0};
+	return true;
 }
 
 /*
@@ -199,20 +212,18 @@ static bool look_at_holder(struct patience *patience, int fd)
  */
 bool roster_lock_file(int fd, uint32_t *turn)
 {
-	uint64_t now = clock_now(), look = now + LOCK_LOOK;
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
-	struct patience patience = {0};
+	struct roster_patience patience = {0};
 
-	while (!roster_trylock_file(fd, turn)) {
-		if (now > look) {
-			if (!look_at_holder(&patience, fd))
-				return false;
-			look = now + LOCK_LOOK;
+	while (!take_turn(fd, turn)) {
+		if (!be_patient(&patience, fd)) {
+			log_warn("the roster is locked by thread %u, which doesn't go on",
+				 patience.holder.thread);
+			return false;
 		}
 		sys_nanosleep(&pause);
 		if (pause.tv_nsec < LOCK_PAUSE_MAX)
 			pause.tv_nsec *= 2;
-		now = clock_now();
 	}
 	return true;
 }

@@ -23,110 +23,8 @@
 #include "faults.h"
 #include "gid_of.h"
 #include "killable.h"
-#include "net/share/roster_internal.h"
+#include "roster_members.h"
 #include "tests/run_suite.h"
-
-static char directory[32], path[80];
-
-static void name_path(char *result, int version, unsigned int user, const char *net)
-{
-	snprintf(result, sizeof(path), "%s/urxe-%d-%u-%s", directory, version, user, net);
-}
-
-static void setup(void)
-{
-	strcpy(directory, "/tmp/urxe-roster-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(directory));
-	name_path(path, ROSTER_VERSION, geteuid(), "1");
-}
-
-static void teardown(void)
-{
-	DIR *files = opendir(directory);
-	struct dirent *file;
-
-	while ((file = readdir(files)))
-		unlinkat(dirfd(files), file->d_name, 0);
-	closedir(files);
-	ck_assert_int_eq(rmdir(directory), 0);
-}
-
-static struct roster *join_at(const char *file)
-{
-	struct roster *roster;
-
-	ck_assert_int_eq(roster_open(file, &roster), 0);
-	return roster;
-}
-
-static struct roster *join(void)
-{
-	return join_at(path);
-}
-
-static uint32_t lease(struct roster *roster, uint32_t expected)
-{
-	uint32_t first, count;
-	struct lease lease;
-
-	ck_assert_int_eq(roster_lock(roster), 0);
-	ck_assert_int_eq(roster_lease(roster, &lease), 0);
-	roster_unlock(roster);
-	ck_assert_uint_eq((lease.first | lease.count) % SLOT_QPNS, 0);
-	ck_assert_uint_ge(lease.start, lease.first);
-	ck_assert_uint_lt(lease.start, lease.first + lease.count);
-	first = slot_of_qpn(lease.first);
-	count = lease.count / SLOT_QPNS;
-	ck_assert_uint_eq(count, expected);
-	ck_assert_uint_ge(first, 1);
-	ck_assert_uint_le(first + count, SLOTS - 1);
-	for (uint32_t i = 0; i < count; i++)
-		ck_assert_uint_eq(roster_owner(roster, first + i), roster_self(roster));
-	return first;
-}
-
-static unsigned int reap(struct roster *roster)
-{
-	unsigned int sockets;
-
-	ck_assert_int_eq(roster_lock(roster), 0);
-	sockets = roster_reap(roster);
-	roster_unlock(roster);
-	return sockets;
-}
-
-static void join_group(struct roster *roster, const union ibv_gid *gid)
-{
-	ck_assert_int_eq(roster_lock(roster), 0);
-	ck_assert_int_eq(roster_join_group(roster, gid, roster_self(roster) * 100), 0);
-	roster_unlock(roster);
-}
-
-struct membership {
-	const union ibv_gid *gid;
-	unsigned int leases;
-};
-
-static void become_member(const void *argument)
-{
-	const struct membership *membership = argument;
-	struct roster *roster = join();
-	struct lease lease;
-
-	join_group(roster, membership->gid);
-	if (roster_lock(roster))
-		_exit(1);
-	for (unsigned int i = 0; i < membership->leases; i++)
-		roster_lease(roster, &lease);
-	roster_claim(roster, membership->gid, 7);
-	roster_unlock(roster);
-}
-
-/* A process that is a member with @leases leases and a socket at @gid, and waits to be killed. */
-static pid_t member_process(const union ibv_gid *gid, unsigned int leases)
-{
-	return killable_process(become_member, &(struct membership){gid, leases});
-}
 
 /* --- slots ------------------------------------------------------------------------- */
 
@@ -323,16 +221,6 @@ END_TEST
 
 /* --- claims -------------------------------------------------------------------------- */
 
-static int claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
-{
-	int error;
-
-	ck_assert_int_eq(roster_lock(roster), 0);
-	error = roster_claim(roster, gid, service_id);
-	roster_unlock(roster);
-	return error;
-}
-
 START_TEST(services_have_one_owner_an_address)
 {
 	union ibv_gid x = gid_of("10.0.0.1"), y = gid_of("10.0.0.2"), z = gid_of("fd00::1");
@@ -394,97 +282,6 @@ START_TEST(one_at_a_time)
 	ck_assert(roster_is_alive(a, roster_self(a)));
 	ck_assert(roster_is_alive(a, roster_self(b)));
 	roster_close(b);
-	roster_close(a);
-}
-END_TEST
-
-static pid_t stopped_with_the_lock(void)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		struct roster *roster = join();
-
-		if (roster_lock(roster))
-			_exit(1);
-		raise(SIGSTOP);
-		roster_unlock(roster);
-		if (roster_lock(roster))
-			_exit(2);
-		roster_unlock(roster);
-		roster_close(roster);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
-	ck_assert(WIFSTOPPED(status));
-	return pid;
-}
-
-static void wait_for_success(pid_t pid)
-{
-	int status;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
-}
-
-/* More of them than there are turns that the lock can take would be too many. */
-START_TEST(stopped_members_keep_no_member_waiting)
-{
-	struct roster *a = join(), *b;
-	pid_t pids[8];
-
-	for (unsigned int i = 0; i < 8; i++) {
-		pids[i] = stopped_with_the_lock();
-		lease(a, i ? 1u << (i - 1) : 1);
-		b = join();
-		ck_assert_int_eq(roster_lock(a), 0);
-		ck_assert(!roster_trylock(b));
-		roster_unlock(a);
-		ck_assert(roster_trylock(b));
-		roster_unlock(b);
-		roster_close(b);
-	}
-	for (unsigned int i = 0; i < 8; i++) {
-		ck_assert_int_eq(kill(pids[i], SIGCONT), 0);
-		wait_for_success(pids[i]);
-	}
-	ck_assert(roster_trylock(a));
-	roster_unlock(a);
-	roster_close(a);
-}
-END_TEST
-
-/* For longer than a member has patience with one that sleeps while it has the lock. */
-START_TEST(a_member_that_stood_still_waits_on)
-{
-	int joined[2], locked[2];
-	struct roster *a = join();
-	pid_t pid;
-	char byte;
-
-	ck_assert_int_eq(pipe(joined), 0);
-	ck_assert_int_eq(pipe(locked), 0);
-	pid = fork();
-	if (pid == 0) {
-		struct roster *b = join();
-
-		if (write(joined[1], "j", 1) != 1 || read(locked[0], &byte, 1) != 1)
-			_exit(1);
-		_exit(roster_lock(b));
-	}
-	ck_assert_int_eq(read(joined[0], &byte, 1), 1);
-	ck_assert_int_eq(roster_lock(a), 0);
-	ck_assert_int_eq(write(locked[1], "l", 1), 1);
-	usleep(100000);
-	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-	sleep(6);
-	ck_assert_int_eq(kill(pid, SIGCONT), 0);
-	usleep(100000);
-	roster_unlock(a);
-	wait_for_success(pid);
 	roster_close(a);
 }
 END_TEST
@@ -661,10 +458,10 @@ END_TEST
 START_TEST(truncated_files_are_made_whole)
 {
 	static const size_t sizes[] = {0, 1, 16, 4096, sizeof(struct roster_file) - 1};
+	struct roster *roster;
 
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		struct roster *roster = join();
-
+		roster = join();
 		lease(roster, 1);
 		roster_close(roster);
 		ck_assert_int_eq(truncate(path, sizes[i]), 0);
@@ -733,34 +530,6 @@ START_TEST(a_file_truncated_under_a_member_is_survived)
 END_TEST
 
 /* --- connections ------------------------------------------------------------------------ */
-
-static struct share_connection connection_at(const char *address, uint32_t id)
-{
-	return (struct share_connection){
-		.local = gid_of(address),
-		.remote = gid_of("10.9.9.9"),
-		.local_id = id,
-		.remote_id = id + 1,
-		.remote_qpn = id + 2,
-	};
-}
-
-static unsigned int orphans(struct roster *roster, uint32_t first)
-{
-	struct share_connection orphan;
-	unsigned int count = 0;
-	uint32_t number = 0;
-
-	while (roster_next_orphan(roster, &number, &orphan)) {
-		union ibv_gid remote = gid_of("10.9.9.9");
-
-		ck_assert_uint_eq(orphan.local_id, first + count++);
-		ck_assert_uint_eq(orphan.remote_id, orphan.local_id + 1);
-		ck_assert_uint_eq(orphan.remote_qpn, orphan.local_id + 2);
-		ck_assert(gid_equal(&orphan.remote, &remote));
-	}
-	return count;
-}
 
 static void begin_with_connections(const void *unused)
 {
@@ -1164,8 +933,6 @@ int main(void)
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
 	tcase_add_test(tests, services_have_one_owner_an_address);
 	tcase_add_test(tests, one_at_a_time);
-	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
-	tcase_add_test(tests, a_member_that_stood_still_waits_on);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_test(tests, unsafe_files_are_passed_over);
 	tcase_add_test(tests, a_file_removed_under_members_is_shared_on);

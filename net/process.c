@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/observe/file.h"
+#include "net/syscalls.h"
+
+char process_state(uint32_t id, uint64_t pid_namespace)
+{
+	char path[32], text[128] = "", *end;
+	int fd;
+
+	if (!pid_namespace || pid_namespace != observe_namespace("pid"))
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)id);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (sys_read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	sys_close(fd);
+	/* "PID (NAME) STATE ...", and a name may have parentheses. */
+	end = strrchr(text, ')');
+	return end && end[1] ? end[2] : 0;
+}
+
+bool process_is_stopped(char state)
+{
+	return state == 'T' || state == 't';
+}
