@@ -63,18 +63,27 @@ bool roster_unlock(struct roster *roster)
 
 /* --- members --------------------------------------------------------------------------------- */
 
+/*
+ * Their bytes stay ours until their entries are gone, even if we are stopped in between: until then
+ * nobody else gets their numbers. Others may remove them, too.
+ */
 unsigned int roster_reap(struct roster *roster)
 {
 	bool *gone = roster->gone;
-	unsigned int deaths = 0;
+	unsigned int deaths = 0, sockets = 0;
 
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
-		gone[member] = member_of(roster, member)->here && !roster_is_alive(roster, member);
+		gone[member] = member_of(roster, member)->here && member != roster->self &&
+			       roster_share_byte(roster->fd, member);
 		deaths += gone[member];
 	}
-	if (!deaths)
-		return 0;
-	return roster_remove(roster);
+	if (deaths)
+		sockets = roster_remove(roster);
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		if (gone[member])
+			roster_unlock_byte(roster->fd, member);
+	}
+	return sockets;
 }
 
 /* Take a free member number. Its byte in the file is locked from then on. */
@@ -203,10 +212,10 @@ static bool is_sound(const struct roster_file *table)
 			table->members[i].slots < SLOTS &&
 			table->members[i].control_port <= UINT16_MAX;
 	for (uint32_t i = 0; i < SOCKETS && sound; i++)
-		sound = table->sockets[i].member <= ROSTER_MEMBERS &&
+		sound = (table->sockets[i].member & ~ENTRY_BUSY) <= ROSTER_MEMBERS &&
 			table->sockets[i].index < SOCKETS;
 	for (uint32_t i = 0; i < CLAIMS && sound; i++)
-		sound = table->claims[i].member <= ROSTER_MEMBERS;
+		sound = (table->claims[i].member & ~ENTRY_BUSY) <= ROSTER_MEMBERS;
 	return sound;
 }
 
@@ -296,7 +305,10 @@ int roster_open(const char *path, struct roster **result)
 
 void roster_close(struct roster *roster)
 {
-	/* Without the lock we leave our entries; other members will find us dead. */
+	/*
+	 * Without the lock we leave our entries; other members will find us dead. If we are passed
+	 * over, indexes may be wrong, and the members that have them check them.
+	 */
 	if (roster_lock(roster) == 0) {
 		resign(roster);
 		roster_unlock(roster);

@@ -15,10 +15,11 @@
  * aren't trusted: they are looked through when the file is opened, and whatever they are
  * later, these functions stay within the tables.
  *
- * Called by net/share/udp_share.c and udp_forward.c. Writers hold the roster's lock: a
- * mutex, for the threads of this process, and a byte of the file, for the processes. The
- * data path reads without a lock: an entry may just have passed to another member, and a
- * frame that goes to the wrong member for that is handed on or dropped.
+ * Called by net/share (udp_share.c, udp_forward.c, udp_leave.c), by net/shm, which has its inbox in
+ * it, and by net/udp/udp_peer.c. Writers hold the roster's lock: a mutex, for the threads of this
+ * process, and a byte of the file, for the processes. The data path reads without a lock: an entry
+ * may just have passed to another member, and a frame that goes to the wrong member for that is
+ * handed on or dropped.
  */
 #ifndef URXE_NET_ROSTER_H
 #define URXE_NET_ROSTER_H
@@ -54,14 +55,14 @@ void roster_after_fork_child(struct roster *roster);
 bool roster_verify(struct roster *roster);
 
 /*
- * EBUSY: another process has held it for seconds (it was stopped, perhaps). EBADF: the
- * application has closed it.
+ * A process that is stopped while it has the lock is passed over. EBUSY: that can't be done, for
+ * too many were. EBADF: the application has closed the file.
  */
 int roster_lock(struct roster *roster);
 bool roster_trylock(struct roster *roster);
 /*
  * Returns false if this process was stopped for long while it had the lock: other members took
- * their turn meanwhile, and what we wrote may not be true with what they did.
+ * their turn meanwhile. What members have is right all the same, but indexes may be wrong.
  */
 bool roster_unlock(struct roster *roster);
 

@@ -10,7 +10,6 @@
 #include "net/share/roster_internal.h"
 
 #define ORPHANED (ROSTER_MEMBERS + 1)
-#define BUSY 0x80000000u /* with the member's number: the entry is being filled in */
 
 /* Messages get lost, and there is no process left to notice and repeat them. */
 #define TELL_TIMES 3
@@ -27,16 +26,10 @@ static struct connection *take_entry(struct roster *roster, uint32_t from)
 	struct roster_file *table = roster->table;
 
 	for (uint32_t i = 0; i < CONNECTIONS; i++) {
-		struct connection *entry = &table->connections[i];
-		uint32_t member = from, used = i;
-
-		if (entry->member != from ||
-		    !atomic_compare_exchange_strong(&entry->member, &member, BUSY | roster->self))
+		if (!entry_take(&table->connections[i].member, from, roster->self))
 			continue;
-		while (used <= i &&
-		       !atomic_compare_exchange_weak(&table->connections_used, &used, i + 1))
-			;
-		return entry;
+		raise_mark(&table->connections_used, i + 1);
+		return &table->connections[i];
 	}
 	return NULL;
 }
@@ -68,15 +61,16 @@ void roster_remove_connection(struct roster *roster, uint32_t number)
 					       &self, 0);
 }
 
+/* What a member was filling in, or was about to tell, ends with it. */
 void roster_orphan_connections(struct roster *roster)
 {
 	for (struct connection *entry = roster->table->connections; entry < connections_end(roster);
 	     entry++) {
-		uint32_t member = entry->member, number = member & ~BUSY;
+		uint32_t member = entry->member;
 
-		if (number && number <= ROSTER_MEMBERS && roster->gone[number])
+		if (roster->gone[entry_holder(member)])
 			atomic_compare_exchange_strong(&entry->member, &member,
-						       member & BUSY ? 0 : ORPHANED);
+						       member & ENTRY_BUSY ? 0 : ORPHANED);
 	}
 }
 

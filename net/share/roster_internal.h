@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of the roster share: roster.c (the table, its members), roster_file.c (which
- * file it is, and the files that are needed no longer), roster_lock.c (locks on its bytes) and
- * roster_table.c (what members have: sockets, slots, claims).
+ * file it is, and the files that are needed no longer), roster_lock.c (locks on its bytes),
+ * roster_table.c (what members have: sockets, slots, claims) and roster_connections.c.
  *
  * A member may be killed between any two stores. So an entry gets its member last and
  * loses it first, and all entries of a dead member are removed with it.
+ *
+ * Or it is stopped there, and passed over: when it goes on, it finishes what it was about to store
+ * beside others that have the lock. So the lock keeps members out of each other's way, but what
+ * one has doesn't depend on it:
+ * - An entry is taken and given up by compare-and-swap with its member's number, which nobody else
+ *   has: its member locks the byte of that number.
+ * - The entries of a dead member are removed by those that share the lock on its byte, which proves
+ *   that it is dead: the number is no other member's as long as one of them goes on.
+ * - A claim that is made is looked at once more: another member may have made the same meanwhile.
+ * Reuseport indexes and programs may be wrong afterwards. They are checked then (udp_share.c), and
+ * a packet that goes astray for them is handed on.
  */
 #ifndef URXE_NET_ROSTER_INTERNAL_H
 #define URXE_NET_ROSTER_INTERNAL_H
@@ -46,9 +57,15 @@ static inline union ibv_gid place_get(const struct place *place)
 	return gid;
 }
 
+/*
+ * Whose an entry of an array is. 0: it is free. What isn't a member's number is read as none by
+ * those that only look.
+ */
+#define ENTRY_BUSY 0x80000000u /* with the number: the member fills it in */
+
 struct reuseport_socket {
-	_Atomic uint32_t member; /* 0: the entry is free */
-	_Atomic uint32_t index;	 /* in the kernel's group of sockets */
+	_Atomic uint32_t member;
+	_Atomic uint32_t index; /* in the kernel's group of sockets */
 	_Atomic uint64_t cookie;
 	struct place place;
 };
@@ -161,6 +178,29 @@ static inline uint32_t read_owner(const struct roster_file *table, uint32_t slot
 	uint32_t value = table->owners[slot];
 
 	return value <= ROSTER_MEMBERS ? value : 0;
+}
+
+/* Take the entry, if it has @from there. Its member is stored when it is filled in. */
+static inline bool entry_take(_Atomic uint32_t *member, uint32_t from, uint32_t self)
+{
+	return *member == from && atomic_compare_exchange_strong(member, &from, ENTRY_BUSY | self);
+}
+
+/* Whose an entry is or is to be that has @member; 0 for what can't be a member's. */
+static inline uint32_t entry_holder(uint32_t member)
+{
+	uint32_t holder = member & ~ENTRY_BUSY;
+
+	return holder <= ROSTER_MEMBERS ? holder : 0;
+}
+
+/* Entries up to @count are in use by now. */
+static inline void raise_mark(_Atomic uint32_t *mark, uint32_t count)
+{
+	uint32_t used = *mark;
+
+	while (used < count && !atomic_compare_exchange_weak(mark, &used, count))
+		;
 }
 
 /* Entries of an array come and go anywhere in it, below a mark that only rises. */

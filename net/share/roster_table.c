@@ -47,14 +47,15 @@ static struct reuseport_socket *last_socket(const struct roster *roster, const u
 	return last;
 }
 
-static void remove_socket(struct roster *roster, struct reuseport_socket *socket)
+/* One of @member, which is ourselves or dead. */
+static void remove_socket(struct roster *roster, struct reuseport_socket *socket, uint32_t member)
 {
 	union ibv_gid gid = place_get(&socket->place);
 	struct reuseport_socket *last = last_socket(roster, &gid);
 
 	if (last && last != socket)
 		last->index = socket->index;
-	socket->member = 0;
+	atomic_compare_exchange_strong(&socket->member, &member, 0);
 }
 
 unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gid)
@@ -72,13 +73,13 @@ int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t 
 	struct roster_file *table = roster->table;
 	struct reuseport_socket *socket;
 
-	for (socket = table->sockets; socket < sockets_end(roster) && read_member(&socket->member);
-	     socket++)
-		;
+	for (socket = table->sockets; socket < table->sockets + SOCKETS; socket++) {
+		if (entry_take(&socket->member, 0, roster->self))
+			break;
+	}
 	if (socket == table->sockets + SOCKETS)
 		return ENOSPC;
-	if (socket == sockets_end(roster))
-		table->sockets_used = socket + 1 - table->sockets;
+	raise_mark(&table->sockets_used, socket + 1 - table->sockets);
 	socket->index = roster_sockets(roster, gid);
 	socket->cookie = cookie;
 	place_set(&socket->place, gid);
@@ -91,7 +92,7 @@ void roster_leave_group(struct roster *roster, const union ibv_gid *gid)
 	struct reuseport_socket *socket = find_socket(roster, roster->self, gid);
 
 	if (socket)
-		remove_socket(roster, socket);
+		remove_socket(roster, socket, roster->self);
 }
 
 int roster_index(const struct roster *roster, uint32_t member, const union ibv_gid *gid)
@@ -142,10 +143,10 @@ static uint32_t next_slot(uint32_t slot)
 	return slot + 1 < SLOTS - 1 ? slot + 1 : 1;
 }
 
-/* The first slot of @count free ones in a row, once around from the cursor; 0: none. */
-static uint32_t find_slots(const struct roster_file *table, uint32_t count)
+/* The first slot of @count free ones in a row, once around from @cursor; 0: none. */
+static uint32_t find_slots(const struct roster_file *table, uint32_t cursor, uint32_t count)
 {
-	uint32_t slot = table->cursor, row = 0;
+	uint32_t slot = cursor, row = 0;
 
 	if (slot < 1 || slot >= SLOTS - 1)
 		slot = 1;
@@ -161,10 +162,7 @@ static uint32_t find_slots(const struct roster_file *table, uint32_t count)
 	return 0;
 }
 
-/*
- * Become the owner of @count slots. Returns false if a member has one: one
- * that was stopped while it had the roster locked may take a slot without the lock.
- */
+/* Become the owner of @count slots. Returns false if a member has one. */
 static bool take_slots(struct roster *roster, uint32_t first, uint32_t count)
 {
 	_Atomic uint16_t *owners = roster->table->owners + first;
@@ -181,22 +179,32 @@ static bool take_slots(struct roster *roster, uint32_t first, uint32_t count)
 	return taken == count;
 }
 
+/*
+ * The cursor goes on first: though we be killed now, no number is leased twice in this round. And
+ * never back, though we were stopped before that and others have leased since.
+ */
+static uint32_t lease_slots(struct roster *roster, uint32_t count)
+{
+	struct roster_file *table = roster->table;
+	uint32_t cursor = table->cursor, slot;
+
+	while ((slot = find_slots(table, cursor, count))) {
+		if (atomic_compare_exchange_strong(&table->cursor, &cursor,
+						   next_slot(slot + count - 1)) &&
+		    take_slots(roster, slot, count))
+			return slot;
+		cursor = table->cursor;
+	}
+	return 0;
+}
+
 int roster_lease(struct roster *roster, struct lease *lease)
 {
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
 	uint32_t slots = self->slots ? self->slots : 1, slot;
 
-	for (;;) {
-		slot = find_slots(table, slots);
-		/* First of all: though we be killed now, no number is leased twice in this round.
-		 */
-		if (slot)
-			table->cursor = next_slot(slot + slots - 1);
-		if (slot && take_slots(roster, slot, slots))
-			break;
-		if (slot)
-			continue;
+	while (!(slot = lease_slots(roster, slots))) {
 		if (slots > 1)
 			slots /= 2;
 		else if (roster_reap(roster) == 0)
@@ -251,33 +259,53 @@ static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint
 	return false;
 }
 
-int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+/* Whether another member claims the service where a claim of ours at @gid would be. */
+static bool is_taken_anywhere(const struct roster *roster, const union ibv_gid *gid,
+			      uint64_t service_id)
 {
-	struct roster_file *table = roster->table;
-	bool any = gid_is_unspecified(gid);
-	struct claim *claim;
-
-	for (struct reuseport_socket *socket = table->sockets; socket < sockets_end(roster) && any;
+	if (!gid_is_unspecified(gid))
+		return is_taken(roster, gid, service_id);
+	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
 		union ibv_gid ours = place_get(&socket->place);
 
 		if (read_member(&socket->member) == roster->self &&
 		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) && is_taken(roster, &ours, service_id))
-			return EADDRINUSE;
+			return true;
 	}
-	if (!any && is_taken(roster, gid, service_id))
+	return false;
+}
+
+static struct claim *take_claim(struct roster *roster)
+{
+	struct roster_file *table = roster->table;
+
+	for (struct claim *claim = table->claims; claim < table->claims + CLAIMS; claim++) {
+		if (!entry_take(&claim->member, 0, roster->self))
+			continue;
+		raise_mark(&table->claims_used, claim + 1 - table->claims);
+		return claim;
+	}
+	return NULL;
+}
+
+int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct claim *claim;
+
+	if (is_taken_anywhere(roster, gid, service_id))
 		return EADDRINUSE;
-	for (claim = table->claims; claim < claims_end(roster) && read_member(&claim->member);
-	     claim++)
-		;
-	if (claim == table->claims + CLAIMS)
+	claim = take_claim(roster);
+	if (!claim)
 		return ENOSPC;
-	if (claim == claims_end(roster))
-		table->claims_used = claim + 1 - table->claims;
 	claim->service_id = service_id;
 	place_set(&claim->place, gid);
 	claim->member = roster->self;
-	return 0;
+	/* Another member may have claimed it just now: if we are passed over, or it was. */
+	if (!is_taken_anywhere(roster, gid, service_id))
+		return 0;
+	claim->member = 0;
+	return EADDRINUSE;
 }
 
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
@@ -376,44 +404,57 @@ static unsigned int remove_sockets(struct roster *roster)
 
 	for (;;) {
 		struct reuseport_socket *last = NULL;
+		uint32_t owner = 0;
 
 		for (struct reuseport_socket *socket = roster->table->sockets;
 		     socket < sockets_end(roster); socket++) {
-			if (roster->gone[read_member(&socket->member)] &&
-			    (!last || socket->index > last->index))
-				last = socket;
+			uint32_t member = read_member(&socket->member);
+
+			if (!roster->gone[member] || (last && socket->index <= last->index))
+				continue;
+			last = socket;
+			owner = member;
 		}
 		if (!last)
 			return count;
-		remove_socket(roster, last);
+		remove_socket(roster, last, owner);
 		count++;
 	}
 }
 
-static void remove_members(struct roster *roster)
+/* What one that is gone has, or was filling in. */
+static void free_entry(const struct roster *roster, _Atomic uint32_t *entry)
 {
-	const bool *gone = roster->gone;
-	struct roster_file *table = roster->table;
+	uint32_t member = *entry;
 
-	for (uint32_t slot = 0; slot < SLOTS; slot++) {
-		if (gone[read_owner(table, slot)])
-			table->owners[slot] = 0;
-	}
-	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++) {
-		if (gone[read_member(&claim->member)])
-			claim->member = 0;
-	}
-	roster_orphan_connections(roster);
-	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
-		if (gone[member])
-			member_of(roster, member)->here = 0;
-	}
+	if (roster->gone[entry_holder(member)])
+		atomic_compare_exchange_strong(entry, &member, 0);
+}
+
+static void free_slot(const struct roster *roster, uint32_t slot)
+{
+	uint16_t owner = read_owner(roster->table, slot);
+
+	if (roster->gone[owner])
+		atomic_compare_exchange_strong(&roster->table->owners[slot], &owner, 0);
 }
 
 unsigned int roster_remove(struct roster *roster)
 {
+	struct roster_file *table = roster->table;
 	unsigned int sockets = remove_sockets(roster);
 
-	remove_members(roster);
+	for (struct reuseport_socket *socket = table->sockets; socket < sockets_end(roster);
+	     socket++)
+		free_entry(roster, &socket->member);
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
+		free_slot(roster, slot);
+	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++)
+		free_entry(roster, &claim->member);
+	roster_orphan_connections(roster);
+	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
+		if (roster->gone[member])
+			member_of(roster, member)->here = 0;
+	}
 	return sockets;
 }

@@ -85,6 +85,8 @@ static void leave_group(struct udp_link *link, struct udp_address *address, bool
 	close(descriptor_take(&address->receive_fd));
 	address->reuseport.taken = false;
 	roster_leave_group(roster, &address->gid);
+	/* Another one may have entered meanwhile, if we were passed over. */
+	neighbour = roster_neighbour(roster, &address->gid);
 	if (neighbour)
 		udp_ask_to_steer(&link->share, neighbour, &address->gid);
 }
@@ -95,7 +97,7 @@ void udp_share_leave_group(struct udp_link *link, struct udp_address *address)
 	    roster_lock(link->share.roster) != 0)
 		return;
 	leave_group(link, address, false);
-	roster_unlock(link->share.roster);
+	udp_share_unlock(&link->share);
 }
 
 static void leave_all_groups(struct udp_link *link)
@@ -106,6 +108,7 @@ static void leave_all_groups(struct udp_link *link)
 	for (unsigned int i = 0; i < count; i++)
 		leave_group(link, link->addresses[i], true);
 	udp_share_hand_on_forwards(link);
+	/* Whether or not we were passed over: nothing of ours is left to be checked. */
 	roster_unlock(link->share.roster);
 }
 

@@ -127,8 +127,7 @@ static void check_all(struct udp_share *share)
 	wake_at(share, 0);
 }
 
-/* Changes are made. */
-static void unlock(struct udp_share *share)
+void udp_share_unlock(struct udp_share *share)
 {
 	if (roster_unlock(share->roster))
 		return;
@@ -225,7 +224,7 @@ void udp_share_repair(struct udp_link *link)
 		signals |= repair_address(link, link->addresses[i], reaped, last);
 	if (signals)
 		roster_set_repaired(roster, now);
-	unlock(share);
+	udp_share_unlock(share);
 	if (!signals)
 		return;
 	slow_down(share, now, reaped);
@@ -378,7 +377,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 	if (error)
 		return error;
 	error = join_group(link, address, fd, ifindex);
-	unlock(share);
+	udp_share_unlock(share);
 	return error;
 }
 
@@ -440,7 +439,7 @@ static int share_lease_qpns(struct share *base, struct lease *lease)
 	error = roster_lease(share->roster, lease);
 	if (!error)
 		steer_all(share->link);
-	unlock(share);
+	udp_share_unlock(share);
 	return error;
 }
 
@@ -472,7 +471,7 @@ static int share_claim(struct share *base, const union ibv_gid *gid, uint64_t se
 		error = roster_claim(roster, gid, service_id);
 	if (!error)
 		steer_all(share->link);
-	unlock(share);
+	udp_share_unlock(share);
 	return error;
 }
 
@@ -488,7 +487,7 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 		return;
 	}
 	steer_all(share->link);
-	unlock(share);
+	udp_share_unlock(share);
 }
 
 /* The file doesn't know processes; but a member's control socket is its process's. */

@@ -74,6 +74,9 @@ uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame
 /* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
 uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
 
+/* Give up the roster's lock, under which the link has changed what is its own. */
+void udp_share_unlock(struct udp_share *share);
+
 /* With the roster's lock: have the kernel choose a socket of @address by the link's @plan. */
 void udp_share_attach(struct udp_link *link, const struct udp_address *address);
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The roster's lock, with members that are stopped or killed while they have it: they keep no other
- * member waiting for long.
+ * member waiting for long, and when they go on they don't harm what others have by then.
  */
 #include <check.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +16,36 @@
 #include "net/process.h"
 #include "roster_members.h"
 #include "tests/run_suite.h"
+
+/* --- where members are stopped --------------------------------------------------------- */
+
+/* What happens when the lock of @byte was asked for: after so many @calls. */
+static struct {
+	off_t byte;
+	unsigned int calls;
+	void (*act)(void);
+} hook;
+
+int fcntl(int fd, int command, ...)
+{
+	struct flock *lock;
+	va_list arguments;
+	int result;
+
+	va_start(arguments, command);
+	lock = va_arg(arguments, struct flock *);
+	va_end(arguments);
+	result = syscall(SYS_fcntl, fd, command, lock);
+	if ((command == F_OFD_GETLK || command == F_OFD_SETLK) && hook.calls &&
+	    lock->l_start == hook.byte && --hook.calls == 0)
+		hook.act();
+	return result;
+}
+
+static void stop(void)
+{
+	raise(SIGSTOP);
+}
 
 static void wait_until_stopped(pid_t pid)
 {
@@ -161,6 +195,139 @@ START_TEST(a_holder_is_of_its_pid_namespace)
 }
 END_TEST
 
+/* --- what goes on beside the lock -------------------------------------------------------- */
+
+static int ready[2], go[2];
+
+/* A member that removes the dead when it may, and stops when it has found that @byte's is. */
+static void remove_the_dead(off_t byte)
+{
+	struct roster *roster = join();
+	char text;
+
+	if (write(ready[1], "r", 1) != 1 || read(go[0], &text, 1) != 1 || roster_lock(roster))
+		_exit(1);
+	hook.byte = byte;
+	hook.calls = 1;
+	hook.act = stop;
+	roster_reap(roster);
+	/* It was passed over. */
+	_exit(roster_unlock(roster));
+}
+
+START_TEST(the_dead_are_removed_from_nobody_else)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct share_connection live = connection_at("10.0.0.1", 7);
+	struct roster *a = join(), *b;
+	pid_t dead = member_process(&gid, 1), remover;
+	uint32_t number = roster_neighbour(a, &gid), slot;
+	char text;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	remover = fork();
+	if (remover == 0)
+		remove_the_dead(number);
+	ck_assert_int_eq(read(ready[0], &text, 1), 1);
+	kill_and_wait(dead);
+	ck_assert_int_eq(write(go[1], "g", 1), 1);
+	wait_until_stopped(remover);
+
+	/* It is dead to others, too, and they needn't wait. */
+	ck_assert(!roster_is_alive(a, number));
+	ck_assert_uint_eq(reap(a), 1);
+	b = join();
+	join_group(b, &gid);
+	slot = lease(b, 1);
+	ck_assert_int_eq(claim(b, &gid, 7), 0);
+	ck_assert_uint_ne(roster_add_connection(b, &live), 0);
+	go_on(remover);
+	ck_assert_int_eq(roster_index(a, roster_self(b), &gid), 0);
+	ck_assert_uint_eq(roster_owner(a, slot), roster_self(b));
+	ck_assert_uint_eq(roster_claimant(a, &gid, 7), roster_self(b));
+	ck_assert_uint_eq(member_of(a, roster_self(b))->here, 1);
+	join_group(a, &gid);
+	ck_assert_uint_eq(orphans(a, 7), 0);
+	roster_close(b);
+	roster_close(a);
+}
+END_TEST
+
+static void fill_in_entries(const void *unused)
+{
+	struct roster *roster = join();
+	struct roster_file *table = roster->table;
+
+	if (!entry_take(&table->sockets[0].member, 0, roster->self) ||
+	    !entry_take(&table->claims[0].member, 0, roster->self) ||
+	    !entry_take(&table->connections[0].member, 0, roster->self))
+		_exit(1);
+	table->sockets_used = table->claims_used = table->connections_used = 1;
+}
+
+START_TEST(entries_that_are_filled_in_go_with_their_member)
+{
+	union ibv_gid none = {{0}}, gid = gid_of("10.0.0.1");
+	struct share_connection connection = connection_at("10.0.0.1", 7);
+	pid_t pid = killable_process(fill_in_entries, NULL);
+	struct roster *a = join();
+
+	ck_assert_uint_eq(roster_sockets(a, &none), 0);
+	ck_assert_uint_eq(roster_claimant(a, &none, 0), 0);
+	join_group(a, &gid);
+	ck_assert_int_eq(claim(a, &gid, 7), 0);
+	ck_assert_uint_eq(roster_add_connection(a, &connection), 2);
+	kill_and_wait(pid);
+	ck_assert_uint_eq(reap(a), 0);
+	ck_assert_uint_eq(a->table->sockets[0].member, 0);
+	ck_assert_uint_eq(a->table->claims[0].member, 0);
+	ck_assert_uint_eq(roster_add_connection(a, &connection), 1);
+	ck_assert_int_eq(roster_index(a, roster_self(a), &gid), 0);
+	ck_assert_uint_eq(roster_claimant(a, &gid, 7), roster_self(a));
+	roster_close(a);
+}
+END_TEST
+
+#define ROUNDS 100000
+
+static _Atomic unsigned int claimants, collisions;
+
+/* Like one that was passed over: without the lock. */
+static void *come_and_go(void *argument)
+{
+	struct roster *roster = argument;
+	union ibv_gid shared = gid_of("10.0.0.1"), own = gid_of("10.1.0.0");
+
+	own.raw[15] = roster_self(roster);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		if (roster_claim(roster, &shared, 7) == 0) {
+			collisions += claimants++ != 0;
+			claimants--;
+			roster_release(roster, &shared, 7);
+		}
+		roster_join_group(roster, &own, i + 1);
+		collisions += roster_cookie(roster, roster_self(roster), &own) != i + 1;
+		roster_leave_group(roster, &own);
+	}
+	return NULL;
+}
+
+START_TEST(what_members_have_doesnt_depend_on_the_lock)
+{
+	struct roster *a = join(), *b = join();
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, come_and_go, a), 0);
+	come_and_go(b);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(collisions, 0);
+	ck_assert_uint_eq(roster_sockets(a, &(union ibv_gid){{0}}), 0);
+	roster_close(b);
+	roster_close(a);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("roster_lock");
@@ -173,6 +340,9 @@ int main(void)
 	tcase_add_test(tests, those_that_only_try_pass_over_it);
 	tcase_add_test(tests, one_that_sleeps_is_passed_over);
 	tcase_add_test(tests, a_holder_is_of_its_pid_namespace);
+	tcase_add_test(tests, the_dead_are_removed_from_nobody_else);
+	tcase_add_test(tests, entries_that_are_filled_in_go_with_their_member);
+	tcase_add_test(tests, what_members_have_doesnt_depend_on_the_lock);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
