@@ -74,6 +74,30 @@ void roster_orphan_connections(struct roster *roster)
 	}
 }
 
+/*
+ * An entry of a member that is dead, but not removed yet: the number stays its own until the entry
+ * is ours. With the mutex, as another thread of ours may share the byte, too, and give it up.
+ */
+static bool take_of_dead(struct roster *roster, struct connection *entry, uint32_t member)
+{
+	bool taken = false;
+
+	if (!roster_verify(roster) || pthread_mutex_trylock(&roster->mutex) != 0)
+		return false;
+	if (roster_share_byte(roster->fd, member)) {
+		taken = entry_take(&entry->member, member, roster->self);
+		roster_unlock_byte(roster->fd, member);
+	}
+	pthread_mutex_unlock(&roster->mutex);
+	return taken;
+}
+
+static bool take_orphan(struct roster *roster, struct connection *entry, uint32_t member)
+{
+	return member == ORPHANED ? entry_take(&entry->member, member, roster->self)
+				  : take_of_dead(roster, entry, member);
+}
+
 /* Those of a living member mostly stand together: @living saves system calls. */
 static bool is_orphan(const struct roster *roster, uint32_t member, uint32_t *living)
 {
@@ -87,6 +111,17 @@ static bool is_orphan(const struct roster *roster, uint32_t member, uint32_t *li
 	return false;
 }
 
+static bool is_at_our_address(const struct roster *roster, const struct connection *entry)
+{
+	union ibv_gid local = place_get(&entry->local);
+
+	return roster_index(roster, roster->self, &local) >= 0;
+}
+
+/*
+ * Only one that is taken is read: when its peer has been told often enough, the entry is free, and
+ * may soon be that of a connection that lives.
+ */
 bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_connection *result)
 {
 	uint32_t living = 0;
@@ -94,9 +129,11 @@ bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_co
 	for (struct connection *entry = roster->table->connections + *number;
 	     *number < CONNECTIONS && entry < connections_end(roster); entry++) {
 		uint32_t member = entry->member;
+		bool ours;
 
 		++*number;
-		if (!is_orphan(roster, member, &living))
+		if (!is_orphan(roster, member, &living) || !is_at_our_address(roster, entry) ||
+		    !take_orphan(roster, entry, member))
 			continue;
 		*result = (struct share_connection){
 			.local_id = entry->local_id,
@@ -105,11 +142,11 @@ bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_co
 			.local = place_get(&entry->local),
 			.remote = place_get(&entry->remote),
 		};
-		if (roster_index(roster, roster->self, &result->local) < 0)
-			continue;
-		if (atomic_fetch_add(&entry->told, 1) >= TELL_TIMES - 1)
-			atomic_compare_exchange_strong(&entry->member, &member, 0);
-		return true;
+		/* It may have become another one before we took it. */
+		ours = is_at_our_address(roster, entry);
+		entry->member = ours && ++entry->told >= TELL_TIMES ? 0 : ORPHANED;
+		if (ours)
+			return true;
 	}
 	return false;
 }

@@ -254,6 +254,54 @@ START_TEST(the_dead_are_removed_from_nobody_else)
 }
 END_TEST
 
+static struct roster *teller, *newcomer;
+
+static void begin_with_a_connection(const void *argument)
+{
+	const union ibv_gid *gid = argument;
+	struct share_connection connection = connection_at("10.0.0.1", 100);
+	struct roster *roster = join();
+
+	join_group(roster, gid);
+	roster_add_connection(roster, &connection);
+}
+
+/* Its entry is that of a connection that lives, by then. */
+static void end_the_orphan(void)
+{
+	struct share_connection live = connection_at("10.0.0.1", 7);
+
+	reap(teller);
+	for (unsigned int i = 0; i < 3; i++)
+		ck_assert_uint_eq(orphans(teller, 100), 1);
+	newcomer = join();
+	ck_assert_uint_eq(roster_add_connection(newcomer, &live), 1);
+}
+
+/* While the member looks whether the connection's is dead, or when it has found it so. */
+START_TEST(a_live_connection_is_no_orphan)
+{
+	union ibv_gid gid = gid_of("10.0.0.1");
+	struct share_connection orphan;
+	struct roster *a = join();
+	pid_t dead = killable_process(begin_with_a_connection, &gid);
+	uint32_t number = 0;
+
+	teller = join();
+	hook.byte = roster_neighbour(a, &gid);
+	join_group(a, &gid);
+	join_group(teller, &gid);
+	kill_and_wait(dead);
+	hook.act = end_the_orphan;
+	hook.calls = _i;
+	ck_assert(!roster_next_orphan(a, &number, &orphan));
+	ck_assert_uint_eq(hook.calls, 0);
+	roster_close(newcomer);
+	roster_close(teller);
+	roster_close(a);
+}
+END_TEST
+
 static void fill_in_entries(const void *unused)
 {
 	struct roster *roster = join();
@@ -341,6 +389,7 @@ int main(void)
 	tcase_add_test(tests, one_that_sleeps_is_passed_over);
 	tcase_add_test(tests, a_holder_is_of_its_pid_namespace);
 	tcase_add_test(tests, the_dead_are_removed_from_nobody_else);
+	tcase_add_loop_test(tests, a_live_connection_is_no_orphan, 1, 3);
 	tcase_add_test(tests, entries_that_are_filled_in_go_with_their_member);
 	tcase_add_test(tests, what_members_have_doesnt_depend_on_the_lock);
 	suite_add_tcase(suite, tests);
