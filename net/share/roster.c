@@ -201,9 +201,10 @@ static int map_table(struct roster *roster)
 /* Every number in it is one that a member may have written. With the lock, under which they are. */
 static bool is_sound(const struct roster_file *table)
 {
-	bool sound = table->version == ROSTER_VERSION && table->size == sizeof(*table) &&
-		     table->cursor >= 1 && table->cursor < SLOTS - 1 &&
-		     table->sockets_used <= SOCKETS && table->claims_used <= CLAIMS;
+	bool sound = table->secret && table->version == ROSTER_VERSION &&
+		     table->size == sizeof(*table) && table->cursor >= 1 &&
+		     table->cursor < SLOTS - 1 && table->sockets_used <= SOCKETS &&
+		     table->claims_used <= CLAIMS;
 
 	for (uint32_t slot = 0; slot < SLOTS && sound; slot++)
 		sound = table->owners[slot] <= ROSTER_MEMBERS && table->next[slot] < SLOT_QPNS;
@@ -219,17 +220,10 @@ static bool is_sound(const struct roster_file *table)
 	return sound;
 }
 
-static int set_up(struct roster *roster)
+int roster_set_up(struct roster_file *table)
 {
-	struct roster_file *table = roster->table;
 	uint64_t random[2];
 
-	if (table->secret && is_sound(table))
-		return 0;
-	if (table->secret && roster_is_locked(roster->fd, 1, ROSTER_MEMBERS))
-		return EBADMSG;
-	memset((char *)table + offsetof(struct roster_file, cursor), 0,
-	       sizeof(*table) - offsetof(struct roster_file, cursor));
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return EIO;
 	table->version = ROSTER_VERSION;
@@ -248,8 +242,8 @@ static int roster_enter(struct roster *roster)
 {
 	int error = map_table(roster);
 
-	if (!error)
-		error = set_up(roster);
+	if (!error && !is_sound(roster->table))
+		error = roster_discard_file(roster->fd);
 	if (!error)
 		error = join(roster);
 	/* After fallocate and mmap, which may change one of the times. */
@@ -273,17 +267,12 @@ static void roster_free(struct roster *roster)
 	free(roster);
 }
 
-int roster_open(const char *path, struct roster **result)
+/* 0 or an errno, ESTALE if the file is another one by now. */
+static int open_once(const char *path, struct roster **result)
 {
-	struct roster *roster;
-	char usual[ROSTER_PATH_SIZE];
-	int error = path ? 0 : roster_usual_path(usual);
+	struct roster *roster = calloc(1, sizeof(*roster));
+	int error;
 
-	if (error)
-		return error;
-	if (!path)
-		path = usual;
-	roster = calloc(1, sizeof(*roster));
 	if (!roster)
 		return ENOMEM;
 	error = roster_open_file(path, &roster->fd, &roster->turn);
@@ -294,6 +283,8 @@ int roster_open(const char *path, struct roster **result)
 	roster->identity = descriptor_identify(roster->fd);
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster);
+	/* There is nothing of ours yet that others could have stored over, had they passed us over.
+	 */
 	roster_unlock_file(roster->fd, roster->turn);
 	if (error) {
 		roster_free(roster);
@@ -301,6 +292,19 @@ int roster_open(const char *path, struct roster **result)
 	}
 	*result = roster;
 	return 0;
+}
+
+int roster_open(const char *path, struct roster **result)
+{
+	char usual[ROSTER_PATH_SIZE];
+	int error = path ? 0 : roster_usual_path(usual);
+
+	if (error)
+		return error;
+	do
+		error = open_once(path ? path : usual, result);
+	while (error == ESTALE);
+	return error;
 }
 
 void roster_close(struct roster *roster)

@@ -3,6 +3,9 @@
  * Which file is the roster: of those that have its name the first that is safely ours, or a
  * new one; or the one that living members have, though its name was removed. And which files
  * are needed no longer.
+ *
+ * A file that a process has locked, any byte of it, keeps its name: who removes one locks all of
+ * it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -79,10 +83,20 @@ static bool name_path(char result[PATH_SIZE], const char *path, unsigned int num
 	return length < PATH_SIZE;
 }
 
-/* Returns a descriptor, or -1 with errno. */
-static int open_safe(const char *path, int flags)
+/* @folder becomes that of @path. Returns the name in it. */
+static const char *split_path(const char *path, char folder[PATH_SIZE])
 {
-	int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+	const char *slash = strrchr(path, '/');
+
+	snprintf(folder, PATH_SIZE, "%.*s", slash ? (int)(slash - path) + 1 : 2,
+		 slash ? path : "./");
+	return slash ? slash + 1 : path;
+}
+
+/* Returns a descriptor, or -1 with errno. */
+static int open_safe(const char *path)
+{
+	int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || file_is_safe(fd))
 		return fd;
@@ -91,7 +105,10 @@ static int open_safe(const char *path, int flags)
 	return -1;
 }
 
-/* A file that is there goes before one that would be new: other members may have it. */
+/*
+ * A file that is there goes before one that would be new: other members may have it. Returns a
+ * descriptor, or -1 with errno: ENOENT, if a file is to be made at @result.
+ */
 static int open_any(const char *path, char result[PATH_SIZE])
 {
 	int free_name = -1, error = 0, fd;
@@ -99,7 +116,7 @@ static int open_any(const char *path, char result[PATH_SIZE])
 	for (int i = 0; i < NAMES; i++) {
 		if (!name_path(result, path, i))
 			break;
-		fd = open_safe(result, 0);
+		fd = open_safe(result);
 		if (fd >= 0)
 			return fd;
 		if (errno == ENOENT && free_name < 0)
@@ -115,7 +132,8 @@ static int open_any(const char *path, char result[PATH_SIZE])
 		log_info("%s: %s; processes share addresses by another file", path,
 			 roster_error_text(error));
 	name_path(result, path, free_name);
-	return open_safe(result, O_CREAT);
+	errno = ENOENT;
+	return -1;
 }
 
 /* --- a file without a name ------------------------------------------------------------- */
@@ -154,29 +172,40 @@ static int find_descriptor(const char *folder, const char *wanted)
 	return found;
 }
 
-/* As the kernel names it: the file that @fd is, had it been removed. */
-static bool name_removed(int fd, char result[PATH_SIZE])
+static bool kernel_path(int fd, char result[PATH_SIZE])
 {
-	static const char suffix[] = " (deleted)";
 	char self[32];
 	ssize_t length;
 
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	length = readlink(self, result, PATH_SIZE - sizeof(suffix));
-	if (length < 0 || length == PATH_SIZE - (ssize_t)sizeof(suffix))
+	length = readlink(self, result, PATH_SIZE);
+	if (length < 0 || length == PATH_SIZE)
 		return false;
-	memcpy(result + length, suffix, sizeof(suffix));
+	result[length] = '\0';
 	return true;
 }
 
-static int find_removed(int fd)
+/* As the kernel names it: the file at @path, had it been removed. */
+static bool removed_name(const char *path, char result[2 * PATH_SIZE])
 {
-	char wanted[PATH_SIZE], folder[PATH_SIZE + 16];
+	char folder[PATH_SIZE], kernel[PATH_SIZE];
+	const char *name = split_path(path, folder);
+	int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool known = fd >= 0 && kernel_path(fd, kernel);
+
+	if (fd >= 0)
+		close(fd);
+	return known && snprintf(result, 2 * PATH_SIZE, "%s/%s (deleted)", kernel, name) > 0;
+}
+
+static int find_removed(const char *path)
+{
+	char wanted[2 * PATH_SIZE], folder[PATH_SIZE + 16];
 	struct dirent *entry;
 	DIR *processes;
 	int found = -1;
 
-	if (!name_removed(fd, wanted))
+	if (!removed_name(path, wanted))
 		return -1;
 	processes = opendir("/proc");
 	while (processes && found < 0 && (entry = readdir(processes))) {
@@ -277,72 +306,111 @@ static void sweep_file(int directory, const char *name, bool gone)
 
 static void sweep(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *parent = slash ? strndup(path, slash - path + 1) : NULL;
-	DIR *directory = parent ? opendir(parent) : NULL;
+	char folder[PATH_SIZE];
+	const char *own_name = split_path(path, folder);
+	DIR *directory = opendir(folder);
 	struct roster_name own, name;
 	struct dirent *entry;
 
-	if (slash)
-		parse_name(slash + 1, &own);
+	parse_name(own_name, &own);
 	while (directory && (entry = readdir(directory))) {
 		if (parse_name(entry->d_name, &name) && is_ours(&name))
 			sweep_file(dirfd(directory), entry->d_name, is_former(&name, &own));
 	}
 	if (directory)
 		closedir(directory);
-	free(parent);
+}
+
+/* It has no members, and gets none any more: then the next one to open the name makes a new one. */
+int roster_discard_file(int fd)
+{
+	char path[PATH_SIZE];
+
+	if (!lock_all(fd, F_WRLCK))
+		return roster_is_locked(fd, 1, ROSTER_MEMBERS) ? EBADMSG : EBUSY;
+	if (kernel_path(fd, path))
+		unlink(path);
+	lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
+	return ESTALE;
+}
+
+/* --- creating --------------------------------------------------------------------------- */
+
+/* Take the memory now, as a member that opens it does. */
+static int fill_file(int fd)
+{
+	int error = posix_fallocate(fd, 0, sizeof(struct roster_file));
+	void *table;
+
+	if (error)
+		return error;
+	table = mmap(NULL, sizeof(struct roster_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (table == MAP_FAILED)
+		return errno;
+	error = roster_set_up(table);
+	munmap(table, sizeof(struct roster_file));
+	return error;
+}
+
+/*
+ * It gets its name when it is set up: whoever finds it can use it, and a process that is stopped
+ * before that keeps none waiting. Returns 0, also if another process was faster, or an errno.
+ */
+static int create_file(const char *path)
+{
+	char folder[PATH_SIZE], self[32];
+	int fd, error;
+
+	split_path(path, folder);
+	fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno;
+	error = fchmod(fd, 0600) < 0 ? errno : fill_file(fd); /* whatever the umask is */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (!error && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 &&
+	    errno != EEXIST)
+		error = errno;
+	close(fd);
+	return error;
 }
 
 /* --- opening ---------------------------------------------------------------------------- */
 
-/*
- * With a new file locked: take the one that it is to replace, if that has members. Returns 0
- * with whichever it is, locked; or an errno.
- */
-static int settle_new(const char *path, int *fd, uint32_t *turn)
+/* There is no file at @path. */
+static int open_missing(const char *path, int *fd, uint32_t *turn)
 {
-	int removed = find_removed(*fd);
+	int removed = find_removed(path), error;
 
-	if (removed < 0) {
-		/* Files are created where namespaces come and go: some are likely to be gone. */
-		sweep(path);
-		return 0;
+	if (removed >= 0) {
+		log_info("%s was removed; its processes go on sharing it", path);
+		*fd = removed;
+		if (roster_lock_file(removed, turn))
+			return 0;
+		close(removed);
+		return EBUSY;
 	}
-	log_info("%s was removed; its processes go on sharing it", path);
-	unlink(path);
-	close(*fd);
-	*fd = removed;
-	if (roster_lock_file(removed, turn))
-		return 0;
-	close(removed);
-	return EBUSY;
+	/* Files are created where namespaces come and go: some are likely to be gone. */
+	sweep(path);
+	error = create_file(path);
+	return error ? error : ESTALE;
 }
 
-/* If the file was swept before it was locked, another one has the name, or none has. */
 int roster_open_file(const char *wanted, int *result, uint32_t *turn)
 {
 	char path[PATH_SIZE];
 	struct stat file;
-	int error;
+	int fd = open_any(wanted, path), error;
 
-	for (;;) {
-		int fd = open_any(wanted, path);
-
-		if (fd < 0)
-			return errno;
-		error = roster_lock_file(fd, turn) ? 0 : EBUSY;
-		if (!error && fstat(fd, &file) < 0)
-			error = errno;
-		if (error || file.st_nlink == 0) {
-			close(fd);
-			if (error)
-				return error;
-			continue;
-		}
-		*result = fd;
-		return file.st_size < (off_t)sizeof(struct roster_file)
-			       ? settle_new(path, result, turn)
-			       : 0;
-	}
+	if (fd < 0)
+		return errno == ENOENT ? open_missing(path, result, turn) : errno;
+	error = roster_lock_file(fd, turn) ? 0 : EBUSY;
+	if (!error && fstat(fd, &file) < 0)
+		error = errno;
+	/* It was swept before it was locked. */
+	if (!error && file.st_nlink == 0)
+		error = ESTALE;
+	if (error)
+		close(fd);
+	*result = fd;
+	return error;
 }

@@ -15,6 +15,7 @@
  * - The entries of a dead member are removed by those that share the lock on its byte, which proves
  *   that it is dead: the number is no other member's as long as one of them goes on.
  * - A claim that is made is looked at once more: another member may have made the same meanwhile.
+ * - A file is set up before it has a name.
  * Reuseport indexes and programs may be wrong afterwards. They are checked then (udp_share.c), and
  * a packet that goes astray for them is handed on.
  */
@@ -232,8 +233,18 @@ bool roster_unlock_file(int fd, uint32_t turn);
 
 /* --- roster_file.c ------------------------------------------------------------------------- */
 
-/* Open the file at @path, or what stands for it, and lock it. 0 or an errno. */
+/* Open the file at @path, or what stands for it, and lock it. 0 or an errno, ESTALE: try again. */
 int roster_open_file(const char *path, int *fd, uint32_t *turn);
+/*
+ * The file is damaged, and we have it locked. ESTALE: it had no members, and its name is free now.
+ * Or another errno.
+ */
+int roster_discard_file(int fd);
+
+/* --- roster.c ------------------------------------------------------------------------------ */
+
+/* In memory that is all zeros. 0 or an errno. */
+int roster_set_up(struct roster_file *table);
 
 /* --- roster_table.c ----------------------------------------------------------------------- */
 

@@ -454,11 +454,11 @@ START_TEST(files_with_random_contents_are_refused)
 }
 END_TEST
 
-/* What is missing of it is as in a new one. */
+/* What is missing of it is as in a new one, unless it has members. */
 START_TEST(truncated_files_are_made_whole)
 {
 	static const size_t sizes[] = {0, 1, 16, 4096, sizeof(struct roster_file) - 1};
-	struct roster *roster;
+	struct roster *member, *roster;
 
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		roster = join();
@@ -469,6 +469,12 @@ START_TEST(truncated_files_are_made_whole)
 		lease(roster, 1);
 		roster_close(roster);
 	}
+	catch_faults();
+	member = join();
+	ck_assert_int_eq(truncate(path, 0), 0);
+	ck_assert_int_eq(roster_open(path, &roster), EBADMSG);
+	roster_close(member);
+	roster_close(join());
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@ static struct {
 	void (*act)(void);
 } hook;
 
+static void (*in_getrandom)(void);
+
 int fcntl(int fd, int command, ...)
 {
 	struct flock *lock;
@@ -40,6 +43,13 @@ int fcntl(int fd, int command, ...)
 	    lock->l_start == hook.byte && --hook.calls == 0)
 		hook.act();
 	return result;
+}
+
+ssize_t getrandom(void *buffer, size_t length, unsigned int flags)
+{
+	if (in_getrandom)
+		in_getrandom();
+	return syscall(SYS_getrandom, buffer, length, flags);
 }
 
 static void stop(void)
@@ -302,6 +312,51 @@ START_TEST(a_live_connection_is_no_orphan)
 }
 END_TEST
 
+static unsigned int file_count(void)
+{
+	DIR *files = opendir(directory);
+	unsigned int count = 0;
+	struct dirent *file;
+
+	while ((file = readdir(files)))
+		count += file->d_name[0] != '.';
+	closedir(files);
+	return count;
+}
+
+/* Whether the process that does so goes on, or is killed. */
+START_TEST(a_file_is_set_up_by_one)
+{
+	uint64_t secret;
+	struct roster *a;
+	uint32_t slot;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		in_getrandom = stop;
+		a = join();
+		_exit(read(go[0], &secret, sizeof(secret)) != sizeof(secret) ||
+		      secret != roster_secret(a));
+	}
+	wait_until_stopped(pid);
+	a = join();
+	secret = roster_secret(a);
+	slot = lease(a, 1);
+	if (_i) {
+		kill_and_wait(pid);
+	} else {
+		ck_assert_int_eq(write(go[1], &secret, sizeof(secret)), sizeof(secret));
+		go_on(pid);
+	}
+	ck_assert_uint_eq(roster_secret(a), secret);
+	ck_assert_uint_eq(roster_owner(a, slot), roster_self(a));
+	ck_assert_uint_eq(file_count(), 1);
+	roster_close(a);
+}
+END_TEST
+
 static void fill_in_entries(const void *unused)
 {
 	struct roster *roster = join();
@@ -390,6 +445,7 @@ int main(void)
 	tcase_add_test(tests, a_holder_is_of_its_pid_namespace);
 	tcase_add_test(tests, the_dead_are_removed_from_nobody_else);
 	tcase_add_loop_test(tests, a_live_connection_is_no_orphan, 1, 3);
+	tcase_add_loop_test(tests, a_file_is_set_up_by_one, 0, 2);
 	tcase_add_test(tests, entries_that_are_filled_in_go_with_their_member);
 	tcase_add_test(tests, what_members_have_doesnt_depend_on_the_lock);
 	suite_add_tcase(suite, tests);
