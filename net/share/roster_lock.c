@@ -122,8 +122,8 @@ static bool holder_equal(struct roster_holder a, struct roster_holder b)
 /* The holder has it until it lets go, or until the epoch is another one. */
 static bool take_turn(int fd, uint32_t *turn)
 {
-	struct roster_holder holder = {gettid(), clock_now() / 1000, observe_namespace("pid")};
 	uint32_t epoch = read_epoch(fd);
+	struct roster_holder holder;
 
 	if (!roster_lock_byte(fd, epoch_byte(epoch)))
 		return false;
@@ -131,6 +131,7 @@ static bool take_turn(int fd, uint32_t *turn)
 		roster_unlock_byte(fd, epoch_byte(epoch));
 		return false;
 	}
+	holder = (struct roster_holder){gettid(), clock_now() / 1000, observe_namespace("pid")};
 	write_turn(fd, &holder, sizeof(holder), holder_offset(epoch));
 	*turn = epoch;
 	return true;
