@@ -33,15 +33,19 @@ bool observe_is_name(const char *name, int *version)
 	       user == geteuid();
 }
 
+bool observe_is_safe(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	       (file.st_mode & 077) == 0;
+}
+
 int observe_open_file(int directory, const char *name, int flags)
 {
 	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	struct stat file;
 
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-	    (file.st_mode & 077) == 0)
+	if (fd < 0 || observe_is_safe(fd))
 		return fd;
 	close(fd);
 	errno = EPERM;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/observe/file.h"
 #include "net/share/roster_internal.h"
 
 #define DESERTED_MAX 3600 /* seconds */
@@ -66,15 +67,6 @@ int roster_usual_path(char path[ROSTER_PATH_SIZE])
 
 /* --- names --------------------------------------------------------------------------- */
 
-/* Any user can create files in /dev/shm: one with our name isn't trusted for its name. */
-static bool file_is_safe(int fd)
-{
-	struct stat file;
-
-	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-	       (file.st_mode & 077) == 0;
-}
-
 static bool name_path(char result[PATH_SIZE], const char *path, unsigned int number)
 {
 	int length = number ? snprintf(result, PATH_SIZE, "%s.%u", path, number)
@@ -93,18 +85,6 @@ static const char *split_path(const char *path, char folder[PATH_SIZE])
 	return slash ? slash + 1 : path;
 }
 
-/* Returns a descriptor, or -1 with errno. */
-static int open_safe(const char *path)
-{
-	int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0 || file_is_safe(fd))
-		return fd;
-	close(fd);
-	errno = EPERM;
-	return -1;
-}
-
 /*
  * A file that is there goes before one that would be new: other members may have it. Returns a
  * descriptor, or -1 with errno: ENOENT, if a file is to be made at @result.
@@ -116,7 +96,7 @@ static int open_any(const char *path, char result[PATH_SIZE])
 	for (int i = 0; i < NAMES; i++) {
 		if (!name_path(result, path, i))
 			break;
-		fd = open_safe(result);
+		fd = observe_open_file(AT_FDCWD, result, O_RDWR);
 		if (fd >= 0)
 			return fd;
 		if (errno == ENOENT && free_name < 0)
@@ -162,7 +142,7 @@ static int find_descriptor(const char *folder, const char *wanted)
 			continue;
 		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
 		if (found >= 0 &&
-		    (!file_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
+		    (!observe_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
 			close(found);
 			found = -1;
 		}
@@ -293,11 +273,11 @@ static void remove_or_mark(int directory, const char *name, int fd, bool gone)
 
 static void sweep_file(int directory, const char *name, bool gone)
 {
-	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int fd = observe_open_file(directory, name, O_RDWR);
 
 	if (fd < 0)
 		return;
-	if (file_is_safe(fd) && lock_all(fd, F_WRLCK)) {
+	if (lock_all(fd, F_WRLCK)) {
 		remove_or_mark(directory, name, fd, gone);
 		lock_all(fd, F_UNLCK); /* a child that was forked just now has it open too */
 	}
