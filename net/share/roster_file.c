@@ -4,8 +4,7 @@
  * new one; or the one that living members have, though its name was removed. And which files
  * are needed no longer.
  *
- * A file that a process has locked, any byte of it, keeps its name: who removes one locks all of
- * it.
+ * A file of which a process has locked any byte keeps its name: to remove it is to lock all of it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -333,7 +332,7 @@ static int fill_file(int fd)
 }
 
 /*
- * It gets its name when it is set up: whoever finds it can use it, and a process that is stopped
+ * It gets its name when it is set up: a process that finds it can use it, and one that is stopped
  * before that keeps none waiting. Returns 0, also if another process was faster, or an errno.
  */
 static int create_file(const char *path)
