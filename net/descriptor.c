@@ -2,7 +2,8 @@
 #include "net/descriptor.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "net/syscalls.h"
 
 struct descriptor_identity descriptor_identify(int fd)
 {
@@ -34,5 +35,5 @@ bool descriptor_verify(int *fd, const struct descriptor_identity *identity)
 void descriptor_close(int fd, const struct descriptor_identity *identity)
 {
 	if (descriptor_is(fd, identity))
-		close(fd);
+		sys_close(fd);
 }

@@ -112,6 +112,11 @@ static inline int sys_close(int fd)
 	return syscall(SYS_close, fd);
 }
 
+static inline int sys_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	return syscall(SYS_fallocate, fd, mode, offset, length);
+}
+
 /* epoll_wait() that doesn't wait. */
 static inline int sys_epoll_look(int fd, struct epoll_event *events, int max)
 {

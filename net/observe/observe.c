@@ -22,6 +22,7 @@
 #include "net/descriptor.h"
 #include "net/log.h"
 #include "net/observe/file.h"
+#include "net/syscalls.h"
 
 #define RESERVED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
 #define RECORDS (OBSERVE_BLOCK / 64) /* in a block, at the most */
@@ -55,7 +56,7 @@ static bool map(struct observe *observe, size_t offset, size_t length)
 	int error;
 
 	do
-		error = fallocate(observe->fd, 0, offset, length) ? errno : 0;
+		error = sys_fallocate(observe->fd, 0, offset, length) ? errno : 0;
 	while (error == EINTR);
 	return !error && mmap(observe->base + offset, length, PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_FIXED, observe->fd, offset) != MAP_FAILED;

@@ -123,7 +123,7 @@ static int open_socket(const union ibv_gid *gid, const struct option *options, i
 		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
 	error = set_options(*fd, options);
 	if (error) {
-		close(*fd);
+		sys_close(*fd);
 		*fd = -1;
 	}
 	return error;
@@ -161,7 +161,7 @@ static int open_receive_socket(struct udp_link *link, struct udp_address *addres
 	address->receive_identity = descriptor_identify(fd);
 	error = udp_share_bind(link, address, fd, ifindex);
 	if (error)
-		close(fd);
+		sys_close(fd);
 	return error;
 }
 
@@ -217,7 +217,7 @@ int udp_sender_open(const struct udp_address *address, int *fd)
 	if (!error)
 		error = udp_bind(*fd, &address->gid, 0, address->source_port);
 	if (error)
-		close(*fd);
+		sys_close(*fd);
 	return error;
 }
 
@@ -232,7 +232,7 @@ static int open_send_socket(struct udp_address *address, unsigned int ifindex)
 	if (!error)
 		error = share_port(fd);
 	if (error) {
-		close(fd);
+		sys_close(fd);
 		return error;
 	}
 	address->send_fd = fd;
@@ -258,9 +258,9 @@ static void address_close(struct udp_link *link, struct udp_address *address)
 	udp_share_leave_group(link, address);
 	udp_connections_close(address);
 	if (address->receive_fd >= 0)
-		close(address->receive_fd);
+		sys_close(address->receive_fd);
 	if (address->send_fd >= 0)
-		close(address->send_fd);
+		sys_close(address->send_fd);
 	free(address);
 }
 
@@ -522,7 +522,7 @@ static void udp_close(struct link *base)
 	udp_multicast_destroy(link);
 	backlog_destroy(link->backlog);
 	sock_diag_destroy(link->diag);
-	close(link->epoll_fd);
+	sys_close(link->epoll_fd);
 	pthread_mutex_destroy(&link->lock);
 	pool_destroy(&link->batches);
 	free(link->receive.arena);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/log.h"
 #include "net/syscalls.h"
@@ -91,7 +90,7 @@ static int open_connected(struct udp_connection *connection, const struct udp_ad
 		return error;
 	error = connect_and_learn(connection, fd);
 	if (error) {
-		close(fd);
+		sys_close(fd);
 		return error;
 	}
 	connection->identity = descriptor_identify(fd);
@@ -212,7 +211,7 @@ void udp_connections_close(struct udp_address *address)
 		struct udp_connection *connection = address->connections[i];
 
 		if (connection->fd >= 0)
-			close(connection->fd);
+			sys_close(connection->fd);
 		udp_splice_destroy(&connection->splice);
 		pthread_mutex_destroy(&connection->lock);
 		free(connection);

@@ -6,6 +6,7 @@
  * whether the kernel refused to send to it.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -111,10 +112,9 @@ static void describe_refusal(struct udp_link *link, const union ibv_gid *gid,
 	pthread_mutex_unlock(&link->lock);
 }
 
-void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
-		       struct link_peer *peer)
+static void describe(struct udp_link *link, const struct path *path, uint32_t qpn,
+		     struct link_peer *peer)
 {
-	struct udp_link *link = (struct udp_link *)base;
 	const union ibv_gid *gid = &path->destination;
 	struct sock_diag_socket socket;
 	int error = link->diag ? sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket)
@@ -131,4 +131,15 @@ void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
 		peer->state = LINK_PEER_OTHER_USER;
 	else
 		describe_node(link, gid, qpn, peer);
+}
+
+void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
+		       struct link_peer *peer)
+{
+	int state;
+
+	/* Other processes' files are read, which is a cancellation point, and locks are held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	describe((struct udp_link *)base, path, qpn, peer);
+	pthread_setcancelstate(state, NULL);
 }

@@ -105,8 +105,8 @@ static bool open_pipe(struct udp_splice *splice)
 		return false;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fds[0]);
 	both = sys_open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	close(fds[0]);
-	close(fds[1]);
+	sys_close(fds[0]);
+	sys_close(fds[1]);
 	if (both < 0)
 		return false;
 	splice->identity = descriptor_identify(both);

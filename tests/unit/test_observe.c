@@ -20,6 +20,7 @@
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
 #include "net/observe/reader.h"
+#include "tests/cancelled.h"
 #include "tests/run_suite.h"
 
 static char directory[32];
@@ -238,6 +239,22 @@ static void show(const void *session)
 {
 	show_qp(observe_open(directory, session), 0x111)->peer_qpn = 1;
 }
+
+static void claim_a_block(void *argument)
+{
+	for (unsigned int i = 0; i < OBSERVE_BLOCK / 64; i++)
+		observe_claim(argument, OBSERVE_CONNECTION, 0);
+}
+
+/* A connection's record is claimed by a thread that polls, with locks held. */
+START_TEST(grows_without_being_cancelled)
+{
+	struct observe *observe = open_shared();
+
+	ck_assert(returns_cancelled(claim_a_block, observe));
+	observe_close(observe);
+}
+END_TEST
 
 START_TEST(tells_what_became_of_a_process)
 {
@@ -535,6 +552,7 @@ int main(void)
 	tcase_add_test(tests, records_come_and_go);
 	tcase_add_test(tests, the_file_has_an_end);
 	tcase_add_test(tests, no_file_is_needed);
+	tcase_add_test(tests, grows_without_being_cancelled);
 	tcase_add_test(tests, tells_what_became_of_a_process);
 	tcase_add_test(tests, what_ended_is_swept);
 	tcase_add_test(tests, what_lives_is_kept);

@@ -15,6 +15,7 @@
 
 #include "net/log.h"
 #include "net/tuning.h"
+#include "tests/cancelled.h"
 #include "tests/run_suite.h"
 
 #define NETWORK "127.77.3"
@@ -279,6 +280,32 @@ START_TEST(pages_are_read_before_they_are_written)
 }
 END_TEST
 
+static void send_traffic(void *argument)
+{
+	must(from.link->ops->send(from.link, traffic->packets, traffic->count, 0) == 0);
+}
+
+static void send_many(void *argument)
+{
+	for (int i = 0; i < UDP_CONNECT_AFTER; i++)
+		send_traffic(argument);
+}
+
+/* Connecting, and opening the pipe, by a thread that posts. */
+START_TEST(opens_without_being_cancelled)
+{
+	((struct udp_link *)from.link)->splices = true;
+	add_packet(traffic, 8);
+	ck_assert(returns_cancelled(send_many, NULL));
+	traffic->count = 0;
+	add_train();
+	ck_assert(returns_cancelled(send_traffic, NULL));
+	splices(from_address()->connections[0]->state == UDP_CONNECTED
+			? from_address()->connections[0]
+			: NULL);
+}
+END_TEST
+
 /* Another process has the address now: in time it gets a ring of its own. */
 START_TEST(another_receiver)
 {
@@ -366,6 +393,7 @@ int main(void)
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
+	tcase_add_test(tests, opens_without_being_cancelled);
 	tcase_add_test(tests, another_receiver);
 	tcase_add_test(tests, several_threads);
 	suite_add_tcase(suite, tests);

@@ -10,6 +10,7 @@
 #include "killable.h"
 #include "net/observe/observe.h"
 #include "net/udp/udp_link.h"
+#include "tests/cancelled.h"
 #include "tests/run_suite.h"
 
 #define OURS "127.77.13.1"
@@ -171,6 +172,35 @@ START_TEST(not_too_often)
 }
 END_TEST
 
+struct question {
+	struct link *link;
+	struct path path;
+};
+
+static void ask(void *argument)
+{
+	const struct question *question = argument;
+	struct link_peer peer;
+
+	question->link->ops->describe_peer(question->link, &question->path, 0x42, &peer);
+}
+
+/* The completer asks, with locks held, in a thread that polls. */
+START_TEST(without_being_cancelled)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	const char *const addresses[] = {OURS, NOBODYS, ELSEWHERE};
+
+	for (int i = 0; i < 3; i++) {
+		struct question question = {link, {.destination = gid_of(addresses[i])}};
+
+		ck_assert(returns_cancelled(ask, &question));
+	}
+	link->ops->close(link);
+}
+END_TEST
+
 static void live_as_another(const void *argument)
 {
 	struct lease lease;
@@ -207,6 +237,7 @@ int main(void)
 	tcase_add_test(tests, a_process_without_the_queue_pair);
 	tcase_add_test(tests, a_queue_pair);
 	tcase_add_test(tests, not_too_often);
+	tcase_add_test(tests, without_being_cancelled);
 	if (getuid() == 0)
 		tcase_add_test(tests, another_user);
 	suite_add_tcase(suite, tests);
