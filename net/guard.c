@@ -160,7 +160,8 @@ static bool replace_file(uintptr_t address)
 
 		if (address >= first && address < end)
 			return mmap((void *)first, end - first, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+				    0) != MAP_FAILED;
 	}
 	return false;
 }

@@ -15,7 +15,6 @@
 #include "emu/objects/access.h"
 #include "net/cause/cause.h"
 #include "verbs/context.h"
-#include "verbs/preload/signals.h"
 
 #define DMABUF_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define DMABUF_ACCESS (DMABUF_WRITES | IBV_ACCESS_REMOTE_READ)
@@ -143,7 +142,6 @@ struct ibv_mr *urxe_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 
 	if (!domain_is_good(pd))
 		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_dmabuf_mr()", pd));
-	signals_install();
 	error = dmabuf_register(to_pd(pd), offset, length, iova, fd, access & ~(int)ACCESS_OPTIONAL,
 				&mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);

@@ -10,7 +10,6 @@
 #include "net/cause/cause.h"
 #include "net/quarantine.h"
 #include "verbs/context.h"
-#include "verbs/preload/signals.h"
 
 /* Another name of a region. */
 struct imported_mr {
@@ -53,7 +52,6 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 
 	if (!domain_is_good(pd))
 		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_mr_iova2()", pd));
-	signals_install();
 	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);
 }

@@ -11,6 +11,7 @@
 #include "net/log.h"
 #include "net/observe/observe.h"
 #include "verbs/control.h"
+#include "verbs/preload/signals.h"
 
 static struct registry {
 	pthread_once_t configuration_once;
@@ -107,6 +108,7 @@ static int registry_start_shared(void)
 
 	if (error)
 		return error;
+	signals_install();
 	registry.observe = observe_open(OBSERVE_DIRECTORY, registry.configuration.stat);
 	error = registry.observe ? progress_create(&registry.progress) : ENOMEM;
 	if (error)
@@ -188,6 +190,7 @@ static void registry_after_fork_in_parent(void)
 
 static void registry_after_fork_in_child(void)
 {
+	signals_after_fork_child();
 	pthread_mutex_unlock(&registry.injector.lock);
 	if (registry.progress)
 		progress_after_fork_child(registry.progress);

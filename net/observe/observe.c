@@ -2,8 +2,9 @@
 /*
  * Addresses for all blocks are reserved at the start, so that a record's address tells its block.
  * A block is mapped when it is needed, and only once the file system has given the space for it:
- * a store where it couldn't would be a SIGBUS. Which records are free is kept in memory of the
- * process alone, for what is in the file may be overwritten by any process of the user.
+ * a store where it couldn't would be a SIGBUS. What is in the file may be overwritten by any
+ * process of the user, so which records are free is kept in memory of the process alone; and it may
+ * be truncated, so it is guarded: records are then no other process's to see.
  */
 #include "net/observe/observe.h"
 
@@ -20,6 +21,7 @@
 #include <utlist.h>
 
 #include "net/descriptor.h"
+#include "net/guard.h"
 #include "net/log.h"
 #include "net/observe/file.h"
 #include "net/syscalls.h"
@@ -115,6 +117,8 @@ static bool make_file(struct observe *observe, const char *directory, const char
 		observe->base = NULL;
 		return false;
 	}
+	if (!guard_file(observe->base, RESERVED))
+		return false;
 	if (fchmod(observe->fd, 0600) < 0 || !map(observe, 0, OBSERVE_HEADER))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
@@ -124,8 +128,10 @@ static bool make_file(struct observe *observe, const char *directory, const char
 
 static void drop_file(struct observe *observe)
 {
-	if (observe->base)
+	if (observe->base) {
+		guard_forget_file(observe->base);
 		munmap(observe->base, RESERVED);
+	}
 	descriptor_close(observe->fd, &observe->identity);
 	observe->base = NULL;
 	observe->header = NULL;

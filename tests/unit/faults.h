@@ -19,7 +19,7 @@ static inline void on_fault(int number, siginfo_t *info, void *context)
 /* libc's own: a handler that TSan has in its hands mustn't jump. */
 int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
 
-/* What the verbs layer does before it registers memory. */
+/* What the verbs layer does when a device is opened. */
 static inline void catch_faults(void)
 {
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};

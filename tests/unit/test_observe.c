@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "faults.h"
 #include "killable.h"
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
@@ -252,6 +253,35 @@ START_TEST(grows_without_being_cancelled)
 	struct observe *observe = open_shared();
 
 	ck_assert(returns_cancelled(claim_a_block, observe));
+	observe_close(observe);
+}
+END_TEST
+
+static void truncate_file(void)
+{
+	struct observed *process = read_all();
+
+	ck_assert_int_eq(truncate(process->path, 0), 0);
+	observed_free(process);
+}
+
+/* Figures are wrong then, and nothing else: the process goes on, and doesn't end by SIGBUS. */
+START_TEST(is_truncated)
+{
+	struct observe *observe;
+	struct observe_qp *qp;
+
+	catch_faults();
+	observe = open_shared();
+	qp = observe_claim(observe, OBSERVE_QP, 0);
+	ck_assert(observe_is_seen(observe, qp));
+	observe_show(observe, qp);
+	truncate_file();
+	qp->number = 0x42;
+	ck_assert_uint_eq(qp->number, 0x42);
+	observe_free(observe, OBSERVE_QP, qp);
+	for (unsigned int i = 0; i <= OBSERVE_BLOCK / 64; i++)
+		ck_assert_ptr_nonnull(observe_claim(observe, OBSERVE_CQ, 0));
 	observe_close(observe);
 }
 END_TEST
@@ -553,6 +583,7 @@ int main(void)
 	tcase_add_test(tests, the_file_has_an_end);
 	tcase_add_test(tests, no_file_is_needed);
 	tcase_add_test(tests, grows_without_being_cancelled);
+	tcase_add_test(tests, is_truncated);
 	tcase_add_test(tests, tells_what_became_of_a_process);
 	tcase_add_test(tests, what_ended_is_swept);
 	tcase_add_test(tests, what_lives_is_kept);

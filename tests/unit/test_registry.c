@@ -2,6 +2,7 @@
 /* The hooks of modules: all of them, in the order of their locks, and each once. */
 #include "tests/run_suite.h"
 #include "verbs/control.h"
+#include "verbs/preload/signals.h"
 #include "verbs/registry.h"
 
 #include <check.h>
@@ -16,7 +17,15 @@ static void called(char letter)
 	calls[strlen(calls)] = letter;
 }
 
-/* What `urxe ctl` asks is no part of this. */
+/* Faults, and what `urxe ctl` asks, are no part of this. */
+void signals_install(void)
+{
+}
+
+void signals_after_fork_child(void)
+{
+}
+
 struct control *control_create(struct progress *progress)
 {
 	return NULL;

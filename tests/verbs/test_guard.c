@@ -7,10 +7,12 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -424,6 +426,26 @@ static void use_gone_memory(void)
 	try_use(&uses[4], by_mprotect, 3000);
 }
 
+/* Before any region is registered. */
+START_TEST(a_file_that_others_read_may_be_truncated)
+{
+	struct ibv_context *context = fixture_open();
+	struct ibv_cq *cq;
+	char pattern[64];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "/dev/shm/urxe-process-*-%d-*", (int)getpid());
+	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+	ck_assert_uint_eq(found.gl_pathc, 1);
+	ck_assert_int_eq(truncate(found.gl_pathv[0], 0), 0);
+	globfree(&found);
+	cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+	ck_assert_ptr_nonnull(cq);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	fixture_close(context);
+}
+END_TEST
+
 START_TEST(a_handler_from_before_gets_its_faults)
 {
 	page = sysconf(_SC_PAGESIZE);
@@ -612,6 +634,7 @@ int main(void)
 	if (!HAS_ASAN)
 		tcase_add_test(tcase, without_descriptors_protection_is_found_all_the_same);
 	tcase_add_test(tcase, nothing_is_registered_too);
+	tcase_add_test(tcase, a_file_that_others_read_may_be_truncated);
 	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
 	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
 			    sizeof(ends) / sizeof(ends[0]));

@@ -12,7 +12,6 @@
 #include "net/guard.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
-#include "verbs/registry.h"
 
 typedef void (*handler)(int);
 
@@ -120,20 +119,10 @@ static int set_handler(int number, const struct sigaction *application)
 
 /* --- installing ----------------------------------------------------------------------------- */
 
-static void after_fork_in_child(void)
-{
-	pthread_mutex_init(&signals.lock, NULL);
-}
-
 static void install(void)
 {
-	static struct registry_hooks hooks = {
-		.order = FORK_LEAF,
-		.after_fork_in_child = after_fork_in_child,
-	};
 	sigset_t before;
 
-	registry_add_hooks(&hooks);
 	signals_lock(&before);
 	for (unsigned int i = 0; i < FAULTS; i++) {
 		real_sigaction(faults[i], NULL, &signals.application[i]);
@@ -148,6 +137,11 @@ void signals_install(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, install);
+}
+
+void signals_after_fork_child(void)
+{
+	pthread_mutex_init(&signals.lock, NULL);
 }
 
 /* --- the C library's functions -------------------------------------------------------------- */

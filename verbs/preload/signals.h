@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SIGSEGV and SIGBUS: a fault of our own access to registered memory is ours
- * (net/guard.h), every other signal the application's. Called when memory is registered.
+ * SIGSEGV and SIGBUS: a fault of our own access to registered memory, or to a file that we share
+ * with other processes, is ours (net/guard.h), every other signal the application's. Called when
+ * the first device is opened, before such a file is mapped.
  *
  * Our handler stands in front of the application's and has its mask and its flags, so that
  * the kernel does with them what it would do without us. A handler that the application
@@ -13,5 +14,7 @@
 
 /* Once; again it does nothing. Any thread may call this. */
 void signals_install(void);
+/* In the child of a fork: another thread may have had the lock. */
+void signals_after_fork_child(void);
 
 #endif
