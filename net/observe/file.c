@@ -12,6 +12,7 @@
 
 #include "net/clock.h"
 #include "net/observe/observe.h"
+#include "net/shared_file.h"
 
 #define NAME "urxe-process-%d-%u-%u-%llu"
 
@@ -31,39 +32,6 @@ bool observe_is_name(const char *name, int *version)
 
 	return sscanf(name, NAME "%n", version, &user, &pid, &time, &end) == 4 && !name[end] &&
 	       user == geteuid();
-}
-
-bool observe_is_safe(int fd)
-{
-	struct stat file;
-
-	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-	       (file.st_mode & 077) == 0;
-}
-
-int observe_open_file(int directory, const char *name, int flags)
-{
-	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0 || observe_is_safe(fd))
-		return fd;
-	close(fd);
-	errno = EPERM;
-	return -1;
-}
-
-bool observe_lock(int fd)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-bool observe_is_locked(int fd)
-{
-	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
-
-	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 uint64_t observe_namespace(const char *name)
@@ -102,11 +70,11 @@ static void mark_or_remove(int directory, const char *name, int fd)
 
 static void sweep_file(int directory, const char *name)
 {
-	int fd = observe_open_file(directory, name, O_RDWR);
+	int fd = shared_file_open(directory, name, O_RDWR);
 
 	if (fd < 0)
 		return;
-	if (observe_lock(fd))
+	if (shared_file_lock(fd))
 		mark_or_remove(directory, name, fd);
 	close(fd);
 }

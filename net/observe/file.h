@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of the files of net/observe/record.h, and the lock that tells whether a process lives.
- * For observe.c, reader.c and tests; and for other files of processes of one user (net/share,
- * net/shm).
+ * Names of the files of net/observe/record.h, what is in one, and which are removed. For observe.c,
+ * reader.c and tests.
  */
 #ifndef URXE_NET_OBSERVE_FILE_H
 #define URXE_NET_OBSERVE_FILE_H
@@ -18,15 +17,6 @@
 bool observe_name(char name[OBSERVE_PATH]);
 /* Whether @name is one, of a process of our user; which version it is of. */
 bool observe_is_name(const char *name, int *version);
-
-/* Whether an open file is safely ours: any user can create files of any name. */
-bool observe_is_safe(int fd);
-/* Open one that is. -1 with errno, EPERM if it isn't. */
-int observe_open_file(int directory, const char *name, int flags);
-
-/* Lock the file for as long as @fd is open. False: another one has it locked, and lives. */
-bool observe_lock(int fd);
-bool observe_is_locked(int fd);
 
 /* Inode of a namespace of this process, "net" or "pid"; 0: not known. */
 uint64_t observe_namespace(const char *name);

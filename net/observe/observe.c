@@ -24,7 +24,7 @@
 #include "net/guard.h"
 #include "net/log.h"
 #include "net/observe/file.h"
-#include "net/syscalls.h"
+#include "net/shared_file.h"
 
 #define RESERVED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
 #define RECORDS (OBSERVE_BLOCK / 64) /* in a block, at the most */
@@ -55,11 +55,10 @@ struct observe {
 /* Space in the file, mapped at its place. */
 static bool map(struct observe *observe, size_t offset, size_t length)
 {
-	int error;
+	int error = shared_file_reserve(observe->fd, offset, length);
 
-	do
-		error = sys_fallocate(observe->fd, 0, offset, length) ? errno : 0;
-	while (error == EINTR);
+	if (error)
+		errno = error;
 	return !error && mmap(observe->base + offset, length, PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_FIXED, observe->fd, offset) != MAP_FAILED;
 }
@@ -93,7 +92,7 @@ static void fill_header(struct observe_header *header, const char *session)
 /* It gets its name when it is locked, and says whose it is: so no reader finds it before. */
 static bool give_name(struct observe *observe, const char *directory)
 {
-	char name[OBSERVE_PATH], self[32];
+	char name[OBSERVE_PATH];
 	int length;
 
 	if (!observe_name(name))
@@ -101,13 +100,12 @@ static bool give_name(struct observe *observe, const char *directory)
 	length = snprintf(observe->path, sizeof(observe->path), "%s/%s", directory, name);
 	if (length >= (int)sizeof(observe->path))
 		return false;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", observe->fd);
-	return linkat(AT_FDCWD, self, AT_FDCWD, observe->path, AT_SYMLINK_FOLLOW) == 0;
+	return shared_file_publish(observe->fd, observe->path);
 }
 
 static bool make_file(struct observe *observe, const char *directory, const char *session)
 {
-	observe->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	observe->fd = shared_file_create(directory);
 	if (observe->fd < 0)
 		return false;
 	observe->identity = descriptor_identify(observe->fd);
@@ -119,11 +117,11 @@ static bool make_file(struct observe *observe, const char *directory, const char
 	}
 	if (!guard_file(observe->base, RESERVED))
 		return false;
-	if (fchmod(observe->fd, 0600) < 0 || !map(observe, 0, OBSERVE_HEADER))
+	if (!map(observe, 0, OBSERVE_HEADER))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
 	fill_header(observe->header, session);
-	return observe_lock(observe->fd) && give_name(observe, directory);
+	return give_name(observe, directory);
 }
 
 static void drop_file(struct observe *observe)

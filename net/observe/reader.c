@@ -14,6 +14,7 @@
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
 #include "net/process.h"
+#include "net/shared_file.h"
 
 const char *observed_state_name(enum observed_state state)
 {
@@ -32,7 +33,7 @@ static enum observed_state state_of(int fd, const struct observe_header *header)
 {
 	char state;
 
-	if (!observe_is_locked(fd))
+	if (!shared_file_is_locked(fd))
 		return OBSERVED_ENDED;
 	state = process_state(header->pid, header->pid_namespace);
 	return process_is_stopped(state) ? OBSERVED_STOPPED : OBSERVED_RUNNING;
@@ -177,7 +178,7 @@ int observed_read(const struct observed_options *options, struct observed **proc
 		if (!observe_is_name(entry->d_name, &version))
 			continue;
 		/* Not to be looked at is what another user has made under our name. */
-		fd = observe_open_file(dirfd(directory), entry->d_name, O_RDONLY);
+		fd = shared_file_open(dirfd(directory), entry->d_name, O_RDONLY);
 		if (fd < 0)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);

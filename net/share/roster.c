@@ -13,6 +13,7 @@
 #include "net/guard.h"
 #include "net/log.h"
 #include "net/share/roster_internal.h"
+#include "net/shared_file.h"
 
 /* --- locks -------------------------------------------------------------------------- */
 
@@ -181,10 +182,9 @@ uint64_t roster_repaired(const struct roster *roster)
 /* --- the file ----------------------------------------------------------------------------------
  */
 
-/* Take the memory now: a page that isn't to be had when it is touched would be a SIGBUS. */
 static int map_table(struct roster *roster)
 {
-	int error = posix_fallocate(roster->fd, 0, sizeof(struct roster_file));
+	int error = shared_file_reserve(roster->fd, 0, sizeof(struct roster_file));
 	void *memory;
 
 	if (error)

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "net/log.h"
-#include "net/observe/file.h"
 #include "net/share/roster_internal.h"
+#include "net/shared_file.h"
 
 #define DESERTED_MAX 3600 /* seconds */
 
@@ -95,7 +95,7 @@ static int open_any(const char *path, char result[PATH_SIZE])
 	for (int i = 0; i < NAMES; i++) {
 		if (!name_path(result, path, i))
 			break;
-		fd = observe_open_file(AT_FDCWD, result, O_RDWR);
+		fd = shared_file_open(AT_FDCWD, result, O_RDWR);
 		if (fd >= 0)
 			return fd;
 		if (errno == ENOENT && free_name < 0)
@@ -141,7 +141,7 @@ static int find_descriptor(const char *folder, const char *wanted)
 			continue;
 		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
 		if (found >= 0 &&
-		    (!observe_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
+		    (!shared_file_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
 			close(found);
 			found = -1;
 		}
@@ -272,7 +272,7 @@ static void remove_or_mark(int directory, const char *name, int fd, bool gone)
 
 static void sweep_file(int directory, const char *name, bool gone)
 {
-	int fd = observe_open_file(directory, name, O_RDWR);
+	int fd = shared_file_open(directory, name, O_RDWR);
 
 	if (fd < 0)
 		return;
@@ -318,7 +318,7 @@ int roster_discard_file(int fd)
 /* Take the memory now, as a member that opens it does. */
 static int fill_file(int fd)
 {
-	int error = posix_fallocate(fd, 0, sizeof(struct roster_file));
+	int error = shared_file_reserve(fd, 0, sizeof(struct roster_file));
 	void *table;
 
 	if (error)
@@ -337,17 +337,15 @@ static int fill_file(int fd)
  */
 static int create_file(const char *path)
 {
-	char folder[PATH_SIZE], self[32];
+	char folder[PATH_SIZE];
 	int fd, error;
 
 	split_path(path, folder);
-	fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	fd = shared_file_create(folder);
 	if (fd < 0)
 		return errno;
-	error = fchmod(fd, 0600) < 0 ? errno : fill_file(fd); /* whatever the umask is */
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (!error && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 &&
-	    errno != EEXIST)
+	error = fill_file(fd);
+	if (!error && !shared_file_name(fd, path) && errno != EEXIST)
 		error = errno;
 	close(fd);
 	return error;

@@ -13,7 +13,7 @@
 
 #include "net/guard.h"
 #include "net/log.h"
-#include "net/observe/file.h"
+#include "net/shared_file.h"
 
 /* A process with another one doesn't find our inbox, and sends by UDP. */
 #define SHM_VERSION 2
@@ -51,7 +51,7 @@ struct inbox_file *inbox_open(const char *directory, uint64_t number)
 	int fd;
 
 	shm_path(path, directory, number, 0);
-	fd = observe_open_file(AT_FDCWD, path, O_RDWR);
+	fd = shared_file_open(AT_FDCWD, path, O_RDWR);
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &status) == 0 && status.st_size == sizeof(*file))
@@ -77,10 +77,10 @@ static bool is_alive(int directory, unsigned int version, uint64_t sender)
 
 	snprintf(name, sizeof(name), NAME, version, (unsigned int)geteuid(),
 		 (unsigned long long)sender, 0);
-	fd = observe_open_file(directory, name, O_RDWR);
+	fd = shared_file_open(directory, name, O_RDWR);
 	if (fd < 0)
 		return false;
-	alive = observe_is_locked(fd);
+	alive = shared_file_is_locked(fd);
 	close(fd);
 	return alive;
 }
@@ -111,29 +111,20 @@ static void sweep(const char *directory)
 
 /* --- ours ----------------------------------------------------------------------------------- */
 
-/* It has its name only when it is locked: a sweep would remove it. 0 or an errno. */
-static int give_name(const struct inbox *inbox)
-{
-	char path[SHM_PATH], self[32];
-
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", inbox->fd);
-	shm_path(path, inbox->directory, inbox->number, 0);
-	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
-}
-
+/* A sweep would remove one that isn't locked. 0 or an errno. */
 static int fill(struct inbox *inbox)
 {
-	int error = posix_fallocate(inbox->fd, 0, sizeof(struct inbox_file));
+	int error = shared_file_reserve(inbox->fd, 0, sizeof(struct inbox_file));
+	char path[SHM_PATH];
 
 	if (error)
 		return error;
-	if (!observe_lock(inbox->fd))
-		return errno;
 	inbox->file = map(inbox->fd);
 	if (!inbox->file)
 		return errno;
 	inbox->file->size = sizeof(*inbox->file);
-	return give_name(inbox);
+	shm_path(path, inbox->directory, inbox->number, 0);
+	return shared_file_publish(inbox->fd, path) ? 0 : errno;
 }
 
 int inbox_create(struct inbox *inbox, const char *directory)
@@ -148,7 +139,7 @@ int inbox_create(struct inbox *inbox, const char *directory)
 		return EIO;
 	inbox->number |= 1; /* 0 is none */
 	sweep(directory);
-	inbox->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	inbox->fd = shared_file_create(directory);
 	if (inbox->fd < 0)
 		return errno;
 	inbox->identity = descriptor_identify(inbox->fd);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "net/guard.h"
-#include "net/observe/file.h"
+#include "net/shared_file.h"
 
 /* A record's first word: the packet's length, and: */
 #define LENGTH_MASK 0xffffu
@@ -85,8 +85,8 @@ int ring_create(struct ring *ring, const char *path)
 
 	if (fd < 0)
 		return errno;
-	/* All memory now: what isn't to be had when it is touched would be a SIGBUS. */
-	error = posix_fallocate(fd, 0, FILE_SIZE);
+	fchmod(fd, 0600); /* whatever the umask */
+	error = shared_file_reserve(fd, 0, FILE_SIZE);
 	if (!error)
 		error = map(ring, fd);
 	if (error)
@@ -99,7 +99,7 @@ int ring_create(struct ring *ring, const char *path)
 
 int ring_open(struct ring *ring, const char *path)
 {
-	int fd = observe_open_file(AT_FDCWD, path, O_RDWR), error = 0;
+	int fd = shared_file_open(AT_FDCWD, path, O_RDWR), error = 0;
 	struct stat file;
 
 	if (fd < 0)

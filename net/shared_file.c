@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/shared_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/syscalls.h"
+
+int shared_file_create(const char *directory)
+{
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		fchmod(fd, 0600);
+	return fd;
+}
+
+bool shared_file_name(int fd, const char *path)
+{
+	char self[32];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+bool shared_file_publish(int fd, const char *path)
+{
+	return shared_file_lock(fd) && shared_file_name(fd, path);
+}
+
+bool shared_file_is_safe(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+	       (file.st_mode & 077) == 0;
+}
+
+int shared_file_open(int directory, const char *name, int flags)
+{
+	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || shared_file_is_safe(fd))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+/* --- space ------------------------------------------------------------------------------------ */
+
+/* The kernel would send SIGXFSZ, which ends an application that has no part in it. */
+static bool is_beyond_limit(int fd, off_t end)
+{
+	struct rlimit limit;
+	struct stat file;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	       (rlim_t)end > limit.rlim_cur && fstat(fd, &file) == 0 && file.st_size < end;
+}
+
+int shared_file_reserve(int fd, off_t offset, off_t length)
+{
+	int error;
+
+	if (is_beyond_limit(fd, offset + length))
+		return EFBIG;
+	do
+		error = sys_fallocate(fd, 0, offset, length) < 0 ? errno : 0;
+	while (error == EINTR);
+	return error;
+}
+
+/* --- the lock --------------------------------------------------------------------------------- */
+
+bool shared_file_lock(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool shared_file_is_locked(int fd)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
