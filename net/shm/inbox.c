@@ -68,7 +68,7 @@ void inbox_close(struct inbox_file *file)
 
 /* --- sweeping ------------------------------------------------------------------------------- */
 
-/* Whether the process lives whose inbox has the number @sender. */
+/* Whether the process lives, or may, whose inbox has the number @sender. */
 static bool is_alive(int directory, unsigned int version, uint64_t sender)
 {
 	char name[SHM_PATH];
@@ -78,8 +78,9 @@ static bool is_alive(int directory, unsigned int version, uint64_t sender)
 	snprintf(name, sizeof(name), NAME, version, (unsigned int)geteuid(),
 		 (unsigned long long)sender, 0);
 	fd = shared_file_open(directory, name, O_RDWR);
+	/* For lack of descriptors, say, it can't be known: files of a living process stay. */
 	if (fd < 0)
-		return false;
+		return errno != ENOENT;
 	alive = shared_file_is_locked(fd);
 	close(fd);
 	return alive;

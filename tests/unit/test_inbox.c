@@ -76,6 +76,29 @@ START_TEST(what_dead_processes_left_is_removed)
 }
 END_TEST
 
+/* With one descriptor left the directory can be read, and no file in it opened. */
+START_TEST(what_cant_be_looked_at_is_not_dead)
+{
+	struct rlimit limit, one;
+	struct inbox second;
+	struct stat file;
+	int next;
+
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	make_ring(inbox.number);
+	next = dup(0);
+	close(next);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	one = (struct rlimit){next + 1, limit.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &one), 0);
+	inbox_create(&second, directory);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	inbox_destroy(&second);
+	ck_assert(is_there(inbox.number, 0, &file) && is_there(inbox.number, 1, &file));
+	inbox_offer(inbox.file, 1, inbox.number, 1); /* to be removed with it */
+}
+END_TEST
+
 /* --- making it -------------------------------------------------------------------------------- */
 
 START_TEST(the_umask_is_no_matter)
@@ -116,6 +139,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, what_dead_processes_left_is_removed);
+	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
 	tcase_add_test(tests, the_umask_is_no_matter);
 	tcase_add_test(tests, beyond_the_limit_of_file_sizes_there_is_none);
 	suite_add_tcase(suite, tests);
