@@ -153,6 +153,12 @@ void guard_forget_file(void *memory)
 	}
 }
 
+void guard_after_fork_child(void)
+{
+	for (unsigned int i = 0; i < FILES; i++)
+		files[i].first = files[i].end = 0;
+}
+
 static bool replace_file(uintptr_t address)
 {
 	for (unsigned int i = 0; i < FILES; i++) {

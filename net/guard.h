@@ -54,6 +54,8 @@ bool guard_probe(const void *address, size_t length, bool write, struct guard_fa
  */
 bool guard_file(void *memory, size_t length);
 void guard_forget_file(void *memory);
+/* In a forked child: of the parent's files none is ours, and where they were is other memory. */
+void guard_after_fork_child(void);
 
 /*
  * For the signal handler: when this thread was in guard_run() and the fault is at its memory,

@@ -7,9 +7,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -324,6 +328,59 @@ START_TEST(forks_beside_the_first_call)
 }
 END_TEST
 
+/* Where the parent's inbox is, or NULL: its link has none. */
+static void *inbox_address(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[256];
+	void *address = NULL;
+
+	must(maps);
+	while (!address && fgets(line, sizeof(line), maps)) {
+		if (strstr(line, "/urxe-shm-"))
+			must(sscanf(line, "%p", &address) == 1);
+	}
+	fclose(maps);
+	return address;
+}
+
+static void on_bus_error(int number)
+{
+	_exit(0);
+}
+
+/* An access beyond the end of a file of its own, which the kernel has mapped there. */
+static void fault_at(void *address)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	int file = memfd_create("own", 0);
+
+	must(signal(SIGBUS, on_bus_error) != SIG_ERR);
+	must(mmap(address, page, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0) == address);
+	must(*(volatile uint8_t *)address != 0);
+}
+
+START_TEST(faults_of_a_child_are_its_own)
+{
+	void *address;
+	int status;
+	pid_t child;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	address = inbox_address();
+	child = fork();
+	must(child >= 0);
+	if (child == 0) {
+		if (address)
+			fault_at(address);
+		_exit(0);
+	}
+	must(waitpid(child, &status, 0) == child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fork");
@@ -333,6 +390,7 @@ int main(void)
 	tcase_set_timeout(tests, 3 * PATIENCE);
 	tcase_add_loop_test(tests, calls_in_a_child, 0, sizeof(calls) / sizeof(*calls));
 	tcase_add_loop_test(tests, forks_beside_the_first_call, 0, FIRST_CALLS);
+	tcase_add_test(tests, faults_of_a_child_are_its_own);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

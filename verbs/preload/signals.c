@@ -142,6 +142,7 @@ void signals_install(void)
 void signals_after_fork_child(void)
 {
 	pthread_mutex_init(&signals.lock, NULL);
+	guard_after_fork_child();
 }
 
 /* --- the C library's functions -------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 /* Once; again it does nothing. Any thread may call this. */
 void signals_install(void);
-/* In the child of a fork: another thread may have had the lock. */
+/* In the child of a fork: another thread may have had the lock, and files are the parent's. */
 void signals_after_fork_child(void);
 
 #endif
