@@ -77,7 +77,7 @@ struct share_ops {
 	 * number, or in an answer to QP 1 the communication id), or that claimed the service
 	 * that it requests. Like sending, this may fail silently. Returns false when there is
 	 * no such HCA or its process is dead, when it is this one, and when @frame was handed
-	 * on too often.
+	 * on too often, or can't be.
 	 */
 	bool (*forward)(struct share *share, const struct link_frame *frame);
 

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "net/log.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
@@ -46,12 +47,9 @@ bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t len
 
 /* --- out ---------------------------------------------------------------------- */
 
-/*
- * System calls by number aren't cancellation points: the caller may hold locks. Returns whether the
- * kernel took it.
- */
-static bool send_forward(const struct udp_share *share, uint16_t port,
-			 struct forward_header *header, const struct link_frame *frame)
+/* System calls by number aren't cancellation points: the caller may hold locks. 0 or an errno. */
+static int send_forward(const struct udp_share *share, uint16_t port, struct forward_header *header,
+			const struct link_frame *frame)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -71,15 +69,43 @@ static bool send_forward(const struct udp_share *share, uint16_t port,
 
 	steer_fill(&header->secret, roster_secret(share->roster), 0);
 	/* The error may be that of an earlier datagram, to a member that was gone. */
-	return sys_sendmsg(descriptor_number(&share->control_fd), &message,
-			   MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	       (errno == ECONNREFUSED && sys_sendmsg(descriptor_number(&share->control_fd),
-						     &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0);
+	for (int i = 0; i < 2; i++) {
+		if (sys_sendmsg(descriptor_number(&share->control_fd), &message,
+				MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 0;
+		if (errno != ECONNREFUSED)
+			break;
+	}
+	return errno;
 }
 
-bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member)
+/* With @frame or without (NULL). 0 or an errno: ENOTCONN for a member without a control socket. */
+static int send_to_member(struct udp_share *share, uint32_t member, struct forward_header *header,
+			  const struct link_frame *frame)
 {
 	uint16_t port = roster_control_port(share->roster, member);
+	int error = port ? send_forward(share, port, header, frame) : ENOTCONN;
+
+	if (!error)
+		roster_notify(share->roster, member);
+	if (error == ENETUNREACH &&
+	    !__atomic_exchange_n(&share->unreachable, true, __ATOMIC_RELAXED))
+		log_warn("the loopback device is down: packets can't be handed on to the processes "
+			 "that share our addresses, nor these be woken");
+	return error;
+}
+
+/*
+ * The member had it, or may have it when it is sent again: any datagram may be lost. Else none
+ * comes: there is no control socket, ours or the member's, or the loopback device is down.
+ */
+static bool can_come(int error)
+{
+	return !error || error == EAGAIN || error == ENOBUFS || error == ENOMEM;
+}
+
+bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uint32_t member)
+{
 	struct forward_header header = {
 		.kind = FORWARD_FRAME,
 		.traffic_class = frame->traffic_class,
@@ -91,39 +117,22 @@ bool udp_forward_to(const struct udp_share *share, const struct link_frame *fram
 		.destination = frame->destination,
 	};
 
-	if (frame->forwards >= FORWARDS_MAX)
-		return false;
-	if (port) {
-		send_forward(share, port, &header, frame);
-		roster_notify(share->roster, member);
-	}
-	return true;
+	return frame->forwards < FORWARDS_MAX &&
+	       can_come(send_to_member(share, member, &header, frame));
 }
 
-/* Without a frame. Returns whether it was sent. */
-static bool send_notice(const struct udp_share *share, uint32_t member,
-			struct forward_header *header)
-{
-	uint16_t port = roster_control_port(share->roster, member);
-
-	if (!port || !send_forward(share, port, header, NULL))
-		return false;
-	roster_notify(share->roster, member);
-	return true;
-}
-
-void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid)
+void udp_ask_to_steer(struct udp_share *share, uint32_t member, const union ibv_gid *gid)
 {
 	struct forward_header header = {.kind = FORWARD_STEER, .destination = *gid};
 
-	send_notice(share, member, &header);
+	send_to_member(share, member, &header, NULL);
 }
 
-bool udp_wake(const struct udp_share *share, uint32_t member)
+bool udp_wake(struct udp_share *share, uint32_t member)
 {
 	struct forward_header header = {.kind = FORWARD_WAKE};
 
-	return send_notice(share, member, &header);
+	return send_to_member(share, member, &header, NULL) == 0;
 }
 
 bool udp_forward(struct share *base, const struct link_frame *frame)
@@ -139,35 +148,48 @@ bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t lengt
 	struct udp_share *share = (struct udp_share *)base;
 	struct roster *roster = share->roster;
 	uint32_t owner = roster ? roster_owner(roster, slot_of_qpn(qpn)) : 0;
-	uint16_t port = owner ? roster_control_port(roster, owner) : 0;
 	struct forward_header header = {.kind = FORWARD_MESSAGE};
 	const struct link_frame frame = {.data = data, .length = length};
 
-	if (!port || owner == roster_self(roster) || !roster_is_alive(roster, owner))
-		return false;
-	send_forward(share, port, &header, &frame);
-	roster_notify(roster, owner);
-	return true;
+	return owner && owner != roster_self(roster) && roster_is_alive(roster, owner) &&
+	       can_come(send_to_member(share, owner, &header, &frame));
 }
 
 /* --- in ------------------------------------------------------------------------------------ */
 
-void udp_open_control_socket(struct udp_share *share)
+/* A port of the kernel's choice. */
+static int bind_to_loopback(int fd, uint16_t *port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t length = sizeof(address);
-	int size = CONTROL_BUFFER;
 
-	share->control_fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (share->control_fd < 0)
-		return;
-	share->control_identity = descriptor_identify(share->control_fd);
-	if (setsockopt(share->control_fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
-		setsockopt(share->control_fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	if (bind(share->control_fd, (struct sockaddr *)&address, length) == 0 &&
-	    getsockname(share->control_fd, (struct sockaddr *)&address, &length) == 0)
-		roster_set_control_port(share->roster, ntohs(address.sin_port));
+	if (bind(fd, (struct sockaddr *)&address, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+		return errno;
+	*port = ntohs(address.sin_port);
+	return 0;
+}
+
+int udp_open_control_socket(struct udp_share *share)
+{
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+	int size = CONTROL_BUFFER;
+	uint16_t port = 0;
+
+	if (fd < 0)
+		return errno;
+	error = bind_to_loopback(fd, &port);
+	if (error) {
+		sys_close(fd);
+		return error;
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	share->control_identity = descriptor_identify(fd);
+	share->control_fd = fd;
+	roster_set_control_port(share->roster, port);
+	return 0;
 }
 
 /*

@@ -304,7 +304,10 @@ static void share_open_roster(struct udp_share *share)
 		return;
 	}
 	share->round = roster_self(share->roster);
-	udp_open_control_socket(share);
+	error = udp_open_control_socket(share);
+	if (error)
+		log_warn("no socket by which processes that share addresses hand packets on: %s",
+			 strerror(error));
 }
 
 /*

@@ -5,8 +5,8 @@
  * kernel chooses a socket, udp_forward.c the frames that are handed on, udp_leave.c the end.
  *
  * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
- * any thread, @all_leased, @unsteered and @check_all are atomic. The rest belongs to the one
- * caller of the link's receive().
+ * any thread, @all_leased, @unsteered, @unreachable and @check_all are atomic. The rest belongs to
+ * the one caller of the link's receive().
  */
 #ifndef URXE_NET_UDP_SHARE_H
 #define URXE_NET_UDP_SHARE_H
@@ -38,6 +38,7 @@ struct udp_share {
 	bool entered;	       /* the roster was asked for */
 	bool all_leased;       /* without it */
 	bool unsteered;	       /* the kernel refused the program; logged once */
+	bool unreachable;      /* members, by the loopback device; logged once */
 	bool check_all;	       /* indexes and programs: the roster may be another than it was */
 	int control_fd;
 	struct descriptor_identity control_identity;
@@ -91,16 +92,17 @@ void udp_share_shutdown(struct share *base);
 
 /* --- udp_forward.c ---------------------------------------------------------------------- */
 
-void udp_open_control_socket(struct udp_share *share);
+/* 0 or an errno: nothing is handed on to us then, nor by us. */
+int udp_open_control_socket(struct udp_share *share);
 /* Whether @data begins with the roster's secret. */
 bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct share *base, const struct link_frame *frame);
 bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length);
-/* Returns false when @frame was handed on too often. */
-bool udp_forward_to(const struct udp_share *share, const struct link_frame *frame, uint32_t member);
+/* Returns false when @frame was handed on too often, or can't be. */
+bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uint32_t member);
 /* Have a descriptor of the member's become readable. Returns whether that was sent. */
-bool udp_wake(const struct udp_share *share, uint32_t member);
-void udp_ask_to_steer(const struct udp_share *share, uint32_t member, const union ibv_gid *gid);
+bool udp_wake(struct udp_share *share, uint32_t member);
+void udp_ask_to_steer(struct udp_share *share, uint32_t member, const union ibv_gid *gid);
 /* Frames that other members handed on to us; and repairs that are due. */
 unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames, unsigned int max,
 			       uint64_t now);

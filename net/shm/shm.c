@@ -18,27 +18,37 @@
 
 /* --- addresses ------------------------------------------------------------------------------ */
 
+static bool make_inbox(struct shm_link *link, const struct roster *roster)
+{
+	int error;
+
+	if (!roster_control_port(roster, roster_self(roster))) {
+		log_info("no shared memory, all is sent by UDP: no sender could wake us");
+		return false;
+	}
+	error = inbox_create(&link->inbox, link->directory);
+	if (error)
+		log_info("no shared memory, all is sent by UDP: %s: %s", link->directory,
+			 strerror(error));
+	return !error;
+}
+
 /*
  * With the first address, before a slot can be leased: packets for our numbers go through rings
- * from the first one on. The roster's entry comes first, by which other processes' sweeps know the
- * file.
+ * from the first one on. The roster tells of the inbox once that is there and locked.
  */
 static void open_inbox(struct shm_link *link)
 {
 	struct roster *roster = udp_link_roster(link->udp);
-	int error;
 
 	pthread_mutex_lock(&link->lock);
 	if (roster && !link->roster && !link->without) {
-		error = inbox_create(&link->inbox, link->directory);
-		if (!error) {
+		if (make_inbox(link, roster)) {
 			link->checked_at = clock_now();
 			link->roster = roster;
 			roster_set_inbox(roster, link->inbox.number);
 		} else {
 			link->without = true;
-			log_info("no shared memory, all is sent by UDP: %s: %s", link->directory,
-				 strerror(error));
 		}
 	}
 	pthread_mutex_unlock(&link->lock);

@@ -412,6 +412,30 @@ START_TEST(frames_are_forwarded_by_qpn)
 }
 END_TEST
 
+/* It is ours to answer then: nothing takes care of it. */
+START_TEST(what_cant_be_forwarded_is_not)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(SHARED)};
+	struct udp_share *owner = (struct udp_share *)share_of(&nodes[1]);
+	struct udp_share *ours = (struct udp_share *)share_of(&nodes[0]);
+	const struct bth bth = {.dest_qp = htobe32(nodes[1].qpn)};
+	const struct link_frame frame = {
+		.data = (const uint8_t *)&bth, .length = sizeof(bth), .destination = nodes[0].gid};
+	uint16_t port = roster_control_port(owner->roster, roster_self(owner->roster));
+	int fd = ours->control_fd;
+
+	ck_assert(forward(&nodes[0], &frame));
+	roster_set_control_port(owner->roster, 0);
+	ck_assert(!forward(&nodes[0], &frame));
+	roster_set_control_port(owner->roster, port);
+	ours->control_fd = -1;
+	ck_assert(!forward(&nodes[0], &frame));
+	ours->control_fd = fd;
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+}
+END_TEST
+
 #define MAD_OFFSET (sizeof(struct bth) + sizeof(struct deth))
 
 /* A message of the connection manager with @number (of 4 or 8 bytes) at @offset. */
@@ -629,7 +653,7 @@ END_TEST
 START_TEST(what_a_leaving_link_was_handed_goes_on)
 {
 	struct node nodes[] = {node_open(SHARED), node_open(SHARED), node_open(SHARED)};
-	const struct udp_share *from = (struct udp_share *)share_of(&nodes[1]);
+	struct udp_share *from = (struct udp_share *)share_of(&nodes[1]);
 	const struct udp_share *leaving = (struct udp_share *)share_of(&nodes[0]);
 	const uint32_t qpns[] = {QPN_GSI, nodes[2].qpn};
 	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
@@ -777,6 +801,7 @@ int main(void)
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
+	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, a_claim_can_always_be_released);

@@ -812,6 +812,38 @@ START_TEST(does_without_shared_memory)
 }
 END_TEST
 
+/* It can't be told to wake up: packets that it may sleep for come by its sockets. */
+START_TEST(does_without_a_control_socket)
+{
+	const struct udp_options udp_options = {};
+	const struct shm_options options = {.directory = directory};
+	struct node node = {.gid = gid_of("127.77.9.3")};
+	struct rlimit limit, two;
+	struct link_frame frame;
+	struct link *udp;
+	int next;
+
+	ck_assert_int_eq(udp_link_create(&udp_options, &udp), 0);
+	ck_assert_int_eq(shm_link_create(udp, &options, &node.link), 0);
+	udp->ops->receive_ttl(udp);
+	next = dup(0);
+	close(next);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	two = (struct rlimit){next + 2, limit.rlim_max}; /* a socket and the roster */
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &two), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), EMFILE);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->share->ops->lease_qpns(node.link->share, &node.lease), 0);
+	ck_assert_uint_eq(count_files(), 2);
+	ck_assert_uint_eq(send_one(&b, &node, 1), 0);
+	wait_for_frame(&node, &frame);
+	ck_assert(!frame.shared);
+	check_frame(&frame, &b, &node, 1);
+	node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("shm");
@@ -841,6 +873,7 @@ int main(void)
 	tcase_add_test(tcase, does_without_a_damaged_inbox);
 	tcase_add_test(tcase, gives_up_a_damaged_ring);
 	tcase_add_test(tcase, does_without_shared_memory);
+	tcase_add_test(tcase, does_without_a_control_socket);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }
