@@ -313,11 +313,14 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	if (error)
 		return error;
 
-	/* A single socket is better read than polled, and an epoll set would slow its senders. */
-	if (index == 1)
-		error = watch(link, 0);
-	if (index >= 1 && !error)
+	/*
+	 * A single socket is better read than polled, and an epoll set would slow its senders. The
+	 * first one stays when this fails: so it is added last.
+	 */
+	if (index >= 1)
 		error = watch(link, index);
+	if (index == 1 && !error)
+		error = watch(link, 0);
 	if (error) {
 		address_close(link, link->addresses[index]);
 		return error;
