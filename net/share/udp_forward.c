@@ -22,6 +22,13 @@
 #define FORWARDS_MAX 3
 #define CONTROL_BUFFER (4 << 20)
 #define FORWARD_MAX (WIRE_PACKET_MAX + 256)
+/*
+ * Any user may send to a control socket as fast as it is read. So many datagrams are read at a
+ * time; and as the last thing not more than there may be, by what the kernel charges the buffer
+ * for the smallest (its sk_buff and skb_shared_info).
+ */
+#define READS_MOST 64
+#define LAST_READS_MOST (2 * CONTROL_BUFFER / 512)
 
 enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE, FORWARD_WAKE, FORWARD_NOTHING };
 
@@ -270,8 +277,11 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 	if (notifications == share->notifications && now - share->looked < SHARE_CONTROL_LOOK)
 		return 0;
 	share->looked = now;
-	while (count < max && link->receive.used + FORWARD_MAX <= RECEIVE_ARENA) {
+	for (unsigned int reads = 0; count < max && reads < READS_MOST; reads++) {
 		struct link_frame *frame = &frames[count];
+
+		if (link->receive.used + FORWARD_MAX > RECEIVE_ARENA)
+			break;
 
 		if (!read_forward(link, &header, frame)) {
 			share->notifications = notifications;
@@ -299,7 +309,7 @@ void udp_share_hand_on_forwards(struct udp_link *link)
 	struct link_frame frame;
 
 	link->receive.used = 0;
-	while (read_forward(link, &header, &frame)) {
+	for (unsigned int i = 0; i < LAST_READS_MOST && read_forward(link, &header, &frame); i++) {
 		if (header.kind == FORWARD_FRAME && udp_share_passes(&link->share, &frame, false))
 			udp_share_hand_on(&link->share, &frame);
 	}

@@ -201,6 +201,14 @@ static void send_signals(struct udp_link *link)
 	}
 }
 
+/* Another time namespace's clock, or what no member has written, may be ahead of ours for ever. */
+static uint64_t repaired_before(const struct roster *roster, uint64_t now)
+{
+	uint64_t repaired = roster_repaired(roster);
+
+	return repaired <= now ? repaired : 0;
+}
+
 void udp_share_repair(struct udp_link *link)
 {
 	struct udp_share *share = &link->share;
@@ -217,7 +225,7 @@ void udp_share_repair(struct udp_link *link)
 	}
 	__atomic_store_n(&share->due, TIME_NEVER, __ATOMIC_RELAXED);
 	reaped = roster_reap(roster) > 0;
-	last = roster_repaired(roster);
+	last = repaired_before(roster, now);
 	if (__atomic_exchange_n(&share->check_all, false, __ATOMIC_RELAXED))
 		suspect_all(link, now);
 	for (unsigned int i = 0; i < count; i++)

@@ -300,26 +300,48 @@ START_TEST(deaths_are_repaired)
 }
 END_TEST
 
+/* One program for all, and another index for @node than its own. */
+static void mix_up(const struct node *node, unsigned int steered_to, unsigned int index)
+{
+	struct udp_link *link = (struct udp_link *)node->link;
+	struct sock_filter code[STEER_PROGRAM_MAX];
+	struct steer_plan plan = {
+		.ranges = {{1, SLOTS - 2, steered_to}}, .range_count = 1, .sockets = 1};
+	struct roster *roster = link->share.roster;
+	unsigned int length;
+
+	plan.secret = roster_secret(roster);
+	length = steer_program(&plan, code);
+	ck_assert_int_eq(steer_attach(link->addresses[0]->receive_fd, code, length), 0);
+	ck_assert_int_eq(roster_lock(roster), 0);
+	roster_set_index(roster, &node->gid, index);
+	roster_unlock(roster);
+}
+
 /* Whatever program is in place and whatever the roster says of indexes, it ends well. */
 START_TEST(wrong_indexes_are_repaired)
 {
 	struct node nodes[MEMBERS], from = node_open(OTHER);
-	struct sock_filter code[STEER_PROGRAM_MAX];
-	struct steer_plan plan = {.ranges = {{1, SLOTS - 2, _i}}, .range_count = 1, .sockets = 1};
-	struct roster *roster;
-	unsigned int length;
-	int fd;
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		nodes[i] = node_open(SHARED);
-	roster = ((struct udp_link *)nodes[_i].link)->share.roster;
-	fd = ((struct udp_link *)nodes[_i].link)->addresses[0]->receive_fd;
-	plan.secret = roster_secret(roster);
-	length = steer_program(&plan, code);
-	ck_assert_int_eq(steer_attach(fd, code, length), 0);
-	ck_assert_int_eq(roster_lock(roster), 0);
-	roster_set_index(roster, &nodes[0].gid, (_i + 3) % MEMBERS);
-	roster_unlock(roster);
+	mix_up(&nodes[_i], _i, (_i + 3) % MEMBERS);
+	expect_repair(&from, nodes, MEMBERS);
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		node_close(&nodes[i]);
+	node_close(&from);
+}
+END_TEST
+
+/* Also when the roster says that they were checked at a time that is to come. */
+START_TEST(no_time_keeps_them_from_repair)
+{
+	struct node nodes[MEMBERS], from = node_open(OTHER);
+
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		nodes[i] = node_open(SHARED);
+	roster_set_repaired(((struct udp_link *)nodes[0].link)->share.roster, UINT64_MAX / 2);
+	mix_up(&nodes[1], 1, 4);
 	expect_repair(&from, nodes, MEMBERS);
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		node_close(&nodes[i]);
@@ -366,6 +388,35 @@ START_TEST(strangers_signals_are_packets)
 	close(fd);
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
+}
+END_TEST
+
+#define FLOOD 200 /* datagrams: a socket has space for them */
+
+/* What strangers send to a control socket, faster than it is read, keeps no thread there. */
+START_TEST(a_flood_of_strangers_datagrams_ends)
+{
+	struct node node = node_open(SHARED);
+	const struct udp_share *share = (struct udp_share *)share_of(&node);
+	const struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_port = htons(roster_control_port(share->roster, roster_self(share->roster))),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), calls;
+	struct link_frame frame;
+	char byte;
+
+	drain(&node, 1);
+	for (int i = 0; i < FLOOD; i++)
+		sendto(fd, "", 1, 0, (const struct sockaddr *)&to, sizeof(to));
+	for (calls = 0; recv(share->control_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0; calls++) {
+		roster_notify(share->roster, roster_self(share->roster));
+		ck_assert_uint_eq(node.link->ops->receive(node.link, &frame, 1, 0), 0);
+	}
+	ck_assert_int_gt(calls, 1);
+	close(fd);
+	node_close(&node);
 }
 END_TEST
 
@@ -799,7 +850,9 @@ int main(void)
 	tcase_add_test(tests, packets_without_an_owner_come_to_one_link);
 	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
+	tcase_add_test(tests, no_time_keeps_them_from_repair);
 	tcase_add_test(tests, strangers_signals_are_packets);
+	tcase_add_test(tests, a_flood_of_strangers_datagrams_ends);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
