@@ -125,7 +125,6 @@ void ring_close(struct ring *ring)
 
 /* --- the writer ----------------------------------------------------------------------------- */
 
-/* The line behind a record belongs to it: there is the zero word. */
 static uint32_t record_size(uint32_t length, bool gids)
 {
 	uint32_t bytes = sizeof(struct record) + (gids ? GIDS_LENGTH : 0) + length;
@@ -164,6 +163,7 @@ void ring_verify(struct ring *ring)
 		ring->broken = true;
 }
 
+/* But for the line behind the last record, where the zero word is. */
 static uint32_t space(const struct ring *ring)
 {
 	uint32_t used = ring->next - ring->released;
