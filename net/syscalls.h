@@ -107,6 +107,12 @@ static inline int sys_open(const char *path, int flags)
 	return syscall(SYS_openat, AT_FDCWD, path, flags, 0);
 }
 
+/* open() with O_CREAT, which takes a mode. */
+static inline int sys_create(const char *path, int flags, mode_t mode)
+{
+	return syscall(SYS_openat, AT_FDCWD, path, flags | O_CREAT, mode);
+}
+
 static inline int sys_close(int fd)
 {
 	return syscall(SYS_close, fd);

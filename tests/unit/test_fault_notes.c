@@ -16,6 +16,7 @@
 #include "net/fault/fault.h"
 #include "net/udp/udp.h"
 #include "net/wire/icrc.h"
+#include "tests/cancelled.h"
 #include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.6.1"
@@ -247,6 +248,28 @@ START_TEST(a_later_run_begins_anew)
 }
 END_TEST
 
+static void note(void *capture)
+{
+	capture_fault(capture, 1, "drop");
+}
+
+/* With the first fault of rules that came later, by a thread that posts or polls. */
+START_TEST(begins_without_being_cancelled)
+{
+	char path[64], notes[80];
+	struct capture *capture;
+
+	snprintf(path, sizeof(path), "/tmp/urxe-notes-%d.pcap", (int)getpid());
+	snprintf(notes, sizeof(notes), "%s.faults", path);
+	capture = capture_open(path);
+	ck_assert_ptr_nonnull(capture);
+	ck_assert(returns_cancelled(note, capture));
+	capture_close(capture);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(unlink(notes), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fault_notes");
@@ -257,6 +280,7 @@ int main(void)
 	tcase_add_test(tests, notes_of_the_receiver);
 	tcase_add_test(tests, dropped_is_dropped);
 	tcase_add_test(tests, a_later_run_begins_anew);
+	tcase_add_test(tests, begins_without_being_cancelled);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
