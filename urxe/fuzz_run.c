@@ -36,10 +36,13 @@ static void fill_signals(sigset_t *signals)
 
 void fuzz_run_begin(void)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	sigset_t signals;
 
 	fill_signals(&signals);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
+	/* While it is ignored, as a parent may have left it, the kernel keeps no child's status. */
+	sigaction(SIGCHLD, &usual, NULL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 

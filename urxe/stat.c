@@ -252,21 +252,26 @@ static int wait_for_program(struct session *session)
 
 int stat_program(char **program, bool json)
 {
+	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	struct session session = {};
+	struct sigaction given;
 	sigset_t ends, before;
 	int status;
 
 	session_name(session.name);
 	if (setenv("URXE_STAT", session.name, 1) != 0)
 		die("out of memory");
-	/* Blocked, it waits for sigtimedwait(). */
+	/* Blocked, it waits for sigtimedwait(). Ignored, as a parent may have left it, it wouldn't
+	 * come, and the kernel would keep no status. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ends, &before);
+	sigaction(SIGCHLD, &usual, &given);
 	child = fork();
 	if (child < 0)
 		die("can't start a process: %s", strerror(errno));
 	if (child == 0) {
+		sigaction(SIGCHLD, &given, NULL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		launch(program);
 	}

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,11 +49,11 @@ PLANTED = [
 FINDINGS = "crash", "hang", "peer crash", "leak", "misuse"
 
 
-def fuzz(*words):
+def fuzz(*words, environment=ENVIRONMENT, **options):
     """What it says; of its files nothing is left."""
     with tempfile.TemporaryDirectory() as folder:
-        said = subprocess.run([URXE, "fuzz", *map(str, words)], env={**ENVIRONMENT, "TMPDIR": folder},
-                              capture_output=True, text=True, timeout=DEADLINE)
+        said = subprocess.run([URXE, "fuzz", *map(str, words)], env={**environment, "TMPDIR": folder},
+                              capture_output=True, text=True, timeout=DEADLINE, **options)
         assert os.listdir(folder) == [], (os.listdir(folder), said)
     return said
 
@@ -114,8 +115,8 @@ class Planted(unittest.TestCase):
 
 
 class Commands(unittest.TestCase):
-    def refused(self, said, *words):
-        run = fuzz(*words)
+    def refused(self, said, *words, **options):
+        run = fuzz(*words, **options)
         self.assertEqual(run.returncode, 2, run.stdout)
         self.assertIn(said, run.stderr)
 
@@ -128,6 +129,11 @@ class Commands(unittest.TestCase):
         self.refused("--only: nonsense", "--only", "calls,nonsense", "--", "true")
         self.refused("--timeout", "--timeout", "x", "--", "true")
         self.refused("--seeds", "--seeds", "-1", "--", "true")
+
+    def test_status_where_ended_children_are_ignored(self):
+        """As a parent leaves it that wants none of its own."""
+        self.refused("exit status 3", "--", "sh", "-c", "exit 3",
+                     preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
     def test_peer_is_started_for_each_run(self):
         server = "ibv_rc_pingpong -g 0 -p 20183 -n 5"

@@ -208,6 +208,13 @@ class Programs(unittest.TestCase):
         nothing = "--node", SERVER, "--", "/nonexistent"
         self.assertEqual(urxe("stat", *nothing).returncode, urxe("run", *nothing).returncode)
 
+    def test_status_where_ended_children_are_ignored(self):
+        """As a parent leaves it that wants none of its own."""
+        ignoring = subprocess.run([URXE, "stat", "--node", SERVER, "--", "sh", "-c", "exit 7"], env=ENVIRONMENT,
+                                  preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+                                  stderr=subprocess.DEVNULL, timeout=DEADLINE)
+        self.assertEqual(ignoring.returncode, 7)
+
     # --- urxe ctl ------------------------------------------------------------------
 
     def control(self, *words, status=0):
