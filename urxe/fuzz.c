@@ -146,6 +146,16 @@ static void run_without_faults(struct fuzz *fuzz)
 	refuse_start(fuzz, &run);
 }
 
+/* A program in which nothing was tried isn't one in which nothing was found. */
+static void refuse_no_places(struct fuzz *fuzz)
+{
+	if (fuzz->place_count)
+		return;
+	remove_files(fuzz);
+	die("the program does nothing that could fail, of what is asked for: see --only and "
+	    "--seeds");
+}
+
 /* --- with one fault each ----------------------------------------------------------------- */
 
 static enum fuzz_outcome judge(const struct fuzz *fuzz, struct fuzz_place *place)
@@ -340,6 +350,7 @@ int command_fuzz(int argc, char **argv)
 	fuzz_run_begin();
 	run_without_faults(&fuzz);
 	fuzz_plan(&fuzz);
+	refuse_no_places(&fuzz);
 	try_all(&fuzz);
 	if (fuzz.json)
 		fuzz_print_json(&fuzz);

@@ -127,6 +127,7 @@ class Commands(unittest.TestCase):
         self.refused("no such program", "--", "/nonexistent")
         self.refused("no program")
         self.refused("--only: nonsense", "--only", "calls,nonsense", "--", "true")
+        self.refused("does nothing that could fail", "--only", "connections", "--", program("clean"))
         self.refused("--timeout", "--timeout", "x", "--", "true")
         self.refused("--seeds", "--seeds", "-1", "--", "true")
 
@@ -160,6 +161,17 @@ class Commands(unittest.TestCase):
         self.assertEqual(places(said)["fail(ENOMEM)#1/ibv_alloc_pd"]["outcome"], "reported", said.stderr)
         alive = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if left in read(path)]
         self.assertEqual([path for path in alive if f"{os.getpid()}" not in str(path)], [])
+
+    def test_calls_by_their_name_or_its_beginning(self):
+        def tried(only):
+            said = fuzz("--json", *PATIENT, "--no-check", "--only", only, "--", "ibv_devinfo")
+            self.assertEqual(said.returncode, 0, said.stderr)
+            return {fault.partition("/")[2] for fault in places(said)}
+
+        # What fails calls of ibv_query_device fails those of ibv_query_device_ex, too.
+        self.assertEqual(tried("ibv_query_device"), {"ibv_query_device"})
+        self.assertEqual(tried("ibv_query_device_ex"), {"ibv_query_device_ex"})
+        self.assertEqual(tried("ibv_query_device_ex,ibv_query_dev"), {"ibv_query_device"})
 
     def test_many_calls_are_sampled(self):
         said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_query_gid", "--", "ibv_devinfo", "-v")
