@@ -187,12 +187,6 @@ static bool hangs_enough(const struct fuzz *fuzz, const struct fuzz_place *place
 	return hangs >= HANGS_ENOUGH;
 }
 
-/* What is left over because it couldn't be destroyed isn't the program's fault. */
-static bool is_to_be_checked(const struct fuzz_place *place)
-{
-	return place->call == FAULT_CALLS || fault_call_error(place->call) != EBUSY;
-}
-
 static void try_all(struct fuzz *fuzz)
 {
 	double seconds = fuzz->timeout;
@@ -205,9 +199,10 @@ static void try_all(struct fuzz *fuzz)
 		if (!fuzz->keep_going && hangs_enough(fuzz, place))
 			continue;
 		fuzz_show_progress(fuzz, place);
-		place->run = fuzz_run(fuzz, &(struct fuzz_how){.fault = place->fault,
-							       .checked = is_to_be_checked(place),
-							       .seconds = seconds});
+		place->run =
+			fuzz_run(fuzz, &(struct fuzz_how){.fault = place->fault,
+							  .checked = fuzz_is_checked(fuzz, place),
+							  .seconds = seconds});
 		place->outcome = judge(fuzz, place);
 		if (!fuzz_is_finding(place->outcome))
 			fuzz_run_free(&place->run);
@@ -317,15 +312,16 @@ static void check_programs(struct fuzz *fuzz)
 {
 	fuzz->faults = variable("URXE_FAULTS");
 	fuzz->node = variable("URXE_NODE");
-	if (!fuzz->node && !variable("URXE_DEVICES"))
+	fuzz->devices = variable("URXE_DEVICES");
+	if (!fuzz->node && !fuzz->devices)
 		fuzz->node = "127.0.0.2";
 	if (fuzz->peer) {
-		if (setenv("URXE_NODE", fuzz->peer_node, 1) != 0)
-			die("out of memory");
+		fuzz_set_variable("URXE_NODE", fuzz->peer_node);
+		fuzz_set_variable("URXE_DEVICES", NULL);
 		launch_check("sh");
 	}
-	if ((fuzz->node ? setenv("URXE_NODE", fuzz->node, 1) : unsetenv("URXE_NODE")) != 0)
-		die("out of memory");
+	fuzz_set_variable("URXE_NODE", fuzz->node);
+	fuzz_set_variable("URXE_DEVICES", fuzz->devices);
 	fuzz->library = launch_check(fuzz->program[0]);
 }
 

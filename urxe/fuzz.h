@@ -91,7 +91,8 @@ struct fuzz {
 	char **program;
 	const char *peer;
 	const char *node, *peer_node;
-	const char *faults; /* that all runs have, or NULL */
+	const char *devices; /* URXE_DEVICES, which the program has instead of a node, or NULL */
+	const char *faults;  /* that all runs have, or NULL */
 	const char *only;
 	const char *output;
 	double timeout; /* seconds; 0: by what the first run took */
@@ -131,6 +132,8 @@ uint32_t fuzz_calls_alike(const struct fuzz *fuzz, enum fault_call call);
 
 /* --- fuzz_run.c -------------------------------------------------------------------------- */
 
+/* Set a variable of the environment; with NULL remove it. */
+void fuzz_set_variable(const char *name, const char *value);
 /* Signals are taken from here on; children's children become ours. */
 void fuzz_run_begin(void);
 struct fuzz_how {
@@ -154,6 +157,8 @@ bool fuzz_is_listening(pid_t group);
 
 /* URXE_CHECK of all runs, or NULL. */
 char *fuzz_check_option(const struct fuzz *fuzz);
+/* Whether the checker looks at the program with the fault of @place. */
+bool fuzz_is_checked(const struct fuzz *fuzz, const struct fuzz_place *place);
 /* Remember what is reported without faults, in the run that was the last. */
 void fuzz_check_first(struct fuzz *fuzz);
 /* FUZZ_LEAK or FUZZ_MISUSE, with fuzz_run.report, or FUZZ_UNTRIED: nothing new was reported. */

@@ -28,6 +28,13 @@ char *fuzz_check_option(const struct fuzz *fuzz)
 	return option;
 }
 
+/* What is left over because it couldn't be destroyed isn't the program's fault. */
+bool fuzz_is_checked(const struct fuzz *fuzz, const struct fuzz_place *place)
+{
+	return fuzz->check &&
+	       (place->call == FAULT_CALLS || fault_call_error(place->call) != EBUSY);
+}
+
 /* An array of them; the file is removed. */
 static json_t *read_reports(const struct fuzz *fuzz)
 {

@@ -76,6 +76,46 @@ static void print_word(FILE *stream, const char *word)
 	fputc('\'', stream);
 }
 
+/* An option that stands for the variable @name, if that is set. */
+static void print_option(FILE *stream, const char *option, const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value || !*value)
+		return;
+	fprintf(stream, " %s ", option);
+	print_word(stream, value);
+}
+
+/* The beginning of a command, with what the program and its peer have been given alike. */
+static void print_run(const struct fuzz *fuzz, FILE *stream, const char *node)
+{
+	if (node) {
+		/* Where it is set, as in the shell that the command is for, there can't be a node.
+		 */
+		fprintf(stream, "%surxe run --node ", fuzz->devices ? "env -u URXE_DEVICES " : "");
+		print_word(stream, node);
+	} else {
+		fputs("URXE_DEVICES=", stream);
+		print_word(stream, fuzz->devices);
+		fputs(" urxe run", stream);
+	}
+	print_option(stream, "--link", "URXE_LINK");
+	print_option(stream, "--profile", "URXE_PROFILE");
+	print_option(stream, "--pcap", "URXE_PCAP");
+}
+
+static void print_check(FILE *stream)
+{
+	const char *options = getenv("URXE_CHECK");
+
+	fputs(" --check", stream);
+	if (!options || !*options)
+		return;
+	fputc('=', stream);
+	print_word(stream, options);
+}
+
 /* What runs the program with the fault of @place. The caller frees it. */
 static char *make_command(const struct fuzz *fuzz, const struct fuzz_place *place)
 {
@@ -86,7 +126,10 @@ static char *make_command(const struct fuzz *fuzz, const struct fuzz_place *plac
 	if (!stream || asprintf(&faults, "%s%s%s", fuzz->faults ?: "", fuzz->faults ? ";" : "",
 				place->fault) < 0)
 		die("out of memory");
-	fprintf(stream, "urxe run --node %s --faults ", fuzz->node);
+	print_run(fuzz, stream, fuzz->node);
+	if (fuzz_is_checked(fuzz, place))
+		print_check(stream);
+	fputs(" --faults ", stream);
 	print_word(stream, faults);
 	fputs(" --", stream);
 	for (char **word = fuzz->program; *word; word++) {
@@ -106,7 +149,8 @@ static char *make_peer_command(const struct fuzz *fuzz)
 
 	if (!stream)
 		die("out of memory");
-	fprintf(stream, "urxe run --node %s -- sh -c ", fuzz->peer_node);
+	print_run(fuzz, stream, fuzz->peer_node);
+	fputs(" -- sh -c ", stream);
 	print_word(stream, fuzz->peer);
 	fclose(stream);
 	return command;

@@ -59,21 +59,22 @@ int fuzz_crash_signal(int status)
 	return 0;
 }
 
-/* --- starting ----------------------------------------------------------------------------- */
-
-struct start {
-	char **argv;
-	const char *node, *faults, *session;
-	const char *counts; /* a file, or NULL */
-	const char *check;
-	const char *output;
-};
-
-static void set(const char *name, const char *value)
+void fuzz_set_variable(const char *name, const char *value)
 {
 	if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
 		die("out of memory");
 }
+
+/* --- starting ----------------------------------------------------------------------------- */
+
+struct start {
+	char **argv;
+	const char *node, *devices; /* one of them is NULL */
+	const char *faults, *session;
+	const char *counts; /* a file, or NULL */
+	const char *check;
+	const char *output;
+};
 
 static _Noreturn void become(const struct fuzz *fuzz, const struct start *start)
 {
@@ -92,11 +93,12 @@ static _Noreturn void become(const struct fuzz *fuzz, const struct start *start)
 	dup2(input, STDIN_FILENO);
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
-	set("URXE_NODE", start->node);
-	set("URXE_FAULTS", start->faults);
-	set("URXE_STAT", start->session);
-	set("URXE_CALLS", start->counts);
-	set("URXE_CHECK", start->check);
+	fuzz_set_variable("URXE_NODE", start->node);
+	fuzz_set_variable("URXE_DEVICES", start->devices);
+	fuzz_set_variable("URXE_FAULTS", start->faults);
+	fuzz_set_variable("URXE_STAT", start->session);
+	fuzz_set_variable("URXE_CALLS", start->counts);
+	fuzz_set_variable("URXE_CHECK", start->check);
 	launch_checked(start->argv, fuzz->library);
 }
 
@@ -238,7 +240,11 @@ struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how)
 {
 	struct fuzz_run run = {.output = path_of(fuzz, ".txt")};
 	char *faults = join(fuzz->faults, how->fault), *counts;
-	struct start program = {fuzz->program, fuzz->node, *faults ? faults : NULL, how->session};
+	struct start program = {.argv = fuzz->program,
+				.node = fuzz->node,
+				.devices = fuzz->devices,
+				.faults = *faults ? faults : NULL,
+				.session = how->session};
 	pid_t peer = 0, pid;
 	uint64_t begin;
 

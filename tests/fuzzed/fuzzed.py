@@ -101,6 +101,37 @@ class Planted(unittest.TestCase):
         self.assertEqual(tried["fail(ENOMEM)#1/ibv_reg_mr"]["program"], {"exit_status": 1})
         self.assertEqual(json.loads(said.stdout)["outcomes"]["untried"], 0)
 
+    def repeat(self, command, environment):
+        words = shlex.split(command)
+        # It is for a shell, which has the variables, and urxe in PATH.
+        self.assertEqual(words.count("urxe"), 1, command)
+        words[words.index("urxe")] = URXE
+        return subprocess.run(["env", *words], env=environment, capture_output=True, text=True, timeout=DEADLINE)
+
+    def test_commands_repeat_reports(self):
+        """With the checker, and with what devices there are: either a node and options, or a list in the environment."""
+        for environment, options, begins in (
+                (ENVIRONMENT, ("--profile", "cx5", "--link", "shm"),
+                 "urxe run --node 127.0.0.2 --link shm --profile cx5 --check --faults "),
+                ({**ENVIRONMENT, "URXE_DEVICES": "rail0=127.0.0.2", "URXE_CHECK": "order"}, (),
+                 "URXE_DEVICES=rail0=127.0.0.2 urxe run --check=order --faults ")):
+            with self.subTest(begins):
+                said = fuzz("--json", *PATIENT, *options, "--only", "ibv_reg_mr", "--", program("leaked_pd"),
+                            environment=environment)
+                self.assertEqual(said.returncode, 1, said.stderr)
+                found = findings(said)["fail(ENOMEM)#2/ibv_reg_mr"]
+                self.assertEqual(found["command"][:len(begins)], begins)
+                self.assertIn("OBJECT_DESTROYED_IN_USE", self.repeat(found["command"], environment).stderr)
+
+    def test_peer_has_a_node_where_the_program_has_a_list(self):
+        environment = {**ENVIRONMENT, "URXE_DEVICES": "rail0=127.0.0.2"}
+        server = "ibv_rc_pingpong -d urxe0 -g 0 -p 20185 -n 5"
+        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr", "--peer", server, "--",
+                    "ibv_rc_pingpong", "-d", "rail0", "-g", "0", "-p", "20185", "-n", "5", "127.0.0.1",
+                    environment=environment)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertTrue(json.loads(said.stdout)["peer"].startswith("env -u URXE_DEVICES urxe run --node 127.0.0.1 "))
+
     def test_commands_repeat_findings(self):
         with tempfile.TemporaryDirectory() as folder:
             said = fuzz(*CRASHES, "--only", "ibv_create_qp", "--output", folder, "--", program("names_qp"))
