@@ -24,6 +24,16 @@
 
 /* --- files ------------------------------------------------------------------------------- */
 
+static void remove_file(const struct fuzz *fuzz, const char *name)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%s", fuzz->directory, name) < 0)
+		die("out of memory");
+	unlink(path);
+	free(path);
+}
+
 static void make_directory(struct fuzz *fuzz)
 {
 	char *counts;
@@ -39,7 +49,9 @@ static void make_directory(struct fuzz *fuzz)
 	}
 	if (!fuzz->directory || asprintf(&counts, "%s/counts", fuzz->directory) < 0)
 		die("out of memory");
-	unlink(counts);
+	/* A session that was killed has left its own. */
+	remove_file(fuzz, "counts");
+	remove_file(fuzz, "reports");
 	fuzz->counts = call_counts_create(counts);
 	if (!fuzz->counts)
 		die("%s: %s", counts, strerror(errno));
@@ -48,13 +60,10 @@ static void make_directory(struct fuzz *fuzz)
 
 static void remove_files(struct fuzz *fuzz)
 {
-	char *counts;
-
 	for (unsigned int i = 0; i < fuzz->place_count && !fuzz->output; i++)
 		fuzz_run_free(&fuzz->places[i].run);
 	call_counts_unmap(fuzz->counts);
-	if (asprintf(&counts, "%s/counts", fuzz->directory) >= 0)
-		unlink(counts);
+	remove_file(fuzz, "counts");
 	if (!fuzz->output)
 		rmdir(fuzz->directory);
 }

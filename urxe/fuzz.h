@@ -104,8 +104,8 @@ struct fuzz {
 	struct call_counts_file *counts;
 	char *check; /* URXE_CHECK, or NULL */
 	json_t *known_reports;
-	unsigned int runs;
-	int interrupted; /* by this signal; 0 */
+	unsigned int runs; /* how many names of output files are used */
+	int interrupted;   /* by this signal; 0 */
 
 	struct fuzz_usage usage;
 	struct fuzz_place *places;

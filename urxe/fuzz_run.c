@@ -207,13 +207,24 @@ static void clean_up(pid_t program, pid_t peer)
 
 /* --- one run ------------------------------------------------------------------------------ */
 
-static char *path_of(const struct fuzz *fuzz, const char *name)
+/* A new file for what is written. In the folder may be those of an earlier session. */
+static char *create_output(struct fuzz *fuzz)
 {
-	char *path;
+	int file;
 
-	if (asprintf(&path, "%s/%u%s", fuzz->directory, fuzz->runs, name) < 0)
-		die("out of memory");
-	return path;
+	for (;;) {
+		char *path;
+
+		if (asprintf(&path, "%s/%u.txt", fuzz->directory, fuzz->runs++) < 0)
+			die("out of memory");
+		file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (file >= 0)
+			close(file);
+		/* What else is against it the process says that opens it. */
+		if (file >= 0 || errno != EEXIST)
+			return path;
+		free(path);
+	}
 }
 
 static char *join(const char *faults, const char *fault)
@@ -238,7 +249,7 @@ static pid_t start_peer(struct fuzz *fuzz, struct fuzz_run *run)
 
 struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how)
 {
-	struct fuzz_run run = {.output = path_of(fuzz, ".txt")};
+	struct fuzz_run run = {.output = create_output(fuzz)};
 	char *faults = join(fuzz->faults, how->fault), *counts;
 	struct start program = {.argv = fuzz->program,
 				.node = fuzz->node,
@@ -254,7 +265,6 @@ struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how)
 	program.check = how->checked ? fuzz->check : NULL;
 	program.output = run.output;
 	call_counts_clear(fuzz->counts);
-	fuzz->runs++;
 	if (fuzz->peer)
 		peer = start_peer(fuzz, &run);
 	begin = clock_now();

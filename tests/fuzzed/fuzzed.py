@@ -144,6 +144,28 @@ class Planted(unittest.TestCase):
             self.assertEqual(again.returncode, -11)
             self.assertEqual([str(path) for path in pathlib.Path(folder).iterdir()], [lines[2].strip()])
 
+    def test_sessions_share_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"{shlex.quote(str(program('leaked_pd')))}; echo $1"
+            sessions = []
+            for name in "first", "second":
+                said = fuzz("--json", *PATIENT, "--only", "ibv_reg_mr", "--output", folder, "--",
+                            "sh", "-c", script, "sh", name)
+                self.assertEqual(said.returncode, 1, said.stderr)
+                sessions.append([pathlib.Path(place["output"]) for place in findings(said).values()])
+            for name, files in zip(("first", "second"), sessions):
+                self.assertEqual({file.read_text().split()[-1] for file in files}, {name})
+            self.assertEqual(len(list(pathlib.Path(folder).iterdir())), sum(map(len, sessions)))
+
+    def test_reports_of_a_killed_session_are_none_of_the_next(self):
+        fault = "fail(ENOMEM)#2/ibv_reg_mr"
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([URXE, "run", "--node", "127.0.0.2", f"--check=json={folder}/reports", "--faults", fault,
+                            "--", program("leaked_pd")], env=ENVIRONMENT, stderr=subprocess.DEVNULL, timeout=DEADLINE)
+            self.assertIn("reports", os.listdir(folder))
+            said = fuzz("--json", *PATIENT, "--only", "ibv_reg_mr", "--output", folder, "--", program("leaked_pd"))
+            self.assertIn(fault, findings(said))
+
 
 class Commands(unittest.TestCase):
     def refused(self, said, *words, **options):
