@@ -12,6 +12,7 @@
 
 #include "net/cause/words.h"
 #include "net/clock.h"
+#include "net/observe/observe.h"
 #include "net/wire/gid.h"
 #include "urxe/command.h"
 
@@ -25,20 +26,39 @@ static void warn(void *context, const char *path, const char *why)
 	fprintf(stderr, "urxe: %s is left out: %s\n", path, why);
 }
 
-struct observed *processes_read(const struct observed_options *given)
+/* Returns errno. */
+static int read_processes(const struct observed_options *given, struct observed **processes)
 {
 	static bool warned;
 	struct observed_options options = *given;
-	struct observed *processes;
-	int error;
 
 	if (!warned)
 		options.left_out = warn;
 	warned = true;
-	error = observed_read(&options, &processes);
+	return observed_read(&options, processes);
+}
+
+struct observed *processes_read(const struct observed_options *options)
+{
+	struct observed *processes;
+	int error = read_processes(options, &processes);
+
 	if (error)
-		die("/dev/shm: %s", strerror(error));
+		die(OBSERVE_DIRECTORY ": %s", strerror(error));
 	return processes;
+}
+
+bool processes_try_read(const struct observed_options *options, struct observed **processes)
+{
+	static bool warned;
+	int error = read_processes(options, processes);
+
+	if (error && !warned)
+		fprintf(stderr,
+			"urxe: " OBSERVE_DIRECTORY ": %s: what is transferred isn't known\n",
+			strerror(error));
+	warned |= error != 0;
+	return !error;
 }
 
 /* --- sums -------------------------------------------------------------------------- */

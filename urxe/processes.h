@@ -11,8 +11,10 @@
 
 #include "net/observe/reader.h"
 
-/* Files that can't be read are told of on stderr, once. Ends with die() if there is nothing. */
+/* Files that can't be read are told of on stderr, once. Ends with die() where none can be. */
 struct observed *processes_read(const struct observed_options *options);
+/* The same for commands that go on without: false, told of on stderr, once. */
+bool processes_try_read(const struct observed_options *options, struct observed **processes);
 
 json_t *process_json(const struct observed *process);
 json_t *losses_json(const struct observe_losses *losses);

@@ -28,6 +28,7 @@ struct session {
 	char name[OBSERVE_SESSION];
 	struct observed *ended; /* those that have been read, and their files removed */
 	unsigned int count;
+	bool unknown; /* there may be others, which can't be read */
 };
 
 /* --- figures ----------------------------------------------------------------------- */
@@ -182,8 +183,9 @@ static void collect(struct session *session, bool all)
 {
 	const struct observed_options options = {
 		.session = session->name, .ended = true, .all_namespaces = true};
-	struct observed *processes = processes_read(&options), *process, *next;
+	struct observed *processes, *process, *next;
 
+	session->unknown |= !processes_try_read(&options, &processes);
 	LL_FOREACH_SAFE (processes, process, next) {
 		if (process->state != OBSERVED_ENDED && !all) {
 			process->next = NULL;
@@ -210,7 +212,7 @@ static void print_session(const struct session *session, bool json)
 	}
 	if (json)
 		json_print(stderr, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
-	else if (!session->count)
+	else if (!session->count && !session->unknown)
 		fputs("urxe stat: no process had a device open\n", stderr);
 	json_decref(list);
 }

@@ -9,10 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
-URXE = sys.argv.pop(1)
+URXE, NO_SHM = sys.argv.pop(1), sys.argv.pop(1)
 DEADLINE = 120  # seconds, reached by a hang alone
 SERVER, CLIENT = "127.83.0.1", "127.83.0.2"
 PORT = 20083
@@ -21,8 +22,9 @@ PORT = 20083
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("URXE_")}
 
 
-def urxe(*words):
-    return subprocess.run([URXE, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=DEADLINE)
+def urxe(*words, **variables):
+    return subprocess.run([URXE, *words], env={**ENVIRONMENT, **variables}, capture_output=True, text=True,
+                          timeout=DEADLINE)
 
 
 def processes(*words):
@@ -214,6 +216,21 @@ class Programs(unittest.TestCase):
                                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
                                   stderr=subprocess.DEVNULL, timeout=DEADLINE)
         self.assertEqual(ignoring.returncode, 7)
+
+    # --- without /dev/shm --------------------------------------------------------------
+
+    def test_status_is_the_program_s_without_figures(self):
+        said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "exit 7", LD_PRELOAD=NO_SHM)
+        self.assertEqual((said.returncode, said.stderr.count("\n")), (7, 1), said.stderr)
+        self.assertIn("/dev/shm: No such file or directory", said.stderr)
+        self.assertEqual(urxe("ps", LD_PRELOAD=NO_SHM).returncode, 2)
+
+    def test_faults_are_tried_without_figures(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = urxe("fuzz", "--json", "--only", "ibv_open_device", "--", "ibv_devinfo", LD_PRELOAD=NO_SHM,
+                        TMPDIR=folder)
+            self.assertEqual((said.returncode, os.listdir(folder)), (0, []), said.stderr)
+            self.assertIn("/dev/shm: No such file or directory", said.stderr)
 
     # --- urxe ctl ------------------------------------------------------------------
 
