@@ -459,6 +459,13 @@ static void child_opens(void)
 	exit(status);
 }
 
+/* At a place that the parent's report is of. */
+static void child_repeats(void)
+{
+	destroy_cq_twice();
+	must(fork_and(destroy_cq_twice) != 0);
+}
+
 static const struct check_case cases[] = {
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_cq, .said = "destroyed at objects.c:"),
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_qp, .said = "(UD)"),
@@ -473,6 +480,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_DESTROYED_TWICE, deregister_twice),
 	BAD(OBJECT_DESTROYED_TWICE, close_twice),
 	BAD(OBJECT_DESTROYED_TWICE, free_list_twice),
+	BAD(OBJECT_DESTROYED_TWICE, child_repeats),
 	GOOD(OBJECT_DESTROYED_TWICE, destroy_each_once),
 	BAD(OBJECT_OF_OTHER_CONTEXT, mix_contexts),
 	GOOD(OBJECT_OF_OTHER_CONTEXT, import_of_other_context),

@@ -319,6 +319,12 @@ void reports_after_fork(void)
 
 void reports_after_fork_child(void)
 {
+	struct known_place *place, *next;
+
+	HASH_ITER (hh, reports.places, place, next) {
+		HASH_DEL(reports.places, place);
+		free(place);
+	}
 	reports.misuses = reports.occurrences = reports.suppressed = 0;
 	reports_after_fork();
 }
