@@ -15,8 +15,9 @@ import unittest
 
 URXE, NO_SHM = sys.argv.pop(1), sys.argv.pop(1)
 DEADLINE = 120  # seconds, reached by a hang alone
-SERVER, CLIENT = "127.83.0.1", "127.83.0.2"
-PORT = 20083
+# Another run of this on the machine has others.
+SERVER, CLIENT = (f"127.{network}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}" for network in (83, 84))
+PORT = 20000 + os.getpid() % 10000
 
 # Neither what a test is run with, nor a session of its own.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("URXE_")}
