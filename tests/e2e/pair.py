@@ -94,7 +94,7 @@ class Namespace:
             words = ["unshare", "--net", "--map-root-user"]
         try:
             self.process = subprocess.Popen(
-                words + ["sh", "-c", f"ip link set lo up && {script} && echo ready && exec sleep 3600"],
+                words + ["sh", "-c", f"ip link set lo up && {script} && echo ready && exec sleep infinity"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if self.process.stdout.readline().strip() != "ready":
                 self.reason = self.process.stderr.read().strip() or "unshare failed"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urxe ps, top, stat and ctl: stock tools on two nodes, and what is seen of them."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -59,13 +60,15 @@ class Programs(unittest.TestCase):
 
     def tearDown(self):
         for process in self.started:
-            process.kill()
+            # With what urxe stat has started, which holds the other end of our pipe.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         wait_for(lambda: not processes(), "all processes have ended")
 
     def start(self, node, *command, how=("run",), **options):
         process = subprocess.Popen([URXE, *how, "--node", node, "--", *command], env=ENVIRONMENT,
-                                   stdout=subprocess.DEVNULL, text=True,
+                                   stdout=subprocess.DEVNULL, text=True, start_new_session=True,
                                    **{"stderr": subprocess.DEVNULL, **options})
         self.started.append(process)
         return process

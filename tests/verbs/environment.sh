@@ -221,7 +221,9 @@ beside=$launcher launcher=$work/bad/scripts/urxe
 declined liburxe -- run -- "$list"
 launcher=$beside
 
-run -- run sh -c 'exit 7' || [ $? = 7 ] || fail "exit status"
+status=0
+run -- run sh -c 'exit 7' || status=$?
+[ $status = 7 ] || fail "exit status $status"
 printf '#!/no/such/interpreter\n' >"$work/orphan"
 chmod +x "$work/orphan"
 status=0
