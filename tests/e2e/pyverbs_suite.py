@@ -20,18 +20,11 @@ PACKAGE = "python3-pyverbs"
 TESTS = "/usr/share/doc/rdma-core/tests"  # some of its files are compressed, as documentation is
 
 
-def find(folder):
-    """The package's tests; from the package itself where dpkg leaves out documentation."""
-    if os.path.isdir(TESTS):
-        return TESTS
-    subprocess.run(["apt-get", "download", "-q", PACKAGE], cwd=folder, check=True)
-    package = os.path.join(folder, next(name for name in os.listdir(folder) if name.endswith(".deb")))
-    subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
-    return folder + TESTS
-
-
 def unpack(folder):
-    tests = shutil.copytree(find(folder), os.path.join(folder, "tests"))
+    # There is no network here to fetch them.
+    if not os.path.isdir(TESTS):
+        sys.exit(f"{TESTS} isn't there, as where dpkg leaves out documentation; purge {PACKAGE} and run scripts/setup")
+    tests = shutil.copytree(TESTS, os.path.join(folder, "tests"))
     packed = [os.path.join(tests, name) for name in os.listdir(tests) if name.endswith(".gz")]
     subprocess.run(["gunzip"] + packed, check=True)
     return os.path.join(tests, "run_tests.py")
