@@ -73,6 +73,13 @@ _urxe_captures() {
 	COMPREPLY=($(compgen -f -X '!*.pcap*' -- "$1"; compgen -d -- "$1"))
 }
 
+# To readline "--check=exit=1" is five words; past those that belong to the one at $at.
+_urxe_skip_parts() {
+	while [[ ${COMP_WORDS[at + 1]-} == [=:]* ]]; do
+		((at += 2))
+	done
+}
+
 # Where the program of run or stat stands among the words, into $at; 0: no word before this one.
 _urxe_find_program() {
 	for ((at = 2; at < COMP_CWORD; at++)); do
@@ -81,11 +88,11 @@ _urxe_find_program() {
 			((++at))
 			return
 			;;
-		--node | --pcap | --faults | --profile | --timeout | --only | --seeds | --output | --peer | --peer-node)
-			[ "${COMP_WORDS[at + 1]}" != = ] || ((++at))
-			((++at))
+		--node | --link | --pcap | --faults | --profile | --timeout | --only | --seeds | --output | --peer | --peer-node)
+			[ "${COMP_WORDS[at + 1]}" = = ] || ((++at))
+			_urxe_skip_parts
 			;;
-		-*) ;;
+		-*) _urxe_skip_parts ;;
 		*) return ;;
 		esac
 	done
@@ -108,6 +115,13 @@ _urxe_only() {
 		$("$1" help calls)" -- "${2#"$before"}"))
 }
 
+# Of the last word of a list of the checker's options.
+_urxe_check() {
+	local before=${1%"${1##*,}"}
+	compopt -o nospace 2>/dev/null
+	COMPREPLY=($(compgen -P "$before" -W "exit= json= no-leaks order portability= suppress=" -- "${1#"$before"}"))
+}
+
 # The process, a command for it, or what follows that.
 _urxe_control() {
 	case $COMP_CWORD,${COMP_WORDS[3]} in
@@ -128,13 +142,13 @@ _urxe_words() {
 
 _urxe() {
 	local program=${COMP_WORDS[0]} command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]}
-	local option=${COMP_WORDS[COMP_CWORD - 1]} at=0
+	local option=${COMP_WORDS[COMP_CWORD - 1]} assigned= at=0
 	COMPREPLY=()
 	# To readline "--node=x" is three words.
 	if [ "$current" = = ]; then
-		current=
+		current= assigned=1
 	elif [ "$option" = = ]; then
-		option=${COMP_WORDS[COMP_CWORD - 2]}
+		option=${COMP_WORDS[COMP_CWORD - 2]} assigned=1
 	fi
 	[[ $command != @(run|stat|fuzz) ]] || _urxe_find_program
 	if ((COMP_CWORD == 1)); then
@@ -152,13 +166,15 @@ _urxe() {
 	elif [ "$option" = --faults ]; then
 		_urxe_faults "$program" "$current"
 	elif [ "$option" = --format ]; then
-		_urxe_words "table diagram svg" "$current"
+		_urxe_words "table diagram svg json" "$current"
 	elif [ "$option" = --pcap ]; then
 		_urxe_captures "$current"
 	elif [ "$option" = --profile ]; then
 		_urxe_profiles "$program" "$current"
-	elif [ "$option" = --format ]; then
-		_urxe_words "table diagram svg" "$current"
+	elif [ "$assigned" ] && [ "$option" = --check ]; then
+		_urxe_check "$current"
+	elif [ "$assigned" ] && [[ $option != -* ]]; then
+		: # within a value
 	elif [[ $current == -* ]]; then
 		_urxe_words "$(_urxe_options "$program" "$command")" "$current"
 	else

@@ -60,7 +60,7 @@ includes "--node --faults" devices -
 includes "--list --markdown" explain --
 includes "cx5 irdma rxe strict" profiles ""
 offers "irdma" profiles irdm
-offers "table diagram svg" trace --format ""
+offers "table diagram svg json" trace --format ""
 offers "svg" trace --format = s
 
 # Nodes: the last address of a list, behind the option or its "=".
@@ -97,6 +97,19 @@ includes "mktemp" run mkte
 includes "mktemp" run --node 127.0.0.1 --explain mkte
 includes "mktemp" stat --json mkte
 includes "mktemp" run --node = 127.0.0.1 -- mkte
+includes "mktemp" run --check mkte
+includes "mktemp" run --check = exit = 1 mkte
+includes "mktemp" run --link shm mkte
+includes "mktemp" run --faults drop = 1% --link = shm mkte
+offers "--node" run --link shm --no
+offers "--node" run --link = shm --no
+offers "--node" run --check --no
+offers "--node" run --check = exit = 1 --no
+offers "--node" run --check = json = file,no-leaks --no
+offers "exit=" run --check = ex
+offers "order,json=" run --check = order,js
+offers "" run --check = exit = mkte
+offers "udp shm" run --link = ""
 offers "" run --node 127.0.0.1 ls --no
 offers "" run -- ls --no
 offers "" run ls --node ""
