@@ -134,12 +134,23 @@ static bool list_causes(const char *status)
 	return found;
 }
 
+static bool is_name(const char *text)
+{
+	const char *end = text;
+
+	while (in_name(*end))
+		end++;
+	return end > text && !*end;
+}
+
 /* A status without the prefix that all of its kind have is good enough. */
 static bool explain_status(const char *name)
 {
 	static const char *const prefixes[] = {"", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_"};
 	bool found = false;
 
+	if (!is_name(name))
+		return false;
 	for (unsigned int i = 0; !found && i < sizeof(prefixes) / sizeof(*prefixes); i++) {
 		char status[64];
 
@@ -154,7 +165,7 @@ static bool explain_status(const char *name)
 /* A small number may be either. */
 static bool explain_status_number(unsigned long number)
 {
-	const char *error = strerrorname_np(number);
+	const char *error = number ? strerrorname_np(number) : NULL; /* "0" is no errno */
 	bool found = false;
 
 	if (number < sizeof(wc_statuses) / sizeof(*wc_statuses))
@@ -209,7 +220,7 @@ static bool explain(const char *subject)
 		return true;
 	}
 	number = strtoul(subject, &end, 0);
-	if (*end)
+	if (end == subject || *end)
 		return explain_status(subject);
 	return number < FIRST_CAUSE && explain_status_number(number);
 }

@@ -36,7 +36,8 @@ json_t *number_json(uint64_t number)
 
 void json_print(FILE *stream, json_t *json, size_t flags)
 {
-	if (!json || json_dumpf(json, stream, flags) != 0)
+	/* A stream that can't be written to knows it. */
+	if (!json || (json_dumpf(json, stream, flags) != 0 && !ferror(stream)))
 		die("out of memory");
 	fputc('\n', stream);
 	json_decref(json);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "urxe/command.h"
 
@@ -122,10 +123,20 @@ void command_overview(FILE *stream)
 	argp_help(&argp, stream, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, "urxe");
 }
 
+/* At exit: what reads the output knows by the status that it isn't all of it. */
+static void finish_output(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return;
+	fputs("urxe: the output can't be written\n", stderr);
+	_exit(EXIT_REFUSED);
+}
+
 int main(int argc, char **argv)
 {
 	int status = EXIT_SUCCESS;
 
+	atexit(finish_output);
 	argp_program_version = "urxe " URXE_VERSION;
 	argp_err_exit_status = EXIT_REFUSED;
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &status))

@@ -49,20 +49,43 @@ static bool same_machine(const Elf64_Ehdr *one, const Elf64_Ehdr *other)
 	       one->e_machine == other->e_machine;
 }
 
-/* A dynamic program names its interpreter, which is ld.so. @image has our class and byte order. */
+/* @image has our class and byte order. */
+static bool find_segment(const struct image *image, uint32_t type, Elf64_Phdr *segment)
+{
+	for (unsigned int i = 0; i < image->header.e_phnum; i++) {
+		off_t offset = image->header.e_phoff + (off_t)i * image->header.e_phentsize;
+
+		if (pread(image->descriptor, segment, sizeof(*segment), offset) ==
+			    sizeof(*segment) &&
+		    segment->p_type == type)
+			return true;
+	}
+	return false;
+}
+
+/* As libraries do, and programs don't. */
+static bool has_soname(const struct image *image)
+{
+	Elf64_Phdr segment;
+	Elf64_Dyn entry = {.d_tag = DT_NULL};
+	off_t offset;
+
+	if (!find_segment(image, PT_DYNAMIC, &segment))
+		return false;
+	offset = segment.p_offset;
+	while (pread(image->descriptor, &entry, sizeof(entry), offset) == sizeof(entry) &&
+	       entry.d_tag != DT_NULL && entry.d_tag != DT_SONAME)
+		offset += sizeof(entry);
+	return entry.d_tag == DT_SONAME;
+}
+
+/* A dynamic program names its interpreter, which is ld.so; or ld.so itself is what is run, a
+ * library that is given the program. */
 static bool is_static(const struct image *image)
 {
 	Elf64_Phdr segment;
 
-	for (unsigned int i = 0; i < image->header.e_phnum; i++) {
-		off_t offset = image->header.e_phoff + (off_t)i * image->header.e_phentsize;
-
-		if (pread(image->descriptor, &segment, sizeof(segment), offset) ==
-			    sizeof(segment) &&
-		    segment.p_type == PT_INTERP)
-			return false;
-	}
-	return true;
+	return !find_segment(image, PT_INTERP, &segment) && !has_soname(image);
 }
 
 /*
@@ -153,7 +176,9 @@ void program_check(const char *name, const char *library)
 	int depth = SCRIPTS;
 
 	if (!program)
-		die("%s: no such program", name);
+		die("%s: %s", name,
+		    strchr(name, '/') && access(name, F_OK) == 0 ? "it isn't an executable file"
+								 : "no such program");
 	while (depth-- > 0 && read_interpreter(loaded, interpreter))
 		loaded = interpreter;
 	if (asprintf(&subject, loaded == program ? "%s" : "%s, a script for %s,", program, loaded) <

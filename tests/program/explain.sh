@@ -53,7 +53,7 @@ shows '^0x4001  PATH_NOT_GLOBAL' 22
 explain EINVAL
 ! grep -q '^0x4801' "$work/out" || fail "EINVAL: names what shows as EFAULT"
 
-for unknown in 0x2fff 99999 NO_SUCH_CAUSE EINVA 0x 100000000000000000000; do
+for unknown in 0x2fff 99999 NO_SUCH_CAUSE EINVA 0x 0 "" " " 100000000000000000000; do
 	! explain "$unknown" || fail "$unknown is explained"
 	[ "$(wc -l <"$work/err")" = 1 ] || fail "$unknown: not one line"
 	[ ! -s "$work/out" ] || fail "$unknown: says something"
@@ -61,6 +61,12 @@ done
 status=0
 explain || status=$?
 [ $status = 2 ] || fail "without a subject: exit status $status"
+
+# Output that is lost.
+status=0
+"$program" explain --list >/dev/full 2>"$work/err" || status=$?
+[ $status = 2 ] || fail "a full disk: exit status $status"
+[ "$(wc -l <"$work/err")" = 1 ] || fail "a full disk: not one line"
 
 # The list and the document have all of them.
 shows '^0x5001  CM_NO_LISTENER' --list

@@ -181,6 +181,12 @@ declined 192.0.2.77 -- devices --node 192.0.2.77
 
 # Programs that ld.so preloads nothing for: static, of another class or machine, privileged.
 declined static -- run "$static"
+# ld.so itself, which has no interpreter either.
+interpreter=$(readelf --program-headers "$list" | sed -n 's/.*interpreter: \(.*\)]$/\1/p')
+run -- run --node "$address" "$interpreter" "$list" || fail "ld.so as the program"
+grep -q urxe0 "$work/out" || fail "ld.so as the program: no device"
+: >"$work/plain"
+declined "executable file" -- run "$work/plain"
 printf '#! %s -x\n' "$static" >"$work/script"
 printf '\177ELF\1' | cat - <(tail -c +6 "$list") >"$work/class"
 cp "$list" "$work/machine"
