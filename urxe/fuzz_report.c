@@ -91,8 +91,7 @@ static void print_option(FILE *stream, const char *option, const char *name)
 static void print_run(const struct fuzz *fuzz, FILE *stream, const char *node)
 {
 	if (node) {
-		/* Where it is set, as in the shell that the command is for, there can't be a node.
-		 */
+		/* A shell that has it set can't have a node. */
 		fprintf(stream, "%surxe run --node ", fuzz->devices ? "env -u URXE_DEVICES " : "");
 		print_word(stream, node);
 	} else {

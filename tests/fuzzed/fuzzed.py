@@ -119,7 +119,7 @@ class Planted(unittest.TestCase):
         return subprocess.run(["env", *words], env=environment, capture_output=True, text=True, timeout=DEADLINE)
 
     def test_commands_repeat_reports(self):
-        """With the checker, and with what devices there are: either a node and options, or a list in the environment."""
+        """With the checker, and with the devices: of a node with options, or of a list in the environment."""
         for environment, options, begins in (
                 (ENVIRONMENT, ("--profile", "cx5", "--link", "shm"),
                  "urxe run --node 127.0.0.2 --link shm --profile cx5 --check --faults "),
@@ -210,7 +210,8 @@ class Commands(unittest.TestCase):
     def test_peer_crashes(self):
         with tempfile.TemporaryDirectory() as folder:
             # Each time but the first.
-            server = f"[ -e {folder}/begun ] && kill -SEGV $$; touch {folder}/begun; ibv_rc_pingpong -g 0 -p {PORT} -n 5"
+            server = (f"[ -e {folder}/begun ] && kill -SEGV $$; touch {folder}/begun; "
+                      f"ibv_rc_pingpong -g 0 -p {PORT} -n 5")
             said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr", "--peer", server, "--",
                         "ibv_rc_pingpong", "-g", "0", "-p", PORT, "-n", "5", "127.0.0.1")
         self.assertEqual(said.returncode, 1, said.stderr)

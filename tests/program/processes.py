@@ -147,8 +147,8 @@ class Programs(unittest.TestCase):
 
     def test_output_that_is_lost(self):
         with open("/dev/full", "w") as full:
-            said = subprocess.run([URXE, "ps", "--json"], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True,
-                                  timeout=DEADLINE)
+            said = subprocess.run([URXE, "ps", "--json"], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=DEADLINE)
         self.assertEqual((said.returncode, said.stderr), (2, "urxe: the output can't be written\n"))
 
     # --- urxe top ------------------------------------------------------------------
