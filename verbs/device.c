@@ -522,7 +522,6 @@ void device_flush_on_exit(struct device *device)
 		return;
 	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
-	log_traffic(device);
 	fault_link_report(device->link);
 	device_unlock(device);
 }
