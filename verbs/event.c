@@ -18,25 +18,29 @@ static struct context *context_of(void *element)
 }
 
 /* All others are about a port or the device, those that newer headers than ours have included. */
+static const uint8_t subjects[] = {
+	[IBV_EVENT_CQ_ERR] = EVENT_OF_CQ,
+	[IBV_EVENT_QP_FATAL] = EVENT_OF_QP,
+	[IBV_EVENT_QP_REQ_ERR] = EVENT_OF_QP,
+	[IBV_EVENT_QP_ACCESS_ERR] = EVENT_OF_QP,
+	[IBV_EVENT_COMM_EST] = EVENT_OF_QP,
+	[IBV_EVENT_SQ_DRAINED] = EVENT_OF_QP,
+	[IBV_EVENT_PATH_MIG] = EVENT_OF_QP,
+	[IBV_EVENT_PATH_MIG_ERR] = EVENT_OF_QP,
+	[IBV_EVENT_QP_LAST_WQE_REACHED] = EVENT_OF_QP,
+	[IBV_EVENT_SRQ_ERR] = EVENT_OF_SRQ,
+	[IBV_EVENT_SRQ_LIMIT_REACHED] = EVENT_OF_SRQ,
+	[IBV_EVENT_WQ_FATAL] = EVENT_OF_WQ,
+};
+
+enum event_subject event_subject(enum ibv_event_type type)
+{
+	return (unsigned int)type < sizeof(subjects) ? subjects[type] : EVENT_OF_PORT;
+}
+
 static bool is_object_event(enum ibv_event_type type)
 {
-	switch (type) {
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-	case IBV_EVENT_WQ_FATAL:
-		return true;
-	default:
-		return false;
-	}
+	return event_subject(type) != EVENT_OF_PORT;
 }
 
 /* --- delivery ----------------------------------------------------------------- */
@@ -124,17 +128,18 @@ static void count_taken(const struct event_record *record)
 {
 	void *element = record->element;
 
-	switch (record->type) {
-	case IBV_EVENT_CQ_ERR:
+	switch (event_subject(record->type)) {
+	case EVENT_OF_CQ:
 		((struct cq_extra *)((struct cq *)element)->verbs)->async_events++;
 		break;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case EVENT_OF_SRQ:
 		((struct srq_extra *)((struct srq *)element)->verbs)->async_events++;
 		break;
-	default:
-		if (is_object_event(record->type))
-			((struct qp_extra *)((struct qp *)element)->verbs)->async_events++;
+	case EVENT_OF_QP:
+		((struct qp_extra *)((struct qp *)element)->verbs)->async_events++;
+		break;
+	default: /* we have no WQs */
+		break;
 	}
 }
 
@@ -172,20 +177,21 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 	    context_is_inherited(*(struct ibv_context **)event->element.cq))
 		return;
 
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
+	switch (event_subject(event->event_type)) {
+	case EVENT_OF_PORT:
+		break;
+	case EVENT_OF_CQ:
 		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
 		break;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case EVENT_OF_SRQ:
 		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
-	case IBV_EVENT_WQ_FATAL:
+	case EVENT_OF_WQ:
 		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
 		break;
-	default:
-		if (is_object_event(event->event_type))
-			acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+	case EVENT_OF_QP:
+		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
 	}
 }
 

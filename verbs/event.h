@@ -15,6 +15,10 @@ struct cq;
 struct context;
 struct event_fd;
 
+/* What the element of an asynchronous event is, verbs.md 1: a port's number, or an object. */
+enum event_subject { EVENT_OF_PORT, EVENT_OF_CQ, EVENT_OF_SRQ, EVENT_OF_WQ, EVENT_OF_QP };
+enum event_subject event_subject(enum ibv_event_type type);
+
 void deliver_completion(void *context, struct cq *cq);
 void deliver_async(void *context, enum ibv_event_type type, void *element);
 

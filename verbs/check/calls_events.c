@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion events and asynchronous events: taken, and acknowledged. */
 #include "verbs/check/calls.h"
+#include "verbs/event.h"
 
 int checked_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
@@ -29,22 +30,14 @@ void checked_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 /* What an event is about, or NULL: a port or a device. */
 static const void *element_of(const struct ibv_async_event *event, enum object_kind *kind)
 {
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
+	switch (event_subject(event->event_type)) {
+	case EVENT_OF_CQ:
 		*kind = OBJECT_CQ;
 		return event->element.cq;
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case EVENT_OF_SRQ:
 		*kind = OBJECT_SRQ;
 		return event->element.srq;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case EVENT_OF_QP:
 		*kind = OBJECT_QP;
 		return event->element.qp;
 	default:
