@@ -52,6 +52,29 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	return FAULT_NONE;
 }
 
+/* --- atomics ----------------------------------------------------------------------------- */
+
+/* The eight bytes that a request names, about to be written, and what its answer is kept in. */
+static enum fault get_target(struct qp *qp, uint64_t va, uint32_t rkey, int access,
+			     uint64_t **target, struct responder_resource **resource)
+{
+	struct responder *resp = &qp->responder;
+
+	if (va % ATOMIC_LENGTH != 0)
+		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
+	*target = (uint64_t *)message_remote_memory(&resp->message, qp, rkey, va, ATOMIC_LENGTH,
+						    access);
+	if (!*target)
+		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+	if ((uintptr_t)*target % ATOMIC_LENGTH != 0)
+		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
+	*resource = response_new_resource(&resp->response);
+	if (!*resource)
+		return FAULT_RESOURCES;
+	WATCH(qp->hca, written, *target, ATOMIC_LENGTH);
+	return FAULT_NONE;
+}
+
 struct atomic {
 	uint64_t *target;
 	uint64_t operand, compare;
@@ -94,28 +117,19 @@ static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct p
 
 static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
 {
-	struct responder *resp = &qp->responder;
 	const struct atomiceth *eth = packet_atomiceth(packet);
-	uint64_t va = be64toh(eth->va);
 	struct responder_resource *resource;
+	enum fault fault;
 	uint64_t *target;
 	int error;
 
 	if (qp->hca->limits.device.atomic_cap == IBV_ATOMIC_NONE)
 		return FAULT_QP_ACCESS;
-	if (va % 8 != 0)
-		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
-	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(eth->rkey), va, 8,
-						   IBV_ACCESS_REMOTE_ATOMIC);
-	if (!target)
-		return FAULT_KEY; /* IBA 9.7.4.1.5 */
-	if ((uintptr_t)target % 8 != 0)
-		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
-	resource = response_new_resource(&resp->response);
-	if (!resource)
-		return FAULT_RESOURCES;
-	WATCH(qp->hca, written, target, sizeof(*target));
-	error = try_atomic(&resp->message.pin, target, packet, &resource->original);
+	fault = get_target(qp, be64toh(eth->va), be32toh(eth->rkey), IBV_ACCESS_REMOTE_ATOMIC,
+			   &target, &resource);
+	if (fault != FAULT_NONE)
+		return fault;
+	error = try_atomic(&qp->responder.message.pin, target, packet, &resource->original);
 	if (error)
 		return memory_fault(error);
 	qp_show_answered(qp, ATOMIC_LENGTH);
@@ -153,28 +167,19 @@ static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const st
 /* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */
 static enum fault execute_atomic_write(struct qp *qp, const struct packet *packet)
 {
-	struct responder *resp = &qp->responder;
 	const struct reth *reth = packet_reth(packet);
-	uint64_t va = be64toh(reth->va);
 	struct responder_resource *resource;
+	enum fault fault;
 	uint64_t *target;
 	int error;
 
 	if (be32toh(reth->length) != ATOMIC_LENGTH)
 		return FAULT_LENGTH;
-	if (va % ATOMIC_LENGTH != 0)
-		return FAULT_ALIGNMENT;
-	target = (uint64_t *)message_remote_memory(&resp->message, qp, be32toh(reth->rkey), va,
-						   ATOMIC_LENGTH, IBV_ACCESS_REMOTE_WRITE);
-	if (!target)
-		return FAULT_KEY;
-	if ((uintptr_t)target % ATOMIC_LENGTH != 0)
-		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
-	resource = response_new_resource(&resp->response);
-	if (!resource)
-		return FAULT_RESOURCES;
-	WATCH(qp->hca, written, target, sizeof(*target));
-	error = try_atomic_write(&resp->message.pin, target, packet);
+	fault = get_target(qp, be64toh(reth->va), be32toh(reth->rkey), IBV_ACCESS_REMOTE_WRITE,
+			   &target, &resource);
+	if (fault != FAULT_NONE)
+		return fault;
+	error = try_atomic_write(&qp->responder.message.pin, target, packet);
 	if (error)
 		return memory_fault(error);
 	qp_show_received(qp, ATOMIC_LENGTH);
