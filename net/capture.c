@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/ethernet.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
-#include <netinet/udp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -27,6 +24,7 @@
 #include "net/libpcap.h"
 #include "net/log.h"
 #include "net/wire/gid.h"
+#include "net/wire/ip.h"
 
 #define SNAPLEN 65535
 #define RECORD_MAX (SNAPLEN + 64) /* with its header in the file */
@@ -195,19 +193,6 @@ void capture_close(struct capture *capture)
 	free(capture);
 }
 
-/* RFC 1071 */
-static uint16_t internet_checksum(const void *bytes, size_t length)
-{
-	const uint8_t *byte = bytes;
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i + 1 < length; i += 2)
-		sum += byte[i] << 8 | byte[i + 1];
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return htobe16(~sum);
-}
-
 /* As net/capture.h describes them. */
 static void ethernet_address(uint8_t *address, const union ibv_gid *gid, bool own)
 {
@@ -216,56 +201,44 @@ static void ethernet_address(uint8_t *address, const union ibv_gid *gid, bool ow
 	memcpy(address + 2, gid->raw + 12, 4);
 }
 
-static uint8_t *write_ipv4(uint8_t *to, const struct record *record)
+static uint8_t *write_ip(uint8_t *to, const struct record *record)
 {
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tos = record->traffic_class,
-		.tot_len = htobe16(sizeof(ip) + sizeof(struct udphdr) + record->length),
-		.id = htobe16(record->ip_id),
-		.frag_off = htobe16(IP_DF),
-		.ttl = record->hop_limit,
-		.protocol = IPPROTO_UDP,
+	const struct ip_fields fields = {
+		.source = record->source,
+		.destination = record->destination,
+		.length = record->length,
+		.id = record->ip_id,
+		.traffic_class = record->traffic_class,
+		.hop_limit = record->hop_limit,
 	};
+	struct ip6_hdr ip6;
+	struct iphdr ip4;
 
-	memcpy(&ip.saddr, record->source->raw + 12, sizeof(ip.saddr));
-	memcpy(&ip.daddr, record->destination->raw + 12, sizeof(ip.daddr));
-	ip.check = internet_checksum(&ip, sizeof(ip));
-	return mempcpy(to, &ip, sizeof(ip));
-}
-
-static uint8_t *write_ipv6(uint8_t *to, const struct record *record)
-{
-	struct ip6_hdr ip = {
-		.ip6_flow = htobe32(6u << 28 | (uint32_t)record->traffic_class << 20),
-		.ip6_plen = htobe16(sizeof(struct udphdr) + record->length),
-		.ip6_nxt = IPPROTO_UDP,
-		.ip6_hlim = record->hop_limit,
-	};
-
-	memcpy(&ip.ip6_src, record->source, sizeof(ip.ip6_src));
-	memcpy(&ip.ip6_dst, record->destination, sizeof(ip.ip6_dst));
-	return mempcpy(to, &ip, sizeof(ip));
+	if (gid_is_ipv4(record->destination)) {
+		ip4 = ip4_header(&fields);
+		return mempcpy(to, &ip4, sizeof(ip4));
+	}
+	ip6 = ip6_header(&fields);
+	return mempcpy(to, &ip6, sizeof(ip6));
 }
 
 /* Ethernet, IP and UDP. The UDP checksum is 0, as RoCE NICs send it. */
 static uint8_t *write_headers(uint8_t *to, const struct record *record)
 {
-	bool ipv4 = gid_is_ipv4(record->destination);
 	const struct udphdr udp = {
 		.uh_sport = htobe16(record->source_port),
 		.uh_dport = htobe16(ROCE_V2_UDP_PORT),
 		.uh_ulen = htobe16(sizeof(udp) + record->length),
 	};
 	struct ether_header ethernet = {
-		.ether_type = htobe16(ipv4 ? ETHERTYPE_IP : ETHERTYPE_IPV6),
+		.ether_type =
+			htobe16(gid_is_ipv4(record->destination) ? ETHERTYPE_IP : ETHERTYPE_IPV6),
 	};
 
 	ethernet_address(ethernet.ether_dhost, record->destination, !record->sent);
 	ethernet_address(ethernet.ether_shost, record->source, record->sent);
 	to = mempcpy(to, &ethernet, sizeof(ethernet));
-	to = ipv4 ? write_ipv4(to, record) : write_ipv6(to, record);
+	to = write_ip(to, record);
 	return mempcpy(to, &udp, sizeof(udp));
 }
 

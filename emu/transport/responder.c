@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/responder.h"
 
-#include <arpa/inet.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
-
 #include "emu/explain/event.h"
 #include "emu/explain/responder.h"
 #include "emu/inject/request.h"
@@ -16,6 +12,7 @@
 #include "emu/transport/responder_internal.h"
 #include "emu/transport/xrc.h"
 #include "net/fault/fault_words.h"
+#include "net/wire/ip.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -482,53 +479,32 @@ static void receive_unreliable(struct qp *qp, const struct packet *packet)
 
 /* --- UD ------------------------------------------------------------------------------ */
 
-static uint16_t ipv4_checksum(const struct iphdr *header)
-{
-	const uint16_t *word = (const uint16_t *)header;
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < sizeof(*header) / 2; i++)
-		sum += word[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~(sum + (sum >> 16));
-}
-
 /* Where an IPv4 header begins. */
 #define GRH_IPV4 20
 
 /*
  * The network header as a receive shows it (Annex A17.4.3): IPv6 in all 40
- * bytes, IPv4 in the last 20 with zeros before. Remade from what a UDP socket
- * tells of it.
+ * bytes, IPv4 in the last 20 with zeros before.
  */
 static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
 {
+	const struct ip_fields fields = {
+		.source = &frame->source,
+		.destination = &frame->destination,
+		.length = frame->length,
+		.id = frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id,
+		.traffic_class = frame->traffic_class,
+		.hop_limit = frame->hop_limit,
+	};
+
 	memset(grh, 0, GRH_LENGTH);
 	if (gid_is_ipv4(&frame->source)) {
-		struct iphdr header = {
-			.version = 4,
-			.ihl = 5,
-			.tos = frame->traffic_class,
-			.tot_len = htons(sizeof(header) + 8 + frame->length),
-			.id = htons(frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id),
-			.frag_off = htons(0x4000),
-			.ttl = frame->hop_limit,
-			.protocol = IPPROTO_UDP,
-		};
+		struct iphdr header = ip4_header(&fields);
 
-		memcpy(&header.saddr, frame->source.raw + 12, 4);
-		memcpy(&header.daddr, frame->destination.raw + 12, 4);
-		header.check = ipv4_checksum(&header);
 		memcpy(grh + GRH_IPV4, &header, sizeof(header));
 	} else {
-		struct ip6_hdr header = {0};
+		struct ip6_hdr header = ip6_header(&fields);
 
-		header.ip6_flow = htonl(6u << 28 | (uint32_t)frame->traffic_class << 20);
-		header.ip6_plen = htons(8 + frame->length);
-		header.ip6_nxt = IPPROTO_UDP;
-		header.ip6_hlim = frame->hop_limit;
-		memcpy(&header.ip6_src, frame->source.raw, 16);
-		memcpy(&header.ip6_dst, frame->destination.raw, 16);
 		memcpy(grh, &header, sizeof(header));
 	}
 }

@@ -19,15 +19,12 @@
 #include "net/wire/icrc.h"
 
 #include <isa-l/crc.h>
-#include <netinet/in.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
-#include <netinet/udp.h>
 #include <pthread.h>
 
 #include "net/guard.h"
 #include "net/random.h"
 #include "net/wire/gid.h"
+#include "net/wire/ip.h"
 
 #define LRH_LENGTH 8
 #define BTH_RESERVED_BYTE 4 /* FECN, BECN and reserved: "resv8a" */
@@ -66,38 +63,20 @@ static void masked_append(struct masked_headers *masked, const void *bytes, uint
 	masked->length += length;
 }
 
-static void masked_append_ipv4(struct masked_headers *masked, const union ibv_gid *source,
-			       const union ibv_gid *destination, uint32_t udp_length)
+static void masked_append_ip(struct masked_headers *masked, const struct ip_fields *fields)
 {
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tos = 0xff,
-		.tot_len = htobe16(sizeof(ip) + udp_length),
-		.frag_off = htobe16(IP_DF),
-		.ttl = 0xff,
-		.protocol = IPPROTO_UDP,
-		.check = 0xffff,
-	};
+	struct ip6_hdr ip6;
+	struct iphdr ip4;
 
-	memcpy(&ip.saddr, source->raw + 12, sizeof(ip.saddr));
-	memcpy(&ip.daddr, destination->raw + 12, sizeof(ip.daddr));
-	masked_append(masked, &ip, sizeof(ip));
-}
-
-static void masked_append_ipv6(struct masked_headers *masked, const union ibv_gid *source,
-			       const union ibv_gid *destination, uint32_t udp_length)
-{
-	struct ip6_hdr ip = {
-		.ip6_flow = htobe32(0x6fffffff),
-		.ip6_plen = htobe16(udp_length),
-		.ip6_nxt = IPPROTO_UDP,
-		.ip6_hlim = 0xff,
-	};
-
-	memcpy(&ip.ip6_src, source, sizeof(ip.ip6_src));
-	memcpy(&ip.ip6_dst, destination, sizeof(ip.ip6_dst));
-	masked_append(masked, &ip, sizeof(ip));
+	if (gid_is_ipv4(fields->destination)) {
+		ip4 = ip4_header(fields);
+		ip4.check = 0xffff;
+		masked_append(masked, &ip4, sizeof(ip4));
+	} else {
+		ip6 = ip6_header(fields);
+		ip6.ip6_flow |= htobe32(0x0fffffff); /* traffic class and flow label */
+		masked_append(masked, &ip6, sizeof(ip6));
+	}
 }
 
 /* --- Error patterns ---------------------------------------------------------- */
@@ -183,6 +162,13 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 		    const union ibv_gid *destination, uint16_t source_port, uint32_t length)
 {
 	struct masked_headers masked = {.length = LRH_LENGTH};
+	const struct ip_fields ip = {
+		.source = source,
+		.destination = destination,
+		.length = length,
+		.traffic_class = 0xff,
+		.hop_limit = 0xff,
+	};
 	const struct udphdr udp = {
 		.uh_sport = htobe16(source_port),
 		.uh_dport = htobe16(ROCE_V2_UDP_PORT),
@@ -199,10 +185,7 @@ void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 		.length = length,
 	};
 	memset(masked.bytes, 0xff, LRH_LENGTH);
-	if (flow->ipv4)
-		masked_append_ipv4(&masked, source, destination, sizeof(udp) + length);
-	else
-		masked_append_ipv6(&masked, source, destination, sizeof(udp) + length);
+	masked_append_ip(&masked, &ip);
 	masked_append(&masked, &udp, sizeof(udp));
 	flow->crc = crc_over(0, masked.bytes, masked.length);
 }
