@@ -211,15 +211,8 @@ static uint8_t *write_ip(uint8_t *to, const struct record *record)
 		.traffic_class = record->traffic_class,
 		.hop_limit = record->hop_limit,
 	};
-	struct ip6_hdr ip6;
-	struct iphdr ip4;
 
-	if (gid_is_ipv4(record->destination)) {
-		ip4 = ip4_header(&fields);
-		return mempcpy(to, &ip4, sizeof(ip4));
-	}
-	ip6 = ip6_header(&fields);
-	return mempcpy(to, &ip6, sizeof(ip6));
+	return ip_write(to, &fields);
 }
 
 /* Ethernet, IP and UDP. The UDP checksum is 0, as RoCE NICs send it. */

@@ -498,15 +498,7 @@ static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
 	};
 
 	memset(grh, 0, GRH_LENGTH);
-	if (gid_is_ipv4(&frame->source)) {
-		struct iphdr header = ip4_header(&fields);
-
-		memcpy(grh + GRH_IPV4, &header, sizeof(header));
-	} else {
-		struct ip6_hdr header = ip6_header(&fields);
-
-		memcpy(grh, &header, sizeof(header));
-	}
+	ip_write(gid_is_ipv4(&frame->destination) ? grh + GRH_IPV4 : grh, &fields);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names of the files of net/observe/record.h, what is in one, and which are removed. For observe.c,
- * reader.c and tests.
+ * reader.c and tests; namespaces for net/process.c and its callers, too.
  */
 #ifndef URXE_NET_OBSERVE_FILE_H
 #define URXE_NET_OBSERVE_FILE_H

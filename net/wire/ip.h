@@ -14,7 +14,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-#include "net/wire/wire.h"
+#include "net/wire/gid.h"
 
 struct ip_fields {
 	const union ibv_gid *source, *destination;
@@ -67,6 +67,20 @@ static inline struct ip6_hdr ip6_header(const struct ip_fields *fields)
 	memcpy(&header.ip6_src, fields->source, sizeof(header.ip6_src));
 	memcpy(&header.ip6_dst, fields->destination, sizeof(header.ip6_dst));
 	return header;
+}
+
+/* The one of the destination's family. Returns where it ends. */
+static inline uint8_t *ip_write(uint8_t *to, const struct ip_fields *fields)
+{
+	struct ip6_hdr ip6;
+	struct iphdr ip4;
+
+	if (gid_is_ipv4(fields->destination)) {
+		ip4 = ip4_header(fields);
+		return (uint8_t *)memcpy(to, &ip4, sizeof(ip4)) + sizeof(ip4);
+	}
+	ip6 = ip6_header(fields);
+	return (uint8_t *)memcpy(to, &ip6, sizeof(ip6)) + sizeof(ip6);
 }
 
 #endif
