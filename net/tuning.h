@@ -344,6 +344,15 @@
 /* Calls that send to a destination until a socket is connected to it, which costs some 50 us. */
 #define UDP_CONNECT_AFTER 100
 /*
+ * After so many bytes that were written into memory of which another CPU reads, as many as a trial
+ * are written in the other way, and compared with the last ones by the shortest time for a block
+ * (net/stores.h): some blocks, of which one isn't interrupted. Where the other way takes four times
+ * as long, and all of the memory has to be written for a trial, trials cost a twentieth.
+ */
+#define STORES_ROUND (UINT64_C(128) << 20)
+#define STORES_TRIAL (256u << 10)
+
+/*
  * Super-packets from this length on are spliced (net/udp/udp_splice.h), in one of so many blocks
  * of 64 KiB. They go through the caches in turn: with 64 several streams at once are a tenth
  * slower; with 16 the receiver's socket is asked too often, and often has more than that. Where no
@@ -444,6 +453,9 @@
  * believe that all was read which had arrived when it was looked: so far they may be wrong.
  */
 #define SHM_JUST_EMPTY 10000
+/* Payload from so many bytes on may be written past the caches (net/stores.h). */
+#define SHM_NONTEMPORAL_LEAST 1024
+
 /*
  * What was written by another CPU takes as long to come from its cache as half a packet to copy,
  * unless it was asked for before: so many records ahead, which in a stream are of one size, and of

@@ -68,21 +68,21 @@ static const struct icrc_flow *flow_of(struct batch *batch, const struct link_pa
 }
 
 /*
- * Write the packets of @datagram, each of which is sealed when the next one has been copied: the
- * CRC of bytes that were written a moment ago, in other places, would wait until the stores have
- * reached the cache. Returns false when memory can't be read.
+ * Write the packets of @datagram to @to, each of which is sealed when the next one has been copied:
+ * the CRC of bytes that were written a moment ago, in other places, would wait until the stores
+ * have reached the cache. Returns false when memory can't be read.
  */
-static bool build(struct batch *batch, const struct datagram *datagram)
+static bool build(struct batch *batch, const struct datagram *datagram, uint8_t *to,
+		  bool receiver_reads)
 {
 	struct link_packet *packets = datagram->packets;
 	uint32_t length = link_packet_length(&packets[0]);
 	const struct icrc_flow *flow = NULL;
-	uint8_t *to = datagram->bytes;
 
 	for (unsigned int i = 0; i <= datagram->count; i++, to += length) {
 		if (i < datagram->count && !link_packet_copy(&packets[i], to))
 			return false;
-		if (datagram->spliced && i + 1 < datagram->count)
+		if (receiver_reads && i + 1 < datagram->count)
 			prefetch_for_writing(to + length, length);
 		if (i == 0)
 			continue;
@@ -90,6 +90,25 @@ static bool build(struct batch *batch, const struct datagram *datagram)
 			flow = flow_of(batch, &packets[i - 1]);
 		icrc_seal_copy(&packets[i - 1], flow, datagram->ip_id + i - 1, to - length);
 	}
+	return true;
+}
+
+/*
+ * The same in its pages; where they aren't to go through the caches, beside the other datagrams
+ * first.
+ */
+static bool build_spliced(struct batch *batch, const struct datagram *datagram)
+{
+	struct stores *stores = &batch->connection->splice.stores;
+	struct stores_block block = stores_begin(stores);
+	uint8_t *aside = batch->bytes + batch->used;
+
+	if (!build(batch, datagram, block.nontemporal ? aside : datagram->bytes,
+		   !block.nontemporal))
+		return false;
+	if (block.nontemporal)
+		stores_copy_nontemporal(datagram->bytes, aside, datagram->vector.iov_len);
+	stores_end(stores, &block, datagram->vector.iov_len);
 	return true;
 }
 
@@ -125,12 +144,11 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 	datagram->spliced = pages;
 	datagram->bytes = pages ? pages : batch->bytes + batch->used;
 	datagram->vector = (struct iovec){datagram->bytes, length};
-	if (!build(batch, datagram))
+	if (!(pages ? build_spliced(batch, datagram)
+		    : build(batch, datagram, datagram->bytes, false)))
 		return false;
 	batch->datagrams++;
-	if (pages)
-		udp_splice_keep(&batch->connection->splice, length);
-	else
+	if (!pages)
 		batch->used += (length + POOL_ALIGNMENT - 1) & ~(POOL_ALIGNMENT - 1);
 
 	*message = (struct msghdr){

@@ -251,6 +251,9 @@ static unsigned int send_next(struct batch *batch, struct link_packet *packets, 
 		flush(batch);
 	if (!batch_append(batch, packets, taken))
 		drop(batch, packets, taken, EFAULT);
+	/* It has its own calls in any case, and the receiver can read it while others are made. */
+	else if (batch->datagram[batch->datagrams - 1].spliced)
+		flush(batch);
 	return taken;
 }
 

@@ -129,9 +129,10 @@ static bool begin(struct udp_splice *splice, uint64_t cookie)
 	madvise(blocks, UDP_SPLICE_BLOCKS * BLOCK, MADV_DONTFORK);
 	splice->blocks = blocks;
 	splice->oldest = splice->next;
-	splice->bytes = splice->unsent = 0;
+	splice->bytes = 0;
 	splice->cookie = cookie;
 	splice->passed_over = 0;
+	stores_init(&splice->stores, UDP_SPLICE_BLOCKS * BLOCK);
 	return true;
 }
 
@@ -173,7 +174,7 @@ static void look(struct udp_link *link, const struct udp_address *address,
 
 	if (!unread(link, address, connection, &bytes))
 		return;
-	while (splice->bytes - splice->unsent > (uint64_t)bytes + NOT_COUNTED)
+	while (splice->bytes > (uint64_t)bytes + NOT_COUNTED)
 		splice->bytes -= splice->lengths[splice->oldest++ % UDP_SPLICE_BLOCKS];
 }
 
@@ -236,13 +237,6 @@ uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *addre
 	return splice->blocks + splice->next % UDP_SPLICE_BLOCKS * BLOCK;
 }
 
-void udp_splice_keep(struct udp_splice *splice, uint32_t length)
-{
-	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
-	splice->bytes += length;
-	splice->unsent += length;
-}
-
 /* --- sending ------------------------------------------------------------------------------- */
 
 static bool set_segment_length(struct udp_connection *connection, uint16_t segment_length)
@@ -276,7 +270,8 @@ int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t 
 	const struct iovec vector = {place, length};
 	ssize_t sent = -1;
 
-	splice->unsent -= length;
+	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
+	splice->bytes += length;
 	if (set_segment_length(connection, segment_length) &&
 	    sys_vmsplice(descriptor_number(&splice->pipe), &vector, 1, SPLICE_F_NONBLOCK) == length)
 		sent = splice_out(connection, length);

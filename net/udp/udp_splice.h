@@ -19,6 +19,7 @@
 
 #include "net/descriptor.h"
 #include "net/link.h"
+#include "net/stores.h"
 #include "net/tuning.h"
 
 /* No packet of one that is spliced is shorter, but the last. */
@@ -36,12 +37,13 @@ struct udp_splice {
 	 */
 	uint32_t oldest, next;
 	uint32_t lengths[UDP_SPLICE_BLOCKS];
-	uint32_t bytes, unsent;	 /* the sum of their lengths; of those that are to be sent */
+	uint32_t bytes;		 /* the sum of their lengths */
 	uint32_t pauses;	 /* super-packets until it is looked again what was read */
 	uint64_t cookie;	 /* of the receiver's socket that the latest ones were for */
 	uint64_t passed_over;	 /* bytes for other sockets since then */
 	uint16_t segment_length; /* UDP_SEGMENT of the connection; 0: not set */
 	bool refused;		 /* by the kernel, for good */
+	struct stores stores;	 /* how the blocks are written */
 	int pipe;		 /* both of its ends */
 	struct descriptor_identity identity;
 };
@@ -62,10 +64,8 @@ void udp_splice_after_fork_child(struct udp_splice *splice);
 uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *address,
 			  struct udp_connection *connection, uint32_t length, uint32_t qpn);
 
-/* What was made there is to be sent. */
-void udp_splice_keep(struct udp_splice *splice, uint32_t length);
-
-/* Send it, from @place. Returns 1, or -1 with errno, as sendmmsg() would. */
+/* Send it, from @place; then the next one has another. Returns 1, or -1 with errno, as sendmmsg()
+ * would. */
 int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t length,
 		    uint16_t segment_length);
 

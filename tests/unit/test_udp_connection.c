@@ -246,10 +246,12 @@ static bool splices(const struct udp_connection *connection)
  */
 static const struct {
 	unsigned int every, first;
+	bool nontemporal; /* how they are written (net/stores.h) */
 } reads[] = {
-	{1, 0},	     {3, 2}, {10, 9},
-	{75, 46}, /* it has more than the blocks when that is looked at, and goes on having it */
-	{1000, 999},
+	{1, 0, false},	   {1, 0, true},    {3, 2, false}, {3, 2, true},
+	{10, 9, false},	   {75, 46, false}, /* it has more than the blocks when that is looked at,
+					       and goes on having it */
+	{1000, 999, true},
 };
 
 START_TEST(pages_are_read_before_they_are_written)
@@ -263,6 +265,7 @@ START_TEST(pages_are_read_before_they_are_written)
 	for (unsigned int i = 0; connection && i < trains; i++) {
 		uint32_t before = connection->splice.next;
 
+		connection->splice.stores.nontemporal = reads[_i].nontemporal;
 		send_train(i);
 		spliced += connection->splice.next - before;
 		if (i % reads[_i].every == reads[_i].first)
