@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net/guard.h"
+#include "net/stores.h"
 
 #if defined(__SANITIZE_THREAD__)
 char link_order;
@@ -13,7 +14,17 @@ char link_order;
 struct payload_copy {
 	const struct link_packet *packet;
 	uint8_t *to; /* its end, when all is copied */
+	bool nontemporal;
 };
+
+static uint8_t *copy_part(const struct payload_copy *copy, uint8_t *to, const void *from,
+			  uint32_t length)
+{
+	if (!copy->nontemporal)
+		return mempcpy(to, from, length);
+	stores_copy_nontemporal(to, from, length);
+	return to + length;
+}
 
 static void copy_payload(void *context)
 {
@@ -27,15 +38,15 @@ static void copy_payload(void *context)
 		uint32_t part = iov->iov_len < left ? iov->iov_len : left;
 
 		if (part)
-			to = mempcpy(to, iov->iov_base, part);
+			to = copy_part(copy, to, iov->iov_base, part);
 		left -= part;
 	}
 	copy->to = to;
 }
 
-uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
+static uint8_t *payload(const struct link_packet *packet, uint8_t *to, bool nontemporal)
 {
-	struct payload_copy copy = {packet, to};
+	struct payload_copy copy = {packet, to, nontemporal};
 
 	if (!packet->payload_length)
 		return to;
@@ -44,11 +55,26 @@ uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
 		       : NULL;
 }
 
-uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to)
+static uint8_t *whole(const struct link_packet *packet, uint8_t *to, bool nontemporal)
 {
 	to = mempcpy(to, packet->headers, packet->headers_length);
-	to = link_packet_payload(packet, to);
+	to = payload(packet, to, nontemporal);
 	if (!to)
 		return NULL;
 	return mempcpy(to, packet->trailer, packet->trailer_length);
+}
+
+uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
+{
+	return payload(packet, to, false);
+}
+
+uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to)
+{
+	return whole(packet, to, false);
+}
+
+uint8_t *link_packet_copy_nontemporal(const struct link_packet *packet, uint8_t *to)
+{
+	return whole(packet, to, true);
 }

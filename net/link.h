@@ -85,6 +85,8 @@ static inline uint32_t link_packet_length(const struct link_packet *packet)
  */
 uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to);
 uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to);
+/* The same with the payload past the caches (net/stores.h). */
+uint8_t *link_packet_copy_nontemporal(const struct link_packet *packet, uint8_t *to);
 
 /*
  * Neighbours on one path and of one length, the last of which may be shorter, are

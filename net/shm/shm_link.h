@@ -15,6 +15,7 @@
 #include "net/shm/inbox.h"
 #include "net/shm/ring.h"
 #include "net/shm/shm.h"
+#include "net/stores.h"
 #include "net/udp/udp.h"
 
 #define PEER_GIDS 8
@@ -37,6 +38,7 @@ struct shm_peer {
 	uint64_t number;	  /* of the inbox that it had when this was looked up */
 	struct inbox_file *inbox; /* NULL: it has none that we can use, and is sent to by UDP */
 	struct ring ring;
+	struct stores stores; /* how large packets are written to it */
 	uint32_t ring_number;
 	uint64_t former;   /* bytes that were read of the rings before */
 	unsigned int gids; /* that were seen to be its own */

@@ -81,6 +81,7 @@ static int make_ring(struct shm_link *link, struct shm_peer *peer)
 	error = ring_create(&peer->ring, path);
 	if (error)
 		return error;
+	stores_init(&peer->stores, RING_BYTES);
 	inbox_offer(peer->inbox, roster_self(link->roster), link->inbox.number, peer->ring_number);
 	return 0;
 }
@@ -168,16 +169,34 @@ static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data,
 	icrc_seal_copy(packet, &batch->flow, 0, data);
 }
 
-/* Write @packet, of @length, to @to. Returns false when its memory can't be read. */
-static bool write_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
-			 uint8_t *to)
+/* What is said of a packet that is written. */
+static void finish_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
+			  uint8_t *to)
 {
-	if (!link_packet_copy(packet, to))
-		return false;
 	if (packet->corrupt_bit || computes_icrc(batch))
 		seal(batch, packet, to, length);
 	if (batch->link->link.capture)
 		capture_sent(batch->link->link.capture, packet, batch->from.source_port, 0);
+}
+
+/* Write @packet, of @length, to @to in the ring. Returns false when its memory can't be read. */
+static bool write_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
+			 uint8_t *to)
+{
+	struct stores *stores = &batch->peer->stores;
+	struct stores_block block;
+
+	if (packet->payload_length < SHM_NONTEMPORAL_LEAST) {
+		if (!link_packet_copy(packet, to))
+			return false;
+	} else {
+		block = stores_begin(stores);
+		if (!(block.nontemporal ? link_packet_copy_nontemporal(packet, to)
+					: link_packet_copy(packet, to)))
+			return false;
+		stores_end(stores, &block, length);
+	}
+	finish_packet(batch, packet, length, to);
 	return true;
 }
 
@@ -196,11 +215,12 @@ static void keep(struct batch *batch, struct link_packet *packet, uint32_t lengt
 
 	if (peer->waiting + ring_cost(length) <= waiting_max(packet))
 		waiting = malloc(sizeof(*waiting) + length);
-	if (!waiting || !write_packet(batch, packet, length, waiting->data)) {
+	if (!waiting || !link_packet_copy(packet, waiting->data)) {
 		free(waiting);
 		batch->lost++;
 		return;
 	}
+	finish_packet(batch, packet, length, waiting->data);
 	waiting->next = NULL;
 	waiting->from = batch->from;
 	waiting->length = length;
