@@ -44,7 +44,7 @@ static void copy_payload(void *context)
 	copy->to = to;
 }
 
-static uint8_t *payload(const struct link_packet *packet, uint8_t *to, bool nontemporal)
+static uint8_t *write_payload(const struct link_packet *packet, uint8_t *to, bool nontemporal)
 {
 	struct payload_copy copy = {packet, to, nontemporal};
 
@@ -55,10 +55,10 @@ static uint8_t *payload(const struct link_packet *packet, uint8_t *to, bool nont
 		       : NULL;
 }
 
-static uint8_t *whole(const struct link_packet *packet, uint8_t *to, bool nontemporal)
+static uint8_t *write_packet(const struct link_packet *packet, uint8_t *to, bool nontemporal)
 {
 	to = mempcpy(to, packet->headers, packet->headers_length);
-	to = payload(packet, to, nontemporal);
+	to = write_payload(packet, to, nontemporal);
 	if (!to)
 		return NULL;
 	return mempcpy(to, packet->trailer, packet->trailer_length);
@@ -66,15 +66,15 @@ static uint8_t *whole(const struct link_packet *packet, uint8_t *to, bool nontem
 
 uint8_t *link_packet_payload(const struct link_packet *packet, uint8_t *to)
 {
-	return payload(packet, to, false);
+	return write_payload(packet, to, false);
 }
 
 uint8_t *link_packet_copy(const struct link_packet *packet, uint8_t *to)
 {
-	return whole(packet, to, false);
+	return write_packet(packet, to, false);
 }
 
 uint8_t *link_packet_copy_nontemporal(const struct link_packet *packet, uint8_t *to)
 {
-	return whole(packet, to, true);
+	return write_packet(packet, to, true);
 }

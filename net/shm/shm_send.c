@@ -160,7 +160,7 @@ static bool computes_icrc(const struct batch *batch)
 	return batch->link->icrc || batch->link->link.capture;
 }
 
-/* The ICRC of the packet at @data, which nothing but we can write to yet. */
+/* The ICRC of the packet at @data. */
 static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data, uint32_t length)
 {
 	if (batch->flow.length != length)
@@ -169,7 +169,7 @@ static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data,
 	icrc_seal_copy(packet, &batch->flow, 0, data);
 }
 
-/* What is said of a packet that is written. */
+/* @packet, of @length, has been copied to @to, which nothing but we can write to yet. */
 static void finish_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
 			  uint8_t *to)
 {
@@ -179,25 +179,21 @@ static void finish_packet(struct batch *batch, struct link_packet *packet, uint3
 		capture_sent(batch->link->link.capture, packet, batch->from.source_port, 0);
 }
 
-/* Write @packet, of @length, to @to in the ring. Returns false when its memory can't be read. */
-static bool write_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
+/* To @to, in the ring. Returns false when the memory of @packet, of @length, can't be read. */
+static bool copy_to_ring(struct shm_peer *peer, const struct link_packet *packet, uint32_t length,
 			 uint8_t *to)
 {
-	struct stores *stores = &batch->peer->stores;
 	struct stores_block block;
+	bool copied;
 
-	if (packet->payload_length < SHM_NONTEMPORAL_LEAST) {
-		if (!link_packet_copy(packet, to))
-			return false;
-	} else {
-		block = stores_begin(stores);
-		if (!(block.nontemporal ? link_packet_copy_nontemporal(packet, to)
-					: link_packet_copy(packet, to)))
-			return false;
-		stores_end(stores, &block, length);
-	}
-	finish_packet(batch, packet, length, to);
-	return true;
+	if (packet->payload_length < SHM_NONTEMPORAL_LEAST)
+		return link_packet_copy(packet, to);
+	block = stores_begin(&peer->stores);
+	copied = block.nontemporal ? link_packet_copy_nontemporal(packet, to)
+				   : link_packet_copy(packet, to);
+	if (copied)
+		stores_end(&peer->stores, &block, length);
+	return copied;
 }
 
 static uint32_t waiting_max(const struct link_packet *packet)
@@ -252,10 +248,11 @@ static void send_packet(struct batch *batch, struct link_packet *packet)
 		keep(batch, packet, length);
 		return;
 	}
-	if (!write_packet(batch, packet, length, to)) {
+	if (!copy_to_ring(batch->peer, packet, length, to)) {
 		batch->lost++;
 		return;
 	}
+	finish_packet(batch, packet, length, to);
 	ring_append(ring, &batch->from, length, batch->link->icrc || packet->corrupt_bit);
 	if (ring_unpublished(ring) >= SHM_PUBLISH)
 		ring_publish(ring);

@@ -24,7 +24,8 @@ static const struct machine machines[] = {
 	{4400, 6000, 4500, false},  /* not much in it */
 	{20000, 20000, 4500, true}, /* none */
 	{23000, 23000, 9500, true}, /* none, and a checksum */
-	{10100, 10100, 5000, true}, {9900, 9900, 5000, false},
+	{10100, 10100, 5000, true}, /* less than half of it */
+	{9900, 9900, 5000, false},  /* not quite */
 };
 #define MACHINES (sizeof(machines) / sizeof(machines[0]))
 

@@ -248,9 +248,13 @@ static const struct {
 	unsigned int every, first;
 	bool nontemporal; /* how they are written (net/stores.h) */
 } reads[] = {
-	{1, 0, false},	   {1, 0, true},    {3, 2, false}, {3, 2, true},
-	{10, 9, false},	   {75, 46, false}, /* it has more than the blocks when that is looked at,
-					       and goes on having it */
+	{1, 0, false},
+	{1, 0, true},
+	{3, 2, false},
+	{3, 2, true},
+	{10, 9, false},
+	/* It has more than the blocks when that is looked at, and goes on having it. */
+	{75, 46, false},
 	{1000, 999, true},
 };
 
