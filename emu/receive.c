@@ -9,6 +9,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
+#include "net/stores.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
@@ -293,7 +294,7 @@ static void prefetch_payload(const struct link_frame *frame)
 	if (!frame->shared || frame->length < SHM_PREFETCH_LEAST)
 		return;
 	for (unsigned int i = 1; i <= SHM_PREFETCH_LINES; i++)
-		__builtin_prefetch(frame->data + i * 64);
+		__builtin_prefetch(frame->data + i * CACHE_LINE);
 }
 
 static void receive_kind(struct receiver *receiver, const struct packet *packets,

@@ -9,8 +9,6 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-
-#define LINE 64u
 #endif
 
 /* New memory has no pages yet, so what is written to it first tells nothing. */
@@ -77,7 +75,7 @@ void stores_end(struct stores *stores, const struct stores_block *block, uint32_
 
 void stores_copy_nontemporal(uint8_t *to, const uint8_t *from, uint32_t length)
 {
-	uint32_t head = -(uintptr_t)to % LINE;
+	uint32_t head = -(uintptr_t)to % CACHE_LINE;
 
 	if (head > length)
 		head = length;
@@ -85,8 +83,8 @@ void stores_copy_nontemporal(uint8_t *to, const uint8_t *from, uint32_t length)
 	to += head;
 	from += head;
 	length -= head;
-	for (; length >= LINE; to += LINE, from += LINE, length -= LINE) {
-		for (unsigned int i = 0; i < LINE; i += sizeof(__m128i))
+	for (; length >= CACHE_LINE; to += CACHE_LINE, from += CACHE_LINE, length -= CACHE_LINE) {
+		for (unsigned int i = 0; i < CACHE_LINE; i += sizeof(__m128i))
 			_mm_stream_si128((__m128i *)(to + i),
 					 _mm_loadu_si128((const __m128i *)(from + i)));
 	}

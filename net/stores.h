@@ -17,6 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What is in one of them moves from CPU to CPU together. */
+#define CACHE_LINE 64
+
 /* The choice for the memory that one receiver reads. */
 struct stores {
 	uint32_t turn;	   /* bytes until the same memory is written again */

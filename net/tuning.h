@@ -463,7 +463,7 @@
  * small packets: there the writer would have to take the lines back.
  */
 #define SHM_PREFETCH_RECORDS 4
-#define SHM_PREFETCH_LINES 8	/* of 64 bytes */
+#define SHM_PREFETCH_LINES 8
 #define SHM_PREFETCH_LEAST 1024 /* bytes of a packet */
 /*
  * Bytes that may wait for space. RC's window stays far below; what is beyond is lost. So is what UC

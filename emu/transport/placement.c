@@ -12,9 +12,7 @@
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 #include "net/random.h"
-
-/* What is in one of them is written together: a flag beside its data is that much of an order. */
-#define CACHE_LINE 64
+#include "net/stores.h"
 
 /* Beyond either a random piece makes room. */
 #define PIECES_MAX 1024
@@ -172,7 +170,10 @@ static bool keep_piece(struct placement *placement, const struct placement_targe
 	return true;
 }
 
-/* Up to the end of a cache line: one of those that @length bytes at @address are in. */
+/*
+ * Up to the end of a cache line: one of those that @length bytes at @address are in. What is in one
+ * is written together: a flag beside its data is that much of an order.
+ */
 static uint32_t cut(struct placement *placement, const uint8_t *address, uint32_t length)
 {
 	uint32_t part = 1 + random_below(&placement->random, length);

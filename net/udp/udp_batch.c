@@ -55,7 +55,7 @@ static void put_controls(const struct batch *batch, struct msghdr *message,
 /* The memory is in the receiver's caches: it is asked for while something is computed. */
 static void prefetch_for_writing(uint8_t *memory, uint32_t length)
 {
-	for (uint32_t i = 0; i < length; i += 64)
+	for (uint32_t i = 0; i < length; i += CACHE_LINE)
 		__builtin_prefetch(memory + i, 1);
 }
 
