@@ -201,7 +201,7 @@ static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe,
 /* Of the request that it answers: a long READ is several. */
 static bool response_is_last(const struct send_wqe *wqe, uint32_t index)
 {
-	return index + 1 == wqe->psn_count || (index + 1) % wqe->read_chunk == 0;
+	return send_wqe_request_rest(wqe, index) == 1;
 }
 
 static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, const void *data,

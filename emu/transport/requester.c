@@ -91,10 +91,35 @@ static bool start(struct qp *qp, struct send_wqe *wqe)
 	wqe->psn_count = psn_count;
 	wqe->packet_cost = packet_length + CWND_PACKET_OVERHEAD;
 	if (wqe->kind->data == DATA_READ) {
-		wqe->read_chunk = read_chunk(qp, wqe->packet_cost);
+		wqe->cuts[1] = (struct read_cut){.size = read_chunk(qp, wqe->packet_cost)};
 		wqe->read_in_parts = false;
 	}
 	return true;
+}
+
+/*
+ * The window may be another one than when the READ began. What hasn't been asked for yet is cut
+ * anew, unless some of what was cut two sizes ago has yet to be answered. What was asked for is
+ * asked for again within the same bounds: a responder knows each request by them (IBA 9.7.5.1.3).
+ */
+static void cut_anew(const struct qp *qp, struct send_wqe *wqe)
+{
+	const struct requester *req = &qp->requester;
+	struct read_cut *cuts = wqe->cuts;
+	uint32_t index = psn_distance(req->psn, wqe->first_psn);
+	uint32_t size;
+
+	if (!wqe->started || req->psn != req->highest)
+		return;
+	if (index > cuts[1].from &&
+	    psn_distance(req->unacked, psn_add(wqe->first_psn, cuts[1].from)) < 0)
+		return;
+	size = read_chunk(qp, wqe->packet_cost);
+	if (size == cuts[1].size)
+		return;
+	if (index > cuts[1].from)
+		cuts[0] = cuts[1];
+	cuts[1] = (struct read_cut){.from = index, .size = size};
 }
 
 /*
@@ -240,10 +265,13 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 	uint32_t end = psn_add(wqe->first_psn, wqe->psn_count);
 
 	while (req->psn != end) {
-		uint64_t cost = cost_at_cursor(qp, wqe);
+		uint64_t cost;
 
 		if (wqe->kind->response && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
+		if (wqe->kind->data == DATA_READ)
+			cut_anew(qp, wqe);
+		cost = cost_at_cursor(qp, wqe);
 		if (!recovery_may_send(qp) || !take(qp, wqe, cost, sending) ||
 		    !send_packet(qp, wqe, cost, sending))
 			return false;
@@ -264,18 +292,19 @@ void requester_restart(struct qp *qp)
 /* How many requests for responses of @wqe are outstanding, when the cursor is at @psn. */
 static uint32_t outstanding_requests(const struct qp *qp, const struct send_wqe *wqe, uint32_t psn)
 {
-	int32_t from = psn_distance(qp->requester.unacked, wqe->first_psn);
-	int32_t to = psn_distance(psn, wqe->first_psn);
+	int32_t index = psn_distance(qp->requester.unacked, wqe->first_psn);
+	int32_t end = psn_distance(psn, wqe->first_psn);
+	uint32_t count = 0;
 
-	if (from < 0)
-		from = 0;
-	if (to > (int32_t)wqe->psn_count)
-		to = wqe->psn_count;
-	if (!wqe->kind->response || to <= from)
+	if (!wqe->kind->response)
 		return 0;
-	if (wqe->kind->data != DATA_READ)
-		return 1;
-	return (to - 1) / wqe->read_chunk - from / wqe->read_chunk + 1;
+	if (index < 0)
+		index = 0;
+	if (end > (int32_t)wqe->psn_count)
+		end = wqe->psn_count;
+	for (; index < end; index += send_wqe_request_rest(wqe, index))
+		count++;
+	return count;
 }
 
 void requester_resume(struct qp *qp, uint32_t psn)

@@ -38,6 +38,14 @@ struct flush_wr {
 };
 
 /*
+ * A READ is asked for by several requests, each for @size responses from packet @from on. What the
+ * window has space for changes while a long one is under way, and so does the size.
+ */
+struct read_cut {
+	uint32_t from, size;
+};
+
+/*
  * Two lines of the CPU's cache, of which a SEND or an RDMA WRITE of RC or UC touches the first
  * alone. So the second has nothing that isn't written by what reads it, and isn't cleared.
  */
@@ -72,14 +80,18 @@ struct send_wqe {
 	uint64_t posted_at; /* if the HCA measures; ns */
 	uint64_t late;	    /* by how much a fault has its completion come late; ns */
 	union {
-		struct { /* connected */
-			uint64_t compare_add, swap;
-			struct flush flush;
+		struct {		      /* connected */
 			uint32_t remote_srqn; /* XRC */
-			uint32_t read_chunk;  /* READ: response packets asked for by one request
-						 packet */
-			/* READ: some of them again, so that any packet may be a LAST. */
+			/* READ: what was asked for otherwise before, so any packet may be a LAST.
+			 */
 			bool read_in_parts;
+			union {
+				struct read_cut cuts[2]; /* READ: before cuts[1].from, and behind */
+				struct {
+					uint64_t compare_add, swap;
+				};
+				struct flush flush;
+			};
 		};
 		struct { /* datagrams: the address handle, copied, and where in the peer */
 			struct path path;
@@ -125,12 +137,17 @@ static inline struct send_wqe *send_queue_at(const struct send_queue *queue, uin
  * one on. */
 static inline uint32_t send_wqe_request_rest(const struct send_wqe *wqe, uint32_t index)
 {
-	uint32_t chunk;
+	const struct read_cut *cut = &wqe->cuts[1];
+	uint32_t end = wqe->psn_count, rest;
 
 	if (wqe->kind->data != DATA_READ)
 		return 1;
-	chunk = wqe->read_chunk - index % wqe->read_chunk;
-	return chunk < wqe->psn_count - index ? chunk : wqe->psn_count - index;
+	if (index < cut->from) {
+		end = cut->from;
+		cut = &wqe->cuts[0];
+	}
+	rest = cut->size - (index - cut->from) % cut->size;
+	return rest < end - index ? rest : end - index;
 }
 
 /* The index of the request that @psn belongs to, one of those that are under way. */
