@@ -209,14 +209,18 @@ void destination_restarted(struct destination *destination)
 	pthread_mutex_unlock(&destination->lock);
 }
 
-void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now)
+bool destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now)
 {
 	const struct rtt *rtt = &destination->rtt;
+	bool lost;
 
 	pthread_mutex_lock(&destination->lock);
-	if (rtt->smoothed && time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK)
+	lost = rtt->smoothed && 4 * time >= 3 * rtt->least &&
+	       time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK;
+	if (lost)
 		note_loss(destination, now);
 	pthread_mutex_unlock(&destination->lock);
+	return lost;
 }
 
 void destination_answered_late(struct destination *destination, uint64_t time)

@@ -103,10 +103,11 @@ void destination_lost_before(struct destination *destination, uint64_t now);
 /* A queue pair sends again all that was in flight, for some of it was lost. */
 void destination_restarted(struct destination *destination);
 /*
- * A packet that was sent again after a silence was answered @time after that. If that was soon, the
- * peer hasn't been slow: something was lost.
+ * After a silence a packet was sent again, and @time after that came an answer. Returns whether
+ * something was lost: the peer hasn't been slow, for it answered soon; and what was sent before
+ * isn't what it answered, or that would have come at any time.
  */
-void destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
+bool destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
 /*
  * After an ACK timeout the answer came @time after what it answers was sent first. As long as no
  * round trip was measured that is all that is known of one that takes longer than the timeout, for

@@ -155,6 +155,13 @@ bool missing_oldest_is_due(const struct qp *qp)
 	return qp->missing.again || qp->missing.asked_end == qp->requester.unacked;
 }
 
+uint32_t missing_run(const struct qp *qp)
+{
+	struct missing_range range;
+
+	return find(qp, qp->missing.asked_end, qp->missing.seen, false, &range) ? range.count : 0;
+}
+
 void missing_repeat(struct missing *missing, bool whole)
 {
 	missing->again = true;

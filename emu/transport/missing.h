@@ -71,6 +71,8 @@ const struct packet *missing_take(struct qp *qp);
 bool missing_is_due(struct qp *qp, bool in_order);
 /* Whether the oldest one is one of those. */
 bool missing_oldest_is_due(const struct qp *qp);
+/* How many in a row are, of the first that were never asked for. */
+uint32_t missing_run(const struct qp *qp);
 /* Ask for all of them again. @whole: and don't rely on what was kept. */
 void missing_repeat(struct missing *missing, bool whole);
 

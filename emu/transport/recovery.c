@@ -110,8 +110,10 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 	/* The next packet may have come a while after it was wanted: give it its time. */
 	if (recovery->probe_wanted && recovery->state == RECOVERY_NEXT_PROBE)
 		recovery->probe_at = now + recovery_repeat_timeout(recovery);
-	if (recovery->probe_wanted && again)
+	if (recovery->probe_wanted && again) {
 		recovery->probed_at = now;
+		recovery->probed_psn = psn;
+	}
 	recovery->probe_wanted = recovery->nothing_new = false;
 	if (again)
 		note_again(qp, qp->requester.psn);

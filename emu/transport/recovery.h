@@ -87,13 +87,14 @@ struct recovery {
 	uint8_t repeat_run;   /* so many in a row were asked for, one by one */
 	uint32_t repeat_end;  /* one beyond what was repeated last */
 	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
+	uint32_t probed_psn;  /* of what was sent again as a probe */
 
 	bool unread;	     /* something was, by the receiver, when it was asked for last */
 	uint64_t read_until; /* then: what was sent by then it has read when it is as far as this */
 
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
 	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */
-	uint64_t probed_at;    /* when a packet was sent again as a probe */
+	uint64_t probed_at;    /* when a packet was sent again as a probe; 0: it was answered */
 	uint64_t silent_since; /* the same before the first of the retries */
 
 	/* Deadlines, ns, or TIME_NEVER. */

@@ -50,18 +50,30 @@ static void go_back_for_head(struct qp *qp)
 
 /* --- the window -------------------------------------------------------------------------- */
 
-/* The packet with @psn. Whatever else arrives, it was right to reduce the window. */
-static void lost_one(struct qp *qp, uint32_t psn, uint64_t now)
+/* Whatever else arrives, it was right to reduce the window. */
+static void reduce(struct qp *qp, enum cwnd_loss loss, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	destination_lost(recovery->destination, loss, now);
+	recovery->reduced_end = qp->requester.highest;
+}
+
+/* The packet with @psn, and perhaps some behind it. */
+static void lost_from(struct qp *qp, uint32_t psn, enum cwnd_loss loss, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->reduction = 0;
-	if (psn_distance(psn, recovery->reduced_end) < 0) {
+	if (psn_distance(psn, recovery->reduced_end) < 0)
 		destination_lost_before(recovery->destination, now);
-		return;
-	}
-	destination_lost(recovery->destination, CWND_LOST_ONE, now);
-	recovery->reduced_end = qp->requester.highest;
+	else
+		reduce(qp, loss, now);
+}
+
+static void lost_one(struct qp *qp, uint64_t now)
+{
+	lost_from(qp, qp->requester.unacked, CWND_LOST_ONE, now);
 }
 
 /* All that was in flight, which is sent again; or it is late, and recovery_restore() is called. */
@@ -120,13 +132,22 @@ bool recovery_go_on(struct qp *qp, uint64_t now)
 	return true;
 }
 
-/* What was silent answers a probe: it was slow, or something had been lost. */
+/*
+ * What was silent answers a probe: it was slow, or what the probe has repeated had been lost, which
+ * is a reason to reduce the window as any other (RFC 8985, 7.4.2). If more had been sent behind
+ * that, what becomes of it shows how much was lost.
+ */
 bool recovery_answered(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
+	uint64_t time = elapsed(recovery->probed_at, now);
+	int32_t repeated = psn_distance(qp->requester.psn, recovery->probed_psn);
 
-	destination_probe_answered(recovery->destination, elapsed(recovery->probed_at, now), now);
-	return recovery_go_on(qp, now);
+	if (recovery->probed_at && recovery_sent_end(qp) == qp->requester.psn &&
+	    destination_probe_answered(recovery->destination, time, now))
+		reduce(qp, repeated > REPEAT_RUN ? CWND_LOST_MANY : CWND_LOST_ONE, now);
+	recovery->probed_at = 0;
+	return recovery_progressed(qp, now);
 }
 
 bool recovery_probe_second(struct qp *qp, uint64_t now)
@@ -248,7 +269,7 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	lost_one(qp, qp->requester.unacked, now);
+	lost_one(qp, now);
 	if (!retry(qp))
 		return false;
 	end_probe(qp);
@@ -269,7 +290,7 @@ bool recovery_repeat_next(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	lost_one(qp, qp->requester.unacked, now);
+	lost_one(qp, now);
 	recovery->repeat_unasked = false;
 	want_repetition(qp);
 	recovery->repeat_run++;
@@ -317,7 +338,9 @@ static void want_missing(struct qp *qp)
 /* However many there are, that is one retry. */
 bool recovery_ask(struct qp *qp, uint64_t now)
 {
-	lost_one(qp, qp->missing.asked_end, now);
+	bool many = missing_run(qp) > REPEAT_RUN;
+
+	lost_from(qp, qp->missing.asked_end, many ? CWND_LOST_MANY : CWND_LOST_ONE, now);
 	if (missing_oldest_is_due(qp) && !retry(qp))
 		return false;
 	want_missing(qp);

@@ -338,13 +338,20 @@ static void send_copy(struct sim_link *link, struct pair *pair, struct sim_link 
 static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t now)
 {
 	struct sim *sim = link->sim;
-	uint32_t length = link_packet_length(packet);
-	uint64_t departure = departure_time(link, length, now);
-	struct pair *pair = pair_get(sim, packet->path);
+	uint32_t length = link_packet_length(packet), queue = sim->options.send_queue;
 	const struct path *original = packet->path;
 	struct path path = *original;
 	struct membership *membership;
+	uint64_t departure;
+	struct pair *pair;
 
+	if (queue && waiting(link, now) + length > queue) {
+		sim->statistics.sent++;
+		sim->statistics.overflowed++;
+		return;
+	}
+	departure = departure_time(link, length, now);
+	pair = pair_get(sim, packet->path);
 	mark_if_long(link, &path, now);
 	packet->path = &path;
 

@@ -19,6 +19,7 @@ struct sim_options {
 	double drop, duplicate, reorder, corrupt; /* probabilities, 0 to 1 */
 	uint32_t bandwidth;  /* bytes a microsecond out of each link; 0: unlimited */
 	uint32_t mark_queue; /* bytes that wait to leave above which packets are marked; 0: never */
+	uint32_t send_queue; /* bytes that may wait to leave a link, what is more is lost; 0: any */
 	uint32_t receive_queue; /* bytes that fit a receiver's queue; 0: unlimited */
 	bool hide_ip_id;	/* frames come with IP_ID_UNKNOWN and a random identification */
 };
