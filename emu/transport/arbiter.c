@@ -128,9 +128,11 @@ void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd)
 		if (cwnd->in_flight && space < CWND_SEGMENT)
 			return;
 		space = space > CWND_SEGMENT ? space - CWND_SEGMENT : 0;
-		if (!member->woken)
+		/* First, for the QP may run before this goes on, and finds out by it that it
+		 * waited.
+		 */
+		if (!atomic_exchange_explicit(&member->woken, true, memory_order_relaxed))
 			hca_schedule(member->qp->hca, member->qp);
-		member->woken = true;
 	}
 }
 
