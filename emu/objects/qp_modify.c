@@ -142,7 +142,9 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	*next = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	if (*next > IBV_QPS_ERR)
 		return REFUSE(EINVAL, QP_NO_TRANSITION, "qp_state is %u, which is no state", *next);
-	if (qp->draining && qp->state == IBV_QPS_SQD && *next == IBV_QPS_RTS)
+	/* IBA 10.3.1.5: requests that have begun end with the attributes they began with. */
+	if (qp->draining && qp->state == IBV_QPS_SQD &&
+	    (*next == IBV_QPS_RTS || *next == IBV_QPS_SQD))
 		return REFUSE(EINVAL, QP_DRAINING, "work requests under way: %u",
 			      count_started(&qp->sq));
 	error = qp_state_check(qp->type->ibv, qp->state, *next, mask);
@@ -282,7 +284,6 @@ static int prepare(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 {
 	int err = prepare_paths(qp, attr, mask, preparation);
 
-	/* Unchanged, it keeps what duplicates may still ask for (SQD is no reason to forget). */
 	if (!err && (mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
 	    attr->max_dest_rd_atomic != qp->responder.response.capacity) {
 		err = response_set_resources(&qp->responder.response, attr->max_dest_rd_atomic);
@@ -311,6 +312,7 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	if (next == IBV_QPS_SQD && current == IBV_QPS_RTS) {
 		qp->draining = true;
 		qp->drain_notify = (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr->en_sqd_async_notify;
+		qp_check_drained(qp);
 	}
 }
 

@@ -10,16 +10,29 @@
 #include "emu/transport/outbox.h"
 #include "net/tuning.h"
 
+static struct responder_resource *resource_at(struct response *response, uint32_t i)
+{
+	return &response->resources[(response->head + i) % response->capacity];
+}
+
 int response_set_resources(struct response *response, uint32_t count)
 {
 	struct responder_resource *resources = NULL;
+	uint32_t kept = response->count;
 
+	while (kept > count && !resource_at(response, response->count - kept)->range_count)
+		kept--;
+	if (count < kept)
+		count = kept;
 	if (count && !(resources = calloc(count, sizeof(*resources))))
 		return ENOMEM;
+	for (uint32_t i = 0; i < kept; i++)
+		resources[i] = *resource_at(response, response->count - kept + i);
 	free(response->resources);
 	response->resources = resources;
 	response->capacity = count;
-	response->head = response->count = 0;
+	response->head = 0;
+	response->count = kept;
 	return 0;
 }
 
@@ -107,11 +120,6 @@ void response_withdraw_nak(struct qp *qp)
 }
 
 /* --- READ and atomics -------------------------------------------------------------- */
-
-static struct responder_resource *resource_at(struct response *response, uint32_t i)
-{
-	return &response->resources[(response->head + i) % response->capacity];
-}
 
 /*
  * The oldest one is forgotten when the ring is full, unless its answer is still to be

@@ -58,7 +58,11 @@ struct response {
 	uint64_t acknowledged_at;
 };
 
-/* The ring for max_dest_rd_atomic. Returns 0 or ENOMEM; then the old one remains. */
+/*
+ * The ring for max_dest_rd_atomic, with the latest of what is in the old one: duplicates may still
+ * ask for it. It is longer than @count while more has yet to be answered. Returns 0 or ENOMEM; then
+ * the old one remains.
+ */
 int response_set_resources(struct response *response, uint32_t count);
 void response_destroy(struct response *response);
 

@@ -224,7 +224,7 @@ static bool draining(struct peer *peer)
 /* What was begun is finished, with retransmissions; what wasn't waits; receiving goes on. */
 START_TEST(drain_send_queue)
 {
-	struct ibv_qp_attr back = {.qp_state = IBV_QPS_RTS};
+	struct ibv_qp_attr back = {.qp_state = IBV_QPS_RTS}, none = {.max_rd_atomic = 0};
 	struct connection c = world_connection;
 	struct packet packet;
 	bool notify = _i;
@@ -242,6 +242,7 @@ START_TEST(drain_send_queue)
 	peer_see_none(&peer, 10000);
 	ck_assert(draining(&peer));
 	ck_assert_int_eq(qp_modify(peer.qp, &back, IBV_QP_STATE, 0), EINVAL);
+	ck_assert_int_eq(qp_modify(peer.qp, &none, IBV_QP_MAX_QP_RD_ATOMIC, 0), EINVAL);
 
 	send_next(&peer, only); /* the receive queue doesn't drain */
 	peer_see_ack(&peer, c.psn, 0x1f);
@@ -298,21 +299,26 @@ END_TEST
 /* What was executed for the peer is remembered in SQD: its response may have been lost. */
 START_TEST(drain_and_duplicate)
 {
-	struct ibv_qp_attr attr = {.max_dest_rd_atomic = world_connection.rd_atomic};
+	const uint8_t rd_atomic[] = {world_connection.rd_atomic, 2, 16};
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = rd_atomic[_i]};
 	struct peer_packet add = {RC(WIRE_FETCH_ADD), .swap_or_add = 5};
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	add.va = (uintptr_t)peer.memory;
 	add.rkey = peer.mr->ibv.rkey;
-	send_next(&peer, add);
-	peer_see(&peer);
+	for (int i = 0; i < 3; i++) {
+		send_next(&peer, add);
+		peer_see(&peer);
+	}
 	ck_assert_int_eq(drain(&peer, false), 0);
 	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, 0), 0);
-	peer.psn--;
-	send_next(&peer, add);
-	peer_see_op(&peer, "RC_ATOMIC_ACKNOWLEDGE");
-	ck_assert_uint_eq(peer.memory[0], 5);
+	peer.psn -= 2;
+	for (int i = 0; i < 2; i++) {
+		send_next(&peer, add);
+		peer_see_op(&peer, "RC_ATOMIC_ACKNOWLEDGE");
+	}
+	ck_assert_uint_eq(peer.memory[0], 15);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -434,7 +440,7 @@ int main(void)
 	tcase_add_test(srq, srq_of_datagrams);
 	tcase_add_loop_test(sqd, drain_send_queue, 0, 2);
 	tcase_add_loop_test(sqd, drain_idle, 0, 2);
-	tcase_add_test(sqd, drain_and_duplicate);
+	tcase_add_loop_test(sqd, drain_and_duplicate, 0, 3);
 	tcase_add_loop_test(sqd, drain_ends_in_error, 0, 2);
 	tcase_add_test(cq, arm);
 	tcase_add_loop_test(cq, send_cq_overrun, 0, 2);
