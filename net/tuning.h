@@ -154,6 +154,14 @@
 #define RTT_RECENT 3
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */
 #define RTT_PERIOD UINT64_C(4000000000)
+/*
+ * How old the shortest round trip gets until it is measured anew, as BBR has it, and for so many
+ * rounds, with so much of the window: what costs half of a percent of a path of 20 ms finds out
+ * that another route takes longer.
+ */
+#define RTT_LEAST_PERIOD UINT64_C(10000000000)
+#define RTT_LEAST_ROUNDS 3
+#define CWND_DRAIN_FRACTION 4
 
 /* Fits the smallest receive buffers (208 KiB) along with what others send. */
 #define CWND_INITIAL (64 * 1024)

@@ -57,7 +57,8 @@ static void grow(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint6
 void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now)
 {
 	/* RFC 7661: a window that isn't used says nothing about its size. */
-	if (cwnd->in_flight >= cwnd->size.limit / 2 && cwnd_may_grow(cwnd, rtt))
+	if (cwnd->in_flight >= cwnd->size.limit / 2 && now >= cwnd->grows_at &&
+	    cwnd_may_grow(cwnd, rtt))
 		grow(cwnd, bytes, rtt, now);
 	cwnd_on_discarded(cwnd, bytes);
 }
@@ -105,6 +106,18 @@ void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number)
 	if (number != cwnd->reductions || cwnd->before.limit <= cwnd->size.limit)
 		return;
 	cwnd->size = cwnd->before;
+}
+
+void cwnd_drain(struct cwnd *cwnd, uint64_t until)
+{
+	uint64_t limit = later(cwnd->size.limit / CWND_DRAIN_FRACTION, CWND_LEAST);
+
+	if (cwnd->in_flight < cwnd->size.limit / 2)
+		return;
+	if (cwnd->size.limit >= cwnd->size.ssthresh)
+		cwnd->size.ssthresh = cwnd->size.limit;
+	cwnd->size.limit = earlier(cwnd->size.limit, limit);
+	cwnd->grows_at = until;
 }
 
 void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt)

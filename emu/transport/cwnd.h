@@ -72,7 +72,8 @@ struct cwnd {
 	const struct cwnd_algorithm *algorithm;
 	struct cwnd_size size, before; /* before the last reduction */
 	uint64_t in_flight;
-	uint64_t most; /* that the limit grows to: CWND_MOST, or what the link has space for */
+	uint64_t most;	   /* that the limit grows to: CWND_MOST, or what the link has space for */
+	uint64_t grows_at; /* not before then */
 	uint64_t reduced_at;
 	uint32_t reductions;
 	enum cwnd_loss reduced_for;
@@ -104,6 +105,12 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 
 /* What was taken for lost in reduction @number had arrived: restore the window (RFC 9438, 4.9). */
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number);
+
+/*
+ * The round trip is measured anew (rtt_measure_anew()): until @until the window is so small that a
+ * queue it holds full is empty. Then it opens again by slow start.
+ */
+void cwnd_drain(struct cwnd *cwnd, uint64_t until);
 
 /*
  * A queue pair goes back N, and nothing of it is in flight: where a round trip is long, a window

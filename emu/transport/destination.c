@@ -156,6 +156,8 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 	pthread_mutex_lock(&destination->lock);
 	if (sample && !(ambiguous && destination_lossy(destination, now))) {
 		rtt_sample(&destination->rtt, sample, now);
+		if (rtt_measure_anew(&destination->rtt, now))
+			cwnd_drain(&destination->cwnd, destination->rtt.anew_until);
 		update_timeouts(destination, now);
 		atomic_store_explicit(&destination->late_answer, 0, memory_order_relaxed);
 		if (destination->rtt.least <= COALESCE_ROUND_MOST)

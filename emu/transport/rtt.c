@@ -29,6 +29,22 @@ static void rtt_note_recent(struct rtt *rtt, uint64_t sample)
 	rtt->recent_count++;
 }
 
+static void rtt_note_least(struct rtt *rtt, uint64_t sample, uint64_t now)
+{
+	if (sample <= rtt->least + rtt->least / 8) {
+		rtt->least = earlier(rtt->least, sample);
+		rtt->least_at = now;
+		rtt->anew_until = 0;
+		return;
+	}
+	rtt->anew = earlier(rtt->anew, sample);
+	if (!rtt->anew_until || now < rtt->anew_until)
+		return;
+	rtt->least = rtt->anew;
+	rtt->least_at = now;
+	rtt->anew_until = 0;
+}
+
 /* RFC 6298, 2.3: alpha 1/8, beta 1/4. */
 static void average(uint64_t *mean, uint64_t *variation, uint64_t sample)
 {
@@ -46,14 +62,25 @@ void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 	rtt_note_recent(rtt, sample);
 	if (rtt->smoothed == 0) { /* RFC 6298, 2.2 */
 		rtt->smoothed = rtt->typical = rtt->least = sample;
+		rtt->least_at = now;
 		rtt->variation = rtt->typical_variation = sample / 2;
 		return;
 	}
-	if (sample < rtt->least)
-		rtt->least = sample;
+	rtt_note_least(rtt, sample, now);
 	average(&rtt->smoothed, &rtt->variation, sample);
 	average(&rtt->typical, &rtt->typical_variation,
 		sample < 2 * rtt->typical ? sample : 2 * rtt->typical);
+}
+
+/* What was sent before the queues are empty is answered after one of the rounds. */
+bool rtt_measure_anew(struct rtt *rtt, uint64_t now)
+{
+	if (rtt->anew_until || elapsed(rtt->least_at, now) < RTT_LEAST_PERIOD ||
+	    rtt_recent_least(rtt) <= CWND_ROUND_LEAST)
+		return false;
+	rtt->anew = UINT64_MAX;
+	rtt->anew_until = now + RTT_LEAST_ROUNDS * rtt->smoothed;
+	return true;
 }
 
 uint64_t rtt_recent_least(const struct rtt *rtt)

@@ -16,6 +16,9 @@ struct rtt {
 	/* The same without stalls: a sample counts for twice the mean at most. */
 	uint64_t typical, typical_variation;
 	uint64_t least;
+	uint64_t least_at; /* when a sample was about as short */
+	/* It is measured anew until then, for the path may have become longer; 0: it isn't. */
+	uint64_t anew_until, anew;
 	/* The least of the latest RTT_RECENT samples or more: without it scheduling looks like a
 	 * queue. */
 	uint64_t recent_least[2]; /* of the current ones and of those before */
@@ -30,6 +33,12 @@ struct rtt {
 
 /* @sample: from a packet that was sent once (Karn's rule, RFC 6298, 3) to its answer. */
 void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now);
+
+/*
+ * Whether the least was measured so long ago that it says nothing any more. Then it is measured
+ * anew, by the samples up to rtt.anew_until: the queues on the path should be empty meanwhile.
+ */
+bool rtt_measure_anew(struct rtt *rtt, uint64_t now);
 
 /* The least of the latest samples. */
 uint64_t rtt_recent_least(const struct rtt *rtt);

@@ -10,6 +10,7 @@
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
+#define SECOND (1000 * MS)
 #define LEAST (10 * US)
 
 START_TEST(the_first_sample)
@@ -143,6 +144,46 @@ START_TEST(queues_and_stalls)
 END_TEST
 
 /* A stall doesn't count; a path that has become longer does, soon. */
+/* Of a path that has become longer; not while samples are as short as ever, and not of a LAN. */
+START_TEST(the_least_is_measured_anew)
+{
+	struct rtt rtt = {0};
+	uint64_t now = SECOND;
+
+	for (; now < SECOND + 2 * RTT_LEAST_PERIOD; now += 100 * MS) {
+		rtt_sample(&rtt, 10 * MS + now % 700 * US, now);
+		ck_assert(!rtt_measure_anew(&rtt, now));
+	}
+	for (int i = 0; now < SECOND + 3 * RTT_LEAST_PERIOD - 100 * MS; now += 100 * MS) {
+		rtt_sample(&rtt, (50 + i++ % 5) * MS, now);
+		ck_assert(!rtt_measure_anew(&rtt, now));
+	}
+	ck_assert_uint_lt(rtt.least, 11 * MS);
+	rtt_sample(&rtt, 60 * MS, now);
+	now = rtt.least_at + RTT_LEAST_PERIOD;
+	ck_assert(rtt_measure_anew(&rtt, now));
+	ck_assert(!rtt_measure_anew(&rtt, now));
+	rtt_sample(&rtt, 40 * MS, now + 100 * MS);
+	ck_assert_uint_lt(rtt.least, 11 * MS);
+	if (_i) { /* it was a queue */
+		rtt_sample(&rtt, 10 * MS, now + 200 * MS);
+		rtt_sample(&rtt, 70 * MS, now + 500 * MS);
+		ck_assert_uint_lt(rtt.least, 11 * MS);
+	} else {
+		rtt_sample(&rtt, 70 * MS, now + 500 * MS);
+		ck_assert_uint_eq(rtt.least, 40 * MS);
+	}
+	ck_assert(!rtt_measure_anew(&rtt, now + 500 * MS));
+
+	rtt = (struct rtt){0};
+	rtt_sample(&rtt, 10 * US, 0);
+	for (now = 0; now < 3 * RTT_LEAST_PERIOD; now += 100 * MS) {
+		rtt_sample(&rtt, 900 * US, now);
+		ck_assert(!rtt_measure_anew(&rtt, now));
+	}
+}
+END_TEST
+
 START_TEST(what_is_typical)
 {
 	struct rtt rtt = {0};
@@ -174,6 +215,7 @@ int main(void)
 	tcase_add_test(tests, a_late_sample_forgets_nothing);
 	tcase_add_test(tests, a_pause_forgets_the_longest);
 	tcase_add_test(tests, queues_and_stalls);
+	tcase_add_loop_test(tests, the_least_is_measured_anew, 0, 2);
 	tcase_add_test(tests, what_is_typical);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
