@@ -90,6 +90,8 @@ unsigned int roster_reap(struct roster *roster)
 /* Take a free member number. Its byte in the file is locked from then on. */
 static int join(struct roster *roster)
 {
+	if (getrandom(&roster->token, sizeof(roster->token), 0) != sizeof(roster->token))
+		return EIO;
 	roster_reap(roster);
 	for (uint32_t number = 1; number <= ROSTER_MEMBERS; number++) {
 		struct member *member = member_of(roster, number);
@@ -98,6 +100,7 @@ static int join(struct roster *roster)
 			continue;
 		member->primary_slot = member->slots = member->control_port = 0;
 		member->inbox = 0;
+		member->token = roster->token;
 		roster->self = number;
 		member->here = 1;
 		return 0;
@@ -146,6 +149,16 @@ void roster_set_control_port(struct roster *roster, uint16_t port)
 uint16_t roster_control_port(const struct roster *roster, uint32_t member)
 {
 	return member_of(roster, member)->control_port;
+}
+
+uint64_t roster_token(const struct roster *roster, uint32_t member)
+{
+	return member_of(roster, member)->token;
+}
+
+uint64_t roster_own_token(const struct roster *roster)
+{
+	return roster->token;
 }
 
 void roster_notify(struct roster *roster, uint32_t member)

@@ -127,9 +127,16 @@ unsigned int roster_services(const struct roster *roster, const union ibv_gid *g
  * A member's control socket: the loopback UDP port where it takes forwarded datagrams
  * (net/share/udp_forward.c). The sender notifies the member of each, by a count in the
  * roster, so that the member needn't read an empty socket at each poll.
+ *
+ * They are known as a member's by the receiver's token, a random number that it gets when it
+ * becomes a member. The port of a member that was killed is free for any user, who may get what is
+ * sent there before the roster is repaired: the token of a dead member, which is worth nothing. So
+ * that it can't be that of a living one a sender asks for the token first, then for the port.
  */
 void roster_set_control_port(struct roster *roster, uint16_t port);
 uint16_t roster_control_port(const struct roster *roster, uint32_t member);
+uint64_t roster_token(const struct roster *roster, uint32_t member);
+uint64_t roster_own_token(const struct roster *roster);
 void roster_notify(struct roster *roster, uint32_t member);
 uint32_t roster_notifications(const struct roster *roster); /* to us, so far */
 
@@ -156,7 +163,10 @@ bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_co
 void roster_set_repaired(struct roster *roster, uint64_t time);
 uint64_t roster_repaired(const struct roster *roster);
 
-/* A random number that only members know. */
+/*
+ * A random number that only members know. It may only be sent where no other user can receive: to
+ * port 4791 of an address at which we do.
+ */
 uint64_t roster_secret(const struct roster *roster);
 
 #endif

@@ -30,7 +30,7 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 8 /* of the file */
+#define ROSTER_VERSION 9 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
@@ -91,7 +91,8 @@ struct member {
 	_Atomic uint32_t control_port, notifications;
 	uint32_t reserved;
 	_Atomic uint64_t inbox; /* the number of its inbox (net/shm/inbox.h); 0: it has none */
-	uint8_t pad[32];	/* to a cache line: @notifications is looked at all the time */
+	_Atomic uint64_t token; /* stored before the port that it goes to */
+	uint8_t pad[24];	/* to a cache line: @notifications is looked at all the time */
 };
 
 #define LOCK_TURNS 16
@@ -144,6 +145,7 @@ struct roster {
 	struct descriptor_identity identity;
 	struct roster_file *table;
 	uint32_t self;
+	uint64_t token; /* ours: in the file it is another member's, once we are taken for dead */
 	/* With the lock: what is worked out for each member, too much for an application's stack.
 	 */
 	int32_t index_of[ROSTER_MEMBERS + 1]; /* -1: no socket at the GID that is planned for */

@@ -453,8 +453,10 @@ unsigned int roster_remove(struct roster *roster)
 		free_entry(roster, &claim->member);
 	roster_orphan_connections(roster);
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
-		if (roster->gone[member])
-			member_of(roster, member)->here = 0;
+		if (!roster->gone[member])
+			continue;
+		member_of(roster, member)->control_port = 0;
+		member_of(roster, member)->here = 0;
 	}
 	return sockets;
 }

@@ -3,13 +3,12 @@
  * Forwarded datagrams between the members of a roster: frames that came to the wrong
  * member, and requests to write the program. Each member takes them at its control socket,
  * a UDP port of the loopback device, where only processes of this machine can send.
- * Datagrams without the roster's secret are dropped.
+ * Datagrams without its own token (net/share/roster.h) are dropped.
  *
  * The one caller of receive() takes forwarded datagrams; any thread may send them.
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,31 +31,23 @@
 
 enum forward_kind { FORWARD_FRAME, FORWARD_STEER, FORWARD_MESSAGE, FORWARD_WAKE, FORWARD_NOTHING };
 
-/* What a frame was received with; the frame follows. */
+/*
+ * What a frame was received with; the frame follows. Another user may get it, so nothing of the
+ * stack is in gaps.
+ */
 struct forward_header {
-	struct steer_signal secret;
+	uint64_t token; /* the receiver's */
 	uint8_t kind, traffic_class, hop_limit, forwards;
-	uint16_t source_port;
 	int32_t ip_id;
 	union ibv_gid source, destination;
+	uint16_t source_port, reserved[3];
 };
-
-bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length)
-{
-	struct steer_signal good, signal;
-
-	if (length < sizeof(signal))
-		return false;
-	memcpy(&signal, data, sizeof(signal));
-	steer_fill(&good, roster_secret(share->roster), 0);
-	return memcmp(&good, &signal, offsetof(struct steer_signal, index)) == 0;
-}
 
 /* --- out ---------------------------------------------------------------------- */
 
 /* System calls by number aren't cancellation points: the caller may hold locks. 0 or an errno. */
-static int send_forward(const struct udp_share *share, uint16_t port, struct forward_header *header,
-			const struct link_frame *frame)
+static int send_forward(const struct udp_share *share, uint16_t port,
+			const struct forward_header *header, const struct link_frame *frame)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -64,7 +55,7 @@ static int send_forward(const struct udp_share *share, uint16_t port, struct for
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	struct iovec vectors[] = {
-		{header, sizeof(*header)},
+		{(void *)header, sizeof(*header)},
 		{frame ? (void *)frame->data : NULL, frame ? frame->length : 0},
 	};
 	struct msghdr message = {
@@ -74,7 +65,6 @@ static int send_forward(const struct udp_share *share, uint16_t port, struct for
 		.msg_iovlen = 2,
 	};
 
-	steer_fill(&header->secret, roster_secret(share->roster), 0);
 	/* The error may be that of an earlier datagram, to a member that was gone. */
 	for (int i = 0; i < 2; i++) {
 		if (sys_sendmsg(descriptor_number(&share->control_fd), &message,
@@ -90,9 +80,12 @@ static int send_forward(const struct udp_share *share, uint16_t port, struct for
 static int send_to_member(struct udp_share *share, uint32_t member, struct forward_header *header,
 			  const struct link_frame *frame)
 {
-	uint16_t port = roster_control_port(share->roster, member);
-	int error = port ? send_forward(share, port, header, frame) : ENOTCONN;
+	uint16_t port;
+	int error;
 
+	header->token = roster_token(share->roster, member);
+	port = roster_control_port(share->roster, member);
+	error = port ? send_forward(share, port, header, frame) : ENOTCONN;
 	if (!error)
 		roster_notify(share->roster, member);
 	if (error == ENETUNREACH &&
@@ -214,9 +207,13 @@ static bool read_forward(struct udp_link *link, struct forward_header *header,
 	header->kind = FORWARD_NOTHING;
 	if (length < 0)
 		return errno == ECONNREFUSED; /* of a datagram that we sent; another may follow */
-	if ((size_t)length < sizeof(*header) || !udp_is_secret(share, data, length))
+	if ((size_t)length < sizeof(*header))
 		return true;
 	memcpy(header, data, sizeof(*header));
+	if (header->token != roster_own_token(share->roster)) {
+		header->kind = FORWARD_NOTHING;
+		return true;
+	}
 	*frame = (struct link_frame){
 		.data = data + sizeof(*header),
 		.length = length - sizeof(*header),

@@ -239,6 +239,17 @@ void udp_share_repair(struct udp_link *link)
 	send_signals(link);
 }
 
+static bool is_signal(const struct udp_share *share, const struct link_frame *frame)
+{
+	struct steer_signal good, signal;
+
+	if (frame->length < sizeof(signal))
+		return false;
+	memcpy(&signal, frame->data, sizeof(signal));
+	steer_fill(&good, roster_secret(share->roster), 0);
+	return memcmp(&good, &signal, offsetof(struct steer_signal, index)) == 0;
+}
+
 static void take_signal(struct udp_link *link, const struct link_frame *frame)
 {
 	struct udp_address *address = udp_address_find(link, &frame->destination);
@@ -283,7 +294,7 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 {
 	uint32_t owner = roster_owner(share->roster, udp_share_slot(frame));
 
-	if (udp_is_secret(share, frame->data, frame->length)) {
+	if (is_signal(share, frame)) {
 		take_signal(share->link, frame);
 		return true;
 	}

@@ -94,8 +94,6 @@ void udp_share_shutdown(struct share *base);
 
 /* 0 or an errno: nothing is handed on to us then, nor by us. */
 int udp_open_control_socket(struct udp_share *share);
-/* Whether @data begins with the roster's secret. */
-bool udp_is_secret(const struct udp_share *share, const void *data, uint32_t length);
 bool udp_forward(struct share *base, const struct link_frame *frame);
 bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length);
 /* Returns false when @frame was handed on too often, or can't be. */

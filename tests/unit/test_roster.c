@@ -634,6 +634,28 @@ START_TEST(control_ports_and_notifications)
 }
 END_TEST
 
+/* What others may still send to its port, which is any user's by then, is known by nobody. */
+START_TEST(a_token_ends_with_its_member)
+{
+	struct roster *a = join(), *b = join();
+	uint32_t self = roster_self(a);
+	uint64_t token = roster_own_token(a);
+	union ibv_gid gid = gid_of("10.0.0.1");
+	pid_t pid;
+
+	ck_assert_uint_eq(roster_token(b, self), token);
+	ck_assert_uint_ne(roster_token(b, roster_self(b)), token);
+	roster_close(a);
+	pid = member_process(&gid, 0); /* has the number now */
+	ck_assert_uint_ne(roster_token(b, self), token);
+	member_of(b, self)->control_port = 4242;
+	kill_and_wait(pid);
+	ck_assert_uint_eq(reap(b), 1);
+	ck_assert_uint_eq(roster_control_port(b, self), 0);
+	roster_close(b);
+}
+END_TEST
+
 /* --- sweeping ---------------------------------------------------------------------------- */
 
 #define NOT_LONG 1800
@@ -950,6 +972,7 @@ int main(void)
 	tcase_add_test(tests, connections_that_end_are_forgotten);
 	tcase_add_test(tests, orphans_make_room);
 	tcase_add_test(tests, control_ports_and_notifications);
+	tcase_add_test(tests, a_token_ends_with_its_member);
 	tcase_add_loop_test(tests, what_was_deserted_for_long_is_swept, 0,
 			    sizeof(files) / sizeof(files[0]));
 	tcase_add_test(tests, a_former_namespace_s_file_is_swept);

@@ -27,7 +27,7 @@ static struct {
 	void (*act)(void);
 } hook;
 
-static void (*in_getrandom)(void);
+static void (*in_getrandom)(void); /* the next time */
 
 int fcntl(int fd, int command, ...)
 {
@@ -47,8 +47,11 @@ int fcntl(int fd, int command, ...)
 
 ssize_t getrandom(void *buffer, size_t length, unsigned int flags)
 {
-	if (in_getrandom)
-		in_getrandom();
+	void (*act)(void) = in_getrandom;
+
+	in_getrandom = NULL;
+	if (act)
+		act();
 	return syscall(SYS_getrandom, buffer, length, flags);
 }
 

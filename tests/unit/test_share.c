@@ -365,6 +365,7 @@ START_TEST(strangers_signals_are_packets)
 	} packet = {};
 	struct link_frame frame;
 	unsigned int got = 0;
+	uint64_t token;
 
 	drain(nodes, 2);
 	/* To the group without the secret: a frame like any other, for the core to drop. */
@@ -374,12 +375,13 @@ START_TEST(strangers_signals_are_packets)
 		got += nodes[i].link->ops->receive(nodes[i].link, &frame, 1, 0);
 	ck_assert_uint_eq(got, 1);
 
-	/* At a control socket: nothing. Cut short with the secret: nothing either. */
+	/* At a control socket: nothing. Cut short with the token: nothing either. */
 	((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	((struct sockaddr_in *)&address)->sin_port = htons(
 		roster_control_port(links[0]->share.roster, roster_self(links[0]->share.roster)));
 	sendto(fd, &packet, sizeof(packet), 0, (struct sockaddr *)&address, length);
-	steer_fill(&packet.signal, roster_secret(links[0]->share.roster), 1);
+	token = roster_own_token(links[0]->share.roster);
+	memcpy(&packet, &token, sizeof(token));
 	for (unsigned int size = 0; size <= sizeof(packet.signal); size++)
 		sendto(fd, &packet, size, 0, (struct sockaddr *)&address, length);
 	roster_notify(links[1]->share.roster, roster_self(links[0]->share.roster));
@@ -391,6 +393,83 @@ START_TEST(strangers_signals_are_packets)
 }
 END_TEST
 
+static struct sockaddr_in on_loopback(uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+}
+
+static struct roster *roster_of(const struct node *node)
+{
+	return ((struct udp_link *)node->link)->share.roster;
+}
+
+struct datagram {
+	uint8_t bytes[400];
+	ssize_t length;
+};
+
+/* Which @to gets when its port is a stranger's, as that of one that was killed may be. */
+static struct datagram steal(const struct node *from, const struct node *to)
+{
+	uint16_t port = roster_control_port(roster_of(to), roster_self(roster_of(to)));
+	struct sockaddr_in address = on_loopback(0);
+	const struct bth bth = {.dest_qp = htobe32(QPN_GSI)};
+	const struct link_frame frame = {.data = (const uint8_t *)&bth, .length = sizeof(bth)};
+	socklen_t length = sizeof(address);
+	struct datagram stolen;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+	roster_set_control_port(roster_of(to), ntohs(address.sin_port));
+	ck_assert(udp_forward_to((struct udp_share *)share_of(from), &frame,
+				 roster_self(roster_of(to))));
+	roster_set_control_port(roster_of(to), port);
+	stolen.length = recv(fd, stolen.bytes, sizeof(stolen.bytes), MSG_DONTWAIT);
+	ck_assert_int_gt(stolen.length, (ssize_t)sizeof(bth));
+	close(fd);
+	return stolen;
+}
+
+static bool takes(struct node *node, const struct datagram *datagram)
+{
+	uint32_t member = roster_self(roster_of(node));
+	struct sockaddr_in to = on_loopback(roster_control_port(roster_of(node), member));
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct link_frame frame;
+
+	ck_assert_int_eq(sendto(fd, datagram->bytes, datagram->length, 0, (struct sockaddr *)&to,
+				sizeof(to)),
+			 datagram->length);
+	close(fd);
+	roster_notify(roster_of(node), member);
+	return node->link->ops->receive(node->link, &frame, 1, 0) == 1;
+}
+
+/* With it nothing can be forged, neither for a control socket nor for the program. */
+START_TEST(what_is_sent_to_a_member_counts_there_alone)
+{
+	struct node nodes[] = {node_open(SHARED), node_open(SHARED), node_open(SHARED)};
+	struct datagram stolen;
+	struct steer_signal signal;
+
+	drain(nodes, 3);
+	stolen = steal(&nodes[0], &nodes[1]);
+	steer_fill(&signal, roster_secret(roster_of(&nodes[0])), 0);
+	ck_assert_ptr_null(
+		memmem(stolen.bytes, stolen.length, signal.secret, sizeof(signal.secret)));
+	ck_assert(takes(&nodes[1], &stolen));
+	ck_assert(!takes(&nodes[0], &stolen));
+	ck_assert(!takes(&nodes[2], &stolen));
+	for (unsigned int i = 0; i < 3; i++)
+		node_close(&nodes[i]);
+}
+END_TEST
+
 #define FLOOD 200 /* datagrams: a socket has space for them */
 
 /* What strangers send to a control socket, faster than it is read, keeps no thread there. */
@@ -398,11 +477,8 @@ START_TEST(a_flood_of_strangers_datagrams_ends)
 {
 	struct node node = node_open(SHARED);
 	const struct udp_share *share = (struct udp_share *)share_of(&node);
-	const struct sockaddr_in to = {
-		.sin_family = AF_INET,
-		.sin_port = htons(roster_control_port(share->roster, roster_self(share->roster))),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
+	const struct sockaddr_in to =
+		on_loopback(roster_control_port(share->roster, roster_self(share->roster)));
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), calls;
 	struct link_frame frame;
 	char byte;
@@ -852,6 +928,7 @@ int main(void)
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, no_time_keeps_them_from_repair);
 	tcase_add_test(tests, strangers_signals_are_packets);
+	tcase_add_test(tests, what_is_sent_to_a_member_counts_there_alone);
 	tcase_add_test(tests, a_flood_of_strangers_datagrams_ends);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
