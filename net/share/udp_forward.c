@@ -117,7 +117,8 @@ bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uin
 		.destination = frame->destination,
 	};
 
-	return frame->forwards < FORWARDS_MAX &&
+	/* At a dead one's port anybody may read it. */
+	return frame->forwards < FORWARDS_MAX && roster_is_alive(share->roster, member) &&
 	       can_come(send_to_member(share, member, &header, frame));
 }
 

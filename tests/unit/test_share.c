@@ -707,6 +707,34 @@ START_TEST(mads_for_a_dead_member_are_ours)
 }
 END_TEST
 
+/* Its port may be another user's by now, whom the frame is none of. */
+START_TEST(frames_for_a_dead_member_go_nowhere)
+{
+	struct node nodes[2] = {node_open(SHARED), node_open(OTHER)};
+	struct roster *roster = roster_of(&nodes[0]);
+	int leased[2], fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in port;
+	struct link_frame frame;
+	uint32_t first, slot;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(leased), 0);
+	pid = killable_process(begin_with_comm_ids, &(struct dead_member){{nodes, 2}, leased[1]});
+	ck_assert_int_eq(read(leased[0], &first, sizeof(first)), sizeof(first));
+	slot = slot_of_comm_id(first);
+	port = on_loopback(roster_control_port(roster, roster_owner(roster, slot)));
+	kill_and_wait(pid);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&port, sizeof(port)), 0);
+	send_one(&nodes[1], &nodes[0], slot << SLOT_QPN_BITS, 7);
+	nodes[0].link->ops->receive(nodes[0].link, &frame, 1, 0);
+	ck_assert_int_lt(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+	close(fd);
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+}
+END_TEST
+
 static void begin_with_all_turns(const void *argument)
 {
 	struct flock lock = {
@@ -934,6 +962,7 @@ int main(void)
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
+	tcase_add_test(tests, frames_for_a_dead_member_go_nowhere);
 	tcase_add_test(tests, a_claim_can_always_be_released);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_loop_test(tests, what_a_leaving_link_was_handed_goes_on, 0, 2);
