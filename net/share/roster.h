@@ -78,7 +78,10 @@ unsigned int roster_reap(struct roster *roster);
 int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t cookie);
 /* Leave it again. The last one takes the free index, as the kernel does it with sockets. */
 void roster_leave_group(struct roster *roster, const union ibv_gid *gid);
-/* Our socket turned out to have @index: the member listed with it gets the one listed as ours. */
+/*
+ * Our socket turned out to have @index: the member listed with it gets the one listed as ours.
+ * Nothing is done with an index that there isn't in the group.
+ */
 void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned int index);
 
 /*

@@ -106,7 +106,8 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
 {
 	struct reuseport_socket *ours = find_socket(roster, roster->self, gid);
 
-	if (!ours)
+	/* Sockets have left since it was learned, or what said so isn't a member. */
+	if (!ours || index >= roster_sockets(roster, gid))
 		return;
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {

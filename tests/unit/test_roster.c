@@ -172,6 +172,9 @@ START_TEST(indexes_move_as_sockets_do)
 	ck_assert_int_eq(roster_index(rosters[0], roster_self(rosters[0]), &gid), 2);
 	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &gid), 0);
 	ck_assert_int_eq(roster_index(rosters[2], roster_self(rosters[2]), &other), 0);
+	/* There is none behind the last one. */
+	roster_set_index(rosters[0], &gid, 3);
+	ck_assert_int_eq(roster_index(rosters[0], roster_self(rosters[0]), &gid), 2);
 
 	roster_plan(rosters[0], &gid, &plan);
 	ck_assert_uint_eq(plan.range_count, 3);

@@ -38,6 +38,11 @@ static struct share *share_of(const struct node *node)
 	return node->link->share;
 }
 
+static struct roster *roster_of(const struct node *node)
+{
+	return ((struct udp_link *)node->link)->share.roster;
+}
+
 static bool forward(const struct node *node, const struct link_frame *frame)
 {
 	return share_of(node)->ops->forward(share_of(node), frame);
@@ -349,6 +354,41 @@ START_TEST(no_time_keeps_them_from_repair)
 }
 END_TEST
 
+/*
+ * A signal says that a socket has an index which there isn't: who sends it knows the secret, but no
+ * more of the group. The roster is one that members go on to join.
+ */
+START_TEST(signals_to_no_socket_are_ignored)
+{
+	static const uint32_t indexes[] = {2, SOCKETS - 1, SOCKETS, INT32_MAX, UINT32_MAX};
+	struct node nodes[3] = {node_open(SHARED), node_open(SHARED)};
+	const struct udp_link *link = (struct udp_link *)nodes[0].link;
+	struct roster *roster = link->share.roster;
+	struct {
+		struct steer_signal steer;
+		uint32_t kind, round;
+	} signal = {.kind = 1, .round = UINT32_MAX};
+	struct sockaddr_storage to;
+	socklen_t length = gid_to_sockaddr(&nodes[0].gid, ROCE_V2_UDP_PORT, &to);
+
+	drain(nodes, 2);
+	for (unsigned int i = 0; i < sizeof(indexes) / sizeof(*indexes); i++, signal.round--) {
+		steer_fill(&signal.steer, roster_secret(roster), indexes[i]);
+		ck_assert_int_eq(sendto(link->addresses[0]->send_fd, &signal, sizeof(signal), 0,
+					(struct sockaddr *)&to, length),
+				 sizeof(signal));
+		drain(nodes, 2);
+		for (unsigned int k = 0; k < 2; k++)
+			ck_assert_int_lt(roster_index(roster, roster_self(roster_of(&nodes[k])),
+						      &nodes[k].gid),
+					 2);
+	}
+	nodes[2] = node_open(SHARED);
+	for (unsigned int i = 0; i < 3; i++)
+		node_close(&nodes[i]);
+}
+END_TEST
+
 /* --- strangers ------------------------------------------------------------------------ */
 
 START_TEST(strangers_signals_are_packets)
@@ -400,11 +440,6 @@ static struct sockaddr_in on_loopback(uint16_t port)
 		.sin_port = htons(port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
-}
-
-static struct roster *roster_of(const struct node *node)
-{
-	return ((struct udp_link *)node->link)->share.roster;
 }
 
 struct datagram {
@@ -955,6 +990,7 @@ int main(void)
 	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, no_time_keeps_them_from_repair);
+	tcase_add_test(tests, signals_to_no_socket_are_ignored);
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, what_is_sent_to_a_member_counts_there_alone);
 	tcase_add_test(tests, a_flood_of_strangers_datagrams_ends);
