@@ -12,6 +12,8 @@
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 
+#define FRAMES 16 /* at a time; a super-packet may have more */
+
 /* How long the end of a process waits for the roster's lock. */
 #define SHUTDOWN_TRIES 100
 #define SHUTDOWN_PAUSE 500 /* us */
@@ -40,6 +42,22 @@ static void retire_socket(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &nowhere, sizeof(nowhere));
 }
 
+static void hand_on_all(struct udp_link *link, const struct link_frame *frames, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		udp_share_hand_on(&link->share, &frames[i]);
+}
+
+/* The rest of super-packets that were read, lately as frames for the core, of any address. */
+static void hand_on_rest(struct udp_link *link)
+{
+	struct link_frame frames[FRAMES];
+	unsigned int count;
+
+	while ((count = udp_receive_rest(link, frames, FRAMES)))
+		hand_on_all(link, frames, count);
+}
+
 /*
  * Before our socket is closed: from now on @neighbour gets the packets to special QPs, and
  * those too that have come to our socket already. Our own QPs are gone, but packets for them
@@ -47,7 +65,7 @@ static void retire_socket(int fd)
  */
 static void hand_over(struct udp_link *link, const struct udp_address *address, uint32_t neighbour)
 {
-	struct link_frame frames[16];
+	struct link_frame frames[FRAMES];
 	struct steer_plan *plan = &link->share.plan;
 	int fd = descriptor_number(&address->receive_fd);
 	unsigned int limit = buffer_size(fd), read = 0, count;
@@ -57,11 +75,12 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 	plan->sockets = 1;
 	udp_share_attach(link, address);
 	retire_socket(fd);
+	hand_on_rest(link);
 	do {
 		link->receive.used = 0;
-		count = udp_receive_from(link, address, frames, 16);
-		for (unsigned int i = 0; i < count; i++)
-			udp_share_hand_on(&link->share, &frames[i]);
+		count = udp_receive_from(link, address, frames, FRAMES);
+		hand_on_all(link, frames, count);
+		hand_on_rest(link);
 		read += link->receive.used;
 	} while (link->receive.used && read <= limit);
 }

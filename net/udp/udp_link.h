@@ -156,6 +156,8 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 /* What has arrived on the socket of @address. */
 unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *address,
 			      struct link_frame *frames, unsigned int max);
+/* What is left of the super-packets that were read last. */
+unsigned int udp_receive_rest(struct udp_link *link, struct link_frame *frames, unsigned int max);
 /* The next of the sockets in @epoll_fd that has something. False: none has. */
 bool udp_ready(int epoll_fd, struct epoll_event *event);
 

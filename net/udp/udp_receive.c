@@ -57,8 +57,7 @@ static unsigned int cut(struct udp_link *link, struct udp_split *split, struct l
 	return count;
 }
 
-/* Of all that was read and is left. */
-static unsigned int cut_all(struct udp_link *link, struct link_frame *frames, unsigned int max)
+unsigned int udp_receive_rest(struct udp_link *link, struct link_frame *frames, unsigned int max)
 {
 	struct udp_receive *receive = &link->receive;
 	unsigned int count = 0;
@@ -206,7 +205,7 @@ unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *a
 		unsigned int most = stream ? left : 1;
 		unsigned int read = receive_datagrams(link, address, most);
 
-		count += cut_all(link, frames + count, max - count);
+		count += udp_receive_rest(link, frames + count, max - count);
 		if (read < most || (!stream && receive->count))
 			return count;
 	}
@@ -273,7 +272,7 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 		return 0;
 	/* What is left of the last super-packets keeps its place in the arena. */
 	if (receive->next < receive->count) {
-		count = cut_all(link, frames, max);
+		count = udp_receive_rest(link, frames, max);
 		receive->rounds++;
 	} else {
 		receive->used = 0;

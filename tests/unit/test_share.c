@@ -864,6 +864,30 @@ START_TEST(what_a_leaving_link_was_handed_goes_on)
 }
 END_TEST
 
+/* A super-packet for a special QP, unread, or of which some packets have been received. */
+START_TEST(super_packets_are_handed_on_whole)
+{
+	const int received = _i * 8;
+	struct node leaving = node_open(SHARED), from = node_open(OTHER), node;
+	struct path path = {.source = from.gid, .destination = leaving.gid};
+	struct link_packet packets[PACKETS];
+	struct link_frame frame;
+
+	for (int i = 0; i < PACKETS; i++)
+		make_packet(&packets[i], &path, QPN_GSI, i);
+	ck_assert_uint_eq(from.link->ops->send(from.link, packets, PACKETS, 0), 0);
+	node = node_open(SHARED);
+	for (int i = 0; i < received; i++)
+		ck_assert_int_eq(receive_one(&leaving, &frame), i);
+	node_close(&leaving);
+	for (int i = received; i < PACKETS; i++)
+		ck_assert_int_eq(receive_one(&node, &frame), i);
+	ck_assert_int_eq(receive_one(&node, &frame), -1);
+	node_close(&node);
+	node_close(&from);
+}
+END_TEST
+
 #define LEAVES 200
 #define UNREAD_MOST 32 /* packets; fewer than a socket holds */
 
@@ -1002,6 +1026,7 @@ int main(void)
 	tcase_add_test(tests, a_claim_can_always_be_released);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_loop_test(tests, what_a_leaving_link_was_handed_goes_on, 0, 2);
+	tcase_add_loop_test(tests, super_packets_are_handed_on_whole, 0, 2);
 	tcase_add_test(tests, nothing_is_lost_while_others_leave);
 	tcase_add_test(tests, space_is_the_receivers);
 	tcase_add_test(tests, leases_grow);
