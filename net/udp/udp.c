@@ -527,6 +527,7 @@ static void udp_close(struct link *base)
 	sock_diag_destroy(link->diag);
 	sys_close(link->epoll_fd);
 	pthread_mutex_destroy(&link->lock);
+	pthread_mutex_destroy(&link->peers_lock);
 	pool_destroy(&link->batches);
 	free(link->receive.arena);
 	free(link);
@@ -573,6 +574,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	}
 	link->epoll_identity = descriptor_identify(link->epoll_fd);
 	pthread_mutex_init(&link->lock, NULL);
+	pthread_mutex_init(&link->peers_lock, NULL);
 	udp_multicast_init(link);
 	udp_share_init(link);
 	/* NULL is fine: then nothing is paced, and no sender is looked at. */

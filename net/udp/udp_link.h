@@ -4,9 +4,11 @@
  * common.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
- * else; @multicast.lock, below it, keeps a group while it is read. The array of addresses
- * is append-only and published by @count, so send() and receive() read it
- * without a lock; @receive belongs to the one caller of receive().
+ * else: to add an address may take seconds, when another process has the roster locked.
+ * @multicast.lock, below it, keeps a group while it is read. @peers_lock, a leaf, covers what
+ * udp_peer.c tells of peers: those that take it may have a queue pair's lock. The array of
+ * addresses is append-only and published by @count, so send() and receive() read it without a lock;
+ * @receive belongs to the one caller of receive().
  */
 #ifndef URXE_NET_UDP_LINK_H
 #define URXE_NET_UDP_LINK_H
@@ -99,7 +101,7 @@ struct udp_link {
 	struct pool batches;	   /* of sending threads: udp_send.c */
 	uint64_t refused;	   /* packets that the kernel didn't take */
 
-	pthread_mutex_t lock;
+	pthread_mutex_t peers_lock;
 	struct {
 		uint64_t at;	    /* when the rest was reckoned */
 		unsigned int count; /* in the second of @at */
@@ -110,6 +112,8 @@ struct udp_link {
 		int error;
 		uint64_t at;
 	} refusal; /* the last one, for udp_peer.c */
+
+	pthread_mutex_t lock;
 	unsigned int count;
 	struct udp_address *addresses[GID_TABLE_LENGTH];
 

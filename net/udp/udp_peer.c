@@ -58,7 +58,7 @@ static bool may_look(struct udp_link *link, uint64_t now)
 	uint64_t forgiven;
 	bool may;
 
-	pthread_mutex_lock(&link->lock);
+	pthread_mutex_lock(&link->peers_lock);
 	forgiven = (now - link->looks.at) / LOOK_SHARE;
 	link->looks.spent -= link->looks.spent < forgiven ? link->looks.spent : forgiven;
 	if (link->looks.at / SECOND != now / SECOND)
@@ -66,7 +66,7 @@ static bool may_look(struct udp_link *link, uint64_t now)
 	link->looks.at = now;
 	may = link->looks.count < LOOKS && link->looks.spent < LOOK_BURST;
 	link->looks.count += may;
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&link->peers_lock);
 	return may;
 }
 
@@ -82,9 +82,9 @@ static void describe_living(struct udp_link *link, const union ibv_gid *gid, uin
 	peer->state = LINK_PEER_NO_QP;
 	if (observe_find_qp(gid, qpn, &found))
 		describe_qp(&found, peer);
-	pthread_mutex_lock(&link->lock);
+	pthread_mutex_lock(&link->peers_lock);
 	link->looks.spent += clock_now() - began;
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&link->peers_lock);
 }
 
 static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint32_t qpn,
@@ -104,12 +104,12 @@ static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint3
 static void describe_refusal(struct udp_link *link, const union ibv_gid *gid,
 			     struct link_peer *peer)
 {
-	pthread_mutex_lock(&link->lock);
+	pthread_mutex_lock(&link->peers_lock);
 	if (gid_equal(&link->refusal.destination, gid)) {
 		peer->refused = link->refusal.error;
 		peer->refused_at = link->refusal.at;
 	}
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&link->peers_lock);
 }
 
 static void describe(struct udp_link *link, const struct path *path, uint32_t qpn,

@@ -48,11 +48,11 @@ static void drop(struct batch *batch, const struct link_packet *packet, unsigned
 	char text[INET6_ADDRSTRLEN];
 
 	batch->refused += count;
-	pthread_mutex_lock(&link->lock);
+	pthread_mutex_lock(&link->peers_lock);
 	link->refusal.destination = packet->path->destination;
 	link->refusal.error = error;
 	link->refusal.at = batch->now;
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_unlock(&link->peers_lock);
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }

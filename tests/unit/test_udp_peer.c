@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a link knows of a peer on this machine that doesn't answer (net/udp/udp_peer.c). */
 #include <check.h>
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +174,29 @@ START_TEST(not_too_often)
 }
 END_TEST
 
+/*
+ * A queue pair's lock is held when the kernel refuses a packet and when its peer is described; the
+ * link's is, for seconds, while an address is added, if another process has the roster locked.
+ */
+START_TEST(no_address_that_is_added_is_waited_for)
+{
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	/* A broadcast without SO_BROADCAST: the kernel says EACCES. */
+	const struct path path = {.source = gid_of(OURS), .destination = gid_of("255.255.255.255")};
+	struct link_packet packet = {
+		.path = &path, .headers_length = sizeof(struct bth), .trailer_length = ICRC_LENGTH};
+	pthread_mutex_t *lock = &((struct udp_link *)link)->lock;
+
+	pthread_mutex_lock(lock);
+	ck_assert_uint_eq(link->ops->send(link, &packet, 1, 0), 1);
+	ck_assert_int_eq(describe(link, "255.255.255.255", 0x42).refused, EACCES);
+	ck_assert_int_eq(look(link, OURS, lease.first).state, LINK_PEER_NO_QP);
+	pthread_mutex_unlock(lock);
+	link->ops->close(link);
+}
+END_TEST
+
 struct question {
 	struct link *link;
 	struct path path;
@@ -237,6 +262,7 @@ int main(void)
 	tcase_add_test(tests, a_process_without_the_queue_pair);
 	tcase_add_test(tests, a_queue_pair);
 	tcase_add_test(tests, not_too_often);
+	tcase_add_test(tests, no_address_that_is_added_is_waited_for);
 	tcase_add_test(tests, without_being_cancelled);
 	if (getuid() == 0)
 		tcase_add_test(tests, another_user);
