@@ -349,27 +349,49 @@ static int check_alone(const struct udp_link *link, const union ibv_gid *gid, un
 	return error;
 }
 
+static int bind_in_group(int fd, const union ibv_gid *gid, unsigned int ifindex)
+{
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+		return errno;
+	return udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
+}
+
+/*
+ * The socket is bound when it is in the roster: if we are stopped in between, others find the
+ * address shared. The other way round they would find it taken, by nobody whom they know.
+ */
+static int enter_group(struct roster *roster, const union ibv_gid *gid, int fd,
+		       unsigned int ifindex)
+{
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+	int error;
+
+	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length);
+	error = roster_join_group(roster, gid, cookie);
+	if (error)
+		return error;
+	error = bind_in_group(fd, gid, ifindex);
+	if (error)
+		roster_leave_group(roster, gid);
+	return error;
+}
+
 static int join_group(struct udp_link *link, struct udp_address *address, int fd,
 		      unsigned int ifindex)
 {
 	struct roster *roster = link->share.roster;
-	uint64_t cookie = 0;
-	socklen_t length = sizeof(cookie);
 	unsigned int others;
-	int error = 0, on = 1;
+	int error = 0;
 
 	roster_reap(roster);
 	others = roster_sockets(roster, &address->gid);
 	if (!others)
 		error = check_alone(link, &address->gid, ifindex);
-	if (!error && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
-		error = errno;
 	if (!error)
-		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
-	if (error)
-		return error;
-	getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length);
-	error = roster_join_group(roster, &address->gid, cookie);
+		error = enter_group(roster, &address->gid, fd, ifindex);
 	if (error)
 		return error;
 	address->reuseport.taken = true;

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gid_of.h"
@@ -32,6 +33,23 @@ struct node {
 	union ibv_gid gid;
 	uint32_t qpn; /* one of those leased */
 };
+
+static bool stops_when_bound;
+
+/* A process is stopped as soon as its receiving socket is bound. */
+int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
+	int result = syscall(SYS_bind, fd, address, length), shares = 0;
+	socklen_t size = sizeof(shares);
+
+	if (!stops_when_bound || ipv4->sin_port != htons(ROCE_V2_UDP_PORT))
+		return result;
+	getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shares, &size);
+	if (shares)
+		raise(SIGSTOP);
+	return result;
+}
 
 static struct share *share_of(const struct node *node)
 {
@@ -302,6 +320,28 @@ START_TEST(deaths_are_repaired)
 	expect_repair(from, nodes + 1, living - 1);
 	for (unsigned int i = 0; i < living; i++)
 		node_close(&nodes[i]);
+}
+END_TEST
+
+/* With the roster locked, which others pass over. */
+START_TEST(a_process_that_is_stopped_while_it_enters_keeps_none_out)
+{
+	struct node from = node_open(OTHER), node;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		stops_when_bound = true;
+		begin(&(struct inherited){&from, 1});
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	node = node_open(SHARED);
+	ck_assert_uint_eq(check_each(&from, &node, 1), 0);
+	kill_and_wait(pid);
+	expect_repair(&from, &node, 1);
+	node_close(&node);
+	node_close(&from);
 }
 END_TEST
 
@@ -1012,6 +1052,7 @@ int main(void)
 	tcase_add_test(tests, super_packets_dont_mix_receivers);
 	tcase_add_test(tests, packets_without_an_owner_come_to_one_link);
 	tcase_add_loop_test(tests, deaths_are_repaired, 0, 6);
+	tcase_add_test(tests, a_process_that_is_stopped_while_it_enters_keeps_none_out);
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, no_time_keeps_them_from_repair);
 	tcase_add_test(tests, signals_to_no_socket_are_ignored);
