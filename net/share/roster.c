@@ -56,7 +56,7 @@ bool roster_trylock(struct roster *roster)
 
 bool roster_unlock(struct roster *roster)
 {
-	bool ours = roster_unlock_file(roster->fd, roster->turn);
+	bool ours = roster_unlock_file(roster->fd, &roster->turn);
 
 	pthread_mutex_unlock(&roster->mutex);
 	return ours;
@@ -298,7 +298,7 @@ static int open_once(const char *path, struct roster **result)
 	error = roster_enter(roster);
 	/* There is nothing of ours yet that others could have stored over, had they passed us over.
 	 */
-	roster_unlock_file(roster->fd, roster->turn);
+	roster_unlock_file(roster->fd, &roster->turn);
 	if (error) {
 		roster_free(roster);
 		return error;

@@ -354,7 +354,7 @@ static int create_file(const char *path)
 /* --- opening ---------------------------------------------------------------------------- */
 
 /* There is no file at @path. */
-static int open_missing(const char *path, int *fd, uint32_t *turn)
+static int open_missing(const char *path, int *fd, struct roster_turn *turn)
 {
 	int removed = find_removed(path), error;
 
@@ -372,7 +372,7 @@ static int open_missing(const char *path, int *fd, uint32_t *turn)
 	return error ? error : ESTALE;
 }
 
-int roster_open_file(const char *wanted, int *result, uint32_t *turn)
+int roster_open_file(const char *wanted, int *result, struct roster_turn *turn)
 {
 	char path[PATH_SIZE];
 	struct stat file;

@@ -129,6 +129,12 @@ struct roster_file {
 	struct connection connections[CONNECTIONS];
 };
 
+/* Of who locks a file: a process has the same PID namespace all its life. */
+struct roster_turn {
+	uint32_t epoch;		/* with the lock: which one it is */
+	uint64_t pid_namespace; /* ours, looked up with the first one; 0: not yet */
+};
+
 /* Of a thread that waits for the lock: with a holder that doesn't let go. */
 struct roster_patience {
 	uint64_t look; /* when it is looked at next; 0: the wait begins */
@@ -138,7 +144,7 @@ struct roster_patience {
 
 struct roster {
 	pthread_mutex_t mutex;
-	uint32_t turn;			 /* with the lock: which one it is */
+	struct roster_turn turn;
 	struct roster_patience patience; /* with the mutex: of those that only try */
 	bool lost; /* with the mutex: what was in the file is gone, and that was logged */
 	int fd;	   /* -1: the application has closed it, and other members take us for dead */
@@ -227,16 +233,16 @@ void roster_unlock_byte(int fd, off_t byte);
 /* Whether others have locked any of these members' bytes for themselves: those members live. */
 bool roster_is_locked(int fd, uint32_t first, uint32_t last);
 /* The lock of the whole roster, for its writers. Returns false when it isn't to be had. */
-bool roster_lock_file(int fd, uint32_t *turn);
+bool roster_lock_file(int fd, struct roster_turn *turn);
 /* @patience is that of all tries: so one that is stopped is passed over by them, too. */
-bool roster_trylock_file(int fd, uint32_t *turn, struct roster_patience *patience);
+bool roster_trylock_file(int fd, struct roster_turn *turn, struct roster_patience *patience);
 /* Returns false if we were passed over: other members have written since. */
-bool roster_unlock_file(int fd, uint32_t turn);
+bool roster_unlock_file(int fd, const struct roster_turn *turn);
 
 /* --- roster_file.c ------------------------------------------------------------------------- */
 
 /* Open the file at @path, or what stands for it, and lock it. 0 or an errno, ESTALE: try again. */
-int roster_open_file(const char *path, int *fd, uint32_t *turn);
+int roster_open_file(const char *path, int *fd, struct roster_turn *turn);
 /*
  * The file is damaged, and we have it locked. ESTALE: it had no members, and its name is free now.
  * Or another errno.

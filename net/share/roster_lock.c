@@ -120,7 +120,7 @@ static bool holder_equal(struct roster_holder a, struct roster_holder b)
 }
 
 /* The holder has it until it lets go, or until the epoch is another one. */
-static bool take_turn(int fd, uint32_t *turn)
+static bool take_turn(int fd, struct roster_turn *turn)
 {
 	uint32_t epoch = read_epoch(fd);
 	struct roster_holder holder;
@@ -131,21 +131,23 @@ static bool take_turn(int fd, uint32_t *turn)
 		roster_unlock_byte(fd, epoch_byte(epoch));
 		return false;
 	}
-	holder = (struct roster_holder){gettid(), clock_now() / 1000, observe_namespace("pid")};
+	if (!turn->pid_namespace)
+		turn->pid_namespace = observe_namespace("pid");
+	holder = (struct roster_holder){gettid(), clock_now() / 1000, turn->pid_namespace};
 	write_turn(fd, &holder, sizeof(holder), holder_offset(epoch));
-	*turn = epoch;
+	turn->epoch = epoch;
 	return true;
 }
 
-bool roster_unlock_file(int fd, uint32_t turn)
+bool roster_unlock_file(int fd, const struct roster_turn *turn)
 {
 	/* A new time: processes that wait see that the lock goes from one to the next. */
 	const struct roster_holder released = {.since = clock_now() / 1000};
-	bool ours = read_epoch(fd) == turn;
+	bool ours = read_epoch(fd) == turn->epoch;
 
 	/* Or the next holder would be passed over when we are stopped. */
-	write_turn(fd, &released, sizeof(released), holder_offset(turn));
-	roster_unlock_byte(fd, epoch_byte(turn));
+	write_turn(fd, &released, sizeof(released), holder_offset(turn->epoch));
+	roster_unlock_byte(fd, epoch_byte(turn->epoch));
 	return ours;
 }
 
@@ -194,7 +196,7 @@ static bool be_patient(struct roster_patience *patience, int fd)
 	return look_at_holder(patience, fd);
 }
 
-bool roster_trylock_file(int fd, uint32_t *turn, struct roster_patience *patience)
+bool roster_trylock_file(int fd, struct roster_turn *turn, struct roster_patience *patience)
 {
 	if (!take_turn(fd, turn)) {
 		be_patient(patience, fd);
@@ -211,7 +213,7 @@ bool roster_trylock_file(int fd, uint32_t *turn, struct roster_patience *patienc
  * holder waits for a CPU, we wait. It is measured in looks at the holder, not in time, which also
  * passes while this process, or the machine, stands still.
  */
-bool roster_lock_file(int fd, uint32_t *turn)
+bool roster_lock_file(int fd, struct roster_turn *turn)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
 	struct roster_patience patience = {0};

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,14 @@ ssize_t getrandom(void *buffer, size_t length, unsigned int flags)
 	if (act)
 		act();
 	return syscall(SYS_getrandom, buffer, length, flags);
+}
+
+static unsigned int stats;
+
+int stat(const char *file, struct stat *result)
+{
+	stats++;
+	return fstatat(AT_FDCWD, file, result, 0);
 }
 
 static void stop(void)
@@ -119,6 +128,23 @@ START_TEST(stopped_members_keep_no_member_waiting)
 	ck_assert(roster_trylock(a));
 	roster_unlock(a);
 	roster_close(a);
+}
+END_TEST
+
+/* To look up the PID namespace takes longer than all else that the lock does. */
+START_TEST(only_the_first_lock_looks_up_the_namespace)
+{
+	struct roster *roster = join();
+	unsigned int before = stats;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		ck_assert_int_eq(roster_lock(roster), 0);
+		ck_assert(roster_unlock(roster));
+		ck_assert(roster_trylock(roster));
+		ck_assert(roster_unlock(roster));
+	}
+	ck_assert_uint_eq(stats, before);
+	roster_close(roster);
 }
 END_TEST
 
@@ -442,6 +468,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
+	tcase_add_test(tests, only_the_first_lock_looks_up_the_namespace);
 	tcase_add_test(tests, a_member_that_stood_still_waits_on);
 	tcase_add_test(tests, those_that_only_try_pass_over_it);
 	tcase_add_test(tests, one_that_sleeps_is_passed_over);
