@@ -4,6 +4,7 @@
  * name the QP: an initiator of XRC (XRC_SEND) asks for a target (XRC_RECV), which answers by its
  * EE context number (tables 106 and 110).
  */
+#include "emu/capacity.h"
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
@@ -91,8 +92,9 @@ static void init_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mas
 	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->terms.responder_resources)
-		attr->qp_access_flags |=
-			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL;
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	if (id->terms.responder_resources && capacity_has(id->cm->hca, DEVICE_FLUSH_GLOBAL))
+		attr->qp_access_flags |= ACCESS_FLUSH_GLOBAL;
 	attr->pkey_index = 0;
 	port_gids_find(&id->cm->hca->gids, &id->path.source, &source);
 	attr->port_num = source.port_num;

@@ -12,6 +12,7 @@ import os
 from example_cases import example_cases
 from manager_cases import both, cmtime, manager_cases, rping
 from pair import DEADLINE, RETRIES_EXCEEDED, Case
+from profile_cases import profile_cases
 from rsocket_cases import rsocket_cases
 from shm_cases import over_shm
 
@@ -522,7 +523,7 @@ def pyverbs_cases():
 def udp_cases():
     for cases in (device_cases, port_cases, pingpong_cases, xrc_cases, lossy_pingpong_cases, perftest_cases,
                   lossy_perftest_cases, kill_cases, scenario_cases, together_cases, multi_process_cases,
-                  scale_cases, manager_cases, rsocket_cases, legacy_cases, example_cases, ucx_cases,
+                  scale_cases, manager_cases, rsocket_cases, profile_cases, legacy_cases, example_cases, ucx_cases,
                   check_cases, pyverbs_cases):
         yield from cases()
 

@@ -82,6 +82,25 @@ START_TEST(test_attributes)
 }
 END_TEST
 
+/* What ibv_modify_qp() would refuse isn't among the attributes of a card. */
+START_TEST(test_attributes_without_flush)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	struct caller *active;
+	struct callers c;
+	int mask;
+
+	callers_create(&c, NULL, 4);
+	c.world.nodes[0].hca->limits.cap_flags_ex &= ~DEVICE_FLUSH_GLOBAL;
+	callers_listen(&c, 1, SERVICE);
+	active = caller_connect(&c, 0, 1, SERVICE);
+	ck_assert_int_eq(cm_qp_attr(active->id, &attr, &mask), 0);
+	ck_assert_int_eq(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						       IBV_ACCESS_REMOTE_ATOMIC);
+	callers_destroy(&c);
+}
+END_TEST
+
 START_TEST(test_disconnect)
 {
 	struct callers c;
@@ -217,6 +236,7 @@ int main(void)
 
 	tcase_add_test(tcase, test_connect);
 	tcase_add_test(tcase, test_attributes);
+	tcase_add_test(tcase, test_attributes_without_flush);
 	tcase_add_loop_test(tcase, test_disconnect, 0, 2);
 	tcase_add_test(tcase, test_pending_request);
 	tcase_add_test(tcase, test_no_listener);
