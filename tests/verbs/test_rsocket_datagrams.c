@@ -4,6 +4,7 @@
  * None is lost as long as few are under way.
  */
 #include <fcntl.h>
+#include <rdma/rdma_verbs.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -172,6 +173,146 @@ START_TEST(waited_for)
 }
 END_TEST
 
+/* --- as librdmacm has it, byte by byte ------------------------------------------------------- */
+
+#define UDP_HEADER 16 /* over UDP, of IPv4 */
+#define UD_HEADER 8   /* over a UD QP, likewise */
+#define GRH 40
+
+/* A UDP socket, which stands for a datagram rsocket of librdmacm. */
+static int open_udp(const char *address, struct sockaddr_in *name)
+{
+	socklen_t length = sizeof(*name);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	must(fd >= 0);
+	must(bind(fd, socket_address(address, 0), length) == 0);
+	must(getsockname(fd, (struct sockaddr *)name, &length) == 0);
+	return fd;
+}
+
+static void udp_header(uint8_t *header, uint8_t kind, uint32_t qpn,
+		       const struct sockaddr_in *source)
+{
+	qpn = htobe32(qpn);
+	memset(header, 0x55, 4);
+	header[4] = 4;
+	header[5] = kind;
+	header[6] = UDP_HEADER;
+	header[7] = 0;
+	memcpy(header + 8, &qpn, 4);
+	memcpy(header + 12, &source->sin_addr, 4);
+}
+
+static void ud_header(uint8_t *header, const struct sockaddr_in *source)
+{
+	header[0] = 4;
+	header[1] = UD_HEADER;
+	memcpy(header + 2, &source->sin_port, 2);
+	memcpy(header + 4, &source->sin_addr, 4);
+}
+
+/* What comes by UDP from @from has its queue pair and its own address, not the receiver's. */
+static uint32_t told_qpn(int fd, const struct sockaddr_in *from, uint8_t kind, const char *data)
+{
+	uint8_t got[64], expected[UDP_HEADER];
+	ssize_t length = recv(fd, got, sizeof(got), 0);
+	uint32_t qpn;
+
+	must(length == (ssize_t)(UDP_HEADER + strlen(data)));
+	qpn = got[9] << 16 | got[10] << 8 | got[11];
+	must(qpn != 0);
+	udp_header(expected, kind, qpn, from);
+	ck_assert_mem_eq(got, expected, sizeof(expected));
+	ck_assert_mem_eq(got + UDP_HEADER, data, strlen(data));
+	return qpn;
+}
+
+START_TEST(header_of_udp)
+{
+	struct sockaddr_in name;
+	int fd = open_udp("127.0.0.1", &name);
+	uint8_t header[UDP_HEADER + 4];
+	char text[8];
+	uint32_t qpn;
+
+	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
+	qpn = told_qpn(fd, &one_name, 0, "words");
+	/* Data is answered by what only tells the number, when it is looked at. */
+	udp_header(header, 0, 0x123456, &name);
+	memcpy(header + UDP_HEADER, "more", 4);
+	must(sendto(fd, header, sizeof(header), 0, (struct sockaddr *)&one_name,
+		    sizeof(one_name)) == sizeof(header));
+	ck_assert_int_eq(receive_from(one, &name, text, sizeof(text)), 4);
+	ck_assert_mem_eq(text, "more", 4);
+	ck_assert_uint_eq(told_qpn(fd, &one_name, 7, ""), qpn);
+	close(fd);
+}
+END_TEST
+
+static struct ibv_ah *to_itself(struct rdma_cm_id *id)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64};
+	struct ibv_ah *ah;
+
+	must(ibv_query_gid(id->verbs, 1, 0, &attr.grh.dgid) == 0);
+	ah = ibv_create_ah(id->pd, &attr);
+	must(ah);
+	return ah;
+}
+
+/* Datagrams between @one and a queue pair of ours that belongs to the UDP socket @fd. */
+static void exchange(int fd, const struct sockaddr_in *name, struct rdma_cm_id *id, uint32_t qpn)
+{
+	uint8_t buffer[GRH + 64], header[UDP_HEADER];
+	struct ibv_mr *mr = rdma_reg_msgs(id, buffer, sizeof(buffer));
+	struct ibv_ah *ah = to_itself(id);
+	struct ibv_wc wc;
+	int count;
+
+	must(mr);
+	must(rdma_post_recv(id, NULL, buffer, sizeof(buffer), mr) == 0);
+	udp_header(header, 7, id->qp->qp_num, name);
+	must(sendto(fd, header, sizeof(header), 0, (struct sockaddr *)&one_name,
+		    sizeof(one_name)) == sizeof(header));
+	do {
+		ck_assert_int_eq(send_to(one, name, "words", 5), 5);
+		count = ibv_poll_cq(id->recv_cq, 1, &wc);
+	} while (count == 0);
+	must(count == 1 && wc.status == IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wc.byte_len, GRH + UD_HEADER + 5);
+	ck_assert_uint_eq(wc.src_qp, qpn);
+	ud_header(header, &one_name);
+	ck_assert_mem_eq(buffer + GRH, header, UD_HEADER);
+	ck_assert_mem_eq(buffer + GRH + UD_HEADER, "words", 5);
+
+	ud_header(buffer, name);
+	memcpy(buffer + UD_HEADER, "more", 4);
+	must(rdma_post_ud_send(id, NULL, buffer, UD_HEADER + 4, mr, IBV_SEND_SIGNALED, ah, qpn) ==
+	     0);
+	ck_assert_int_eq(receive_from(one, name, header, sizeof(header)), 4);
+	ck_assert_mem_eq(header, "more", 4);
+	must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	ibv_destroy_ah(ah);
+	rdma_dereg_mr(mr);
+}
+
+START_TEST(from_queue_pair_to_queue_pair)
+{
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *id = open_bound_id(channel, RDMA_PS_UDP);
+	struct sockaddr_in name;
+	int fd = open_udp(NULL, &name);
+
+	create_qp(id);
+	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
+	exchange(fd, &name, id, told_qpn(fd, &one_name, 0, "words"));
+	destroy(id);
+	rdma_destroy_event_channel(channel);
+	close(fd);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = 5};
@@ -188,8 +329,16 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {back_and_forth, connected,	sizes,
-				    cut_and_peeked, waited_for, refused};
+	const TTest *const all[] = {
+		back_and_forth,
+		connected,
+		sizes,
+		cut_and_peeked,
+		waited_for,
+		header_of_udp,
+		from_queue_pair_to_queue_pair,
+		refused,
+	};
 
 	return run_rsocket_tests("rsocket_datagrams", setup, teardown, all,
 				 sizeof(all) / sizeof(*all));

@@ -23,9 +23,10 @@
 /* Where datagrams go, or came from. */
 struct destination_address {
 	struct sockaddr_storage address;
-	struct endpoint *endpoint; /* ours that is used for it */
-	struct ibv_ah *ah;	   /* NULL: by UDP */
-	uint32_t qpn;		   /* 0: not known yet */
+	struct sockaddr_storage local; /* ours that it is sent to from */
+	struct endpoint *endpoint;     /* of that; NULL: no device has it */
+	struct ibv_ah *ah;	       /* NULL: by UDP */
+	uint32_t qpn;		       /* 0: not known yet */
 	struct destination_address *next;
 };
 
@@ -176,6 +177,7 @@ static struct destination_address *add_destination(struct rsocket *rs,
 	if (!destination)
 		return NULL;
 	destination->address = *address;
+	destination->local = local;
 	destination->endpoint = find_endpoint(rs, &local);
 	LL_PREPEND(rs->datagram->destinations, destination);
 	return destination;
@@ -187,21 +189,20 @@ static size_t fill_udp_header(struct rsocket_udp_header *header,
 			      const struct destination_address *destination,
 			      enum rsocket_udp_kind kind)
 {
-	const struct sockaddr_storage *address = &destination->address;
-	bool ipv4 = address->ss_family == AF_INET;
+	const struct sockaddr_storage *local = &destination->local;
+	bool ipv4 = local->ss_family == AF_INET;
 
 	*header = (struct rsocket_udp_header){
 		.tag = htobe32(RSOCKET_UDP_TAG),
 		.version = ipv4 ? 4 : 6,
 		.kind = kind,
 		.length = ipv4 ? RSOCKET_UDP_IPV4_LENGTH : RSOCKET_UDP_IPV6_LENGTH,
-		.qpn = htobe32(destination->endpoint ? destination->endpoint->qp->qp_num << 8 : 0),
+		.qpn = htobe32(destination->endpoint ? destination->endpoint->qp->qp_num : 0),
 	};
 	if (ipv4)
-		header->address.ipv4 = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+		header->address.ipv4 = ((const struct sockaddr_in *)local)->sin_addr.s_addr;
 	else
-		memcpy(header->address.ipv6, &((const struct sockaddr_in6 *)address)->sin6_addr,
-		       16);
+		memcpy(header->address.ipv6, &((const struct sockaddr_in6 *)local)->sin6_addr, 16);
 	return header->length;
 }
 
@@ -283,7 +284,8 @@ static bool receive_udp(struct rsocket *rs)
 		return false;
 	if (!is_header(header, length))
 		return true; /* not of an rsocket: dropped */
-	learn(rs, &source, be32toh(header->qpn) >> 8, header->kind == RSOCKET_UDP_DATA);
+	learn(rs, &source, be32toh(header->qpn) & RSOCKET_UDP_QPN_MASK,
+	      header->kind == RSOCKET_UDP_DATA);
 	if (header->kind == RSOCKET_UDP_DATA)
 		keep(rs, &source, datagram->buffer + header->length, length - header->length);
 	return true;

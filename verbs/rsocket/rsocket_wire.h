@@ -81,20 +81,21 @@ enum rsocket_udp_kind {
 	RSOCKET_UDP_CONTROL = 7, /* only tells the QP number */
 };
 
-/* Of a datagram over UDP; the address is the one that it was sent to. */
+/* Of a datagram over UDP; the address is the sender's. */
 struct rsocket_udp_header {
 	__be32 tag;
 	uint8_t version; /* 4 or 6, of the address */
 	uint8_t kind;
 	uint8_t length; /* of this header */
 	uint8_t reserved;
-	__be32 qpn; /* of the sender, in the upper 24 bits */
+	__be32 qpn; /* of the sender, in the lower 24 bits; the others are reserved */
 	union {
 		__be32 ipv4;
 		uint8_t ipv6[16];
 	} address;
 } __attribute__((packed));
 
+#define RSOCKET_UDP_QPN_MASK 0xffffffu
 #define RSOCKET_UDP_IPV4_LENGTH 16
 #define RSOCKET_UDP_IPV6_LENGTH 28
 
