@@ -15,6 +15,7 @@
 #include "tests/must.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/rsockets.h"
+#include "urxe.h"
 
 static int open_stream(void)
 {
@@ -487,17 +488,55 @@ static void check_signals(void)
 	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 }
 
-/* A message without data every second: the peer's application sees nothing of it. */
-START_TEST(kept_alive)
+/* How many messages have taken a receive, of all streams. */
+static uint64_t messages(void)
 {
+	struct urxe_counter counters[64];
+	int count = urxe_counters("urxe0", counters, 64);
+
+	for (int i = 0; i < count; i++) {
+		if (strcmp(counters[i].name, "rdma_recvs") == 0)
+			return counters[i].value;
+	}
+	ck_abort_msg("there is no rdma_recvs");
+}
+
+/* A byte each way, behind which is nothing that the connection's beginning has sent. */
+static void settle(int client, int server)
+{
+	char byte;
+
+	send_all(client, "a", 1);
+	receive_all(server, &byte, 1);
+	send_all(server, "b", 1);
+	receive_all(client, &byte, 1);
+}
+
+/* Nobody sends: the messages that come are of those that are kept alive. */
+static void await_keepalives(uint64_t number)
+{
+	uint64_t before = messages();
+
+	while (messages() - before < number)
+		usleep(10000);
+}
+
+/* A message without data every second: the peer's application sees nothing of it. */
+static void keep_alive(int first, int second)
+{
+	const int names[] = {first, second};
 	int client, server;
 	char byte;
 
 	open_streams(&client, &server);
-	ck_assert_int_eq(set_int(client, IPPROTO_TCP, TCP_KEEPIDLE, 1), 0);
-	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	settle(client, server);
+	for (int i = 0; i < 2; i++) {
+		int level = names[i] == SO_KEEPALIVE ? SOL_SOCKET : IPPROTO_TCP;
+
+		ck_assert_int_eq(set_int(client, level, names[i], 1), 0);
+	}
 	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_KEEPALIVE), 1);
-	usleep(2500000);
+	await_keepalives(2);
 	check_signals();
 	ck_fails(rrecv(server, &byte, 1, MSG_DONTWAIT), EAGAIN);
 	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
@@ -505,6 +544,38 @@ START_TEST(kept_alive)
 	receive_all(server, &byte, 1);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(server), 0);
+}
+
+START_TEST(kept_alive)
+{
+	keep_alive(TCP_KEEPIDLE, SO_KEEPALIVE);
+}
+END_TEST
+
+/* The time counts from when it is given. */
+START_TEST(kept_alive_more_often)
+{
+	keep_alive(SO_KEEPALIVE, TCP_KEEPIDLE);
+}
+END_TEST
+
+/* What is accepted has its listener's options, and does what they say. */
+START_TEST(accepted_kept_alive)
+{
+	int client = open_stream(), listener, server;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	ck_assert_int_eq(set_int(listener, IPPROTO_TCP, TCP_KEEPIDLE, 1), 0);
+	ck_assert_int_eq(set_int(listener, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	connect_to(listener, port, client, &server);
+	ck_assert_int_eq(get_int(server, SOL_SOCKET, SO_KEEPALIVE), 1);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_KEEPALIVE), 0);
+	settle(client, server);
+	await_keepalives(1);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
 }
 END_TEST
 
@@ -565,6 +636,8 @@ int main(void)
 		route,
 		bad_routes,
 		kept_alive,
+		kept_alive_more_often,
+		accepted_kept_alive,
 		forked,
 	};
 

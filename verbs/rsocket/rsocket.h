@@ -170,7 +170,8 @@ struct rsocket {
 	pthread_cond_t changed;
 	struct rsocket_poller *pollers;
 
-	uint64_t keepalive_at;		   /* ns */
+	uint64_t keepalive_at;		   /* ns; 0: it isn't kept alive */
+	uint64_t keepalive_interval;	   /* ns */
 	struct rsocket *prev, *next;	   /* utlist: those that are kept alive */
 	struct rsocket_datagram *datagram; /* of a SOCK_DGRAM */
 };
@@ -300,6 +301,7 @@ void rsocket_iomap_destroy(struct rsocket *rs);
 
 /* --- rsocket_keepalive.c --------------------------------------------------------------------- */
 
+/* With rs->lock: from now on, as often as the options say now. Nothing if it is closed. */
 void rsocket_keep_alive(struct rsocket *rs);
 void rsocket_let_die(struct rsocket *rs);
 /* At a fork; in the child none is kept alive. */

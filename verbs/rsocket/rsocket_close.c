@@ -84,9 +84,9 @@ int urxe_rclose(int socket)
 		return -1;
 	if (rs->inherited)
 		return close(rs->fd);
-	rsocket_let_die(rs);
 	pthread_mutex_lock(&rs->lock);
 	rs->closed = true;
+	rsocket_let_die(rs);
 	if (!rs->datagram)
 		disconnect(rs);
 	rsocket_interrupt(rs);

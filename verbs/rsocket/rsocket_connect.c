@@ -356,6 +356,15 @@ static int answer(struct rsocket *rs, const struct rdma_cm_event *event)
 	return rdma_accept(rs->id, &param) < 0 ? errno : 0;
 }
 
+/* The option is the listener's, as with sockets. */
+static void keep_accepted_alive(struct rsocket *rs)
+{
+	pthread_mutex_lock(&rs->lock);
+	if (rs->options.keepalive)
+		rsocket_keep_alive(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
 /* The rsocket of a request. NULL: it can't be accepted, *@error says why. */
 static struct rsocket *accept_request(const struct rsocket *listener, struct rdma_cm_event *event,
 				      int *error)
@@ -383,8 +392,10 @@ static struct rsocket *accept_request(const struct rsocket *listener, struct rdm
 	*error = answer(rs, &copy);
 	if (!*error)
 		*error = rsocket_enter(rs);
-	if (!*error)
+	if (!*error) {
+		keep_accepted_alive(rs);
 		return rs;
+	}
 	rdma_reject(rs->id, NULL, 0);
 	rsocket_free(rs);
 	return NULL;

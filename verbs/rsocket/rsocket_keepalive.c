@@ -3,7 +3,8 @@
  * SO_KEEPALIVE: a message without data now and then, so that a peer that is gone is noticed by the
  * retries of the queue pair. One thread for all rsockets that ask for it, as long as there are any.
  *
- * keepalive.lock protects the list and when each is due; rs->lock may be held when it is taken.
+ * keepalive.lock protects the list, when each is due and how often; rs->lock may be held when it is
+ * taken.
  */
 #include <errno.h>
 #include <time.h>
@@ -30,7 +31,7 @@ static struct rsocket *next_due(uint64_t now)
 	DL_FOREACH (keepalive.sockets, rs) {
 		if (rs->keepalive_at > now)
 			continue;
-		rs->keepalive_at = now + (uint64_t)rs->options.keepalive_time * NS_PER_S;
+		rs->keepalive_at = now + rs->keepalive_interval;
 		rs->users++;
 		return rs;
 	}
@@ -78,12 +79,15 @@ static void start_thread(void)
 
 void rsocket_keep_alive(struct rsocket *rs)
 {
+	if (rs->closed) /* it would stay in the list when it is freed */
+		return;
 	pthread_mutex_lock(&keepalive.lock);
 	if (!rs->keepalive_at) {
 		DL_APPEND(keepalive.sockets, rs);
 		start_thread();
 	}
-	rs->keepalive_at = clock_now() + (uint64_t)rs->options.keepalive_time * NS_PER_S;
+	rs->keepalive_interval = (uint64_t)rs->options.keepalive_time * NS_PER_S;
+	rs->keepalive_at = clock_now() + rs->keepalive_interval;
 	pthread_mutex_unlock(&keepalive.lock);
 }
 

@@ -157,6 +157,12 @@ static int read_number(const void *value, socklen_t length, uint32_t *number)
 	return 0;
 }
 
+static bool is_keepalive(const struct option *option)
+{
+	return (option->level == SOL_SOCKET && option->name == SO_KEEPALIVE) ||
+	       (option->level == IPPROTO_TCP && option->name == TCP_KEEPIDLE);
+}
+
 /* With rs->lock. */
 static int set_option(struct rsocket *rs, const struct option *option, const void *value,
 		      socklen_t length)
@@ -183,8 +189,8 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 		*(uint32_t *)at = buffer_size(number < BUFFER_MOST / 2 ? 2 * number : BUFFER_MOST);
 	else if (option->kind == OPTION_NUMBER)
 		*(uint32_t *)at = within(number, option->least, option->most);
-	if (option->name == SO_KEEPALIVE && option->level == SOL_SOCKET)
-		number ? rsocket_keep_alive(rs) : rsocket_let_die(rs);
+	if (is_keepalive(option))
+		rs->options.keepalive ? rsocket_keep_alive(rs) : rsocket_let_die(rs);
 	return 0;
 }
 
