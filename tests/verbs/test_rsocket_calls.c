@@ -358,7 +358,9 @@ START_TEST(options)
 		{IPPROTO_TCP, TCP_NODELAY, 1, 1},	 {IPPROTO_TCP, TCP_KEEPIDLE, 30, 30},
 		{SOL_RDMA, RDMA_SQSIZE, 100, 100},	 {SOL_RDMA, RDMA_RQSIZE, 200, 200},
 		{SOL_RDMA, RDMA_INLINE, 128, 128},	 {SOL_RDMA, RDMA_IOMAPSIZE, 7, 7},
-		{IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},
+		{IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},	 {IPPROTO_TCP, TCP_KEEPCNT, 9, 1},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 75, 1},	 {IPPROTO_TCP, TCP_KEEPIDLE, 86400, 86400},
+		{IPPROTO_TCP, TCP_MAXSEG, 1460, 2048},
 	};
 	struct linger linger = {1, 2}, got = {0};
 	socklen_t length = sizeof(got);
@@ -372,6 +374,9 @@ START_TEST(options)
 	ck_assert_int_eq(rgetsockopt(fd, SOL_SOCKET, SO_LINGER, &got, &length), 0);
 	ck_assert_mem_eq(&got, &linger, sizeof(got));
 	ck_fails(set_int(fd, SOL_SOCKET, SO_BROADCAST, 1), ENOTSUP);
+	ck_fails(set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, 0), EINVAL);
+	ck_fails(set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, -1), EINVAL);
+	ck_assert_int_eq(get_int(fd, IPPROTO_TCP, TCP_KEEPIDLE), 86400);
 	ck_fails(rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, 4), EFAULT);
 	ck_fails(rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, &linger, 2), EINVAL);
 	ck_fails(rgetsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, &length), EFAULT);
@@ -390,7 +395,8 @@ START_TEST(options_too_late)
 	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_SNDBUF), size);
 	ck_fails(set_int(client, SOL_RDMA, RDMA_SQSIZE, 99), EINVAL);
 	ck_assert_int_eq(set_int(client, IPPROTO_TCP, TCP_NODELAY, 1), 0);
-	ck_assert_int_gt(get_int(client, IPPROTO_TCP, TCP_MAXSEG), 0);
+	/* The loopback device has the largest MTU that there is. */
+	ck_assert_int_eq(get_int(client, IPPROTO_TCP, TCP_MAXSEG), 4096);
 	ck_assert_int_eq(rfcntl(client, F_SETFD, FD_CLOEXEC), 0);
 	ck_assert_int_eq(rfcntl(client, F_GETFD), FD_CLOEXEC);
 	ck_fails(rfcntl(client, F_DUPFD, 0), ENOTSUP);
@@ -438,6 +444,8 @@ START_TEST(route)
 	ck_assert_uint_eq(got.path.mtu & 0x3f, IBV_MTU_512);
 	ck_assert_uint_eq(got.path.tclass, 0x20);
 	get_route(server, sizeof(asked));
+	ck_assert_int_eq(get_int(client, IPPROTO_TCP, TCP_MAXSEG), 512);
+	ck_assert_int_eq(get_int(server, IPPROTO_TCP, TCP_MAXSEG), 512);
 	fill(data, sizeof(data), 1);
 	send_all(client, data, sizeof(data));
 	memset(data, 0, sizeof(data));

@@ -103,9 +103,11 @@ uint32_t rsocket_wake_up_interval(void)
 enum option_kind {
 	OPTION_SWITCH, /* an int, into a bool */
 	OPTION_BUFFER, /* an int, bytes of a buffer */
-	OPTION_NUMBER, /* an int within limits */
+	OPTION_NUMBER, /* an int, made to be within limits */
+	OPTION_PERIOD, /* an int, seconds, more than 0 */
 	OPTION_LINGER,
-	OPTION_IGNORED, /* taken, and without effect */
+	OPTION_SEGMENT, /* taken, and without effect: what a packet carries at most */
+	OPTION_IGNORED, /* likewise; 1 when got, as librdmacm has it */
 };
 
 struct option {
@@ -126,8 +128,10 @@ static const struct option options[] = {
 	{SOL_SOCKET, SO_OOBINLINE, OPTION_SWITCH, AT(oob_inline), .later = true},
 	{SOL_SOCKET, SO_LINGER, OPTION_LINGER, AT(linger), .later = true},
 	{IPPROTO_TCP, TCP_NODELAY, OPTION_SWITCH, AT(no_delay), .later = true},
-	{IPPROTO_TCP, TCP_KEEPIDLE, OPTION_NUMBER, AT(keepalive_time), 1, 32767, .later = true},
-	{IPPROTO_TCP, TCP_MAXSEG, OPTION_IGNORED, 0, .later = true},
+	{IPPROTO_TCP, TCP_KEEPIDLE, OPTION_PERIOD, AT(keepalive_time), .later = true},
+	{IPPROTO_TCP, TCP_KEEPINTVL, OPTION_IGNORED, 0, .later = true},
+	{IPPROTO_TCP, TCP_KEEPCNT, OPTION_IGNORED, 0, .later = true},
+	{IPPROTO_TCP, TCP_MAXSEG, OPTION_SEGMENT, 0, .later = true},
 	{IPPROTO_IPV6, IPV6_V6ONLY, OPTION_SWITCH, AT(ipv6_only)},
 	{SOL_RDMA, RDMA_SQSIZE, OPTION_NUMBER, AT(sq_size), 16, 1 << 14},
 	{SOL_RDMA, RDMA_RQSIZE, OPTION_NUMBER, AT(rq_size), 16, 1 << 14},
@@ -181,6 +185,8 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 		return 0;
 	}
 	error = read_number(value, length, &number);
+	if (!error && option->kind == OPTION_PERIOD && !number)
+		error = EINVAL;
 	if (error)
 		return error;
 	if (option->kind == OPTION_SWITCH)
@@ -189,6 +195,8 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 		*(uint32_t *)at = buffer_size(number < BUFFER_MOST / 2 ? 2 * number : BUFFER_MOST);
 	else if (option->kind == OPTION_NUMBER)
 		*(uint32_t *)at = within(number, option->least, option->most);
+	else if (option->kind == OPTION_PERIOD)
+		*(uint32_t *)at = number;
 	if (is_keepalive(option))
 		rs->options.keepalive ? rsocket_keep_alive(rs) : rsocket_let_die(rs);
 	return 0;
@@ -247,6 +255,29 @@ static int special_option(struct rsocket *rs, int level, int name, int *number)
 	return 0;
 }
 
+/* With rs->lock. Of a path that isn't known yet what librdmacm says. */
+static int segment_size(const struct rsocket *rs)
+{
+	const struct rdma_route *route = rs->id ? &rs->id->route : NULL;
+
+	return route && route->num_paths ? 128 << route->path_rec->mtu : 2048;
+}
+
+/* With rs->lock. Of an option that is an int. */
+static int number_of(const struct rsocket *rs, const struct option *option, const void *at)
+{
+	switch (option->kind) {
+	case OPTION_SWITCH:
+		return *(const bool *)at;
+	case OPTION_SEGMENT:
+		return segment_size(rs);
+	case OPTION_IGNORED:
+		return 1;
+	default:
+		return *(const uint32_t *)at;
+	}
+}
+
 /* With rs->lock. */
 static int get_option(struct rsocket *rs, int level, int name, void *value, socklen_t *length)
 {
@@ -264,12 +295,7 @@ static int get_option(struct rsocket *rs, int level, int name, void *value, sock
 	at = (const uint8_t *)&rs->options + option->offset;
 	if (option->kind == OPTION_LINGER)
 		return put_value(value, length, at, sizeof(struct linger));
-	if (option->kind == OPTION_SWITCH)
-		number = *(const bool *)at;
-	else if (option->kind != OPTION_IGNORED)
-		number = *(const uint32_t *)at;
-	else if (rs->id && rs->id->verbs) /* TCP_MAXSEG: what one packet carries at most */
-		number = 2048;
+	number = number_of(rs, option, at);
 	return put_value(value, length, &number, sizeof(number));
 }
 
