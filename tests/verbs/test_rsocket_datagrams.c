@@ -327,6 +327,25 @@ START_TEST(refused)
 }
 END_TEST
 
+/* As to any UDP socket: a broadcast isn't allowed unless it is asked for. */
+START_TEST(not_reached)
+{
+	struct sockaddr *broadcast = socket_address("127.255.255.255", 5);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), unbound = rsocket(AF_INET, SOCK_DGRAM, 0);
+	const socklen_t length = sizeof(struct sockaddr_in);
+
+	must(fd >= 0 && unbound >= 0);
+	ck_fails(sendto(fd, "a", 1, 0, broadcast, length), EACCES);
+	ck_fails(rsendto(one, "a", 1, 0, broadcast, length), EACCES);
+	ck_fails(rsendto(unbound, "a", 1, 0, broadcast, length), EACCES);
+	ck_fails(rconnect(one, broadcast, length), EACCES);
+	ck_fails(rsend(one, "a", 1, 0), EDESTADDRREQ);
+	ck_assert_int_eq(send_to(one, &other_name, "a", 1), 1);
+	ck_assert_int_eq(rclose(unbound), 0);
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const all[] = {
@@ -338,6 +357,7 @@ int main(void)
 		header_of_udp,
 		from_queue_pair_to_queue_pair,
 		refused,
+		not_reached,
 	};
 
 	return run_rsocket_tests("rsocket_datagrams", setup, teardown, all,

@@ -163,24 +163,29 @@ static int find_local(const struct rsocket *rs, const struct sockaddr_storage *r
 	return error;
 }
 
-static struct destination_address *add_destination(struct rsocket *rs,
-						   const struct sockaddr_storage *address)
+/* *@result: the entry of @address, perhaps a new one; NULL with the errno that is returned. */
+static int add_destination(struct rsocket *rs, const struct sockaddr_storage *address,
+			   struct destination_address **result)
 {
 	struct destination_address *destination = find_destination(rs, address);
 	struct sockaddr_storage local;
+	int error;
 
+	*result = destination;
 	if (destination)
-		return destination;
-	if (find_local(rs, address, &local) != 0)
-		return NULL;
+		return 0;
+	error = find_local(rs, address, &local);
+	if (error)
+		return error;
 	destination = calloc(1, sizeof(*destination));
 	if (!destination)
-		return NULL;
+		return ENOMEM;
 	destination->address = *address;
 	destination->local = local;
 	destination->endpoint = find_endpoint(rs, &local);
 	LL_PREPEND(rs->datagram->destinations, destination);
-	return destination;
+	*result = destination;
+	return 0;
 }
 
 /* --- UDP ------------------------------------------------------------------------------------- */
@@ -255,9 +260,9 @@ static void keep(struct rsocket *rs, const struct sockaddr_storage *source, cons
 static void learn(struct rsocket *rs, const struct sockaddr_storage *source, uint32_t qpn,
 		  bool answer)
 {
-	struct destination_address *destination = add_destination(rs, source);
+	struct destination_address *destination;
 
-	if (!destination || !destination->endpoint || !qpn)
+	if (add_destination(rs, source, &destination) != 0 || !destination->endpoint || !qpn)
 		return;
 	if (destination->qpn != qpn && destination->ah) {
 		ibv_destroy_ah(destination->ah);
@@ -329,15 +334,17 @@ static int bind_somewhere(struct rsocket *rs)
 	return bind(rs->fd, (struct sockaddr *)&any, size_of(&any)) < 0 ? errno : 0;
 }
 
-static struct destination_address *destination_of(struct rsocket *rs, const struct msghdr *message)
+static int destination_of(struct rsocket *rs, const struct msghdr *message,
+			  struct destination_address **destination)
 {
 	struct sockaddr_storage address = {};
 
+	*destination = rs->datagram->connected;
 	if (!message->msg_name)
-		return rs->datagram->connected;
+		return 0;
 	memcpy(&address, message->msg_name,
 	       message->msg_namelen < sizeof(address) ? message->msg_namelen : sizeof(address));
-	return add_destination(rs, &address);
+	return add_destination(rs, &address, destination);
 }
 
 static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int flags)
@@ -348,11 +355,10 @@ static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int
 
 	if (!error)
 		error = bind_somewhere(rs);
+	if (!error)
+		error = destination_of(rs, message, &destination);
 	if (error)
 		return rsocket_return(error);
-	destination = destination_of(rs, message);
-	if (!destination)
-		return rsocket_return(ENOMEM);
 	for (;;) {
 		if (!destination->ah || rs->datagram->waiting)
 			rsocket_datagram_progress(rs);
@@ -485,10 +491,8 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	error = bind_somewhere(rs);
 	if (!error && connect(rs->fd, address, length) < 0)
 		error = errno;
-	if (!error) {
-		rs->datagram->connected = add_destination(rs, &remote);
-		error = rs->datagram->connected ? 0 : ENOMEM;
-	}
+	if (!error)
+		error = add_destination(rs, &remote, &rs->datagram->connected);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
 }
