@@ -84,18 +84,26 @@ static struct rdma_cm_id *next_request(void)
 	return id;
 }
 
+/* The other side of @active's connection, which is made. */
+static struct rdma_cm_id *connect_client(struct rdma_cm_id *active)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	return passive;
+}
+
 /* A connection with QPs. */
 static void connect_pair(struct rdma_cm_id **active, struct rdma_cm_id **passive)
 {
-	struct rdma_conn_param param = parameters("");
-
 	*active = open_client(true);
-	ck_assert_int_eq(rdma_connect(*active, &param), 0);
-	*passive = next_request();
-	create_qp(*passive);
-	ck_assert_int_eq(rdma_accept(*passive, &param), 0);
-	expect(client, *active, RDMA_CM_EVENT_ESTABLISHED, 0);
-	expect(server, *passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	*passive = connect_client(*active);
 }
 
 /* --- the way of a connection --------------------------------------------------- */
@@ -202,6 +210,54 @@ START_TEST(queue_pairs_follow)
 	expect(server, passive, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	destroy(active);
 	destroy(passive);
+}
+END_TEST
+
+static void set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
+{
+	ck_assert_int_eq(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+					 sizeof(timeout)),
+			 0);
+}
+
+static uint8_t ack_timeout(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	ck_assert_int_eq(ibv_query_qp(id->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+	return attr.timeout;
+}
+
+/* 0 is a value, too: the timer is off. What is accepted has its listener's. */
+START_TEST(ack_timeout_as_asked)
+{
+	static const struct {
+		int active, passive; /* -1: not asked for */
+	} asked[] = {{0, -1}, {14, -1}, {-1, 0}, {-1, 14}};
+
+	for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+		struct rdma_cm_id *active = open_client(true), *passive;
+
+		if (asked[i].active >= 0)
+			set_ack_timeout(active, asked[i].active);
+		if (asked[i].passive >= 0)
+			set_ack_timeout(listener, asked[i].passive);
+		passive = connect_client(active);
+		if (asked[i].active >= 0)
+			ck_assert_int_eq(ack_timeout(active), asked[i].active);
+		else
+			ck_assert_int_gt(ack_timeout(active), 14);
+		if (asked[i].passive >= 0)
+			ck_assert_int_eq(ack_timeout(passive), asked[i].passive);
+		else
+			ck_assert_int_gt(ack_timeout(passive), 14);
+		send_one(active, passive);
+		send_one(passive, active);
+		destroy(active);
+		expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+		destroy(passive);
+	}
 }
 END_TEST
 
@@ -601,12 +657,12 @@ int main(void)
 	tcase_set_timeout(datagrams, 60);
 	tcase_add_checked_fixture(connections, setup, teardown);
 	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
-	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow, both_disconnect,
-	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
-	    queue_pair_fails, extensions_travel, rejection_tells_why, client_gives_up,
-	    nobody_listens, backlog_is_full, listener_takes_its_requests_along,
-	    wildcard_listeners_hear, requests_migrate_with_their_listener,
-	    events_of_the_dead_are_forgotten);
+	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow,
+	    ack_timeout_as_asked, both_disconnect, defaults_of_accept,
+	    queue_pairs_of_the_application, established_by_notification, queue_pair_fails,
+	    extensions_travel, rejection_tells_why, client_gives_up, nobody_listens,
+	    backlog_is_full, listener_takes_its_requests_along, wildcard_listeners_hear,
+	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);

@@ -181,7 +181,8 @@ struct rdma_id {
 	uint32_t qkey;		     /* datagram QPs */
 	struct ibv_ece local_ece, remote_ece;
 
-	uint8_t tos, ack_timeout; /* rdma_set_option(); ack_timeout 0: default */
+	uint8_t tos, ack_timeout; /* rdma_set_option() */
+	bool ack_timeout_set;	  /* perhaps to 0: the QP's timer is off (IBA 9.7.6.1.3) */
 	bool reuse_address, address_family_only, address_family_only_set;
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */

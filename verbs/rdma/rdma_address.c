@@ -500,6 +500,7 @@ static void set_default_path(struct rdma_id *id)
 		.hop_limit = HOP_LIMIT_DEFAULT,
 	};
 	id->mtu = source_mtu(id);
+	/* A timer that is off says nothing of the path. */
 	id->packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME;
 }
 

@@ -314,6 +314,7 @@ static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 			"pairs of type %d",
 			timeout, ACK_TIMEOUT_MAX, id->ibv.qp_type);
 	id->ack_timeout = timeout;
+	id->ack_timeout_set = true;
 	return 0;
 }
 

@@ -80,7 +80,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 				  attr->qp_state == IBV_QPS_INIT
 					  ? "bound to a device"
 					  : "a connection whose peer has sent its REQ or REP");
-	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout)
+	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout_set)
 		attr->timeout = id->ack_timeout;
 	rdma_leave();
 	return error ? rdma_fail(error) : 0;
