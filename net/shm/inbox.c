@@ -232,26 +232,41 @@ void inbox_ring_bell(struct inbox_file *file, uint32_t member)
 		atomic_store(&file->rung, 1);
 }
 
+/* The bits of word @i that are a member's: members are 1 to ROSTER_MEMBERS. */
+static uint64_t member_bits(uint32_t i)
+{
+	uint64_t bits = UINT64_MAX;
+
+	if (i == 0)
+		bits &= ~UINT64_C(1);
+	if (i == ROSTER_MEMBERS / 64)
+		bits &= (UINT64_C(2) << ROSTER_MEMBERS % 64) - 1;
+	return bits;
+}
+
+/*
+ * Each word is looked at once, whatever others write there: bits that are no member's are all
+ * cleared with one store, and not one by one until there are none.
+ */
 uint32_t inbox_next_rung(struct inbox_file *file)
 {
-	uint64_t bits;
-
 	if (!inbox_is_rung(file))
 		return 0;
 	/* Cleared before the members are looked at: what is rung meanwhile rings again. */
 	atomic_exchange(&file->rung, 0);
 	for (uint32_t i = 0; i < INBOX_WORDS; i++) {
+		uint64_t bits = atomic_load(&file->members[i]);
 		uint32_t bit;
 
-		bits = atomic_load(&file->members[i]);
+		if (bits & ~member_bits(i))
+			atomic_fetch_and(&file->members[i], member_bits(i));
+		bits &= member_bits(i);
 		if (!bits)
 			continue;
 		bit = __builtin_ctzll(bits);
 		atomic_fetch_and(&file->members[i], ~(UINT64_C(1) << bit));
 		atomic_store(&file->rung, 1);
-		if (i * 64 + bit && i * 64 + bit <= ROSTER_MEMBERS)
-			return i * 64 + bit;
-		i--; /* a bit that is no member's */
+		return i * 64 + bit;
 	}
 	return 0;
 }

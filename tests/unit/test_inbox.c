@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file of an inbox: made whatever the process's limits are, and removed with its process. */
+/*
+ * The file of an inbox: made whatever the process's limits are, and removed with its process. Its
+ * doorbell: whatever is written there.
+ */
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "killable.h"
@@ -132,6 +137,77 @@ START_TEST(beyond_the_limit_of_file_sizes_there_is_none)
 }
 END_TEST
 
+/* --- the doorbell ----------------------------------------------------------------------------- */
+
+static unsigned int ring_all(void)
+{
+	unsigned int rung = 0;
+
+	while (inbox_next_rung(inbox.file))
+		rung++;
+	return rung;
+}
+
+START_TEST(members_ring_once_each)
+{
+	static const uint32_t members[] = {1, 63, 64, ROSTER_MEMBERS - 1, ROSTER_MEMBERS};
+
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+		inbox_ring_bell(inbox.file, members[i]);
+		ck_assert_uint_eq(inbox_next_rung(inbox.file), members[i]);
+		ck_assert_uint_eq(inbox_next_rung(inbox.file), 0);
+		ck_assert(!inbox_is_rung(inbox.file));
+	}
+	for (uint32_t i = 0; i < INBOX_WORDS; i++)
+		inbox.file->members[i] = UINT64_MAX;
+	inbox.file->rung = 1;
+	ck_assert_uint_eq(ring_all(), ROSTER_MEMBERS);
+	for (uint32_t i = 0; i < INBOX_WORDS; i++)
+		ck_assert_uint_eq(inbox.file->members[i], 0);
+}
+END_TEST
+
+#ifdef __x86_64__
+
+#define TRAP_FLAG 0x100
+#define STEPS 100000
+
+static volatile unsigned int steps;
+static volatile bool stepping;
+
+/* What is written behind each instruction: as by another process, in the worst order. */
+static void write_between_instructions(int number, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	inbox.file->members[0] |= 1;
+	inbox.file->members[INBOX_WORDS - 1] |= UINT64_C(1) << 63;
+	inbox.file->rung = 1;
+	if (++steps > STEPS)
+		_exit(1);
+	*flags = stepping ? *flags | TRAP_FLAG : *flags & ~TRAP_FLAG;
+}
+
+/* Another process can't keep the receiver at it. */
+START_TEST(bits_that_are_no_members_end)
+{
+	struct sigaction action = {.sa_sigaction = write_between_instructions,
+				   .sa_flags = SA_SIGINFO};
+
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	ck_assert_int_eq(sigaction(SIGTRAP, &action, NULL), 0);
+	stepping = true;
+	raise(SIGTRAP);
+	ck_assert_uint_eq(inbox_next_rung(inbox.file), 0);
+	stepping = false;
+	raise(SIGTRAP); /* or the next step */
+	ck_assert_uint_gt(steps, INBOX_WORDS);
+}
+END_TEST
+
+#endif
+
 int main(void)
 {
 	Suite *suite = suite_create("inbox");
@@ -142,6 +218,10 @@ int main(void)
 	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
 	tcase_add_test(tests, the_umask_is_no_matter);
 	tcase_add_test(tests, beyond_the_limit_of_file_sizes_there_is_none);
+	tcase_add_test(tests, members_ring_once_each);
+#ifdef __x86_64__
+	tcase_add_test(tests, bits_that_are_no_members_end);
+#endif
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
