@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: first from rings, then from UDP. A ring is opened when its bell is rung for the first
- * time, and watched from then on: looked at by each call, while its writer rings no bell. Of more
- * rings than are watched the one that had nothing for longest goes back to its bell.
+ * Receiving: from rings and from UDP. A ring is opened when its bell is rung for the first time,
+ * and watched from then on: looked at by each call, while its writer rings no bell. Of more rings
+ * than are watched the one that had nothing for longest goes back to its bell.
  *
- * Polling makes no system call while rings have something, and few while there are rings at all:
- * UDP is looked at in intervals, at once only where it had something a moment ago and rings hadn't,
- * after a sleep, and when another member has forwarded a datagram.
+ * Polling makes few system calls while there are rings: UDP is looked at in intervals, and when
+ * another member has forwarded a datagram. Then it comes before the rings, which may have more than
+ * a call returns for as long as others write to them; connections, multicasts and other machines
+ * can't wait for that. At once, behind the rings, it is looked at only where it had something a
+ * moment ago and rings hadn't, and after a sleep.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -285,16 +287,26 @@ static void release_rings(struct shm_link *link)
 
 /* --- UDP ------------------------------------------------------------------------------------ */
 
-static bool udp_is_due(const struct shm_link *link, bool found, uint64_t now)
+static bool udp_had_something_lately(const struct shm_link *link, uint64_t now)
 {
-	uint64_t since = now - link->udp_at, found_since = now - link->udp_found_at;
+	return elapsed(link->udp_found_at, now) < SHM_UDP_RECENT;
+}
 
-	if (!link->watched_count || link->slept ||
-	    roster_notifications(link->roster) != link->notifications)
+/* However much the rings have. */
+static bool udp_is_due(const struct shm_link *link, uint64_t now)
+{
+	uint64_t interval = udp_had_something_lately(link, now) ? SHM_UDP_OFTEN : SHM_UDP_RARELY;
+
+	return elapsed(link->udp_at, now) >= interval ||
+	       roster_notifications(link->roster) != link->notifications;
+}
+
+/* Behind the rings, which had something or not (@found). */
+static bool udp_is_likely(const struct shm_link *link, bool found, uint64_t now)
+{
+	if (!link->watched_count || link->slept)
 		return true;
-	if (!found && link->udp_found_at > link->found_at && found_since < SHM_UDP_RECENT)
-		return true;
-	return since >= (found_since < SHM_UDP_RECENT ? SHM_UDP_OFTEN : SHM_UDP_RARELY);
+	return !found && link->udp_found_at > link->found_at && udp_had_something_lately(link, now);
 }
 
 static unsigned int receive_udp(struct shm_link *link, struct link_frame *frames, unsigned int max,
@@ -307,7 +319,7 @@ static unsigned int receive_udp(struct shm_link *link, struct link_frame *frames
 	if (link->roster)
 		link->notifications = roster_notifications(link->roster);
 	count = link->udp->ops->receive(link->udp, frames, max, now);
-	link->link.more = link->udp->more;
+	link->link.more = link->udp->more || count == max;
 	if (count)
 		link->udp_found_at = now;
 	if (atomic_load_explicit(&link->udp->lost, memory_order_relaxed))
@@ -339,7 +351,8 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 			 uint64_t now)
 {
 	struct shm_link *link = (struct shm_link *)base;
-	unsigned int count;
+	unsigned int count = 0;
+	bool due;
 
 	base->more = false;
 	if (!link->roster)
@@ -352,11 +365,19 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 		check_members(link, now);
 	if (inbox_is_rung(link->inbox.file))
 		take_bells(link);
-	count = read_rings_soon(link, frames, max, now);
+	/* Once a call, for what it returned before is used no more; and the rings have their share.
+	 */
+	due = udp_is_due(link, now);
+	if (due)
+		count = receive_udp(link, frames, (max + 1) / 2, now);
+	if (count)
+		count += read_rings(link, frames + count, max - count, now);
+	else
+		count = read_rings_soon(link, frames, max, now);
 	if (atomic_load_explicit(&link->waiting, memory_order_relaxed) &&
 	    now >= atomic_load_explicit(&link->retry_at, memory_order_relaxed))
 		shm_send_waiting(link, now);
-	if (count < max && udp_is_due(link, count, now))
+	if (!due && count < max && udp_is_likely(link, count, now))
 		count += receive_udp(link, frames + count, max - count, now);
 	return count;
 }

@@ -175,6 +175,11 @@ static void check_frame(const struct link_frame *frame, const struct node *from,
 		ck_abort_msg("frame %u isn't what was sent", psn);
 }
 
+static struct shm_link *shm_of(const struct node *node)
+{
+	return (struct shm_link *)node->link;
+}
+
 static struct path path_to(const struct node *from, const struct node *to)
 {
 	return (struct path){.source = from->gid, .destination = to->gid};
@@ -384,7 +389,8 @@ START_TEST(bounds_what_waits)
 }
 END_TEST
 
-static bool is_readable(const struct node *node)
+/* Waits @timeout, ms. */
+static bool is_readable(const struct node *node, int timeout)
 {
 	struct pollfd polled[8];
 	int fds[8];
@@ -392,7 +398,7 @@ static bool is_readable(const struct node *node)
 
 	for (unsigned int i = 0; i < count; i++)
 		polled[i] = (struct pollfd){fds[i], POLLIN, 0};
-	return poll(polled, count, 0) > 0;
+	return poll(polled, count, timeout) > 0;
 }
 
 START_TEST(wakes_a_receiver_that_sleeps)
@@ -401,18 +407,113 @@ START_TEST(wakes_a_receiver_that_sleeps)
 
 	/* While it polls no descriptor says anything. */
 	ck_assert_uint_eq(send_one(&a, &b, 1), 0);
-	ck_assert(!is_readable(&b));
+	ck_assert(!is_readable(&b, 0));
 	ck_assert_uint_eq(b.link->ops->prepare_sleep(b.link), 0);
 	wait_for_frame(&b, &frame);
 	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
 
 	ck_assert_uint_gt(b.link->ops->prepare_sleep(b.link), 0);
 	ck_assert_uint_eq(send_one(&a, &b, 2), 0);
-	ck_assert(is_readable(&b));
+	ck_assert(is_readable(&b, 0));
 	wait_for_frame(&b, &frame);
 	check_frame(&frame, &a, &b, 2);
 	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
-	ck_assert(!is_readable(&b));
+	ck_assert(!is_readable(&b, 0));
+}
+END_TEST
+
+/* --- by both ways ----------------------------------------------------------------------------- */
+
+#define BATCH 8
+
+/* The clock stands but for what a test says, so that nothing is due that it doesn't say. */
+static unsigned int receive_at(uint64_t now, unsigned int *by_udp)
+{
+	struct link_frame frames[BATCH];
+	unsigned int count = b.link->ops->receive(b.link, frames, BATCH, now);
+
+	*by_udp = 0;
+	for (unsigned int i = 0; i < count; i++)
+		*by_udp += !frames[i].shared;
+	return count;
+}
+
+/* UDP has been looked at now, and the ring has more than any call here takes. Returns now. */
+static uint64_t begin_flood(void)
+{
+	uint64_t now = clock_now() + SHM_CHECK / 2;
+	unsigned int by_udp;
+
+	shm_of(&b)->checked_at = now;
+	receive_at(now, &by_udp);
+	for (uint32_t i = 0; i < 1000; i++)
+		ck_assert_uint_eq(send_one(&a, &b, i), 0);
+	return now;
+}
+
+static void send_by_udp(const struct node *udp, unsigned int count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(send_one(udp, &b, i), 0);
+	ck_assert(is_readable(&b, 10000));
+}
+
+/* When UDP is due it has its share, and so have they. */
+START_TEST(rings_leave_udp_its_turn)
+{
+	struct node udp = node_open("127.77.9.3", false, false);
+	uint64_t now = begin_flood();
+	unsigned int by_udp;
+
+	send_by_udp(&udp, 2 * BATCH);
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert_uint_eq(by_udp, 0);
+	now += SHM_UDP_RARELY;
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert(by_udp > 0 && by_udp <= BATCH / 2);
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert_uint_eq(by_udp, 0);
+	/* Where there was something lately it is likelier that there is more. */
+	now += SHM_UDP_OFTEN;
+	ck_assert(is_readable(&b, 10000));
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert(by_udp > 0 && by_udp <= BATCH / 2);
+	node_close(&udp);
+}
+END_TEST
+
+/* As when it has handed on a datagram. */
+START_TEST(rings_leave_udp_what_another_member_tells_of)
+{
+	struct node udp = node_open("127.77.9.3", false, false);
+	uint64_t now = begin_flood();
+	unsigned int by_udp;
+
+	send_by_udp(&udp, 1);
+	shm_of(&b)->notifications--;
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert_uint_eq(by_udp, 1);
+	node_close(&udp);
+}
+END_TEST
+
+/* What a call that took its share of UDP left there is told of. */
+START_TEST(udp_has_more_than_its_share)
+{
+	struct node udp = node_open("127.77.9.3", false, false);
+	uint64_t now, end = clock_now() + DEADLINE;
+	unsigned int by_udp;
+
+	ck_assert_uint_eq(send_one(&a, &b, 0), 0);
+	now = clock_now() + SHM_CHECK / 2;
+	receive_at(now, &by_udp);
+	send_by_udp(&udp, 2 * BATCH);
+	for (unsigned int seen = 0; seen < 2 * BATCH; seen += by_udp) {
+		ck_assert_uint_lt(clock_now(), end);
+		receive_at(now += SHM_UDP_RARELY, &by_udp);
+		ck_assert(by_udp < BATCH / 2 || b.link->more);
+	}
+	node_close(&udp);
 }
 END_TEST
 
@@ -530,11 +631,6 @@ END_TEST
 /* --- what isn't to be trusted ----------------------------------------------------------------- */
 
 #define OFTEN UINT64_C(1000000) /* ns: how often links look after one another here */
-
-static struct shm_link *shm_of(const struct node *node)
-{
-	return (struct shm_link *)node->link;
-}
 
 /* Receive on both, use all of each frame, and see whether @psn came to @to as it was sent. */
 static bool receive_at_both(const struct node *from, const struct node *to, uint32_t psn,
@@ -873,6 +969,9 @@ int main(void)
 	tcase_add_test(tcase, waits_for_space);
 	tcase_add_loop_test(tcase, bounds_what_waits, 0, sizeof(bounds) / sizeof(bounds[0]));
 	tcase_add_test(tcase, wakes_a_receiver_that_sleeps);
+	tcase_add_test(tcase, rings_leave_udp_its_turn);
+	tcase_add_test(tcase, rings_leave_udp_what_another_member_tells_of);
+	tcase_add_test(tcase, udp_has_more_than_its_share);
 	tcase_add_test(tcase, serves_many);
 	tcase_add_test(tcase, lets_go_of_the_dead);
 	tcase_add_test(tcase, begins_anew_with_another);
