@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/udp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -139,6 +141,19 @@ static bool begin(struct udp_splice *splice, uint64_t cookie)
 /* --- blocks ---------------------------------------------------------------------------------- */
 
 /*
+ * Whether something that was sent is still charged to the sender. The loopback device charges it to
+ * the receiver's socket before the call that sends it returns, unless it was given a queue (tbf,
+ * netem: tc(8)), or a firewall keeps packets. What leaves a queue is in neither socket for a
+ * moment, so that counting what is in it wouldn't do.
+ */
+static bool is_queued(const struct udp_connection *connection)
+{
+	int bytes;
+
+	return ioctl(descriptor_number(&connection->fd), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+/*
  * What of it waits to be read, no less. Where processes share an address the kernel may give it to
  * another one than it is for, to be handed on: then it is in one of two sockets.
  */
@@ -212,6 +227,10 @@ static bool find_free(struct udp_link *link, const struct udp_address *address,
 		return true;
 	if (splice->pauses) {
 		splice->pauses--;
+		return false;
+	}
+	if (is_queued(connection)) {
+		refuse(splice);
 		return false;
 	}
 	look(link, address, connection);

@@ -6,8 +6,9 @@
  *
  * A super-packet has a block of pages to itself, and blocks are written one after the other, again
  * and again: each only when the receiver has read what was in it, which the kernel tells by how
- * much its socket holds. Where it hasn't, where the kernel can't do it, and where system calls are
- * dear, of which this takes more, super-packets are sent in the ordinary way.
+ * much its socket holds. Where it hasn't, where the kernel can't do it or has a queue before that
+ * socket, and where system calls are dear, of which this takes more, super-packets are sent in the
+ * ordinary way.
  *
  * Called by net/udp/udp_send.c with the lock of the connection that it belongs to.
  */

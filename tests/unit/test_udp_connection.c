@@ -287,6 +287,42 @@ START_TEST(pages_are_read_before_they_are_written)
 }
 END_TEST
 
+/* A corked datagram is charged to the sender as one that a queueing discipline keeps. */
+static void put_in_queue(const struct udp_connection *connection)
+{
+	ck_assert_int_eq(send(connection->fd, memory, 1, MSG_MORE), 1);
+}
+
+static bool has_place(struct udp_connection *connection)
+{
+	uint8_t *place;
+
+	pthread_mutex_lock(&connection->lock);
+	place = udp_splice_place((struct udp_link *)from.link, from_address(), connection,
+				 TRAIN_BYTES, traffic->dest_qp);
+	pthread_mutex_unlock(&connection->lock);
+	return place;
+}
+
+/* Blocks aren't written again where the kernel may keep them on the way to the receiver. */
+START_TEST(no_page_is_written_while_a_queue_has_it)
+{
+	struct udp_connection *connection = connect_both();
+	uint32_t next = 0;
+
+	add_train();
+	for (unsigned int i = 0; connection && i < UDP_SPLICE_BLOCKS; i++) {
+		send_train(i);
+		ck_assert_uint_eq(receive_stamped(&next), TRAIN);
+	}
+	if (!splices(connection))
+		return;
+	put_in_queue(connection);
+	ck_assert(!has_place(connection));
+	ck_assert(connection->splice.refused);
+}
+END_TEST
+
 static void send_traffic(void *argument)
 {
 	must(from.link->ops->send(from.link, traffic->packets, traffic->count, 0) == 0);
@@ -400,6 +436,7 @@ int main(void)
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
+	tcase_add_test(tests, no_page_is_written_while_a_queue_has_it);
 	tcase_add_test(tests, opens_without_being_cancelled);
 	tcase_add_test(tests, another_receiver);
 	tcase_add_test(tests, several_threads);
