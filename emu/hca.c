@@ -339,11 +339,24 @@ static bool has_scheduled(struct hca *hca)
 	return any;
 }
 
+/* If this is the progress thread, it doesn't sleep, and nothing comes of it. */
+static void pass_on_wakeup(struct hca *hca)
+{
+	struct share *share = hca->link->share;
+
+	if (!share || !atomic_load_explicit(&share->woken, memory_order_relaxed))
+		return;
+	atomic_store(&share->woken, false);
+	if (hca->deadline)
+		hca->deadline(hca->deadline_context, 0);
+}
+
 void hca_kick(struct hca *hca)
 {
 	if (hca->deadline && (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
 			      deferred_retry_at(&hca->deferred) != TIME_NEVER))
 		hca->deadline(hca->deadline_context, 0);
+	pass_on_wakeup(hca);
 }
 
 /* While another thread receives it isn't time to sleep. */
@@ -464,14 +477,6 @@ bool hca_is_busy(struct hca *hca)
 	return false;
 }
 
-/* If this is the progress thread, it doesn't sleep, and nothing comes of it. */
-static void pass_on_wakeup(struct hca *hca)
-{
-	hca->link->share->woken = false;
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
-}
-
 bool hca_progress(struct hca *hca, uint64_t now)
 {
 	uint64_t age;
@@ -480,8 +485,6 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
 		return false;
 	any = receive_frames(hca, now);
-	if (hca->link->share && hca->link->share->woken)
-		pass_on_wakeup(hca);
 	any |= hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= placement_run(hca, now);
@@ -490,6 +493,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	age = any ? ACK_DELAY_BUSY : ack_delay(hca, now);
 	if (ack_queue_is_due(&hca->acks, now, age))
 		any |= hca_send_acks(hca, now, age);
+	pass_on_wakeup(hca);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);

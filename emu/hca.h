@@ -226,7 +226,10 @@ static inline bool hca_run(struct hca *hca, uint64_t now)
 	       hca_run_due(hca, now);
 }
 
-/* QPs were queued, or one unlocked, outside of hca_progress(): have a thread call it soon. */
+/*
+ * QPs were queued, or one unlocked, or packets sent, outside of hca_progress(): have a thread call
+ * it soon if there is something to do.
+ */
 void hca_kick(struct hca *hca);
 
 /*

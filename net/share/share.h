@@ -17,6 +17,7 @@
 #define URXE_NET_SHARE_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -116,11 +117,12 @@ struct share_ops {
 struct share {
 	const struct share_ops *ops;
 	/*
-	 * receive() has read what another process sent to wake the thread that sleeps on the
-	 * descriptors (link_ops.prepare_sleep): unless the caller is that thread, it sleeps on, and
-	 * has to be woken. Of the callers of receive(), which clear it.
+	 * The thread that sleeps on the descriptors has to be woken, unless the caller is that one.
+	 * receive() has read what another process sent to wake it (link_ops.prepare_sleep); or
+	 * send() keeps packets that the link wants to send later (link_ops.deadline), of which that
+	 * thread knows nothing. Who called it clears this and wakes the thread.
 	 */
-	bool woken;
+	_Atomic bool woken;
 };
 
 #endif

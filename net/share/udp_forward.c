@@ -239,7 +239,7 @@ static bool take_forward(struct udp_link *link, const struct forward_header *hea
 		udp_share_resteer(link, udp_address_find(link, &header->destination));
 		return false;
 	case FORWARD_WAKE:
-		link->share.share.woken = true;
+		atomic_store(&link->share.share.woken, true);
 		return false;
 	case FORWARD_MESSAGE:
 		return true;

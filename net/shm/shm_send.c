@@ -224,6 +224,7 @@ static void keep(struct batch *batch, struct link_packet *packet, uint32_t lengt
 	if (!peer->first && atomic_fetch_add(&link->waiting, 1) == 0) {
 		atomic_store(&link->retry_gap, SHM_RETRY_LEAST);
 		atomic_store(&link->retry_at, clock_now() + SHM_RETRY_LEAST);
+		atomic_store(&link->link.share->woken, true);
 	}
 	*peer->last = waiting;
 	peer->last = &waiting->next;

@@ -330,12 +330,18 @@ START_TEST(waits_for_space)
 	struct link_frame frames[64];
 	uint64_t read;
 	uint32_t psn = 0;
+	bool told = false;
 	uint64_t end = clock_now() + DEADLINE;
 
 	for (uint32_t i = 0; i < MANY; i++) {
+		/* A thread that knows of nothing to wait for is told once that there is something.
+		 */
+		ck_assert_uint_eq(a.link->share->woken, !told && shm_of(&a)->waiting);
+		told |= atomic_exchange(&a.link->share->woken, false);
 		if (send_one(&a, &b, i))
 			ck_abort_msg("packet %u was lost", i);
 	}
+	ck_assert(told);
 	ck_assert_uint_eq(a.link->ops->rcvbuf_space(a.link, &path, b.lease.start), 0);
 	ck_assert_uint_gt(a.link->ops->unread(a.link, &path, b.lease.start, &read),
 			  MANY * PAYLOAD / 2);
