@@ -42,16 +42,11 @@ static struct {
 } files[FILES];
 
 /* Read by a signal handler: so not in memory that is allocated when first used. */
-static _Thread_local struct {
-	struct guard *guard;
-	bool unblocked;
-} thread __attribute__((tls_model("initial-exec")));
+static _Thread_local struct guard *innermost __attribute__((tls_model("initial-exec")));
 
-/*
- * Threads that block all signals are common. A fault while its signal is blocked
- * ends the process, whatever the handler.
- */
-static void unblock_faults(void)
+_Thread_local bool guard_has_thread __attribute__((tls_model("initial-exec")));
+
+void guard_unblock(void)
 {
 	sigset_t faults;
 
@@ -59,7 +54,7 @@ static void unblock_faults(void)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
-	thread.unblocked = true;
+	guard_has_thread = true;
 }
 
 /* Not inlined: behind the jump, nothing but @guard may be relied on. */
@@ -68,23 +63,22 @@ __attribute__((noinline)) static bool run(struct guard *guard, void (*touch)(voi
 {
 	if (GUARD_SET(guard->jump))
 		return false;
-	thread.guard = guard;
+	innermost = guard;
 	touch(context);
 	return true;
 }
 
 static void guard_begin(struct guard *guard, const struct iovec *memory, unsigned int count)
 {
-	if (!thread.unblocked)
-		unblock_faults();
-	guard->outer = thread.guard;
+	guard_thread();
+	guard->outer = innermost;
 	guard->memory = memory;
 	guard->count = count;
 }
 
 static bool guard_end(const struct guard *guard, bool done, struct guard_fault *fault)
 {
-	thread.guard = guard->outer;
+	innermost = guard->outer;
 	if (!done && fault)
 		*fault = guard->fault;
 	return done;
@@ -157,6 +151,7 @@ void guard_after_fork_child(void)
 {
 	for (unsigned int i = 0; i < FILES; i++)
 		files[i].first = files[i].end = 0;
+	guard_has_thread = false;
 }
 
 static bool replace_file(uintptr_t address)
@@ -176,7 +171,7 @@ static bool replace_file(uintptr_t address)
 
 bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
 {
-	struct guard *guard = thread.guard;
+	struct guard *guard = innermost;
 
 	/* Not when it was sent (kill(2)). */
 	if (info->si_code <= 0)
@@ -214,13 +209,13 @@ const char *guard_fault_text(const struct guard_fault *fault)
 
 /* --- what is done in it -------------------------------------------------------------- */
 
-/* As run(). The handler looks at thread.guard, of which the compiler knows nothing. */
+/* As run(). The handler looks at innermost, of which the compiler knows nothing. */
 __attribute__((noinline)) static bool run_copy(struct guard *guard, void *to, const void *from,
 					       size_t length)
 {
 	if (GUARD_SET(guard->jump))
 		return false;
-	thread.guard = guard;
+	innermost = guard;
 	atomic_signal_fence(memory_order_seq_cst);
 	memcpy(to, from, length);
 	atomic_signal_fence(memory_order_seq_cst);

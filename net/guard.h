@@ -7,7 +7,9 @@
  *
  * The process's handler of SIGSEGV and SIGBUS (verbs/preload/signals.h) passes each fault to
  * guard_catch(). Without a handler, as in a simulation, a fault is what it always was.
- * Each thread that comes here has these two signals unblocked once and for all.
+ * A fault while its signal is blocked ends the process all the same, and threads that block all
+ * signals are common: so each thread that uses the library has these two unblocked, when it first
+ * calls it (guard_thread()), and from then on (verbs/preload/signals.h).
  * State is a thread's own, but for the table of files, which the handler of any thread reads.
  * No locks.
  */
@@ -27,6 +29,20 @@ struct guard_fault {
 	int signal, code;
 	const void *address;
 };
+
+/* Whether this thread has SIGSEGV and SIGBUS unblocked. */
+extern _Thread_local bool guard_has_thread __attribute__((tls_model("initial-exec")));
+void guard_unblock(void);
+
+/*
+ * This thread may touch memory that is guarded: where calls of the application come in. Files are
+ * touched outside of guard_run(), so it comes before all else.
+ */
+static inline void guard_thread(void)
+{
+	if (__builtin_expect(!guard_has_thread, 0))
+		guard_unblock();
+}
 
 /* In words, to be read behind "the memory is". */
 const char *guard_fault_text(const struct guard_fault *fault);
@@ -54,7 +70,10 @@ bool guard_probe(const void *address, size_t length, bool write, struct guard_fa
  */
 bool guard_file(void *memory, size_t length);
 void guard_forget_file(void *memory);
-/* In a forked child: of the parent's files none is ours, and where they were is other memory. */
+/*
+ * In a forked child: of the parent's files none is ours, and where they were is other memory. Its
+ * signals are the application's.
+ */
 void guard_after_fork_child(void);
 
 /*

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "net/clock.h"
+#include "net/guard.h"
 #include "net/tuning.h"
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
@@ -172,6 +173,7 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 	if (unlikely(!HANDLE_IS_GOOD(to_cq(cq))))
 		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_req_notify_cq()", to_cq(cq)));
+	guard_thread();
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client && !channel_is_polled(cq->channel))
@@ -190,6 +192,7 @@ int urxe_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return set_errno(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
 					"ibv_modify_cq(): attr_mask 0x%x", attr->attr_mask));
+	guard_thread();
 	error = cq_moderate(to_cq(cq), attr->moderate.cq_count, attr->moderate.cq_period);
 	deliver(to_cq(cq)->hca);
 	return set_errno(error);
@@ -229,6 +232,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	uint64_t now;
 	int count;
 
+	guard_thread();
 	WATCH(cq->hca, polling, cq);
 	count = cq_poll(cq, completions, max);
 	if (count) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "net/clock.h"
+#include "net/guard.h"
 #include "net/qp_text.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
@@ -298,8 +299,10 @@ int post_requests(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		  bool extended)
 {
 	struct lazy_time time = {.clock = clock_now};
-	int error = qp_post_send(to_qp(ibv), wr, bad, extended, &time);
+	int error;
 
+	guard_thread();
+	error = qp_post_send(to_qp(ibv), wr, bad, extended, &time);
 	/* What only joined a queue took no time to speak of. */
 	if (lazy_time_known(&time))
 		progress_posted(to_context(ibv->context)->device->client, lazy_now(&time));
@@ -333,6 +336,7 @@ int urxe_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 		*bad = wr;
 		return set_errno(refuse_qp(ENOENT, "ibv_post_recv()", ibv));
 	}
+	guard_thread();
 	error = qp_post_recv(qp, wr, bad);
 	deliver(qp->hca);
 	return set_errno(error);

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "net/guard.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
@@ -136,10 +137,12 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 int urxe_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	const struct ibv_recv_wr *refused = wr;
-	int error = likely(HANDLE_IS_GOOD(to_srq(srq)))
-			    ? srq_post(to_srq(srq), wr, &refused)
-			    : REFUSE_HANDLE(ENOENT, "ibv_post_srq_recv()", to_srq(srq));
+	int error;
 
+	guard_thread();
+	error = likely(HANDLE_IS_GOOD(to_srq(srq)))
+			? srq_post(to_srq(srq), wr, &refused)
+			: REFUSE_HANDLE(ENOENT, "ibv_post_srq_recv()", to_srq(srq));
 	if (error)
 		TELL_BAD(bad, (struct ibv_recv_wr *)refused);
 	return set_errno(error);

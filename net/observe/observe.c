@@ -253,6 +253,7 @@ void *observe_claim(struct observe *observe, enum observe_kind kind, uint32_t de
 
 	if (!observe)
 		return private_record(kind);
+	guard_thread();
 	pthread_mutex_lock(&observe->lock);
 	record = claim_anywhere(observe, kind);
 	pthread_mutex_unlock(&observe->lock);

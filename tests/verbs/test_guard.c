@@ -20,6 +20,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
@@ -296,6 +297,157 @@ START_TEST(threads_that_block_all_signals_are_guarded)
 }
 END_TEST
 
+static int block_by_pthread_sigmask(int how, const sigset_t *set)
+{
+	return pthread_sigmask(how, set, NULL);
+}
+
+static int block_by_sigprocmask(int how, const sigset_t *set)
+{
+	return sigprocmask(how, set, NULL);
+}
+
+static const struct {
+	int (*call)(int how, const sigset_t *set);
+	int how;
+} blocks[] = {
+	{block_by_pthread_sigmask, SIG_BLOCK},
+	{block_by_pthread_sigmask, SIG_SETMASK},
+	{block_by_sigprocmask, SIG_BLOCK},
+	{block_by_sigprocmask, SIG_SETMASK},
+};
+
+/* Others block them around calls, where another thread is to handle them. */
+START_TEST(signals_that_are_blocked_later_leave_it_guarded)
+{
+	sigset_t all, before, now;
+
+	use_all(NULL);
+	sigfillset(&all);
+	ck_assert_int_eq(sigprocmask(SIG_BLOCK, NULL, &before), 0);
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+		ck_assert_int_eq(blocks[i].call(blocks[i].how, &all), 0);
+		ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+		ck_assert(sigismember(&now, SIGUSR1) && sigismember(&now, SIGILL));
+		ck_assert(!sigismember(&now, SIGSEGV) && !sigismember(&now, SIGBUS));
+		use_all(NULL);
+		ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, &now), 0);
+		ck_assert(sigismember(&now, SIGUSR1));
+		ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+		ck_assert(!sigismember(&now, SIGUSR1));
+	}
+	ck_assert_int_eq(pthread_sigmask(-1, &all, NULL), EINVAL);
+	errno = 0;
+	ck_assert_int_eq(sigprocmask(-1, &all, NULL), -1);
+	ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+static void *blocks_all(void *nothing)
+{
+	sigset_t all, now;
+
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_BLOCK, &all, NULL) == 0);
+	must(pthread_sigmask(SIG_BLOCK, NULL, &now) == 0);
+	must(sigismember(&now, SIGSEGV) && sigismember(&now, SIGBUS));
+	must(pthread_sigmask(SIG_UNBLOCK, &all, NULL) == 0);
+	must(sigprocmask(SIG_SETMASK, &all, &now) == 0);
+	must(!sigismember(&now, SIGSEGV) && !sigismember(&now, SIGBUS));
+	must(sigprocmask(SIG_BLOCK, NULL, &now) == 0);
+	must(sigismember(&now, SIGSEGV) && sigismember(&now, SIGBUS));
+	return NULL;
+}
+
+/* They may wait for these signals. */
+START_TEST(threads_that_use_nothing_of_ours_block_what_they_like)
+{
+	pthread_t thread;
+
+	use_all(NULL);
+	ck_assert_int_eq(pthread_create(&thread, NULL, blocks_all, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+/* --- files that others read ---------------------------------------------------------------- */
+
+static void truncate_ours(void)
+{
+	char pattern[64];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "/dev/shm/urxe-process-*-%d-*", (int)getpid());
+	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+	ck_assert_uint_eq(found.gl_pathc, 1);
+	ck_assert_int_eq(truncate(found.gl_pathv[0], 0), 0);
+	globfree(&found);
+}
+
+static void *polls(void *nothing)
+{
+	struct ibv_wc completion;
+
+	must(ibv_poll_cq(pair.recv_cq, 1, &completion) == 1);
+	return NULL;
+}
+
+static void *posts_a_receive(void *nothing)
+{
+	post_receive(&pair, 0);
+	return NULL;
+}
+
+static void *asks_for_an_event(void *nothing)
+{
+	must(ibv_req_notify_cq(pair.recv_cq, 0) == 0);
+	return NULL;
+}
+
+static void *creates(void *nothing)
+{
+	struct ibv_cq *cq = ibv_create_cq(pair.context, 1, NULL, NULL, 0);
+
+	must(cq && ibv_destroy_cq(cq) == 0);
+	return NULL;
+}
+
+static void *(*const first_calls[])(void *) = {polls, posts_a_receive, asks_for_an_event, creates};
+
+/* A completion is there, and no call has taken it. */
+static void wait_for_message(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	post_receive(&pair, 0);
+	post(IBV_WR_SEND, send_sge(&pair, 8), NULL);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_get_cq_event(pair.channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* A thread whose first call touches no memory of the application. */
+START_TEST(a_thread_that_was_made_with_all_signals_blocked_is_guarded)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all;
+
+	sigfillset(&all);
+	ck_assert_int_eq(pthread_attr_init(&attributes), 0);
+	ck_assert_int_eq(pthread_attr_setsigmask_np(&attributes, &all), 0);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	wait_for_message();
+	truncate_ours();
+	ck_assert_int_eq(pthread_create(&thread, &attributes, first_calls[_i], NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	pair_close(&pair);
+	pthread_attr_destroy(&attributes);
+}
+END_TEST
+
 /* --- what isn't there when it is registered ------------------------------------------------ */
 
 START_TEST(a_page_beyond_the_end_of_a_file_is_refused)
@@ -431,14 +583,8 @@ START_TEST(a_file_that_others_read_may_be_truncated)
 {
 	struct ibv_context *context = fixture_open();
 	struct ibv_cq *cq;
-	char pattern[64];
-	glob_t found;
 
-	snprintf(pattern, sizeof(pattern), "/dev/shm/urxe-process-*-%d-*", (int)getpid());
-	ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
-	ck_assert_uint_eq(found.gl_pathc, 1);
-	ck_assert_int_eq(truncate(found.gl_pathv[0], 0), 0);
-	globfree(&found);
+	truncate_ours();
 	cq = ibv_create_cq(context, 1, NULL, NULL, 0);
 	ck_assert_ptr_nonnull(cq);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
@@ -471,6 +617,29 @@ START_TEST(a_handler_from_later_is_kept_behind_ours)
 	ck_assert(sigismember(&caught.mask, SIGSEGV));
 	ck_assert(sigismember(&caught.mask, SIGUSR2));
 	ck_assert(!sigismember(&caught.mask, SIGUSR1));
+}
+END_TEST
+
+/* In its handler the kernel has it blocked, and what that does with its mask leaves it so. */
+static void on_fault_with_masks(int number)
+{
+	sigset_t all, before;
+
+	caught.count++;
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_BLOCK, &all, &before) == 0);
+	must(sigismember(&before, SIGSEGV) && !sigismember(&before, SIGBUS));
+	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+	must(sigprocmask(SIG_BLOCK, NULL, &caught.mask) == 0);
+}
+
+START_TEST(its_handler_is_not_interrupted_by_it)
+{
+	use_gone_memory();
+	ck_assert(signal(SIGSEGV, on_fault_with_masks) != SIG_ERR);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	ck_assert(sigismember(&caught.mask, SIGSEGV) && !sigismember(&caught.mask, SIGBUS));
 }
 END_TEST
 
@@ -597,13 +766,15 @@ START_TEST(without_a_handler_the_process_ends)
 }
 END_TEST
 
-/* TSan doesn't let our sigaction() be in front of libc's (verbs/preload/signals.c). */
-static void add_later_handlers(Suite *suite)
+/* TSan doesn't let our functions be in front of libc's (verbs/preload/signals.c). */
+static void add_later_changes(Suite *suite)
 {
-	TCase *tcase = tcase_create("later handlers");
+	TCase *tcase = tcase_create("later changes");
 
 	tcase_set_timeout(tcase, 100);
+	tcase_add_test(tcase, signals_that_are_blocked_later_leave_it_guarded);
 	tcase_add_test(tcase, a_handler_from_later_is_kept_behind_ours);
+	tcase_add_test(tcase, its_handler_is_not_interrupted_by_it);
 	tcase_add_test(tcase, the_mask_is_restored);
 	tcase_add_test(tcase, nodefer_is_respected);
 	tcase_add_test(tcase, the_alternate_stack_is_used_only_if_wanted);
@@ -629,6 +800,9 @@ int main(void)
 	tcase_add_loop_test(tcase, a_write_of_uc_to_memory_that_is_gone_is_reported_here, 0,
 			    lengths_count);
 	tcase_add_test(tcase, threads_that_block_all_signals_are_guarded);
+	tcase_add_loop_test(tcase, a_thread_that_was_made_with_all_signals_blocked_is_guarded, 0,
+			    sizeof(first_calls) / sizeof(first_calls[0]));
+	tcase_add_test(tcase, threads_that_use_nothing_of_ours_block_what_they_like);
 	tcase_add_test(tcase, a_page_beyond_the_end_of_a_file_is_refused);
 	/* ASan reads /proc/self/maps behind a jump, and ends without a descriptor for it. */
 	if (!HAS_ASAN)
@@ -640,6 +814,6 @@ int main(void)
 			    sizeof(ends) / sizeof(ends[0]));
 	suite_add_tcase(suite, tcase);
 	if (!HAS_TSAN)
-		add_later_handlers(suite);
+		add_later_changes(suite);
 	return run_suite(suite);
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/guard.h"
 #include "verbs/check/check.h"
 #include "verbs/check/checked.h"
 #include "verbs/command_fd.h"
@@ -52,6 +53,7 @@
 	EXPORT type ibv_##name parameters                                                          \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
+			guard_thread();                                                            \
 			HOOK(name, arguments, failure, )                                           \
 			return urxe_##name arguments;                                              \
 		}                                                                                  \
@@ -66,6 +68,7 @@
 	EXPORT void ibv_##name parameters                                                          \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
+			guard_thread();                                                            \
 			HOOKED(name) arguments;                                                    \
 			return;                                                                    \
 		}                                                                                  \
@@ -80,6 +83,7 @@
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
+			guard_thread();                                                            \
 			HOOK(name, arguments, failure, set_errno)                                  \
 			return set_errno(urxe_##name arguments);                                   \
 		}                                                                                  \
@@ -95,6 +99,7 @@
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
+			guard_thread();                                                            \
 			HOOK(name, arguments, set_errno, set_errno)                                \
 			return set_errno(urxe_##name arguments);                                   \
 		}                                                                                  \

@@ -33,19 +33,28 @@ static struct sigaction *application_action(int number)
 	return &signals.application[number == faults[1]];
 }
 
+static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	static void *cache;
+	int (*real)(int, const sigset_t *, sigset_t *) = real_next(&cache, "pthread_sigmask");
+
+	return real(how, set, old);
+}
+
+/* Faults, too: the handler of one that was sent would wait for the lock. */
 static void signals_lock(sigset_t *before)
 {
 	sigset_t all;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, before);
+	real_sigmask(SIG_SETMASK, &all, before);
 	pthread_mutex_lock(&signals.lock);
 }
 
 static void signals_unlock(const sigset_t *before)
 {
 	pthread_mutex_unlock(&signals.lock);
-	pthread_sigmask(SIG_SETMASK, before, NULL);
+	real_sigmask(SIG_SETMASK, before, NULL);
 }
 
 static int real_sigaction(int number, const struct sigaction *action, struct sigaction *old)
@@ -145,7 +154,7 @@ void signals_after_fork_child(void)
 	guard_after_fork_child();
 }
 
-/* --- the C library's functions -------------------------------------------------------------- */
+/* --- the C library's functions: actions ----------------------------------------------------- */
 
 /* TSan of gcc calls sigaction() before it can run code that it watches: it has libc's. */
 #ifndef __SANITIZE_THREAD__
@@ -248,6 +257,50 @@ EXPORT handler sigset(int number, handler next)
 	if (last != SIG_ERR)
 		pthread_sigmask(SIG_UNBLOCK, &set, &before);
 	return last != SIG_ERR && sigismember(&before, number) ? SIG_HOLD : last;
+}
+
+/* --- the C library's functions: masks ------------------------------------------------------- */
+
+static bool has_fault(const sigset_t *set)
+{
+	return sigismember(set, SIGSEGV) == 1 || sigismember(set, SIGBUS) == 1;
+}
+
+/*
+ * A thread that uses the library blocks the two as little as SIGKILL: they are left out of @set,
+ * and @old says so. What the kernel blocks while a handler of theirs runs stays blocked. There is
+ * no note of what the application believes to have blocked, which siglongjmp(), the end of a
+ * handler and the child of a vfork() would make wrong.
+ */
+static int change_mask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t blocked, next;
+
+	if (likely(!guard_has_thread) || !set || how == SIG_UNBLOCK || !has_fault(set))
+		return real_sigmask(how, set, old);
+	sigemptyset(&blocked);
+	if (how == SIG_SETMASK)
+		real_sigmask(SIG_BLOCK, NULL, &blocked);
+	next = *set;
+	for (unsigned int i = 0; i < FAULTS; i++) {
+		if (!sigismember(&blocked, faults[i]))
+			sigdelset(&next, faults[i]);
+	}
+	return real_sigmask(how, &next, old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return change_mask(how, set, old);
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int error = change_mask(how, set, old);
+
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
 }
 
 #endif

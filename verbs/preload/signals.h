@@ -8,6 +8,12 @@
  * the kernel does with them what it would do without us. A handler that the application
  * installs or asks for by the C library's functions is kept behind ours; one that it installs
  * by the system call alone is in front, and then nothing is guarded.
+ *
+ * Threads that use the library have both signals unblocked (guard_thread()), and what they ask the
+ * C library to block later leaves them so: an application may block all signals around its calls. A
+ * thread that doesn't use it blocks what it likes, and so does one that asks the kernel itself.
+ * What is blocked only for the time of a call, as by ppoll(), is no matter, nor is sigwait(), which
+ * gets what is sent while it waits.
  */
 #ifndef URXE_VERBS_SIGNALS_H
 #define URXE_VERBS_SIGNALS_H

@@ -18,6 +18,7 @@
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 
+#include "net/guard.h"
 #include "net/log.h"
 #include "verbs/check/checked.h"
 #include "verbs/devices.h"
@@ -118,6 +119,7 @@ static void *forward(void **cache, const char *name, const char *node)
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
+			guard_thread();                                                            \
 			HOOK(name, arguments, failure)                                             \
 			return urxe_##name arguments;                                              \
 		}                                                                                  \
@@ -137,6 +139,7 @@ static void *forward(void **cache, const char *name, const char *node)
 	EXPORT void name parameters                                                                \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
+			guard_thread();                                                            \
 			HOOKED(name) arguments;                                                    \
 			return;                                                                    \
 		}                                                                                  \
@@ -147,8 +150,10 @@ static void *forward(void **cache, const char *name, const char *node)
 #define SOCKET(type, name, node, parameters, arguments, failure)                                   \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
-		if (!ids_are_real())                                                               \
+		if (!ids_are_real()) {                                                             \
+			guard_thread();                                                            \
 			return urxe_##name arguments;                                              \
+		}                                                                                  \
 		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
 
@@ -254,6 +259,7 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 	EXPORT int newer_##name parameters                                                         \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
+			guard_thread();                                                            \
 			HOOK(name, arguments, -1)                                                  \
 			return urxe_##name arguments;                                              \
 		}                                                                                  \
