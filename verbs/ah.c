@@ -14,7 +14,7 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ah *ah;
 	int error = domain_is_good(pd) ? ah_create(to_pd(pd), attr, &ah)
-				       : REFUSE_DOMAIN(EINVAL, "ibv_create_ah(), pd", pd);
+				       : domain_refuse(EINVAL, "ibv_create_ah(), pd", pd);
 
 	if (error)
 		return fail(error);

@@ -160,9 +160,9 @@ bool channel_is_polled(struct ibv_comp_channel *channel);
 #define REFUSE_HANDLE(error, call, object)                                                         \
 	refuse((error), CAUSE_HANDLE_CHANGED, call ": handle is %u, it was made with %u",          \
 	       (object)->ibv.handle, (object)->handle)
-/* The same for a PD or a parent domain. */
-bool domain_is_good(const struct ibv_pd *pd);
-#define REFUSE_DOMAIN(error, call, domain) REFUSE_HANDLE(error, call, (const struct pd *)(domain))
+/* The same for a PD or a parent domain; and it hasn't been deallocated by another name of it. */
+bool domain_is_good(struct ibv_pd *pd);
+int domain_refuse(int error, const char *call, struct ibv_pd *pd);
 
 /* A parent domain of @context, and neither a PD nor NULL. */
 bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context);

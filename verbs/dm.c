@@ -138,7 +138,7 @@ struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_
 	int error;
 
 	if (!domain_is_good(pd))
-		error = REFUSE_DOMAIN(EINVAL, "ibv_reg_dm_mr()", pd);
+		error = domain_refuse(EINVAL, "ibv_reg_dm_mr()", pd);
 	else if (!HANDLE_IS_GOOD((struct dm *)dm))
 		error = REFUSE_DM(EINVAL, "ibv_reg_dm_mr(), dm", dm);
 	else if (to_pd(pd)->hca != to_dm(dm)->hca)

@@ -141,7 +141,7 @@ struct ibv_mr *urxe_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_dmabuf_mr()", pd));
+		return fail(domain_refuse(EINVAL, "ibv_reg_dmabuf_mr()", pd));
 	error = dmabuf_register(to_pd(pd), offset, length, iova, fd, access & ~(int)ACCESS_OPTIONAL,
 				&mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);

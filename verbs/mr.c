@@ -51,7 +51,7 @@ struct ibv_mr *urxe_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(REFUSE_DOMAIN(EINVAL, "ibv_reg_mr_iova2()", pd));
+		return fail(domain_refuse(EINVAL, "ibv_reg_mr_iova2()", pd));
 	error = mr_register(to_pd(pd), addr, length, iova, access & ~ACCESS_OPTIONAL, &mr);
 	return error ? fail(error) : mr_hand_out(mr, pd);
 }
@@ -80,7 +80,7 @@ static int check_rereg(struct ibv_mr *mr, bool moves, struct ibv_pd *pd)
 		return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_INPUT,
 			      "ibv_rereg_mr(): CHANGE_PD without a protection domain");
 	if (!domain_is_good(pd))
-		return REFUSE_DOMAIN(IBV_REREG_MR_ERR_INPUT, "ibv_rereg_mr(), pd", pd);
+		return domain_refuse(IBV_REREG_MR_ERR_INPUT, "ibv_rereg_mr(), pd", pd);
 	if (pd->context == mr->context)
 		return 0;
 	return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_INPUT,
@@ -140,7 +140,7 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	struct mr *mr;
 
 	if (!domain_is_good(pd))
-		return fail(REFUSE_DOMAIN(EINVAL, "ibv_import_mr()", pd));
+		return fail(domain_refuse(EINVAL, "ibv_import_mr()", pd));
 	mr = mr_find(to_pd(pd)->hca, mr_handle);
 	if (!mr || !context_shares_file(mr->ibv.context, pd->context))
 		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_mr(): handle %u %s",
@@ -171,7 +171,7 @@ struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct mr *mr;
 	int error = domain_is_good(pd) ? mr_alloc_null(to_pd(pd), &mr)
-				       : REFUSE_DOMAIN(EINVAL, "ibv_alloc_null_mr()", pd);
+				       : domain_refuse(EINVAL, "ibv_alloc_null_mr()", pd);
 
 	return error ? fail(error) : mr_hand_out(mr, pd);
 }
@@ -181,7 +181,7 @@ int urxe_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
 {
 	/* What is asked for is done when this returns: IBV_ADVISE_MR_FLAG_FLUSH or not. */
 	if (!domain_is_good(pd))
-		return set_errno(REFUSE_DOMAIN(EINVAL, "ibv_advise_mr()", pd));
+		return set_errno(domain_refuse(EINVAL, "ibv_advise_mr()", pd));
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
 		return set_errno(refuse(EINVAL, CAUSE_ADVICE_EMPTY,
 					"ibv_advise_mr(): flags is 0x%x", flags));
@@ -192,7 +192,7 @@ struct ibv_mw *urxe_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct mw *mw;
 	int error = domain_is_good(pd) ? mw_alloc(to_pd(pd), type, &mw)
-				       : REFUSE_DOMAIN(EINVAL, "ibv_alloc_mw()", pd);
+				       : domain_refuse(EINVAL, "ibv_alloc_mw()", pd);
 
 	if (error)
 		return fail(error);

@@ -31,7 +31,7 @@ _Static_assert(offsetof(struct parent_domain, handle) == offsetof(struct pd, han
 		       offsetof(struct parent_domain, hca) == offsetof(struct pd, hca),
 	       "either may be behind an ibv_pd");
 
-bool domain_is_good(const struct ibv_pd *pd)
+static bool has_handle(const struct ibv_pd *pd)
 {
 	return HANDLE_IS_GOOD((const struct pd *)pd);
 }
@@ -48,13 +48,29 @@ static bool is_import(struct ibv_pd *pd)
 
 bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context)
 {
-	return pd && pd->context == context && domain_is_good(pd) && to_parent(pd) &&
-	       !is_import(pd);
+	return pd && pd->context == context && has_handle(pd) && to_parent(pd) && !is_import(pd);
 }
 
 struct pd *to_pd(struct ibv_pd *pd)
 {
 	return pd && to_parent(pd) ? to_parent(pd)->pd : (struct pd *)pd;
+}
+
+bool domain_is_good(struct ibv_pd *pd)
+{
+	return has_handle(pd) && !to_pd(pd)->names.destroyed;
+}
+
+int domain_refuse(int error, const char *call, struct ibv_pd *pd)
+{
+	const struct pd *domain = (const struct pd *)pd;
+
+	if (has_handle(pd))
+		return refuse(error, CAUSE_HANDLE_CHANGED,
+			      "%s: the protection domain was deallocated, by another import of it",
+			      call);
+	return refuse(error, CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,
+		      domain->ibv.handle, domain->handle);
 }
 
 void domain_get(struct ibv_pd *pd)
@@ -118,8 +134,8 @@ int urxe_dealloc_pd(struct ibv_pd *pd)
 {
 	int error;
 
-	if (!domain_is_good(pd))
-		return REFUSE_DOMAIN(ENOENT, "ibv_dealloc_pd()", pd);
+	if (!has_handle(pd))
+		return domain_refuse(ENOENT, "ibv_dealloc_pd()", pd);
 	if (to_parent(pd) && !is_import(pd))
 		return dealloc_parent_domain(to_parent(pd));
 	error = pd_destroy(to_pd(pd));
@@ -151,7 +167,7 @@ struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
 
 void urxe_unimport_pd(struct ibv_pd *pd)
 {
-	if (domain_is_good(pd) && (!to_parent(pd) || is_import(pd)))
+	if (has_handle(pd) && (!to_parent(pd) || is_import(pd)))
 		end_name(pd);
 }
 
@@ -192,7 +208,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 		return fail(refuse(EINVAL, CAUSE_OBJECT_MISSING,
 				   "ibv_alloc_parent_domain(): pd is NULL"));
 	if (!domain_is_good(attr->pd))
-		return fail(REFUSE_DOMAIN(EINVAL, "ibv_alloc_parent_domain(), pd", attr->pd));
+		return fail(domain_refuse(EINVAL, "ibv_alloc_parent_domain(), pd", attr->pd));
 	if (!context_shares_file(attr->pd->context, context))
 		return fail(refuse(EINVAL, CAUSE_OTHER_CONTEXT,
 				   "ibv_alloc_parent_domain(): pd is of another context"));

@@ -40,7 +40,7 @@ static int check_objects(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 	if (!pd)
 		return refuse(EINVAL, CAUSE_OBJECT_MISSING, CREATE ": pd is NULL");
 	if (!domain_is_good(pd))
-		return REFUSE_DOMAIN(EINVAL, CREATE ", pd", pd);
+		return domain_refuse(EINVAL, CREATE ", pd", pd);
 	CHECK_OBJECT("send_cq", to_cq(attr->send_cq), pd);
 	CHECK_OBJECT("recv_cq", to_cq(attr->recv_cq), pd);
 	CHECK_OBJECT("srq", to_srq(attr->srq), pd);

@@ -20,7 +20,7 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, stru
 	int error;
 
 	if (!domain_is_good(pd))
-		return fail(REFUSE_DOMAIN(EINVAL, CREATE ", pd", pd));
+		return fail(domain_refuse(EINVAL, CREATE ", pd", pd));
 	extra = calloc(1, sizeof(*extra));
 	if (!extra)
 		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a shared receive queue"));

@@ -147,15 +147,22 @@ static int refuse_range(int error, const struct dm *dm, uint64_t offset, size_t 
 		      offset, dm->length);
 }
 
+static int check_allocated(const struct dm *dm, int error)
+{
+	if (!dm->names.destroyed)
+		return 0;
+	return refuse(error, CAUSE_HANDLE_CHANGED,
+		      "device memory %u was freed, by another name of it", dm->handle);
+}
+
 static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
 {
 	if (offset % DM_UNIT || length % DM_UNIT)
 		return refuse(EINVAL, CAUSE_DM_UNIT,
 			      "%zu bytes at offset %" PRIu64 ": not both multiples of %d", length,
 			      offset, DM_UNIT);
-	if (dm->names.destroyed)
-		return refuse(EFAULT, CAUSE_HANDLE_CHANGED,
-			      "device memory %u was freed, by another name of it", dm->handle);
+	if (check_allocated(dm, EFAULT) != 0)
+		return EFAULT;
 	return dm_covers(dm, offset, length) ? 0 : refuse_range(EFAULT, dm, offset, length);
 }
 
@@ -202,6 +209,8 @@ int dm_register(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, in
 	if (access & ~DM_ACCESS || !(access & IBV_ACCESS_ZERO_BASED))
 		return refuse(EINVAL, CAUSE_DM_ACCESS, "ibv_reg_dm_mr(): access is %s",
 			      access_text(access, text));
+	if (check_allocated(dm, EINVAL) != 0)
+		return EINVAL;
 	if (!dm_covers(dm, offset, length))
 		return refuse_range(EINVAL, dm, offset, length);
 	init.address = dm->memory + offset;

@@ -240,15 +240,22 @@ int mr_alloc_null(struct pd *pd, struct mr **mr)
 	return 0;
 }
 
+static int check_registered(const struct mr *mr)
+{
+	if (!mr->names.destroyed)
+		return 0;
+	return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
+		      "region 0x%x was deregistered before, by another name of it", mr->key.value);
+}
+
 int mr_destroy(struct mr *mr)
 {
 	struct table *keys = &mr->hca->keys;
 	uint32_t number = key_number(mr->key.value);
+	int error = check_registered(mr);
 
-	if (mr->names.destroyed)
-		return refuse(ENOENT, CAUSE_HANDLE_CHANGED,
-			      "region 0x%x was deregistered before, by another name of it",
-			      mr->key.value);
+	if (error)
+		return error;
 	/* Looked at before withdrawing it, so that accesses by its key aren't disturbed. */
 	if (mr->windows)
 		return refuse_bound(mr);
@@ -399,10 +406,11 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 	error = check_change_input(flags, pd, addr, length, access);
 	if (error)
 		return error;
+	error = check_registered(mr);
 	/* Linux refuses an empty change behind the command. */
-	if (flags)
+	if (!error && flags)
 		error = mr_check_change(mr, flags, addr, length, access);
-	else
+	else if (!error)
 		error = refuse(EINVAL, CAUSE_MR_REREG_INPUT, "ibv_rereg_mr(): flags is 0");
 	if (!error && mr->windows)
 		error = refuse_bound(mr);

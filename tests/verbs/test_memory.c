@@ -648,15 +648,22 @@ START_TEST(destroyed_by_an_import)
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	ck_assert_ptr_null(ibv_import_mr(pd, new->handle));
 	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_int_eq(ibv_rereg_mr(new, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ACCESS),
+			 IBV_REREG_MR_ERR_CMD);
+	ck_assert_int_eq(errno, ENOENT);
 	ck_assert_int_eq(ibv_dereg_mr(new), ENOENT);
 	ibv_unimport_mr(new);
 	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	ck_assert_ptr_null(ibv_reg_mr(first, bytes, sizeof(bytes), ACCESS));
+	ck_assert_int_eq(errno, EINVAL);
 	ibv_unimport_pd(first);
 
 	dm = alloc_dm(64);
 	other = ibv_import_dm(context, dm->handle);
 	ck_assert_int_eq(ibv_free_dm(other), 0);
 	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 0, bytes, 8), EFAULT);
+	ck_assert_ptr_null(ibv_reg_dm_mr(pair.pd, dm, 0, 64, ACCESS | IBV_ACCESS_ZERO_BASED));
+	ck_assert_int_eq(errno, EINVAL);
 	ibv_unimport_dm(dm);
 
 	/* The first name ends; the object is there until another one destroys it. */
