@@ -3,6 +3,7 @@
 
 #include "emu/objects/qp.h"
 #include "emu/transport/rd_atomic.h"
+#include "emu/transport/responder_internal.h"
 
 /* Of an atomic, a FLUSH or an ATOMIC WRITE: they aren't executed again. */
 static void repeat_single(struct qp *qp, struct responder_resource *resource,
@@ -37,6 +38,9 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 		response_find_resource(&qp->responder.response, packet->psn, &index);
 
 	if (!resource)
+		return;
+	/* What an atomic found was read when it was allowed; this is read now. */
+	if (packet->op->flags & OPCODE_READ && !responder_allows(qp, packet))
 		return;
 	if (packet->op->flags & OPCODE_READ)
 		repeat_read(qp, resource, index, packet);

@@ -132,6 +132,8 @@ static void expect_read(struct peer *peer, uint32_t psn, uint32_t length, uint8_
 /* A READ is executed again, whole or from some packet on; what doesn't fit it is dropped. */
 START_TEST(duplicate_read)
 {
+	struct ibv_qp_attr local = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+	struct ibv_qp_attr remote = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
 	struct peer_packet read, part;
 	struct peer peer;
 
@@ -166,6 +168,14 @@ START_TEST(duplicate_read)
 	peer_see_none(&peer, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
 	ck_assert_uint_eq(peer.memory[0], 2);
+
+	/* So is what the QP allows. */
+	ck_assert_int_eq(qp_modify(peer.qp, &local, IBV_QP_ACCESS_FLAGS, 0), 0);
+	peer_send(&peer, &read);
+	peer_see_none(&peer, MS);
+	ck_assert_int_eq(qp_modify(peer.qp, &remote, IBV_QP_ACCESS_FLAGS, 0), 0);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 3 * PEER_MTU + 100, 2);
 
 	/* The key is looked at again; that it is gone is no error of a duplicate. */
 	mr_deregister(peer.mr);
