@@ -117,7 +117,7 @@ static void drop_until(struct deferred_qp *qp, const struct deferred_frame *stay
 		struct deferred_frame *frame = qp->first;
 
 		qp->first = frame->next;
-		qp->bytes -= frame->frame.length;
+		qp->bytes -= sizeof(*frame) + frame->frame.length;
 		free(frame);
 	}
 }
