@@ -187,9 +187,9 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->timer.number = qp->delayed_ack.number = qp->number;
-	/* Another one than an earlier process had with the same number. */
-	qp->xrc.sequence = atomic_load(&hca->key_byte) * 2654435761u;
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
+	/* Another one than an earlier QP had with the same number, of this process or another. */
+	qp->xrc.sequence = (atomic_load(&hca->key_byte) + qp->handle) * 2654435761u;
 	use_objects(qp, 1);
 	WATCH(hca, qp_created, qp);
 	table_publish(&hca->qps, qp->number, qp);
@@ -288,6 +288,7 @@ void qp_reset(struct qp *qp)
 	recovery_reset(&qp->recovery);
 	requester_reset(&qp->requester);
 	missing_destroy(&qp->missing);
+	xrc_give_up_elsewhere(qp);
 	responder_reset(&qp->responder);
 	xrc_remote_reset(&qp->xrc);
 	qp->ecn = (struct ecn){};

@@ -167,6 +167,7 @@ static void fail_receive(struct qp *qp, enum ibv_wc_status status, enum cause ca
 void responder_flush(struct qp *qp)
 {
 	reorder_clear(&qp->responder.kept);
+	xrc_give_up_elsewhere(qp);
 	explain_receive_flush(qp, qp->responder.message.has_receive + (qp->srq ? 0 : qp->rq.count));
 	fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 	xrc_release(qp);

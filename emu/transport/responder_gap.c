@@ -92,6 +92,7 @@ static bool receive_kept(struct qp *qp, uint64_t now)
 	const struct packet *packet;
 	bool goes_on = true;
 
+	resp->kept_waits = false;
 	while (goes_on && (packet = reorder_take(&resp->kept, resp->expected_psn))) {
 		resp->filled = true;
 		resp->late = 0;

@@ -15,7 +15,7 @@
 /* What a message begins with: no packet, which has an opcode there. */
 #define MESSAGE_MARK 0xff
 
-enum { XRC_ASK, XRC_ANSWER };
+enum { XRC_ASK, XRC_ANSWER, XRC_GIVE_UP };
 
 /* Between processes of one machine. The packet follows an XRC_ASK. */
 struct xrc_message {
@@ -30,7 +30,8 @@ struct xrc_message {
 struct xrc_delegate {
 	UT_hash_handle hh; /* in hca->xrc_delegates, by qp.number: the one used last is the last */
 	struct qp qp;	   /* its number is the target's */
-	uint32_t sequence; /* of what it placed last, and how that went */
+	struct descriptor_identity file; /* of the domain of what it placed last */
+	uint32_t sequence;		 /* of what it placed last, and how that went */
 	enum fault fault;
 };
 
@@ -102,6 +103,23 @@ enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint6
 	return ask(qp, packet, now);
 }
 
+void xrc_give_up_elsewhere(struct qp *qp)
+{
+	const struct message *in_progress = &qp->responder.message;
+	struct xrc_message message = {.mark = MESSAGE_MARK, .kind = XRC_GIVE_UP};
+	struct share *share = qp->hca->link->share;
+
+	if (!qp->xrcd || !xrc_may_be_elsewhere(qp) || in_progress->has_receive)
+		return;
+	/* The first packet may have been placed though the answer hasn't come. */
+	if (in_progress->kind == MESSAGE_NONE && !qp->xrc.asked)
+		return;
+	message.qpn = qp->number;
+	message.srqn = in_progress->srq_number;
+	message.file = qp->xrcd->domain->file;
+	share->ops->tell(share, message.srqn, &message, sizeof(message));
+}
+
 static void on_answer(struct hca *hca, const struct xrc_message *message)
 {
 	struct qp *qp = table_get(&hca->qps, message->qpn);
@@ -151,9 +169,35 @@ static void destroy_delegate(struct xrc_delegate *delegate)
 	free(delegate);
 }
 
+static bool is_of_domain(const struct srq *srq, const struct descriptor_identity *file)
+{
+	return xrc_domain_has_file(srq->xrcd->domain) &&
+	       descriptor_same(&srq->xrcd->domain->file, file);
+}
+
+/* The SRQ that it took its receive from may be gone, and its domain, for a delegate uses neither.
+ */
+static void end_message(struct hca *hca, struct xrc_delegate *delegate)
+{
+	struct qp *qp = &delegate->qp;
+	uint32_t number = qp->responder.message.srq_number;
+	struct srq *srq = table_get(&hca->srqs, number);
+
+	pthread_mutex_lock(&qp->lock);
+	if (srq && is_of_domain(srq, &delegate->file)) {
+		qp->xrcd = srq->xrcd;
+		responder_give_up(qp);
+	}
+	message_end(&qp->responder.message);
+	responder_receive_end(qp);
+	pthread_mutex_unlock(&qp->lock);
+	if (srq)
+		table_put(&hca->srqs, number);
+}
+
 /*
- * No process says that its target has gone, and most have when there are so many: the one that was
- * used longest ago is forgotten. Amid a message, only if that goes for all of them.
+ * Not each process says that its target has gone, and most have when there are so many: the one
+ * that was used longest ago is forgotten. Amid a message, only if that goes for all of them.
  */
 static void forget_one(struct hca *hca)
 {
@@ -164,10 +208,7 @@ static void forget_one(struct hca *hca)
 	if (!delegate)
 		delegate = hca->xrc_delegates;
 	HASH_DEL(hca->xrc_delegates, delegate);
-	pthread_mutex_lock(&delegate->qp.lock);
-	responder_give_up(&delegate->qp);
-	responder_receive_end(&delegate->qp);
-	pthread_mutex_unlock(&delegate->qp.lock);
+	end_message(hca, delegate);
 	destroy_delegate(delegate);
 }
 
@@ -236,13 +277,13 @@ static enum fault place_in(struct hca *hca, const struct xrc_message *message, s
 {
 	struct xrc_delegate *delegate;
 
-	if (!xrc_domain_has_file(srq->xrcd->domain) ||
-	    !descriptor_same(&srq->xrcd->domain->file, &message->file))
+	if (!is_of_domain(srq, &message->file))
 		return FAULT_XRC;
 	delegate = get_delegate(hca, message->qpn);
 	if (!delegate)
 		return FAULT_WAIT; /* to be asked again, when there may be memory */
 	if (delegate->sequence != message->sequence) {
+		delegate->file = message->file;
 		delegate->fault = place(delegate, message, srq, packet, now);
 		delegate->sequence = message->sequence;
 	}
@@ -272,6 +313,17 @@ static void on_ask(struct hca *hca, const struct xrc_message *message, const uin
 	share->ops->tell(share, message->qpn, &answer, sizeof(answer));
 }
 
+static void on_give_up(struct hca *hca, const struct xrc_message *message, uint64_t now)
+{
+	struct xrc_delegate *delegate;
+
+	HASH_FIND(hh, hca->xrc_delegates, &message->qpn, sizeof(message->qpn), delegate);
+	if (!delegate || !descriptor_same(&delegate->file, &message->file))
+		return;
+	qp_set_time(&delegate->qp, now);
+	end_message(hca, delegate);
+}
+
 void xrc_on_message(struct hca *hca, const struct link_frame *frame, uint64_t now)
 {
 	struct xrc_message message;
@@ -286,4 +338,6 @@ void xrc_on_message(struct hca *hca, const struct link_frame *frame, uint64_t no
 		       frame->length - sizeof(message), now);
 	else if (message.kind == XRC_ANSWER)
 		on_answer(hca, &message);
+	else if (message.kind == XRC_GIVE_UP)
+		on_give_up(hca, &message, now);
 }

@@ -41,6 +41,12 @@ bool xrc_may_be_elsewhere(const struct qp *qp);
  */
 enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now);
 
+/*
+ * @qp is flushed or reset: have a receive that the message in progress took of another process's
+ * SRQ completed there as flushed. Before that message is forgotten here.
+ */
+void xrc_give_up_elsewhere(struct qp *qp);
+
 /* A message of another process's HCA. */
 void xrc_on_message(struct hca *hca, const struct link_frame *frame, uint64_t now);
 

@@ -233,7 +233,42 @@ START_TEST(messages)
 }
 END_TEST
 
-/* More targets, one after the other, than are known; none says when it goes, some amid a message.
+static void step(struct shared *shared, int count)
+{
+	for (int i = 0; i < count; i++) {
+		world_step(&shared->world);
+		receive_told(shared);
+	}
+}
+
+/* The owner's receive that a message had taken comes back when the target fails, or goes. */
+START_TEST(target_goes_amid_a_message)
+{
+	struct shared shared;
+	struct ibv_wc wc;
+
+	shared_create(&shared, NULL, 1);
+	post_receive(&shared, 1, 7);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	while (!shared.target->xrc.answered)
+		step(&shared, 1);
+	if (_i == 0) {
+		world_modify_state(shared.target, IBV_QPS_ERR);
+	} else if (_i == 1) {
+		world_modify_state(shared.target, IBV_QPS_RESET);
+	} else {
+		destroy_qps(&shared);
+		connect_qps(&shared);
+	}
+	step(&shared, 100);
+	ck_assert_int_eq(world_poll(&shared.world.nodes[2], &wc), 1);
+	ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_uint_eq(wc.wr_id, 7);
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* More targets, one after the other, than are known; some go amid a message, and nothing says so.
  */
 START_TEST(targets_come_and_go)
 {
@@ -244,10 +279,7 @@ START_TEST(targets_come_and_go)
 		post_receive(&shared, 1, 0);
 		post_send(&shared, IBV_WR_SEND, 1, 0);
 		if (i % 8 == 0) {
-			for (int step = 0; step < 10; step++) {
-				world_step(&shared.world);
-				receive_told(&shared);
-			}
+			step(&shared, 10);
 		} else {
 			ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status,
 					 IBV_WC_SUCCESS);
@@ -269,10 +301,7 @@ START_TEST(receiver_not_ready)
 
 	shared_create(&shared, NULL, 1);
 	post_send(&shared, IBV_WR_SEND, 1, 0);
-	for (int i = 0; i < 100; i++) {
-		world_step(&shared.world);
-		receive_told(&shared);
-	}
+	step(&shared, 100);
 	ck_assert_uint_gt(shared.world.nodes[1].hca->counters->send_rnr_err, 0);
 	post_receive(&shared, 1, 0);
 	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
@@ -324,6 +353,7 @@ int main(void)
 	TCase *const tcases[] = {tests, NULL};
 
 	tcase_add_loop_test(tests, messages, 0, 6);
+	tcase_add_loop_test(tests, target_goes_amid_a_message, 0, 3);
 	tcase_add_test(tests, targets_come_and_go);
 	tcase_add_test(tests, receiver_not_ready);
 	tcase_add_loop_test(tests, refused, 0, 3);
