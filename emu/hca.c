@@ -477,6 +477,18 @@ bool hca_is_busy(struct hca *hca)
 	return false;
 }
 
+/*
+ * An application's thread that received this may do something else now, and the progress thread
+ * sleeps: the packet that it would have been woken by is read.
+ */
+static void plan_acks(struct hca *hca)
+{
+	uint64_t oldest = atomic_load_explicit(&hca->acks.oldest, memory_order_relaxed);
+
+	if (oldest != TIME_NEVER && hca->deadline)
+		hca->deadline(hca->deadline_context, oldest + ack_delay(hca, oldest));
+}
+
 bool hca_progress(struct hca *hca, uint64_t now)
 {
 	uint64_t age;
@@ -493,6 +505,8 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	age = any ? ACK_DELAY_BUSY : ack_delay(hca, now);
 	if (ack_queue_is_due(&hca->acks, now, age))
 		any |= hca_send_acks(hca, now, age);
+	if (any)
+		plan_acks(hca);
 	pass_on_wakeup(hca);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);

@@ -93,6 +93,35 @@ START_TEST(an_ack_waits_until_its_deadline)
 }
 END_TEST
 
+static void note_deadline(void *context, uint64_t time)
+{
+	*(uint64_t *)context = time;
+}
+
+/* The thread that would send it otherwise is told: it may sleep for long. */
+START_TEST(an_ack_that_waits_is_planned)
+{
+	uint64_t planned = 0;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.node->hca->deadline = note_deadline;
+	peer.node->hca->deadline_context = &planned;
+	ck_assert(!progress(&peer));
+	ck_assert_uint_eq(planned, 0);
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 0);
+	ck_assert_uint_eq(planned, now(&peer) + ACK_DELAY);
+	advance_to(&peer, planned);
+	planned = 0;
+	ck_assert(progress(&peer));
+	ck_assert_uint_eq(sent(&peer), 1);
+	ck_assert_uint_eq(planned, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static uint64_t at_once(struct link *link)
 {
 	return 0;
@@ -458,6 +487,7 @@ int main(void)
 	TCase *tcase = tcase_create("ack");
 
 	tcase_add_test(tcase, an_ack_waits_until_its_deadline);
+	tcase_add_test(tcase, an_ack_that_waits_is_planned);
 	tcase_add_test(tcase, an_ack_hides_no_earlier_deadline);
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);
