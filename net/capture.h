@@ -2,7 +2,8 @@
 /*
  * Packet capture (URXE_PCAP): every packet that a link sends or receives goes
  * to a pcap file, one record a packet, with the Ethernet, IP and UDP headers
- * that it has or would have on a wire. Called by links. Thread-safe: one lock.
+ * that it has or would have on a wire. Opened by the verbs layer, called by the links.
+ * Thread-safe: one lock.
  *
  * Sockets show no Ethernet addresses. Those of the capture are 02:00 and the end of the IP
  * address for the process that captures, 02:01 and so on for its peer: so a file of both ends

@@ -8,8 +8,8 @@
  * virtual machine without a notice; so both ways are tried from time to time, and compared by the
  * time that they take.
  *
- * Called by the links that write into memory of which a receiver reads (net/udp/udp_batch.c,
- * net/shm/shm_send.c), with the lock of the connection or ring that it belongs to.
+ * Called by the links that write into memory from which a receiver reads (net/udp, net/shm), with
+ * the lock of the connection or ring that it belongs to.
  */
 #ifndef URXE_NET_STORES_H
 #define URXE_NET_STORES_H

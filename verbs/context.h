@@ -3,7 +3,7 @@
  * An open device, as the application sees it, and the one test that decides
  * whether an object is ours or the real library's.
  *
- * Used by every file of verbs/. A context is immutable once it is open, but for
+ * Used throughout the verbs layer. A context is immutable once it is open, but for
  * its event queue, which has its own lock, and the count of its users, which is atomic.
  */
 #ifndef URXE_VERBS_CONTEXT_H

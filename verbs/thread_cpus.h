@@ -5,7 +5,7 @@
  * packets wake there gets that CPU at the kernel's next tick, milliseconds later; on the others are
  * threads that poll, and yield, or none.
  *
- * Called by the progress thread alone (verbs/progress.c), about itself.
+ * thread_cpus_avoid() is called by the progress thread alone, about itself.
  */
 #ifndef URXE_VERBS_THREAD_CPUS_H
 #define URXE_VERBS_THREAD_CPUS_H
@@ -24,8 +24,7 @@ struct thread_cpus {
 /* How many the thread may run on; 2 where that can't be told. */
 unsigned int thread_cpus_count(void);
 
-/* Run on any but @cpu from now on, or on any for CPU_NONE. One that is the only one isn't avoided.
- */
+/* Run on any but @cpu from now on, or on any for CPU_NONE. The only one isn't avoided. */
 void thread_cpus_avoid(struct thread_cpus *cpus, int cpu);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How a thread that sleeps in ppoll() is woken: a pipe, and a note that spares it when the thread
- * is awake. Used by verbs/progress.c.
+ * is awake. Used by the progress thread (verbs/progress.c, verbs/progress_sleep.c).
  *
  * A pipe rather than an eventfd, because it tells of its own end: an application that closes all
  * descriptors closes the end that is written to, the other one hangs up, and the thread learns at

@@ -5,7 +5,7 @@
  * one side of a service id resolution (SIDR). Sans-IO like the rest: messages
  * come from hca_progress(), time is handed in, events go out through a sink.
  *
- * Called by the verbs layer (rdma_*), by emu/cm/gsi (messages) and by hca_progress()
+ * Called by the verbs layer (verbs/rdma), by emu/cm/gsi (messages) and by hca_progress()
  * (deadlines). It knows nothing of rdma_cm's addresses and ports: those are
  * service ids and private data to it, which the verbs layer makes.
  *

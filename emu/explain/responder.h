@@ -2,7 +2,8 @@
 /*
  * Why a request was refused: the fault that the responder found becomes a cause and a report of it
  * (net/cause/cause.h), which says what the peer isn't told. Called by the responder before the
- * message in progress or the QP changes. Under qp.lock.
+ * message in progress or the QP changes, and by emu/receive.c for what it drops. Under qp.lock, if
+ * there is a QP.
  */
 #ifndef URXE_EMU_EXPLAIN_RESPONDER_H
 #define URXE_EMU_EXPLAIN_RESPONDER_H

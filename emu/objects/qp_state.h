@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The QP state table of IBA 10.3.1 and 11.2.5.2 as data: which transitions
- * exist for which transport, and which attributes each requires and allows. No
- * state, no locks; called by qp_modify().
+ * exist for which transport, and which attributes each requires and allows; and what
+ * a QP may do in each state. No state, no locks; called by all that looks at a QP's state
+ * or changes it.
  */
 #ifndef URXE_EMU_QP_STATE_H
 #define URXE_EMU_QP_STATE_H

@@ -3,9 +3,10 @@
  * Explicit congestion notification of reliable queue pairs (RFC 3168, Annex A17.9): packets leave
  * as capable of it (ECT(0)); one that a queue on the way has marked (CE) is answered with a
  * congestion notification packet (CNP) to the queue pair that sent it, which then reduces its
- * congestion window, before anything is lost. Called by the QP (emu/objects/qp.c).
+ * congestion window, before anything is lost.
  *
- * Its state belongs to the QP and is protected by qp.lock.
+ * Called by emu/receive.c for the packets that come in and by emu/objects/qp.c to send, under
+ * qp.lock, which protects the state: it belongs to the QP.
  */
 #ifndef URXE_EMU_ECN_H
 #define URXE_EMU_ECN_H

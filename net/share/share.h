@@ -6,8 +6,10 @@
  * receives for another HCA it forwards to that one. How a number tells its HCA only
  * net/share knows.
  *
- * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for the
- * rest. A link whose addresses can be shared has one (link.share); with another link all
+ * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for
+ * communication ids and services, emu/transport/xrc_remote.c to reach the process that has an SRQ;
+ * emu/transport/pacing.c tells HCAs apart by their blocks of QP numbers. verbs/rdma asks which
+ * process listens. A link whose addresses can be shared has one (link.share); with another link all
  * numbers and services are the HCA's own. net/share/udp_share is that of net/udp.
  *
  * Any thread may call at any time. lease and claim may wait for other processes that do the

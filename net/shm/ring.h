@@ -13,7 +13,7 @@
  * are written all at once when they are published (ring.stage), or they would move back and forth
  * while the writer fills them.
  *
- * Called by net/shm/inbox (which ring is whose) and net/shm/shm. Each side has a struct ring
+ * Called by the files of net/shm; inbox knows which ring is whose. Each side has a struct ring
  * of its own, which its caller locks. Nothing in the file is trusted by either side, as any process
  * of the user can write to it: the reader looks at each length once, the writer at what the reader
  * says. What can't be makes the ring broken, and it is written and read no more. A reader that is

@@ -2,7 +2,8 @@
 /*
  * How full the socket of a receiver on this host is, by asking the kernel
  * (net/udp/sock_diag.h). Called by net/udp/udp to pace what no acknowledgement paces, and to tell a
- * process that doesn't read from packets that were lost. Thread-safe: one lock.
+ * process that doesn't read from packets that were lost; by net/udp/udp_splice to see what was
+ * read. Thread-safe: one lock.
  */
 #ifndef URXE_NET_BACKLOG_H
 #define URXE_NET_BACKLOG_H

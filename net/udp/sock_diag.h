@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the kernel knows of the UDP sockets of this host's network namespace
- * (NETLINK_SOCK_DIAG, as ss(8) asks it; needs no privilege). Called by net/udp/backlog and
- * net/udp/udp. Thread-safe: one lock, under which a request gets its answer.
+ * (NETLINK_SOCK_DIAG, as ss(8) asks it; needs no privilege). Called by the other files
+ * of net/udp. Thread-safe: one lock, under which a request gets its answer.
  */
 #ifndef URXE_NET_SOCK_DIAG_H
 #define URXE_NET_SOCK_DIAG_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What udp.c, udp_send.c, udp_receive.c, udp_multicast.c and net/share/udp_*.c have in
- * common.
+ * What the files of net/udp and net/share/udp_*.c have in common.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
  * else: to add an address may take seconds, when another process has the roster locked.
  * @multicast.lock, below it, keeps a group while it is read. @peers_lock, a leaf, covers what
  * udp_peer.c tells of peers: those that take it may have a queue pair's lock. The array of
  * addresses is append-only and published by @count, so send() and receive() read it without a lock;
- * @receive belongs to the one caller of receive().
+ * @receive belongs to the one caller of receive(). A connection has a lock of its own
+ * (net/udp/udp_connection.h), which is never waited for.
  */
 #ifndef URXE_NET_UDP_LINK_H
 #define URXE_NET_UDP_LINK_H

@@ -10,7 +10,8 @@
  * socket, and where system calls are dear, of which this takes more, super-packets are sent in the
  * ordinary way.
  *
- * Called by net/udp/udp_send.c with the lock of the connection that it belongs to.
+ * Called by net/udp/udp_batch.c and udp_send.c with the lock of the connection that it belongs to,
+ * and by udp_connection.c for its life.
  */
 #ifndef URXE_NET_UDP_SPLICE_H
 #define URXE_NET_UDP_SPLICE_H

@@ -5,11 +5,11 @@
  * rdma_cm is one here: addresses and service ids, the 36-byte header in the
  * private data, the states of an id, and which call does what to the QP.
  *
- * Used by verbs/rdma/ only. The exported functions live in the file of their
- * subject: rdma_channel (channels, the queues of events), rdma_id (ids, migration,
- * options), rdma_device (the devices that ids share), rdma_watch (changes of
- * network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which port),
- * rdma_sockaddr (families of addresses), rdma_address (bind, resolve), rdma_listen,
+ * Used by verbs/rdma, and by verbs/check and verbs/names.c for what they tell of it. The
+ * exported functions live in the file of their subject: rdma_channel (channels, the queues of
+ * events), rdma_id (ids, migration, options), rdma_device (the devices that ids share), rdma_watch
+ * (changes of network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which
+ * port), rdma_sockaddr (families of addresses), rdma_address (bind, resolve), rdma_listen,
  * rdma_connect (connect to disconnect), rdma_event (what the events of a connection are to the
  * application: the table), rdma_request (requests and their ids), rdma_qp (QPs and SRQs of an
  * id), rdma_addrinfo (rdma_getaddrinfo, resolve_addrinfo), rdma_endpoint (create_ep,
