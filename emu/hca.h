@@ -143,8 +143,8 @@ struct hca {
 
 	struct ack_queue acks;
 	/*
-	 * It is a QP's peer's turn: completer_receive_end(). Cleared by the thread that polls, and
-	 * by what the peer sends.
+	 * A QP has nothing to do until its peer sends: completer_receive_end(). Cleared by the
+	 * thread that polls, and by what the peer sends.
 	 */
 	_Atomic bool peer_awaited;
 	_Atomic uint64_t polled_at;   /* about when an application thread last polled, in vain */

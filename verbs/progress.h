@@ -38,8 +38,7 @@ struct progress_ops {
 	bool (*progress)(void *context, uint64_t now);
 	/* When progress() is due although no descriptor is readable, or TIME_NEVER. NULL: never. */
 	uint64_t (*deadline)(void *context);
-	/* At most @max, which isn't 0, descriptors to watch for reading. Returns how many it wrote.
-	 */
+	/* At most @max, not 0, descriptors to watch for reading. Returns how many it wrote. */
 	unsigned int (*descriptors)(void *context, int *fds, unsigned int max);
 	/*
 	 * Whether another thread is in progress() at this moment, or in another call that takes
@@ -111,10 +110,10 @@ void progress_app_sleeping(struct progress_client *client);
 void progress_app_waits(struct progress_client *client);
 
 /*
- * It is a peer's turn. Whether the calling thread is to poll for what that sends, though it has
- * something else to return: where the application was seen to wait without polling lately, and this
- * was worth it before. Then what came of it is to be told: whether something @came, after @passed
- * ns.
+ * Nothing is left to do until a peer sends. Whether the calling thread is to poll for what that
+ * sends, though it has something else to return: where the application was seen to wait without
+ * polling lately, and this was worth it before. Then what came of it is to be told: whether
+ * something @came, after @passed ns.
  */
 bool progress_awaits(struct progress_client *client);
 void progress_awaited(struct progress_client *client, uint64_t passed, bool came);

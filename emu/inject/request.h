@@ -2,7 +2,7 @@
 /*
  * Work requests that fail because a fault asks for it. Where it can be, the true thing happens on
  * the wire: a request that is to be refused leaves such that any peer refuses it, and a receive
- * that is to fail is answered with the NAK that its status has (IBA 9.7.5.2.8). What the peer can
+ * that is to fail is answered with the NAK that its status has (IBA 9.7.5.2). What the peer can
  * have no part in fails before anything is sent. All under qp.lock.
  */
 #ifndef URXE_EMU_INJECT_REQUEST_H

@@ -7,7 +7,7 @@
 #include "emu/objects/qp_show.h"
 #include "emu/transport/placement.h"
 
-/* IBA 9.7.5.2.8 (table 46); what isn't here is reserved and ignored. */
+/* IBA 9.7.5.2; what isn't here is reserved and ignored. */
 static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
 	[AETH_NAK_INVALID_REQUEST & AETH_VALUE_MASK] = IBV_WC_REM_INV_REQ_ERR,
 	[AETH_NAK_REMOTE_ACCESS & AETH_VALUE_MASK] = IBV_WC_REM_ACCESS_ERR,
@@ -85,8 +85,8 @@ static bool has_answered(const struct qp *qp)
 }
 
 /*
- * All that was posted has completed, and the peer has sent nothing since: it is the peer's turn,
- * and an application that waits for what that writes has no reason to poll.
+ * All that was posted has completed, and the peer has sent nothing since: an application that waits
+ * for what the peer writes has no reason to poll.
  */
 static bool awaits_peer(const struct qp *qp)
 {
@@ -94,7 +94,7 @@ static bool awaits_peer(const struct qp *qp)
 }
 
 /* @progress: something was acknowledged. */
-static void note_whose_turn(struct qp *qp, bool progress)
+static void note_peer_awaited(struct qp *qp, bool progress)
 {
 	_Atomic bool *awaited = &qp->hca->peer_awaited;
 	bool noted = atomic_load_explicit(awaited, memory_order_relaxed);
@@ -118,8 +118,8 @@ void completer_receive_end(struct qp *qp, uint64_t now)
 	recovery_drain(qp, now);
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
-	note_whose_turn(qp, progress);
-	/* Behind those that the space in the window woke. */
+	note_peer_awaited(qp, progress);
+	/* Scheduled behind the QPs that the space in the window has woken. */
 	if (progress && qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
 		hca_schedule(qp->hca, qp);
 }
@@ -214,7 +214,7 @@ static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, c
 }
 
 /*
- * A READ response, to where its PSN says. One that was placed before its turn is only checked.
+ * A READ response, to where its PSN says. One that was placed early is only checked.
  * Returns the status of the READ if that is wrong, or IBV_WC_SUCCESS.
  */
 static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *wqe,
@@ -242,8 +242,9 @@ static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
 }
 
 /*
- * The payload of a READ response before its turn: of the oldest request alone, as the next one may
- * go to the same memory; and not that of the last packet (message_place_early()).
+ * Place the payload of a READ response although an earlier one is missing: of the oldest request
+ * alone, as the next one may go to the same memory; and not that of the last packet
+ * (message_place_early()).
  */
 static bool place_early(struct qp *qp, const struct send_wqe *wqe, const struct packet *packet)
 {
@@ -252,7 +253,7 @@ static bool place_early(struct qp *qp, const struct send_wqe *wqe, const struct 
 	       !qp->hca->placement && place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
 }
 
-/* To be received in its turn. */
+/* Keep the response until those before it have come. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	const struct send_wqe *wqe;
@@ -474,7 +475,7 @@ void completer_local_error(struct qp *qp)
 		return;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
 	if (!wqe->started && !(qp_abilities(qp) & QP_SEND))
-		return; /* SQD: it is looked at when its turn comes */
+		return; /* SQD: it is looked at when requests are started again */
 	if (wqe->status != IBV_WC_SUCCESS)
 		completer_fail(qp, wqe->status, NULL);
 }

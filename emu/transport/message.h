@@ -99,10 +99,10 @@ bool message_take_receive(struct message *message, struct qp *qp);
 enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
- * The payload of a MIDDLE packet that arrived @ahead packets before its turn, if nothing speaks
- * against it; it continues the SEND or RDMA WRITE in progress. Not that of a LAST one: programs
- * wait for the last byte of a message to change. Returns whether it was placed: else its turn will
- * tell.
+ * Place the payload of a MIDDLE packet of the SEND or RDMA WRITE in progress that arrived @ahead
+ * packets early, if nothing speaks against it. Not that of a LAST one: programs wait for the last
+ * byte of a message to change. Returns whether it was placed; else that is left until those before
+ * it have come.
  */
 bool message_place_early(struct message *message, const struct qp *qp, const struct packet *packet,
 			 uint32_t ahead);

@@ -74,23 +74,31 @@ struct recovery {
 	bool response_missed;	      /* was noticed: not again before there is progress */
 	bool timed_out;		      /* since there was progress */
 
-	/* The cursor before these two probes, unless a NAK came after that; when repeating, as it
-	 * was when the repetition was sent. */
+	/*
+	 * HEAD_PROBE, SECOND_PROBE: the cursor before it went back to the oldest packet.
+	 * REPEATING: the cursor when the repetition was sent. After go back N: requester.unacked.
+	 */
 	uint32_t resume_psn;
 
-	/* What is repeated no NAK asked for, but time. What was sent by then is in doubt. */
+	/* A timer caused the repetition, not a NAK: the packets before it may only be late. */
 	bool repeat_unasked;
-	uint64_t repeated_at; /* what a NAK asked for; 0: its answer may be another's */
+	/*
+	 * When the packet that a NAK asked for was repeated; 0: none, or its answer can't be told
+	 * from another one's.
+	 */
+	uint64_t repeated_at;
 	bool repeat_wanted;   /* the requester is to send the oldest packet again, alone */
 	bool repeat_response; /* what was repeated last asks for a response */
-	bool nak_follows;     /* of that packet: it was asked for by another answer */
-	uint8_t repeat_run;   /* so many in a row were asked for, one by one */
+	bool nak_follows;     /* it was repeated before its NAK, which is ignored */
+	uint8_t repeat_run;   /* packets in a row that were repeated one by one */
 	uint32_t repeat_end;  /* one beyond what was repeated last */
 	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
 	uint32_t probed_psn;  /* of what was sent again as a probe */
 
-	bool unread;	     /* something was, by the receiver, when it was asked for last */
-	uint64_t read_until; /* then: what was sent by then it has read when it is as far as this */
+	/* At the last ACK timeout bytes waited for the receiver to read them. */
+	bool unread;
+	/* When *@read of link_ops.unread() reaches this, all of those were read. */
+	uint64_t read_until;
 
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
 	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */
@@ -153,8 +161,7 @@ void recovery_end_run(struct qp *qp, uint64_t unused);
 /* A probe of @cost bytes may be sent whatever the window says. Returns @cost. */
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 
-/* The packet with @psn, of what recovery_take() gave, is on its way; @again: not for the first
- * time. */
+/* The packet with @psn, of what recovery_take() gave, is on its way; @again: not the first time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
 /*
  * Whether it may pay to send more again than the packet that is missing: many are lost, and the

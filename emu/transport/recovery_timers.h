@@ -15,7 +15,7 @@ struct recovery;
 
 /* Begin anew, if there is anything outstanding. */
 void recovery_timers_restart(struct qp *qp, uint64_t now);
-/* And what the requester was to send for them isn't wanted any more. */
+/* Also cancels the probe that the requester was to send. */
 void recovery_timers_stop(struct recovery *recovery);
 
 /* How long what sends a packet twice waits: longer than what doesn't, where losses are unlikely. */

@@ -52,7 +52,7 @@ bool reorder_has(const struct reorder *reorder, uint32_t psn);
 
 /*
  * Take the packet with @psn out, or NULL. It is the caller's to receive, whatever becomes of the
- * others by that, and then to free; or to return: its turn hasn't come.
+ * others by that, and then to free; or to return, if it can't be received yet.
  */
 const struct packet *reorder_take(struct reorder *reorder, uint32_t psn);
 void reorder_free(struct reorder *reorder, const struct packet *packet);

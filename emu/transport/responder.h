@@ -28,13 +28,14 @@ struct responder {
 	bool established; /* a packet has arrived since INIT */
 	/* Selective repeat: */
 	struct reorder kept; /* requests that came before one that is missing */
-	bool gap;	     /* there were such since expected_psn last came */
-	uint32_t seen;	     /* then: one beyond the highest of them, kept or not */
-	uint32_t belongs;    /* then: what lies before is of the SEND in progress, or executed */
-	bool kept_waits;     /* the next of them does, for another process (FAULT_WAIT) */
-	bool filled;	     /* what comes next says what the requester repeats: */
-	bool repeats_one;    /* the missing one and few others, rather than all from there on */
-	uint32_t late;	     /* so many have come again since then */
+	bool gap;	     /* requests have come that lie behind a missing one */
+	uint32_t seen;	     /* @gap: one beyond the highest of them, kept or not */
+	uint32_t belongs;    /* @gap: packets before it are of the SEND in progress, or executed */
+	bool kept_waits;     /* the next kept request waits for another process (FAULT_WAIT) */
+	/* Kept requests have just closed a gap: the next packets show how the requester repeats. */
+	bool filled;
+	bool repeats_one; /* it repeats single packets rather than going back N */
+	uint32_t late;	  /* old packets that came again since @filled */
 	struct message message;
 	struct response response;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of RC and XRC that don't come in their turn: emu/transport/responder_internal.h. */
+/* Requests of RC and XRC that come out of sequence: emu/transport/responder_internal.h. */
 #include "emu/objects/qp_show.h"
 #include "emu/transport/duplicate.h"
 #include "emu/transport/responder_internal.h"
@@ -34,7 +34,10 @@ static bool belongs(struct responder *resp, const struct packet *packet)
 	return true;
 }
 
-/* Into its place, before its turn. A packet of a WRITE belongs there if that is as long. */
+/*
+ * Write the payload to its place although an earlier packet is missing. A packet of a WRITE belongs
+ * there if that is as long.
+ */
 static bool place_early(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
@@ -50,7 +53,7 @@ static bool place_early(struct qp *qp, const struct packet *packet)
 				   psn_distance(packet->psn, resp->expected_psn));
 }
 
-/* To be executed in its turn; the payload may be in its place by then. */
+/* Keep the request until those before it have come. Its payload may be in its place by then. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
@@ -79,7 +82,10 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 	if (!resp->gap)
 		resp->belongs = resp->expected_psn;
 	resp->gap = true;
-	/* The others are executed once, and answered with what they found. */
+	/*
+	 * Atomics, FLUSHes and ATOMIC WRITEs are not kept: the requester sends them again after
+	 * what is missing.
+	 */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
 	    !reorder_has(&resp->kept, packet->psn))
 		keep_early(qp, packet);

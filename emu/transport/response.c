@@ -385,7 +385,8 @@ void response_acknowledge(struct qp *qp, struct outbox *outbox)
 	if (!response->ack_pending)
 		return;
 	cancel_delayed_ack(qp);
-	/* Behind them it has its place, and they are scheduled. */
+	/* If READ answers are pending, the ACK follows them; response_run() is scheduled already.
+	 */
 	if (!has_answers(response))
 		send_acknowledge(qp, outbox);
 }
