@@ -7,8 +7,7 @@
 #ifndef URXE_NET_TUNING_H
 #define URXE_NET_TUNING_H
 
-/* --- acknowledgements that wait (emu/transport/ack_queue.h), ns
- * ----------------------------------- */
+/* --- acknowledgements that wait (emu/transport/ack_queue.h), ns ------------------------------ */
 
 /*
  * For the round that finds nothing to receive. The background thread goes on at
@@ -20,7 +19,7 @@
  * The same where an application has polled lately, ns: it answers, but must get a CPU for it,
  * perhaps that of the background thread. An ACK that leaves before has the peer end its polling,
  * and what comes next waits there for a background thread, too. Longer than QUICK_ACK_AFTER, so
- * that those who don't answer are acknowledged soon.
+ * that the peer of an application that doesn't answer gets its ACK soon.
  */
 #define ACK_DELAY_ANSWER 60000
 #define ACK_POLLED_LATELY 10000000

@@ -2,8 +2,8 @@
 /*
  * Multicast: the connection manager joins the group, libibverbs does the rest.
  *
- * A UD queue pair sends datagrams to an address handle. Who joins a group gets, with the event,
- * what such a handle is made from.
+ * A UD queue pair sends datagrams to an address handle. A program that joins a group gets, with the
+ * event, what such a handle is made from.
  *
  *   cc multicast_verbs.c -o multicast_verbs -lrdmacm -libverbs
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The packets of a work request: headers and payload (IBA 9.7.2 to 9.7.4), as
- * emu/transport/response has those of what answers it. When one is sent is up to the requester, who
+ * emu/transport/response has those of what answers it. The requester decides when one is sent, and
  * calls this with the QP's lock.
  */
 #ifndef URXE_EMU_REQUEST_PACKET_H

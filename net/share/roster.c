@@ -66,7 +66,7 @@ bool roster_unlock(struct roster *roster)
 
 /*
  * Their bytes stay ours until their entries are gone, even if we are stopped in between: until then
- * nobody else gets their numbers. Others may remove them, too.
+ * no other process gets their numbers. Other members may remove them, too.
  */
 unsigned int roster_reap(struct roster *roster)
 {

@@ -10,8 +10,8 @@
  * Or it is stopped there, and passed over: when it goes on, it finishes what it was about to store
  * beside others that have the lock. So the lock keeps members out of each other's way, but what
  * one has doesn't depend on it:
- * - An entry is taken and given up by compare-and-swap with its member's number, which nobody else
- *   has: its member locks the byte of that number.
+ * - An entry is taken and given up by compare-and-swap with its member's number, which no other
+ *   process has: its member locks the byte of that number.
  * - The entries of a dead member are removed by those that share the lock on its byte, which proves
  *   that it is dead: the number is no other member's as long as one of them goes on.
  * - A claim that is made is looked at once more: another member may have made the same meanwhile.
@@ -129,7 +129,7 @@ struct roster_file {
 	struct connection connections[CONNECTIONS];
 };
 
-/* Of who locks a file: a process has the same PID namespace all its life. */
+/* Of the process that locks a file: its PID namespace is the same all its life. */
 struct roster_turn {
 	uint32_t epoch;		/* with the lock: which one it is */
 	uint64_t pid_namespace; /* ours, looked up with the first one; 0: not yet */
@@ -227,7 +227,7 @@ static inline struct claim *claims_end(const struct roster *roster)
 
 /* A byte that no other open file has locked. It is unlocked when the file is closed. */
 bool roster_lock_byte(int fd, off_t byte);
-/* A member's byte, which it doesn't lock: it is dead, and nobody gets its number. */
+/* A member's byte, which it doesn't lock: it is dead, and no process gets its number. */
 bool roster_share_byte(int fd, off_t byte);
 void roster_unlock_byte(int fd, off_t byte);
 /* Whether others have locked any of these members' bytes for themselves: those members live. */

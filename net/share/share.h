@@ -35,8 +35,7 @@ struct lease {
 
 #define SHARE_COMM_IDS (1u << 20) /* in a lease of them */
 
-/* QP numbers are leased in blocks of so many, from a multiple of it on: those of one are one HCA's.
- */
+/* QP numbers are leased in blocks of so many, from a multiple of it on; each is one HCA's. */
 #define SHARE_QPN_BLOCK 4096u
 
 static inline uint32_t share_qpn_block(uint32_t qpn)
@@ -122,7 +121,7 @@ struct share {
 	 * The thread that sleeps on the descriptors has to be woken, unless the caller is that one.
 	 * receive() has read what another process sent to wake it (link_ops.prepare_sleep); or
 	 * send() keeps packets that the link wants to send later (link_ops.deadline), of which that
-	 * thread knows nothing. Who called it clears this and wakes the thread.
+	 * thread knows nothing. The caller of receive() or send() clears this and wakes the thread.
 	 */
 	_Atomic bool woken;
 };

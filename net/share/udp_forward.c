@@ -117,7 +117,7 @@ bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uin
 		.destination = frame->destination,
 	};
 
-	/* At a dead one's port anybody may read it. */
+	/* The port of a dead member may be any user's by now: that one would read the frame. */
 	return frame->forwards < FORWARDS_MAX && roster_is_alive(share->roster, member) &&
 	       can_come(send_to_member(share, member, &header, frame));
 }

@@ -360,7 +360,7 @@ static int bind_in_group(int fd, const union ibv_gid *gid, unsigned int ifindex)
 
 /*
  * The socket is bound when it is in the roster: if we are stopped in between, others find the
- * address shared. The other way round they would find it taken, by nobody whom they know.
+ * address shared. The other way round they would find it taken, but no member at it.
  */
 static int enter_group(struct roster *roster, const union ibv_gid *gid, int fd,
 		       unsigned int ifindex)

@@ -120,8 +120,8 @@ static void atomic_write(struct pair *pair)
 #define ROUNDS 6u
 
 /*
- * Data, FLUSH and the word that announces it, at once: who sees the word sees the data. And what
- * has been flushed is read back.
+ * Data, FLUSH and the word that announces it, at once: a peer that sees the word sees the data. And
+ * what has been flushed is read back.
  */
 static void write_and_flush(struct pair *pair, uint32_t round)
 {

@@ -637,7 +637,7 @@ START_TEST(control_ports_and_notifications)
 }
 END_TEST
 
-/* What others may still send to its port, which is any user's by then, is known by nobody. */
+/* The token that others may still send to its port, any user's by then, is no member's any more. */
 START_TEST(a_token_ends_with_its_member)
 {
 	struct roster *a = join(), *b = join();

@@ -395,7 +395,7 @@ START_TEST(no_time_keeps_them_from_repair)
 END_TEST
 
 /*
- * A signal says that a socket has an index which there isn't: who sends it knows the secret, but no
+ * A signal says that a socket has an index which there isn't: the sender knows the secret, but no
  * more of the group. The roster is one that members go on to join.
  */
 START_TEST(signals_to_no_socket_are_ignored)

@@ -23,7 +23,7 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 
-/* Exported for those who declare it. */
+/* Exported, but in no header. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
 
 #define CHILDREN 12    /* for each call */

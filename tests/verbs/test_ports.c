@@ -17,7 +17,7 @@
 #define GRH 40
 #define PORT 7471
 
-/* Exported for those who declare it. */
+/* Exported, but in no header. */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
 static char second[32], third[32]; /* addresses of port 2 */

@@ -520,7 +520,7 @@ static void settle(int client, int server)
 	receive_all(client, &byte, 1);
 }
 
-/* Nobody sends: the messages that come are of those that are kept alive. */
+/* No test sends meanwhile: the messages that come are those that keep connections alive. */
 static void await_keepalives(uint64_t number)
 {
 	uint64_t before = messages();
