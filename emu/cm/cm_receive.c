@@ -476,8 +476,7 @@ static void (*const unknown[MESSAGES])(struct cm *cm, const struct cm_message *m
 };
 /* clang-format on */
 
-/* --- the id of a message
- * -------------------------------------------------------------------------- */
+/* --- the id of a message ------------------------------------------------------------------ */
 
 /* The sender's comm id must be the peer's, unless the peer hasn't said its own yet. */
 static struct cm_id *find_by_ids(struct cm *cm, const struct cm_message *message,

@@ -89,14 +89,8 @@ struct rdma_header {
 _Static_assert(sizeof(struct rdma_header) == 36, "Annex A11");
 _Static_assert(sizeof(struct sockaddr_ib) <= sizeof(struct sockaddr_storage), "AF_IB");
 
-/* Private data of the consumer, per message (rdma_connect(3), rdma_accept(3), rdma_reject(3)). */
-enum {
-	RDMA_PRIVATE_REQ = 92 - 36,
-	RDMA_PRIVATE_REP = 196,
-	RDMA_PRIVATE_REJ = 148,
-	RDMA_PRIVATE_SIDR_REQ = 216 - 36,
-	RDMA_PRIVATE_SIDR_REP = 136,
-};
+/* The consumer's private data in a SIDR_REQ: what the header leaves of IBA's 216 bytes. */
+#define RDMA_PRIVATE_SIDR_REQ (216 - 36)
 
 /*
  * What becomes of an event of the connection manager (the table in rdma_event.c): the

@@ -56,7 +56,6 @@ enum rsocket_state {
 	RSOCKET_CONNECTED,
 	RSOCKET_DISCONNECTED, /* in good order, or @error says why */
 	RSOCKET_FAILED,	      /* it never was connected */
-	RSOCKET_STATES
 };
 
 /* As the application asks for it before the connection is made, and the files of rsocket(7). */
@@ -227,7 +226,7 @@ bool rsocket_can_send(const struct rsocket *rs);
 uint32_t rsocket_post_room(const struct rsocket *rs);
 /* Send @length bytes, of the send buffer at out.offset (@data NULL) or inline. */
 int rsocket_post_data(struct rsocket *rs, const void *data, uint32_t length);
-/* A message of its own, if there is room for one; with data of @length bytes, inline, to @remote.
+/* A message of its own, if there is room for one; with @length bytes of data, inline, to @remote.
  */
 int rsocket_post_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
 			 uint32_t length);
