@@ -33,15 +33,18 @@ struct guard {
 
 #define FILES 1024
 
-/* Of addresses that a process of Linux has, unless it asks for more. */
+/* Of a process's addresses on Linux, unless it asks for higher ones. */
 #define ADDRESS_BITS 47
 
-/* Read by a signal handler, which no other module could tell what there is. */
+/* Static, as the signal handler that reads it is handed no object of ours. */
 static struct {
 	_Atomic uintptr_t first, end; /* @first is 0: free; @end is 0: to be filled in */
 } files[FILES];
 
-/* Read by a signal handler: so not in memory that is allocated when first used. */
+/*
+ * initial-exec, as a signal handler reads it: memory for the variables of other models may be
+ * allocated when a thread first uses them.
+ */
 static _Thread_local struct guard *innermost __attribute__((tls_model("initial-exec")));
 
 _Thread_local bool guard_has_thread __attribute__((tls_model("initial-exec")));

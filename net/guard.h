@@ -64,9 +64,9 @@ bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *f
 bool guard_probe(const void *address, size_t length, bool write, struct guard_fault *fault);
 
 /*
- * Memory of ours, for which this is too much at each access: @memory, whole pages, maps a file
- * that other processes may truncate. When a page of it is gone, all of it becomes zeros that no
- * process shares, and the access goes on. False: there are too many already.
+ * Memory of ours, where guard_run() at each access would cost too much: @memory, whole pages, maps
+ * a file that other processes may truncate. When a page of it is gone, all of it becomes zeros that
+ * no process shares, and the access goes on. False: there are too many already.
  */
 bool guard_file(void *memory, size_t length);
 void guard_forget_file(void *memory);

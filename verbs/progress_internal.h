@@ -35,7 +35,10 @@ struct progress_client {
 	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
 	_Atomic bool app_waits;		  /* it may have begun to */
 	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
-	/* Of progress_awaits(): how often not to, and how often the last time; any thread's. */
+	/*
+	 * progress_awaits(): how many more times it is to return false, and how many those were the
+	 * last time. Any thread's.
+	 */
 	_Atomic unsigned int await_pauses, await_paused;
 	struct poll_keeper keeper;
 
@@ -102,8 +105,7 @@ const struct progress_client *progress_neglected(const struct progress *progress
 
 /* --- progress_arm.c -------------------------------------------------------------------------- */
 
-/* By the thread, with progress.lock: what else to sleep on, or -1. @wanted: a client is neglected.
- */
+/* By the thread, with progress.lock: what else to sleep on, or -1. @wanted: one is neglected. */
 int progress_arming_begin(struct progress *progress, bool wanted);
 /* Likewise, after the sleep. @events: what poll() says of that. */
 void progress_arming_end(struct progress *progress, short events);

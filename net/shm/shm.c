@@ -42,13 +42,13 @@ static void open_inbox(struct shm_link *link)
 	struct roster *roster = udp_link_roster(link->udp);
 
 	pthread_mutex_lock(&link->lock);
-	if (roster && !link->roster && !link->without) {
+	if (roster && !link->roster && !link->inbox_failed) {
 		if (make_inbox(link, roster)) {
 			link->checked_at = clock_now();
 			link->roster = roster;
 			roster_set_inbox(roster, link->inbox.number);
 		} else {
-			link->without = true;
+			link->inbox_failed = true;
 		}
 	}
 	pthread_mutex_unlock(&link->lock);
@@ -124,7 +124,7 @@ static uint32_t shm_sndbuf_space(struct link *base, const union ibv_gid *source)
 	return udp->ops->sndbuf_space(udp, source);
 }
 
-/* --- who ------------------------------------------------------------------------------------ */
+/* --- peers and senders ---------------------------------------------------------------------- */
 
 static void shm_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
 			      struct link_peer *peer)

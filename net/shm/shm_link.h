@@ -64,7 +64,7 @@ struct shm_link {
 	struct inbox inbox;
 	struct roster *roster; /* NULL without an inbox: all goes by UDP */
 	bool icrc;
-	bool without; /* it was tried to make an inbox, in vain */
+	bool inbox_failed; /* no inbox could be made: all goes by UDP */
 	const char *directory;
 	uint64_t check; /* how often to look after the other processes */
 

@@ -41,7 +41,7 @@ static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 	return real(how, set, old);
 }
 
-/* Faults, too: the handler of one that was sent would wait for the lock. */
+/* SIGSEGV and SIGBUS are blocked, too: kill() can send them, and on_signal() takes this lock. */
 static void signals_lock(sigset_t *before)
 {
 	sigset_t all;
