@@ -128,7 +128,7 @@ void completer_receive_end(struct qp *qp, uint64_t now)
  * Messages of one packet, sent once, about which nothing is to be told: as many as lie in front of
  * @psn and have arrived with it. Returns whether there were any; arrived() does the rest.
  */
-static bool complete_short(struct qp *qp, uint32_t psn)
+static bool complete_single_packets(struct qp *qp, uint32_t psn)
 {
 	struct send_queue *sq = &qp->sq;
 	uint32_t first = sq->done, left = psn_distance(psn, qp->requester.unacked);
@@ -172,7 +172,7 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
 
 		if (wqe->kind->response)
 			break;
-		if (complete_short(qp, psn))
+		if (complete_single_packets(qp, psn))
 			continue;
 		if (psn_distance(psn, end) < 0)
 			end = psn;
@@ -204,8 +204,8 @@ static bool response_is_last(const struct send_wqe *wqe, uint32_t index)
 	return send_wqe_request_rest(wqe, index) == 1;
 }
 
-static int scatter(struct qp *qp, const struct send_wqe *wqe, uint64_t offset, const void *data,
-		   uint32_t length)
+static int scatter_response(struct qp *qp, const struct send_wqe *wqe, uint64_t offset,
+			    const void *data, uint32_t length)
 {
 	if (qp->hca->placement)
 		return placement_scatter(qp, qp->pd, wqe->sge, wqe->num_sge, offset, data, length);
@@ -229,7 +229,7 @@ static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *w
 		return IBV_WC_BAD_RESP_ERR;
 	if (packet->payload_length != length)
 		return IBV_WC_LOC_LEN_ERR;
-	if (!packet->placed && scatter(qp, wqe, offset, packet->payload, length) != 0)
+	if (!packet->placed && scatter_response(qp, wqe, offset, packet->payload, length) != 0)
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
 }
@@ -380,7 +380,7 @@ static void receive_atomic_response(struct qp *qp, const struct packet *packet, 
 	if (!wqe)
 		return;
 	original = be64toh(packet_atomicacketh(packet)->original);
-	if (scatter(qp, wqe, 0, &original, sizeof(original)) != 0) {
+	if (scatter_response(qp, wqe, 0, &original, sizeof(original)) != 0) {
 		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
 		return;
 	}

@@ -86,8 +86,8 @@ void message_unpin(struct message *message, struct hca *hca)
 	mr_unpin_kept(hca, &message->pin);
 }
 
-static enum fault scatter(struct message *message, const struct qp *qp, uint64_t offset,
-			  const void *data, uint32_t length)
+static enum fault scatter_message(struct message *message, const struct qp *qp, uint64_t offset,
+				  const void *data, uint32_t length)
 {
 	/* An SRQ has a protection domain of its own (IBA 10.2.9.1). */
 	const struct srq *srq = message_srq(message, qp);
@@ -181,8 +181,8 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
 	if (!send)
 		fault = place_write(message, qp, packet);
 	else if (!packet->placed)
-		fault = scatter(message, qp, message->received, packet->payload,
-				packet->payload_length);
+		fault = scatter_message(message, qp, message->received, packet->payload,
+					packet->payload_length);
 	if (fault != FAULT_NONE)
 		return fault;
 	message->received += packet->payload_length;
@@ -201,8 +201,8 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 	if (qp->hca->placement)
 		return false;
 	if (message->kind == MESSAGE_SEND)
-		return scatter(message, qp, offset, packet->payload, packet->payload_length) ==
-		       FAULT_NONE;
+		return scatter_message(message, qp, offset, packet->payload,
+				       packet->payload_length) == FAULT_NONE;
 	/* Beyond the end it is of another message. */
 	if (end > message->length)
 		return false;
@@ -219,9 +219,10 @@ enum fault message_place_datagram(struct message *message, const struct qp *qp,
 
 	if (GRH_LENGTH + packet->payload_length > message->wqe.length)
 		return FAULT_RECEIVE_LENGTH;
-	fault = scatter(message, qp, skipped, grh + skipped, GRH_LENGTH - skipped);
+	fault = scatter_message(message, qp, skipped, grh + skipped, GRH_LENGTH - skipped);
 	if (fault == FAULT_NONE)
-		fault = scatter(message, qp, GRH_LENGTH, packet->payload, packet->payload_length);
+		fault = scatter_message(message, qp, GRH_LENGTH, packet->payload,
+					packet->payload_length);
 	message->received = GRH_LENGTH + packet->payload_length;
 	return fault;
 }

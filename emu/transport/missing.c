@@ -100,8 +100,8 @@ static uint32_t range_length(const struct missing *missing, const struct send_wq
  * The first range from @from on and before @end. What is behind the cursor isn't asked for yet.
  * False: there is none, and nothing to be asked for before @range->psn.
  */
-static bool find(const struct qp *qp, uint32_t from, uint32_t end, bool in_order,
-		 struct missing_range *range)
+static bool find_missing(const struct qp *qp, uint32_t from, uint32_t end, bool in_order,
+			 struct missing_range *range)
 {
 	const struct missing *missing = &qp->missing;
 
@@ -144,7 +144,7 @@ bool missing_is_due(struct qp *qp, bool in_order)
 	missing->whole = false;
 	missing->again = missing->round_end != unacked &&
 			 psn_distance(missing->seen, missing->round_mark) > 0;
-	if (missing->again || find(qp, missing->asked_end, missing->seen, in_order, &range))
+	if (missing->again || find_missing(qp, missing->asked_end, missing->seen, in_order, &range))
 		return true;
 	missing->asked_end = range.psn; /* not to look there for each response */
 	return false;
@@ -159,7 +159,9 @@ uint32_t missing_run(const struct qp *qp)
 {
 	struct missing_range range;
 
-	return find(qp, qp->missing.asked_end, qp->missing.seen, false, &range) ? range.count : 0;
+	return find_missing(qp, qp->missing.asked_end, qp->missing.seen, false, &range)
+		       ? range.count
+		       : 0;
 }
 
 void missing_repeat(struct missing *missing, bool whole)
@@ -189,9 +191,10 @@ bool missing_ask(struct qp *qp, bool in_order, struct missing_range *range)
 	uint32_t from = psn_add(range->psn, range->count);
 
 	if (missing->any) {
-		if (missing->again && find(qp, from, missing->round_end, in_order, range))
+		if (missing->again && find_missing(qp, from, missing->round_end, in_order, range))
 			return true;
-		if (find(qp, higher(from, missing->asked_end), missing->seen, in_order, range))
+		if (find_missing(qp, higher(from, missing->asked_end), missing->seen, in_order,
+				 range))
 			return true;
 	}
 	end_asking(qp, range->psn);

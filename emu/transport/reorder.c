@@ -22,7 +22,7 @@ static struct reorder_packet **slot(const struct reorder *reorder, uint32_t psn)
 }
 
 /* A slot has one PSN of those that are less than the ring's size ahead of the first. */
-static struct reorder_packet *find(const struct reorder *reorder, uint32_t psn)
+static struct reorder_packet *find_kept(const struct reorder *reorder, uint32_t psn)
 {
 	struct reorder_packet *kept = reorder->count ? *slot(reorder, psn) : NULL;
 
@@ -62,7 +62,7 @@ static void attach(struct reorder *reorder, struct reorder_packet *kept)
 void reorder_remove_before(struct reorder *reorder, uint32_t psn)
 {
 	while (reorder->count && psn_distance(reorder->first, psn) < 0) {
-		struct reorder_packet *kept = find(reorder, reorder->first);
+		struct reorder_packet *kept = find_kept(reorder, reorder->first);
 
 		if (kept) {
 			detach(reorder, kept);
@@ -120,7 +120,7 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 	struct reorder_packet *kept;
 
 	reorder_remove_before(reorder, missing);
-	if (find(reorder, packet->psn))
+	if (find_kept(reorder, packet->psn))
 		return true;
 	if (!has_room(reorder, length, ahead))
 		return false;
@@ -141,7 +141,7 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 const struct packet *reorder_lowest(struct reorder *reorder)
 {
 	while (reorder->count) {
-		struct reorder_packet *kept = find(reorder, reorder->first);
+		struct reorder_packet *kept = find_kept(reorder, reorder->first);
 
 		if (kept)
 			return &kept->packet;
@@ -152,12 +152,12 @@ const struct packet *reorder_lowest(struct reorder *reorder)
 
 bool reorder_has(const struct reorder *reorder, uint32_t psn)
 {
-	return find(reorder, psn) != NULL;
+	return find_kept(reorder, psn) != NULL;
 }
 
 const struct packet *reorder_take(struct reorder *reorder, uint32_t psn)
 {
-	struct reorder_packet *kept = find(reorder, psn);
+	struct reorder_packet *kept = find_kept(reorder, psn);
 
 	if (!kept)
 		return NULL;

@@ -66,7 +66,7 @@ static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
 }
 
 /* Give the request its PSNs. Returns whether it may be sent now. */
-static bool start(struct qp *qp, struct send_wqe *wqe)
+static bool start_request(struct qp *qp, struct send_wqe *wqe)
 {
 	struct requester *req = &qp->requester;
 	uint32_t packet_length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
@@ -238,7 +238,8 @@ static void wait_until(struct qp *qp, uint64_t until)
 }
 
 /* Whether the packet at the cursor, of @cost, may be sent now. */
-static bool take(struct qp *qp, const struct send_wqe *wqe, uint64_t cost, struct sending *sending)
+static bool grant_packet(struct qp *qp, const struct send_wqe *wqe, uint64_t cost,
+			 struct sending *sending)
 {
 	uint64_t until = 0;
 
@@ -272,7 +273,7 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 		if (wqe->kind->data == DATA_READ)
 			cut_anew(qp, wqe);
 		cost = cost_at_cursor(qp, wqe);
-		if (!recovery_may_send(qp) || !take(qp, wqe, cost, sending) ||
+		if (!recovery_may_send(qp) || !grant_packet(qp, wqe, cost, sending) ||
 		    !send_packet(qp, wqe, cost, sending))
 			return false;
 	}
@@ -327,29 +328,28 @@ void requester_resume(struct qp *qp, uint32_t psn)
 	}
 }
 
-/* --- reliable: short messages ----------------------------------------------------- */
+/* --- reliable: messages of one packet --------------------------------------------- */
 
 /*
  * Whether what is sent now are new packets, one after another, as nearly always: nothing is
  * repeated, probed or drained.
  */
-static bool goes_on(const struct qp *qp)
+static bool sends_new_packets_only(const struct qp *qp)
 {
 	return qp->type->ibv == IBV_QPT_RC && qp->recovery.state == RECOVERY_SENDING &&
 	       !qp->recovery.probe_wanted && qp->requester.psn == qp->requester.highest &&
 	       qp_abilities(qp) & QP_SEND;
 }
 
-/* A message of one packet that has none of what few have. */
-static inline bool is_short(const struct qp *qp, const struct send_wqe *wqe)
+/* A message of one packet, without a fence, an error or anything else that is start_request()'s. */
+static inline bool is_single_packet(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return wqe->kind->flags & REQUEST_SIMPLE && wqe->length <= qp->mtu && !wqe->started &&
 	       wqe->status == IBV_WC_SUCCESS && !(wqe->flags & IBV_SEND_FENCE);
 }
 
-/* All of it at once: what start(), request_packet_build() and send_packet() come to for such a
- * message. */
-static inline void fill_short_headers(const struct qp *qp, const struct send_wqe *wqe,
+/* What start_request(), request_packet_build() and send_packet() come to for such a message. */
+static inline void fill_single_packet(const struct qp *qp, const struct send_wqe *wqe,
 				      struct link_packet *packet)
 {
 	uint8_t opcode = WIRE_RC | wqe->kind->only;
@@ -378,7 +378,7 @@ static inline void fill_short_headers(const struct qp *qp, const struct send_wqe
 }
 
 /* Returns whether it was sent. */
-static inline bool send_short(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
+static inline bool send_single_packet(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
 {
 	struct requester *req = &qp->requester;
 	uint32_t cost = wqe->length + CWND_PACKET_OVERHEAD;
@@ -389,10 +389,10 @@ static inline bool send_short(struct qp *qp, struct send_wqe *wqe, struct sendin
 	wqe->first_psn = req->psn;
 	wqe->psn_count = 1;
 	wqe->packet_cost = cost;
-	if (sending->granted < cost && !take(qp, wqe, cost, sending))
+	if (sending->granted < cost && !grant_packet(qp, wqe, cost, sending))
 		return false;
 	packet = outbox_packet(sending->outbox, &qp->path);
-	fill_short_headers(qp, wqe, packet);
+	fill_single_packet(qp, wqe, packet);
 	if (wqe->flags & IBV_SEND_INLINE) {
 		outbox_payload(sending->outbox, packet, wqe->inline_data, wqe->length);
 	} else if (outbox_gather(sending->outbox, packet, qp->pd, wqe->sge, wqe->num_sge, 0,
@@ -453,13 +453,13 @@ bool requester_coalesces(struct qp *qp)
 /* What is posted becomes packets, until something has to be waited for. */
 static void send_queued(struct qp *qp, struct sending *sending)
 {
-	bool new_packets = goes_on(qp);
+	bool new_packets = sends_new_packets_only(qp);
 
 	while (qp->sq.next != qp->sq.posted) {
 		struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.next);
 
-		if (new_packets && is_short(qp, wqe)) {
-			if (!send_short(qp, wqe, sending))
+		if (new_packets && is_single_packet(qp, wqe)) {
+			if (!send_single_packet(qp, wqe, sending))
 				return;
 			qp->sq.next++;
 			continue;
@@ -474,7 +474,7 @@ static void send_queued(struct qp *qp, struct sending *sending)
 			completer_local(qp);
 			continue;
 		}
-		if (!wqe->started && !start(qp, wqe))
+		if (!wqe->started && !start_request(qp, wqe))
 			return;
 		if (qp->type->reliable ? !send_reliable(qp, wqe, sending)
 				       : !send_unreliable(qp, wqe, sending->outbox))

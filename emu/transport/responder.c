@@ -237,7 +237,7 @@ static enum fault take_receive(struct qp *qp)
  * Stage B of transport.md 2 in its order, as far as the packet itself and the QP go. What
  * memory and resources have to say is checked where they are used.
  */
-static enum fault check(struct qp *qp, const struct packet *packet)
+static enum fault check_request(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	enum fault fault;
@@ -283,7 +283,7 @@ static enum fault execute_data(struct qp *qp, const struct packet *packet)
 }
 
 /* To our own application. */
-static void report(struct qp *qp, const struct fault_outcome *outcome, enum cause cause)
+static void report_fault(struct qp *qp, const struct fault_outcome *outcome, enum cause cause)
 {
 	if (receive_cq(qp))
 		fail_receive(qp, outcome->status, cause);
@@ -319,7 +319,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 	cause = explain_fault(qp, packet, fault);
 	if (outcome.syndrome)
 		response_schedule_ack(qp, outcome.syndrome, packet->psn);
-	report(qp, &outcome, cause);
+	report_fault(qp, &outcome, cause);
 	qp_enter_error(qp);
 }
 
@@ -358,7 +358,7 @@ static enum fault execute_elsewhere(struct qp *qp, const struct packet *packet, 
 
 static enum fault execute_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	enum fault fault = check(qp, packet);
+	enum fault fault = check_request(qp, packet);
 
 	if (fault == FAULT_ELSEWHERE)
 		return execute_elsewhere(qp, packet, now);
@@ -413,7 +413,7 @@ void responder_give_up(struct qp *qp)
 
 enum fault responder_place(struct qp *qp, const struct packet *packet)
 {
-	enum fault fault = check(qp, packet);
+	enum fault fault = check_request(qp, packet);
 
 	if (fault == FAULT_NONE)
 		fault = execute_data(qp, packet);
@@ -435,7 +435,7 @@ static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fau
 	const struct fault_outcome outcome = outcome_of(qp, fault);
 
 	if (outcome.own) {
-		report(qp, &outcome, explain_fault(qp, packet, fault));
+		report_fault(qp, &outcome, explain_fault(qp, packet, fault));
 		qp_enter_error(qp);
 		return;
 	}
@@ -469,7 +469,7 @@ static void receive_unreliable(struct qp *qp, const struct packet *packet)
 
 	if (!in_sequence(qp, packet))
 		return;
-	fault = check(qp, packet);
+	fault = check_request(qp, packet);
 	if (fault == FAULT_NONE)
 		fault = execute_data(qp, packet);
 	if (fault != FAULT_NONE)

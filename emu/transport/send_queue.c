@@ -138,10 +138,11 @@ static uint32_t count_unsignaled(const struct send_queue *queue)
 }
 
 /* Inlined, so that posting, which has no finding, has no code for one in its way. */
-static inline __attribute__((always_inline)) int check(const struct send_queue *queue,
-						       const struct qp_type *type,
-						       const struct ibv_send_wr *wr,
-						       uint64_t *total, struct finding *finding)
+static inline __attribute__((always_inline)) int check_work_request(const struct send_queue *queue,
+								    const struct qp_type *type,
+								    const struct ibv_send_wr *wr,
+								    uint64_t *total,
+								    struct finding *finding)
 {
 	const struct request_kind *kind = request_kind_find(wr->opcode);
 	int error = check_opcode(queue, kind, type, wr, finding);
@@ -169,7 +170,7 @@ int send_queue_check(const struct send_queue *queue, const struct qp_type *type,
 {
 	uint64_t total;
 
-	return check(queue, type, wr, &total, finding);
+	return check_work_request(queue, type, wr, &total, finding);
 }
 
 static void copy_inline(struct send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -279,7 +280,7 @@ static inline bool is_simple(const struct send_queue *queue, const struct reques
 	       !(queue->lacking & 1u << wr->opcode) && !(wr->send_flags & IBV_SEND_IP_CSUM);
 }
 
-/* Whether it may be posted; if not, check() says why. */
+/* Whether it may be posted; if not, check_work_request() says why. */
 static inline bool check_simple(const struct send_queue *queue, const struct ibv_send_wr *wr,
 				uint64_t *total)
 {
@@ -301,7 +302,7 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 	uint64_t total;
 
 	if (!simple || !check_simple(queue, wr, &total)) {
-		int error = check(queue, type, wr, &total, NULL);
+		int error = check_work_request(queue, type, wr, &total, NULL);
 
 		if (error)
 			return error;

@@ -5,7 +5,8 @@
 #include "emu/objects/qp.h"
 #include "net/log.h"
 
-static void report(struct qp *qp, struct source_port *source, const struct link_frame *frame)
+static void report_foreign_sender(struct qp *qp, struct source_port *source,
+				  const struct link_frame *frame)
 {
 	if (source->reported)
 		return;
@@ -33,6 +34,6 @@ bool source_port_check(struct qp *qp, struct source_port *source, const struct l
 	case LINK_SENDER_FOREIGN:
 		break;
 	}
-	report(qp, source, frame);
+	report_foreign_sender(qp, source, frame);
 	return false;
 }

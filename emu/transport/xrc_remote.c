@@ -47,7 +47,7 @@ bool xrc_may_be_elsewhere(const struct qp *qp)
 	return !qp->delegate && qp->hca->link->share && xrc_domain_has_file(qp->xrcd->domain);
 }
 
-static enum fault ask(struct qp *qp, const struct packet *packet, uint64_t now)
+static enum fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct xrc_remote *remote = &qp->xrc;
 	struct share *share = qp->hca->link->share;
@@ -94,13 +94,13 @@ enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint6
 			return remote->fault;
 		}
 		return elapsed(remote->asked_at, now) < XRC_ASK_AGAIN ? FAULT_WAIT
-								      : ask(qp, packet, now);
+								      : ask_owner(qp, packet, now);
 	}
 	remote->asked = true;
 	remote->answered = false;
 	remote->psn = packet->psn;
 	remote->sequence++;
-	return ask(qp, packet, now);
+	return ask_owner(qp, packet, now);
 }
 
 void xrc_give_up_elsewhere(struct qp *qp)
