@@ -380,8 +380,7 @@
 
 /* --- pacing of what isn't acknowledged (emu/transport/pacing.h, net/udp/backlog.h), ns ------- */
 
-/* How often to look at a full receiver: a call costs some 2 us, and what it reads meanwhile fits.
- */
+/* How often to look at a full receiver: a call costs some 2 us; what it reads meanwhile fits. */
 #define PACING_INTERVAL 50000
 /*
  * For how long a full receiver is waited for: where 20 others want the same CPU, one that reads
@@ -406,8 +405,7 @@
  */
 #define BACKLOG_MAX (4u << 20)
 
-/* --- addresses that are shared (net/share/udp_share.c) ------------------------------------------
- */
+/* --- addresses that are shared (net/share/udp_share.c) --------------------------------------- */
 
 /*
  * What came within this time of a repair was under way, ns; and how often trouble that
@@ -425,8 +423,7 @@
  */
 #define SHARE_CONTROL_LOOK 500000
 
-/* --- the link of shared memory (net/shm) --------------------------------------------------------
- */
+/* --- the link of shared memory (net/shm) ----------------------------------------------------- */
 
 /*
  * Of a ring. 1 MiB streams as fast as any size up to 4 MiB, 512 KiB nearly so, 256 KiB at half the

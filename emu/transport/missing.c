@@ -127,8 +127,7 @@ static bool find_missing(const struct qp *qp, uint32_t from, uint32_t end, bool 
 	return false;
 }
 
-/* --- asking ------------------------------------------------------------------------------------
- */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 bool missing_is_due(struct qp *qp, bool in_order)
 {

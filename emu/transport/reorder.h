@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packets that arrived before one that is missing, as the out-of-order queue of TCP: copies, by
- * their PSN, to be received when their turn has come, with all checks as if they came then. The
- * responder has one for requests (emu/transport/responder_gap.c), the completer one for responses
- * (emu/transport/missing.h). What isn't kept is as good as lost.
+ * their PSN, to be received when all before them have come, with all checks as if they came then.
+ * The responder has one for requests (emu/transport/responder_gap.c), the completer one for
+ * responses (emu/transport/missing.h). What isn't kept is as good as lost.
  *
  * Bounded: REORDER_BYTES a queue pair, REORDER_BYTES_ALL an HCA, and REORDER_PSNS ahead.
  *

@@ -484,9 +484,9 @@ static void send_queued(struct qp *qp, struct sending *sending)
 }
 
 /*
- * The packet with @psn, of @wqe, again, out of turn; a READ asks for @responses at the most. The
- * cursor stays where it is, unless the packet's memory can't be used any more. Returns one beyond
- * what was repeated, or @psn.
+ * The packet with @psn, of @wqe, again, though the cursor is beyond it; a READ asks for
+ * @responses at the most. The cursor stays there, unless the packet's memory can't be used any
+ * more. Returns one beyond what was repeated, or @psn.
  */
 static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32_t responses,
 		       struct sending *sending)

@@ -303,8 +303,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		COUNT(qp->hca, send_rnr_err, 1);
 		WATCH(qp->hca, receive_missing, qp);
 		qp->shown->done.losses.rnr_naks_sent++;
-		/* What is under way behind this packet is out of sequence now; that needs no NAK.
-		 */
+		/* What is under way behind this packet is out of sequence, which needs no NAK. */
 		resp->nak_sent = true;
 		explain_no_receive(qp, packet);
 		response_schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);

@@ -385,8 +385,7 @@ void response_acknowledge(struct qp *qp, struct outbox *outbox)
 	if (!response->ack_pending)
 		return;
 	cancel_delayed_ack(qp);
-	/* If READ answers are pending, the ACK follows them; response_run() is scheduled already.
-	 */
+	/* If answers to READs are pending, response_run() is scheduled: the ACK follows them. */
 	if (!has_answers(response))
 		send_acknowledge(qp, outbox);
 }

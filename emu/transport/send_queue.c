@@ -237,8 +237,7 @@ static void copy_datagram(struct send_wqe *wqe, const struct pd *pd, uint8_t por
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
 
-	/* IBA 11.6.2: an address handle of another protection domain, or port, is a local QP error.
-	 */
+	/* IBA 11.6.2: an address handle of another PD or port is a local QP error. */
 	bool other_pd = ah->pd != pd && !pd->hca->behaviour.ah_of_any_pd;
 
 	if (other_pd || ah->port_num != port_num) {

@@ -175,8 +175,7 @@ static bool is_of_domain(const struct srq *srq, const struct descriptor_identity
 	       descriptor_same(&srq->xrcd->domain->file, file);
 }
 
-/* The SRQ that it took its receive from may be gone, and its domain, for a delegate uses neither.
- */
+/* The SRQ that it took its receive from and its domain may be gone: a delegate uses neither. */
 static void end_message(struct hca *hca, struct xrc_delegate *delegate)
 {
 	struct qp *qp = &delegate->qp;

@@ -192,8 +192,7 @@ uint64_t roster_repaired(const struct roster *roster)
 	return roster->table->repaired;
 }
 
-/* --- the file ----------------------------------------------------------------------------------
- */
+/* --- the file -------------------------------------------------------------------------------- */
 
 static int map_table(struct roster *roster)
 {
@@ -296,8 +295,7 @@ static int open_once(const char *path, struct roster **result)
 	roster->identity = descriptor_identify(roster->fd);
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster);
-	/* There is nothing of ours yet that others could have stored over, had they passed us over.
-	 */
+	/* We have nothing yet that others could have stored over, had they passed us over. */
 	roster_unlock_file(roster->fd, &roster->turn);
 	if (error) {
 		roster_free(roster);

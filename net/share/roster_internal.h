@@ -152,8 +152,7 @@ struct roster {
 	struct roster_file *table;
 	uint32_t self;
 	uint64_t token; /* ours: in the file it is another member's, once we are taken for dead */
-	/* With the lock: what is worked out for each member, too much for an application's stack.
-	 */
+	/* With the lock: worked out for each member; too much for an application's stack. */
 	int32_t index_of[ROSTER_MEMBERS + 1]; /* -1: no socket at the GID that is planned for */
 	bool gone[ROSTER_MEMBERS + 1];	      /* to be removed; never the first, which is none */
 };

@@ -959,8 +959,7 @@ static void receive_stream(struct node *node, struct stream *stream)
 		__atomic_fetch_add(&stream->received, 1, __ATOMIC_RELEASE);
 }
 
-/* All packets to one link arrive while another comes and goes, whose socket the kernel finds first.
- */
+/* All packets to one link arrive while one whose socket the kernel finds first comes and goes. */
 START_TEST(nothing_is_lost_while_others_leave)
 {
 	struct node node = node_open(SHARED), from = node_open(OTHER);

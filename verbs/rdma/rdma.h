@@ -276,8 +276,7 @@ void rdma_drain_membership_events(struct multicast_membership *membership);
 
 /* rdma_event.c: the sink of every HCA's connection manager. */
 void rdma_handle_event(void *context, const struct cm_event *event);
-/* The application gets @record, which has an outcome. False: it isn't told. rdma.lock isn't held.
- */
+/* The application gets @record, which has an outcome. False: it isn't told. Without rdma.lock. */
 bool rdma_on_get_event(struct rdma_record *record);
 /* The errno with which a step that has succeeded fails all the same, as a fault asks for; or 0. */
 int rdma_injected(enum fault_cm_event event);

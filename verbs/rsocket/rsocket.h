@@ -226,8 +226,7 @@ bool rsocket_can_send(const struct rsocket *rs);
 uint32_t rsocket_post_room(const struct rsocket *rs);
 /* Send @length bytes, of the send buffer at out.offset (@data NULL) or inline. */
 int rsocket_post_data(struct rsocket *rs, const void *data, uint32_t length);
-/* A message of its own, if there is room for one; with @length bytes of data, inline, to @remote.
- */
+/* A message of its own, if there is room for one; with @length bytes of data inline, to @remote. */
 int rsocket_post_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
 			 uint32_t length);
 /* RDMA WRITE without message, of the send buffer or inline: riowrite(). */
