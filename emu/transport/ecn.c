@@ -39,15 +39,14 @@ static void send_cnp(struct qp *qp, struct outbox *outbox)
 	const struct opcode *op = opcode_find(WIRE_OPCODE_CNP);
 	struct path path = qp->path;
 	struct link_packet *packet;
+	struct bth *bth;
 
 	path.traffic_class = CNP_TRAFFIC_CLASS;
 	packet = outbox_packet(outbox, &path);
 	memset(packet->headers, 0, op->headers_length);
-	*(struct bth *)packet->headers = (struct bth){
-		.opcode = WIRE_OPCODE_CNP,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(BTH_BECN | (qp->attr.dest_qp_num & QPN_MASK)),
-	};
+	bth = (struct bth *)packet->headers;
+	bth_fill(bth, WIRE_OPCODE_CNP, 0, qp->attr.dest_qp_num, 0);
+	bth->dest_qp |= htobe32(BTH_BECN);
 	packet->headers_length = op->headers_length;
 	outbox_flush(outbox); /* while the path is there */
 }

@@ -14,13 +14,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 	uint32_t dest_qp = qp->type->connected ? qp->attr.dest_qp_num : wqe->remote_qpn;
 	struct bth *bth = (struct bth *)headers;
 
-	*bth = (struct bth){
-		.opcode = opcode,
-		.flags = qp->migration.bth_flags,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(dest_qp & QPN_MASK),
-		.psn = htobe32(qp->requester.psn),
-	};
+	bth_fill(bth, opcode, qp->migration.bth_flags, dest_qp, qp->requester.psn);
 	/* IBA 9.2.3: only the last packet of what creates a completion at the responder. */
 	if ((wqe->flags & IBV_SEND_SOLICITED) && (op->flags & OPCODE_LAST) &&
 	    (op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)))

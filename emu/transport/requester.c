@@ -360,13 +360,8 @@ static inline void fill_single_packet(const struct qp *qp, const struct send_wqe
 			? BTH_SOLICITED
 			: 0;
 
-	*(struct bth *)headers = (struct bth){
-		.opcode = opcode,
-		.flags = qp->migration.bth_flags | solicited,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
-		.psn = htobe32(qp->requester.psn | BTH_ACK_REQUEST),
-	};
+	bth_fill((struct bth *)headers, opcode, qp->migration.bth_flags | solicited,
+		 qp->attr.dest_qp_num, qp->requester.psn | BTH_ACK_REQUEST);
 	if (op->reth)
 		*(struct reth *)(headers + sizeof(struct bth)) =
 			(struct reth){.va = htobe64(wqe->remote_addr),

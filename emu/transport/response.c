@@ -223,13 +223,8 @@ static struct link_packet *new_response(struct qp *qp, struct outbox *outbox, ui
 	const struct opcode *op = opcode_find(opcode);
 	struct link_packet *packet = outbox_packet(outbox, &qp->path);
 
-	*(struct bth *)packet->headers = (struct bth){
-		.opcode = opcode,
-		.flags = qp->migration.bth_flags,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(qp->attr.dest_qp_num & QPN_MASK),
-		.psn = htobe32(psn),
-	};
+	bth_fill((struct bth *)packet->headers, opcode, qp->migration.bth_flags,
+		 qp->attr.dest_qp_num, psn);
 	if (op->aeth)
 		*(struct aeth *)(packet->headers + op->aeth) =
 			(struct aeth){.syndrome_msn = htobe32((uint32_t)syndrome << 24 | msn)};

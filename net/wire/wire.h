@@ -76,6 +76,19 @@ struct bth {
 #define QKEY_CONTROLLED 0x80000000u /* IBA 10.2.5: the high bit marks a privileged Q_Key */
 #define QKEY_GSI 0x80010000u
 
+/* @psn: with BTH_ACK_REQUEST where it is asked for. */
+static inline void bth_fill(struct bth *bth, uint8_t opcode, uint8_t flags, uint32_t dest_qp,
+			    uint32_t psn)
+{
+	*bth = (struct bth){
+		.opcode = opcode,
+		.flags = flags,
+		.pkey = htobe16(PKEY_DEFAULT),
+		.dest_qp = htobe32(dest_qp & QPN_MASK),
+		.psn = htobe32(psn),
+	};
+}
+
 /* --- Extension headers, IBA 9.3 ------------------------------------------ */
 
 struct deth {
