@@ -6,6 +6,7 @@
  */
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
+#include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 
 #define LID_PERMISSIVE 0xffff
@@ -71,22 +72,10 @@ bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_
 
 void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
 {
-	const struct path *path = &id->alternate.path;
-	struct gid_place source;
-
-	port_gids_find(&id->cm->hca->gids, &path->source, &source);
+	attr->alt_ah_attr = path_ah_attr(&id->alternate.path, &id->cm->hca->gids);
 	attr->alt_pkey_index = 0;
-	attr->alt_port_num = source.port_num;
+	attr->alt_port_num = attr->alt_ah_attr.port_num;
 	attr->alt_timeout = id->alternate.ack_timeout;
-	attr->alt_ah_attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = attr->alt_port_num,
-		.grh = {.dgid = path->destination,
-			.flow_label = path->flow_label,
-			.sgid_index = source.index,
-			.hop_limit = path->hop_limit,
-			.traffic_class = path->traffic_class},
-	};
 }
 
 /* --- loading it ---------------------------------------------------------------------------- */

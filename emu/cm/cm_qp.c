@@ -8,6 +8,7 @@
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
 #include "emu/newer_verbs.h"
+#include "emu/objects/pd.h"
 
 #define STATE(name) (1u << CM_STATE_##name)
 
@@ -102,19 +103,8 @@ static void init_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mas
 
 static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	struct gid_place source;
-
-	port_gids_find(&id->cm->hca->gids, &id->path.source, &source);
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	attr->ah_attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = source.port_num,
-		.grh = {.dgid = id->path.destination,
-			.flow_label = id->path.flow_label,
-			.sgid_index = source.index,
-			.hop_limit = id->path.hop_limit,
-			.traffic_class = id->path.traffic_class},
-	};
+	attr->ah_attr = path_ah_attr(&id->path, &id->cm->hca->gids);
 	attr->path_mtu = id->terms.mtu;
 	attr->dest_qp_num = id->terms.remote_qpn;
 	attr->rq_psn = id->terms.rq_psn;

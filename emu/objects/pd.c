@@ -158,6 +158,22 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 	return 0;
 }
 
+struct ibv_ah_attr path_ah_attr(const struct path *path, const struct port_gids *gids)
+{
+	struct gid_place source;
+
+	port_gids_find(gids, &path->source, &source);
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = source.port_num,
+		.grh = {.dgid = path->destination,
+			.flow_label = path->flow_label,
+			.sgid_index = source.index,
+			.hop_limit = path->hop_limit,
+			.traffic_class = path->traffic_class},
+	};
+}
+
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 {
 	struct hca *hca = pd->hca;

@@ -16,6 +16,7 @@
 
 struct hca;
 struct origin;
+struct port_gids;
 
 struct pd {
 	struct ibv_pd ibv;
@@ -50,5 +51,8 @@ void ah_destroy(struct ah *ah);
 
 /* Resolve an address vector to a path. The errors of ah_create(). */
 int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path);
+
+/* The address vector that path_resolve() makes such a path of. @gids: those of the HCA. */
+struct ibv_ah_attr path_ah_attr(const struct path *path, const struct port_gids *gids);
 
 #endif

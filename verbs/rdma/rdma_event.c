@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/objects/pd.h"
 #include "net/cause/cause.h"
 #include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
@@ -49,22 +50,6 @@ static bool qkey_fits(struct rdma_id *id, uint32_t qkey)
 	return true;
 }
 
-static void set_address_handle(struct rdma_id *id, struct ibv_ah_attr *attr)
-{
-	struct gid_place source;
-
-	port_gids_find(&id->device->gids, &id->path.source, &source);
-	*attr = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = source.port_num,
-		.grh = {.dgid = id->path.destination,
-			.flow_label = id->path.flow_label,
-			.sgid_index = source.index,
-			.hop_limit = id->path.hop_limit,
-			.traffic_class = id->path.traffic_class},
-	};
-}
-
 /* A SIDR_REP resolves the service, or says why it doesn't. */
 static bool fill_resolution(struct rdma_record *record)
 {
@@ -80,7 +65,8 @@ static bool fill_resolution(struct rdma_record *record)
 	} else {
 		event->param.ud.qp_num = message->qpn;
 		event->param.ud.qkey = message->qkey;
-		set_address_handle(record->id, &event->param.ud.ah_attr);
+		event->param.ud.ah_attr =
+			path_ah_attr(&record->id->path, &record->id->device->gids);
 	}
 	rdma_record_private(record, 0);
 	return true;
