@@ -13,12 +13,21 @@
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+}
+
 static inline uint64_t clock_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return (uint64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 /* Of one call, in one thread. */

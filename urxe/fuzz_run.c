@@ -18,7 +18,6 @@
 #include "urxe/fuzz.h"
 #include "urxe/launch.h"
 
-#define NS_PER_S 1000000000.0
 #define READY_SECONDS 5	  /* for a peer to listen; then the program is started anyway */
 #define READY_MS 5	  /* between two looks whether it does */
 #define GRACE_SECONDS 0.2 /* for a peer to end by itself */
@@ -119,7 +118,7 @@ static pid_t start(const struct fuzz *fuzz, const struct start *start)
 /* Until a child ends, a signal ends us, or the time is over. */
 static void sleep_for(struct fuzz *fuzz, uint64_t nanoseconds)
 {
-	struct timespec time = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+	struct timespec time = clock_timespec(nanoseconds);
 	sigset_t signals;
 	int number;
 
@@ -165,7 +164,7 @@ static bool wait_until_ready(struct fuzz *fuzz, pid_t peer, int *status)
 	while (clock_now() < end && !fuzz->interrupted && !fuzz_is_listening(peer)) {
 		if (has_ended(peer, status))
 			return false;
-		sleep_for(fuzz, READY_MS * 1000000);
+		sleep_for(fuzz, READY_MS * NS_PER_MS);
 	}
 	return true;
 }
@@ -270,7 +269,7 @@ struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how)
 	begin = clock_now();
 	pid = start(fuzz, &program);
 	run.hung = !wait_for(fuzz, pid, how->seconds, &run.status);
-	run.seconds = (clock_now() - begin) / NS_PER_S;
+	run.seconds = (clock_now() - begin) / (double)NS_PER_S;
 	run.last = call_counts_last(fuzz->counts);
 	if (peer && !run.peer_ended)
 		run.peer_ended = wait_for(fuzz, peer, fuzz->usage.peer_ends ? GRACE_SECONDS : 0,

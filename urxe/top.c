@@ -351,7 +351,7 @@ static bool wait_for_key(uint64_t until, int *key)
 	char byte;
 
 	*key = 0;
-	if (now >= until || poll(&keys, 1, (until - now) / 1000000 + 1) == 0)
+	if (now >= until || poll(&keys, 1, (until - now) / NS_PER_MS + 1) == 0)
 		return true;
 	if (keys.revents & POLLIN && read(STDIN_FILENO, &byte, 1) == 1)
 		*key = byte;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "urxe/trace.h"
 
 struct fault {
@@ -28,7 +29,7 @@ static bool read_fault(const char *line, struct fault *fault)
 
 	if (!text || sscanf(line, "%llu.%9llu ", &seconds, &nanoseconds) != 2)
 		return false;
-	fault->time = seconds * 1000000000 + nanoseconds;
+	fault->time = seconds * NS_PER_S + nanoseconds;
 	fault->text = trace_text("%.*s", (int)strcspn(text + 2, "\n"), text + 2);
 	return true;
 }

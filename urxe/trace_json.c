@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rows as JSON. Times are nanoseconds since the first packet of all files. */
+#include "net/clock.h"
 #include "urxe/json.h"
 #include "urxe/trace.h"
 
@@ -101,8 +102,8 @@ static json_t *conversation_json(const struct trace *trace, const struct trace_v
 void trace_json(const struct trace *trace, const struct trace_view *view, FILE *out)
 {
 	json_t *conversations = json_array();
-	char *start = trace_text("%llu.%09llu", (unsigned long long)(trace->start / 1000000000),
-				 (unsigned long long)(trace->start % 1000000000));
+	char *start = trace_text("%llu.%09llu", (unsigned long long)(trace->start / NS_PER_S),
+				 (unsigned long long)(trace->start % NS_PER_S));
 
 	for (unsigned int i = 0; i < trace->conversation_count; i++) {
 		if (trace_shows(view, trace->conversations[i]))

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/clock.h"
 #include "net/wire/mad.h"
 #include "urxe/command.h"
 #include "urxe/trace.h"
@@ -184,7 +185,7 @@ static bool truth_of(const char *text)
 static uint64_t time_of(const char *text)
 {
 	char *point;
-	uint64_t time = strtoull(text, &point, 10) * 1000000000, unit = 100000000;
+	uint64_t time = strtoull(text, &point, 10) * NS_PER_S, unit = 100000000;
 
 	if (*point == '.')
 		for (point++; *point >= '0' && *point <= '9'; point++, unit /= 10)

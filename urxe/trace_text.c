@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/clock.h"
 #include "net/wire/mad.h"
 #include "urxe/command.h"
 #include "urxe/trace.h"
@@ -135,9 +136,9 @@ char *trace_size(uint64_t bytes)
 
 char *trace_duration(uint64_t ns)
 {
-	if (ns < 1000000)
+	if (ns < NS_PER_MS)
 		return trace_text("%.1f us", ns / 1e3);
-	if (ns < 1000000000)
+	if (ns < NS_PER_S)
 		return trace_text("%.3f ms", ns / 1e6);
 	return trace_text("%.3f s", ns / 1e9);
 }

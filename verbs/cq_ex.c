@@ -56,7 +56,7 @@ static bool sample_wall_clock(struct cq_extra *extra)
 	after = clock_now();
 	if (after - before > WALL_CLOCK_PRECISION)
 		return false;
-	offset = wall.tv_sec * INT64_C(1000000000) + wall.tv_nsec - (int64_t)(before + after) / 2;
+	offset = wall.tv_sec * NS_PER_S + wall.tv_nsec - (int64_t)(before + after) / 2;
 	if (llabs(offset - extra->wall_offset) > 10 * WALL_CLOCK_PRECISION)
 		extra->wall_offset = offset;
 	return true;

@@ -63,7 +63,7 @@ static uint16_t vlan_of(unsigned int interface)
 static int neighbours_address(const struct neighbour *neighbour, const struct sockaddr *source,
 			      const struct sockaddr *destination, uint8_t mac[ETHERNET_LL_SIZE])
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
+	const struct timespec pause = {.tv_nsec = NS_PER_MS};
 	uint64_t until = clock_now() + PATIENCE;
 	unsigned int state;
 

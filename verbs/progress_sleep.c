@@ -11,8 +11,6 @@
 #include "net/tuning.h"
 #include "verbs/progress_internal.h"
 
-#define NS_PER_S 1000000000u
-
 /* Of the descriptors it sleeps on: the wake-up and what clients arm; behind them are the clients'.
  */
 enum { SLEEP_WAKEUP, SLEEP_ARMED, SLEEP_OWN };
@@ -85,7 +83,7 @@ static void unpin_clients(struct progress *progress, unsigned int count)
 
 static void pause_for(uint64_t time)
 {
-	const struct timespec interval = {time / NS_PER_S, time % NS_PER_S};
+	const struct timespec interval = clock_timespec(time);
 
 	sys_nanosleep(&interval);
 }
@@ -94,7 +92,7 @@ static bool poll_until(struct progress *progress, unsigned int count, uint64_t t
 {
 	uint64_t now = clock_now();
 	uint64_t left = time > now && wakeup_begin_sleep(&progress->wakeup) ? time - now : 0;
-	struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
+	struct timespec timeout = clock_timespec(left);
 
 	return ppoll(progress->poll, count, time == TIME_NEVER && left ? NULL : &timeout, NULL) >=
 		       0 ||

@@ -12,12 +12,12 @@
 #include "emu/cm/gsi.h"
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/observe/observe.h"
 #include "net/random.h"
 #include "net/share/share.h"
 
-#define MILLISECOND UINT64_C(1000000)
 #define FLUSH_COPIES 2
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
@@ -386,7 +386,7 @@ void cm_answer(struct cm *cm, const struct link_frame *frame, const struct cm_me
 
 uint64_t cm_duration(uint8_t exponent)
 {
-	return MILLISECOND << (exponent > 8 ? exponent - 8 : 0);
+	return NS_PER_MS << (exponent > 8 ? exponent - 8 : 0);
 }
 
 void cm_set_deadline(struct cm_id *id, uint64_t time)

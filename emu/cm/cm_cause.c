@@ -8,12 +8,12 @@
 
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
+#include "net/clock.h"
 #include "net/share/share.h"
 #include "net/wire/gid.h"
 
-#define SERVICES_MAX 8	   /* as many as a report names */
-#define SERVICES_TEXT 256  /* of them together */
-#define NS_PER_MS 1000000u /* times are told in ms */
+#define SERVICES_MAX 8	  /* as many as a report names */
+#define SERVICES_TEXT 256 /* of them together */
 
 /* --- services -------------------------------------------------------------------------- */
 

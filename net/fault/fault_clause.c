@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/clock.h"
 #include "net/fault/calls.h"
 #include "net/log.h"
 #include "net/random.h"
@@ -191,7 +192,7 @@ static bool read_time(struct reader *reader, uint64_t *time)
 	static const struct {
 		const char *name;
 		uint64_t ns;
-	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+	} units[] = {{"ns", 1}, {"us", NS_PER_US}, {"ms", NS_PER_MS}, {"s", NS_PER_S}};
 	uint64_t number;
 
 	if (!read_number(reader, 1000000000, &number))

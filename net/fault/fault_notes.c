@@ -61,8 +61,8 @@ void fault_notes_write(struct fault_notes *notes, uint64_t time, const char *tex
 {
 	char line[LINE_MAX_LENGTH];
 	int length = snprintf(line, sizeof(line) - 1, "%llu.%09llu %s",
-			      (unsigned long long)(time / 1000000000),
-			      (unsigned long long)(time % 1000000000), text);
+			      (unsigned long long)(time / NS_PER_S),
+			      (unsigned long long)(time % NS_PER_S), text);
 
 	if ((size_t)length >= sizeof(line) - 1)
 		length = sizeof(line) - 2;

@@ -47,7 +47,7 @@ uint64_t observe_wall_clock(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return (uint64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 /* --- sweeping ------------------------------------------------------------------------------ */
@@ -60,7 +60,7 @@ static void mark_or_remove(int directory, const char *name, int fd)
 
 	if (pread(fd, &ended, sizeof(ended), place) != sizeof(ended) || ended > now)
 		ended = 0;
-	if (ended && now - ended > OBSERVE_KEPT * UINT64_C(1000000000))
+	if (ended && now - ended > OBSERVE_KEPT * NS_PER_S)
 		unlinkat(directory, name, 0);
 	/* One that can't be marked is removed by a later sweep, or never: it has no space. */
 	else if (!ended && pwrite(fd, &now, sizeof(now), place) != sizeof(now))

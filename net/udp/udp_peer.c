@@ -24,8 +24,7 @@
  */
 #define LOOKS 20
 #define LOOK_SHARE 16
-#define LOOK_BURST SECOND
-#define SECOND UINT64_C(1000000000)
+#define LOOK_BURST NS_PER_S
 
 /* Whether an interface has it: only then it can be bound. */
 static bool is_local(const union ibv_gid *gid)
@@ -61,7 +60,7 @@ static bool may_look(struct udp_link *link, uint64_t now)
 	pthread_mutex_lock(&link->peers_lock);
 	forgiven = (now - link->looks.at) / LOOK_SHARE;
 	link->looks.spent -= link->looks.spent < forgiven ? link->looks.spent : forgiven;
-	if (link->looks.at / SECOND != now / SECOND)
+	if (link->looks.at / NS_PER_S != now / NS_PER_S)
 		link->looks.count = 0;
 	link->looks.at = now;
 	may = link->looks.count < LOOKS && link->looks.spent < LOOK_BURST;

@@ -15,7 +15,7 @@
 #include "verbs/check/work.h"
 #include "verbs/thread.h"
 
-#define PATIENCE 1000000000 /* ns */
+#define PATIENCE NS_PER_S
 
 static struct {
 	pthread_mutex_t lock; /* outside of the core's */
@@ -141,8 +141,7 @@ static void *watch_waiters(void *unused)
 		if (!waiter) {
 			pthread_cond_wait(&waiters.more, &waiters.lock);
 		} else if (clock_now() < waiter->until) {
-			until.tv_sec = waiter->until / 1000000000;
-			until.tv_nsec = waiter->until % 1000000000;
+			until = clock_timespec(waiter->until);
 			pthread_cond_clockwait(&waiters.more, &waiters.lock, CLOCK_MONOTONIC,
 					       &until);
 		} else {

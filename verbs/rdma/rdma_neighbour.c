@@ -23,8 +23,6 @@
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
-#define NS_PER_MS 1000000u
-
 static struct {
 	struct netlink_socket socket;
 	struct progress_client *client;

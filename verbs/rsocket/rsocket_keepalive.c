@@ -15,8 +15,6 @@
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/thread.h"
 
-#define NS_PER_S 1000000000u
-
 static struct {
 	pthread_mutex_t lock;
 	struct rsocket *sockets; /* utlist */

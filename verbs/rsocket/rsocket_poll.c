@@ -284,7 +284,7 @@ static int poll_for(struct pollfd *fds, nfds_t count, int64_t ns)
 
 int urxe_rpoll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	return poll_for(fds, count, timeout < 0 ? -1 : (int64_t)timeout * 1000000);
+	return poll_for(fds, count, timeout < 0 ? -1 : (int64_t)timeout * NS_PER_MS);
 }
 
 /* --- rselect --------------------------------------------------------------------------------- */
@@ -343,9 +343,7 @@ int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptiona
 			fds[used++] = (struct pollfd){.fd = fd, .events = events};
 	}
 	ready = poll_for(fds, used,
-			 timeout ? (int64_t)timeout->tv_sec * 1000000000 +
-					   (int64_t)timeout->tv_usec * 1000
-				 : -1);
+			 timeout ? timeout->tv_sec * NS_PER_S + timeout->tv_usec * NS_PER_US : -1);
 	if (ready < 0)
 		return -1;
 	bits = fill_sets(fds, used, reading, writing, exceptional);

@@ -16,8 +16,6 @@
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_datagram.h"
 
-#define NS_PER_S 1000000000u
-
 /* --- being woken ----------------------------------------------------------------------------- */
 
 bool rsocket_wake_open(struct rsocket_wake *wake)
@@ -145,15 +143,16 @@ void rsocket_probe(struct rsocket *rs)
 
 int rsocket_sleep_time(uint64_t deadline)
 {
-	uint64_t now = clock_now(), left = deadline > now ? (deadline - now + 999999) / 1000000 : 0;
+	uint64_t now = clock_now(), left = deadline > now ? deadline - now : 0;
+	uint64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
 	uint32_t most = rsocket_wake_up_interval();
 
-	return left < most ? (int)left : (int)most;
+	return ms < most ? (int)ms : (int)most;
 }
 
 static int wait_for_other(struct rsocket *rs, uint64_t deadline)
 {
-	struct timespec until = {deadline / NS_PER_S, deadline % NS_PER_S};
+	struct timespec until = clock_timespec(deadline);
 
 	if (deadline == TIME_NEVER)
 		return pthread_cond_wait(&rs->changed, &rs->lock);
