@@ -202,9 +202,9 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
 }
 
-/* The application hasn't answered yet; duplicates are what tells that it is slow. */
-static void req_pending(struct cm_id *id, const struct cm_message *req,
-			const struct link_frame *frame, uint64_t now)
+/* A REQ or REP: the application hasn't answered yet; duplicates are what tells that it is slow. */
+static void unanswered(struct cm_id *id, const struct cm_message *message,
+		       const struct link_frame *frame, uint64_t now)
 {
 	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
 	cm_mra(id, SERVICE_TIMEOUT, now);
@@ -293,13 +293,6 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	/* IBA 12.6.8: 0 is accepted; the peer goes on without. */
 	id->alternate.known &= rep->failover == 0;
 	cm_set_deadline(id, TIME_NEVER);
-}
-
-static void rep_pending(struct cm_id *id, const struct cm_message *rep,
-			const struct link_frame *frame, uint64_t now)
-{
-	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
-	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
 /* The MRA was lost. */
@@ -409,7 +402,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_REP_RECEIVED] = {
-		ON(REP) = rep_pending,
+		ON(REP) = unanswered,
 		ON(REJ) = rejected_late,
 	},
 	[CM_STATE_MRA_REP_SENT] = {
@@ -419,7 +412,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 
 	/* the passive side */
 	[CM_STATE_REQ_RECEIVED] = {
-		ON(REQ) = req_pending,
+		ON(REQ) = unanswered,
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_MRA_REQ_SENT] = {
