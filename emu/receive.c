@@ -9,7 +9,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/completer.h"
-#include "net/stores.h"
+#include "net/cache_line.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 

@@ -16,8 +16,8 @@ static struct pool_slot *pool_slot_of_thread(struct pool *pool)
 
 static void *pool_allocate(size_t size)
 {
-	size_t lines = (size + POOL_ALIGNMENT - 1) / POOL_ALIGNMENT;
-	void *buffer = aligned_alloc(POOL_ALIGNMENT, lines * POOL_ALIGNMENT);
+	size_t lines = (size + CACHE_LINE - 1) / CACHE_LINE;
+	void *buffer = aligned_alloc(CACHE_LINE, lines * CACHE_LINE);
 
 	if (buffer)
 		memset(buffer, 0, size < POOL_ZEROS ? size : POOL_ZEROS);

@@ -6,8 +6,8 @@
  * the next call of the same thread, whose CPU still has it in its caches.
  *
  * Any thread may call; there is no lock. A pool begins as zeros. All buffers of a
- * pool have one size. A new one begins with zeros, for what a thread keeps from one call to the
- * next; the rest of it is undefined.
+ * pool have one size, and begin at cache lines. A new one begins with zeros, for what a thread
+ * keeps from one call to the next; the rest of it is undefined.
  */
 #ifndef URXE_NET_POOL_H
 #define URXE_NET_POOL_H
@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POOL_ZEROS 512	  /* bytes, or the size */
-#define POOL_ALIGNMENT 64 /* of every buffer: a cache line */
+#include "net/cache_line.h"
+
+#define POOL_ZEROS 512 /* bytes, or the size */
 
 /* A thread has one of these by its identity; threads that share one allocate at worst. */
 #define POOL_SLOTS 32
@@ -24,7 +25,7 @@
 struct pool {
 	struct pool_slot {
 		_Atomic(void *) buffer; /* or NULL: in use, or none was put yet */
-		uint8_t padding[POOL_ALIGNMENT - sizeof(void *)]; /* a cache line each */
+		uint8_t padding[CACHE_LINE - sizeof(void *)]; /* a cache line each */
 	} slots[POOL_SLOTS];
 };
 

@@ -17,8 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is in one of them moves from CPU to CPU together. */
-#define CACHE_LINE 64
+#include "net/cache_line.h"
 
 /* The choice for the memory that one receiver reads. */
 struct stores {

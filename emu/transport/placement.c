@@ -10,9 +10,9 @@
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
+#include "net/cache_line.h"
 #include "net/guard.h"
 #include "net/random.h"
-#include "net/stores.h"
 
 /* Beyond either a random piece makes room. */
 #define PIECES_MAX 1024

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/cache_line.h"
 #include "net/descriptor.h"
 #include "net/guard.h"
 #include "net/log.h"
@@ -27,7 +28,7 @@
 #include "net/shared_file.h"
 
 #define RESERVED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
-#define RECORDS (OBSERVE_BLOCK / 64) /* in a block, at the most */
+#define RECORDS (OBSERVE_BLOCK / CACHE_LINE) /* in a block, at the most */
 
 struct block {
 	enum observe_kind kind;
@@ -227,7 +228,7 @@ static void *claim(struct observe *observe, enum observe_kind kind)
 static void *private_record(enum observe_kind kind)
 {
 	size_t size = observe_record_size(kind);
-	void *record = aligned_alloc(64, size);
+	void *record = aligned_alloc(CACHE_LINE, size);
 
 	if (record)
 		memset(record, 0, size);

@@ -31,6 +31,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "net/cache_line.h"
 #include "net/observe/counters.h"
 
 #define OBSERVE_VERSION 2
@@ -140,11 +141,12 @@ struct observe_device {
 	uint64_t guid;		       /* in the network's byte order */
 	uint8_t gid[OBSERVE_GIDS][16]; /* zeros: none */
 
-	_Alignas(64) struct counters counters;
-	_Alignas(64) struct observe_totals destroyed; /* of its queue pairs that are no more */
-	_Atomic uint64_t regions, region_bytes;	      /* registered now */
+	_Alignas(CACHE_LINE) struct counters counters;
+	_Alignas(CACHE_LINE) struct observe_totals
+		destroyed;			/* of its queue pairs that are no more */
+	_Atomic uint64_t regions, region_bytes; /* registered now */
 
-	_Alignas(64) struct observe_latency latency[OBSERVE_CLASSES];
+	_Alignas(CACHE_LINE) struct observe_latency latency[OBSERVE_CLASSES];
 };
 
 /* --- queue pairs -------------------------------------------------------------------------- */
@@ -175,8 +177,8 @@ struct observe_qp {
 	uint32_t peer_qpn;
 	uint8_t local[16], peer[16]; /* GIDs; zeros: none yet, or a datagram QP */
 
-	_Alignas(64) struct observe_qp_progress progress;
-	_Alignas(64) struct observe_totals done;
+	_Alignas(CACHE_LINE) struct observe_qp_progress progress;
+	_Alignas(CACHE_LINE) struct observe_totals done;
 	/* The last error that isn't a flush: ibv_wc's status and vendor_err, when, how many. */
 	uint32_t error_status, error_cause;
 	uint64_t error_at; /* CLOCK_MONOTONIC, ns */

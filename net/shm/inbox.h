@@ -43,11 +43,11 @@ struct inbox_file {
 	 * The receiver sleeps: the number of its sleep, another one each time. A sender wakes it
 	 * and then clears the number that it saw.
 	 */
-	_Alignas(RING_LINE) _Atomic uint32_t sleeping;
+	_Alignas(CACHE_LINE) _Atomic uint32_t sleeping;
 	/* The doorbell: a bit of the members that have rung, and whether any has. */
-	_Alignas(RING_LINE) _Atomic uint32_t rung;
+	_Alignas(CACHE_LINE) _Atomic uint32_t rung;
 	_Atomic uint64_t members[INBOX_WORDS];
-	_Alignas(RING_LINE) struct inbox_entry entries[ROSTER_MEMBERS + 1];
+	_Alignas(CACHE_LINE) struct inbox_entry entries[ROSTER_MEMBERS + 1];
 };
 
 struct inbox {

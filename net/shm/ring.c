@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct ring_head) <= HEAD_SIZE, "it has space");
 
 void *ring_alloc(size_t size)
 {
-	void *memory = aligned_alloc(RING_LINE, size);
+	void *memory = aligned_alloc(CACHE_LINE, size);
 
 	return memory ? memset(memory, 0, size) : NULL;
 }
@@ -129,7 +129,7 @@ static uint32_t record_size(uint32_t length, bool gids)
 {
 	uint32_t bytes = sizeof(struct record) + (gids ? GIDS_LENGTH : 0) + length;
 
-	return (bytes + RING_LINE - 1) & ~(RING_LINE - 1);
+	return (bytes + CACHE_LINE - 1) & ~(CACHE_LINE - 1);
 }
 
 static void look_at_reader(struct ring *ring)
@@ -168,7 +168,7 @@ static uint32_t space(const struct ring *ring)
 {
 	uint32_t used = ring->next - ring->released;
 
-	return ring->broken || used + RING_LINE > RING_BYTES ? 0 : RING_BYTES - RING_LINE - used;
+	return ring->broken || used + CACHE_LINE > RING_BYTES ? 0 : RING_BYTES - CACHE_LINE - used;
 }
 
 uint32_t ring_cost(uint32_t length)
@@ -248,10 +248,10 @@ static void copy_stage(struct ring *ring, _Atomic uint32_t *word)
 {
 	uint8_t *to = (uint8_t *)word;
 
-	for (uint32_t at = ring->staged; at > RING_LINE; at -= RING_LINE)
-		memcpy(to + at - RING_LINE, ring->stage + at - RING_LINE, RING_LINE);
+	for (uint32_t at = ring->staged; at > CACHE_LINE; at -= CACHE_LINE)
+		memcpy(to + at - CACHE_LINE, ring->stage + at - CACHE_LINE, CACHE_LINE);
 	if (ring->staged)
-		memcpy(word + 1, ring->stage + sizeof(*word), RING_LINE - sizeof(*word));
+		memcpy(word + 1, ring->stage + sizeof(*word), CACHE_LINE - sizeof(*word));
 	ring->staged = 0;
 }
 

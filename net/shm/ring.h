@@ -29,12 +29,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/cache_line.h"
 #include "net/tuning.h"
 #include "net/wire/wire.h"
 
-#define RING_LINE 64		   /* bytes of a cache line */
-#define RING_PACKET_MAX 8192	   /* bytes */
-#define RING_STAGE (2 * RING_LINE) /* an acknowledgement and a short message */
+#define RING_PACKET_MAX 8192	    /* bytes */
+#define RING_STAGE (2 * CACHE_LINE) /* an acknowledgement and a short message */
 
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "offsets are masked");
 _Static_assert(RING_PACKET_MAX > WIRE_PACKET_MAX, "space for some packets");
@@ -58,10 +58,10 @@ enum ring_reader {
 /* The head of the file. Each side's words have cache lines of their own. */
 struct ring_head {
 	uint64_t size;
-	uint8_t pad[RING_LINE - 8];
+	uint8_t pad[CACHE_LINE - 8];
 	/* The reader's: up to where all is read and the memory may be used again. */
-	_Alignas(RING_LINE) _Atomic uint64_t released;
-	_Alignas(RING_LINE) _Atomic uint32_t reader; /* enum ring_reader */
+	_Alignas(CACHE_LINE) _Atomic uint64_t released;
+	_Alignas(CACHE_LINE) _Atomic uint32_t reader; /* enum ring_reader */
 };
 
 struct ring {
@@ -76,7 +76,7 @@ struct ring {
 	uint32_t last_word;
 	uint32_t staged; /* bytes of them, from the first on, that are in @stage */
 	bool broken;
-	_Alignas(RING_LINE) uint8_t stage[RING_STAGE];
+	_Alignas(CACHE_LINE) uint8_t stage[RING_STAGE];
 };
 
 /* A record as the reader finds it. */
@@ -178,7 +178,7 @@ static inline void ring_pause(void)
 
 static inline void ring_look_ahead(const struct ring *ring)
 {
-	__builtin_prefetch(ring_word(ring, ring->next + RING_LINE));
+	__builtin_prefetch(ring_word(ring, ring->next + CACHE_LINE));
 }
 
 static inline bool ring_has_more(const struct ring *ring)

@@ -14,6 +14,7 @@
 
 #include <sys/socket.h>
 
+#include "net/cache_line.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
@@ -51,7 +52,7 @@ struct batch {
 	struct mmsghdr messages[BATCH_DATAGRAMS];
 	struct datagram datagram[BATCH_DATAGRAMS];
 	uint32_t used; /* of @bytes; what is beyond isn't touched */
-	uint8_t bytes[SEND_BYTES] __attribute__((aligned(POOL_ALIGNMENT)));
+	uint8_t bytes[SEND_BYTES] __attribute__((aligned(CACHE_LINE)));
 };
 _Static_assert(offsetof(struct batch, flows) + sizeof(struct icrc_flows) <= POOL_ZEROS,
 	       "what stays from one call to the next");

@@ -287,10 +287,10 @@ START_TEST(survives_random_bytes)
 
 	for (uint32_t i = 0; i < RING_BYTES / 8; i++)
 		memcpy(writer.bytes + 8 * i, &(uint64_t){random_next(&random)}, 8);
-	for (uint32_t i = 0; i < RING_BYTES / RING_LINE; i += 1 + _i % 3) {
+	for (uint32_t i = 0; i < RING_BYTES / CACHE_LINE; i += 1 + _i % 3) {
 		uint32_t word = random_next(&random) & 0xf0000fff;
 
-		memcpy(writer.bytes + i * RING_LINE, &word, sizeof(word));
+		memcpy(writer.bytes + i * CACHE_LINE, &word, sizeof(word));
 	}
 	for (unsigned int i = 0; i < 100000 && ring_receive(&reader, &packet); i++) {
 		must(packet.length <= RING_PACKET_MAX && packet.data >= reader.bytes);
