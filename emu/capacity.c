@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/qp_type.h"
 #include "net/cause/cause.h"
+#include "net/newer_verbs.h"
 #include "net/wire/wire.h"
 
 /* At least what Linux rxe offers (spec: rxe_param.h), and true: everything here is enforced. */

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "emu/capacity.h"
-#include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
+#include "net/newer_verbs.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
 

@@ -7,8 +7,8 @@
 #include "emu/capacity.h"
 #include "emu/cm/cm_internal.h"
 #include "emu/hca.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
+#include "net/newer_verbs.h"
 
 #define STATE(name) (1u << CM_STATE_##name)
 

@@ -5,11 +5,11 @@
 
 #include "emu/explain/denial.h"
 #include "emu/explain/text.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
 #include "emu/transport/rd_atomic.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 
 /* --- the packet and the QP --------------------------------------------------------------- */

@@ -5,11 +5,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/access.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 #include "net/wire/gid.h"
 

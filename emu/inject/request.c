@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/qp.h"
 #include "net/cause/cause.h"
 #include "net/fault/injector.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 #include "net/wire/wire.h"
 

@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 
 static const struct {
 	unsigned int bit;

@@ -13,7 +13,6 @@
 
 #include "emu/capacity.h"
 #include "emu/hca.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/access.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
@@ -21,6 +20,7 @@
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
+#include "net/newer_verbs.h"
 #include "net/observe/observe.h"
 #include "net/quarantine.h"
 #include "net/wire/wire.h"

@@ -7,12 +7,12 @@
 
 #include "emu/capacity.h"
 #include "emu/hca.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/newer_verbs.h"
 #include "net/quarantine.h"
 
 /* What Linux takes for a window: its local rights mean nothing, as no L_Key names it. */

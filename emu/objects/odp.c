@@ -6,12 +6,12 @@
 #include <stdbool.h>
 
 #include "emu/hca.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/access.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
 #include "net/cause/cause.h"
 #include "net/guard.h"
+#include "net/newer_verbs.h"
 
 #define ODP_SEND_RECV (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV)
 

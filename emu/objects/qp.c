@@ -6,7 +6,6 @@
 #include "emu/capacity.h"
 #include "emu/explain/event.h"
 #include "emu/inject/late.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp_show.h"
@@ -17,6 +16,7 @@
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 #include "net/quarantine.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp and ibv_query_qp: attributes in, attributes out. */
 #include "emu/capacity.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
@@ -10,6 +9,7 @@
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 
 #define QP_ACCESS_FLAGS                                                                            \

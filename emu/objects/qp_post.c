@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "emu/inject/request.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
@@ -13,6 +12,7 @@
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
+#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 
 /* Why @wr can't be posted. Not inlined: posting has no room on the stack for what is found. */

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/placement.h"
 #include "net/guard.h"
+#include "net/newer_verbs.h"
 
 /* IBA 9.7.5.1.6 (C9-148): a READ or atomic is counted when it is accepted. */
 static void accept_request(struct qp *qp, const struct packet *packet,

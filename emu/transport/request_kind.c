@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "net/wire/wire.h"
 
 /* In the order of the fields first, middle, last, only: IBA 9.2.1 (table 38). */

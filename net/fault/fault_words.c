@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net/fault/calls.h"
+#include "net/newer_verbs.h"
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
 
@@ -82,14 +83,12 @@ static const char *const messages[] = {
 	MESSAGE(CM_SIDR_REP), MESSAGE(CM_LAP),	MESSAGE(CM_APR),
 };
 
-#define FLUSH 14 /* WR_FLUSH of emu/newer_verbs.h */
-
 static const char *const works[] = {
 #define WORK(name) [IBV_WR_##name] = #name
 	WORK(RDMA_WRITE),	    WORK(RDMA_WRITE_WITH_IMM), WORK(SEND),
 	WORK(SEND_WITH_IMM),	    WORK(RDMA_READ),	       WORK(ATOMIC_CMP_AND_SWP),
 	WORK(ATOMIC_FETCH_AND_ADD), WORK(LOCAL_INV),	       WORK(BIND_MW),
-	WORK(SEND_WITH_INV),	    WORK(ATOMIC_WRITE),	       [FLUSH] = "FLUSH",
+	WORK(SEND_WITH_INV),	    WORK(ATOMIC_WRITE),	       [WR_FLUSH] = "FLUSH",
 	[FAULT_WORK_RECV] = "RECV",
 };
 

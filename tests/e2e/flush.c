@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "scenario.h"
 
 #define OPERATIONS                                                                                 \

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "pair.h"
 
 #define WAIT_SECONDS 50 /* below the harness's deadline, so that the story is ours to tell */

@@ -13,7 +13,6 @@
  * that leave are well-formed, work comes to an end, and everything can be
  * destroyed.
  */
-#include "emu/newer_verbs.h"
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
@@ -21,6 +20,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "host.h"
+#include "net/newer_verbs.h"
 #include "net/tuning.h"
 
 #define REGION_LENGTH 20000

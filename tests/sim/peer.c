@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "net/wire/icrc.h"
 
 void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,

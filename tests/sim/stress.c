@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/mw.h"
 #include "emu/transport/destination.h"
+#include "net/newer_verbs.h"
 
 /* What is posted and not yet completed. */
 struct operation {

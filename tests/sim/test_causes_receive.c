@@ -6,8 +6,8 @@
 #include <fcntl.h>
 
 #include "causes.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/mw.h"
+#include "net/newer_verbs.h"
 
 #define BAD_KEY 0xdead0001
 #define REMOTE                                                                                     \

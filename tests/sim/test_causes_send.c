@@ -6,7 +6,7 @@
 #include "causes.h"
 
 #include "emu/explain/denial.h"
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 
 #define BAD_KEY 0xdead0001
 #define REMOTE                                                                                     \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "caller.h"
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 
 /* Both to ESTABLISHED, with private data both ways. */
 START_TEST(test_connect)

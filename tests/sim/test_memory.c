@@ -5,9 +5,9 @@
  */
 #include <sys/mman.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/objects/dm.h"
 #include "mw_owner.h"
+#include "net/newer_verbs.h"
 #include "tests/unit/faults.h"
 
 #define REMOTE (ALL_RIGHTS | IBV_ACCESS_LOCAL_WRITE)

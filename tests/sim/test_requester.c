@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/transport/destination.h"
+#include "net/newer_verbs.h"
 #include "peer.h"
 
 #define BAD_KEY 0xdead0001

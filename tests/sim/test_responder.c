@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "peer.h"
 
 #define NO_EVENT IBV_EVENT_DEVICE_FATAL /* which nothing raises */

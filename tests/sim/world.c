@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
-#include "emu/newer_verbs.h"
 #include "net/fault/injector.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 
 #include <arpa/inet.h>

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "emu/newer_verbs.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/qp.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 
 #define REMOTE_READ IBV_ACCESS_REMOTE_READ

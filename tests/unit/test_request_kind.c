@@ -3,8 +3,8 @@
  */
 #include <check.h>
 
-#include "emu/newer_verbs.h"
 #include "emu/transport/request_kind.h"
+#include "net/newer_verbs.h"
 #include "net/wire/wire.h"
 #include "tests/run_suite.h"
 

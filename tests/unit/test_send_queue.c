@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "core.h"
-#include "emu/newer_verbs.h"
 #include "emu/transport/send_queue.h"
+#include "net/newer_verbs.h"
 
 #define PORT 1
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "tests/verbs/causes_calls.h"
 #include "tests/verbs/fixture.h"
 

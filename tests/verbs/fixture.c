@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/verbs/fixture.h"
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 
 #include <check.h>
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/causes.h"
 #include "tests/verbs/core_limits.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"

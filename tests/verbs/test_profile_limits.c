@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/own_profile.h"

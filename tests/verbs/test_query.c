@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fails.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "emu/capacity.h"
-#include "emu/newer_verbs.h"
+#include "net/newer_verbs.h"
 #include "verbs/check/cards.h"
 #include "verbs/check/report.h"
 #include "verbs/check/requirements.h"

@@ -4,8 +4,8 @@
  * by value: the ABI is theirs, whatever the headers. The names lack IBV_, so that the real
  * ones don't clash with them.
  */
-#ifndef URXE_EMU_NEWER_VERBS_H
-#define URXE_EMU_NEWER_VERBS_H
+#ifndef URXE_NET_NEWER_VERBS_H
+#define URXE_NET_NEWER_VERBS_H
 
 #include <infiniband/verbs.h>
 
