@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRH 40
+#include "net/wire/wire.h"
+
 /* As librdmacm's receives have it: a datagram and its header. */
 #define SLOT_PAYLOAD 2048
-#define SLOT (GRH + SLOT_PAYLOAD)
+#define SLOT (GRH_LENGTH + SLOT_PAYLOAD)
 #define SLOTS_MOST 384
 
 #define WR_SEND (UINT64_C(1) << 63)
@@ -277,13 +278,13 @@ static bool parse(const uint8_t *slot, uint32_t length, struct endpoint_message 
 	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&message->source;
 
 	memset(&header, 0, sizeof(header));
-	if (length < GRH + RSOCKET_UD_IPV4_LENGTH)
+	if (length < GRH_LENGTH + RSOCKET_UD_IPV4_LENGTH)
 		return false;
-	length -= GRH;
-	memcpy(&header, slot + GRH, length < sizeof(header) ? length : sizeof(header));
+	length -= GRH_LENGTH;
+	memcpy(&header, slot + GRH_LENGTH, length < sizeof(header) ? length : sizeof(header));
 	if (header.length > length)
 		return false;
-	*message = (struct endpoint_message){.data = slot + GRH + header.length,
+	*message = (struct endpoint_message){.data = slot + GRH_LENGTH + header.length,
 					     .length = length - header.length};
 	if (header.version == 4 && header.length >= RSOCKET_UD_IPV4_LENGTH) {
 		ipv4->sin_family = AF_INET;
