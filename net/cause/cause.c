@@ -23,7 +23,6 @@ static const struct cause_entry catalogue[] = {
 /* A cause that comes again and again would fill a terminal. */
 #define PARAGRAPHS_OF_A_CAUSE 20
 
-#define FOUND_TEXT 768
 #define HINT " (the first error; URXE_EXPLAIN=1 explains all)"
 
 static _Atomic bool explaining;

@@ -74,6 +74,9 @@ void cause_error(enum cause cause, const char *format, ...) __attribute__((forma
 int refuse(int error, enum cause cause, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Bytes of what was found, as a text on the stack. */
+#define FOUND_TEXT 768
+
 /*
  * What a check found, on its way to the place that reports it: a check of memory doesn't know
  * which work request it is done for. That place may have begun the text with it. All zeros to

@@ -15,8 +15,6 @@
 #include "verbs/check/suppress.h"
 #include "verbs/registry.h"
 
-#define FOUND_TEXT 768
-
 /* A cause at a place. */
 struct known_place {
 	struct place_key {
@@ -226,16 +224,20 @@ static void write_report(const struct report *report)
 
 /* --- reports ----------------------------------------------------------------------- */
 
-static void report_at(struct report *report, const struct origin *place)
+static void report_at(struct report report, const struct origin *place, const char *format,
+		      va_list arguments)
 {
-	const struct place_key key = {origin_place(place), report->entry->cause};
+	const struct place_key key = {origin_place(place), report.entry->cause};
+	char found[FOUND_TEXT];
 
-	if (is_known(&key, report->count))
+	vsnprintf(found, sizeof(found), format, arguments);
+	report.found = found;
+	if (is_known(&key, report.count))
 		return;
-	if (is_suppressed(report))
-		remember(&key, report->count, true, &report->first);
-	else if (remember(&key, report->count, false, &report->first))
-		write_report(report);
+	if (is_suppressed(&report))
+		remember(&key, report.count, true, &report.first);
+	else if (remember(&key, report.count, false, &report.first))
+		write_report(&report);
 }
 
 #define PLACES_MAX 8
@@ -246,17 +248,14 @@ void check_report(enum cause cause, const struct check_place *others, const char
 	struct report report = {cause_find(cause), places, NULL, 1, false};
 	int error = errno;
 	struct origin *origin = origin_capture();
-	char found[FOUND_TEXT];
 	va_list arguments;
 
 	places[0].origin = origin;
 	for (unsigned int i = 1; others->what && i < PLACES_MAX - 1; i++)
 		places[i] = *others++;
 	va_start(arguments, format);
-	vsnprintf(found, sizeof(found), format, arguments);
+	report_at(report, origin, format, arguments);
 	va_end(arguments);
-	report.found = found;
-	report_at(&report, origin);
 	origin_free(origin);
 	errno = error;
 }
@@ -266,14 +265,11 @@ void check_report_places(enum cause cause, const struct check_place *places, uns
 {
 	struct report report = {cause_find(cause), places, NULL, count, false};
 	int error = errno;
-	char found[FOUND_TEXT];
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(found, sizeof(found), format, arguments);
+	report_at(report, places->origin, format, arguments);
 	va_end(arguments);
-	report.found = found;
-	report_at(&report, places->origin);
 	errno = error;
 }
 
