@@ -138,18 +138,6 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 	return true;
 }
 
-const struct packet *reorder_lowest(struct reorder *reorder)
-{
-	while (reorder->count) {
-		struct reorder_packet *kept = find_kept(reorder, reorder->first);
-
-		if (kept)
-			return &kept->packet;
-		reorder->first = psn_add(reorder->first, 1);
-	}
-	return NULL;
-}
-
 bool reorder_has(const struct reorder *reorder, uint32_t psn)
 {
 	return find_kept(reorder, psn) != NULL;

@@ -31,11 +31,6 @@ struct reorder {
 void reorder_clear(struct reorder *reorder);
 void reorder_destroy(struct reorder *reorder);
 
-static inline bool reorder_is_empty(const struct reorder *reorder)
-{
-	return reorder->count == 0;
-}
-
 /*
  * Keep a copy of @packet, without a payload that is placed, in memory of @pool. @missing: the
  * lowest PSN that can still come. False: there is no room for it. One whose PSN is there already
@@ -43,9 +38,6 @@ static inline bool reorder_is_empty(const struct reorder *reorder)
  */
 bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
 		  uint32_t missing);
-
-/* The packet with the lowest PSN, or NULL. */
-const struct packet *reorder_lowest(struct reorder *reorder);
 
 /* Whether the packet with @psn is there. */
 bool reorder_has(const struct reorder *reorder, uint32_t psn);

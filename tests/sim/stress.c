@@ -610,8 +610,8 @@ static void check_idle(struct qp *qp)
 	must(qp->recovery.member.in_flight == 0);
 	must(qp->requester.rd_atomic == 0);
 	must(qp->recovery.timeout_at == TIME_NEVER);
-	must(reorder_is_empty(&qp->responder.kept));
-	must(reorder_is_empty(&qp->missing.kept) && !qp->missing.any);
+	must(qp->responder.kept.count == 0);
+	must(qp->missing.kept.count == 0 && !qp->missing.any);
 	must(qp->recovery.destination->cwnd.in_flight == 0);
 	must(qp->recovery.destination->arbiter.waiting == 0);
 }

@@ -264,8 +264,8 @@ static void run(struct messaging *m, uint32_t lost_a, uint32_t lost_b)
 		received += messages[i].receives;
 	}
 	must(!world_poll(p->a, &wc) && !world_poll(p->b, &wc));
-	must(reorder_is_empty(&p->qb->responder.kept));
-	must(reorder_is_empty(&p->qa->missing.kept) && !p->qa->missing.any);
+	must(p->qb->responder.kept.count == 0);
+	must(p->qa->missing.kept.count == 0 && !p->qa->missing.any);
 }
 
 /* --- every subset ---------------------------------------------------------------------------- */
