@@ -69,7 +69,7 @@ static void find_srq(struct qp *qp, const struct packet *packet, struct finding 
 		finding_set(finding, CAUSE_XRC_NO_SRQ, "no XRC SRQ has the number 0x%x", number);
 }
 
-static void find_resources(struct qp *qp, struct finding *finding)
+static void find_resources(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
 	uint32_t capacity = qp->responder.response.capacity;
 
@@ -208,55 +208,45 @@ static bool is_from_elsewhere(const struct qp *qp, const struct packet *packet)
 	return qp->xrcd && qp->xrc.answered && qp->xrc.psn == packet->psn;
 }
 
+static void find_invalidation(struct qp *qp, const struct packet *packet, struct finding *finding)
+{
+	denial_of_invalidation(qp, packet_invalidate_rkey(packet), KEY_OF_PEER, finding);
+}
+
+static void find_lost_memory(struct qp *qp, const struct packet *packet, struct finding *finding)
+{
+	if (qp->xrcd && !qp->responder.message.srq)
+		finding_set(finding, CAUSE_XRC_DATA_ELSEWHERE, "SRQ 0x%x", packet_xrc_srq(packet));
+	else
+		find_memory(qp, packet, finding);
+}
+
+typedef void (*finder)(struct qp *qp, const struct packet *packet, struct finding *finding);
+
+/* Of the others it is find_memory(). */
+static const finder finders[FAULT_COUNT] = {
+	[FAULT_SEQUENCE] = find_sequence,
+	[FAULT_QP_ACCESS] = find_qp_access,
+	[FAULT_XRC] = find_srq,
+	[FAULT_RESOURCES] = find_resources,
+	[FAULT_LENGTH] = find_length,
+	[FAULT_ALIGNMENT] = find_alignment,
+	[FAULT_RECEIVE_LENGTH] = find_receive_length,
+	[FAULT_RECEIVE_KEY] = find_receive_memory,
+	[FAULT_MEMORY] = find_lost_memory,
+	[FAULT_INVALIDATE] = find_invalidation,
+};
+
 static void find(struct qp *qp, const struct packet *packet, enum fault fault,
 		 struct finding *finding)
 {
-	bool elsewhere = qp->xrcd && !qp->responder.message.srq;
-
-	if (is_from_elsewhere(qp, packet)) {
+	if (is_from_elsewhere(qp, packet))
 		finding_set(finding, CAUSE_XRC_REFUSED_ELSEWHERE, "SRQ 0x%x",
 			    packet_xrc_srq(packet));
-		return;
-	}
-	switch (fault) {
-	case FAULT_SEQUENCE:
-		find_sequence(qp, packet, finding);
-		break;
-	case FAULT_QP_ACCESS:
-		find_qp_access(qp, packet, finding);
-		break;
-	case FAULT_XRC:
-		find_srq(qp, packet, finding);
-		break;
-	case FAULT_RESOURCES:
-		find_resources(qp, finding);
-		break;
-	case FAULT_LENGTH:
-		find_length(qp, packet, finding);
-		break;
-	case FAULT_ALIGNMENT:
-		find_alignment(qp, packet, finding);
-		break;
-	case FAULT_RECEIVE_LENGTH:
-		find_receive_length(qp, packet, finding);
-		break;
-	case FAULT_RECEIVE_KEY:
-		find_receive_memory(qp, packet, finding);
-		break;
-	case FAULT_INVALIDATE:
-		denial_of_invalidation(qp, packet_invalidate_rkey(packet), KEY_OF_PEER, finding);
-		break;
-	case FAULT_MEMORY:
-		if (elsewhere) {
-			finding_set(finding, CAUSE_XRC_DATA_ELSEWHERE, "SRQ 0x%x",
-				    packet_xrc_srq(packet));
-			break;
-		}
-		/* fall through */
-	default:
+	else if (finders[fault])
+		finders[fault](qp, packet, finding);
+	else
 		find_memory(qp, packet, finding);
-		break;
-	}
 }
 
 /* Behind what was found: lines of "refused PACKET, receive wr_id N" and of the QP. */
