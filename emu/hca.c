@@ -15,7 +15,7 @@
 #include "net/tuning.h"
 
 /* At the end of the process, for a round to end that another thread is taking. */
-#define SHUTDOWN_TRIES 1000
+#define EXIT_YIELDS 1000
 
 /* So many deadlines are dealt with before packets are received: what comes up again waits for them.
  */
@@ -427,7 +427,7 @@ bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age)
 /* The lock isn't given back: this process receives nothing any more. */
 static void shutdown_link(struct hca *hca)
 {
-	for (int i = 0; i < SHUTDOWN_TRIES; i++) {
+	for (int i = 0; i < EXIT_YIELDS; i++) {
 		if (pthread_mutex_trylock(&hca->receive_lock) == 0) {
 			hca->link->share->ops->shutdown(hca->link->share);
 			return;

@@ -15,8 +15,8 @@
 #define FRAMES 16 /* at a time; a super-packet may have more */
 
 /* How long the end of a process waits for the roster's lock. */
-#define SHUTDOWN_TRIES 100
-#define SHUTDOWN_PAUSE 500 /* us */
+#define LEAVE_TRIES 100
+#define LEAVE_PAUSE 500 /* us */
 
 /* More than a socket's buffer has can't have come before. */
 static unsigned int buffer_size(int fd)
@@ -149,11 +149,11 @@ void udp_share_shutdown(struct share *base)
 {
 	struct udp_share *share = (struct udp_share *)base;
 
-	for (int i = 0; share->roster && i < SHUTDOWN_TRIES; i++) {
+	for (int i = 0; share->roster && i < LEAVE_TRIES; i++) {
 		if (roster_trylock(share->roster)) {
 			leave_all_groups(share->link);
 			return;
 		}
-		usleep(SHUTDOWN_PAUSE);
+		usleep(LEAVE_PAUSE);
 	}
 }
