@@ -7,9 +7,11 @@
 #include "emu/inject/event.h"
 #include "emu/objects/qp.h"
 #include "net/cause/cause.h"
+#include "net/clock.h"
 #include "net/fault/injector.h"
 
-#define RETRY 1000000 /* ns */
+/* How often an object is looked for that an event can be about. */
+#define EVENT_RETRY NS_PER_MS
 
 /* An event that has no object yet: it is about the first one that there is. */
 struct pending_event {
@@ -50,7 +52,7 @@ static void set_pending(struct hca *hca, enum ibv_event_type type, uint64_t now)
 		return; /* without memory it doesn't happen */
 	event->type = type;
 	DL_APPEND(inject->pending, event);
-	inject->retry_at = now + RETRY;
+	inject->retry_at = now + EVENT_RETRY;
 }
 
 static bool retry_pending(struct hca *hca, uint64_t now)
@@ -66,7 +68,7 @@ static bool retry_pending(struct hca *hca, uint64_t now)
 		DL_DELETE(inject->pending, event);
 		free(event);
 	}
-	inject->retry_at = inject->pending ? now + RETRY : TIME_NEVER;
+	inject->retry_at = inject->pending ? now + EVENT_RETRY : TIME_NEVER;
 	return true;
 }
 
