@@ -144,12 +144,15 @@ void explain_not_reading(struct qp *qp, uint32_t bytes)
 	struct finding finding = {};
 	struct text text = TEXT_OF(&finding);
 
-	if (!cause_wanted(CAUSE_PEER_NOT_READING))
-		return;
 	peer = describe(qp);
+	if (!peer.stopped && !cause_wanted(CAUSE_PEER_NOT_READING))
+		return;
 	text_add_qp(&text, qp);
 	text_add(&text, ": ");
 	add_peer(&text, &peer, qp);
 	text_add(&text, "its socket has %u bytes", bytes);
-	cause_report_text(CAUSE_PEER_NOT_READING, finding.text);
+	if (peer.stopped)
+		cause_warn_text(CAUSE_PEER_NOT_READING, finding.text);
+	else
+		cause_report_text(CAUSE_PEER_NOT_READING, finding.text);
 }

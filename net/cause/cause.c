@@ -170,6 +170,20 @@ void cause_report_text(enum cause cause, char *found)
 	errno = error;
 }
 
+void cause_warn_text(enum cause cause, char *found)
+{
+	const struct cause_entry *entry = cause_find(cause);
+	int error = errno;
+
+	if (explaining) {
+		explain(entry, false, found);
+	} else {
+		join_lines(found);
+		log_warn("0x%04x %s: %s", cause, entry->title, found);
+	}
+	errno = error;
+}
+
 static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
 {
 	char found[FOUND_TEXT];

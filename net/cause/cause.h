@@ -60,6 +60,8 @@ void cause_report(enum cause cause, const char *format, ...) __attribute__((form
 
 /* The same without a copy on the stack, which applications may have little of. Changes @found. */
 void cause_report_text(enum cause cause, char *found);
+/* Likewise of a notice, whatever was asked for: the application waits, perhaps for ever. */
+void cause_warn_text(enum cause cause, char *found);
 
 /*
  * The same of what leaves a program without a device: unless it is explained it is a line at
