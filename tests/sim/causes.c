@@ -207,6 +207,12 @@ static void play(const struct cause_row *row)
 	}
 }
 
+/* A paragraph: an error, or what an application waits for (cause_warn_text()). */
+static bool is_explained(const struct cause_entry *entry)
+{
+	return entry->kind == CAUSE_ERROR || entry->cause == CAUSE_PEER_NOT_READING;
+}
+
 /* Once, as a paragraph or as a line, with what was found. */
 static void check_report(enum cause cause, const char *found)
 {
@@ -216,8 +222,7 @@ static void check_report(enum cause cause, const char *found)
 
 	ck_assert_ptr_nonnull(entry);
 	snprintf(title, sizeof(title),
-		 entry->kind == CAUSE_ERROR ? "] 0x%04x %s\n" : ": 0x%04x %s: ", cause,
-		 entry->title);
+		 is_explained(entry) ? "] 0x%04x %s\n" : ": 0x%04x %s: ", cause, entry->title);
 	report = strstr(said.text, title);
 	must_msg(report, "no report of 0x%04x %s in:\n%s", cause, entry->name, said.text);
 	if (entry->kind == CAUSE_ERROR)
