@@ -371,7 +371,11 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	int err;
 
 	mask &= ~qp->type->ignored; /* so that programs set an XRC QP up as one of RC */
-	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+	/* Hardware has acknowledged what it executed; here that may wait
+	 * (emu/transport/ack_queue.h).
+	 */
+	if ((mask & IBV_QP_STATE) &&
+	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		qp_drain(qp, now);
 	pthread_mutex_lock(&qp->lock);
 	qp_set_time(qp, now);
