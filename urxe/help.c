@@ -48,16 +48,18 @@ static char *list_topics(int key, const char *text, void *input)
 	return list;
 }
 
-/* Become man(1) with the page of @name. Returns if there is no page or no man. */
+/* Become man(1) with the page of @name, a command or more. Returns if there is none, or no man. */
 static void show_manual(const char *name)
 {
-	static const char *const places[] = {"../docs/man", "../share/man/man1",
-					     URXE_MANDIR "/man1", NULL};
-	static const char *const endings[] = {"", ".gz"}; /* distributions compress them */
+	static const char *const places[] = {"../docs/man",	  "../share/man/man1",
+					     "../share/man/man7", URXE_MANDIR "/man1",
+					     URXE_MANDIR "/man7", NULL};
+	/* Distributions compress them. */
+	static const char *const endings[] = {".1", ".1.gz", ".7", ".7.gz"};
 	char file[64], *page = NULL;
 
 	for (unsigned int i = 0; !page && i < sizeof(endings) / sizeof(*endings); i++) {
-		snprintf(file, sizeof(file), "urxe-%s.1%s", name, endings[i]);
+		snprintf(file, sizeof(file), "urxe-%s%s", name, endings[i]);
 		page = installed_find(places, file);
 	}
 	if (page)
@@ -97,8 +99,9 @@ int command_help(int argc, char **argv)
 			return EXIT_SUCCESS;
 		}
 	}
-	if (!(command = command_find(subject)))
+	show_manual(subject);
+	command = command_find(subject);
+	if (!command)
 		die("no help about %s; see urxe --help", subject);
-	show_manual(command->name);
 	return show_options(command);
 }

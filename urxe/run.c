@@ -18,7 +18,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		*(char ***)state->input = state->argv + state->next;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		die("no program to run; see urxe --help");
+		die("no program to run; see urxe run --help");
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

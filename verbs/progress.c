@@ -39,6 +39,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "net/tuning.h"
@@ -378,6 +379,9 @@ static int start_thread(struct progress *progress)
 	int status = thread_start(&progress->thread, thread_main, progress);
 
 	progress->started = status == 0;
+	if (status)
+		refuse(status, CAUSE_OUT_OF_MEMORY, "for the progress thread and its stack: %s",
+		       strerror(status));
 	return status;
 }
 
