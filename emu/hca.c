@@ -385,9 +385,16 @@ static uint64_t ack_delay(const struct hca *hca, uint64_t since)
 	return (int64_t)(since - polled_at) < ACK_POLLED_LATELY ? ACK_DELAY_ANSWER : ACK_DELAY;
 }
 
-uint64_t hca_deadline(struct hca *hca)
+static uint64_t acks_deadline(struct hca *hca)
 {
 	uint64_t oldest = atomic_load(&hca->acks.oldest);
+
+	return oldest == TIME_NEVER ? TIME_NEVER : oldest + ack_delay(hca, oldest);
+}
+
+uint64_t hca_deadline(struct hca *hca)
+{
+	uint64_t acks = acks_deadline(hca);
 	uint64_t next = atomic_load(&hca->timers.next);
 
 	if (has_scheduled(hca))
@@ -398,7 +405,7 @@ uint64_t hca_deadline(struct hca *hca)
 	next = earlier(next, placement_deadline(hca));
 	next = earlier(next, inject_deadline(&hca->inject));
 	next = earlier(next, prepare_sleep(hca));
-	return oldest == TIME_NEVER ? next : earlier(next, oldest + ack_delay(hca, oldest));
+	return earlier(next, acks);
 }
 
 /* --- delayed ACKs ------------------------------------------------------ */
@@ -483,10 +490,10 @@ bool hca_is_busy(struct hca *hca)
  */
 static void plan_acks(struct hca *hca)
 {
-	uint64_t oldest = atomic_load_explicit(&hca->acks.oldest, memory_order_relaxed);
+	uint64_t acks = acks_deadline(hca);
 
-	if (oldest != TIME_NEVER && hca->deadline)
-		hca->deadline(hca->deadline_context, oldest + ack_delay(hca, oldest));
+	if (acks != TIME_NEVER && hca->deadline)
+		hca->deadline(hca->deadline_context, acks);
 }
 
 bool hca_progress(struct hca *hca, uint64_t now)

@@ -158,7 +158,7 @@ bool channel_is_polled(struct ibv_comp_channel *channel);
 #define HANDLE_IS_GOOD(object) ((object)->ibv.handle == (object)->handle)
 /* What is returned when it isn't: @error, reported. */
 #define REFUSE_HANDLE(error, call, object)                                                         \
-	refuse((error), CAUSE_HANDLE_CHANGED, call ": handle is %u, it was made with %u",          \
+	refuse((error), CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,       \
 	       (object)->ibv.handle, (object)->handle)
 /* The same for a PD or a parent domain; and it hasn't been deallocated by another name of it. */
 bool domain_is_good(struct ibv_pd *pd);

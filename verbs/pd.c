@@ -63,14 +63,11 @@ bool domain_is_good(struct ibv_pd *pd)
 
 int domain_refuse(int error, const char *call, struct ibv_pd *pd)
 {
-	const struct pd *domain = (const struct pd *)pd;
-
 	if (has_handle(pd))
 		return refuse(error, CAUSE_HANDLE_CHANGED,
 			      "%s: the protection domain was deallocated, by another import of it",
 			      call);
-	return refuse(error, CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,
-		      domain->ibv.handle, domain->handle);
+	return REFUSE_HANDLE(error, call, (const struct pd *)pd);
 }
 
 void domain_get(struct ibv_pd *pd)

@@ -108,15 +108,19 @@ void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number)
 	cwnd->size = cwnd->before;
 }
 
-void cwnd_drain(struct cwnd *cwnd, uint64_t until)
+/* By slow start from @limit, up to what was reached; while it opens already, to that aim. */
+static void reopen(struct cwnd *cwnd, uint64_t limit)
 {
-	uint64_t limit = later(cwnd->size.limit / CWND_DRAIN_FRACTION, CWND_LEAST);
-
-	if (cwnd->in_flight < cwnd->size.limit / 2)
-		return;
 	if (cwnd->size.limit >= cwnd->size.ssthresh)
 		cwnd->size.ssthresh = cwnd->size.limit;
 	cwnd->size.limit = earlier(cwnd->size.limit, limit);
+}
+
+void cwnd_drain(struct cwnd *cwnd, uint64_t until)
+{
+	if (cwnd->in_flight < cwnd->size.limit / 2)
+		return;
+	reopen(cwnd, later(cwnd->size.limit / CWND_DRAIN_FRACTION, CWND_LEAST));
 	cwnd->grows_at = until;
 }
 
@@ -127,7 +131,5 @@ void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt)
 	if (rtt->least <= CWND_ROUND_LEAST || cwnd->size.limit <= limit)
 		return;
 	/* Others have gone back before, for the same losses: what was reached then is the aim. */
-	if (cwnd->size.limit >= cwnd->size.ssthresh)
-		cwnd->size.ssthresh = cwnd->size.limit;
-	cwnd->size.limit = limit;
+	reopen(cwnd, limit);
 }

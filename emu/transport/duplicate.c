@@ -22,6 +22,9 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	uint32_t length = be32toh(reth->length);
 	uint32_t packets = length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu;
 
+	/* What an atomic found was read when it was allowed; this is read now. */
+	if (!responder_allows(qp, packet))
+		return;
 	if (resource->opcode != WIRE_READ_REQUEST || be32toh(reth->rkey) != resource->rkey ||
 	    be64toh(reth->va) != resource->va + offset || offset + length > resource->length)
 		return;
@@ -38,9 +41,6 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 		response_find_resource(&qp->responder.response, packet->psn, &index);
 
 	if (!resource)
-		return;
-	/* What an atomic found was read when it was allowed; this is read now. */
-	if (packet->op->flags & OPCODE_READ && !responder_allows(qp, packet))
 		return;
 	if (packet->op->flags & OPCODE_READ)
 		repeat_read(qp, resource, index, packet);
