@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * urxe explain: pages of the catalogue of causes (net/cause), by number, by name, or by what
- * applications see: a status of a completion, an event, an errno.
+ * applications see: a status of a completion, an event, an errno, or the text for one.
  */
 #include "urxe/explain.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
-#include "net/cause/words.h"
+#include "net/verbs_text.h"
 #include "urxe/command.h"
 
 #define WIDTH 78
@@ -75,28 +75,6 @@ static void print_list(void)
 
 /* --- by what applications see --------------------------------------------------------- */
 
-/* Names of completion statuses, which applications print as numbers. */
-static const char *const wc_statuses[] = {
-#define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
-	STATUS(SUCCESS),	   STATUS(LOC_LEN_ERR),
-	STATUS(LOC_QP_OP_ERR),	   STATUS(LOC_EEC_OP_ERR),
-	STATUS(LOC_PROT_ERR),	   STATUS(WR_FLUSH_ERR),
-	STATUS(MW_BIND_ERR),	   STATUS(BAD_RESP_ERR),
-	STATUS(LOC_ACCESS_ERR),	   STATUS(REM_INV_REQ_ERR),
-	STATUS(REM_ACCESS_ERR),	   STATUS(REM_OP_ERR),
-	STATUS(RETRY_EXC_ERR),	   STATUS(RNR_RETRY_EXC_ERR),
-	STATUS(LOC_RDD_VIOL_ERR),  STATUS(REM_INV_RD_REQ_ERR),
-	STATUS(REM_ABORT_ERR),	   STATUS(INV_EECN_ERR),
-	STATUS(INV_EEC_STATE_ERR), STATUS(FATAL_ERR),
-	STATUS(RESP_TIMEOUT_ERR),  STATUS(GENERAL_ERR),
-#undef STATUS
-};
-
-const char *explain_status_name(unsigned int status)
-{
-	return word_text(wc_statuses, sizeof(wc_statuses) / sizeof(*wc_statuses), status);
-}
-
 static bool in_name(char character)
 {
 	return isalnum((unsigned char)character) || character == '_';
@@ -146,7 +124,8 @@ static bool is_name(const char *text)
 /* A status without the prefix that all of its kind have is good enough. */
 static bool explain_status(const char *name)
 {
-	static const char *const prefixes[] = {"", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_"};
+	static const char *const prefixes[] = {"", WC_STATUS_PREFIX, EVENT_TYPE_PREFIX,
+					       "RDMA_CM_EVENT_"};
 	bool found = false;
 
 	if (!is_name(name))
@@ -162,14 +141,27 @@ static bool explain_status(const char *name)
 	return found;
 }
 
+/* Many programs print what ibv_wc_status_str() says, or ibv_event_type_str(). */
+static bool explain_text(const char *words)
+{
+	const struct verbs_text *text;
+	bool found = false;
+
+	for (unsigned int i = 0; !found && i < VERBS_TEXTS; i++) {
+		if (((text = wc_status_text(i)) && strcasecmp(text->text, words) == 0) ||
+		    ((text = event_type_text(i)) && strcasecmp(text->text, words) == 0))
+			found = list_causes(text->constant);
+	}
+	return found;
+}
+
 /* A small number may be either. */
 static bool explain_status_number(unsigned long number)
 {
 	const char *error = number ? strerrorname_np(number) : NULL; /* "0" is no errno */
-	bool found = false;
+	const struct verbs_text *status = wc_status_text(number);
+	bool found = status && list_causes(status->constant);
 
-	if (number < sizeof(wc_statuses) / sizeof(*wc_statuses))
-		found = list_causes(wc_statuses[number]);
 	if (error) {
 		if (found)
 			putchar('\n');
@@ -221,7 +213,7 @@ static bool explain(const char *subject)
 	}
 	number = strtoul(subject, &end, 0);
 	if (end == subject || *end)
-		return explain_status(subject);
+		return explain_status(subject) || explain_text(subject);
 	return number < FIRST_CAUSE && explain_status_number(number);
 }
 
@@ -272,7 +264,9 @@ int command_explain(int argc, char **argv)
 		       "NUMBER is that of a cause, as in vendor_err of a completion and in "
 		       "messages of "
 		       "the library. For the name or the number of a completion's status, for an "
-		       "event or an errno, the causes are named that show as it.",
+		       "event or an errno, the causes are named that show as it; so they are for "
+		       "the text "
+		       "of a status or an event, in quotes.",
 	};
 	int status = EXIT_SUCCESS;
 

@@ -8,7 +8,4 @@
 
 void explain_markdown(void);
 
-/* "IBV_WC_RETRY_EXC_ERR"; "unknown" for a number that is none. */
-const char *explain_status_name(unsigned int status);
-
 #endif

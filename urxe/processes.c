@@ -13,6 +13,7 @@
 #include "net/cause/words.h"
 #include "net/clock.h"
 #include "net/observe/observe.h"
+#include "net/verbs_text.h"
 #include "net/wire/gid.h"
 #include "urxe/command.h"
 
@@ -133,6 +134,13 @@ const char *recovery_name(unsigned int state)
 	};
 
 	return word_text(names, LENGTH(names), state);
+}
+
+const char *wc_status_name(unsigned int status)
+{
+	const struct verbs_text *text = wc_status_text(status);
+
+	return text ? text->constant : "unknown";
 }
 
 const char *class_name(enum observe_class class)

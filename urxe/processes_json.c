@@ -11,7 +11,6 @@
 #include "net/cm_text.h"
 #include "net/qp_text.h"
 #include "urxe/command.h"
-#include "urxe/explain.h"
 #include "urxe/json.h"
 #include "urxe/processes.h"
 
@@ -70,7 +69,7 @@ static json_t *error_json(const struct observe_qp *qp)
 	if (!qp->errors)
 		return json_null();
 	return json_pack("{s:o, s:s, s:o, s:s?, s:o}", "count", number_json(qp->errors), "status",
-			 explain_status_name(qp->error_status), "cause", hex_json(qp->error_cause),
+			 wc_status_name(qp->error_status), "cause", hex_json(qp->error_cause),
 			 "cause_name", cause ? cause->name : NULL, "ago_ns",
 			 number_json(clock_now() - qp->error_at));
 }

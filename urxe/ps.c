@@ -12,7 +12,6 @@
 #include "net/cm_text.h"
 #include "net/qp_text.h"
 #include "urxe/command.h"
-#include "urxe/explain.h"
 #include "urxe/json.h"
 #include "urxe/processes.h"
 
@@ -62,7 +61,7 @@ static void print_error(const struct observe_qp *qp)
 	char ago[AMOUNT_TEXT];
 
 	printf("          errors: %" PRIu64 ", the last one %s ago: %s", qp->errors,
-	       time_text(clock_now() - qp->error_at, ago), explain_status_name(qp->error_status));
+	       time_text(clock_now() - qp->error_at, ago), wc_status_name(qp->error_status));
 	if (cause)
 		printf(", cause 0x%04x: %s", qp->error_cause, cause->title);
 	putchar('\n');
@@ -228,6 +227,26 @@ static bool is_asked_for(const struct request *request, const struct observed *p
 	return request->pid_count == 0;
 }
 
+static bool is_there(const struct observed *processes, uint32_t pid)
+{
+	const struct observed *process;
+
+	LL_FOREACH (processes, process) {
+		if (process->header.pid == pid)
+			return true;
+	}
+	return false;
+}
+
+static void tell_of_missing(const struct request *request, const struct observed *processes)
+{
+	for (unsigned int i = 0; i < request->pid_count; i++) {
+		if (!is_there(processes, request->pids[i]))
+			fprintf(stderr, "urxe: process %u has no device of urxe's open\n",
+				request->pids[i]);
+	}
+}
+
 /* Returns how many there were. */
 static unsigned int print_all(const struct request *request, const struct observed *processes)
 {
@@ -317,6 +336,7 @@ int command_ps(int argc, char **argv)
 		return EXIT_REFUSED;
 	processes = processes_read(&request.options);
 	count = print_all(&request, processes);
+	tell_of_missing(&request, processes);
 	observed_free(processes);
 	return count || !request.pid_count ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,51 +6,12 @@
 
 #include "net/fault/calls.h"
 #include "net/newer_verbs.h"
+#include "net/verbs_text.h"
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
 
 #define COUNT(names) (sizeof(names) / sizeof(*(names)))
 #define ERRNO_MAX 134
-
-static const char *const statuses[] = {
-#define STATUS(name) [IBV_WC_##name] = #name
-	STATUS(LOC_LEN_ERR),	    STATUS(LOC_QP_OP_ERR),
-	STATUS(LOC_EEC_OP_ERR),	    STATUS(LOC_PROT_ERR),
-	STATUS(WR_FLUSH_ERR),	    STATUS(MW_BIND_ERR),
-	STATUS(BAD_RESP_ERR),	    STATUS(LOC_ACCESS_ERR),
-	STATUS(REM_INV_REQ_ERR),    STATUS(REM_ACCESS_ERR),
-	STATUS(REM_OP_ERR),	    STATUS(RETRY_EXC_ERR),
-	STATUS(RNR_RETRY_EXC_ERR),  STATUS(LOC_RDD_VIOL_ERR),
-	STATUS(REM_INV_RD_REQ_ERR), STATUS(REM_ABORT_ERR),
-	STATUS(INV_EECN_ERR),	    STATUS(INV_EEC_STATE_ERR),
-	STATUS(FATAL_ERR),	    STATUS(RESP_TIMEOUT_ERR),
-	STATUS(GENERAL_ERR),	    STATUS(TM_ERR),
-	STATUS(TM_RNDV_INCOMPLETE),
-};
-
-/* All but WQ_FATAL: there are no work queues beside those of QPs. */
-static const char *const events[] = {
-#define EVENT(name) [IBV_EVENT_##name] = #name
-	EVENT(CQ_ERR),
-	EVENT(QP_FATAL),
-	EVENT(QP_REQ_ERR),
-	EVENT(QP_ACCESS_ERR),
-	EVENT(COMM_EST),
-	EVENT(SQ_DRAINED),
-	EVENT(PATH_MIG),
-	EVENT(PATH_MIG_ERR),
-	EVENT(DEVICE_FATAL),
-	EVENT(PORT_ACTIVE),
-	EVENT(PORT_ERR),
-	EVENT(LID_CHANGE),
-	EVENT(PKEY_CHANGE),
-	EVENT(SM_CHANGE),
-	EVENT(SRQ_ERR),
-	EVENT(SRQ_LIMIT_REACHED),
-	EVENT(QP_LAST_WQE_REACHED),
-	EVENT(CLIENT_REREGISTER),
-	EVENT(GID_CHANGE),
-};
 
 static const char *const cm_events[] = {
 	[FAULT_ADDR_ERROR] = "ADDR_ERROR",   [FAULT_ROUTE_ERROR] = "ROUTE_ERROR",
@@ -99,12 +60,19 @@ static const char *errno_name(unsigned int number)
 
 static const char *status_name(unsigned int number)
 {
-	return statuses[number];
+	const struct verbs_text *status = wc_status_text(number);
+
+	return status && number != IBV_WC_SUCCESS ? status->constant + strlen(WC_STATUS_PREFIX)
+						  : NULL;
 }
 
+/* There are no work queues beside those of QPs. */
 static const char *event_name(unsigned int number)
 {
-	return events[number];
+	const struct verbs_text *event = event_type_text(number);
+
+	return event && number != IBV_EVENT_WQ_FATAL ? event->constant + strlen(EVENT_TYPE_PREFIX)
+						     : NULL;
 }
 
 static const char *cm_event_name(unsigned int number)
@@ -143,8 +111,8 @@ static const char *work_name(unsigned int number)
 }
 
 const struct fault_words fault_errnos = {ERRNO_MAX, errno_name};
-const struct fault_words fault_statuses = {COUNT(statuses), status_name};
-const struct fault_words fault_events = {COUNT(events), event_name};
+const struct fault_words fault_statuses = {VERBS_TEXTS, status_name};
+const struct fault_words fault_events = {VERBS_TEXTS, event_name};
 const struct fault_words fault_cm_events = {COUNT(cm_events), cm_event_name};
 const struct fault_words fault_reasons = {COUNT(reasons), reason_name};
 const struct fault_words fault_packets = {FAULT_PACKET_CM(COUNT(messages)), packet_name};

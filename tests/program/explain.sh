@@ -46,14 +46,18 @@ shows '^0x4001  PATH_NOT_GLOBAL' 0x2101 0x4001
 for status in IBV_WC_REM_ACCESS_ERR ibv_wc_rem_access_err REM_ACCESS_ERR 10; do
 	shows '^0x2101  REMOTE_KEY_UNKNOWN' "$status"
 done
+for status in 'remote access error' 'Remote Access Error'; do
+	shows '^0x2101  REMOTE_KEY_UNKNOWN' "$status"
+done
 shows '^0x3001  COMM_EST' IBV_EVENT_COMM_EST
+shows '^0x3001  COMM_EST' 'communication established'
 shows '^0x5001  CM_NO_LISTENER' RDMA_CM_EVENT_REJECTED
 shows '^0x4001  PATH_NOT_GLOBAL' EINVAL
 shows '^0x4001  PATH_NOT_GLOBAL' 22
 explain EINVAL
 ! grep -q '^0x4801' "$work/out" || fail "EINVAL: names what shows as EFAULT"
 
-for unknown in 0x2fff 99999 NO_SUCH_CAUSE EINVA 0x 0 "" " " 100000000000000000000; do
+for unknown in 0x2fff 99999 NO_SUCH_CAUSE "remote access" EINVA 0x 0 "" " " 100000000000000000000; do
 	! explain "$unknown" || fail "$unknown is explained"
 	[ "$(wc -l <"$work/err")" = 1 ] || fail "$unknown: not one line"
 	[ ! -s "$work/out" ] || fail "$unknown: says something"

@@ -142,6 +142,7 @@ class Programs(unittest.TestCase):
 
     def test_no_such_process(self):
         said = urxe("ps", "1")
+        self.assertIn("process 1 has no device", said.stderr)
         self.assertEqual((said.returncode, said.stdout), (1, ""))
         self.assertEqual(urxe("ps", "x").returncode, 2)
 
