@@ -151,6 +151,17 @@ static const struct {
 	{"explain", set_explain},
 };
 
+static bool refuse_command(struct control *control, const char *name)
+{
+	int length = snprintf(control->answer, CONTROL_ANSWER,
+			      "this version of liburxe has no command %s, but", name);
+
+	for (unsigned int i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		length += snprintf(control->answer + length, CONTROL_ANSWER - length, "%s %s",
+				   i ? "," : "", commands[i].name);
+	return false;
+}
+
 static bool obey(struct control *control)
 {
 	char *name = control->question.text, *argument = strchr(name, ' ');
@@ -162,9 +173,7 @@ static bool obey(struct control *control)
 		if (strcmp(name, commands[i].name) == 0)
 			return commands[i].call(control, argument);
 	}
-	snprintf(control->answer, CONTROL_ANSWER, "this version of liburxe has no command %s",
-		 name);
-	return false;
+	return refuse_command(control, name);
 }
 
 /* --- the socket ---------------------------------------------------------------------- */

@@ -18,19 +18,17 @@
 
 /* --- addresses ------------------------------------------------------------------------------ */
 
-static bool make_inbox(struct shm_link *link, const struct roster *roster)
+/* NULL, or why not. */
+static const char *make_inbox(struct shm_link *link, const struct roster *roster)
 {
 	int error;
 
-	if (!roster_control_port(roster, roster_self(roster))) {
-		log_info("no shared memory, all is sent by UDP: no sender could wake us");
-		return false;
-	}
+	if (!roster)
+		return "no process could find this one";
+	if (!roster_control_port(roster, roster_self(roster)))
+		return "no sender could wake this process";
 	error = inbox_create(&link->inbox, link->directory);
-	if (error)
-		log_info("no shared memory, all is sent by UDP: %s: %s", link->directory,
-			 strerror(error));
-	return !error;
+	return error ? strerror(error) : NULL;
 }
 
 /*
@@ -40,15 +38,19 @@ static bool make_inbox(struct shm_link *link, const struct roster *roster)
 static void open_inbox(struct shm_link *link)
 {
 	struct roster *roster = udp_link_roster(link->udp);
+	const char *failure;
 
 	pthread_mutex_lock(&link->lock);
-	if (roster && !link->roster && !link->inbox_failed) {
-		if (make_inbox(link, roster)) {
+	if (!link->roster && !link->inbox_failed) {
+		failure = make_inbox(link, roster);
+		if (failure) {
+			log_warn("no shared memory (%s), all is sent by UDP: %s", link->directory,
+				 failure);
+			link->inbox_failed = true;
+		} else {
 			link->checked_at = clock_now();
 			link->roster = roster;
 			roster_set_inbox(roster, link->inbox.number);
-		} else {
-			link->inbox_failed = true;
 		}
 	}
 	pthread_mutex_unlock(&link->lock);

@@ -181,6 +181,7 @@ void udp_holder_text(const union ibv_gid *gid, uint16_t port, char *text, size_t
 		return;
 	}
 	udp_process_text(pid, process, sizeof(process));
-	snprintf(text, size, "%s of user %u has UDP port %u%s", process, holder.uid, port,
-		 holder.everywhere ? " on all addresses" : "");
+	snprintf(text, size, "%s of user %u has UDP port %u%s%s", process, holder.uid, port,
+		 holder.everywhere ? " on all addresses" : "",
+		 pid == getpid() ? ": the application itself" : "");
 }

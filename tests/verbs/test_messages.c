@@ -89,7 +89,7 @@ START_TEST(process_has_the_port)
 	snprintf(process, sizeof(process), "process %d (", getpid());
 	catch_stderr();
 	expect_open_fails(EADDRINUSE);
-	expect_said(NODE, process, "UDP port 4791");
+	expect_said(NODE, process, "UDP port 4791", "the application itself");
 	close(fd);
 }
 END_TEST
