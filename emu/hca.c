@@ -88,13 +88,44 @@ static uint32_t key_limit(const struct ibv_device_attr *device)
 	return keys < KEYS_MAX ? keys + 1 : KEYS_MAX + 1;
 }
 
-int hca_create(const struct hca_options *options, struct hca **result)
+static int create_tables(struct hca *hca)
 {
-	struct hca *hca = calloc(1, sizeof(*hca));
-	int err;
+	/* What is shared is leased when it is needed. */
+	uint32_t first = hca->link->share ? LAST_QPN : FIRST_QPN;
+	int err = table_init(&hca->qps, hca->host, first, LAST_QPN);
 
-	if (!hca)
-		return ENOMEM;
+	if (err)
+		return err;
+	err = table_init(&hca->srqs, hca->host, LAST_QPN, LAST_QPN);
+	if (err)
+		goto free_qps;
+	err = table_init(&hca->keys, hca->host, 1, key_limit(&hca->limits.device));
+	if (err)
+		goto free_srqs;
+	err = table_init(&hca->cqs, hca->host, 1, hca->limits.device.max_cq + 1);
+	if (err)
+		goto free_keys;
+	return 0;
+
+free_keys:
+	table_destroy(&hca->keys);
+free_srqs:
+	table_destroy(&hca->srqs);
+free_qps:
+	table_destroy(&hca->qps);
+	return err;
+}
+
+static void destroy_tables(struct hca *hca)
+{
+	table_destroy(&hca->cqs);
+	table_destroy(&hca->keys);
+	table_destroy(&hca->srqs);
+	table_destroy(&hca->qps);
+}
+
+static void take_options(struct hca *hca, const struct hca_options *options)
+{
 	hca->limits = options->limits ? *options->limits : hca_limits_core;
 	hca->limits.device.phys_port_cnt = port_gids_count(&options->gids);
 	if (options->behaviour)
@@ -105,30 +136,12 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	hca->watch = options->watch;
 	hca->deadline = options->deadline;
 	hca->deadline_context = options->deadline_context;
-	inject_init(&hca->inject, options->injector);
 	hca->node_guid = options->node_guid;
-	/* What is shared is leased when it is needed. */
-	err = table_init(&hca->qps, hca->host, hca->link->share ? LAST_QPN : FIRST_QPN, LAST_QPN);
-	if (err)
-		goto free_hca;
-	err = table_init(&hca->srqs, hca->host, LAST_QPN, LAST_QPN);
-	if (err)
-		goto free_qps;
-	err = table_init(&hca->keys, hca->host, 1, key_limit(&hca->limits.device));
-	if (err)
-		goto free_srqs;
-	err = table_init(&hca->cqs, hca->host, 1, hca->limits.device.max_cq + 1);
-	if (err)
-		goto free_keys;
-	err = show_device(hca, options);
-	if (err)
-		goto free_cqs;
-	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
-	if (err)
-		goto free_shown;
-	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
-	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
-	atomic_store(&hca->key_byte, options->seed >> 32);
+}
+
+/* What can't fail. */
+static void init_parts(struct hca *hca, const struct hca_options *options)
+{
 	event_queue_init(&hca->events, &options->sink);
 	timer_heap_init(&hca->timers);
 	packet_pool_init(&hca->packets);
@@ -144,19 +157,37 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	pthread_mutex_init(&hca->mw_bind_lock, NULL);
 	pthread_mutex_init(&hca->objects_lock, NULL);
 	pthread_mutex_init(&hca->xrc_lock, NULL);
+}
+
+int hca_create(const struct hca_options *options, struct hca **result)
+{
+	struct hca *hca = calloc(1, sizeof(*hca));
+	int err;
+
+	if (!hca)
+		return ENOMEM;
+	take_options(hca, options);
+	inject_init(&hca->inject, options->injector);
+	err = create_tables(hca);
+	if (err)
+		goto free_hca;
+	err = show_device(hca, options);
+	if (err)
+		goto free_tables;
+	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	if (err)
+		goto free_shown;
+	init_parts(hca, options);
+	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
+	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
+	atomic_store(&hca->key_byte, options->seed >> 32);
 	*result = hca;
 	return 0;
 
 free_shown:
 	observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
-free_cqs:
-	table_destroy(&hca->cqs);
-free_keys:
-	table_destroy(&hca->keys);
-free_srqs:
-	table_destroy(&hca->srqs);
-free_qps:
-	table_destroy(&hca->qps);
+free_tables:
+	destroy_tables(hca);
 free_hca:
 	free(hca);
 	return err;
@@ -171,10 +202,7 @@ void hca_destroy(struct hca *hca)
 	timer_heap_destroy(&hca->timers);
 	deferred_destroy(&hca->deferred);
 	xrc_delegates_destroy(hca);
-	table_destroy(&hca->cqs);
-	table_destroy(&hca->keys);
-	table_destroy(&hca->srqs);
-	table_destroy(&hca->qps);
+	destroy_tables(hca);
 	former_keys_destroy(&hca->former_keys);
 	inject_destroy(hca);
 	ack_queue_destroy(&hca->acks);

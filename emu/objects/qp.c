@@ -98,7 +98,7 @@ static int allocate_queues(struct qp *qp)
 	int err = send_queue_init(&qp->sq, &qp->cap);
 
 	if (err)
-		return err;
+		goto failed;
 	send_queue_limit(&qp->sq, qp->hca);
 	err = receive_queue_init(&qp->rq, qp->cap.max_recv_wr, qp->cap.max_recv_sge);
 	if (err)
@@ -112,7 +112,29 @@ free_receive_queue:
 	receive_queue_destroy(&qp->rq);
 free_send_queue:
 	send_queue_destroy(&qp->sq);
-	return err;
+failed:
+	return refuse(err, CAUSE_OUT_OF_MEMORY,
+		      "for a queue pair of %u sends with %u SGEs and %u bytes inline, %u receives "
+		      "with %u SGEs",
+		      qp->cap.max_send_wr, qp->cap.max_send_sge, qp->cap.max_inline_data,
+		      qp->cap.max_recv_wr, qp->cap.max_recv_sge);
+}
+
+static void free_queues(struct qp *qp)
+{
+	responder_destroy(&qp->responder);
+	receive_queue_destroy(&qp->rq);
+	send_queue_destroy(&qp->sq);
+}
+
+static int reserve_number(struct qp *qp)
+{
+	int err = hca_reserve_qpn(qp->hca, &qp->number);
+
+	if (err)
+		return refuse(err, CAUSE_LIMIT_REACHED, "no queue pair number is left");
+	qp->timer.number = qp->delayed_ack.number = qp->number;
+	return 0;
 }
 
 static void use_objects(struct qp *qp, int n)
@@ -127,6 +149,46 @@ static void use_objects(struct qp *qp, int n)
 		users_add(&qp->recv_cq->users, USER_QP, n);
 	if (qp->srq)
 		users_add(&qp->srq->users, USER_QP, n);
+}
+
+/* Without queues and number. */
+static struct qp *allocate(struct hca *hca, const struct qp_type *type,
+			   const struct ibv_qp_init_attr *attr)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->hca = hca;
+	qp->origin = origin_capture();
+	qp->send_cq = (struct cq *)attr->send_cq;
+	qp->recv_cq = (struct cq *)attr->recv_cq;
+	qp->srq = (struct srq *)attr->srq;
+	qp->type = type;
+	qp->signal_all = attr->sq_sig_all;
+	qp->cap = attr->cap;
+	qp->state = IBV_QPS_RESET;
+	qp->mtu = 256;
+	qp->recovery.member.qp = qp;
+	requester_reset(&qp->requester);
+	recovery_reset(&qp->recovery);
+	return qp;
+}
+
+/* All objects are there: from here on packets find it. */
+static void publish(struct qp *qp)
+{
+	struct hca *hca = qp->hca;
+
+	if (!qp->type->connected && hca->link->ops->receive_ttl)
+		hca->link->ops->receive_ttl(hca->link);
+	pthread_mutex_init(&qp->lock, NULL);
+	qp->ibv.handle = qp->handle = hca_next_handle(hca);
+	/* Another one than an earlier QP had with the same number, of this process or another. */
+	qp->xrc.sequence = (atomic_load(&hca->key_byte) + qp->handle) * 2654435761u;
+	use_objects(qp, 1);
+	WATCH(hca, qp_created, qp);
+	table_publish(&hca->qps, qp->number, qp);
 }
 
 static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_qp_init_attr *given,
@@ -146,66 +208,36 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 				    "max_qp");
 	if (err)
 		return err;
-	qp = calloc(1, sizeof(*qp));
+	qp = allocate(hca, type, attr);
 	if (!qp) {
-		capacity_put(&hca->qp_count);
-		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
+		err = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
+		goto put_capacity;
 	}
-	qp->hca = hca;
-	qp->origin = origin_capture();
 	qp->pd = pd;
 	qp->xrcd = xrcd;
-	qp->send_cq = (struct cq *)attr->send_cq;
-	qp->recv_cq = (struct cq *)attr->recv_cq;
-	qp->srq = (struct srq *)attr->srq;
-	qp->type = type;
-	qp->signal_all = attr->sq_sig_all;
-	qp->cap = given->cap = attr->cap;
-	qp->state = IBV_QPS_RESET;
-	qp->mtu = 256;
-	requester_reset(&qp->requester);
-	qp->recovery.member.qp = qp;
-	recovery_reset(&qp->recovery);
 	err = allocate_queues(qp);
-	if (err) {
-		refuse(err, CAUSE_OUT_OF_MEMORY,
-		       "for a queue pair of %u sends with %u SGEs and %u bytes inline, %u receives "
-		       "with %u SGEs",
-		       qp->cap.max_send_wr, qp->cap.max_send_sge, qp->cap.max_inline_data,
-		       qp->cap.max_recv_wr, qp->cap.max_recv_sge);
+	if (err)
 		goto free_qp;
-	}
-	err = hca_reserve_qpn(hca, &qp->number);
-	if (err) {
-		refuse(err, CAUSE_LIMIT_REACHED, "no queue pair number is left");
+	err = reserve_number(qp);
+	if (err)
 		goto free_queues;
-	}
 	err = qp_show_create(qp);
 	if (err)
 		goto free_number;
-	if (!qp->type->connected && hca->link->ops->receive_ttl)
-		hca->link->ops->receive_ttl(hca->link);
-	pthread_mutex_init(&qp->lock, NULL);
-	qp->timer.number = qp->delayed_ack.number = qp->number;
-	qp->ibv.handle = qp->handle = hca_next_handle(hca);
-	/* Another one than an earlier QP had with the same number, of this process or another. */
-	qp->xrc.sequence = (atomic_load(&hca->key_byte) + qp->handle) * 2654435761u;
-	use_objects(qp, 1);
-	WATCH(hca, qp_created, qp);
-	table_publish(&hca->qps, qp->number, qp);
+	publish(qp);
+	given->cap = qp->cap;
 	*result = qp;
 	return 0;
 
 free_number:
 	table_remove(&hca->qps, qp->number);
 free_queues:
-	responder_destroy(&qp->responder);
-	receive_queue_destroy(&qp->rq);
-	send_queue_destroy(&qp->sq);
+	free_queues(qp);
 free_qp:
-	capacity_put(&hca->qp_count);
 	origin_free(qp->origin);
 	free(qp);
+put_capacity:
+	capacity_put(&hca->qp_count);
 	return err;
 }
 
@@ -261,9 +293,7 @@ int qp_destroy(struct qp *qp)
 
 	qp_show_destroy(qp);
 	use_objects(qp, -1);
-	responder_destroy(&qp->responder);
-	receive_queue_destroy(&qp->rq);
-	send_queue_destroy(&qp->sq);
+	free_queues(qp);
 	pthread_mutex_destroy(&qp->lock);
 	origin_free(qp->origin);
 	quarantine_free(qp, sizeof(*qp));
