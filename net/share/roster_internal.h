@@ -16,7 +16,7 @@
  *   that it is dead: the number is no other member's as long as one of them goes on.
  * - A claim that is made is looked at once more: another member may have made the same meanwhile.
  * - A file is set up before it has a name.
- * Reuseport indexes and programs may be wrong afterwards. They are checked then (udp_share.c), and
+ * Reuseport indexes and programs may be wrong afterwards. They are checked then (udp_steer.c), and
  * a packet that goes astray for them is handed on.
  */
 #ifndef URXE_NET_ROSTER_INTERNAL_H

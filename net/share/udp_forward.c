@@ -88,8 +88,7 @@ static int send_to_member(struct udp_share *share, uint32_t member, struct forwa
 	error = port ? send_forward(share, port, header, frame) : ENOTCONN;
 	if (!error)
 		roster_notify(share->roster, member);
-	if (error == ENETUNREACH &&
-	    !__atomic_exchange_n(&share->unreachable, true, __ATOMIC_RELAXED))
+	if (error == ENETUNREACH && !atomic_exchange(&share->unreachable, true))
 		log_warn("the loopback device is down: packets can't be handed on to the processes "
 			 "that share our addresses, nor these be woken");
 	return error;
@@ -265,7 +264,7 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 
 	if (!share->roster)
 		return 0;
-	if (__atomic_load_n(&share->due, __ATOMIC_RELAXED) != TIME_NEVER)
+	if (atomic_load_explicit(&share->due, memory_order_relaxed) != TIME_NEVER)
 		udp_share_repair(link);
 	/*
 	 * The sender may not have notified yet, or have been killed before it could: now and

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sharing of the real link's addresses: net/share/share.h for its core, and for net/udp what
- * happens to sockets and frames. udp_share.c has the members and the program by which the
- * kernel chooses a socket, udp_forward.c the frames that are handed on, udp_leave.c the end.
+ * happens to sockets and frames. udp_share.c has how a socket enters an address's group,
+ * udp_steer.c the program by which the kernel chooses one of the group, udp_forward.c the frames
+ * that are handed on, udp_leave.c the end.
  *
- * Locks: the roster's for all that changes it, and for the program with its @plan. @due is read by
- * any thread, @all_leased, @unsteered, @unreachable and @check_all are atomic. The rest belongs to
- * the one caller of the link's receive().
+ * Locks: the roster's for all that changes it, and for the program with its @plan. What isn't
+ * atomic belongs to the one caller of the link's receive().
  */
 #ifndef URXE_NET_UDP_SHARE_H
 #define URXE_NET_UDP_SHARE_H
@@ -34,17 +34,17 @@ struct udp_reuseport {
 struct udp_share {
 	struct share share;
 	struct udp_link *link;
-	struct roster *roster; /* or NULL: our addresses are ours alone */
-	bool entered;	       /* the roster was asked for */
-	bool all_leased;       /* without it */
-	bool unsteered;	       /* the kernel refused the program; logged once */
-	bool unreachable;      /* members, by the loopback device; logged once */
-	bool check_all;	       /* indexes and programs: the roster may be another than it was */
+	struct roster *roster;	 /* or NULL: our addresses are ours alone */
+	bool entered;		 /* the roster was asked for */
+	atomic_bool all_leased;	 /* without it */
+	atomic_bool unsteered;	 /* the kernel refused the program; logged once */
+	atomic_bool unreachable; /* members, by the loopback device; logged once */
+	atomic_bool check_all;	 /* indexes and programs: the roster may be another than it was */
 	int control_fd;
 	struct descriptor_identity control_identity;
 	uint32_t notifications; /* of forwarded datagrams that we have read */
 	uint64_t looked;	/* when the control socket was read last */
-	uint64_t due;		/* when to repair, or TIME_NEVER */
+	_Atomic uint64_t due;	/* when to repair, or TIME_NEVER */
 	uint64_t repaired, pause;
 	uint32_t round;		/* of signals, the last one of ours */
 	struct steer_plan plan; /* of the program that is being written */
@@ -59,27 +59,34 @@ bool udp_share_verify_descriptors(struct udp_share *share);
 /* Bind @fd, the receiving socket to be of @address, alone or in a group. 0 or an errno. */
 int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd,
 		   unsigned int ifindex);
-/* @address can send now: have the member that gets our signal check whether it is us. */
-void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
+/* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
+uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
+
+/* --- udp_steer.c ------------------------------------------------------------------------ */
+
+/* With the roster's lock: have the kernel choose a socket of @address by the link's @plan. */
+void udp_share_attach(struct udp_link *link, const struct udp_address *address);
+/* With the roster's lock: the same, by a plan made anew; of all addresses. */
+void udp_share_steer(struct udp_link *link, const struct udp_address *address);
+void udp_share_steer_all(struct udp_link *link);
 /* The program for @address is to be written anew, in the next receive(). */
 void udp_share_resteer(struct udp_link *link, struct udp_address *address);
+/* Have all indexes checked and all programs written by the next repair. Any thread. */
+void udp_share_check_all(struct udp_share *share);
+/* @address can send now: have the member that gets our signal check whether it is us. */
+void udp_share_verify(const struct udp_link *link, const struct udp_address *address);
 /* What is due by now. */
 void udp_share_repair(struct udp_link *link);
-/* A frame that may not be ours, @first of its datagram. Returns false if it is. */
-bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, bool first);
+/* Give up the roster's lock, under which the link has changed what is its own. */
+void udp_share_unlock(struct udp_share *share);
+
 /*
  * The living member that @frame is for, by its number or the service that it requests, or 0.
  * A dead one's frames are the caller's to answer: at its control socket nothing would.
  */
 uint32_t udp_share_owner(struct udp_share *share, const struct link_frame *frame);
-/* Which socket @qpn's packets to @gid go to, or 0 for no idea. */
-uint64_t udp_share_cookie(const struct udp_link *link, const union ibv_gid *gid, uint32_t qpn);
-
-/* Give up the roster's lock, under which the link has changed what is its own. */
-void udp_share_unlock(struct udp_share *share);
-
-/* With the roster's lock: have the kernel choose a socket of @address by the link's @plan. */
-void udp_share_attach(struct udp_link *link, const struct udp_address *address);
+/* A frame that may not be ours, @first of its datagram. Returns false if it is. */
+bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, bool first);
 
 /* --- udp_leave.c ------------------------------------------------------------------------ */
 

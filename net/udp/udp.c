@@ -351,7 +351,7 @@ static int udp_add_address(struct link *base, const union ibv_gid *gid)
 static uint64_t udp_deadline(struct link *base)
 {
 	/* Packets are never kept. */
-	return __atomic_load_n(&((struct udp_link *)base)->share.due, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&((struct udp_link *)base)->share.due, memory_order_relaxed);
 }
 
 /* Beyond the send buffer the kernel refuses packets, which is as good as losing them. */
