@@ -56,7 +56,7 @@ static enum denial check(const struct key_use *use, const struct key *key, uint3
 		return DENIED_UNKNOWN;
 	if (key->value != value)
 		return DENIED_STALE;
-	if (key->pd != use->pd)
+	if (key->pd->handle != use->pd_handle)
 		return DENIED_PD;
 	if (local ? key->kind == KEY_WINDOW : key->kind == KEY_NULL)
 		return DENIED_KIND;
@@ -124,7 +124,7 @@ static void add_denial(struct text *text, enum denial denial, const struct key_u
 		text_add(text, "that is a ");
 		text_add_key(text, key);
 		text_add(text, ", of protection domain %u; what uses it is of %u", key->pd->handle,
-			 use->pd ? use->pd->handle : 0);
+			 use->pd_handle);
 		break;
 	case DENIED_KIND:
 		text_add(text, "that is a %s",

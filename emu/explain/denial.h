@@ -31,7 +31,7 @@ enum key_side {
 
 struct key_use {
 	struct hca *hca;
-	const struct pd *pd;
+	uint32_t pd_handle; /* of the user's protection domain, which may be gone by now; 0: none */
 	const struct qp *qp; /* that the peer's packet came to; NULL for an L_Key */
 	enum key_side side;
 	int access; /* that is needed, IBV_ACCESS_* */

@@ -32,7 +32,7 @@ static void find_memory(const struct failure *f, struct finding *finding)
 	const struct send_wqe *wqe = f->wqe;
 	const struct key_use use = {
 		.hca = f->qp->hca,
-		.pd = f->qp->pd,
+		.pd_handle = pd_handle(f->qp->pd),
 		.side = KEY_OF_REQUEST,
 		.access = f->packet ? IBV_ACCESS_LOCAL_WRITE : 0,
 	};

@@ -5,6 +5,7 @@
 
 #include "emu/explain/denial.h"
 #include "emu/explain/text.h"
+#include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
@@ -134,7 +135,7 @@ static void find_memory(struct qp *qp, const struct packet *packet, struct findi
 {
 	const struct key_use use = {
 		.hca = qp->hca,
-		.pd = message_pd(&qp->responder.message, qp),
+		.pd_handle = pd_handle(message_pd(&qp->responder.message, qp)),
 		.qp = qp,
 		.side = KEY_OF_PEER,
 		.access = responder_needs(packet),
@@ -185,7 +186,7 @@ static void find_receive_memory(struct qp *qp, const struct packet *packet, stru
 	const struct srq *srq = message_srq(message, qp);
 	const struct key_use use = {
 		.hca = qp->hca,
-		.pd = srq ? srq->pd : qp->pd,
+		.pd_handle = pd_handle(srq ? srq->pd : qp->pd),
 		.side = KEY_OF_RECEIVE,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
@@ -283,7 +284,7 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 {
 	const struct key_use use = {
 		.hca = qp->hca,
-		.pd = resource->pd,
+		.pd_handle = resource->pd_handle,
 		.qp = qp,
 		.side = KEY_OF_PEER,
 		.access = IBV_ACCESS_REMOTE_READ,

@@ -42,6 +42,12 @@ int pd_dealloc(struct pd *pd); /* 0 or EBUSY */
 /* The same in two steps, of which the second one frees it when it has no name any more. */
 int pd_destroy(struct pd *pd);
 void pd_put(struct pd *pd);
+/* 0 for NULL, which no protection domain has. */
+static inline uint32_t pd_handle(const struct pd *pd)
+{
+	return pd ? pd->handle : 0;
+}
+
 /* The one with @handle, or NULL. */
 struct pd *pd_find(struct hca *hca, uint32_t handle);
 

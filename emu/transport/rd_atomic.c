@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "emu/objects/pd.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/placement.h"
 #include "net/guard.h"
@@ -43,6 +44,7 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	if (!resource)
 		return FAULT_RESOURCES;
 	resource->pd = message_pd(&resp->message, qp);
+	resource->pd_handle = pd_handle(resource->pd);
 	resource->va = va;
 	resource->rkey = rkey;
 	resource->length = length;

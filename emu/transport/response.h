@@ -32,7 +32,8 @@ struct response_range {
 struct responder_resource {
 	uint8_t opcode; /* enum wire_operation */
 	uint32_t first_psn, psn_count;
-	const struct pd *pd; /* of the memory */
+	const struct pd *pd; /* of the memory; only to compare: XRC's may be gone by now */
+	uint32_t pd_handle;
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t length;

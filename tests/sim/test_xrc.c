@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "emu/transport/outbox.h"
 #include "pair.h"
 #include "peer.h"
+#include "tests/said.h"
 
 #define XRC(operation) .opcode = WIRE_XRC | (operation)
 #define BAD_KEY 0xdead0001
 #define NO_SUCH_SRQ 0x123456
+#define LATENCY 1000 /* of world_create()'s default network */
 
 /* --- both ends ------------------------------------------------------------------------ */
 
@@ -298,6 +301,50 @@ START_TEST(queue_goes_within_message)
 }
 END_TEST
 
+/* A READ is being answered when its memory gets another domain, and its own goes with the SRQ. */
+START_TEST(domain_goes_within_answer)
+{
+	const uint32_t length = 16 * OUTBOX_PACKETS * PEER_MTU; /* more than is sent at once */
+	uint8_t *memory = calloc(1, length);
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
+	struct peer_packet packet = {XRC(WIRE_READ_REQUEST), .psn = FIRST_PSN,
+				     .va = (uintptr_t)memory, .dma_length = length};
+	static struct said said;
+	char domains[64];
+	struct peer peer;
+	struct srq *srq;
+	struct pd *pd;
+	struct mr *mr;
+
+	target_create(&peer, 0);
+	ck_assert_int_eq(pd_alloc(peer.node->hca, &pd), 0);
+	ck_assert_int_eq(srq_create_xrc(pd, peer.xrcd, peer.node->cq, &attr, &srq), 0);
+	ck_assert_int_eq(
+		mr_register(pd, memory, length, (uintptr_t)memory, world_connection.access, &mr),
+		0);
+	packet.srqn = srq->number;
+	packet.rkey = mr->ibv.rkey;
+	peer_send(&peer, &packet);
+	sim_advance(peer.world.sim, world_now(&peer.world) + LATENCY);
+	hca_progress(peer.node->hca, world_now(&peer.world));
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_int_eq(mr_reregister(mr, IBV_REREG_MR_CHANGE_PD, peer.node->pd, NULL, 0, 0), 0);
+	ck_assert_int_eq(srq_destroy(srq), 0);
+	snprintf(domains, sizeof(domains), "protection domain %u; what uses it is of %u",
+		 peer.node->pd->handle, pd->handle);
+	ck_assert_int_eq(pd_dealloc(pd), 0);
+	cause_configure(true);
+	said_begin(&said);
+	expect_error(&peer, IBV_EVENT_QP_ACCESS_ERR);
+	said_end(&said);
+	ck_assert_ptr_nonnull(strstr(said.text, domains));
+	ck_assert_uint_lt(peer.node->hca->counters->sent_pkts, length / PEER_MTU);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	free(memory);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* A receive that a message in progress had taken comes back; those in the SRQ stay there. */
 START_TEST(error_flushes_what_was_taken)
 {
@@ -436,6 +483,7 @@ int main(void)
 	tcase_add_loop_test(target, key_of_another_domain, 0, 3);
 	tcase_add_test(target, queue_changes_within_message);
 	tcase_add_test(target, queue_goes_within_message);
+	tcase_add_test(target, domain_goes_within_answer);
 	tcase_add_test(target, error_flushes_what_was_taken);
 	tcase_add_test(target, receive_too_short);
 	tcase_add_test(target, limit_of_the_queue);
