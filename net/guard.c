@@ -234,6 +234,15 @@ bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *f
 	return guard_end(&guard, run_copy(&guard, to, from, length), fault);
 }
 
+bool guard_read(void *to, const void *from, size_t length, struct guard_fault *fault)
+{
+	const struct iovec memory = {(void *)from, length};
+	struct guard guard;
+
+	guard_begin(&guard, &memory, 1);
+	return guard_end(&guard, run_copy(&guard, to, from, length), fault);
+}
+
 struct probe {
 	uintptr_t first, last;
 	bool write;

@@ -56,6 +56,8 @@ bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(voi
 
 /* memcpy(), between our memory and the application's. */
 bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *fault);
+/* The same, where only @from may be the application's. */
+bool guard_read(void *to, const void *from, size_t length, struct guard_fault *fault);
 
 /*
  * Whether @length bytes can be read, or with @write written, now: a byte of each page is read,

@@ -47,9 +47,13 @@ static void copy_payload(void *context)
 static uint8_t *write_payload(const struct link_packet *packet, uint8_t *to, bool nontemporal)
 {
 	struct payload_copy copy = {packet, to, nontemporal};
+	uint32_t length = packet->payload_length;
 
-	if (!packet->payload_length)
+	if (!length)
 		return to;
+	/* Most of them. */
+	if (packet->payload_count == 1 && !nontemporal)
+		return guard_read(to, packet->payload->iov_base, length, NULL) ? to + length : NULL;
 	return guard_run(packet->payload, packet->payload_count, copy_payload, &copy, NULL)
 		       ? copy.to
 		       : NULL;
