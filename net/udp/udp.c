@@ -325,7 +325,7 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 		address_close(link, link->addresses[index]);
 		return error;
 	}
-	__atomic_store_n(&link->count, index + 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&link->count, index + 1, memory_order_release);
 	udp_multicast_extend(link, gid);
 	udp_share_verify(link, link->addresses[index]);
 	return 0;

@@ -135,7 +135,7 @@ void udp_connection_renumber(struct udp_connection *connection)
 static struct udp_connection *find(const struct udp_address *address,
 				   const union ibv_gid *destination)
 {
-	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+	unsigned int count = atomic_load_explicit(&address->connection_count, memory_order_acquire);
 
 	for (unsigned int i = 0; i < count; i++) {
 		if (gid_equal(&address->connections[i]->destination, destination))
@@ -147,7 +147,7 @@ static struct udp_connection *find(const struct udp_address *address,
 static struct udp_connection *add(struct udp_link *link, struct udp_address *address,
 				  const union ibv_gid *destination)
 {
-	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+	unsigned int count = atomic_load_explicit(&address->connection_count, memory_order_acquire);
 	struct udp_connection *connection;
 
 	if (count == UDP_CONNECTIONS || pthread_mutex_trylock(&link->lock) != 0)
@@ -160,8 +160,7 @@ static struct udp_connection *add(struct udp_link *link, struct udp_address *add
 		pthread_mutex_init(&connection->lock, NULL);
 		udp_splice_init(&connection->splice);
 		address->connections[address->connection_count] = connection;
-		__atomic_store_n(&address->connection_count, address->connection_count + 1,
-				 __ATOMIC_RELEASE);
+		atomic_fetch_add(&address->connection_count, 1);
 	}
 	pthread_mutex_unlock(&link->lock);
 	return connection;
@@ -193,7 +192,7 @@ void udp_connection_put(struct udp_connection *connection)
 
 bool udp_connections_verify(struct udp_address *address)
 {
-	unsigned int count = __atomic_load_n(&address->connection_count, __ATOMIC_ACQUIRE);
+	unsigned int count = atomic_load_explicit(&address->connection_count, memory_order_acquire);
 	bool intact = true;
 
 	for (unsigned int i = 0; i < count; i++) {

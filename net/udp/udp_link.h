@@ -49,9 +49,9 @@ struct udp_address {
 	int send_fd;
 	struct descriptor_identity receive_identity, send_identity;
 	uint16_t source_port;
-	bool segmentation; /* until the kernel refuses it */
+	atomic_bool segmentation; /* until the kernel refuses it */
 	struct udp_reuseport reuseport;
-	unsigned int connection_count;
+	atomic_uint connection_count; /* stored when the connection is there */
 	struct udp_connection *connections[UDP_CONNECTIONS];
 };
 
@@ -81,7 +81,7 @@ struct udp_group;
 struct udp_multicast {
 	pthread_mutex_t lock;
 	struct udp_group *groups; /* uthash, by GID */
-	unsigned int count;	  /* of groups; read without the lock */
+	atomic_uint count;	  /* of groups; read without the lock */
 	int epoll_fd;		  /* their sockets; -1 until there are any */
 	struct descriptor_identity epoll_identity;
 	unsigned int rounds; /* since they were asked; receive()'s */
@@ -99,7 +99,7 @@ struct udp_link {
 	struct descriptor_identity epoll_identity;
 	_Atomic uint64_t verified; /* when the descriptors were last seen to be ours */
 	struct pool batches;	   /* of sending threads: udp_send.c */
-	uint64_t refused;	   /* packets that the kernel didn't take */
+	_Atomic uint64_t refused;  /* packets that the kernel didn't take */
 
 	pthread_mutex_t peers_lock;
 	struct {
@@ -114,7 +114,7 @@ struct udp_link {
 	} refusal; /* the last one, for udp_peer.c */
 
 	pthread_mutex_t lock;
-	unsigned int count;
+	atomic_uint count; /* stored when the address is there */
 	struct udp_address *addresses[GID_TABLE_LENGTH];
 
 	struct udp_receive receive;
@@ -124,7 +124,7 @@ struct udp_link {
 
 static inline unsigned int udp_address_count(const struct udp_link *link)
 {
-	return __atomic_load_n(&link->count, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&link->count, memory_order_acquire);
 }
 
 /* The address that @gid is, or NULL. udp.c */

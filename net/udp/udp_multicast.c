@@ -224,7 +224,7 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	else if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event))
 		error = errno;
 	if (!error)
-		__atomic_store_n(&multicast->count, multicast->count + 1, __ATOMIC_RELAXED);
+		atomic_fetch_add(&multicast->count, 1);
 	else if (group->hh.tbl)
 		HASH_DEL(multicast->groups, group);
 	pthread_mutex_unlock(&multicast->lock);
@@ -288,7 +288,7 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 	if (group) {
 		pthread_mutex_lock(&multicast->lock);
 		HASH_DEL(multicast->groups, group);
-		__atomic_store_n(&multicast->count, multicast->count - 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub(&multicast->count, 1);
 		epoll_ctl(multicast->epoll_fd, EPOLL_CTL_DEL, group->address.receive_fd, NULL);
 		pthread_mutex_unlock(&multicast->lock);
 		group_close(group);
@@ -352,7 +352,7 @@ unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *fra
 	struct epoll_event event;
 	unsigned int count = 0;
 
-	if (__atomic_load_n(&multicast->count, __ATOMIC_RELAXED) == 0)
+	if (atomic_load_explicit(&multicast->count, memory_order_relaxed) == 0)
 		return 0;
 	if (!idle && ++multicast->rounds < FAIR_ROUNDS)
 		return 0;

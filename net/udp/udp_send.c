@@ -65,7 +65,7 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 	unsigned int most = link_train_packets(length);
 	unsigned int segments = 1;
 
-	if (!__atomic_load_n(&batch->address->segmentation, __ATOMIC_RELAXED))
+	if (!atomic_load_explicit(&batch->address->segmentation, memory_order_relaxed))
 		return 1;
 	if (most > count)
 		most = count;
@@ -104,7 +104,7 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 		else
 			sent++;
 	}
-	if (sent && __atomic_exchange_n(&batch->address->segmentation, false, __ATOMIC_RELAXED))
+	if (sent && atomic_exchange(&batch->address->segmentation, false))
 		log_info("the kernel refuses UDP_SEGMENT from %s: sending packets one by one",
 			 gid_to_text(&batch->address->gid, text));
 }
@@ -277,7 +277,7 @@ unsigned int udp_send(struct link *base, struct link_packet *packets, unsigned i
 	leave_connection(batch);
 	refused = batch->refused;
 	if (refused)
-		__atomic_fetch_add(&link->refused, refused, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&link->refused, refused, memory_order_relaxed);
 	pool_put(&link->batches, batch);
 	return refused;
 }
