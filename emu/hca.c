@@ -513,15 +513,18 @@ bool hca_is_busy(struct hca *hca)
 }
 
 /*
- * An application's thread that received this may do something else now, and the progress thread
- * sleeps: the packet that it would have been woken by is read.
+ * When the next round is due though nothing arrives: an application's thread that received this may
+ * do something else now, and the progress thread sleeps, for the packet that it would have been
+ * woken by is read.
  */
-static void plan_acks(struct hca *hca)
+static void plan_next_round(struct hca *hca)
 {
-	uint64_t acks = acks_deadline(hca);
+	uint64_t due = earlier(acks_deadline(hca), deferred_retry_at(&hca->deferred));
 
-	if (acks != TIME_NEVER && hca->deadline)
-		hca->deadline(hca->deadline_context, acks);
+	if (atomic_load_explicit(&hca->run_count, memory_order_relaxed))
+		due = 0;
+	if (due != TIME_NEVER && hca->deadline)
+		hca->deadline(hca->deadline_context, due);
 }
 
 bool hca_progress(struct hca *hca, uint64_t now)
@@ -541,7 +544,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	if (ack_queue_is_due(&hca->acks, now, age))
 		any |= hca_send_acks(hca, now, age);
 	if (any)
-		plan_acks(hca);
+		plan_next_round(hca);
 	pass_on_wakeup(hca);
 	event_uncork(&hca->events);
 	pthread_mutex_unlock(&hca->receive_lock);

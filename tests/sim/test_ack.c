@@ -122,6 +122,40 @@ START_TEST(an_ack_that_waits_is_planned)
 }
 END_TEST
 
+/*
+ * So is more that this round leaves to the next: answers to READs. Nothing arrives that would wake
+ * the thread, for the peer waits for them.
+ */
+START_TEST(answers_that_are_left_are_planned)
+{
+	struct connection many = world_connection;
+	struct peer_packet read = {RC(WIRE_READ_REQUEST), .dma_length = PEER_MEMORY};
+	uint64_t planned = TIME_NEVER;
+	struct peer peer;
+
+	many.rd_atomic = 16;
+	peer_create(&peer, IBV_QPT_RC, &many);
+	peer.node->hca->deadline = note_deadline;
+	peer.node->hca->deadline_context = &planned;
+	read.va = (uintptr_t)peer.memory;
+	read.rkey = peer.mr->ibv.rkey;
+	for (unsigned int i = 0; i < many.rd_atomic; i++) {
+		read.psn = (peer.psn + i * PEER_MEMORY / PEER_MTU) & PSN_MASK;
+		peer_send(&peer, &read);
+	}
+	advance_to(&peer, now(&peer) + LATENCY);
+	ck_assert(progress(&peer));
+	ck_assert_uint_lt(sent(&peer), many.rd_atomic * PEER_MEMORY / PEER_MTU);
+	ck_assert_uint_le(planned, now(&peer));
+	while (planned != TIME_NEVER) {
+		planned = TIME_NEVER;
+		ck_assert(progress(&peer));
+	}
+	ck_assert_uint_eq(sent(&peer), many.rd_atomic * PEER_MEMORY / PEER_MTU);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static uint64_t at_once(struct link *link)
 {
 	return 0;
@@ -489,6 +523,7 @@ int main(void)
 
 	tcase_add_test(tcase, an_ack_waits_until_its_deadline);
 	tcase_add_test(tcase, an_ack_that_waits_is_planned);
+	tcase_add_test(tcase, answers_that_are_left_are_planned);
 	tcase_add_test(tcase, an_ack_hides_no_earlier_deadline);
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);

@@ -159,6 +159,36 @@ START_TEST(unreliable_is_not_lost)
 }
 END_TEST
 
+static void note_deadline(void *context, uint64_t time)
+{
+	*(uint64_t *)context = time;
+}
+
+/* The progress thread is told when to look again: what would have woken it has been read. */
+START_TEST(retries_are_planned)
+{
+	uint64_t planned = 0;
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_UC, NULL, 1, NULL);
+	p.b->hca->deadline = note_deadline;
+	p.b->hca->deadline_context = &planned;
+	pair_fill(p.ma, 8, 1);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	sim_advance(p.world.sim, sim_next(p.world.sim));
+	pthread_mutex_lock(&p.qb->lock);
+	ck_assert(hca_progress(p.b->hca, world_now(&p.world)));
+	pthread_mutex_unlock(&p.qb->lock);
+	ck_assert_uint_eq(planned, world_now(&p.world) + DEFERRED_RETRY);
+	sim_advance(p.world.sim, planned);
+	planned = 0;
+	ck_assert(hca_progress(p.b->hca, world_now(&p.world)));
+	ck_assert_mem_eq(p.mb, p.ma, 8);
+	ck_assert_uint_eq(planned, 0);
+	pair_destroy(&p);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("deferred");
@@ -168,5 +198,6 @@ int main(void)
 	tcase_add_test(tcase, destroyed_meanwhile);
 	tcase_add_test(tcase, bounded);
 	tcase_add_test(tcase, unreliable_is_not_lost);
+	tcase_add_test(tcase, retries_are_planned);
 	return world_main("deferred", (TCase *[]){tcase, NULL});
 }
