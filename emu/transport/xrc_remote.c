@@ -8,6 +8,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
+#include "emu/transport/placement.h"
 #include "net/observe/observe.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
@@ -163,6 +164,7 @@ static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
 
 static void destroy_delegate(struct xrc_delegate *delegate)
 {
+	placement_finish_qp(&delegate->qp);
 	responder_destroy(&delegate->qp.responder);
 	pthread_mutex_destroy(&delegate->qp.lock);
 	observe_free(NULL, OBSERVE_QP, delegate->qp.shown);

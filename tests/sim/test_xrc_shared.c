@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "emu/transport/placement.h"
 #include "emu/transport/xrc_remote.h"
 #include "net/share/share.h"
 #include "net/tuning.h"
@@ -294,6 +295,31 @@ START_TEST(targets_come_and_go)
 }
 END_TEST
 
+/* Nor does anything that one has written, which is placed late, wait for it to be known again. */
+START_TEST(written_by_one_that_is_forgotten)
+{
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	ck_assert_int_eq(placement_enable(shared.world.nodes[2].hca, 1), 0);
+	world_stall(&shared.world.nodes[2], TIME_NEVER); /* so that no time comes */
+	pair_fill(shared.memory[0], LENGTH, 1);
+	post_send(&shared, IBV_WR_RDMA_WRITE, 1, 0);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
+	ck_assert_mem_ne(shared.memory[2], shared.memory[0], LENGTH);
+	for (unsigned int i = 0; i < XRC_DELEGATES; i++) {
+		destroy_qps(&shared);
+		connect_qps(&shared);
+		post_receive(&shared, 1, 1);
+		post_send(&shared, IBV_WR_SEND, 1, 1);
+		ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status,
+				 IBV_WC_SUCCESS);
+	}
+	ck_assert_mem_eq(shared.memory[2], shared.memory[0], LENGTH);
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* An empty SRQ of the owner holds the message up, and a receive lets it go on. */
 START_TEST(receiver_not_ready)
 {
@@ -355,6 +381,7 @@ int main(void)
 	tcase_add_loop_test(tests, messages, 0, 6);
 	tcase_add_loop_test(tests, target_goes_amid_a_message, 0, 3);
 	tcase_add_test(tests, targets_come_and_go);
+	tcase_add_test(tests, written_by_one_that_is_forgotten);
 	tcase_add_test(tests, receiver_not_ready);
 	tcase_add_loop_test(tests, refused, 0, 3);
 	return world_main("xrc_shared", tcases);
