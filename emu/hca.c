@@ -425,7 +425,7 @@ uint64_t hca_deadline(struct hca *hca)
 	uint64_t acks = acks_deadline(hca);
 	uint64_t next = atomic_load(&hca->timers.next);
 
-	if (has_scheduled(hca))
+	if (has_scheduled(hca) || atomic_load_explicit(&hca->unread, memory_order_relaxed))
 		return 0;
 	next = earlier(next, hca->link->ops->deadline(hca->link));
 	next = earlier(next, cm_deadline(hca->cm));
@@ -521,7 +521,8 @@ static void plan_next_round(struct hca *hca)
 {
 	uint64_t due = earlier(acks_deadline(hca), deferred_retry_at(&hca->deferred));
 
-	if (atomic_load_explicit(&hca->run_count, memory_order_relaxed))
+	if (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
+	    atomic_load_explicit(&hca->unread, memory_order_relaxed))
 		due = 0;
 	if (due != TIME_NEVER && hca->deadline)
 		hca->deadline(hca->deadline_context, due);

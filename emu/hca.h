@@ -132,6 +132,8 @@ struct hca {
 	struct link_frame frames[RECEIVE_BATCH];
 	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
 	_Atomic uint64_t all_read_at; /* what had arrived by then has been received */
+	/* The last round has left packets, which the link may have taken from its descriptors. */
+	_Atomic bool unread;
 	struct icrc_flows icrc_flows;
 	struct deferred deferred;
 	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */

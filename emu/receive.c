@@ -403,10 +403,11 @@ static bool receive_deferred(struct hca *hca, uint64_t now)
 
 bool receive_frames(struct hca *hca, uint64_t now)
 {
-	bool any = receive_deferred(hca, now);
+	bool any = receive_deferred(hca, now), all_read = false;
 	uint64_t bytes = 0;
 
-	for (int round = 0; round < RECEIVE_ROUNDS && bytes < RECEIVE_ENOUGH; round++) {
+	for (int round = 0; !all_read && round < RECEIVE_ROUNDS && bytes < RECEIVE_ENOUGH;
+	     round++) {
 		unsigned int count = link_receive(hca->link, hca->frames, RECEIVE_BATCH, now);
 
 		if (count) {
@@ -415,10 +416,10 @@ bool receive_frames(struct hca *hca, uint64_t now)
 			hca_run(hca, now);
 		}
 		any |= count > 0;
-		if (count < RECEIVE_BATCH && !hca->link->more) {
-			atomic_store_explicit(&hca->all_read_at, now, memory_order_relaxed);
-			break;
-		}
+		all_read = count < RECEIVE_BATCH && !hca->link->more;
 	}
+	if (all_read)
+		atomic_store_explicit(&hca->all_read_at, now, memory_order_relaxed);
+	atomic_store_explicit(&hca->unread, !all_read, memory_order_relaxed);
 	return any;
 }

@@ -354,11 +354,12 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	unsigned int count = 0;
 	bool due;
 
-	base->more = false;
 	if (!link->roster)
 		return receive_udp(link, frames, max, now);
-	if (atomic_load_explicit(&base->lost, memory_order_relaxed))
+	if (atomic_load_explicit(&base->lost, memory_order_relaxed)) {
+		base->more = false;
 		return 0;
+	}
 	release_rings(link);
 	/* What closes rings comes before frames are read from them. */
 	if (now - link->checked_at >= link->check)
@@ -377,6 +378,7 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	if (atomic_load_explicit(&link->waiting, memory_order_relaxed) &&
 	    now >= atomic_load_explicit(&link->retry_at, memory_order_relaxed))
 		shm_send_waiting(link, now);
+	/* If it isn't asked it has more when it had the last time. */
 	if (!due && count < max && udp_is_likely(link, count, now))
 		count += receive_udp(link, frames + count, max - count, now);
 	return count;

@@ -156,6 +156,31 @@ START_TEST(answers_that_are_left_are_planned)
 }
 END_TEST
 
+/* Packets, too: the link may have taken them from where they would wake it. */
+START_TEST(packets_that_are_left_are_planned)
+{
+	uint64_t planned = TIME_NEVER;
+	unsigned int rounds = 0;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_UC, NULL);
+	peer.node->hca->deadline = note_deadline;
+	peer.node->hca->deadline_context = &planned;
+	for (unsigned int i = 0; i < 20 * RECEIVE_BATCH; i++)
+		send_noise(&peer);
+	for (; progress(&peer); rounds++) {
+		bool all = peer.node->hca->counters->rcvd_pkts == 20 * RECEIVE_BATCH;
+
+		ck_assert(all || (planned <= now(&peer) && due(&peer) <= now(&peer)));
+		planned = TIME_NEVER;
+	}
+	ck_assert_uint_gt(rounds, 1);
+	ck_assert_uint_eq(due(&peer), TIME_NEVER);
+	ck_assert_uint_eq(planned, TIME_NEVER);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static uint64_t at_once(struct link *link)
 {
 	return 0;
@@ -524,6 +549,7 @@ int main(void)
 	tcase_add_test(tcase, an_ack_waits_until_its_deadline);
 	tcase_add_test(tcase, an_ack_that_waits_is_planned);
 	tcase_add_test(tcase, answers_that_are_left_are_planned);
+	tcase_add_test(tcase, packets_that_are_left_are_planned);
 	tcase_add_test(tcase, an_ack_hides_no_earlier_deadline);
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);

@@ -488,6 +488,25 @@ START_TEST(rings_leave_udp_its_turn)
 }
 END_TEST
 
+/* A call that leaves UDP out says what the one before has left there. */
+START_TEST(rings_hide_nothing_that_udp_has)
+{
+	struct node udp = node_open("127.77.9.3", false, false);
+	uint64_t now = begin_flood();
+	unsigned int by_udp;
+
+	send_by_udp(&udp, 4 * BATCH);
+	do
+		ck_assert_uint_eq(receive_at(now += SHM_UDP_RARELY, &by_udp), BATCH);
+	while (by_udp && by_udp < BATCH / 2);
+	ck_assert_uint_eq(by_udp, BATCH / 2);
+	ck_assert_uint_eq(receive_at(now, &by_udp), BATCH);
+	ck_assert_uint_eq(by_udp, 0);
+	ck_assert(b.link->more);
+	node_close(&udp);
+}
+END_TEST
+
 /* As when it has handed on a datagram. */
 START_TEST(rings_leave_udp_what_another_member_tells_of)
 {
@@ -976,6 +995,7 @@ int main(void)
 	tcase_add_loop_test(tcase, bounds_what_waits, 0, sizeof(bounds) / sizeof(bounds[0]));
 	tcase_add_test(tcase, wakes_a_receiver_that_sleeps);
 	tcase_add_test(tcase, rings_leave_udp_its_turn);
+	tcase_add_test(tcase, rings_hide_nothing_that_udp_has);
 	tcase_add_test(tcase, rings_leave_udp_what_another_member_tells_of);
 	tcase_add_test(tcase, udp_has_more_than_its_share);
 	tcase_add_test(tcase, serves_many);
