@@ -155,6 +155,7 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 	error = cq_check_unused(cq);
 	if (error)
 		return error;
+	cq_silence(cq);
 	cq_drain_events(cq);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);

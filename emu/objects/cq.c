@@ -117,16 +117,24 @@ int cq_check_unused(struct cq *cq)
 	return users_check(&cq->users, cq->hca, cq, "ibv_destroy_cq()");
 }
 
+void cq_silence(struct cq *cq)
+{
+	struct timer *timer = &cq->moderation.timer;
+
+	if (!timer->number)
+		return;
+	table_remove(&cq->hca->cqs, timer->number & ~TIMER_OF_CQ);
+	timer_cancel(&cq->hca->timers, timer);
+	timer->number = 0;
+}
+
 int cq_destroy(struct cq *cq)
 {
 	int error = cq_check_unused(cq);
 
 	if (error)
 		return error;
-	if (cq->moderation.timer.number) {
-		table_remove(&cq->hca->cqs, cq->moderation.timer.number & ~TIMER_OF_CQ);
-		timer_cancel(&cq->hca->timers, &cq->moderation.timer);
-	}
+	cq_silence(cq);
 	WATCH(cq->hca, cq_destroyed, cq);
 	event_drop(&cq->hca->events, cq);
 	capacity_put(&cq->hca->cq_count);

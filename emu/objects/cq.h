@@ -89,6 +89,11 @@ struct cq {
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq);
 /* EBUSY, reported, while queue pairs or shared receive queues use it. */
 int cq_check_unused(struct cq *cq);
+/*
+ * No event is raised any more, not even one that waits. For destroy, when nothing uses it: before
+ * what was delivered of its events is looked for.
+ */
+void cq_silence(struct cq *cq);
 int cq_destroy(struct cq *cq); /* 0 or EBUSY */
 /* EINVAL when fewer than the entries held, or out of range; ENOMEM. */
 int cq_resize(struct cq *cq, uint32_t entries);

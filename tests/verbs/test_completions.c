@@ -6,11 +6,14 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "net/cause/cause.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
@@ -395,6 +398,46 @@ START_TEST(events_are_few)
 }
 END_TEST
 
+static _Atomic pid_t destroying;
+
+static void *destroy(void *cq)
+{
+	destroying = gettid();
+	must(ibv_destroy_cq(cq) == 0);
+	return NULL;
+}
+
+/* Whose period ends while ibv_destroy_cq() waits for the event before to be acknowledged. */
+START_TEST(an_event_that_waits_ends_with_its_queue)
+{
+	enum { COUNT = 100, PERIOD = 4095 };
+	pthread_t thread;
+	struct ibv_cq *cq;
+	void *context;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ck_assert_int_eq(moderate(pair.recv_cq, COUNT, PERIOD), 0);
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	send_one(0);
+	ck_assert_int_eq(ibv_get_cq_event(pair.channel, &cq, &context), 0);
+	ck_assert_int_eq(ibv_req_notify_cq(pair.recv_cq, 0), 0);
+	send_one(1);
+	ck_assert_int_eq(ibv_destroy_qp(pair.sender), 0);
+	ck_assert_int_eq(ibv_destroy_qp(pair.receiver), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, destroy, cq), 0);
+	wait_until_asleep(&destroying);
+	usleep(2 * PERIOD);
+	ibv_ack_cq_events(cq, 1);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(!event_waits());
+	ck_assert_int_eq(ibv_destroy_cq(pair.send_cq), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(pair.channel), 0);
+	ck_assert_int_eq(ibv_dereg_mr(pair.mr), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(pair.pd), 0);
+	fixture_close(pair.context);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("completions");
@@ -410,6 +453,7 @@ int main(void)
 	tcase_add_test(tests, overrun_ignored);
 	tcase_add_test(tests, moderation_has_limits);
 	tcase_add_test(tests, events_are_few);
+	tcase_add_test(tests, an_event_that_waits_ends_with_its_queue);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
