@@ -452,6 +452,7 @@ void progress_after_fork_child(struct progress *progress)
 /* Returns 0, or ENOMEM with what was watched before. */
 static int watch_descriptors(struct progress_client *client)
 {
+	uint64_t refresh = atomic_fetch_add(&client->refreshes, 1);
 	unsigned int count, max = 8;
 	int *fds = NULL, *more;
 
@@ -467,11 +468,18 @@ static int watch_descriptors(struct progress_client *client)
 	} while (count >= max);
 
 	pthread_mutex_lock(&client->progress->lock);
-	free(client->fds);
-	client->fds = fds;
-	client->fd_count = client->released ? 0 : count;
-	client->progress->armed_set_stale = true;
+	/* Of threads that ask at a time, the last to begin has what was opened by all. */
+	if (refresh >= client->refresh) {
+		int *former = client->fds;
+
+		client->refresh = refresh;
+		client->fds = fds;
+		client->fd_count = client->released ? 0 : count;
+		client->progress->armed_set_stale = true;
+		fds = former;
+	}
 	pthread_mutex_unlock(&client->progress->lock);
+	free(fds);
 	return 0;
 }
 

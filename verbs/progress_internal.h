@@ -56,6 +56,8 @@ struct progress_client {
 	bool released; /* the process ends: it has no descriptors any more */
 	int *fds;
 	unsigned int fd_count;
+	_Atomic uint64_t refreshes; /* progress_refresh() that have begun */
+	uint64_t refresh;	    /* the one that has found @fds */
 	struct progress_client *prev, *next;
 };
 

@@ -340,6 +340,56 @@ START_TEST(new_descriptors_are_watched_after_refresh)
 }
 END_TEST
 
+static sem_t has_asked, may_go_on;
+static _Thread_local bool is_overtaken;
+
+static unsigned int overtaken_descriptors(void *context, int *fds, unsigned int max)
+{
+	unsigned int count = fake_descriptors(context, fds, max);
+
+	if (is_overtaken) {
+		sem_post(&has_asked);
+		while (sem_wait(&may_go_on))
+			;
+	}
+	return count;
+}
+
+static void *refresh_overtaken(void *client)
+{
+	is_overtaken = true;
+	progress_refresh(client);
+	return NULL;
+}
+
+START_TEST(new_descriptors_are_watched_after_an_older_refresh)
+{
+	const struct progress_ops ops = {.progress = fake_progress,
+					 .descriptors = overtaken_descriptors};
+	struct progress_client *client;
+	pthread_t thread;
+	struct fake fake;
+
+	sem_init(&has_asked, 0, 0);
+	sem_init(&may_go_on, 0, 0);
+	fake_init(&fake, 1);
+	ck_assert_int_eq(progress_attach(progress, &ops, &fake, &client), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, refresh_overtaken, client), 0);
+	while (sem_wait(&has_asked))
+		;
+	fake.fd_count = 2;
+	progress_refresh(client);
+	sem_post(&may_go_on);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	kick(&fake, 1);
+	wait_for_work(&fake);
+	progress_detach(client);
+	fake_destroy(&fake);
+	sem_destroy(&has_asked);
+	sem_destroy(&may_go_on);
+}
+END_TEST
+
 START_TEST(deadlines_are_kept)
 {
 	struct progress_client *client;
@@ -1096,6 +1146,7 @@ int main(void)
 	tcase_add_test(tests, an_idle_client_is_left_alone);
 	tcase_add_test(tests, a_busy_client_starves_nobody);
 	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
+	tcase_add_test(tests, new_descriptors_are_watched_after_an_older_refresh);
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
