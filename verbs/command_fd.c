@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/syscalls.h"
 #include "verbs/device.h"
 #include "verbs/devices.h"
 
@@ -33,7 +34,7 @@ int command_fd_open(const struct device *device)
 	if (fd < 0)
 		return -1;
 	memcpy(signature.device, device->ibv.name, sizeof(signature.device));
-	written = pwrite(fd, &signature, sizeof(signature), 0);
+	written = sys_pwrite(fd, &signature, sizeof(signature), 0);
 	if (written == sizeof(signature) && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;
 	error = written >= 0 && written < (ssize_t)sizeof(signature) ? ENOSPC : errno;

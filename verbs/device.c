@@ -440,8 +440,10 @@ release:
 
 int device_up(struct device *device, const struct event_sink *sink)
 {
-	int error = 0;
+	int error = 0, state;
 
+	/* Opening files is a cancellation point, and locks are held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&device->lock);
 	if (!device->hca)
 		error = bring_up(device, sink);
@@ -451,6 +453,7 @@ int device_up(struct device *device, const struct event_sink *sink)
 	if (!error)
 		device->opened++;
 	pthread_mutex_unlock(&device->lock);
+	pthread_setcancelstate(state, NULL);
 	return error;
 }
 
@@ -469,7 +472,10 @@ static void log_traffic(const struct device *device)
 void device_down(struct device *device)
 {
 	struct progress_client *client;
+	int state;
 
+	/* So is closing them, and to wait for the progress thread. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&device->lock);
 	if (--device->opened == 0) {
 		client = device->client;
@@ -485,6 +491,7 @@ void device_down(struct device *device)
 		registry_release();
 	}
 	pthread_mutex_unlock(&device->lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 bool device_try_lock(struct device *device)

@@ -267,11 +267,14 @@ int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid 
 {
 	struct udp_link *link = (struct udp_link *)base;
 	char text[INET6_ADDRSTRLEN];
-	int error;
+	int error, state;
 
+	/* Asking for interfaces and closing sockets are cancellation points, with locks held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&link->lock);
 	error = join_locked(link, group, source);
 	pthread_mutex_unlock(&link->lock);
+	pthread_setcancelstate(state, NULL);
 	if (error)
 		log_info("can't join group %s: %s", gid_to_text(group, text), strerror(error));
 	return error;
@@ -282,7 +285,9 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 	struct udp_link *link = (struct udp_link *)base;
 	struct udp_multicast *multicast = &link->multicast;
 	struct udp_group *group;
+	int state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&link->lock);
 	group = group_find(link, gid);
 	if (group) {
@@ -294,6 +299,7 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 		group_close(group);
 	}
 	pthread_mutex_unlock(&link->lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid)

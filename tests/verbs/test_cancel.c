@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * pthread_cancel() of a thread that posts and polls: no call that a NIC's library makes without a
- * system call is a cancellation point, so no lock stays held.
+ * system call is a cancellation point, so no lock stays held. Nor does one of those that take
+ * system calls.
  */
 #include <check.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/tuning.h"
@@ -100,6 +103,77 @@ START_TEST(no_call_is_a_cancellation_point)
 }
 END_TEST
 
+static const union ibv_gid group = {
+	.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 86, [14] = 1, [15] = 1}};
+
+static void attach(void *qp)
+{
+	must(ibv_attach_mcast(qp, &group, 0) == 0);
+}
+
+static void detach(void *qp)
+{
+	must(ibv_detach_mcast(qp, &group, 0) == 0);
+}
+
+START_TEST(groups_can_be_joined_afterwards)
+{
+	struct pair pair;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	ck_assert(returns_cancelled(attach, pair.receiver));
+	attach(pair.sender);
+	detach(pair.receiver);
+	ck_assert(returns_cancelled(detach, pair.sender));
+	attach(pair.sender);
+	detach(pair.sender);
+	pair_close(&pair);
+}
+END_TEST
+
+static struct ibv_context *context;
+
+static void open_device(void *device)
+{
+	context = ibv_open_device(device);
+	must(context != NULL);
+}
+
+static void close_device(void *unused)
+{
+	must(ibv_close_device(context) == 0);
+}
+
+static void look_at_device(void *path)
+{
+	struct stat status;
+
+	must(stat(path, &status) == 0);
+}
+
+/* Nor does a fork() wait, which takes all locks. */
+START_TEST(devices_can_be_opened_afterwards)
+{
+	char path[] = "/sys/class/infiniband/urxe0/node_guid";
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	pid_t child;
+	int status;
+
+	ck_assert_ptr_nonnull(list);
+	ck_assert(returns_cancelled(open_device, list[0]));
+	ck_assert(returns_cancelled(close_device, NULL));
+	ck_assert(returns_cancelled(look_at_device, path));
+	open_device(list[0]);
+	look_at_device(path);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	close_device(NULL);
+	ibv_free_device_list(list);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cancel");
@@ -109,6 +183,8 @@ int main(void)
 	tcase_set_timeout(tests, 300);
 	tcase_add_test(tests, leaves_no_lock_held);
 	tcase_add_test(tests, no_call_is_a_cancellation_point);
+	tcase_add_test(tests, groups_can_be_joined_afterwards);
+	tcase_add_test(tests, devices_can_be_opened_afterwards);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

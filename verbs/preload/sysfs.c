@@ -215,12 +215,14 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	static _Thread_local char buffer[PATH_SIZE];
 	struct device *device;
 	const char *attribute;
-	int error = errno;
+	int error = errno, state;
 
 	if (strlen(path) + sizeof(tree.files.base) >= sizeof(buffer) || inside_real ||
 	    !sysfs_find(path, &device, &attribute) || real_contains(caller))
 		return path;
 	pthread_once(&tree.once, tree_add_hooks);
+	/* Writing files is a cancellation point, and the lock is held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&tree.lock);
 	if (make_tree()) {
 		struct place place = {"/sys/class/infiniband", device};
@@ -231,6 +233,7 @@ const char *sysfs_redirect(const char *path, const void *caller)
 		path = buffer;
 	}
 	pthread_mutex_unlock(&tree.lock);
+	pthread_setcancelstate(state, NULL);
 	errno = error;
 	return path;
 }
