@@ -370,8 +370,10 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 	if (error || !registry_configuration()->check.order)
 		return error;
 	error = placement_enable(device->hca, options.seed);
-	if (error)
+	if (error) {
 		hca_destroy(device->hca);
+		device->hca = NULL;
+	}
 	return error;
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,15 +65,21 @@ EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
 
 /* --- the sweep ------------------------------------------------------------------------- */
 
-static int (*const scenarios[])(void) = {scenario_verbs, scenario_manager};
+static const struct variant {
+	int (*scenario)(void);
+	const char *check; /* URXE_CHECK, or NULL */
+} variants[] = {{scenario_verbs}, {scenario_manager}, {scenario_manager, "order"}};
 
 /* In a process of its own: what is made once is made anew. */
-static void run_child(int (*scenario)(void), long number)
+static void run_child(const struct variant *variant, long number)
 {
+	int (*scenario)(void) = variant->scenario;
 	bool reached;
 	int error;
 
 	alarm(PATIENCE);
+	if (variant->check)
+		setenv("URXE_CHECK", variant->check, 1);
 	mallopt(M_PERTURB, 0xa5); /* what is freed isn't what it was */
 	atomic_store(&left, number);
 	error = scenario();
@@ -86,14 +93,14 @@ static void run_child(int (*scenario)(void), long number)
 }
 
 /* The exit status of the child. */
-static int run(int (*scenario)(void), long number)
+static int run(const struct variant *variant, long number)
 {
 	int status;
 	pid_t pid = fork();
 
 	must(pid >= 0);
 	if (pid == 0)
-		run_child(scenario, number);
+		run_child(variant, number);
 	must(waitpid(pid, &status, 0) == pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : status;
 }
@@ -104,9 +111,9 @@ START_TEST(each_fails_once)
 	long number = 0;
 
 	do {
-		status = run(scenarios[_i], ++number);
+		status = run(&variants[_i], ++number);
 		if (status && status != UNREACHED) {
-			fprintf(stderr, "scenario %d, allocation %ld: status %#x\n", _i, number,
+			fprintf(stderr, "variant %d, allocation %ld: status %#x\n", _i, number,
 				status);
 			failures++;
 		}
@@ -124,7 +131,7 @@ int main(void)
 
 	fixture_environment();
 	tcase_set_timeout(tests, 2 * PATIENCE);
-	tcase_add_loop_test(tests, each_fails_once, 0, sizeof(scenarios) / sizeof(*scenarios));
+	tcase_add_loop_test(tests, each_fails_once, 0, sizeof(variants) / sizeof(*variants));
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
