@@ -86,9 +86,14 @@ static void fail_qps(struct hca *hca, const struct srq *srq)
 	}
 }
 
-static void raise_of_qp(struct qp *qp, enum ibv_event_type type, uint64_t now)
+/* One that is to be destroyed is in RESET: its last events were looked for by then. */
+static bool raise_of_qp(struct qp *qp, enum ibv_event_type type, uint64_t now)
 {
 	pthread_mutex_lock(&qp->lock);
+	if (qp->state == IBV_QPS_RESET) {
+		pthread_mutex_unlock(&qp->lock);
+		return false;
+	}
 	qp_set_time(qp, now);
 	if (type == IBV_EVENT_PATH_MIG && qp->migration.state == IBV_MIG_ARMED)
 		migration_set_state(qp, IBV_MIG_MIGRATED, now); /* raises it */
@@ -98,17 +103,19 @@ static void raise_of_qp(struct qp *qp, enum ibv_event_type type, uint64_t now)
 	    type == IBV_EVENT_QP_ACCESS_ERR)
 		fail_qp(qp);
 	pthread_mutex_unlock(&qp->lock);
+	return true;
 }
 
 static bool event_of_qp(struct hca *hca, enum ibv_event_type type, uint32_t qpn, uint64_t now)
 {
 	struct qp *qp = get_qp(hca, qpn, is_connected);
+	bool raised;
 
 	if (!qp)
 		return false;
-	raise_of_qp(qp, type, now);
+	raised = raise_of_qp(qp, type, now);
 	table_put(&hca->qps, qp->number);
-	return true;
+	return raised;
 }
 
 static bool event_of_cq(struct hca *hca, enum ibv_event_type type, uint32_t qpn, uint64_t now)

@@ -144,6 +144,20 @@ START_TEST(after_messages)
 END_TEST
 
 /* There is no such object yet: the first one that there is has the event. */
+/* As one is that ibv_destroy_qp() is about to free. */
+START_TEST(of_a_queue_pair_in_reset)
+{
+	struct srq *srq = use_srq();
+
+	inject(p.a, "event(%s)@5ms>%u", events[_i].type);
+	world_modify_state(p.qa, IBV_QPS_RESET);
+	world_run(&p.world, 10 * MS);
+	if (events[_i].element == OF_QP)
+		ck_assert_uint_eq(p.a->events[events[_i].type], 0);
+	destroy(srq);
+}
+END_TEST
+
 START_TEST(before_the_object)
 {
 	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
@@ -374,6 +388,7 @@ int main(void)
 	tcase_add_test(async, all_events_are_here);
 	tcase_add_loop_test(async, at_a_time, 0, EVENTS);
 	tcase_add_loop_test(async, after_messages, 0, EVENTS);
+	tcase_add_loop_test(async, of_a_queue_pair_in_reset, 0, EVENTS);
 	tcase_add_test(async, before_the_object);
 	tcase_add_loop_test(async, fatal, 0, 2);
 	tcase_add_test(async, cq_in_error);
