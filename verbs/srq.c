@@ -124,6 +124,7 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 	error = srq_check_unused(srq);
 	if (error)
 		return error;
+	srq_silence(srq);
 	event_drain(to_context(ibv->context), srq, &ibv->mutex, &ibv->cond, &extra->async_events,
 		    &ibv->events_completed);
 	pthread_cond_destroy(&ibv->cond);

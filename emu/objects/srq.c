@@ -135,13 +135,19 @@ int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_s
 	return 0;
 }
 
+void srq_silence(struct srq *srq)
+{
+	if (!srq->number)
+		return;
+	table_remove(&srq->hca->srqs, srq->number);
+	table_remove(&srq->hca->qps, srq->number);
+	srq->number = 0;
+}
+
 /* Completions that weren't polled stay in the CQ. */
 static void srq_leave_xrc(struct srq *srq)
 {
-	if (srq->number) {
-		table_remove(&srq->hca->srqs, srq->number);
-		table_remove(&srq->hca->qps, srq->number);
-	}
+	srq_silence(srq);
 	users_add(&srq->cq->users, USER_SRQ, -1);
 	users_add(&srq->xrcd->users, USER_SRQ, -1);
 }

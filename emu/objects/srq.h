@@ -48,6 +48,11 @@ int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_s
 		   struct srq **srq);
 /* EBUSY, reported, while queue pairs use it. */
 int srq_check_unused(struct srq *srq);
+/*
+ * No request finds it by its number any more, and no event is raised of it. For destroy, when
+ * nothing uses it: before what was delivered of its events is looked for.
+ */
+void srq_silence(struct srq *srq);
 int srq_destroy(struct srq *srq); /* 0 or EBUSY */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
 void srq_query(struct srq *srq, struct ibv_srq_attr *attr);

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
@@ -375,6 +377,53 @@ START_TEST(wrong_queue)
 }
 END_TEST
 
+static _Atomic pid_t destroying;
+
+static void *destroy_srq(void *srq)
+{
+	destroying = gettid();
+	must(ibv_destroy_srq(srq) == 0);
+	return NULL;
+}
+
+/* While ibv_destroy_srq() waits for an event to be acknowledged no request takes a receive. */
+START_TEST(queue_that_is_being_destroyed)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_srq *srq = create_srq(xrcd);
+	struct ibv_srq_attr attr = {.srq_limit = 2};
+	struct ibv_async_event event;
+	pthread_t thread;
+	uint32_t number;
+
+	connect_qp(target, initiator);
+	connect_qp(initiator, target);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+	receive(srq, 1);
+	receive(srq, 2);
+	ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+	send(initiator, IBV_WR_SEND, number, 3);
+	expect_both(initiator, 3, target, 1);
+	event = next_event();
+	ck_assert_int_eq(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	attr.srq_limit = 1;
+	ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, destroy_srq, srq), 0);
+	wait_until_asleep(&destroying);
+	send(initiator, IBV_WR_SEND, number, 4);
+	ck_assert_int_eq(wait_completion(cq).status, IBV_WC_REM_INV_REQ_ERR);
+	ibv_ack_async_event(&event);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	expect_event(target, IBV_EVENT_QP_ACCESS_ERR);
+	expect_event(target, IBV_EVENT_QP_LAST_WQE_REACHED);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+	ck_assert_int_eq(ibv_destroy_qp(target), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+}
+END_TEST
+
 /* --- ibv_open_qp ------------------------------------------------------------------------ */
 
 static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number, enum ibv_qp_type type)
@@ -478,6 +527,7 @@ int main(void)
 	tcase_add_test(tests, queue_pairs);
 	tcase_add_loop_test(tests, messages, 0, 2);
 	tcase_add_loop_test(tests, wrong_queue, 0, 2);
+	tcase_add_test(tests, queue_that_is_being_destroyed);
 	tcase_add_test(tests, opening_refused);
 	tcase_add_loop_test(tests, shared_queue_pair, 0, 2);
 	suite_add_tcase(suite, tests);
