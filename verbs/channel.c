@@ -78,8 +78,8 @@ int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 			      "ibv_destroy_comp_channel(): in use by %d completion queue%s",
 			      references, references > 1 ? "s" : "");
 	event_fd_close(channel_events(channel));
-	event_fd_destroy(channel_events(channel));
-	quarantine_free(channel, sizeof(struct channel));
+	if (event_fd_destroy(channel_events(channel)))
+		quarantine_free(channel, sizeof(struct channel));
 	context_put(context);
 	return 0;
 }

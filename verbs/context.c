@@ -166,15 +166,16 @@ void context_put(struct ibv_context *ibv)
 {
 	struct context *context = to_context(ibv);
 	struct device *device = context->device;
-	bool inherited;
+	bool inherited, unused;
 
 	if (--context->users)
 		return;
-	event_fd_destroy(&context->async);
+	unused = event_fd_destroy(&context->async);
 	pthread_mutex_destroy(&ibv->mutex);
 	/* In a forked child the device isn't up, or is up anew. */
 	inherited = context->hca != device->hca;
-	quarantine_free_as(context, sizeof(*context), ibv);
+	if (unused)
+		quarantine_free_as(context, sizeof(*context), ibv);
 	if (!inherited)
 		device_down(device);
 }

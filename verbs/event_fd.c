@@ -26,6 +26,7 @@ int readable_open(struct readable *readable)
 	readable->set = false;
 	readable->lookers = 0;
 	sem_init(&readable->look, 0, 0);
+	atomic_init(&readable->waiting, 0);
 	readable->wait = NULL;
 	return 0;
 }
@@ -120,9 +121,14 @@ void readable_looked_at(struct readable *readable, bool begins)
 	update_descriptor(readable);
 }
 
+static void stop_waiting(void *readable)
+{
+	atomic_fetch_sub(&((struct readable *)readable)->waiting, 1);
+}
+
 int readable_wait(struct readable *readable)
 {
-	int flags = readable_is_ours(readable) ? fcntl(readable->fd, F_GETFL) : -1;
+	int flags = readable_is_ours(readable) ? fcntl(readable->fd, F_GETFL) : -1, result;
 
 	if (flags < 0) {
 		errno = EBADF;
@@ -132,7 +138,11 @@ int readable_wait(struct readable *readable)
 		errno = EAGAIN;
 		return -1;
 	}
-	return readable->wait ? readable->wait(readable) : sem_wait(&readable->look);
+	atomic_fetch_add(&readable->waiting, 1);
+	pthread_cleanup_push(stop_waiting, readable);
+	result = readable->wait ? readable->wait(readable) : sem_wait(&readable->look);
+	pthread_cleanup_pop(1);
+	return result;
 }
 
 /* --- the queue ------------------------------------------------------------------- */
@@ -169,10 +179,17 @@ void event_fd_close(struct event_fd *events)
 	pthread_mutex_unlock(&events->lock);
 }
 
-void event_fd_destroy(struct event_fd *events)
+bool event_fd_destroy(struct event_fd *events)
 {
+	static _Atomic(struct event_fd *) kept; /* so that it is no leak */
+
+	if (atomic_load(&events->readable.waiting)) {
+		events->kept = atomic_exchange(&kept, events);
+		return false;
+	}
 	readable_destroy(&events->readable);
 	pthread_mutex_destroy(&events->lock);
+	return true;
 }
 
 /* With the lock. */

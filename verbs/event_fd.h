@@ -29,12 +29,13 @@
  * look: it may find that another thread has taken the event.
  */
 struct readable {
-	int fd; /* -1: closed */
+	_Atomic int fd; /* -1: closed, perhaps while a thread waits */
 	struct descriptor_identity identity;
 	_Atomic bool any;     /* the queue has something; read without the lock */
 	bool set;	      /* the descriptor says so */
 	unsigned int lookers; /* threads that need no descriptor, and will take what there is */
 	sem_t look;
+	_Atomic unsigned int waiting;		/* threads, on @look */
 	int (*wait)(struct readable *readable); /* on @look, as sem_wait() does; NULL: that */
 };
 
@@ -79,14 +80,18 @@ struct event_fd {
 	struct event_record *head;
 	struct event_record reserve[EVENT_FD_RESERVE]; /* for when there is no memory */
 	struct readable readable;
+	struct event_fd *kept; /* the one before that has to stay in memory */
 };
 
 /* Returns 0 or an errno. */
 int event_fd_open(struct event_fd *events);
 /* Without a descriptor: the events in it are dropped, and so is what is pushed from now on. */
 void event_fd_close(struct event_fd *events);
-/* Once it is closed, when no thread uses it any more. */
-void event_fd_destroy(struct event_fd *events);
+/*
+ * Once it is closed. False: threads wait for an event that will not come, as they would with a
+ * descriptor that is closed, and may be cancelled later. Its memory has to stay.
+ */
+bool event_fd_destroy(struct event_fd *events);
 
 /* Add an event. It is lost when there is neither memory nor reserve, or the queue is closed. */
 void event_fd_push(struct event_fd *events, void *element, int type);

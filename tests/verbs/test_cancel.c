@@ -6,6 +6,8 @@
  */
 #include <check.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +176,77 @@ START_TEST(devices_can_be_opened_afterwards)
 }
 END_TEST
 
+static _Atomic pid_t waiting;
+
+static void *wait_for_async(void *argument)
+{
+	struct ibv_async_event event;
+
+	waiting = gettid();
+	ibv_get_async_event(argument, &event);
+	must(!"an event");
+	return NULL;
+}
+
+static void *wait_for_completion(void *channel)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	waiting = gettid();
+	ibv_get_cq_event(channel, &cq, &cq_context);
+	must(!"an event");
+	return NULL;
+}
+
+/* Once what it waits for is destroyed; whose memory is the application's by then. */
+static void cancel_late(pthread_t thread)
+{
+	enum { BLOCKS = 8192, SIZES = 256 };
+	static uint8_t *blocks[BLOCKS];
+
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc((i % SIZES + 1) * 16);
+		must(blocks[i] != NULL);
+		memset(blocks[i], 0xa5, (i % SIZES + 1) * 16);
+	}
+	must(pthread_cancel(thread) == 0);
+	must(pthread_join(thread, NULL) == 0);
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		for (unsigned int k = 0; k < (i % SIZES + 1) * 16; k++)
+			must(blocks[i][k] == 0xa5);
+		free(blocks[i]);
+	}
+}
+
+static pthread_t start_waiting(void *(*wait)(void *argument), void *argument)
+{
+	pthread_t thread;
+
+	waiting = 0;
+	must(pthread_create(&thread, NULL, wait, argument) == 0);
+	wait_until_asleep(&waiting);
+	return thread;
+}
+
+/* As from a read() of the descriptors. */
+START_TEST(from_waiting_for_what_is_closed)
+{
+	struct ibv_comp_channel *channel;
+	pthread_t thread;
+
+	context = fixture_open();
+	channel = ibv_create_comp_channel(context);
+	ck_assert_ptr_nonnull(channel);
+	thread = start_waiting(wait_for_completion, channel);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
+	cancel_late(thread);
+	thread = start_waiting(wait_for_async, context);
+	ck_assert_int_eq(ibv_close_device(context), 0);
+	cancel_late(thread);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cancel");
@@ -185,6 +258,7 @@ int main(void)
 	tcase_add_test(tests, no_call_is_a_cancellation_point);
 	tcase_add_test(tests, groups_can_be_joined_afterwards);
 	tcase_add_test(tests, devices_can_be_opened_afterwards);
+	tcase_add_test(tests, from_waiting_for_what_is_closed);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
