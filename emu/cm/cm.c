@@ -474,14 +474,26 @@ void cm_give_up(struct cm_id *id, uint64_t now)
 	cm_set_deadline(id, now);
 }
 
+/* A server that isn't started yet refuses nothing, and its client waits for a minute. */
+static void repeat(struct cm_id *id, uint64_t now)
+{
+	bool first = id->retries_left == id->max_retries;
+
+	id->retries_left--;
+	cm_set_deadline(id, now + id->interval);
+	cm_repeat(id, now);
+	if (first && id->state == CM_STATE_REQ_SENT)
+		cm_tell_nobody(id, "REQ");
+	else if (first && id->state == CM_STATE_SIDR_REQ_SENT)
+		cm_tell_nobody(id, "SIDR_REQ");
+}
+
 static void run_id(struct cm_id *id, uint64_t now)
 {
 	if (id->deadline > now) {
 		cm_set_deadline(id, id->deadline);
 	} else if (id->state != CM_STATE_TIMEWAIT && id->retries_left > 0) {
-		id->retries_left--;
-		cm_set_deadline(id, now + id->interval);
-		cm_repeat(id, now);
+		repeat(id, now);
 	} else {
 		id->deadline = TIME_NEVER;
 		if (unanswered[id->state])

@@ -224,6 +224,26 @@ void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *me
 		     delayed ? "; the peer asked for more time meanwhile (MRA)" : "");
 }
 
+void cm_tell_nobody(const struct cm_id *id, const char *message)
+{
+	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT], found[FOUND_TEXT];
+	struct link *link = id->cm->hca->link;
+	struct link_peer there = {};
+
+	if (id->abandoned || !link->ops->describe_peer)
+		return;
+	link->ops->describe_peer(link, &id->path, QPN_GSI, &there);
+	if (there.state != LINK_PEER_NOT_THERE)
+		return;
+	snprintf(found, sizeof(found),
+		 "%s for %s to %s: nothing has UDP port %u of that address; it is sent again for "
+		 "%" PRIu64 " s more",
+		 message, cm_service_text(id->service_id, service),
+		 gid_to_text(&id->path.destination, peer), ROCE_V2_UDP_PORT,
+		 (id->retries_left + 1) * id->interval / NS_PER_S);
+	cause_warn_text(CAUSE_CM_NOBODY_THERE, found);
+}
+
 void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];

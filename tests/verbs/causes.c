@@ -33,14 +33,19 @@ static const struct entry *find_entry(enum cause cause)
 	return &catalogue[i];
 }
 
+/* A line, not a paragraph, as what an application waits for is (cause_warn_text()). */
+static bool is_line(const struct entry *entry)
+{
+	return entry->kind == CAUSE_NOTICE && entry->cause != CAUSE_CM_NOBODY_THERE;
+}
+
 /* Where a report of @entry begins in @said, from where what was found is written; or NULL. */
 static const char *find_report(const char *said, const struct entry *entry)
 {
 	char begins[256];
 
-	snprintf(begins, sizeof(begins), "%s0x%04x %s%s",
-		 entry->kind == CAUSE_NOTICE ? " info: " : "] ", entry->cause, entry->title,
-		 entry->kind == CAUSE_NOTICE ? ": " : "\n    ");
+	snprintf(begins, sizeof(begins), "%s0x%04x %s%s", is_line(entry) ? " info: " : "] ",
+		 entry->cause, entry->title, is_line(entry) ? ": " : "\n    ");
 	said = strstr(said, begins);
 	return said ? said + strlen(begins) : NULL;
 }

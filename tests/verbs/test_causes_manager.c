@@ -680,6 +680,8 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_DREQ_UNANSWERED, silent_after_disconnect, "was sent 16 times in 73"},
 	{CAUSE_CM_PEER_DELAYS, slow_peer, "up to 32768 ms more"},
 	{CAUSE_CM_PEER_DIED, peer_dies, "port 7471 (TCP) with 127.86."},
+	{CAUSE_CM_NOBODY_THERE, nobody_there, "it is sent again for 69 s more"},
+	{CAUSE_CM_NOBODY_THERE, no_datagram_service_there, "SIDR_REQ for port 7471 (TCP) to "},
 	{CAUSE_CM_CONNECT_ERROR, queue_pair_fails, "could not be connected: Invalid argument"},
 	{CAUSE_CM_MULTICAST_ERROR, attaching_fails, "could not be attached to 224.5.6.7"},
 	{CAUSE_CM_DEVICE_REMOVAL, device_fails, "urxe0, the id of 127.86."},
