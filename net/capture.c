@@ -39,7 +39,7 @@ struct capture {
 	int fd; /* the file's */
 	struct descriptor_identity identity;
 	bool pipe;		   /* or another thing that nothing can be beside */
-	bool lost;		   /* the application has closed it */
+	bool ended;		   /* nothing can be written any more */
 	struct fault_notes *notes; /* or NULL */
 	char buffer[RECORD_MAX];   /* of the file, which is empty after each record */
 	uint8_t record[SNAPLEN + 1];
@@ -126,7 +126,11 @@ static int open_file(struct capture *capture)
 	}
 	if (!first)
 		__fpurge(file); /* the header, which the file has */
-	capture->libpcap.dump_flush(capture->dumper);
+	if (capture->libpcap.dump_flush(capture->dumper) != 0) {
+		error = errno;
+		capture->libpcap.dump_close(capture->dumper);
+		return error;
+	}
 	flock(fd, LOCK_SH);
 	return 0;
 }
@@ -242,24 +246,34 @@ static bool fits(uint32_t length)
 	       SNAPLEN;
 }
 
+static void end_capture(struct capture *capture, const char *reason)
+{
+	capture->ended = true;
+	log_error("capture %s: %s: it ends here", capture->path, reason);
+}
+
 /* Called with the lock held, the record complete up to @end. Returns its time, or 0. */
 static uint64_t dump(struct capture *capture, const uint8_t *end)
 {
 	struct pcap_pkthdr header = {.caplen = end - capture->record, .len = end - capture->record};
 	struct timespec now;
 
-	if (capture->lost)
+	if (capture->ended)
 		return 0;
-	capture->lost = !descriptor_is(capture->fd, &capture->identity);
-	if (capture->lost) {
-		log_error("the application has closed the capture file: it ends here");
+	if (!descriptor_is(capture->fd, &capture->identity)) {
+		end_capture(capture, "the application has closed it");
 		return 0;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	header.ts.tv_sec = now.tv_sec;
 	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */
 	capture->libpcap.dump((u_char *)capture->dumper, &header, capture->record);
-	capture->libpcap.dump_flush(capture->dumper);
+	/* The rest of a record stays in the buffer, which has no space for others behind it. */
+	if (capture->libpcap.dump_flush(capture->dumper) != 0 && errno != EINTR &&
+	    errno != EAGAIN) {
+		end_capture(capture, strerror(errno));
+		return 0;
+	}
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 

@@ -3,9 +3,11 @@
 #include <check.h>
 #include <errno.h>
 #include <pcap/pcap.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,6 +227,36 @@ START_TEST(unwritable)
 	errno = 0;
 	ck_assert_ptr_null(capture_open("/nonexistent/directory/a.pcap"));
 	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_ptr_null(capture_open("/dev/full"));
+	ck_assert_int_eq(errno, ENOSPC);
+}
+END_TEST
+
+/* What is written before can be read. */
+START_TEST(ends_where_there_is_no_space)
+{
+	const struct rlimit limit = {.rlim_cur = 200, .rlim_max = RLIM_INFINITY};
+	struct link_frame frame = {.data = vector + UDP_PAYLOAD,
+				   .length = sizeof(vector) - UDP_PAYLOAD,
+				   .source = gid_of("192.168.0.2"),
+				   .destination = gid_of("192.168.0.1")};
+	struct capture *capture = capture_open(name);
+	char error[PCAP_ERRBUF_SIZE];
+	pcap_t *pcap;
+
+	ck_assert_ptr_nonnull(capture);
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		capture_received(capture, &frame);
+		ck_assert_int_eq(frame.captured != 0, i < 2);
+	}
+	capture_close(capture);
+	pcap = pcap_open_offline(expanded, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	next_record(pcap, sizeof(vector));
+	next_record(pcap, sizeof(vector));
+	pcap_close(pcap);
 }
 END_TEST
 
@@ -239,6 +271,7 @@ int main(void)
 	tcase_add_test(tests, sent_ipv6);
 	tcase_add_test(tests, processes_share_a_file);
 	tcase_add_test(tests, unwritable);
+	tcase_add_test(tests, ends_where_there_is_no_space);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
