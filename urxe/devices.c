@@ -149,6 +149,9 @@ int command_list_devices(int argc, char **argv)
 {
 	if (for_each_entry(DEVICES, list_device, DEVICES) > 0)
 		return EXIT_SUCCESS;
-	fputs("urxe: no devices\n", stderr);
+	fprintf(stderr, "urxe: no devices%s\n",
+		strcmp(getenv("URXE_MODE") ?: "", "hw") == 0
+			? ": URXE_MODE=hw, and there is no RDMA hardware"
+			: "");
 	return EXIT_FAILURE;
 }

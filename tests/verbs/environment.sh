@@ -157,6 +157,8 @@ if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
 	run URXE_MODE=hw "URXE_NODE=$address" -- run -- "$list" || fail "hw"
 	[ "$(cat "$work/out")" = "0 devices" ] || fail "hw has devices"
 	[ "$(grep -c 'URXE_MODE=hw' "$work/err")" = 1 ] || fail "hw doesn't say why"
+	! run URXE_MODE=hw -- devices || fail "devices of hw"
+	[ "$(grep -c 'URXE_MODE=hw' "$work/err")" = 1 ] || fail "devices of hw doesn't say why"
 	accepted urxe0 URXE_MODE=both "URXE_NODE=$address"
 fi
 
