@@ -225,7 +225,7 @@ static int listen_locked(struct cm_id *id, const struct cm_listen *listen)
 	id->listen = *listen;
 	cm_set_state(id, CM_STATE_LISTEN);
 	DL_APPEND2(cm->listeners, id, listen_prev, listen_next);
-	cm_pending_expire(cm);
+	cm_pending_look(cm);
 	return 0;
 }
 

@@ -148,8 +148,8 @@ bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struc
 		    uint64_t now);
 /* A peer refuses @id's request at once: send it again soon. False: that has gone on long enough. */
 bool cm_retry_after_reject(struct cm_id *id, uint64_t now);
-/* There is another listener: look at them with the next round. */
-void cm_pending_expire(struct cm *cm);
+/* There is another listener: look with the next round which of them are for it. */
+void cm_pending_look(struct cm *cm);
 void cm_pending_run(struct cm *cm, uint64_t now);
 void cm_pending_free(struct cm *cm);
 

@@ -25,10 +25,9 @@ struct cm_pending {
 	uint8_t data[]; /* the frame's */
 };
 
-static void set_deadline(struct cm *cm)
+static void set_deadline(struct cm *cm, uint64_t deadline)
 {
 	struct hca *hca = cm->hca;
-	uint64_t deadline = cm->pending_requests ? cm->pending_requests->deadline : TIME_NEVER;
 
 	atomic_store(&cm->pending_deadline, deadline);
 	if (deadline != TIME_NEVER && hca->deadline)
@@ -50,8 +49,8 @@ bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struc
 	pending->frame = *frame;
 	pending->frame.data = memcpy(pending->data, frame->data, frame->length);
 	DL_APPEND(cm->pending_requests, pending);
-	cm->pending_count++;
-	set_deadline(cm);
+	if (cm->pending_count++ == 0)
+		set_deadline(cm, pending->deadline);
 	return true;
 }
 
@@ -64,29 +63,34 @@ bool cm_retry_after_reject(struct cm_id *id, uint64_t now)
 	return true;
 }
 
-void cm_pending_expire(struct cm *cm)
+void cm_pending_look(struct cm *cm)
 {
-	struct cm_pending *pending;
-
-	DL_FOREACH (cm->pending_requests, pending)
-		pending->deadline = 0;
 	if (cm->pending_requests)
-		set_deadline(cm);
+		set_deadline(cm, 0);
 }
 
+static bool has_listener(struct cm *cm, const struct cm_pending *pending)
+{
+	return cm_find_listener(cm, pending->message.service_id, &pending->frame.destination,
+				pending->message.attribute == CM_SIDR_REQ);
+}
+
+/* Of those whose time is over, or that have a listener now. */
 void cm_pending_run(struct cm *cm, uint64_t now)
 {
-	cm->pending_expired = true;
-	while (cm->pending_requests && cm->pending_requests->deadline <= now) {
-		struct cm_pending *pending = cm->pending_requests;
+	struct cm_pending *pending, *next;
 
+	cm->pending_expired = true;
+	DL_FOREACH_SAFE (cm->pending_requests, pending, next) {
+		if (pending->deadline > now && !has_listener(cm, pending))
+			continue;
 		DL_DELETE(cm->pending_requests, pending);
 		cm->pending_count--;
 		cm_dispatch(cm, &pending->message, &pending->frame, now);
 		free(pending);
 	}
 	cm->pending_expired = false;
-	set_deadline(cm);
+	set_deadline(cm, cm->pending_requests ? cm->pending_requests->deadline : TIME_NEVER);
 }
 
 void cm_pending_free(struct cm *cm)

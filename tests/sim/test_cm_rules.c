@@ -259,6 +259,26 @@ START_TEST(test_listener_goes)
 }
 END_TEST
 
+/* For one that comes early another listener's beginning is no reason to be refused sooner. */
+START_TEST(test_listener_of_others)
+{
+	struct cm_message req = cm_peer_req(&t), other = req;
+	uint64_t start = cm_peer_now(&t);
+
+	other.service_id++;
+	other.local_id++;
+	other.qpn++;
+	cm_peer_say(&t, &other);
+	cm_peer_say(&t, &req);
+	cm_peer_listen(&t, false);
+	world_run(&t.peer.world, MS);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_uint_ge(cm_peer_await(&t, CM_REJ, SECOND) - start, 20 * MS);
+	ck_assert_uint_eq(t.heard.remote_id, other.local_id);
+	ck_assert_int_eq(t.heard.reason, CM_REJECT_INVALID_SERVICE_ID);
+}
+END_TEST
+
 /* A peer that refuses at once may be about to listen: it is asked again for a moment. */
 START_TEST(test_retry_after_reject)
 {
@@ -816,6 +836,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
+	tcase_add_test(tcase, test_listener_of_others);
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
