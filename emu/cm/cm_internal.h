@@ -214,7 +214,7 @@ void cm_tell_nobody(const struct cm_id *id, const char *message);
 void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration);
 /* The application refuses a request, or ends its id without an answer: @how. */
 void cm_tell_given_up(const struct cm_id *id, const char *how);
-/* The peer's process ended without a DREQ. */
+/* The peer's process ended without a DREQ or a REJ. */
 void cm_tell_death(const struct cm_id *id);
 
 /* --- cm_event.c --------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Peers on this machine that die without a word: killed by a signal, or by _exit(). Where a
- * kernel has the connections it sends the DREQ for them; here the ends that are left find it
- * out from net/share, which knows the processes that share addresses, and take it for the
- * message that the dead one would have sent. All established connections are looked at
- * together, now and then.
+ * kernel has the connections it sends the DREQ for them, or the REJ if they aren't made yet; here
+ * the ends that are left find it out from net/share, which knows the processes that share
+ * addresses, and take it for the message that the dead one would have sent. All connections whose
+ * peer has been heard of are looked at together, now and then.
  *
  * A peer on another machine can't see it. It gets its DREQ from any other process at the dead
  * one's address that has an id, if need be one that is started later: net/share keeps these
@@ -84,14 +84,51 @@ static bool is_alive(struct share *share, const struct cm_id *id, const struct c
 	return true;
 }
 
-static bool is_watched(const struct cm_id *id)
+static bool is_connected(const struct cm_id *id)
 {
-	return id->peer_process &&
-	       (id->state == CM_STATE_ESTABLISHED || id->state == CM_STATE_DREQ_SENT);
+	return id->state == CM_STATE_ESTABLISHED || id->state == CM_STATE_DREQ_SENT;
 }
 
-/* @id may be gone then. */
-static void say_for_dead(struct cm_id *id, uint64_t now)
+/* The peer has asked for a connection, which hasn't been made yet. */
+static bool is_requested(const struct cm_id *id)
+{
+	switch (id->state) {
+	case CM_STATE_REQ_RECEIVED:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RECEIVED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_watched(const struct cm_id *id)
+{
+	return id->peer_process && (is_connected(id) || is_requested(id));
+}
+
+/* A kernel rejects for it: what it hasn't heard of yet for a timeout, else for its application. */
+static void reject_for_dead(struct cm_id *id)
+{
+	const bool replied =
+		id->state == CM_STATE_REP_SENT || id->state == CM_STATE_MRA_REP_RECEIVED;
+	const struct cm_message rej = {
+		.attribute = CM_REJ,
+		.transaction = id->transaction,
+		.local_id = id->remote_id,
+		.remote_id = id->local_id,
+		.answered = replied ? CM_ANSWERED_REP : CM_ANSWERED_OTHER,
+		.reason = replied ? CM_REJECT_CONSUMER : CM_REJECT_TIMEOUT,
+		.private_length = cm_private_length(CM_REJ),
+	};
+
+	cm_raise(id, CM_EVENT_REJ_RECEIVED, &rej);
+	cm_enter_idle(id);
+	cm_reap(id);
+}
+
+static void disconnect_for_dead(struct cm_id *id, uint64_t now)
 {
 	const struct cm_message message = {
 		.attribute = id->state == CM_STATE_ESTABLISHED ? CM_DREQ : CM_DREP,
@@ -105,10 +142,19 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 		.destination = id->path.source,
 	};
 
-	id->peer_process = 0;
-	if (id->state == CM_STATE_ESTABLISHED)
-		cm_tell_death(id);
 	cm_dispatch(id->cm, &message, &frame, now);
+}
+
+/* @id may be gone then. */
+static void say_for_dead(struct cm_id *id, uint64_t now)
+{
+	id->peer_process = 0;
+	if (id->state != CM_STATE_DREQ_SENT)
+		cm_tell_death(id);
+	if (is_connected(id))
+		disconnect_for_dead(id, now);
+	else
+		reject_for_dead(id);
 }
 
 /* What becomes of it isn't known here: the answer is for a communication id that has no owner. */

@@ -608,7 +608,7 @@ static void await_event(void)
 
 /*
  * A peer of this machine is killed: a connection hears a DREQ, one that was being ended the
- * answer to its own. One of another machine isn't looked at.
+ * answer to its own, one that isn't made yet a REJ. One of another machine isn't looked at.
  */
 static const struct {
 	enum cm_state state;
@@ -619,6 +619,10 @@ static const struct {
 	{CM_STATE_ESTABLISHED, false, CM_EVENT_DREQ_RECEIVED},
 	{CM_STATE_DREQ_SENT, true, CM_EVENT_DREP_RECEIVED},
 	{CM_STATE_DREQ_SENT, false, CM_EVENT_DREP_RECEIVED},
+	{CM_STATE_REQ_RECEIVED, false, CM_EVENT_REJ_RECEIVED},
+	{CM_STATE_MRA_REQ_SENT, false, CM_EVENT_REJ_RECEIVED},
+	{CM_STATE_REP_SENT, false, CM_EVENT_REJ_RECEIVED},
+	{CM_STATE_MRA_REP_RECEIVED, false, CM_EVENT_REJ_RECEIVED},
 };
 
 START_TEST(test_dead_peer)
@@ -832,11 +836,11 @@ int main(void)
 	tcase_add_test(tcase, test_listeners);
 	tcase_add_test(tcase, test_listener_addresses);
 	tcase_add_test(tcase, test_listener_goes);
+	tcase_add_test(tcase, test_listener_of_others);
 	tcase_add_test(tcase, test_retry_after_reject);
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
-	tcase_add_test(tcase, test_listener_of_others);
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_test(tcase, test_shared_address);
