@@ -329,6 +329,16 @@ START_TEST(resolve_addresses)
 	ck_assert_int_eq(ntohs(rdma_get_dst_port(id)), PORT);
 	destroy(id);
 
+	/* One of IPv4 as IPv6 has it: IPv6's routes don't lead there. */
+	id = new_id();
+	ck_assert_int_eq(
+		rdma_resolve_addr(id, NULL, socket_address("::ffff:127.0.0.1", PORT), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(id->route.addr.src_sin.sin_addr.s_addr, own->sin_addr.s_addr);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	destroy(id);
+
 	/* From an address and a port. */
 	id = new_id();
 	ck_assert_int_eq(rdma_resolve_addr(id, socket_address(NULL, PORT),

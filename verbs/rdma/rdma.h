@@ -361,7 +361,7 @@ void rdma_sockaddr_gid(const struct sockaddr *address, union ibv_gid *gid);
 /* All else stays; unless it is AF_IB, the address becomes one of the GID's family. */
 void rdma_sockaddr_set_gid(struct sockaddr *address, const union ibv_gid *gid);
 void rdma_sockaddr_to_ib(struct sockaddr_ib *ib, const struct sockaddr *address, int ps);
-/* @addr, whose destination is set, with the IP addresses that AF_IB's stand for. */
+/* @addr, whose destination is set, with the IP addresses that AF_IB's and mapped ones stand for. */
 struct rdma_addr rdma_ip_addresses(const struct rdma_addr *addr);
 /* The service that @address names among those of the port space of @id. */
 uint64_t rdma_service_id(const struct rdma_id *id, const struct sockaddr *address);

@@ -2,7 +2,8 @@
 /*
  * Socket addresses of rdma_cm: IPv4, IPv6, and InfiniBand's, whose GID is an IP address on RoCE
  * (Annex A17) and whose service id takes the place of port space and port. Routing and
- * neighbours are asked for the IP addresses that they stand for.
+ * neighbours are asked for the IP addresses that they stand for, and for those of IPv4 that
+ * IPv6's have mapped.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -113,13 +114,33 @@ static void make_ip(struct sockaddr_storage *address, int family)
 	set_scope((struct sockaddr_in6 *)address, ib.sib_scope_id);
 }
 
+/* IPv4's in place of IPv6's that has it mapped; any address becomes that of @family. */
+static void unmap(struct sockaddr_storage *address, int family)
+{
+	const uint16_t port = rdma_sockaddr_port((const struct sockaddr *)address);
+	union ibv_gid gid;
+
+	if (address->ss_family != AF_INET6)
+		return;
+	rdma_sockaddr_gid((const struct sockaddr *)address, &gid);
+	if (gid_is_ipv4(&gid)) {
+		gid_to_sockaddr(&gid, port, address);
+	} else if (rdma_sockaddr_is_any((const struct sockaddr *)address)) {
+		*address = (struct sockaddr_storage){.ss_family = family};
+		rdma_sockaddr_set_port((struct sockaddr *)address, port);
+	}
+}
+
 struct rdma_addr rdma_ip_addresses(const struct rdma_addr *addr)
 {
 	struct rdma_addr ip = *addr;
 	uint32_t scope = 0;
 
-	if (addr->dst_addr.sa_family != AF_IB)
+	if (addr->dst_addr.sa_family != AF_IB) {
+		unmap(&ip.dst_storage, AF_INET6);
+		unmap(&ip.src_storage, ip.dst_addr.sa_family);
 		return ip;
+	}
 	make_ip(&ip.dst_storage, AF_INET6);
 	make_ip(&ip.src_storage, ip.dst_addr.sa_family);
 	if (!rdma_sockaddr_is_any(&ip.src_addr))
