@@ -496,6 +496,7 @@ START_TEST(options)
 	ck_fails(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, high), EINVAL);
 	ck_fails(SET(datagram, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, byte), EINVAL);
 	ck_fails(SET(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, byte), EINVAL);
+	ck_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EFAULT);
 	ck_fails(SET(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, path), EINVAL); /* no address yet */
 	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, byte), 0);
 	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, byte), 0);

@@ -365,6 +365,9 @@ int urxe_rdma_set_option(struct rdma_cm_id *ibv, int level, int name, void *valu
 					"rdma_set_option(): level %d, option %d has %zu bytes, not "
 					"%zu",
 					level, name, option->length, length));
+	if (!value)
+		return rdma_fail(refuse(EFAULT, CAUSE_CM_OPTION_VALUE,
+					"rdma_set_option(): the value is at NULL"));
 	rdma_enter();
 	error = option->set(to_rdma_id(ibv), value, length);
 	rdma_leave();
