@@ -571,6 +571,35 @@ START_TEST(forks)
 }
 END_TEST
 
+/* Does not return. */
+static void bind_in_child(void)
+{
+	struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
+
+	_exit(rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0);
+}
+
+/* An id that can't listen any more keeps its port, from other processes, too. */
+START_TEST(refused_to_listen)
+{
+	struct rdma_cm_id *id = new_id();
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, PORT)), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT + 1), 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_fails(rdma_listen(id, 1), EINVAL);
+	pid = fork();
+	if (pid == 0)
+		bind_in_child();
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), EADDRINUSE);
+	destroy(id);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ids");
@@ -602,8 +631,10 @@ int main(void)
 	tcase_add_test(tests, listening_binds);
 	tcase_add_test(tests, options);
 	tcase_add_test(tests, devices);
-	if (CHILD_ALLOCATES)
+	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, forks);
+		tcase_add_test(tests, refused_to_listen);
+	}
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -174,11 +174,13 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 {
 	static const struct sockaddr_in any = {.sin_family = AF_INET};
 	struct rdma_id *id = to_rdma_id(ibv);
+	bool claimed;
 	int error;
 
 	if (id->state == RDMA_STATE_IDLE && urxe_rdma_bind_addr(ibv, (struct sockaddr *)&any) != 0)
 		return -1;
 	rdma_enter();
+	claimed = id->listeners; /* when it was bound, and for as long as it is */
 	error = prepare_listen(id);
 	rdma_leave();
 	if (!error)
@@ -194,7 +196,7 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 	}
 	if (error == EADDRINUSE)
 		rdma_tell_claimant(id, &ibv->route.addr.src_addr);
-	if (id->state != RDMA_STATE_LISTEN)
+	if (!claimed && id->state != RDMA_STATE_LISTEN)
 		rdma_stop_listening(id);
 	return rdma_fail(error);
 }
