@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/must.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/rsockets.h"
 
@@ -425,6 +428,61 @@ START_TEST(closed_by_another_thread)
 }
 END_TEST
 
+/* Does not return. */
+static void connect_and_hang(uint16_t port)
+{
+	const struct sockaddr *address = socket_address(NULL, port);
+	int fd = rsocket(address->sa_family, SOCK_STREAM, 0);
+
+	must(rconnect(fd, address, address_length(address)) == 0);
+	send_all(fd, "words", 5);
+	pause();
+}
+
+/* The stream of a peer that was killed. */
+static int open_orphan(void)
+{
+	int listener, status, fd;
+	char text[8];
+	uint16_t port;
+	pid_t child;
+
+	listener = open_listener(&port);
+	child = fork();
+	if (child == 0)
+		connect_and_hang(port);
+	fd = raccept(listener, NULL, NULL);
+	must(fd >= 0);
+	receive_all(fd, text, 5);
+	must(kill(child, SIGKILL) == 0);
+	must(waitpid(child, &status, 0) == child);
+	must(rclose(listener) == 0);
+	return fd;
+}
+
+/* A thread that never sleeps hears of its peer's end as well, though that says no word. */
+START_TEST(peer_killed)
+{
+	int fd = open_orphan();
+	char byte;
+
+	while (rrecv(fd, &byte, 1, MSG_DONTWAIT) < 0)
+		ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+START_TEST(peer_killed_and_polled)
+{
+	struct pollfd poll = {.fd = open_orphan(), .events = POLLIN};
+
+	while (rpoll(&poll, 1, 0) == 0)
+		;
+	ck_assert_int_eq(poll.revents, POLLIN | POLLHUP);
+	ck_assert_int_eq(rclose(poll.fd), 0);
+}
+END_TEST
+
 /* --- many ------------------------------------------------------------------------------------ */
 
 #define MANY 100
@@ -476,8 +534,11 @@ int main(void)
 		reading_ended_by_another_thread,
 		closed_by_another_thread,
 		many,
+		/* These have children that allocate. */
+		peer_killed,
+		peer_killed_and_polled,
 	};
 
 	return run_rsocket_tests("rsocket_streams", setup, teardown, all,
-				 sizeof(all) / sizeof(*all));
+				 sizeof(all) / sizeof(*all) - (CHILD_ALLOCATES ? 0 : 2));
 }

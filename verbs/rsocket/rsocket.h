@@ -159,6 +159,7 @@ struct rsocket {
 	struct rsocket_targets targets;
 
 	uint64_t sender_polled_at;  /* ns */
+	uint64_t manager_asked_at;  /* likewise: for events, while connected */
 	unsigned int peer_mappings; /* entries of the peer's table */
 	struct rsocket_iomap *iomaps;
 

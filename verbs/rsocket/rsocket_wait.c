@@ -3,7 +3,8 @@
  * Sleeping until something happens to an rsocket. Several threads may wait for one: a sender, a
  * receiver, some in rpoll(). One of them sleeps on the descriptors for all, since an event can be
  * taken but once; when it has looked it wakes the others, each of which knows what it waits for.
- * A thread that polls takes completions but no events: so the one that sleeps is woken by these.
+ * A thread that polls takes completions but no events of theirs: so the one that sleeps is woken by
+ * these.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -67,6 +68,25 @@ void rsocket_interrupt(struct rsocket *rs)
 
 /* --- looking --------------------------------------------------------------------------------- */
 
+/* How often a connection's channel is asked for events by threads that don't sleep on it, ns. */
+#define MANAGER_ASKED_EVERY 1000000
+
+/* That the peer's process has ended says rdma_cm alone, and not all threads ever sleep. */
+static bool manager_has_events(struct rsocket *rs)
+{
+	struct pollfd fd = {.events = POLLIN};
+	uint64_t now;
+
+	if (rs->datagram || rs->state != RSOCKET_CONNECTED)
+		return rsocket_is_opening(rs);
+	now = clock_now();
+	if (now - rs->manager_asked_at < MANAGER_ASKED_EVERY)
+		return false;
+	rs->manager_asked_at = now;
+	fd.fd = rs->channel->fd;
+	return poll(&fd, 1, 0) > 0;
+}
+
 /*
  * Looking in vain leaves EAGAIN in errno, which a call that succeeds mustn't: rstream takes it for
  * the result of an rrecv() that returned 0, and tries again for ever.
@@ -77,11 +97,13 @@ bool rsocket_progress(struct rsocket *rs)
 	const int before = errno;
 	bool any = rs->datagram ? rsocket_datagram_progress(rs) : rsocket_stream_progress(rs);
 
-	if (!any && rsocket_is_opening(rs))
+	if (!any && manager_has_events(rs))
 		rsocket_manager_events(rs);
-	any |= rs->state != state;
-	if (any)
+	if (rs->state != state)
+		rsocket_interrupt(rs); /* the one that sleeps may have been to hear of it */
+	else if (any)
 		rsocket_changed(rs);
+	any |= rs->state != state;
 	errno = before;
 	return any;
 }
