@@ -173,6 +173,56 @@ START_TEST(waited_for)
 }
 END_TEST
 
+static struct sockaddr_in6 map(const struct sockaddr_in *name)
+{
+	struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = name->sin_port};
+
+	mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(mapped.sin6_addr.s6_addr + 12, &name->sin_addr, 4);
+	return mapped;
+}
+
+static int open_mapped(struct sockaddr_in *name)
+{
+	struct sockaddr_in6 mapped;
+	socklen_t length = sizeof(mapped);
+	int fd = rsocket(AF_INET6, SOCK_DGRAM, 0);
+
+	must(fd >= 0);
+	*name = *(const struct sockaddr_in *)socket_address(NULL, 0);
+	mapped = map(name);
+	must(rbind(fd, (struct sockaddr *)&mapped, length) == 0);
+	must(rgetsockname(fd, (struct sockaddr *)&mapped, &length) == 0);
+	name->sin_port = mapped.sin6_port;
+	return fd;
+}
+
+/* A socket of IPv6, for which addresses of IPv4 are mapped, talks with one of IPv4. */
+START_TEST(of_both_versions)
+{
+	const struct sockaddr_in6 mapped = map(&one_name);
+	struct sockaddr_in6 source;
+	struct sockaddr_in name;
+	int fd = open_mapped(&name);
+	char text[8];
+
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&name, sizeof(name)), 0);
+	for (int i = 0; i < 10; i++) {
+		socklen_t length = sizeof(source);
+
+		ck_assert_int_eq(rsend(one, "words", 5, 0), 5);
+		ck_assert_int_eq(
+			rrecvfrom(fd, text, sizeof(text), 0, (struct sockaddr *)&source, &length),
+			5);
+		ck_assert_uint_eq(length, sizeof(source));
+		ck_assert_mem_eq(&source, &mapped, sizeof(source));
+		ck_assert_int_eq(rsendto(fd, "more", 4, 0, (struct sockaddr *)&source, length), 4);
+		ck_assert_int_eq(receive_from(one, &name, text, sizeof(text)), 4);
+	}
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
 /* --- as librdmacm has it, byte by byte ------------------------------------------------------- */
 
 #define UDP_HEADER 16 /* over UDP, of IPv4 */
@@ -354,6 +404,7 @@ int main(void)
 		sizes,
 		cut_and_peeked,
 		waited_for,
+		of_both_versions,
 		header_of_udp,
 		from_queue_pair_to_queue_pair,
 		refused,

@@ -183,11 +183,13 @@ static size_t fill_header(const struct endpoint *endpoint, uint8_t *memory)
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->local;
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->local;
 	struct rsocket_ud_header header = {.port = ipv4->sin_port};
+	bool mapped =
+		endpoint->local.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr);
 
-	if (endpoint->local.ss_family == AF_INET) {
+	if (endpoint->local.ss_family == AF_INET || mapped) {
 		header.version = 4;
 		header.length = RSOCKET_UD_IPV4_LENGTH;
-		header.address.ipv4 = ipv4->sin_addr.s_addr;
+		header.address.ipv4 = mapped ? ipv6->sin6_addr.s6_addr32[3] : ipv4->sin_addr.s_addr;
 	} else {
 		header.version = 6;
 		header.length = RSOCKET_UD_IPV6_LENGTH;
@@ -271,7 +273,30 @@ void endpoint_release(struct endpoint *endpoint)
 	endpoint->count--;
 }
 
-static bool parse(const uint8_t *slot, uint32_t length, struct endpoint_message *message)
+/* As a socket of @family has it: for one of IPv6 those of IPv4 are mapped. False: it has none. */
+static bool translate(struct sockaddr_storage *address, int family)
+{
+	const struct sockaddr_storage from = *address;
+	const struct sockaddr_in *from_ipv4 = (const struct sockaddr_in *)&from;
+	const struct sockaddr_in6 *from_ipv6 = (const struct sockaddr_in6 *)&from;
+	struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
+	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
+
+	if (from.ss_family == family)
+		return true;
+	*address = (struct sockaddr_storage){.ss_family = family};
+	ipv4->sin_port = from_ipv4->sin_port; /* the same offset in both families */
+	if (family == AF_INET6) {
+		ipv6->sin6_addr.s6_addr32[2] = htonl(0xffff);
+		ipv6->sin6_addr.s6_addr32[3] = from_ipv4->sin_addr.s_addr;
+		return true;
+	}
+	ipv4->sin_addr.s_addr = from_ipv6->sin6_addr.s6_addr32[3];
+	return IN6_IS_ADDR_V4MAPPED(&from_ipv6->sin6_addr);
+}
+
+static bool parse(const struct endpoint *endpoint, const uint8_t *slot, uint32_t length,
+		  struct endpoint_message *message)
 {
 	struct rsocket_ud_header header;
 	struct sockaddr_in *ipv4 = (struct sockaddr_in *)&message->source;
@@ -296,7 +321,7 @@ static bool parse(const uint8_t *slot, uint32_t length, struct endpoint_message 
 		return false;
 	}
 	ipv4->sin_port = header.port;
-	return true;
+	return translate(&message->source, endpoint->local.ss_family);
 }
 
 bool endpoint_first(struct endpoint *endpoint, struct endpoint_message *message)
@@ -304,7 +329,7 @@ bool endpoint_first(struct endpoint *endpoint, struct endpoint_message *message)
 	while (endpoint->count) {
 		uint32_t slot = endpoint->arrived[endpoint->first];
 
-		if (parse(endpoint->buffer + (size_t)slot * SLOT,
+		if (parse(endpoint, endpoint->buffer + (size_t)slot * SLOT,
 			  endpoint->lengths[endpoint->first], message))
 			return true;
 		endpoint_release(endpoint);
