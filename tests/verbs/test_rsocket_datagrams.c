@@ -223,6 +223,44 @@ START_TEST(of_both_versions)
 }
 END_TEST
 
+/* What others send to a connected socket isn't there for rpoll() either. */
+START_TEST(polled_while_connected)
+{
+	struct pollfd poll = {.fd = one, .events = POLLIN};
+	char text[8];
+
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(send_to(other, &one_name, "words", 5), 5);
+		ck_assert_int_eq(receive_from(one, &other_name, text, sizeof(text)), 5);
+		ck_assert_int_eq(send_to(one, &other_name, "words", 5), 5);
+		ck_assert_int_eq(receive_from(other, &one_name, text, sizeof(text)), 5);
+	}
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&one_name, sizeof(one_name)), 0);
+	ck_assert_int_eq(send_to(other, &one_name, "words", 5), 5);
+	ck_assert_int_eq(rpoll(&poll, 1, 50), 0);
+	ck_assert_int_eq(rsend(one, "more", 4, 0), 4);
+	ck_assert_int_eq(wait_for(one, POLLIN), POLLIN);
+	ck_assert_int_eq(rrecv(one, text, sizeof(text), 0), 4);
+}
+END_TEST
+
+/* It keeps its port if that was its choice, as Linux has it. */
+START_TEST(connected_no_more)
+{
+	const struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+	char text[8];
+
+	ck_assert_int_eq(rclose(one), 0);
+	one = rsocket(AF_INET, SOCK_DGRAM, 0);
+	ck_assert_int_eq(rbind(one, (struct sockaddr *)&one_name, sizeof(one_name)), 0);
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&one_name, sizeof(one_name)), 0);
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&none, sizeof(none)), 0);
+	ck_fails(rsend(one, "a", 1, 0), EDESTADDRREQ);
+	ck_assert_int_eq(send_to(other, &one_name, "words", 5), 5);
+	ck_assert_int_eq(receive_from(one, &other_name, text, sizeof(text)), 5);
+}
+END_TEST
+
 /* --- as librdmacm has it, byte by byte ------------------------------------------------------- */
 
 #define UDP_HEADER 16 /* over UDP, of IPv4 */
@@ -405,6 +443,8 @@ int main(void)
 		cut_and_peeked,
 		waited_for,
 		of_both_versions,
+		polled_while_connected,
+		connected_no_more,
 		header_of_udp,
 		from_queue_pair_to_queue_pair,
 		refused,

@@ -296,6 +296,35 @@ static bool receive_udp(struct rsocket *rs)
 	return true;
 }
 
+/* Of a connected socket only what its peer sends. */
+static bool is_wanted(const struct rsocket *rs, const struct sockaddr_storage *source)
+{
+	const struct destination_address *peer = rs->datagram->connected;
+
+	return !peer ||
+	       (same_host(&peer->address, source) && port_of(&peer->address) == port_of(source));
+}
+
+/* What is first is wanted then: a socket that has any is one that can be read from. */
+static void drop_unwanted(struct rsocket *rs)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	struct waiting *waiting, *next;
+	struct endpoint_message arrived;
+
+	LL_FOREACH_SAFE (datagram->waiting, waiting, next) {
+		if (is_wanted(rs, &waiting->source))
+			continue;
+		LL_DELETE(datagram->waiting, waiting);
+		free(waiting);
+	}
+	for (unsigned int i = 0; i < datagram->count; i++) {
+		while (endpoint_first(datagram->endpoints[i], &arrived) &&
+		       !is_wanted(rs, &arrived.source))
+			endpoint_release(datagram->endpoints[i]);
+	}
+}
+
 bool rsocket_datagram_progress(struct rsocket *rs)
 {
 	struct rsocket_datagram *datagram = rs->datagram;
@@ -305,6 +334,7 @@ bool rsocket_datagram_progress(struct rsocket *rs)
 		any = true;
 	for (unsigned int i = 0; i < datagram->count; i++)
 		any |= endpoint_progress(datagram->endpoints[i]);
+	drop_unwanted(rs);
 	return any;
 }
 
@@ -412,49 +442,31 @@ static ssize_t deliver(struct msghdr *message, const struct sockaddr_storage *so
 	return done;
 }
 
-/* Of a connected socket only what its peer sends. */
-static bool is_wanted(const struct rsocket *rs, const struct sockaddr_storage *source)
-{
-	const struct destination_address *peer = rs->datagram->connected;
-
-	return !peer ||
-	       (same_host(&peer->address, source) && port_of(&peer->address) == port_of(source));
-}
-
 /* The next one, first those by UDP, which were sent before. -1: there is none. */
 static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 {
 	struct rsocket_datagram *datagram = rs->datagram;
-	struct waiting *waiting, *next;
-	ssize_t length = -1;
+	struct waiting *waiting = datagram->waiting;
+	struct endpoint_message arrived;
+	ssize_t length;
 
-	LL_FOREACH_SAFE (datagram->waiting, waiting, next) {
-		bool wanted = is_wanted(rs, &waiting->source);
-
-		if (wanted)
-			length = deliver(message, &waiting->source, waiting->data, waiting->length);
-		if (!wanted || !(flags & MSG_PEEK)) {
+	if (waiting) {
+		length = deliver(message, &waiting->source, waiting->data, waiting->length);
+		if (!(flags & MSG_PEEK)) {
 			LL_DELETE(datagram->waiting, waiting);
 			free(waiting);
 		}
-		if (length >= 0)
-			return length;
+		return length;
 	}
 	for (unsigned int i = 0; i < datagram->count; i++) {
 		struct endpoint *endpoint = datagram->endpoints[i];
-		struct endpoint_message arrived;
 
-		while (endpoint_first(endpoint, &arrived)) {
-			bool wanted = is_wanted(rs, &arrived.source);
-
-			if (wanted)
-				length = deliver(message, &arrived.source, arrived.data,
-						 arrived.length);
-			if (!wanted || !(flags & MSG_PEEK))
-				endpoint_release(endpoint);
-			if (length >= 0)
-				return length;
-		}
+		if (!endpoint_first(endpoint, &arrived))
+			continue;
+		length = deliver(message, &arrived.source, arrived.data, arrived.length);
+		if (!(flags & MSG_PEEK))
+			endpoint_release(endpoint);
+		return length;
 	}
 	return -1;
 }
@@ -466,9 +478,14 @@ ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int
 
 	pthread_mutex_lock(&rs->lock);
 	rsocket_datagram_progress(rs);
-	while ((received = take(rs, message, flags)) < 0 && !error)
+	for (;;) {
+		drop_unwanted(rs);
+		received = take(rs, message, flags);
+		if (received >= 0 || error)
+			break;
 		error = rs->nonblocking || (flags & MSG_DONTWAIT) ? EAGAIN
 								  : rsocket_wait(rs, TIME_NEVER);
+	}
 	pthread_mutex_unlock(&rs->lock);
 	return received < 0 ? rsocket_return(error) : received;
 }
@@ -491,7 +508,9 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	error = bind_somewhere(rs);
 	if (!error && connect(rs->fd, address, length) < 0)
 		error = errno;
-	if (!error)
+	if (!error && remote.ss_family == AF_UNSPEC) /* connected no more */
+		rs->datagram->connected = NULL;
+	else if (!error)
 		error = add_destination(rs, &remote, &rs->datagram->connected);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
