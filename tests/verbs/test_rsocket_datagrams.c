@@ -261,6 +261,33 @@ START_TEST(connected_no_more)
 }
 END_TEST
 
+static void *receive_end(void *unused)
+{
+	char byte;
+
+	receiver = syscall(SYS_gettid);
+	must(rrecv(one, &byte, 1, 0) == 0);
+	return NULL;
+}
+
+/* As programs end a thread that waits for datagrams; one that isn't connected is told so. */
+START_TEST(shut_down)
+{
+	struct pollfd poll = {.fd = one, .events = POLLIN};
+	pthread_t thread;
+
+	receiver = 0;
+	must(pthread_create(&thread, NULL, receive_end, NULL) == 0);
+	wait_until_asleep(&receiver);
+	ck_fails(rshutdown(one, SHUT_RDWR), ENOTCONN);
+	must(pthread_join(thread, NULL) == 0);
+	ck_assert_int_eq(rpoll(&poll, 1, 0), 1);
+	ck_assert_int_eq(poll.revents, POLLIN);
+	ck_fails(rshutdown(other, 3), EINVAL);
+	ck_fails(rrecv(other, &poll, 1, MSG_DONTWAIT), EAGAIN);
+}
+END_TEST
+
 /* --- as librdmacm has it, byte by byte ------------------------------------------------------- */
 
 #define UDP_HEADER 16 /* over UDP, of IPv4 */
@@ -445,6 +472,7 @@ int main(void)
 		of_both_versions,
 		polled_while_connected,
 		connected_no_more,
+		shut_down,
 		header_of_udp,
 		from_queue_pair_to_queue_pair,
 		refused,

@@ -9,6 +9,7 @@
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
+#include "verbs/rsocket/rsocket_datagram.h"
 
 /* All that was sent has arrived, or never will; or the time to linger is over. */
 static void finish_sending(struct rsocket *rs, uint64_t deadline)
@@ -48,7 +49,7 @@ int urxe_rshutdown(int socket, int how)
 	if (!rs)
 		return -1;
 	if (rs->datagram) {
-		error = shutdown(rs->fd, how) < 0 ? errno : 0;
+		error = rsocket_datagram_shutdown(rs, how);
 	} else {
 		pthread_mutex_lock(&rs->lock);
 		error = shutdown_locked(rs, how);

@@ -43,6 +43,7 @@ struct rsocket_datagram {
 	struct destination_address *connected;	  /* or NULL */
 	struct endpoint *endpoints[RSOCKET_ENDPOINTS];
 	unsigned int count;
+	bool ended;		 /* by rshutdown(): no more is received */
 	struct waiting *waiting; /* utlist */
 	uint8_t *buffer;	 /* for one from UDP */
 };
@@ -481,7 +482,7 @@ ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int
 	for (;;) {
 		drop_unwanted(rs);
 		received = take(rs, message, flags);
-		if (received >= 0 || error)
+		if (received >= 0 || rs->datagram->ended || error)
 			break;
 		error = rs->nonblocking || (flags & MSG_DONTWAIT) ? EAGAIN
 								  : rsocket_wait(rs, TIME_NEVER);
@@ -516,6 +517,19 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	return error;
 }
 
+/* One that isn't connected is told so, and is shut down all the same, as Linux has it. */
+int rsocket_datagram_shutdown(struct rsocket *rs, int how)
+{
+	int error = shutdown(rs->fd, how) < 0 ? errno : 0;
+
+	pthread_mutex_lock(&rs->lock);
+	if (how == SHUT_RD || how == SHUT_RDWR)
+		rs->datagram->ended = true;
+	rsocket_interrupt(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return error;
+}
+
 /* --- waiting --------------------------------------------------------------------------------- */
 
 void rsocket_datagram_arm(struct rsocket *rs)
@@ -535,7 +549,8 @@ unsigned int rsocket_datagram_descriptors(const struct rsocket *rs, struct pollf
 {
 	unsigned int count = 0;
 
-	fds[count++] = (struct pollfd){.fd = rs->fd, .events = POLLIN};
+	/* At its end it would always be readable. */
+	fds[count++] = (struct pollfd){.fd = rs->datagram->ended ? -1 : rs->fd, .events = POLLIN};
 	for (unsigned int i = 0; i < rs->datagram->count; i++)
 		fds[count++] = (struct pollfd){.fd = rs->datagram->endpoints[i]->completions->fd,
 					       .events = POLLIN};
@@ -546,7 +561,7 @@ short rsocket_datagram_events(const struct rsocket *rs, short events)
 {
 	short ready = POLLOUT | POLLWRNORM;
 
-	if (rs->datagram->waiting)
+	if (rs->datagram->waiting || rs->datagram->ended)
 		ready |= POLLIN | POLLRDNORM;
 	for (unsigned int i = 0; i < rs->datagram->count; i++) {
 		if (endpoint_has_any(rs->datagram->endpoints[i]))

@@ -17,6 +17,7 @@
 int rsocket_datagram_open(struct rsocket *rs);
 int rsocket_datagram_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length);
 int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length);
+int rsocket_datagram_shutdown(struct rsocket *rs, int how);
 void rsocket_datagram_destroy(struct rsocket *rs);
 
 /* As sendmsg(2) and recvmsg(2): bytes, or -1 with errno. */
