@@ -587,6 +587,27 @@ START_TEST(accepted_kept_alive)
 }
 END_TEST
 
+/* --- posts that are refused ------------------------------------------------------------------ */
+
+/* The fifth is the first of so many bytes: none of them has been sent. */
+START_TEST(posts_refused)
+{
+	uint8_t data[1000], got[1000];
+	int client, server;
+
+	setenv("URXE_FAULTS", "fail(ENOMEM)#5/ibv_post_send", 1);
+	open_streams(&client, &server);
+	settle(client, server);
+	fill(data, sizeof(data), 7);
+	ck_fails(rsend(client, data, sizeof(data), 0), ENOMEM);
+	send_all(client, data, sizeof(data));
+	receive_all(server, got, sizeof(got));
+	check_filled(got, sizeof(got), 7);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
 /* --- forks ----------------------------------------------------------------------------------- */
 
 /* A child may close its parent's, and make its own. */
@@ -646,6 +667,7 @@ int main(void)
 		kept_alive,
 		kept_alive_more_often,
 		accepted_kept_alive,
+		posts_refused,
 		forked,
 	};
 

@@ -165,6 +165,7 @@ static void poll_for_sender(struct rsocket *rs)
 /* The next piece. Short ones go inline from where they are, others by way of the send buffer. */
 static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 {
+	struct cursor before = *cursor;
 	uint8_t *memory;
 	uint32_t room;
 	size_t length;
@@ -191,6 +192,8 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	pthread_mutex_lock(&rs->lock);
 	error = rsocket_post_data(rs, NULL, length);
 	pthread_mutex_unlock(&rs->lock);
+	if (error)
+		*cursor = before;
 	return error;
 }
 
