@@ -14,6 +14,7 @@
 
 #include "tests/must.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/own_profile.h"
 #include "tests/verbs/rsockets.h"
 #include "urxe.h"
 
@@ -608,6 +609,27 @@ START_TEST(posts_refused)
 }
 END_TEST
 
+/* Queues are as long as the device can have them, if more is asked for. */
+START_TEST(long_queues)
+{
+	int client, listener, server;
+	uint16_t port;
+
+	own_profile("max_qp_wr = 1000\n");
+	client = open_stream();
+	ck_assert_int_eq(set_int(client, SOL_RDMA, RDMA_SQSIZE, 1 << 14), 0);
+	ck_assert_int_eq(set_int(client, SOL_RDMA, RDMA_RQSIZE, 1 << 14), 0);
+	listener = open_listener(&port);
+	connect_to(listener, port, client, &server);
+	settle(client, server);
+	ck_assert_int_le(get_int(client, SOL_RDMA, RDMA_SQSIZE), 1000);
+	ck_assert_int_le(get_int(client, SOL_RDMA, RDMA_RQSIZE), 1000);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* --- forks ----------------------------------------------------------------------------------- */
 
 /* A child may close its parent's, and make its own. */
@@ -668,6 +690,7 @@ int main(void)
 		kept_alive_more_often,
 		accepted_kept_alive,
 		posts_refused,
+		long_queues,
 		forked,
 	};
 

@@ -69,6 +69,25 @@ static int post_receives(struct rsocket *rs, uint32_t count)
 	return ibv_post_recv(rs->id->qp, wrs, &bad);
 }
 
+static uint32_t at_most(uint32_t value, uint32_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+/* Queues are no longer than the device has them. */
+static void fit_device(struct ibv_context *verbs, struct rsocket_options *options)
+{
+	struct ibv_device_attr device;
+	uint32_t most;
+
+	if (ibv_query_device(verbs, &device) != 0)
+		return;
+	/* One completion queue is for both. */
+	most = at_most(device.max_qp_wr, device.max_cqe / 2) - RECEIVES_AT_ONCE;
+	options->sq_size = at_most(options->sq_size, most);
+	options->rq_size = at_most(options->rq_size, most);
+}
+
 static int make_queues(struct rsocket *rs)
 {
 	struct rsocket_options *options = &rs->options;
@@ -101,8 +120,10 @@ static int make_queues(struct rsocket *rs)
 
 int rsocket_stream_create(struct rsocket *rs)
 {
-	int error = make_queues(rs);
+	int error;
 
+	fit_device(rs->id->verbs, &rs->options);
+	error = make_queues(rs);
 	if (!error)
 		error = make_buffers(rs);
 	for (uint32_t left = rs->options.rq_size + RECEIVES_AT_ONCE, part; !error && left;
