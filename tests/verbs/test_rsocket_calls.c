@@ -184,6 +184,24 @@ START_TEST(refused)
 }
 END_TEST
 
+/* What a call has told itself neither another call nor SO_ERROR tells once more. */
+START_TEST(refused_at_once)
+{
+	const socklen_t length = sizeof(struct sockaddr_in);
+	int fd = open_stream(), listener, server;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	ck_fails(rconnect(fd, socket_address("255.255.255.255", port), length), EACCES);
+	ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), 0);
+	ck_fails(rconnect(fd, socket_address("255.255.255.255", port), length), EACCES);
+	connect_to(listener, port, fd, &server);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* There is no memory for another one, and then there is. */
 START_TEST(refused_without_memory)
 {
@@ -676,6 +694,7 @@ int main(void)
 		bad_addresses,
 		names,
 		refused,
+		refused_at_once,
 		refused_without_memory,
 		refused_later,
 		connected_later,

@@ -480,7 +480,7 @@ static int begin_connecting(struct rsocket *rs, const struct sockaddr *address)
 	rs->state = RSOCKET_RESOLVING_ADDRESS;
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RSOCKET_RESOLVE_TIMEOUT) <
 	    0) {
-		fail(rs, errno);
+		fail(rs, 0); /* this call tells it */
 		return errno;
 	}
 	return 0;
