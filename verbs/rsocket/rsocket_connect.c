@@ -173,9 +173,10 @@ static int established(struct rsocket *rs, const struct rdma_cm_event *event)
 	return error;
 }
 
+/* One that accepts hears of a peer that has gone before it was connected. */
 static int rejected(struct rsocket *rs, const struct rdma_cm_event *event)
 {
-	return ECONNREFUSED;
+	return rs->state == RSOCKET_ACCEPTING ? ECONNRESET : ECONNREFUSED;
 }
 
 static int unreachable(struct rsocket *rs, const struct rdma_cm_event *event)
