@@ -428,6 +428,40 @@ START_TEST(from_queue_pair_to_queue_pair)
 }
 END_TEST
 
+/* It comes from no rsocket, and ends none. */
+START_TEST(longer_than_sent)
+{
+	static uint8_t buffer[3000], got[3000];
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *id = open_bound_id(channel, RDMA_PS_UDP);
+	struct sockaddr_in name;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+	uint32_t qpn;
+	int fd = open_udp(NULL, &name);
+
+	create_qp(id);
+	mr = rdma_reg_msgs(id, buffer, sizeof(buffer));
+	ah = to_itself(id);
+	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
+	qpn = told_qpn(fd, &one_name, 0, "words");
+	ud_header(buffer, &name);
+	for (int i = 0; i < 2; i++) {
+		must(rdma_post_ud_send(id, NULL, buffer, sizeof(buffer), mr, IBV_SEND_SIGNALED, ah,
+				       qpn) == 0);
+		must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+		ck_assert_int_eq(receive_from(one, &name, got, sizeof(got)),
+				 sizeof(buffer) - UD_HEADER);
+	}
+	ibv_destroy_ah(ah);
+	rdma_dereg_mr(mr);
+	destroy(id);
+	rdma_destroy_event_channel(channel);
+	close(fd);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = 5};
@@ -475,6 +509,7 @@ int main(void)
 		shut_down,
 		header_of_udp,
 		from_queue_pair_to_queue_pair,
+		longer_than_sent,
 		refused,
 		not_reached,
 	};

@@ -8,9 +8,10 @@
 
 #include "net/wire/wire.h"
 
-/* As librdmacm's receives have it: a datagram and its header. */
-#define SLOT_PAYLOAD 2048
-#define SLOT (GRH_LENGTH + SLOT_PAYLOAD)
+/* As librdmacm's receives have space for: a datagram and its header. */
+#define SENT_MOST 2048
+/* As long as a UD packet can be: one that finds too little space ends the queue pair. */
+#define SLOT (GRH_LENGTH + (128u << IBV_MTU_4096))
 #define SLOTS_MOST 384
 
 #define WR_SEND (UINT64_C(1) << 63)
@@ -221,7 +222,7 @@ ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn
 	if (!endpoint->sends_free)
 		return rsocket_return(EAGAIN);
 	for (size_t i = 0; i < count; i++) {
-		if (vectors[i].iov_len > SLOT_PAYLOAD - length)
+		if (vectors[i].iov_len > SENT_MOST - length)
 			return rsocket_return(EMSGSIZE);
 		memcpy(memory + length, vectors[i].iov_base, vectors[i].iov_len);
 		length += vectors[i].iov_len;
