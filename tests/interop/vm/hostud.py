@@ -36,7 +36,8 @@ if 'recv' in sys.argv:   # play the server: one.sh cap x.pcap rboth 'python3 hos
         p, src = u.recvfrom(4096); c = struct.unpack('<I', p[-4:])[0]; d = icrc(src[0], A, src[1], p[:-4]) ^ c
         r = 'exact' if d == 0 else 'IP ID solved = %s' % (hex(x) if (x := solve(d, basis(8 + 20 + 8 + len(p) - 4))) is not None else 'NO SOLUTION: bad ICRC') if not v6 else 'BAD'
         print('got', len(p), 'bytes from', src[:2], 'opcode', p[0], 'ICRC', r)
-    t.sendall(b'b'); sys.exit()
+    for _ in range(2): t.sendall(b'b'); t.recv(1)
+    sys.exit()
 t = socket.create_connection((B, 18600))
 gid = socket.inet_pton(socket.AF_INET6, A if v6 else '::ffff:' + A)
 t.sendall(struct.pack('<IIIIQQ', 0x123, 0x55, 0, 0, 0, 0) + gid + bytes(16))
@@ -47,4 +48,4 @@ def barrier(): t.sendall(b'b'); t.recv(1)
 barrier(); barrier()
 for i, l in enumerate((0, 100, 1000, 1023)): ud(qpn, 0x123, 0x55 + i, bytes((i * 37 + j) & 255 for j in range(l)), 0x5a5a0000 + i if i & 1 else None)
 print('sent 4 datagrams to qpn %#x' % qpn)
-barrier()
+barrier(); barrier()
