@@ -16,8 +16,7 @@ static struct pool_slot *pool_slot_of_thread(struct pool *pool)
 
 static void *pool_allocate(size_t size)
 {
-	size_t lines = (size + CACHE_LINE - 1) / CACHE_LINE;
-	void *buffer = aligned_alloc(CACHE_LINE, lines * CACHE_LINE);
+	void *buffer = aligned_alloc(CACHE_LINE, cache_line_end(size));
 
 	if (buffer)
 		memset(buffer, 0, size < POOL_ZEROS ? size : POOL_ZEROS);

@@ -127,9 +127,7 @@ void ring_close(struct ring *ring)
 
 static uint32_t record_size(uint32_t length, bool gids)
 {
-	uint32_t bytes = sizeof(struct record) + (gids ? GIDS_LENGTH : 0) + length;
-
-	return (bytes + CACHE_LINE - 1) & ~(CACHE_LINE - 1);
+	return cache_line_end(sizeof(struct record) + (gids ? GIDS_LENGTH : 0) + length);
 }
 
 static void look_at_reader(struct ring *ring)

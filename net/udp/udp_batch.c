@@ -149,7 +149,7 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 		return false;
 	batch->datagrams++;
 	if (!pages)
-		batch->used += (length + CACHE_LINE - 1) & ~(CACHE_LINE - 1);
+		batch->used += cache_line_end(length);
 
 	*message = (struct msghdr){
 		.msg_iov = &datagram->vector,
