@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/wire/gid.h"
 #include "net/wire/wire.h"
 
 /* As librdmacm's receives have space for: a datagram and its header. */
 #define SENT_MOST 2048
 /* As long as a UD packet can be: one that finds too little space ends the queue pair. */
-#define SLOT (GRH_LENGTH + (128u << IBV_MTU_4096))
+#define SLOT (GRH_LENGTH + WIRE_PATH_MTU_MAX)
 #define SLOTS_MOST 384
 
 #define WR_SEND (UINT64_C(1) << 63)
@@ -179,22 +180,22 @@ struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockad
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+/* IPv4's as such, in a socket of either family. */
 static size_t fill_header(const struct endpoint *endpoint, uint8_t *memory)
 {
-	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&endpoint->local;
-	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&endpoint->local;
-	struct rsocket_ud_header header = {.port = ipv4->sin_port};
-	bool mapped =
-		endpoint->local.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr);
+	struct rsocket_ud_header header = {
+		.port = ((const struct sockaddr_in *)&endpoint->local)->sin_port};
+	union ibv_gid gid;
 
-	if (endpoint->local.ss_family == AF_INET || mapped) {
+	gid_from_sockaddr(&gid, (const struct sockaddr *)&endpoint->local);
+	if (gid_is_ipv4(&gid)) {
 		header.version = 4;
 		header.length = RSOCKET_UD_IPV4_LENGTH;
-		header.address.ipv4 = mapped ? ipv6->sin6_addr.s6_addr32[3] : ipv4->sin_addr.s_addr;
+		memcpy(&header.address.ipv4, gid.raw + 12, 4);
 	} else {
 		header.version = 6;
 		header.length = RSOCKET_UD_IPV6_LENGTH;
-		memcpy(header.address.ipv6.address, &ipv6->sin6_addr, 16);
+		memcpy(header.address.ipv6.address, gid.raw, 16);
 	}
 	memcpy(memory, &header, header.length);
 	return header.length;
@@ -275,33 +276,26 @@ void endpoint_release(struct endpoint *endpoint)
 }
 
 /* As a socket of @family has it: for one of IPv6 those of IPv4 are mapped. False: it has none. */
-static bool translate(struct sockaddr_storage *address, int family)
+static bool set_source(struct sockaddr_storage *source, const union ibv_gid *gid, __be16 port,
+		       int family)
 {
-	const struct sockaddr_storage from = *address;
-	const struct sockaddr_in *from_ipv4 = (const struct sockaddr_in *)&from;
-	const struct sockaddr_in6 *from_ipv6 = (const struct sockaddr_in6 *)&from;
-	struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
-	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
+	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)source;
 
-	if (from.ss_family == family)
-		return true;
-	*address = (struct sockaddr_storage){.ss_family = family};
-	ipv4->sin_port = from_ipv4->sin_port; /* the same offset in both families */
-	if (family == AF_INET6) {
-		ipv6->sin6_addr.s6_addr32[2] = htonl(0xffff);
-		ipv6->sin6_addr.s6_addr32[3] = from_ipv4->sin_addr.s_addr;
-		return true;
+	if (family == AF_INET) {
+		gid_to_sockaddr(gid, be16toh(port), source);
+		return source->ss_family == AF_INET;
 	}
-	ipv4->sin_addr.s_addr = from_ipv6->sin6_addr.s6_addr32[3];
-	return IN6_IS_ADDR_V4MAPPED(&from_ipv6->sin6_addr);
+	*ipv6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = port};
+	memcpy(&ipv6->sin6_addr, gid->raw, sizeof(gid->raw));
+	return true;
 }
 
 static bool parse(const struct endpoint *endpoint, const uint8_t *slot, uint32_t length,
 		  struct endpoint_message *message)
 {
 	struct rsocket_ud_header header;
-	struct sockaddr_in *ipv4 = (struct sockaddr_in *)&message->source;
-	struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&message->source;
+	struct in_addr ipv4;
+	union ibv_gid gid;
 
 	memset(&header, 0, sizeof(header));
 	if (length < GRH_LENGTH + RSOCKET_UD_IPV4_LENGTH)
@@ -313,16 +307,14 @@ static bool parse(const struct endpoint *endpoint, const uint8_t *slot, uint32_t
 	*message = (struct endpoint_message){.data = slot + GRH_LENGTH + header.length,
 					     .length = length - header.length};
 	if (header.version == 4 && header.length >= RSOCKET_UD_IPV4_LENGTH) {
-		ipv4->sin_family = AF_INET;
-		ipv4->sin_addr.s_addr = header.address.ipv4;
+		ipv4.s_addr = header.address.ipv4;
+		gid_from_ipv4(&gid, &ipv4);
 	} else if (header.version == 6 && header.length >= RSOCKET_UD_IPV6_LENGTH) {
-		ipv6->sin6_family = AF_INET6;
-		memcpy(&ipv6->sin6_addr, header.address.ipv6.address, 16);
+		memcpy(gid.raw, header.address.ipv6.address, sizeof(gid.raw));
 	} else {
 		return false;
 	}
-	ipv4->sin_port = header.port;
-	return translate(&message->source, endpoint->local.ss_family);
+	return set_source(&message->source, &gid, header.port, endpoint->local.ss_family);
 }
 
 bool endpoint_first(struct endpoint *endpoint, struct endpoint_message *message)

@@ -69,7 +69,7 @@ void rsocket_interrupt(struct rsocket *rs)
 /* --- looking --------------------------------------------------------------------------------- */
 
 /* How often a connection's channel is asked for events by threads that don't sleep on it, ns. */
-#define MANAGER_ASKED_EVERY 1000000
+#define MANAGER_ASKED_EVERY NS_PER_MS
 
 /* That the peer's process has ended says rdma_cm alone, and not all threads ever sleep. */
 static bool manager_has_events(struct rsocket *rs)
