@@ -483,9 +483,9 @@ static void repeat(struct cm_id *id, uint64_t now)
 	cm_set_deadline(id, now + id->interval);
 	cm_repeat(id, now);
 	if (first && id->state == CM_STATE_REQ_SENT)
-		cm_tell_nobody(id, "REQ");
+		cm_tell_no_process(id, "REQ");
 	else if (first && id->state == CM_STATE_SIDR_REQ_SENT)
-		cm_tell_nobody(id, "SIDR_REQ");
+		cm_tell_no_process(id, "SIDR_REQ");
 }
 
 static void run_id(struct cm_id *id, uint64_t now)

@@ -224,7 +224,7 @@ void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *me
 		     delayed ? "; the peer asked for more time meanwhile (MRA)" : "");
 }
 
-void cm_tell_nobody(const struct cm_id *id, const char *message)
+void cm_tell_no_process(const struct cm_id *id, const char *message)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT], found[FOUND_TEXT];
 	struct link *link = id->cm->hca->link;

@@ -208,8 +208,8 @@ void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *repl
 /* Likewise: @message is given up. */
 void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message,
 			uint64_t now);
-/* The first time that @message is sent again: nobody of this machine has the peer's address. */
-void cm_tell_nobody(const struct cm_id *id, const char *message);
+/* The first time that @message is sent again: to an address of this machine without a process. */
+void cm_tell_no_process(const struct cm_id *id, const char *message);
 /* One side asks the other for @duration ns more. */
 void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration);
 /* The application refuses a request, or ends its id without an answer: @how. */

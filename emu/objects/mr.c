@@ -408,10 +408,10 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 		return error;
 	error = check_registered(mr);
 	/* Linux refuses an empty change behind the command. */
-	if (!error && flags)
-		error = mr_check_change(mr, flags, addr, length, access);
-	else if (!error)
+	if (!error && !flags)
 		error = refuse(EINVAL, CAUSE_MR_REREG_INPUT, "ibv_rereg_mr(): flags is 0");
+	if (!error)
+		error = mr_check_change(mr, flags, addr, length, access);
 	if (!error && mr->windows)
 		error = refuse_bound(mr);
 	if (!error)
