@@ -36,7 +36,7 @@ int roster_lock(struct roster *roster)
 		log_warn("the roster's file was truncated; addresses are no longer shared");
 		roster->lost = true;
 	}
-	if (roster_lock_file(roster->fd, &roster->turn))
+	if (roster_lock_file(roster->fd, &roster->locker))
 		return 0;
 	pthread_mutex_unlock(&roster->mutex);
 	return EBUSY;
@@ -48,7 +48,7 @@ bool roster_trylock(struct roster *roster)
 		return false;
 	if (pthread_mutex_trylock(&roster->mutex) != 0)
 		return false;
-	if (roster_trylock_file(roster->fd, &roster->turn, &roster->patience))
+	if (roster_trylock_file(roster->fd, &roster->locker, &roster->wait))
 		return true;
 	pthread_mutex_unlock(&roster->mutex);
 	return false;
@@ -56,7 +56,7 @@ bool roster_trylock(struct roster *roster)
 
 bool roster_unlock(struct roster *roster)
 {
-	bool ours = roster_unlock_file(roster->fd, &roster->turn);
+	bool ours = roster_unlock_file(roster->fd, &roster->locker);
 
 	pthread_mutex_unlock(&roster->mutex);
 	return ours;
@@ -287,7 +287,7 @@ static int open_once(const char *path, struct roster **result)
 
 	if (!roster)
 		return ENOMEM;
-	error = roster_open_file(path, &roster->fd, &roster->turn);
+	error = roster_open_file(path, &roster->fd, &roster->locker);
 	if (error) {
 		free(roster);
 		return error;
@@ -296,7 +296,7 @@ static int open_once(const char *path, struct roster **result)
 	pthread_mutex_init(&roster->mutex, NULL);
 	error = roster_enter(roster);
 	/* We have nothing yet that others could have stored over, had they passed us over. */
-	roster_unlock_file(roster->fd, &roster->turn);
+	roster_unlock_file(roster->fd, &roster->locker);
 	if (error) {
 		roster_free(roster);
 		return error;

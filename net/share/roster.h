@@ -61,8 +61,8 @@ bool roster_verify(struct roster *roster);
 int roster_lock(struct roster *roster);
 bool roster_trylock(struct roster *roster);
 /*
- * Returns false if this process was stopped for long while it had the lock: other members took
- * their turn meanwhile. What members have is right all the same, but indexes may be wrong.
+ * Returns false if this process was stopped for long while it had the lock: other members have
+ * written it meanwhile. What members have is right all the same, but indexes may be wrong.
  */
 bool roster_unlock(struct roster *roster);
 

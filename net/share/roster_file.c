@@ -354,14 +354,14 @@ static int create_file(const char *path)
 /* --- opening ---------------------------------------------------------------------------- */
 
 /* There is no file at @path. */
-static int open_missing(const char *path, int *fd, struct roster_turn *turn)
+static int open_missing(const char *path, int *fd, struct roster_locker *locker)
 {
 	int removed = find_removed(path), error;
 
 	if (removed >= 0) {
 		log_info("%s was removed; its processes go on sharing it", path);
 		*fd = removed;
-		if (roster_lock_file(removed, turn))
+		if (roster_lock_file(removed, locker))
 			return 0;
 		close(removed);
 		return EBUSY;
@@ -372,15 +372,15 @@ static int open_missing(const char *path, int *fd, struct roster_turn *turn)
 	return error ? error : ESTALE;
 }
 
-int roster_open_file(const char *wanted, int *result, struct roster_turn *turn)
+int roster_open_file(const char *wanted, int *result, struct roster_locker *locker)
 {
 	char path[PATH_SIZE];
 	struct stat file;
 	int fd = open_any(wanted, path), error;
 
 	if (fd < 0)
-		return errno == ENOENT ? open_missing(path, result, turn) : errno;
-	error = roster_lock_file(fd, turn) ? 0 : EBUSY;
+		return errno == ENOENT ? open_missing(path, result, locker) : errno;
+	error = roster_lock_file(fd, locker) ? 0 : EBUSY;
 	if (!error && fstat(fd, &file) < 0)
 		error = errno;
 	/* It was swept before it was locked. */

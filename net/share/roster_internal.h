@@ -95,7 +95,7 @@ struct member {
 	uint8_t pad[24];	/* to a cache line: @notifications is looked at all the time */
 };
 
-#define LOCK_TURNS 16
+#define LOCK_BYTES 16 /* of the file, one after the other the lock of the whole roster */
 
 /*
  * The thread that has the lock, 0: none, or not known yet; when it got it or let go, in us; and the
@@ -107,17 +107,17 @@ struct roster_holder {
 };
 
 /* roster_lock.c alone reads and writes it, by system calls. */
-struct roster_turns {
-	uint32_t epoch; /* which byte of the file is the lock */
+struct roster_lock_state {
+	uint32_t epoch; /* grows each time a holder is passed over: which byte is the lock */
 	uint32_t reserved;
-	struct roster_holder holders[LOCK_TURNS];
+	struct roster_holder holders[LOCK_BYTES]; /* one for each byte */
 };
 
 struct roster_file {
 	_Atomic uint64_t secret; /* 0: not set up yet */
 	uint32_t version, size;
 	_Atomic uint64_t repaired;
-	struct roster_turns turns;
+	struct roster_lock_state lock;
 	_Atomic uint32_t cursor;		    /* the slot to lease next */
 	_Atomic uint32_t sockets_used, claims_used; /* beyond, none ever was */
 	_Atomic uint16_t owners[SLOTS];
@@ -130,13 +130,13 @@ struct roster_file {
 };
 
 /* Of the process that locks a file: its PID namespace is the same all its life. */
-struct roster_turn {
-	uint32_t epoch;		/* with the lock: which one it is */
-	uint64_t pid_namespace; /* ours, looked up with the first one; 0: not yet */
+struct roster_locker {
+	uint32_t epoch;		/* with the lock: in which it was taken */
+	uint64_t pid_namespace; /* ours, looked up with the first lock; 0: not yet */
 };
 
-/* Of a thread that waits for the lock: with a holder that doesn't let go. */
-struct roster_patience {
+/* Of a thread that waits for the lock, while its holder doesn't let go. */
+struct roster_wait {
 	uint64_t look; /* when it is looked at next; 0: the wait begins */
 	struct roster_holder holder;
 	unsigned int looks; /* that found it asleep */
@@ -144,8 +144,8 @@ struct roster_patience {
 
 struct roster {
 	pthread_mutex_t mutex;
-	struct roster_turn turn;
-	struct roster_patience patience; /* with the mutex: of those that only try */
+	struct roster_locker locker;
+	struct roster_wait wait; /* with the mutex: of those that only try */
 	bool lost; /* with the mutex: what was in the file is gone, and that was logged */
 	int fd;	   /* -1: the application has closed it, and other members take us for dead */
 	struct descriptor_identity identity;
@@ -232,16 +232,16 @@ void roster_unlock_byte(int fd, off_t byte);
 /* Whether others have locked any of these members' bytes for themselves: those members live. */
 bool roster_is_locked(int fd, uint32_t first, uint32_t last);
 /* The lock of the whole roster, for its writers. Returns false when it isn't to be had. */
-bool roster_lock_file(int fd, struct roster_turn *turn);
-/* @patience is that of all tries: so one that is stopped is passed over by them, too. */
-bool roster_trylock_file(int fd, struct roster_turn *turn, struct roster_patience *patience);
+bool roster_lock_file(int fd, struct roster_locker *locker);
+/* @wait is that of all tries: so one that is stopped is passed over by them, too. */
+bool roster_trylock_file(int fd, struct roster_locker *locker, struct roster_wait *wait);
 /* Returns false if we were passed over: other members have written since. */
-bool roster_unlock_file(int fd, const struct roster_turn *turn);
+bool roster_unlock_file(int fd, const struct roster_locker *locker);
 
 /* --- roster_file.c ------------------------------------------------------------------------- */
 
 /* Open the file at @path, or what stands for it, and lock it. 0 or an errno, ESTALE: try again. */
-int roster_open_file(const char *path, int *fd, struct roster_turn *turn);
+int roster_open_file(const char *path, int *fd, struct roster_locker *locker);
 /*
  * The file is damaged, and we have it locked. ESTALE: it had no members, and its name is free now.
  * Or another errno.

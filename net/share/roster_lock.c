@@ -3,12 +3,13 @@
  * Locks on bytes of the roster's file. They belong to the open file: each link opens its own,
  * and a forked child shares them until roster_after_fork_child() closes it.
  *
- * Bytes 1 to ROSTER_MEMBERS are the members', those behind are by turns the lock of the whole
- * roster. It is held for less than a millisecond, but a process may be stopped in that time,
- * by a debugger, SIGSTOP or a frozen cgroup, for as long as its user likes. Then the next byte in
- * turn becomes the lock, and the stopped process no longer keeps the other members from theirs.
- * When it goes on, it finishes what it was about to store, which does no harm (roster_internal.h),
- * and roster_unlock_file() tells it that it was passed over.
+ * Bytes 1 to ROSTER_MEMBERS are the members', the LOCK_BYTES behind are one after the other
+ * the lock of the whole roster: which of them it is follows from the epoch. It is held for less
+ * than a millisecond, but a process may be stopped in that time, by a debugger, SIGSTOP or a frozen
+ * cgroup, for as long as its user likes. Then a process that waits raises the epoch, the next byte
+ * becomes the lock, and the stopped process is passed over: it no longer keeps the other members
+ * from the roster. When it goes on, it finishes what it was about to store, which does no harm
+ * (roster_internal.h), and roster_unlock_file() tells it that it was passed over.
  *
  * State in the file is read and written by system calls: at first the file isn't mapped.
  */
@@ -25,17 +26,18 @@
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
 
-#define LOCK_LOOK UINT64_C(500000000) /* ns: how often it is found out what the holder does */
+/* How often a process that waits looks what the holder does, ns. */
+#define LOCK_LOOK_INTERVAL UINT64_C(500000000)
 /*
  * Looks that find it asleep, before it is passed over like one that is stopped: it may be of a
  * frozen cgroup, or of another PID namespace, where it can't be known. In the kernel's mutexes (for
  * its code, when sockets are opened) each of a hundred processes waits until those before it had a
  * CPU.
  */
-#define LOCK_PATIENCE 6
-#define LOCK_PATIENCE_KERNEL 60
-#define LOCK_TRIES 4 /* to pass it over */
-#define LOCK_PAUSE_MIN 200000
+#define LOCK_LOOKS 6
+#define LOCK_LOOKS_KERNEL 60
+#define LOCK_TRIES 4	      /* to pass it over */
+#define LOCK_PAUSE_MIN 200000 /* ns, between two tries to take the lock */
 #define LOCK_PAUSE_MAX 3200000
 
 static struct flock byte_lock(off_t byte, short type)
@@ -78,30 +80,30 @@ bool roster_is_locked(int fd, uint32_t first, uint32_t last)
 
 static off_t epoch_byte(uint32_t epoch)
 {
-	return ROSTER_MEMBERS + 1 + epoch % LOCK_TURNS;
+	return ROSTER_MEMBERS + 1 + epoch % LOCK_BYTES;
 }
 
 static uint32_t read_epoch(int fd)
 {
 	uint32_t epoch = 0; /* as in a file that is still too short */
 
-	if (sys_pread(fd, &epoch, sizeof(epoch), offsetof(struct roster_file, turns.epoch)) < 0)
+	if (sys_pread(fd, &epoch, sizeof(epoch), offsetof(struct roster_file, lock.epoch)) < 0)
 		log_debug("the roster's file can't be read");
 	return epoch;
 }
 
-static void write_turn(int fd, const void *data, size_t size, size_t offset)
+static void write_state(int fd, const void *data, size_t size, size_t offset)
 {
-	if (sys_pwrite(fd, data, size, offsetof(struct roster_file, turns) + offset) !=
+	if (sys_pwrite(fd, data, size, offsetof(struct roster_file, lock) + offset) !=
 	    (ssize_t)size)
 		log_debug("the roster's file can't be written");
 }
 
-/* Each turn has a holder of its own, so that one that was passed over doesn't store there. */
+/* Each byte has a holder of its own, so that one that was passed over doesn't store in ours. */
 static size_t holder_offset(uint32_t epoch)
 {
-	return offsetof(struct roster_turns, holders) +
-	       epoch % LOCK_TURNS * sizeof(struct roster_holder);
+	return offsetof(struct roster_lock_state, holders) +
+	       epoch % LOCK_BYTES * sizeof(struct roster_holder);
 }
 
 static struct roster_holder read_holder(int fd, uint32_t epoch)
@@ -109,7 +111,7 @@ static struct roster_holder read_holder(int fd, uint32_t epoch)
 	struct roster_holder holder = {0};
 
 	if (sys_pread(fd, &holder, sizeof(holder),
-		      offsetof(struct roster_file, turns) + holder_offset(epoch)) < 0)
+		      offsetof(struct roster_file, lock) + holder_offset(epoch)) < 0)
 		log_debug("the roster's file can't be read");
 	return holder;
 }
@@ -120,7 +122,7 @@ static bool holder_equal(struct roster_holder a, struct roster_holder b)
 }
 
 /* The holder has it until it lets go, or until the epoch is another one. */
-static bool take_turn(int fd, struct roster_turn *turn)
+static bool try_lock(int fd, struct roster_locker *locker)
 {
 	uint32_t epoch = read_epoch(fd);
 	struct roster_holder holder;
@@ -131,27 +133,27 @@ static bool take_turn(int fd, struct roster_turn *turn)
 		roster_unlock_byte(fd, epoch_byte(epoch));
 		return false;
 	}
-	if (!turn->pid_namespace)
-		turn->pid_namespace = observe_namespace("pid");
-	holder = (struct roster_holder){gettid(), clock_now() / 1000, turn->pid_namespace};
-	write_turn(fd, &holder, sizeof(holder), holder_offset(epoch));
-	turn->epoch = epoch;
+	if (!locker->pid_namespace)
+		locker->pid_namespace = observe_namespace("pid");
+	holder = (struct roster_holder){gettid(), clock_now() / 1000, locker->pid_namespace};
+	write_state(fd, &holder, sizeof(holder), holder_offset(epoch));
+	locker->epoch = epoch;
 	return true;
 }
 
-bool roster_unlock_file(int fd, const struct roster_turn *turn)
+bool roster_unlock_file(int fd, const struct roster_locker *locker)
 {
 	/* A new time: processes that wait see that the lock goes from one to the next. */
 	const struct roster_holder released = {.since = clock_now() / 1000};
-	bool ours = read_epoch(fd) == turn->epoch;
+	bool ours = read_epoch(fd) == locker->epoch;
 
 	/* Or the next holder would be passed over when we are stopped. */
-	write_turn(fd, &released, sizeof(released), holder_offset(turn->epoch));
-	roster_unlock_byte(fd, epoch_byte(turn->epoch));
+	write_state(fd, &released, sizeof(released), holder_offset(locker->epoch));
+	roster_unlock_byte(fd, epoch_byte(locker->epoch));
 	return ours;
 }
 
-/* One of those that wait moves the lock on: the one that gets the byte of the next turn. */
+/* One of those that wait raises the epoch: the one that gets the byte of the next one. */
 static void pass_over(int fd, uint32_t epoch, struct roster_holder holder)
 {
 	uint32_t next = epoch + 1;
@@ -160,68 +162,68 @@ static void pass_over(int fd, uint32_t epoch, struct roster_holder holder)
 		return;
 	/* Another one may have been faster, and the holder may have gone on. */
 	if (read_epoch(fd) == epoch && holder_equal(read_holder(fd, epoch), holder))
-		write_turn(fd, &next, sizeof(next), offsetof(struct roster_turns, epoch));
+		write_state(fd, &next, sizeof(next), offsetof(struct roster_lock_state, epoch));
 	roster_unlock_byte(fd, epoch_byte(next));
 }
 
 /*
- * Passes over one that is stopped, or with which there is no patience left. Returns false if that
- * can't be done either: the next turns are those of processes that were passed over before.
+ * Passes over one that is stopped, or was found asleep too often. Returns false if that can't be
+ * done either: the next bytes are locked by processes that were passed over before.
  */
-static bool look_at_holder(struct roster_patience *patience, int fd)
+static bool look_at_holder(struct roster_wait *wait, int fd)
 {
 	uint32_t epoch = read_epoch(fd);
 	struct roster_holder holder = read_holder(fd, epoch);
 	char state = process_state(holder.thread, holder.pid_namespace);
-	bool waits = holder_equal(holder, patience->holder) && state != 'R';
-	unsigned int limit = state == 'D' ? LOCK_PATIENCE_KERNEL : LOCK_PATIENCE;
+	bool asleep = holder_equal(holder, wait->holder) && state != 'R';
+	unsigned int limit = state == 'D' ? LOCK_LOOKS_KERNEL : LOCK_LOOKS;
 
-	patience->holder = holder;
-	patience->looks = waits ? patience->looks + 1 : 0;
-	if (process_is_stopped(state) || patience->looks >= limit)
+	wait->holder = holder;
+	wait->looks = asleep ? wait->looks + 1 : 0;
+	if (process_is_stopped(state) || wait->looks >= limit)
 		pass_over(fd, epoch, holder);
-	return patience->looks < limit + LOCK_TRIES;
+	return wait->looks < limit + LOCK_TRIES;
 }
 
 /* After each try that failed. Returns false when there is no more to be done. */
-static bool be_patient(struct roster_patience *patience, int fd)
+static bool keep_waiting(struct roster_wait *wait, int fd)
 {
 	uint64_t now = clock_now();
 
-	if (!patience->look)
-		patience->look = now + LOCK_LOOK;
-	if (now < patience->look)
+	if (!wait->look)
+		wait->look = now + LOCK_LOOK_INTERVAL;
+	if (now < wait->look)
 		return true;
-	patience->look = now + LOCK_LOOK;
-	return look_at_holder(patience, fd);
+	wait->look = now + LOCK_LOOK_INTERVAL;
+	return look_at_holder(wait, fd);
 }
 
-bool roster_trylock_file(int fd, struct roster_turn *turn, struct roster_patience *patience)
+bool roster_trylock_file(int fd, struct roster_locker *locker, struct roster_wait *wait)
 {
-	if (!take_turn(fd, turn)) {
-		be_patient(patience, fd);
+	if (!try_lock(fd, locker)) {
+		keep_waiting(wait, fd);
 		return false;
 	}
-	*patience = (struct roster_patience){0};
+	*wait = (struct roster_wait){0};
 	return true;
 }
 
 /*
  * The kernel has no wait with a time limit for such a lock, so we poll: less and less often, as
  * a hundred processes that wait would otherwise keep the CPU from the one that has the lock.
- * Patience is with one holder that sleeps: as long as the lock goes from one to the next, or its
- * holder waits for a CPU, we wait. It is measured in looks at the holder, not in time, which also
- * passes while this process, or the machine, stands still.
+ * We wait as long as the lock goes from one to the next, or its holder waits for a CPU; for one
+ * holder that sleeps only so many looks at it, not so much time, which also passes while this
+ * process, or the machine, stands still.
  */
-bool roster_lock_file(int fd, struct roster_turn *turn)
+bool roster_lock_file(int fd, struct roster_locker *locker)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_MIN};
-	struct roster_patience patience = {0};
+	struct roster_wait wait = {0};
 
-	while (!take_turn(fd, turn)) {
-		if (!be_patient(&patience, fd)) {
+	while (!try_lock(fd, locker)) {
+		if (!keep_waiting(&wait, fd)) {
 			log_warn("the roster is locked by thread %u, which doesn't go on",
-				 patience.holder.thread);
+				 wait.holder.thread);
 			return false;
 		}
 		sys_nanosleep(&pause);

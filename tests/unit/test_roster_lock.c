@@ -106,7 +106,7 @@ static pid_t stopped_with_the_lock(void)
 	return pid;
 }
 
-/* More of them than there are turns that the lock can take would be too many. */
+/* More of them than the lock has bytes would be too many. */
 START_TEST(stopped_members_keep_no_member_waiting)
 {
 	struct roster *a = join(), *b;
@@ -148,7 +148,7 @@ START_TEST(only_the_first_lock_looks_up_the_namespace)
 }
 END_TEST
 
-/* For longer than a member has patience with one that sleeps while it has the lock. */
+/* For longer than a member waits for one that sleeps while it has the lock. */
 START_TEST(a_member_that_stood_still_waits_on)
 {
 	int joined[2], locked[2];
@@ -180,7 +180,7 @@ START_TEST(a_member_that_stood_still_waits_on)
 }
 END_TEST
 
-/* A member that only tries, as receiving does, has patience from one try to the next. */
+/* A member that only tries, as receiving does, goes on waiting from one try to the next. */
 START_TEST(those_that_only_try_pass_over_it)
 {
 	struct roster *a = join();
@@ -219,8 +219,8 @@ START_TEST(a_holder_is_of_its_pid_namespace)
 	uint64_t ours = observe_namespace("pid");
 	struct roster *a = join();
 	pid_t pid = stopped_with_the_lock();
-	const struct roster_turns *turns = &a->table->turns;
-	const struct roster_holder *holder = &turns->holders[turns->epoch % LOCK_TURNS];
+	const struct roster_lock_state *lock = &a->table->lock;
+	const struct roster_holder *holder = &lock->holders[lock->epoch % LOCK_BYTES];
 
 	ck_assert_uint_ne(ours, 0);
 	ck_assert_uint_eq(holder->thread, pid);

@@ -816,7 +816,7 @@ static void begin_with_all_turns(const void *argument)
 		.l_type = F_WRLCK,
 		.l_whence = SEEK_SET,
 		.l_start = ROSTER_MEMBERS + 1,
-		.l_len = LOCK_TURNS,
+		.l_len = LOCK_BYTES,
 	};
 	const struct inherited *inherited = argument;
 	struct roster *roster;
