@@ -225,20 +225,20 @@ static void find_lost_memory(struct qp *qp, const struct packet *packet, struct 
 typedef void (*finder)(struct qp *qp, const struct packet *packet, struct finding *finding);
 
 /* Of the others it is find_memory(). */
-static const finder finders[FAULT_COUNT] = {
-	[FAULT_SEQUENCE] = find_sequence,
-	[FAULT_QP_ACCESS] = find_qp_access,
-	[FAULT_XRC] = find_srq,
-	[FAULT_RESOURCES] = find_resources,
-	[FAULT_LENGTH] = find_length,
-	[FAULT_ALIGNMENT] = find_alignment,
-	[FAULT_RECEIVE_LENGTH] = find_receive_length,
-	[FAULT_RECEIVE_KEY] = find_receive_memory,
-	[FAULT_MEMORY] = find_lost_memory,
-	[FAULT_INVALIDATE] = find_invalidation,
+static const finder finders[RESPONDER_FAULT_COUNT] = {
+	[RESPONDER_FAULT_SEQUENCE] = find_sequence,
+	[RESPONDER_FAULT_QP_ACCESS] = find_qp_access,
+	[RESPONDER_FAULT_XRC] = find_srq,
+	[RESPONDER_FAULT_RESOURCES] = find_resources,
+	[RESPONDER_FAULT_LENGTH] = find_length,
+	[RESPONDER_FAULT_ALIGNMENT] = find_alignment,
+	[RESPONDER_FAULT_RECEIVE_LENGTH] = find_receive_length,
+	[RESPONDER_FAULT_RECEIVE_KEY] = find_receive_memory,
+	[RESPONDER_FAULT_MEMORY] = find_lost_memory,
+	[RESPONDER_FAULT_INVALIDATE] = find_invalidation,
 };
 
-static void find(struct qp *qp, const struct packet *packet, enum fault fault,
+static void find(struct qp *qp, const struct packet *packet, enum responder_fault fault,
 		 struct finding *finding)
 {
 	if (is_from_elsewhere(qp, packet))
@@ -266,11 +266,11 @@ static void add_place(struct finding *finding, const struct qp *qp, const struct
 	text_add_qp(&text, qp);
 }
 
-enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault fault)
+enum cause explain_fault(struct qp *qp, const struct packet *packet, enum responder_fault fault)
 {
 	struct finding finding = {};
 
-	if (fault == FAULT_INJECTED)
+	if (fault == RESPONDER_FAULT_INJECTED)
 		return CAUSE_INJECTED_RECEIVE; /* told when the receive was taken */
 	find(qp, packet, fault, &finding);
 	if (!cause_wanted(finding.cause))
@@ -338,12 +338,12 @@ void explain_no_receive(struct qp *qp, const struct packet *packet)
 	cause_report_text(cause, finding.text);
 }
 
-void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault)
+void explain_drop(struct qp *qp, const struct packet *packet, enum responder_fault fault)
 {
 	struct finding finding = {};
 	enum cause cause;
 
-	if (fault == FAULT_NO_RECEIVE) {
+	if (fault == RESPONDER_FAULT_NO_RECEIVE) {
 		explain_no_receive(qp, packet);
 		return;
 	}

@@ -19,7 +19,7 @@ struct responder_resource;
  * @packet is refused: its receive, or an event, tells our application. Returns the cause, for
  * vendor_err.
  */
-enum cause explain_fault(struct qp *qp, const struct packet *packet, enum fault fault);
+enum cause explain_fault(struct qp *qp, const struct packet *packet, enum responder_fault fault);
 
 /* The answer to a READ can't be gone on with: its memory is refused (EACCES) or gone. */
 void explain_answer(struct qp *qp, const struct responder_resource *resource);
@@ -29,7 +29,7 @@ void explain_receive_flush(const struct qp *qp, unsigned int count);
 
 /* No application is told: no receive is posted, or the QP is unreliable. */
 void explain_no_receive(struct qp *qp, const struct packet *packet);
-void explain_drop(struct qp *qp, const struct packet *packet, enum fault fault);
+void explain_drop(struct qp *qp, const struct packet *packet, enum responder_fault fault);
 void explain_bad_qkey(struct qp *qp, const struct packet *packet);
 
 /* @packet isn't even looked at, because of @cause, one of DROPPED_*. @qp NULL: there is none. */

@@ -116,7 +116,7 @@ void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opco
 	inject_fail_request(qp, wqe, opcode, status);
 }
 
-enum fault inject_receive(struct qp *qp)
+enum responder_fault inject_receive(struct qp *qp)
 {
 	struct injector *injector = qp->hca->inject.injector;
 	struct message *message = &qp->responder.message;
@@ -125,8 +125,8 @@ enum fault inject_receive(struct qp *qp)
 	message->late = injector_late(injector, FAULT_WORK_RECV, qp->number, &hit);
 	message->injected = injector_complete(injector, FAULT_WORK_RECV, qp->number, &hit);
 	if (message->injected == IBV_WC_SUCCESS)
-		return FAULT_NONE;
+		return RESPONDER_FAULT_NONE;
 	cause_report(CAUSE_INJECTED_RECEIVE, "%s, wr_id %" PRIu64 ", QP 0x%x (%s)", hit.clause,
 		     message->wqe.wr_id, qp->number, qp_type_text(qp->type->ibv));
-	return FAULT_INJECTED;
+	return RESPONDER_FAULT_INJECTED;
 }

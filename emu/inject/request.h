@@ -21,8 +21,8 @@ void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opco
 void inject_fail_request(const struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opcode,
 			 enum ibv_wc_status status);
 
-/* A message has taken a receive: FAULT_INJECTED, with message.injected, if that is to fail. */
-enum fault inject_receive(struct qp *qp);
+/* A message has taken a receive. RESPONDER_FAULT_INJECTED if that is to fail: message.injected. */
+enum responder_fault inject_receive(struct qp *qp);
 /* The syndrome of the NAK for a receive that fails with @status; 0: none is sent. */
 uint8_t inject_syndrome(enum ibv_wc_status status);
 

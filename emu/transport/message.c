@@ -86,24 +86,24 @@ void message_unpin(struct message *message, struct hca *hca)
 	mr_unpin_kept(hca, &message->pin);
 }
 
-static enum fault scatter_message(struct message *message, const struct qp *qp, uint64_t offset,
-				  const void *data, uint32_t length)
+static enum responder_fault scatter_message(struct message *message, const struct qp *qp,
+					    uint64_t offset, const void *data, uint32_t length)
 {
 	/* An SRQ has a protection domain of its own (IBA 10.2.9.1). */
 	const struct srq *srq = message_srq(message, qp);
 	const struct pd *pd = srq ? srq->pd : qp->pd;
 
 	if (offset + length > message->wqe.length)
-		return FAULT_RECEIVE_LENGTH;
+		return RESPONDER_FAULT_RECEIVE_LENGTH;
 	if (qp->hca->placement)
 		return placement_scatter(qp, pd, message->wqe.sge, message->wqe.num_sge, offset,
 					 data, length)
-			       ? FAULT_RECEIVE_KEY
-			       : FAULT_NONE;
+			       ? RESPONDER_FAULT_RECEIVE_KEY
+			       : RESPONDER_FAULT_NONE;
 	if (sge_scatter(qp->hca, pd, message->wqe.sge, message->wqe.num_sge, offset, data, length,
 			&message->pin) != 0)
-		return FAULT_RECEIVE_KEY;
-	return FAULT_NONE;
+		return RESPONDER_FAULT_RECEIVE_KEY;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* --- SEND and RDMA WRITE ------------------------------------------------------- */
@@ -141,40 +141,41 @@ static uint8_t *write_memory(struct message *message, const struct qp *qp)
 				     IBV_ACCESS_REMOTE_WRITE);
 }
 
-static enum fault place_write(struct message *message, const struct qp *qp,
-			      const struct packet *packet)
+static enum responder_fault place_write(struct message *message, const struct qp *qp,
+					const struct packet *packet)
 {
 	uint64_t end = message->received + packet->payload_length;
 	uint8_t *memory;
 	int error;
 
 	if (message->length > WIRE_MESSAGE_MAX)
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+		return RESPONDER_FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	if (message->length == 0 && end != 0)
-		return FAULT_LENGTH;
+		return RESPONDER_FAULT_LENGTH;
 	if (message->length == 0) /* IBA 9.7.4.1.5: no key is checked for nothing */
 		return message_nothing_allowed(qp, message->rkey, IBV_ACCESS_REMOTE_WRITE)
-			       ? FAULT_NONE
-			       : FAULT_KEY;
+			       ? RESPONDER_FAULT_NONE
+			       : RESPONDER_FAULT_KEY;
 	memory = write_memory(message, qp);
 	if (!memory)
-		return FAULT_KEY;
+		return RESPONDER_FAULT_KEY;
 	if (packet->op->flags & OPCODE_LAST ? end != message->length : end > message->length)
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+		return RESPONDER_FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	if (packet->placed)
-		return FAULT_NONE;
+		return RESPONDER_FAULT_NONE;
 	if (qp->hca->placement)
 		error = keep_write(message, qp, packet);
 	else
 		error = mr_write(qp->hca, &message->pin, memory + message->received,
 				 packet->payload, packet->payload_length);
-	return error ? memory_fault(error) : FAULT_NONE;
+	return error ? memory_fault(error) : RESPONDER_FAULT_NONE;
 }
 
-enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet)
+enum responder_fault message_place(struct message *message, const struct qp *qp,
+				   const struct packet *packet)
 {
 	bool send = packet->op->flags & OPCODE_SEND;
-	enum fault fault = FAULT_NONE;
+	enum responder_fault fault = RESPONDER_FAULT_NONE;
 
 	if (packet->op->flags & OPCODE_FIRST)
 		message_begin(message, packet);
@@ -183,11 +184,11 @@ enum fault message_place(struct message *message, const struct qp *qp, const str
 	else if (!packet->placed)
 		fault = scatter_message(message, qp, message->received, packet->payload,
 					packet->payload_length);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
 	message->received += packet->payload_length;
 	message->kind = send ? MESSAGE_SEND : MESSAGE_WRITE;
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* All packets of a message but the last have a payload of the path MTU: so its place is known. */
@@ -202,7 +203,7 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 		return false;
 	if (message->kind == MESSAGE_SEND)
 		return scatter_message(message, qp, offset, packet->payload,
-				       packet->payload_length) == FAULT_NONE;
+				       packet->payload_length) == RESPONDER_FAULT_NONE;
 	/* Beyond the end it is of another message. */
 	if (end > message->length)
 		return false;
@@ -211,16 +212,16 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 				  packet->payload_length) == 0;
 }
 
-enum fault message_place_datagram(struct message *message, const struct qp *qp,
-				  const uint8_t grh[GRH_LENGTH], uint32_t skipped,
-				  const struct packet *packet)
+enum responder_fault message_place_datagram(struct message *message, const struct qp *qp,
+					    const uint8_t grh[GRH_LENGTH], uint32_t skipped,
+					    const struct packet *packet)
 {
-	enum fault fault;
+	enum responder_fault fault;
 
 	if (GRH_LENGTH + packet->payload_length > message->wqe.length)
-		return FAULT_RECEIVE_LENGTH;
+		return RESPONDER_FAULT_RECEIVE_LENGTH;
 	fault = scatter_message(message, qp, skipped, grh + skipped, GRH_LENGTH - skipped);
-	if (fault == FAULT_NONE)
+	if (fault == RESPONDER_FAULT_NONE)
 		fault = scatter_message(message, qp, GRH_LENGTH, packet->payload,
 					packet->payload_length);
 	message->received = GRH_LENGTH + packet->payload_length;

@@ -24,34 +24,38 @@
 struct qp;
 
 /*
- * How a packet fails, in the order in which the specification checks (IBA 9.7.4,
- * transport.md 2).
+ * How a request fails at the responder, in the order in which the specification checks (IBA 9.7.4,
+ * transport.md 2); what becomes of each is a line of responder.c (IBA 9.9.3). Faults that are
+ * injected are net/fault's.
  */
-enum fault {
-	FAULT_NONE,
-	FAULT_SEQUENCE,	      /* an opcode that can't follow the one before */
-	FAULT_QP_ACCESS,      /* the QP doesn't allow this kind of access */
-	FAULT_XRC,	      /* an XRCETH that names no SRQ of the QP's domain */
-	FAULT_RESOURCES,      /* more READs and atomics than max_dest_rd_atomic */
-	FAULT_BUSY,	      /* so many FLUSHes: no error, but it has to come again */
-	FAULT_NO_RECEIVE,     /* no receive is posted: RNR */
-	FAULT_LENGTH,	      /* payload against opcode, pad, or RETH length */
-	FAULT_KEY,	      /* R_Key, bounds or access of remote memory */
-	FAULT_ALIGNMENT,      /* atomics: 8-byte alignment */
-	FAULT_RECEIVE_LENGTH, /* a SEND longer than its receive */
-	FAULT_RECEIVE_KEY,    /* L_Key, bounds or access of the receive's SGEs, or memory gone */
-	FAULT_MEMORY, /* remote memory that is gone: mr_write(); or another process's CQ is full */
-	FAULT_INVALIDATE, /* SEND with invalidate of what can't be invalidated */
-	FAULT_INJECTED,	  /* a receive that is to fail: emu/inject/request.h */
-	FAULT_ELSEWHERE,  /* no fault: an SRQ that isn't ours, but may be another process's */
-	FAULT_WAIT,	  /* no fault: another process is being asked */
-	FAULT_COUNT
+enum responder_fault {
+	RESPONDER_FAULT_NONE,
+	RESPONDER_FAULT_SEQUENCE,	/* an opcode that can't follow the one before */
+	RESPONDER_FAULT_QP_ACCESS,	/* the QP doesn't allow this kind of access */
+	RESPONDER_FAULT_XRC,		/* an XRCETH that names no SRQ of the QP's domain */
+	RESPONDER_FAULT_RESOURCES,	/* more READs and atomics than max_dest_rd_atomic */
+	RESPONDER_FAULT_BUSY,		/* so many FLUSHes: no error, but it has to come again */
+	RESPONDER_FAULT_NO_RECEIVE,	/* no receive is posted: RNR */
+	RESPONDER_FAULT_LENGTH,		/* payload against opcode, pad, or RETH length */
+	RESPONDER_FAULT_KEY,		/* R_Key, bounds or access of remote memory */
+	RESPONDER_FAULT_ALIGNMENT,	/* atomics: 8-byte alignment */
+	RESPONDER_FAULT_RECEIVE_LENGTH, /* a SEND longer than its receive */
+	/* L_Key, bounds or access of the receive's SGEs, or their memory is gone */
+	RESPONDER_FAULT_RECEIVE_KEY,
+	/* remote memory that is gone: mr_write(); or another process's CQ is full */
+	RESPONDER_FAULT_MEMORY,
+	RESPONDER_FAULT_INVALIDATE, /* SEND with invalidate of what can't be invalidated */
+	RESPONDER_FAULT_INJECTED,   /* a receive that is to fail: emu/inject/request.h */
+	/* No faults: an SRQ that isn't ours, but may be another process's; which is being asked. */
+	RESPONDER_FAULT_ELSEWHERE,
+	RESPONDER_FAULT_WAIT,
+	RESPONDER_FAULT_COUNT
 };
 
 /* What an error of mr_write() or its like is. */
-static inline enum fault memory_fault(int error)
+static inline enum responder_fault memory_fault(int error)
 {
-	return error == EFAULT ? FAULT_MEMORY : FAULT_KEY;
+	return error == EFAULT ? RESPONDER_FAULT_MEMORY : RESPONDER_FAULT_KEY;
 }
 
 enum message_kind { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
@@ -63,7 +67,7 @@ struct message {
 	bool has_receive; /* wqe is the receive that the message fills */
 	struct receive_wqe wqe;
 	struct ibv_sge *sges;
-	enum ibv_wc_status injected; /* FAULT_INJECTED: how it is to fail */
+	enum ibv_wc_status injected; /* RESPONDER_FAULT_INJECTED: how it is to fail */
 	uint64_t late;		     /* by how much its completion is; ns */
 
 	uint64_t va; /* RDMA WRITE: what its RETH says */
@@ -96,7 +100,8 @@ bool message_take_receive(struct message *message, struct qp *qp);
  * The payload of a SEND or RDMA WRITE packet goes where the message has got to, if
  * there it may. A FIRST packet begins the message.
  */
-enum fault message_place(struct message *message, const struct qp *qp, const struct packet *packet);
+enum responder_fault message_place(struct message *message, const struct qp *qp,
+				   const struct packet *packet);
 
 /*
  * Place the payload of a MIDDLE packet of the SEND or RDMA WRITE in progress that arrived @ahead
@@ -108,12 +113,12 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 			 uint32_t ahead);
 
 /*
- * A UD message: header and payload go to the receive. FAULT_RECEIVE_LENGTH if they are
+ * A UD message: header and payload go to the receive. RESPONDER_FAULT_RECEIVE_LENGTH if they are
  * longer.
  */
-enum fault message_place_datagram(struct message *message, const struct qp *qp,
-				  const uint8_t grh[GRH_LENGTH], uint32_t skipped,
-				  const struct packet *packet);
+enum responder_fault message_place_datagram(struct message *message, const struct qp *qp,
+					    const uint8_t grh[GRH_LENGTH], uint32_t skipped,
+					    const struct packet *packet);
 
 /*
  * Memory that the peer of @qp names by an R_Key: its address, or NULL. It stays pinned as

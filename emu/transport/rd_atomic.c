@@ -25,7 +25,7 @@ static void accept_request(struct qp *qp, const struct packet *packet,
 	response_answer(qp, resource);
 }
 
-static enum fault execute_read(struct qp *qp, const struct packet *packet)
+static enum responder_fault execute_read(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	const struct reth *reth = packet_reth(packet);
@@ -34,15 +34,15 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	struct responder_resource *resource;
 
 	if (length > WIRE_MESSAGE_MAX)
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+		return RESPONDER_FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 	if (length > 0 &&
 	    !message_remote_memory(&resp->message, qp, rkey, va, length, IBV_ACCESS_REMOTE_READ))
-		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+		return RESPONDER_FAULT_KEY; /* IBA 9.7.4.1.5 */
 	if (length == 0 && !message_nothing_allowed(qp, rkey, IBV_ACCESS_REMOTE_READ))
-		return FAULT_KEY;
+		return RESPONDER_FAULT_KEY;
 	resource = response_new_resource(&resp->response);
 	if (!resource)
-		return FAULT_RESOURCES;
+		return RESPONDER_FAULT_RESOURCES;
 	resource->pd = message_pd(&resp->message, qp);
 	resource->pd_handle = pd_handle(resource->pd);
 	resource->va = va;
@@ -51,30 +51,31 @@ static enum fault execute_read(struct qp *qp, const struct packet *packet)
 	qp_show_answered(qp, length);
 	accept_request(qp, packet, resource,
 		       length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* --- atomics ----------------------------------------------------------------------------- */
 
 /* The eight bytes that a request names, about to be written, and what its answer is kept in. */
-static enum fault get_target(struct qp *qp, uint64_t va, uint32_t rkey, int access,
-			     uint64_t **target, struct responder_resource **resource)
+static enum responder_fault get_target(struct qp *qp, uint64_t va, uint32_t rkey, int access,
+				       uint64_t **target, struct responder_resource **resource)
 {
 	struct responder *resp = &qp->responder;
 
 	if (va % ATOMIC_LENGTH != 0)
-		return FAULT_ALIGNMENT; /* IBA 9.4.5 */
+		return RESPONDER_FAULT_ALIGNMENT; /* IBA 9.4.5 */
 	*target = (uint64_t *)message_remote_memory(&resp->message, qp, rkey, va, ATOMIC_LENGTH,
 						    access);
 	if (!*target)
-		return FAULT_KEY; /* IBA 9.7.4.1.5 */
+		return RESPONDER_FAULT_KEY; /* IBA 9.7.4.1.5 */
 	if ((uintptr_t)*target % ATOMIC_LENGTH != 0)
-		return FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't */
+		return RESPONDER_FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't
+						   */
 	*resource = response_new_resource(&resp->response);
 	if (!*resource)
-		return FAULT_RESOURCES;
+		return RESPONDER_FAULT_RESOURCES;
 	WATCH(qp->hca, written, *target, ATOMIC_LENGTH);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 struct atomic {
@@ -117,26 +118,26 @@ static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct p
 	return 0;
 }
 
-static enum fault execute_atomic(struct qp *qp, const struct packet *packet)
+static enum responder_fault execute_atomic(struct qp *qp, const struct packet *packet)
 {
 	const struct atomiceth *eth = packet_atomiceth(packet);
 	struct responder_resource *resource;
-	enum fault fault;
+	enum responder_fault fault;
 	uint64_t *target;
 	int error;
 
 	if (qp->hca->limits.device.atomic_cap == IBV_ATOMIC_NONE)
-		return FAULT_QP_ACCESS;
+		return RESPONDER_FAULT_QP_ACCESS;
 	fault = get_target(qp, be64toh(eth->va), be32toh(eth->rkey), IBV_ACCESS_REMOTE_ATOMIC,
 			   &target, &resource);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
 	error = try_atomic(&qp->responder.message.pin, target, packet, &resource->original);
 	if (error)
 		return memory_fault(error);
 	qp_show_answered(qp, ATOMIC_LENGTH);
 	accept_request(qp, packet, resource, 1);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* --- Annex A19 ----------------------------------------------------------------------- */
@@ -167,26 +168,26 @@ static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const st
 }
 
 /* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */
-static enum fault execute_atomic_write(struct qp *qp, const struct packet *packet)
+static enum responder_fault execute_atomic_write(struct qp *qp, const struct packet *packet)
 {
 	const struct reth *reth = packet_reth(packet);
 	struct responder_resource *resource;
-	enum fault fault;
+	enum responder_fault fault;
 	uint64_t *target;
 	int error;
 
 	if (be32toh(reth->length) != ATOMIC_LENGTH)
-		return FAULT_LENGTH;
+		return RESPONDER_FAULT_LENGTH;
 	fault = get_target(qp, be64toh(reth->va), be32toh(reth->rkey), IBV_ACCESS_REMOTE_WRITE,
 			   &target, &resource);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
 	error = try_atomic_write(&qp->responder.message.pin, target, packet);
 	if (error)
 		return memory_fault(error);
 	qp_show_received(qp, ATOMIC_LENGTH);
 	accept_request(qp, packet, resource, 1);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 unsigned int flush_access(const struct packet *packet)
@@ -209,7 +210,7 @@ unsigned int flush_access(const struct packet *packet)
  * What is left is that every processor sees it. Of FLUSHes alone Linux rxe has more under way
  * than max_dest_rd_atomic: the first one too many, which hasn't been executed, has to come again.
  */
-static enum fault execute_flush(struct qp *qp, const struct packet *packet)
+static enum responder_fault execute_flush(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	const struct reth *reth = packet_reth(packet);
@@ -219,26 +220,26 @@ static enum fault execute_flush(struct qp *qp, const struct packet *packet)
 
 	if (packet_flush_selectivity(packet) == FETH_SELECTIVITY_MR) {
 		if (!message_remote_allowed(qp, rkey, access))
-			return FAULT_KEY;
+			return RESPONDER_FAULT_KEY;
 	} else {
 		if (length > WIRE_MESSAGE_MAX)
-			return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+			return RESPONDER_FAULT_LENGTH; /* IBA 9.7.4.1.6 */
 		if (!message_remote_memory(&resp->message, qp, rkey, be64toh(reth->va), length,
 					   access))
-			return FAULT_KEY;
+			return RESPONDER_FAULT_KEY;
 	}
 	resource = response_new_resource(&resp->response);
 	if (!resource)
-		return FAULT_BUSY;
+		return RESPONDER_FAULT_BUSY;
 	__sync_synchronize(); /* ThreadSanitizer knows no atomic_thread_fence() */
 	qp_show_received(qp, 0);
 	accept_request(qp, packet, resource, 1);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* ------------------------------------------------------------------------------------- */
 
-enum fault rd_atomic_execute(struct qp *qp, const struct packet *packet)
+enum responder_fault rd_atomic_execute(struct qp *qp, const struct packet *packet)
 {
 	placement_finish(qp->hca);
 	switch (packet->op->flags & RD_ATOMIC) {

@@ -20,6 +20,6 @@ struct qp;
 unsigned int flush_access(const struct packet *packet);
 
 /* Check the memory that @packet names, execute it and note its answer. */
-enum fault rd_atomic_execute(struct qp *qp, const struct packet *packet);
+enum responder_fault rd_atomic_execute(struct qp *qp, const struct packet *packet);
 
 #endif

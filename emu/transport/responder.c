@@ -23,34 +23,39 @@ struct fault_outcome {
 		     (IBA 9.8.2.2.1, class E) */
 };
 
-/* IBA 9.7.5.2, 9.9.3; transport.md 2. FAULT_NO_RECEIVE and FAULT_BUSY are no errors. */
-static const struct fault_outcome fault_outcome[FAULT_COUNT] = {
-	[FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR},
-	[FAULT_QP_ACCESS] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
-			     IBV_EVENT_QP_ACCESS_ERR},
-	[FAULT_XRC] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR},
-	[FAULT_RESOURCES] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
-			     IBV_EVENT_QP_REQ_ERR},
-	[FAULT_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR},
-	[FAULT_KEY] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR},
-	[FAULT_ALIGNMENT] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
-			     IBV_EVENT_QP_REQ_ERR},
-	[FAULT_RECEIVE_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
-				  IBV_EVENT_QP_REQ_ERR, .own = true},
-	[FAULT_RECEIVE_KEY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
-			       .own = true},
-	[FAULT_MEMORY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
-			  .own = true},
-	[FAULT_INVALIDATE] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
-			      IBV_EVENT_QP_ACCESS_ERR},
-	[FAULT_INJECTED] = {.event = IBV_EVENT_QP_FATAL, .own = true},
+/* IBA 9.7.5.2, 9.9.3; transport.md 2. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no
+ * errors. */
+static const struct fault_outcome fault_outcome[RESPONDER_FAULT_COUNT] = {
+	[RESPONDER_FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				      IBV_EVENT_QP_REQ_ERR},
+	[RESPONDER_FAULT_QP_ACCESS] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				       IBV_EVENT_QP_ACCESS_ERR},
+	[RESPONDER_FAULT_XRC] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				 IBV_EVENT_QP_ACCESS_ERR},
+	[RESPONDER_FAULT_RESOURCES] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				       IBV_EVENT_QP_REQ_ERR},
+	[RESPONDER_FAULT_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				    IBV_EVENT_QP_REQ_ERR},
+	[RESPONDER_FAULT_KEY] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
+				 IBV_EVENT_QP_ACCESS_ERR},
+	[RESPONDER_FAULT_ALIGNMENT] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
+				       IBV_EVENT_QP_REQ_ERR},
+	[RESPONDER_FAULT_RECEIVE_LENGTH] = {AETH_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR,
+					    IBV_EVENT_QP_REQ_ERR, .own = true},
+	[RESPONDER_FAULT_RECEIVE_KEY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
+					 IBV_EVENT_QP_FATAL, .own = true},
+	[RESPONDER_FAULT_MEMORY] = {AETH_NAK_REMOTE_OPERATION, IBV_WC_LOC_PROT_ERR,
+				    IBV_EVENT_QP_FATAL, .own = true},
+	[RESPONDER_FAULT_INVALIDATE] = {AETH_NAK_REMOTE_ACCESS, IBV_WC_LOC_ACCESS_ERR,
+					IBV_EVENT_QP_ACCESS_ERR},
+	[RESPONDER_FAULT_INJECTED] = {.event = IBV_EVENT_QP_FATAL, .own = true},
 };
 
-static struct fault_outcome outcome_of(const struct qp *qp, enum fault fault)
+static struct fault_outcome outcome_of(const struct qp *qp, enum responder_fault fault)
 {
 	struct fault_outcome outcome = fault_outcome[fault];
 
-	if (fault == FAULT_INJECTED) {
+	if (fault == RESPONDER_FAULT_INJECTED) {
 		outcome.status = qp->responder.message.injected;
 		outcome.syndrome = inject_syndrome(outcome.status);
 	}
@@ -222,64 +227,64 @@ bool responder_payload_fits(const struct qp *qp, const struct packet *packet)
 }
 
 /* For the message that begins, unless it has one. */
-static enum fault take_receive(struct qp *qp)
+static enum responder_fault take_receive(struct qp *qp)
 {
 	struct message *message = &qp->responder.message;
 
 	if (message->has_receive)
-		return FAULT_NONE;
+		return RESPONDER_FAULT_NONE;
 	if (!message_take_receive(message, qp))
-		return FAULT_NO_RECEIVE;
-	return injects(qp->hca) ? inject_receive(qp) : FAULT_NONE;
+		return RESPONDER_FAULT_NO_RECEIVE;
+	return injects(qp->hca) ? inject_receive(qp) : RESPONDER_FAULT_NONE;
 }
 
 /*
  * Stage B of transport.md 2 in its order, as far as the packet itself and the QP go. What
  * memory and resources have to say is checked where they are used.
  */
-static enum fault check_request(struct qp *qp, const struct packet *packet)
+static enum responder_fault check_request(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
-	enum fault fault;
+	enum responder_fault fault;
 
 	if (packet->op->flags & OPCODE_RESERVED || !message_continues(&resp->message, packet))
-		return FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
+		return RESPONDER_FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
 	if (!responder_allows(qp, packet))
-		return FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
+		return RESPONDER_FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
 	if (qp->xrcd) {
 		fault = xrc_select(qp, packet);
-		if (fault != FAULT_NONE)
+		if (fault != RESPONDER_FAULT_NONE)
 			return fault;
 	}
 	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
-		return FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
+		return RESPONDER_FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
 	if (takes_receive(packet)) {
 		fault = take_receive(qp); /* IBA 9.7.4.1.4 */
-		if (fault != FAULT_NONE)
+		if (fault != RESPONDER_FAULT_NONE)
 			return fault;
 	}
 	if (!responder_payload_fits(qp, packet))
-		return FAULT_LENGTH; /* IBA 9.7.4.1.6 */
-	return FAULT_NONE;
+		return RESPONDER_FAULT_LENGTH; /* IBA 9.7.4.1.6 */
+	return RESPONDER_FAULT_NONE;
 }
 
 /* --- executing ---------------------------------------------------------------------- */
 
 /* A SEND or RDMA WRITE packet. */
-static enum fault execute_data(struct qp *qp, const struct packet *packet)
+static enum responder_fault execute_data(struct qp *qp, const struct packet *packet)
 {
 	struct message *message = &qp->responder.message;
-	enum fault fault = message_place(message, qp, packet);
+	enum responder_fault fault = message_place(message, qp, packet);
 
-	if (fault != FAULT_NONE || !(packet->op->flags & OPCODE_INVALIDATE))
+	if (fault != RESPONDER_FAULT_NONE || !(packet->op->flags & OPCODE_INVALIDATE))
 		return fault;
 	/* Invalidating waits for pins. */
 	message_unpin(message, qp->hca);
 	completer_unpin(qp);
 	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
 	if (mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)
-		return FAULT_INVALIDATE;
-	return FAULT_NONE;
+		return RESPONDER_FAULT_INVALIDATE;
+	return RESPONDER_FAULT_NONE;
 }
 
 /* To our own application. */
@@ -293,13 +298,13 @@ static void report_fault(struct qp *qp, const struct fault_outcome *outcome, enu
 
 /* --- RC ------------------------------------------------------------------------------ */
 
-static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault fault)
+static void fail_reliable(struct qp *qp, const struct packet *packet, enum responder_fault fault)
 {
 	struct responder *resp = &qp->responder;
 	struct fault_outcome outcome;
 	enum cause cause;
 
-	if (fault == FAULT_NO_RECEIVE) {
+	if (fault == RESPONDER_FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
 		WATCH(qp->hca, receive_missing, qp);
 		qp->shown->done.losses.rnr_naks_sent++;
@@ -309,7 +314,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum fault
 		response_schedule_ack(qp, AETH_RNR_NAK | qp->attr.min_rnr_timer, packet->psn);
 		return;
 	}
-	if (fault == FAULT_BUSY) {
+	if (fault == RESPONDER_FAULT_BUSY) {
 		resp->nak_sent = true;
 		response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, packet->psn);
 		return;
@@ -339,47 +344,49 @@ static void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_
 		response_delay_ack(qp, packet->psn, now);
 }
 
-/* A packet for another process's SRQ: FAULT_WAIT until it is placed there. */
-static enum fault execute_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
+/* A packet for another process's SRQ: RESPONDER_FAULT_WAIT until it is placed there. */
+static enum responder_fault execute_elsewhere(struct qp *qp, const struct packet *packet,
+					      uint64_t now)
 {
 	struct message *message = &qp->responder.message;
-	enum fault fault;
+	enum responder_fault fault;
 
 	if (packet->op->flags & RD_ATOMIC)
-		return FAULT_MEMORY; /* it would have to answer with data */
+		return RESPONDER_FAULT_MEMORY; /* it would have to answer with data */
 	fault = xrc_place_elsewhere(qp, packet, now);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
 	message->kind = packet->op->flags & OPCODE_SEND ? MESSAGE_SEND : MESSAGE_WRITE;
 	acknowledge_data(qp, packet, now);
-	return FAULT_NONE;
+	return RESPONDER_FAULT_NONE;
 }
 
-static enum fault execute_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
+static enum responder_fault execute_reliable(struct qp *qp, const struct packet *packet,
+					     uint64_t now)
 {
-	enum fault fault = check_request(qp, packet);
+	enum responder_fault fault = check_request(qp, packet);
 
-	if (fault == FAULT_ELSEWHERE)
+	if (fault == RESPONDER_FAULT_ELSEWHERE)
 		return execute_elsewhere(qp, packet, now);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
 	if (packet->op->flags & RD_ATOMIC)
 		return rd_atomic_execute(qp, packet);
 	fault = execute_data(qp, packet);
-	if (fault == FAULT_NONE)
+	if (fault == RESPONDER_FAULT_NONE)
 		acknowledge_data(qp, packet, now);
 	return fault;
 }
 
 bool responder_receive_expected(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	enum fault fault = execute_reliable(qp, packet, now);
+	enum responder_fault fault = execute_reliable(qp, packet, now);
 
-	if (fault == FAULT_WAIT)
+	if (fault == RESPONDER_FAULT_WAIT)
 		qp->xrc.waits = true;
-	else if (fault != FAULT_NONE)
+	else if (fault != RESPONDER_FAULT_NONE)
 		fail_reliable(qp, packet, fault);
-	return fault == FAULT_NONE && qp->state != IBV_QPS_ERR;
+	return fault == RESPONDER_FAULT_NONE && qp->state != IBV_QPS_ERR;
 }
 
 static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -410,26 +417,26 @@ void responder_give_up(struct qp *qp)
 	fail_receive(qp, IBV_WC_WR_FLUSH_ERR, CAUSE_RECEIVE_FLUSHED);
 }
 
-enum fault responder_place(struct qp *qp, const struct packet *packet)
+enum responder_fault responder_place(struct qp *qp, const struct packet *packet)
 {
-	enum fault fault = check_request(qp, packet);
+	enum responder_fault fault = check_request(qp, packet);
 
-	if (fault == FAULT_NONE)
+	if (fault == RESPONDER_FAULT_NONE)
 		fault = execute_data(qp, packet);
-	if (fault == FAULT_NONE && packet->op->flags & OPCODE_LAST)
+	if (fault == RESPONDER_FAULT_NONE && packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
-	if (fault != FAULT_NONE && fault != FAULT_NO_RECEIVE)
+	if (fault != RESPONDER_FAULT_NONE && fault != RESPONDER_FAULT_NO_RECEIVE)
 		fail_receive(qp, outcome_of(qp, fault).status, explain_fault(qp, packet, fault));
 	if (qp->state != IBV_QPS_ERR)
 		return fault;
 	qp->state = IBV_QPS_RTR; /* the CQ is full: the next one may have another */
-	return FAULT_MEMORY;
+	return RESPONDER_FAULT_MEMORY;
 }
 
 /* --- UC ------------------------------------------------------------------------------ */
 
 /* Only faults of our own are reported, and to us (IBA 9.8.2.2.1); the rest is dropped. */
-static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fault fault)
+static void fail_unreliable(struct qp *qp, const struct packet *packet, enum responder_fault fault)
 {
 	const struct fault_outcome outcome = outcome_of(qp, fault);
 
@@ -438,7 +445,7 @@ static void fail_unreliable(struct qp *qp, const struct packet *packet, enum fau
 		qp_enter_error(qp);
 		return;
 	}
-	if (fault == FAULT_NO_RECEIVE)
+	if (fault == RESPONDER_FAULT_NO_RECEIVE)
 		WATCH(qp->hca, receive_missing, qp);
 	explain_drop(qp, packet, fault);
 	COUNT(qp->hca, dropped_packets, 1);
@@ -464,14 +471,14 @@ static bool in_sequence(struct qp *qp, const struct packet *packet)
 
 static void receive_unreliable(struct qp *qp, const struct packet *packet)
 {
-	enum fault fault;
+	enum responder_fault fault;
 
 	if (!in_sequence(qp, packet))
 		return;
 	fault = check_request(qp, packet);
-	if (fault == FAULT_NONE)
+	if (fault == RESPONDER_FAULT_NONE)
 		fault = execute_data(qp, packet);
-	if (fault != FAULT_NONE)
+	if (fault != RESPONDER_FAULT_NONE)
 		fail_unreliable(qp, packet, fault);
 	else if (packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
@@ -513,7 +520,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 {
 	struct message *message = &qp->responder.message;
 	bool ipv4 = gid_is_ipv4(&frame->source);
-	enum fault fault = FAULT_LENGTH;
+	enum responder_fault fault = RESPONDER_FAULT_LENGTH;
 	uint8_t grh[GRH_LENGTH];
 	uint32_t skipped = 0;
 	struct ibv_wc wc;
@@ -526,7 +533,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	}
 	if (responder_payload_fits(qp, packet))
 		fault = take_receive(qp);
-	if (fault == FAULT_NONE) {
+	if (fault == RESPONDER_FAULT_NONE) {
 		make_grh(grh, frame);
 		if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_UNTOUCHED)
 			skipped = GRH_IPV4;
@@ -535,7 +542,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 		/* As NICs do: a receive without space for both is an error (transport.md 8). */
 		fault = message_place_datagram(message, qp, grh, skipped, packet);
 	}
-	if (fault != FAULT_NONE) {
+	if (fault != RESPONDER_FAULT_NONE) {
 		fail_unreliable(qp, packet, fault);
 		return;
 	}

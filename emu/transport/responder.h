@@ -31,7 +31,7 @@ struct responder {
 	bool gap;	     /* requests have come that lie behind a missing one */
 	uint32_t seen;	     /* @gap: one beyond the highest of them, kept or not */
 	uint32_t belongs;    /* @gap: packets before it are of the SEND in progress, or executed */
-	bool kept_waits;     /* the next kept request waits for another process (FAULT_WAIT) */
+	bool kept_waits;     /* the next kept request waits for another process */
 	/* Kept requests have just closed a gap: the next packets show how the requester repeats. */
 	bool filled;
 	bool repeats_one; /* it repeats single packets rather than going back N */
@@ -58,7 +58,7 @@ void responder_receive_end(struct qp *qp);
  * answered, and no event of the QP raised. And what to do with a message in progress that isn't
  * continued.
  */
-enum fault responder_place(struct qp *qp, const struct packet *packet);
+enum responder_fault responder_place(struct qp *qp, const struct packet *packet);
 void responder_give_up(struct qp *qp);
 
 /* What the QP must allow for @packet, IBV_ACCESS_*; all there are, if it is invalid. */

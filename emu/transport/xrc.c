@@ -23,17 +23,17 @@ static bool select_number(struct qp *qp, uint32_t number)
 	return srq;
 }
 
-enum fault xrc_select(struct qp *qp, const struct packet *packet)
+enum responder_fault xrc_select(struct qp *qp, const struct packet *packet)
 {
 	struct message *message = &qp->responder.message;
 	uint32_t number = packet_xrc_srq(packet);
 
 	if (message->kind != MESSAGE_NONE && number != message->srq_number)
-		return FAULT_SEQUENCE;
+		return RESPONDER_FAULT_SEQUENCE;
 	message->srq_number = number;
 	if (select_number(qp, number))
-		return FAULT_NONE;
-	return xrc_may_be_elsewhere(qp) ? FAULT_ELSEWHERE : FAULT_XRC;
+		return RESPONDER_FAULT_NONE;
+	return xrc_may_be_elsewhere(qp) ? RESPONDER_FAULT_ELSEWHERE : RESPONDER_FAULT_XRC;
 }
 
 void xrc_select_taken(struct qp *qp)

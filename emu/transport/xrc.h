@@ -11,11 +11,11 @@
 #include "emu/transport/message.h"
 
 /*
- * The SRQ that @packet names becomes the message's. FAULT_SEQUENCE: another one than that of the
- * message in progress. FAULT_XRC: there is no such XRC SRQ in the QP's domain. FAULT_ELSEWHERE:
- * not here, but it may be another process's.
+ * The SRQ that @packet names becomes the message's. RESPONDER_FAULT_SEQUENCE: another one than that
+ * of the message in progress. RESPONDER_FAULT_XRC: there is no such XRC SRQ in the QP's domain.
+ * RESPONDER_FAULT_ELSEWHERE: not here, but it may be another process's.
  */
-enum fault xrc_select(struct qp *qp, const struct packet *packet);
+enum responder_fault xrc_select(struct qp *qp, const struct packet *packet);
 
 /* The SRQ of the receive that the message has taken, if it is still there, becomes the message's.
  */

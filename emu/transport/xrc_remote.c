@@ -33,7 +33,7 @@ struct xrc_delegate {
 	struct qp qp;	   /* its number is the target's */
 	struct descriptor_identity file; /* of the domain of what it placed last */
 	uint32_t sequence;		 /* of what it placed last, and how that went */
-	enum fault fault;
+	enum responder_fault fault;
 };
 
 /* --- the target -------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ bool xrc_may_be_elsewhere(const struct qp *qp)
 	return !qp->delegate && qp->hca->link->share && xrc_domain_has_file(qp->xrcd->domain);
 }
 
-static enum fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t now)
+static enum responder_fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct xrc_remote *remote = &qp->xrc;
 	struct share *share = qp->hca->link->share;
@@ -59,11 +59,11 @@ static enum fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t
 	bool told;
 
 	if (length > WIRE_PACKET_MAX)
-		return FAULT_LENGTH;
+		return RESPONDER_FAULT_LENGTH;
 	remote->asked_at = now;
 	message = malloc(sizeof(*message) + length);
 	if (!message)
-		return FAULT_WAIT; /* to be asked again, when there may be memory */
+		return RESPONDER_FAULT_WAIT; /* to be asked again, when there may be memory */
 	*message = (struct xrc_message){
 		.mark = MESSAGE_MARK,
 		.kind = XRC_ASK,
@@ -82,10 +82,10 @@ static enum fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t
 	told = share->ops->tell(share, message->srqn, message, sizeof(*message) + length);
 	free(message);
 	remote->asked = told;
-	return told ? FAULT_WAIT : FAULT_XRC;
+	return told ? RESPONDER_FAULT_WAIT : RESPONDER_FAULT_XRC;
 }
 
-enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
+enum responder_fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct xrc_remote *remote = &qp->xrc;
 
@@ -94,7 +94,7 @@ enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint6
 			remote->asked = false;
 			return remote->fault;
 		}
-		return elapsed(remote->asked_at, now) < XRC_ASK_AGAIN ? FAULT_WAIT
+		return elapsed(remote->asked_at, now) < XRC_ASK_AGAIN ? RESPONDER_FAULT_WAIT
 								      : ask_owner(qp, packet, now);
 	}
 	remote->asked = true;
@@ -129,7 +129,7 @@ static void on_answer(struct hca *hca, const struct xrc_message *message)
 		return;
 	pthread_mutex_lock(&qp->lock);
 	if (qp->xrc.asked && qp->xrc.sequence == message->sequence &&
-	    message->fault < FAULT_COUNT) {
+	    message->fault < RESPONDER_FAULT_COUNT) {
 		qp->xrc.answered = true;
 		qp->xrc.fault = message->fault;
 	}
@@ -253,11 +253,11 @@ void xrc_delegates_destroy(struct hca *hca)
 	}
 }
 
-static enum fault place(struct xrc_delegate *delegate, const struct xrc_message *message,
-			struct srq *srq, const struct packet *packet, uint64_t now)
+static enum responder_fault place(struct xrc_delegate *delegate, const struct xrc_message *message,
+				  struct srq *srq, const struct packet *packet, uint64_t now)
 {
 	struct qp *qp = &delegate->qp;
-	enum fault fault;
+	enum responder_fault fault;
 
 	pthread_mutex_lock(&qp->lock);
 	qp->xrcd = srq->xrcd;
@@ -273,16 +273,16 @@ static enum fault place(struct xrc_delegate *delegate, const struct xrc_message 
 	return fault;
 }
 
-static enum fault place_in(struct hca *hca, const struct xrc_message *message, struct srq *srq,
-			   const struct packet *packet, uint64_t now)
+static enum responder_fault place_in(struct hca *hca, const struct xrc_message *message,
+				     struct srq *srq, const struct packet *packet, uint64_t now)
 {
 	struct xrc_delegate *delegate;
 
 	if (!is_of_domain(srq, &message->file))
-		return FAULT_XRC;
+		return RESPONDER_FAULT_XRC;
 	delegate = get_delegate(hca, message->qpn);
 	if (!delegate)
-		return FAULT_WAIT; /* to be asked again, when there may be memory */
+		return RESPONDER_FAULT_WAIT; /* to be asked again, when there may be memory */
 	if (delegate->sequence != message->sequence) {
 		delegate->file = message->file;
 		delegate->fault = place(delegate, message, srq, packet, now);
@@ -296,7 +296,7 @@ static void on_ask(struct hca *hca, const struct xrc_message *message, const uin
 {
 	struct share *share = hca->link->share;
 	struct xrc_message answer = *message;
-	enum fault fault = FAULT_XRC;
+	enum responder_fault fault = RESPONDER_FAULT_XRC;
 	struct packet packet;
 	struct srq *srq;
 
@@ -307,7 +307,7 @@ static void on_ask(struct hca *hca, const struct xrc_message *message, const uin
 		fault = place_in(hca, message, srq, &packet, now);
 		table_put(&hca->srqs, message->srqn);
 	}
-	if (fault == FAULT_WAIT)
+	if (fault == RESPONDER_FAULT_WAIT)
 		return;
 	answer.kind = XRC_ANSWER;
 	answer.fault = fault;

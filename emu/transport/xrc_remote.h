@@ -24,7 +24,7 @@ struct xrc_remote {
 	uint32_t psn;	   /* of the packet that it was about */
 	bool asked, answered;
 	bool waits;    /* the packet that was received last does, and is to be deferred */
-	uint8_t fault; /* enum fault: the answer */
+	uint8_t fault; /* enum responder_fault: the answer */
 	uint64_t asked_at;
 };
 
@@ -36,10 +36,10 @@ void xrc_remote_reset(struct xrc_remote *remote);
 bool xrc_may_be_elsewhere(const struct qp *qp);
 
 /*
- * Have @packet placed by the process whose SRQ it names. FAULT_WAIT until that is done, then its
- * outcome; FAULT_XRC when there is no such process.
+ * Have @packet placed by the process whose SRQ it names. RESPONDER_FAULT_WAIT until that is done,
+ * then its outcome; RESPONDER_FAULT_XRC when there is no such process.
  */
-enum fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now);
+enum responder_fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now);
 
 /*
  * @qp is flushed or reset: have a receive that the message in progress took of another process's
