@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the connection manager share: cm (ids, listeners, timers),
- * cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange (what
- * the application sends), cm_receive (what the peer has sent), cm_sidr (service
- * ids of datagram QPs), cm_cause (why something fails), cm_alternate (alternate paths), cm_pending
+ * What the files of the connection manager share: cm (ids, messages out), cm_listen (listeners),
+ * cm_timer (what is due), cm_peer (ids by their peer), cm_event (events to the sink), cm_exchange
+ * (what the application sends), cm_receive (what the peer has sent), cm_sidr (service ids of
+ * datagram QPs), cm_cause (why something fails), cm_alternate (alternate paths), cm_pending
  * (requests before their listener), cm_watch (peers that die), cm_qp (a QP's attributes). cm.lock
  * is held in all of these functions unless they say otherwise.
  */
@@ -41,21 +41,37 @@ struct cm {
 
 /* --- cm.c --------------------------------------------------------------------------- */
 
-/* IBA 12.7.1 and others: 4.096 us times two to the power of @exponent, as Linux rounds it. */
-uint64_t cm_duration(uint8_t exponent);
-
 /* A new id, in state IDLE. NULL without memory. */
 struct cm_id *cm_id_new(struct cm *cm, void *context);
 
-/* The id with @local_id, or NULL. */
+/* The id with @local_id, or NULL; and that with the index @index in the table of ids. */
 struct cm_id *cm_id_find(struct cm *cm, uint32_t local_id);
+struct cm_id *cm_id_at(struct cm *cm, uint32_t index);
+
+/* Other processes see it, with what the exchange has settled so far. */
+void cm_set_state(struct cm_id *id, enum cm_state state);
+
+/* End what is going on and tell the peer, not the sink. The id is freed, now or later. */
+void cm_abandon(struct cm_id *id, uint64_t now);
+/* Free @id, as if the request that made it had been lost: the peer will send it again. */
+void cm_ignore(struct cm_id *id);
+/* Free @id if it is abandoned and idle. */
+void cm_reap(struct cm_id *id);
+
+/* --- cm_listen.c ---------------------------------------------------------------------- */
 
 /* The listener for a request to @service_id at @gid, or NULL. */
 struct cm_id *cm_find_listener(struct cm *cm, uint64_t service_id, const union ibv_gid *gid,
 			       bool datagram);
+/* @id listens no more, if it does. */
+void cm_stop_listening(struct cm_id *id);
+/* End its claim, if there is one. Without cm.lock. */
+void cm_disclaim(struct cm_id *id);
 
-/* Other processes see it, with what the exchange has settled so far. */
-void cm_set_state(struct cm_id *id, enum cm_state state);
+/* --- cm_timer.c ----------------------------------------------------------------------- */
+
+/* IBA 12.7.1 and others: 4.096 us times two to the power of @exponent, as Linux rounds it; ns. */
+uint64_t cm_duration(uint8_t exponent);
 
 /* Have cm_run() look at @id at @time; TIME_NEVER: no more. */
 void cm_set_deadline(struct cm_id *id, uint64_t time);
@@ -68,14 +84,7 @@ void cm_enter_idle(struct cm_id *id);
 /* IBA 12.9.8.6: what is still on its way mustn't be taken for a new connection's. */
 void cm_enter_timewait(struct cm_id *id, uint64_t now);
 
-/* End what is going on and tell the peer, not the sink. The id is freed, now or later. */
-void cm_abandon(struct cm_id *id, uint64_t now);
-/* Free @id, as if the request that made it had been lost: the peer will send it again. */
-void cm_ignore(struct cm_id *id);
-/* Free @id if it is abandoned and idle. */
-void cm_reap(struct cm_id *id);
-
-/* --- messages ----------------------------------------------------------------------- */
+/* --- cm.c: messages out --------------------------------------------------------------- */
 
 /* The beginning of @message, from @id to its peer. */
 void cm_begin(const struct cm_id *id, struct cm_message *message, uint16_t attribute);
