@@ -11,16 +11,6 @@
 
 #define LID_PERMISSIVE 0xffff
 
-/* AP status of an APR, table 117. */
-enum {
-	APR_SUCCESS = 0,
-	APR_UNSUPPORTED = 2,
-	APR_REJECTED = 3,
-	APR_IS_CURRENT = 5,
-	APR_INVALID_QPN = 6,
-	APR_INVALID_GID = 8,
-};
-
 /* --- paths, in messages and here ------------------------------------------------------- */
 
 void cm_describe_path(const struct cm_id *id, const struct path *path, uint8_t packet_life_time,
@@ -80,29 +70,29 @@ void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
 
 /* --- loading it ---------------------------------------------------------------------------- */
 
-/* Into the QP, which is to be armed. Returns an AP status. */
-static uint8_t load(const struct cm_id *id, struct qp *qp, uint64_t now)
+/* Into the QP, which is to be armed. */
+static enum cm_apr_status load(const struct cm_id *id, struct qp *qp, uint64_t now)
 {
 	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM}, current;
 	struct ibv_qp_init_attr init;
 
 	qp_query(qp, &current, &init);
 	if (!qp->type->connected || current.dest_qp_num != id->terms.remote_qpn)
-		return APR_UNSUPPORTED;
+		return CM_APR_UNSUPPORTED;
 	cm_alternate_attr(id, &attr);
 	return qp_modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, now) == 0
-		       ? APR_SUCCESS
-		       : APR_REJECTED;
+		       ? CM_APR_SUCCESS
+		       : CM_APR_REJECTED;
 }
 
-static uint8_t load_alternate(const struct cm_id *id, uint64_t now)
+static enum cm_apr_status load_alternate(const struct cm_id *id, uint64_t now)
 {
 	struct table *qps = &id->cm->hca->qps;
 	struct qp *qp = table_get(qps, id->terms.local_qpn);
-	uint8_t status;
+	enum cm_apr_status status;
 
 	if (!qp)
-		return APR_UNSUPPORTED;
+		return CM_APR_UNSUPPORTED;
 	status = load(id, qp, now);
 	table_put(qps, id->terms.local_qpn);
 	return status;
@@ -128,15 +118,15 @@ int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, 
 	return 0;
 }
 
-static uint8_t judge_lap(struct cm_id *id, const struct cm_message *lap, uint64_t now)
+static enum cm_apr_status judge_lap(struct cm_id *id, const struct cm_message *lap, uint64_t now)
 {
 	if (lap->qpn != id->terms.local_qpn)
-		return APR_INVALID_QPN;
+		return CM_APR_INVALID_QPN;
 	if (gid_equal(&lap->path[1].remote_gid, &id->path.source) &&
 	    gid_equal(&lap->path[1].local_gid, &id->path.destination))
-		return APR_IS_CURRENT;
+		return CM_APR_IS_CURRENT;
 	if (!cm_take_alternate(id->cm, &lap->path[1], id->terms.mtu, &id->alternate))
-		return APR_INVALID_GID;
+		return CM_APR_INVALID_GID;
 	return load_alternate(id, now);
 }
 
@@ -153,18 +143,18 @@ static bool is_from_peer(const struct cm_id *id, const struct link_frame *frame)
 void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struct link_frame *frame,
 		     uint64_t now)
 {
-	uint8_t status;
+	enum cm_apr_status status;
 
 	if (!is_from_peer(id, frame))
 		return;
 	status = judge_lap(id, lap, now);
-	if (status == APR_SUCCESS)
+	if (status == CM_APR_SUCCESS)
 		cm_raise(id, CM_EVENT_LAP_RECEIVED, lap);
 	cm_answer_lap(id->cm, lap, frame, status, now);
 }
 
 void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
-		   uint8_t status, uint64_t now)
+		   enum cm_apr_status status, uint64_t now)
 {
 	const struct cm_message apr = {
 		.attribute = CM_APR,
@@ -191,7 +181,7 @@ void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struc
 	if (!id->lap_sent || !is_from_peer(id, frame))
 		return;
 	end_lap(id);
-	if (apr->status == APR_SUCCESS)
+	if (apr->status == CM_APR_SUCCESS)
 		load_alternate(id, now);
 	else
 		id->alternate.known = false;

@@ -141,9 +141,8 @@ void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struc
 void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struct link_frame *frame,
 		     uint64_t now);
 void cm_lap_unanswered(struct cm_id *id, uint64_t now);
-/* @status: of table 117. */
 void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
-		   uint8_t status, uint64_t now);
+		   enum cm_apr_status status, uint64_t now);
 
 /* --- cm_receive.c ------------------------------------------------------------------- */
 

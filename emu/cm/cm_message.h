@@ -28,6 +28,17 @@ enum cm_sidr_status {
 	CM_SIDR_UNSUPPORTED_VERSION,
 };
 
+/* AP status of an APR (table 117). */
+enum cm_apr_status {
+	CM_APR_SUCCESS = 0,
+	CM_APR_INVALID_ID = 1,
+	CM_APR_UNSUPPORTED = 2,
+	CM_APR_REJECTED = 3,
+	CM_APR_IS_CURRENT = 5,
+	CM_APR_INVALID_QPN = 6,
+	CM_APR_INVALID_GID = 8,
+};
+
 enum cm_transport { CM_TRANSPORT_RC, CM_TRANSPORT_UC, CM_TRANSPORT_RD, CM_TRANSPORT_EXTENDED };
 
 /* A path as REQ and LAP describe it. */

@@ -15,9 +15,6 @@
 #include "net/random.h"
 #include "net/share/share.h"
 
-/* AP status of an APR, table 117. */
-enum { APR_INVALID_ID = 1 };
-
 /* How long an application may take for its answer: 65.5 s; Linux: CMA_CM_MRA_SETTING. */
 #define SERVICE_TIMEOUT 24
 
@@ -65,7 +62,7 @@ static void confirm_unknown(struct cm *cm, const struct cm_message *dreq,
 static void lap_unknown(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
 			uint64_t now)
 {
-	cm_answer_lap(cm, lap, frame, APR_INVALID_ID, now);
+	cm_answer_lap(cm, lap, frame, CM_APR_INVALID_ID, now);
 }
 
 /* --- REQ ------------------------------------------------------------------------------ */
@@ -79,7 +76,6 @@ static bool stale(struct cm *cm, const struct cm_message *message, uint32_t qpn,
 {
 	struct cm_peer peer = peer_of(frame, message->ca_guid, qpn);
 	struct cm_id *old = qpn ? cm_peer_find_qp(cm, &peer) : NULL;
-
 	char found[64];
 
 	if (!old)
@@ -147,13 +143,55 @@ static void tell_mtu(const struct cm_message *req, const struct link_frame *fram
 	cm_tell_refused(CAUSE_CM_REQ_MTU, req, &frame->source, found);
 }
 
+/* A listener's REQ, which is to go to the address at @place. Returns whether it was rejected. */
+static bool rejects_req(struct cm *cm, const struct cm_message *req, const struct link_frame *frame,
+			const struct gid_place *place, uint64_t now)
+{
+	enum cm_reject_reason injected = injects(cm->hca) ? inject_reject(cm->hca, CM_REQ) : 0;
+	struct cm_alternate alternate;
+	char text[INET6_ADDRSTRLEN];
+
+	if (injected) {
+		reject_message(cm, frame, req, injected, NULL, now);
+		return true;
+	}
+	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
+	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place->entry.mtu)) {
+		tell_mtu(req, frame, place->entry.mtu);
+		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
+		return true;
+	}
+	if (cm_has_alternate(req) && !cm_take_alternate(cm, &req->path[1], req->mtu, &alternate)) {
+		cm_tell_refused(CAUSE_CM_REQ_ALTERNATE, req, &frame->source,
+				gid_to_text(&req->path[1].remote_gid, text));
+		reject_message(cm, frame, req, CM_REJECT_INVALID_ALTERNATE_GID, &place->entry.gid,
+			       now);
+		return true;
+	}
+	return false;
+}
+
+/* The passive side's new id, and the listener's decision on it. */
+static void accept_req(struct cm *cm, const struct cm_message *req, const struct link_frame *frame,
+		       struct cm_id *listener, uint64_t now)
+{
+	struct cm_id *id = cm_id_new(cm, NULL);
+
+	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
+	if (!id)
+		return;
+	take_req(id, req, frame);
+	if (remember(id, req, req->qpn, frame) != 0)
+		cm_ignore(id);
+	else
+		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
+}
+
 static void req_received(struct cm *cm, const struct cm_message *req,
 			 const struct link_frame *frame, uint64_t now)
 {
 	char text[INET6_ADDRSTRLEN];
-	struct cm_id *listener, *id;
-	struct cm_alternate alternate;
-	enum cm_reject_reason injected;
+	struct cm_id *listener;
 	struct gid_place place;
 
 	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
@@ -166,40 +204,15 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	if (stale(cm, req, req->qpn, frame, now))
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
+	if (!listener && cm_pending_add(cm, req, frame, now))
+		return;
 	if (!listener) {
-		if (cm_pending_add(cm, req, frame, now))
-			return;
 		cm_tell_no_listener(cm, req, frame);
 		reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
 		return;
 	}
-	injected = injects(cm->hca) ? inject_reject(cm->hca, CM_REQ) : 0;
-	if (injected) {
-		reject_message(cm, frame, req, injected, NULL, now);
-		return;
-	}
-	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
-	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place.entry.mtu)) {
-		tell_mtu(req, frame, place.entry.mtu);
-		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
-		return;
-	}
-	if (cm_has_alternate(req) && !cm_take_alternate(cm, &req->path[1], req->mtu, &alternate)) {
-		cm_tell_refused(CAUSE_CM_REQ_ALTERNATE, req, &frame->source,
-				gid_to_text(&req->path[1].remote_gid, text));
-		reject_message(cm, frame, req, CM_REJECT_INVALID_ALTERNATE_GID, &place.entry.gid,
-			       now);
-		return;
-	}
-	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
-	id = cm_id_new(cm, NULL);
-	if (!id)
-		return;
-	take_req(id, req, frame);
-	if (remember(id, req, req->qpn, frame) != 0)
-		cm_ignore(id);
-	else
-		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
+	if (!rejects_req(cm, req, frame, &place, now))
+		accept_req(cm, req, frame, listener, now);
 }
 
 /* A REQ or REP: the application hasn't answered yet; duplicates are what tells that it is slow. */
