@@ -21,7 +21,7 @@ void deferred_init(struct deferred *deferred)
 	atomic_init(&deferred->tried_at, TIME_NEVER);
 }
 
-static struct deferred_qp *find(const struct deferred *deferred, uint32_t number)
+static struct deferred_qp *find_qp(const struct deferred *deferred, uint32_t number)
 {
 	struct deferred_qp *qp = NULL;
 
@@ -32,12 +32,12 @@ static struct deferred_qp *find(const struct deferred *deferred, uint32_t number
 
 bool deferred_has(const struct deferred *deferred, uint32_t number)
 {
-	return find(deferred, number) != NULL;
+	return find_qp(deferred, number) != NULL;
 }
 
 bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length)
 {
-	const struct deferred_qp *qp = find(deferred, number);
+	const struct deferred_qp *qp = find_qp(deferred, number);
 
 	return !qp || qp->bytes + sizeof(struct deferred_frame) + length <= DEFERRED_BYTES;
 }
@@ -83,7 +83,7 @@ static void set_time(struct deferred *deferred, uint64_t now)
 bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_frame *frame,
 		  uint64_t now)
 {
-	struct deferred_qp *qp = find(deferred, number);
+	struct deferred_qp *qp = find_qp(deferred, number);
 	struct deferred_frame *copy;
 
 	if (!deferred_has_room(deferred, number, frame->length))

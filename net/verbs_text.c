@@ -57,17 +57,17 @@ static const struct verbs_text events[VERBS_TEXTS] = {
 	EVENT(WQ_FATAL, "WQ fatal"),
 };
 
-static const struct verbs_text *find(const struct verbs_text *texts, unsigned int number)
+static const struct verbs_text *find_text(const struct verbs_text *texts, unsigned int number)
 {
 	return number < VERBS_TEXTS && texts[number].constant ? &texts[number] : NULL;
 }
 
 const struct verbs_text *wc_status_text(unsigned int status)
 {
-	return find(statuses, status);
+	return find_text(statuses, status);
 }
 
 const struct verbs_text *event_type_text(unsigned int event)
 {
-	return find(events, event);
+	return find_text(events, event);
 }

@@ -187,7 +187,7 @@ static const char *list_unknown(void)
 
 /* --- errors ---------------------------------------------------------------- */
 
-static const char *describe(const char *name, const char *value, const char *expected)
+static const char *describe_error(const char *name, const char *value, const char *expected)
 {
 	char *error;
 
@@ -274,7 +274,8 @@ void configuration_read(struct configuration *configuration)
 		const char *value = variable(values[i].name);
 
 		if (!values[i].read(value, configuration) && !configuration->error)
-			configuration->error = describe(values[i].name, value, values[i].expected);
+			configuration->error =
+				describe_error(values[i].name, value, values[i].expected);
 	}
 	error = read_profile(&configuration->profile);
 	if (error && !configuration->error)

@@ -323,7 +323,7 @@ static bool not_found(const char *name, char **error)
 }
 
 /* The file of the installed profile @name, or NULL. The caller frees it. */
-static char *find(const char *name)
+static char *find_profile(const char *name)
 {
 	char *found = NULL, *path, *place;
 
@@ -345,7 +345,7 @@ bool profile_read(struct profile *profile, const char *name, char **error)
 
 	if (strchr(name, '/'))
 		return read_file(profile, name, error);
-	path = find(name);
+	path = find_profile(name);
 	if (!path)
 		return not_found(name, error);
 	good = read_file(profile, path, error);

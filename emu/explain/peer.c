@@ -13,7 +13,7 @@ static bool was_answered(const struct qp *qp)
 	return qp->recovery.state == RECOVERY_SENDING || qp->recovery.state == RECOVERY_REPEATING;
 }
 
-static struct link_peer describe(const struct qp *qp)
+static struct link_peer describe_peer(const struct qp *qp)
 {
 	struct link *link = qp->hca->link;
 	struct link_peer peer = {};
@@ -128,7 +128,7 @@ void explain_silence(struct qp *qp, struct finding *finding)
 		finding->cause =
 			qp->recovery.response_missed ? CAUSE_RESPONSES_LOST : CAUSE_PACKETS_LOST;
 	} else {
-		peer = describe(qp);
+		peer = describe_peer(qp);
 		finding->cause = cause_of(&peer, qp);
 	}
 	if (!cause_wanted(finding->cause))
@@ -144,7 +144,7 @@ void explain_not_reading(struct qp *qp, uint32_t bytes)
 	struct finding finding = {};
 	struct text text = TEXT_OF(&finding);
 
-	peer = describe(qp);
+	peer = describe_peer(qp);
 	if (!peer.stopped && !cause_wanted(CAUSE_PEER_NOT_READING))
 		return;
 	text_add_qp(&text, qp);

@@ -132,7 +132,7 @@ static void find_rnr(const struct failure *f, struct finding *finding)
 
 /* ---------------------------------------------------------------------------------------- */
 
-static void find(const struct failure *f, struct finding *finding)
+static void find_cause(const struct failure *f, struct finding *finding)
 {
 	switch (f->status) {
 	case IBV_WC_LOC_PROT_ERR:
@@ -174,7 +174,7 @@ enum cause explain_request(struct qp *qp, enum ibv_wc_status status, const struc
 
 	if (wqe->injected)
 		return CAUSE_INJECTED_COMPLETION; /* told when it was posted */
-	find(&failure, &finding);
+	find_cause(&failure, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;
 	text = TEXT_OF(&finding);

@@ -238,8 +238,8 @@ static const finder finders[RESPONDER_FAULT_COUNT] = {
 	[RESPONDER_FAULT_INVALIDATE] = find_invalidation,
 };
 
-static void find(struct qp *qp, const struct packet *packet, enum responder_fault fault,
-		 struct finding *finding)
+static void find_cause(struct qp *qp, const struct packet *packet, enum responder_fault fault,
+		       struct finding *finding)
 {
 	if (is_from_elsewhere(qp, packet))
 		finding_set(finding, CAUSE_XRC_REFUSED_ELSEWHERE, "SRQ 0x%x",
@@ -272,7 +272,7 @@ enum cause explain_fault(struct qp *qp, const struct packet *packet, enum respon
 
 	if (fault == RESPONDER_FAULT_INJECTED)
 		return CAUSE_INJECTED_RECEIVE; /* told when the receive was taken */
-	find(qp, packet, fault, &finding);
+	find_cause(qp, packet, fault, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;
 	add_place(&finding, qp, packet, "refused");
@@ -349,7 +349,7 @@ void explain_drop(struct qp *qp, const struct packet *packet, enum responder_fau
 	}
 	if (!cause_wanted(CAUSE_UNRELIABLE_DROPPED))
 		return;
-	find(qp, packet, fault, &finding);
+	find_cause(qp, packet, fault, &finding);
 	cause = finding.cause;
 	finding_set(&finding, CAUSE_UNRELIABLE_DROPPED, " (0x%04x %s)", cause,
 		    cause_find(cause)->title);

@@ -22,7 +22,7 @@ void former_keys_init(struct former_keys *former)
 	*former = (struct former_keys){.lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
-static void forget(const struct former_key *key)
+static void free_origins(const struct former_key *key)
 {
 	origin_free(key->made);
 	origin_free(key->ended);
@@ -31,23 +31,23 @@ static void forget(const struct former_key *key)
 void former_keys_destroy(struct former_keys *former)
 {
 	for (unsigned int i = 0; former->ring && i < FORMER_KEYS; i++)
-		forget(&former->ring[i]);
+		free_origins(&former->ring[i]);
 	free(former->ring);
 	pthread_mutex_destroy(&former->lock);
 }
 
-static void add(struct former_keys *former, const struct former_key *key)
+static void add_former_key(struct former_keys *former, const struct former_key *key)
 {
 	struct former_key *place;
 
 	if (!former->ring)
 		former->ring = calloc(FORMER_KEYS, sizeof(*former->ring));
 	if (!former->ring) {
-		forget(key);
+		free_origins(key);
 		return;
 	}
 	place = &former->ring[former->next++ % FORMER_KEYS];
-	forget(place);
+	free_origins(place);
 	*place = *key;
 }
 
@@ -70,12 +70,12 @@ void former_keys_add(struct former_keys *former, struct key *key)
 		.ended = origin_capture(),
 	};
 	pthread_mutex_lock(&former->lock);
-	add(former, &ended);
+	add_former_key(former, &ended);
 	pthread_mutex_unlock(&former->lock);
 }
 
 /* The newest one, or NULL. */
-static const struct former_key *find(const struct former_keys *former, uint32_t value)
+static const struct former_key *find_former_key(const struct former_keys *former, uint32_t value)
 {
 	/* No key is 0, but entries without one are. */
 	for (unsigned int i = 1; value && former->ring && i <= FORMER_KEYS; i++) {
@@ -87,7 +87,7 @@ static const struct former_key *find(const struct former_keys *former, uint32_t 
 	return NULL;
 }
 
-static void describe(const struct former_key *key, char text[FORMER_KEY_TEXT])
+static void describe_former_key(const struct former_key *key, char text[FORMER_KEY_TEXT])
 {
 	bool window = key->kind == KEY_WINDOW;
 	char made[ORIGIN_TEXT], ended[ORIGIN_TEXT];
@@ -113,9 +113,9 @@ bool former_keys_describe(struct former_keys *former, uint32_t value, char text[
 	if (!cause_explaining())
 		return false;
 	pthread_mutex_lock(&former->lock);
-	key = find(former, value);
+	key = find_former_key(former, value);
 	if (key)
-		describe(key, text);
+		describe_former_key(key, text);
 	pthread_mutex_unlock(&former->lock);
 	return key != NULL;
 }

@@ -29,7 +29,7 @@ int qp_show_create(struct qp *qp)
 }
 
 /* Other queue pairs of the device may be destroyed at the same time. */
-static void add(uint64_t *sum, uint64_t more)
+static void add_to_sum(uint64_t *sum, uint64_t more)
 {
 	__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
 }
@@ -40,11 +40,11 @@ void qp_show_destroy(struct qp *qp)
 	const struct observe_totals *done = &qp->shown->done;
 	struct observe_totals *sum = &qp->hca->shown->destroyed;
 
-	add(&sum->traffic.sent_messages, done->traffic.sent_messages);
-	add(&sum->traffic.sent_bytes, done->traffic.sent_bytes);
-	add(&sum->traffic.received_messages, done->traffic.received_messages);
-	add(&sum->traffic.received_bytes, done->traffic.received_bytes);
-#define X(name) add(&sum->losses.name, done->losses.name);
+	add_to_sum(&sum->traffic.sent_messages, done->traffic.sent_messages);
+	add_to_sum(&sum->traffic.sent_bytes, done->traffic.sent_bytes);
+	add_to_sum(&sum->traffic.received_messages, done->traffic.received_messages);
+	add_to_sum(&sum->traffic.received_bytes, done->traffic.received_bytes);
+#define X(name) add_to_sum(&sum->losses.name, done->losses.name);
 	OBSERVE_LOSSES(X)
 #undef X
 	observe_free(qp->hca->observe, OBSERVE_QP, qp->shown);

@@ -184,7 +184,7 @@ void cause_warn_text(enum cause cause, char *found)
 	errno = error;
 }
 
-static void report(enum cause cause, bool is_call, const char *format, va_list arguments)
+static void report_formatted(enum cause cause, bool is_call, const char *format, va_list arguments)
 {
 	char found[FOUND_TEXT];
 
@@ -206,7 +206,7 @@ void cause_report(enum cause cause, const char *format, ...)
 	if (!cause_wanted(cause))
 		return;
 	va_start(arguments, format);
-	report(cause, is_of_a_call(cause), format, arguments);
+	report_formatted(cause, is_of_a_call(cause), format, arguments);
 	va_end(arguments);
 	errno = error;
 }
@@ -219,7 +219,7 @@ int refuse(int error, enum cause cause, const char *format, ...)
 	if (!cause_wanted(cause))
 		return error;
 	va_start(arguments, format);
-	report(cause, true, format, arguments);
+	report_formatted(cause, true, format, arguments);
 	va_end(arguments);
 	errno = before;
 	return error;

@@ -123,7 +123,7 @@ struct description {
 };
 
 /* Goes on until there is a line of the source. */
-static bool describe(void *argument, const struct place *place)
+static bool describe_place(void *argument, const struct place *place)
 {
 	struct description *description = argument;
 	size_t length = strlen(description->buffer);
@@ -143,7 +143,7 @@ bool origin_describe(const struct origin *origin, char *buffer, size_t size)
 	struct description description = {buffer, size};
 
 	buffer[0] = '\0';
-	visit_frames(origin, describe, &description);
+	visit_frames(origin, describe_place, &description);
 	return buffer[0];
 }
 

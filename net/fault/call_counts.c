@@ -13,7 +13,7 @@
 /* --- the file ---------------------------------------------------------------------------- */
 
 /* What a process writes to has to be all there. */
-static struct call_counts_file *map(int fd)
+static struct call_counts_file *map_counts(int fd)
 {
 	struct call_counts_file *file;
 	struct stat status;
@@ -37,7 +37,7 @@ struct call_counts_file *call_counts_create(const char *path)
 	if (fd < 0)
 		return NULL;
 	error = posix_fallocate(fd, 0, sizeof(*file));
-	if (!error && !(file = map(fd)))
+	if (!error && !(file = map_counts(fd)))
 		error = errno;
 	close(fd);
 	if (file)
@@ -60,7 +60,7 @@ void call_counts_unmap(struct call_counts_file *file)
 
 /* --- a process that counts --------------------------------------------------------------- */
 
-static struct call_counts *claim(struct call_counts_file *file)
+static struct call_counts *claim_counts(struct call_counts_file *file)
 {
 	for (unsigned int i = 0; i < CALL_COUNTS_PROCESSES; i++) {
 		uint32_t unused = 0;
@@ -78,11 +78,11 @@ int call_counter_open(struct call_counter *counter, const char *path)
 	*counter = (struct call_counter){};
 	if (fd < 0)
 		return errno;
-	counter->file = map(fd);
+	counter->file = map_counts(fd);
 	if (!counter->file)
 		error = errno;
 	else if (counter->file->magic == MAGIC && counter->file->calls == FAULT_CALLS)
-		counter->counts = claim(counter->file);
+		counter->counts = claim_counts(counter->file);
 	close(fd);
 	if (counter->counts)
 		return 0;
@@ -98,7 +98,7 @@ void call_counter_fork(struct call_counter *counter)
 
 	if (!parent)
 		return;
-	counter->counts = claim(counter->file);
+	counter->counts = claim_counts(counter->file);
 	for (unsigned int i = 0; counter->counts && i < FAULT_CALLS; i++)
 		counter->counts->count[i] = parent->count[i];
 }

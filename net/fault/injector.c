@@ -105,7 +105,7 @@ void injector_for_each(struct injector *injector,
 	pthread_mutex_unlock(&injector->lock);
 }
 
-static void report(void *context, const struct fault_clause *clause)
+static void report_clause(void *context, const struct fault_clause *clause)
 {
 	fault_clause_report(clause);
 }
@@ -115,7 +115,7 @@ void injector_report(struct injector *injector)
 {
 	if (pthread_mutex_trylock(&injector->lock) != 0)
 		return;
-	show_all(injector, report, NULL);
+	show_all(injector, report_clause, NULL);
 	pthread_mutex_unlock(&injector->lock);
 }
 
@@ -127,8 +127,8 @@ static bool clause_matches(const struct fault_clause *clause, unsigned int name,
 	       (clause->any_qp || clause->qpn == qpn);
 }
 
-static void describe(const struct fault_clause *clause, uint64_t count, uint32_t qpn,
-		     struct fault_hit *hit)
+static void describe_hit(const struct fault_clause *clause, uint64_t count, uint32_t qpn,
+			 struct fault_hit *hit)
 {
 	hit->action = clause->action;
 	hit->argument = clause->argument;
@@ -149,7 +149,7 @@ bool injector_ask(struct injector *injector, enum fault_action action, unsigned 
 		if (clause->action != action || !clause_matches(clause, name, qpn) ||
 		    !fault_clause_hits(clause) || found)
 			continue;
-		describe(clause, clause->matches, qpn, hit);
+		describe_hit(clause, clause->matches, qpn, hit);
 		found = true;
 	}
 	pthread_mutex_unlock(&injector->lock);
@@ -185,10 +185,10 @@ static bool take_due(struct injector *injector, struct fault_clause *clause, con
 	if (clause_time(injector, clause) > now || (clause->pending && clause->due_hca != hca))
 		return false;
 	if (clause->pending) {
-		describe(clause, clause->due_number, clause->due_qpn, hit);
+		describe_hit(clause, clause->due_number, clause->due_qpn, hit);
 		clause->pending--;
 	} else {
-		describe(clause, 0, clause->any_qp ? 0 : clause->qpn, hit);
+		describe_hit(clause, 0, clause->any_qp ? 0 : clause->qpn, hit);
 		clause->matches = clause->hits = 1;
 	}
 	return true;

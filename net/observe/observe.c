@@ -54,7 +54,7 @@ struct observe {
 /* --- the file ------------------------------------------------------------------------------ */
 
 /* Space in the file, mapped at its place. */
-static bool map(struct observe *observe, size_t offset, size_t length)
+static bool map_part(struct observe *observe, size_t offset, size_t length)
 {
 	int error = shared_file_reserve(observe->fd, offset, length);
 
@@ -118,7 +118,7 @@ static bool make_file(struct observe *observe, const char *directory, const char
 	}
 	if (!guard_file(observe->base, RESERVED))
 		return false;
-	if (!map(observe, 0, OBSERVE_HEADER))
+	if (!map_part(observe, 0, OBSERVE_HEADER))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
 	fill_header(observe->header, session);
@@ -188,7 +188,7 @@ static struct block *add_block(struct observe *observe, enum observe_kind kind)
 	block = calloc(1, sizeof(*block));
 	if (!block)
 		return NULL;
-	if (!map(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
+	if (!map_part(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
 		free(block);
 		return NULL;
 	}

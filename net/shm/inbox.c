@@ -27,7 +27,7 @@ void shm_path(char path[SHM_PATH], const char *directory, uint64_t sender, uint3
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-static struct inbox_file *map(int fd)
+static struct inbox_file *map_inbox(int fd)
 {
 	struct inbox_file *file =
 		mmap(NULL, sizeof(struct inbox_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -55,7 +55,7 @@ struct inbox_file *inbox_open(const char *directory, uint64_t number)
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &status) == 0 && status.st_size == sizeof(*file))
-		file = map(fd);
+		file = map_inbox(fd);
 	close(fd);
 	return file;
 }
@@ -120,7 +120,7 @@ static int fill(struct inbox *inbox)
 
 	if (error)
 		return error;
-	inbox->file = map(inbox->fd);
+	inbox->file = map_inbox(inbox->fd);
 	if (!inbox->file)
 		return errno;
 	inbox->file->size = sizeof(*inbox->file);

@@ -54,7 +54,7 @@ static bool has_gids(const struct ring *ring, const struct ring_source *from)
 }
 
 /* 0 or an errno. */
-static int map(struct ring *ring, int fd)
+static int map_ring(struct ring *ring, int fd)
 {
 	uint8_t *memory = mmap(NULL, MAPPING_SIZE, PROT_NONE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -88,7 +88,7 @@ int ring_create(struct ring *ring, const char *path)
 	fchmod(fd, 0600); /* whatever the umask */
 	error = shared_file_reserve(fd, 0, FILE_SIZE);
 	if (!error)
-		error = map(ring, fd);
+		error = map_ring(ring, fd);
 	if (error)
 		unlink(path);
 	else
@@ -109,7 +109,7 @@ int ring_open(struct ring *ring, const char *path)
 	else if (file.st_size != FILE_SIZE)
 		error = EBADMSG;
 	if (!error)
-		error = map(ring, fd);
+		error = map_ring(ring, fd);
 	close(fd);
 	return error;
 }

@@ -91,8 +91,8 @@ static uint32_t space_of(const struct sock_diag_socket *found)
 }
 
 /* With the lock. */
-static bool find(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
-		 struct sock_diag_socket *found)
+static bool find_socket(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+			struct sock_diag_socket *found)
 {
 	return cookie ? search(backlog, gid, cookie, found) : ask(backlog, gid, 0, found);
 }
@@ -103,7 +103,7 @@ uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid,
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = find(backlog, gid, cookie, &found);
+	known = find_socket(backlog, gid, cookie, &found);
 	pthread_mutex_unlock(&backlog->lock);
 	return known ? space_of(&found) / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
 }
@@ -124,7 +124,7 @@ uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint6
 
 	*read = 0;
 	pthread_mutex_lock(&backlog->lock);
-	if (find(backlog, gid, cookie, &found)) {
+	if (find_socket(backlog, gid, cookie, &found)) {
 		unread = found.received;
 		cached = cached_get(backlog, found.cookie);
 		note_unread(cached, unread);
@@ -141,7 +141,7 @@ bool backlog_received(struct backlog *backlog, const union ibv_gid *gid, uint64_
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = find(backlog, gid, cookie, &found);
+	known = find_socket(backlog, gid, cookie, &found);
 	pthread_mutex_unlock(&backlog->lock);
 	if (known)
 		*unread = found.received;

@@ -132,8 +132,8 @@ void udp_connection_renumber(struct udp_connection *connection)
 
 /* --- finding ------------------------------------------------------------------------------ */
 
-static struct udp_connection *find(const struct udp_address *address,
-				   const union ibv_gid *destination)
+static struct udp_connection *find_connection(const struct udp_address *address,
+					      const union ibv_gid *destination)
 {
 	unsigned int count = atomic_load_explicit(&address->connection_count, memory_order_acquire);
 
@@ -144,15 +144,15 @@ static struct udp_connection *find(const struct udp_address *address,
 	return NULL;
 }
 
-static struct udp_connection *add(struct udp_link *link, struct udp_address *address,
-				  const union ibv_gid *destination)
+static struct udp_connection *add_connection(struct udp_link *link, struct udp_address *address,
+					     const union ibv_gid *destination)
 {
 	unsigned int count = atomic_load_explicit(&address->connection_count, memory_order_acquire);
 	struct udp_connection *connection;
 
 	if (count == UDP_CONNECTIONS || pthread_mutex_trylock(&link->lock) != 0)
 		return NULL;
-	connection = find(address, destination);
+	connection = find_connection(address, destination);
 	if (!connection && address->connection_count < UDP_CONNECTIONS &&
 	    (connection = calloc(1, sizeof(*connection)))) {
 		connection->destination = *destination;
@@ -169,10 +169,10 @@ static struct udp_connection *add(struct udp_link *link, struct udp_address *add
 struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_address *address,
 					   const union ibv_gid *destination)
 {
-	struct udp_connection *connection = find(address, destination);
+	struct udp_connection *connection = find_connection(address, destination);
 
 	if (!connection)
-		connection = add(link, address, destination);
+		connection = add_connection(link, address, destination);
 	if (!connection || pthread_mutex_trylock(&connection->lock) != 0)
 		return NULL;
 	if (connection->state == UDP_NOT_YET && ++connection->batches == UDP_CONNECT_AFTER)

@@ -79,7 +79,7 @@ static bool find_in(const char *path, bool ipv4, const union ibv_gid *wanted, ui
 	return found;
 }
 
-static bool find(const union ibv_gid *gid, uint16_t port, struct holder *holder)
+static bool find_holder(const union ibv_gid *gid, uint16_t port, struct holder *holder)
 {
 	if (gid_is_ipv4(gid) && find_in("/proc/net/udp", true, gid, port, holder))
 		return true;
@@ -130,7 +130,7 @@ pid_t udp_holder_pid(const union ibv_gid *gid, uint16_t port)
 {
 	struct holder holder;
 
-	return find(gid, port, &holder) ? owner_of(holder.inode) : 0;
+	return find_holder(gid, port, &holder) ? owner_of(holder.inode) : 0;
 }
 
 void udp_process_text(pid_t pid, char *text, size_t size)
@@ -171,7 +171,7 @@ void udp_holder_text(const union ibv_gid *gid, uint16_t port, char *text, size_t
 	char process[64];
 	pid_t pid;
 
-	if (!find(gid, port, &holder)) {
+	if (!find_holder(gid, port, &holder)) {
 		snprintf(text, size, "another process has UDP port %u", port);
 		return;
 	}

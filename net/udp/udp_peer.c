@@ -111,8 +111,8 @@ static void describe_refusal(struct udp_link *link, const union ibv_gid *gid,
 	pthread_mutex_unlock(&link->peers_lock);
 }
 
-static void describe(struct udp_link *link, const struct path *path, uint32_t qpn,
-		     struct link_peer *peer)
+static void describe_receiver(struct udp_link *link, const struct path *path, uint32_t qpn,
+			      struct link_peer *peer)
 {
 	const union ibv_gid *gid = &path->destination;
 	struct sock_diag_socket socket;
@@ -139,6 +139,6 @@ void udp_describe_peer(struct link *base, const struct path *path, uint32_t qpn,
 
 	/* Other processes' files are read, which is a cancellation point, and locks are held. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	describe((struct udp_link *)base, path, qpn, peer);
+	describe_receiver((struct udp_link *)base, path, qpn, peer);
 	pthread_setcancelstate(state, NULL);
 }

@@ -152,7 +152,7 @@ static void acknowledge(const char *call, const struct object *object)
 	}
 }
 
-static void report(const char *call, const struct object *object)
+static void report_unacknowledged(const char *call, const struct object *object)
 {
 	struct unacknowledged some = find_unacknowledged(object);
 	unsigned int count = some.completions + some.asyncs + some.cm_events;
@@ -175,6 +175,6 @@ void check_events_acknowledged(const char *call, const struct object *object)
 	/* What is in use isn't destroyed. */
 	if (!is_unacknowledged(&some) || check_has_users(object) || settle(object))
 		return;
-	report(call, object);
+	report_unacknowledged(call, object);
 	acknowledge(call, object);
 }

@@ -78,7 +78,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* "QP 0x1f01 (RC)", or "12 queue pairs, such as QP 0x1f01 (RC)". */
-static void describe(const struct object *object, unsigned int count, char text[GROUP_TEXT])
+static void describe_group(const struct object *object, unsigned int count, char text[GROUP_TEXT])
 {
 	if (count == 1)
 		snprintf(text, GROUP_TEXT, "%s", object->name);
@@ -93,7 +93,7 @@ static void report_leak(const struct leak *leak, unsigned int count)
 	const struct object *object = leak->object;
 	char text[GROUP_TEXT];
 
-	describe(object, count, text);
+	describe_group(object, count, text);
 	if (leak->cause == CAUSE_OBJECT_BUSY_IGNORED)
 		check_report_places(leak->cause, CHECK_PLACES(leak->place, {"made", object->made}),
 				    count, "%s: EBUSY for %s", object_destroyer(object->kind),

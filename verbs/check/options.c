@@ -84,7 +84,7 @@ static const struct option {
 	{"portability", true, read_portability},
 };
 
-static const char *describe(const char *item, const char *expected)
+static const char *describe_error(const char *item, const char *expected)
 {
 	char *error;
 
@@ -105,9 +105,10 @@ static const char *read_item(const char *item, struct check_options *options)
 		    known[i].has_value != (value && value[1]))
 			continue;
 		expected = known[i].read(value ? value + 1 : NULL, options);
-		return expected ? describe(item, expected) : NULL;
+		return expected ? describe_error(item, expected) : NULL;
 	}
-	return describe(item, "1, order, no-leaks, exit=N, json=FILE, suppress=FILE, portability "
+	return describe_error(item,
+			      "1, order, no-leaks, exit=N, json=FILE, suppress=FILE, portability "
 			      "or portability=NAME+NAME");
 }
 

@@ -128,7 +128,7 @@ static bool is_portable(const struct ask *ask)
 }
 
 /* "max_inline_data is 800 (here up to 1024); bnxt 96, irdma 101"; "XRC: not on bnxt, irdma". */
-static void describe(FILE *stream, const struct ask *ask)
+static void describe_ask(FILE *stream, const struct ask *ask)
 {
 	const struct requirement *requirement = &requirements[ask->what];
 	bool counted = requirement->compare <= COUNTS;
@@ -150,7 +150,7 @@ static void describe(FILE *stream, const struct ask *ask)
 }
 
 /* Those of @asks that have the cause of the first, in one report. */
-static void report(const char *call, const struct ask *asks, unsigned int count)
+static void report_asks(const char *call, const struct ask *asks, unsigned int count)
 {
 	enum cause cause = requirements[asks->what].cause;
 	char *text = NULL;
@@ -163,7 +163,7 @@ static void report(const char *call, const struct ask *asks, unsigned int count)
 		if (requirements[asks[i].what].cause != cause || is_portable(&asks[i]))
 			continue;
 		fputs(i ? CAUSE_LINE : "", stream);
-		describe(stream, &asks[i]);
+		describe_ask(stream, &asks[i]);
 	}
 	if (fclose(stream) == 0)
 		check_report(cause, CHECK_NO_PLACES, "%s: %s", call, text);
@@ -178,7 +178,7 @@ void requirements_compare(const char *call, const struct ask *asks, unsigned int
 		enum cause cause = requirements[asks[i].what].cause;
 
 		if (cause != last && !is_portable(&asks[i])) {
-			report(call, &asks[i], count - i);
+			report_asks(call, &asks[i], count - i);
 			last = cause;
 		}
 	}

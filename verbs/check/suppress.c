@@ -15,7 +15,7 @@ struct suppression {
 
 static struct suppression *suppressions;
 
-static bool add(const char *cause, const char *pattern)
+static bool add_suppression(const char *cause, const char *pattern)
 {
 	size_t length = strlen(cause) + 1;
 	struct suppression *made = malloc(sizeof(*made) + length + strlen(pattern) + 1);
@@ -39,7 +39,7 @@ static bool read_line(char *line)
 	if (!cause)
 		return true;
 	pattern = strtok_r(NULL, blank, &rest);
-	return pattern && !strtok_r(NULL, blank, &rest) && add(cause, pattern);
+	return pattern && !strtok_r(NULL, blank, &rest) && add_suppression(cause, pattern);
 }
 
 bool suppress_read(const char *path)

@@ -87,7 +87,7 @@ int rsocket_enter(struct rsocket *rs)
 	return reserved ? 0 : ENOMEM;
 }
 
-static struct rsocket *find(int fd, bool take)
+static struct rsocket *find_rsocket(int fd, bool take)
 {
 	struct rsocket *rs = NULL;
 
@@ -110,12 +110,12 @@ static struct rsocket *find(int fd, bool take)
 
 struct rsocket *rsocket_get(int fd)
 {
-	return find(fd, false);
+	return find_rsocket(fd, false);
 }
 
 struct rsocket *rsocket_take(int fd)
 {
-	return find(fd, true);
+	return find_rsocket(fd, true);
 }
 
 void rsocket_put(struct rsocket *rs)
