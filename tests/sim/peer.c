@@ -237,3 +237,52 @@ void peer_receive(struct peer *peer, uint32_t length, uint64_t id)
 	else
 		ck_assert_int_eq(qp_post_recv(peer->qp, &wr, &bad), 0);
 }
+
+/* --- the peer of a requester ------------------------------------------------------------ */
+
+void peer_respond(struct peer *peer, uint8_t operation, uint32_t psn, uint8_t syndrome,
+		  uint32_t length)
+{
+	struct peer_packet p = {.opcode = WIRE_RC | operation,
+				.psn = psn & PSN_MASK,
+				.no_ack_request = true,
+				.syndrome = syndrome,
+				.length = length};
+
+	peer_send(peer, &p);
+}
+
+void peer_acknowledge(struct peer *peer, uint32_t psn, uint8_t syndrome)
+{
+	peer_respond(peer, WIRE_ACKNOWLEDGE, psn, syndrome, 0);
+}
+
+void peer_see_requests(struct peer *peer, uint32_t psn, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
+}
+
+void peer_expect_failure(struct peer *peer, uint64_t first, uint64_t count,
+			 enum ibv_wc_status status)
+{
+	world_expect(peer->node, first, status);
+	for (uint64_t i = first + 1; i < count; i++)
+		world_expect(peer->node, i, IBV_WC_WR_FLUSH_ERR);
+	for (uint64_t i = 100; i < 103; i++)
+		world_expect(peer->node, i, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(peer->qp->state, IBV_QPS_ERR);
+	/* IBA 10.3.1.7: what is posted now is flushed too. */
+	peer_post(peer, IBV_WR_SEND, 8, 50);
+	world_expect(peer->node, 50, IBV_WC_WR_FLUSH_ERR);
+	peer_receive(peer, 8, 51);
+	world_expect(peer->node, 51, IBV_WC_WR_FLUSH_ERR);
+	world_expect_none(peer->node, SECOND);
+}
+
+void peer_create_requester(struct peer *peer, const struct connection *c)
+{
+	peer_create(peer, IBV_QPT_RC, c);
+	for (uint64_t i = 100; i < 103; i++)
+		peer_receive(peer, 100, i);
+}

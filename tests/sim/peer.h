@@ -84,4 +84,21 @@ void peer_flush(struct peer *peer, uint8_t selectivity, uint32_t length, uint64_
 void peer_post(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t length, uint64_t id);
 void peer_receive(struct peer *peer, uint32_t length, uint64_t id);
 
+/* --- the peer of a requester ------------------------------------------------------------ */
+
+/* A QP of RC with three receives, whose ids are 100 to 102. */
+void peer_create_requester(struct peer *peer, const struct connection *c);
+/* The peer answers. */
+void peer_respond(struct peer *peer, uint8_t operation, uint32_t psn, uint8_t syndrome,
+		  uint32_t length);
+void peer_acknowledge(struct peer *peer, uint32_t psn, uint8_t syndrome);
+/* The QP sends @count packets, with PSNs from @psn on. */
+void peer_see_requests(struct peer *peer, uint32_t psn, uint32_t count);
+/*
+ * Of the requests @first to @count - 1 the oldest ends with @status; the rest and the receives are
+ * flushed; all is over.
+ */
+void peer_expect_failure(struct peer *peer, uint64_t first, uint64_t count,
+			 enum ibv_wc_status status);
+
 #endif
