@@ -72,9 +72,6 @@ struct hca_limits {
 /* Everything that the core can do (emu/capacity.c). */
 extern const struct hca_limits hca_limits_core;
 
-/* Frames taken from the link at a time. */
-#define RECEIVE_BATCH 64
-
 struct hca_options {
 	struct link *link;		 /* stays the caller's */
 	struct port_gids gids;		 /* of each port; the tables stay the caller's, likewise */

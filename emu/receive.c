@@ -13,13 +13,6 @@
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
-/*
- * How many batches of frames are taken before other links get their turn, and an application that
- * polls what has come for it; and when it is enough, bytes.
- */
-#define RECEIVE_ROUNDS 8
-#define RECEIVE_ENOUGH (512u << 10)
-
 /* --- one packet -------------------------------------------------------------------------- */
 
 /* Stage A of transport.md 2, first what the frame alone shows. */

@@ -7,6 +7,12 @@ static const char *const states[] = {
 	[IBV_QPS_ERR] = "ERR",
 };
 
+static const char *const mig_states[] = {
+	[IBV_MIG_MIGRATED] = "MIGRATED",
+	[IBV_MIG_REARM] = "REARM",
+	[IBV_MIG_ARMED] = "ARMED",
+};
+
 static const char *const types[] = {
 	[IBV_QPT_RC] = "RC",
 	[IBV_QPT_UC] = "UC",
@@ -50,6 +56,11 @@ static const struct bit_name attributes[] = {
 const char *qp_state_text(enum ibv_qp_state state)
 {
 	return word_text(states, sizeof(states) / sizeof(states[0]), state);
+}
+
+const char *qp_mig_state_text(enum ibv_mig_state state)
+{
+	return word_text(mig_states, sizeof(mig_states) / sizeof(mig_states[0]), state);
 }
 
 const char *qp_type_text(enum ibv_qp_type type)

@@ -12,6 +12,8 @@
 
 /* "RTR"; "unknown" for what is no state. */
 const char *qp_state_text(enum ibv_qp_state state);
+/* "ARMED"; "unknown" for what is no state of path migration. */
+const char *qp_mig_state_text(enum ibv_mig_state state);
 /* "XRC_SEND"; "unknown" for what is no type. */
 const char *qp_type_text(enum ibv_qp_type type);
 /* "IBV_QP_AV | IBV_QP_DEST_QPN": the bits of ibv_modify_qp(). Returns @text. */

@@ -69,6 +69,14 @@
 #define READ_CHUNK_TRAINS 4
 /* Packets that are worth a request of their own. */
 #define READ_CHUNK_LEAST 8
+/* Frames to take from the link at a time. */
+#define RECEIVE_BATCH 64
+/*
+ * How many such batches are taken before other links are received from, and an application that
+ * polls gets what has come for it; and the bytes that are enough before.
+ */
+#define RECEIVE_ROUNDS 8
+#define RECEIVE_ENOUGH (512u << 10)
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that. What they are

@@ -6,6 +6,7 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "net/cause/origin.h"
+#include "net/qp_text.h"
 
 void explain_qp_event(const struct qp *qp, enum cause cause, const char *what)
 {
@@ -55,9 +56,6 @@ void explain_cq_in_error(const struct qp *qp, const struct cq *cq)
 
 void explain_bad_migration(const struct qp *qp, const struct link_frame *frame)
 {
-	static const char *const states[] = {[IBV_MIG_MIGRATED] = "MIGRATED",
-					     [IBV_MIG_REARM] = "REARM",
-					     [IBV_MIG_ARMED] = "ARMED"};
 	const struct path *alternate = &qp->migration.alternate.path;
 	struct finding finding = {};
 	struct text text = TEXT_OF(&finding);
@@ -73,6 +71,6 @@ void explain_bad_migration(const struct qp *qp, const struct link_frame *frame)
 	text_add_gid(&text, &alternate->source);
 	text_add(&text, " to ");
 	text_add_gid(&text, &alternate->destination);
-	text_add(&text, ", and path_mig_state is %s", states[qp->migration.state]);
+	text_add(&text, ", and path_mig_state is %s", qp_mig_state_text(qp->migration.state));
 	cause_report_text(CAUSE_PATH_MIG_ERR, finding.text);
 }

@@ -110,13 +110,6 @@ static int refuse_transition(const struct qp *qp, int error, enum ibv_qp_state n
 		      qp_state_text(next), finding.text);
 }
 
-static const char *mig_state_text(enum ibv_mig_state state)
-{
-	static const char *const texts[] = {"MIGRATED", "REARM", "ARMED"};
-
-	return (unsigned int)state < 3 ? texts[state] : "unknown";
-}
-
 /* Of a receiver that isn't ready they are behind the cursor again, and under way all the same. */
 static uint32_t count_started(const struct send_queue *sq)
 {
@@ -154,7 +147,7 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	if (error)
 		REFUSE(error, QP_MIGRATION_STATE,
 		       "path_mig_state is %d (%s), an alternate path is %s", attr->path_mig_state,
-		       mig_state_text(attr->path_mig_state),
+		       qp_mig_state_text(attr->path_mig_state),
 		       qp->migration.loaded ? "loaded" : "not loaded");
 	return error;
 }

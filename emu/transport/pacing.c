@@ -13,7 +13,7 @@
 /* In place of a block: not a receiver, but the send buffer of our own address. */
 #define OWN_SEND_BUFFER UINT32_MAX
 
-enum verdict {
+enum pacing_verdict {
 	VERDICT_SEND,
 	VERDICT_WAIT,
 	VERDICT_ASK,	   /* the link */
@@ -71,9 +71,10 @@ static struct pacing_receiver *receiver_get(struct pacing *pacing, const union i
 
 /* --- a receiver ----------------------------------------------------------------- */
 
-static enum verdict receiver_take(struct pacing_receiver *receiver, uint32_t cost, uint64_t now)
+static enum pacing_verdict receiver_take(struct pacing_receiver *receiver, uint32_t cost,
+					 uint64_t now)
 {
-	static const enum verdict verdicts[] = {
+	static const enum pacing_verdict verdicts[] = {
 		[PACING_READING] = VERDICT_SEND,
 		[PACING_FULL] = VERDICT_WAIT,
 		[PACING_STOPPED] = VERDICT_SEND,
@@ -141,32 +142,32 @@ static void receiver_told(struct pacing_receiver *receiver, uint32_t space, uint
 
 /* --- pacing ---------------------------------------------------------------------- */
 
-/* Where a packet has to find space: at the end of its path, or in our own send buffer. */
-struct place {
+/* In which a packet has to find space: that of the receiver at the end of its path, or our own. */
+struct pacing_buffer {
 	const struct path *path;
 	uint32_t qpn;
 	const union ibv_gid *gid;
 	uint32_t block;
 };
 
-static uint32_t place_space(struct link *link, const struct place *place)
+static uint32_t buffer_space(struct link *link, const struct pacing_buffer *buffer)
 {
-	if (place->block != OWN_SEND_BUFFER)
-		return link->ops->rcvbuf_space(link, place->path, place->qpn);
-	return link->ops->sndbuf_space ? link->ops->sndbuf_space(link, place->gid) : UINT32_MAX;
+	if (buffer->block != OWN_SEND_BUFFER)
+		return link->ops->rcvbuf_space(link, buffer->path, buffer->qpn);
+	return link->ops->sndbuf_space ? link->ops->sndbuf_space(link, buffer->gid) : UINT32_MAX;
 }
 
 /* Returns no VERDICT_ASK. @again: when the link is asked again. */
-static enum verdict place_take(struct outbox *outbox, const struct place *place, uint32_t cost,
-			       uint64_t *again)
+static enum pacing_verdict buffer_take(struct outbox *outbox, const struct pacing_buffer *buffer,
+				       uint32_t cost, uint64_t *again)
 {
 	struct pacing *pacing = &outbox->hca->pacing;
 	struct pacing_receiver *receiver;
-	enum verdict verdict;
+	enum pacing_verdict verdict;
 	uint32_t space;
 
 	pthread_mutex_lock(&pacing->lock);
-	receiver = receiver_get(pacing, place->gid, place->block, outbox->now);
+	receiver = receiver_get(pacing, buffer->gid, buffer->block, outbox->now);
 	verdict = receiver_take(receiver, cost, outbox->now);
 	*again = receiver->ask_at;
 	pthread_mutex_unlock(&pacing->lock);
@@ -175,10 +176,10 @@ static enum verdict place_take(struct outbox *outbox, const struct place *place,
 
 	/* System calls, and so without the lock. */
 	outbox_flush(outbox);
-	space = place_space(outbox->hca->link, place);
+	space = buffer_space(outbox->hca->link, buffer);
 
 	pthread_mutex_lock(&pacing->lock);
-	receiver = receiver_get(pacing, place->gid, place->block, outbox->now);
+	receiver = receiver_get(pacing, buffer->gid, buffer->block, outbox->now);
 	receiver_told(receiver, space, cost, outbox->now);
 	verdict = receiver_take(receiver, cost, outbox->now);
 	*again = receiver->ask_at;
@@ -188,14 +189,14 @@ static enum verdict place_take(struct outbox *outbox, const struct place *place,
 
 uint64_t pacing_take(struct outbox *outbox, const struct path *path, uint32_t qpn, uint32_t cost)
 {
-	const struct place receiver = {path, qpn, &path->destination, share_qpn_block(qpn)};
-	const struct place send_buffer = {path, qpn, &path->source, OWN_SEND_BUFFER};
-	enum verdict verdict = VERDICT_ELSEWHERE;
+	const struct pacing_buffer receiver = {path, qpn, &path->destination, share_qpn_block(qpn)};
+	const struct pacing_buffer send_buffer = {path, qpn, &path->source, OWN_SEND_BUFFER};
+	enum pacing_verdict verdict = VERDICT_ELSEWHERE;
 	uint64_t again;
 
 	if (!gid_is_multicast(&path->destination))
-		verdict = place_take(outbox, &receiver, cost, &again);
+		verdict = buffer_take(outbox, &receiver, cost, &again);
 	if (verdict == VERDICT_ELSEWHERE)
-		verdict = place_take(outbox, &send_buffer, cost, &again);
+		verdict = buffer_take(outbox, &send_buffer, cost, &again);
 	return verdict == VERDICT_WAIT ? again : 0;
 }

@@ -64,7 +64,7 @@ uint64_t lane_deadline(const struct lane *lane)
 	uint64_t delayed = lane->delayed ? lane->delayed->due : TIME_NEVER;
 	uint64_t swapped = lane->swapped ? lane->swapped->due : TIME_NEVER;
 
-	return delayed < swapped ? delayed : swapped;
+	return earlier(delayed, swapped);
 }
 
 void lane_forget_hits(struct lane *lane)

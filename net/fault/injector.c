@@ -43,11 +43,8 @@ static void find_deadline(struct injector *injector)
 	uint64_t deadline = TIME_NEVER;
 
 	for (struct fault_clause *clause = injector->clauses.list;
-	     clause < clauses_end(&injector->clauses); clause++) {
-		uint64_t time = clause_time(injector, clause);
-
-		deadline = time < deadline ? time : deadline;
-	}
+	     clause < clauses_end(&injector->clauses); clause++)
+		deadline = earlier(deadline, clause_time(injector, clause));
 	set_deadline(injector, deadline);
 }
 

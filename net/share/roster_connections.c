@@ -46,8 +46,8 @@ uint32_t roster_add_connection(struct roster *roster, const struct share_connect
 	entry->local_id = connection->local_id;
 	entry->remote_id = connection->remote_id;
 	entry->remote_qpn = connection->remote_qpn;
-	place_set(&entry->local, &connection->local);
-	place_set(&entry->remote, &connection->remote);
+	shared_gid_set(&entry->local, &connection->local);
+	shared_gid_set(&entry->remote, &connection->remote);
 	entry->member = roster->self;
 	return entry + 1 - roster->table->connections;
 }
@@ -113,7 +113,7 @@ static bool is_orphan(const struct roster *roster, uint32_t member, uint32_t *li
 
 static bool is_at_our_address(const struct roster *roster, const struct connection *entry)
 {
-	union ibv_gid local = place_get(&entry->local);
+	union ibv_gid local = shared_gid_get(&entry->local);
 
 	return roster_index(roster, roster->self, &local) >= 0;
 }
@@ -139,8 +139,8 @@ bool roster_next_orphan(struct roster *roster, uint32_t *number, struct share_co
 			.local_id = entry->local_id,
 			.remote_id = entry->remote_id,
 			.remote_qpn = entry->remote_qpn,
-			.local = place_get(&entry->local),
-			.remote = place_get(&entry->remote),
+			.local = shared_gid_get(&entry->local),
+			.remote = shared_gid_get(&entry->remote),
 		};
 		/* It may have become another one before we took it. */
 		ours = is_at_our_address(roster, entry);

@@ -36,22 +36,23 @@
 #define CLAIMS 4096
 #define CONNECTIONS 8192
 
-struct place {
-	_Atomic uint64_t gid[2];
+/* A GID that others may read while it is written: then they get half of each. */
+struct shared_gid {
+	_Atomic uint64_t halves[2];
 };
 
-static inline void place_set(struct place *place, const union ibv_gid *gid)
+static inline void shared_gid_set(struct shared_gid *shared, const union ibv_gid *gid)
 {
 	uint64_t halves[2];
 
 	memcpy(halves, gid, sizeof(halves));
-	place->gid[0] = halves[0];
-	place->gid[1] = halves[1];
+	shared->halves[0] = halves[0];
+	shared->halves[1] = halves[1];
 }
 
-static inline union ibv_gid place_get(const struct place *place)
+static inline union ibv_gid shared_gid_get(const struct shared_gid *shared)
 {
-	uint64_t halves[2] = {place->gid[0], place->gid[1]};
+	uint64_t halves[2] = {shared->halves[0], shared->halves[1]};
 	union ibv_gid gid;
 
 	memcpy(&gid, halves, sizeof(gid));
@@ -68,13 +69,13 @@ struct reuseport_socket {
 	_Atomic uint32_t member;
 	_Atomic uint32_t index; /* in the kernel's group of sockets */
 	_Atomic uint64_t cookie;
-	struct place place;
+	struct shared_gid gid;
 };
 
 struct claim {
 	_Atomic uint32_t member;
 	_Atomic uint64_t service_id;
-	struct place place;
+	struct shared_gid gid;
 };
 
 /* roster_connections.c alone reads and writes it. */
@@ -82,7 +83,7 @@ struct connection {
 	_Atomic uint32_t member; /* or what it says there */
 	_Atomic uint32_t told;	 /* how often the peer was told that it has ended */
 	_Atomic uint32_t local_id, remote_id, remote_qpn;
-	struct place local, remote;
+	struct shared_gid local, remote;
 };
 
 struct member {

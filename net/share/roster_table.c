@@ -13,12 +13,12 @@
  */
 #define NUMBERS_A_LEASE 256
 
-static bool place_is(const struct place *place, const union ibv_gid *gid)
+static bool shared_gid_is(const struct shared_gid *shared, const union ibv_gid *gid)
 {
 	uint64_t halves[2];
 
 	memcpy(halves, gid, sizeof(halves));
-	return place->gid[0] == halves[0] && place->gid[1] == halves[1];
+	return shared->halves[0] == halves[0] && shared->halves[1] == halves[1];
 }
 
 /* --- sockets --------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ static struct reuseport_socket *find_socket(const struct roster *roster, uint32_
 {
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (read_member(&socket->member) == member && place_is(&socket->place, gid))
+		if (read_member(&socket->member) == member && shared_gid_is(&socket->gid, gid))
 			return socket;
 	}
 	return NULL;
@@ -40,7 +40,7 @@ static struct reuseport_socket *last_socket(const struct roster *roster, const u
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		if (read_member(&socket->member) && place_is(&socket->place, gid) &&
+		if (read_member(&socket->member) && shared_gid_is(&socket->gid, gid) &&
 		    (!last || socket->index > last->index))
 			last = socket;
 	}
@@ -50,7 +50,7 @@ static struct reuseport_socket *last_socket(const struct roster *roster, const u
 /* One of @member, which is ourselves or dead. */
 static void remove_socket(struct roster *roster, struct reuseport_socket *socket, uint32_t member)
 {
-	union ibv_gid gid = place_get(&socket->place);
+	union ibv_gid gid = shared_gid_get(&socket->gid);
 	struct reuseport_socket *last = last_socket(roster, &gid);
 
 	if (last && last != socket)
@@ -64,7 +64,7 @@ unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gi
 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++)
-		count += read_member(&socket->member) && place_is(&socket->place, gid);
+		count += read_member(&socket->member) && shared_gid_is(&socket->gid, gid);
 	return count;
 }
 
@@ -82,7 +82,7 @@ int roster_join_group(struct roster *roster, const union ibv_gid *gid, uint64_t 
 	raise_mark(&table->sockets_used, socket + 1 - table->sockets);
 	socket->index = roster_sockets(roster, gid);
 	socket->cookie = cookie;
-	place_set(&socket->place, gid);
+	shared_gid_set(&socket->gid, gid);
 	socket->member = roster->self;
 	return 0;
 }
@@ -112,7 +112,7 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
 		if (read_member(&socket->member) && socket->index == index &&
-		    place_is(&socket->place, gid))
+		    shared_gid_is(&socket->gid, gid))
 			socket->index = ours->index;
 	}
 	ours->index = index;
@@ -131,7 +131,7 @@ uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
 	     socket++) {
 		uint32_t member = read_member(&socket->member);
 
-		if (member && member != roster->self && place_is(&socket->place, gid))
+		if (member && member != roster->self && shared_gid_is(&socket->gid, gid))
 			return member;
 	}
 	return 0;
@@ -239,7 +239,7 @@ uint32_t roster_primary_slot(const struct roster *roster, uint32_t member)
 /* An unspecified address stands for all of its family at which the member has a socket. */
 static bool covers(const struct roster *roster, const struct claim *claim, const union ibv_gid *gid)
 {
-	union ibv_gid where = place_get(&claim->place);
+	union ibv_gid where = shared_gid_get(&claim->gid);
 
 	if (!gid_is_unspecified(&where))
 		return gid_equal(&where, gid);
@@ -268,7 +268,7 @@ static bool is_taken_anywhere(const struct roster *roster, const union ibv_gid *
 		return is_taken(roster, gid, service_id);
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
-		union ibv_gid ours = place_get(&socket->place);
+		union ibv_gid ours = shared_gid_get(&socket->gid);
 
 		if (read_member(&socket->member) == roster->self &&
 		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) && is_taken(roster, &ours, service_id))
@@ -300,7 +300,7 @@ int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t servi
 	if (!claim)
 		return ENOSPC;
 	claim->service_id = service_id;
-	place_set(&claim->place, gid);
+	shared_gid_set(&claim->gid, gid);
 	claim->member = roster->self;
 	/* Another member may have claimed it just now: if we are passed over, or it was. */
 	if (!is_taken_anywhere(roster, gid, service_id))
@@ -313,7 +313,7 @@ void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t se
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
 		if (claim->member == roster->self && claim->service_id == service_id &&
-		    place_is(&claim->place, gid)) {
+		    shared_gid_is(&claim->gid, gid)) {
 			claim->member = 0;
 			return;
 		}
@@ -385,7 +385,7 @@ void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_p
 	     socket++) {
 		uint32_t member = read_member(&socket->member);
 
-		if (member && place_is(&socket->place, gid))
+		if (member && shared_gid_is(&socket->gid, gid))
 			roster->index_of[member] = socket->index;
 	}
 	plan->secret = roster->table->secret;

@@ -222,13 +222,10 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 
 static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, const char *scope)
 {
-	static const union ibv_gid unspecified;
 	const struct ifaddrs *interface;
 	struct ifaddrs *interfaces;
 
-	if (gid_equal(gid, &unspecified) || gid_is_multicast(gid))
-		return EADDRNOTAVAIL;
-	if (gid_is_ipv4(gid) && memcmp(gid->raw + 12, unspecified.raw, 4) == 0)
+	if (gid_is_unspecified(gid) || gid_is_multicast(gid))
 		return EADDRNOTAVAIL;
 	if (getifaddrs(&interfaces) < 0)
 		return errno;
