@@ -14,7 +14,7 @@
 enum early_post {
 	EARLY_POST_REFUSED, /* EINVAL (IBA 10.8.2) */
 	EARLY_POST_HELD,    /* until the QP is in a state that executes it */
-	EARLY_POST_DROPPED, /* without a word */
+	EARLY_POST_DROPPED, /* silently */
 };
 
 /* How many entries a queue gets that was asked for some. */

@@ -168,9 +168,9 @@ static void devices_after_fork_in_child(void)
 }
 
 /*
- * A program may leave without a word to its QPs and connections. What it received
- * last may not have been acknowledged yet, and its peer would repeat it in vain;
- * and a peer that only waits would never learn that the connection is gone.
+ * A program may end without destroying its QPs and ids. What it received last may not have been
+ * acknowledged yet, and its peer would repeat it in vain; and a peer that only waits would never
+ * learn that the connection is gone.
  */
 static void devices_flush_on_exit(void)
 {

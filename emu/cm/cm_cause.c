@@ -241,7 +241,7 @@ void cm_tell_no_process(const struct cm_id *id, const char *message)
 		 message, cm_service_text(id->service_id, service),
 		 gid_to_text(&id->path.destination, peer), ROCE_V2_UDP_PORT,
 		 (id->retries_left + 1) * id->interval / NS_PER_S);
-	cause_warn_text(CAUSE_CM_NOBODY_THERE, found);
+	cause_warn_text(CAUSE_CM_NO_PROCESS, found);
 }
 
 void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers on this machine that die without a word: killed by a signal, or by _exit(). Where a
+ * Peers on this machine that die without a DREQ: killed by a signal, or by _exit(). Where a
  * kernel has the connections it sends the DREQ for them, or the REJ if they aren't made yet; here
  * the ends that are left find it out from net/share, which knows the processes that share
  * addresses, and take it for the message that the dead one would have sent. All connections whose

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections with peers on other machines, so that their end can be told to the peer when the
- * process dies without a word. All functions may be called without the roster's lock: an entry
+ * process dies without a DREQ. All functions may be called without the roster's lock: an entry
  * is taken and given up by compare-and-swap.
  *
  * When its member is removed, a connection becomes an orphan, and stays one until a member at

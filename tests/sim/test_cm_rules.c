@@ -810,7 +810,7 @@ static bool lock_is_lost(pthread_mutex_t *lock)
 	return false;
 }
 
-/* The thread that has the connection manager's lock is gone: the process ends without a word. */
+/* The thread that has the connection manager's lock is gone: the process ends without a DREQ. */
 START_TEST(flush_gives_up_on_a_lost_lock)
 {
 	struct hca_host host = world_host;

@@ -142,7 +142,7 @@ START_TEST(no_hostages)
 	c.timeout = 0;
 	shared_create(&s, &c, 0);
 	for (int i = 0; i < GREEDY; i++) {
-		world_modify_state(s.qb[i], IBV_QPS_ERR); /* drops all without a word */
+		world_modify_state(s.qb[i], IBV_QPS_ERR); /* drops all silently */
 		pair_wr(&s.pair, &request, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
 		ck_assert_int_eq(world_post_send(s.qa[i], &request.wr), 0);
 	}

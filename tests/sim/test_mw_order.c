@@ -222,7 +222,7 @@ START_TEST(unreliable)
 	world_run(&p.world, MS);
 	ck_assert_mem_eq(p.mb, p.ma, 2000);
 
-	/* What a window refuses is lost without a word. */
+	/* What a window refuses is lost silently. */
 	pair_fill(p.ma, 2000, 5);
 	reach(IBV_WR_RDMA_WRITE, rkey, (uintptr_t)p.mb + 1, 2000, 4);
 	world_expect(p.a, 4, IBV_WC_SUCCESS);

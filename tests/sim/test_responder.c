@@ -504,7 +504,7 @@ START_TEST(reserved_opcode)
 }
 END_TEST
 
-/* Stage A of transport.md 2: dropped without a word, and nothing has happened. */
+/* Stage A of transport.md 2: silently dropped, and nothing has happened. */
 START_TEST(dropped)
 {
 	static const struct peer_packet packets[] = {

@@ -17,7 +17,7 @@
 
 #define OURS "127.77.13.1"
 #define THEIRS "127.77.13.2"
-#define NOBODYS "127.77.13.3"
+#define NO_PROCESSES "127.77.13.3"
 #define ANOTHER_USER 65534
 #define ELSEWHERE "192.0.2.1" /* RFC 5737 */
 
@@ -105,7 +105,7 @@ START_TEST(addresses)
 	struct lease lease;
 	struct link *link = open_link(OURS, &lease);
 
-	ck_assert_int_eq(describe(link, NOBODYS, 0x42).state, LINK_PEER_NOT_THERE);
+	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_NOT_THERE);
 	ck_assert_int_eq(describe(link, ELSEWHERE, 0x42).state, LINK_PEER_UNKNOWN);
 	link->ops->close(link);
 }
@@ -215,7 +215,7 @@ START_TEST(without_being_cancelled)
 {
 	struct lease lease;
 	struct link *link = open_link(OURS, &lease);
-	const char *const addresses[] = {OURS, NOBODYS, ELSEWHERE};
+	const char *const addresses[] = {OURS, NO_PROCESSES, ELSEWHERE};
 
 	for (int i = 0; i < 3; i++) {
 		struct question question = {link, {.destination = gid_of(addresses[i])}};

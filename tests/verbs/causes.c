@@ -36,7 +36,7 @@ static const struct entry *find_entry(enum cause cause)
 /* A line, not a paragraph, as what an application waits for is (cause_warn_text()). */
 static bool is_line(const struct entry *entry)
 {
-	return entry->kind == CAUSE_NOTICE && entry->cause != CAUSE_CM_NOBODY_THERE;
+	return entry->kind == CAUSE_NOTICE && entry->cause != CAUSE_CM_NO_PROCESS;
 }
 
 /* Where a report of @entry begins in @said, from where what was found is written; or NULL. */

@@ -22,14 +22,14 @@ void silent_peer(void)
 	world_run(&t.peer.world, 100 * SECOND);
 }
 
-static void tell_nobody(struct link *link, const struct path *path, uint32_t qpn,
-			struct link_peer *peer)
+static void describe_no_process(struct link *link, const struct path *path, uint32_t qpn,
+				struct link_peer *peer)
 {
 	ck_assert_uint_eq(qpn, QPN_GSI);
 	*peer = (struct link_peer){.state = LINK_PEER_NOT_THERE};
 }
 
-static void begin_with_nobody_there(void)
+static void begin_without_peer_process(void)
 {
 	static struct link_ops ops;
 	struct link *link;
@@ -37,20 +37,20 @@ static void begin_with_nobody_there(void)
 	begin();
 	link = t.peer.node->link;
 	ops = *link->ops;
-	ops.describe_peer = tell_nobody;
+	ops.describe_peer = describe_no_process;
 	link->ops = &ops;
 }
 
-void nobody_there(void)
+void no_process_there(void)
 {
-	begin_with_nobody_there();
+	begin_without_peer_process();
 	cm_peer_active(&t, CM_STATE_REQ_SENT);
 	world_run(&t.peer.world, 10 * SECOND);
 }
 
 void no_datagram_service_there(void)
 {
-	begin_with_nobody_there();
+	begin_without_peer_process();
 	ck_assert_int_eq(cm_id_create(t.cm, NULL, &t.id), 0);
 	ck_assert_int_eq(
 		cm_send_sidr_req(t.id, &t.peer.path, CM_PEER_SERVICE, NULL, 0, cm_peer_now(&t)), 0);

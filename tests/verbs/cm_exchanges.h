@@ -8,7 +8,7 @@
 #define URXE_TESTS_CM_EXCHANGES_H
 
 void silent_peer(void);
-void nobody_there(void);
+void no_process_there(void);
 void no_datagram_service_there(void);
 void silent_after_reply(void);
 void silent_after_disconnect(void);
