@@ -179,13 +179,12 @@ static void explain(const union ibv_gid *gid, int error, char *text, size_t size
 
 	if (error == EADDRINUSE) {
 		udp_holder_text(gid, ROCE_V2_UDP_PORT, text, size);
-		return;
-	}
-	used = snprintf(text, size, "%s; this machine has ", strerror(error));
-	if (error == EADDRNOTAVAIL)
+	} else if (error == EADDRNOTAVAIL) {
+		used = snprintf(text, size, "%s; this machine has ", strerror(error));
 		gid_local_text(text + used, size - used);
-	else
+	} else {
 		snprintf(text, size, "%s", strerror(error));
+	}
 }
 
 /* The addresses as they are now: the device may have been found long ago. */

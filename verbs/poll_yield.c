@@ -20,7 +20,7 @@ static _Thread_local struct {
 	uint64_t polled_at;	       /* when it last began to poll, */
 	const _Atomic uint32_t *queue; /* what, and since when nothing else */
 	uint64_t queue_since;
-} empty;
+} this_thread;
 
 /*
  * How often this thread has lost its CPU while it wanted it. A yield that nothing came of isn't
@@ -35,15 +35,15 @@ static long times_switched(void)
 
 static void begin_anew(uint64_t now)
 {
-	empty.since = now;
-	empty.polls = 0;
+	this_thread.since = now;
+	this_thread.polls = 0;
 }
 
 /* --- the thread that keeps polling --------------------------------------------------- */
 
 static bool is_keeper(const struct poll_keeper *keeper)
 {
-	return atomic_load_explicit(&keeper->thread, memory_order_relaxed) == &empty;
+	return atomic_load_explicit(&keeper->thread, memory_order_relaxed) == &this_thread;
 }
 
 static void keeper_polled(struct poll_keeper *keeper, uint64_t now)
@@ -59,22 +59,22 @@ static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now
 	const void *thread = atomic_load_explicit(&keeper->thread, memory_order_relaxed);
 	uint64_t at = atomic_load_explicit(&keeper->polled_at, memory_order_relaxed);
 
-	return thread && thread != &empty && (int64_t)(now - at) < POLL_KEEPER_STOPPED;
+	return thread && thread != &this_thread && (int64_t)(now - at) < POLL_KEEPER_STOPPED;
 }
 
 /* One whose CPU nothing else wants is the better one. The calling thread knows whether its is. */
 static void choose_keeper(struct poll_keeper *keeper, uint64_t now)
 {
-	bool better = !empty.cpu_wanted &&
+	bool better = !this_thread.cpu_wanted &&
 		      atomic_load_explicit(&keeper->cpu_wanted, memory_order_relaxed);
 
 	if (!is_keeper(keeper)) {
 		if (another_keeps_polling(keeper, now) && !better)
 			return;
 		atomic_store_explicit(&keeper->polled_at, now, memory_order_relaxed);
-		atomic_store_explicit(&keeper->thread, &empty, memory_order_relaxed);
+		atomic_store_explicit(&keeper->thread, &this_thread, memory_order_relaxed);
 	}
-	atomic_store_explicit(&keeper->cpu_wanted, empty.cpu_wanted, memory_order_relaxed);
+	atomic_store_explicit(&keeper->cpu_wanted, this_thread.cpu_wanted, memory_order_relaxed);
 }
 
 /* Whether this thread has lost its CPU since it last looked. */
@@ -82,9 +82,9 @@ static void look_at_cpu(struct poll_keeper *keeper, uint64_t now)
 {
 	long switches = times_switched();
 
-	empty.cpu_wanted = switches != empty.switches;
-	empty.switches = switches;
-	empty.looked_at = now;
+	this_thread.cpu_wanted = switches != this_thread.switches;
+	this_thread.switches = switches;
+	this_thread.looked_at = now;
 	choose_keeper(keeper, now);
 }
 
@@ -102,7 +102,7 @@ static void yield_to_others(struct poll_keeper *keeper)
 	after = clock_now();
 	begin_anew(after);
 	if (after - before > POLL_YIELD_LOST)
-		empty.since += PROGRESS_CPU_CONTENDED;
+		this_thread.since += PROGRESS_CPU_CONTENDED;
 	look_at_cpu(keeper, after);
 }
 
@@ -122,10 +122,10 @@ static void sleep_on(struct poll_keeper *keeper, const struct poll_queue *queue)
 	if (in_vain) {
 		yield_to_others(keeper);
 	} else {
-		empty.looked_at = clock_now(); /* one that sleeps can't lose its CPU */
-		begin_anew(empty.looked_at);
+		this_thread.looked_at = clock_now(); /* one that sleeps can't lose its CPU */
+		begin_anew(this_thread.looked_at);
 	}
-	empty.polled_at = empty.looked_at;
+	this_thread.polled_at = this_thread.looked_at;
 }
 
 /*
@@ -134,21 +134,22 @@ static void sleep_on(struct poll_keeper *keeper, const struct poll_queue *queue)
  */
 static bool polls_only(const struct poll_queue *queue, uint64_t now)
 {
-	bool in_loop = (int64_t)(now - empty.polled_at) < PROGRESS_POLL_STOPPED;
+	bool in_loop = (int64_t)(now - this_thread.polled_at) < PROGRESS_POLL_STOPPED;
 
-	empty.polled_at = now;
+	this_thread.polled_at = now;
 	if (!queue)
 		return false;
-	if (queue->count != empty.queue) {
-		empty.queue = queue->count;
-		empty.queue_since = now;
+	if (queue->count != this_thread.queue) {
+		this_thread.queue = queue->count;
+		this_thread.queue_since = now;
 	}
-	return in_loop && (int64_t)(now - empty.queue_since) > POLL_YIELD_AFTER;
+	return in_loop && (int64_t)(now - this_thread.queue_since) > POLL_YIELD_AFTER;
 }
 
 bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now)
 {
-	if (!polls_only(queue, now) || !empty.cpu_wanted || !another_keeps_polling(keeper, now))
+	if (!polls_only(queue, now) || !this_thread.cpu_wanted ||
+	    !another_keeps_polling(keeper, now))
 		return false;
 	sleep_on(keeper, queue);
 	return true;
@@ -157,24 +158,24 @@ bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint
 /* Not by the time alone: where a system call takes a microsecond, so does a message. */
 static bool is_long_enough(uint64_t now)
 {
-	int64_t passed = now - empty.since;
+	int64_t passed = now - this_thread.since;
 
-	if (empty.cpu_wanted)
+	if (this_thread.cpu_wanted)
 		return passed > POLL_YIELD_AFTER_WANTED;
-	return passed > POLL_YIELD_AFTER && empty.polls > POLL_YIELD_POLLS;
+	return passed > POLL_YIELD_AFTER && this_thread.polls > POLL_YIELD_POLLS;
 }
 
 void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
 {
 	if (is_keeper(keeper))
 		keeper_polled(keeper, now);
-	if ((int64_t)(now - empty.looked_at) > POLL_LOOK_AFTER)
+	if ((int64_t)(now - this_thread.looked_at) > POLL_LOOK_AFTER)
 		look_at_cpu(keeper, now);
 	if (!begins) {
-		empty.polls++;
+		this_thread.polls++;
 		if (is_long_enough(now))
 			yield_to_others(keeper);
-	} else if ((int64_t)(now - empty.since) > PROGRESS_POLL_GRAIN) {
+	} else if ((int64_t)(now - this_thread.since) > PROGRESS_POLL_GRAIN) {
 		begin_anew(now);
 	}
 }

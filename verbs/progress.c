@@ -85,7 +85,7 @@ void progress_deadline(struct progress_client *client, uint64_t deadline)
 		wake(client->progress);
 }
 
-static void note(struct progress_client *client, uint64_t now)
+static void note_poll(struct progress_client *client, uint64_t now)
 {
 	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
 
@@ -96,7 +96,7 @@ static void note(struct progress_client *client, uint64_t now)
 
 void progress_posted(struct progress_client *client, uint64_t now)
 {
-	note(client, now + PROGRESS_POST);
+	note_poll(client, now + PROGRESS_POST);
 }
 
 bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue)
@@ -109,7 +109,7 @@ bool progress_poll(struct progress_client *client, uint64_t now, const struct po
 		return true;
 	if (polls < PROGRESS_POLLS_BELIEVED)
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
-	note(client, now);
+	note_poll(client, now);
 	done = client->ops->progress(client->context, now);
 	poll_yield(&client->keeper, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
 	return done;
