@@ -268,7 +268,7 @@ unsigned int rsocket_descriptors(const struct rsocket *rs, struct pollfd *fds);
 void rsocket_take_all(struct rsocket *rs);
 /*
  * How long to sleep at a time, ms; and with rs->lock, of one that nothing was heard of meanwhile:
- * ask whether the peer is there. One whose process was killed says no word, and its silence is
+ * ask whether the peer is there. One whose machine or process was killed sends nothing, which is
  * noticed by retries alone.
  */
 int rsocket_sleep_time(uint64_t deadline);
@@ -301,8 +301,8 @@ void rsocket_iomap_destroy(struct rsocket *rs);
 /* --- rsocket_keepalive.c --------------------------------------------------------------------- */
 
 /* With rs->lock: from now on, as often as the options say now. Nothing if it is closed. */
-void rsocket_keep_alive(struct rsocket *rs);
-void rsocket_let_die(struct rsocket *rs);
+void rsocket_keepalive_start(struct rsocket *rs);
+void rsocket_keepalive_stop(struct rsocket *rs);
 /* At a fork; in the child none is kept alive. */
 void rsocket_keepalive_before_fork(void);
 void rsocket_keepalive_after_fork(bool child);

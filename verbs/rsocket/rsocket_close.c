@@ -87,7 +87,7 @@ int urxe_rclose(int socket)
 		return close(rs->fd);
 	pthread_mutex_lock(&rs->lock);
 	rs->closed = true;
-	rsocket_let_die(rs);
+	rsocket_keepalive_stop(rs);
 	if (!rs->datagram)
 		disconnect(rs);
 	rsocket_interrupt(rs);

@@ -363,7 +363,7 @@ static void keep_accepted_alive(struct rsocket *rs)
 {
 	pthread_mutex_lock(&rs->lock);
 	if (rs->options.keepalive)
-		rsocket_keep_alive(rs);
+		rsocket_keepalive_start(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 

@@ -75,7 +75,7 @@ static void start_thread(void)
 		keepalive.running = thread_start(NULL, keepalive_main, NULL) == 0;
 }
 
-void rsocket_keep_alive(struct rsocket *rs)
+void rsocket_keepalive_start(struct rsocket *rs)
 {
 	if (rs->closed) /* it would stay in the list when it is freed */
 		return;
@@ -89,7 +89,7 @@ void rsocket_keep_alive(struct rsocket *rs)
 	pthread_mutex_unlock(&keepalive.lock);
 }
 
-void rsocket_let_die(struct rsocket *rs)
+void rsocket_keepalive_stop(struct rsocket *rs)
 {
 	pthread_mutex_lock(&keepalive.lock);
 	if (rs->keepalive_at)

@@ -198,7 +198,7 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 	else if (option->kind == OPTION_PERIOD)
 		*(uint32_t *)at = number;
 	if (is_keepalive(option))
-		rs->options.keepalive ? rsocket_keep_alive(rs) : rsocket_let_die(rs);
+		rs->options.keepalive ? rsocket_keepalive_start(rs) : rsocket_keepalive_stop(rs);
 	return 0;
 }
 
