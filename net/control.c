@@ -147,9 +147,9 @@ void control_answer(int fd, const struct control_question *question, bool ok, co
 
 /* --- the program ------------------------------------------------------------------------- */
 
-#define PATIENCE_MS 250 /* for an answer, before the question is repeated */
+#define ANSWER_TIMEOUT_MS 250 /* for an answer, before the question is repeated */
 
-/* ETIMEDOUT when there is no answer within PATIENCE_MS. */
+/* ETIMEDOUT when there is no answer within ANSWER_TIMEOUT_MS. */
 static int ask(int fd, const struct sockaddr_un *address, socklen_t length, const char *question,
 	       struct control_reply *reply)
 {
@@ -172,7 +172,7 @@ int control_ask(pid_t pid, uint64_t pid_namespace, const char *question, unsigne
 {
 	/* Without a name of its own in the address a socket is given one. */
 	const struct sockaddr_un any = {.sun_family = AF_UNIX};
-	const struct timeval patience = {.tv_usec = PATIENCE_MS * 1000};
+	const struct timeval timeout = {.tv_usec = ANSWER_TIMEOUT_MS * 1000};
 	struct sockaddr_un address;
 	socklen_t length = make_address(&address, pid_namespace, pid);
 	int fd, error = ETIMEDOUT;
@@ -182,11 +182,11 @@ int control_ask(pid_t pid, uint64_t pid_namespace, const char *question, unsigne
 	fd = open_socket(&any, sizeof(any.sun_family));
 	if (fd < 0)
 		return errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0)
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) != 0)
 		error = errno;
 	/* Again, for a socket that the application has closed lives until its thread wakes up. */
-	for (unsigned int i = 0; i < seconds * 1000 / PATIENCE_MS && error == ETIMEDOUT; i++)
+	for (unsigned int i = 0; i < seconds * 1000 / ANSWER_TIMEOUT_MS && error == ETIMEDOUT; i++)
 		error = ask(fd, &address, length, question, reply);
 	close(fd);
 	return error;

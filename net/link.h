@@ -110,7 +110,11 @@ static inline unsigned int link_train_packets(uint32_t length)
 struct link_frame {
 	const uint8_t *data; /* the UDP payload: BTH ... ICRC */
 	uint32_t length;
-	int32_t ip_id; /* IPv4: what the link believes the identification to be, or IP_ID_UNKNOWN */
+	/*
+	 * IPv4: the place in its super-packet, from 0, which is the identification of a sender that
+	 * begins each at 0, or IP_ID_UNKNOWN; after icrc_check() the identification itself.
+	 */
+	int32_t ip_id;
 	union ibv_gid source;
 	union ibv_gid destination;
 	uint16_t source_port;

@@ -17,7 +17,7 @@
 #include "verbs/neighbour.h"
 
 #define NO_VLAN 0xffff
-#define PATIENCE UINT64_C(3000000000) /* ns, for the kernel to ask three times */
+#define ANSWER_TIMEOUT UINT64_C(3000000000) /* ns, for the kernel to ask three times */
 
 _Static_assert(ETHERNET_LL_SIZE == HARDWARE_ADDRESS_LENGTH, "one of IBA's, one of Linux's");
 
@@ -64,7 +64,7 @@ static int neighbours_address(const struct neighbour *neighbour, const struct so
 			      const struct sockaddr *destination, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	const struct timespec pause = {.tv_nsec = NS_PER_MS};
-	uint64_t until = clock_now() + PATIENCE;
+	uint64_t until = clock_now() + ANSWER_TIMEOUT;
 	unsigned int state;
 
 	if (neighbour_has_none(neighbour->interface)) {

@@ -196,8 +196,8 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 }
 
 /* False: that much time has passed, and not all are. With @mutex. */
-static bool wait_patiently(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
-			   const uint32_t *completed)
+static bool wait_for_a_while(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
+			     const uint32_t *completed)
 {
 	struct timespec until;
 	int error = 0;
@@ -213,7 +213,7 @@ void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const
 			     const uint32_t *completed, const char *from)
 {
 	pthread_mutex_lock(mutex);
-	if (!wait_patiently(mutex, cond, taken, completed))
+	if (!wait_for_a_while(mutex, cond, taken, completed))
 		cause_report(CAUSE_EVENT_NOT_ACKNOWLEDGED,
 			     "events that %s has returned: %u, acknowledged: %u", from, *taken,
 			     *completed);

@@ -23,11 +23,11 @@ static size_t process_page_size(void)
 
 static bool process_lock_at_exit(pthread_mutex_t *lock)
 {
-	struct timespec patience;
+	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &patience);
-	patience.tv_sec += EXIT_SECONDS;
-	return pthread_mutex_timedlock(lock, &patience) == 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += EXIT_SECONDS;
+	return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
 static void process_wake(const _Atomic uint32_t *word)

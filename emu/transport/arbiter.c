@@ -9,11 +9,11 @@
 #include "net/tuning.h"
 
 /* A queue pair that found too little space this often goes before those that need less. */
-#define ARBITER_PATIENCE 8
+#define ARBITER_SKIPPED_MOST 8
 
 static bool arbiter_is_starving(const struct arbiter_member *member)
 {
-	return member->skipped >= ARBITER_PATIENCE;
+	return member->skipped >= ARBITER_SKIPPED_MOST;
 }
 
 static void arbiter_remove(struct arbiter *arbiter, struct arbiter_member *member)

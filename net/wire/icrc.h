@@ -75,7 +75,10 @@ uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *
  */
 bool icrc_check(struct link_frame *frame);
 
-/* The same for one frame of many: what its sender is likely to number it is tried. */
+/*
+ * The same for one frame of many: what is tried is its place in its super-packet, counted from what
+ * its sender is likely to begin with.
+ */
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows);
 
 /* A bit to corrupt that is to be noticed, among @length bytes from the BTH on. */

@@ -9,8 +9,8 @@
 #include "verbs/rdma/rdma.h"
 
 /* Another thread may be about to acknowledge them. */
-#define PATIENCE_STEPS 100
-#define PATIENCE_STEP 10000000 /* ns */
+#define ACKNOWLEDGE_TRIES 100
+#define ACKNOWLEDGE_PAUSE 10000000 /* ns */
 
 static struct object_events *events_of(struct object *object, bool is_completion)
 {
@@ -105,9 +105,9 @@ static struct unacknowledged find_unacknowledged(const struct object *object)
 
 static bool settle(const struct object *object)
 {
-	const struct timespec step = {.tv_nsec = PATIENCE_STEP};
+	const struct timespec step = {.tv_nsec = ACKNOWLEDGE_PAUSE};
 
-	for (unsigned int i = 0; i < PATIENCE_STEPS; i++) {
+	for (unsigned int i = 0; i < ACKNOWLEDGE_TRIES; i++) {
 		struct unacknowledged some = find_unacknowledged(object);
 
 		object_put(some.cm_event);

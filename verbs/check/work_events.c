@@ -15,7 +15,7 @@
 #include "verbs/check/work.h"
 #include "verbs/thread.h"
 
-#define PATIENCE NS_PER_S
+#define REPORT_AFTER NS_PER_S
 
 static struct {
 	pthread_mutex_t lock; /* outside of the core's */
@@ -176,7 +176,7 @@ int work_wait(struct ibv_comp_channel *channel, sem_t *look)
 	pthread_mutex_lock(&waiters.lock);
 	if (!waiters.has_thread)
 		start_watching();
-	waiter.until = clock_now() + PATIENCE;
+	waiter.until = clock_now() + REPORT_AFTER;
 	DL_APPEND(waiters.list, &waiter);
 	pthread_cond_signal(&waiters.more);
 	pthread_mutex_unlock(&waiters.lock);
