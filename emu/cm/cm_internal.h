@@ -207,7 +207,7 @@ void cm_peer_remove_qp(struct cm_id *id);
 
 /* --- cm_cause.c --------------------------------------------------------------------- */
 
-/* A request came that no process here listens for; or that is refused, for what is @found. */
+/* A request came that no process here listens for. */
 void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
 			 const struct link_frame *frame);
 /* Before the state of @id moves: the peer's @rej or SIDR_REP refuses what it sent. */

@@ -124,7 +124,10 @@ static int open_any(const char *path, char result[PATH_SIZE])
  * is rare.
  */
 
-/* The file of this name in @process, whose descriptors are in @folder; or -1. */
+/*
+ * Of the descriptors in @folder, a process's in /proc, the roster with members that the kernel
+ * names @wanted: opened, or -1.
+ */
 static int find_descriptor(const char *folder, const char *wanted)
 {
 	DIR *directory = opendir(folder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a card does differently: each test has a profile of its own, and the same done without a
- * profile is what the tests of traffic and objects assert. tests/sim/test_card_retry.c has the
+ * profile is what the tests of traffic and objects assert. tests/sim/test_card.c has the
  * retries.
  */
 #include <check.h>
