@@ -365,6 +365,42 @@ START_TEST(header_of_udp)
 }
 END_TEST
 
+#define ROUND 40   /* datagrams that a socket has space for */
+#define ROUNDS 100 /* far more than that in all */
+#define LONG 1000
+
+/* Those by UDP that aren't read are lost once there are as many as in a socket of the kernel's. */
+START_TEST(unread)
+{
+	uint8_t datagram[UDP_HEADER + LONG] = {}, got[LONG];
+	struct pollfd polled = {.fd = one, .events = POLLOUT};
+	struct sockaddr_in name;
+	int fd = open_udp("127.0.0.1", &name), space, kept = 0;
+	socklen_t length = sizeof(space);
+	uint32_t number, last = 0;
+
+	ck_assert_int_eq(rgetsockopt(one, SOL_SOCKET, SO_RCVBUF, &space, &length), 0);
+	udp_header(datagram, 0, 0, &name);
+	for (number = 0; number < ROUND * ROUNDS; number++) {
+		memcpy(datagram + UDP_HEADER, &number, sizeof(number));
+		must(sendto(fd, datagram, sizeof(datagram), 0, (struct sockaddr *)&one_name,
+			    sizeof(one_name)) == sizeof(datagram));
+		if (number % ROUND == ROUND - 1)
+			ck_assert_int_eq(rpoll(&polled, 1, 0), 1);
+	}
+	for (; rrecv(one, got, sizeof(got), MSG_DONTWAIT) == LONG; kept++)
+		memcpy(&last, got, sizeof(last));
+	ck_assert_int_ge(kept, ROUND);
+	ck_assert_int_le(kept, 2 * space / LONG);
+	/* The first ones, and then those that find space again. */
+	ck_assert_uint_eq(last, kept - 1);
+	must(sendto(fd, datagram, sizeof(datagram), 0, (struct sockaddr *)&one_name,
+		    sizeof(one_name)) == sizeof(datagram));
+	ck_assert_int_eq(receive_from(one, &name, got, sizeof(got)), LONG);
+	close(fd);
+}
+END_TEST
+
 static struct ibv_ah *to_itself(struct rdma_cm_id *id)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64};
@@ -508,6 +544,7 @@ int main(void)
 		connected_no_more,
 		shut_down,
 		header_of_udp,
+		unread,
 		from_queue_pair_to_queue_pair,
 		longer_than_sent,
 		refused,

@@ -19,6 +19,8 @@
 #include "verbs/rsocket/rsocket_endpoint.h"
 
 #define UDP_MOST 65536
+/* Read by UDP with one call: a peer may send faster than they are read. */
+#define UDP_READS_MOST 64
 
 /* Where datagrams go, or came from. */
 struct destination_address {
@@ -45,6 +47,7 @@ struct rsocket_datagram {
 	unsigned int count;
 	bool ended;		 /* by rshutdown(): no more is received */
 	struct waiting *waiting; /* utlist */
+	size_t waiting_bytes;	 /* of memory that they take */
 	uint8_t *buffer;	 /* for one from UDP */
 };
 
@@ -244,17 +247,38 @@ static bool is_header(const struct rsocket_udp_header *header, size_t length)
 	       (header->kind == RSOCKET_UDP_DATA || header->kind == RSOCKET_UDP_CONTROL);
 }
 
+/* As many wait here as the application lets wait in the socket, and one whatever its length. */
+static bool has_space(const struct rsocket *rs, size_t size)
+{
+	int space;
+	socklen_t length = sizeof(space);
+
+	return !rs->datagram->waiting ||
+	       (getsockopt(rs->fd, SOL_SOCKET, SO_RCVBUF, &space, &length) == 0 &&
+		rs->datagram->waiting_bytes + size <= (size_t)space);
+}
+
+/* What there is no space for is lost, as datagrams are. */
 static void keep(struct rsocket *rs, const struct sockaddr_storage *source, const uint8_t *data,
 		 size_t length)
 {
-	struct waiting *waiting = malloc(sizeof(*waiting) + length);
+	size_t size = sizeof(struct waiting) + length;
+	struct waiting *waiting = has_space(rs, size) ? malloc(size) : NULL;
 
 	if (!waiting)
-		return; /* as datagrams are */
+		return;
 	waiting->source = *source;
 	waiting->length = length;
 	memcpy(waiting->data, data, length);
 	LL_APPEND(rs->datagram->waiting, waiting);
+	rs->datagram->waiting_bytes += size;
+}
+
+static void remove_waiting(struct rsocket_datagram *datagram, struct waiting *waiting)
+{
+	LL_DELETE(datagram->waiting, waiting);
+	datagram->waiting_bytes -= sizeof(*waiting) + waiting->length;
+	free(waiting);
 }
 
 /* The peer's queue pair is known: it is sent to from now on, and told ours if it asked by data. */
@@ -314,10 +338,8 @@ static void drop_unwanted(struct rsocket *rs)
 	struct endpoint_message arrived;
 
 	LL_FOREACH_SAFE (datagram->waiting, waiting, next) {
-		if (is_wanted(rs, &waiting->source))
-			continue;
-		LL_DELETE(datagram->waiting, waiting);
-		free(waiting);
+		if (!is_wanted(rs, &waiting->source))
+			remove_waiting(datagram, waiting);
 	}
 	for (unsigned int i = 0; i < datagram->count; i++) {
 		while (endpoint_first(datagram->endpoints[i], &arrived) &&
@@ -331,7 +353,7 @@ bool rsocket_datagram_progress(struct rsocket *rs)
 	struct rsocket_datagram *datagram = rs->datagram;
 	bool any = false;
 
-	while (receive_udp(rs))
+	for (int i = 0; i < UDP_READS_MOST && receive_udp(rs); i++)
 		any = true;
 	for (unsigned int i = 0; i < datagram->count; i++)
 		any |= endpoint_progress(datagram->endpoints[i]);
@@ -453,10 +475,8 @@ static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 
 	if (waiting) {
 		length = deliver(message, &waiting->source, waiting->data, waiting->length);
-		if (!(flags & MSG_PEEK)) {
-			LL_DELETE(datagram->waiting, waiting);
-			free(waiting);
-		}
+		if (!(flags & MSG_PEEK))
+			remove_waiting(datagram, waiting);
 		return length;
 	}
 	for (unsigned int i = 0; i < datagram->count; i++) {
