@@ -296,7 +296,7 @@ static int neighbour(uint16_t taken)
 		return 1;
 	if (rdma_bind_addr(here, socket_address(NODE, taken)) == 0 || errno != EADDRINUSE)
 		return 2;
-	if (rdma_bind_addr(here, socket_address("0.0.0.0", taken)) == 0 || errno != EADDRINUSE)
+	if (rdma_bind_addr(here, socket_address("0.0.0.0", taken)) == 0 || errno != EADDRNOTAVAIL)
 		return 3;
 	if (rdma_bind_addr(here, socket_address(NODE, 0)) != 0 ||
 	    ntohs(rdma_get_src_port(here)) != (taken ^ 1))

@@ -298,11 +298,12 @@ int rdma_complete_connect(struct rdma_id *id);
  */
 int rdma_make_listeners(struct rdma_id *id);
 /*
- * Claim the service of @id's port for them. 0, or an errno (EADDRINUSE: another process
+ * Claim the service of @id's port for them. 0, or an errno (rdma_is_taken(): another process
  * has it). rdma.lock isn't held: this may wait for other processes.
  */
 int rdma_claim(const struct rdma_id *id);
-/* EADDRINUSE: say which process has the port of @address. Slow; without rdma.lock. */
+bool rdma_is_taken(int error);
+/* Say which process has the port of @address. Slow; without rdma.lock. */
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
 /* Destroy the listeners, and with them their claims; without rdma.lock. */
 void rdma_stop_listening(struct rdma_id *id);

@@ -154,9 +154,9 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 		error = bind_and_claim(id, address, &claimed);
 		if (!error)
 			return 0;
-	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
+	} while (claimed && rdma_is_taken(error) && rdma_sockaddr_port(address) == 0 &&
 		 ++tries < PORT_TRIES);
-	if (claimed && error == EADDRINUSE && !tries)
+	if (claimed && rdma_is_taken(error) && !tries)
 		rdma_tell_claimant(id, address);
 	return rdma_fail(tries ? EADDRNOTAVAIL : error);
 }
