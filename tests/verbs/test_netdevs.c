@@ -2,7 +2,8 @@
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
  * device (another hardware address, a lost address, its end) and of hosts that don't
- * answer, Ethernet addresses, and the ports of a node that has but two to give.
+ * answer, Ethernet addresses, the ports of a node that has but two to give, and whether its :: is
+ * that of IPv4, too.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -328,6 +329,22 @@ START_TEST(ports_are_the_nodes)
 }
 END_TEST
 
+/* AFONLY's default (ipv6(7)): a listener at :: then leaves the port of IPv4 to another. */
+START_TEST(ipv6_only_by_default)
+{
+	struct rdma_cm_id *ipv4 = open_id(channel, RDMA_PS_TCP);
+
+	ck_assert(write_file("/proc/sys/net/ipv6/bindv6only", _i ? "1" : "0"));
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address("::", PORT)), 0);
+	ck_assert_int_eq(rdma_listen(id, 1), 0);
+	if (_i)
+		ck_assert_int_eq(rdma_bind_addr(ipv4, socket_address("0.0.0.0", PORT)), 0);
+	else
+		ck_fails(rdma_bind_addr(ipv4, socket_address("0.0.0.0", PORT)), EADDRNOTAVAIL);
+	destroy(ipv4);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("netdevs");
@@ -350,6 +367,7 @@ int main(void)
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
 	tcase_add_test(tests, ethernet_addresses);
+	tcase_add_loop_test(tests, ipv6_only_by_default, 0, 2);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, ports_are_the_nodes);
 	suite_add_tcase(suite, tests);

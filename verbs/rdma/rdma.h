@@ -351,6 +351,8 @@ void rdma_neighbour_after_fork_child(void);
 int rdma_port_bind(struct rdma_id *id);
 /* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
 int rdma_port_check_listen(const struct rdma_id *id);
+/* What AFONLY is for IPv6 if it isn't set: what the administrator says (net.ipv6.bindv6only). */
+bool rdma_port_ipv6_only(void);
 void rdma_port_release(struct rdma_id *id);
 
 /* rdma_sockaddr.c: of any family that there is. */

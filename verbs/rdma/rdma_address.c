@@ -73,8 +73,10 @@ __be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id)
 
 static void family_options(struct rdma_id *id, int family)
 {
-	if (!id->address_family_only_set)
-		id->address_family_only = family == AF_INET;
+	if (id->address_family_only_set)
+		return;
+	id->address_family_only =
+		family == AF_INET || (family == AF_INET6 && rdma_port_ipv6_only());
 }
 
 static void unbind_source(struct rdma_id *id)

@@ -120,6 +120,21 @@ int rdma_port_check_listen(const struct rdma_id *id)
 	return id->port && id->reuse_address ? check(id->port, id, false) : 0;
 }
 
+bool rdma_port_ipv6_only(void)
+{
+	static int only = -1;
+	FILE *file;
+
+	if (only >= 0)
+		return only;
+	file = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+	if (!file || fscanf(file, "%d", &only) != 1 || only < 0)
+		only = 0;
+	if (file)
+		fclose(file);
+	return only;
+}
+
 static void ephemeral_range(unsigned int *low, unsigned int *high)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
