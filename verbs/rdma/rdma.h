@@ -347,7 +347,10 @@ void rdma_neighbour_after_fork_child(void);
  * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id
  * owns it from when it is bound to when it is destroyed. rdma.lock is held.
  */
-/* Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL. */
+/*
+ * Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL,
+ * EACCES.
+ */
 int rdma_port_bind(struct rdma_id *id);
 /* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
 int rdma_port_check_listen(const struct rdma_id *id);
