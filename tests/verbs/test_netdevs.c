@@ -129,13 +129,29 @@ static void expect_silence(const char *address)
 
 START_TEST(silent_host)
 {
+	const struct sockaddr_in *source = (struct sockaddr_in *)rdma_get_local_addr(id);
+
 	expect_silence(SILENT);
 	/* And again, though the kernel may know by now that there is none. */
 	expect_silence(SILENT);
 	/* The id is as it was. */
+	ck_assert_ptr_null(id->verbs);
+	ck_assert_uint_eq(source->sin_addr.s_addr, INADDR_ANY);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 100), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_ptr_nonnull(id->verbs);
 	ck_assert(!is_readable(channel));
+}
+END_TEST
+
+/* Its device and source are the application's choice, and stay. */
+START_TEST(silent_host_of_a_bound_id)
+{
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, PORT)), 0);
+	expect_silence(SILENT);
+	ck_assert_ptr_nonnull(id->verbs);
+	ck_assert_mem_eq(rdma_get_local_addr(id), socket_address(NODE, PORT),
+			 sizeof(struct sockaddr_in));
 }
 END_TEST
 
@@ -360,6 +376,7 @@ int main(void)
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
 	tcase_add_test(tests, silent_host);
+	tcase_add_test(tests, silent_host_of_a_bound_id);
 	tcase_add_test(tests, silent_host_ipv6);
 	tcase_add_test(tests, silent_gateway);
 	tcase_add_test(tests, host_known_to_be_silent);

@@ -178,6 +178,7 @@ struct rdma_id {
 	uint8_t tos, ack_timeout; /* rdma_set_option() */
 	bool ack_timeout_set;	  /* perhaps to 0: the QP's timer is off (IBA 9.7.6.1.3) */
 	bool reuse_address, address_family_only, address_family_only_set;
+	bool source_chosen; /* by rdma_resolve_addr() */
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;
@@ -383,6 +384,8 @@ int rdma_sockaddr_choose_service(struct sockaddr *address, int ps);
 const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADDRESS_TEXT]);
 
 /* rdma_address.c */
+/* The address isn't resolved: @id is bound as it was before. With rdma.lock held. */
+void rdma_forget_source(struct rdma_id *id);
 /*
  * rdma_resolve_route() without waiting, by the path that is @asked for (RDMA_OPTION_IB_PATH) or,
  * if that is NULL, by that of the addresses. 0 or an errno. rdma.lock is held.
