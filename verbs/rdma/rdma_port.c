@@ -127,13 +127,10 @@ int rdma_port_check_listen(const struct rdma_id *id)
 
 bool rdma_port_ipv6_only(void)
 {
-	static int only = -1;
-	FILE *file;
+	FILE *file = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+	int only = 0;
 
-	if (only >= 0)
-		return only;
-	file = fopen("/proc/sys/net/ipv6/bindv6only", "re");
-	if (!file || fscanf(file, "%d", &only) != 1 || only < 0)
+	if (file && fscanf(file, "%d", &only) != 1)
 		only = 0;
 	if (file)
 		fclose(file);
