@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packet capture, written with libpcap. Called by links for each packet that
- * they send or receive. One lock around the file. Every record is one write() at the file's
- * end: so the file of a process that is killed can be read, and processes can write to the
- * same file.
+ * they send or receive. One lock around the file. Records are written to the file's end, as many
+ * with one write() as a link has sent or received at once, and none in two pieces: so the file of
+ * a process that is killed can be read, and processes can write to the same file.
  */
 #include "net/capture.h"
 
@@ -27,8 +27,9 @@
 #include "net/wire/ip.h"
 
 #define SNAPLEN 65535
-#define RECORD_MAX (SNAPLEN + 64) /* with its header in the file */
-#define ETHERNET_LOCAL 0x02	  /* a locally administered address */
+#define RECORD_HEADER 16    /* in the file */
+#define ETHERNET_LOCAL 0x02 /* a locally administered address */
+#define BUFFER_SIZE (256 * 1024)
 
 struct capture {
 	pthread_mutex_t lock;
@@ -36,12 +37,13 @@ struct capture {
 	char *path;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
-	int fd; /* the file's */
+	FILE *file; /* the dumper's */
+	int fd;
 	struct descriptor_identity identity;
 	bool pipe;		   /* or another thing that nothing can be beside */
 	bool ended;		   /* nothing can be written any more */
 	struct fault_notes *notes; /* or NULL */
-	char buffer[RECORD_MAX];   /* of the file, which is empty after each record */
+	char buffer[BUFFER_SIZE];  /* of the file: whole records that weren't written yet */
 	uint8_t record[SNAPLEN + 1];
 };
 
@@ -114,6 +116,7 @@ static int open_file(struct capture *capture)
 			close(fd);
 		return error;
 	}
+	capture->file = file;
 	capture->fd = fd;
 	capture->identity = descriptor_identify(fd);
 	setvbuf(file, capture->buffer, _IOFBF, sizeof(capture->buffer));
@@ -197,6 +200,11 @@ void capture_close(struct capture *capture)
 	free(capture);
 }
 
+void capture_after_fork_child(struct capture *capture)
+{
+	__fpurge(capture->file);
+}
+
 /* As net/capture.h describes them. */
 static void ethernet_address(uint8_t *address, const union ibv_gid *gid, bool own)
 {
@@ -252,29 +260,47 @@ static void end_capture(struct capture *capture, const char *reason)
 	log_error("capture %s: %s: it ends here", capture->path, reason);
 }
 
+/* Called with the lock held. What can't be written now stays in the buffer. */
+static void write_buffer(struct capture *capture)
+{
+	if (capture->ended)
+		return;
+	if (!descriptor_is(capture->fd, &capture->identity))
+		end_capture(capture, "the application has closed it");
+	else if (capture->libpcap.dump_flush(capture->dumper) != 0 && errno != EINTR &&
+		 errno != EAGAIN)
+		end_capture(capture, strerror(errno));
+}
+
+/* Whether the buffer takes a record of @length whole: else part of it would be written now. */
+static bool has_space(const struct capture *capture, uint32_t length)
+{
+	return __fpending(capture->file) + RECORD_HEADER + length <= BUFFER_SIZE;
+}
+
 /* Called with the lock held, the record complete up to @end. Returns its time, or 0. */
 static uint64_t dump(struct capture *capture, const uint8_t *end)
 {
-	struct pcap_pkthdr header = {.caplen = end - capture->record, .len = end - capture->record};
+	uint32_t length = end - capture->record;
+	struct pcap_pkthdr header = {.caplen = length, .len = length};
 	struct timespec now;
 
-	if (capture->ended)
+	if (!has_space(capture, length))
+		write_buffer(capture);
+	if (capture->ended || !has_space(capture, length))
 		return 0;
-	if (!descriptor_is(capture->fd, &capture->identity)) {
-		end_capture(capture, "the application has closed it");
-		return 0;
-	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	header.ts.tv_sec = now.tv_sec;
 	header.ts.tv_usec = now.tv_nsec; /* PCAP_TSTAMP_PRECISION_NANO */
 	capture->libpcap.dump((u_char *)capture->dumper, &header, capture->record);
-	/* The rest of a record stays in the buffer, which has no space for others behind it. */
-	if (capture->libpcap.dump_flush(capture->dumper) != 0 && errno != EINTR &&
-	    errno != EAGAIN) {
-		end_capture(capture, strerror(errno));
-		return 0;
-	}
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+void capture_flush(struct capture *capture)
+{
+	pthread_mutex_lock(&capture->lock);
+	write_buffer(capture);
+	pthread_mutex_unlock(&capture->lock);
 }
 
 void capture_sent(struct capture *capture, struct link_packet *packet, uint16_t source_port,

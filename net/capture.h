@@ -29,6 +29,8 @@ bool capture_is_possible(void);
  */
 struct capture *capture_open(const char *name);
 void capture_close(struct capture *capture);
+/* In a forked child, which uses it no more: what wasn't written yet is the parent's to write. */
+void capture_after_fork_child(struct capture *capture);
 
 /*
  * Have a file for what faults do (net/fault/fault_notes.h), which processes share as they do the
@@ -36,6 +38,13 @@ void capture_close(struct capture *capture);
  * none.
  */
 int capture_open_faults(struct capture *capture);
+
+/*
+ * What was captured goes to the file. Called by a link for all that it captured at once: before it
+ * sends that, or hands it to the core. Then of two processes that write one file the sender's
+ * record comes first.
+ */
+void capture_flush(struct capture *capture);
 
 /* A packet after icrc_seal(). The time of its record goes to packet->captured. */
 void capture_sent(struct capture *capture, struct link_packet *packet, uint16_t source_port,

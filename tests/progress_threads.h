@@ -54,7 +54,10 @@ static inline struct progress_threads progress_threads_now(void)
 	return threads;
 }
 
-/* Until the process's progress thread, the only one, has slept for 20 ms without waking up. */
+/*
+ * Until the process's progress thread, the only one, has slept for 20 ms without waking up. It may
+ * not have run yet, and gives itself its name.
+ */
 static inline void progress_threads_wait_until_idle(void)
 {
 	struct progress_threads now = progress_threads_now();
@@ -64,8 +67,7 @@ static inline void progress_threads_wait_until_idle(void)
 		sleeps = now.sleeps;
 		usleep(20000);
 		now = progress_threads_now();
-		must(now.count == 1);
-	} while (!now.asleep || now.sleeps != sleeps);
+	} while (now.count != 1 || !now.asleep || now.sleeps != sleeps);
 }
 
 #endif

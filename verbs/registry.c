@@ -199,6 +199,8 @@ static void registry_after_fork_in_child(void)
 	registry.users = 0;
 	registry.progress = NULL;
 	registry.control = NULL;
+	if (registry.capture)
+		capture_after_fork_child(registry.capture);
 	registry.capture = NULL;
 	if (registry.observe)
 		observe_after_fork_child(registry.observe);

@@ -294,10 +294,21 @@ void cm_ignore(struct cm_id *id)
 	cm_reap(id);
 }
 
+/*
+ * A target of XRC goes on without the id that accepted it, as long as a process has it open
+ * (Linux: cm_destroy_id()). When this process ends, though, it goes with it.
+ */
+static bool outlives_its_id(const struct cm_id *id)
+{
+	return id->state == CM_STATE_ESTABLISHED && id->terms.qp_type == IBV_QPT_XRC_RECV;
+}
+
 void cm_abandon(struct cm_id *id, uint64_t now)
 {
 	id->abandoned = true;
-	if (endings[id->state])
+	if (outlives_its_id(id))
+		cm_enter_idle(id);
+	else if (endings[id->state])
 		endings[id->state](id, now);
 	cm_reap(id);
 }

@@ -91,7 +91,10 @@ void roster_set_index(struct roster *roster, const union ibv_gid *gid, unsigned 
  */
 int roster_lease(struct roster *roster, struct lease *lease);
 
-/* EADDRINUSE: another member at the address has it. ENOSPC. */
+/*
+ * EADDRINUSE: another member at the address has it. EADDRNOTAVAIL: likewise, where either address
+ * is unspecified. ENOSPC.
+ */
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);
 /* The lock isn't needed: only we change our own claims. */
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id);

@@ -247,34 +247,39 @@ static bool covers(const struct roster *roster, const struct claim *claim, const
 	       find_socket(roster, read_member(&claim->member), gid);
 }
 
-/* Whether another member claims the service at @gid. */
-static bool is_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
+/*
+ * Whether another member claims the service at @gid: 0, or the errno that Linux's rdma_cm has for
+ * a port in use, by whether that is at this very address (cma_check_port()).
+ */
+static int check_taken(const struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
 	for (struct claim *claim = roster->table->claims; claim < claims_end(roster); claim++) {
 		uint32_t member = read_member(&claim->member);
+		union ibv_gid where = shared_gid_get(&claim->gid);
 
 		if (member && member != roster->self && claim->service_id == service_id &&
 		    covers(roster, claim, gid))
-			return true;
+			return gid_is_unspecified(&where) ? EADDRNOTAVAIL : EADDRINUSE;
 	}
-	return false;
+	return 0;
 }
 
-/* Whether another member claims the service where a claim of ours at @gid would be. */
-static bool is_taken_anywhere(const struct roster *roster, const union ibv_gid *gid,
-			      uint64_t service_id)
+/* The same for where a claim of ours at @gid would be. */
+static int check_taken_anywhere(const struct roster *roster, const union ibv_gid *gid,
+				uint64_t service_id)
 {
 	if (!gid_is_unspecified(gid))
-		return is_taken(roster, gid, service_id);
+		return check_taken(roster, gid, service_id);
 	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
 	     socket++) {
 		union ibv_gid ours = shared_gid_get(&socket->gid);
 
 		if (read_member(&socket->member) == roster->self &&
-		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) && is_taken(roster, &ours, service_id))
-			return true;
+		    gid_is_ipv4(&ours) == gid_is_ipv4(gid) &&
+		    check_taken(roster, &ours, service_id))
+			return EADDRNOTAVAIL;
 	}
-	return false;
+	return 0;
 }
 
 static struct claim *take_claim(struct roster *roster)
@@ -292,10 +297,11 @@ static struct claim *take_claim(struct roster *roster)
 
 int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)
 {
+	int error = check_taken_anywhere(roster, gid, service_id);
 	struct claim *claim;
 
-	if (is_taken_anywhere(roster, gid, service_id))
-		return EADDRINUSE;
+	if (error)
+		return error;
 	claim = take_claim(roster);
 	if (!claim)
 		return ENOSPC;
@@ -303,10 +309,10 @@ int roster_claim(struct roster *roster, const union ibv_gid *gid, uint64_t servi
 	shared_gid_set(&claim->gid, gid);
 	claim->member = roster->self;
 	/* Another member may have claimed it just now: if we are passed over, or it was. */
-	if (!is_taken_anywhere(roster, gid, service_id))
-		return 0;
-	claim->member = 0;
-	return EADDRINUSE;
+	error = check_taken_anywhere(roster, gid, service_id);
+	if (error)
+		claim->member = 0;
+	return error;
 }
 
 void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t service_id)

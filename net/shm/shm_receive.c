@@ -381,6 +381,8 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	/* If it isn't asked it has more when it had the last time. */
 	if (!due && count < max && udp_is_likely(link, count, now))
 		count += receive_udp(link, frames + count, max - count, now);
+	if (count && base->capture)
+		capture_flush(base->capture);
 	return count;
 }
 

@@ -179,6 +179,13 @@ static void finish_packet(struct batch *batch, struct link_packet *packet, uint3
 		capture_sent(batch->link->link.capture, packet, batch->from.source_port, 0);
 }
 
+/* Before the reader can have what was captured. */
+static void flush_capture(struct shm_link *link)
+{
+	if (link->link.capture)
+		capture_flush(link->link.capture);
+}
+
 /* To @to, in the ring. Returns false when the memory of @packet, of @length, can't be read. */
 static bool copy_to_ring(struct shm_peer *peer, const struct link_packet *packet, uint32_t length,
 			 uint8_t *to)
@@ -255,9 +262,11 @@ static void send_packet(struct batch *batch, struct link_packet *packet)
 	}
 	finish_packet(batch, packet, length, to);
 	ring_append(ring, &batch->from, length, batch->link->icrc || packet->corrupt_bit);
-	if (ring_unpublished(ring) >= SHM_PUBLISH)
-		ring_publish(ring);
 	batch->appended = true;
+	if (ring_unpublished(ring) >= SHM_PUBLISH) {
+		flush_capture(batch->link);
+		ring_publish(ring);
+	}
 }
 
 /* Returns whether anything could be sent. With the peer's lock. */
@@ -337,6 +346,7 @@ static unsigned int send_to_peer(struct shm_link *link, struct shm_peer *peer,
 		batch.appended = send_first_waiting(link, peer);
 	for (unsigned int i = 0; i < count; i++)
 		send_packet(&batch, &packets[i]);
+	flush_capture(link);
 	if (batch.appended)
 		publish(link, peer);
 	if (peer->ring.broken)

@@ -286,6 +286,8 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	if (count == 0)
 		count = udp_multicast_receive(link, frames, max, true);
 
+	if (count && base->capture)
+		capture_flush(base->capture);
 	receive->streak = count ? receive->streak + 1 : 0;
 	return count;
 }

@@ -121,6 +121,7 @@ static void capture_batch(const struct batch *batch)
 			capture_sent(batch->link->link.capture, &batch->datagram[i].packets[k],
 				     batch->address->source_port, batch->datagram[i].ip_id + k);
 	}
+	capture_flush(batch->link->link.capture);
 }
 
 static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
@@ -287,6 +288,8 @@ void udp_capture(struct link *base, struct link_packet *packet)
 	struct udp_link *link = (struct udp_link *)base;
 	const struct udp_address *address = udp_address_find(link, &packet->path->source);
 
-	if (address && icrc_seal(packet, address->source_port, 0))
-		capture_sent(base->capture, packet, address->source_port, 0);
+	if (!address || !icrc_seal(packet, address->source_port, 0))
+		return;
+	capture_sent(base->capture, packet, address->source_port, 0);
+	capture_flush(base->capture);
 }

@@ -101,12 +101,15 @@ static struct cm_message initiators_req(void)
 	return req;
 }
 
+static const struct cm_reply target = {
+	.qpn = TARGET,
+	.responder_resources = 2,
+	.initiator_depth = 1,
+	.rnr_retry_count = 4,
+};
+
 START_TEST(test_target)
 {
-	const struct cm_reply reply = {.qpn = TARGET,
-				       .responder_resources = 2,
-				       .initiator_depth = 1,
-				       .rnr_retry_count = 4};
 	struct cm_message req = initiators_req(), dreq;
 	struct ibv_qp_attr attr;
 	int mask;
@@ -124,7 +127,7 @@ START_TEST(test_target)
 	mask = mask_of(IBV_QPS_RTS, &attr);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT);
 
-	ck_assert_int_eq(cm_send_rep(t.id, &reply, cm_peer_now(&t)), 0);
+	ck_assert_int_eq(cm_send_rep(t.id, &target, cm_peer_now(&t)), 0);
 	cm_peer_hear(&t, CM_REP);
 	ck_assert_uint_eq(t.heard.qpn, 0);
 	ck_assert_uint_eq(t.heard.eecn, TARGET);
@@ -136,6 +139,29 @@ START_TEST(test_target)
 	ck_assert_uint_eq(dreq.qpn, TARGET);
 	cm_peer_say(&t, &dreq);
 	cm_peer_event(&t, CM_EVENT_DREQ_RECEIVED);
+}
+END_TEST
+
+/* Its id is destroyed: the connection goes on, and ends when the initiator says so. */
+START_TEST(test_target_without_id)
+{
+	struct cm_message req = initiators_req(), rtu, dreq;
+
+	cm_peer_listen(&t, false);
+	cm_peer_say(&t, &req);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_int_eq(cm_send_rep(t.id, &target, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_REP);
+	rtu = cm_peer_message(&t, CM_RTU);
+	dreq = cm_peer_message(&t, CM_DREQ);
+	cm_peer_say(&t, &rtu);
+	cm_peer_event(&t, CM_EVENT_RTU_RECEIVED);
+	cm_id_destroy(t.id, cm_peer_now(&t));
+	t.id = NULL;
+	cm_peer_hear_nothing(&t, 100 * SECOND);
+	cm_peer_say(&t, &dreq);
+	cm_peer_hear(&t, CM_DREP);
+	cm_peer_event(&t, -1);
 }
 END_TEST
 
@@ -177,6 +203,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, test_initiator);
 	tcase_add_test(tcase, test_target);
+	tcase_add_test(tcase, test_target_without_id);
 	tcase_add_test(tcase, test_other_transports);
 	tcase_add_test(tcase, test_stale);
 	return world_main("cm_xrc", (TCase *[]){tcase, NULL});

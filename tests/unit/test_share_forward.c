@@ -317,7 +317,7 @@ START_TEST(requests_are_forwarded_to_the_claimant)
 	ck_assert(node_forward(&b, &frame));
 	ck_assert(receives(&a, &frame));
 	ck_assert(!node_forward(&a, &frame));
-	ck_assert_int_eq(node_claim(&b, &b.gid, 99), EADDRINUSE);
+	ck_assert_int_eq(node_claim(&b, &b.gid, 99), EADDRNOTAVAIL);
 	node_share(&a)->ops->release(node_share(&a), &any, 99);
 	ck_assert(!node_forward(&b, &frame));
 	ck_assert_int_eq(node_claim(&b, &b.gid, 99), 0);

@@ -158,8 +158,9 @@ CALL(rdma_create_srq,
      made_srq(by_minus_one(rdma_create_srq(resolved, NULL,
 					   &(struct ibv_srq_init_attr){.attr = {4, 1}}))))
 CALL(rdma_create_srq_ex,
-     made_srq(by_minus_one(rdma_create_srq_ex(resolved,
-					      &(struct ibv_srq_init_attr_ex){.attr = {4, 1}}))))
+     made_srq(by_minus_one(rdma_create_srq_ex(
+	     resolved,
+	     &(struct ibv_srq_init_attr_ex){.attr = {4, 1}, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE}))))
 
 static int make_rdma_create_ep(void)
 {

@@ -30,6 +30,10 @@ static const struct answer {
 	{{.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_UD}, EAI_SOCKTYPE, 0, 0},
 	{{.ai_flags = 0x40000000}, EAI_BADFLAGS, 0, 0},
 	{{.ai_flags = RAI_FAMILY, .ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
+	/* The flag isn't needed. */
+	{{.ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
+	{{.ai_flags = RAI_PASSIVE, .ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
+	{{.ai_family = AF_INET}, 0, RDMA_PS_TCP, IBV_QPT_RC},
 };
 
 START_TEST(hints_are_taken)

@@ -6,12 +6,14 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/ib.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -400,6 +402,19 @@ static void path_of_others(void)
 		 EINVAL);
 }
 
+static void port_of_root(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+	struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
+
+	ck_assert_int_eq(syscall(SYS_capget, &header, sets), 0);
+	sets[0].effective &= ~CAP_TO_MASK(CAP_NET_BIND_SERVICE);
+	ck_assert_int_eq(syscall(SYS_capset, &header, sets), 0);
+	ck_fails(rdma_bind_addr(id, socket_address(NULL, 1023)), EACCES);
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 1024)), 0);
+}
+
 /* --- calls
  * -------------------------------------------------------------------------------------------- */
 
@@ -697,6 +712,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_PORT_IN_USE, port_of_another_id, "another id of this process has 127.86."},
 	{CAUSE_CM_PORT_IN_USE, port_of_another_process, "port 7471: process "},
 	{CAUSE_CM_PATH_RECORD, path_of_others, "packet life time 31 of at most 30"},
+	{CAUSE_CM_PORT_PRIVILEGED, port_of_root, "port 1023, without the capability"},
 	{CAUSE_CM_ID_STATE, connect_too_early, "rdma_connect(): the id is bound to an address"},
 	{CAUSE_CM_ID_STATE, route_before_address, "the id is not bound, and has to be at ADDR_"},
 	{CAUSE_CM_ID_STATE, accept_a_client, "rdma_accept(): the id is at ROUTE_RESOLVED"},

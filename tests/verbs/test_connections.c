@@ -422,6 +422,27 @@ START_TEST(rejection_tells_why)
 }
 END_TEST
 
+/* With more private data than a reply takes (rdma_accept(3)): the peer is told, as by Linux. */
+START_TEST(accepting_fails)
+{
+	static const char data[UINT8_MAX];
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	param.private_data = data;
+	param.private_data_len = 197;
+	ck_fails(rdma_accept(passive, &param), EINVAL);
+	ck_assert_int_eq(passive->qp->state, IBV_QPS_ERR);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	ck_fails(rdma_reject(passive, NULL, 0), EINVAL);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
 /* The server isn't told, and finds out when it answers. */
 START_TEST(client_gives_up)
 {
@@ -621,6 +642,24 @@ START_TEST(datagram_services_refuse)
 }
 END_TEST
 
+START_TEST(accepting_a_datagram_fails)
+{
+	static const char data[UINT8_MAX];
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	param.private_data = data;
+	param.private_data_len = 137;
+	ck_fails(rdma_accept(passive, &param), EINVAL);
+	expect(client, active, RDMA_CM_EVENT_UNREACHABLE, 2);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
 /* The same port in another space. */
 START_TEST(other_spaces_are_other_services)
 {
@@ -660,11 +699,12 @@ int main(void)
 	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow,
 	    ack_timeout_as_asked, both_disconnect, defaults_of_accept,
 	    queue_pairs_of_the_application, established_by_notification, queue_pair_fails,
-	    extensions_travel, rejection_tells_why, client_gives_up, nobody_listens,
-	    backlog_is_full, listener_takes_its_requests_along, wildcard_listeners_hear,
-	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
+	    extensions_travel, rejection_tells_why, accepting_fails, client_gives_up,
+	    nobody_listens, backlog_is_full, listener_takes_its_requests_along,
+	    wildcard_listeners_hear, requests_migrate_with_their_listener,
+	    events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
-	    other_spaces_are_other_services);
+	    accepting_a_datagram_fails, other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);
 	suite_add_tcase(suite, datagrams);
 	return run_suite(suite);

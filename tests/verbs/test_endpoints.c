@@ -90,11 +90,13 @@ START_TEST(shared_receive_queues)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 10, .max_sge = 1}}, bad = attr;
 	struct ibv_qp_init_attr qp_attr = queue_pair;
+	struct ibv_srq_init_attr_ex extended = {.attr = attr.attr};
 	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
 
 	ck_fails(rdma_create_srq(id, NULL, &attr), EINVAL);
 	rdma_destroy_id(id);
 	id = open_bound_id(NULL, RDMA_PS_TCP);
+	ck_fails(rdma_create_srq_ex(id, &extended), EINVAL); /* of which type? */
 	bad.attr.max_wr = 0;
 	ck_fails(rdma_create_srq(id, NULL, &bad), EINVAL);
 	ck_assert_int_eq(rdma_create_srq(id, NULL, &attr), 0);

@@ -2,7 +2,8 @@
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
  * device (another hardware address, a lost address, its end) and of hosts that don't
- * answer, Ethernet addresses, and the ports of a node that has but two to give.
+ * answer, Ethernet addresses, the ports of a node that has but two to give, and whether its :: is
+ * that of IPv4, too.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -128,13 +129,29 @@ static void expect_silence(const char *address)
 
 START_TEST(silent_host)
 {
+	const struct sockaddr_in *source = (struct sockaddr_in *)rdma_get_local_addr(id);
+
 	expect_silence(SILENT);
 	/* And again, though the kernel may know by now that there is none. */
 	expect_silence(SILENT);
 	/* The id is as it was. */
+	ck_assert_ptr_null(id->verbs);
+	ck_assert_uint_eq(source->sin_addr.s_addr, INADDR_ANY);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 100), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_ptr_nonnull(id->verbs);
 	ck_assert(!is_readable(channel));
+}
+END_TEST
+
+/* Its device and source are the application's choice, and stay. */
+START_TEST(silent_host_of_a_bound_id)
+{
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, PORT)), 0);
+	expect_silence(SILENT);
+	ck_assert_ptr_nonnull(id->verbs);
+	ck_assert_mem_eq(rdma_get_local_addr(id), socket_address(NODE, PORT),
+			 sizeof(struct sockaddr_in));
 }
 END_TEST
 
@@ -296,7 +313,7 @@ static int neighbour(uint16_t taken)
 		return 1;
 	if (rdma_bind_addr(here, socket_address(NODE, taken)) == 0 || errno != EADDRINUSE)
 		return 2;
-	if (rdma_bind_addr(here, socket_address("0.0.0.0", taken)) == 0 || errno != EADDRINUSE)
+	if (rdma_bind_addr(here, socket_address("0.0.0.0", taken)) == 0 || errno != EADDRNOTAVAIL)
 		return 3;
 	if (rdma_bind_addr(here, socket_address(NODE, 0)) != 0 ||
 	    ntohs(rdma_get_src_port(here)) != (taken ^ 1))
@@ -328,6 +345,22 @@ START_TEST(ports_are_the_nodes)
 }
 END_TEST
 
+/* AFONLY's default (ipv6(7)): a listener at :: then leaves the port of IPv4 to another. */
+START_TEST(ipv6_only_by_default)
+{
+	struct rdma_cm_id *ipv4 = open_id(channel, RDMA_PS_TCP);
+
+	ck_assert(write_file("/proc/sys/net/ipv6/bindv6only", _i ? "1" : "0"));
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address("::", PORT)), 0);
+	ck_assert_int_eq(rdma_listen(id, 1), 0);
+	if (_i)
+		ck_assert_int_eq(rdma_bind_addr(ipv4, socket_address("0.0.0.0", PORT)), 0);
+	else
+		ck_fails(rdma_bind_addr(ipv4, socket_address("0.0.0.0", PORT)), EADDRNOTAVAIL);
+	destroy(ipv4);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("netdevs");
@@ -343,6 +376,7 @@ int main(void)
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
 	tcase_add_test(tests, silent_host);
+	tcase_add_test(tests, silent_host_of_a_bound_id);
 	tcase_add_test(tests, silent_host_ipv6);
 	tcase_add_test(tests, silent_gateway);
 	tcase_add_test(tests, host_known_to_be_silent);
@@ -350,6 +384,7 @@ int main(void)
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
 	tcase_add_test(tests, ethernet_addresses);
+	tcase_add_loop_test(tests, ipv6_only_by_default, 0, 2);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, ports_are_the_nodes);
 	suite_add_tcase(suite, tests);

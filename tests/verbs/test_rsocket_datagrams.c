@@ -288,6 +288,23 @@ START_TEST(shut_down)
 }
 END_TEST
 
+/* Also when the peer's queue pair is known, and no datagram goes by UDP; what comes is received. */
+START_TEST(shut_down_for_sending)
+{
+	char text[8];
+
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(send_to(one, &other_name, "a", 1), 1);
+		ck_assert_int_eq(receive_from(other, &one_name, text, sizeof(text)), 1);
+	}
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&other_name, sizeof(other_name)), 0);
+	ck_assert_int_eq(rshutdown(one, SHUT_WR), 0);
+	ck_fails(rsend(one, "a", 1, 0), EPIPE);
+	ck_assert_int_eq(send_to(other, &one_name, "words", 5), 5);
+	ck_assert_int_eq(receive_from(one, &other_name, text, sizeof(text)), 5);
+}
+END_TEST
+
 /* --- as librdmacm has it, byte by byte ------------------------------------------------------- */
 
 #define UDP_HEADER 16 /* over UDP, of IPv4 */
@@ -543,6 +560,7 @@ int main(void)
 		polled_while_connected,
 		connected_no_more,
 		shut_down,
+		shut_down_for_sending,
 		header_of_udp,
 		unread,
 		from_queue_pair_to_queue_pair,

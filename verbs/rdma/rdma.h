@@ -178,6 +178,7 @@ struct rdma_id {
 	uint8_t tos, ack_timeout; /* rdma_set_option() */
 	bool ack_timeout_set;	  /* perhaps to 0: the QP's timer is off (IBA 9.7.6.1.3) */
 	bool reuse_address, address_family_only, address_family_only_set;
+	bool source_chosen; /* by rdma_resolve_addr() */
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;
@@ -298,11 +299,12 @@ int rdma_complete_connect(struct rdma_id *id);
  */
 int rdma_make_listeners(struct rdma_id *id);
 /*
- * Claim the service of @id's port for them. 0, or an errno (EADDRINUSE: another process
+ * Claim the service of @id's port for them. 0, or an errno (rdma_is_taken(): another process
  * has it). rdma.lock isn't held: this may wait for other processes.
  */
 int rdma_claim(const struct rdma_id *id);
-/* EADDRINUSE: say which process has the port of @address. Slow; without rdma.lock. */
+bool rdma_is_taken(int error);
+/* Say which process has the port of @address. Slow; without rdma.lock. */
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
 /* Destroy the listeners, and with them their claims; without rdma.lock. */
 void rdma_stop_listening(struct rdma_id *id);
@@ -346,10 +348,15 @@ void rdma_neighbour_after_fork_child(void);
  * rdma_port.c: ports. A port is of a port space and an address (zeros: any); an id
  * owns it from when it is bound to when it is destroyed. rdma.lock is held.
  */
-/* Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL. */
+/*
+ * Give @id the port of its source address, or any if that is 0. 0, EADDRINUSE, EADDRNOTAVAIL,
+ * EACCES.
+ */
 int rdma_port_bind(struct rdma_id *id);
 /* Whether the sharing of a port that allows @id to be bound allows it to listen. 0 or an errno. */
 int rdma_port_check_listen(const struct rdma_id *id);
+/* What AFONLY is for IPv6 if it isn't set: what the administrator says (net.ipv6.bindv6only). */
+bool rdma_port_ipv6_only(void);
 void rdma_port_release(struct rdma_id *id);
 
 /* rdma_sockaddr.c: of any family that there is. */
@@ -377,6 +384,8 @@ int rdma_sockaddr_choose_service(struct sockaddr *address, int ps);
 const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADDRESS_TEXT]);
 
 /* rdma_address.c */
+/* The address isn't resolved: @id is bound as it was before. With rdma.lock held. */
+void rdma_forget_source(struct rdma_id *id);
 /*
  * rdma_resolve_route() without waiting, by the path that is @asked for (RDMA_OPTION_IB_PATH) or,
  * if that is NULL, by that of the addresses. 0 or an errno. rdma.lock is held.

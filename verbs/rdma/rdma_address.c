@@ -73,8 +73,10 @@ __be16 urxe_rdma_get_dst_port(struct rdma_cm_id *id)
 
 static void family_options(struct rdma_id *id, int family)
 {
-	if (!id->address_family_only_set)
-		id->address_family_only = family == AF_INET;
+	if (id->address_family_only_set)
+		return;
+	id->address_family_only =
+		family == AF_INET || (family == AF_INET6 && rdma_port_ipv6_only());
 }
 
 static void unbind_source(struct rdma_id *id)
@@ -154,9 +156,9 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 		error = bind_and_claim(id, address, &claimed);
 		if (!error)
 			return 0;
-	} while (claimed && error == EADDRINUSE && rdma_sockaddr_port(address) == 0 &&
+	} while (claimed && rdma_is_taken(error) && rdma_sockaddr_port(address) == 0 &&
 		 ++tries < PORT_TRIES);
-	if (claimed && error == EADDRINUSE && !tries)
+	if (claimed && rdma_is_taken(error) && !tries)
 		rdma_tell_claimant(id, address);
 	return rdma_fail(tries ? EADDRNOTAVAIL : error);
 }
@@ -267,7 +269,35 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
 	if (addr->src_addr.sa_family == AF_INET6 && kind_of(gid) == KIND_LINK_LOCAL)
 		addr->src_sin6.sin6_scope_id = gid_interface(gid);
 	addr->addr.ibaddr.sgid = *gid;
+	id->source_chosen = true;
 	return rdma_id_attach(id, gid);
+}
+
+/* The family is the destination's, whatever an IPv4 address that is mapped has become. */
+static void set_any_source(struct rdma_addr *addr)
+{
+	const uint16_t port = rdma_sockaddr_port(&addr->src_addr);
+	static const union ibv_gid any;
+
+	if (addr->src_addr.sa_family == AF_IB) { /* the service stays */
+		rdma_sockaddr_set_gid(&addr->src_addr, &any);
+		return;
+	}
+	addr->src_storage = (struct sockaddr_storage){.ss_family = addr->dst_addr.sa_family};
+	rdma_sockaddr_set_port(&addr->src_addr, port);
+}
+
+/* Another destination may be reached from elsewhere (Linux: addr_handler()). */
+void rdma_forget_source(struct rdma_id *id)
+{
+	struct rdma_addr *addr = &id->ibv.route.addr;
+
+	if (!id->source_chosen)
+		return;
+	set_any_source(addr);
+	memset(&addr->addr, 0, sizeof(addr->addr));
+	rdma_id_detach(id);
+	id->source_chosen = false;
 }
 
 static int refuse_route(const struct rdma_addr *addr, int error)
@@ -390,6 +420,7 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 			   struct sockaddr *destination, int timeout_ms)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
+	struct context *context;
 	int error, found;
 
 	rdma_enter();
@@ -399,17 +430,20 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 		       rdma_sockaddr_length(destination));
 		error = find_way(id, &found);
 	}
-	if (!error && found)
+	context = id->context;
+	if (!error && found) {
+		rdma_forget_source(id);
 		rdma_event(id, RDMA_CM_EVENT_ADDR_ERROR, -found);
-	else if (!error)
+	} else if (!error) {
 		rdma_neighbour_resolve(id, timeout_ms);
+	}
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);
 	/* A thread that has polled until now connects instead: send its peers the ACKs that wait.
 	 */
-	if (id->context)
-		hca_acknowledge(id->context->hca, clock_now());
+	if (context)
+		hca_acknowledge(context->hca, clock_now());
 	return rdma_complete(id);
 }
 

@@ -105,7 +105,8 @@ static int look_up(const char *node, const char *service, int socket_type,
 		wanted.ai_flags |= AI_PASSIVE;
 	if (info->ai_flags & RAI_NUMERICHOST)
 		wanted.ai_flags |= AI_NUMERICHOST;
-	if (info->ai_flags & RAI_FAMILY && !wants_ib(info))
+	/* As librdmacm: RAI_FAMILY is needed for AF_IB alone, whose addresses are those of IP. */
+	if (info->ai_family != AF_IB)
 		wanted.ai_family = info->ai_family;
 	error = getaddrinfo(node, service, &wanted, &found);
 	if (error)

@@ -268,16 +268,22 @@ static int send_service_reply(struct rdma_id *id, enum cm_sidr_status status,
 
 static int accept_datagram(struct rdma_id *id, const struct rdma_conn_param *param)
 {
+	static const struct rdma_conn_param none;
 	int error = EINVAL;
 
 	rdma_enter();
 	if (id->cm)
 		error = send_service_reply(id, CM_SIDR_SUCCESS, param);
+	if (error && id->cm)
+		send_service_reply(id, CM_SIDR_REJECTED, &none);
 	rdma_leave();
 	return error;
 }
 
-/* The QP is ready before the peer hears of it. */
+/*
+ * The QP is ready before the peer hears of it. A reply that can't be sent, for its private data,
+ * is a rejection, as Linux has it (rdma_accept()): else the peer would wait in vain.
+ */
 static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *param)
 {
 	int error = 0;
@@ -288,6 +294,8 @@ static int accept_connection(struct rdma_id *id, const struct rdma_conn_param *p
 		return error;
 	rdma_enter();
 	error = id->cm ? send_reply(id, param) : EINVAL;
+	if (error && id->cm)
+		cm_send_rej(id->cm, CM_REJECT_CONSUMER, NULL, 0, clock_now());
 	rdma_leave();
 	if (error)
 		rdma_qp_error(id);

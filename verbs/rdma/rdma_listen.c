@@ -72,6 +72,11 @@ int rdma_claim(const struct rdma_id *id)
 	return error;
 }
 
+bool rdma_is_taken(int error)
+{
+	return error == EADDRINUSE || error == EADDRNOTAVAIL;
+}
+
 static pid_t claimant_on(struct port *port, const struct rdma_id *id,
 			 const struct sockaddr *address)
 {
@@ -174,8 +179,8 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 {
 	static const struct sockaddr_in any = {.sin_family = AF_INET};
 	struct rdma_id *id = to_rdma_id(ibv);
+	int error, taken = 0;
 	bool claimed;
-	int error;
 
 	if (id->state == RDMA_STATE_IDLE && urxe_rdma_bind_addr(ibv, (struct sockaddr *)&any) != 0)
 		return -1;
@@ -184,7 +189,7 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 	error = prepare_listen(id);
 	rdma_leave();
 	if (!error)
-		error = rdma_claim(id);
+		error = taken = rdma_claim(id);
 	rdma_enter();
 	if (!error)
 		error = begin_listening(id, backlog);
@@ -194,7 +199,7 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 			 rdma_sockaddr_port(&ibv->route.addr.src_addr));
 		return 0;
 	}
-	if (error == EADDRINUSE)
+	if (error == EADDRINUSE || rdma_is_taken(taken))
 		rdma_tell_claimant(id, &ibv->route.addr.src_addr);
 	if (!claimed && id->state != RDMA_STATE_LISTEN)
 		rdma_stop_listening(id);

@@ -37,6 +37,8 @@ static void end(struct rdma_id *id, int error)
 	if (!error)
 		error = rdma_injected(FAULT_ADDR_ERROR);
 	id->state = error ? RDMA_STATE_ADDRESS_BOUND : RDMA_STATE_ADDRESS_RESOLVED;
+	if (error)
+		rdma_forget_source(id);
 	rdma_event(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, -error);
 }
 

@@ -4,14 +4,19 @@
  * more may have it depends on their addresses, families and options (rdma_bind_addr(3),
  * rdma_set_option(3)). rdma.lock protects the table.
  */
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <uthash.h>
 #include <utlist.h>
 
 #include "net/cause/cause.h"
 #include "verbs/rdma/rdma.h"
+
+#define PORT_UNPRIVILEGED 1024 /* Linux: PROT_SOCK */
 
 struct rdma_port {
 	uint32_t key; /* the low bits of the service id: port space and port */
@@ -120,6 +125,18 @@ int rdma_port_check_listen(const struct rdma_id *id)
 	return id->port && id->reuse_address ? check(id->port, id, false) : 0;
 }
 
+bool rdma_port_ipv6_only(void)
+{
+	FILE *file = fopen("/proc/sys/net/ipv6/bindv6only", "re");
+	int only = 0;
+
+	if (file && fscanf(file, "%d", &only) != 1)
+		only = 0;
+	if (file)
+		fclose(file);
+	return only;
+}
+
 static void ephemeral_range(unsigned int *low, unsigned int *high)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
@@ -176,16 +193,36 @@ static int bind_any(struct rdma_id *id)
 		      high);
 }
 
+static bool is_privileged(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+
+	return syscall(SYS_capget, &header, sets) == 0 &&
+	       sets[CAP_TO_INDEX(CAP_NET_BIND_SERVICE)].effective &
+		       CAP_TO_MASK(CAP_NET_BIND_SERVICE);
+}
+
+/* As for TCP (Linux: cma_use_port()). 0 or EACCES. */
+static int check_privilege(uint16_t number)
+{
+	if (number >= PORT_UNPRIVILEGED || is_privileged())
+		return 0;
+	return refuse(EACCES, CAUSE_CM_PORT_PRIVILEGED,
+		      "port %u, without the capability CAP_NET_BIND_SERVICE", number);
+}
+
 int rdma_port_bind(struct rdma_id *id)
 {
 	uint16_t number = rdma_sockaddr_port(&id->ibv.route.addr.src_addr);
 	const struct rdma_port *port;
-	int error = 0;
+	int error;
 
 	if (number == 0)
 		return bind_any(id);
+	error = check_privilege(number);
 	port = port_find(id, number);
-	if (port)
+	if (!error && port)
 		error = check(port, id, id->reuse_address);
 	return error ? error : own(id, number);
 }

@@ -289,10 +289,11 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 					"rdma_create_srq(): the id has an SRQ already"));
 	if (!id->verbs)
 		return rdma_fail(refuse_unbound(id, "rdma_create_srq()"));
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)) {
-		attr->comp_mask |= IBV_SRQ_INIT_ATTR_TYPE;
-		attr->srq_type = IBV_SRQT_BASIC;
-	}
+	/* librdmacm doesn't guess, other than ibv_create_srq_ex(). */
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		return rdma_fail(refuse(
+			EINVAL, CAUSE_CM_ARGUMENT,
+			"rdma_create_srq_ex(): comp_mask is without IBV_SRQ_INIT_ATTR_TYPE"));
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 		attr->pd = id->pd;

@@ -45,7 +45,7 @@ struct rsocket_datagram {
 	struct destination_address *connected;	  /* or NULL */
 	struct endpoint *endpoints[RSOCKET_ENDPOINTS];
 	unsigned int count;
-	bool ended;		 /* by rshutdown(): no more is received */
+	bool ended, closed;	 /* by rshutdown(): no more is received, and sent */
 	struct waiting *waiting; /* utlist */
 	size_t waiting_bytes;	 /* of memory that they take */
 	uint8_t *buffer;	 /* for one from UDP */
@@ -433,7 +433,7 @@ ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, 
 	ssize_t sent;
 
 	pthread_mutex_lock(&rs->lock);
-	sent = send_locked(rs, message, flags);
+	sent = rs->datagram->closed ? rsocket_return(EPIPE) : send_locked(rs, message, flags);
 	pthread_mutex_unlock(&rs->lock);
 	return sent;
 }
@@ -545,6 +545,8 @@ int rsocket_datagram_shutdown(struct rsocket *rs, int how)
 	pthread_mutex_lock(&rs->lock);
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		rs->datagram->ended = true;
+	if (how == SHUT_WR || how == SHUT_RDWR)
+		rs->datagram->closed = true;
 	rsocket_interrupt(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
