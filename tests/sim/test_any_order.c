@@ -407,6 +407,7 @@ static void run_script(const struct script *script, struct outcome *outcome, uin
 								    IBV_ACCESS_REMOTE_READ}};
 		must(world_post_send(run.peer.qp, &wr) == 0);
 	}
+	run.peer.node->hca->behaviour.drops_out_of_order = below(&run, 4) == 0;
 	send(&run);
 	take_answers(&run, MS);
 	world_run(&run.peer.world, SECOND);
