@@ -43,7 +43,8 @@ struct run {
 	uint32_t first_psn, psns;
 
 	double loss, repetition;
-	bool reorders, keeps, restarts_first; /* a repeated answer to a READ begins with FIRST */
+	bool reorders, keeps, drains,
+		restarts_first; /* a repeated answer to a READ begins with FIRST */
 
 	/* The responder. */
 	uint32_t expected;
@@ -373,6 +374,19 @@ static void collect(struct run *run)
 
 /* ------------------------------------------------------------------------------------------ */
 
+/* To SQD, and back when all that was begun is done (IBA 10.3.1.5). */
+static void drain(struct run *run)
+{
+	struct qp *qp = run->peer.qp;
+
+	if (qp->state == IBV_QPS_RTS && below(run, 10) == 0) {
+		world_modify_state(qp, IBV_QPS_SQD);
+	} else if (qp->state == IBV_QPS_SQD && !qp->draining) {
+		must(qp->requester.unacked == qp->requester.highest);
+		world_modify_state(qp, IBV_QPS_RTS);
+	}
+}
+
 static enum ibv_wc_status expected_status(const struct run *run, uint32_t r)
 {
 	static const enum ibv_wc_status statuses[] = {IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR,
@@ -419,6 +433,7 @@ static void draw_run(struct run *run, uint64_t seed)
 	run->repetition = below(run, 3) * 0.05;
 	run->reorders = below(run, 2);
 	run->keeps = below(run, 2);
+	run->drains = below(run, 3) == 0;
 	run->restarts_first = below(run, 2);
 	run->refuses = below(run, 2) ? below(run, run->psns) : PSNS;
 	run->syndrome = AETH_NAK_INVALID_REQUEST + below(run, 3);
@@ -448,6 +463,8 @@ START_TEST(any_answer)
 		must_msg(rounds++ < 20000, "%u of %u have completed", completed, REQUESTS);
 		collect(&run);
 		deliver(&run);
+		if (run.drains)
+			drain(&run);
 		while (world_poll(run.peer.node, &wc))
 			check_completion(&run, completed++, &wc);
 	}
