@@ -28,6 +28,17 @@ struct planned {
 	uint64_t original; /* atomics */
 };
 
+/* How a request is refused; with @rnr_retry, which is unlimited else. */
+static const struct refusal {
+	uint8_t syndrome, rnr_retry;
+	enum ibv_wc_status status;
+} refusals[] = {
+	{AETH_NAK_INVALID_REQUEST, 7, IBV_WC_REM_INV_REQ_ERR},
+	{AETH_NAK_REMOTE_ACCESS, 7, IBV_WC_REM_ACCESS_ERR},
+	{AETH_NAK_REMOTE_OPERATION, 7, IBV_WC_REM_OP_ERR},
+	{AETH_RNR_NAK | 5, 0, IBV_WC_RNR_RETRY_EXC_ERR},
+};
+
 struct answer {
 	struct peer_packet packet;
 	uint32_t psn;
@@ -50,7 +61,7 @@ struct run {
 	uint32_t expected;
 	bool nak_sent, refused;
 	uint32_t refuses; /* the PSN; PSNS: none */
-	uint8_t syndrome;
+	const struct refusal *refusal;
 	uint32_t not_ready; /* the number of the request */
 	uint32_t not_ready_times;
 	bool kept[PSNS], told[PSNS]; /* told: the answer has been on the wire */
@@ -184,7 +195,7 @@ static void acknowledge(struct run *run)
 static void refuse_packet(struct run *run, uint32_t psn)
 {
 	run->refused = true;
-	add_answer(run, WIRE_ACKNOWLEDGE, psn, run->syndrome);
+	add_answer(run, WIRE_ACKNOWLEDGE, psn, run->refusal->syndrome);
 }
 
 static uint32_t find_request(const struct run *run, uint32_t psn)
@@ -389,15 +400,11 @@ static void drain(struct run *run)
 
 static enum ibv_wc_status expected_status(const struct run *run, uint32_t r)
 {
-	static const enum ibv_wc_status statuses[] = {IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR,
-						      IBV_WC_REM_OP_ERR};
 	const struct planned *request = &run->requests[r];
 
 	if (run->refuses >= request->first_psn + request->psns)
 		return IBV_WC_SUCCESS;
-	return run->refuses >= request->first_psn
-		       ? statuses[run->syndrome - AETH_NAK_INVALID_REQUEST]
-		       : IBV_WC_WR_FLUSH_ERR;
+	return run->refuses >= request->first_psn ? run->refusal->status : IBV_WC_WR_FLUSH_ERR;
 }
 
 static void check_completion(struct run *run, uint32_t r, const struct ibv_wc *wc)
@@ -436,9 +443,9 @@ static void draw_run(struct run *run, uint64_t seed)
 	run->drains = below(run, 3) == 0;
 	run->restarts_first = below(run, 2);
 	run->refuses = below(run, 2) ? below(run, run->psns) : PSNS;
-	run->syndrome = AETH_NAK_INVALID_REQUEST + below(run, 3);
+	run->refusal = &refusals[below(run, LENGTH(refusals))];
 	run->not_ready = below(run, REQUESTS);
-	run->not_ready_times = below(run, 4);
+	run->not_ready_times = run->refusal->rnr_retry ? below(run, 4) : 0;
 }
 
 START_TEST(any_answer)
@@ -453,7 +460,7 @@ START_TEST(any_answer)
 	c.psn = run.first_psn;
 	c.timeout = 9;
 	c.rd_atomic = 1 + below(&run, 4);
-	c.rnr_retry = 7;
+	c.rnr_retry = run.refusal->rnr_retry;
 	peer_create(&run.peer, run.type, &c);
 	run.peer.node->hca->behaviour.drops_out_of_order = below(&run, 4) == 0;
 	run.pending = calloc(PENDING, sizeof(*run.pending));
