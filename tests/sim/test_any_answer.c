@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/transport/placement.h"
 #include "net/newer_verbs.h"
 #include "net/random.h"
 #include "peer.h"
@@ -463,6 +464,8 @@ START_TEST(any_answer)
 	c.rnr_retry = run.refusal->rnr_retry;
 	peer_create(&run.peer, run.type, &c);
 	run.peer.node->hca->behaviour.drops_out_of_order = below(&run, 4) == 0;
+	if (below(&run, 4) == 0)
+		must(placement_enable(run.peer.node->hca, 1 + below(&run, 1000)) == 0);
 	run.pending = calloc(PENDING, sizeof(*run.pending));
 	for (uint32_t r = 0; r < REQUESTS; r++)
 		post(&run, r);

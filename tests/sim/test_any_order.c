@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "emu/objects/mw.h"
+#include "emu/transport/placement.h"
 #include "net/random.h"
 #include "peer.h"
 #include "tests/sanitizers.h"
@@ -408,6 +409,8 @@ static void run_script(const struct script *script, struct outcome *outcome, uin
 		must(world_post_send(run.peer.qp, &wr) == 0);
 	}
 	run.peer.node->hca->behaviour.drops_out_of_order = below(&run, 4) == 0;
+	if (below(&run, 4) == 0)
+		must(placement_enable(run.peer.node->hca, 1 + below(&run, 1000)) == 0);
 	send(&run);
 	take_answers(&run, MS);
 	world_run(&run.peer.world, SECOND);
