@@ -29,7 +29,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	    be64toh(reth->va) != resource->va + offset || offset + length > resource->length)
 		return;
 	/* An end inside of the answer is one of its packets' ends. */
-	if (offset + length != resource->length && length % qp->mtu != 0)
+	if (offset + length != resource->length && (length == 0 || length % qp->mtu != 0))
 		return;
 	response_answer_again(qp, resource, (struct response_range){index, index + packets});
 }

@@ -287,10 +287,23 @@ static enum responder_fault execute_data(struct qp *qp, const struct packet *pac
 	return RESPONDER_FAULT_NONE;
 }
 
-/* To our own application. */
-static void report_fault(struct qp *qp, const struct fault_outcome *outcome, enum cause cause)
+/*
+ * Whether @fault is the receive's, too. An RDMA WRITE has taken one to complete it, if at all: it
+ * is flushed when the data can't be written (transport.md 2, row 10).
+ */
+static bool fails_receive(const struct message *message, const struct packet *packet,
+			  enum responder_fault fault)
 {
-	if (receive_cq(qp))
+	bool write = packet->op->flags & OPCODE_WRITE && message->kind != MESSAGE_SEND;
+
+	return message->has_receive && (!write || fault == RESPONDER_FAULT_INJECTED);
+}
+
+/* To our own application. */
+static void report_fault(struct qp *qp, const struct packet *packet, enum responder_fault fault,
+			 const struct fault_outcome *outcome, enum cause cause)
+{
+	if (fails_receive(&qp->responder.message, packet, fault) && receive_cq(qp))
 		fail_receive(qp, outcome->status, cause);
 	else
 		event_raise(&qp->hca->events, outcome->event, qp);
@@ -323,7 +336,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum respo
 	cause = explain_fault(qp, packet, fault);
 	if (outcome.syndrome)
 		response_schedule_ack(qp, outcome.syndrome, packet->psn);
-	report_fault(qp, &outcome, cause);
+	report_fault(qp, packet, fault, &outcome, cause);
 	qp_enter_error(qp);
 }
 
@@ -425,8 +438,14 @@ enum responder_fault responder_place(struct qp *qp, const struct packet *packet)
 		fault = execute_data(qp, packet);
 	if (fault == RESPONDER_FAULT_NONE && packet->op->flags & OPCODE_LAST)
 		complete_message(qp, packet);
-	if (fault != RESPONDER_FAULT_NONE && fault != RESPONDER_FAULT_NO_RECEIVE)
-		fail_receive(qp, outcome_of(qp, fault).status, explain_fault(qp, packet, fault));
+	if (fault != RESPONDER_FAULT_NONE && fault != RESPONDER_FAULT_NO_RECEIVE) {
+		enum cause cause = explain_fault(qp, packet, fault);
+
+		if (fails_receive(&qp->responder.message, packet, fault))
+			fail_receive(qp, outcome_of(qp, fault).status, cause);
+		else
+			responder_give_up(qp);
+	}
 	if (qp->state != IBV_QPS_ERR)
 		return fault;
 	qp->state = IBV_QPS_RTR; /* the CQ is full: the next one may have another */
@@ -441,7 +460,7 @@ static void fail_unreliable(struct qp *qp, const struct packet *packet, enum res
 	const struct fault_outcome outcome = outcome_of(qp, fault);
 
 	if (outcome.own) {
-		report_fault(qp, &outcome, explain_fault(qp, packet, fault));
+		report_fault(qp, packet, fault, &outcome, explain_fault(qp, packet, fault));
 		qp_enter_error(qp);
 		return;
 	}

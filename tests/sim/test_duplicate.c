@@ -156,6 +156,8 @@ START_TEST(duplicate_read)
 	peer_send(&peer, &part);
 	part = read_request(&peer, FIRST_PSN + 1, 1, 3 * PEER_MTU); /* beyond the end */
 	peer_send(&peer, &part);
+	part = read_request(&peer, FIRST_PSN + 1, 1, 0); /* nothing */
+	peer_send(&peer, &part);
 	part = read_request(&peer, FIRST_PSN, 0, 3 * PEER_MTU + 100);
 	part.rkey++;
 	peer_send(&peer, &part);

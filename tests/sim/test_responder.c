@@ -103,6 +103,11 @@ static const struct row rows[] = {
 	{"READ around the end of memory", {{OP(WIRE_READ_REQUEST), .dma_length = 0x80000000, .va = 8}}, 1, 0x62, 0, ACCESS_ERR},
 	{"FETCH_ADD behind the region", {{OP(WIRE_FETCH_ADD), .va = ALL_MEMORY}}, 1, 0x62, 0, ACCESS_ERR},
 
+	/* 10: no receive is consumed */
+	{"WRITE with immediate, unknown key", {{OP(WIRE_WRITE_ONLY_IMM), .length = 4, .dma_length = 4, .rkey = BAD_KEY}}, 1, 0x62, 0, ACCESS_ERR},
+	{"WRITE_LAST with immediate, too little", {WRITE_FIRST(1500), {OP(WIRE_WRITE_LAST_IMM), .length = 475}}, 2, 0x61, 0, REQ_ERR},
+	{"empty WRITE_LAST with immediate", {WRITE_FIRST(1500), {OP(WIRE_WRITE_LAST_IMM)}}, 2, 0x61, 0, REQ_ERR},
+
 	/* 11: alignment, which is looked at before the key */
 	{"FETCH_ADD, unaligned", {{OP(WIRE_FETCH_ADD), .va = 4}}, 1, 0x61, 0, REQ_ERR},
 	{"COMPARE_SWAP, unaligned and unknown key", {{OP(WIRE_COMPARE_SWAP), .va = 1, .rkey = BAD_KEY}}, 1, 0x61, 0, REQ_ERR},

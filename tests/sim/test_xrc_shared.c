@@ -168,10 +168,10 @@ static void post_receive(struct shared *shared, unsigned int index, uint64_t id)
 	ck_assert_int_eq(srq_post(shared->srqs[index], &wr, NULL), 0);
 }
 
-static void post_send(struct shared *shared, enum ibv_wr_opcode opcode, unsigned int index,
-		      uint64_t id)
+static void post_length(struct shared *shared, enum ibv_wr_opcode opcode, unsigned int index,
+			uint64_t id, uint32_t length)
 {
-	struct ibv_sge sge = {(uintptr_t)shared->memory[0] + id * LENGTH, LENGTH,
+	struct ibv_sge sge = {(uintptr_t)shared->memory[0] + id * LENGTH, length,
 			      shared->mrs[0]->ibv.lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = id,
@@ -185,6 +185,12 @@ static void post_send(struct shared *shared, enum ibv_wr_opcode opcode, unsigned
 	};
 
 	ck_assert_int_eq(world_post_send(shared->initiator, &wr), 0);
+}
+
+static void post_send(struct shared *shared, enum ibv_wr_opcode opcode, unsigned int index,
+		      uint64_t id)
+{
+	post_length(shared, opcode, index, id, LENGTH);
 }
 
 /* The next completion of @node, with the processes talking meanwhile. */
@@ -347,9 +353,12 @@ START_TEST(refused)
 	} rows[] = {
 		{IBV_WR_RDMA_WRITE, false, true, IBV_WC_REM_ACCESS_ERR, CAUSE_XRC_REFUSED_ELSEWHERE,
 		 CAUSE_REMOTE_OUT_OF_BOUNDS},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, false, true, IBV_WC_REM_ACCESS_ERR,
+		 CAUSE_XRC_REFUSED_ELSEWHERE, CAUSE_REMOTE_OUT_OF_BOUNDS},
 		{IBV_WR_RDMA_READ, false, false, IBV_WC_REM_OP_ERR, CAUSE_XRC_DATA_ELSEWHERE},
 		{IBV_WR_SEND, true, false, IBV_WC_REM_INV_REQ_ERR, CAUSE_XRC_NO_SRQ},
 	};
+	const bool immediate = rows[_i].opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	static struct said said;
 	struct shared shared;
 
@@ -363,13 +372,141 @@ START_TEST(refused)
 		shared.mrs[2] = world_mr(&shared.world.nodes[2], shared.memory[2], 1,
 					 world_connection.access);
 	}
-	post_send(&shared, rows[_i].opcode, 1, 0);
+	/* In one packet, which takes the receive. */
+	post_length(&shared, rows[_i].opcode, 1, 0, immediate ? 8 : LENGTH);
 	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, rows[_i].status);
 	ck_assert_int_eq(shared.target->state, IBV_QPS_ERR);
+	/* To complete it, which is all that it was for. */
+	if (immediate)
+		ck_assert_int_eq(completion(&shared, &shared.world.nodes[2]).status,
+				 IBV_WC_WR_FLUSH_ERR);
 	shared_destroy(&shared);
 	said_end(&said);
 	ck_assert_uint_eq(said_count(&said, rows[_i].target), 1);
 	ck_assert_uint_eq(said_count(&said, rows[_i].owner), rows[_i].owner != CAUSE_NONE);
+}
+END_TEST
+
+/* --- whatever may be asked of either --------------------------------------------------------- */
+
+static const struct {
+	enum ibv_wr_opcode opcode;
+	bool receives, responds;
+} kinds[] = {
+	{IBV_WR_SEND, true},
+	{IBV_WR_SEND_WITH_IMM, true},
+	{IBV_WR_RDMA_WRITE},
+	{IBV_WR_RDMA_WRITE_WITH_IMM, true},
+	{IBV_WR_RDMA_READ, .responds = true},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, .responds = true},
+};
+
+struct posted {
+	unsigned int kind, index;
+	uint32_t length;
+};
+
+/* At the place of its number, everywhere. What is answered with data isn't placed elsewhere. */
+static void post_any(struct shared *shared, const struct posted *posted, uint64_t id)
+{
+	unsigned int to = 1 + posted->index;
+	uint64_t local = (uintptr_t)shared->memory[0] + id * LENGTH;
+	uint64_t remote = (uintptr_t)shared->memory[to] + id * LENGTH;
+	struct ibv_sge sge = {local, posted->length, shared->mrs[0]->ibv.lkey};
+	struct ibv_send_wr wr = {
+		.wr_id = id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = kinds[posted->kind].opcode,
+		.imm_data = htobe32(id),
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {remote, shared->mrs[to]->ibv.rkey},
+		.qp_type.xrc.remote_srqn = shared->srqs[posted->index]->number,
+	};
+
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		remote = (remote + 7) & ~UINT64_C(7);
+		wr.wr.atomic = (__typeof__(wr.wr.atomic)){remote, 5, 0, shared->mrs[to]->ibv.rkey};
+		*(uint64_t *)(uintptr_t)remote = id + 1;
+	} else {
+		pair_fill(shared->memory[kinds[posted->kind].responds ? to : 0] + id * LENGTH,
+			  posted->length, id);
+	}
+	ck_assert_int_eq(world_post_send(shared->initiator, &wr), 0);
+}
+
+static void check_any(struct shared *shared, const struct posted *posted, uint64_t id)
+{
+	uint8_t *local = shared->memory[0] + id * LENGTH;
+	uint8_t *remote = shared->memory[1 + posted->index] + id * LENGTH;
+	uint64_t original;
+
+	if (kinds[posted->kind].opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		memcpy(&original, local, sizeof(original));
+		must(original == id + 1);
+		remote = (uint8_t *)(((uintptr_t)remote + 7) & ~(uintptr_t)7);
+		must(*(uint64_t *)remote == id + 6);
+	} else {
+		must(memcmp(local, remote, posted->length) == 0);
+	}
+}
+
+/* One of the two processes has completed it already. */
+static void expect_receive(struct shared *shared, const struct posted *posted, uint64_t id)
+{
+	enum ibv_wr_opcode opcode = kinds[posted->kind].opcode;
+	struct ibv_wc wc;
+
+	must(world_poll(shared->processes[posted->index].node, &wc) == 1);
+	must_msg(wc.status == IBV_WC_SUCCESS && wc.wr_id == id, "receive %u with status %d, not %u",
+		 (unsigned int)wc.wr_id, wc.status, (unsigned int)id);
+	must(wc.byte_len == posted->length);
+	must(opcode == IBV_WR_SEND || be32toh(wc.imm_data) == id);
+}
+
+/*
+ * Receives come late now and then: what is for an empty queue waits, and with it what is behind it,
+ * for the other queue, too.
+ */
+START_TEST(whatever_is_asked)
+{
+	static struct posted posted[MESSAGES];
+	uint64_t sent = 0, received = 0, done = 0, end;
+	struct shared shared;
+	struct ibv_wc wc;
+
+	shared_create(&shared, _i % 3 ? &bad_network : NULL, _i + 1);
+	shared.lost_per_cent = _i % 2 ? 20 : 0;
+	end = world_now(&shared.world) + 1000 * SECOND;
+	while (done < MESSAGES) {
+		for (; sent < MESSAGES && sent < done + 8; sent++) {
+			struct posted *next = &posted[sent];
+
+			next->kind = next_random(&shared) % (sizeof(kinds) / sizeof(kinds[0]));
+			next->index = kinds[next->kind].responds ? 0 : next_random(&shared) % 2;
+			next->length = kinds[next->kind].opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+					       ? 8
+					       : next_random(&shared) % (LENGTH + 1);
+			post_any(&shared, next, sent);
+		}
+		for (; received < sent && next_random(&shared) % 8; received++)
+			if (kinds[posted[received].kind].receives)
+				post_receive(&shared, posted[received].index, received);
+		must_msg(world_now(&shared.world) < end, "%u are done", (unsigned int)done);
+		step(&shared, 1);
+		while (world_poll(&shared.world.nodes[0], &wc)) {
+			must_msg(wc.status == IBV_WC_SUCCESS && wc.wr_id == done,
+				 "send %u with status %d", (unsigned int)wc.wr_id, wc.status);
+			if (kinds[posted[done].kind].receives)
+				expect_receive(&shared, &posted[done], done);
+			check_any(&shared, &posted[done], done);
+			done++;
+		}
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		must(world_poll(shared.processes[i].node, &wc) == 0);
+	ck_assert_int_eq(shared.target->state, IBV_QPS_RTS);
+	shared_destroy(&shared);
 }
 END_TEST
 
@@ -383,6 +520,7 @@ int main(void)
 	tcase_add_test(tests, targets_come_and_go);
 	tcase_add_test(tests, written_by_one_that_is_forgotten);
 	tcase_add_test(tests, receiver_not_ready);
-	tcase_add_loop_test(tests, refused, 0, 3);
+	tcase_add_loop_test(tests, refused, 0, 4);
+	tcase_add_loop_test(tests, whatever_is_asked, 0, 60);
 	return world_main("xrc_shared", tcases);
 }
