@@ -23,8 +23,10 @@ struct fault_outcome {
 		     (IBA 9.8.2.2.1, class E) */
 };
 
-/* IBA 9.7.5.2, 9.9.3; transport.md 2. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no
- * errors. */
+/*
+ * IBA 9.7.5.2, 9.9.3; transport.md 2. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no
+ * errors.
+ */
 static const struct fault_outcome fault_outcome[RESPONDER_FAULT_COUNT] = {
 	[RESPONDER_FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 				      IBV_EVENT_QP_REQ_ERR},
