@@ -246,7 +246,7 @@ static inline bool injects(const struct hca *hca)
 /* For an object that is being made. */
 uint32_t hca_next_handle(struct hca *hca);
 
-/* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (wire.md 14). */
+/* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (iboe_get_mtu()). */
 #define NETDEV_MTU_HEADERS 80
 
 /* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */

@@ -15,7 +15,7 @@
 
 /* --- one packet -------------------------------------------------------------------------- */
 
-/* Stage A of transport.md 2, first what the frame alone shows. */
+/* IBA 9.6.1, first what the frame alone shows. */
 static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
 			uint64_t now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packets in: from the link's frames to the responder or the completer of the QP that they
- * are for. Here are the checks whose failure is silent (stage A of transport.md 2);
+ * are for. Here are the checks whose failure is silent (IBA 9.6.1);
  * everything behind them is the QP's.
  */
 #ifndef URXE_EMU_RECEIVE_H

@@ -15,7 +15,8 @@ struct cq;
 struct context;
 struct event_fd;
 
-/* What the element of an asynchronous event is, verbs.md 1: a port's number, or an object. */
+/* What the element of an asynchronous event is (ibv_get_async_event(3)): a port's number, or an
+ * object. */
 enum event_subject { EVENT_OF_PORT, EVENT_OF_CQ, EVENT_OF_SRQ, EVENT_OF_WQ, EVENT_OF_QP };
 enum event_subject event_subject(enum ibv_event_type type);
 

@@ -68,7 +68,7 @@ enum physical_state { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK
 enum width { WIDTH_1X = 1, WIDTH_4X = 2, WIDTH_2X = 16 };
 enum speed { SDR = 1, DDR = 2, FDR10 = 8, EDR = 32, HDR = 64, NDR = 128 };
 
-/* Width and speed by Mbit/s, as the kernel has them for Ethernet (verbs.md 13). */
+/* Width and speed by Mbit/s, as the kernel has them for Ethernet (Linux: ib_get_eth_speed()). */
 static const struct rate {
 	int mbps; /* up to */
 	uint8_t width, speed;
@@ -115,7 +115,8 @@ static int netdev_query(const char *netdev, short *flags, uint32_t *mtu)
 	return error == ENODEV ? 0 : error;
 }
 
-/* The largest that leaves room for all headers: 80 bytes, as rxe counts them (wire.md 14). */
+/* The largest that leaves room for all headers: 80 bytes, as Linux rxe counts them (IBA A17.3.1).
+ */
 static enum ibv_mtu mtu_within(uint32_t netdev_mtu)
 {
 	enum ibv_mtu mtu = IBV_MTU_256;

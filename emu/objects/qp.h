@@ -113,7 +113,7 @@ int qp_destroy(struct qp *qp);
  */
 void qp_drain(struct qp *qp, uint64_t now);
 
-/* ibv_modify_qp: nothing is modified unless everything is valid. Errors in verbs.md 2. */
+/* ibv_modify_qp: nothing is modified unless everything is valid (IBA 11.2.5.2). 0 or an errno. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);
 

@@ -24,7 +24,7 @@ int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp
 void qp_state_explain(enum ibv_qp_type type, enum ibv_qp_state current, enum ibv_qp_state next,
 		      int mask, struct finding *finding);
 
-/* What may be done in a state (verbs.md 3). */
+/* What may be done in a state (IBA 10.3.1). */
 enum qp_ability {
 	QP_POST_SEND = 1 << 0,	 /* otherwise EINVAL */
 	QP_POST_RECV = 1 << 1,	 /* otherwise EINVAL */

@@ -24,9 +24,9 @@
 struct qp;
 
 /*
- * How a request fails at the responder, in the order in which the specification checks (IBA 9.7.4,
- * transport.md 2); what becomes of each is a line of responder.c (IBA 9.9.3). Faults that are
- * injected are net/fault's.
+ * How a request fails at the responder, in the order in which the specification checks (IBA 9.7.4);
+ * what becomes of each is a line of responder.c (IBA 9.9.3). Faults that are injected are
+ * net/fault's.
  */
 enum responder_fault {
 	RESPONDER_FAULT_NONE,

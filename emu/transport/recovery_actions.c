@@ -114,7 +114,7 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	keep_up(&recovery->resume_psn, qp->requester.unacked);
 	keep_up(&recovery->again_end, qp->requester.unacked);
 	keep_up(&recovery->reduced_end, qp->requester.unacked);
-	/* transport.md 6: on any response that acknowledges something new. */
+	/* IBA 9.9.2: on any response that acknowledges something new. */
 	recovery_reload(recovery, &qp->attr);
 	return true;
 }

@@ -20,7 +20,7 @@ void requester_reset(struct requester *requester)
 
 /* --- starting a work request ------------------------------------------------ */
 
-/* The local errors that are found before anything of a request is sent, transport.md 15. */
+/* The local errors that are found before anything of a request is sent (IBA 9.9.2). */
 static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 {
 	if (wqe->status != IBV_WC_SUCCESS)
@@ -125,7 +125,7 @@ static void cut_anew(const struct qp *qp, struct send_wqe *wqe)
 /*
  * Bind or invalidate a memory window. A bind is ordered with what follows it
  * only; an invalidation waits for everything before it, since requests under
- * way may use the window (IBA 10.8.3.3, transport.md 9). Returns whether the
+ * way may use the window (IBA 10.8.3.3). Returns whether the
  * queue may go on.
  */
 static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)

@@ -23,10 +23,7 @@ struct fault_outcome {
 		     (IBA 9.8.2.2.1, class E) */
 };
 
-/*
- * IBA 9.7.5.2, 9.9.3; transport.md 2. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no
- * errors.
- */
+/* IBA 9.7.5.2, 9.9.3. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no errors. */
 static const struct fault_outcome fault_outcome[RESPONDER_FAULT_COUNT] = {
 	[RESPONDER_FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 				      IBV_EVENT_QP_REQ_ERR},
@@ -241,7 +238,7 @@ static enum responder_fault take_receive(struct qp *qp)
 }
 
 /*
- * Stage B of transport.md 2 in its order, as far as the packet itself and the QP go. What
+ * IBA 9.7.4 in its order, as far as the packet itself and the QP go. What
  * memory and resources have to say is checked where they are used.
  */
 static enum responder_fault check_request(struct qp *qp, const struct packet *packet)
@@ -291,7 +288,7 @@ static enum responder_fault execute_data(struct qp *qp, const struct packet *pac
 
 /*
  * Whether @fault is the receive's, too. An RDMA WRITE has taken one to complete it, if at all: it
- * is flushed when the data can't be written (transport.md 2, row 10).
+ * is flushed when the data can't be written (IBA 9.7.4).
  */
 static bool fails_receive(const struct message *message, const struct packet *packet,
 			  enum responder_fault fault)
@@ -560,7 +557,8 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 			skipped = GRH_IPV4;
 		else if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_FILLED)
 			memset(grh, 0xff, GRH_IPV4);
-		/* As NICs do: a receive without space for both is an error (transport.md 8). */
+		/* As NICs do: a receive without space for both is an error (IBA 9.8.3 drops the
+		 * packet). */
 		fault = message_place_datagram(message, qp, grh, skipped, packet);
 	}
 	if (fault != RESPONDER_FAULT_NONE) {

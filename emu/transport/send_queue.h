@@ -6,7 +6,7 @@
  *        |  reported  |  in flight  |  not yet sent  |
  *
  * The four marks are free-running counters. A slot is free again when a
- * completion at or behind it has been polled (verbs.md 5), which is why polled
+ * completion at or behind it has been polled (IBA 10.8.5.1), which is why polled
  * is atomic: ibv_poll_cq advances it without the QP lock.
  */
 #ifndef URXE_EMU_SEND_QUEUE_H

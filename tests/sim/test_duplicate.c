@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the responder does with requests that come again or too early
- * (transport.md 4; IBA 9.7.5.1, 9.7.5.2.3).
+ * (IBA 9.7.5.1, 9.7.5.2.3).
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ START_TEST(one_nak_a_gap)
 }
 END_TEST
 
-/* transport.md 4: not executed again; the latest PSN and MSN are acknowledged. */
+/* IBA 9.7.5.1: not executed again; the latest PSN and MSN are acknowledged. */
 START_TEST(duplicate_data)
 {
 	struct peer_packet send = {RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8};

@@ -68,7 +68,7 @@ START_TEST(packets_are_capable)
 }
 END_TEST
 
-/* wire.md 3: BECN, everything else zero. One in CNP_INTERVAL, however many marks there are. */
+/* IBA A17.9.3: BECN, everything else zero. One in CNP_INTERVAL, however many marks there are. */
 START_TEST(marked_request_is_answered_by_a_cnp)
 {
 	const struct counters *counters;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Requests of RC that fail before anything of them is sent, and responses whose memory can't be
- * written (transport.md 15), packet by packet.
+ * written (IBA 9.9.2), packet by packet.
  */
 #include <stdlib.h>
 
@@ -129,7 +129,7 @@ START_TEST(bad_sink_and_key)
 }
 END_TEST
 
-/* transport.md 10: without max_rd_atomic there are no READs and no atomics. */
+/* IBA 9.4.4, 9.4.5: without max_rd_atomic there are no READs and no atomics. */
 START_TEST(no_rd_atomic)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,

@@ -307,7 +307,7 @@ static void start_one_sided(struct pair *p, int seed)
 	world_run(&p->world, 1000 * (seed * 37 % 500));
 }
 
-/* verbs.md 9: dereg during traffic. */
+/* Deregistered during traffic. */
 START_TEST(deregister_remote)
 {
 	struct pair p;

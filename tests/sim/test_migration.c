@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Automatic path migration (IBA 17.2.8, transport.md 13): the states with a peer that is the
+ * Automatic path migration (IBA 17.2.8): the states with a peer that is the
  * test, then between two nodes of two addresses each, clean, under loss, and with paths that die.
  */
 #include <errno.h>

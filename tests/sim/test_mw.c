@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows end to end: what they let through, and how they are taken back (transport.md 11).
+/* Memory windows end to end: what they let through, and how they are taken back (IBA 10.6.7).
  */
 #include <stdlib.h>
 
@@ -235,7 +235,7 @@ static uint32_t bad_key(enum not_invalidatable which, struct mw *one, struct mw 
 	return 0;
 }
 
-/* transport.md 2 row 15: neither side may believe that it was taken back. */
+/* IBA 9.7.4: neither side may believe that it was taken back. */
 START_TEST(send_with_a_key_that_cant_be_invalidated)
 {
 	struct qp_options options = {.type = IBV_QPT_RC, .cap = {.max_send_wr = 4}};

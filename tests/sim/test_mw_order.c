@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where binds and invalidations stand among the other requests of their queue
- * (transport.md 9): order, fences, states of the QP, and that whatever is sent
+ * (IBA 10.8.3.3): order, fences, states of the QP, and that whatever is sent
  * again, they are executed once.
  */
 #include "mw_owner.h"

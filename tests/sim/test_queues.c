@@ -341,7 +341,7 @@ START_TEST(drain_ends_in_error)
 }
 END_TEST
 
-/* --- arming, verbs.md 7 ----------------------------------------------------------------- */
+/* --- arming (ibv_req_notify_cq(3)) ------------------------------------------------------- */
 
 static void send_solicited(struct peer *peer, bool solicited)
 {

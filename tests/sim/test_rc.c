@@ -129,7 +129,7 @@ START_TEST(inline_data)
 }
 END_TEST
 
-/* verbs.md 5: an unsignaled request gives its slot back when a later completion is polled. */
+/* IBA 10.8.5.1: an unsignaled request gives its slot back when a later completion is polled. */
 START_TEST(unsignaled)
 {
 	struct pair_wr request;
@@ -155,7 +155,7 @@ START_TEST(unsignaled)
 }
 END_TEST
 
-/* A list is posted up to the request that is refused, verbs.md 3. */
+/* A list is posted up to the request that is refused (ibv_post_send(3)). */
 START_TEST(post_list)
 {
 	struct pair_wr requests[3];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an RC requester sends and when, and what it makes of acknowledgements (transport.md 5,
- * IBA 9.9.2), packet by packet. Responses with data are test_responses.c's, requests that fail
- * before anything is sent test_local_errors.c's.
+ * What an RC requester sends and when, and what it makes of acknowledgements (IBA
+ * 9.9.2), packet by packet. Responses with data are test_responses.c's, requests that fail before
+ * anything is sent test_local_errors.c's.
  */
 #include <stdlib.h>
 
@@ -337,7 +337,7 @@ START_TEST(fence)
 }
 END_TEST
 
-/* IBA 9.2.3, transport.md 12: SE is on the last packet of what completes a receive, and only there.
+/* IBA 9.2.3: SE is on the last packet of what completes a receive, and only there.
  */
 START_TEST(solicited)
 {
@@ -369,7 +369,7 @@ START_TEST(solicited)
 		struct packet packet = peer_see(&peer);
 
 		ck_assert_int_eq(packet.solicited, i == tests[_i].marked);
-		/* transport.md 3: the last packet of every message asks for its acknowledgement. */
+		/* The last packet of every message asks for its acknowledgement. */
 		if (i + 1 == tests[_i].packets)
 			ck_assert(packet.ack_request);
 	}
@@ -379,7 +379,7 @@ START_TEST(solicited)
 END_TEST
 
 /*
- * transport.md 3: a long message asks for acknowledgements on its way; and what
+ * A long message asks for acknowledgements on its way; and what
  * goes last before the window is full does, since only that opens it again.
  */
 START_TEST(acks_on_the_way)
@@ -448,7 +448,7 @@ START_TEST(the_window_says_how_often)
 }
 END_TEST
 
-/* verbs.md 3: only from RTS on. */
+/* IBA 10.3.1.4: only from RTS on. */
 START_TEST(post_by_state)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What an RC responder makes of requests that a well-behaved requester never
- * sends: every row of transport.md 2 (IBA 9.7.4), packet by packet. Asserted
+ * sends: every check of IBA 9.7.4, packet by packet. Asserted
  * are the answer on the wire, the receive completions, the async event and the
  * state of the QP.
  */
@@ -509,7 +509,7 @@ START_TEST(reserved_opcode)
 }
 END_TEST
 
-/* Stage A of transport.md 2: silently dropped, and nothing has happened. */
+/* IBA 9.6.1: silently dropped, and nothing has happened. */
 START_TEST(dropped)
 {
 	static const struct peer_packet packets[] = {
@@ -590,7 +590,7 @@ START_TEST(forged)
 }
 END_TEST
 
-/* verbs.md 3: INIT and RESET drop requests; RTR takes them, and says so with the first. */
+/* IBA 10.3.1: INIT and RESET drop requests; RTR takes them, and says so with the first. */
 START_TEST(by_state)
 {
 	static const enum ibv_qp_state tested[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What an RC requester makes of the responses to READs and atomics, and of those that are missing
- * (transport.md 5, IBA 9.9.2), packet by packet.
+ * (IBA 9.9.2), packet by packet.
  */
 #include <stdlib.h>
 
@@ -298,7 +298,7 @@ START_TEST(read_again_from_the_gap)
 	ck_assert_uint_eq(be32toh(reth->length), 3 * PEER_MTU + 10);
 	ck_assert_uint_eq(be32toh(reth->rkey), 0x42);
 	peer_see_none(&peer, 10000);
-	/* The answer to that begins anew with FIRST (transport.md 4), or goes on (Linux rxe). */
+	/* The answer to that begins anew with FIRST, or goes on (Linux rxe). */
 	peer_respond(&peer, _i ? WIRE_READ_RESPONSE_FIRST : WIRE_READ_RESPONSE_MIDDLE,
 		     FIRST_PSN + 1, 0x1f, PEER_MTU);
 	peer_respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);

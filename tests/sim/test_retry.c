@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is sent again, when, and how often (transport.md 4 and 6; IBA 9.7.5.1,
+ * What is sent again, when, and how often (IBA 9.7.5.1,
  * 9.7.6.1.3, 9.9.2): timeouts, sequence NAKs, RNR NAKs. What the responder makes
  * of it: test_duplicate.
  */
@@ -580,7 +580,7 @@ END_TEST
 
 /* --- RNR ----------------------------------------------------------------------------- */
 
-/* wire.md 8 (IBA table 45), in units of 10 us. */
+/* IBA table 45, in units of 10 us. */
 static const uint32_t rnr_timer[32] = {
 	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
 	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,

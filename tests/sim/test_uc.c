@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UC (transport.md 7; IBA 9.8.2): nothing is acknowledged, a gap ends the message in progress. */
+/* UC (IBA 9.8.2): nothing is acknowledged, a gap ends the message in progress. */
 #include <stdlib.h>
 
 #include "pair.h"
@@ -210,7 +210,7 @@ START_TEST(no_access)
 }
 END_TEST
 
-/* verbs.md 4: our own receive is at fault, and says so (IBA 9.8.2.2.1, class E). */
+/* Our own receive is at fault, and says so (IBA 9.8.2.2.1, class E). */
 START_TEST(bad_receive)
 {
 	struct peer peer;

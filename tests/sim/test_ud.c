@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD (transport.md 8; IBA 9.8.3, Annex A17.4.3): one packet, one key, forty bytes of header. */
+/* UD (IBA 9.8.3, Annex A17.4.3): one packet, one key, forty bytes of header. */
 #include <arpa/inet.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static uint16_t checksum(const uint8_t *header)
 	return sum + (sum >> 16);
 }
 
-/* wire.md 10: over IPv4, twenty bytes of nothing and then the IP header as it came. */
+/* IBA A17.4.5.2: over IPv4, twenty bytes of nothing and then the IP header as it came. */
 START_TEST(header)
 {
 	uint32_t length = _i;
@@ -105,7 +105,7 @@ START_TEST(header)
 	/* UDP, BTH, DETH, ImmDt, payload, pad, ICRC. */
 	ck_assert_uint_eq(ntohs(ip.tot_len), 20 + 8 + 12 + 8 + 4 + length + pad_length(length) + 4);
 	ck_assert_uint_eq(ntohs(ip.frag_off), 0x4000);
-	ck_assert_uint_eq(ip.ttl, 64); /* the route's, as Linux has it: wire.md 1.2 */
+	ck_assert_uint_eq(ip.ttl, 64); /* the route's, as Linux has it */
 	ck_assert_uint_eq(ip.protocol, IPPROTO_UDP);
 	ck_assert_uint_eq(ntohl(ip.saddr), 0x0a000001);
 	ck_assert_uint_eq(ntohl(ip.daddr), 0x0a000002);
@@ -308,7 +308,7 @@ START_TEST(not_posted)
 }
 END_TEST
 
-/* As NICs do, transport.md 8: no room for header and payload; or a bad key. */
+/* As NICs do: no room for header and payload; or a bad key. */
 START_TEST(bad_receive)
 {
 	struct datagrams d;

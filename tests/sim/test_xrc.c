@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC (IBA Annex A14, transport.md 17): every operation under loss, and at the target what a
+ * XRC (IBA Annex A14): every operation under loss, and at the target what a
  * request makes of the SRQ that it names, packet by packet.
  */
 #include <fcntl.h>

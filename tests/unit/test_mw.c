@@ -243,7 +243,7 @@ START_TEST(regions_are_not_invalidated)
 }
 END_TEST
 
-/* Every reason for MW_BIND_ERR, transport.md 11; the window is afterwards what it was. */
+/* Every reason for MW_BIND_ERR (IBA 10.6.7); the window is afterwards what it was. */
 struct refusal {
 	const char *what;
 	struct mw_bind bind;

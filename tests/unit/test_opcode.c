@@ -96,7 +96,7 @@ START_TEST(table_has_these_rows_and_no_others)
 }
 END_TEST
 
-/* wire.md 4.6: behind the BTH of every request of XRC, and nowhere else. */
+/* IBA Annex A14: behind the BTH of every request of XRC, and nowhere else. */
 START_TEST(xrceth_in_requests_of_xrc)
 {
 	for (unsigned int opcode = 0; opcode < 256; opcode++) {
@@ -134,7 +134,7 @@ START_TEST(flags_agree_with_headers)
 }
 END_TEST
 
-/* Of the table of wire.md 15. */
+/* Computed without urxe. */
 START_TEST(parse_xrc)
 {
 	static const uint8_t bytes[] = {0xa5, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x00,

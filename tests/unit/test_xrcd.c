@@ -23,7 +23,7 @@ static void expect(const struct descriptor_identity *name, int oflags, int error
 	ck_assert_int_eq(xrcd_open(&core, name, oflags, &xrcd), error);
 }
 
-/* ibv_open_xrcd(3), verbs.md 12b. */
+/* ibv_open_xrcd(3). */
 START_TEST(existence)
 {
 	struct xrcd *first, *second;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Creation, limits and destruction of every kind of object: the errors of
- * verbs.md 12b and the EBUSY rules of verbs.md 8.
+ * Creation, limits and destruction of every kind of object: the errnos of their man
+ * pages, and what is busy.
  */
 #include <check.h>
 #include <errno.h>

@@ -352,7 +352,7 @@ START_TEST(lacking)
 }
 END_TEST
 
-/* A real device's, in the mode both: of a port, as all that came since (verbs.md 1). */
+/* A real device's, in the mode both: of a port, as all that came since. */
 START_TEST(newer_events)
 {
 	struct ibv_async_event event = {.event_type = (enum ibv_event_type)20, /* speed changed */

@@ -101,7 +101,7 @@ static struct ibv_qp *create_initiator(uint64_t send_ops_flags)
 
 /* --- domains ------------------------------------------------------------------------- */
 
-/* verbs.md 12b; ibv_open_xrcd(3). */
+/* ibv_open_xrcd(3). */
 START_TEST(domains)
 {
 	char name[] = "/tmp/urxe-xrcd-XXXXXX";
@@ -178,7 +178,6 @@ START_TEST(shared_receive_queues)
 	ck_assert_uint_le(number, 0xffffff);
 	ck_assert_int_eq(ibv_destroy_srq(other), 0);
 
-	/* verbs.md 8 */
 	ck_assert_int_eq(ibv_close_xrcd(xrcd), EBUSY);
 	ck_assert_int_eq(ibv_destroy_cq(cq), EBUSY);
 	ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
@@ -349,7 +348,7 @@ static void expect_event(struct ibv_qp *qp, enum ibv_event_type type)
 	ibv_ack_async_event(&event);
 }
 
-/* A request for an SRQ that isn't in the QP's domain: transport.md 17. */
+/* A request for an SRQ that isn't in the QP's domain (IBA Annex A14). */
 START_TEST(wrong_queue)
 {
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT), *other = open_domain(-1, O_CREAT);

@@ -316,7 +316,7 @@ START_TEST(failures)
 }
 END_TEST
 
-/* Existence is the node's: verbs.md 12b. */
+/* Existence is the node's (ibv_open_xrcd(3)). */
 START_TEST(existence)
 {
 	struct ibv_context *context;

@@ -145,7 +145,7 @@ class CheckCapture(unittest.TestCase):
         self.found("peer_atomics", put(12, b"\x45"), 2, "reserved")
         self.found("rc_pingpong_s64", put(0, b"\x00"), 1, "not a path MTU")
 
-    # wire.md 7.2, vector U: computed without urxe.
+    # Computed without urxe.
     XRC_SEND_ONLY_IMM = bytes.fromhex("a500ffff0000001180000001000000050000000164617461" "6127d7dd")
 
     def xrc(self, change=None):

@@ -77,7 +77,7 @@ enum rdma_phase {
 #define RDMA_EVENT_ADDRINFO_ERROR ((enum rdma_cm_event_type)17)
 #define RDMA_EVENT_USER ((enum rdma_cm_event_type)18) /* param: a 64-bit argument */
 
-/* What RDMA CM puts before the consumer's private data (Annex A11; cm.md 4). */
+/* What RDMA CM puts before the consumer's private data (IBA Annex A11). */
 struct rdma_header {
 	uint8_t version;    /* 0 */
 	uint8_t ip_version; /* 4 or 6, in the high nibble */
@@ -193,7 +193,7 @@ struct rdma_id {
 	uint32_t events_taken, events_acked;
 };
 
-/* Connections of InfiniBand's addresses have none (cm.md 4). */
+/* Connections of InfiniBand's addresses have none (Linux: cma_format_hdr()). */
 static inline uint8_t rdma_header_length(const struct rdma_id *id)
 {
 	return id->ibv.route.addr.src_addr.sa_family == AF_IB ? 0 : sizeof(struct rdma_header);
@@ -265,7 +265,7 @@ bool rdma_channel_is_empty(struct rdma_channel *channel);
 void rdma_channels_before_fork(void);
 void rdma_channels_after_fork(void);
 void rdma_channel_inherit(struct rdma_channel *channel);
-/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (cm.md 12). */
+/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (rdma_create_id(3)). */
 int rdma_complete(struct rdma_id *id);
 /* Ack the event that a synchronous call has left in ibv.event. */
 void rdma_drop_event(struct rdma_id *id);

@@ -27,7 +27,7 @@
 #define FLOW_LABEL_MASK 0xfffff
 #define SELECT_EQUAL 2	      /* of a path record: exactly this MTU, rate, life time */
 #define PATH_VALUE 0x3f	      /* of an ibv_path_record's: without the selector */
-#define PATH_LIFE_TIME_MAX 30 /* a five-bit ACK timeout is one more (cm.md 5) */
+#define PATH_LIFE_TIME_MAX 30 /* a five-bit ACK timeout is one more (Linux: cm_ack_timeout()) */
 
 static bool lacks_scope(const struct sockaddr *address)
 {
@@ -461,7 +461,7 @@ static uint32_t flow_information(const struct sockaddr *address)
 	}
 }
 
-/* cm.md 5: what the sender of a flow says, else what its ports give. */
+/* What the sender of a flow says, else what its ports give (Linux: rdma_calc_flow_label()). */
 static uint32_t flow_label(const struct rdma_addr *addr)
 {
 	const uint32_t said = flow_information(&addr->dst_addr);

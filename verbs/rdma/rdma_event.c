@@ -134,7 +134,7 @@ static const struct rdma_outcome resolved = {
 #define ON(event) [CM_EVENT_##event]
 
 /*
- * What isn't here isn't told (cm.md 9). A peer that has given up is no news to an
+ * What isn't here isn't told (Linux: cma_ib_handler()). A peer that has given up is no news to an
  * application that hasn't answered it yet (REQ_RECEIVED): accepting fails. A
  * disconnect is told once: not by the DREP that follows the peer's DREQ.
  */

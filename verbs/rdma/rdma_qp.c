@@ -45,7 +45,8 @@ static void destroy_queues(struct rdma_cm_id *id)
 
 /* --- QPs ------------------------------------------------------------------------- */
 
-/* Before there is anything to connect to. Datagram QPs have nothing else (cm.md 5). */
+/* Before there is anything to connect to. Datagram QPs have nothing else (Linux: cma_init_ud_qp()).
+ */
 static int initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->pkey_index = 0;

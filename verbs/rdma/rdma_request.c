@@ -132,7 +132,7 @@ struct rdma_conn_param rdma_offer(const struct cm_message *message)
 	};
 }
 
-/* The ACK timeout is one more (cm.md 5); a SIDR_REQ says none. */
+/* The ACK timeout is one more (Linux: cm_ack_timeout()); a SIDR_REQ says none. */
 static uint8_t life_time_of(const struct cm_message *request)
 {
 	const uint8_t timeout = request->path[0].ack_timeout;
