@@ -75,7 +75,8 @@ START_TEST(ranges)
 
 	begin();
 	address = (uintptr_t)memory;
-	ck_assert_int_eq(try_register(memory, 0, address, 0), 0);
+	ck_assert_int_eq(try_register(memory, 0, address, 0), EINVAL);
+	ck_assert_int_eq(try_register(memory + 5, 0, address + 5, 0), 0);
 	ck_assert_int_eq(try_register(memory, -(size_t)address, address, 0), EINVAL);
 	ck_assert_int_eq(try_register(memory, SIZE_MAX, address, 0), EINVAL);
 	ck_assert_int_eq(try_register(memory + 5, 10, 16 * page + 5, 0), 0);

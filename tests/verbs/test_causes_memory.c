@@ -91,6 +91,11 @@ static void negative_length(void)
 	refused(open_pd(), buffer, -1, 0, EINVAL);
 }
 
+static void empty_region(void)
+{
+	refused(open_pd(), map(PROT_READ, -1), 0, 0, EINVAL);
+}
+
 static void iova_from_0(void)
 {
 	ck_assert_ptr_null(ibv_reg_mr_iova(open_pd(), buffer + 8, 100, 0, 0));
@@ -676,6 +681,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_MR_NOT_WRITABLE, guard_page, "PROT_NONE"},
 	{CAUSE_MR_BEYOND_FILE, short_file, "is beyond the end of its file"},
 	{CAUSE_MR_RANGE, negative_length, "ends beyond 2^64"},
+	{CAUSE_MR_EMPTY, empty_region, "0 bytes at 0x"},
 	{CAUSE_MR_IOVA, iova_from_0, "at byte 8 of its page, iova 0x0 at byte 0"},
 	{CAUSE_MR_HUGETLB, all_memory_huge, "length SIZE_MAX"},
 	{CAUSE_KEYS_USED_UP, use_up_keys, "there are 99 regions and windows"},

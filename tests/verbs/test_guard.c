@@ -495,10 +495,11 @@ START_TEST(nothing_is_registered_too)
 	pair_open(&pair, IBV_QPT_RC, 0);
 	gone_open();
 	by_munmap();
-	mr = ibv_reg_mr(pair.pd, gone.address, 0, ACCESS);
+	mr = ibv_reg_mr(pair.pd, gone.address + 1, 0, ACCESS);
 	ck_assert_ptr_nonnull(mr);
 	ck_assert_uint_eq(mr->length, 0);
-	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){(uintptr_t)gone.address, 1, mr->lkey}, pair.mr);
+	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){(uintptr_t)gone.address + 1, 1, mr->lkey},
+	     pair.mr);
 	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_LOC_PROT_ERR);
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	gone_close();

@@ -138,9 +138,16 @@ END_TEST
 
 START_TEST(memory_regions)
 {
-	static char memory[8192];
+	static char memory[8192] __attribute__((aligned(4096)));
 	struct ibv_mr *mr;
 
+	/* Of no bytes, and none of its pages, or one. */
+	ck_fails_null(ibv_reg_mr(pd, memory, 0, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	ck_fails_null(ibv_reg_mr(pd, memory, 0, IBV_ACCESS_ON_DEMAND), EINVAL);
+	ck_fails_null(ibv_reg_mr(pd, NULL, 0, 0), EINVAL);
+	mr = ibv_reg_mr(pd, memory + 1, 0, IBV_ACCESS_LOCAL_WRITE);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_REMOTE_WRITE), EINVAL);
 	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), ACCESS_FLUSH_PERSISTENT), EOPNOTSUPP);
 	ck_fails_null(ibv_reg_mr(pd, memory, sizeof(memory), 1 << 10), EINVAL);
