@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct gid_entry;
+union ibv_gid;
+
 struct hca_host {
 	/* Let another thread have the CPU: the caller waits for what that thread does. */
 	void (*yield)(void);
@@ -26,6 +29,12 @@ struct hca_host {
 	 * @write, written), else EFAULT. For hardware, pinning finds this out.
 	 */
 	int (*check_memory)(const void *addr, size_t length, bool write);
+
+	/*
+	 * 0, or ENETUNREACH or EHOSTUNREACH where the machine has no route from @source to
+	 * @destination, which is no group. NULL: every address has one.
+	 */
+	int (*check_route)(const struct gid_entry *source, const union ibv_gid *destination);
 
 	/*
 	 * Take @lock at the end of the process, when its holder may be a thread that is

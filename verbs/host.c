@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/host.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "net/syscalls.h"
+#include "net/wire/gid.h"
+#include "net/wire/wire.h"
 #include "verbs/memory.h"
 
 /* To wait for a thread that connects, at the end of the process. */
@@ -19,6 +23,34 @@ static void process_yield(void)
 static size_t process_page_size(void)
 {
 	return sysconf(_SC_PAGESIZE);
+}
+
+static socklen_t scoped_sockaddr(const union ibv_gid *gid, uint16_t port, unsigned int interface,
+				 struct sockaddr_storage *address)
+{
+	socklen_t length = gid_to_sockaddr(gid, port, address);
+
+	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid->raw))
+		((struct sockaddr_in6 *)address)->sin6_scope_id = interface;
+	return length;
+}
+
+/* To connect a datagram socket sends nothing. What else it may fail of is no matter of routes. */
+static int process_check_route(const struct gid_entry *source, const union ibv_gid *destination)
+{
+	struct sockaddr_storage from, to;
+	socklen_t from_length = scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
+	socklen_t to_length = scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
+	int fd = sys_socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int error = 0;
+
+	if (fd < 0)
+		return 0;
+	if (bind(fd, (const struct sockaddr *)&from, from_length) == 0 &&
+	    sys_connect(fd, &to, to_length) < 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH))
+		error = errno;
+	sys_close(fd);
+	return error;
 }
 
 static bool process_lock_at_exit(pthread_mutex_t *lock)
@@ -39,6 +71,7 @@ const struct hca_host process_host = {
 	.yield = process_yield,
 	.page_size = process_page_size,
 	.check_memory = memory_check,
+	.check_route = process_check_route,
 	.lock_at_exit = process_lock_at_exit,
 	.wake = process_wake,
 };

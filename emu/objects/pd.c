@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "emu/capacity.h"
@@ -125,6 +126,20 @@ static int refuse_families(struct gid_table *gids, const struct ibv_ah_attr *att
 		      list_gids(gids, text, sizeof(text)));
 }
 
+/* As Linux, which looks for the next hop's address when it is given a path (verbs.md 2, 12b). */
+static int check_route(const struct hca *hca, const struct ibv_ah_attr *attr,
+		       const struct gid_entry *source)
+{
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN];
+	int error = hca->host->check_route ? hca->host->check_route(source, &attr->grh.dgid) : 0;
+
+	if (!error)
+		return 0;
+	return refuse(error, CAUSE_PATH_NO_NEIGHBOUR, "from %s (sgid_index %u) to %s (dgid): %s",
+		      gid_to_text(&source->gid, from), attr->grh.sgid_index,
+		      gid_to_text(&attr->grh.dgid, to), strerror(error));
+}
+
 int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *path)
 {
 	const struct ibv_global_route *grh = &attr->grh;
@@ -147,6 +162,9 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 	/* One IP packet has one family (a multicast GID may name a group of either). */
 	if (!multicast && gid_is_ipv4(&source.gid) != gid_is_ipv4(&grh->dgid))
 		return refuse_families(gids, attr, &source.gid);
+	error = multicast ? 0 : check_route(hca, attr, &source);
+	if (error)
+		return error;
 	*path = (struct path){
 		.source = source.gid,
 		.destination = grh->dgid,

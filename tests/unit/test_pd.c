@@ -21,8 +21,19 @@ static struct ibv_ah_attr vector_to(const union ibv_gid *peer)
 					    .hop_limit = 3}};
 }
 
+static int no_route;
+
+static int answer_as_told(const struct gid_entry *source, const union ibv_gid *destination)
+{
+	return no_route;
+}
+
 static void begin(void)
 {
+	static const struct hca_host host = {.check_route = answer_as_told};
+
+	no_route = 0;
+	core.host = &host;
 	ck_assert_int_eq(gid_table_init(&gids, "127.0.0.1"), 0);
 	core.gids.tables[0] = &gids;
 }
@@ -92,6 +103,13 @@ START_TEST(bad_vectors)
 	/* The source is an IPv4 address. */
 	attr = vector_to(&peer_v6);
 	ck_assert_int_eq(ah_create(pd, &attr, &ah), EINVAL);
+	no_route = ENETUNREACH;
+	attr = vector_to(&peer_v4);
+	ck_assert_int_eq(ah_create(pd, &attr, &ah), ENETUNREACH);
+	/* A group needs none. */
+	attr = vector_to(&group_v6);
+	ck_assert_int_eq(ah_create(pd, &attr, &ah), 0);
+	ah_destroy(ah);
 	ck_assert_uint_eq(core.ah_count, 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 	end();

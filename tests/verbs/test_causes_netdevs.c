@@ -5,12 +5,14 @@
 
 #include "tests/run_suite.h"
 #include "tests/verbs/causes.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
 
 #define NODE "10.99.0.1"
 #define SILENT "10.99.0.77" /* which no host has */
+#define BEYOND "192.0.2.1"  /* to which there is no route */
 #define PORT 7471
 
 static struct rdma_event_channel *channel;
@@ -110,7 +112,27 @@ static void mtu_shrinks(void)
 	ck_assert_int_eq(wait_completion(init.send_cq).status, IBV_WC_RETRY_EXC_ERR);
 }
 
+/* An address vector needs a route when it is given (verbs.md 12b). */
+static void path_without_route(void)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_ah *ah;
+	struct ibv_pd *pd;
+
+	make_id();
+	pd = ibv_alloc_pd(fixture_open());
+	attr.grh.dgid.raw[10] = attr.grh.dgid.raw[11] = 0xff;
+	inet_pton(AF_INET, BEYOND, attr.grh.dgid.raw + 12);
+	ck_fails_null(ibv_create_ah(pd, &attr), ENETUNREACH);
+	ip("route add " BEYOND "/32 dev urxe0");
+	ah = ibv_create_ah(pd, &attr);
+	ck_assert_ptr_nonnull(ah);
+	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
+}
+
 static const struct cause_row rows[] = {
+	{CAUSE_PATH_NO_NEIGHBOUR, path_without_route,
+	 "from 10.99.0.1 (sgid_index 0) to 192.0.2.1 (dgid): Network is unreachable"},
 	{CAUSE_CM_NO_NEIGHBOUR, silent_host,
 	 "to 10.99.0.77 port 7471 by 10.99.0.77 on urxe0: no answer"},
 	{CAUSE_CM_ADDR_CHANGE, another_hardware_address, "the id of 10.99.0.1 port 7471"},
