@@ -254,12 +254,16 @@ ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 			int *type)
 {
-	if (!port_of(context, port_num, "ibv_query_gid_type()") ||
-	    check_gid_index(index, "ibv_query_gid_type()") != 0) {
+	struct port *port = port_of(context, port_num, "ibv_query_gid_type()");
+	struct gid_entry entry;
+
+	if (!port || check_gid_index(index, "ibv_query_gid_type()") != 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	*type = GID_TYPE_SYSFS_ROCE_V2;
+	/* An empty slot isn't an error: libibverbs has this one for it. */
+	*type = gid_table_get(&port->gids, index, &entry) == 0 ? GID_TYPE_SYSFS_ROCE_V2
+							       : GID_TYPE_SYSFS_IB_ROCE_V1;
 	return 0;
 }
 

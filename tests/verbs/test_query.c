@@ -272,6 +272,9 @@ START_TEST(gids)
 	/* An empty slot, and none at all. */
 	ck_assert_int_eq(ibv_query_gid(context, 1, 1, &gid), 0);
 	ck_assert_uint_eq(gid.global.interface_id, 0);
+	ck_assert_int_eq(ibv_query_gid_type(context, 1, 1, &type), 0);
+	ck_assert_int_eq(type, 0); /* IB/RoCE v1 */
+	ck_assert_int_eq(ibv_query_gid_type(context, 1, 1024, &type), -1);
 	ck_assert_int_eq(ibv_query_gid_ex(context, 1, 1, &entry, 0), ENODATA);
 	ck_assert_int_eq(ibv_query_gid(context, 1, 1024, &gid), -1);
 	ck_assert_int_eq(ibv_query_gid(context, 1, -1, &gid), -1);
