@@ -60,8 +60,20 @@ const struct hca_limits hca_limits_core = {
 	.max_dm_size = 1 << 20,
 };
 
-int capacity_take(_Atomic uint32_t *count, int limit, const char *objects, const char *attribute)
+int capacity_alive(const struct hca *hca, const char *what)
 {
+	if (!atomic_load_explicit(&hca->failed, memory_order_relaxed))
+		return 0;
+	return refuse(EIO, CAUSE_DEVICE_FAILED, "%s", what);
+}
+
+int capacity_take(const struct hca *hca, _Atomic uint32_t *count, int limit, const char *objects,
+		  const char *attribute)
+{
+	int error = capacity_alive(hca, objects);
+
+	if (error)
+		return error;
 	if (!limit)
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "%s: %s is 0", objects, attribute);
 	if (atomic_fetch_add(count, 1) < (uint32_t)limit)

@@ -9,11 +9,15 @@
 
 #include "emu/hca.h"
 
+/* EIO: the device is gone, and has nothing for @what any more. */
+int capacity_alive(const struct hca *hca, const char *what);
+
 /*
  * One more of @objects, of which the device has @limit, as its attribute @attribute says. ENOMEM:
- * there are as many; EOPNOTSUPP: it has none at all. Given back by capacity_put().
+ * there are as many; EOPNOTSUPP: it has none at all; EIO. Given back by capacity_put().
  */
-int capacity_take(_Atomic uint32_t *count, int limit, const char *objects, const char *attribute);
+int capacity_take(const struct hca *hca, _Atomic uint32_t *count, int limit, const char *objects,
+		  const char *attribute);
 
 static inline void capacity_put(_Atomic uint32_t *count)
 {

@@ -101,6 +101,9 @@ struct hca {
 	const struct hca_host *host;
 	const struct work_watch *watch; /* or NULL */
 
+	/* The device is gone: there is only what there was, and nothing of it changes any more. */
+	_Atomic bool failed;
+
 	struct table qps;
 	struct table srqs;	      /* those of XRC; their numbers are reserved in qps */
 	struct table cqs;	      /* those that have a timer */

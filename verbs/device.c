@@ -292,6 +292,7 @@ static void device_fail(struct device *device, enum cause cause)
 	if (atomic_exchange(&device->failed, true))
 		return;
 	cause_report(cause, "%s", device->ibv.name);
+	device->hca->failed = true;
 	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	if (removed)

@@ -76,7 +76,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 
 	if (error)
 		return error;
-	error = capacity_take(&hca->cq_count, hca->limits.device.max_cq, "completion queues",
+	error = capacity_take(hca, &hca->cq_count, hca->limits.device.max_cq, "completion queues",
 			      "max_cq");
 	if (error)
 		return error;
@@ -148,8 +148,10 @@ int cq_destroy(struct cq *cq)
 
 int cq_resize(struct cq *cq, uint32_t entries)
 {
-	int error;
+	int error = capacity_alive(cq->hca, "ibv_resize_cq()");
 
+	if (error)
+		return error;
 	if (cq->hca->behaviour.no_cq_resize)
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "ibv_resize_cq()");
 	error = cq_check_size(cq->hca, entries, "ibv_resize_cq()");

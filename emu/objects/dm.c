@@ -8,6 +8,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "emu/objects/access.h"
 #include "emu/objects/mr.h"
@@ -36,7 +37,10 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 {
 	struct dm *dm;
 	void *memory;
+	int error = capacity_alive(hca, "ibv_alloc_dm()");
 
+	if (error)
+		return error;
 	if (!hca->limits.max_dm_size)
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "ibv_alloc_dm(): max_dm_size is 0");
 	if (!length || length > hca->limits.max_dm_size || log_alignment > DM_LOG_ALIGNMENT_MAX)

@@ -8,6 +8,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "emu/capacity.h"
 #include "emu/objects/qp.h"
 #include "emu/receive.h"
 #include "net/cause/cause.h"
@@ -201,6 +202,9 @@ int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 	if (!gid_is_multicast(gid))
 		return refuse(EINVAL, CAUSE_MCAST_NO_GROUP, "ibv_attach_mcast(): %s",
 			      gid_to_text(gid, address));
+	error = capacity_alive(qp->hca, "ibv_attach_mcast()");
+	if (error)
+		return error;
 	pthread_mutex_lock(&mcast->lock);
 	error = get_group(qp->hca, gid, &group);
 	if (!error && !find_member(group, qp)) {

@@ -179,8 +179,8 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	struct mr *mr;
 	int error;
 
-	error = capacity_take(&pd->hca->mr_count, pd->hca->limits.device.max_mr, "memory regions",
-			      "max_mr");
+	error = capacity_take(pd->hca, &pd->hca->mr_count, pd->hca->limits.device.max_mr,
+			      "memory regions", "max_mr");
 	if (error)
 		return error;
 	mr = calloc(1, sizeof(*mr));
@@ -410,6 +410,8 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 	if (error)
 		return error;
 	error = check_registered(mr);
+	if (!error)
+		error = capacity_alive(mr->hca, "ibv_rereg_mr()");
 	/* Linux refuses an empty change behind the command. */
 	if (!error && !flags)
 		error = refuse(EINVAL, CAUSE_MR_REREG_INPUT, "ibv_rereg_mr(): flags is 0");

@@ -42,8 +42,8 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 
 	error = check_type(hca, type);
 	if (!error)
-		error = capacity_take(&hca->mw_count, hca->limits.device.max_mw, "memory windows",
-				      "max_mw");
+		error = capacity_take(hca, &hca->mw_count, hca->limits.device.max_mw,
+				      "memory windows", "max_mw");
 	if (error)
 		return error;
 	mw = calloc(1, sizeof(*mw));

@@ -25,7 +25,7 @@ int pd_alloc(struct hca *hca, struct pd **pd)
 	struct pd *made;
 	int error;
 
-	error = capacity_take(&hca->pd_count, hca->limits.device.max_pd, "protection domains",
+	error = capacity_take(hca, &hca->pd_count, hca->limits.device.max_pd, "protection domains",
 			      "max_pd");
 	if (error)
 		return error;
@@ -201,8 +201,8 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 
 	error = path_resolve(hca, attr, &path);
 	if (!error)
-		error = capacity_take(&hca->ah_count, hca->limits.device.max_ah, "address handles",
-				      "max_ah");
+		error = capacity_take(hca, &hca->ah_count, hca->limits.device.max_ah,
+				      "address handles", "max_ah");
 	if (error)
 		return error;
 	made = calloc(1, sizeof(*made));

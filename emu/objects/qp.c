@@ -204,7 +204,7 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	if (!err)
 		err = capacity_grant(hca, &attr->cap);
 	if (!err)
-		err = capacity_take(&hca->qp_count, hca->limits.device.max_qp, "queue pairs",
+		err = capacity_take(hca, &hca->qp_count, hca->limits.device.max_qp, "queue pairs",
 				    "max_qp");
 	if (err)
 		return err;

@@ -120,6 +120,14 @@ static uint32_t count_started(const struct send_queue *sq)
 	return end - sq->done;
 }
 
+/* Of one that is gone queue pairs can be taken down. */
+static int check_device(const struct qp *qp, enum ibv_qp_state next)
+{
+	if (next == IBV_QPS_RESET || next == IBV_QPS_ERR)
+		return 0;
+	return capacity_alive(qp->hca, "ibv_modify_qp()");
+}
+
 static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		       enum ibv_qp_state *next)
 {
@@ -133,6 +141,9 @@ static int check_state(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 			      qp_state_text(attr->cur_qp_state),
 			      may_assert ? "" : "; only RTR, RTS, SQD and SQE can be given");
 	*next = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	error = check_device(qp, *next);
+	if (error)
+		return error;
 	if (*next > IBV_QPS_ERR)
 		return REFUSE(EINVAL, QP_NO_TRANSITION, "qp_state is %u, which is no state", *next);
 	/* IBA 10.3.1.5: requests that have begun end with the attributes they began with. */

@@ -73,8 +73,8 @@ int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq)
 	struct hca *hca = pd->hca;
 	int error;
 
-	error = capacity_take(&hca->srq_count, hca->limits.device.max_srq, "shared receive queues",
-			      "max_srq");
+	error = capacity_take(hca, &hca->srq_count, hca->limits.device.max_srq,
+			      "shared receive queues", "max_srq");
 	if (error)
 		return error;
 	error = srq_check_size(hca, attr->max_wr);
@@ -207,8 +207,10 @@ static int srq_modify_locked(struct srq *srq, const struct ibv_srq_attr *attr, i
 
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
-	int error;
+	int error = capacity_alive(srq->hca, "ibv_modify_srq()");
 
+	if (error)
+		return error;
 	if (mask & ~SRQ_MODIFIABLE)
 		return refuse(EINVAL, CAUSE_BITS_UNKNOWN,
 			      "ibv_modify_srq(): srq_attr_mask is 0x%x, unknown are 0x%x", mask,

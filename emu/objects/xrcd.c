@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "emu/capacity.h"
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
@@ -71,9 +72,12 @@ static void put_domain(struct hca *hca, struct xrc_domain *domain)
 int xrcd_open(struct hca *hca, const struct descriptor_identity *file, int oflags,
 	      struct xrcd **result)
 {
-	struct xrcd *xrcd = calloc(1, sizeof(*xrcd));
-	int error;
+	int error = capacity_alive(hca, "ibv_open_xrcd()");
+	struct xrcd *xrcd;
 
+	if (error)
+		return error;
+	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an XRC domain");
 	pthread_mutex_lock(&hca->xrc_lock);

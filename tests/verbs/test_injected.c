@@ -5,6 +5,7 @@
  * has a process of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -265,6 +267,48 @@ START_TEST(removal)
 	pair_open(&pair, IBV_QPT_RC, 0);
 	ck_assert_int_eq(post_write(&pair, 1), 0);
 	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Of one that is gone nothing is made or changed; what there was can be destroyed (verbs.md 6). */
+START_TEST(removal_ends_all_calls)
+{
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_alloc_dm_attr dm_attr = {.length = 64};
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_ah_attr ah_attr = {.is_global = 1, .port_num = 1};
+	struct ibv_qp_init_attr qp_attr = {.qp_type = IBV_QPT_RC};
+
+	remove_device();
+	ck_assert_int_eq(ibv_query_gid(pair.context, 1, 0, &ah_attr.grh.dgid), 0);
+	qp_attr.send_cq = qp_attr.recv_cq = pair.send_cq;
+	ck_fails_null(ibv_alloc_pd(pair.context), EIO);
+	ck_fails_null(ibv_create_cq(pair.context, 1, NULL, NULL, 0), EIO);
+	ck_fails_null(ibv_reg_mr(pair.pd, pair.buffer, 8, 0), EIO);
+	ck_fails_null(ibv_alloc_null_mr(pair.pd), EIO);
+	ck_fails_null(ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1), EIO);
+	ck_fails_null(ibv_create_ah(pair.pd, &ah_attr), EIO);
+	ck_fails_null(ibv_create_srq(pair.pd, &srq_attr), EIO);
+	ck_fails_null(ibv_create_qp(pair.pd, &qp_attr), EIO);
+	ck_fails_null(ibv_alloc_dm(pair.context, &dm_attr), EIO);
+	ck_fails_null(ibv_open_xrcd(pair.context, &xrcd_attr), EIO);
+	ck_assert_int_eq(ibv_resize_cq(pair.send_cq, 100), EIO);
+	ck_assert_int_eq(ibv_rereg_mr(pair.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_CMD);
+	ck_assert_int_eq(errno, EIO);
+	attr.qp_state = IBV_QPS_RESET;
+	ck_assert_int_eq(ibv_modify_qp(pair.sender, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_INIT;
+	ck_assert_int_eq(
+		ibv_modify_qp(pair.sender, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		EIO);
 	pair_close(&pair);
 }
 END_TEST
@@ -537,6 +581,7 @@ int main(void)
 	tcase_add_loop_test(tcase, event, 0, COUNT(events));
 	tcase_add_test(tcase, link_down);
 	tcase_add_test(tcase, removal);
+	tcase_add_test(tcase, removal_ends_all_calls);
 	tcase_add_test(tcase, removal_before_the_manager);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tcase, removal_before_a_fork);
