@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
+#include "emu/capacity.h"
 #include "net/clock.h"
 #include "net/quarantine.h"
 #include "net/tuning.h"
@@ -22,6 +24,7 @@
 
 struct channel {
 	struct ibv_comp_channel ibv;
+	struct channel *prev, *next; /* utlist: of the device's, under its contexts_lock */
 	struct event_fd events;
 	_Atomic bool polled;	    /* the last wait was short, and the next one is polled for */
 	_Atomic unsigned int found; /* events in a row that nothing waited for in a call */
@@ -47,9 +50,13 @@ static int channel_wait(struct readable *readable)
 
 struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 {
-	struct channel *channel = calloc(1, sizeof(*channel));
-	int error;
+	struct device *device = to_context(context)->device;
+	int error = capacity_alive(to_hca(context), "ibv_create_comp_channel()");
+	struct channel *channel;
 
+	if (error)
+		return fail(error);
+	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion channel"));
 	error = event_fd_open(&channel->events);
@@ -61,6 +68,9 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 		channel->events.readable.wait = channel_wait;
 	channel->ibv.context = context;
 	channel->ibv.fd = channel->events.readable.fd;
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_APPEND(device->channels, channel);
+	pthread_mutex_unlock(&device->contexts_lock);
 	context_get(context);
 	return &channel->ibv;
 }
@@ -68,6 +78,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	struct ibv_context *context = channel->context;
+	struct device *device = to_context(context)->device;
 	int references;
 
 	pthread_mutex_lock(&context->mutex);
@@ -77,11 +88,24 @@ int urxe_destroy_comp_channel(struct ibv_comp_channel *channel)
 		return refuse(EBUSY, CAUSE_OBJECT_IN_USE,
 			      "ibv_destroy_comp_channel(): in use by %d completion queue%s",
 			      references, references > 1 ? "s" : "");
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_DELETE(device->channels, to_channel(channel));
+	pthread_mutex_unlock(&device->contexts_lock);
 	event_fd_close(channel_events(channel));
 	if (event_fd_destroy(channel_events(channel)))
 		quarantine_free(channel, sizeof(struct channel));
 	context_put(context);
 	return 0;
+}
+
+void channel_end_all(struct device *device)
+{
+	struct channel *channel;
+
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_FOREACH (device->channels, channel)
+		event_fd_end(&channel->events);
+	pthread_mutex_unlock(&device->contexts_lock);
 }
 
 static void count_taken(const struct event_record *record)
@@ -136,6 +160,8 @@ static int wait_and_take(struct channel *channel, struct device *device,
 			 struct event_record *record)
 {
 	while (!poll_and_take(channel, device, record)) {
+		if (event_fd_has_ended(&channel->events))
+			return -1;
 		if (device->client)
 			progress_app_sleeping(device->client);
 		if (readable_wait(&channel->events.readable) != 0)

@@ -144,6 +144,8 @@ void context_get(struct ibv_context *context);
 void context_put(struct ibv_context *context);
 
 struct event_fd *channel_events(struct ibv_comp_channel *channel);
+/* Nothing completes on @device any more: to wait for events of it fails with EIO. */
+void channel_end_all(struct device *device);
 /*
  * Whether the thread that will wait for the next event of @channel is likely to make progress
  * itself meanwhile, so that the progress thread needn't. If it doesn't, that finds out with its

@@ -295,6 +295,7 @@ static void device_fail(struct device *device, enum cause cause)
 	device->hca->failed = true;
 	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
+	deliver_no_more(device);
 	if (removed)
 		removed(device);
 	if (client)
@@ -579,6 +580,7 @@ void device_after_fork_child(struct device *device)
 	DL_FOREACH (device->contexts, context)
 		context_inherit(context);
 	device->contexts = NULL;
+	device->channels = NULL;
 	device->opened = 0;
 	device->waiting = 0; /* those are the parent's threads */
 	device->link = NULL;

@@ -6,7 +6,7 @@
  *
  * device.lock protects what opening brings up. It is held across the binding of
  * sockets, never across a call into the real library. device.contexts_lock protects
- * the list of contexts; it is held while port events are put into their queues, and
+ * the lists of contexts and channels; it is held while port events are put into their queues, and
  * nothing but those queues' locks is taken under it. The progress thread takes
  * that one alone for what it hears of the ports (verbs/device_watch.h).
  */
@@ -57,6 +57,7 @@ struct device {
 
 	pthread_mutex_t contexts_lock;
 	struct context *contexts; /* those that are told of the ports' events; utlist */
+	struct channel *channels; /* of completions, which are told when it fails; utlist */
 };
 
 /* ibv_device._ops._dummy1 of our devices; never called. */

@@ -121,6 +121,17 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 	pthread_mutex_unlock(&device->contexts_lock);
 }
 
+void deliver_no_more(struct device *device)
+{
+	struct context *listener;
+
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_FOREACH (device->contexts, listener)
+		event_fd_end(&listener->async);
+	pthread_mutex_unlock(&device->contexts_lock);
+	channel_end_all(device);
+}
+
 /* --- ibv_get_async_event ------------------------------------------------------- */
 
 /* Under the lock of the queue, so that event_drain() sees every event either queued or taken. */

@@ -13,6 +13,7 @@
 
 struct cq;
 struct context;
+struct device;
 struct event_fd;
 
 /* What the element of an asynchronous event is (ibv_get_async_event(3)): a port's number, or an
@@ -22,6 +23,9 @@ enum event_subject event_subject(enum ibv_event_type type);
 
 void deliver_completion(void *context, struct cq *cq);
 void deliver_async(void *context, enum ibv_event_type type, void *element);
+/* Contexts of @device and their completion channels get no more events than they have: to wait for
+ * one fails with EIO. */
+void deliver_no_more(struct device *device);
 
 /*
  * A context receives the events of its port from event_listen() to event_unlisten(), and its

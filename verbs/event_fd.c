@@ -154,6 +154,7 @@ int event_fd_open(struct event_fd *events)
 	if (error)
 		return error;
 	events->head = NULL;
+	events->ended = false;
 	for (unsigned int i = 0; i < EVENT_FD_RESERVE; i++)
 		events->reserve[i] = (struct event_record){.embedded = true};
 	pthread_mutex_init(&events->lock, NULL);
@@ -165,6 +166,16 @@ static void record_dispose(struct event_record *record)
 	record->count = 0;
 	if (!record->embedded)
 		free(record);
+}
+
+void event_fd_end(struct event_fd *events)
+{
+	pthread_mutex_lock(&events->lock);
+	if (events->readable.fd != CLOSED) {
+		events->ended = true;
+		readable_added(&events->readable);
+	}
+	pthread_mutex_unlock(&events->lock);
 }
 
 void event_fd_close(struct event_fd *events)
@@ -237,13 +248,19 @@ void event_fd_push_embedded(struct event_fd *events, struct event_record *record
 	pthread_mutex_unlock(&events->lock);
 }
 
+/* One is gone, the last one or not: that there will be no other has to be told to all. */
+static void event_fd_removed(struct event_fd *events)
+{
+	readable_removed(&events->readable, !events->head && !events->ended);
+}
+
 /* The oldest event is taken; what its object has raised since comes after the others. */
 static void event_fd_take_off(struct event_fd *events, struct event_record *record)
 {
 	DL_DELETE(events->head, record);
 	if (--record->count > 0)
 		DL_APPEND(events->head, record);
-	readable_removed(&events->readable, !events->head);
+	event_fd_removed(events);
 }
 
 bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_record *record),
@@ -265,10 +282,27 @@ bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_rec
 	return oldest;
 }
 
+/* Of the threads that wait each wakes the next one. */
+bool event_fd_has_ended(struct event_fd *events)
+{
+	bool ended;
+
+	pthread_mutex_lock(&events->lock);
+	ended = events->ended && !events->head && events->readable.fd != CLOSED;
+	if (ended)
+		readable_added(&events->readable);
+	pthread_mutex_unlock(&events->lock);
+	if (ended)
+		errno = EIO;
+	return ended;
+}
+
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record)
 {
 	while (!event_fd_take(events, taken, record)) {
+		if (event_fd_has_ended(events))
+			return -1;
 		if (readable_wait(&events->readable) < 0)
 			return -1;
 	}
@@ -291,7 +325,7 @@ void event_fd_drop(struct event_fd *events, const void *element)
 		if (record->element != element)
 			continue;
 		DL_DELETE(events->head, record);
-		readable_removed(&events->readable, !events->head);
+		event_fd_removed(events);
 		record_dispose(record);
 	}
 	pthread_mutex_unlock(&events->lock);

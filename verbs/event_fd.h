@@ -80,11 +80,16 @@ struct event_fd {
 	struct event_record *head;
 	struct event_record reserve[EVENT_FD_RESERVE]; /* for when there is no memory */
 	struct readable readable;
+	bool ended;	       /* no more are to come */
 	struct event_fd *kept; /* the one before that has to stay in memory */
 };
 
 /* Returns 0 or an errno. */
 int event_fd_open(struct event_fd *events);
+/* What is in it can be taken, and to wait for more fails with EIO, which the descriptor tells. */
+void event_fd_end(struct event_fd *events);
+/* Nothing is left in it, and nothing comes: errno is EIO then. */
+bool event_fd_has_ended(struct event_fd *events);
 /* Without a descriptor: the events in it are dropped, and so is what is pushed from now on. */
 void event_fd_close(struct event_fd *events);
 /*
@@ -104,7 +109,7 @@ bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_rec
 /*
  * The same, but waits for one unless the application made the descriptor
  * non-blocking. Returns 0, or -1 with errno EAGAIN, EINTR (a signal handler
- * without SA_RESTART ran), or EBADF.
+ * without SA_RESTART ran), EIO (it has ended), or EBADF.
  */
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record);

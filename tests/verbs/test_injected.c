@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +315,54 @@ START_TEST(removal_ends_all_calls)
 }
 END_TEST
 
+static void *await_event(void *context)
+{
+	struct ibv_async_event async;
+
+	return (void *)(intptr_t)(ibv_get_async_event(context, &async) ? errno : 0);
+}
+
+static void *await_completion(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	return (void *)(intptr_t)(ibv_get_cq_event(channel, &cq, &context) ? errno : 0);
+}
+
+/* Threads that wait for events of it end, and pollers are told (verbs.md 12b). */
+START_TEST(removal_ends_waiting)
+{
+	struct pollfd polled = {.events = POLLIN};
+	pthread_t threads[3], completions;
+	void *result;
+	int ended = 0;
+
+	set_faults("remove#1/%s", "RDMA_WRITE");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (int i = 0; i < 3; i++)
+		must(pthread_create(&threads[i], NULL, await_event, pair.context) == 0);
+	must(pthread_create(&completions, NULL, await_completion, pair.channel) == 0);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	/* One of them gets the event. */
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(pthread_join(threads[i], &result), 0);
+		ck_assert(!result || (intptr_t)result == EIO);
+		ended += !!result;
+	}
+	ck_assert_int_eq(ended, 2);
+	polled.fd = pair.context->async_fd;
+	ck_assert_int_eq(poll(&polled, 1, 0), 1);
+	ck_fails(ibv_get_async_event(pair.context, &(struct ibv_async_event){}), EIO);
+	ck_assert_int_eq(pthread_join(completions, &result), 0);
+	ck_assert_int_eq((intptr_t)result, EIO);
+	polled.fd = pair.channel->fd;
+	ck_assert_int_eq(poll(&polled, 1, 0), 1);
+	ck_fails_null(ibv_create_comp_channel(pair.context), EIO);
+	pair_close(&pair);
+}
+END_TEST
+
 /* Not by verbs alone: rdma_cm, too, which hasn't had it open. */
 START_TEST(removal_before_the_manager)
 {
@@ -582,6 +632,7 @@ int main(void)
 	tcase_add_test(tcase, link_down);
 	tcase_add_test(tcase, removal);
 	tcase_add_test(tcase, removal_ends_all_calls);
+	tcase_add_test(tcase, removal_ends_waiting);
 	tcase_add_test(tcase, removal_before_the_manager);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tcase, removal_before_a_fork);
