@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "emu/capacity.h"
 #include "emu/objects/odp.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
@@ -73,6 +74,8 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
 	if (!to_hca(context)->limits.no_odp)
 		all.odp_caps = odp_caps;
+	if (!to_hca(context)->limits.no_odp && capacity_has(to_hca(context), IBV_DEVICE_XRC))
+		all.xrc_odp_caps = odp_xrc_caps;
 	all.max_dm_size = to_hca(context)->limits.max_dm_size;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
 	all.completion_timestamp_mask = to_hca(context)->limits.completion_timestamp_mask;

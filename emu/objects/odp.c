@@ -14,19 +14,20 @@
 #include "net/newer_verbs.h"
 
 #define ODP_SEND_RECV (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV)
+#define ODP_RELIABLE                                                                               \
+	(ODP_SEND_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |   \
+	 IBV_ODP_SUPPORT_SRQ_RECV | ODP_SUPPORT_FLUSH | ODP_SUPPORT_ATOMIC_WRITE)
 
 const struct ibv_odp_caps odp_caps = {
 	.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 	.per_transport_caps =
 		{
-			.rc_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_WRITE |
-				       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
-				       IBV_ODP_SUPPORT_SRQ_RECV | ODP_SUPPORT_FLUSH |
-				       ODP_SUPPORT_ATOMIC_WRITE,
+			.rc_odp_caps = ODP_RELIABLE,
 			.uc_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_WRITE,
 			.ud_odp_caps = ODP_SEND_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
 		},
 };
+const uint32_t odp_xrc_caps = ODP_RELIABLE;
 
 static int check_key(const struct key *key, const struct pd *pd, const struct ibv_sge *sge,
 		     bool write)

@@ -14,8 +14,9 @@
 
 struct pd;
 
-/* What may be on demand, by transport: ibv_query_device_ex(). */
+/* What may be on demand, by transport: ibv_query_device_ex(). That of XRC is a later field. */
 extern const struct ibv_odp_caps odp_caps;
+extern const uint32_t odp_xrc_caps;
 
 /*
  * Have pages of on-demand regions present, as ibv_advise_mr(3) says. Returns 0 or

@@ -110,6 +110,7 @@ START_TEST(on_demand_is_promised)
 			  send_recv | IBV_ODP_SUPPORT_WRITE);
 	ck_assert_uint_eq(attr.odp_caps.per_transport_caps.ud_odp_caps,
 			  send_recv | IBV_ODP_SUPPORT_SRQ_RECV);
+	ck_assert_uint_eq(attr.xrc_odp_caps, rc);
 	pair_close(&pair);
 }
 END_TEST

@@ -14,6 +14,10 @@
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 
+#define MR_ACCESS                                                                                  \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
@@ -25,9 +29,7 @@ static void setup(void)
 	context = fixture_open();
 	pd = ibv_alloc_pd(context);
 	cq = ibv_create_cq(context, 64, NULL, NULL, 0);
-	mr = ibv_reg_mr(pd, buffer, sizeof(buffer),
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC);
+	mr = ibv_reg_mr(pd, buffer, sizeof(buffer), MR_ACCESS);
 	ck_assert(pd && cq && mr);
 }
 
@@ -288,14 +290,20 @@ static void expect_both(struct ibv_qp *initiator, uint64_t sent, struct ibv_qp *
 	}
 }
 
+/* _i & 1: by the builders; & 2: the memory is on demand, as xrc_odp_caps promises. */
 START_TEST(messages)
 {
+	const bool built = _i & 1;
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
 	struct ibv_qp *target = create_target(xrcd),
-		      *initiator = create_initiator(_i ? IBV_QP_EX_WITH_SEND : 0);
+		      *initiator = create_initiator(built ? IBV_QP_EX_WITH_SEND : 0);
 	struct ibv_srq *srqs[2] = {create_srq(xrcd), create_srq(xrcd)};
 	uint32_t numbers[2];
 
+	if (_i & 2)
+		ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+					      MR_ACCESS | IBV_ACCESS_ON_DEMAND),
+				 0);
 	connect_qp(target, initiator);
 	connect_qp(initiator, target);
 	for (int i = 0; i < 2; i++)
@@ -303,14 +311,14 @@ START_TEST(messages)
 	for (uint64_t i = 0; i < 20; i++) {
 		buffer[99] = i;
 		receive(srqs[i % 2], 100 + i);
-		if (_i)
+		if (built)
 			build(initiator, numbers[i % 2], i);
 		else
 			send(initiator, IBV_WR_SEND, numbers[i % 2], i);
 		expect_both(initiator, i, target, 100 + i);
 		ck_assert_uint_eq(buffer[BUFFER_SIZE + 99], i);
 	}
-	if (!_i) {
+	if (!built) {
 		const enum ibv_wr_opcode silent[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
 
 		for (int i = 0; i < 2; i++) {
@@ -524,7 +532,7 @@ int main(void)
 	tcase_add_test(tests, domains);
 	tcase_add_test(tests, shared_receive_queues);
 	tcase_add_test(tests, queue_pairs);
-	tcase_add_loop_test(tests, messages, 0, 2);
+	tcase_add_loop_test(tests, messages, 0, 4);
 	tcase_add_loop_test(tests, wrong_queue, 0, 2);
 	tcase_add_test(tests, queue_that_is_being_destroyed);
 	tcase_add_test(tests, opening_refused);
