@@ -2,6 +2,7 @@
 #include "verbs/host.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -35,15 +36,30 @@ static socklen_t scoped_sockaddr(const union ibv_gid *gid, uint16_t port, unsign
 	return length;
 }
 
-/* To connect a datagram socket sends nothing. What else it may fail of is no matter of routes. */
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)address;
+
+	return address->ss_family == AF_INET
+		       ? ntohl(ipv4->sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET
+		       : IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr);
+}
+
+/*
+ * To connect a datagram socket sends nothing. What else it may fail of is no matter of routes. It
+ * takes longer than all the rest of a queue pair's making: from the loopback device it isn't asked.
+ */
 static int process_check_route(const struct gid_entry *source, const union ibv_gid *destination)
 {
 	struct sockaddr_storage from, to;
 	socklen_t from_length = scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
 	socklen_t to_length = scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
-	int fd = sys_socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int error = 0;
+	int fd, error = 0;
 
+	if (is_loopback(&from))
+		return 0;
+	fd = sys_socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return 0;
 	if (bind(fd, (const struct sockaddr *)&from, from_length) == 0 &&

@@ -80,7 +80,8 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 		return refuse(EINVAL, CAUSE_MR_RANGE,
 			      "%zu bytes, the device has %" PRIu64 " (max_mr_size)", length,
 			      hca->limits.device.max_mr_size);
-	/* IBA allows a region of no bytes, but Linux refuses one of no pages (verbs.md 9). */
+	/* IBA allows a region of no bytes, but Linux refuses one of no pages
+	 * (ib_umem_get()). */
 	if (!length && !((uintptr_t)addr & offset_mask))
 		return refuse(EINVAL, CAUSE_MR_EMPTY, "0 bytes at %p, where a page begins", addr);
 	/* All there is can't be of huge pages (ibv_reg_mr(3)). */

@@ -126,7 +126,8 @@ static int refuse_families(struct gid_table *gids, const struct ibv_ah_attr *att
 		      list_gids(gids, text, sizeof(text)));
 }
 
-/* As Linux, which looks for the next hop's address when it is given a path (verbs.md 2, 12b). */
+/* As Linux, which looks for the next hop's address when it is given a path
+ * (ib_resolve_eth_dmac()). */
 static int check_route(const struct hca *hca, const struct ibv_ah_attr *attr,
 		       const struct gid_entry *source)
 {

@@ -112,7 +112,7 @@ static void mtu_shrinks(void)
 	ck_assert_int_eq(wait_completion(init.send_cq).status, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* An address vector needs a route when it is given (verbs.md 12b). */
+/* An address vector needs a route when it is given. */
 static void path_without_route(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};

@@ -273,7 +273,7 @@ START_TEST(removal)
 }
 END_TEST
 
-/* Of one that is gone nothing is made or changed; what there was can be destroyed (verbs.md 6). */
+/* Of one that is gone nothing is made or changed; what there was can be destroyed. */
 START_TEST(removal_ends_all_calls)
 {
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -330,7 +330,7 @@ static void *await_completion(void *channel)
 	return (void *)(intptr_t)(ibv_get_cq_event(channel, &cq, &context) ? errno : 0);
 }
 
-/* Threads that wait for events of it end, and pollers are told (verbs.md 12b). */
+/* Threads that wait for events of it end, and pollers are told. */
 START_TEST(removal_ends_waiting)
 {
 	struct pollfd polled = {.events = POLLIN};
