@@ -60,7 +60,8 @@ static const struct link_ops stub_ops = {
 
 /* In which states an event may find its id, for more may have happened since. */
 static const uint32_t states_after[] = {
-	[CM_EVENT_REQ_RECEIVED] = STATE(REQ_RECEIVED) | STATE(IDLE) | STATE(TIMEWAIT),
+	[CM_EVENT_REQ_RECEIVED] =
+		STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) | STATE(IDLE) | STATE(TIMEWAIT),
 	[CM_EVENT_REQ_ERROR] = STATE(IDLE),
 	[CM_EVENT_REP_RECEIVED] = STATE(REP_RECEIVED) | STATE(TIMEWAIT) | STATE(IDLE),
 	[CM_EVENT_REP_ERROR] = STATE(IDLE),

@@ -308,6 +308,7 @@ def connections():
     yield 'passive_timeout_reject', listen() + request + answer(SEND_REP) + message(
         REJ, LOCAL, body=bytes(10) + b'\0\4' + bytes(7) + b'\2')
     yield 'early', listen(early=True) + request * 3 + message(SIDR_REQ, SERVICE)
+    yield 'before_listening', request * 2 + listen() + destroy(7)
     yield 'nobody', request + message(REQ, GID) + message(REQ, SERVICE) + message(SIDR_REQ, 0) + \
         b''.join(message(attribute, 0, body=b'\1' * 8) for attribute in range(11))
     yield 'datagram', connect(datagram=True, life_time=1) + wait() + message(SIDR_REP, ANSWER) + \
