@@ -150,6 +150,14 @@ void poll_until(struct progress_client *client, uint64_t time)
 		progress_poll(client, time, NULL);
 }
 
+void end_round(struct fake *fake)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		kick(fake, 0);
+		wait_for_work(fake);
+	}
+}
+
 void setup(void)
 {
 	ck_assert_int_eq(progress_create(&progress), 0);

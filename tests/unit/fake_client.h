@@ -58,5 +58,7 @@ void wait_for_work(struct fake *fake);
 bool works_soon(struct fake *fake);
 /* Polls that look as if they went on until @time: enough to be taken for polling. */
 void poll_until(struct progress_client *client, uint64_t time);
+/* A round for this one, which is idle, that begins now ends one for others that began before. */
+void end_round(struct fake *fake);
 
 #endif

@@ -299,10 +299,7 @@ START_TEST(detach_waits_for_progress_and_ends_it)
 		ck_assert(!fake.in_progress);
 		before = fake.background;
 		kick(&fake, 0);
-		kick(&other, 0);
-		wait_for_work(&other);
-		kick(&other, 0);
-		wait_for_work(&other);
+		end_round(&other);
 		ck_assert_uint_eq(fake.background, before);
 		fake.slow = false;
 	}
