@@ -5,13 +5,13 @@
 
 #include "tests/fuzzed/loop.h"
 
-/* Whether one comes within a tenth of a second. */
+/* Whether one comes within a second, which a thread may be kept from a CPU for a part of. */
 static bool tell_event(struct ibv_context *context)
 {
 	struct pollfd events = {.fd = context->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	if (poll(&events, 1, 100) != 1 || ibv_get_async_event(context, &event) != 0)
+	if (poll(&events, 1, 1000) != 1 || ibv_get_async_event(context, &event) != 0)
 		return false;
 	fprintf(stderr, "event: %s\n", ibv_event_type_str(event.event_type));
 	return true;
