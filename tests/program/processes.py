@@ -200,7 +200,8 @@ class Programs(unittest.TestCase):
     def test_summary_of_what_is_killed(self):
         server = self.start(SERVER, "sh", "-c", f"ibv_rc_pingpong -g 0 -p {PORT} & wait",
                             how=("stat", "--json"), stderr=subprocess.PIPE)
-        tool = wait_for(lambda: [one for one in processes() if one["qps"]], "the tool has a QP")[0]
+        tool = wait_for(lambda: [one for one in processes() if one["qps"] and one["qps"][0]["state"] == "INIT"],
+                        "the tool has a QP in INIT")[0]
         os.kill(tool["pid"], signal.SIGKILL)
         said = server.communicate(timeout=DEADLINE)[1]
         summary = json.loads(said[said.index("{\n"):])["processes"]
