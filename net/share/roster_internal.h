@@ -109,7 +109,7 @@ struct roster_holder {
 
 /* roster_lock.c alone reads and writes it, by system calls. */
 struct roster_lock_state {
-	uint32_t epoch; /* grows each time a holder is passed over: which byte is the lock */
+	uint32_t epoch; /* grows when a holder is passed over: which byte is the lock */
 	uint32_t reserved;
 	struct roster_holder holders[LOCK_BYTES]; /* one for each byte */
 };
@@ -140,7 +140,8 @@ struct roster_locker {
 struct roster_wait {
 	uint64_t look; /* when it is looked at next; 0: the wait begins */
 	struct roster_holder holder;
-	unsigned int looks; /* that found it asleep */
+	unsigned int looks;  /* that found it asleep */
+	unsigned int passes; /* tries to pass it over */
 };
 
 struct roster {

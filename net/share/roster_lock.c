@@ -7,9 +7,10 @@
  * the lock of the whole roster: which of them it is follows from the epoch. It is held for less
  * than a millisecond, but a process may be stopped in that time, by a debugger, SIGSTOP or a frozen
  * cgroup, for as long as its user likes. Then a process that waits raises the epoch, the next byte
- * becomes the lock, and the stopped process is passed over: it no longer keeps the other members
- * from the roster. When it goes on, it finishes what it was about to store, which does no harm
- * (roster_internal.h), and roster_unlock_file() tells it that it was passed over.
+ * that no stopped process has becomes the lock, and the stopped process is passed over: it no
+ * longer keeps the other members from the roster. When it goes on, it finishes what it was about to
+ * store, which does no harm (roster_internal.h), and roster_unlock_file() tells it that it was
+ * passed over.
  *
  * State in the file is read and written by system calls: at first the file isn't mapped.
  */
@@ -153,22 +154,38 @@ bool roster_unlock_file(int fd, const struct roster_locker *locker)
 	return ours;
 }
 
-/* One of those that wait raises the epoch: the one that gets the byte of the next one. */
-static void pass_over(int fd, uint32_t epoch, struct roster_holder holder)
+/*
+ * One of those that wait raises the epoch: the one that gets the byte of the next one. Returns
+ * false if another process has that.
+ */
+static bool raise_epoch(int fd, uint32_t epoch, uint32_t next, struct roster_holder holder)
 {
-	uint32_t next = epoch + 1;
-
 	if (!roster_lock_byte(fd, epoch_byte(next)))
-		return;
+		return false;
 	/* Another one may have been faster, and the holder may have gone on. */
 	if (read_epoch(fd) == epoch && holder_equal(read_holder(fd, epoch), holder))
 		write_state(fd, &next, sizeof(next), offsetof(struct roster_lock_state, epoch));
 	roster_unlock_byte(fd, epoch_byte(next));
+	return true;
+}
+
+/*
+ * A byte that isn't to be had is mostly that of another one that does the same just now. If it
+ * still isn't at the next look, a process is stopped that has it, since it was passed over or was
+ * about to pass over: then the epoch is the next one whose byte is to be had. Two that raise it by
+ * different bytes at once pass over, too, what got the lock between them: that one is told, as any.
+ */
+static void pass_over(struct roster_wait *wait, int fd, uint32_t epoch, struct roster_holder holder)
+{
+	uint32_t most = wait->passes++ ? LOCK_BYTES - 1 : 1;
+
+	for (uint32_t i = 1; i <= most && !raise_epoch(fd, epoch, epoch + i, holder); i++)
+		;
 }
 
 /*
  * Passes over one that is stopped, or was found asleep too often. Returns false if that can't be
- * done either: the next bytes are locked by processes that were passed over before.
+ * done either: all other bytes are locked.
  */
 static bool look_at_holder(struct roster_wait *wait, int fd)
 {
@@ -180,8 +197,9 @@ static bool look_at_holder(struct roster_wait *wait, int fd)
 
 	wait->holder = holder;
 	wait->looks = asleep ? wait->looks + 1 : 0;
+	wait->passes = asleep ? wait->passes : 0;
 	if (process_is_stopped(state) || wait->looks >= limit)
-		pass_over(fd, epoch, holder);
+		pass_over(wait, fd, epoch, holder);
 	return wait->looks < limit + LOCK_TRIES;
 }
 
@@ -222,7 +240,8 @@ bool roster_lock_file(int fd, struct roster_locker *locker)
 
 	while (!try_lock(fd, locker)) {
 		if (!keep_waiting(&wait, fd)) {
-			log_warn("the roster is locked by thread %u, which doesn't go on",
+			log_warn("the roster is locked by thread %u (0: it isn't known), which "
+				 "doesn't go on",
 				 wait.holder.thread);
 			return false;
 		}

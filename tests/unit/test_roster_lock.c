@@ -131,6 +131,68 @@ START_TEST(stopped_members_keep_no_member_waiting)
 }
 END_TEST
 
+static off_t lock_byte(const struct roster *roster, uint32_t epochs_ahead)
+{
+	return ROSTER_MEMBERS + 1 + (roster->table->lock.epoch + epochs_ahead) % LOCK_BYTES;
+}
+
+/* One that was stopped so long ago that its byte is the next one again. */
+START_TEST(one_that_stays_stopped_keeps_none_waiting_later)
+{
+	struct roster *a = join();
+	pid_t first = stopped_with_the_lock(), second;
+	off_t byte = lock_byte(a, 0);
+
+	lease(a, 1);
+	a->table->lock.epoch += LOCK_BYTES - 2;
+	ck_assert_int_eq(lock_byte(a, 1), byte);
+	second = stopped_with_the_lock();
+	ck_assert_int_eq(roster_lock(a), 0);
+	ck_assert(roster_unlock(a));
+	go_on(first);
+	go_on(second);
+	roster_close(a);
+}
+END_TEST
+
+/* A member that stops when it has locked the byte of the next epoch, to pass over the holder. */
+static void pass_over_and_stop(const int ready[2], const int go[2])
+{
+	struct roster *roster = join();
+	char byte;
+
+	if (write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1)
+		_exit(1);
+	hook.byte = lock_byte(roster, 1);
+	hook.calls = 1;
+	hook.act = stop;
+	_exit(roster_lock(roster));
+}
+
+START_TEST(one_that_is_stopped_while_it_passes_over_keeps_none_waiting)
+{
+	struct roster *a = join();
+	int ready[2], go[2];
+	pid_t holder, passing;
+	char byte;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	ck_assert_int_eq(pipe(go), 0);
+	passing = fork();
+	if (passing == 0)
+		pass_over_and_stop(ready, go);
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	holder = stopped_with_the_lock();
+	ck_assert_int_eq(write(go[1], "g", 1), 1);
+	wait_until_stopped(passing);
+	ck_assert_int_eq(roster_lock(a), 0);
+	ck_assert(roster_unlock(a));
+	go_on(holder);
+	go_on(passing);
+	roster_close(a);
+}
+END_TEST
+
 /* To look up the PID namespace takes longer than all else that the lock does. */
 START_TEST(only_the_first_lock_looks_up_the_namespace)
 {
@@ -468,6 +530,8 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
+	tcase_add_test(tests, one_that_stays_stopped_keeps_none_waiting_later);
+	tcase_add_test(tests, one_that_is_stopped_while_it_passes_over_keeps_none_waiting);
 	tcase_add_test(tests, only_the_first_lock_looks_up_the_namespace);
 	tcase_add_test(tests, a_member_that_stood_still_waits_on);
 	tcase_add_test(tests, those_that_only_try_pass_over_it);
