@@ -115,6 +115,30 @@ static int open_any(const char *path, char result[PATH_SIZE])
 	return -1;
 }
 
+/* --- all of a file ------------------------------------------------------------------------ */
+
+/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
+static bool lock_all(int fd, short type)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* Whether another process has done so. */
+static bool is_all_locked(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK && !lock.l_start &&
+	       !lock.l_len;
+}
+
+static bool has_members(int fd)
+{
+	return roster_is_locked(fd, 1, ROSTER_MEMBERS) && !is_all_locked(fd);
+}
+
 /* --- a file without a name ------------------------------------------------------------- */
 
 /*
@@ -143,8 +167,7 @@ static int find_descriptor(const char *folder, const char *wanted)
 		if (strcmp(target, wanted) != 0)
 			continue;
 		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
-		if (found >= 0 &&
-		    (!shared_file_is_safe(found) || !roster_is_locked(found, 1, ROSTER_MEMBERS))) {
+		if (found >= 0 && (!shared_file_is_safe(found) || !has_members(found))) {
 			close(found);
 			found = -1;
 		}
@@ -212,14 +235,6 @@ static int find_removed(const char *path)
  * A member that is killed leaves no time of death. So a file's mtime is when it was opened
  * last, and its atime, if that is later, since when a sweep has known it deserted.
  */
-
-/* All bytes that a member might have locked, at once: then there is no member, nor comes one. */
-static bool lock_all(int fd, short type)
-{
-	struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
 
 struct roster_name {
 	unsigned int user;
@@ -375,6 +390,23 @@ static int open_missing(const char *path, int *fd, struct roster_locker *locker)
 	return error ? error : ESTALE;
 }
 
+/*
+ * The lock isn't to be had. If one process has locked all of the file, to remove it, and is stopped
+ * there, its name is removed in that one's place. ESTALE, or EBUSY for any other lock.
+ */
+static int remove_in_place(int fd, const char *path)
+{
+	struct stat file, named;
+
+	if (!is_all_locked(fd))
+		return EBUSY;
+	/* Another one may have done so, and the name be that of a file with members. */
+	if (fstat(fd, &file) == 0 && lstat(path, &named) == 0 && file.st_ino == named.st_ino &&
+	    unlink(path) < 0)
+		return EBUSY;
+	return ESTALE;
+}
+
 int roster_open_file(const char *wanted, int *result, struct roster_locker *locker)
 {
 	char path[PATH_SIZE];
@@ -383,7 +415,7 @@ int roster_open_file(const char *wanted, int *result, struct roster_locker *lock
 
 	if (fd < 0)
 		return errno == ENOENT ? open_missing(path, result, locker) : errno;
-	error = roster_lock_file(fd, locker) ? 0 : EBUSY;
+	error = roster_lock_file(fd, locker) ? 0 : remove_in_place(fd, path);
 	if (!error && fstat(fd, &file) < 0)
 		error = errno;
 	/* It was swept before it was locked. */

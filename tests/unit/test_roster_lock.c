@@ -193,6 +193,33 @@ START_TEST(one_that_is_stopped_while_it_passes_over_keeps_none_waiting)
 }
 END_TEST
 
+static void begin_with_all_of_the_file(const void *unused)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || fcntl(fd, F_OFD_SETLK, &all) < 0)
+		_exit(1);
+}
+
+/* It was about to remove the file, which had no member. */
+START_TEST(one_that_stands_still_while_it_sweeps_keeps_none_out)
+{
+	struct stat before, now;
+	struct roster *a;
+	pid_t pid;
+
+	roster_close(join());
+	ck_assert_int_eq(lstat(path, &before), 0);
+	pid = killable_process(begin_with_all_of_the_file, NULL);
+	a = join();
+	ck_assert_int_eq(lstat(path, &now), 0);
+	ck_assert_uint_ne(now.st_ino, before.st_ino);
+	kill_and_wait(pid);
+	roster_close(a);
+}
+END_TEST
+
 /* To look up the PID namespace takes longer than all else that the lock does. */
 START_TEST(only_the_first_lock_looks_up_the_namespace)
 {
@@ -532,6 +559,7 @@ int main(void)
 	tcase_add_test(tests, stopped_members_keep_no_member_waiting);
 	tcase_add_test(tests, one_that_stays_stopped_keeps_none_waiting_later);
 	tcase_add_test(tests, one_that_is_stopped_while_it_passes_over_keeps_none_waiting);
+	tcase_add_test(tests, one_that_stands_still_while_it_sweeps_keeps_none_out);
 	tcase_add_test(tests, only_the_first_lock_looks_up_the_namespace);
 	tcase_add_test(tests, a_member_that_stood_still_waits_on);
 	tcase_add_test(tests, those_that_only_try_pass_over_it);
