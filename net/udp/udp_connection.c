@@ -63,11 +63,13 @@ static int learn_id(int fd, uint16_t *next_id)
 
 /* --- connecting ------------------------------------------------------------------------- */
 
+/* And there alone: a group that has a socket here may have members behind any interface. */
 static bool is_on_this_machine(struct udp_link *link, const union ibv_gid *gid)
 {
 	struct sock_diag_socket socket;
 
-	return link->diag && !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid) &&
+	return link->diag && !gid_is_multicast(gid) &&
+	       !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid) &&
 	       sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket) == 0 &&
 	       !socket.wildcard;
 }

@@ -15,6 +15,7 @@
 
 #include "gid_of.h"
 #include "net/udp/udp.h"
+#include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
 #include "tests/run_suite.h"
 
@@ -162,6 +163,24 @@ START_TEST(no_starvation)
 END_TEST
 
 /* A thread that sleeps on the descriptors wakes up. */
+/* Neither by the interface that a connected socket's route has, nor in pages that one member has
+ * read. */
+START_TEST(groups_are_not_connected_to)
+{
+	struct node a = node_open(ADDRESS_A, true);
+	const struct udp_address *address = udp_address_find((struct udp_link *)a.link, &a.gid);
+
+	ck_assert_int_eq(join(&a, GROUP, true), 0);
+	for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {
+		send_to(&a, GROUP, 1);
+		expect(&a, &a, GROUP, 1);
+	}
+	ck_assert_uint_eq(address->connection_count, 1);
+	ck_assert_int_eq(address->connections[0]->state, UDP_REFUSED);
+	node_close(&a);
+}
+END_TEST
+
 START_TEST(descriptors)
 {
 	struct node a = node_open(ADDRESS_A, true), b = node_open(ADDRESS_B, true);
@@ -253,6 +272,7 @@ int main(void)
 
 	tcase_add_loop_test(tcase, members, 0, 4);
 	tcase_add_test(tcase, no_starvation);
+	tcase_add_test(tcase, groups_are_not_connected_to);
 	tcase_add_test(tcase, descriptors);
 	tcase_add_test(tcase, no_place);
 	tcase_add_test(tcase, nothing_left_open);
