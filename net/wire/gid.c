@@ -285,10 +285,15 @@ static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 	return index;
 }
 
-/* Those of the interface @name; NULL: of all that are the loopback or aren't. */
-static void append_interfaces(struct gid_table *table, const struct ifaddrs *interfaces,
+/*
+ * Those of the interface @name; NULL: of all that are the loopback or aren't. Returns whether there
+ * are any, in the table already or not.
+ */
+static bool append_interfaces(struct gid_table *table, const struct ifaddrs *interfaces,
 			      const char *name, bool loopback, int family)
 {
+	bool any = false;
+
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
 		struct gid_entry entry = {};
 
@@ -301,7 +306,9 @@ static void append_interfaces(struct gid_table *table, const struct ifaddrs *int
 		if (append_entry(table, &entry) < 0)
 			log_warn("the GID table is full: an address of %s is left out",
 				 i->ifa_name);
+		any = true;
 	}
+	return any;
 }
 
 /* IPv4 before IPv6: what the first index names should be reachable from afar. */
@@ -322,15 +329,15 @@ static int append_all(struct gid_table *table)
 /* All addresses of the interface @name. */
 static int append_interface(struct gid_table *table, const char *name)
 {
-	unsigned int before = table->count;
 	struct ifaddrs *interfaces;
+	bool any;
 
 	if (getifaddrs(&interfaces) < 0)
 		return errno;
-	append_interfaces(table, interfaces, name, false, AF_INET);
-	append_interfaces(table, interfaces, name, false, AF_INET6);
+	any = append_interfaces(table, interfaces, name, false, AF_INET);
+	any |= append_interfaces(table, interfaces, name, false, AF_INET6);
 	freeifaddrs(interfaces);
-	return table->count > before ? 0 : EADDRNOTAVAIL;
+	return any ? 0 : EADDRNOTAVAIL;
 }
 
 /* "fe80::1%eth0" names one of several interfaces that may have the address. */

@@ -98,6 +98,11 @@ START_TEST(names_instead_of_addresses)
 		ck_assert_str_eq(entry.netdev, "lo");
 	}
 	gid_table_destroy(&table);
+
+	/* All of which are in the table already, the second time. */
+	ck_assert_int_eq(gid_table_init(&table, "lo,lo"), 0);
+	ck_assert_int_eq(gid_table_find(&table, &loopback), 0);
+	gid_table_destroy(&table);
 }
 END_TEST
 
