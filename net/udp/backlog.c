@@ -50,10 +50,11 @@ void backlog_destroy(struct backlog *backlog)
 }
 
 /* A wildcard socket isn't one of urxe. */
-static bool ask(struct backlog *backlog, const union ibv_gid *gid, uint16_t port,
+static bool ask(struct backlog *backlog, const struct backlog_socket *socket, uint16_t port,
 		struct sock_diag_socket *found)
 {
-	return sock_diag_find(backlog->diag, gid, ROCE_V2_UDP_PORT, NULL, port, found) == 0 &&
+	return sock_diag_find(backlog->diag, socket->gid, ROCE_V2_UDP_PORT, NULL, port,
+			      socket->interface, found) == 0 &&
 	       !found->wildcard && found->receive_buffer;
 }
 
@@ -67,16 +68,16 @@ static struct cached *cached_get(struct backlog *backlog, uint64_t cookie)
 	return cached;
 }
 
-/* The one with @cookie, if the kernel can be made to show it. */
-static bool search(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+/* The one with its cookie, if the kernel can be made to show it. */
+static bool search(struct backlog *backlog, const struct backlog_socket *socket,
 		   struct sock_diag_socket *found)
 {
-	struct cached *cached = cached_get(backlog, cookie);
+	struct cached *cached = cached_get(backlog, socket->cookie);
 
 	for (int i = 0; i < TRIES; i++) {
-		if (!ask(backlog, gid, cached->port, found))
+		if (!ask(backlog, socket, cached->port, found))
 			return false;
-		if (found->cookie == cookie)
+		if (found->cookie == socket->cookie)
 			return true;
 		cached->port++;
 	}
@@ -91,19 +92,19 @@ static uint32_t space_of(const struct sock_diag_socket *found)
 }
 
 /* With the lock. */
-static bool find_socket(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+static bool find_socket(struct backlog *backlog, const struct backlog_socket *socket,
 			struct sock_diag_socket *found)
 {
-	return cookie ? search(backlog, gid, cookie, found) : ask(backlog, gid, 0, found);
+	return socket->cookie ? search(backlog, socket, found) : ask(backlog, socket, 0, found);
 }
 
-uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie)
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const struct backlog_socket *socket)
 {
 	struct sock_diag_socket found;
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = find_socket(backlog, gid, cookie, &found);
+	known = find_socket(backlog, socket, &found);
 	pthread_mutex_unlock(&backlog->lock);
 	return known ? space_of(&found) / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
 }
@@ -115,7 +116,7 @@ static void note_unread(struct cached *cached, uint32_t unread)
 	cached->unread = unread;
 }
 
-uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+uint32_t backlog_unread(struct backlog *backlog, const struct backlog_socket *socket,
 			uint64_t *read)
 {
 	struct sock_diag_socket found;
@@ -124,7 +125,7 @@ uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint6
 
 	*read = 0;
 	pthread_mutex_lock(&backlog->lock);
-	if (find_socket(backlog, gid, cookie, &found)) {
+	if (find_socket(backlog, socket, &found)) {
 		unread = found.received;
 		cached = cached_get(backlog, found.cookie);
 		note_unread(cached, unread);
@@ -134,14 +135,14 @@ uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint6
 	return unread;
 }
 
-bool backlog_received(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+bool backlog_received(struct backlog *backlog, const struct backlog_socket *socket,
 		      uint32_t *unread)
 {
 	struct sock_diag_socket found;
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = find_socket(backlog, gid, cookie, &found);
+	known = find_socket(backlog, socket, &found);
 	pthread_mutex_unlock(&backlog->lock);
 	if (known)
 		*unread = found.received;

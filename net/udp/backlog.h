@@ -29,22 +29,31 @@ struct backlog *backlog_create(struct sock_diag *diag);
 void backlog_destroy(struct backlog *backlog);
 
 /*
- * Payload bytes that the socket at @gid:4791 surely takes; of several that share the
- * port, the one with @cookie (SO_COOKIE), if that isn't 0. BACKLOG_UNKNOWN if there is
- * none here, or none to be found.
+ * A receiver's: at @gid:4791; of several that share the port, the one with @cookie (SO_COOKIE), if
+ * that isn't 0. @interface: by which it is sent to, if @gid is a link-local address.
  */
-uint32_t backlog_rcvbuf_space(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie);
+struct backlog_socket {
+	const union ibv_gid *gid;
+	unsigned int interface;
+	uint64_t cookie;
+};
+
+/*
+ * Payload bytes that @socket surely takes. BACKLOG_UNKNOWN if there is none here, or none to be
+ * found.
+ */
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const struct backlog_socket *socket);
 
 /*
  * What waits in that socket to be read, in the kernel's accounting; 0, too, if that isn't known.
  * *@read: by how much it was seen to have become less, in all, from one call to the next. What came
  * and was read in between isn't in it: it has been read no less than that.
  */
-uint32_t backlog_unread(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+uint32_t backlog_unread(struct backlog *backlog, const struct backlog_socket *socket,
 			uint64_t *read);
 
 /* The same in *@unread alone. Returns false if it isn't known. */
-bool backlog_received(struct backlog *backlog, const union ibv_gid *gid, uint64_t cookie,
+bool backlog_received(struct backlog *backlog, const struct backlog_socket *socket,
 		      uint32_t *unread);
 
 #endif

@@ -74,7 +74,8 @@ static void set_socket_address(__be32 *address, const union ibv_gid *gid)
  * own address as the destination here, other than in inet_diag for TCP.
  */
 static void make_request(struct request *request, const union ibv_gid *local, uint16_t port,
-			 const union ibv_gid *remote, uint16_t remote_port, uint32_t sequence)
+			 const union ibv_gid *remote, uint16_t remote_port, unsigned int interface,
+			 uint32_t sequence)
 {
 	*request = (struct request){
 		.header = {.nlmsg_len = sizeof(*request),
@@ -87,6 +88,7 @@ static void make_request(struct request *request, const union ibv_gid *local, ui
 			 .idiag_states = UINT32_MAX,
 			 .id = {.idiag_sport = htobe16(remote_port),
 				.idiag_dport = htobe16(port),
+				.idiag_if = interface,
 				.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
 	};
 	set_socket_address(request->body.id.idiag_dst, local);
@@ -149,14 +151,14 @@ static int ask(struct sock_diag *diag, const struct request *request, const unio
 }
 
 int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t port,
-		   const union ibv_gid *remote, uint16_t remote_port,
+		   const union ibv_gid *remote, uint16_t remote_port, unsigned int interface,
 		   struct sock_diag_socket *found)
 {
 	struct request request;
 	int error;
 
 	pthread_mutex_lock(&diag->lock);
-	make_request(&request, local, port, remote, remote_port, ++diag->sequence);
+	make_request(&request, local, port, remote, remote_port, interface, ++diag->sequence);
 	error = ask(diag, &request, local, found);
 	pthread_mutex_unlock(&diag->lock);
 	return error;

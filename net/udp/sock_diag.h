@@ -28,12 +28,12 @@ void sock_diag_destroy(struct sock_diag *diag);
 bool sock_diag_verify(struct sock_diag *diag);
 
 /*
- * The socket that would get a datagram for @local and @port from @remote (NULL: any
- * address) and @remote_port. Returns 0, ENOENT when there is none, or another errno
- * when the kernel doesn't answer.
+ * The socket that would get a datagram for @local and @port from @remote (NULL: any address) and
+ * @remote_port, which comes in by @interface: a link-local address needs it, others may have 0.
+ * Returns 0, ENOENT when there is none, or another errno when the kernel doesn't answer.
  */
 int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t port,
-		   const union ibv_gid *remote, uint16_t remote_port,
+		   const union ibv_gid *remote, uint16_t remote_port, unsigned int interface,
 		   struct sock_diag_socket *found);
 
 #endif

@@ -150,8 +150,7 @@ int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int
 	return 0;
 }
 
-static int open_receive_socket(struct udp_link *link, struct udp_address *address,
-			       unsigned int ifindex)
+static int open_receive_socket(struct udp_link *link, struct udp_address *address)
 {
 	int fd;
 	int error = udp_receiver_open(link, &address->gid, &fd);
@@ -159,7 +158,7 @@ static int open_receive_socket(struct udp_link *link, struct udp_address *addres
 	if (error)
 		return error;
 	address->receive_identity = descriptor_identify(fd);
-	error = udp_share_bind(link, address, fd, ifindex);
+	error = udp_share_bind(link, address, fd, address->interface);
 	if (error)
 		sys_close(fd);
 	return error;
@@ -175,14 +174,14 @@ static unsigned int first_source_port(const union ibv_gid *gid)
 	return (hash >> 16 ^ hash) % SOURCE_PORTS;
 }
 
-static int bind_source_port(int fd, struct udp_address *address, unsigned int ifindex)
+static int bind_source_port(int fd, struct udp_address *address)
 {
 	unsigned int first = first_source_port(&address->gid);
 	int error = EADDRINUSE;
 
 	for (unsigned int i = 0; i < SOURCE_PORTS && error == EADDRINUSE; i++) {
 		address->source_port = ROCE_V2_SOURCE_PORT_MIN + (first + i) % SOURCE_PORTS;
-		error = udp_bind(fd, &address->gid, ifindex, address->source_port);
+		error = udp_bind(fd, &address->gid, address->interface, address->source_port);
 	}
 	return error;
 }
@@ -221,14 +220,14 @@ int udp_sender_open(const struct udp_address *address, int *fd)
 	return error;
 }
 
-static int open_send_socket(struct udp_address *address, unsigned int ifindex)
+static int open_send_socket(struct udp_address *address)
 {
 	int fd, error = open_unbound_sender(&address->gid, &fd);
 
 	if (error)
 		return error;
 	udp_multicast_from(fd, &address->gid);
-	error = bind_source_port(fd, address, ifindex);
+	error = bind_source_port(fd, address);
 	if (!error)
 		error = share_port(fd);
 	if (error) {
@@ -268,7 +267,6 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 			struct udp_address **opened)
 {
 	struct udp_address *address = malloc(sizeof(*address));
-	unsigned int ifindex = 0;
 	int error;
 
 	if (!address)
@@ -276,12 +274,12 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	*address = (struct udp_address){
 		.gid = *gid, .receive_fd = -1, .send_fd = -1, .segmentation = link->segmentation};
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
-		ifindex = gid_interface(gid);
-	error = open_receive_socket(link, address, ifindex);
+		address->interface = gid_interface(gid);
+	error = open_receive_socket(link, address);
 	if (!error && link->receives_ttl)
 		error = udp_address_receive_ttl(address);
 	if (!error)
-		error = open_send_socket(address, ifindex);
+		error = open_send_socket(address);
 	if (error) {
 		address_close(link, address);
 		return error;
@@ -368,25 +366,38 @@ static uint32_t udp_sndbuf_space(struct link *base, const union ibv_gid *source)
 	return queued < size ? (size - queued) / BACKLOG_CHARGE : 0;
 }
 
+/* A link-local address is reached by the interface of that which is sent from. */
+static unsigned int interface_from(struct udp_link *link, const union ibv_gid *source)
+{
+	const struct udp_address *address = udp_address_find(link, source);
+
+	return address ? address->interface : 0;
+}
+
+static struct backlog_socket socket_of(struct udp_link *link, const struct path *path, uint32_t qpn)
+{
+	return (struct backlog_socket){
+		.gid = &path->destination,
+		.interface = interface_from(link, &path->source),
+		.cookie = udp_share_cookie(link, &path->destination, qpn),
+	};
+}
+
 static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct udp_link *link = (struct udp_link *)base;
+	struct backlog_socket socket = socket_of(link, path, qpn);
 
-	if (!link->backlog)
-		return BACKLOG_UNKNOWN;
-	return backlog_rcvbuf_space(link->backlog, &path->destination,
-				    udp_share_cookie(link, &path->destination, qpn));
+	return link->backlog ? backlog_rcvbuf_space(link->backlog, &socket) : BACKLOG_UNKNOWN;
 }
 
 static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t qpn, uint64_t *read)
 {
 	struct udp_link *link = (struct udp_link *)base;
+	struct backlog_socket socket = socket_of(link, path, qpn);
 
 	*read = 0;
-	if (!link->backlog)
-		return 0;
-	return backlog_unread(link->backlog, &path->destination,
-			      udp_share_cookie(link, &path->destination, qpn), read);
+	return link->backlog ? backlog_unread(link->backlog, &socket, read) : 0;
 }
 
 /*
@@ -396,16 +407,17 @@ static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t 
 static enum link_sender udp_sender(struct link *base, const struct link_frame *frame)
 {
 	struct udp_link *link = (struct udp_link *)base;
+	unsigned int interface = interface_from(link, &frame->destination);
 	struct sock_diag_socket node, sender;
 	int error;
 
 	if (!link->diag ||
 	    sock_diag_find(link->diag, &frame->source, ROCE_V2_UDP_PORT, &frame->destination,
-			   frame->source_port, &node) ||
+			   frame->source_port, interface, &node) ||
 	    node.wildcard)
 		return LINK_SENDER_UNKNOWN;
 	error = sock_diag_find(link->diag, &frame->source, frame->source_port, &frame->destination,
-			       ROCE_V2_UDP_PORT, &sender);
+			       ROCE_V2_UDP_PORT, interface, &sender);
 	if (error)
 		return error == ENOENT ? LINK_SENDER_GONE : LINK_SENDER_UNKNOWN;
 	return sender.uid == node.uid ? LINK_SENDER_NODE : LINK_SENDER_FOREIGN;

@@ -70,7 +70,7 @@ static bool is_on_this_machine(struct udp_link *link, const union ibv_gid *gid)
 
 	return link->diag && !gid_is_multicast(gid) &&
 	       !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid) &&
-	       sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket) == 0 &&
+	       sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, 0, &socket) == 0 &&
 	       !socket.wildcard;
 }
 

@@ -45,6 +45,7 @@
 
 struct udp_address {
 	union ibv_gid gid;
+	unsigned int interface; /* of a link-local one, else 0 */
 	int receive_fd;
 	int send_fd;
 	struct descriptor_identity receive_identity, send_identity;

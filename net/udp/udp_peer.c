@@ -115,9 +115,11 @@ static void describe_receiver(struct udp_link *link, const struct path *path, ui
 			      struct link_peer *peer)
 {
 	const union ibv_gid *gid = &path->destination;
+	const struct udp_address *from = udp_address_find(link, &path->source);
 	struct sock_diag_socket socket;
-	int error = link->diag ? sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL, 0, &socket)
-			       : ENOTSUP;
+	int error = !link->diag || !from ? ENOTSUP
+					 : sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL,
+							  0, from->interface, &socket);
 
 	*peer = (struct link_peer){};
 	describe_refusal(link, gid, peer);

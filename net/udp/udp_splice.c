@@ -160,17 +160,18 @@ static bool is_queued(const struct udp_connection *connection)
 static bool unread(struct udp_link *link, const struct udp_address *address,
 		   const struct udp_connection *connection, uint32_t *bytes)
 {
-	uint64_t cookie = connection->splice.cookie;
+	const struct backlog_socket wanted = {&connection->destination, address->interface,
+					      connection->splice.cookie};
 	struct sock_diag_socket first;
 	uint32_t received;
 
 	if (sock_diag_find(link->diag, &connection->destination, ROCE_V2_UDP_PORT, &address->gid,
-			   address->source_port, &first) != 0)
+			   address->source_port, address->interface, &first) != 0)
 		return false;
 	*bytes = first.received;
-	if (!cookie || first.cookie == cookie)
+	if (!wanted.cookie || first.cookie == wanted.cookie)
 		return true;
-	if (!backlog_received(link->backlog, &connection->destination, cookie, &received))
+	if (!backlog_received(link->backlog, &wanted, &received))
 		return false;
 	if (received > *bytes)
 		*bytes = received;

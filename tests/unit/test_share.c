@@ -469,7 +469,9 @@ START_TEST(space_is_the_receivers)
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		nodes[i] = node_open(SHARED);
-	if (!backlog || backlog_rcvbuf_space(backlog, &path.destination, 0) == BACKLOG_UNKNOWN)
+	if (!backlog ||
+	    backlog_rcvbuf_space(backlog, &(struct backlog_socket){&path.destination}) ==
+		    BACKLOG_UNKNOWN)
 		return; /* a kernel without UDP_DIAG: nothing to test */
 	backlog_destroy(backlog);
 	sock_diag_destroy(diag);

@@ -509,6 +509,7 @@ START_TEST(space_of_a_receiver)
 	struct traffic *traffic;
 	struct link_frame frames[64];
 	struct node from, to;
+	const struct backlog_socket socket = {&to.gid};
 	struct path unused;
 	uint32_t before, last, unread;
 	uint64_t read_before, read;
@@ -529,12 +530,14 @@ START_TEST(space_of_a_receiver)
 
 	/* At an address without a receiver our own send buffer is all that is known. */
 	ck_assert_uint_eq(space(&from, &unused), UINT32_MAX);
-	ck_assert_uint_eq(backlog_rcvbuf_space(backlog, &unused.destination, 0), BACKLOG_UNKNOWN);
+	ck_assert_uint_eq(
+		backlog_rcvbuf_space(backlog, &(struct backlog_socket){&unused.destination}),
+		BACKLOG_UNKNOWN);
 	ck_assert_uint_gt(from.link->ops->sndbuf_space(from.link, &from.gid), 10000);
 	ck_assert_uint_lt(from.link->ops->sndbuf_space(from.link, &from.gid), UINT32_MAX);
 	ck_assert_uint_eq(from.link->ops->sndbuf_space(from.link, &unused.destination), UINT32_MAX);
 
-	before = last = backlog_rcvbuf_space(backlog, &to.gid, 0);
+	before = last = backlog_rcvbuf_space(backlog, &socket);
 	if (before == BACKLOG_UNKNOWN) { /* a kernel without UDP_DIAG: nothing to test */
 		backlog_destroy(backlog);
 		sock_diag_destroy(diag);
@@ -557,13 +560,13 @@ START_TEST(space_of_a_receiver)
 		last = now;
 	}
 	ck_assert_uint_gt(sent, 5);
-	unread = backlog_unread(backlog, &to.gid, 0, &read_before);
+	unread = backlog_unread(backlog, &socket, &read_before);
 	ck_assert_uint_gt(unread, 0);
 	while ((got = to.link->ops->receive(to.link, frames, 64, 0)))
 		seen += got;
 	ck_assert_uint_eq(seen, sent);
 	ck_assert_uint_eq(space(&from, &traffic->path), before);
-	ck_assert_uint_lt(backlog_unread(backlog, &to.gid, 0, &read), unread);
+	ck_assert_uint_lt(backlog_unread(backlog, &socket, &read), unread);
 	ck_assert_uint_gt(read, read_before);
 	backlog_destroy(backlog);
 	sock_diag_destroy(diag);
