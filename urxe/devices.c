@@ -72,12 +72,12 @@ static bool is_entry(const char *gid)
 	return gid[strspn(gid, "0:")] != '\0';
 }
 
-/* An IPv4 address as it is written. */
+/* The address as --node and ip(8) have it, not as the kernel writes a GID. */
 static void make_readable(char gid[TEXT])
 {
 	union ibv_gid address;
 
-	if (gid_from_text(&address, gid) == 0 && gid_is_ipv4(&address))
+	if (gid_from_text(&address, gid) == 0)
 		gid_to_text(&address, gid);
 }
 

@@ -83,7 +83,7 @@ URXE_MODE=both unshare --mount --map-root-user sh -c \
 	'mount --bind "$1/class" /sys/class && "$2" devices' sh "$work" "$launcher" \
 	>"$work/out" 2>"$work/err"
 expect "rxe0  port 1 ACTIVE, 25 Gb/sec (4X)
-    GID 0   fe80:0000:0000:0000:5054:00ff:fe77:0003  RoCE v2  eth7
+    GID 0   fe80::5054:ff:fe77:3  RoCE v2  eth7
     GID 2   192.168.10.1  RoCE v2  eth7
 urxe0  port 1 ACTIVE, 100 Gb/sec (4X EDR)
     GID 0   $URXE_NODE  RoCE v2  lo"
