@@ -14,46 +14,13 @@
 #include "verbs/profile.h"
 #include "verbs/registry.h"
 
-/*
- * The operations that inline functions of verbs.h call through the context.
- * Those of ibv_context_ops are called without a check; those of verbs_context
- * that stay NULL make the inline function report EOPNOTSUPP.
- */
 static void set_operations(struct context *context)
 {
 	struct verbs_context *verbs = &context->verbs;
-	struct ibv_context_ops *ops = &verbs->context.ops;
 
-	ops->_compat_query_device = urxe_query_device;
-	ops->_compat_query_port = urxe_query_port;
-	ops->alloc_mw = urxe_alloc_mw;
-	ops->bind_mw = urxe_bind_mw;
-	ops->dealloc_mw = urxe_dealloc_mw;
-	ops->poll_cq = urxe_poll_cq;
-	ops->req_notify_cq = urxe_req_notify_cq;
-	ops->post_srq_recv = urxe_post_srq_recv;
-	ops->post_send = urxe_post_send;
-	ops->post_recv = urxe_post_recv;
-
-	verbs->query_port = urxe_query_port_ex;
-	verbs->query_device_ex = urxe_query_device_ex;
-	verbs->query_rt_values = urxe_query_rt_values;
-	verbs->alloc_parent_domain = urxe_alloc_parent_domain;
-	verbs->alloc_td = urxe_alloc_td;
-	verbs->dealloc_td = urxe_dealloc_td;
-	verbs->advise_mr = urxe_advise_mr;
-	verbs->alloc_null_mr = urxe_alloc_null_mr;
-	verbs->alloc_dm = urxe_alloc_dm;
-	verbs->free_dm = urxe_free_dm;
-	verbs->reg_dm_mr = urxe_reg_dm_mr;
-	verbs->create_cq_ex = urxe_create_cq_ex;
-	verbs->modify_cq = urxe_modify_cq;
-	verbs->create_qp_ex = urxe_create_qp_ex;
-	verbs->create_srq_ex = urxe_create_srq_ex;
-	verbs->open_xrcd = urxe_open_xrcd;
-	verbs->close_xrcd = urxe_close_xrcd;
-	verbs->get_srq_num = urxe_get_srq_num;
-	verbs->open_qp = urxe_open_qp;
+#define OPERATION(member, type, name, ...) verbs->member = urxe_##name;
+#include "verbs/operations.def"
+#undef OPERATION
 	verbs->sz = ABI_VERBS_CONTEXT_SIZE;
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }

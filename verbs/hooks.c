@@ -82,10 +82,11 @@ int hook_call(enum fault_call call)
 
 #define A_NULL(error) fail(error)
 #define AN_ERRNO(error) set_errno(error)
+#define MINUS_ERRNO(error) (-set_errno(error))
 
-/* hooked_NAME(); @prepare: before it fails. */
-#define OPERATION(type, name, call, parameters, arguments, failure, prepare)                       \
-	static type hooked_##name parameters                                                       \
+/* @prepare: before it fails. */
+#define OPERATION(member, type, name, call, parameters, arguments, failure, prepare)               \
+	type hooked_##name parameters                                                              \
 	{                                                                                          \
 		int error = hook_call(FAULT_CALL_ibv_##call);                                      \
                                                                                                    \
@@ -95,44 +96,8 @@ int hook_call(enum fault_call call)
 		}                                                                                  \
 		return checked_##name arguments;                                                   \
 	}
-
-/* clang-format off */
-OPERATION(int, query_device, query_device, (struct ibv_context *context, struct ibv_device_attr *attr), (context, attr), AN_ERRNO, )
-OPERATION(int, query_port, query_port, (struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr), (context, port_num, attr), AN_ERRNO, )
-OPERATION(struct ibv_mw *, alloc_mw, alloc_mw, (struct ibv_pd *pd, enum ibv_mw_type type), (pd, type), A_NULL, )
-OPERATION(int, bind_mw, bind_mw, (struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind), (qp, mw, bind), AN_ERRNO, )
-OPERATION(int, dealloc_mw, dealloc_mw, (struct ibv_mw *mw), (mw), AN_ERRNO, )
-OPERATION(int, req_notify_cq, req_notify_cq, (struct ibv_cq *cq, int solicited_only), (cq, solicited_only), AN_ERRNO, )
-OPERATION(int, post_srq_recv, post_srq_recv, (struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), (srq, wr, bad), AN_ERRNO, TELL_BAD(bad, wr))
-OPERATION(int, post_send, post_send, (struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad), (qp, wr, bad), AN_ERRNO, TELL_BAD(bad, wr))
-OPERATION(int, post_recv, post_recv, (struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), (qp, wr, bad), AN_ERRNO, TELL_BAD(bad, wr))
-OPERATION(int, query_port_ex, query_port, (struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_size), (context, port_num, attr, attr_size), AN_ERRNO, )
-OPERATION(int, query_device_ex, query_device_ex, (struct ibv_context *context, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr, size_t attr_size), (context, input, attr, attr_size), AN_ERRNO, )
-OPERATION(int, query_rt_values, query_rt_values, (struct ibv_context *context, struct ibv_values_ex *values), (context, values), AN_ERRNO, )
-OPERATION(struct ibv_pd *, alloc_parent_domain, alloc_parent_domain, (struct ibv_context *context, struct ibv_parent_domain_init_attr *attr), (context, attr), A_NULL, )
-OPERATION(struct ibv_td *, alloc_td, alloc_td, (struct ibv_context *context, struct ibv_td_init_attr *attr), (context, attr), A_NULL, )
-OPERATION(int, dealloc_td, dealloc_td, (struct ibv_td *td), (td), AN_ERRNO, )
-OPERATION(int, advise_mr, advise_mr, (struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list, uint32_t num_sge), (pd, advice, flags, sg_list, num_sge), AN_ERRNO, )
-OPERATION(struct ibv_mr *, alloc_null_mr, alloc_null_mr, (struct ibv_pd *pd), (pd), A_NULL, )
-OPERATION(struct ibv_dm *, alloc_dm, alloc_dm, (struct ibv_context *context, struct ibv_alloc_dm_attr *attr), (context, attr), A_NULL, )
-OPERATION(int, free_dm, free_dm, (struct ibv_dm *dm), (dm), AN_ERRNO, )
-OPERATION(struct ibv_mr *, reg_dm_mr, reg_dm_mr, (struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length, unsigned int access), (pd, dm, dm_offset, length, access), A_NULL, )
-OPERATION(struct ibv_cq_ex *, create_cq_ex, create_cq_ex, (struct ibv_context *context, struct ibv_cq_init_attr_ex *attr), (context, attr), A_NULL, )
-OPERATION(int, modify_cq, modify_cq, (struct ibv_cq *cq, struct ibv_modify_cq_attr *attr), (cq, attr), AN_ERRNO, )
-OPERATION(struct ibv_qp *, create_qp_ex, create_qp_ex, (struct ibv_context *context, struct ibv_qp_init_attr_ex *attr), (context, attr), A_NULL, )
-OPERATION(struct ibv_srq *, create_srq_ex, create_srq_ex, (struct ibv_context *context, struct ibv_srq_init_attr_ex *attr), (context, attr), A_NULL, )
-OPERATION(struct ibv_xrcd *, open_xrcd, open_xrcd, (struct ibv_context *context, struct ibv_xrcd_init_attr *attr), (context, attr), A_NULL, )
-OPERATION(int, close_xrcd, close_xrcd, (struct ibv_xrcd *xrcd), (xrcd), AN_ERRNO, )
-OPERATION(int, get_srq_num, get_srq_num, (struct ibv_srq *srq, uint32_t *number), (srq, number), AN_ERRNO, )
-OPERATION(struct ibv_qp *, open_qp, open_qp, (struct ibv_context *context, struct ibv_qp_open_attr *attr), (context, attr), A_NULL, )
-/* clang-format on */
-
-int hooked_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
-{
-	int error = hook_call(FAULT_CALL_ibv_poll_cq);
-
-	return error ? -set_errno(error) : checked_poll_cq(cq, num_entries, wc);
-}
+#include "verbs/operations.def"
+#undef OPERATION
 
 /*
  * Not for TSan: the inline functions of verbs.h read them plainly meanwhile. Each is a pointer, and
@@ -141,36 +106,8 @@ int hooked_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 __attribute__((no_sanitize("thread"))) void hooks_set_operations(struct context *context)
 {
 	struct verbs_context *verbs = &context->verbs;
-	struct ibv_context_ops *ops = &verbs->context.ops;
 
-	ops->_compat_query_device = hooked_query_device;
-	ops->_compat_query_port = hooked_query_port;
-	ops->alloc_mw = hooked_alloc_mw;
-	ops->bind_mw = hooked_bind_mw;
-	ops->dealloc_mw = hooked_dealloc_mw;
-	ops->poll_cq = hooked_poll_cq;
-	ops->req_notify_cq = hooked_req_notify_cq;
-	ops->post_srq_recv = hooked_post_srq_recv;
-	ops->post_send = hooked_post_send;
-	ops->post_recv = hooked_post_recv;
-
-	verbs->query_port = hooked_query_port_ex;
-	verbs->query_device_ex = hooked_query_device_ex;
-	verbs->query_rt_values = hooked_query_rt_values;
-	verbs->alloc_parent_domain = hooked_alloc_parent_domain;
-	verbs->alloc_td = hooked_alloc_td;
-	verbs->dealloc_td = hooked_dealloc_td;
-	verbs->advise_mr = hooked_advise_mr;
-	verbs->alloc_null_mr = hooked_alloc_null_mr;
-	verbs->alloc_dm = hooked_alloc_dm;
-	verbs->free_dm = hooked_free_dm;
-	verbs->reg_dm_mr = hooked_reg_dm_mr;
-	verbs->create_cq_ex = hooked_create_cq_ex;
-	verbs->modify_cq = hooked_modify_cq;
-	verbs->create_qp_ex = hooked_create_qp_ex;
-	verbs->create_srq_ex = hooked_create_srq_ex;
-	verbs->open_xrcd = hooked_open_xrcd;
-	verbs->close_xrcd = hooked_close_xrcd;
-	verbs->get_srq_num = hooked_get_srq_num;
-	verbs->open_qp = hooked_open_qp;
+#define OPERATION(member, type, name, ...) verbs->member = hooked_##name;
+#include "verbs/operations.def"
+#undef OPERATION
 }

@@ -36,7 +36,8 @@ int hook_call(enum fault_call call);
 /* Exchange the operations of a context for hooked ones. */
 void hooks_set_operations(struct context *context);
 
-/* For context_is_ours(). */
-int hooked_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+#define OPERATION(member, type, name, call, parameters, ...) type hooked_##name parameters;
+#include "verbs/operations.def"
+#undef OPERATION
 
 #endif

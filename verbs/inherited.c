@@ -88,7 +88,17 @@ static int inherited_close_xrcd(struct ibv_xrcd *xrcd)
 void context_inherit(struct context *context)
 {
 	struct verbs_context *verbs = &context->verbs;
+	const struct verbs_context before = *verbs;
 
+	/* The inline functions of verbs.h say EOPNOTSUPP for what is missing. */
+#define OPERATION(member, ...) verbs->member = NULL;
+#include "verbs/operations.def"
+#undef OPERATION
+	verbs->query_device_ex = before.query_device_ex;
+	verbs->alloc_dm = inherited_alloc_dm;
+	verbs->free_dm = inherited_free_dm;
+	/* These are called without a check. */
+	verbs->close_xrcd = inherited_close_xrcd;
 	verbs->context.ops = (struct ibv_context_ops){
 		._compat_query_device = inherited_query_device,
 		._compat_query_port = inherited_query_port,
@@ -101,23 +111,4 @@ void context_inherit(struct context *context)
 		.post_send = inherited_post_send,
 		.post_recv = inherited_post_recv,
 	};
-	/* The inline functions of verbs.h say EOPNOTSUPP for what is missing. */
-	verbs->query_port = NULL;
-	verbs->query_rt_values = NULL;
-	verbs->alloc_parent_domain = NULL;
-	verbs->alloc_td = NULL;
-	verbs->dealloc_td = NULL;
-	verbs->advise_mr = NULL;
-	verbs->alloc_null_mr = NULL;
-	verbs->alloc_dm = inherited_alloc_dm;
-	verbs->free_dm = inherited_free_dm;
-	verbs->reg_dm_mr = NULL;
-	verbs->create_cq_ex = NULL;
-	verbs->modify_cq = NULL;
-	verbs->create_qp_ex = NULL;
-	verbs->create_srq_ex = NULL;
-	verbs->open_xrcd = NULL;
-	verbs->close_xrcd = inherited_close_xrcd; /* called without a check */
-	verbs->get_srq_num = NULL;
-	verbs->open_qp = NULL;
 }
