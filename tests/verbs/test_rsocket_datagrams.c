@@ -382,6 +382,75 @@ START_TEST(header_of_udp)
 }
 END_TEST
 
+/* From a peer that stands for an rsocket with the queue pair @qpn; @one looks at it. */
+static void tell_qpn(int fd, const struct sockaddr_in *name, uint32_t qpn)
+{
+	struct pollfd polled = {.fd = one, .events = POLLOUT};
+	uint8_t header[UDP_HEADER];
+
+	udp_header(header, 7, qpn, name);
+	must(sendto(fd, header, sizeof(header), 0, (struct sockaddr *)&one_name,
+		    sizeof(one_name)) == sizeof(header));
+	must(rpoll(&polled, 1, 0) == 1);
+}
+
+/* Whether what @one sends to the UDP socket @fd comes there, and not to a queue pair. */
+static bool goes_by_udp(int fd, const struct sockaddr_in *name)
+{
+	uint8_t got[64];
+
+	must(send_to(one, name, "words", 5) == 5);
+	return recv(fd, got, sizeof(got), MSG_DONTWAIT) == UDP_HEADER + 5;
+}
+
+#define STRANGERS 1100 /* more than addresses are remembered */
+
+/* Any host may say that it has queue pairs, at as many ports as it likes: the last ones count. */
+START_TEST(many_peers)
+{
+	struct sockaddr_in name, spoken_to, stranger;
+	int fd = open_udp(NULL, &name), busy = open_udp(NULL, &spoken_to);
+
+	tell_qpn(fd, &name, 0x123456);
+	tell_qpn(busy, &spoken_to, 0x123456);
+	ck_assert(!goes_by_udp(fd, &name));
+	ck_assert(!goes_by_udp(busy, &spoken_to));
+	for (int i = 0; i < STRANGERS; i++) {
+		int other_peer = open_udp(NULL, &stranger);
+
+		tell_qpn(other_peer, &stranger, 0x123456);
+		if (i == STRANGERS / 2)
+			ck_assert(!goes_by_udp(busy, &spoken_to));
+		close(other_peer);
+	}
+	ck_assert(!goes_by_udp(busy, &spoken_to));
+	ck_assert(goes_by_udp(fd, &name));
+	tell_qpn(fd, &name, 0x123456);
+	ck_assert(!goes_by_udp(fd, &name));
+	close(fd);
+	close(busy);
+}
+END_TEST
+
+/* The way to a peer is looked for when it is sent to: of these calls the third one fails. */
+START_TEST(peers_that_only_send)
+{
+	struct sockaddr_in silent, name;
+	int fd = open_udp(NULL, &silent), answered = open_udp(NULL, &name);
+
+	setenv("URXE_FAULTS", "fail(ENOMEM)#3+/rdma_create_id", 1);
+	one = open_datagrams(&one_name);
+	tell_qpn(fd, &silent, 0x123456);
+	tell_qpn(answered, &name, 0x123456);
+	ck_assert(!goes_by_udp(answered, &name));
+	/* None is found to this one: by UDP, then. */
+	ck_assert(goes_by_udp(fd, &silent));
+	ck_assert_int_eq(rclose(one), 0);
+	close(fd);
+	close(answered);
+}
+END_TEST
+
 #define ROUND 40   /* datagrams that a socket has space for */
 #define ROUNDS 100 /* far more than that in all */
 #define LONG 1000
@@ -562,13 +631,17 @@ int main(void)
 		shut_down,
 		shut_down_for_sending,
 		header_of_udp,
+		many_peers,
 		unread,
 		from_queue_pair_to_queue_pair,
 		longer_than_sent,
 		refused,
 		not_reached,
 	};
+	/* What the environment says has to be there before the first socket is. */
+	const TTest *const faulty[] = {peers_that_only_send};
+	int failed = run_rsocket_tests("rsocket_datagrams", setup, teardown, all,
+				       sizeof(all) / sizeof(*all));
 
-	return run_rsocket_tests("rsocket_datagrams", setup, teardown, all,
-				 sizeof(all) / sizeof(*all));
+	return failed | run_rsocket_tests("rsocket_datagrams", NULL, NULL, faulty, 1);
 }

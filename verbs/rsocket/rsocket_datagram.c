@@ -22,14 +22,21 @@
 /* Read by UDP with one call: a peer may send faster than they are read. */
 #define UDP_READS_MOST 64
 
+/*
+ * So many addresses are remembered, for any host may send from as many as it likes. Datagrams to
+ * one that was forgotten go by UDP again, until its queue pair is known anew.
+ */
+#define DESTINATIONS_MOST 1024
+
 /* Where datagrams go, or came from. */
 struct destination_address {
 	struct sockaddr_storage address;
 	struct sockaddr_storage local; /* ours that it is sent to from */
 	struct endpoint *endpoint;     /* of that; NULL: no device has it */
-	struct ibv_ah *ah;	       /* NULL: by UDP */
-	uint32_t qpn;		       /* 0: not known yet */
-	struct destination_address *next;
+	struct ibv_ah *ah;	       /* made when it is sent to */
+	uint32_t qpn;		       /* 0: by UDP */
+	unsigned int users;	       /* calls, the connection: it isn't forgotten */
+	struct destination_address *prev, *next;
 };
 
 /* One that arrived by UDP. */
@@ -41,8 +48,9 @@ struct waiting {
 };
 
 struct rsocket_datagram {
-	struct destination_address *destinations; /* utlist */
-	struct destination_address *connected;	  /* or NULL */
+	struct destination_address *destinations; /* utlist, the one looked for last is first */
+	unsigned int destination_count;
+	struct destination_address *connected; /* or NULL */
 	struct endpoint *endpoints[RSOCKET_ENDPOINTS];
 	unsigned int count;
 	bool ended, closed;	 /* by rshutdown(): no more is received, and sent */
@@ -65,17 +73,22 @@ int rsocket_datagram_open(struct rsocket *rs)
 	return rs->fd < 0 ? errno : 0;
 }
 
+static void forget(struct rsocket_datagram *datagram, struct destination_address *destination)
+{
+	DL_DELETE(datagram->destinations, destination);
+	datagram->destination_count--;
+	if (destination->ah)
+		ibv_destroy_ah(destination->ah);
+	free(destination);
+}
+
 void rsocket_datagram_destroy(struct rsocket *rs)
 {
 	struct rsocket_datagram *datagram = rs->datagram;
-	struct destination_address *destination, *next;
 	struct waiting *waiting, *after;
 
-	LL_FOREACH_SAFE (datagram->destinations, destination, next) {
-		if (destination->ah)
-			ibv_destroy_ah(destination->ah);
-		free(destination);
-	}
+	while (datagram->destinations)
+		forget(datagram, datagram->destinations);
 	LL_FOREACH_SAFE (datagram->waiting, waiting, after)
 		free(waiting);
 	for (unsigned int i = 0; i < datagram->count; i++)
@@ -111,17 +124,34 @@ static socklen_t size_of(const struct sockaddr_storage *address)
 					     : sizeof(struct sockaddr_in6);
 }
 
-static struct destination_address *find_destination(const struct rsocket *rs,
+static struct destination_address *find_destination(struct rsocket *rs,
 						    const struct sockaddr_storage *address)
 {
 	struct destination_address *destination;
 
-	LL_FOREACH (rs->datagram->destinations, destination) {
+	DL_FOREACH (rs->datagram->destinations, destination) {
 		if (same_host(&destination->address, address) &&
 		    port_of(&destination->address) == port_of(address))
-			return destination;
+			break;
 	}
-	return NULL;
+	if (destination) {
+		DL_DELETE(rs->datagram->destinations, destination);
+		DL_PREPEND(rs->datagram->destinations, destination);
+	}
+	return destination;
+}
+
+/* The one that was looked for longest ago, if there are too many. */
+static void forget_oldest(struct rsocket_datagram *datagram)
+{
+	struct destination_address *oldest = datagram->destinations->prev;
+
+	if (datagram->destination_count <= DESTINATIONS_MOST)
+		return;
+	while (oldest->users && oldest != datagram->destinations)
+		oldest = oldest->prev;
+	if (oldest != datagram->destinations)
+		forget(datagram, oldest);
 }
 
 /* The endpoint of our address @local, whose port is the socket's. NULL: no device has it. */
@@ -187,7 +217,9 @@ static int add_destination(struct rsocket *rs, const struct sockaddr_storage *ad
 	destination->address = *address;
 	destination->local = local;
 	destination->endpoint = find_endpoint(rs, &local);
-	LL_PREPEND(rs->datagram->destinations, destination);
+	DL_PREPEND(rs->datagram->destinations, destination);
+	rs->datagram->destination_count++;
+	forget_oldest(rs->datagram);
 	*result = destination;
 	return 0;
 }
@@ -294,8 +326,6 @@ static void learn(struct rsocket *rs, const struct sockaddr_storage *source, uin
 		destination->ah = NULL;
 	}
 	destination->qpn = qpn;
-	if (!destination->ah)
-		destination->ah = endpoint_create_ah(destination->endpoint, source);
 	if (answer)
 		send_by_udp(rs, destination, NULL, 0, RSOCKET_UDP_CONTROL);
 }
@@ -400,6 +430,50 @@ static int destination_of(struct rsocket *rs, const struct msghdr *message,
 	return add_destination(rs, &address, destination);
 }
 
+/*
+ * Whether there is a way from queue pair to queue pair. It is looked for without rs->lock, for that
+ * may take as long as a host has to answer; @destination has a user.
+ */
+static bool has_way(struct rsocket *rs, struct destination_address *destination)
+{
+	struct ibv_ah *ah;
+
+	if (destination->ah || !destination->qpn)
+		return destination->ah;
+	pthread_mutex_unlock(&rs->lock);
+	ah = endpoint_create_ah(destination->endpoint, &destination->address);
+	pthread_mutex_lock(&rs->lock);
+	if (!ah)
+		destination->qpn = 0; /* until the peer tells it again */
+	else if (destination->ah)
+		ibv_destroy_ah(ah); /* another thread was first */
+	else
+		destination->ah = ah;
+	return destination->ah;
+}
+
+static ssize_t send_to(struct rsocket *rs, struct destination_address *destination,
+		       const struct msghdr *message, int flags)
+{
+	ssize_t sent;
+	int error;
+
+	for (;;) {
+		if (!destination->qpn || rs->datagram->waiting)
+			rsocket_datagram_progress(rs);
+		if (!has_way(rs, destination))
+			return send_by_udp(rs, destination, message->msg_iov, message->msg_iovlen,
+					   RSOCKET_UDP_DATA);
+		sent = endpoint_send(destination->endpoint, destination->ah, destination->qpn,
+				     message->msg_iov, message->msg_iovlen);
+		if (sent >= 0 || errno != EAGAIN || rs->nonblocking || (flags & MSG_DONTWAIT))
+			return sent;
+		error = rsocket_wait(rs, TIME_NEVER);
+		if (error)
+			return rsocket_return(error);
+	}
+}
+
 static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int flags)
 {
 	struct destination_address *destination;
@@ -412,20 +486,10 @@ static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int
 		error = destination_of(rs, message, &destination);
 	if (error)
 		return rsocket_return(error);
-	for (;;) {
-		if (!destination->ah || rs->datagram->waiting)
-			rsocket_datagram_progress(rs);
-		if (!destination->ah)
-			return send_by_udp(rs, destination, message->msg_iov, message->msg_iovlen,
-					   RSOCKET_UDP_DATA);
-		sent = endpoint_send(destination->endpoint, destination->ah, destination->qpn,
-				     message->msg_iov, message->msg_iovlen);
-		if (sent >= 0 || errno != EAGAIN || rs->nonblocking || (flags & MSG_DONTWAIT))
-			return sent;
-		error = rsocket_wait(rs, TIME_NEVER);
-		if (error)
-			return rsocket_return(error);
-	}
+	destination->users++;
+	sent = send_to(rs, destination, message, flags);
+	destination->users--;
+	return sent;
 }
 
 ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, int flags)
@@ -519,8 +583,18 @@ int rsocket_datagram_bind(struct rsocket *rs, const struct sockaddr *address, so
 	return bind(rs->fd, address, length) < 0 ? errno : 0;
 }
 
+static void set_connected(struct rsocket_datagram *datagram, struct destination_address *peer)
+{
+	if (peer)
+		peer->users++;
+	if (datagram->connected)
+		datagram->connected->users--;
+	datagram->connected = peer;
+}
+
 int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
+	struct destination_address *peer = NULL;
 	struct sockaddr_storage remote = {};
 	int error;
 
@@ -529,10 +603,11 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	error = bind_somewhere(rs);
 	if (!error && connect(rs->fd, address, length) < 0)
 		error = errno;
-	if (!error && remote.ss_family == AF_UNSPEC) /* connected no more */
-		rs->datagram->connected = NULL;
-	else if (!error)
-		error = add_destination(rs, &remote, &rs->datagram->connected);
+	else if (!error && remote.ss_family != AF_UNSPEC)
+		error = add_destination(rs, &remote, &peer);
+	/* Without a peer it is connected no more; a connect() that failed changes nothing. */
+	if (!error)
+		set_connected(rs->datagram, peer);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
 }
