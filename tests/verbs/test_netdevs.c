@@ -2,8 +2,8 @@
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
  * device (another hardware address, a lost address, its end) and of hosts that don't
- * answer, Ethernet addresses, the ports of a node that has but two to give, and whether its :: is
- * that of IPv4, too.
+ * answer, Ethernet addresses, datagrams that are longer than the MTU, the ports of a node that has
+ * but two to give, and whether its :: is that of IPv4, too.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -13,10 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
+#include "tests/verbs/rsockets.h"
 
 #define NODE "10.99.0.1"
 #define PEER "10.99.0.2"    /* which no host has, but the neighbour table */
@@ -300,6 +302,77 @@ START_TEST(ethernet_addresses)
 }
 END_TEST
 
+/* --- datagram rsockets ------------------------------------------------------------------ */
+
+#define LONG 2000 /* bytes, which their receivers have space for and an Ethernet packet hasn't */
+
+static int sender, receiver;
+static struct sockaddr_in names[2];
+
+static int open_datagrams(struct sockaddr_in *name)
+{
+	socklen_t length = sizeof(*name);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+
+	must(fd >= 0);
+	must(rbind(fd, socket_address(NODE, 0), length) == 0);
+	must(rgetsockname(fd, (struct sockaddr *)name, &length) == 0);
+	return fd;
+}
+
+static void send_datagram(int fd, const struct sockaddr_in *to, size_t length)
+{
+	static const uint8_t data[LONG];
+
+	must(rsendto(fd, data, length, 0, (const struct sockaddr *)to, sizeof(*to)) ==
+	     (ssize_t)length);
+}
+
+static void expect_datagram(int fd, size_t length)
+{
+	uint8_t data[LONG];
+
+	ck_assert_int_eq(wait_for(fd, POLLIN), POLLIN);
+	ck_assert_int_eq(rrecv(fd, data, sizeof(data), 0), length);
+}
+
+/* Until each knows the other's queue pair. */
+static void talk(void)
+{
+	for (int i = 0; i < 5; i++) {
+		send_datagram(sender, &names[1], 5);
+		expect_datagram(receiver, 5);
+		send_datagram(receiver, &names[0], 5);
+		expect_datagram(sender, 5);
+	}
+}
+
+/* By the loopback device, with the MTU of the one that has the address. */
+static void open_pair(void)
+{
+	ip("link set lo up");
+	sender = open_datagrams(&names[0]);
+	receiver = open_datagrams(&names[1]);
+	talk();
+}
+
+static void close_pair(void)
+{
+	talk();
+	ck_assert_int_eq(rclose(sender), 0);
+	ck_assert_int_eq(rclose(receiver), 0);
+	ip("link set lo down");
+}
+
+START_TEST(datagrams_longer_than_the_mtu)
+{
+	open_pair();
+	send_datagram(sender, &names[1], LONG);
+	expect_datagram(receiver, LONG);
+	close_pair();
+}
+END_TEST
+
 /* --- ports ------------------------------------------------------------------------------ */
 
 /* In another process of the node, of whose two ports @taken is the first one's. */
@@ -384,6 +457,7 @@ int main(void)
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
 	tcase_add_test(tests, ethernet_addresses);
+	tcase_add_test(tests, datagrams_longer_than_the_mtu);
 	tcase_add_loop_test(tests, ipv6_only_by_default, 0, 2);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, ports_are_the_nodes);

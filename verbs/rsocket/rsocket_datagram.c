@@ -452,16 +452,27 @@ static bool has_way(struct rsocket *rs, struct destination_address *destination)
 	return destination->ah;
 }
 
+static size_t length_of(const struct msghdr *message)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < message->msg_iovlen; i++)
+		length += message->msg_iov[i].iov_len;
+	return length;
+}
+
 static ssize_t send_to(struct rsocket *rs, struct destination_address *destination,
 		       const struct msghdr *message, int flags)
 {
+	const size_t length = length_of(message);
 	ssize_t sent;
 	int error;
 
 	for (;;) {
 		if (!destination->qpn || rs->datagram->waiting)
 			rsocket_datagram_progress(rs);
-		if (!has_way(rs, destination))
+		if (!has_way(rs, destination) ||
+		    endpoint_mtu_exceeded(destination->endpoint, length))
 			return send_by_udp(rs, destination, message->msg_iov, message->msg_iovlen,
 					   RSOCKET_UDP_DATA);
 		sent = endpoint_send(destination->endpoint, destination->ah, destination->qpn,

@@ -76,6 +76,34 @@ static int make_memory(struct endpoint *endpoint)
 	return endpoint->mr ? 0 : errno;
 }
 
+/* IPv4's as such, in a socket of either family. */
+static void set_header(struct endpoint *endpoint)
+{
+	struct rsocket_ud_header *header = &endpoint->header;
+	union ibv_gid gid;
+
+	header->port = ((const struct sockaddr_in *)&endpoint->local)->sin_port;
+	gid_from_sockaddr(&gid, (const struct sockaddr *)&endpoint->local);
+	if (gid_is_ipv4(&gid)) {
+		header->version = 4;
+		header->length = RSOCKET_UD_IPV4_LENGTH;
+		memcpy(&header->address.ipv4, gid.raw + 12, 4);
+	} else {
+		header->version = 6;
+		header->length = RSOCKET_UD_IPV6_LENGTH;
+		memcpy(header->address.ipv6.address, gid.raw, 16);
+	}
+}
+
+/* As long as the queue pair lives: one datagram that is longer would end its send queue. */
+static void read_mtu(struct endpoint *endpoint)
+{
+	struct ibv_port_attr attr;
+
+	if (ibv_query_port(endpoint->id->verbs, endpoint->id->port_num, &attr) == 0)
+		endpoint->mtu = 128u << attr.active_mtu;
+}
+
 /* The device is the address's; the port stays with the socket. */
 static int open_device(struct endpoint *endpoint)
 {
@@ -98,6 +126,7 @@ struct endpoint *endpoint_create(const struct rsocket_options *options,
 	if (!endpoint)
 		return NULL;
 	endpoint->local = *local;
+	set_header(endpoint);
 	endpoint->slots = options->rq_size < SLOTS_MOST ? options->rq_size : SLOTS_MOST;
 	endpoint->sends_free = endpoint->slots;
 	error = open_device(endpoint);
@@ -105,6 +134,8 @@ struct endpoint *endpoint_create(const struct rsocket_options *options,
 		error = make_queue_pair(endpoint);
 	if (!error)
 		error = make_memory(endpoint);
+	if (!error)
+		read_mtu(endpoint);
 	for (uint32_t slot = 0; !error && slot < endpoint->slots; slot++)
 		error = post_receive(endpoint, slot);
 	if (!error)
@@ -180,25 +211,11 @@ struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockad
 
 /* --- sending --------------------------------------------------------------------------------- */
 
-/* IPv4's as such, in a socket of either family. */
-static size_t fill_header(const struct endpoint *endpoint, uint8_t *memory)
+bool endpoint_mtu_exceeded(const struct endpoint *endpoint, size_t length)
 {
-	struct rsocket_ud_header header = {
-		.port = ((const struct sockaddr_in *)&endpoint->local)->sin_port};
-	union ibv_gid gid;
+	const size_t header = endpoint->header.length;
 
-	gid_from_sockaddr(&gid, (const struct sockaddr *)&endpoint->local);
-	if (gid_is_ipv4(&gid)) {
-		header.version = 4;
-		header.length = RSOCKET_UD_IPV4_LENGTH;
-		memcpy(&header.address.ipv4, gid.raw + 12, 4);
-	} else {
-		header.version = 6;
-		header.length = RSOCKET_UD_IPV6_LENGTH;
-		memcpy(header.address.ipv6.address, gid.raw, 16);
-	}
-	memcpy(memory, &header, header.length);
-	return header.length;
+	return length <= SENT_MOST - header && header + length > endpoint->mtu;
 }
 
 ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn,
@@ -206,7 +223,7 @@ ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn
 {
 	uint32_t slot = endpoint->slots + endpoint->next_send;
 	uint8_t *memory = endpoint->buffer + (size_t)slot * SLOT;
-	size_t header = fill_header(endpoint, memory), length = header;
+	size_t header = endpoint->header.length, length = header;
 	struct ibv_sge sge = {.addr = (uintptr_t)memory, .lkey = endpoint->mr->lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = WR_SEND,
@@ -222,6 +239,7 @@ ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn
 		endpoint_progress(endpoint);
 	if (!endpoint->sends_free)
 		return rsocket_return(EAGAIN);
+	memcpy(memory, &endpoint->header, header);
 	for (size_t i = 0; i < count; i++) {
 		if (vectors[i].iov_len > SENT_MOST - length)
 			return rsocket_return(EMSGSIZE);

@@ -7,9 +7,11 @@
 #define URXE_VERBS_RSOCKET_ENDPOINT_H
 
 #include "verbs/rsocket/rsocket.h"
+#include "verbs/rsocket/rsocket_wire.h"
 
 struct endpoint {
 	struct sockaddr_storage local;
+	struct rsocket_ud_header header; /* that tells it, of what is sent */
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
@@ -21,6 +23,7 @@ struct endpoint {
 	uint32_t *lengths;
 	uint32_t first, count;
 	uint32_t next_send, sends_free;
+	uint32_t mtu; /* of the device's port: bytes of a datagram, header and all */
 };
 
 struct endpoint_message {
@@ -37,6 +40,9 @@ bool endpoint_is_any(const struct sockaddr_storage *address);
 
 /* How @remote is reached, or NULL. */
 struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockaddr_storage *remote);
+
+/* Whether @length bytes, which could be received, are more than a packet of the device's has. */
+bool endpoint_mtu_exceeded(const struct endpoint *endpoint, size_t length);
 
 /* Bytes, or -1: EAGAIN when all slots are under way, EMSGSIZE. */
 ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn,
