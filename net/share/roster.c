@@ -227,6 +227,8 @@ static bool is_sound(const struct roster_file *table)
 	for (uint32_t i = 0; i < SOCKETS && sound; i++)
 		sound = (table->sockets[i].member & ~ENTRY_BUSY) <= ROSTER_MEMBERS &&
 			table->sockets[i].index < SOCKETS;
+	for (uint32_t port = 0; port < PORTS && sound; port++)
+		sound = table->ports[port] <= ROSTER_MEMBERS;
 	for (uint32_t i = 0; i < CLAIMS && sound; i++)
 		sound = (table->claims[i].member & ~ENTRY_BUSY) <= ROSTER_MEMBERS;
 	return sound;

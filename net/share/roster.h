@@ -3,7 +3,8 @@
  * The roster: a list of the links (each an HCA of some process) that share the addresses
  * of this machine. It is a file in shared memory, one for each user and network namespace.
  * A link that enters is a member; the file has the slots that it leases (net/share/slot.h),
- * its reuseport index at each address that it receives on, and the services that it claims.
+ * its reuseport index at each address that it receives on, the services that it claims, and the
+ * ports that its connections begin at.
  *
  * Each member holds a lock on a byte of the file, which the kernel releases when the
  * process dies: the next process that enters, or repairs, removes dead members, so that
@@ -121,6 +122,13 @@ uint32_t roster_primary_slot(const struct roster *roster, uint32_t member);
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 /* Another member with a socket at @gid, or 0. */
 uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid);
+/*
+ * The ports that members' connections begin at: each is one member's. False: it is another's, dead
+ * perhaps and not removed yet.
+ */
+bool roster_take_port(struct roster *roster, uint16_t port);
+void roster_release_port(struct roster *roster, uint16_t port);
+
 /* The member that claims @service_id at our address @gid, or 0. */
 uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid,
 			 uint64_t service_id);

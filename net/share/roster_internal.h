@@ -30,11 +30,12 @@
 #include "net/share/roster.h"
 #include "net/share/slot.h"
 
-#define ROSTER_VERSION 9 /* of the file */
+#define ROSTER_VERSION 10 /* of the file */
 
 #define SOCKETS 8192
 #define CLAIMS 4096
 #define CONNECTIONS 8192
+#define PORTS (UINT16_MAX + 1)
 
 /* A GID that others may read while it is written: then they get half of each. */
 struct shared_gid {
@@ -128,6 +129,7 @@ struct roster_file {
 	struct claim claims[CLAIMS];
 	_Atomic uint32_t connections_used;
 	struct connection connections[CONNECTIONS];
+	_Atomic uint16_t ports[PORTS]; /* the members whose connections begin there */
 };
 
 /* Of the process that locks a file: its PID namespace is the same all its life. */

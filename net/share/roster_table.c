@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What members of the roster have: sockets, slots and claims, and the plan that follows from them.
+/*
+ * What members of the roster have: sockets, slots, claims and ports, and the plan that follows from
+ * them.
  */
 #include <errno.h>
 #include <string.h>
@@ -349,6 +351,23 @@ uint32_t roster_claimant(const struct roster *roster, const union ibv_gid *gid, 
 	return 0;
 }
 
+/* --- ports ---------------------------------------------------------------------------------- */
+
+bool roster_take_port(struct roster *roster, uint16_t port)
+{
+	uint16_t owner = 0;
+
+	return atomic_compare_exchange_strong(&roster->table->ports[port], &owner, roster->self) ||
+	       owner == roster->self;
+}
+
+void roster_release_port(struct roster *roster, uint16_t port)
+{
+	uint16_t self = roster->self;
+
+	atomic_compare_exchange_strong(&roster->table->ports[port], &self, 0);
+}
+
 /* --- the plan ------------------------------------------------------------------------------ */
 
 static void plan_slots(const struct roster *roster, struct steer_plan *plan)
@@ -438,12 +457,15 @@ static void free_entry(const struct roster *roster, _Atomic uint32_t *entry)
 		atomic_compare_exchange_strong(entry, &member, 0);
 }
 
-static void free_slot(const struct roster *roster, uint32_t slot)
+/* The same of an array that has members' numbers alone. */
+static void free_numbers(const struct roster *roster, _Atomic uint16_t *owners, uint32_t count)
 {
-	uint16_t owner = read_owner(roster->table, slot);
+	for (uint32_t i = 0; i < count; i++) {
+		uint16_t owner = owners[i];
 
-	if (roster->gone[owner])
-		atomic_compare_exchange_strong(&roster->table->owners[slot], &owner, 0);
+		if (owner <= ROSTER_MEMBERS && roster->gone[owner])
+			atomic_compare_exchange_strong(&owners[i], &owner, 0);
+	}
 }
 
 unsigned int roster_remove(struct roster *roster)
@@ -454,8 +476,8 @@ unsigned int roster_remove(struct roster *roster)
 	for (struct reuseport_socket *socket = table->sockets; socket < sockets_end(roster);
 	     socket++)
 		free_entry(roster, &socket->member);
-	for (uint32_t slot = 0; slot < SLOTS; slot++)
-		free_slot(roster, slot);
+	free_numbers(roster, table->owners, SLOTS);
+	free_numbers(roster, table->ports, PORTS);
 	for (struct claim *claim = table->claims; claim < claims_end(roster); claim++)
 		free_entry(roster, &claim->member);
 	roster_orphan_connections(roster);

@@ -76,6 +76,13 @@ struct share_ops {
 				 unsigned int max);
 
 	/*
+	 * Be the one HCA of the machine whose connections begin at this port, whatever the address;
+	 * false: another one is. Waits for nothing.
+	 */
+	bool (*take_port)(struct share *share, uint16_t port);
+	void (*release_port)(struct share *share, uint16_t port);
+
+	/*
 	 * Hand @frame on to the HCA that leased the number by which it is addressed (its QP
 	 * number, or in an answer to QP 1 the communication id), or that claimed the service
 	 * that it requests. Like sending, this may fail silently. Returns false when there is

@@ -238,6 +238,21 @@ static void share_release(struct share *base, const union ibv_gid *gid, uint64_t
 	udp_share_unlock(share);
 }
 
+static bool share_take_port(struct share *base, uint16_t port)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	return !roster || roster_take_port(roster, port);
+}
+
+static void share_release_port(struct share *base, uint16_t port)
+{
+	struct roster *roster = ((struct udp_share *)base)->roster;
+
+	if (roster)
+		roster_release_port(roster, port);
+}
+
 /* The file doesn't know processes; but a member's control socket is its process's. */
 static pid_t share_claimant(struct share *base, const union ibv_gid *gid, uint64_t service_id)
 {
@@ -305,6 +320,8 @@ static const struct share_ops udp_share_ops = {
 	.release = share_release,
 	.claimant = share_claimant,
 	.services = share_services,
+	.take_port = share_take_port,
+	.release_port = share_release_port,
 	.forward = udp_forward,
 	.tell = udp_tell,
 	.process = share_process,

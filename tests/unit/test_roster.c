@@ -210,6 +210,26 @@ END_TEST
 
 /* --- claims -------------------------------------------------------------------------- */
 
+START_TEST(ports_have_one_owner)
+{
+	struct roster *a = join(), *b = join();
+
+	ck_assert(roster_take_port(a, 40000));
+	ck_assert(roster_take_port(a, 40000));
+	ck_assert(!roster_take_port(b, 40000));
+	ck_assert(roster_take_port(b, UINT16_MAX));
+	ck_assert(roster_take_port(b, 0));
+	roster_release_port(b, 40000); /* which isn't its own */
+	ck_assert(!roster_take_port(b, 40000));
+	roster_release_port(a, 40000);
+	ck_assert(roster_take_port(b, 40000));
+	roster_close(b);
+	ck_assert(roster_take_port(a, 40000));
+	ck_assert(roster_take_port(a, UINT16_MAX));
+	roster_close(a);
+}
+END_TEST
+
 START_TEST(services_have_one_owner_an_address)
 {
 	union ibv_gid x = gid_of("10.0.0.1"), y = gid_of("10.0.0.2"), z = gid_of("fd00::1");
@@ -454,6 +474,7 @@ int main(void)
 	tcase_add_test(tests, the_dead_leave_nothing);
 	tcase_add_test(tests, indexes_move_as_sockets_do);
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
+	tcase_add_test(tests, ports_have_one_owner);
 	tcase_add_test(tests, services_have_one_owner_an_address);
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, children_let_go);

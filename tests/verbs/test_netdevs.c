@@ -399,6 +399,54 @@ static int neighbour(uint16_t taken)
 	return rdma_destroy_id(here) || rdma_destroy_id(there) ? 7 : 0;
 }
 
+#define PORTS 10 /* of the node, of which each of two processes has half */
+
+/* Ids that are about to connect to the same peer; their ports. */
+static void connect_all(uint16_t *ports, int count)
+{
+	struct rdma_cm_id *own;
+
+	for (int i = 0; i < count; i++) {
+		must(rdma_create_id(NULL, &own, NULL, RDMA_PS_TCP) == 0);
+		must(rdma_resolve_addr(own, NULL, socket_address(PEER, PORT), 1000) == 0);
+		ports[i] = ntohs(rdma_get_src_port(own));
+	}
+}
+
+static void connect_others(int result)
+{
+	uint16_t ports[PORTS / 2], more[2];
+
+	connect_all(ports, PORTS / 2);
+	connect_all(more, 2); /* there is none that no other process has */
+	_exit(write(result, ports, sizeof(ports)) != sizeof(ports));
+}
+
+/* By them a peer tells connections from one address apart. */
+START_TEST(source_ports_are_one_process_s)
+{
+	uint16_t ports[PORTS];
+	int ends[2], status;
+	pid_t pid;
+
+	ck_assert(write_file("/proc/sys/net/ipv4/ip_local_port_range", "40000 40009"));
+	ck_assert_int_eq(pipe(ends), 0);
+	connect_all(ports, PORTS / 2);
+	pid = fork();
+	if (pid == 0)
+		connect_others(ends[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(read(ends[0], ports + PORTS / 2, sizeof(ports) / 2), sizeof(ports) / 2);
+	for (int i = 0; i < PORTS; i++) {
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(ports[i], ports[j]);
+	}
+	close(ends[0]);
+	close(ends[1]);
+}
+END_TEST
+
 START_TEST(ports_are_the_nodes)
 {
 	int status;
@@ -459,8 +507,10 @@ int main(void)
 	tcase_add_test(tests, ethernet_addresses);
 	tcase_add_test(tests, datagrams_longer_than_the_mtu);
 	tcase_add_loop_test(tests, ipv6_only_by_default, 0, 2);
-	if (CHILD_ALLOCATES)
+	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, ports_are_the_nodes);
+		tcase_add_test(tests, source_ports_are_one_process_s);
+	}
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -358,6 +358,8 @@ int rdma_port_check_listen(const struct rdma_id *id);
 /* What AFONLY is for IPv6 if it isn't set: what the administrator says (net.ipv6.bindv6only). */
 bool rdma_port_ipv6_only(void);
 void rdma_port_release(struct rdma_id *id);
+/* In a forked child, before ids release their ports: what was leased is the parent's. */
+void rdma_port_after_fork_child(void);
 
 /* rdma_sockaddr.c: of any family that there is. */
 size_t rdma_sockaddr_length(const struct sockaddr *address); /* 0: there isn't */

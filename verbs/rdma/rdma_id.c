@@ -74,6 +74,7 @@ static void rdma_after_fork_in_child(void)
 {
 	struct rdma_id *id;
 
+	rdma_port_after_fork_child();
 	DL_FOREACH (ids, id) {
 		id->state = RDMA_STATE_REMOVED;
 		id->cm = NULL;

@@ -14,17 +14,60 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
+#include "net/share/share.h"
+#include "verbs/device.h"
 #include "verbs/rdma/rdma.h"
 
 #define PORT_UNPRIVILEGED 1024 /* Linux: PROT_SOCK */
 
 struct rdma_port {
 	uint32_t key; /* the low bits of the service id: port space and port */
+	bool leased;  /* counted in leases.count */
 	struct rdma_id *owners;
 	UT_hash_handle hh;
 };
 
 static struct rdma_port *ports;
+
+/*
+ * Ports that the system chooses are leased from those that share our addresses, so that no peer
+ * sees the same one of two processes. The roster has them without their port space.
+ */
+static struct {
+	struct share *share; /* of any device of ours: all have one roster; NULL: not known yet */
+	uint8_t count[UINT16_MAX + 1]; /* port spaces in which we have it */
+} leases;
+
+static struct share *find_share(void)
+{
+	struct device *devices;
+	unsigned int count = rdma_open_devices(&devices);
+
+	for (unsigned int i = 0; i < count && !leases.share; i++) {
+		if (devices[i].link)
+			leases.share = devices[i].link->share;
+	}
+	return leases.share;
+}
+
+/* False: another process has it. */
+static bool lease(uint16_t number)
+{
+	struct share *share = leases.share ? leases.share : find_share();
+
+	return !share || share->ops->take_port(share, number);
+}
+
+static void end_lease(uint16_t number)
+{
+	if (leases.share && !leases.count[number])
+		leases.share->ops->release_port(leases.share, number);
+}
+
+void rdma_port_after_fork_child(void)
+{
+	leases.share = NULL;
+}
 
 /* In the space that the source address of @id is in. */
 static uint32_t key_of(const struct rdma_id *id, uint16_t number)
@@ -65,15 +108,21 @@ static int own(struct rdma_id *id, uint16_t number)
 void rdma_port_release(struct rdma_id *id)
 {
 	struct rdma_port *port = id->port;
+	uint16_t number;
 
 	if (!port)
 		return;
 	DL_DELETE2(port->owners, id, port_prev, port_next);
 	id->port = NULL;
-	if (!port->owners) {
-		HASH_DELETE(hh, ports, port);
-		free(port);
+	if (port->owners)
+		return;
+	number = port->key;
+	if (port->leased) {
+		leases.count[number]--;
+		end_lease(number);
 	}
+	HASH_DELETE(hh, ports, port);
+	free(port);
 }
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
@@ -171,26 +220,62 @@ static bool unique(const struct rdma_port *port, const struct rdma_id *id)
 	return true;
 }
 
-/* From a random place on, so that a port isn't used again at once. */
-static int bind_any(struct rdma_id *id)
+static int own_leased(struct rdma_id *id, uint16_t number)
 {
-	static unsigned int low, high;
-	unsigned int count, start = 0;
+	int error = own(id, number);
 
-	if (high == 0)
-		ephemeral_range(&low, &high);
-	count = high - low + 1;
+	if (error) {
+		end_lease(number);
+	} else if (!id->port->leased) {
+		id->port->leased = true;
+		leases.count[number]++;
+	}
+	return error;
+}
+
+struct range {
+	unsigned int low, high;
+};
+
+/*
+ * From a random place on, so that a port isn't used again at once. EADDRNOTAVAIL: no port of
+ * @range is free, of those that are @leased.
+ */
+static int bind_within(struct rdma_id *id, const struct range *range, bool leased)
+{
+	unsigned int count = range->high - range->low + 1, start = 0;
+
 	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != sizeof(start))
 		start = (uintptr_t)id >> 4;
 	for (unsigned int i = 0; i < count; i++) {
-		uint16_t number = low + (start + i) % count;
+		uint16_t number = range->low + (start + i) % count;
 		const struct rdma_port *port = port_find(id, number);
 
-		if (!port || unique(port, id))
+		if (port && !unique(port, id))
+			continue;
+		if (!leased)
 			return own(id, number);
+		if (lease(number))
+			return own_leased(id, number);
 	}
-	return refuse(EADDRNOTAVAIL, CAUSE_CM_PORT_IN_USE, "all ports from %u to %u are bound", low,
-		      high);
+	return EADDRNOTAVAIL;
+}
+
+/* Where other processes have all ports one is shared, as connections tell themselves apart. */
+static int bind_any(struct rdma_id *id)
+{
+	static struct range range;
+	int error;
+
+	if (range.high == 0)
+		ephemeral_range(&range.low, &range.high);
+	error = bind_within(id, &range, true);
+	if (error == EADDRNOTAVAIL)
+		error = bind_within(id, &range, false);
+	if (error == EADDRNOTAVAIL)
+		refuse(error, CAUSE_CM_PORT_IN_USE, "all ports from %u to %u are bound", range.low,
+		       range.high);
+	return error;
 }
 
 static bool is_privileged(void)
