@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What isn't portable: each case is compared with the profiles that its options name. */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <rdma/rdma_cma.h>
 
 #include "tests/check/case.h"
 
@@ -282,6 +284,31 @@ static void group(void)
 	rig_close(&rig);
 }
 
+static void joined_group(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in own = {.sin_family = AF_INET}, group = own;
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = (struct sockaddr *)&group,
+	};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	must(inet_pton(AF_INET, case_address(), &own.sin_addr) == 1);
+	must(inet_pton(AF_INET, "239.1.2.3", &group.sin_addr) == 1);
+	must(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_UDP) == 0);
+	must(rdma_bind_addr(id, (struct sockaddr *)&own) == 0);
+	must(rdma_join_multicast_ex(id, &attr, NULL) == 0);
+	must(rdma_get_cm_event(channel, &event) == 0);
+	must(event->event == RDMA_CM_EVENT_MULTICAST_JOIN);
+	must(rdma_ack_cm_event(event) == 0);
+	must(rdma_leave_multicast(id, attr.addr) == 0);
+	must(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
+}
+
 static void unreliable(void)
 {
 	struct ibv_qp_init_attr attr = small();
@@ -360,6 +387,7 @@ static const struct check_case cases[] = {
 	BAD(NOT_PORTABLE_XRC, xrc_domain, ON("rxe+cx6"), .said = "XRC: not on rxe"),
 	GOOD(NOT_PORTABLE_XRC, xrc_domain, ON("cx6")),
 	BAD(NOT_PORTABLE_MULTICAST, group, ON("bnxt")),
+	BAD(NOT_PORTABLE_MULTICAST, joined_group, ON("bnxt")),
 	GOOD(NOT_PORTABLE_MULTICAST, group, ON("rxe")),
 	BAD(NOT_PORTABLE_QP_TYPE, unreliable, ON("irdma"), .said = "not on irdma"),
 	GOOD(NOT_PORTABLE_QP_TYPE, unreliable, ON("rxe")),

@@ -346,6 +346,16 @@ int compared_rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address
 	return result;
 }
 
+int compared_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+				    void *context)
+{
+	int result = urxe_rdma_join_multicast_ex(id, attr, context);
+
+	if (cards.count && result == 0)
+		COMPARE("rdma_join_multicast_ex()", {ASK_MULTICAST, 1});
+	return result;
+}
+
 /* --- work requests -------------------------------------------------------------------------- */
 
 static void compare_request(const struct ibv_send_wr *wr)

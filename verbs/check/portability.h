@@ -44,5 +44,6 @@ COMPARED(rdma_create_srq_ex);
 COMPARED(rdma_connect);
 COMPARED(rdma_accept);
 COMPARED(rdma_join_multicast);
+COMPARED(rdma_join_multicast_ex);
 
 #endif
