@@ -689,6 +689,21 @@ START_TEST(long_queues)
 }
 END_TEST
 
+/* Too short for an rsocket: it isn't connected, and none waits for ever to send. */
+START_TEST(short_queues)
+{
+	int client, listener;
+	uint16_t port;
+
+	own_profile("max_qp_wr = 20\n");
+	client = open_stream();
+	listener = open_listener(&port);
+	ck_fails(rconnect(client, socket_address(NULL, port), sizeof(struct sockaddr_in)), EINVAL);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* --- forks ----------------------------------------------------------------------------------- */
 
 /* A child may close its parent's, and make its own. */
@@ -751,6 +766,7 @@ int main(void)
 		accepted_kept_alive,
 		posts_refused,
 		long_queues,
+		short_queues,
 		forked,
 		/* It has a child that allocates. */
 		accepted_and_killed,

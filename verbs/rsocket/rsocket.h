@@ -223,6 +223,8 @@ void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives);
 /* --- rsocket_post.c, all with rs->lock ------------------------------------------------------- */
 
 bool rsocket_can_send(const struct rsocket *rs);
+/* Whether the send queue has an entry for data beside those that messages without data have. */
+bool rsocket_post_has_entry(const struct rsocket *rs);
 /* How much the next data message may have, at most: of what lies in a row in both buffers. */
 uint32_t rsocket_post_room(const struct rsocket *rs);
 /* Send @length bytes, of the send buffer at out.offset (@data NULL) or inline. */

@@ -10,7 +10,7 @@
 
 #define CONTROL_MOST 4 /* entries of the send queue, for messages without data */
 
-static bool queue_has_room(const struct rsocket *rs)
+bool rsocket_post_has_entry(const struct rsocket *rs)
 {
 	return rs->out.data_under_way + CONTROL_MOST + 1 < rs->options.sq_size; /* one may be two */
 }
@@ -21,7 +21,7 @@ uint32_t rsocket_post_room(const struct rsocket *rs)
 	uint32_t room = out->target[out->next_target].length;
 	uint32_t straight = out->size - out->offset;
 
-	if (out->sequence == out->limit || !queue_has_room(rs))
+	if (out->sequence == out->limit || !rsocket_post_has_entry(rs))
 		return 0;
 	if (room > straight)
 		room = straight;

@@ -123,6 +123,9 @@ int rsocket_stream_create(struct rsocket *rs)
 	int error;
 
 	fit_device(rs->id->verbs, &rs->options);
+	/* Of a device with queues as short as that no message would ever be sent. */
+	if (!rsocket_post_has_entry(rs))
+		return EINVAL;
 	error = make_queues(rs);
 	if (!error)
 		error = make_buffers(rs);
