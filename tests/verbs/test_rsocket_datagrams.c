@@ -595,6 +595,7 @@ START_TEST(refused)
 	ck_fails((ssize_t)riowrite(one, &byte, 1, 0, 0), ENOTSUP);
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, sizeof(ipv6)), EAFNOSUPPORT);
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&other_name, 8), EINVAL);
+	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, 8), EINVAL);
 }
 END_TEST
 

@@ -69,7 +69,7 @@ static void disconnect(struct rsocket *rs)
 		return;
 	rsocket_take_all(rs); /* if the peer has left, it answers no message any more */
 	if (linger->l_onoff)
-		deadline = clock_now() + (uint64_t)linger->l_linger * NS_PER_S;
+		deadline = clock_now() + (uint64_t)(unsigned int)linger->l_linger * NS_PER_S;
 	rsocket_stream_end(rs, true, true);
 	finish_sending(rs, deadline);
 	rdma_disconnect(rs->id);

@@ -399,8 +399,10 @@ static int check_name(const struct rsocket *rs, const struct msghdr *message)
 
 	if (!name)
 		return rs->datagram->connected ? 0 : EDESTADDRREQ;
-	if (message->msg_namelen < sizeof(struct sockaddr_in) || name->ss_family != rs->domain)
-		return name->ss_family != rs->domain ? EAFNOSUPPORT : EINVAL;
+	if (message->msg_namelen < sizeof(struct sockaddr_in))
+		return EINVAL;
+	if (name->ss_family != rs->domain)
+		return EAFNOSUPPORT;
 	return message->msg_namelen < size_of(name) ? EINVAL : 0;
 }
 
