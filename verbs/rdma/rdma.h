@@ -367,6 +367,8 @@ bool rdma_sockaddr_is_any(const struct sockaddr *address);
 uint16_t rdma_sockaddr_port(const struct sockaddr *address);
 void rdma_sockaddr_set_port(struct sockaddr *address, uint16_t port);
 void rdma_sockaddr_gid(const struct sockaddr *address, union ibv_gid *gid);
+/* The unspecified address of IPv4 or IPv6; of @address the port stays. */
+void rdma_sockaddr_set_any(struct sockaddr_storage *address, int family);
 /* All else stays; unless it is AF_IB, the address becomes one of the GID's family. */
 void rdma_sockaddr_set_gid(struct sockaddr *address, const union ibv_gid *gid);
 void rdma_sockaddr_to_ib(struct sockaddr_ib *ib, const struct sockaddr *address, int ps);

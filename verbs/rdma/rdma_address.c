@@ -276,15 +276,12 @@ static int set_source(struct rdma_id *id, const union ibv_gid *gid)
 /* The family is the destination's, whatever an IPv4 address that is mapped has become. */
 static void set_any_source(struct rdma_addr *addr)
 {
-	const uint16_t port = rdma_sockaddr_port(&addr->src_addr);
 	static const union ibv_gid any;
 
-	if (addr->src_addr.sa_family == AF_IB) { /* the service stays */
+	if (addr->src_addr.sa_family == AF_IB) /* the service stays */
 		rdma_sockaddr_set_gid(&addr->src_addr, &any);
-		return;
-	}
-	addr->src_storage = (struct sockaddr_storage){.ss_family = addr->dst_addr.sa_family};
-	rdma_sockaddr_set_port(&addr->src_addr, port);
+	else
+		rdma_sockaddr_set_any(&addr->src_storage, addr->dst_addr.sa_family);
 }
 
 /* Another destination may be reached from elsewhere (Linux: addr_handler()). */

@@ -42,6 +42,14 @@ void rdma_sockaddr_set_port(struct sockaddr *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+void rdma_sockaddr_set_any(struct sockaddr_storage *address, int family)
+{
+	const uint16_t port = rdma_sockaddr_port((const struct sockaddr *)address);
+
+	*address = (struct sockaddr_storage){.ss_family = family};
+	rdma_sockaddr_set_port((struct sockaddr *)address, port);
+}
+
 bool rdma_sockaddr_is_any(const struct sockaddr *address)
 {
 	switch (address->sa_family) {
@@ -106,29 +114,25 @@ static void make_ip(struct sockaddr_storage *address, int family)
 		return;
 	rdma_sockaddr_gid((const struct sockaddr *)&ib, &gid);
 	if (ib_addr_any(&ib.sib_addr))
-		*address = (struct sockaddr_storage){.ss_family = family};
+		rdma_sockaddr_set_any(address, family);
 	else
-		gid_to_sockaddr(&gid, 0, address);
-	rdma_sockaddr_set_port((struct sockaddr *)address,
-			       rdma_sockaddr_port((const struct sockaddr *)&ib));
+		gid_to_sockaddr(&gid, rdma_sockaddr_port((const struct sockaddr *)&ib), address);
 	set_scope((struct sockaddr_in6 *)address, ib.sib_scope_id);
 }
 
 /* IPv4's in place of IPv6's that has it mapped; any address becomes that of @family. */
 static void unmap(struct sockaddr_storage *address, int family)
 {
-	const uint16_t port = rdma_sockaddr_port((const struct sockaddr *)address);
 	union ibv_gid gid;
 
 	if (address->ss_family != AF_INET6)
 		return;
 	rdma_sockaddr_gid((const struct sockaddr *)address, &gid);
-	if (gid_is_ipv4(&gid)) {
-		gid_to_sockaddr(&gid, port, address);
-	} else if (rdma_sockaddr_is_any((const struct sockaddr *)address)) {
-		*address = (struct sockaddr_storage){.ss_family = family};
-		rdma_sockaddr_set_port((struct sockaddr *)address, port);
-	}
+	if (gid_is_ipv4(&gid))
+		gid_to_sockaddr(&gid, rdma_sockaddr_port((const struct sockaddr *)address),
+				address);
+	else if (rdma_sockaddr_is_any((const struct sockaddr *)address))
+		rdma_sockaddr_set_any(address, family);
 }
 
 struct rdma_addr rdma_ip_addresses(const struct rdma_addr *addr)
