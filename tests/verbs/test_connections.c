@@ -422,19 +422,27 @@ START_TEST(rejection_tells_why)
 }
 END_TEST
 
-/* With more private data than a reply takes (rdma_accept(3)): the peer is told, as by Linux. */
-START_TEST(accepting_fails)
+/* With @length bytes of private data, more than a reply takes (rdma_accept(3)). Returns its id. */
+static struct rdma_cm_id *fail_to_accept(struct rdma_cm_id *active, uint8_t length)
 {
 	static const char data[UINT8_MAX];
 	struct rdma_conn_param param = parameters("");
-	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_id *passive;
 
 	ck_assert_int_eq(rdma_connect(active, &param), 0);
 	passive = next_request();
 	create_qp(passive);
 	param.private_data = data;
-	param.private_data_len = 197;
+	param.private_data_len = length;
 	ck_fails(rdma_accept(passive, &param), EINVAL);
+	return passive;
+}
+
+/* The peer is told, as by Linux. */
+START_TEST(accepting_fails)
+{
+	struct rdma_cm_id *active = open_client(true), *passive = fail_to_accept(active, 197);
+
 	ck_assert_int_eq(passive->qp->state, IBV_QPS_ERR);
 	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
 	ck_fails(rdma_reject(passive, NULL, 0), EINVAL);
@@ -644,16 +652,8 @@ END_TEST
 
 START_TEST(accepting_a_datagram_fails)
 {
-	static const char data[UINT8_MAX];
-	struct rdma_conn_param param = parameters("");
-	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_id *active = open_client(true), *passive = fail_to_accept(active, 137);
 
-	ck_assert_int_eq(rdma_connect(active, &param), 0);
-	passive = next_request();
-	create_qp(passive);
-	param.private_data = data;
-	param.private_data_len = 137;
-	ck_fails(rdma_accept(passive, &param), EINVAL);
 	expect(client, active, RDMA_CM_EVENT_UNREACHABLE, 2);
 	destroy(passive);
 	destroy(active);
