@@ -26,16 +26,6 @@ static size_t process_page_size(void)
 	return sysconf(_SC_PAGESIZE);
 }
 
-static socklen_t scoped_sockaddr(const union ibv_gid *gid, uint16_t port, unsigned int interface,
-				 struct sockaddr_storage *address)
-{
-	socklen_t length = gid_to_sockaddr(gid, port, address);
-
-	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid->raw))
-		((struct sockaddr_in6 *)address)->sin6_scope_id = interface;
-	return length;
-}
-
 static bool is_loopback(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
@@ -53,8 +43,9 @@ static bool is_loopback(const struct sockaddr_storage *address)
 static int process_check_route(const struct gid_entry *source, const union ibv_gid *destination)
 {
 	struct sockaddr_storage from, to;
-	socklen_t from_length = scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
-	socklen_t to_length = scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
+	socklen_t from_length = gid_to_scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
+	socklen_t to_length =
+		gid_to_scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
 	int fd, error = 0;
 
 	if (is_loopback(&from))

@@ -106,10 +106,8 @@ static void set_buffer(int fd, int force_name, int name, int size)
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port)
 {
 	struct sockaddr_storage address;
-	socklen_t length = gid_to_sockaddr(gid, port, &address);
+	socklen_t length = gid_to_scoped_sockaddr(gid, port, ifindex, &address);
 
-	if (address.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)&address)->sin6_scope_id = ifindex;
 	return bind(fd, (struct sockaddr *)&address, length) < 0 ? errno : 0;
 }
 
@@ -386,18 +384,24 @@ static struct backlog_socket socket_of(struct udp_link *link, const struct path 
 static uint32_t udp_rcvbuf_space(struct link *base, const struct path *path, uint32_t qpn)
 {
 	struct udp_link *link = (struct udp_link *)base;
-	struct backlog_socket socket = socket_of(link, path, qpn);
+	struct backlog_socket socket;
 
-	return link->backlog ? backlog_rcvbuf_space(link->backlog, &socket) : BACKLOG_UNKNOWN;
+	if (!link->backlog)
+		return BACKLOG_UNKNOWN;
+	socket = socket_of(link, path, qpn);
+	return backlog_rcvbuf_space(link->backlog, &socket);
 }
 
 static uint32_t udp_unread(struct link *base, const struct path *path, uint32_t qpn, uint64_t *read)
 {
 	struct udp_link *link = (struct udp_link *)base;
-	struct backlog_socket socket = socket_of(link, path, qpn);
+	struct backlog_socket socket;
 
 	*read = 0;
-	return link->backlog ? backlog_unread(link->backlog, &socket, read) : 0;
+	if (!link->backlog)
+		return 0;
+	socket = socket_of(link, path, qpn);
+	return backlog_unread(link->backlog, &socket, read);
 }
 
 /*

@@ -78,6 +78,16 @@ socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port, struct sockad
 	return sizeof(*in6);
 }
 
+socklen_t gid_to_scoped_sockaddr(const union ibv_gid *gid, uint16_t port, unsigned int ifindex,
+				 struct sockaddr_storage *address)
+{
+	socklen_t length = gid_to_sockaddr(gid, port, address);
+
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_scope_id = ifindex;
+	return length;
+}
+
 void gid_from_sockaddr(union ibv_gid *gid, const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
@@ -206,14 +216,12 @@ unsigned int gid_interface(const union ibv_gid *gid)
 static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 {
 	struct sockaddr_storage address;
-	socklen_t length = gid_to_sockaddr(gid, 0, &address);
+	socklen_t length = gid_to_scoped_sockaddr(gid, 0, ifindex, &address);
 	int fd = sys_socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int error = 0;
 
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
-	if (address.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)&address)->sin6_scope_id = ifindex;
 	if (bind(fd, (struct sockaddr *)&address, length) < 0)
 		error = errno;
 	close(fd);

@@ -90,6 +90,9 @@ socklen_t ip_sockaddr_length(int family);
 /* Returns the length of the sockaddr written to @address. */
 socklen_t gid_to_sockaddr(const union ibv_gid *gid, uint16_t port,
 			  struct sockaddr_storage *address);
+/* The same on an interface, which counts for link-local addresses alone. */
+socklen_t gid_to_scoped_sockaddr(const union ibv_gid *gid, uint16_t port, unsigned int ifindex,
+				 struct sockaddr_storage *address);
 void gid_from_sockaddr(union ibv_gid *gid, const struct sockaddr *address);
 /* Returns 0, or EINVAL for something that is no IP address. */
 int gid_from_text(union ibv_gid *gid, const char *text);
