@@ -101,7 +101,10 @@ struct hca {
 	const struct hca_host *host;
 	const struct work_watch *watch; /* or NULL */
 
-	/* The device is gone: there is only what there was, and nothing of it changes any more. */
+	/*
+	 * The device is gone, and IBV_EVENT_DEVICE_FATAL was raised: there is only what there was,
+	 * and nothing of it changes any more.
+	 */
 	_Atomic bool failed;
 
 	struct table qps;

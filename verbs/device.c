@@ -289,10 +289,9 @@ static void device_fail(struct device *device, enum cause cause)
 	void (*removed)(struct device *) = __atomic_load_n(&device->removed, __ATOMIC_ACQUIRE);
 	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
 
-	if (atomic_exchange(&device->failed, true))
+	if (atomic_exchange(&device->hca->failed, true))
 		return;
 	cause_report(cause, "%s", device->ibv.name);
-	device->hca->failed = true;
 	device_flush(device);
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	deliver_no_more(device);
@@ -450,7 +449,7 @@ int device_up(struct device *device, const struct event_sink *sink)
 	pthread_mutex_lock(&device->lock);
 	if (!device->hca)
 		error = bring_up(device, sink);
-	else if (device->failed)
+	else if (device->hca->failed)
 		error = refuse(EIO, CAUSE_DEVICE_FAILED, "%s: %u contexts of it are still open",
 			       device->ibv.name, device->opened);
 	if (!error)
@@ -490,7 +489,6 @@ void device_down(struct device *device)
 		device->link->ops->close(device->link);
 		device->hca = NULL;
 		device->link = NULL;
-		device->failed = false;
 		registry_release();
 	}
 	pthread_mutex_unlock(&device->lock);
@@ -586,5 +584,4 @@ void device_after_fork_child(struct device *device)
 	device->link = NULL;
 	device->hca = NULL;
 	device->client = NULL;
-	device->failed = false;
 }

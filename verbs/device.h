@@ -45,8 +45,6 @@ struct device {
 	struct progress_client *client;
 	_Atomic unsigned int waiting; /* threads in ibv_get_cq_event() */
 	struct device_watch watch;
-	_Atomic bool
-		failed; /* until it is closed by all contexts; IBV_EVENT_DEVICE_FATAL was raised */
 
 	/*
 	 * Takes the events of the connection manager, with the device as its context. Set by

@@ -63,7 +63,7 @@ static int get_entry(struct device *device, struct opened **entry)
 	if (!table)
 		return ENOMEM;
 	*entry = &table[device - devices];
-	if (device->failed)
+	if ((*entry)->context && device->hca->failed)
 		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
 	return (*entry)->context ? 0 : open_device(device, *entry);
 }
