@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -65,6 +66,12 @@ static inline ssize_t sys_sendto(int fd, const void *data, size_t length, int fl
 static inline ssize_t sys_recv(int fd, void *data, size_t length, int flags)
 {
 	return syscall(SYS_recvfrom, fd, data, length, flags, NULL, NULL);
+}
+
+static inline ssize_t sys_recvfrom(int fd, void *data, size_t length, int flags, void *from,
+				   socklen_t *from_length)
+{
+	return syscall(SYS_recvfrom, fd, data, length, flags, from, from_length);
 }
 
 static inline ssize_t sys_vmsplice(int fd, const struct iovec *parts, unsigned int count,
@@ -134,6 +141,14 @@ static inline int sys_fallocate(int fd, int mode, off_t offset, off_t length)
 static inline int sys_epoll_look(int fd, struct epoll_event *events, int max)
 {
 	return syscall(SYS_epoll_pwait, fd, events, max, 0, NULL, 0);
+}
+
+/* poll() that doesn't wait. */
+static inline int sys_poll_look(struct pollfd *fds, nfds_t count)
+{
+	const struct timespec none = {};
+
+	return syscall(SYS_ppoll, fds, count, &none, NULL, 0);
 }
 
 /* Sleep while *@word is @value, for @timeout at the most. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signals during the calls that wait for an event: restarted behind a handler with
- * SA_RESTART, as the read() of the real libraries is, and EINTR behind one without; and
- * a thread can be cancelled in them.
+ * Signals during the calls that wait: those of verbs and rdma_cm are restarted behind a handler
+ * with SA_RESTART, as the read() of the real libraries is, and EINTR behind one without; and a
+ * thread can be cancelled in them, after which others can make the same calls.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,12 +13,16 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/rsockets.h"
 
 static struct pair pair;
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
 static struct ibv_srq *srq;
 static struct ibv_qp *shared; /* its receives are of @srq */
+static int listener, stream, peer, datagram, connecting, accepted;
+static uint16_t listener_port, datagram_port;
+static bool filled; /* what @stream can send without waiting */
 
 /* --- the calls, and what ends them ------------------------------------------------- */
 
@@ -74,14 +79,104 @@ static void raise_cm_event(void)
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, 7), 1000), 0);
 }
 
+static int wait_byte(void)
+{
+	char byte;
+
+	return rrecv(stream, &byte, 1, 0) == 1 ? 0 : -1;
+}
+
+static int wait_poll(void)
+{
+	struct pollfd polls[] = {{.fd = stream, .events = POLLIN},
+				 {.fd = listener, .events = POLLIN},
+				 {.fd = datagram, .events = POLLIN}};
+
+	return rpoll(polls, 3, -1) == 1 ? 0 : -1;
+}
+
+static void raise_byte(void)
+{
+	send_all(peer, "a", 1);
+}
+
+static int wait_room(void)
+{
+	static const char bytes[4096];
+
+	while (!filled)
+		filled = rsend(stream, bytes, sizeof(bytes), MSG_DONTWAIT) < 0;
+	return rsend(stream, bytes, 1, 0) == 1 ? 0 : -1;
+}
+
+static void raise_room(void)
+{
+	char bytes[4096];
+
+	while (rrecv(peer, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+}
+
+static int wait_datagram(void)
+{
+	char byte;
+
+	return rrecv(datagram, &byte, 1, 0) == 1 ? 0 : -1;
+}
+
+static void raise_datagram(void)
+{
+	const struct sockaddr *to = socket_address(NULL, datagram_port);
+	int from = rsocket(to->sa_family, SOCK_DGRAM, 0);
+
+	ck_assert_int_eq(rsendto(from, "a", 1, 0, to, address_length(to)), 1);
+	ck_assert_int_eq(rclose(from), 0);
+}
+
+static int wait_accept(void)
+{
+	accepted = raccept(listener, NULL, NULL);
+	return accepted < 0 ? -1 : 0;
+}
+
+/* What doesn't block is carried on by rpoll(). */
+static void raise_accept(void)
+{
+	const struct sockaddr *to = socket_address(NULL, listener_port);
+	struct pollfd polls[] = {{.fd = listener, .events = POLLIN}, {.fd = connecting}};
+
+	ck_assert_int_eq(rfcntl(connecting, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rconnect(connecting, to, address_length(to)), EINPROGRESS);
+	ck_assert_int_eq(rpoll(polls, 2, PATIENCE), 1);
+}
+
+static int wait_connect(void)
+{
+	const struct sockaddr *to = socket_address(NULL, listener_port);
+
+	return rconnect(connecting, to, address_length(to)) == 0 || errno == EISCONN ? 0 : -1;
+}
+
+static void raise_connect(void)
+{
+	ck_assert_int_eq(wait_accept(), 0);
+}
+
 static const struct {
 	const char *name;
 	int (*wait)(void);
 	void (*raise)(void);
+	bool by_poll; /* which is never restarted: signal(7) */
 } calls[] = {
 	{"ibv_get_cq_event", wait_cq_event, raise_cq_event},
 	{"ibv_get_async_event", wait_async_event, raise_async_event},
 	{"rdma_get_cm_event", wait_cm_event, raise_cm_event},
+	{"rrecv", wait_byte, raise_byte, .by_poll = true},
+	{"rpoll", wait_poll, raise_byte, .by_poll = true},
+	{"rsend", wait_room, raise_room, .by_poll = true},
+	{"rrecv, datagram", wait_datagram, raise_datagram, .by_poll = true},
+	{"raccept", wait_accept, raise_accept, .by_poll = true},
+	{"rconnect", wait_connect, raise_connect, .by_poll = true},
 };
 
 #define CALLS (sizeof(calls) / sizeof(*calls))
@@ -131,6 +226,41 @@ static void waiter_start(struct waiter *waiter, int (*wait)(void))
 
 /* --- the tests ------------------------------------------------------------------------ */
 
+static void open_rsockets(void)
+{
+	const struct sockaddr *any = socket_address(NULL, 0);
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof(bound);
+
+	open_streams(&stream, &peer);
+	listener = open_listener(&listener_port);
+	connecting = rsocket(any->sa_family, SOCK_STREAM, 0);
+	datagram = rsocket(any->sa_family, SOCK_DGRAM, 0);
+	ck_assert_int_eq(rbind(datagram, any, address_length(any)), 0);
+	ck_assert_int_eq(rgetsockname(datagram, (struct sockaddr *)&bound, &length), 0);
+	datagram_port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	accepted = -1;
+	filled = false;
+}
+
+/* Those who were cancelled have nothing of it left: its descriptor is closed. */
+static void close_rsocket(int socket)
+{
+	ck_assert_int_eq(rclose(socket), 0);
+	ck_fails(fcntl(socket, F_GETFD), EBADF);
+}
+
+static void close_rsockets(void)
+{
+	close_rsocket(stream);
+	close_rsocket(peer);
+	close_rsocket(listener);
+	close_rsocket(datagram);
+	close_rsocket(connecting);
+	if (accepted >= 0)
+		close_rsocket(accepted);
+}
+
 static void setup(void)
 {
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -146,6 +276,7 @@ static void setup(void)
 	shared = ibv_create_qp(pair.pd, &attr);
 	ck_assert_ptr_nonnull(shared);
 	connect_qp(shared, shared);
+	open_rsockets();
 }
 
 static void teardown(void)
@@ -155,12 +286,15 @@ static void teardown(void)
 	ck_assert_int_eq(ibv_destroy_qp(shared), 0);
 	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
 	pair_close(&pair);
+	close_rsockets();
 }
 
 START_TEST(restarted)
 {
 	struct waiter waiter;
 
+	if (calls[_i].by_poll)
+		return;
 	handle_signals(SA_RESTART);
 	waiter_start(&waiter, calls[_i].wait);
 	for (unsigned int i = 1; i <= 3; i++) {

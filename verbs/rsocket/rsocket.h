@@ -186,6 +186,13 @@ struct rsocket *rsocket_get(int fd);
 struct rsocket *rsocket_take(int fd);
 void rsocket_put(struct rsocket *rs);
 
+/*
+ * A call that waits may be cancelled there, as those of librdmacm may, and nowhere else: what it
+ * holds is returned by these, for pthread_cleanup_push().
+ */
+void rsocket_cleanup_put(void *rs);
+void rsocket_cleanup_unlock(void *mutex);
+
 /* Of one call, in the way of system calls: @error 0 gives 0, else -1 and errno. */
 int rsocket_return(int error);
 
@@ -252,7 +259,8 @@ void rsocket_wake_close(struct rsocket_wake *wake);
 
 /*
  * With rs->lock, which is released meanwhile: until something has happened to @rs, or @deadline
- * (ns of clock_now(), TIME_NEVER). Returns 0, ETIMEDOUT or EINTR.
+ * (ns of clock_now(), TIME_NEVER). Returns 0, ETIMEDOUT or EINTR. A thread that is cancelled here
+ * has released the lock.
  */
 int rsocket_wait(struct rsocket *rs, uint64_t deadline);
 /* With rs->lock: look at everything, for the calling thread. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of a connection: rshutdown() and rclose(), which wait until the peer has all bytes.
+ * The end of a connection: rshutdown() and rclose(), which wait until the peer has all bytes. A
+ * thread can't be cancelled meanwhile: a connection isn't left half ended.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "net/clock.h"
 #include "net/link.h"
+#include "net/syscalls.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
@@ -44,10 +45,11 @@ static int shutdown_locked(struct rsocket *rs, int how)
 int urxe_rshutdown(int socket, int how)
 {
 	struct rsocket *rs = rsocket_get(socket);
-	int error = 0;
+	int error, state;
 
 	if (!rs)
 		return -1;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (rs->datagram) {
 		error = rsocket_datagram_shutdown(rs, how);
 	} else {
@@ -56,6 +58,7 @@ int urxe_rshutdown(int socket, int how)
 		pthread_mutex_unlock(&rs->lock);
 	}
 	rsocket_put(rs);
+	pthread_setcancelstate(state, NULL);
 	return rsocket_return(error);
 }
 
@@ -80,11 +83,13 @@ static void disconnect(struct rsocket *rs)
 int urxe_rclose(int socket)
 {
 	struct rsocket *rs = rsocket_take(socket);
+	int state;
 
 	if (!rs)
 		return -1;
 	if (rs->inherited)
-		return close(rs->fd);
+		return sys_close(rs->fd);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&rs->lock);
 	rs->closed = true;
 	rsocket_keepalive_stop(rs);
@@ -93,5 +98,6 @@ int urxe_rclose(int socket)
 	rsocket_interrupt(rs);
 	pthread_mutex_unlock(&rs->lock);
 	rsocket_put(rs);
+	pthread_setcancelstate(state, NULL);
 	return 0;
 }

@@ -461,10 +461,11 @@ int urxe_raccept(int socket, struct sockaddr *address, socklen_t *length)
 
 	if (!listener)
 		return -1;
+	pthread_cleanup_push(rsocket_cleanup_put, listener);
 	error = listener->datagram		       ? EOPNOTSUPP
 		: listener->state != RSOCKET_LISTENING ? EINVAL
 						       : wait_for_request(listener, &rs);
-	rsocket_put(listener);
+	pthread_cleanup_pop(1);
 	if (error)
 		return rsocket_return(error);
 	fd = rs->fd;
@@ -547,6 +548,20 @@ static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
 	return error ? error : connect_status(rs);
 }
 
+static int connect_to(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
+{
+	int error = check_address(rs, address, length);
+
+	if (error)
+		return error;
+	if (rs->datagram)
+		return rsocket_datagram_connect(rs, address, length);
+	pthread_mutex_lock(&rs->lock);
+	error = connect_locked(rs, address);
+	pthread_mutex_unlock(&rs->lock);
+	return error;
+}
+
 int urxe_rconnect(int socket, const struct sockaddr *address, socklen_t length)
 {
 	struct rsocket *rs = rsocket_get(socket);
@@ -554,14 +569,8 @@ int urxe_rconnect(int socket, const struct sockaddr *address, socklen_t length)
 
 	if (!rs)
 		return -1;
-	error = check_address(rs, address, length);
-	if (!error && rs->datagram) {
-		error = rsocket_datagram_connect(rs, address, length);
-	} else if (!error) {
-		pthread_mutex_lock(&rs->lock);
-		error = connect_locked(rs, address);
-		pthread_mutex_unlock(&rs->lock);
-	}
-	rsocket_put(rs);
+	pthread_cleanup_push(rsocket_cleanup_put, rs);
+	error = connect_to(rs, address, length);
+	pthread_cleanup_pop(1);
 	return rsocket_return(error);
 }

@@ -96,7 +96,7 @@ void rsocket_datagram_destroy(struct rsocket *rs)
 	free(datagram->buffer);
 	free(datagram);
 	if (rs->fd >= 0)
-		close(rs->fd);
+		sys_close(rs->fd);
 }
 
 /* --- addresses ------------------------------------------------------------------------------- */
@@ -186,10 +186,10 @@ static int find_local(const struct rsocket *rs, const struct sockaddr_storage *r
 	if (fd < 0)
 		return errno;
 	length = sizeof(*local);
-	if (connect(fd, (const struct sockaddr *)remote, size_of(remote)) < 0 ||
+	if (sys_connect(fd, remote, size_of(remote)) < 0 ||
 	    getsockname(fd, (struct sockaddr *)local, &length) < 0)
 		error = errno;
-	close(fd);
+	sys_close(fd);
 	/* It was bound to one, perhaps another than the kernel would choose. */
 	if (!error && !endpoint_is_any(&bound))
 		*local = bound;
@@ -264,7 +264,7 @@ static ssize_t send_by_udp(struct rsocket *rs, const struct destination_address 
 		return rsocket_return(EMSGSIZE);
 	if (count)
 		memcpy(all + 1, vectors, count * sizeof(*vectors));
-	sent = sendmsg(rs->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sent = sys_sendmsg(rs->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sent < 0 ? sent : sent - header.length;
 }
 
@@ -337,8 +337,8 @@ static bool receive_udp(struct rsocket *rs)
 	const struct rsocket_udp_header *header = (void *)datagram->buffer;
 	struct sockaddr_storage source;
 	socklen_t source_length = sizeof(source);
-	ssize_t length = recvfrom(rs->fd, datagram->buffer, UDP_MOST, MSG_DONTWAIT,
-				  (struct sockaddr *)&source, &source_length);
+	ssize_t length = sys_recvfrom(rs->fd, datagram->buffer, UDP_MOST, MSG_DONTWAIT, &source,
+				      &source_length);
 
 	if (length < 0)
 		return false;
@@ -487,21 +487,38 @@ static ssize_t send_to(struct rsocket *rs, struct destination_address *destinati
 	}
 }
 
+struct sender {
+	struct rsocket *rs;
+	struct destination_address *destination;
+};
+
+/* The lock has been released. */
+static void send_cancelled(void *argument)
+{
+	const struct sender *sender = argument;
+
+	pthread_mutex_lock(&sender->rs->lock);
+	sender->destination->users--;
+	pthread_mutex_unlock(&sender->rs->lock);
+}
+
 static ssize_t send_locked(struct rsocket *rs, const struct msghdr *message, int flags)
 {
-	struct destination_address *destination;
+	struct sender sender = {.rs = rs};
 	int error = check_name(rs, message);
 	ssize_t sent;
 
 	if (!error)
 		error = bind_somewhere(rs);
 	if (!error)
-		error = destination_of(rs, message, &destination);
+		error = destination_of(rs, message, &sender.destination);
 	if (error)
 		return rsocket_return(error);
-	destination->users++;
-	sent = send_to(rs, destination, message, flags);
-	destination->users--;
+	sender.destination->users++;
+	pthread_cleanup_push(send_cancelled, &sender);
+	sent = send_to(rs, sender.destination, message, flags);
+	pthread_cleanup_pop(0);
+	sender.destination->users--;
 	return sent;
 }
 
@@ -614,7 +631,7 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	memcpy(&remote, address, length < sizeof(remote) ? length : sizeof(remote));
 	pthread_mutex_lock(&rs->lock);
 	error = bind_somewhere(rs);
-	if (!error && connect(rs->fd, address, length) < 0)
+	if (!error && sys_connect(rs->fd, address, length) < 0)
 		error = errno;
 	else if (!error && remote.ss_family != AF_UNSPEC)
 		error = add_destination(rs, &remote, &peer);

@@ -197,23 +197,42 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 	return error;
 }
 
-static ssize_t send_stream(struct rsocket *rs, const struct msghdr *message, int flags)
+static int send_pieces(struct rsocket *rs, struct cursor *cursor, int flags)
 {
-	struct cursor cursor = cursor_of(message->msg_iov, message->msg_iovlen);
-	size_t length = cursor.left;
-	int error = flags & MSG_OOB ? EOPNOTSUPP : 0;
+	int error = 0;
 
-	pthread_mutex_lock(&rs->send_lock);
-	while (cursor.left && !error) {
-		error = send_piece(rs, &cursor, flags);
+	while (cursor->left && !error) {
+		error = send_piece(rs, cursor, flags);
 		/* Messages of mappings were in the way, which a blocking call waits for. */
 		if (error == EAGAIN && waits(rs, flags))
 			error = 0;
 	}
-	pthread_mutex_unlock(&rs->send_lock);
+	return error;
+}
+
+static ssize_t send_stream(struct rsocket *rs, const struct msghdr *message, int flags)
+{
+	struct cursor cursor = cursor_of(message->msg_iov, message->msg_iovlen);
+	const size_t length = cursor.left;
+	int error;
+
+	if (flags & MSG_OOB)
+		return fail_with(rs, EOPNOTSUPP);
+	pthread_mutex_lock(&rs->send_lock);
+	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->send_lock);
+	error = send_pieces(rs, &cursor, flags);
+	pthread_cleanup_pop(1);
 	if (error && cursor.left == length)
 		return fail_with(rs, error);
 	return length - cursor.left;
+}
+
+static ssize_t send_message(struct rsocket *rs, const struct msghdr *message, int flags)
+{
+	if (message->msg_control && message->msg_controllen)
+		return rsocket_return(ENOTSUP);
+	return rs->datagram ? rsocket_datagram_send(rs, message, flags)
+			    : send_stream(rs, message, flags);
 }
 
 ssize_t urxe_rsendmsg(int socket, const struct msghdr *message, int flags)
@@ -223,12 +242,9 @@ ssize_t urxe_rsendmsg(int socket, const struct msghdr *message, int flags)
 
 	if (!rs)
 		return -1;
-	if (message->msg_control && message->msg_controllen)
-		sent = rsocket_return(ENOTSUP);
-	else
-		sent = rs->datagram ? rsocket_datagram_send(rs, message, flags)
-				    : send_stream(rs, message, flags);
-	rsocket_put(rs);
+	pthread_cleanup_push(rsocket_cleanup_put, rs);
+	sent = send_message(rs, message, flags);
+	pthread_cleanup_pop(1);
 	return sent;
 }
 
@@ -309,23 +325,35 @@ static size_t receive_piece(struct rsocket *rs, struct cursor *cursor, int flags
 	return length;
 }
 
+static int receive_pieces(struct rsocket *rs, struct cursor *cursor, int flags)
+{
+	bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK) && waits(rs, flags);
+	size_t part = 1;
+	int error = 0;
+
+	while (cursor->left && part && !error) {
+		part = receive_piece(rs, cursor, flags, &error);
+		if (!all)
+			break;
+	}
+	return error;
+}
+
 static ssize_t receive_stream(struct rsocket *rs, struct msghdr *message, int flags)
 {
 	struct cursor cursor = cursor_of(message->msg_iov, message->msg_iovlen);
-	size_t length = cursor.left, part = 1;
-	bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK) && waits(rs, flags);
-	int error = flags & MSG_OOB ? EINVAL : 0;
+	const size_t length = cursor.left;
+	int error;
 
 	message->msg_namelen = 0;
 	message->msg_controllen = 0;
 	message->msg_flags = 0;
+	if (flags & MSG_OOB)
+		return fail_with(rs, EINVAL);
 	pthread_mutex_lock(&rs->receive_lock);
-	while (cursor.left && part && !error) {
-		part = receive_piece(rs, &cursor, flags, &error);
-		if (!all)
-			break;
-	}
-	pthread_mutex_unlock(&rs->receive_lock);
+	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->receive_lock);
+	error = receive_pieces(rs, &cursor, flags);
+	pthread_cleanup_pop(1);
 	if (error && cursor.left == length)
 		return fail_with(rs, error);
 	return length - cursor.left;
@@ -343,20 +371,28 @@ static bool broke_off(struct rsocket *rs)
 	return is_so;
 }
 
+static ssize_t receive_message(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	const int before = errno;
+	ssize_t received = rs->datagram ? rsocket_datagram_receive(rs, message, flags)
+					: receive_stream(rs, message, flags);
+
+	/* At the end of a stream rstream takes EAGAIN for the call's, even of an earlier call. */
+	if (received >= 0)
+		errno = received == 0 && broke_off(rs) ? ECONNRESET : before;
+	return received;
+}
+
 ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
 {
 	struct rsocket *rs = rsocket_get(socket);
-	int before = errno;
 	ssize_t received;
 
 	if (!rs)
 		return -1;
-	received = rs->datagram ? rsocket_datagram_receive(rs, message, flags)
-				: receive_stream(rs, message, flags);
-	/* At the end of a stream rstream takes EAGAIN for the call's, even of an earlier call. */
-	if (received >= 0)
-		errno = received == 0 && broke_off(rs) ? ECONNRESET : before;
-	rsocket_put(rs);
+	pthread_cleanup_push(rsocket_cleanup_put, rs);
+	received = receive_message(rs, message, flags);
+	pthread_cleanup_pop(1);
 	return received;
 }
 

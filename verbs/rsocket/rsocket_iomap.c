@@ -236,29 +236,48 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 	return *error ? 0 : length;
 }
 
+/* With rs->send_lock. Returns how much of it was written; less than all with *@error. */
+static size_t write_pieces(struct rsocket *rs, const uint8_t *from, size_t length, uint64_t offset,
+			   bool waits, int *error)
+{
+	size_t done = 0;
+
+	*error = 0;
+	pthread_mutex_lock(&rs->lock);
+	while (done < length && !*error) {
+		done += write_piece(rs, from + done, length - done, offset + done, error);
+		if (*error == EAGAIN && waits)
+			*error = rsocket_wait(rs, TIME_NEVER);
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return done;
+}
+
+static size_t write_mapped(struct rsocket *rs, const void *buffer, size_t length, off_t offset,
+			   int flags)
+{
+	const bool waits = !rs->nonblocking && !(flags & MSG_DONTWAIT);
+	size_t done;
+	int error;
+
+	if (rs->datagram)
+		return (size_t)rsocket_return(ENOTSUP);
+	pthread_mutex_lock(&rs->send_lock);
+	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->send_lock);
+	done = write_pieces(rs, buffer, length, offset, waits, &error);
+	pthread_cleanup_pop(1);
+	return error && !done ? (size_t)rsocket_return(error) : done;
+}
+
 size_t urxe_riowrite(int socket, const void *buffer, size_t length, off_t offset, int flags)
 {
 	struct rsocket *rs = rsocket_get(socket);
-	const uint8_t *from = buffer;
-	size_t done = 0;
-	int error = 0;
+	size_t done;
 
 	if (!rs)
 		return (size_t)-1;
-	if (rs->datagram)
-		error = ENOTSUP;
-	pthread_mutex_lock(&rs->send_lock);
-	pthread_mutex_lock(&rs->lock);
-	while (done < length && !error) {
-		done += write_piece(rs, from + done, length - done, (uint64_t)offset + done,
-				    &error);
-		if (error == EAGAIN && !rs->nonblocking && !(flags & MSG_DONTWAIT))
-			error = rsocket_wait(rs, TIME_NEVER);
-	}
-	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->send_lock);
-	rsocket_put(rs);
-	if (error && !done)
-		return (size_t)rsocket_return(error);
+	pthread_cleanup_push(rsocket_cleanup_put, rs);
+	done = write_mapped(rs, buffer, length, offset, flags);
+	pthread_cleanup_pop(1);
 	return done;
 }

@@ -10,6 +10,7 @@
 
 #include "net/clock.h"
 #include "net/link.h"
+#include "net/syscalls.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
@@ -32,6 +33,8 @@ struct polling {
 	struct pollfd *sleep;  /* what is slept on */
 	nfds_t *owner;	       /* of which of @fds it is */
 	struct rsocket_wake wake;
+	nfds_t asleep; /* so many of them were made to wake us */
+	bool silent;   /* nothing has for a while */
 	struct polled few_polled[FEW];
 	struct pollfd few_sleep[RSOCKET_DESCRIPTORS * FEW + 1];
 	nfds_t few_owner[FEW];
@@ -73,7 +76,7 @@ static short listener_events(const struct rsocket *rs, short events)
 {
 	struct pollfd fd = {.fd = rs->channel->fd, .events = POLLIN};
 
-	if (!(events & (POLLIN | POLLRDNORM)) || poll(&fd, 1, 0) <= 0)
+	if (!(events & (POLLIN | POLLRDNORM)) || sys_poll_look(&fd, 1) <= 0)
 		return 0;
 	return events & (POLLIN | POLLRDNORM);
 }
@@ -118,7 +121,7 @@ static int look(struct polling *polling)
 	}
 	if (!others)
 		return ready;
-	got = poll(polling->sleep, others, 0);
+	got = sys_poll_look(polling->sleep, others);
 	if (got < 0)
 		return -1;
 	for (nfds_t i = 0; i < others; i++)
@@ -166,6 +169,14 @@ static void end_sleep(struct polling *polling, nfds_t index, bool silent)
 	pthread_mutex_unlock(&rs->lock);
 }
 
+static void end_sleeps(void *argument)
+{
+	struct polling *polling = argument;
+
+	while (polling->asleep)
+		end_sleep(polling, --polling->asleep, polling->silent);
+}
+
 /* What of the application's descriptor @index is to be slept on. */
 static unsigned int sleep_on(struct polling *polling, nfds_t index, struct pollfd *sleep)
 {
@@ -180,20 +191,23 @@ static unsigned int sleep_on(struct polling *polling, nfds_t index, struct pollf
 
 static int sleep_until(struct polling *polling, uint64_t deadline)
 {
-	nfds_t begun = 0, used = 0;
+	nfds_t used = 0;
 	bool quiet = true;
 	int ready = 0, error;
 
-	for (; begun < polling->count && quiet; begun++) {
-		quiet = begin_sleep(polling, begun);
-		used += sleep_on(polling, begun, &polling->sleep[used]);
+	polling->silent = false;
+	while (polling->asleep < polling->count && quiet) {
+		quiet = begin_sleep(polling, polling->asleep);
+		used += sleep_on(polling, polling->asleep, &polling->sleep[used]);
+		polling->asleep++;
 	}
 	polling->sleep[used++] = (struct pollfd){.fd = polling->wake.fd, .events = POLLIN};
+	pthread_cleanup_push(end_sleeps, polling);
 	if (quiet)
 		ready = poll(polling->sleep, used, rsocket_sleep_time(deadline));
 	error = errno;
-	while (begun)
-		end_sleep(polling, --begun, quiet && ready == 0);
+	polling->silent = quiet && ready == 0;
+	pthread_cleanup_pop(1);
 	rsocket_wake_clear(&polling->wake);
 	errno = error; /* of the sleep: EINTR, perhaps */
 	return ready;
@@ -201,8 +215,10 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
-static void polling_end(struct polling *polling)
+static void polling_end(void *argument)
 {
+	struct polling *polling = argument;
+
 	for (nfds_t i = 0; polling->polled && i < polling->count; i++) {
 		if (polling->polled[i].rs)
 			rsocket_put(polling->polled[i].rs);
@@ -239,6 +255,7 @@ static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t cou
 	polling->fds = fds;
 	polling->count = count;
 	polling->wake.fd = -1;
+	polling->asleep = 0;
 	if (reserve(polling) != 0)
 		return ENOMEM;
 	for (nfds_t i = 0; i < count; i++)
@@ -271,13 +288,12 @@ static uint64_t deadline_of(int64_t ns)
 static int poll_for(struct pollfd *fds, nfds_t count, int64_t ns)
 {
 	struct polling polling;
-	int error = polling_begin(&polling, fds, count), ready = -1;
+	int error = polling_begin(&polling, fds, count), ready;
 
-	if (!error) {
-		ready = poll_all(&polling, deadline_of(ns));
-		error = errno;
-	}
-	polling_end(&polling);
+	pthread_cleanup_push(polling_end, &polling);
+	ready = error ? rsocket_return(error) : poll_all(&polling, deadline_of(ns));
+	error = errno;
+	pthread_cleanup_pop(1);
 	errno = error;
 	return ready;
 }

@@ -127,6 +127,16 @@ void rsocket_put(struct rsocket *rs)
 	errno = error;
 }
 
+void rsocket_cleanup_put(void *rs)
+{
+	rsocket_put(rs);
+}
+
+void rsocket_cleanup_unlock(void *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
+
 int rsocket_return(int error)
 {
 	if (!error)

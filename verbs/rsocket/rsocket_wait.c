@@ -14,6 +14,7 @@
 
 #include "net/clock.h"
 #include "net/link.h"
+#include "net/syscalls.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_datagram.h"
 
@@ -33,7 +34,7 @@ void rsocket_wake_up(const struct rsocket_wake *wake)
 {
 	const uint64_t one = 1;
 
-	if (descriptor_is(wake->fd, &wake->identity) && write(wake->fd, &one, sizeof(one)) < 0)
+	if (descriptor_is(wake->fd, &wake->identity) && sys_write(wake->fd, &one, sizeof(one)) < 0)
 		return; /* it is full, and so readable */
 }
 
@@ -41,7 +42,8 @@ void rsocket_wake_clear(const struct rsocket_wake *wake)
 {
 	uint64_t value;
 
-	if (descriptor_is(wake->fd, &wake->identity) && read(wake->fd, &value, sizeof(value)) < 0)
+	if (descriptor_is(wake->fd, &wake->identity) &&
+	    sys_read(wake->fd, &value, sizeof(value)) < 0)
 		return; /* another thread has, or none has woken this one */
 }
 
@@ -84,7 +86,7 @@ static bool manager_has_events(struct rsocket *rs)
 		return false;
 	rs->manager_asked_at = now;
 	fd.fd = rs->channel->fd;
-	return poll(&fd, 1, 0) > 0;
+	return sys_poll_look(&fd, 1) > 0;
 }
 
 /*
@@ -181,6 +183,29 @@ static int wait_for_other(struct rsocket *rs, uint64_t deadline)
 	return pthread_cond_timedwait(&rs->changed, &rs->lock, &until);
 }
 
+/* Another thread has to sleep for all instead. */
+static void sleep_cancelled(void *argument)
+{
+	struct rsocket *rs = argument;
+
+	pthread_mutex_lock(&rs->lock);
+	rs->waited_for = false;
+	rsocket_changed(rs);
+}
+
+/* Without rs->lock. Returns how many are ready, or -errno. */
+static int sleep_on(struct rsocket *rs, struct pollfd *fds, unsigned int count, uint64_t deadline)
+{
+	int ready;
+
+	pthread_cleanup_push(sleep_cancelled, rs);
+	ready = poll(fds, count, rsocket_sleep_time(deadline));
+	if (ready < 0)
+		ready = -errno;
+	pthread_cleanup_pop(0);
+	return ready;
+}
+
 /* The one that sleeps for all. */
 static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 {
@@ -192,8 +217,8 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	rsocket_wake_open(&rs->wake);
 	fds[count++] = (struct pollfd){.fd = rs->wake.fd, .events = POLLIN};
 	pthread_mutex_unlock(&rs->lock);
-	ready = poll(fds, count, rsocket_sleep_time(deadline));
-	error = ready < 0 ? errno : 0;
+	ready = sleep_on(rs, fds, count, deadline);
+	error = ready < 0 ? -ready : 0;
 	pthread_mutex_lock(&rs->lock);
 	rs->waited_for = false;
 	if (ready == 0)
@@ -207,11 +232,23 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	return error;
 }
 
+static int sleep_until(struct rsocket *rs, uint64_t deadline)
+{
+	if (rs->waited_for)
+		return wait_for_other(rs, deadline);
+	rs->waited_for = true;
+	if (rsocket_arm(rs))
+		return sleep_for_all(rs, deadline);
+	rs->waited_for = false;
+	return 0;
+}
+
 /* What other threads take while the lock is free, the caller may wait for. */
 int rsocket_wait(struct rsocket *rs, uint64_t deadline)
 {
 	uint64_t until = clock_now() + rsocket_polling_time();
 	const uint32_t seen = rs->changes;
+	int error;
 
 	while (clock_now() < until) {
 		if (rsocket_progress(rs) || rs->changes != seen)
@@ -221,11 +258,8 @@ int rsocket_wait(struct rsocket *rs, uint64_t deadline)
 	}
 	if (rs->changes != seen)
 		return 0;
-	if (rs->waited_for)
-		return wait_for_other(rs, deadline);
-	rs->waited_for = true;
-	if (rsocket_arm(rs))
-		return sleep_for_all(rs, deadline);
-	rs->waited_for = false;
-	return 0;
+	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->lock);
+	error = sleep_until(rs, deadline);
+	pthread_cleanup_pop(0);
+	return error;
 }
