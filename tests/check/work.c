@@ -67,6 +67,32 @@ static void open_connected(void)
 	rig_connect(&rig);
 }
 
+/* The device's own memory, written to by itself: from the first half to the second. */
+static void post_write(unsigned int round, unsigned int flags)
+{
+	struct ibv_sge sge = {(uintptr_t)rig.buffer, HALF, rig.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = flags,
+				 .wr.rdma = {(uintptr_t)rig.buffer + HALF, rig.mr->rkey}},
+			   *bad;
+
+	memset(rig.buffer, round, HALF);
+	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
+}
+
+static void open_writable(void)
+{
+	rig_open(&rig);
+	must(ibv_dereg_mr(rig.mr) == 0);
+	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	must(rig.mr);
+	rig.access = IBV_ACCESS_REMOTE_WRITE;
+	rig_connect(&rig);
+}
+
 /* --- buffers of sends --------------------------------------------------------------------- */
 
 static void change_posted_send(void)
@@ -368,6 +394,15 @@ static void post_cqe(void)
 	resize_and_post(6, 4);
 }
 
+static void wait_for_completion_event(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	must(ibv_get_cq_event(rig.channel, &cq, &context) == 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
 static void modify_to(enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
@@ -376,6 +411,25 @@ static void modify_to(enum ibv_qp_state state)
 	if (state == IBV_QPS_INIT)
 		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	must(ibv_modify_qp(rig.qp, &attr, mask) == 0);
+}
+
+/* Unsignaled ones that are done when the queue pair is reset take no entries, before and after. */
+static void reset_after_unsignaled(void)
+{
+	open_writable();
+	for (unsigned int i = 1; i < CASE_DEPTH; i++)
+		post_write(0, 0);
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_write(0, IBV_SEND_SIGNALED);
+	wait_for_completion_event();
+	modify_to(IBV_QPS_RESET);
+	rig_connect(&rig);
+	for (unsigned int i = 0; i < CASE_DEPTH; i++)
+		post_receive(i);
+	for (unsigned int i = 0; i < CASE_DEPTH; i++)
+		post_send(i, IBV_SEND_SIGNALED);
+	poll_good(2 * CASE_DEPTH);
+	rig_close(&rig);
 }
 
 static void send_in_init(void)
@@ -481,32 +535,6 @@ static void send_with_receive(void)
 /* --- unusual order (URXE_CHECK=order)
  * ------------------------------------------------------------- */
 
-/* The device's own memory, written to by itself: from the first half to the second. */
-static void post_write(unsigned int round, unsigned int flags)
-{
-	struct ibv_sge sge = {(uintptr_t)rig.buffer, HALF, rig.mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_RDMA_WRITE,
-				 .send_flags = flags,
-				 .wr.rdma = {(uintptr_t)rig.buffer + HALF, rig.mr->rkey}},
-			   *bad;
-
-	memset(rig.buffer, round, HALF);
-	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
-}
-
-static void open_writable(void)
-{
-	rig_open(&rig);
-	must(ibv_dereg_mr(rig.mr) == 0);
-	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER,
-			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	must(rig.mr);
-	rig.access = IBV_ACCESS_REMOTE_WRITE;
-	rig_connect(&rig);
-}
-
 static bool is_written(unsigned int round)
 {
 	const uint8_t *second = rig.buffer + HALF;
@@ -569,6 +597,7 @@ static const struct check_case cases[] = {
 	BAD(CQ_TOO_SMALL, post_more_than_cqe,
 	    .said = "2 sends (1 of them unsignaled) and 4 receives"),
 	GOOD(CQ_TOO_SMALL, post_cqe),
+	GOOD(CQ_TOO_SMALL, reset_after_unsignaled),
 	BAD(POST_IN_WRONG_STATE, send_in_init, .said = "is in INIT"),
 	BAD(POST_IN_WRONG_STATE, receive_in_reset, .said = "is in RESET"),
 	GOOD(POST_IN_WRONG_STATE, receive_in_init),

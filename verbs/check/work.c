@@ -90,6 +90,13 @@ static bool ended_unsignaled(const struct work *work)
 	return work->done && !work->signaled && !work->receive;
 }
 
+/* It leaves its list. */
+static void uncount_work(const struct work *work)
+{
+	if (!ended_unsignaled(work))
+		count_work(work, -1);
+}
+
 static struct work *take_oldest(struct work **list)
 {
 	struct work *work = *list;
@@ -97,8 +104,7 @@ static struct work *take_oldest(struct work **list)
 	if (!work)
 		return NULL;
 	DL_DELETE(*list, work);
-	if (!ended_unsignaled(work))
-		count_work(work, -1);
+	uncount_work(work);
 	return work;
 }
 
@@ -359,7 +365,7 @@ static void discard(struct work **list)
 	struct work *work;
 
 	DL_FOREACH (*list, work)
-		count_work(work, -1);
+		uncount_work(work);
 	free_list(*list);
 	*list = NULL;
 }
