@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory of work requests, queues that can't work out, and errors that are passed over. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -290,6 +292,38 @@ static void deregister_under_flushed(void)
 	must(ibv_dereg_mr(rig.mr) == 0);
 	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER, 0);
 	must(rig.mr);
+	rig_close(&rig);
+}
+
+/* Another device has a region with the same key. */
+static void deregister_others_region(void)
+{
+	struct ibv_device **list;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	char devices[64];
+
+	snprintf(devices, sizeof(devices), "one=%s;other=127.86%s", case_address(),
+		 strchr(strchr(case_address(), '.') + 1, '.'));
+	must(unsetenv("URXE_NODE") == 0 && setenv("URXE_DEVICES", devices, 1) == 0);
+	open_connected();
+	list = ibv_get_device_list(NULL);
+	must(list && list[1]);
+	context = ibv_open_device(list[1]);
+	must(context);
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(context);
+	must(pd);
+	post_receive(5);
+	mr = ibv_reg_mr(pd, rig.buffer, CASE_BUFFER, 0);
+	must(mr);
+	while (mr->lkey != rig.mr->lkey)
+		must(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, rig.buffer,
+				  CASE_BUFFER, 0) == 0);
+	must(ibv_dereg_mr(mr) == 0);
+	must(ibv_dealloc_pd(pd) == 0);
+	must(ibv_close_device(context) == 0);
 	rig_close(&rig);
 }
 
@@ -590,6 +624,7 @@ static const struct check_case cases[] = {
 	BAD(REGION_ENDED_UNDER_WORK, deregister_under_receive, .said = "0 sends and 1 receives"),
 	BAD(REGION_ENDED_UNDER_WORK, reregister_under_receive),
 	GOOD(REGION_ENDED_UNDER_WORK, deregister_under_flushed),
+	GOOD(REGION_ENDED_UNDER_WORK, deregister_others_region),
 	BAD(MEMORY_GONE_UNDER_WORK, unmap_under_send),
 	GOOD(MEMORY_GONE_UNDER_WORK, unmap_after_send),
 	BAD(SEND_QUEUE_NEVER_EMPTIES, fill_with_unsignaled, .said = "the queue takes 16"),

@@ -13,6 +13,7 @@
 
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
+#include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
@@ -192,11 +193,21 @@ void work_compare(struct work *work)
 /* --- keys that end -------------------------------------------------------------------------- */
 
 struct key_users {
+	const struct hca *hca; /* two devices may have the same keys */
 	uint32_t key;
 	unsigned int sends, receives;
 	char first[WORK_TEXT];
 	struct origin *posted;
 };
+
+static bool names_key(const struct work *work, const struct key_users *users)
+{
+	bool names = false;
+
+	for (uint32_t i = 0; i < work->num_parts; i++)
+		names |= work->parts[i].sge.length && work->parts[i].sge.lkey == users->key;
+	return names && work->hca == users->hca;
+}
 
 /* With work.lock. */
 static void find_users(const struct work *list, struct key_users *users)
@@ -204,11 +215,7 @@ static void find_users(const struct work *list, struct key_users *users)
 	const struct work *work;
 
 	DL_FOREACH (list, work) {
-		bool names = false;
-
-		for (uint32_t i = 0; i < work->num_parts; i++)
-			names |= work->parts[i].sge.length && work->parts[i].sge.lkey == users->key;
-		if (!names || work->done)
+		if (work->done || !names_key(work, users))
 			continue;
 		if (!users->sends++ && !users->receives) {
 			work_text(work, users->first);
@@ -223,7 +230,7 @@ static void find_users(const struct work *list, struct key_users *users)
 
 void work_key_ends(const struct key *key)
 {
-	struct key_users users = {.key = key->value};
+	struct key_users users = {.hca = key->pd->hca, .key = key->value};
 	struct work_srq *srq;
 	struct work_qp *qp;
 
