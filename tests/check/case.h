@@ -45,9 +45,9 @@ struct check_table {
 		cases, sizeof(cases) / sizeof((cases)[0]), first, last                             \
 	}
 
-extern const struct check_table object_cases, event_cases; /* 0x70xx */
-extern const struct check_table work_cases, wait_cases;	   /* 0x71xx */
-extern const struct check_table portability_cases;	   /* 0x72xx */
+extern const struct check_table object_cases, event_cases, exit_cases; /* 0x70xx */
+extern const struct check_table work_cases, wait_cases;		       /* 0x71xx */
+extern const struct check_table portability_cases;		       /* 0x72xx */
 
 /* --- what cases need ------------------------------------------------------------------ */
 

@@ -22,8 +22,8 @@
 
 extern char **environ;
 
-static const struct check_table *const tables[] = {&object_cases, &event_cases, &work_cases,
-						   &wait_cases, &portability_cases};
+static const struct check_table *const tables[] = {&object_cases, &event_cases, &exit_cases,
+						   &work_cases,	  &wait_cases,	&portability_cases};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 

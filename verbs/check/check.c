@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "net/cause/origin.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/quarantine.h"
 #include "verbs/check/report.h"
@@ -44,8 +45,26 @@ static void check_after_fork_in_child(void)
 	work_after_fork_child();
 }
 
+/* Other threads hold the checker's locks for less. */
+#define EXIT_PATIENCE NS_PER_S
+
+bool check_can_take(pthread_mutex_t *lock)
+{
+	struct timespec until = clock_timespec(clock_now() + EXIT_PATIENCE);
+
+	if (pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until) != 0)
+		return false;
+	pthread_mutex_unlock(lock);
+	return true;
+}
+
 static void check_at_exit(void)
 {
+	if (!objects_can_enter() || !work_can_lock() || !reports_can_lock()) {
+		log_warn("URXE_CHECK: what is left isn't reported: the process exits in the middle "
+			 "of a call, by a signal's handler");
+		return;
+	}
 	if (!options.no_leaks)
 		check_leaks();
 	work_at_exit();

@@ -10,6 +10,7 @@
 #ifndef URXE_VERBS_CHECK_H
 #define URXE_VERBS_CHECK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "net/cause/cause.h"
@@ -74,5 +75,10 @@ void check_forks(void);
 
 /* Report what is left. */
 void check_leaks(void);
+/*
+ * Whether this thread can take @lock, at exit: not if it holds it, for the handler of a signal that
+ * came in the middle of a call may exit the process. Another thread gives it back in time.
+ */
+bool check_can_take(pthread_mutex_t *lock);
 
 #endif

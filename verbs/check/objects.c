@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs/check/check.h"
+
 static struct {
 	pthread_mutex_t lock;
 	struct object *table;
@@ -19,6 +21,11 @@ void objects_enter(void)
 void objects_leave(void)
 {
 	pthread_mutex_unlock(&objects.lock);
+}
+
+bool objects_can_enter(void)
+{
+	return check_can_take(&objects.lock);
 }
 
 struct object *object_find(const void *pointer)

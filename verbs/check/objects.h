@@ -113,6 +113,8 @@ struct object *object_reference(struct object *object);
 /* objects.lock */
 void objects_enter(void);
 void objects_leave(void);
+/* At exit: whether it can be taken (check_can_take()). */
+bool objects_can_enter(void);
 /* With it held. NULL: unknown. */
 struct object *object_find(const void *pointer);
 /* With it held, in a forked child: all are its parent's. */

@@ -11,6 +11,7 @@
 #include <uthash.h>
 
 #include "net/log.h"
+#include "verbs/check/check.h"
 #include "verbs/check/report_file.h"
 #include "verbs/check/suppress.h"
 #include "verbs/registry.h"
@@ -274,6 +275,11 @@ void check_report_places(enum cause cause, const struct check_place *places, uns
 }
 
 /* --- the end ----------------------------------------------------------------------- */
+
+bool reports_can_lock(void)
+{
+	return check_can_take(&reports.lock);
+}
 
 bool check_reported(void)
 {

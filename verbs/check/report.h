@@ -37,6 +37,8 @@ void check_report(enum cause cause, const struct check_place *places, const char
 void check_report_places(enum cause cause, const struct check_place *places, unsigned int count,
 			 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* At exit: whether reports.lock can be taken (check_can_take()). */
+bool reports_can_lock(void);
 /* Whether anything was reported in this process. */
 bool check_reported(void);
 /* The summary, if anything was reported. */

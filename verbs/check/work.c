@@ -27,19 +27,32 @@ void work_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Whether this thread is in malloc() or free(), whose locks it may hold: for each work request. */
+static _Thread_local volatile bool allocates __attribute__((tls_model("initial-exec")));
+
+bool work_can_lock(void)
+{
+	return !allocates && check_can_take(&lock);
+}
+
 /* --- records ------------------------------------------------------------------------------ */
 
 /* Of an SGE list; NULL without memory: that request isn't watched. */
 static struct work *work_make(struct hca *hca, const struct pd *pd, const struct ibv_sge *sges,
 			      int count)
 {
-	struct work *work = calloc(1, sizeof(*work) + count * sizeof(*work->parts));
+	struct work *work;
+	struct origin *posted;
 
+	allocates = true;
+	work = calloc(1, sizeof(*work) + count * sizeof(*work->parts));
+	posted = work ? origin_capture() : NULL;
+	allocates = false;
 	if (!work)
 		return NULL;
 	work->hca = hca;
 	work->pd = pd;
-	work->posted = origin_capture();
+	work->posted = posted;
 	for (int i = 0; i < count; i++)
 		work->parts[work->num_parts++].sge = sges[i];
 	return work;
@@ -47,8 +60,10 @@ static struct work *work_make(struct hca *hca, const struct pd *pd, const struct
 
 static void work_free(struct work *work)
 {
+	allocates = true;
 	origin_free(work->posted);
 	free(work);
+	allocates = false;
 }
 
 static void free_list(struct work *list)

@@ -103,6 +103,8 @@ extern struct work_lists work_lists;
 
 void work_lock(void);
 void work_unlock(void);
+/* At exit: whether it can be taken (check_can_take()). */
+bool work_can_lock(void);
 
 /* The core's functions for hca_options.watch; NULL: the checker is off. */
 const struct work_watch *work_watch(void);
