@@ -54,8 +54,10 @@ struct work_watch {
 	void (*send_done)(struct qp *qp);
 	void (*receive_done)(struct qp *qp);
 
-	/* None: the application polls; and cq.lock: this completion is the application's now. */
+	/* None: the application polls, or arms it; and cq.lock: this completion is the
+	 * application's now. */
 	void (*polling)(struct cq *cq);
+	void (*arming)(struct cq *cq);
 	void (*polled)(struct cq *cq, const struct completion *completion);
 
 	/* Any: the device is about to write there. */

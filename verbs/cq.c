@@ -175,6 +175,7 @@ int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (unlikely(!HANDLE_IS_GOOD(to_cq(cq))))
 		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_req_notify_cq()", to_cq(cq)));
 	guard_thread();
+	WATCH(to_cq(cq)->hca, arming, to_cq(cq));
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
 	if (cq->channel && client && !channel_is_polled(cq->channel))

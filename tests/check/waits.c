@@ -89,6 +89,7 @@ static void wait_unarmed_with(void *(*other)(void *))
 	pthread_t thread;
 
 	open_in_error();
+	post_receive();
 	must(pthread_create(&thread, NULL, other, NULL) == 0);
 	wait_for_event();
 	must(pthread_join(thread, NULL) == 0);
@@ -107,9 +108,11 @@ static void wait_unarmed_beside_forks(void)
 }
 
 /* Longer than the checker waits before it says anything. */
+#define LONG_ENOUGH 2500000 /* us */
+
 static void *complete_late(void *unused)
 {
-	usleep(1500000);
+	usleep(LONG_ENOUGH);
 	post_receive();
 	return NULL;
 }
@@ -122,6 +125,56 @@ static void wait_armed(void)
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
 	must(pthread_create(&thread, NULL, complete_late, NULL) == 0);
 	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
+static void *arm_late(void *unused)
+{
+	usleep(LONG_ENOUGH);
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_receive();
+	return NULL;
+}
+
+/* A thread for events that is there before there is any work. */
+static void wait_before_work(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(pthread_create(&thread, NULL, arm_late, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
+static void *wait_for_next(void *unused)
+{
+	wait_for_event();
+	return NULL;
+}
+
+/* This thread has got an event, and polls now and then for what comes; then it arms. */
+static void wait_beside_handler(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_receive();
+	wait_for_event();
+	must(pthread_create(&thread, NULL, wait_for_next, NULL) == 0);
+	for (unsigned int i = 0; i < 10; i++) {
+		usleep(LONG_ENOUGH / 10);
+		must(poll_all() == 1);
+		post_receive();
+	}
+	must(poll_all() == 1);
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_receive();
 	must(pthread_join(thread, NULL) == 0);
 	must(poll_all() == 1);
 	rig_close(&rig);
@@ -172,6 +225,8 @@ static const struct check_case cases[] = {
 	    .said = "of 1 completion queues of the channel none is armed"),
 	BAD(WAITS_UNARMED, wait_unarmed_beside_forks),
 	GOOD(WAITS_UNARMED, wait_armed),
+	GOOD(WAITS_UNARMED, wait_before_work),
+	GOOD(WAITS_UNARMED, wait_beside_handler),
 	BAD(WAKE_UP_LOST, wait_without_polling_again, .said = "holds 1 completions"),
 	GOOD(WAKE_UP_LOST, poll_again_and_wait),
 };

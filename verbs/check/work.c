@@ -318,6 +318,17 @@ static void polling(struct cq *cq)
 	work_unlock();
 }
 
+static void arming(struct cq *cq)
+{
+	struct work_cq *of = cq->watched;
+
+	if (!of)
+		return;
+	work_lock();
+	of->arms++;
+	work_unlock();
+}
+
 static void end_sends(struct work_qp *of, uint32_t count)
 {
 	for (; count; count--) {
@@ -472,6 +483,7 @@ static const struct work_watch watch = {
 	.send_done = send_done,
 	.receive_done = receive_done,
 	.polling = polling,
+	.arming = arming,
 	.polled = polled,
 	.written = work_written,
 	.key_ends = work_key_ends,

@@ -88,7 +88,7 @@ struct work_srq {
 struct work_cq {
 	struct work_cq *prev, *next;
 	struct cq *cq;
-	uint64_t polls;
+	uint64_t polls, arms;
 	uint32_t sends, receives; /* posted, whose completions would come here */
 	uint32_t unsignaled;	  /* of the sends */
 	bool told;		  /* that it is too small */
@@ -145,8 +145,8 @@ void work_tell_missing(const struct work_qp *of);
 /* --- waiting: work_events.c ---------------------------------------------------------------- */
 
 /*
- * sem_wait(), in which ibv_get_cq_event() waits for an event of @channel (verbs/channel.c). When it
- * has waited for a second a thread of the checker's looks whether the event can come.
+ * sem_wait(), in which ibv_get_cq_event() waits for an event of @channel (verbs/channel.c). Each
+ * second a thread of the checker's looks whether the event can come.
  */
 int work_wait(struct ibv_comp_channel *channel, sem_t *look);
 

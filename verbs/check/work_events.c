@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that wait for completion events that don't come. A thread is looked at when it has
- * waited for a second: another one may have been about to arm the queue, or to poll it. The
- * checker's own thread looks, for a wait with a time isn't restarted behind a signal's handler.
+ * Threads that wait for completion events that don't come. A thread is looked at each second: of
+ * several that wait for one channel another one may handle an event, and is yet to poll the queue
+ * or to arm it. So what is found is reported when the program has done neither for a second more.
+ * The checker's own thread looks, for a wait with a time isn't restarted behind a signal's handler.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "verbs/check/work.h"
 #include "verbs/thread.h"
 
-#define REPORT_AFTER NS_PER_S
+#define LOOK_AFTER NS_PER_S
 
 static struct {
 	pthread_mutex_t lock; /* outside of the core's */
@@ -24,11 +25,13 @@ static struct {
 
 /* A thread that waits. */
 struct waiter {
-	struct waiter *prev, *next; /* utlist, the longest first */
+	struct waiter *prev, *next; /* utlist, by the next look */
 	struct ibv_comp_channel *channel;
 	struct origin *called;
-	uint64_t until; /* clock_now(), when it is looked at */
-	bool seen;
+	uint64_t until;	   /* clock_now(), when it is looked at */
+	enum cause found;  /* by the last look, or CAUSE_NONE */
+	uint64_t activity; /* at that time */
+	bool told;
 };
 
 static struct {
@@ -67,14 +70,18 @@ void work_cq_destroyed(struct cq *cq)
 /* What the channel's queues are in. */
 struct waited_for {
 	unsigned int queues, armed;
-	struct cq *first; /* of them */
-	struct cq *lost;  /* armed for any completion, behind those that it has */
-	uint32_t entries; /* of that one */
+	bool busy;	   /* there is work that completes to them, or has */
+	uint64_t activity; /* how often they were polled and armed */
+	struct cq *first;  /* of them */
+	struct cq *lost;   /* armed for any completion, behind those that it has */
+	uint32_t entries;  /* of that one */
 };
 
 /* With cqs.lock. */
-static void look_at(struct cq *cq, struct waited_for *found)
+static void look_at(const struct work_cq *of, struct waited_for *found)
 {
+	struct cq *cq = of->cq;
+
 	pthread_mutex_lock(&cq->lock);
 	found->queues++;
 	found->armed += cq->armed != CQ_IDLE;
@@ -86,48 +93,79 @@ static void look_at(struct cq *cq, struct waited_for *found)
 		found->lost = cq;
 		found->entries = cq->count;
 	}
+	work_lock();
+	found->busy |= cq->count || of->sends || of->receives;
+	found->activity += of->polls + of->arms;
+	work_unlock();
 	pthread_mutex_unlock(&cq->lock);
 }
 
-/* With waiters.lock. */
-static void look_at_waiter(const struct waiter *waiter)
+static enum cause judge(const struct waited_for *found)
 {
+	if (found->lost)
+		return CAUSE_WAKE_UP_LOST;
+	return found->queues && !found->armed && found->busy ? CAUSE_WAITS_UNARMED : CAUSE_NONE;
+}
+
+/* With cqs.lock. */
+static void report_waiter(const struct waiter *waiter, const struct waited_for *found)
+{
+	if (waiter->found == CAUSE_WAKE_UP_LOST)
+		check_report_places(
+			CAUSE_WAKE_UP_LOST,
+			CHECK_PLACES({"waits", waiter->called}, {"created", found->lost->origin}),
+			1,
+			"ibv_get_cq_event() has waited for seconds: a completion queue of the "
+			"channel holds %u completions that came before it was armed",
+			found->entries);
+	else
+		check_report_places(
+			CAUSE_WAITS_UNARMED,
+			CHECK_PLACES({"waits", waiter->called}, {"created", found->first->origin}),
+			1,
+			"ibv_get_cq_event() has waited for seconds: of %u completion queues of "
+			"the channel none is armed",
+			found->queues);
+}
+
+/* With waiters.lock. */
+static void look_at_waiter(struct waiter *waiter)
+{
+	enum cause before = waiter->found;
 	struct waited_for found = {};
 	struct work_cq *of;
 
 	pthread_mutex_lock(&cqs.lock);
 	DL_FOREACH (cqs.list, of) {
 		if (of->cq->ibv.channel == waiter->channel)
-			look_at(of->cq, &found);
+			look_at(of, &found);
 	}
-	if (found.lost)
-		check_report_places(
-			CAUSE_WAKE_UP_LOST,
-			CHECK_PLACES({"waits", waiter->called}, {"created", found.lost->origin}), 1,
-			"ibv_get_cq_event() has waited for a second: a completion queue of the "
-			"channel holds %u completions that came before it was armed",
-			found.entries);
-	else if (found.queues && !found.armed)
-		check_report_places(
-			CAUSE_WAITS_UNARMED,
-			CHECK_PLACES({"waits", waiter->called}, {"created", found.first->origin}),
-			1,
-			"ibv_get_cq_event() has waited for a second: of %u completion queues of "
-			"the channel none is armed",
-			found.queues);
+	waiter->found = judge(&found);
+	waiter->told =
+		waiter->found && waiter->found == before && waiter->activity == found.activity;
+	waiter->activity = found.activity;
+	if (waiter->told)
+		report_waiter(waiter, &found);
 	pthread_mutex_unlock(&cqs.lock);
 }
 
-/* With waiters.lock: the first that wasn't looked at. */
+/* With waiters.lock: the first to be looked at. */
 static struct waiter *next_waiter(void)
 {
 	struct waiter *waiter;
 
 	DL_FOREACH (waiters.list, waiter) {
-		if (!waiter->seen)
+		if (!waiter->told)
 			return waiter;
 	}
 	return NULL;
+}
+
+/* With waiters.lock. */
+static void add_waiter(struct waiter *waiter)
+{
+	waiter->until = clock_now() + LOOK_AFTER;
+	DL_APPEND(waiters.list, waiter);
 }
 
 /* The checker's thread: it ends with the process. */
@@ -145,8 +183,9 @@ static void *watch_waiters(void *unused)
 			pthread_cond_clockwait(&waiters.more, &waiters.lock, CLOCK_MONOTONIC,
 					       &until);
 		} else {
-			waiter->seen = true;
 			look_at_waiter(waiter);
+			DL_DELETE(waiters.list, waiter);
+			add_waiter(waiter);
 		}
 	}
 	return NULL;
@@ -176,8 +215,7 @@ int work_wait(struct ibv_comp_channel *channel, sem_t *look)
 	pthread_mutex_lock(&waiters.lock);
 	if (!waiters.has_thread)
 		start_watching();
-	waiter.until = clock_now() + REPORT_AFTER;
-	DL_APPEND(waiters.list, &waiter);
+	add_waiter(&waiter);
 	pthread_cond_signal(&waiters.more);
 	pthread_mutex_unlock(&waiters.lock);
 	pthread_cleanup_push(end_waiting, &waiter);
