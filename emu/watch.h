@@ -60,7 +60,7 @@ struct work_watch {
 	void (*arming)(struct cq *cq);
 	void (*polled)(struct cq *cq, const struct completion *completion);
 
-	/* Any: the device is about to write there. */
+	/* Any: the device is about to write there; and once more, when it has. */
 	void (*written)(const void *address, size_t length);
 	/* None, or qp.lock: the key ends, or changes. */
 	void (*key_ends)(const struct key *key);

@@ -535,10 +535,14 @@ int mr_fault(const struct mr_pin *pin)
 int mr_write(struct hca *hca, const struct mr_pin *pin, uint8_t *to, const void *from,
 	     uint32_t length)
 {
+	bool copied;
+
 	if (pin->key->kind == KEY_NULL)
 		return 0;
 	WATCH(hca, written, to, length);
-	return guard_copy(to, from, length, NULL) ? 0 : mr_fault(pin);
+	copied = guard_copy(to, from, length, NULL);
+	WATCH(hca, written, to, length);
+	return copied ? 0 : mr_fault(pin);
 }
 
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length)

@@ -74,8 +74,20 @@ static enum responder_fault get_target(struct qp *qp, uint64_t va, uint32_t rkey
 	*resource = response_new_resource(&resp->response);
 	if (!*resource)
 		return RESPONDER_FAULT_RESOURCES;
-	WATCH(qp->hca, written, *target, ATOMIC_LENGTH);
 	return RESPONDER_FAULT_NONE;
+}
+
+/* 0, or what mr_fault() returns. */
+static int change_target(struct qp *qp, uint64_t *target, void (*apply)(void *context),
+			 void *context)
+{
+	const struct iovec memory = {target, sizeof(*target)};
+	bool changed;
+
+	WATCH(qp->hca, written, target, ATOMIC_LENGTH);
+	changed = guard_run(&memory, 1, apply, context, NULL);
+	WATCH(qp->hca, written, target, ATOMIC_LENGTH);
+	return changed ? 0 : mr_fault(&qp->responder.message.pin);
 }
 
 struct atomic {
@@ -100,22 +112,21 @@ static void apply_atomic(void *context)
 }
 
 /* 0, or what mr_fault() returns. */
-static int try_atomic(const struct mr_pin *pin, uint64_t *target, const struct packet *packet,
+static int try_atomic(struct qp *qp, uint64_t *target, const struct packet *packet,
 		      uint64_t *original)
 {
 	const struct atomiceth *eth = packet_atomiceth(packet);
-	const struct iovec memory = {target, sizeof(*target)};
 	struct atomic atomic = {
 		.target = target,
 		.operand = be64toh(eth->swap_or_add),
 		.compare = be64toh(eth->compare),
 		.add = (packet->opcode & WIRE_OPERATION_MASK) == WIRE_FETCH_ADD,
 	};
+	int error = change_target(qp, target, apply_atomic, &atomic);
 
-	if (!guard_run(&memory, 1, apply_atomic, &atomic, NULL))
-		return mr_fault(pin);
-	*original = atomic.original;
-	return 0;
+	if (!error)
+		*original = atomic.original;
+	return error;
 }
 
 static enum responder_fault execute_atomic(struct qp *qp, const struct packet *packet)
@@ -132,7 +143,7 @@ static enum responder_fault execute_atomic(struct qp *qp, const struct packet *p
 			   &target, &resource);
 	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
-	error = try_atomic(&qp->responder.message.pin, target, packet, &resource->original);
+	error = try_atomic(qp, target, packet, &resource->original);
 	if (error)
 		return memory_fault(error);
 	qp_show_answered(qp, ATOMIC_LENGTH);
@@ -156,15 +167,12 @@ static void apply_atomic_write(void *context)
 }
 
 /* 0, or what mr_fault() returns. */
-static int try_atomic_write(const struct mr_pin *pin, uint64_t *target, const struct packet *packet)
+static int try_atomic_write(struct qp *qp, uint64_t *target, const struct packet *packet)
 {
-	const struct iovec memory = {target, sizeof(*target)};
 	struct atomic_write write = {.target = target};
 
 	memcpy(&write.value, packet->payload, sizeof(write.value));
-	if (guard_run(&memory, 1, apply_atomic_write, &write, NULL))
-		return 0;
-	return mr_fault(pin);
+	return change_target(qp, target, apply_atomic_write, &write);
 }
 
 /* Unlike an RDMA WRITE it names memory that is aligned, and is written at once. */
@@ -182,7 +190,7 @@ static enum responder_fault execute_atomic_write(struct qp *qp, const struct pac
 			   &target, &resource);
 	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
-	error = try_atomic_write(&qp->responder.message.pin, target, packet);
+	error = try_atomic_write(qp, target, packet);
 	if (error)
 		return memory_fault(error);
 	qp_show_received(qp, ATOMIC_LENGTH);

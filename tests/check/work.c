@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory of work requests, queues that can't work out, and errors that are passed over. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +168,54 @@ static void receive_into_posted_send(void)
 	must(ibv_post_recv(rig.qp, &wr, &bad) == 0);
 	post_send(7, IBV_SEND_SIGNALED);
 	poll_good(2);
+	rig_close(&rig);
+}
+
+#define TIMES 100000
+
+static atomic_bool sent_all;
+
+/* The device writes to what is sent, at any time: between the bytes that a checksum is made of. */
+static void *write_all_the_time(void *unused)
+{
+	for (unsigned int round = 0; !atomic_load(&sent_all); round++) {
+		post_write(round, IBV_SEND_SIGNALED);
+		poll_good(1);
+	}
+	return NULL;
+}
+
+static void send_while_written_to(void)
+{
+	static struct rig other; /* the writes hold the first one's lock */
+	struct ibv_sge sge = {(uintptr_t)rig.buffer + HALF, HALF};
+	struct ibv_send_wr wr = send_wr(7, IBV_SEND_SIGNALED, &sge), *bad;
+	struct ibv_sge receive_sge = {(uintptr_t)other.buffer, HALF};
+	struct ibv_recv_wr receive = {.sg_list = &receive_sge, .num_sge = 1}, *bad_receive;
+	pthread_t thread;
+	struct ibv_mr *mr;
+
+	open_writable();
+	rig_open(&other);
+	rig_connect(&other);
+	mr = ibv_reg_mr(other.pd, rig.buffer, CASE_BUFFER, 0);
+	must(mr);
+	sge.lkey = mr->lkey;
+	receive_sge.lkey = other.mr->lkey;
+	must(pthread_create(&thread, NULL, write_all_the_time, NULL) == 0);
+	for (unsigned int i = 0; i < TIMES; i++) {
+		struct ibv_wc wc[2];
+		int count = 0;
+
+		must(ibv_post_recv(other.qp, &receive, &bad_receive) == 0);
+		must(ibv_post_send(other.qp, &wr, &bad) == 0);
+		while (count < 2)
+			count += ibv_poll_cq(other.cq, 2 - count, wc + count);
+	}
+	atomic_store(&sent_all, true);
+	must(pthread_join(thread, NULL) == 0);
+	must(ibv_dereg_mr(mr) == 0);
+	rig_close(&other);
 	rig_close(&rig);
 }
 
@@ -618,6 +668,7 @@ static const struct check_case cases[] = {
 	GOOD(SEND_BUFFER_CHANGED, change_completed_send),
 	GOOD(SEND_BUFFER_CHANGED, change_inline_send),
 	GOOD(SEND_BUFFER_CHANGED, receive_into_posted_send),
+	GOOD(SEND_BUFFER_CHANGED, send_while_written_to),
 	BAD(RECEIVE_BUFFER_CHANGED, write_to_posted_receive, .said = "receive, wr_id 5"),
 	BAD(RECEIVE_BUFFER_CHANGED, write_to_shared_receive, .said = "a shared receive queue"),
 	GOOD(RECEIVE_BUFFER_CHANGED, write_to_completed_receive),

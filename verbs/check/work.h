@@ -122,7 +122,7 @@ void work_at_exit(void);
 void work_sum(struct work *work);
 /* Report what has become of it since. The same. */
 void work_compare(struct work *work);
-/* struct work_watch: the device writes there. */
+/* struct work_watch: the device writes there, told before and after. */
 void work_written(const void *address, size_t length);
 /* Report that @key ends, if work that isn't done names it. */
 void work_key_ends(const struct key *key);

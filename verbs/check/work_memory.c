@@ -2,7 +2,8 @@
 /*
  * Whether the application leaves alone what it has posted: a checksum of the memory when it is
  * posted, and another one when the completion of a send is polled, or before a message fills a
- * receive. What the device has written itself in between is no misuse; it is in a log.
+ * receive. What the device has written itself in between is no misuse; it is in a log: before it
+ * is written, for a checksum that is compared meanwhile, and after, for one that is taken.
  */
 #include "verbs/check/work.h"
 
@@ -22,8 +23,8 @@
 
 /* --- what the device wrote ---------------------------------------------------------------- */
 
-/* Of so many writes it is known where they went: a power of two. */
-#define LOG_LENGTH 16384
+/* Of half as many writes it is known where they went: a power of two. */
+#define LOG_LENGTH 32768
 
 static struct {
 	uint64_t count;
