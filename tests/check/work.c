@@ -516,6 +516,13 @@ static void reset_after_unsignaled(void)
 	rig_close(&rig);
 }
 
+static void modify_datagrams_to(enum ibv_qp_state state, int mask)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .port_num = 1};
+
+	must(ibv_modify_qp(rig.qp, &attr, mask | IBV_QP_STATE) == 0);
+}
+
 static void send_in_init(void)
 {
 	rig_open(&rig);
@@ -563,6 +570,39 @@ static void go_on_after_error(void)
 		post_send(i, IBV_SEND_SIGNALED);
 		must(poll_one().status == IBV_WC_WR_FLUSH_ERR);
 	}
+	rig_close(&rig);
+}
+
+/* Its sends are flushed, in SQE; and receives are posted as before. */
+static void receive_after_error(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_UD,
+	};
+	struct ibv_sge sge = {.length = 1};
+	struct ibv_send_wr wr = send_wr(5, IBV_SEND_SIGNALED, &sge), *bad;
+	struct ibv_ah_attr ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
+	struct ibv_wc wc;
+
+	rig_open(&rig);
+	must(ibv_destroy_qp(rig.qp) == 0);
+	attr.send_cq = attr.recv_cq = rig.cq;
+	rig.qp = ibv_create_qp(rig.pd, &attr);
+	must(rig.qp);
+	modify_datagrams_to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	modify_datagrams_to(IBV_QPS_RTR, 0);
+	modify_datagrams_to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
+	must(ibv_query_gid(rig.context, 1, 0, &ah_attr.grh.dgid) == 0);
+	wr.wr.ud.ah = ibv_create_ah(rig.pd, &ah_attr);
+	must(wr.wr.ud.ah);
+	must(ibv_post_send(rig.qp, &wr, &bad) == 0);
+	must(poll_one().status == IBV_WC_LOC_PROT_ERR);
+	for (unsigned int i = 0; i < 4; i++) {
+		post_receive(i);
+		must(ibv_poll_cq(rig.cq, 1, &wc) == 0);
+	}
+	must(ibv_destroy_ah(wr.wr.ud.ah) == 0);
 	rig_close(&rig);
 }
 
@@ -688,6 +728,7 @@ static const struct check_case cases[] = {
 	BAD(POST_IN_WRONG_STATE, receive_in_reset, .said = "is in RESET"),
 	GOOD(POST_IN_WRONG_STATE, receive_in_init),
 	BAD(ERROR_IGNORED, go_on_after_error, .said = "wr_id 5 completed with status 4"),
+	GOOD(ERROR_IGNORED, receive_after_error),
 	GOOD(ERROR_IGNORED, begin_anew_after_error),
 	GOOD(ERROR_IGNORED, post_behind_error),
 	BAD(SENDS_MET_NO_RECEIVE, send_without_receive, .said = "1 times"),

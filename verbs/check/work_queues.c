@@ -55,10 +55,13 @@ static bool ignores_error(struct work_qp *of, struct work_error *error)
 	return second;
 }
 
-static void check_error(const struct qp *qp)
+/* IBA 10.3.1: in SQE, where a send of UC or UD leads, receives go on. */
+static void check_error(const struct qp *qp, bool receive)
 {
 	struct work_error error;
 
+	if (!(qp_abilities(qp) & (receive ? QP_FLUSH_RECV : QP_FLUSH_SEND)))
+		return;
 	if (!ignores_error(qp->watched, &error))
 		return;
 	check_report(CAUSE_ERROR_IGNORED, CHECK_PLACES({"error polled", error.polled}),
@@ -99,7 +102,7 @@ void work_check_polled(struct cq *cq, const struct completion *completion)
 void work_check_posted(struct qp *qp, bool receive)
 {
 	check_cq(receive ? qp->recv_cq : qp->send_cq);
-	check_error(qp);
+	check_error(qp, receive);
 }
 
 /* --- refused ---------------------------------------------------------------------------------- */
