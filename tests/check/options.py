@@ -53,7 +53,8 @@ def test_errors(folder):
     with open(unreadable, "w") as file:
         file.write("OBJECT_LEAKED\n")
     for options in ("exit", "exit=", "exit=0", "exit=256", "exit=1x", "leaks", "1=1", "json",
-                    "json=/nowhere/file", "suppress=/nowhere", f"suppress={unreadable}", "exit=3,2"):
+                    "json=/nowhere/file", "suppress=/nowhere", f"suppress={unreadable}",
+                    f"suppress={folder}", "exit=3,2"):
         status, said = run("destroy_each_once", options)
         lines = [line for line in said.splitlines() if "URXE_CHECK" in line]
         check(status != 0 and len(lines) == 1 and "no devices" in lines[0], f"{options}: {said}")

@@ -51,6 +51,8 @@ bool suppress_read(const char *path)
 
 	while (good && getline(&line, &size, file) >= 0)
 		good = read_line(line);
+	/* A directory can be opened. */
+	good = good && !ferror(file);
 	free(line);
 	if (file)
 		fclose(file);
