@@ -98,7 +98,8 @@ static struct unacknowledged find_unacknowledged(const struct object *object)
 	some.completions = completion->taken - completion->acked;
 	some.asyncs = async->taken - async->acked;
 	objects_leave();
-	if (object->kind == OBJECT_CM_ID)
+	/* Mostly there is none, and very many objects are known. */
+	if (object_cm_events(object))
 		objects_visit(OBJECT_ALIVE, count_cm_event, &some);
 	return some;
 }

@@ -77,11 +77,38 @@ void object_put(struct object *object)
 
 /* --- lives ------------------------------------------------------------------------- */
 
+/* With the lock. @n: 1 or -1. */
+static void count_in_owner(const struct object *object, struct object *owner, int n)
+{
+	if (object->state != OBJECT_ALIVE)
+		return;
+	if (object->kind == OBJECT_CM_EVENT)
+		owner->events += n;
+	else
+		owner->users += n;
+}
+
+/* With the lock. */
+static void leave_owners(const struct object *object)
+{
+	for (unsigned int i = 0; i < OBJECT_OWNERS && object->owners[i]; i++)
+		count_in_owner(object, object->owners[i], -1);
+}
+
+/* With the lock: from now on it isn't alive. */
+static void end_life(struct object *object, enum object_state state)
+{
+	leave_owners(object);
+	object->state = state;
+}
+
 /* With the lock. The caller puts the table's reference, without it. */
 static struct object *take_off(struct object *object)
 {
-	if (object)
-		HASH_DEL(objects.table, object);
+	if (!object)
+		return NULL;
+	HASH_DEL(objects.table, object);
+	leave_owners(object);
 	return object;
 }
 
@@ -92,8 +119,10 @@ static void add_owner(struct object *object, struct object *owner)
 
 	while (i < OBJECT_OWNERS && object->owners[i] && object->owners[i] != owner)
 		i++;
-	if (owner && owner != object && i < OBJECT_OWNERS && !object->owners[i])
+	if (owner && owner != object && i < OBJECT_OWNERS && !object->owners[i]) {
 		object->owners[i] = object_reference(owner);
+		count_in_owner(object, owner, 1);
+	}
 }
 
 /* @object, new, into the table, for what had its address before. */
@@ -108,8 +137,10 @@ static struct object *replace(struct object *object, const struct object_use *ow
 	for (const struct object_use *owner = owners; owner && owner->kind; owner++)
 		add_owner(object, object_find(owner->pointer));
 	/* Without memory it isn't in the table: nothing is known of it. */
-	if (!object->hh.tbl)
+	if (!object->hh.tbl) {
+		leave_owners(object);
 		object_put(object);
+	}
 	objects_leave();
 	return before;
 }
@@ -143,7 +174,7 @@ void object_join(const void *pointer, const void *owner, bool implicit)
 }
 
 /* With the lock. Whether it was one. */
-static bool remove_owner(struct object *object, const struct object *owner)
+static bool remove_owner(struct object *object, struct object *owner)
 {
 	unsigned int i = 0, last = 0;
 
@@ -153,6 +184,7 @@ static bool remove_owner(struct object *object, const struct object *owner)
 		i++;
 	if (i == last)
 		return false;
+	count_in_owner(object, owner, -1);
 	object->owners[i] = object->owners[last - 1];
 	object->owners[last - 1] = NULL;
 	return true;
@@ -183,7 +215,7 @@ void object_destroyed(const void *pointer)
 	objects_enter();
 	object = object_find(pointer);
 	if (object && object->state == OBJECT_ALIVE) {
-		object->state = OBJECT_DESTROYED;
+		end_life(object, OBJECT_DESTROYED);
 		object->destroyed = origin;
 		origin = NULL;
 	}
@@ -229,12 +261,32 @@ void objects_visit(enum object_state state, bool (*visit)(void *argument, struct
 	objects_leave();
 }
 
+static unsigned int read_count(const unsigned int *count)
+{
+	unsigned int now;
+
+	objects_enter();
+	now = *count;
+	objects_leave();
+	return now;
+}
+
+unsigned int object_users(const struct object *object)
+{
+	return read_count(&object->users);
+}
+
+unsigned int object_cm_events(const struct object *object)
+{
+	return read_count(&object->events);
+}
+
 void objects_inherit(void)
 {
 	struct object *object, *next;
 
 	HASH_ITER (hh, objects.table, object, next) {
 		if (object->state == OBJECT_ALIVE)
-			object->state = OBJECT_INHERITED;
+			end_life(object, OBJECT_INHERITED);
 	}
 }

@@ -75,6 +75,7 @@ struct object {
 	struct origin *refused; /* a call that was to destroy it, and failed with EBUSY */
 	struct object
 		*owners[OBJECT_OWNERS]; /* what it belongs to: referenced; the context first */
+	unsigned int users, events; /* that are alive and belong to it: events of rdma_cm apart */
 	struct object_events completion_events, async_events;
 	UT_hash_handle hh; /* by pointer */
 };
@@ -107,6 +108,9 @@ void object_put(struct object *object);
  */
 void objects_visit(enum object_state state, bool (*visit)(void *argument, struct object *object),
 		   void *argument);
+/* How many it would find that belong to @object: all but events of rdma_cm, and those. */
+unsigned int object_users(const struct object *object);
+unsigned int object_cm_events(const struct object *object);
 /* Take a reference in @visit. */
 struct object *object_reference(struct object *object);
 

@@ -212,7 +212,9 @@ static struct belongings find_users(const struct object *object)
 {
 	struct belongings found = {.owner = object};
 
-	objects_visit(OBJECT_ALIVE, count_user, &found);
+	/* Mostly there is none, and very many objects are known. */
+	if (object_users(object))
+		objects_visit(OBJECT_ALIVE, count_user, &found);
 	return found;
 }
 
