@@ -17,6 +17,7 @@
 #include "emu/transport/request_kind.h"
 #include "net/newer_verbs.h"
 #include "net/wire/wire.h"
+#include "verbs/check/checked.h"
 #include "verbs/context.h"
 
 #define FIRST_CAPACITY 16
@@ -366,6 +367,13 @@ static void link_up(struct builder *builder)
 	}
 }
 
+static int post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (unlikely(hooks_on()))
+		return checked_post_built(qp, wr, bad);
+	return post_requests(qp, wr, bad, true);
+}
+
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *builder = builder_of(ex);
@@ -379,7 +387,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		error = hook_call(FAULT_CALL_ibv_wr_complete);
 	if (!error && builder->count) {
 		link_up(builder);
-		error = post_requests(&ex->qp_base, &builder->wr->wr, &bad, true);
+		error = post_built(&ex->qp_base, &builder->wr->wr, &bad);
 	}
 	pthread_mutex_unlock(&builder->lock);
 	deliver(qp->hca);

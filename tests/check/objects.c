@@ -90,6 +90,34 @@ static void use_destroyed_ah(void)
 	rig_close(&rig);
 }
 
+/* Named by a request that is built. */
+static void build_with_destroyed_ah(void)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = {.max_send_wr = 1, .max_send_sge = 1},
+		.qp_type = IBV_QPT_UD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp_ex *ex;
+	struct ibv_ah *ah;
+
+	rig_open(&rig);
+	attr.pd = rig.pd;
+	attr.send_cq = attr.recv_cq = rig.cq;
+	ex = ibv_qp_to_qp_ex(ibv_create_qp_ex(rig.context, &attr));
+	must(ex);
+	ah = make_ah();
+	must(ibv_destroy_ah(ah) == 0);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_ud_addr(ex, ah, 1, 0);
+	ibv_wr_set_sge(ex, 0, 0, 0);
+	must(ibv_wr_complete(ex) == EINVAL);
+	must(ibv_destroy_qp(&ex->qp_base) == 0);
+	rig_close(&rig);
+}
+
 /* By functions that are the object's. */
 static void build_on_destroyed_qp(void)
 {
@@ -471,6 +499,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_qp, .said = "(UD)"),
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_pd, .said = "ibv_reg_mr"),
 	BAD(OBJECT_USED_DESTROYED, use_destroyed_ah),
+	BAD(OBJECT_USED_DESTROYED, build_with_destroyed_ah, .said = "ibv_wr_complete(): address"),
 	BAD(OBJECT_USED_DESTROYED, build_on_destroyed_qp, .said = "ibv_wr_start()"),
 	BAD(OBJECT_USED_DESTROYED, poll_destroyed_cq_ex, .said = "ibv_start_poll()"),
 	BAD(OBJECT_USED_DESTROYED, use_again_and_again, .said = "1 misuse, 5 occurrences"),

@@ -3,24 +3,31 @@
 #include "verbs/check/calls.h"
 
 /* The address handles and windows that requests name. */
-static bool check_requests(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+static bool check_requests(const char *call, const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool good = true;
 
 	for (; wr && good; wr = wr->next) {
 		if (wr->opcode == IBV_WR_BIND_MW)
-			good = CHECK_USES("ibv_post_send()", {OBJECT_MW, wr->bind_mw.mw},
+			good = CHECK_USES(call, {OBJECT_MW, wr->bind_mw.mw},
 					  {OBJECT_MR, wr->bind_mw.bind_info.mr});
 		else if (qp->qp_type == IBV_QPT_UD)
-			good = CHECK_USES("ibv_post_send()", {OBJECT_AH, wr->wr.ud.ah});
+			good = CHECK_USES(call, {OBJECT_AH, wr->wr.ud.ah});
 	}
 	return good;
 }
 
+int checked_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (check_is_on() && !check_requests("ibv_wr_complete()", qp, wr))
+		return EINVAL;
+	return post_requests(qp, wr, bad, true);
+}
+
 int checked_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	if (check_is_on() &&
-	    (!CHECK_USES("ibv_post_send()", {OBJECT_QP, qp}) || !check_requests(qp, wr))) {
+	if (check_is_on() && (!CHECK_USES("ibv_post_send()", {OBJECT_QP, qp}) ||
+			      !check_requests("ibv_post_send()", qp, wr))) {
 		TELL_BAD(bad, wr);
 		return set_errno(EINVAL);
 	}

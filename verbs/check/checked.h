@@ -104,6 +104,9 @@ CHECKED(close_xrcd);
 CHECKED(get_srq_num);
 CHECKED(open_qp);
 
+/* post_requests() of what ibv_wr_complete() has built. */
+int checked_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
 /* --- librdmacm -------------------------------------------------------------- */
 
 CHECKED(rdma_accept);
