@@ -203,6 +203,17 @@ static void destroy_id_without_ack(void)
 	close_id(id);
 }
 
+/* What would have waited for ever says so once: the program can't have meant to do it twice. */
+static void ack_after_destroying_id(void)
+{
+	struct rdma_cm_id *id = make_id();
+	struct rdma_cm_event *event = get_cm_event(id);
+
+	must(rdma_destroy_id(id) == 0);
+	must(rdma_ack_cm_event(event) == -1 && errno == EINVAL);
+	rdma_destroy_event_channel(channel);
+}
+
 static void exit_with_cm_event(void)
 {
 	get_cm_event(make_id());
@@ -324,6 +335,7 @@ static const struct check_case cases[] = {
 	BAD(EVENTS_NOT_ACKED, destroy_without_ack, .said = "got at events.c:"),
 	BAD(EVENTS_NOT_ACKED, ack_async_never),
 	BAD(EVENTS_NOT_ACKED, destroy_id_without_ack, .said = "ADDR_RESOLVED"),
+	BAD(EVENTS_NOT_ACKED, ack_after_destroying_id),
 	GOOD(EVENTS_NOT_ACKED, destroy_while_acked),
 	BAD(EVENTS_LEFT, exit_without_ack, .also = CAUSE_OBJECT_LEAKED),
 	BAD(EVENTS_LEFT, exit_with_cm_event, .also = CAUSE_OBJECT_LEAKED, .said = "ADDR_RESOLVED"),

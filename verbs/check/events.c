@@ -146,6 +146,7 @@ static void acknowledge(const char *call, const struct object *object)
 	while (some.cm_event) {
 		const void *event = some.cm_event->pointer;
 
+		object_tell(some.cm_event);
 		object_destroyed(event);
 		urxe_rdma_ack_cm_event((struct rdma_cm_event *)event);
 		object_put(some.cm_event);

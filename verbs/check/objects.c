@@ -238,6 +238,13 @@ void object_refused(const void *pointer)
 	origin_free(origin);
 }
 
+void object_tell(struct object *object)
+{
+	objects_enter();
+	object->told = true;
+	objects_leave();
+}
+
 void object_forget(const void *pointer)
 {
 	struct object *object;

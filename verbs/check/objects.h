@@ -68,7 +68,7 @@ struct object {
 	enum object_kind kind;
 	enum object_state state;
 	bool implicit; /* made by rdma_create_qp() and the like, and destroyed by its counterpart */
-	bool told;     /* that it is left behind */
+	bool told;     /* that it is left behind, or an event that wasn't acknowledged */
 	_Atomic unsigned int references;
 	char name[OBJECT_NAME]; /* "QP 0x1f01 (RC)" */
 	struct origin *made, *destroyed;
@@ -97,6 +97,9 @@ void object_destroyed(const void *pointer);
 void object_refused(const void *pointer);
 /* It was freed, and its address may be another object's: what quarantine_enable() calls. */
 void object_forget(const void *pointer);
+
+/* It was reported, and isn't to be again when the process exits, or it is acknowledged late. */
+void object_tell(struct object *object);
 
 /* NULL: unknown. The caller puts the reference. */
 struct object *object_get(const void *pointer);
