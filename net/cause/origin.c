@@ -163,7 +163,7 @@ uintptr_t origin_place(const struct origin *origin)
 	for (unsigned int i = 0; origin && i < origin->count; i++) {
 		struct place place = place_find(origin->frames[i]);
 
-		if (is_the_applications(&place))
+		if (is_the_applications(&place) && !place_is_inline(origin->frames[i]))
 			return origin->frames[i];
 	}
 	return 0;

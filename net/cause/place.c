@@ -7,6 +7,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,24 @@ static bool is_verbs_header(const char *path)
 		size_t end = strlen(headers[i]);
 
 		if (length >= end && strcmp(path + length - end, headers[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Without debug information: names that begin so are those of verbs' headers. */
+static bool is_verbs_name(const char *function)
+{
+	static const char *const beginnings[] = {"ibv_",
+						 "__ibv_",
+						 "rdma_post_",
+						 "rdma_reg_",
+						 "rdma_dereg_mr",
+						 "rdma_get_send_comp",
+						 "rdma_get_recv_comp"};
+
+	for (unsigned int i = 0; function && i < sizeof(beginnings) / sizeof(*beginnings); i++) {
+		if (strncmp(function, beginnings[i], strlen(beginnings[i])) == 0)
 			return true;
 	}
 	return false;
@@ -191,12 +210,13 @@ static bool look_up(Dwfl *dwfl, uintptr_t address, struct place *place)
 	place->function = libdw.dwfl_module_addrname(module, address);
 	unit = find_unit(module, address, &bias);
 	if (!unit)
-		return true;
+		return !is_verbs_name(place->function);
 	libdw.dwarf_new_oom_handler(libdw.dwarf_cu_getdwarf(unit->cu), leave_libdw);
 	path = find_line(place, unit, address - bias);
-	if (path)
-		place->file = base_name(path);
-	return !path || !is_verbs_header(path);
+	if (!path)
+		return !is_verbs_name(place->function);
+	place->file = base_name(path);
+	return !is_verbs_header(path);
 }
 
 static const struct link_map *frame_object(const struct visit *visit, unsigned int frame)
@@ -284,4 +304,46 @@ void places_visit(const uintptr_t *frames, unsigned int count, place_visit funct
 	/* Without libdw, a thread or memory: objects and offsets. */
 	visit_all(&visit, NULL);
 	errno = error;
+}
+
+/* --- inline functions ------------------------------------------------------------- */
+
+#define FRAMES_KNOWN 1024
+
+static bool note_place(void *argument, const struct place *place)
+{
+	*(bool *)argument = true;
+	return false;
+}
+
+/* A frame, shifted, and the answer; where it is known, or is to be noted. NULL: the table is full.
+ */
+static _Atomic uintptr_t *find_answer(uintptr_t frame)
+{
+	static _Atomic uintptr_t known[FRAMES_KNOWN];
+
+	for (unsigned int i = 0; i < FRAMES_KNOWN; i++) {
+		_Atomic uintptr_t *answer = &known[(frame + i) % FRAMES_KNOWN];
+		uintptr_t value = atomic_load_explicit(answer, memory_order_relaxed);
+
+		if (!value || value >> 1 == frame)
+			return answer;
+	}
+	return NULL;
+}
+
+/* Debug information is read once for a frame: at exit there may be thousands of objects of few. */
+bool place_is_inline(uintptr_t frame)
+{
+	_Atomic uintptr_t *answer = find_answer(frame);
+	uintptr_t value = answer ? atomic_load_explicit(answer, memory_order_relaxed) : 0;
+	bool visited = false;
+
+	if (value >> 1 == frame)
+		return value & 1;
+	places_visit(&frame, 1, note_place, &visited);
+	/* If another thread has noted something there meanwhile, the next call notes this. */
+	if (answer && !value)
+		atomic_compare_exchange_strong(answer, &value, frame << 1 | !visited);
+	return !visited;
 }

@@ -37,4 +37,10 @@ struct place place_find(uintptr_t frame);
 typedef bool (*place_visit)(void *argument, const struct place *place);
 void places_visit(const uintptr_t *frames, unsigned int count, place_visit visit, void *argument);
 
+/*
+ * Whether a return address is in an inline function of verbs' headers that the compiler has made
+ * one of the object's own, as it does without optimization: places_visit() leaves it out.
+ */
+bool place_is_inline(uintptr_t frame);
+
 #endif

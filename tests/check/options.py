@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The options of URXE_CHECK, by cases of test_check.
 
-    options.py TEST_CHECK LAUNCHER
+    options.py TEST_CHECK LAUNCHER UNOPTIMIZED...
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
-CASES, LAUNCHER = (os.path.abspath(argument) for argument in sys.argv[1:3])
+CASES, LAUNCHER, *UNOPTIMIZED = (os.path.abspath(argument) for argument in sys.argv[1:])
 LEAKS = "leak_regions"  # 12 regions in leak_regions(), and what they need in rig_open()
 failed = False
 
@@ -124,7 +125,20 @@ def test_launcher():
     check(status == 0 and reports(said) == 3, f"--check: {status} {said}")
 
 
-for test in (test_status, test_launcher):
+# Each place is reported, though the innermost function of them all is ibv_post_send() or another one
+# of the headers'.
+def test_inline_functions():
+    for program in UNOPTIMIZED:
+        done = subprocess.run([LAUNCHER, "run", "--node", "127.85.0.1", "--check", "--", program],
+                              capture_output=True, text=True, timeout=300)
+        said = done.stderr
+        for what, function in (("used", "post_first"), ("used", "post_second"),
+                               ("made", "leak_first"), ("made", "leak_second")):
+            check(re.search(rf"\n    {what} at .*\b{function}\b", said), f"{program}: {function}: {said}")
+        check(" at ibv_" not in said and " at __ibv_" not in said, f"{program}: {said}")
+
+
+for test in (test_status, test_launcher, test_inline_functions):
     test()
 for test in (test_errors, test_json, test_suppressions, test_forks):
     with tempfile.TemporaryDirectory() as scratch:
