@@ -54,7 +54,7 @@ def test_errors(folder):
     with open(unreadable, "w") as file:
         file.write("OBJECT_LEAKED\n")
     for options in ("exit", "exit=", "exit=0", "exit=256", "exit=1x", "leaks", "1=1", "json",
-                    "json=/nowhere/file", "suppress=/nowhere", f"suppress={unreadable}",
+                    "json=/nowhere/file", "json=/", "suppress=/nowhere", f"suppress={unreadable}",
                     f"suppress={folder}", "exit=3,2"):
         status, said = run("destroy_each_once", options)
         lines = [line for line in said.splitlines() if "URXE_CHECK" in line]
@@ -71,6 +71,10 @@ def test_json(folder):
     run("use_destroyed_qp", f"json={folder}/%p.json")
     files = [f for f in os.listdir(folder) if f.endswith(".json")]
     check(len(files) == 2 and all(f[:-5].isdigit() for f in files), f"%p: {files}")
+    status, said = run("destroy_each_once", f"json={folder}/none.json")
+    check(status == 0 and not os.path.exists(f"{folder}/none.json"), f"a file of no reports: {said}")
+    run("use_destroyed_cq", None, (LAUNCHER, "run", "--node", "127.85.0.1", f"--check=json={folder}/run-%p", "--"))
+    check(len([f for f in os.listdir(folder) if f.startswith("run-")]) == 1, "%p of urxe run")
     both = [report for file in files for report in read(f"{folder}/{file}")]
     leak, = [r for r in both if r["name"] == "OBJECT_LEAKED" and r["count"] == 12]
     check(leak["cause"] == "0x7020" and leak["title"] and "12 memory regions" in leak["found"], leak)

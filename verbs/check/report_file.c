@@ -39,31 +39,43 @@ static char *expand(const char *path)
 	return expanded;
 }
 
-static int open_file(const char *path)
+/* @create: O_CREAT or 0 */
+static int open_file(const char *path, int create)
 {
 	char *name = expand(path);
 	int fd = -1;
 
 	if (name)
-		fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+		fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | create | O_APPEND | O_CLOEXEC,
 			     FILE_MODE);
 	free(name);
 	return fd;
 }
 
+/* Whether a file can be made in the folder of @path. */
+static bool has_writable_folder(const char *path)
+{
+	/* With its slash: that of "/file" is "/". */
+	char *folder = strndup(path, strrchr(path, '/') + 1 - path);
+	bool writable = folder && syscall(SYS_faccessat, AT_FDCWD, folder, W_OK | X_OK) == 0;
+
+	free(folder);
+	return writable;
+}
+
 bool report_file_is_writable(const char *path)
 {
-	int fd = open_file(path);
+	int fd = open_file(path, 0);
 
 	if (fd < 0)
-		return false;
+		return errno == ENOENT && has_writable_folder(path);
 	syscall(SYS_close, fd);
 	return true;
 }
 
 void report_file_append(const char *path, const char *line, size_t length)
 {
-	int fd = open_file(path);
+	int fd = open_file(path, O_CREAT);
 
 	if (fd < 0 || sys_write(fd, line, length) != (ssize_t)length)
 		log_error("URXE_CHECK: %s: %s", path, strerror(errno));
