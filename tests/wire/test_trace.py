@@ -111,9 +111,9 @@ class Captures:
         return [self.path(0), self.path(1)]
 
 
-def run(*arguments, environment=None):
+def run(*arguments, environment=None, output=subprocess.PIPE):
     command = [PROGRAM, "trace", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+    return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=100, env=environment)
 
 
 def trace(*arguments):
@@ -402,6 +402,13 @@ class Output(unittest.TestCase):
         done = run(path, environment={**os.environ, "PATH": "/nonexistent"})
         self.assertEqual(done.returncode, 2)
         self.assertIn("apt-get install tshark", done.stderr)
+
+    def test_output_that_is_lost(self):
+        path = lossy().write()[0]
+        for form in "table", "diagram", "svg", "json":
+            with self.subTest(form), open("/dev/full", "w") as full:
+                done = run("--format", form, path, output=full)
+                self.assertEqual((done.returncode, done.stderr), (2, "urxe: the output can't be written\n"))
 
 
 class LinuxRxe(unittest.TestCase):
