@@ -5,6 +5,7 @@
  */
 #include <argp.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,15 +98,21 @@ static bool show(const char *name)
 {
 	FILE *file = open_profile(name);
 	char line[LINE];
+	bool good;
 
-	if (!file) {
+	if (!file && errno == ENOENT) {
 		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n", name);
 		return false;
 	}
-	while (fgets(line, sizeof(line), file))
+	while (file && fgets(line, sizeof(line), file))
 		fputs(line, stdout);
-	fclose(file);
-	return true;
+	/* A folder can be opened, and not read. */
+	good = file && !ferror(file);
+	if (!good)
+		fprintf(stderr, "urxe: %s: %s\n", name, strerror(errno));
+	if (file)
+		fclose(file);
+	return good;
 }
 
 /* --- side by side, for docs/profiles.md -------------------------------------------------- */

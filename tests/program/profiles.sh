@@ -32,6 +32,8 @@ echo 'max_sge = 4' >"$work/mine.profile"
 [ "$("$program" profiles "$work/mine.profile")" = 'max_sge = 4' ] || fail "a file"
 ! "$program" profiles nothing >"$work/out" 2>"$work/err" || fail "urxe profiles nothing"
 [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] || fail "urxe profiles nothing: not one line"
+! "$program" profiles "$work/" >"$work/out" 2>"$work/err" || fail "urxe profiles of a folder"
+grep -qx "urxe: $work/: Is a directory" "$work/err" || fail "urxe profiles of a folder: $(cat "$work/err")"
 
 "$program" profiles --markdown >"$work/profiles.md" || fail "urxe profiles --markdown"
 diff "$sources/docs/profiles.md" "$work/profiles.md" >&2 ||
