@@ -275,10 +275,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		fuzz->timeout = read_timeout(argument);
 		return 0;
 	case PEER:
-		fuzz->peer = argument;
+		fuzz->peer = option_value("--peer", argument);
 		return 0;
 	case PEER_NODE:
-		fuzz->peer_node = argument;
+		fuzz->peer_node = option_value("--peer-node", argument);
 		return 0;
 	case SEEDS:
 		fuzz->seeds = read_seeds(argument);
@@ -297,7 +297,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		fuzz->unchecked = true;
 		return 0;
 	case OUTPUT:
-		fuzz->output = argument;
+		fuzz->output = option_value("--output", argument);
 		return 0;
 	case ARGP_KEY_ARGS:
 		fuzz->program = state->argv + state->next;

@@ -21,6 +21,13 @@ static const struct setting {
 	[CHECK - NODE] = {"--check", "URXE_CHECK"},
 };
 
+const char *option_value(const char *option, const char *value)
+{
+	if (!*value)
+		die("%s needs a value that isn't empty", option);
+	return value;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	const struct setting *setting;
@@ -28,9 +35,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	if (key < NODE || key > CHECK)
 		return ARGP_ERR_UNKNOWN;
 	setting = &settings[key - NODE];
-	/* Empty is the same as unset, and hardly what a script meant. */
-	if (argument && !*argument)
-		die("%s needs a value that isn't empty", setting->option);
+	if (argument)
+		option_value(setting->option, argument);
 	if (setenv(setting->variable, argument ? argument : "1", 1) != 0)
 		die("out of memory");
 	return 0;

@@ -8,6 +8,9 @@
 
 #include <argp.h>
 
+/* @value; dies if it is empty: that is the same as unset, and hardly what a script meant. */
+const char *option_value(const char *option, const char *value);
+
 /* Children of a command's argp. */
 extern const struct argp_child device_options[];  /* which devices */
 extern const struct argp_child program_options[]; /* these, and what is told of the program */

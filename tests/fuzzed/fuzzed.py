@@ -193,6 +193,8 @@ class Commands(unittest.TestCase):
         self.refused("does nothing that could fail", "--only", "connections", "--", program("clean"))
         self.refused("--timeout", "--timeout", "x", "--", "true")
         self.refused("--seeds", "--seeds", "-1", "--", "true")
+        for option in "--peer", "--peer-node", "--output":
+            self.refused(f"{option} needs a value", option, "", "--", "true")
 
     def test_status_where_ended_children_are_ignored(self):
         """As a parent leaves it that wants none of its own."""
