@@ -197,12 +197,16 @@ static bool hangs_enough(const struct fuzz *fuzz, const struct fuzz_place *place
 	return hangs >= HANGS_ENOUGH;
 }
 
+/* What takes longer hangs. */
+static double timeout_of(const struct fuzz *fuzz, const struct fuzz_place *place)
+{
+	if (fuzz->timeout)
+		return fuzz->timeout;
+	return fmax(fuzz->usage.seconds * TIMES_THE_FIRST, fmax(place->seconds, LEAST_TIMEOUT));
+}
+
 static void try_all(struct fuzz *fuzz)
 {
-	double seconds = fuzz->timeout;
-
-	if (!seconds)
-		seconds = fmax(fuzz->usage.seconds * TIMES_THE_FIRST, LEAST_TIMEOUT);
 	for (unsigned int i = 0; i < fuzz->place_count && !fuzz->interrupted; i++) {
 		struct fuzz_place *place = &fuzz->places[i];
 
@@ -212,7 +216,7 @@ static void try_all(struct fuzz *fuzz)
 		place->run =
 			fuzz_run(fuzz, &(struct fuzz_how){.fault = place->fault,
 							  .checked = fuzz_is_checked(fuzz, place),
-							  .seconds = seconds});
+							  .seconds = timeout_of(fuzz, place)});
 		place->outcome = judge(fuzz, place);
 		if (!fuzz_is_finding(place->outcome))
 			fuzz_run_free(&place->run);
@@ -227,8 +231,7 @@ enum { TIMEOUT = 0x1000, PEER, PEER_NODE, SEEDS, ONLY, JSON, KEEP_GOING, OUTPUT,
 static const struct argp_option options[] = {
 	{"timeout", TIMEOUT, "SECONDS", 0,
 	 "A run that takes longer hangs; default: ten times what it takes without faults, and 10 "
-	 "at "
-	 "least"},
+	 "at least, or 100 where each REQ of rdma_cm is lost"},
 	{"peer", PEER, "COMMAND", 0,
 	 "A shell command that is started before each run, with devices and without faults"},
 	{"peer-node", PEER_NODE, "ADDRESSES", 0, "The node of the peer; default 127.0.0.1"},

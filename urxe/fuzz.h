@@ -76,6 +76,7 @@ struct fuzz_place {
 	enum fuzz_kind kind;
 	enum fault_call call; /* of FUZZ_CALLS; else FAULT_CALLS */
 	uint32_t number;      /* which call it is */
+	unsigned int seconds; /* that it may take unless fuzz.timeout says so, or 0 */
 	enum fuzz_outcome outcome;
 	struct fuzz_run run;
 };

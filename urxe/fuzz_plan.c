@@ -242,6 +242,7 @@ static void plan_completions(struct fuzz *fuzz)
 struct conditional {
 	const char *fault;
 	enum fault_call call, other;
+	unsigned int seconds; /* that the library itself waits then, and some more; or 0 */
 };
 
 #define ALWAYS FAULT_CALLS, FAULT_CALLS
@@ -274,7 +275,8 @@ static const struct conditional link_faults[] = {
 static const struct conditional connections[] = {
 	{"reject#1/CM_REP", EITHER(rdma_connect, rdma_connect)},
 	{"drop#1/CM_REQ@tx", EITHER(rdma_connect, rdma_connect)},
-	{"drop#1+/CM_REQ@tx", EITHER(rdma_connect, rdma_connect)},
+	/* After 73 s it is UNREACHABLE. */
+	{"drop#1+/CM_REQ@tx", EITHER(rdma_connect, rdma_connect), 100},
 	{"drop#1/CM_REP@rx", EITHER(rdma_connect, rdma_connect)},
 	{"reject#1/CM_REQ", EITHER(rdma_listen, rdma_listen)},
 	{"drop#1/CM_REQ@rx", EITHER(rdma_listen, rdma_listen)},
@@ -306,7 +308,7 @@ static void plan_conditional(struct fuzz *fuzz, enum fuzz_kind kind,
 	for (unsigned int i = 0; i < count; i++) {
 		if (faults[i].call == FAULT_CALLS || fuzz_calls_alike(fuzz, faults[i].call) ||
 		    fuzz_calls_alike(fuzz, faults[i].other))
-			add(fuzz, kind, "%s%s", faults[i].fault, when);
+			add(fuzz, kind, "%s%s", faults[i].fault, when)->seconds = faults[i].seconds;
 	}
 }
 

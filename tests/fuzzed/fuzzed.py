@@ -201,6 +201,13 @@ class Commands(unittest.TestCase):
         self.refused("exit status 3", "--", "sh", "-c", "exit 3",
                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
+    def test_waiting_as_long_as_rdma_cm_does_is_no_hang(self):
+        """By default; how long it is is librdmacm's to say."""
+        port = ["-p", str(PORT)]
+        said = fuzz("--json", "--no-check", "--only", "connections", "--peer", f"rping -s {' '.join(port)}", "--",
+                    "rping", "-c", "-a", "127.0.0.1", "-C", "1", *port)
+        self.assertEqual(places(said)["drop#1+/CM_REQ@tx"]["outcome"], "reported", said.stdout)
+
     def test_peer_is_started_for_each_run(self):
         server = f"ibv_rc_pingpong -g 0 -p {PORT} -n 5"
         said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr,ibv_create_qp", "--peer", server, "--",
