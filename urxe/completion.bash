@@ -73,6 +73,12 @@ _urxe_captures() {
 	COMPREPLY=($(compgen -f -X '!*.pcap*' -- "$1"; compgen -d -- "$1"))
 }
 
+_urxe_folders() {
+	compopt -o filenames 2>/dev/null
+	local IFS=$'\n'
+	COMPREPLY=($(compgen -d -- "$1"))
+}
+
 # To readline "--check=exit=1" is five words; past those that belong to the one at $at.
 _urxe_skip_parts() {
 	while [[ ${COMP_WORDS[at + 1]-} == [=:]* ]]; do
@@ -122,10 +128,14 @@ _urxe_check() {
 	COMPREPLY=($(compgen -P "$before" -W "exit= json= no-leaks order portability= suppress=" -- "${1#"$before"}"))
 }
 
+_urxe_processes() {
+	"$1" ps 2>/dev/null | sed -nE 's/^([0-9]+)  .*/\1/p'
+}
+
 # The process, a command for it, or what follows that.
 _urxe_control() {
 	case $COMP_CWORD,${COMP_WORDS[3]} in
-	2,*) _urxe_words "$("$1" ps 2>/dev/null | sed -nE 's/^([0-9]+)  .*/\1/p')" "$2" ;;
+	2,*) _urxe_words "$(_urxe_processes "$1")" "$2" ;;
 	3,*) _urxe_words "$("$1" ctl --help 2>/dev/null | sed -nE '/^ *Commands:/,/^$/s/^ +([a-z]+) .*/\1/p' | sort -u)" "$2" ;;
 	4,faults)
 		_urxe_faults "$1" "$2"
@@ -159,6 +169,10 @@ _urxe() {
 		_urxe_nodes "$current"
 	elif [[ $option == --peer-node ]]; then
 		_urxe_nodes "$current"
+	elif [[ $option == @(--timeout|--seeds|--qp|--from|--to|--count|-n|--interval|-i) ]]; then
+		: # a number
+	elif [ "$option" = --output ]; then
+		_urxe_folders "$current"
 	elif [ "$option" = --only ]; then
 		_urxe_only "$program" "$current"
 	elif [ "$option" = --link ]; then
@@ -181,6 +195,7 @@ _urxe() {
 		case $command in
 		run | stat | fuzz) _urxe_program "$current" ;;
 		trace) _urxe_captures "$current" ;;
+		ps) _urxe_words "$(_urxe_processes "$program")" "$current" ;;
 		ctl) _urxe_control "$program" "$current" ;;
 		profiles) _urxe_profiles "$program" "$current" ;;
 		explain) _urxe_words "$(_urxe_causes "$program")" "$current" ;;

@@ -117,6 +117,10 @@ offers "" run ls --node ""
 includes "0x2101 REMOTE_KEY_UNKNOWN" explain ""
 offers "REMOTE_KEY_UNKNOWN" explain 0x2101 REMOTE_KEY_U
 includes "mktemp" fuzz --timeout 3 --only calls mkte
+offers "" fuzz --timeout ""
+offers "folder" fuzz --output ""
+offers "" trace --qp ""
+offers "" top -n ""
 includes "calls packets ibv_reg_mr" fuzz --only ""
 offers "calls,rdma_connect" fuzz --only calls,rdma_conn
 includes "faults log explain" ctl 1 ""
