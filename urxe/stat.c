@@ -100,22 +100,34 @@ static void print_histogram(const struct observe_latency *latency)
 			"########################################");
 }
 
-static void print_class(const struct observed *process, enum observe_class class)
+static void print_class(enum observe_class class, const struct observe_latency *latency)
 {
-	struct observe_latency latency = sum_latencies(process, class);
 	char mean[AMOUNT_TEXT], half[AMOUNT_TEXT], most[AMOUNT_TEXT], longest[AMOUNT_TEXT];
-	uint64_t count = latency_messages(&latency);
+	uint64_t count = latency_messages(latency);
 
-	if (!count)
-		return;
 	fprintf(stderr,
 		"    %-6s %12" PRIu64 " of %" PRIu64 " bytes; mean %s, 50%% within %s, 99%% within "
 		"%s, longest %s\n",
-		class_name(class), count, (uint64_t)latency.bytes,
-		time_text((double)latency.total / count, mean),
-		time_text(percentile(&latency, 0.5), half),
-		time_text(percentile(&latency, 0.99), most), time_text(latency.longest, longest));
-	print_histogram(&latency);
+		class_name(class), count, (uint64_t)latency->bytes,
+		time_text((double)latency->total / count, mean),
+		time_text(percentile(latency, 0.5), half),
+		time_text(percentile(latency, 0.99), most), time_text(latency->longest, longest));
+	print_histogram(latency);
+}
+
+static void print_latencies(const struct observed *process)
+{
+	const char *head = "  work requests, from being posted to their completion\n";
+
+	for (enum observe_class class = 0; class < OBSERVE_CLASSES; class ++) {
+		struct observe_latency latency = sum_latencies(process, class);
+
+		if (!latency_messages(&latency))
+			continue;
+		fputs(head, stderr);
+		head = "";
+		print_class(class, &latency);
+	}
 }
 
 static void print_process(const struct observed *process)
@@ -139,9 +151,7 @@ static void print_process(const struct observed *process)
 		fprintf(stderr, "    %-20s %12" PRIu64 "\n", #name, losses->name);
 	OBSERVE_LOSSES(X)
 #undef X
-	fprintf(stderr, "  work requests, from being posted to their completion\n");
-	for (enum observe_class class = 0; class < OBSERVE_CLASSES; class ++)
-		print_class(process, class);
+	print_latencies(process);
 }
 
 /* --- JSON -------------------------------------------------------------------------- */

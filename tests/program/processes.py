@@ -214,6 +214,11 @@ class Programs(unittest.TestCase):
         summary = json.loads(said.stderr[said.stderr.index("{\n"):])["processes"]
         self.assertEqual([one["command"] for one in summary], ["ibv_devinfo -d urxe0"])
 
+    def test_no_work_requests(self):
+        said = urxe("stat", "--node", SERVER, "--", "ibv_devinfo").stderr
+        self.assertRegex(said, r"sent +0 messages +0 bytes")
+        self.assertNotIn("work requests", said)
+
     def test_status_is_the_program_s(self):
         self.assertEqual(urxe("stat", "--node", SERVER, "--", "sh", "-c", "exit 7").returncode, 7)
         said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "kill -9 $$")
