@@ -106,6 +106,15 @@ static void count_messages(struct fuzz *fuzz, const char *session)
 	observed_free(processes);
 }
 
+/* It would end an option of URXE_CHECK. */
+static void refuse_comma(struct fuzz *fuzz)
+{
+	if (!fuzz->check || !strchr(fuzz->directory, ','))
+		return;
+	remove_files(fuzz);
+	die("%s: the path has a comma in it", fuzz->directory);
+}
+
 /* Say why a run without faults is no start for others. */
 static _Noreturn void refuse_start(const struct fuzz *fuzz, const struct fuzz_run *run)
 {
@@ -356,6 +365,7 @@ int command_fuzz(int argc, char **argv)
 	check_programs(&fuzz);
 	make_directory(&fuzz);
 	fuzz.check = fuzz_check_option(&fuzz);
+	refuse_comma(&fuzz);
 	fuzz_run_begin();
 	run_without_faults(&fuzz);
 	fuzz_plan(&fuzz);

@@ -201,6 +201,15 @@ class Commands(unittest.TestCase):
         self.refused("exit status 3", "--", "sh", "-c", "exit 3",
                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
+    def test_folder_with_a_comma(self):
+        with tempfile.TemporaryDirectory() as folder:
+            comma = pathlib.Path(folder, "a,b")
+            comma.mkdir()
+            said = subprocess.run([URXE, "fuzz", "--", "true"], env={**ENVIRONMENT, "TMPDIR": comma},
+                                  capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual((said.returncode, os.listdir(comma)), (2, []), said.stderr)
+            self.assertIn("has a comma", said.stderr)
+
     def test_waiting_as_long_as_rdma_cm_does_is_no_hang(self):
         """By default; how long it is is librdmacm's to say."""
         port = ["-p", str(PORT)]
