@@ -312,6 +312,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		add_pid(request, argument);
+		request->options.all_namespaces = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

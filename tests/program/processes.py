@@ -146,6 +146,18 @@ class Programs(unittest.TestCase):
         self.assertEqual((said.returncode, said.stdout), (1, ""))
         self.assertEqual(urxe("ps", "x").returncode, 2)
 
+    def test_process_of_another_network_namespace(self):
+        """It is listed when it is named."""
+        if subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("network namespaces can't be made")
+        program = f"ip link set lo up && exec {URXE} run --node {SERVER} -- ibv_rc_pingpong -g 0"
+        server = subprocess.Popen(["unshare", "--net", "sh", "-c", program], env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, start_new_session=True)
+        self.started.append(server)
+        wait_for(lambda: processes("--all"), "it has a device")
+        self.assertEqual(processes(), [])
+        self.assertEqual([one["pid"] for one in processes(str(server.pid))], [server.pid])
+
     def test_output_that_is_lost(self):
         with open("/dev/full", "w") as full:
             said = subprocess.run([URXE, "ps", "--json"], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE,
