@@ -150,36 +150,44 @@ char *trace_end(const struct trace *trace, const struct end *end)
 	return trace_text("%s QP 0x%x", trace->addresses[end->address], end->qpn);
 }
 
-/* Range @at may begin where the one before it ends. */
+/* Ranges behind @at that begin in it, or where it ends, become part of it. */
 static void psn_list_close(struct psn_list *list, unsigned int at)
 {
-	if (at == 0 || at >= list->count || list->ranges[at].first > list->ranges[at - 1].last + 1)
-		return;
-	list->ranges[at - 1].last = list->ranges[at].last;
-	list->count--;
-	memmove(&list->ranges[at], &list->ranges[at + 1],
-		(list->count - at) * sizeof(*list->ranges));
+	struct psn_range *range = &list->ranges[at];
+	unsigned int next = at + 1;
+
+	for (; next < list->count && list->ranges[next].first <= range->last + 1; next++) {
+		if (list->ranges[next].last > range->last)
+			range->last = list->ranges[next].last;
+	}
+	memmove(&list->ranges[at + 1], &list->ranges[next],
+		(list->count - next) * sizeof(*list->ranges));
+	list->count -= next - at - 1;
+}
+
+static void psn_list_add_range(struct psn_list *list, struct psn_range added)
+{
+	unsigned int at = list->count;
+
+	/* Mostly the last one. */
+	while (at > 0 && list->ranges[at - 1].first > added.first)
+		at--;
+	if (at > 0 && added.first <= list->ranges[at - 1].last + 1) {
+		at--;
+		if (added.last > list->ranges[at].last)
+			list->ranges[at].last = added.last;
+	} else {
+		list->ranges = trace_grow(list->ranges, list->count, sizeof(*list->ranges));
+		memmove(&list->ranges[at + 1], &list->ranges[at],
+			(list->count++ - at) * sizeof(*list->ranges));
+		list->ranges[at] = added;
+	}
+	psn_list_close(list, at);
 }
 
 void psn_list_add(struct psn_list *list, uint64_t psn)
 {
-	unsigned int at = list->count;
-	struct psn_range *range;
-
-	/* Mostly the last one. */
-	while (at > 0 && list->ranges[at - 1].first > psn)
-		at--;
-	range = at > 0 ? &list->ranges[at - 1] : NULL;
-	if (range && psn <= range->last + 1) {
-		range->last = psn > range->last ? psn : range->last;
-		psn_list_close(list, at);
-		return;
-	}
-	list->ranges = trace_grow(list->ranges, list->count, sizeof(*list->ranges));
-	memmove(&list->ranges[at + 1], &list->ranges[at],
-		(list->count++ - at) * sizeof(*list->ranges));
-	list->ranges[at] = (struct psn_range){psn, psn};
-	psn_list_close(list, at + 1);
+	psn_list_add_range(list, (struct psn_range){psn, psn});
 }
 
 uint64_t psn_list_last(const struct psn_list *list)
@@ -189,11 +197,8 @@ uint64_t psn_list_last(const struct psn_list *list)
 
 void psn_list_join(struct psn_list *list, const struct psn_list *other)
 {
-	for (unsigned int i = 0; i < other->count; i++) {
-		psn_list_add(list, other->ranges[i].first);
-		if (list->ranges[list->count - 1].last < other->ranges[i].last)
-			list->ranges[list->count - 1].last = other->ranges[i].last;
-	}
+	for (unsigned int i = 0; i < other->count; i++)
+		psn_list_add_range(list, other->ranges[i]);
 }
 
 char *psn_list_span(const struct psn_list *list)

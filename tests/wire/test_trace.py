@@ -269,6 +269,16 @@ class BothEnds(unittest.TestCase):
         self.assertIn("100 x SEND       20000  0..99      100                200 B each, in 3.960 ms", text)
         self.assertEqual(len(rows(trace("--packets", path))), 200)
 
+    def test_equal_messages_out_of_order_are_one_row(self):
+        """The receiver's capture alone doesn't tell that one was overtaken."""
+        captures = Captures()
+        for us, first in enumerate((14, 10, 18, 22, 26)):
+            for i, frame in enumerate(write_message(first, first + 3)):
+                captures.add(us * 10 + i, frame)
+        captures.write()
+        found = json.loads(trace("--json", captures.path(1)))["conversations"][0]["rows"]
+        self.assertEqual([(row["messages"], row["packets"], row["psns"]) for row in found], [(5, 20, [[10, 29]])])
+
     def test_equal_responses_are_one_row(self):
         captures = Captures()
         for i in range(5):
