@@ -125,6 +125,27 @@ static void join_lines(char *found)
 	}
 }
 
+#define GAP " ... "
+#define TAIL (FOUND_TEXT / 2)
+
+/* What is too long loses its middle: there stands what the user gave, and behind it what of that is
+ * wrong. */
+static void format_error(char found[FOUND_TEXT], const char *format, va_list arguments)
+{
+	va_list again;
+	char *text;
+	int length;
+
+	va_copy(again, arguments);
+	length = vsnprintf(found, FOUND_TEXT, format, arguments);
+	if (length >= FOUND_TEXT && vasprintf(&text, format, again) >= 0) {
+		snprintf(found + FOUND_TEXT - TAIL, TAIL, GAP "%s",
+			 text + length + strlen(GAP) + 1 - TAIL);
+		free(text);
+	}
+	va_end(again);
+}
+
 void cause_error(enum cause cause, const char *format, ...)
 {
 	const struct cause_entry *entry = cause_find(cause);
@@ -133,7 +154,7 @@ void cause_error(enum cause cause, const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(found, sizeof(found), format, arguments);
+	format_error(found, format, arguments);
 	va_end(arguments);
 	atomic_store(&told, true);
 	if (explaining)

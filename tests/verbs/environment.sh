@@ -113,6 +113,12 @@ declined '"8"' URXE_NODE=127.0.0.1/8 -- run -- "$list"
 declined '2 ports' URXE_NODE=127.0.0.1/127.0.0.2/127.0.0.3 -- run -- "$list"
 declined 'other port' URXE_NODE=127.0.0.1/127.0.0.2,127.0.0.1 -- run -- "$list"
 
+# What is wrong is said of a long value, too.
+long=$(printf '127.0.0.1,%.0s' $(seq 1000))
+declined 'is not a list of IP addresses' "URXE_NODE=$long" -- run -- "$list"
+declined 'is not udp or shm' "URXE_LINK=$long" -- run -- "$list"
+refused "URXE_DEVICES=$long"
+
 # Two ports, each with its own table.
 run -- devices --node "$address,127.0.0.1/127.0.0.2" || fail "devices with two ports"
 sed 's/, .*//; s/  *RoCE.*//' "$work/out" >"$work/ports"
