@@ -144,6 +144,11 @@ static void format_error(char found[FOUND_TEXT], const char *format, va_list arg
 		free(text);
 	}
 	va_end(again);
+	/* It is one line, and terminals obey control characters. */
+	for (char *c = found; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	}
 }
 
 void cause_error(enum cause cause, const char *format, ...)

@@ -118,6 +118,10 @@ long=$(printf '127.0.0.1,%.0s' $(seq 1000))
 declined 'is not a list of IP addresses' "URXE_NODE=$long" -- run -- "$list"
 declined 'is not udp or shm' "URXE_LINK=$long" -- run -- "$list"
 refused "URXE_DEVICES=$long"
+declined '"127.0.0.1?x" is not a list' "URXE_NODE=127.0.0.1
+x" -- run -- "$list"
+refused "URXE_LINK=
+shm"
 
 # Two ports, each with its own table.
 run -- devices --node "$address,127.0.0.1/127.0.0.2" || fail "devices with two ports"
