@@ -86,10 +86,12 @@ static struct ibv_device **real_list(int *count)
 static void free_real_list(struct ibv_device **real)
 {
 	static void *cache;
-	void (*release)(struct ibv_device **) =
-		real_find(&cache, REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+	void (*release)(struct ibv_device **);
 
-	if (real && release)
+	if (!real) /* nor does the real library have to be loaded */
+		return;
+	release = real_find(&cache, REAL_VERBS, "ibv_free_device_list", "IBVERBS_1.1");
+	if (release)
 		release(real);
 }
 

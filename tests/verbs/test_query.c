@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +48,19 @@ START_TEST(list)
 	list = ibv_get_device_list(NULL);
 	ck_assert_ptr_eq(list[0], device);
 	ibv_free_device_list(list);
+}
+END_TEST
+
+static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	return strstr(info->dlpi_name, "/libibverbs.so") != NULL;
+}
+
+/* Nothing of it is in the list. */
+START_TEST(list_is_freed_without_the_real_library)
+{
+	ibv_free_device_list(ibv_get_device_list(NULL));
+	ck_assert_int_eq(dl_iterate_phdr(is_libibverbs, NULL), 0);
 }
 END_TEST
 
@@ -380,6 +394,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, list);
+	tcase_add_test(tests, list_is_freed_without_the_real_library);
 	tcase_add_test(tests, context);
 	tcase_add_test(tests, imported);
 	if (CHILD_ALLOCATES)
