@@ -67,19 +67,34 @@ static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct
 	return urxe_rdma_create_qp(&id->ibv, pd, attr);
 }
 
+static int prepare(struct rdma_id *id, struct rdma_addrinfo *info, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
+{
+	return info->ai_flags & RAI_PASSIVE ? prepare_passive(id, info, pd, attr)
+					    : prepare_active(id, info, pd, attr);
+}
+
+/* A thread may be cancelled while it waits for the id's events: the application hasn't the id. */
+static void destroy_unknown(void *id)
+{
+	urxe_rdma_destroy_ep(id);
+}
+
 int urxe_rdma_create_ep(struct rdma_cm_id **result, struct rdma_addrinfo *info, struct ibv_pd *pd,
 			struct ibv_qp_init_attr *attr)
 {
 	struct rdma_id *id;
-	int error;
+	int error, failed;
 
 	rdma_enter();
 	error = rdma_id_new(NULL, NULL, info->ai_port_space, info->ai_qp_type, &id);
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);
-	if ((info->ai_flags & RAI_PASSIVE ? prepare_passive(id, info, pd, attr)
-					  : prepare_active(id, info, pd, attr)) != 0) {
+	pthread_cleanup_push(destroy_unknown, &id->ibv);
+	failed = prepare(id, info, pd, attr);
+	pthread_cleanup_pop(0);
+	if (failed) {
 		error = errno;
 		urxe_rdma_destroy_ep(&id->ibv);
 		return rdma_fail(error);
