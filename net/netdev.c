@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/syscalls.h"
 
@@ -16,7 +15,7 @@ int netdev_ioctl(unsigned long request, void *argument)
 	if (fd < 0)
 		return errno;
 	error = ioctl(fd, request, argument) < 0 ? errno : 0;
-	close(fd);
+	sys_close(fd);
 	return error;
 }
 

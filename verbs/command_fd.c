@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "net/syscalls.h"
 #include "verbs/device.h"
@@ -38,7 +37,7 @@ int command_fd_open(const struct device *device)
 	if (written == sizeof(signature) && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;
 	error = written >= 0 && written < (ssize_t)sizeof(signature) ? ENOSPC : errno;
-	close(fd);
+	sys_close(fd);
 	errno = error;
 	return -1;
 }
@@ -51,7 +50,7 @@ static bool read_signature(int fd, struct signature *signature)
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
 	    status.st_size != sizeof(*signature) || fcntl(fd, F_GET_SEALS) != SEALS)
 		return false;
-	return pread(fd, signature, sizeof(*signature), 0) == sizeof(*signature) &&
+	return sys_pread(fd, signature, sizeof(*signature), 0) == sizeof(*signature) &&
 	       memcmp(signature->magic, MAGIC, sizeof(MAGIC)) == 0;
 }
 

@@ -9,6 +9,7 @@
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/quarantine.h"
+#include "net/syscalls.h"
 #include "verbs/command_fd.h"
 #include "verbs/event.h"
 #include "verbs/profile.h"
@@ -98,7 +99,7 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	context = open_context(device, cmd_fd);
 	if (!context) {
 		error = errno;
-		close(cmd_fd);
+		sys_close(cmd_fd);
 		errno = refuse_descriptor(error, "ibv_open_device()");
 	}
 	return context;

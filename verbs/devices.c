@@ -188,7 +188,7 @@ static struct registry_hooks hooks = {
 
 /* --- finding them ------------------------------------------------------------ */
 
-static void devices_make(void)
+static void make_table(void)
 {
 	const struct configuration *configuration = registry_configuration();
 
@@ -208,6 +208,16 @@ static void devices_make(void)
 		table.count = 0;
 	hooks_configure();
 	registry_add_hooks(&hooks);
+}
+
+/* Reading files and asking for addresses are cancellation points, and it is done once. */
+static void devices_make(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	make_table();
+	pthread_setcancelstate(state, NULL);
 }
 
 unsigned int devices_all(struct device **devices)

@@ -223,6 +223,11 @@ static bool wait_for_a_while(pthread_mutex_t *mutex, pthread_cond_t *cond, const
 void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
 			     const uint32_t *completed, const char *from)
 {
+	int state;
+
+	/* An object isn't left half destroyed, nor locked: as rdma_wait(), this can't be cancelled.
+	 */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(mutex);
 	if (!wait_for_a_while(mutex, cond, taken, completed))
 		cause_report(CAUSE_EVENT_NOT_ACKNOWLEDGED,
@@ -231,6 +236,7 @@ void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const
 	while (*completed != *taken)
 		pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);
+	pthread_setcancelstate(state, NULL);
 }
 
 void event_withdraw(struct context *context, void *element, pthread_mutex_t *mutex,

@@ -77,7 +77,7 @@ void readable_inherit(struct readable *readable)
 	if (fd >= 0 && readable_is_ours(readable))
 		dup3(fd, readable->fd, O_CLOEXEC);
 	if (fd >= 0)
-		close(fd);
+		sys_close(fd);
 }
 
 static void wake_one(struct readable *readable)

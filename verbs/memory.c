@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,20 @@ static int memory_check_pages(const struct memory_range *range)
 	return memory_try(range, range->start, range->end, range->protection & MAPPING_WRITABLE);
 }
 
+static int memory_check_mappings(struct memory_range *range)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int error;
+
+	if (!maps)
+		return memory_check_pages(range);
+	error = memory_check_query(fileno(maps), range);
+	if (error == ENOTTY)
+		error = memory_check_text(maps, range);
+	fclose(maps);
+	return error;
+}
+
 int memory_check(const void *addr, size_t length, bool write)
 {
 	struct memory_range range = {
@@ -169,15 +184,11 @@ int memory_check(const void *addr, size_t length, bool write)
 		.begin = (uintptr_t)addr,
 		.protection = MAPPING_READABLE | (write ? MAPPING_WRITABLE : 0),
 	};
-	FILE *maps;
-	int error;
+	int error, state;
 
-	maps = fopen("/proc/self/maps", "re");
-	if (!maps)
-		return memory_check_pages(&range);
-	error = memory_check_query(fileno(maps), &range);
-	if (error == ENOTTY)
-		error = memory_check_text(maps, &range);
-	fclose(maps);
+	/* Reading files is a cancellation point, and this one would stay open. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	error = memory_check_mappings(&range);
+	pthread_setcancelstate(state, NULL);
 	return error;
 }

@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/netdev.h"
 #include "net/syscalls.h"
@@ -124,6 +123,6 @@ void neighbour_provoke(const struct sockaddr *source, const struct sockaddr *des
 	((struct sockaddr_in *)&from)->sin_port = 0;
 	((struct sockaddr_in *)&to)->sin_port = htons(ROCE_V2_UDP_PORT);
 	if (bind(fd, (struct sockaddr *)&from, length) == 0)
-		sendto(fd, &dropped, sizeof(dropped), 0, (struct sockaddr *)&to, length);
-	close(fd);
+		sys_sendto(fd, &dropped, sizeof(dropped), 0, &to, length);
+	sys_close(fd);
 }

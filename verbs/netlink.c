@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/syscalls.h"
 
@@ -21,7 +20,7 @@ int netlink_open(struct netlink_socket *result, uint32_t groups)
 		return errno;
 	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
 		error = errno;
-		close(fd);
+		sys_close(fd);
 		return error;
 	}
 	result->identity = descriptor_identify(fd);
@@ -47,7 +46,7 @@ bool netlink_receive(const struct netlink_socket *socket,
 	bool any = false;
 	ssize_t length;
 
-	while ((length = recv(socket->fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0 ||
+	while ((length = sys_recv(socket->fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0 ||
 	       (length < 0 && errno == ENOBUFS)) {
 		const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
 		unsigned int left = length < 0 ? 0 : length;
@@ -123,9 +122,9 @@ static int exchange(int fd, struct netlink_message *message)
 	const struct nlmsgerr *answer = NLMSG_DATA(&message->header);
 	ssize_t length;
 
-	if (send(fd, message, message->header.nlmsg_len, 0) < 0)
+	if (sys_send(fd, message, message->header.nlmsg_len, 0) < 0)
 		return errno;
-	length = recv(fd, message, sizeof(*message), MSG_DONTWAIT);
+	length = sys_recv(fd, message, sizeof(*message), MSG_DONTWAIT);
 	if (length < 0)
 		return errno;
 	if (length < (ssize_t)NLMSG_LENGTH(sizeof(*answer)) || message->header.nlmsg_len > length)

@@ -82,14 +82,11 @@ static const struct rate {
 #define SPEED_UNKNOWN 10000   /* virtual network devices say nothing */
 
 /* 0 or the errno of what kept us from asking; without the file there is nothing to be learned. */
-static int netdev_speed(const char *netdev, short flags, int *speed)
+static int read_speed(const char *netdev, int *speed)
 {
 	char path[64 + IF_NAMESIZE];
 	FILE *file;
 
-	*speed = flags & IFF_LOOPBACK ? SPEED_LOOPBACK : SPEED_UNKNOWN;
-	if (flags & IFF_LOOPBACK)
-		return 0;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", netdev);
 	file = fopen(path, "re");
 	if (!file)
@@ -98,6 +95,20 @@ static int netdev_speed(const char *netdev, short flags, int *speed)
 		*speed = SPEED_UNKNOWN;
 	fclose(file);
 	return 0;
+}
+
+static int netdev_speed(const char *netdev, short flags, int *speed)
+{
+	int error, state;
+
+	*speed = flags & IFF_LOOPBACK ? SPEED_LOOPBACK : SPEED_UNKNOWN;
+	if (flags & IFF_LOOPBACK)
+		return 0;
+	/* Reading files is a cancellation point, and this one would stay open. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	error = read_speed(netdev, speed);
+	pthread_setcancelstate(state, NULL);
+	return error;
 }
 
 /* 0, also of a device that is gone, or the errno of what kept us from asking. */

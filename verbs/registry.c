@@ -47,11 +47,16 @@ static void registry_inject(const char *specification)
 
 static void registry_read_configuration(void)
 {
+	int state;
+
+	/* Reading a profile is a cancellation point, and this is done once. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	configuration_read(&registry.configuration);
 	log_set_level(registry.configuration.log_level);
 	cause_configure(registry.configuration.explain);
 	if (registry.configuration.faults && !registry.configuration.error)
 		registry_inject(registry.configuration.faults);
+	pthread_setcancelstate(state, NULL);
 }
 
 const struct configuration *registry_configuration(void)

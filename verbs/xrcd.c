@@ -4,9 +4,9 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "emu/capacity.h"
+#include "net/syscalls.h"
 #include "verbs/context.h"
 
 /*
@@ -33,14 +33,14 @@ static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
 
 	*elsewhere = false;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	own = sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (own < 0)
 		return -1;
 	/* First ours, then a look at others': of two that open it exclusively none wins at worst.
 	 */
 	others.l_type = F_WRLCK;
 	if (fcntl(own, F_OFD_SETLK, &lock) != 0 || fcntl(own, F_OFD_GETLK, &others) != 0) {
-		close(own);
+		sys_close(own);
 		return -1;
 	}
 	*elsewhere = others.l_type != F_UNLCK;
@@ -59,7 +59,7 @@ static void unlock_domain(int own, uint64_t guid, const struct descriptor_identi
 		return;
 	lock.l_type = F_UNLCK;
 	fcntl(own, F_OFD_SETLK, &lock);
-	close(own);
+	sys_close(own);
 }
 
 static int open_shared(struct ibv_context *context, const struct ibv_xrcd_init_attr *attr,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Events that the application got, and what it acknowledges of them. */
 #include <rdma/rdma_cma.h>
-#include <time.h>
 
+#include "net/syscalls.h"
 #include "verbs/check/check.h"
 #include "verbs/check/report.h"
 #include "verbs/ours.h"
@@ -114,7 +114,7 @@ static bool settle(const struct object *object)
 		object_put(some.cm_event);
 		if (!is_unacknowledged(&some))
 			return true;
-		nanosleep(&step, NULL);
+		sys_nanosleep(&step);
 	}
 	return false;
 }

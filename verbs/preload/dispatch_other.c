@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "net/syscalls.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
 #include "verbs/mr_ex.h"
@@ -72,8 +72,8 @@ EXPORT int ibv_read_sysfs_file(const char *directory, const char *file, char *bu
 	free(path);
 	if (fd < 0)
 		return -1;
-	length = read(fd, buffer, size);
-	close(fd);
+	length = sys_read(fd, buffer, size);
+	sys_close(fd);
 	if (length > 0 && buffer[length - 1] == '\n')
 		buffer[--length] = '\0';
 	else if (length > 0 && (size_t)length < size)

@@ -2,6 +2,7 @@
 #include "verbs/preload/real.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,10 +30,15 @@ static void *load(enum real_library library)
 {
 	static _Atomic(void *) handles[2];
 	void *handle = atomic_load(&handles[library]);
+	int state;
 
 	if (handle)
 		return handle == &absent ? NULL : handle;
+	/* Constructors read files, which is a cancellation point, with the dynamic linker's lock.
+	 */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	handle = real_dlopen()(names[library], RTLD_NOW | RTLD_LOCAL);
+	pthread_setcancelstate(state, NULL);
 	atomic_store(&handles[library], handle ? handle : (void *)&absent);
 	return handle;
 }

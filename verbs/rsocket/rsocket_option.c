@@ -66,6 +66,10 @@ static uint32_t buffer_size(uint32_t value)
 
 static void read_defaults(void)
 {
+	int state;
+
+	/* Reading files is a cancellation point, and this is done once. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	defaults.options = (struct rsocket_options){
 		.send_buffer = buffer_size(configured("wmem_default", 1 << 17)),
 		.receive_buffer = buffer_size(configured("mem_default", 1 << 17)),
@@ -78,6 +82,7 @@ static void read_defaults(void)
 	defaults.wake_up_interval =
 		within(configured("wake_up_interval", WAKE_UP_INTERVAL), 1, INT32_MAX);
 	defaults.polling_time = (uint64_t)configured("polling_time", POLLING_TIME) * 1000;
+	pthread_setcancelstate(state, NULL);
 }
 
 void rsocket_default_options(struct rsocket_options *options)
