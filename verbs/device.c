@@ -172,12 +172,12 @@ static int make_link(struct capture *capture, struct link **link)
 	return error;
 }
 
-/* Why @gid can't be bound. A process of ours would share it. */
+/* Why @gid, or NULL for none of them, can't be bound. A process of ours would share it. */
 static void explain(const union ibv_gid *gid, int error, char *text, size_t size)
 {
 	size_t used;
 
-	if (error == EADDRINUSE) {
+	if (error == EADDRINUSE && gid) {
 		udp_holder_text(gid, ROCE_V2_UDP_PORT, text, size);
 	} else if (error == EADDRNOTAVAIL) {
 		used = snprintf(text, size, "%s; this machine has ", strerror(error));

@@ -225,6 +225,8 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 	if (bind(fd, (struct sockaddr *)&address, length) < 0)
 		error = errno;
 	close(fd);
+	if (error == EADDRINUSE) /* all ports, of an address that is local */
+		return 0;
 	return error == EINVAL ? EADDRNOTAVAIL : error; /* link-local, on no interface of ours */
 }
 

@@ -487,6 +487,24 @@ START_TEST(ports_are_the_nodes)
 }
 END_TEST
 
+/* Nothing of RoCE needs one that the system chooses. */
+START_TEST(the_systems_ports_are_used_up)
+{
+	const struct sockaddr *any_port = socket_address(NODE, 0);
+	int sockets[2];
+
+	ck_assert(write_file("/proc/sys/net/ipv4/ip_local_port_range", "40000 40001"));
+	for (int i = 0; i < 2; i++) {
+		sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		ck_assert_int_eq(bind(sockets[i], any_port, sizeof(struct sockaddr_in)), 0);
+	}
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NODE, PORT)), 0);
+	ck_assert_int_eq(rdma_listen(id, 1), 0);
+	for (int i = 0; i < 2; i++)
+		close(sockets[i]);
+}
+END_TEST
+
 /* AFONLY's default (ipv6(7)): a listener at :: then leaves the port of IPv4 to another. */
 START_TEST(ipv6_only_by_default)
 {
@@ -535,6 +553,7 @@ int main(void)
 		tcase_add_test(tests, ports_are_the_nodes);
 		tcase_add_test(tests, source_ports_are_one_process_s);
 	}
+	tcase_add_test(tests, the_systems_ports_are_used_up);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
