@@ -21,6 +21,7 @@
 
 #include "net/descriptor.h"
 #include "net/fault/fault_notes.h"
+#include "net/file_limit.h"
 #include "net/libpcap.h"
 #include "net/log.h"
 #include "net/wire/gid.h"
@@ -102,6 +103,14 @@ static bool lock_file(struct capture *capture, int fd)
 	return false;
 }
 
+/* Returns 0 or an errno. */
+static int flush_buffer(struct capture *capture)
+{
+	if (file_limit_reached(capture->fd, __fpending(capture->file)))
+		return EFBIG;
+	return capture->libpcap.dump_flush(capture->dumper) == 0 ? 0 : errno;
+}
+
 /* 0 or an errno. */
 static int open_file(struct capture *capture)
 {
@@ -129,8 +138,9 @@ static int open_file(struct capture *capture)
 	}
 	if (!first)
 		__fpurge(file); /* the header, which the file has */
-	if (capture->libpcap.dump_flush(capture->dumper) != 0) {
-		error = errno;
+	error = flush_buffer(capture);
+	if (error) {
+		__fpurge(file);
 		capture->libpcap.dump_close(capture->dumper);
 		return error;
 	}
@@ -256,6 +266,7 @@ static bool fits(uint32_t length)
 
 static void end_capture(struct capture *capture, const char *reason)
 {
+	__fpurge(capture->file); /* or to close it would write that */
 	capture->ended = true;
 	log_error("capture %s: %s: it ends here", capture->path, reason);
 }
@@ -263,13 +274,17 @@ static void end_capture(struct capture *capture, const char *reason)
 /* Called with the lock held. What can't be written now stays in the buffer. */
 static void write_buffer(struct capture *capture)
 {
+	int error;
+
 	if (capture->ended)
 		return;
-	if (!descriptor_is(capture->fd, &capture->identity))
+	if (!descriptor_is(capture->fd, &capture->identity)) {
 		end_capture(capture, "the application has closed it");
-	else if (capture->libpcap.dump_flush(capture->dumper) != 0 && errno != EINTR &&
-		 errno != EAGAIN)
-		end_capture(capture, strerror(errno));
+		return;
+	}
+	error = flush_buffer(capture);
+	if (error && error != EINTR && error != EAGAIN)
+		end_capture(capture, strerror(error));
 }
 
 /* Whether the buffer takes a record of @length whole: else part of it would be written now. */

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/file_limit.h"
 #include "net/syscalls.h"
 
 int shared_file_create(const char *directory)
@@ -53,21 +53,11 @@ int shared_file_open(int directory, const char *name, int flags)
 
 /* --- space ------------------------------------------------------------------------------------ */
 
-/* The kernel would send SIGXFSZ, which ends an application that has no part in it. */
-static bool is_beyond_limit(int fd, off_t end)
-{
-	struct rlimit limit;
-	struct stat file;
-
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	       (rlim_t)end > limit.rlim_cur && fstat(fd, &file) == 0 && file.st_size < end;
-}
-
 int shared_file_reserve(int fd, off_t offset, off_t length)
 {
 	int error;
 
-	if (is_beyond_limit(fd, offset + length))
+	if (file_limit_is_before(fd, offset + length))
 		return EFBIG;
 	do
 		error = sys_fallocate(fd, 0, offset, length) < 0 ? errno : 0;

@@ -6,6 +6,7 @@
 
 #include "net/clock.h"
 #include "net/descriptor.h"
+#include "net/file_limit.h"
 #include "net/syscalls.h"
 
 #define LINE_MAX_LENGTH 512
@@ -69,5 +70,5 @@ void fault_notes_write(struct fault_notes *notes, uint64_t time, const char *tex
 	line[length++] = '\n';
 	/* The application may have closed it, and the number be another file's. */
 	if (descriptor_is(notes->fd, &notes->identity))
-		sys_write(notes->fd, line, length);
+		file_limit_write(notes->fd, line, length);
 }

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "net/clock.h"
+#include "net/file_limit.h"
 #include "net/log.h"
 #include "net/observe/file.h"
 #include "net/process.h"
@@ -95,7 +96,7 @@ static uint32_t read_epoch(int fd)
 
 static void write_state(int fd, const void *data, size_t size, size_t offset)
 {
-	if (sys_pwrite(fd, data, size, offsetof(struct roster_file, lock) + offset) !=
+	if (file_limit_pwrite(fd, data, size, offsetof(struct roster_file, lock) + offset) !=
 	    (ssize_t)size)
 		log_debug("the roster's file can't be written");
 }

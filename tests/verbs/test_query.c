@@ -10,11 +10,13 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/newer_verbs.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fails.h"
@@ -379,6 +381,37 @@ START_TEST(newer_events)
 }
 END_TEST
 
+/* Where ulimit -f is 0, for which the kernel would send SIGXFSZ. */
+static void use_without_files(void)
+{
+	const struct rlimit none = {};
+	struct ibv_device **list;
+	struct ibv_context *context;
+
+	must(setrlimit(RLIMIT_FSIZE, &none) == 0);
+	list = ibv_get_device_list(NULL);
+	must(list != NULL && list[0] != NULL);
+	context = ibv_open_device(list[0]);
+	must(context != NULL);
+	must(ibv_import_device(context->cmd_fd) == NULL);
+	access("/sys/class/infiniband/urxe0/node_guid", R_OK);
+	must(ibv_close_device(context) == 0);
+	ibv_free_device_list(list);
+	_exit(0);
+}
+
+START_TEST(files_need_not_be_written)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		use_without_files();
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(fork_needs_nothing)
 {
 	ck_assert_int_eq(ibv_fork_init(), 0);
@@ -409,6 +442,7 @@ int main(void)
 	tcase_add_test(tests, names);
 	tcase_add_test(tests, lacking);
 	tcase_add_test(tests, newer_events);
+	tcase_add_test(tests, files_need_not_be_written);
 	tcase_add_test(tests, fork_needs_nothing);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/file_limit.h"
 #include "net/log.h"
 #include "net/syscalls.h"
 
@@ -77,7 +78,7 @@ void report_file_append(const char *path, const char *line, size_t length)
 {
 	int fd = open_file(path, O_CREAT);
 
-	if (fd < 0 || sys_write(fd, line, length) != (ssize_t)length)
+	if (fd < 0 || file_limit_write(fd, line, length) != (ssize_t)length)
 		log_error("URXE_CHECK: %s: %s", path, strerror(errno));
 	if (fd >= 0)
 		syscall(SYS_close, fd);

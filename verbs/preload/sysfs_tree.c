@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/file_limit.h"
 #include "net/log.h"
 
 /*
@@ -42,7 +43,7 @@ static bool list_in_manifest(const struct sysfs_tree *tree, const char *path)
 	fd = open(full, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	good = write(fd, line, length) == length;
+	good = file_limit_write(fd, line, length) == length;
 	close(fd);
 	return good;
 }
@@ -83,7 +84,7 @@ void sysfs_tree_write(const struct sysfs_tree *tree, const char *path, const cha
 	fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0400);
 	if (fd < 0)
 		return;
-	if (write(fd, text, length) != length || rename(fresh, full))
+	if (file_limit_write(fd, text, length) != length || rename(fresh, full))
 		unlink(fresh);
 	close(fd);
 }
@@ -240,8 +241,8 @@ static bool make_manifest(struct sysfs_tree *tree)
 	fd = open(full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
-	if (flock(fd, LOCK_EX) ||
-	    write(fd, MANIFEST_TITLE, strlen(MANIFEST_TITLE)) != (ssize_t)strlen(MANIFEST_TITLE)) {
+	if (flock(fd, LOCK_EX) || file_limit_write(fd, MANIFEST_TITLE, strlen(MANIFEST_TITLE)) !=
+					  (ssize_t)strlen(MANIFEST_TITLE)) {
 		close(fd);
 		unlink(full);
 		return false;
