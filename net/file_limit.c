@@ -15,12 +15,18 @@ static off_t size_of(int fd)
 	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) ? file.st_size : -1;
 }
 
-static bool is_beyond(off_t end)
+static rlim_t most(void)
 {
 	struct rlimit limit;
 
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	       (rlim_t)end > limit.rlim_cur;
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+static bool is_beyond(off_t end)
+{
+	const rlim_t limit = most();
+
+	return limit != RLIM_INFINITY && (rlim_t)end > limit;
 }
 
 bool file_limit_is_before(int fd, off_t end)
@@ -32,9 +38,11 @@ bool file_limit_is_before(int fd, off_t end)
 
 bool file_limit_reached(int fd, size_t length)
 {
-	const off_t size = size_of(fd);
+	const rlim_t limit = most();
+	/* Mostly there is none: then the file isn't asked. */
+	const off_t size = limit == RLIM_INFINITY ? -1 : size_of(fd);
 
-	return size >= 0 && file_limit_is_before(fd, size + length);
+	return size >= 0 && (rlim_t)size + length > limit;
 }
 
 ssize_t file_limit_write(int fd, const void *data, size_t length)
