@@ -347,8 +347,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 static void response_done(struct qp *qp)
 {
 	/* What arrives from behind the cursor answers a request that isn't counted any more. */
-	if (psn_distance(qp->requester.psn, qp->requester.unacked) > 0 &&
-	    qp->requester.rd_atomic > 0)
+	if (qp->requester.rd_atomic > 0)
 		qp->requester.rd_atomic--;
 }
 
