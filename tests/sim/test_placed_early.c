@@ -138,6 +138,25 @@ START_TEST(the_region_may_go)
 }
 END_TEST
 
+/* IBA 9.7.4.1.3: the same of what the QP allows. */
+START_TEST(the_right_may_go)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+	struct peer peer;
+
+	peer_begin(&peer);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_ACCESS_FLAGS, 0), 0);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 2});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	expect_nothing_placed(&peer);
+	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x61);
+	expect_nothing_placed(&peer);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static void send_response(struct peer *peer, uint8_t operation, uint32_t index)
 {
 	uint8_t data[PEER_MTU];
@@ -341,6 +360,7 @@ int main(void)
 	tcase_add_test(tests, of_a_long_send);
 	tcase_add_loop_test(tests, bad_ones_wait_for_their_turn, 0, 4);
 	tcase_add_test(tests, the_region_may_go);
+	tcase_add_test(tests, the_right_may_go);
 	tcase_add_test(tests, read_responses);
 	tcase_add_test(tests, the_next_read_waits);
 	tcase_add_test(tests, bad_read_responses);
