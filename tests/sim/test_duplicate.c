@@ -3,8 +3,10 @@
  * What the responder does with requests that come again or too early
  * (IBA 9.7.5.1, 9.7.5.2.3).
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "emu/transport/outbox.h"
 #include "peer.h"
 
 static void write_to(struct peer *peer, uint32_t psn, uint8_t value)
@@ -81,6 +83,22 @@ START_TEST(duplicate_data)
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x1f);
 	ck_assert_uint_eq(peer.memory[0], 99);
 	world_expect_none(peer.node, SECOND);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A duplicate that comes with what is behind a gap is answered by the gap's NAK (IBA 9.7.5.1.2). */
+START_TEST(duplicate_behind_a_gap)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	write_to(&peer, FIRST_PSN, 1);
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	write_to(&peer, FIRST_PSN + 2, 2);
+	write_to(&peer, FIRST_PSN, 1);
+	peer_see_ack(&peer, FIRST_PSN + 1, 0x60);
+	peer_see_none(&peer, 10000);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -196,8 +214,8 @@ START_TEST(duplicate_parts)
 	enum { PACKETS = 40 };
 	static const struct {
 		uint32_t first, count;
-	} asked[] = {{20, 2}, {5, 1}, {6, 1}, {30, 3}, {1, 2}, {38, 2}, {21, 4}},
-	  few[] = {{1, 2}, {5, 2}, {20, 5}, {30, 10}};
+	} asked[] = {{20, 2}, {5, 1}, {6, 1}, {4, 1}, {30, 3}, {1, 2}, {38, 2}, {21, 4}},
+	  few[] = {{1, 2}, {4, 3}, {20, 5}, {30, 10}};
 	struct peer_packet part;
 	struct peer peer;
 
@@ -214,6 +232,34 @@ START_TEST(duplicate_parts)
 		expect_read(&peer, FIRST_PSN + few[i].first, few[i].count * PEER_MTU, 0);
 	peer_see_none(&peer, 10000);
 	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 9.7.5.2.4: what is wrong in an answer is told, though the READ came twice meanwhile. */
+START_TEST(duplicate_within_answer)
+{
+	const uint32_t length = 16 * OUTBOX_PACKETS * PEER_MTU; /* more than is sent at once */
+	uint8_t *memory = calloc(1, length);
+	struct peer_packet read = {RC(WIRE_READ_REQUEST), .psn = FIRST_PSN, .va = (uintptr_t)memory,
+				   .dma_length = length};
+	struct peer peer;
+	struct mr *mr;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	mr = world_mr(peer.node, memory, length, IBV_ACCESS_REMOTE_READ);
+	read.rkey = mr->ibv.rkey;
+	for (int i = 0; i < 2; i++) {
+		peer_send(&peer, &read);
+		sim_advance(peer.world.sim, world_now(&peer.world) + 1000);
+		hca_progress(peer.node->hca, world_now(&peer.world));
+	}
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	world_run(&peer.world, MS);
+	ck_assert_uint_lt(peer.node->hca->counters->sent_pkts, length / PEER_MTU);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 1);
+	peer_destroy(&peer);
+	free(memory);
 }
 END_TEST
 
@@ -255,7 +301,15 @@ START_TEST(duplicate_atomic)
 	add.opcode = WIRE_COMPARE_SWAP; /* that isn't what was asked */
 	peer_send(&peer, &add);
 	peer_see_none(&peer, 10000);
+	peer_send(&peer, &(struct peer_packet){RC(WIRE_READ_REQUEST), .psn = add.psn});
+	peer_see_none(&peer, 10000);
 	ck_assert_uint_eq(*counter, 1000 + 5 * DONE);
+	write_to(&peer, c.psn + DONE, 1);
+	peer_see_ack(&peer, c.psn + DONE, 0x1f);
+	add.opcode = WIRE_FETCH_ADD;
+	add.psn = (c.psn + DONE) & PSN_MASK; /* that was no atomic */
+	peer_send(&peer, &add);
+	peer_see_none(&peer, 10000);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -350,9 +404,11 @@ int main(void)
 
 	tcase_add_loop_test(tests, one_nak_a_gap, 0, 2);
 	tcase_add_test(tests, duplicate_data);
+	tcase_add_test(tests, duplicate_behind_a_gap);
 	tcase_add_test(tests, duplicate_without_receive);
 	tcase_add_test(tests, duplicate_read);
 	tcase_add_test(tests, duplicate_parts);
+	tcase_add_test(tests, duplicate_within_answer);
 	tcase_add_test(tests, duplicate_atomic);
 	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);
