@@ -323,6 +323,34 @@ START_TEST(drain_and_duplicate)
 }
 END_TEST
 
+/* So is what hasn't been answered yet. */
+START_TEST(drain_and_answer)
+{
+	const uint32_t packets = PEER_MEMORY / PEER_MTU;
+	struct peer_packet read = {RC(WIRE_READ_REQUEST), .dma_length = PEER_MEMORY};
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = 1};
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rd_atomic = 16;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	read.va = (uintptr_t)peer.memory;
+	read.rkey = peer.mr->ibv.rkey;
+	for (uint32_t i = 0; i < c.rd_atomic; i++) {
+		read.psn = (c.psn + i * packets) & PSN_MASK;
+		peer_send(&peer, &read);
+	}
+	sim_advance(peer.world.sim, world_now(&peer.world) + 1000);
+	hca_progress(peer.node->hca, world_now(&peer.world));
+	ck_assert_uint_lt(peer.node->hca->counters->sent_pkts, c.rd_atomic * packets);
+	ck_assert_int_eq(drain(&peer, false), 0);
+	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, 0), 0);
+	world_run(&peer.world, MS);
+	ck_assert_uint_eq(peer.node->hca->counters->sent_pkts, c.rd_atomic * packets);
+	peer_destroy(&peer);
+}
+END_TEST
+
 START_TEST(drain_ends_in_error)
 {
 	struct peer peer;
@@ -441,6 +469,7 @@ int main(void)
 	tcase_add_loop_test(sqd, drain_send_queue, 0, 2);
 	tcase_add_loop_test(sqd, drain_idle, 0, 2);
 	tcase_add_loop_test(sqd, drain_and_duplicate, 0, 3);
+	tcase_add_test(sqd, drain_and_answer);
 	tcase_add_loop_test(sqd, drain_ends_in_error, 0, 2);
 	tcase_add_test(cq, arm);
 	tcase_add_loop_test(cq, send_cq_overrun, 0, 2);
