@@ -117,6 +117,7 @@ static const struct row rows[] = {
 
 	/* 12: payloads against the RETH's length */
 	{"WRITE_ONLY, too much", {{OP(WIRE_WRITE_ONLY), .length = 8, .dma_length = 4}}, 1, 0x61, 0, REQ_ERR},
+	{"WRITE_ONLY, more than nothing", {{OP(WIRE_WRITE_ONLY), .length = 4, .rkey = BAD_KEY}}, 1, 0x61, 0, REQ_ERR},
 	{"WRITE_ONLY, too little", {{OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 8}}, 1, 0x61, 0, REQ_ERR},
 	{"WRITE_LAST, too much", {WRITE_FIRST(1500), {OP(WIRE_WRITE_LAST), .length = 477}}, 2, 0x61, 0, REQ_ERR},
 	{"WRITE_LAST, too little", {WRITE_FIRST(1500), {OP(WIRE_WRITE_LAST), .length = 475}}, 2, 0x61, 0, REQ_ERR},
@@ -354,6 +355,9 @@ START_TEST(too_many_flushes)
 		if (done + 2 >= 5)
 			break;
 		peer_see_ack(&peer, c.psn + done + 2, 0x60);
+		peer.psn = c.psn + done + 3;
+		send_next(&peer, &flush); /* IBA 9.7.5.2.3: one NAK, whatever comes behind it */
+		peer_see_none(&peer, 10000);
 		peer.psn = c.psn + done + 2;
 		for (uint32_t i = done + 2; i < 5; i++)
 			send_next(&peer, &flush);
@@ -467,7 +471,10 @@ START_TEST(bad_receive)
 }
 END_TEST
 
-/* 16: a completion that finds no room is lost, and so the message isn't acknowledged. */
+/*
+ * 16: a completion that finds no room is lost, and so the message isn't acknowledged: be it (1) the
+ * one that was kept while a packet was missing, or (2) that packet's.
+ */
 START_TEST(cq_overrun)
 {
 	struct peer_packet send = {OP(WIRE_SEND_ONLY), .length = 4};
@@ -477,12 +484,20 @@ START_TEST(cq_overrun)
 	ck_assert_int_eq(cq_resize(peer.node->cq, 2), 0);
 	for (uint64_t i = 0; i < 4; i++) {
 		peer_receive(&peer, 100, i);
-		if (i < 2) {
+		if (i < (_i == 1 ? 1 : 2)) {
 			send_next(&peer, &send);
 			peer_see_ack(&peer, peer.psn - 1, 0x1f);
 		}
 	}
+	if (_i) {
+		peer.psn++;
+		send_next(&peer, &send);
+		peer.psn -= 2;
+		peer_see_ack(&peer, peer.psn, 0x60);
+	}
 	send_next(&peer, &send);
+	if (_i == 1)
+		peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_see_none(&peer, 100000);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_CQ_ERR], 1);
@@ -642,7 +657,7 @@ int main(void)
 	tcase_add_test(tcase, no_receive);
 	tcase_add_test(tcase, no_receive_for_immediate);
 	tcase_add_loop_test(tcase, bad_receive, 0, 4);
-	tcase_add_test(tcase, cq_overrun);
+	tcase_add_loop_test(tcase, cq_overrun, 0, 3);
 	tcase_add_loop_test(tcase, reserved_opcode, 0, 5);
 	tcase_add_loop_test(tcase, dropped, 0, 9);
 	tcase_add_test(tcase, forged);
