@@ -277,6 +277,30 @@ START_TEST(nak_behind_a_missing_response)
 }
 END_TEST
 
+/* It doesn't count if the same packet has been acknowledged meanwhile: it was only late. */
+START_TEST(nak_behind_a_missing_response_is_over)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
+	for (uint64_t i = 1; i < 4; i++)
+		peer_post(&peer, IBV_WR_SEND, 10, i);
+	peer_see_requests(&peer, FIRST_PSN, 4);
+	peer_acknowledge(&peer, FIRST_PSN + 1, 0x60);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	peer_acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
+	for (uint64_t i = 0; i < 3; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	peer_see_none(&peer, 10000);
+	peer_acknowledge(&peer, FIRST_PSN + 3, 0x1f);
+	world_expect(peer.node, 3, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters->rcvd_seq_err, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* An HCA that keeps nothing asks again from the gap on, for what is left. */
 START_TEST(read_again_from_the_gap)
 {
@@ -377,6 +401,7 @@ int main(void)
 	tcase_add_test(tcase, read_what_is_lost_again);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
+	tcase_add_test(tcase, nak_behind_a_missing_response_is_over);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
 	tcase_add_loop_test(tcase, bad_response, 0, LENGTH(bad_responses));
 	return world_main("responses", (TCase *const[]){tcase, NULL});
