@@ -193,12 +193,31 @@ START_TEST(lost_by_packet)
 	peer_send(&peer, &bad);
 	world_expect_none(peer.node, MS);
 	ck_assert_uint_eq(peer.node->hca->counters->bad_pkey, _i == 1);
-	/* PSNs don't matter, IBA 9.8.3; nor does where it is from. */
+	/* PSNs don't matter, IBA 9.8.3; nor does where it is from, or what is reserved. */
 	good.psn = 12345;
+	good.source_qp |= 0xff000000;
 	peer_send(&peer, &good);
 	ck_assert_uint_eq(world_completion(peer.node, SECOND).src_qp, PEER_QPN);
 	peer_see_none(&peer, MS);
 	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 11.6.3.2: COMM_EST is of connected QPs. */
+START_TEST(established)
+{
+	struct datagrams d;
+
+	create(&d);
+	world_modify_state(d.pair.qb, IBV_QPS_RESET);
+	world_modify_init(d.pair.qb, &world_connection);
+	world_modify_rtr(d.pair.qb, d.pair.b, d.pair.a, 0, &world_connection);
+	pair_receive(&d.pair, 200, 5);
+	post(&d, 8, 1);
+	world_expect(d.pair.b, 5, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(d.pair.b->events[IBV_EVENT_COMM_EST], 0);
+	world_expect(d.pair.a, 1, IBV_WC_SUCCESS);
+	destroy(&d);
 }
 END_TEST
 
@@ -477,6 +496,7 @@ int main(void)
 	tcase_add_test(tcase, header_scattered);
 	tcase_add_loop_test(tcase, lost, 0, 4);
 	tcase_add_loop_test(tcase, lost_by_packet, 0, 5);
+	tcase_add_test(tcase, established);
 	tcase_add_test(tcase, controlled_qkey);
 	tcase_add_loop_test(tcase, send_error, 0, 3);
 	tcase_add_test(tcase, send_error_in_sqd);
