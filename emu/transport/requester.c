@@ -25,8 +25,6 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 {
 	if (wqe->status != IBV_WC_SUCCESS)
 		return wqe->status;
-	if (wqe->length > qp->hca->limits.max_message)
-		return IBV_WC_LOC_LEN_ERR;
 	/* A datagram is one packet; as NICs do, one that is longer is an error (IBA C10-93.1.1). */
 	if (!qp->type->connected && wqe->length > qp->mtu)
 		return IBV_WC_LOC_LEN_ERR;
