@@ -110,6 +110,8 @@ START_TEST(ghosts)
 	peer_see_none(&peer, 100000);
 	world_expect_none(peer.node, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
+	ck_assert_uint_eq(peer.node->hca->counters->rcvd_rnr_err, 0);
+	ck_assert_uint_eq(peer.node->hca->counters->rcvd_seq_err, 0);
 	peer_acknowledge(&peer, FIRST_PSN + 1, 0x1f);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
@@ -349,6 +351,7 @@ START_TEST(solicited)
 		{IBV_WR_SEND, 8, 1, 0},
 		{IBV_WR_SEND, 3000, 3, 2},
 		{IBV_WR_SEND_WITH_IMM, 2000, 2, 1},
+		{IBV_WR_RDMA_WRITE, 8, 1, -1},
 		{IBV_WR_RDMA_WRITE, 2000, 2, -1},
 		{IBV_WR_RDMA_WRITE_WITH_IMM, 8, 1, 0},
 		{IBV_WR_RDMA_WRITE_WITH_IMM, 2000, 2, 1},
@@ -492,7 +495,7 @@ int main(void)
 	tcase_add_test(tcase, rd_atomic_limit);
 	tcase_add_test(tcase, a_list_takes_no_more_than_it_sends);
 	tcase_add_test(tcase, fence);
-	tcase_add_loop_test(tcase, solicited, 0, 8);
+	tcase_add_loop_test(tcase, solicited, 0, 9);
 	tcase_add_test(tcase, acks_on_the_way);
 	tcase_add_loop_test(tcase, the_window_says_how_often, 0, LENGTH(requests_for_acks));
 	tcase_add_test(tcase, post_by_state);
