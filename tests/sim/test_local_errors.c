@@ -87,6 +87,25 @@ START_TEST(bad_gather)
 }
 END_TEST
 
+/* ... though it is the last of several packets that can't be made. */
+START_TEST(bad_end_of_gather)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	struct ibv_sge sges[] = {
+		{(uintptr_t)peer.memory, 2 * PEER_MTU, peer.mr->ibv.lkey},
+		{(uintptr_t)peer.memory, 8, BAD_KEY},
+	};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sges, .num_sge = 2};
+
+	ck_assert_int_eq(world_post_send(peer.qp, &wr), 0);
+	peer_see_none(&peer, 10000);
+	peer_expect_failure(&peer, 0, 1, IBV_WC_LOC_PROT_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* The sink of READ and atomics is looked at when the response comes. */
 START_TEST(bad_sink)
 {
@@ -154,6 +173,7 @@ int main(void)
 	TCase *tcase = tcase_create("local_errors");
 
 	tcase_add_loop_test(tcase, bad_gather, 0, 8);
+	tcase_add_test(tcase, bad_end_of_gather);
 	tcase_add_loop_test(tcase, bad_sink, 0, 10);
 	tcase_add_test(tcase, bad_sink_and_key);
 	tcase_add_loop_test(tcase, no_rd_atomic, 0, 4);
