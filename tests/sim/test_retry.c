@@ -605,8 +605,8 @@ START_TEST(rnr_timers)
 	expect_requests(&peer, c.psn, 4);
 	then = world_now(&peer.world);
 	acknowledge(&peer, c.psn + 1, 0x20 | _i);
-	acknowledge(&peer, c.psn + 1, 0x20 | _i); /* one pause for both */
-	acknowledge(&peer, c.psn + 1, 0x60);	  /* nor is this of any news */
+	acknowledge(&peer, c.psn + 1, 0x20); /* one pause for both, and it has begun */
+	acknowledge(&peer, c.psn + 1, 0x60); /* nor is this of any news */
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert(peer_wait(&peer, &packet, 2 * delay + 100000));
 	ck_assert_uint_eq(packet.psn, (c.psn + 1) & PSN_MASK);
