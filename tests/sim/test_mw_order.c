@@ -454,6 +454,34 @@ START_TEST(answered_behind_a_bind)
 }
 END_TEST
 
+/* Sending again doesn't bring back what the peer has invalidated meanwhile. */
+START_TEST(not_bound_again)
+{
+	const uint32_t psn = world_connection.psn;
+	struct packet packet;
+
+	begin_peer(IBV_MW_TYPE_2);
+	peer_receive(&peer, 100, 0);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
+	post(peer.qp, peer_bind_wr(peer_rkey, 8, 2));
+	peer_see(&peer);
+	ck_assert(peer_window->key.valid);
+	peer_send(&peer, &(struct peer_packet){.opcode = WIRE_RC | WIRE_SEND_ONLY_INVALIDATE,
+					       .psn = psn,
+					       .length = 8,
+					       .invalidate = peer_rkey});
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_see_op(&peer, "RC_ACKNOWLEDGE");
+	ck_assert(peer_wait(&peer, &packet, SECOND));
+	ck_assert_uint_eq(packet.psn, psn);
+	ck_assert(!peer_window->key.valid);
+	respond(WIRE_ACKNOWLEDGE, psn, 0x1f, 0);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	end_peer();
+}
+END_TEST
+
 /* The same by an acknowledgement, which covers the bind and what was posted behind it. */
 START_TEST(acknowledged_behind_a_bind)
 {
@@ -584,6 +612,7 @@ int main(void)
 	tcase_add_test(tcase, once_through_an_outage);
 	tcase_add_loop_test(tcase, through_faults, 0, 20);
 	tcase_add_test(tcase, answered_behind_a_bind);
+	tcase_add_test(tcase, not_bound_again);
 	tcase_add_test(tcase, acknowledged_behind_a_bind);
 	tcase_add_loop_test(tcase, answered_and_taken_back_in_one_round, type_1, types);
 	tcase_add_test(tcase, invalidating_twice);
