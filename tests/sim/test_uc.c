@@ -266,6 +266,40 @@ START_TEST(completes_when_sent)
 }
 END_TEST
 
+static struct {
+	const struct link_ops *ops; /* the link's own */
+	const struct cq *cq;
+	unsigned int sent;
+} watched;
+
+static unsigned int send_uncompleted(struct link *link, struct link_packet *packets,
+				     unsigned int count, uint64_t now)
+{
+	ck_assert_uint_eq(watched.cq->count, 0);
+	watched.sent += count;
+	return watched.ops->send(link, packets, count, now);
+}
+
+/* Not before: then the application may write to the memory that its packets are made of. */
+START_TEST(completes_behind_its_packets)
+{
+	struct link_ops ops;
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_UC, NULL, 1, NULL);
+	watched.ops = p.a->link->ops;
+	watched.cq = p.a->cq;
+	ops = *watched.ops;
+	ops.send = send_uncompleted;
+	p.a->link->ops = &ops;
+	pair_post(&p, IBV_WR_RDMA_WRITE, 3000, 0);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(watched.sent, 3);
+	p.a->link->ops = watched.ops;
+	pair_destroy(&p);
+}
+END_TEST
+
 /* IBA 11.4.1.1: what UC doesn't have isn't posted. */
 START_TEST(no_such_operation)
 {
@@ -374,6 +408,7 @@ int main(void)
 	tcase_add_loop_test(responder, bad_receive, 0, 2);
 	tcase_add_test(responder, comm_est);
 	tcase_add_test(requester, completes_when_sent);
+	tcase_add_test(requester, completes_behind_its_packets);
 	tcase_add_loop_test(requester, no_such_operation, 0, 4);
 	tcase_add_test(requester, send_queue_error);
 	tcase_add_loop_test(requester, through_faults, 1, 21);
