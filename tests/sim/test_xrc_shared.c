@@ -342,6 +342,42 @@ START_TEST(receiver_not_ready)
 }
 END_TEST
 
+/* A CQ of the owner's that overran is its SRQs': the target may be used again with another. */
+START_TEST(another_queue_after_an_overrun)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
+	struct shared shared;
+	struct node *nodes;
+	struct srq *full;
+	struct cq *cq;
+
+	shared_create(&shared, NULL, 1);
+	nodes = shared.world.nodes;
+	ck_assert_int_eq(cq_resize(nodes[2].cq, 1), 0);
+	for (uint64_t i = 0; i < 2; i++) {
+		post_receive(&shared, 1, i);
+		post_send(&shared, IBV_WR_SEND, 1, i);
+		ck_assert_int_eq(completion(&shared, &nodes[0]).status,
+				 i ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
+	}
+	world_modify_state(shared.initiator, IBV_QPS_RESET);
+	world_modify_state(shared.target, IBV_QPS_RESET);
+	world_connect(&nodes[0], shared.initiator, &nodes[1], shared.target, &world_connection);
+	full = shared.srqs[1];
+	ck_assert_int_eq(cq_create(nodes[2].hca, 1, &cq), 0);
+	ck_assert_int_eq(srq_create_xrc(nodes[2].pd, shared.xrcds[1], cq, &attr, &shared.srqs[1]),
+			 0);
+	post_receive(&shared, 1, 0);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	ck_assert_int_eq(completion(&shared, &nodes[0]).status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(cq->count, 1);
+	ck_assert_int_eq(srq_destroy(shared.srqs[1]), 0);
+	ck_assert_int_eq(cq_destroy(cq), 0);
+	shared.srqs[1] = full;
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* What the owner refuses the target refuses: a key, a READ, all when the owner is dead. */
 START_TEST(refused)
 {
@@ -520,6 +556,7 @@ int main(void)
 	tcase_add_test(tests, targets_come_and_go);
 	tcase_add_test(tests, written_by_one_that_is_forgotten);
 	tcase_add_test(tests, receiver_not_ready);
+	tcase_add_test(tests, another_queue_after_an_overrun);
 	tcase_add_loop_test(tests, refused, 0, 4);
 	tcase_add_loop_test(tests, whatever_is_asked, 0, 60);
 	return world_main("xrc_shared", tcases);
