@@ -111,7 +111,6 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SECOND_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
 
-	[RECOVERY_RNR_WAIT][EVENT_ACKED] = {recovery_acked, RECOVERY_RNR_WAIT},
 	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {recovery_acked, RECOVERY_RNR_WAIT},
 	[RECOVERY_RNR_WAIT][EVENT_RNR_OVER] = {recovery_resume, RECOVERY_SENDING},
 };
@@ -225,8 +224,7 @@ void recovery_drain(struct qp *qp, uint64_t now)
 	if (!recovery->progress)
 		return;
 	recovery->progress = false;
-	if (recovery->state != RECOVERY_RNR_WAIT)
-		recovery_timers_restart(qp, now);
+	recovery_timers_restart(qp, now);
 	if (repeat_answered(qp) && !recovery_behind_probe(qp))
 		recovery_event(qp, EVENT_FINISHED, now);
 	else if (repeat_answered(qp) && !responses_follow(qp))
