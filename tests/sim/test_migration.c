@@ -236,6 +236,10 @@ START_TEST(states)
 	request(&p, NULL, true);
 	expect_taken(&p, &p.peer.path, false);
 	expect_state(p.peer.qp, IBV_MIG_REARM);
+	/* Annex A17.9.3: a CNP has zeros there. */
+	peer_send(&p.peer, &(struct peer_packet){.opcode = WIRE_OPCODE_CNP});
+	world_run(&p.peer.world, MS);
+	expect_state(p.peer.qp, IBV_MIG_REARM);
 	request(&p, NULL, false);
 	expect_taken(&p, &p.peer.path, false);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
@@ -280,6 +284,9 @@ START_TEST(peer_migrates)
 	request(&p, &p.alternate, false);
 	expect_taken(&p, &p.alternate, false);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
+	request(&p, NULL, false); /* now it is too late */
+	peer_see_none(&p.peer, MS);
+	expect_state(p.peer.qp, IBV_MIG_ARMED);
 	request(&p, NULL, true);
 	expect_taken(&p, &p.peer.path, true);
 	expect_events(&p, 2, 0);
@@ -302,9 +309,11 @@ START_TEST(peer_migrates_in_vain)
 	request(&p, NULL, false);
 	expect_taken(&p, &p.peer.path, false);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
-	/* A path that isn't known; and the alternate one without MigReq. */
+	/* A path that isn't known, or half of it; and the alternate one without MigReq. */
 	request(&p, &p.foreign, true);
 	expect_events(&p, 0, 2);
+	p.foreign.source = p.alternate.source;
+	request(&p, &p.foreign, true);
 	request(&p, &p.foreign, false);
 	request(&p, &p.alternate, false);
 	peer_see_none(&p.peer, MS);
@@ -343,6 +352,8 @@ START_TEST(on_demand)
 	ck_assert(gid_equal(&p.peer.to, &p.alternate.source));
 	ck_assert(packet_requests_migration(&packet));
 	ck_assert(packet.ack_request);
+	ck_assert(peer_wait(&p.peer, &packet, 5 * MS)); /* the first one may be lost */
+	ck_assert(packet_requests_migration(&packet));
 
 	/* They had arrived; the peer follows, and isn't ready itself yet. */
 	ack.path = &p.alternate;
@@ -559,7 +570,7 @@ END_TEST
 
 /*
  * The alternate path is the other port's: when the first one fails, what is under way goes on
- * there, and the peer follows. What isn't armed, or has both paths on that port, stays.
+ * there, and the peer follows. What isn't armed, or in ERR, stays.
  */
 START_TEST(port_fails)
 {
@@ -582,6 +593,13 @@ START_TEST(port_fails)
 	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
 	migration_on_port_error(p.a->hca, 2, world_now(&p.world));
 	expect_state(p.qa, IBV_MIG_ARMED);
+	if (_i) {
+		world_modify_state(p.qa, IBV_QPS_ERR);
+		migration_on_port_error(p.a->hca, 1, world_now(&p.world));
+		expect_state(p.qa, IBV_MIG_ARMED);
+		pair_destroy(&p);
+		return;
+	}
 
 	pair_post(&p, IBV_WR_RDMA_WRITE, 100000, 1);
 	sim_partition(p.world.sim, world_gid(p.a, 1), true);
@@ -595,6 +613,21 @@ START_TEST(port_fails)
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
 	ck_assert_uint_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
 	pair_destroy(&p);
+}
+END_TEST
+
+/* Both paths are the first port's: whichever fails, nothing is gained. */
+START_TEST(port_of_both_fails)
+{
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	for (unsigned int port_num = 1; port_num <= 2; port_num++)
+		migration_on_port_error(p.peer.node->hca, port_num, world_now(&p.peer.world));
+	expect_state(p.peer.qp, IBV_MIG_ARMED);
+	expect_events(&p, 0, 0);
+	peer_destroy(&p.peer);
 }
 END_TEST
 
@@ -700,7 +733,8 @@ int main(void)
 	tcase_add_test(rules, reset);
 	tcase_add_loop_test(pairs, path_dies, 0, 3);
 	tcase_add_test(pairs, peer_without_alternate_path);
-	tcase_add_test(pairs, port_fails);
+	tcase_add_loop_test(pairs, port_fails, 0, 2);
+	tcase_add_test(pairs, port_of_both_fails);
 	tcase_add_loop_test(pairs, random_traffic, 1, 9);
 	return world_main("migration", tcases);
 }
