@@ -207,9 +207,11 @@ static int invalidate_locked(struct qp *qp, uint32_t rkey)
 	struct table *keys = &qp->hca->keys;
 	struct mw *mw = find_window(qp->hca, key_number(rkey));
 
-	/* o10-37.2.26: neither plain regions nor windows of type 1, nor another QP's. */
-	if (!mw || mw->ibv.type != IBV_MW_TYPE_2 || mw->key.value != rkey || !mw->key.valid ||
-	    mw->key.bound_to != qp->number || mw->key.pd != qp->pd)
+	/*
+	 * o10-37.2.26: neither plain regions nor windows of type 1, nor another QP's. No QP has the
+	 * number 0 that windows have which are of type 1, or not bound.
+	 */
+	if (!mw || mw->key.value != rkey || mw->key.bound_to != qp->number || mw->key.pd != qp->pd)
 		return EINVAL;
 	placement_finish(qp->hca);
 	table_withdraw(keys, key_number(rkey));

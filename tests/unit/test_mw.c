@@ -215,6 +215,9 @@ START_TEST(type_2_is_invalidated_first)
 
 	ck_assert_int_eq(mw_invalidate(&other_qp, rkey), EINVAL);
 	ck_assert_int_eq(mw_invalidate(&foreign_qp, rkey), EINVAL);
+	/* Nor is it one's that got the number of the binding QP in another domain. */
+	foreign_qp.number = qp.number;
+	ck_assert_int_eq(mw_invalidate(&foreign_qp, rkey), EINVAL);
 	for (int bit = 0; bit < 32; bit++)
 		ck_assert_int_eq(mw_invalidate(&qp, rkey ^ 1u << bit), EINVAL);
 	ck_reaches(&qp, rkey, va + 100, 50, REMOTE_READ);
