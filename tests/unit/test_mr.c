@@ -79,6 +79,7 @@ START_TEST(ranges)
 	ck_assert_int_eq(try_register(memory + 5, 0, address + 5, 0), 0);
 	ck_assert_int_eq(try_register(memory, -(size_t)address, address, 0), EINVAL);
 	ck_assert_int_eq(try_register(memory, SIZE_MAX, address, 0), EINVAL);
+	ck_assert_int_eq(try_register(memory, -(size_t)address, 0, IBV_ACCESS_ON_DEMAND), EINVAL);
 	ck_assert_int_eq(try_register(memory + 5, 10, 16 * page + 5, 0), 0);
 	ck_assert_int_eq(try_register(memory + 5, 10, 16 * page + 6, 0), EINVAL);
 	ck_assert_int_eq(try_register(memory + 5, 10, 6, IBV_ACCESS_ZERO_BASED), 0);
@@ -326,6 +327,13 @@ START_TEST(reregistration)
 			 IBV_REREG_MR_ERR_CMD);
 	ck_assert_int_eq(errno, EFAULT);
 	ck_assert_int_eq(pin(mr, address + 200, 50, IBV_ACCESS_REMOTE_READ, NULL), 0);
+
+	/* The rights that it keeps count for its new memory. */
+	ck_assert_int_eq(mr_reregister(mr, ACCESS, NULL, NULL, 0, WRITE), 0);
+	ck_assert_int_eq(mprotect(memory + page, page, PROT_READ), 0);
+	ck_assert_int_eq(mr_reregister(mr, TRANSLATION, NULL, memory, 2 * page, 0),
+			 IBV_REREG_MR_ERR_CMD);
+	ck_assert_int_eq(errno, EFAULT);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	pd_dealloc(other);
 	end();
