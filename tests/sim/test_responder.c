@@ -537,8 +537,10 @@ START_TEST(dropped)
 		{.opcode = WIRE_UD | WIRE_SEND_ONLY, .length = 4, .qkey = 0x11111111},
 		{.opcode = WIRE_UC | 0x15, .length = 4},
 		{.opcode = WIRE_XRC | WIRE_SEND_ONLY, .length = 4},
+		{OP(WIRE_SEND_ONLY), .length = 4},
 	};
 	const bool strange_source = _i == 4; /* a limited P_Key is still one */
+	const bool strange_destination = _i == 9;
 	struct peer_packet packet = packets[_i], good = {OP(WIRE_SEND_ONLY), .length = 4};
 	struct peer peer;
 	struct path path;
@@ -546,9 +548,14 @@ START_TEST(dropped)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_receive(&peer, 100, 0);
 	path = peer.path;
-	path.source.raw[15]++;
-	if (strange_source)
+	if (strange_source) {
+		path.source.raw[15]++;
 		packet.path = &path;
+	} else if (strange_destination) {
+		world_add_address(peer.node, 1);
+		path.destination = peer.node->gids.entries[1].gid;
+		packet.path = &path;
+	}
 	send_next(&peer, &packet);
 	peer_see_none(&peer, 100000);
 	world_expect_none(peer.node, MS);
@@ -659,7 +666,7 @@ int main(void)
 	tcase_add_loop_test(tcase, bad_receive, 0, 4);
 	tcase_add_loop_test(tcase, cq_overrun, 0, 3);
 	tcase_add_loop_test(tcase, reserved_opcode, 0, 5);
-	tcase_add_loop_test(tcase, dropped, 0, 9);
+	tcase_add_loop_test(tcase, dropped, 0, 10);
 	tcase_add_test(tcase, forged);
 	tcase_add_loop_test(tcase, by_state, 0, 4);
 	return world_main("responder", (TCase *const[]){tcase, NULL});
