@@ -378,6 +378,87 @@ START_TEST(another_queue_after_an_overrun)
 }
 END_TEST
 
+/* It ended amid a message, and the owner wasn't told: the next one begins anew. */
+START_TEST(begun_anew)
+{
+	struct shared shared;
+	struct node *nodes;
+	struct ibv_wc wc;
+
+	shared_create(&shared, NULL, 1);
+	nodes = shared.world.nodes;
+	for (uint64_t i = 0; i < 2; i++)
+		post_receive(&shared, 1, i);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	while (!shared.target->xrc.answered)
+		step(&shared, 1);
+	world_modify_state(shared.initiator, IBV_QPS_RESET);
+	world_modify_state(shared.target, IBV_QPS_RESET);
+	shared.count = 0;
+	world_connect(&nodes[0], shared.initiator, &nodes[1], shared.target, &world_connection);
+	post_send(&shared, IBV_WR_SEND, 1, 1);
+	ck_assert_int_eq(completion(&shared, &nodes[0]).status, IBV_WC_SUCCESS);
+	for (uint64_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(world_poll(&nodes[2], &wc), 1);
+		ck_assert_uint_eq(wc.wr_id, i);
+		ck_assert_int_eq(wc.status, i ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
+	}
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* The owner's SRQs are those of the target's domain alone. */
+START_TEST(queue_of_another_domain)
+{
+	static const struct descriptor_identity file = {3, 4};
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
+	struct shared shared;
+	struct node *owner;
+	struct xrcd *other;
+	struct srq *srq;
+
+	shared_create(&shared, NULL, 1);
+	owner = &shared.world.nodes[2];
+	srq = shared.srqs[1];
+	ck_assert_int_eq(xrcd_open(owner->hca, &file, O_CREAT, &other), 0);
+	ck_assert_int_eq(srq_create_xrc(owner->pd, other, owner->cq, &attr, &shared.srqs[1]), 0);
+	post_receive(&shared, 1, 0);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status,
+			 IBV_WC_REM_INV_REQ_ERR);
+	world_expect_none(owner, MS);
+	ck_assert_int_eq(srq_destroy(shared.srqs[1]), 0);
+	ck_assert_int_eq(xrcd_close(other), 0);
+	shared.srqs[1] = srq;
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* Late, the answer to one packet isn't that to the next one. */
+START_TEST(answered_late)
+{
+	struct told answer;
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	post_receive(&shared, 1, 0);
+	post_length(&shared, IBV_WR_SEND, 1, 0, 8);
+	while (!shared.target->xrc.answered)
+		step(&shared, 1);
+	answer = shared.queue[(shared.head + QUEUE - 1) % QUEUE];
+	ck_assert_ptr_eq(answer.to, shared.processes[0].node->hca);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
+	post_length(&shared, IBV_WR_SEND, 1, 1, 8);
+	while (!shared.target->xrc.asked)
+		world_step(&shared.world);
+	shared.queue[shared.head] = answer;
+	shared.count = 1;
+	receive_told(&shared);
+	ck_assert(!shared.target->xrc.answered);
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* What the owner refuses the target refuses: a key, a READ, all when the owner is dead. */
 START_TEST(refused)
 {
@@ -557,6 +638,9 @@ int main(void)
 	tcase_add_test(tests, written_by_one_that_is_forgotten);
 	tcase_add_test(tests, receiver_not_ready);
 	tcase_add_test(tests, another_queue_after_an_overrun);
+	tcase_add_test(tests, begun_anew);
+	tcase_add_test(tests, queue_of_another_domain);
+	tcase_add_test(tests, answered_late);
 	tcase_add_loop_test(tests, refused, 0, 4);
 	tcase_add_loop_test(tests, whatever_is_asked, 0, 60);
 	return world_main("xrc_shared", tcases);
