@@ -278,6 +278,22 @@ START_TEST(test_listener_of_others)
 }
 END_TEST
 
+/* No more of them are kept than so many. */
+START_TEST(test_too_many_without_listener)
+{
+	struct cm_message req = cm_peer_req(&t);
+
+	for (unsigned int i = 0; i <= 256; i++) {
+		req.local_id++;
+		req.qpn++;
+		cm_peer_post(&t, &req);
+	}
+	cm_peer_await(&t, CM_REJ, MS);
+	ck_assert_uint_eq(t.heard.remote_id, req.local_id);
+	cm_peer_hear_nothing(&t, 10 * MS);
+}
+END_TEST
+
 /* A peer that refuses at once may be about to listen: it is asked again for a moment. */
 START_TEST(test_retry_after_reject)
 {
@@ -331,6 +347,17 @@ START_TEST(test_wait_for_slow_peer)
 	mra = cm_peer_message(&t, _i ? CM_RTU : CM_REP);
 	cm_peer_say(&t, &mra);
 	cm_peer_event(&t, _i ? CM_EVENT_RTU_RECEIVED : CM_EVENT_REP_RECEIVED);
+}
+END_TEST
+
+/* Which message it is that the application takes its time to answer. */
+START_TEST(test_slow_application)
+{
+	if (_i)
+		cm_peer_passive(&t, CM_STATE_MRA_REQ_SENT);
+	else
+		cm_peer_active(&t, CM_STATE_MRA_REP_SENT);
+	ck_assert_int_eq(t.heard.answered, _i ? CM_ANSWERED_REQ : CM_ANSWERED_REP);
 }
 END_TEST
 
@@ -405,6 +432,43 @@ START_TEST(test_unreliable_connection)
 	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	ck_assert_uint_eq(attr.sq_psn, req.starting_psn);
+}
+END_TEST
+
+/* No READs of the peer's need no right to them; an ACK timeout of 0 would be without end. */
+START_TEST(test_little_is_asked_for)
+{
+	struct cm_message req = cm_peer_req(&t);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	cm_peer_listen(&t, false);
+	req.initiator_depth = 0;
+	req.path[0].ack_timeout = 0;
+	cm_peer_say(&t, &req);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_uint_eq(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE);
+	attr.qp_state = IBV_QPS_RTS;
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_int_eq(attr.timeout, 1);
+}
+END_TEST
+
+/* A service that is refused has no QP (IBA 12.11). */
+START_TEST(test_refused_service)
+{
+	const struct cm_service_reply reply = {.status = CM_SIDR_REJECTED, .qpn = 5};
+	const struct cm_message question = {
+		.attribute = CM_SIDR_REQ, .local_id = 9, .service_id = CM_PEER_SERVICE};
+
+	cm_peer_listen(&t, true);
+	cm_peer_say(&t, &question);
+	cm_peer_event(&t, CM_EVENT_SIDR_REQ_RECEIVED);
+	ck_assert_int_eq(cm_send_sidr_rep(t.id, &reply, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_SIDR_REP);
+	ck_assert_int_eq(t.heard.status, CM_SIDR_REJECTED);
+	ck_assert_uint_eq(t.heard.qpn, 0);
 }
 END_TEST
 
@@ -487,11 +551,15 @@ int main(void)
 	tcase_add_test(tcase, test_listener_addresses);
 	tcase_add_test(tcase, test_listener_goes);
 	tcase_add_test(tcase, test_listener_of_others);
+	tcase_add_test(tcase, test_too_many_without_listener);
 	tcase_add_test(tcase, test_retry_after_reject);
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
+	tcase_add_loop_test(tcase, test_slow_application, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
 	tcase_add_test(tcase, test_unreliable_connection);
+	tcase_add_test(tcase, test_little_is_asked_for);
+	tcase_add_test(tcase, test_refused_service);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
 	tcase_add_test(tcase, flush_gives_up_on_a_lost_lock);

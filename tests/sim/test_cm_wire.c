@@ -320,6 +320,33 @@ START_TEST(test_dreq)
 }
 END_TEST
 
+/* IBA 12.9.7: only what is connected can be disconnected; before that it is rejected. */
+START_TEST(test_sending_dreq)
+{
+	bool connected = states[_i].state == CM_STATE_ESTABLISHED;
+
+	enter(_i);
+	ck_assert_int_eq(cm_send_dreq(t.id, cm_peer_now(&t)), connected ? 0 : EINVAL);
+	ck_assert_int_eq(cm_id_state(t.id), connected ? CM_STATE_DREQ_SENT : states[_i].state);
+}
+END_TEST
+
+/* Both sides have said so: a DREP is the answer, and the end, whether or not we have sent ours. */
+START_TEST(test_disconnected_by_both)
+{
+	struct cm_message message;
+
+	cm_peer_active(&t, CM_STATE_DREQ_SENT);
+	message = cm_peer_message(&t, CM_DREQ);
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_DREQ_RECEIVED);
+	message = cm_peer_message(&t, CM_DREP);
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_DREP_RECEIVED);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_TIMEWAIT);
+}
+END_TEST
+
 /* --- rejects -------------------------------------------------------------------------------- */
 
 /* Where a REJ leaves each state, by reason. */
@@ -502,6 +529,32 @@ START_TEST(test_stale_connection)
 }
 END_TEST
 
+/* So it is by a REP; one whose comm id is that of another connection is dropped (12.9.8.1). */
+START_TEST(test_stale_reply)
+{
+	struct cm_message rep;
+	struct cm_id *old;
+
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	old = t.id;
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	rep = cm_peer_message(&t, CM_REP);
+	cm_peer_say(&t, &rep);
+	cm_peer_event(&t, -1);
+	cm_peer_hear_nothing(&t, 10000);
+	rep.local_id++;
+	cm_peer_say(&t, &rep);
+	cm_peer_event(&t, -1);
+	cm_peer_hear(&t, CM_REJ);
+	ck_assert_int_eq(t.heard.reason, CM_REJECT_STALE);
+	ck_assert_int_eq(t.heard.answered, CM_ANSWERED_REP);
+	ck_assert_uint_eq(t.heard.remote_id, rep.local_id);
+	cm_peer_hear(&t, CM_DREQ);
+	ck_assert_int_eq(cm_id_state(old), CM_STATE_DREQ_SENT);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_REQ_SENT);
+}
+END_TEST
+
 /* --- destroying ----------------------------------------------------------------------------- */
 
 START_TEST(test_destroy)
@@ -582,6 +635,8 @@ int main(void)
 	tcase_add_loop_test(tcase, test_duplicate_req, 0, STATES);
 	tcase_add_loop_test(tcase, test_duplicate_rep, 0, STATES);
 	tcase_add_loop_test(tcase, test_dreq, 0, STATES);
+	tcase_add_loop_test(tcase, test_sending_dreq, 0, STATES);
+	tcase_add_test(tcase, test_disconnected_by_both);
 	tcase_add_loop_test(tcase, test_rejected, 0, 2 * STATES);
 	tcase_add_test(tcase, test_rejected_by_guid);
 	tcase_add_loop_test(tcase, test_rejecting, 0, STATES);
@@ -589,6 +644,7 @@ int main(void)
 	tcase_add_test(tcase, test_path_mtu);
 	tcase_add_test(tcase, test_path_mtu_without_listener);
 	tcase_add_test(tcase, test_stale_connection);
+	tcase_add_test(tcase, test_stale_reply);
 	tcase_add_loop_test(tcase, test_destroy, 0, STATES);
 	tcase_add_loop_test(tcase, test_disconnect_goes_on, 0, 3);
 	return world_main("cm_wire", (TCase *[]){tcase, NULL});
