@@ -117,6 +117,56 @@ START_TEST(laps_of_others_are_dropped)
 }
 END_TEST
 
+static enum link_sender foreign_sender(struct link *link, const struct link_frame *frame)
+{
+	return LINK_SENDER_FOREIGN;
+}
+
+/* ... nor another user who sends from it: neither may answer for the peer. */
+START_TEST(laps_of_other_users_are_dropped)
+{
+	struct link *link = t.peer.node->hca->link;
+	const struct link_ops *before = link->ops;
+	static struct link_ops ops; /* teardown() may use them */
+	struct cm_message message;
+
+	ops = *before;
+	ops.sender = foreign_sender;
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	message = lap_message();
+	link->ops = &ops;
+	cm_peer_say(&t, &message);
+	cm_peer_hear_nothing(&t, 10 * MS);
+	ck_assert_int_eq(cm_send_lap(t.id, &alternate, CM_PACKET_LIFE_TIME, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_LAP);
+	message = cm_peer_message(&t, CM_APR);
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, -1);
+	link->ops = before;
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_APR_RECEIVED);
+}
+END_TEST
+
+/* An MRA is of one message. */
+START_TEST(laps_may_take_longer)
+{
+	struct cm_message mra;
+
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	ck_assert_int_eq(cm_send_lap(t.id, &alternate, CM_PACKET_LIFE_TIME, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_LAP);
+	mra = cm_peer_message(&t, CM_MRA);
+	mra.service_timeout = 20;
+	mra.answered = CM_ANSWERED_REP;
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, -1);
+	mra.answered = CM_ANSWERED_OTHER;
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, CM_EVENT_MRA_RECEIVED);
+}
+END_TEST
+
 START_TEST(laps_out_of_season_are_dropped)
 {
 	static const enum cm_state states[] = {CM_STATE_REQ_SENT, CM_STATE_REP_RECEIVED,
@@ -468,6 +518,8 @@ int main(void)
 	tcase_add_checked_fixture(rules, setup, teardown);
 	tcase_add_loop_test(rules, laps_are_refused, 0, 2);
 	tcase_add_test(rules, laps_of_others_are_dropped);
+	tcase_add_test(rules, laps_of_other_users_are_dropped);
+	tcase_add_test(rules, laps_may_take_longer);
 	tcase_add_loop_test(rules, laps_out_of_season_are_dropped, 0, 4);
 	tcase_add_test(rules, requests_have_one);
 	tcase_add_loop_test(rules, replies_may_refuse_it, 0, 3);
