@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,25 @@ START_TEST(what_dead_processes_left_is_removed)
 	ck_assert(is_there(number, 0, &file) && is_there(number, 1, &file));
 	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
 	ck_assert(!is_there(number, 0, &file) && !is_there(number, 1, &file));
+}
+END_TEST
+
+/* Nor is what a newer version has left ours to judge, or what is no inbox one. */
+START_TEST(what_others_made_stays)
+{
+	char ours[SHM_PATH], newer[SHM_PATH];
+	int fd;
+
+	shm_path(ours, directory, 1, 0);
+	fd = open(ours, O_CREAT | O_RDWR, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 64), 0);
+	close(fd);
+	ck_assert_ptr_null(inbox_open(directory, 1));
+	snprintf(newer, sizeof(newer), "%s/urxe-shm-99-%u-%016llx-1", directory, geteuid(), 1ULL);
+	ck_assert_int_eq(rename(ours, newer), 0);
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	ck_assert_int_eq(unlink(newer), 0);
 }
 END_TEST
 
@@ -215,6 +235,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, what_dead_processes_left_is_removed);
+	tcase_add_test(tests, what_others_made_stays);
 	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
 	tcase_add_test(tests, the_umask_is_no_matter);
 	tcase_add_test(tests, beyond_the_limit_of_file_sizes_there_is_none);

@@ -126,6 +126,22 @@ START_TEST(fills_and_empties)
 }
 END_TEST
 
+/* To the last line, which stays free: there is the word that says that no record follows. */
+START_TEST(fills_to_the_brim)
+{
+	uint64_t count = 0;
+
+	ck_assert(put(0, 40) && get(0, 40)); /* the only one with addresses */
+	ring_release(&reader);
+	while (put(count, 40))
+		count++;
+	ck_assert_uint_eq(count, RING_BYTES / CACHE_LINE - 1);
+	for (uint64_t number = 0; number < count; number++)
+		must(get(number, 40));
+	ck_assert(!ring_has_more(&reader));
+}
+END_TEST
+
 /* What was reserved is nothing until it is published. */
 START_TEST(begins_anew)
 {
@@ -254,7 +270,8 @@ END_TEST
 
 START_TEST(breaks_at_a_bad_word)
 {
-	static const uint32_t words[] = {1, 0x7fffffff, 0xffffffff, 0x8000ffff, 0x80002001, 64};
+	static const uint32_t words[] = {1,	     0x7fffffff, 0xffffffff, 0x8000ffff,
+					 0x80002001, 64,	 0x80010028};
 	struct ring_packet packet;
 
 	atomic_store(ring_word(&writer, 0), words[_i]);
@@ -262,6 +279,20 @@ START_TEST(breaks_at_a_bad_word)
 	ck_assert(!ring_receive(&reader, &packet));
 	ck_assert(reader.broken);
 	ck_assert(!ring_has_more(&reader));
+}
+END_TEST
+
+/* Records without an end, which the writer has never seen released. */
+START_TEST(breaks_at_more_than_there_is)
+{
+	struct ring_packet packet;
+
+	for (uint64_t at = 0; at < RING_BYTES; at += CACHE_LINE)
+		atomic_store(ring_word(&writer, at), 0x80000028);
+	for (uint64_t at = 0; at < RING_BYTES; at += CACHE_LINE)
+		must(ring_receive(&reader, &packet));
+	ck_assert(!ring_receive(&reader, &packet));
+	ck_assert(reader.broken);
 }
 END_TEST
 
@@ -337,13 +368,15 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, wraps);
 	tcase_add_test(tcase, fills_and_empties);
+	tcase_add_test(tcase, fills_to_the_brim);
 	tcase_add_test(tcase, begins_anew);
 	tcase_add_test(tcase, publishes_together);
 	tcase_add_test(tcase, publishes_any_mix);
 	tcase_add_test(tcase, refuses_what_is_too_long);
 	tcase_add_test(tcase, tells_addresses_when_they_change);
 	tcase_add_test(tcase, between_processes);
-	tcase_add_loop_test(tcase, breaks_at_a_bad_word, 0, 6);
+	tcase_add_loop_test(tcase, breaks_at_a_bad_word, 0, 7);
+	tcase_add_test(tcase, breaks_at_more_than_there_is);
 	tcase_add_loop_test(tcase, breaks_at_a_bad_place, 0, 4);
 	tcase_add_loop_test(tcase, survives_random_bytes, 0, 20);
 	tcase_add_test(tcase, refuses_files_that_are_no_rings);
