@@ -287,10 +287,12 @@ START_TEST(asks_for_the_address)
 	elsewhere.gid = gid_of("127.77.9.200");
 	path = path_to(&a, &elsewhere);
 	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, b.lease.start), UINT32_MAX);
+	ck_assert_uint_eq(count_files(), 2); /* no ring */
 	path = path_to(&a, &b);
 	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, b.lease.start), SHM_CAPACITY);
-	path = path_to(&a, &b);
 	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, QPN_GSI), UINT32_MAX);
+	path = path_to(&a, &elsewhere);
+	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, b.lease.start), UINT32_MAX);
 }
 END_TEST
 
@@ -359,6 +361,28 @@ START_TEST(waits_for_space)
 	ck_assert_uint_eq(a.link->ops->unread(a.link, &path, b.lease.start, &read), 0);
 	ck_assert_uint_gt(a.link->ops->rcvbuf_space(a.link, &path, b.lease.start), 0);
 	ck_assert_uint_eq(a.link->ops->deadline(a.link), TIME_NEVER);
+}
+END_TEST
+
+/* What fits behind something longer that waits doesn't overtake it. */
+START_TEST(waits_in_order)
+{
+	struct link_frame frames[64];
+	uint32_t psn = 0, sent = 0;
+	struct sent small;
+
+	while (!shm_of(&a)->waiting)
+		ck_assert_uint_eq(send_one(&a, &b, sent++), 0);
+	make(&small, &a, &b, sent++);
+	small.packet.payload_length = small.packet.payload_count = 0;
+	ck_assert_uint_eq(a.link->ops->send(a.link, &small.packet, 1, clock_now()), 0);
+	for (uint64_t end = clock_now() + DEADLINE; psn < sent; receive(&a, frames, 64)) {
+		unsigned int count = receive(&b, frames, 64);
+
+		ck_assert_uint_lt(clock_now(), end);
+		for (unsigned int i = 0; i < count; i++)
+			ck_assert_uint_eq(psn_of(&frames[i]), psn++);
+	}
 }
 END_TEST
 
@@ -992,6 +1016,7 @@ int main(void)
 	tcase_add_test(tcase, seals_if_asked_to);
 	tcase_add_test(tcase, corrupts);
 	tcase_add_test(tcase, waits_for_space);
+	tcase_add_test(tcase, waits_in_order);
 	tcase_add_loop_test(tcase, bounds_what_waits, 0, sizeof(bounds) / sizeof(bounds[0]));
 	tcase_add_test(tcase, wakes_a_receiver_that_sleeps);
 	tcase_add_test(tcase, rings_leave_udp_its_turn);
