@@ -261,7 +261,7 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 	struct hca *hca = receiver->hca;
 
 	/* Multicast and QP 1 find their QPs themselves, and no QP has their numbers. */
-	if (receiver->number != packet->dest_qp || gid_is_multicast(&frame->destination))
+	if (receiver->number != packet->dest_qp)
 		receiver_end(receiver, now);
 	if (packet->dest_qp == QPN_MULTICAST || gid_is_multicast(&frame->destination)) {
 		mcast_receive(hca, packet, frame, now);
