@@ -93,7 +93,9 @@ START_TEST(marked_request_is_answered_by_a_cnp)
 		ck_assert_uint_eq(packet.headers[i], 0);
 	ck_assert_uint_eq(packet.payload_length, 0);
 	peer_see_op(&peer, "RC_ACKNOWLEDGE");
-	ck_assert_uint_eq(counters->np_ecn_marked_roce_packets, 2);
+	send_marked(&peer);
+	peer_see_op(&peer, "RC_ACKNOWLEDGE");
+	ck_assert_uint_eq(counters->np_ecn_marked_roce_packets, 3);
 	ck_assert_uint_eq(counters->np_cnp_sent, 1);
 
 	world_run(&peer.world, CNP_INTERVAL);
@@ -102,6 +104,24 @@ START_TEST(marked_request_is_answered_by_a_cnp)
 	peer_see_op(&peer, "CNP");
 	ck_assert_uint_eq(counters->np_cnp_sent, 2);
 	ck_assert_uint_eq(counters->rp_cnp_handled, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* What isn't acknowledged has no window to be reduced. */
+START_TEST(marks_of_others_mean_nothing)
+{
+	struct path path;
+	struct peer_packet packet = {.opcode = WIRE_UC | WIRE_WRITE_ONLY, .path = &path};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_UC, NULL);
+	path = peer.path;
+	path.traffic_class = ECN_CE;
+	packet.psn = FIRST_PSN;
+	peer_send(&peer, &packet);
+	peer_see_none(&peer, MS);
+	ck_assert_uint_eq(peer.node->hca->counters->np_ecn_marked_roce_packets, 0);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -268,6 +288,7 @@ int main(void)
 
 	tcase_add_test(tcase, packets_are_capable);
 	tcase_add_test(tcase, marked_request_is_answered_by_a_cnp);
+	tcase_add_test(tcase, marks_of_others_mean_nothing);
 	tcase_add_test(tcase, marked_response_reduces_our_window);
 	tcase_add_test(tcase, marked_acks_and_cnps_are_not_answered);
 	tcase_add_test(tcase, cnp_reduces_the_window);
