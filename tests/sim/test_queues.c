@@ -353,6 +353,8 @@ END_TEST
 
 START_TEST(drain_ends_in_error)
 {
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -365,6 +367,8 @@ START_TEST(drain_ends_in_error)
 	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
 	world_run(&peer.world, SECOND);
 	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_SQ_DRAINED), 0);
+	qp_query(peer.qp, &attr, &init);
+	ck_assert(!attr.sq_draining);
 	peer_destroy(&peer);
 }
 END_TEST

@@ -85,6 +85,30 @@ START_TEST(ack_of_a_part)
 }
 END_TEST
 
+/* PSNs have 24 bits (IBA 9.7.1): what an application gives above them means nothing. */
+START_TEST(psns_of_32_bits)
+{
+	struct connection c = world_connection;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct peer peer;
+
+	c.psn |= 0xff000000;
+	peer_create_requester(&peer, &c);
+	qp_query(peer.qp, &attr, &init);
+	ck_assert_uint_eq(attr.sq_psn, FIRST_PSN);
+	ck_assert_uint_eq(attr.rq_psn, FIRST_PSN);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	peer_acknowledge(&peer, FIRST_PSN, 0x1f);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_send(&peer, &(struct peer_packet){RC(WIRE_SEND_ONLY), .psn = FIRST_PSN, .length = 8});
+	peer_see_ack(&peer, FIRST_PSN, 0x1f);
+	world_expect(peer.node, 100, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* Of PSNs never sent, or acknowledged long ago, reserved types and codes: all are ignored. */
 START_TEST(ghosts)
 {
@@ -488,6 +512,7 @@ int main(void)
 	tcase_add_test(tcase, one_ack_for_many);
 	tcase_add_test(tcase, it_is_the_peers_turn);
 	tcase_add_test(tcase, ack_of_a_part);
+	tcase_add_test(tcase, psns_of_32_bits);
 	tcase_add_test(tcase, ghosts);
 	tcase_add_loop_test(tcase, fatal_nak, 0, 3);
 	tcase_add_test(tcase, atomic_write_and_flush);
