@@ -306,6 +306,7 @@ START_TEST(seals_if_asked_to)
 	ck_assert(frame.shared && !frame.trusted);
 	ck_assert(icrc_check(&frame));
 	node_close(&always);
+	ck_assert_int_eq(b.link->ops->sender(b.link, &frame), LINK_SENDER_NODE);
 }
 END_TEST
 
