@@ -53,6 +53,20 @@ START_TEST(timeout_factor)
 }
 END_TEST
 
+/* A card without atomics takes them for a right that the QP doesn't give, though it has it. */
+START_TEST(no_atomics)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	p.b->hca->limits.device.atomic_cap = IBV_ATOMIC_NONE;
+	pair_post(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0);
+	world_expect(p.a, 0, IBV_WC_REM_INV_REQ_ERR);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_QP_ACCESS_ERR], 1);
+	pair_destroy(&p);
+}
+END_TEST
+
 START_TEST(seven_is_for_ever)
 {
 	struct connection c = world_connection;
@@ -91,6 +105,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, timeout_factor, 0, sizeof(factors) / sizeof(*factors));
+	tcase_add_test(tests, no_atomics);
 	tcase_add_test(tests, seven_is_for_ever);
 	tcase_add_test(tests, six_is_six);
 	suite_add_tcase(suite, tests);
