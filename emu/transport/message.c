@@ -52,8 +52,6 @@ bool message_take_receive(struct message *message, struct qp *qp)
 {
 	struct srq *srq = message_srq(message, qp);
 
-	if (message->has_receive)
-		return true;
 	message->has_receive = srq ? srq_pop(srq, &message->wqe, message->sges)
 				   : receive_queue_pop(&qp->rq, &message->wqe, message->sges);
 	if (message->has_receive)

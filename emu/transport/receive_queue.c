@@ -67,8 +67,6 @@ int receive_queue_resize(struct receive_queue *queue, uint32_t capacity)
 	struct receive_queue resized;
 	int error;
 
-	if (capacity < queue->count)
-		return EINVAL;
 	error = receive_queue_init(&resized, capacity, queue->max_sge);
 	if (error)
 		return error;

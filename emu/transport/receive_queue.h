@@ -28,7 +28,7 @@ struct receive_queue {
 int receive_queue_init(struct receive_queue *queue, uint32_t capacity, uint32_t max_sge);
 void receive_queue_destroy(struct receive_queue *queue);
 void receive_queue_clear(struct receive_queue *queue);
-/* For ibv_modify_srq: keeps the entries. EINVAL when there are more of them. */
+/* For ibv_modify_srq: keeps the entries, of which there are no more than @capacity. */
 int receive_queue_resize(struct receive_queue *queue, uint32_t capacity);
 
 /* 0, EINVAL (too many SGEs), ENOMEM (full). */
