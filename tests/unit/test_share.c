@@ -368,6 +368,9 @@ START_TEST(what_is_sent_to_a_member_counts_there_alone)
 	ck_assert(takes(&nodes[1], &stolen));
 	ck_assert(!takes(&nodes[0], &stolen));
 	ck_assert(!takes(&nodes[2], &stolen));
+	/* Nor is one completed by what the one before it has left in the receiver's memory. */
+	for (stolen.length = 1; stolen.length < 8; stolen.length++)
+		ck_assert(!takes(&nodes[1], &stolen));
 	for (unsigned int i = 0; i < 3; i++)
 		node_close(&nodes[i]);
 }
