@@ -460,6 +460,35 @@ START_TEST(send_cq_overrun)
 }
 END_TEST
 
+/* The request that it answers has been flushed by the completion of the one before it. */
+START_TEST(send_cq_overrun_by_a_response)
+{
+	struct packet packet;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	ck_assert_int_eq(cq_resize(peer.node->cq, 1), 0);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	expect_requests(&peer, FIRST_PSN, 1);
+	acknowledge(&peer, FIRST_PSN);
+	world_run(&peer.world, MS);
+	peer_post(&peer, IBV_WR_SEND, 8, 1);
+	peer_post(&peer, IBV_WR_RDMA_READ, 8, 2);
+	expect_requests(&peer, FIRST_PSN + 1, 2);
+	/* The cursor is at the READ when the SEND has been sent again. */
+	ck_assert(peer_wait(&peer, &packet, SECOND));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 1) & PSN_MASK);
+	peer_send(&peer, &(struct peer_packet){RC(WIRE_READ_RESPONSE_ONLY),
+					       .psn = (FIRST_PSN + 2) & PSN_MASK, .syndrome = 0x1f,
+					       .length = 8});
+	world_run(&peer.world, MS);
+	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);
+	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_CQ_ERR), 1);
+	ck_assert_uint_eq(peer.memory[1], 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *srq = tcase_create("srq"), *sqd = tcase_create("sqd"), *cq = tcase_create("cq");
@@ -477,5 +506,6 @@ int main(void)
 	tcase_add_loop_test(sqd, drain_ends_in_error, 0, 2);
 	tcase_add_test(cq, arm);
 	tcase_add_loop_test(cq, send_cq_overrun, 0, 2);
+	tcase_add_test(cq, send_cq_overrun_by_a_response);
 	return world_main("queues", (TCase *const[]){srq, sqd, cq, NULL});
 }
