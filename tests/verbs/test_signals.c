@@ -333,6 +333,9 @@ START_TEST(cancelled)
 	struct waiter waiter;
 	void *result;
 
+	/* TSan doesn't see what the cleanup handlers of a thread that ends in poll() unlock. */
+	if (HAS_TSAN && calls[_i].by_poll)
+		return;
 	waiter_start(&waiter, calls[_i].wait);
 	ck_assert_int_eq(pthread_cancel(waiter.thread), 0);
 	ck_assert_int_eq(pthread_join(waiter.thread, &result), 0);
