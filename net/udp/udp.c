@@ -1,241 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The real link: its life, its addresses and their sockets. Sending is in
+ * The real link: its life and its addresses, and what it knows of the kernel's
+ * queues. The sockets of an address are made in udp_socket.c; sending is in
  * udp_send.c, receiving in udp_receive.c.
- *
- * Two sockets an address. The receiving one, on :4791, is never connected: a
- * connected socket would take all packets of one peer. The sending one isn't
- * either: only an unconnected socket with path MTU discovery on sends IPv4
- * packets with a known identification, 0, which the ICRC covers. It has a port
- * of its own in the range of RoCE's entropy ports, and is never read. Destinations on this
- * machine have connected ones beside it (udp_connection.h).
  */
 #include "net/udp/udp_link.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/log.h"
 #include "net/syscalls.h"
-
-#ifndef UDP_NO_CHECK6_RX
-#define UDP_NO_CHECK6_RX 102
-#endif
-#ifndef IPV6_AUTOFLOWLABEL
-#define IPV6_AUTOFLOWLABEL 70
-#endif
-
-#define RECEIVE_BUFFER_MAX (32u << 20) /* more than a window ever needs */
-#define SEND_BUFFER (4 << 20)
-#define SOURCE_PORTS (ROCE_V2_SOURCE_PORT_MAX - ROCE_V2_SOURCE_PORT_MIN + 1)
-
-/* --- Sockets --------------------------------------------------------------------- */
-
-struct option {
-	int level, name, value;
-	bool required;
-};
-
-static const struct option receive_options_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTOS, 1, true},
-	{},
-};
-
-static const struct option receive_options_ipv6[] = {
-	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
-	/* Linux rxe sends checksum 0 over IPv6 too; the ICRC protects the packet. */
-	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
-	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
-	{},
-};
-
-static const struct option receive_ttl_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTTL, 1, true},
-	{},
-};
-
-static const struct option receive_ttl_ipv6[] = {
-	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
-	{},
-};
-
-/* Without IP_PMTUDISC_DO the identification would be unpredictable. */
-static const struct option send_options_ipv4[] = {
-	{IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
-	{IPPROTO_IP, IP_TTL, HOP_LIMIT_DEFAULT, false},
-	{IPPROTO_IP, IP_TOS, UDP_TRAFFIC_CLASS, true},
-	{IPPROTO_IP, IP_MULTICAST_TTL, HOP_LIMIT_DEFAULT, false},
-	{},
-};
-
-static const struct option send_options_ipv6[] = {
-	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
-	{IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
-	/* As Linux rxe sends it; the entropy is in the source port (Annex A17.3.1). */
-	{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0, false},
-	{IPPROTO_IPV6, IPV6_UNICAST_HOPS, HOP_LIMIT_DEFAULT, false},
-	{IPPROTO_IPV6, IPV6_TCLASS, UDP_TRAFFIC_CLASS, true},
-	{IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOP_LIMIT_DEFAULT, false},
-	{},
-};
-
-static int set_options(int fd, const struct option *option)
-{
-	for (; option->name; option++) {
-		if (setsockopt(fd, option->level, option->name, &option->value,
-			       sizeof(option->value)) < 0 &&
-		    option->required)
-			return errno;
-	}
-	return 0;
-}
-
-/* Beyond the system's limit with privilege, else up to it. */
-static void set_buffer(int fd, int force_name, int name, int size)
-{
-	if (setsockopt(fd, SOL_SOCKET, force_name, &size, sizeof(size)) < 0)
-		setsockopt(fd, SOL_SOCKET, name, &size, sizeof(size));
-}
-
-int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port)
-{
-	struct sockaddr_storage address;
-	socklen_t length = gid_to_scoped_sockaddr(gid, port, ifindex, &address);
-
-	return bind(fd, (struct sockaddr *)&address, length) < 0 ? errno : 0;
-}
-
-static int open_socket(const union ibv_gid *gid, const struct option *options, int *fd)
-{
-	int error;
-
-	*fd = sys_socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6,
-			 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
-	if (*fd < 0)
-		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
-	error = set_options(*fd, options);
-	if (error) {
-		sys_close(*fd);
-		*fd = -1;
-	}
-	return error;
-}
-
-int udp_address_receive_ttl(const struct udp_address *address)
-{
-	return set_options(address->receive_fd,
-			   gid_is_ipv4(&address->gid) ? receive_ttl_ipv4 : receive_ttl_ipv6);
-}
-
-int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
-{
-	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER_MAX;
-	int on = 1;
-	int error = open_socket(gid, gid_is_ipv4(gid) ? receive_options_ipv4 : receive_options_ipv6,
-				fd);
-
-	if (error)
-		return error;
-	set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, size);
-	if (link->segmentation && setsockopt(*fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) < 0)
-		log_info("the kernel has no UDP_GRO: receiving packets one by one");
-	return 0;
-}
-
-static int open_receive_socket(struct udp_link *link, struct udp_address *address)
-{
-	int fd;
-	int error = udp_receiver_open(link, &address->gid, &fd);
-
-	if (error)
-		return error;
-	address->receive_identity = descriptor_identify(fd);
-	error = udp_share_bind(link, address, fd, address->interface);
-	if (error)
-		sys_close(fd);
-	return error;
-}
-
-/* Where to begin to look for a free port: differs between addresses and processes. */
-static unsigned int first_source_port(const union ibv_gid *gid)
-{
-	uint32_t hash = getpid();
-
-	for (unsigned int i = 0; i < sizeof(gid->raw); i++)
-		hash = (hash ^ gid->raw[i]) * 16777619u; /* FNV-1a */
-	return (hash >> 16 ^ hash) % SOURCE_PORTS;
-}
-
-static int bind_source_port(int fd, struct udp_address *address)
-{
-	unsigned int first = first_source_port(&address->gid);
-	int error = EADDRINUSE;
-
-	for (unsigned int i = 0; i < SOURCE_PORTS && error == EADDRINUSE; i++) {
-		address->source_port = ROCE_V2_SOURCE_PORT_MIN + (first + i) % SOURCE_PORTS;
-		error = udp_bind(fd, &address->gid, address->interface, address->source_port);
-	}
-	return error;
-}
-
-static int open_unbound_sender(const union ibv_gid *gid, int *fd)
-{
-	int smallest = 0;
-	int error = open_socket(gid, gid_is_ipv4(gid) ? send_options_ipv4 : send_options_ipv6, fd);
-
-	if (error)
-		return error;
-	set_buffer(*fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
-	setsockopt(*fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof(smallest)); /* never read */
-	return 0;
-}
-
-/* The port is shared from now on, by what sets this before it is bound: other processes don't. */
-static int share_port(int fd)
-{
-	int on = 1;
-
-	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0 ? errno : 0;
-}
-
-int udp_sender_open(const struct udp_address *address, int *fd)
-{
-	int error = open_unbound_sender(&address->gid, fd);
-
-	if (error)
-		return error;
-	error = share_port(*fd);
-	if (!error)
-		error = udp_bind(*fd, &address->gid, 0, address->source_port);
-	if (error)
-		sys_close(*fd);
-	return error;
-}
-
-static int open_send_socket(struct udp_address *address)
-{
-	int fd, error = open_unbound_sender(&address->gid, &fd);
-
-	if (error)
-		return error;
-	udp_multicast_from(fd, &address->gid);
-	error = bind_source_port(fd, address);
-	if (!error)
-		error = share_port(fd);
-	if (error) {
-		sys_close(fd);
-		return error;
-	}
-	address->send_fd = fd;
-	address->send_identity = descriptor_identify(fd);
-	return 0;
-}
 
 /* --- Addresses ------------------------------------------------------------------- */
 
@@ -273,11 +52,11 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 		.gid = *gid, .receive_fd = -1, .send_fd = -1, .segmentation = link->segmentation};
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
 		address->interface = gid_interface(gid);
-	error = open_receive_socket(link, address);
+	error = udp_address_open_receiver(link, address);
 	if (!error && link->receives_ttl)
 		error = udp_address_receive_ttl(address);
 	if (!error)
-		error = open_send_socket(address);
+		error = udp_address_open_sender(address);
 	if (error) {
 		address_close(link, address);
 		return error;
@@ -286,7 +65,7 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 	return 0;
 }
 
-static int watch(const struct udp_link *link, unsigned int index)
+static int watch_address(const struct udp_link *link, unsigned int index)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
 
@@ -314,9 +93,9 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	 * first one stays when this fails: so it is added last.
 	 */
 	if (index >= 1)
-		error = watch(link, index);
+		error = watch_address(link, index);
 	if (index == 1 && !error)
-		error = watch(link, 0);
+		error = watch_address(link, 0);
 	if (error) {
 		address_close(link, link->addresses[index]);
 		return error;

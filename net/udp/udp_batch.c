@@ -27,8 +27,8 @@ static bool has_socket_settings(const struct path *path)
 }
 
 /*
- * What differs from the socket's own settings (net/udp/udp.c). A connection may have a segment
- * length (net/udp/udp_splice.c), but none that a short packet is longer than.
+ * What differs from the socket's own settings (net/udp/udp_socket.c). A connection may have a
+ * segment length (net/udp/udp_splice.c), but none that a short packet is longer than.
  */
 static void put_controls(const struct batch *batch, struct msghdr *message,
 			 const struct link_packet *packets, unsigned int count)

@@ -131,15 +131,24 @@ static inline unsigned int udp_address_count(const struct udp_link *link)
 /* The address that @gid is, or NULL. udp.c */
 struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid *gid);
 
-/* udp.c: a socket to receive on, not yet bound; and what binds it. Return 0 or an errno. */
+/*
+ * udp_socket.c. A socket to receive on, not yet bound, and what binds one; for @address its
+ * receiving socket, bound to :4791 with the other processes of the node (net/share), and that
+ * packets come with their hop limit. Return 0 or an errno.
+ */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
+int udp_address_open_receiver(struct udp_link *link, struct udp_address *address);
 int udp_address_receive_ttl(const struct udp_address *address);
 
-/* udp.c: another socket to send from @address, with its source port. Returns 0 or an errno. */
+/*
+ * udp_socket.c. The sending socket of @address, on a free port that becomes its source port; and
+ * another socket with that port, for a connection. Return 0 or an errno.
+ */
+int udp_address_open_sender(struct udp_address *address);
 int udp_sender_open(const struct udp_address *address, int *fd);
 
-/* Look at all descriptors; link.lost if one isn't ours any more. */
+/* Look at all descriptors; link.lost if one isn't ours any more. udp.c */
 void udp_verify(struct udp_link *link, uint64_t now);
 bool udp_multicast_verify(struct udp_link *link);
 

@@ -7,8 +7,8 @@
  * gains nothing.
  *
  * The kernel numbers the segments: the k-th has the identification k beyond the first, which has 0
- * where the socket isn't connected (udp.c), and the next number of its connection where it is; the
- * ICRC is computed accordingly.
+ * where the socket isn't connected (udp_socket.c), and the next number of its connection where it
+ * is; the ICRC is computed accordingly.
  *
  * Called by several threads at once; all state is in the caller's batch, and in the connection that
  * it has locked.
