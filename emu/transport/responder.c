@@ -8,11 +8,11 @@
 #include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
 #include "emu/transport/completer.h"
+#include "emu/transport/grh.h"
 #include "emu/transport/rd_atomic.h"
 #include "emu/transport/responder_internal.h"
 #include "emu/transport/xrc.h"
 #include "net/fault/fault_words.h"
-#include "net/wire/ip.h"
 
 /* What a fault becomes: the NAK, the status of the receive in progress, or else the async event. */
 struct fault_outcome {
@@ -504,46 +504,15 @@ static void receive_unreliable(struct qp *qp, const struct packet *packet)
 
 /* --- UD ------------------------------------------------------------------------------ */
 
-/* Where an IPv4 header begins. */
-#define GRH_IPV4 20
-
-/*
- * The network header as a receive shows it (Annex A17.4.3): IPv6 in all 40
- * bytes, IPv4 in the last 20 with zeros before.
- */
-static void make_grh(uint8_t grh[GRH_LENGTH], const struct link_frame *frame)
-{
-	const struct ip_fields fields = {
-		.source = &frame->source,
-		.destination = &frame->destination,
-		.length = frame->length,
-		.id = frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id,
-		.traffic_class = frame->traffic_class,
-		.hop_limit = frame->hop_limit,
-	};
-
-	memset(grh, 0, GRH_LENGTH);
-	ip_write(gid_is_ipv4(&frame->destination) ? grh + GRH_IPV4 : grh, &fields);
-}
-
-/*
- * RoCE has no service levels. In their place ConnectX says what kind of header the
- * GRH is, and UCX looks there to tell IPv4 from IPv6: without it none of its
- * datagrams arrives, hence no MPI.
- */
-enum { KIND_IPV6 = 1, KIND_IPV4 = 2 };
-
 static void receive_datagram(struct qp *qp, const struct packet *packet,
 			     const struct link_frame *frame)
 {
 	struct message *message = &qp->responder.message;
-	bool ipv4 = gid_is_ipv4(&frame->source);
 	enum responder_fault fault = RESPONDER_FAULT_LENGTH;
-	uint8_t grh[GRH_LENGTH];
-	uint32_t skipped = 0;
 	struct ibv_wc wc;
 
 	/* IBA 9.6.1.4: the Q_Key is the last thing checked before the payload. */
+	struct grh grh;
 	if (be32toh(packet_deth(packet)->qkey) != qp->attr.qkey) {
 		COUNT(qp->hca, bad_qkey, 1);
 		explain_bad_qkey(qp, packet);
@@ -552,14 +521,12 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	if (responder_payload_fits(qp, packet))
 		fault = take_receive(qp);
 	if (fault == RESPONDER_FAULT_NONE) {
-		make_grh(grh, frame);
-		if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_UNTOUCHED)
-			skipped = GRH_IPV4;
-		else if (ipv4 && qp->hca->behaviour.grh_ipv4_first_20_bytes == GRH_FILLED)
-			memset(grh, 0xff, GRH_IPV4);
-		/* As NICs do: a receive without space for both is an error (IBA 9.8.3 drops the
-		 * packet). */
-		fault = message_place_datagram(message, qp, grh, skipped, packet);
+		grh_fill(&grh, qp->hca, frame);
+		/*
+		 * A receive without space for both is an error, as NICs have it; IBA 9.8.3 would
+		 * have the packet dropped.
+		 */
+		fault = message_place_datagram(message, qp, grh.bytes, grh.untouched, packet);
 	}
 	if (fault != RESPONDER_FAULT_NONE) {
 		fail_unreliable(qp, packet, fault);
@@ -569,8 +536,7 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	qp_show_received(qp, packet->payload_length);
 	wc.wc_flags |= IBV_WC_GRH; /* RoCE: always, Annex A17.4.3 */
 	wc.src_qp = be32toh(packet_deth(packet)->source_qp) & QPN_MASK;
-	if (!qp->hca->behaviour.wc_sl_unset)
-		wc.sl = ipv4 ? KIND_IPV4 : KIND_IPV6;
+	wc.sl = grh.service_level;
 	push_receive(qp, &wc, packet->solicited);
 }
 
