@@ -256,7 +256,7 @@ static enum responder_fault check_request(struct qp *qp, const struct packet *pa
 			return fault;
 	}
 	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
-		return RESPONDER_FAULT_RESOURCES; /* IBA 9.7.4.1.5 */
+		return RESPONDER_FAULT_RESOURCES; /* IBA 9.7.4.1.4 */
 	if (takes_receive(packet)) {
 		fault = take_receive(qp); /* IBA 9.7.4.1.4 */
 		if (fault != RESPONDER_FAULT_NONE)

@@ -71,7 +71,7 @@ void response_destroy(struct response *response);
 
 /*
  * A resource for a new request, or NULL when the requester has exceeded max_dest_rd_atomic
- * (IBA 9.7.4.1.5).
+ * (IBA 9.7.4.1.4).
  */
 struct responder_resource *response_new_resource(struct response *response);
 
