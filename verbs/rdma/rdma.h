@@ -9,12 +9,13 @@
  * exported functions live in the file of their subject: rdma_channel (channels, the queues of
  * events), rdma_id (ids, migration, options), rdma_device (the devices that ids share), rdma_watch
  * (changes of network devices), rdma_neighbour (hosts on the link), rdma_port (which ids have which
- * port), rdma_sockaddr (families of addresses), rdma_address (bind, resolve), rdma_listen,
- * rdma_connect (connect to disconnect), rdma_event (what the events of a connection are to the
- * application: the table), rdma_request (requests and their ids), rdma_qp (QPs and SRQs of an
- * id), rdma_addrinfo (rdma_getaddrinfo, resolve_addrinfo), rdma_endpoint (create_ep,
- * get_request), rdma_multicast. In mode hw all of them forward to the real library
- * (rdma_forward.c); in emu ids are ours, and in both unless none of our devices can be opened.
+ * port), rdma_sockaddr (families of addresses), rdma_address (bind, resolve_addr), rdma_route
+ * (resolve_route), rdma_listen, rdma_connect (connect to disconnect), rdma_event (what the events
+ * of a connection are to the application: the table), rdma_request (requests and their ids),
+ * rdma_qp (QPs and SRQs of an id), rdma_addrinfo (rdma_getaddrinfo, resolve_addrinfo),
+ * rdma_endpoint (create_ep, get_request), rdma_multicast. In mode hw all of them forward to the
+ * real library (rdma_forward.c); in emu ids are ours, and in both unless none of our devices can
+ * be opened.
  *
  * rdma.lock, one for the process, protects everything here but the queues of
  * events: connecting isn't the data path. It isn't held while waiting for an event.
@@ -390,6 +391,13 @@ const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADD
 /* rdma_address.c */
 /* The address isn't resolved: @id is bound as it was before. With rdma.lock held. */
 void rdma_forget_source(struct rdma_id *id);
+/*
+ * Whether the kernel's routing still knows a way between the addresses of @addr, which come and
+ * go. 0 or the errno that it has for it, with its cause.
+ */
+int rdma_check_way(const struct rdma_addr *addr);
+
+/* rdma_route.c */
 /*
  * rdma_resolve_route() without waiting, by the path that is @asked for (RDMA_OPTION_IB_PATH) or,
  * if that is NULL, by that of the addresses. 0 or an errno. rdma.lock is held.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses: binding an id to a local one, finding the local one from which a
- * remote one is reached, and the route, which on RoCE follows from the two.
+ * Addresses: binding an id to a local one, and finding the local one from which a
+ * remote one is reached. The route, which follows from the two, is in rdma_route.c.
  *
  * What Linux finds out later and tells by an event is an event here too, though most of
  * it is known at once: applications tell the two kinds of errors apart.
@@ -24,10 +24,6 @@
 #include "verbs/rdma/rdma.h"
 
 #define PORT_TRIES 64 /* of ports that other processes turn out to have */
-#define FLOW_LABEL_MASK 0xfffff
-#define SELECT_EQUAL 2	      /* of a path record: exactly this MTU, rate, life time */
-#define PATH_VALUE 0x3f	      /* of an ibv_path_record's: without the selector */
-#define PATH_LIFE_TIME_MAX 30 /* a five-bit ACK timeout is one more (Linux: cm_ack_timeout()) */
 
 static bool lacks_scope(const struct sockaddr *address)
 {
@@ -380,6 +376,18 @@ static int find_way(struct rdma_id *id, int *found)
 	return error;
 }
 
+int rdma_check_way(const struct rdma_addr *addr)
+{
+	const struct rdma_addr ip = rdma_ip_addresses(addr);
+	struct sockaddr_storage source = ip.src_storage;
+	int error;
+
+	if (gid_is_multicast(&ip.addr.ibaddr.dgid))
+		return 0;
+	error = ask_routing(&ip.dst_addr, &source);
+	return error ? refuse_route(&ip, error) : 0;
+}
+
 /* 0 or EINVAL. */
 static int check_families(const struct rdma_addr *addr, const struct sockaddr *destination)
 {
@@ -437,171 +445,11 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 	rdma_leave();
 	if (error)
 		return rdma_fail(error);
-	/* A thread that has polled until now connects instead: send its peers the ACKs that wait.
+	/*
+	 * The caller may have polled for completions until now, and does something else from here
+	 * on: the ACKs that wait for its next poll are sent.
 	 */
 	if (context)
 		hca_acknowledge(context->hca, clock_now());
 	return rdma_complete(id);
-}
-
-/* --- the route --------------------------------------------------------------------- */
-
-static uint32_t flow_information(const struct sockaddr *address)
-{
-	switch (address->sa_family) {
-	case AF_INET6:
-		return ntohl(((const struct sockaddr_in6 *)address)->sin6_flowinfo);
-	case AF_IB:
-		return ntohl(((const struct sockaddr_ib *)address)->sib_flowinfo);
-	default:
-		return 0;
-	}
-}
-
-/* What the sender of a flow says, else what its ports give (Linux: rdma_calc_flow_label()). */
-static uint32_t flow_label(const struct rdma_addr *addr)
-{
-	const uint32_t said = flow_information(&addr->dst_addr);
-
-	if (said)
-		return said & FLOW_LABEL_MASK;
-	return (rdma_sockaddr_port(&addr->src_addr) * 31u + rdma_sockaddr_port(&addr->dst_addr)) &
-	       FLOW_LABEL_MASK;
-}
-
-int rdma_route_set(struct rdma_id *id)
-{
-	struct rdma_route *route = &id->ibv.route;
-
-	if (!route->path_rec)
-		route->path_rec = calloc(1, sizeof(*route->path_rec));
-	if (!route->path_rec)
-		return ENOMEM;
-	route->addr.addr.ibaddr.sgid = id->path.source;
-	route->addr.addr.ibaddr.dgid = id->path.destination;
-	route->addr.addr.ibaddr.pkey = htons(PKEY_DEFAULT);
-	*route->path_rec = (struct ibv_sa_path_rec){
-		.dgid = id->path.destination,
-		.sgid = id->path.source,
-		.flow_label = htonl(id->path.flow_label),
-		.hop_limit = id->path.hop_limit,
-		.traffic_class = id->path.traffic_class,
-		.reversible = 1,
-		.pkey = htons(PKEY_DEFAULT),
-		.mtu_selector = SELECT_EQUAL,
-		.mtu = id->mtu,
-		.rate_selector = SELECT_EQUAL,
-		.packet_life_time_selector = SELECT_EQUAL,
-		.packet_life_time = id->packet_life_time,
-	};
-	route->num_paths = 1;
-	return 0;
-}
-
-static enum ibv_mtu source_mtu(struct rdma_id *id)
-{
-	struct gid_place place;
-
-	if (!port_gids_find(&id->device->gids, &id->path.source, &place))
-		return IBV_MTU_1024;
-	return hca_mtu(place.entry.mtu);
-}
-
-/* What the routing says now, as addresses come and go. Returns 0 or an errno. */
-static int check_route(const struct rdma_addr *addr)
-{
-	struct rdma_addr ip = rdma_ip_addresses(addr);
-
-	int error = gid_is_multicast(&ip.addr.ibaddr.dgid)
-			    ? 0
-			    : ask_routing(&ip.dst_addr, &ip.src_storage);
-
-	return error ? refuse_route(&ip, error) : 0;
-}
-
-static void set_default_path(struct rdma_id *id)
-{
-	const struct rdma_addr *addr = &id->ibv.route.addr;
-
-	id->path = (struct path){
-		.source = addr->addr.ibaddr.sgid,
-		.destination = addr->addr.ibaddr.dgid,
-		.flow_label = flow_label(addr),
-		.traffic_class = id->tos,
-		.hop_limit = HOP_LIMIT_DEFAULT,
-	};
-	id->mtu = source_mtu(id);
-	/* A timer that is off says nothing of the path. */
-	id->packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME;
-}
-
-/* A GID that isn't that of the address is another route than the one that was resolved. */
-static bool is_path_of(const struct ibv_path_record *asked, const struct path *path)
-{
-	static const union ibv_gid none;
-
-	return (gid_equal(&asked->sgid, &none) || gid_equal(&asked->sgid, &path->source)) &&
-	       (gid_equal(&asked->dgid, &none) || gid_equal(&asked->dgid, &path->destination));
-}
-
-/* What @asked says; what it leaves 0 stays. Returns 0 or EINVAL. */
-static int apply_asked_path(struct rdma_id *id, const struct ibv_path_record *asked)
-{
-	const uint32_t flow = ntohl(asked->flowlabel_hoplimit);
-	const enum ibv_mtu mtu = asked->mtu & PATH_VALUE;
-	const uint8_t life_time = asked->packetlifetime & PATH_VALUE;
-
-	if (!is_path_of(asked, &id->path))
-		return refuse(EINVAL, CAUSE_CM_PATH_RECORD,
-			      "the GIDs aren't those of the addresses");
-	if (mtu > id->mtu || life_time > PATH_LIFE_TIME_MAX)
-		return refuse(
-			EINVAL, CAUSE_CM_PATH_RECORD,
-			"MTU %u of at most %u (enum ibv_mtu), packet life time %u of at most %d",
-			mtu, id->mtu, life_time, PATH_LIFE_TIME_MAX);
-	if (flow >> 8 & FLOW_LABEL_MASK)
-		id->path.flow_label = flow >> 8 & FLOW_LABEL_MASK;
-	if (flow & 0xff)
-		id->path.hop_limit = flow & 0xff;
-	if (asked->tclass)
-		id->path.traffic_class = asked->tclass;
-	if (mtu)
-		id->mtu = mtu;
-	if (life_time)
-		id->packet_life_time = life_time;
-	return 0;
-}
-
-int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
-{
-	int error;
-
-	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
-		return rdma_refuse_state(id, "rdma_resolve_route()", "at ADDR_RESOLVED");
-	set_default_path(id);
-	error = asked ? apply_asked_path(id, asked) : 0;
-	if (error)
-		return error;
-	error = check_route(&id->ibv.route.addr);
-	if (!error)
-		error = rdma_route_set(id);
-	if (!error)
-		error = rdma_injected(FAULT_ROUTE_ERROR);
-	if (rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED,
-		       -error))
-		return ENOMEM;
-	if (!error)
-		id->state = RDMA_STATE_ROUTE_RESOLVED;
-	return 0;
-}
-
-int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
-{
-	struct rdma_id *id = to_rdma_id(ibv);
-	int error;
-
-	rdma_enter();
-	error = rdma_resolve_path(id, NULL);
-	rdma_leave();
-	return error ? rdma_fail(error) : rdma_complete(id);
 }
