@@ -20,7 +20,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	const struct reth *reth = packet_reth(packet);
 	uint64_t offset = (uint64_t)index * qp->mtu;
 	uint32_t length = be32toh(reth->length);
-	uint32_t packets = length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu;
+	uint32_t packets = message_packets(length, qp->mtu);
 
 	/* What an atomic found was read when it was allowed; this is read now. */
 	if (!responder_allows(qp, packet))

@@ -49,8 +49,7 @@ static enum responder_fault execute_read(struct qp *qp, const struct packet *pac
 	resource->rkey = rkey;
 	resource->length = length;
 	qp_show_answered(qp, length);
-	accept_request(qp, packet, resource,
-		       length == 0 ? 1 : (length + (uint64_t)qp->mtu - 1) / qp->mtu);
+	accept_request(qp, packet, resource, message_packets(length, qp->mtu));
 	return RESPONDER_FAULT_NONE;
 }
 

@@ -80,7 +80,7 @@ static bool start_request(struct qp *qp, struct send_wqe *wqe)
 	if (wqe->status != IBV_WC_SUCCESS)
 		return false;
 
-	psn_count = wqe->length == 0 ? 1 : (wqe->length + (uint64_t)qp->mtu - 1) / qp->mtu;
+	psn_count = message_packets(wqe->length, qp->mtu);
 	/* The longest message has no more packets than the window alone. */
 	if (req->psn != req->unacked &&
 	    psn_distance(req->psn, req->unacked) + psn_count >= PSN_WINDOW)

@@ -380,5 +380,11 @@ static inline uint32_t pad_length(uint32_t length)
 {
 	return -length & 3;
 }
+/* How many packets a message of @length bytes has: one, if there is nothing in it. */
+static inline uint32_t message_packets(uint32_t length, uint32_t mtu)
+{
+	return length == 0 ? 1 : (length + (uint64_t)mtu - 1) / mtu;
+}
+
 
 #endif
