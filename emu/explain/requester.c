@@ -115,7 +115,7 @@ static void find_response(const struct failure *f, struct finding *finding)
 	else if (!(packet->op->flags & f->wqe->kind->response))
 		finding_set(finding, CAUSE_RESPONSE_OPCODE, "%s, PSN %u, came for it",
 			    packet->op->name, packet->psn);
-	else if (packet->op->aeth && (packet_syndrome(packet) & AETH_TYPE_MASK) != AETH_ACK)
+	else if (packet->op->aeth && !aeth_is_ack(packet_syndrome(packet)))
 		finding_set(finding, CAUSE_RESPONSE_SYNDROME, "%s, PSN %u, with syndrome 0x%02x",
 			    packet->op->name, packet->psn, packet_syndrome(packet));
 	else

@@ -238,7 +238,7 @@ static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *w
 static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
 {
 	return packet->op->flags & wqe->kind->response &&
-	       (!packet->op->aeth || (packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK);
+	       (!packet->op->aeth || aeth_is_ack(packet_syndrome(packet)));
 }
 
 /*
@@ -280,7 +280,7 @@ static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 		recovery_on_response_missed(qp, now);
 	} else if (!(packet->op->flags & OPCODE_ACK)) {
 		keep_early(qp, packet);
-	} else if ((packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK) {
+	} else if (aeth_is_ack(packet_syndrome(packet))) {
 		missing_note(qp, psn_add(packet->psn, 1));
 	} else {
 		missing_keep_nak(qp, packet);
@@ -312,7 +312,7 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 
 static void receive_acknowledge(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	bool ack = (packet_syndrome(packet) & AETH_TYPE_MASK) == AETH_ACK;
+	bool ack = aeth_is_ack(packet_syndrome(packet));
 
 	/* An ACK's PSN has arrived, a NAK's hasn't; all before it have (IBA 9.7.5.1.2). */
 	if (!acknowledge_before(qp, psn_add(packet->psn, ack), now))

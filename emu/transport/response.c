@@ -43,11 +43,6 @@ void response_destroy(struct response *response)
 
 /* --- acknowledgements ------------------------------------------------------------ */
 
-static bool is_ack(uint8_t syndrome)
-{
-	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
-}
-
 static void note_ack(struct response *response, uint8_t syndrome, uint32_t psn)
 {
 	response->ack_pending = true;
@@ -77,7 +72,7 @@ void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn)
 	struct response *response = &qp->responder.response;
 
 	/* A NAK says all that an ACK of what precedes it would (IBA 9.7.5.1.2). */
-	if (is_ack(syndrome) && response->ack_pending && !is_ack(response->ack_syndrome))
+	if (aeth_is_ack(syndrome) && response->ack_pending && !aeth_is_ack(response->ack_syndrome))
 		return;
 	cancel_delayed_ack(qp);
 	note_ack(response, syndrome, psn);
@@ -96,7 +91,7 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 
 	/* It is scheduled already. A NAK says all that an ACK of what precedes it would. */
 	if (response->ack_pending && !response->ack_delayed) {
-		if (is_ack(response->ack_syndrome))
+		if (aeth_is_ack(response->ack_syndrome))
 			response->ack_psn = psn;
 		return;
 	}
@@ -115,7 +110,7 @@ void response_withdraw_nak(struct qp *qp)
 {
 	struct response *response = &qp->responder.response;
 
-	if (response->ack_pending && !is_ack(response->ack_syndrome))
+	if (response->ack_pending && !aeth_is_ack(response->ack_syndrome))
 		response->ack_pending = false;
 }
 

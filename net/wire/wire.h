@@ -172,6 +172,11 @@ enum aeth_syndrome {
 	AETH_NAK_INVALID_RD_REQUEST = 0x64,
 };
 
+static inline bool aeth_is_ack(uint8_t syndrome)
+{
+	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
+}
+
 /* --- Opcodes, IBA 9.2.1 (table 38) ----------------------------------------- */
 
 enum wire_transport {
@@ -375,16 +380,16 @@ static inline bool pkey_match(uint16_t a, uint16_t b)
 	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
 }
 
-/* Bytes that bring @length to a multiple of four, IBA 9.2.2. */
-static inline uint32_t pad_length(uint32_t length)
-{
-	return -length & 3;
-}
 /* How many packets a message of @length bytes has: one, if there is nothing in it. */
 static inline uint32_t message_packets(uint32_t length, uint32_t mtu)
 {
 	return length == 0 ? 1 : (length + (uint64_t)mtu - 1) / mtu;
 }
 
+/* Bytes that bring @length to a multiple of four, IBA 9.2.2. */
+static inline uint32_t pad_length(uint32_t length)
+{
+	return -length & 3;
+}
 
 #endif
