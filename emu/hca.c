@@ -353,8 +353,8 @@ bool hca_run_due(struct hca *hca, uint64_t now)
 
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time)
 {
-	if (timer_arm(&hca->timers, timer, time) && hca->deadline)
-		hca->deadline(hca->deadline_context, time);
+	if (timer_arm(&hca->timers, timer, time))
+		hca_wake_at(hca, time);
 }
 
 static bool has_scheduled(struct hca *hca)
@@ -375,8 +375,7 @@ static void pass_on_wakeup(struct hca *hca)
 	if (!share || !atomic_load_explicit(&share->woken, memory_order_relaxed))
 		return;
 	atomic_store(&share->woken, false);
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
+	hca_wake_at(hca, 0);
 }
 
 void hca_kick(struct hca *hca)
@@ -524,8 +523,8 @@ static void plan_next_round(struct hca *hca)
 	if (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
 	    atomic_load_explicit(&hca->unread, memory_order_relaxed))
 		due = 0;
-	if (due != TIME_NEVER && hca->deadline)
-		hca->deadline(hca->deadline_context, due);
+	if (due != TIME_NEVER)
+		hca_wake_at(hca, due);
 }
 
 bool hca_progress(struct hca *hca, uint64_t now)

@@ -268,4 +268,11 @@ struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gi
 /* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
 void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);
 
+/* Have hca_progress() called at @time (0: now), or before: hca_options.deadline. */
+static inline void hca_wake_at(const struct hca *hca, uint64_t time)
+{
+	if (hca->deadline)
+		hca->deadline(hca->deadline_context, time);
+}
+
 #endif

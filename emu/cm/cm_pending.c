@@ -27,11 +27,9 @@ struct cm_pending {
 
 static void set_deadline(struct cm *cm, uint64_t deadline)
 {
-	struct hca *hca = cm->hca;
-
 	atomic_store(&cm->pending_deadline, deadline);
-	if (deadline != TIME_NEVER && hca->deadline)
-		hca->deadline(hca->deadline_context, deadline);
+	if (deadline != TIME_NEVER)
+		hca_wake_at(cm->hca, deadline);
 }
 
 bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,

@@ -14,11 +14,9 @@ uint64_t cm_duration(uint8_t exponent)
 
 void cm_set_deadline(struct cm_id *id, uint64_t time)
 {
-	struct hca *hca = id->cm->hca;
-
 	id->deadline = time;
-	if (timer_arm(&id->cm->timers, &id->timer, time) && hca->deadline)
-		hca->deadline(hca->deadline_context, time);
+	if (timer_arm(&id->cm->timers, &id->timer, time))
+		hca_wake_at(id->cm->hca, time);
 }
 
 void cm_enter_idle(struct cm_id *id)

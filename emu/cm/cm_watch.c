@@ -26,8 +26,7 @@ void cm_watch_begin(struct cm *cm)
 	if (!hca->link->share || atomic_load(&cm->watch_deadline) != TIME_NEVER)
 		return;
 	atomic_store(&cm->watch_deadline, 0);
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
+	hca_wake_at(hca, 0);
 }
 
 static uint32_t record(struct share *share, const struct cm_id *id)

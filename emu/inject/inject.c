@@ -141,8 +141,7 @@ bool inject_spurious(struct hca *hca)
 
 void inject_wake(struct hca *hca)
 {
-	if (hca->deadline)
-		hca->deadline(hca->deadline_context, 0);
+	hca_wake_at(hca, 0);
 }
 
 bool inject_unreachable(struct hca *hca)

@@ -82,8 +82,8 @@ static void outbox_send(struct outbox *outbox)
 	refused = link_send(link, outbox->packet, outbox->packets, outbox->now);
 	/* A link that delays packets (net/fault/fault.h) wants to be called again. */
 	deadline = link->ops->deadline(link);
-	if (deadline != TIME_NEVER && outbox->hca->deadline)
-		outbox->hca->deadline(outbox->hca->deadline_context, deadline);
+	if (deadline != TIME_NEVER)
+		hca_wake_at(outbox->hca, deadline);
 	count_sent(outbox->hca, port, outbox->packets - refused, bytes);
 	if (refused)
 		COUNT(outbox->hca, send_err, refused);

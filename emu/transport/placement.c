@@ -249,8 +249,8 @@ int placement_keep(const struct placement_target *target, const void *data, uint
 	kept = keep_pieces(placement, *target, range.address, data, length);
 	after = atomic_load(&placement->deadline);
 	pthread_mutex_unlock(&placement->lock);
-	if (after < before && hca->deadline)
-		hca->deadline(hca->deadline_context, after);
+	if (after < before)
+		hca_wake_at(hca, after);
 	if (kept < length)
 		error = place_now(*target, kept, (const uint8_t *)data + kept, length - kept);
 	return error;
