@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/explain/denial.h"
 
-#include <stddef.h>
-
 #include "emu/explain/text.h"
 #include "emu/hca.h"
 #include "emu/objects/mr.h"
@@ -246,14 +244,9 @@ bool denial_of_sges(const struct key_use *use, const struct ibv_sge *sge, uint32
 
 /* --- windows --------------------------------------------------------------------------------- */
 
-static const struct mw *window_of(const struct key *key)
-{
-	return (const struct mw *)((const char *)key - offsetof(struct mw, key));
-}
-
 static bool is_type_2(const struct key *key)
 {
-	return key->kind == KEY_WINDOW && window_of(key)->ibv.type == IBV_MW_TYPE_2;
+	return key->kind == KEY_WINDOW && mw_of_key(key)->ibv.type == IBV_MW_TYPE_2;
 }
 
 /* What bind_locked() checks of the window (emu/objects/mw.c), in its order. */
@@ -268,7 +261,7 @@ static enum cause check_window(const struct qp *qp, const struct key *key,
 		return CAUSE_BIND_NOTHING;
 	if (is_type_2(key) && key->valid)
 		return CAUSE_BIND_WINDOW_IN_USE;
-	return mw_allows_access(window_of(key), bind->access) ? CAUSE_NONE : CAUSE_BIND_ACCESS;
+	return mw_allows_access(mw_of_key(key), bind->access) ? CAUSE_NONE : CAUSE_BIND_ACCESS;
 }
 
 static enum cause check_region(const struct qp *qp, const struct key *key,

@@ -306,7 +306,7 @@ struct mr *mr_find(struct hca *hca, uint32_t handle)
 
 	for (uint32_t number = 0; !mr && (key = table_get_next(&hca->keys, &number)); number++) {
 		if (key->kind != KEY_WINDOW)
-			mr = (struct mr *)((char *)key - offsetof(struct mr, key));
+			mr = mr_of_key(key);
 		if (mr && mr->handle != handle)
 			mr = NULL;
 		table_put(&hca->keys, number);

@@ -16,6 +16,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "emu/objects/names.h"
@@ -80,6 +81,12 @@ struct mr {
 	struct names names;
 	struct observe_region *shown; /* to other processes */
 };
+
+/* The region that has @key, which is no window's. */
+static inline struct mr *mr_of_key(const struct key *key)
+{
+	return (struct mr *)((char *)key - offsetof(struct mr, key));
+}
 
 /* For regions of memory that isn't the application's. */
 struct mr_init {

@@ -107,7 +107,7 @@ static struct mw *find_window(struct hca *hca, uint32_t number)
 	if (!key)
 		return NULL;
 	if (key->kind == KEY_WINDOW)
-		mw = (struct mw *)((char *)key - offsetof(struct mw, key));
+		mw = mw_of_key(key);
 	table_put(&hca->keys, number);
 	return mw;
 }
@@ -128,7 +128,7 @@ static struct mr *get_region(struct qp *qp, const struct mw_bind *bind)
 	    (key->access & IBV_ACCESS_MW_BIND) && !(key->access & IBV_ACCESS_ZERO_BASED) &&
 	    (!writes || (key->access & IBV_ACCESS_LOCAL_WRITE)) &&
 	    key_covers(key, bind->addr, bind->length))
-		return (struct mr *)((char *)key - offsetof(struct mr, key));
+		return mr_of_key(key);
 	table_put(&qp->hca->keys, key_number(bind->region));
 	return NULL;
 }

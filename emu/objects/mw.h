@@ -17,6 +17,7 @@
 #define URXE_EMU_MW_H
 
 #include <infiniband/verbs.h>
+#include <stddef.h>
 
 #include "emu/objects/mr.h"
 
@@ -27,6 +28,12 @@ struct mw {
 	struct key key;
 	struct mr *region; /* that it is bound to, or NULL */
 };
+
+/* The window that has @key, of kind KEY_WINDOW. */
+static inline struct mw *mw_of_key(const struct key *key)
+{
+	return (struct mw *)((char *)key - offsetof(struct mw, key));
+}
 
 /* What a bind asks for, as kept in a work request. */
 struct mw_bind {
