@@ -333,16 +333,34 @@ void denial_of_bind(struct qp *qp, const struct mw_bind *bind, struct finding *f
 		find_region(qp, bind, finding);
 }
 
-/* The order of the checks is that of the causes from INVALIDATE_UNKNOWN on. */
-static unsigned int check_invalidation(const struct qp *qp, const struct key *key, uint32_t rkey)
+enum invalidation_denial {
+	INVALIDATION_UNKNOWN,
+	INVALIDATION_NOT_TYPE_2,
+	INVALIDATION_STALE,
+	INVALIDATION_UNBOUND,
+	INVALIDATION_OTHER_QP,
+	INVALIDATION_DENIALS
+};
+
+static const enum cause invalidation_causes[KEY_SIDES][INVALIDATION_DENIALS] = {
+	[KEY_OF_REQUEST] = {CAUSE_INVALIDATE_UNKNOWN, CAUSE_INVALIDATE_NOT_TYPE_2,
+			    CAUSE_INVALIDATE_STALE, CAUSE_INVALIDATE_UNBOUND,
+			    CAUSE_INVALIDATE_OTHER_QP},
+	[KEY_OF_PEER] = {CAUSE_REMOTE_INVALIDATE_UNKNOWN, CAUSE_REMOTE_INVALIDATE_NOT_TYPE_2,
+			 CAUSE_REMOTE_INVALIDATE_STALE, CAUSE_REMOTE_INVALIDATE_UNBOUND,
+			 CAUSE_REMOTE_INVALIDATE_OTHER_QP},
+};
+
+/* What mw_invalidate() checks (emu/objects/mw.c). */
+static enum invalidation_denial check_invalidation(const struct key *key, uint32_t rkey)
 {
 	if (!key)
-		return 0;
+		return INVALIDATION_UNKNOWN;
 	if (!is_type_2(key))
-		return 1;
+		return INVALIDATION_NOT_TYPE_2;
 	if (key->value != rkey)
-		return 2;
-	return !key->valid ? 3 : 4;
+		return INVALIDATION_STALE;
+	return !key->valid ? INVALIDATION_UNBOUND : INVALIDATION_OTHER_QP;
 }
 
 static void add_window(struct text *text, const struct key *key)
@@ -361,13 +379,11 @@ static void add_window(struct text *text, const struct key *key)
 void denial_of_invalidation(struct qp *qp, uint32_t rkey, enum key_side side,
 			    struct finding *finding)
 {
-	enum cause first =
-		side == KEY_OF_PEER ? CAUSE_REMOTE_INVALIDATE_UNKNOWN : CAUSE_INVALIDATE_UNKNOWN;
 	struct table *keys = &qp->hca->keys;
 	const struct key *key = table_get(keys, key_number(rkey));
 	struct text text = TEXT_OF(finding);
 
-	if (begin(finding, first + check_invalidation(qp, key, rkey))) {
+	if (begin(finding, invalidation_causes[side][check_invalidation(key, rkey)])) {
 		text_add(&text, "rkey 0x%x: ", rkey);
 		if (key)
 			add_window(&text, key);
