@@ -99,7 +99,7 @@ static struct cq *receive_cq(struct qp *qp)
 	return message->srq ? message->srq->cq : NULL;
 }
 
-/* The receive in progress; then the next message takes another one. */
+/* Complete the receive in progress with @wc, and end the message that it belongs to. */
 static void push_receive(struct qp *qp, struct ibv_wc *wc, bool solicited)
 {
 	struct message *message = &qp->responder.message;
@@ -225,7 +225,7 @@ bool responder_payload_fits(const struct qp *qp, const struct packet *packet)
 	return fits && packet->pad == pad_length(length);
 }
 
-/* For the message that begins, unless it has one. */
+/* A receive for the message in progress, unless it has one. */
 static enum responder_fault take_receive(struct qp *qp)
 {
 	struct message *message = &qp->responder.message;
@@ -238,8 +238,9 @@ static enum responder_fault take_receive(struct qp *qp)
 }
 
 /*
- * IBA 9.7.4 in its order, as far as the packet itself and the QP go. What
- * memory and resources have to say is checked where they are used.
+ * The checks of IBA 9.7.4.1 that need only the packet and the QP; the first that fails counts. The
+ * PSN (9.7.4.1.1) has been looked at before. R_Keys (9.7.4.1.5), and the length of a message
+ * against its memory, are checked where the request is executed.
  */
 static enum responder_fault check_request(struct qp *qp, const struct packet *packet)
 {
@@ -250,6 +251,7 @@ static enum responder_fault check_request(struct qp *qp, const struct packet *pa
 		return RESPONDER_FAULT_SEQUENCE; /* IBA 9.7.4.1.2 */
 	if (!responder_allows(qp, packet))
 		return RESPONDER_FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
+	/* Annex A14: the SRQ that the XRCETH names. */
 	if (qp->xrcd) {
 		fault = xrc_select(qp, packet);
 		if (fault != RESPONDER_FAULT_NONE)
@@ -364,7 +366,7 @@ static enum responder_fault execute_elsewhere(struct qp *qp, const struct packet
 	enum responder_fault fault;
 
 	if (packet->op->flags & RD_ATOMIC)
-		return RESPONDER_FAULT_MEMORY; /* it would have to answer with data */
+		return RESPONDER_FAULT_MEMORY; /* the other process can't answer with data */
 	fault = xrc_place_elsewhere(qp, packet, now);
 	if (fault != RESPONDER_FAULT_NONE)
 		return fault;
@@ -510,9 +512,9 @@ static void receive_datagram(struct qp *qp, const struct packet *packet,
 	struct message *message = &qp->responder.message;
 	enum responder_fault fault = RESPONDER_FAULT_LENGTH;
 	struct ibv_wc wc;
+	struct grh grh;
 
 	/* IBA 9.6.1.4: the Q_Key is the last thing checked before the payload. */
-	struct grh grh;
 	if (be32toh(packet_deth(packet)->qkey) != qp->attr.qkey) {
 		COUNT(qp->hca, bad_qkey, 1);
 		explain_bad_qkey(qp, packet);
