@@ -124,14 +124,16 @@ static void update_timeouts(struct destination *destination, uint64_t now)
 	const struct rtt *rtt = &destination->rtt;
 	uint64_t repeat_least = PROBE_TIMEOUT_LEAST, timeout;
 
-	/* Where packets get lost, a stall some seconds ago is no reason to wait; */
+	/*
+	 * The timeout allows for the longest stall of the last seconds. Where packets get lost it
+	 * allows for no more than the variation of round trips, and where many do for no stalls.
+	 */
 	if (!destination_lossy(destination, now)) {
 		timeout = rtt_probe_timeout(rtt, PROBE_TIMEOUT_LEAST);
 		repeat_least = REPEAT_TIMEOUT_LEAST;
 	} else if (!destination_very_lossy(destination, now)) {
 		timeout = rtt_timeout(rtt, PROBE_TIMEOUT_LEAST);
 	} else {
-		/* where many do, none at all. */
 		timeout = rtt_typical_timeout(rtt, PROBE_TIMEOUT_VERY_LOSSY);
 		repeat_least = PROBE_TIMEOUT_VERY_LOSSY;
 	}

@@ -50,7 +50,7 @@ static void go_back_for_head(struct qp *qp)
 
 /* --- the window -------------------------------------------------------------------------- */
 
-/* Whatever else arrives, it was right to reduce the window. */
+/* For what is known to be lost: unlike lost_many()'s, this reduction is never taken back. */
 static void reduce(struct qp *qp, enum cwnd_loss loss, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -76,7 +76,10 @@ static void lost_one(struct qp *qp, uint64_t now)
 	lost_from(qp, qp->requester.unacked, CWND_LOST_ONE, now);
 }
 
-/* All that was in flight, which is sent again; or it is late, and recovery_restore() is called. */
+/*
+ * All that was in flight is taken for lost. If it turns out to be late, recovery_restore() takes
+ * the reduction back.
+ */
 static void lost_many(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -278,14 +281,20 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 	return true;
 }
 
-/* The responder has dropped what came behind the packet that was repeated, or it was lost, too. */
+/*
+ * The responder has dropped what came behind the packet that was repeated, or it was lost, too:
+ * either way all of it is sent again.
+ */
 bool recovery_drop_rest(struct qp *qp, uint64_t now)
 {
 	restart_lost(qp);
 	return true;
 }
 
-/* The NAK of that packet is still to come, with the next one that arrives. */
+/*
+ * The packet behind the one that was repeated is missing, too, and is repeated before its NAK
+ * comes: the responder sends that when the next packet arrives, and it asks for nothing new.
+ */
 bool recovery_repeat_next(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -298,7 +307,7 @@ bool recovery_repeat_next(struct qp *qp, uint64_t now)
 	return true;
 }
 
-/* It may have been late. What the peer has lost it says, by the next NAK. */
+/* The same, but the packet may be late rather than lost: the window stays as it is. */
 bool recovery_repeat_doubtful(struct qp *qp, uint64_t now)
 {
 	want_repetition(qp);
@@ -446,7 +455,10 @@ bool recovery_ask_again(struct qp *qp, uint64_t now)
 	return true;
 }
 
-/* Whatever the oldest packet's answer says hasn't been lost with the path. */
+/*
+ * The path has changed, and what was in flight on the old one, or its acknowledgements, may be
+ * lost with it. The answer to the oldest packet, sent on the new one, shows what has arrived.
+ */
 bool recovery_probe_path(struct qp *qp, uint64_t now)
 {
 	go_back_for_head(qp);

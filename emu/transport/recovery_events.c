@@ -250,12 +250,18 @@ static enum recovery_event nak_event(struct qp *qp)
 	recovery->repeat_run++;
 	if (qp->requester.psn == qp->requester.unacked)
 		return EVENT_NAK_ALL; /* is to be sent again anyway */
-	/* The last retry is on another path, if there is one, where nothing has arrived yet. */
+	/*
+	 * Without a retry left the QP fails over to its alternate path, if it has one. Nothing has
+	 * been sent there yet, so everything is.
+	 */
 	return recovery->retries && destination_repeats_alone(destination) ? EVENT_NAK_ONE
 									   : EVENT_NAK_ALL;
 }
 
-/* Sooner than anything that was sent for the one before can be answered: the network's copy. */
+/*
+ * A NAK that follows the last one sooner than a repetition can be answered isn't about that: the
+ * network has doubled the last one.
+ */
 static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
 {
 	return recovery->nak_at &&
@@ -276,7 +282,10 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 	recovery_event(qp, nak_event(qp), now);
 }
 
-/* Stale acknowledgements may say so many times over. */
+/*
+ * Once until there is progress: each acknowledgement that left before the responder had the
+ * repeated request shows the same response to be missing.
+ */
 void recovery_on_response_missed(struct qp *qp, uint64_t now)
 {
 	if (qp->recovery.response_missed)
@@ -286,7 +295,7 @@ void recovery_on_response_missed(struct qp *qp, uint64_t now)
 	recovery_event(qp, EVENT_NAK_ALL, now);
 }
 
-/* The last retry is on another path, if there is one, where nothing has arrived yet. */
+/* Without a retry left, all is sent again, as in nak_event(). */
 void recovery_on_missing(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
