@@ -113,9 +113,10 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 }
 
 /*
- * As many as there are packets that fit, since each may send one. None of them need: so when
- * nothing is in flight, and no acknowledgement will follow, all of them. They wait until they
- * have run: else the first would take what is meant for all, and be in front again.
+ * As many QPs as packets fit into the window, since each may send one. A QP that is woken need not
+ * send anything: so when nothing is in flight, and no acknowledgement would wake the others, all
+ * are woken. They stay in the queue until they have run: else the first one would take what is
+ * meant for all, and be in front again.
  */
 void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd)
 {
@@ -128,9 +129,7 @@ void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd)
 		if (cwnd->in_flight && space < CWND_SEGMENT)
 			return;
 		space = space > CWND_SEGMENT ? space - CWND_SEGMENT : 0;
-		/* First, for the QP may run before this goes on, and finds out by it that it
-		 * waited.
-		 */
+		/* Before it is scheduled: it may run at once, and sees by this that it waited. */
 		if (!atomic_exchange_explicit(&member->woken, true, memory_order_relaxed))
 			hca_schedule(member->qp->hca, member->qp);
 	}

@@ -22,7 +22,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	uint32_t length = be32toh(reth->length);
 	uint32_t packets = message_packets(length, qp->mtu);
 
-	/* What an atomic found was read when it was allowed; this is read now. */
+	/* Unlike an atomic's result, which is kept, this is read again: it must be allowed now. */
 	if (!responder_allows(qp, packet))
 		return;
 	if (resource->opcode != WIRE_READ_REQUEST || be32toh(reth->rkey) != resource->rkey ||

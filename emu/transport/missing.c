@@ -72,8 +72,9 @@ static uint32_t higher(uint32_t a, uint32_t b)
 }
 
 /*
- * How many are to be asked for from @psn on, which is the first one of @wqe's that is missing; with
- * @in_order perhaps none yet.
+ * How many responses of @wqe to ask for from @psn on, the first one that is missing, and before
+ * @end. @in_order (missing_is_due()): up to the last of the request that is missing; 0 while more
+ * of its responses may still come.
  */
 static uint32_t range_length(const struct missing *missing, const struct send_wqe *wqe,
 			     uint32_t psn, uint32_t end, bool in_order)
@@ -97,8 +98,9 @@ static uint32_t range_length(const struct missing *missing, const struct send_wq
 }
 
 /*
- * The first range from @from on and before @end. What is behind the cursor isn't asked for yet.
- * False: there is none, and nothing to be asked for before @range->psn.
+ * The first range of responses from @from on and before @end that is to be asked for; none behind
+ * the requester's cursor, which asks for them when it gets there. False: there is none before
+ * @range->psn.
  */
 static bool find_missing(const struct qp *qp, uint32_t from, uint32_t end, bool in_order,
 			 struct missing_range *range)

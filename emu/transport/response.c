@@ -58,7 +58,7 @@ static void note_acknowledged(struct response *response)
 	response->unacknowledged_bytes = 0;
 }
 
-/* What the run that follows says is all there is to say. */
+/* The run that follows sends an acknowledgement, of this packet and all before it. */
 static void cancel_delayed_ack(struct qp *qp)
 {
 	if (!qp->responder.response.ack_delayed)
@@ -330,7 +330,10 @@ static void send_acknowledge(struct qp *qp, struct outbox *outbox)
 void response_run(struct qp *qp, struct outbox *outbox)
 {
 	struct response *response = &qp->responder.response;
-	/* So that other QPs get their turn; but what was begun isn't cut short at once. */
+	/*
+	 * What one run begins, so that other QPs get their turn. An answer that was begun may go
+	 * twice as far: few are longer, and need another run.
+	 */
 	int budget = OUTBOX_PACKETS;
 
 	for (uint32_t i = 0; i < response->count; i++) {

@@ -197,8 +197,8 @@ static void end_message(struct hca *hca, struct xrc_delegate *delegate)
 }
 
 /*
- * Not each process says that its target has gone, and most have when there are so many: the one
- * that was used longest ago is forgotten. Amid a message, only if that goes for all of them.
+ * A process that was killed doesn't say that its target has gone, and when there are so many most
+ * have: the one that was used longest ago is forgotten; one amid a message only if all are.
  */
 static void forget_one(struct hca *hca)
 {
