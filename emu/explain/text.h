@@ -50,4 +50,5 @@ void text_add_packet(struct text *text, const struct packet *packet);
 
 /* "67.1 ms": of nanoseconds */
 void text_add_time(struct text *text, uint64_t time);
+
 #endif

@@ -27,7 +27,7 @@ void completer_unpin(struct qp *qp);
 /* UC, UD: everything behind the cursor has been handed to the wire. */
 void completer_sent(struct qp *qp);
 
-/* What was executed here completes when it is the oldest. */
+/* REQUEST_LOCAL: what was executed without a packet completes when it is the oldest. */
 void completer_local(struct qp *qp);
 
 /* The oldest work request carries a local error that was found by the requester: complete it. */

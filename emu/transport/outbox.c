@@ -183,9 +183,9 @@ static void outbox_pad(struct link_packet *packet)
 }
 
 /*
- * Whether memory of the region behind @pin is still there: asked for here, where the work
- * request that names it is known. The last page that was is asked once a round. 0 or what
- * mr_probe() returns.
+ * Whether memory of the region behind @pin is still there. The link would find out, too, but not
+ * which work request names it. A page that was there isn't asked again in the same round. 0 or
+ * what mr_probe() returns.
  */
 static int outbox_probe(struct outbox *outbox, const struct mr_pin *pin, const uint8_t *address,
 			uint32_t length)

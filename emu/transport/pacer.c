@@ -28,7 +28,10 @@ static uint64_t slack(const struct rtt *rtt)
 	return rtt->least / PACER_FRACTION;
 }
 
-/* What leaves at once, as a time: few calls and wake-ups, and short queues. */
+/*
+ * What may leave at once, as the time that it takes to drain: the more, the fewer calls and
+ * wake-ups there are; the less, the shorter the queues on the way.
+ */
 static uint64_t burst(const struct cwnd *cwnd, const struct rtt *rtt)
 {
 	return later(earlier(slack(rtt), PACER_BURST_MOST), time_of(CWND_INITIAL, cwnd, rtt));

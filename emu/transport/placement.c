@@ -142,7 +142,10 @@ static void make_room(struct placement *placement, uint32_t length)
 		place_piece(placement, random_below(&placement->random, placement->count));
 }
 
-/* Mostly short, sometimes long: whatever a program takes for long enough. */
+/*
+ * Each order of magnitude up to PLACEMENT_DELAY is as likely: whatever time a program believes to
+ * be enough, some data comes later.
+ */
 static uint64_t delay(struct placement *placement)
 {
 	return random_below(&placement->random, PLACEMENT_DELAY) >>
@@ -171,8 +174,9 @@ static bool keep_piece(struct placement *placement, const struct placement_targe
 }
 
 /*
- * Up to the end of a cache line: one of those that @length bytes at @address are in. What is in one
- * is written together: a flag beside its data is that much of an order.
+ * The length of a piece, which ends with one of the cache lines that @length bytes at @address are
+ * in. A line is written as a whole, as devices do: programs may rely on a flag that shares the line
+ * of its data, and on no more.
  */
 static uint32_t cut(struct placement *placement, const uint8_t *address, uint32_t length)
 {

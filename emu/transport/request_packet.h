@@ -17,8 +17,7 @@ struct send_wqe;
 /*
  * Build the packet of @wqe at the cursor (requester.psn) in @outbox and move the cursor behind it;
  * a READ asks for @responses at the most. Returns the packet, or NULL when its memory can't be
- * used:
- * @wqe->status says why.
+ * used: @wqe->status says why.
  */
 struct link_packet *request_packet_build(struct qp *qp, struct send_wqe *wqe, uint32_t responses,
 					 struct outbox *outbox);

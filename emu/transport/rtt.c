@@ -72,7 +72,10 @@ void rtt_sample(struct rtt *rtt, uint64_t sample, uint64_t now)
 		sample < 2 * rtt->typical ? sample : 2 * rtt->typical);
 }
 
-/* What was sent before the queues are empty is answered after one of the rounds. */
+/*
+ * For RTT_LEAST_ROUNDS: by then the queues on the way are empty, and what was sent into them
+ * earlier has been answered.
+ */
 bool rtt_measure_anew(struct rtt *rtt, uint64_t now)
 {
 	if (rtt->anew_until || elapsed(rtt->least_at, now) < RTT_LEAST_PERIOD ||
