@@ -127,7 +127,7 @@ static inline int check_sges(const struct send_queue *queue, const struct reques
 	return 0;
 }
 
-/* How many completions would have to be polled: the others make room along with them. */
+/* Those of the queue whose slots only the completion of a later one frees (IBA 10.8.5.1). */
 static uint32_t count_unsignaled(const struct send_queue *queue)
 {
 	uint32_t count = 0;
@@ -334,7 +334,10 @@ int send_queue_push(struct send_queue *queue, const struct qp_type *type, bool s
 	return 0;
 }
 
-/* PSNs go up from one to the next; what stays here has that of the next, and doesn't take it. */
+/*
+ * The first PSNs of work requests ascend. One that sends no packet has that of the one behind it,
+ * which is the one found.
+ */
 uint32_t send_queue_find(const struct send_queue *queue, uint32_t psn)
 {
 	uint32_t low = 0, high = queue->posted - queue->done;

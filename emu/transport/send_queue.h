@@ -65,7 +65,7 @@ struct send_wqe {
 	};
 	/* Given when the first packet is built; kept for every retransmission. */
 	uint32_t first_psn;
-	uint32_t psn_count;   /* packets; for READ: response packets; 0 for what stays here */
+	uint32_t psn_count;   /* packets; for READ: response packets; 0: REQUEST_LOCAL */
 	uint32_t packet_cost; /* what each counts in the congestion window */
 	uint16_t cause;	      /* enum cause of @status, where it can't be told later */
 	uint8_t status;	      /* enum ibv_wc_status: a local error found before anything was sent */
@@ -122,10 +122,15 @@ struct send_queue {
 	uint32_t unreported; /* slots completed without a completion since the last one */
 };
 
+/* An empty queue with the capacities of @cap, which are within the device's. 0 or ENOMEM. */
 int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap);
-/* What the device takes less of than the queue has room for. */
+/*
+ * Have the queue refuse what the device of @hca can't do though there is room for it: SGEs of a
+ * READ, operations, addresses of atomics.
+ */
 void send_queue_limit(struct send_queue *queue, const struct hca *hca);
 void send_queue_destroy(struct send_queue *queue);
+/* Empty, without completions: the QP moves to RESET. */
 void send_queue_reset(struct send_queue *queue);
 
 static inline struct send_wqe *send_queue_at(const struct send_queue *queue, uint32_t index)
