@@ -108,6 +108,10 @@ int cq_push(struct cq *cq, const struct completion *completion);
 /* Take up to @max completions in order. Never waits, drives nothing. */
 int cq_poll(struct cq *cq, struct completion *completions, int max);
 
+/*
+ * One event with the next completion, or the next that is solicited or an error (IBA 11.4.2.2).
+ * Completions that are in the queue raise none. A CQ that is armed for any stays so.
+ */
 void cq_arm(struct cq *cq, bool solicited_only);
 
 /* Into the error state without an overrun, as a catastrophic error does (IBA 11.6.3.1). */

@@ -35,7 +35,7 @@ struct event_sink {
 	void *context;
 };
 
-#define EVENT_RESERVE 16 /* as much as is queued between two deliveries, but for a storm */
+#define EVENT_RESERVE 16 /* more than are commonly queued between two deliveries */
 
 struct event_queue {
 	pthread_mutex_t lock;

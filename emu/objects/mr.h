@@ -102,7 +102,10 @@ struct mr_init {
 /* Unchecked. Returns 0 or ENOMEM. */
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
 
-/* There was no key to be had, which is @error: say so if all are taken. Returns @error. */
+/*
+ * There is no key for a new region or window, for @error, which is returned. It is reported if all
+ * keys are in use; else it is memory that there isn't.
+ */
 int mr_refuse_key(struct hca *hca, int error);
 
 /* 0, EINVAL or EOPNOTSUPP: what mr_register() says of @access. */
@@ -176,8 +179,8 @@ int mr_write(struct hca *hca, const struct mr_pin *pin, uint8_t *to, const void 
 int mr_probe(const struct mr_pin *pin, const uint8_t *from, uint32_t length);
 
 /*
- * What was found under guard_run() is EFAULT: hardware would have had the memory pinned. On demand
- * it is EACCES, as a range that the key doesn't cover.
+ * The errno of memory that was gone when it was accessed (guard_run()): EFAULT, as hardware would
+ * have had it pinned; in a region on demand EACCES, as for a range that the key doesn't cover.
  */
 int mr_fault(const struct mr_pin *pin);
 

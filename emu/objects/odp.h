@@ -14,7 +14,7 @@
 
 struct pd;
 
-/* What may be on demand, by transport: ibv_query_device_ex(). That of XRC is a later field. */
+/* What may be on demand, by transport: ibv_query_device_ex(), which has XRC in another field. */
 extern const struct ibv_odp_caps odp_caps;
 extern const uint32_t odp_xrc_caps;
 

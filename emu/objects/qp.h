@@ -95,15 +95,15 @@ struct qp {
 };
 
 /*
- * A QP in state RESET. @attr->cap gets what was granted. EINVAL:
- * capacities beyond the device, CQ missing, SRQ on UC; EOPNOTSUPP: other types;
- * ENOMEM.
+ * A QP in state RESET. @attr->cap gets what was granted. EINVAL: capacities beyond the device, CQ
+ * missing, SRQ on UC; EOPNOTSUPP: a type that there isn't; ENOMEM.
  */
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */
 int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* EBUSY, reported, while it is attached to a multicast group; before anything is destroyed. */
 int qp_check_unused(struct qp *qp);
+/* In any state; completions that weren't polled are dropped. 0, or EBUSY as qp_check_unused(). */
 int qp_destroy(struct qp *qp);
 
 /*

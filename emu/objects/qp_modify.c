@@ -110,7 +110,10 @@ static int refuse_transition(const struct qp *qp, int error, enum ibv_qp_state n
 		      qp_state_text(next), finding.text);
 }
 
-/* Of a receiver that isn't ready they are behind the cursor again, and under way all the same. */
+/*
+ * The work requests under way. During an RNR delay the cursor is in front of them again, but what
+ * was sent of them counts.
+ */
 static uint32_t count_started(const struct send_queue *sq)
 {
 	uint32_t end = sq->done;
@@ -120,7 +123,7 @@ static uint32_t count_started(const struct send_queue *sq)
 	return end - sq->done;
 }
 
-/* Of one that is gone queue pairs can be taken down. */
+/* When the device is gone a QP may still be moved to RESET or ERR, so that it can be taken down. */
 static int check_device(const struct qp *qp, enum ibv_qp_state next)
 {
 	if (next == IBV_QPS_RESET || next == IBV_QPS_ERR)

@@ -112,7 +112,10 @@ static void send_posted(struct qp *qp, uint64_t now)
 	outbox_put(outbox);
 }
 
-/* What waits for more goes with an answer, or with the next progress where that takes longer. */
+/*
+ * Send what was posted, unless it waits for more to share its super-packet. Then it leaves when the
+ * next acknowledgement comes, or where that takes long with the next round of progress.
+ */
 static void send_or_coalesce(struct qp *qp, struct lazy_time *time)
 {
 	if (!requester_coalesces(qp)) {

@@ -54,8 +54,21 @@ int srq_check_unused(struct srq *srq);
  */
 void srq_silence(struct srq *srq);
 int srq_destroy(struct srq *srq); /* 0 or EBUSY */
+
+/*
+ * ibv_modify_srq: nothing is modified unless everything is valid. Returns 0 or
+ *   EIO     the device is gone
+ *   EINVAL  unknown bits in @mask; the device can't resize; a size of 0, beyond the device or below
+ *           what is posted; a limit beyond the size
+ *   ENOMEM
+ */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
 void srq_query(struct srq *srq, struct ibv_srq_attr *attr);
+
+/*
+ * Post a list. On an error *@bad is the request that was refused, and those before it are posted.
+ * ENOMEM: the queue is full; EINVAL: too many SGEs.
+ */
 int srq_post(struct srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 
 /* As receive_queue_pop(); raises IBV_EVENT_SRQ_LIMIT_REACHED. */
