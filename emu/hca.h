@@ -83,8 +83,10 @@ struct hca_options {
 	bool measures;			/* latencies: struct observe_latency */
 	const struct work_watch *watch; /* likewise; NULL: there is no checker */
 	struct event_sink sink;
-	/* Called when a deadline comes up that may be earlier than the caller planned; may be NULL.
-	 * Locks are held: it may only wake a thread. */
+	/*
+	 * There is something to do at @time (0: now), which may be earlier than hca_deadline() has
+	 * said; may be NULL. Called with locks held: it may only wake a thread.
+	 */
 	void (*deadline)(void *context, uint64_t time);
 	void *deadline_context;
 	struct cm_sink cm_sink; /* connections (emu/cm/cm.h); without it there is no listening */
@@ -102,8 +104,8 @@ struct hca {
 	const struct work_watch *watch; /* or NULL */
 
 	/*
-	 * The device is gone, and IBV_EVENT_DEVICE_FATAL was raised: there is only what there was,
-	 * and nothing of it changes any more.
+	 * The device is gone, and IBV_EVENT_DEVICE_FATAL was raised: nothing new can be made, and
+	 * what there is can only be queried and destroyed.
 	 */
 	_Atomic bool failed;
 
@@ -175,6 +177,7 @@ struct hca {
 	struct port_counters port_counters[PORTS_MAX]; /* zeros when there is one port */
 };
 
+/* Returns 0 or an errno, ENOMEM or one of the link's; *@hca is hca_destroy()'s. */
 int hca_create(const struct hca_options *options, struct hca **hca);
 /* Every object must be gone. */
 void hca_destroy(struct hca *hca);
@@ -243,13 +246,13 @@ void hca_kick(struct hca *hca);
  */
 int hca_reserve_qpn(struct hca *hca, uint32_t *number);
 
-/* Whether there are faults inside of it: where there are none, that is all that they cost. */
+/* Whether faults are injected into the core: on the data path they cost this look, no more. */
 static inline bool injects(const struct hca *hca)
 {
 	return __builtin_expect(atomic_load_explicit(&hca->inject.active, memory_order_relaxed), 0);
 }
 
-/* For an object that is being made. */
+/* The handle of a new object, which tells it from all others of the HCA (ibv_pd.handle, ...). */
 uint32_t hca_next_handle(struct hca *hca);
 
 /* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (iboe_get_mtu()). */
@@ -265,14 +268,14 @@ enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num);
  */
 struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gid);
 
-/* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
-void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);
-
 /* Have hca_progress() called at @time (0: now), or before: hca_options.deadline. */
 static inline void hca_wake_at(const struct hca *hca, uint64_t time)
 {
 	if (hca->deadline)
 		hca->deadline(hca->deadline_context, time);
 }
+
+/* Arm @timer for @time; wakes the progress thread if it would sleep too long. */
+void hca_arm(struct hca *hca, struct timer *timer, uint64_t time);
 
 #endif

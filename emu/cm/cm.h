@@ -211,8 +211,8 @@ enum cm_state cm_id_state(struct cm_id *id);
 
 /*
  * Let no other process on these addresses have the service, until @id is destroyed;
- * this one need not listen yet. 0, EADDRINUSE, EADDRNOTAVAIL (one of both is for any address),
- * ENOSPC.
+ * this one need not listen yet. 0; EADDRINUSE: another process has it on the same address;
+ * EADDRNOTAVAIL: one of the two claims is for any address; ENOSPC.
  */
 int cm_id_claim(struct cm_id *id, const struct cm_listen *listen);
 

@@ -10,7 +10,7 @@
 #include "emu/cm/cm.h"
 #include "net/cause/cause.h"
 
-/* A @request of @source is refused, as the sink may do, too: for what is @found. */
+/* Report that a @request from @source is refused for @cause, of which @found has the details. */
 void cm_tell_refused(enum cause cause, const struct cm_message *request,
 		     const union ibv_gid *source, const char *found);
 
