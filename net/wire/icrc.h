@@ -21,24 +21,23 @@ struct icrc_flow {
 void icrc_flow_init(struct icrc_flow *flow, const union ibv_gid *source,
 		    const union ibv_gid *destination, uint16_t source_port, uint32_t length);
 
-/*
- * Those that were met lately, each in a place that follows from what it is; zeros: none yet. In a
- * ping-pong messages and acknowledgements alternate, and to compute what they have in common takes
- * longer than the rest of their ICRCs. For one thread at a time.
- */
-#define ICRC_FLOWS 8
-
-/* How a sender numbers its packets: 0 each super-packet's first, or each one higher than the last.
- */
+/* How a sender numbers its packets (the identification of IPv4), which the ICRC covers. */
 struct icrc_numbering {
 	union ibv_gid source;
 	uint16_t source_port;
 	uint16_t last; /* of the first packet of its latest super-packet */
-	uint16_t step;
+	uint16_t step; /* to the first of the next one: 0, or 1 */
 };
 
+#define ICRC_FLOWS 8
 #define ICRC_SENDERS 4
 
+/*
+ * A cache of the flows and senders that were met lately, each in a place that follows from what it
+ * is; zeros: none yet. In a ping-pong messages and acknowledgements alternate, and to compute what
+ * the packets of a flow have in common takes longer than the rest of their ICRCs. For one thread
+ * at a time.
+ */
 struct icrc_flows {
 	struct icrc_flow flow[ICRC_FLOWS];
 	struct icrc_numbering sender[ICRC_SENDERS]; /* of packets that were checked */
