@@ -47,12 +47,6 @@ void *ring_alloc(size_t size)
 
 /* --- the file ------------------------------------------------------------------------------- */
 
-static bool has_gids(const struct ring *ring, const struct ring_source *from)
-{
-	return memcmp(&ring->source, &from->source, sizeof(from->source)) != 0 ||
-	       memcmp(&ring->destination, &from->destination, sizeof(from->destination)) != 0;
-}
-
 /* 0 or an errno. */
 static int map_ring(struct ring *ring, int fd)
 {
@@ -198,9 +192,16 @@ static struct record *next_record(struct ring *ring, uint32_t size)
 				     : (struct record *)ring_word(ring, ring->next);
 }
 
+/* Whether a packet has other addresses than the ring, so that its record says which. */
+static bool needs_gids(const struct ring *ring, const struct ring_source *from)
+{
+	return memcmp(&ring->source, &from->source, sizeof(from->source)) != 0 ||
+	       memcmp(&ring->destination, &from->destination, sizeof(from->destination)) != 0;
+}
+
 uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_t length)
 {
-	bool gids = has_gids(ring, from);
+	bool gids = needs_gids(ring, from);
 	uint32_t size = record_size(length, gids);
 
 	if (length > RING_PACKET_MAX)
@@ -212,7 +213,7 @@ uint8_t *ring_reserve(struct ring *ring, const struct ring_source *from, uint32_
 
 void ring_append(struct ring *ring, const struct ring_source *from, uint32_t length, bool sealed)
 {
-	bool gids = has_gids(ring, from);
+	bool gids = needs_gids(ring, from);
 	uint32_t size = record_size(length, gids);
 	uint32_t word = IS_RECORD | (sealed ? IS_SEALED : 0) | (gids ? HAS_GIDS : 0) | length;
 	struct record *record = next_record(ring, size);

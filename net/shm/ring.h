@@ -37,7 +37,7 @@
 #define RING_STAGE (2 * CACHE_LINE) /* an acknowledgement and a short message */
 
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "offsets are masked");
-_Static_assert(RING_PACKET_MAX > WIRE_PACKET_MAX, "space for some packets");
+_Static_assert(RING_PACKET_MAX > WIRE_PACKET_MAX, "every packet fits");
 
 /* How a packet would have come by UDP. */
 struct ring_source {

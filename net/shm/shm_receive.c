@@ -292,7 +292,7 @@ static bool udp_had_something_lately(const struct shm_link *link, uint64_t now)
 	return elapsed(link->udp_found_at, now) < SHM_UDP_RECENT;
 }
 
-/* However much the rings have. */
+/* Whether UDP is to be asked first. Now and then it is, however much the rings have. */
 static bool udp_is_due(const struct shm_link *link, uint64_t now)
 {
 	uint64_t interval = udp_had_something_lately(link, now) ? SHM_UDP_OFTEN : SHM_UDP_RARELY;
@@ -301,7 +301,7 @@ static bool udp_is_due(const struct shm_link *link, uint64_t now)
 	       roster_notifications(link->roster) != link->notifications;
 }
 
-/* Behind the rings, which had something or not (@found). */
+/* Whether UDP is worth asking behind the rings, which had something or not (@found). */
 static bool udp_is_likely(const struct shm_link *link, bool found, uint64_t now)
 {
 	if (!link->watched_count || link->slept)
@@ -378,7 +378,7 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	if (atomic_load_explicit(&link->waiting, memory_order_relaxed) &&
 	    now >= atomic_load_explicit(&link->retry_at, memory_order_relaxed))
 		shm_send_waiting(link, now);
-	/* If it isn't asked it has more when it had the last time. */
+	/* UDP, unless it was asked before the rings: it has more if it was the last to have any. */
 	if (!due && count < max && udp_is_likely(link, count, now))
 		count += receive_udp(link, frames + count, max - count, now);
 	if (count && base->capture)

@@ -145,7 +145,7 @@ struct shm_peer *shm_peer_get(struct shm_link *link, const union ibv_gid *gid, u
 
 /* --- packets -------------------------------------------------------------------------------- */
 
-/* Packets of one send(), to one peer. */
+/* The packets of one send() that go to one peer. */
 struct batch {
 	struct shm_link *link;
 	struct shm_peer *peer;
