@@ -39,7 +39,7 @@ bool file_limit_is_before(int fd, off_t end)
 bool file_limit_reached(int fd, size_t length)
 {
 	const rlim_t limit = most();
-	/* Mostly there is none: then the file isn't asked. */
+	/* Few processes have a limit: without one the file isn't asked for its length. */
 	const off_t size = limit == RLIM_INFINITY ? -1 : size_of(fd);
 
 	return size >= 0 && (rlim_t)size + length > limit;

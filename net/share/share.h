@@ -63,7 +63,7 @@ struct share_ops {
 	/*
 	 * Be the one HCA that answers for a service id at @gid, where an unspecified address
 	 * (:: or ::ffff:0.0.0.0) stands for all that the link has of its family. Returns 0,
-	 * EADDRINUSE when another HCA answers for it, EADDRNOTAVAIL when one of both does so at
+	 * EADDRINUSE when another HCA answers for it, EADDRNOTAVAIL when one of the two does so at
 	 * an unspecified address, ENOSPC.
 	 */
 	int (*claim)(struct share *share, const union ibv_gid *gid, uint64_t service_id);

@@ -337,7 +337,10 @@ unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, un
 	return 1;
 }
 
-/* Of the epoll of another file that has got the number: NULL. */
+/*
+ * The group of an @event, or NULL. The application may have closed the epoll's descriptor and
+ * opened another with its number, whose events are about something else.
+ */
 static struct udp_group *group_of_event(const struct udp_multicast *multicast,
 					const struct epoll_event *event)
 {

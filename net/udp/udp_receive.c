@@ -174,8 +174,7 @@ static unsigned int receive_datagrams(struct udp_link *link, const struct udp_ad
 	count = read_messages(descriptor_number(&address->receive_fd), messages, most);
 	receive->next = receive->count = 0;
 	for (int i = 0; i < count; i++) {
-		/* Else a sender has connected (udp_connection.c): its first packet is behind this.
-		 */
+		/* An empty one precedes the packets of a new connection: learn_id() */
 		if (messages[i].msg_len)
 			add_split(receive, address, &messages[i].msg_hdr, &received[i],
 				  messages[i].msg_len);

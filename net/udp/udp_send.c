@@ -134,8 +134,8 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 }
 
 /*
- * What is said of an earlier datagram, that no socket took it, is said in place of sending one,
- * once.
+ * Whether @error is that of an earlier datagram, which no socket took (ICMP port unreachable): a
+ * connected socket returns it once, from a call that then sends nothing.
  */
 static bool was_about_another(const struct batch *batch, int error)
 {

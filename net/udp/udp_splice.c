@@ -19,7 +19,7 @@
 /* splice() makes one datagram of so many pages (Linux fs/splice.c). */
 #define DATAGRAM_PAGES 16
 #define BLOCK (DATAGRAM_PAGES * PAGE)
-/* What the receiver is reading, and the kernel no longer counts. */
+/* Bytes that the kernel no longer counts as unread, while the receiver still reads them. */
 #define NOT_COUNTED (3 * BLOCK)
 /* Of so many calls the shortest one wasn't interrupted. */
 #define CALLS_TIMED 16
@@ -116,7 +116,10 @@ static bool open_pipe(struct udp_splice *splice)
 	return true;
 }
 
-/* None of new ones is unread, whatever the receivers still have of earlier ones. */
+/*
+ * New blocks, of which nothing is unread. Receivers may still read earlier ones, whose pages stay
+ * theirs when they are unmapped here.
+ */
 static bool begin(struct udp_splice *splice, uint64_t cookie)
 {
 	void *blocks;
