@@ -133,6 +133,7 @@ static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
 {
 	return (struct xrcd *)xrcd;
 }
+
 /*
  * Whether both have one command file (verbs/command_fd.h): one was imported with a duplicate of
  * the other's descriptor, and objects of the other can be imported by it. Both are ours.

@@ -206,8 +206,9 @@ static bool is_awaited(const void *hca)
 }
 
 /*
- * The application is about to be told of what completed: will it wait for what its peer does? Where
- * it does so without polling, this call receives that first, if it doesn't take long.
+ * Before the application learns of what completed. If all that it had under way has completed and
+ * its peer is to send next, it may be about to wait for that without polling, as it has before:
+ * then this call receives it first, if it comes within PROGRESS_AWAIT.
  */
 static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 {

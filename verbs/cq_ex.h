@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended polling: ibv_start_poll() and what goes with it.
+ * Extended polling: ibv_start_poll() and what goes with it, one completion after the other, of
+ * which the application reads just the fields that it wants.
+ *
+ * Called by verbs/cq.c when such a CQ is made; the operations by the application, through the
+ * pointers of struct ibv_cq_ex.
  */
 #ifndef URXE_VERBS_CQ_EX_H
 #define URXE_VERBS_CQ_EX_H

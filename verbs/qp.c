@@ -303,7 +303,7 @@ int post_requests(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 
 	guard_thread();
 	error = qp_post_send(to_qp(ibv), wr, bad, extended, &time);
-	/* What only joined a queue took no time to speak of. */
+	/* Where requests were only queued, nothing asked for the time: the call was a short one. */
 	if (lazy_time_known(&time))
 		progress_posted(to_context(ibv->context)->device->client, lazy_now(&time));
 	return error;

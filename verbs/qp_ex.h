@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ibv_wr_*() calls of extended queue pairs.
+ * The ibv_wr_*() calls of extended queue pairs: ibv_wr_start() to ibv_wr_complete() build a list of
+ * work requests, which is then posted as by ibv_post_send().
+ *
+ * Called by verbs/qp.c when such a QP is made and destroyed; the operations themselves by the
+ * application, through the pointers of struct ibv_qp_ex. The builder is the QP's and has a lock of
+ * its own, which is held from start to complete or abort (ibv_wr_post(3)).
  */
 #ifndef URXE_VERBS_QP_EX_H
 #define URXE_VERBS_QP_EX_H
