@@ -78,8 +78,10 @@ static void disconnect(struct rsocket *rs)
 	rdma_disconnect(rs->id);
 }
 
-/* Calls of other threads that wait are woken, and it goes with the last of them. Of a parent's only
-   the descriptor is closed. */
+/*
+ * Calls of other threads that wait are woken, and the socket goes with the last of them. Of a
+ * socket that was inherited from the parent only the descriptor is closed.
+ */
 int urxe_rclose(int socket)
 {
 	struct rsocket *rs = rsocket_take(socket);

@@ -360,7 +360,10 @@ static bool is_wanted(const struct rsocket *rs, const struct sockaddr_storage *s
 	       (same_host(&peer->address, source) && port_of(&peer->address) == port_of(source));
 }
 
-/* What is first is wanted then: a socket that has any is one that can be read from. */
+/*
+ * Drop what comes from another than the connected peer. What each endpoint has first is wanted
+ * then, so that a socket which has anything at all can be read from.
+ */
 static void drop_unwanted(struct rsocket *rs)
 {
 	struct rsocket_datagram *datagram = rs->datagram;

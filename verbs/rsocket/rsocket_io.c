@@ -128,7 +128,7 @@ static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 	if (*error)
 		return 0;
 	if (rs->sends && !rsocket_iomap_tell(rs)) {
-		*error = EAGAIN; /* a few messages are under way: they don't take long */
+		*error = EAGAIN; /* until some of the messages that are under way are answered */
 		return 0;
 	}
 	if (rs->sends)
