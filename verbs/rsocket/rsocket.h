@@ -15,7 +15,8 @@
  *   rsocket_route    RDMA_ROUTE
  *   rsocket_iomap    riomap(), riowrite()
  *   rsocket_keepalive
- *   rsocket_datagram SOCK_DGRAM, with rsocket_endpoint, a UD queue pair
+ *   rsocket_datagram SOCK_DGRAM, with rsocket_udp, the way by UDP, rsocket_destination, the
+ *                    addresses that are known, and rsocket_endpoint, a UD queue pair
  *
  * An rsocket's descriptor is that of its event channel, or of its UDP socket: a number that nothing
  * else of the process has, though nothing but these functions can be done with it.
