@@ -31,8 +31,8 @@ static struct {
 
 /* --- ids that wait -------------------------------------------------------------------- */
 
-/* The address of @id is resolved, or isn't. */
-static void end(struct rdma_id *id, int error)
+/* End the wait of @id: its address is resolved, or isn't, for @error. */
+static void end_query(struct rdma_id *id, int error)
 {
 	if (!error)
 		error = rdma_injected(FAULT_ADDR_ERROR);
@@ -57,15 +57,15 @@ static int refuse_silent(const struct rdma_id *id, unsigned int state)
 	return ETIMEDOUT;
 }
 
-/* Returns whether it still waits. */
-static bool check(struct rdma_id *id, uint64_t now)
+/* Look what the kernel knows of the neighbour of @id. Returns whether it still waits. */
+static bool check_query(struct rdma_id *id, uint64_t now)
 {
 	unsigned int state = neighbour_state(&id->neighbour.host, NULL);
 
 	if (state & NEIGHBOUR_VALID)
-		end(id, 0);
+		end_query(id, 0);
 	else if (state == NUD_FAILED || now >= id->neighbour.deadline)
-		end(id, refuse_silent(id, state));
+		end_query(id, refuse_silent(id, state));
 	return id->state == RDMA_STATE_ADDRESS_QUERY;
 }
 
@@ -85,7 +85,7 @@ static void check_all(uint64_t now)
 	bool any = false;
 
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
-		if (id->state != RDMA_STATE_ADDRESS_QUERY || !check(id, now))
+		if (id->state != RDMA_STATE_ADDRESS_QUERY || !check_query(id, now))
 			continue;
 		any = true;
 		if (id->neighbour.deadline < earliest)
@@ -108,7 +108,7 @@ static void watch_again(void)
 	progress_refresh(neighbours.client);
 }
 
-/* Whatever neighbour the message is about: those that ids wait for are asked for anew. */
+/* Messages only say that it is time: what ids wait for the kernel is asked, each for itself. */
 static bool neighbour_progress(void *context, uint64_t now)
 {
 	bool any;
@@ -134,8 +134,8 @@ static unsigned int neighbour_descriptors(void *context, int *fds, unsigned int 
 	return progress_one_descriptor(neighbours.socket.fd, fds);
 }
 
-/* Once, for as long as the process lives. Returns 0 or an errno. */
-static int start(void)
+/* Listen for neighbours, from the first use on until the process ends. Returns 0 or an errno. */
+static int start_watching(void)
 {
 	static const struct progress_ops ops = {.progress = neighbour_progress,
 						.deadline = neighbour_deadline,
@@ -170,7 +170,7 @@ static void wait_for(struct rdma_id *id, const struct rdma_addr *addr, int timeo
 	listen_to_neighbours(true);
 	neighbour_provoke(&addr->src_addr, &addr->dst_addr);
 	/* It may have been found before the socket listened. */
-	if (!check(id, now))
+	if (!check_query(id, now))
 		return;
 	if (deadline < atomic_load(&neighbours.deadline))
 		atomic_store(&neighbours.deadline, deadline);
@@ -186,8 +186,8 @@ void rdma_neighbour_resolve(struct rdma_id *id, int timeout_ms)
 	    gid_equal(&addr.addr.ibaddr.sgid, &addr.addr.ibaddr.dgid) ||
 	    neighbour_find(&addr.src_addr, &addr.dst_addr, &id->neighbour.host) != 0 ||
 	    neighbour_has_none(id->neighbour.host.interface) ||
-	    (neighbour_state(&id->neighbour.host, NULL) & NEIGHBOUR_VALID) || start() != 0)
-		end(id, 0);
+	    (neighbour_state(&id->neighbour.host, NULL) & NEIGHBOUR_VALID) || start_watching() != 0)
+		end_query(id, 0);
 	else
 		wait_for(id, &addr, timeout_ms);
 }

@@ -134,7 +134,6 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 	return gid_equal(&left, &right);
 }
 
-/* Whether @id can have @port beside its owners; @shared: if both sides allow it. 0 or an errno. */
 static int refuse_port(int error, const struct rdma_id *id, const struct rdma_id *owner)
 {
 	char wanted[RDMA_ADDRESS_TEXT], had[RDMA_ADDRESS_TEXT];
@@ -147,7 +146,12 @@ static int refuse_port(int error, const struct rdma_id *id, const struct rdma_id
 								: ", without REUSEADDR of both");
 }
 
-static int check(const struct rdma_port *port, const struct rdma_id *id, bool shared)
+/*
+ * Whether @id can have @port beside its owners: 0, or EADDRINUSE of the same address, EADDRNOTAVAIL
+ * where one of the two is any address. @shared: it may share the port with those that allow it, as
+ * it does, and don't listen.
+ */
+static int check_owners(const struct rdma_port *port, const struct rdma_id *id, bool shared)
 {
 	const struct sockaddr *address = &id->ibv.route.addr.src_addr;
 
@@ -171,7 +175,7 @@ static int check(const struct rdma_port *port, const struct rdma_id *id, bool sh
 
 int rdma_port_check_listen(const struct rdma_id *id)
 {
-	return id->port && id->reuse_address ? check(id->port, id, false) : 0;
+	return id->port && id->reuse_address ? check_owners(id->port, id, false) : 0;
 }
 
 bool rdma_port_ipv6_only(void)
@@ -308,6 +312,6 @@ int rdma_port_bind(struct rdma_id *id)
 	error = check_privilege(number);
 	port = port_find(id, number);
 	if (!error && port)
-		error = check(port, id, id->reuse_address);
+		error = check_owners(port, id, id->reuse_address);
 	return error ? error : own(id, number);
 }
