@@ -19,6 +19,11 @@
 
 #define BUFFER_LEAST 4096
 #define BUFFER_MOST (1u << 30)
+#define QUEUE_LEAST 16
+#define QUEUE_MOST (1 << 14)
+#define INLINE_LEAST 16
+#define INLINE_MOST 256
+#define MAPPINGS_MOST 128
 
 /*
  * How long to poll: half a round trip between processes of a machine is some microseconds, and
@@ -73,10 +78,10 @@ static void read_defaults(void)
 	defaults.options = (struct rsocket_options){
 		.send_buffer = buffer_size(configured("wmem_default", 1 << 17)),
 		.receive_buffer = buffer_size(configured("mem_default", 1 << 17)),
-		.sq_size = within(configured("sqsize_default", 384), 16, 1 << 14),
-		.rq_size = within(configured("rqsize_default", 384), 16, 1 << 14),
-		.inline_size = within(configured("inline_default", 64), 16, 256),
-		.iomap_size = within(configured("iomap_size", 0), 0, 128),
+		.sq_size = within(configured("sqsize_default", 384), QUEUE_LEAST, QUEUE_MOST),
+		.rq_size = within(configured("rqsize_default", 384), QUEUE_LEAST, QUEUE_MOST),
+		.inline_size = within(configured("inline_default", 64), INLINE_LEAST, INLINE_MOST),
+		.iomap_size = within(configured("iomap_size", 0), 0, MAPPINGS_MOST),
 		.keepalive_time = 7200,
 	};
 	defaults.wake_up_interval =
@@ -138,10 +143,10 @@ static const struct option options[] = {
 	{IPPROTO_TCP, TCP_KEEPCNT, OPTION_IGNORED, 0, .later = true},
 	{IPPROTO_TCP, TCP_MAXSEG, OPTION_SEGMENT, 0, .later = true},
 	{IPPROTO_IPV6, IPV6_V6ONLY, OPTION_SWITCH, AT(ipv6_only)},
-	{SOL_RDMA, RDMA_SQSIZE, OPTION_NUMBER, AT(sq_size), 16, 1 << 14},
-	{SOL_RDMA, RDMA_RQSIZE, OPTION_NUMBER, AT(rq_size), 16, 1 << 14},
-	{SOL_RDMA, RDMA_INLINE, OPTION_NUMBER, AT(inline_size), 16, 256},
-	{SOL_RDMA, RDMA_IOMAPSIZE, OPTION_NUMBER, AT(iomap_size), 0, 128},
+	{SOL_RDMA, RDMA_SQSIZE, OPTION_NUMBER, AT(sq_size), QUEUE_LEAST, QUEUE_MOST},
+	{SOL_RDMA, RDMA_RQSIZE, OPTION_NUMBER, AT(rq_size), QUEUE_LEAST, QUEUE_MOST},
+	{SOL_RDMA, RDMA_INLINE, OPTION_NUMBER, AT(inline_size), INLINE_LEAST, INLINE_MOST},
+	{SOL_RDMA, RDMA_IOMAPSIZE, OPTION_NUMBER, AT(iomap_size), 0, MAPPINGS_MOST},
 };
 
 static const struct option *find_option(int level, int name)
