@@ -219,8 +219,6 @@ void rdma_channel_inherit(struct rdma_channel *channel)
 	channel->inherited = true;
 }
 
-typedef bool record_filter(const struct rdma_record *record, const void *subject);
-
 /* --- queues ---------------------------------------------------------------------- */
 
 static void channel_append(struct rdma_channel *channel, struct rdma_record *record)
@@ -356,7 +354,10 @@ enum cm_verdict rdma_channel_add_request(struct rdma_id *listener, const struct 
 	return verdict;
 }
 
-/* Those of @id's events off its channel that are @about @subject. */
+/* Whether @record is one of those that are meant, about @subject if that matters. */
+typedef bool record_filter(const struct rdma_record *record, const void *subject);
+
+/* Take those of @id's events that are @about @subject off its channel. Returns them, as a list. */
 static struct rdma_record *channel_withdraw(struct rdma_id *id, record_filter *about,
 					    const void *subject)
 {

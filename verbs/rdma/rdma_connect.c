@@ -400,8 +400,8 @@ int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length
 }
 
 /*
- * Linux doesn't say when there was nothing to disconnect any more. A synchronous
- * id then doesn't wait for what will not come, as Linux has it do.
+ * As with Linux, it is no error if there is nothing to disconnect any more. But a synchronous id
+ * doesn't wait then: on Linux it waits for an event that never comes.
  */
 int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 {

@@ -192,7 +192,10 @@ static struct port *port_on(struct device *device, unsigned int interface)
 	return NULL;
 }
 
-/* The one that a local address which none has goes to: that of its interface, else the first. */
+/*
+ * The port that gets a local address which no port has: that of the address's interface, or the
+ * first one.
+ */
 static struct port *successor_of(const union ibv_gid *gid)
 {
 	unsigned int interface = gid_interface(gid);

@@ -14,7 +14,7 @@
 
 /* --- completion queues that the application didn't bring ------------------------- */
 
-/* One that the id's QP or SRQ still uses goes with that. */
+/* A CQ that the id's QP or SRQ still uses stays; it is destroyed when that is. */
 static void destroy_queue(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
 	if (*cq && ibv_destroy_cq(*cq) != 0)
@@ -137,7 +137,7 @@ static int initialize_datagram(struct rdma_id *id, struct ibv_qp *qp)
 	return error;
 }
 
-/* An id that has a queue has its QP use it. */
+/* Whether another CQ is @given than the id has: its QP can only use the id's. */
 static bool is_another(const struct ibv_cq *ours, const struct ibv_cq *given)
 {
 	return ours && given && ours != given;
@@ -164,7 +164,7 @@ static int set_domains(struct rdma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return attr->xrcd ? 0 : -1;
 }
 
-/* The queues of the halves that the QP has. */
+/* A CQ each for sending and receiving, if the type does that: @attr's, the id's, or a new one. */
 static int set_queues(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	bool sends = attr->qp_type != IBV_QPT_XRC_RECV;

@@ -21,14 +21,14 @@ size_t rdma_sockaddr_length(const struct sockaddr *address)
 	return family == AF_IB ? sizeof(struct sockaddr_ib) : ip_sockaddr_length(family);
 }
 
-/* Of a service id the bits that @address leaves open are 0. */
+/* Bits of the service id that @address leaves open (sib_sid_mask) count as 0. */
 uint16_t rdma_sockaddr_port(const struct sockaddr *address)
 {
 	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)address;
 
 	if (address->sa_family == AF_IB)
 		return be64toh(ib->sib_sid & ib->sib_sid_mask) & PORT_MASK;
-	/* In either other family, the port is in the same place. */
+	/* Those of IPv4 and IPv6 have the port in the same place. */
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
@@ -97,14 +97,14 @@ const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADD
 	return text;
 }
 
-/* Link-local, the address is one of an interface. */
+/* A link-local address says nothing without its interface, which is @scope. */
 static void set_scope(struct sockaddr_in6 *address, uint32_t scope)
 {
 	if (address->sin6_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr))
 		address->sin6_scope_id = scope;
 }
 
-/* @address in place, if it isn't one: any address becomes that of @family. */
+/* Replace an @address of AF_IB by the IP address that its GID is: of @family if unspecified. */
 static void make_ip(struct sockaddr_storage *address, int family)
 {
 	const struct sockaddr_ib ib = *(const struct sockaddr_ib *)address;
@@ -120,7 +120,7 @@ static void make_ip(struct sockaddr_storage *address, int family)
 	set_scope((struct sockaddr_in6 *)address, ib.sib_scope_id);
 }
 
-/* IPv4's in place of IPv6's that has it mapped; any address becomes that of @family. */
+/* Replace an IPv4-mapped @address by that of IPv4; an unspecified one by that of @family. */
 static void unmap(struct sockaddr_storage *address, int family)
 {
 	union ibv_gid gid;
@@ -201,7 +201,7 @@ void rdma_sockaddr_to_ib(struct sockaddr_ib *ib, const struct sockaddr *address,
 		.sib_sid = htobe64((uint64_t)ps << 16 | port),
 		.sib_sid_mask = htobe64((ps ? RDMA_IB_IP_PS_MASK : 0) | (port ? PORT_MASK : 0)),
 	};
-	/* The unspecified address of a family is that of all. */
+	/* The unspecified address of either family is the unspecified GID, zeros. */
 	if (!rdma_sockaddr_is_any(address)) {
 		gid_from_sockaddr(&gid, address);
 		memcpy(&ib->sib_addr, &gid, sizeof(gid));
