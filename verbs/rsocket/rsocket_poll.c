@@ -55,7 +55,7 @@ static short stream_events(struct rsocket *rs, short events)
 		if (!rs->receives)
 			ready |= POLLRDHUP;
 		ready &= events;
-		/* Programs take it for the end of what there is to read. */
+		/* Not before all was read: programs stop reading at POLLHUP. */
 		if (rs->state == RSOCKET_DISCONNECTED && !rsocket_can_receive(rs))
 			ready |= POLLHUP;
 		if (rs->error)

@@ -16,7 +16,7 @@
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 
-/* Receives are posted again when there are so many; it is how many there are more than credits. */
+/* Receives that were taken are posted again in batches: so there are as many more than credits. */
 #define RECEIVES_AT_ONCE 16
 
 static struct ibv_mr *make_buffer(struct rsocket *rs, void **buffer, size_t size, int access)
@@ -123,7 +123,7 @@ int rsocket_stream_create(struct rsocket *rs)
 	int error;
 
 	fit_device(rs->id->verbs, &rs->options);
-	/* Of a device with queues as short as that no message would ever be sent. */
+	/* With a queue as short as that of some devices no message could ever be sent. */
 	if (!rsocket_post_has_entry(rs))
 		return EINVAL;
 	error = make_queues(rs);
@@ -254,7 +254,7 @@ static int grant(struct rsocket *rs)
 	return error;
 }
 
-/* What can't be granted for want of space in the queue is when something completes. */
+/* What can't be granted now, since the send queue is full, is granted when something completes. */
 static void grant_due(struct rsocket *rs)
 {
 	struct rsocket_in *in = &rs->in;
@@ -357,7 +357,7 @@ static void take_control(struct rsocket *rs, uint32_t what)
 	}
 }
 
-/* More than we have room for no peer that keeps to the protocol sends. */
+/* @length bytes have come, more than we have room for only from a peer that breaks the protocol. */
 static void take_data(struct rsocket *rs, uint32_t length)
 {
 	struct rsocket_in *in = &rs->in;
@@ -394,7 +394,10 @@ static void take_message(struct rsocket *rs, uint32_t message, uint32_t written)
 	}
 }
 
-/* What a failed request says of the connection; the first one counts, the others are flushed. */
+/*
+ * The errno of a connection whose first request to fail did so with @status. The others are
+ * flushed, which says nothing: 0.
+ */
 static int status_error(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -407,7 +410,10 @@ static int status_error(enum ibv_wc_status status)
 	}
 }
 
-/* Receives that were flushed, or rdma_cm, may tell of it before the request that failed does. */
+/*
+ * The connection is broken. Flushed receives, or rdma_cm, may have told so before the request whose
+ * failure says why: so @error counts although the state is DISCONNECTED.
+ */
 static void broken(struct rsocket *rs, int error)
 {
 	if (!rs->ended && !rs->error)
@@ -422,7 +428,7 @@ static void complete(struct rsocket *rs, const struct ibv_wc *wc)
 	if (wc->wr_id & RSOCKET_WR_RECEIVE) {
 		if (wc->status != IBV_WC_SUCCESS)
 			return;
-		/* It overtook the RTU, which the kernel may lose. */
+		/* It has overtaken the RTU, or that was lost: the peer is ready all the same. */
 		if (rs->state == RSOCKET_ACCEPTING)
 			rsocket_stream_begin(rs);
 		take_message(rs, be32toh(wc->imm_data), wc->byte_len);

@@ -35,7 +35,7 @@ void rsocket_wake_up(const struct rsocket_wake *wake)
 	const uint64_t one = 1;
 
 	if (descriptor_is(wake->fd, &wake->identity) && sys_write(wake->fd, &one, sizeof(one)) < 0)
-		return; /* it is full, and so readable */
+		return; /* its count is at the maximum, so it is readable anyway */
 }
 
 void rsocket_wake_clear(const struct rsocket_wake *wake)
@@ -44,7 +44,7 @@ void rsocket_wake_clear(const struct rsocket_wake *wake)
 
 	if (descriptor_is(wake->fd, &wake->identity) &&
 	    sys_read(wake->fd, &value, sizeof(value)) < 0)
-		return; /* another thread has, or none has woken this one */
+		return; /* its count is 0: another thread has cleared it, or none has raised it */
 }
 
 void rsocket_wake_close(struct rsocket_wake *wake)
@@ -73,7 +73,10 @@ void rsocket_interrupt(struct rsocket *rs)
 /* How often a connection's channel is asked for events by threads that don't sleep on it, ns. */
 #define MANAGER_ASKED_EVERY NS_PER_MS
 
-/* That the peer's process has ended says rdma_cm alone, and not all threads ever sleep. */
+/*
+ * Only an event of rdma_cm says that the peer's process has ended. Threads that sleep are woken by
+ * it; those that never do ask for it now and then.
+ */
 static bool manager_has_events(struct rsocket *rs)
 {
 	struct pollfd fd = {.events = POLLIN};
@@ -102,7 +105,7 @@ bool rsocket_progress(struct rsocket *rs)
 	if (!any && manager_has_events(rs))
 		rsocket_manager_events(rs);
 	if (rs->state != state)
-		rsocket_interrupt(rs); /* the one that sleeps may have been to hear of it */
+		rsocket_interrupt(rs); /* the one that sleeps isn't woken by what was taken here */
 	else if (any)
 		rsocket_changed(rs);
 	any |= rs->state != state;
@@ -243,7 +246,10 @@ static int sleep_until(struct rsocket *rs, uint64_t deadline)
 	return 0;
 }
 
-/* What other threads take while the lock is free, the caller may wait for. */
+/*
+ * Returns, too, when another thread has taken what the caller may be waiting for, while the lock
+ * was free.
+ */
 int rsocket_wait(struct rsocket *rs, uint64_t deadline)
 {
 	uint64_t until = clock_now() + rsocket_polling_time();
