@@ -270,11 +270,19 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 	recovery_count_acked(qp, wqe->packet_cost, false);
 }
 
+/*
+ * Whether no request is left that could be answered: one that completed found its CQ full, and the
+ * queue was flushed.
+ */
+static inline bool is_flushed(const struct qp *qp)
+{
+	return qp->sq.done == qp->sq.posted;
+}
+
 /* A response before @packet is missing. */
 static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 {
-	/* An acknowledged request found its CQ full, and the queue was flushed. */
-	if (qp->sq.done == qp->sq.posted)
+	if (is_flushed(qp))
 		return;
 	if (qp->hca->behaviour.drops_out_of_order) {
 		recovery_on_response_missed(qp, now);
@@ -294,8 +302,7 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 	uint8_t type = syndrome & AETH_TYPE_MASK;
 	uint8_t value = syndrome & AETH_VALUE_MASK;
 
-	/* A request that it acknowledges found its CQ full, and the queue was flushed. */
-	if (qp->sq.done == qp->sq.posted)
+	if (is_flushed(qp))
 		return;
 	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
@@ -333,8 +340,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 		pass_over(qp, packet, now);
 		return NULL;
 	}
-	/* An acknowledged request found its CQ full, and the queue was flushed. */
-	if (qp->sq.done == qp->sq.posted)
+	if (is_flushed(qp))
 		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
 	if (!may_answer(wqe, packet)) {
