@@ -362,7 +362,7 @@ void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion)
 	if (cq_push(cq, completion) == 0 || qp->state == IBV_QPS_ERR)
 		return;
 	if (qp->delegate) {
-		qp->state = IBV_QPS_ERR; /* the target hears of it */
+		qp->state = IBV_QPS_ERR; /* of a delegate: responder_place() tells the target */
 	} else {
 		if (cq->overrun_by != qp->number)
 			explain_cq_in_error(qp, cq);

@@ -178,7 +178,7 @@ void qp_enter_sqe(struct qp *qp);
 /* Push a completion of this QP; an overrun moves the QP to the error state. Locked. */
 void qp_complete(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, uint32_t send_slots,
 		 bool solicited);
-/* The same of one that is made. */
+/* The same with a completion that is made already. */
 void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion);
 
 #endif

@@ -295,7 +295,7 @@ static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 	}
 }
 
-/* Of requester.unacked. */
+/* A NAK of the packet at requester.unacked. */
 static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	uint8_t syndrome = packet_syndrome(packet);
@@ -404,7 +404,7 @@ static void receive_response(struct qp *qp, const struct packet *packet, bool ke
 		receive_acknowledge(qp, packet, now);
 }
 
-/* The NAK was of a request behind those whose responses were missing. */
+/* All before the NAK that was kept has come: it counts, unless its packet was answered since. */
 static void receive_kept_nak(struct qp *qp, uint64_t now)
 {
 	struct missing *missing = &qp->missing;
@@ -414,7 +414,7 @@ static void receive_kept_nak(struct qp *qp, uint64_t now)
 		receive_nak(qp, &missing->nak, now);
 }
 
-/* What came behind a response that was missing, as far as it goes. */
+/* Receive what was kept behind a response that was missing, up to the next one that is. */
 static void receive_kept(struct qp *qp, uint64_t now)
 {
 	struct missing *missing = &qp->missing;
@@ -458,7 +458,10 @@ void completer_sent(struct qp *qp)
 	qp->requester.unacked = qp->requester.psn;
 }
 
-/* A restart puts what was executed behind the cursor again: it isn't executed twice. */
+/*
+ * When a restart has moved the cursor back in front of a request that was executed, it moves behind
+ * it here: nothing is executed twice.
+ */
 void completer_local(struct qp *qp)
 {
 	while (qp->sq.done != qp->sq.posted) {
@@ -490,7 +493,7 @@ void completer_fail(struct qp *qp, enum ibv_wc_status status, const struct packe
 	if (qp->sq.done != qp->sq.posted) {
 		const struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 
-		/* However it failed: that is as it was to be told. */
+		/* A fault has asked for this status, whatever the request was made to fail by. */
 		if (wqe->injected)
 			status = wqe->injected;
 		complete_oldest(qp, status, explain_request(qp, status, packet));

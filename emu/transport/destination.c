@@ -239,7 +239,7 @@ uint64_t destination_slowest_answer(const struct destination *destination)
 {
 	uint64_t late = atomic_load_explicit(&destination->late_answer, memory_order_relaxed);
 
-	/* The next one may take as long again: it is the least that is known. */
+	/* The next answer may take longer than the one that came late: allow twice its time. */
 	return later(2 * late,
 		     atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed));
 }
@@ -290,7 +290,7 @@ void destination_note_kept(struct destination *destination)
 	pthread_mutex_unlock(&destination->lock);
 }
 
-/* Once may be a run of losses. */
+/* By one step at a time, from KEPT to DROPPED: a single time may have been a run of losses. */
 void destination_note_dropped(struct destination *destination)
 {
 	pthread_mutex_lock(&destination->lock);

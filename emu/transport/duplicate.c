@@ -28,7 +28,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	if (resource->opcode != WIRE_READ_REQUEST || be32toh(reth->rkey) != resource->rkey ||
 	    be64toh(reth->va) != resource->va + offset || offset + length > resource->length)
 		return;
-	/* An end inside of the answer is one of its packets' ends. */
+	/* Where a packet of the answer ends, unless it is the end of all. */
 	if (offset + length != resource->length && (length == 0 || length % qp->mtu != 0))
 		return;
 	response_answer_again(qp, resource, (struct response_range){index, index + packets});

@@ -17,8 +17,10 @@ void ecn_on_marked(struct qp *qp, const struct packet *packet, uint64_t now)
 	if (packet->op->flags & OPCODE_ACK || packet->opcode == WIRE_OPCODE_CNP)
 		return;
 	COUNT(qp->hca, np_ecn_marked_roce_packets, 1);
-	/* A NIC that answers a READ slows down by the CNP; but the window for it is the
-	 * requester's. */
+	/*
+	 * A marked response to a READ: a NIC that sends it slows down by the CNP, but a responder
+	 * of ours by the requester's window, which is here.
+	 */
 	if (packet->op->flags & OPCODE_RESPONSE)
 		reduce_window(qp, now);
 	if (now < qp->ecn.cnp_after)
@@ -48,7 +50,7 @@ static void send_cnp(struct qp *qp, struct outbox *outbox)
 	bth_fill(bth, WIRE_OPCODE_CNP, 0, qp->attr.dest_qp_num, 0);
 	bth->dest_qp |= htobe32(BTH_BECN);
 	packet->headers_length = op->headers_length;
-	outbox_flush(outbox); /* while the path is there */
+	outbox_flush(outbox); /* the packet refers to @path */
 }
 
 void ecn_run(struct qp *qp, struct outbox *outbox)

@@ -202,7 +202,7 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 	if (message->kind == MESSAGE_SEND)
 		return scatter_message(message, qp, offset, packet->payload,
 				       packet->payload_length) == RESPONDER_FAULT_NONE;
-	/* Beyond the end it is of another message. */
+	/* What lies beyond the end of this message belongs to the next one. */
 	if (end > message->length)
 		return false;
 	memory = write_memory(message, qp);

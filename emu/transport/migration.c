@@ -39,7 +39,7 @@ static void swap_attributes(struct ibv_qp_attr *attr)
 	SWAP(attr->timeout, attr->alt_timeout);
 }
 
-/* From ARMED, and @why. No packet in an outbox may point to the path. */
+/* Exchange the two paths, for @why; from ARMED. No packet in an outbox may point to the path. */
 static void migrate(struct qp *qp, const char *why)
 {
 	struct migration *migration = &qp->migration;

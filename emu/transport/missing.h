@@ -43,19 +43,20 @@ struct missing_range {
 	uint32_t psn, count;
 };
 
-/* Nothing is missing for all that is known: what was kept is forgotten. And free memory, too. */
+/* Nothing is known to be missing any more: forget what was kept. */
 void missing_clear(struct missing *missing);
+/* Likewise, and free its memory. */
 void missing_destroy(struct missing *missing);
 
 /* --- called by the completer ------------------------------------------------------------- */
 
 /* All requests before @end have been answered, and requester.unacked hasn't come. */
 void missing_note(struct qp *qp, uint32_t end);
-/* All before @nak have. */
+/* All requests before that of @nak have been answered: keep it until their responses have come. */
 void missing_keep_nak(struct qp *qp, const struct packet *nak);
 /* Whether @packet, which came before one that is missing, is worth keeping. */
 bool missing_wants(const struct qp *qp, const struct packet *packet);
-/* Keep it, as wanted. False: there is no room for it. */
+/* Keep @packet, which missing_wants() wants. False: there is no room for it. */
 bool missing_keep(struct qp *qp, const struct packet *packet);
 /* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */
 const struct packet *missing_take(struct qp *qp);

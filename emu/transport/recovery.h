@@ -140,7 +140,7 @@ void recovery_set_destination(struct qp *qp, struct destination *destination);
  * before, which is the caller's now.
  */
 struct destination *recovery_migrate(struct qp *qp, struct destination *destination);
-/* Then: what was under way may have been lost on the path before. */
+/* The QP has migrated: what was under way may have been lost on the path before. */
 void recovery_on_migrated(struct qp *qp, uint64_t now);
 /* As many retries as @attr says. */
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr);

@@ -344,7 +344,7 @@ static void want_missing(struct qp *qp)
 	hca_schedule(qp->hca, qp);
 }
 
-/* However many there are, that is one retry. */
+/* Ask for the responses that are missing: one retry, however many there are. */
 bool recovery_ask(struct qp *qp, uint64_t now)
 {
 	bool many = missing_run(qp) > REPEAT_RUN;

@@ -123,7 +123,7 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 	if (!transition->action)
 		return;
 	recovery->previous = recovery->state;
-	/* First, for an action that fails the QP ends in FAILED whatever the table says. */
+	/* Before the action: one that fails the QP leaves FAILED, whatever the table says. */
 	recovery->state = transition->next;
 	if (!transition->action(qp, now))
 		recovery->state = RECOVERY_FAILED;
@@ -131,7 +131,10 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 
 /* --- acknowledged ------------------------------------------------------------------------ */
 
-/* The packet that was repeated has been missing, said a NAK: no earlier one is acknowledged. */
+/*
+ * Measure how long a repetition takes to be answered. A NAK has said that the packet was missing:
+ * so it is the repetition that is acknowledged, not what was sent before.
+ */
 static void note_repaired(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;

@@ -58,7 +58,7 @@ static uint64_t timeout_period(const struct qp *qp)
 	return earlier(period, 4 * nominal);
 }
 
-/* The first one. A timeout that comes as soon needs no help. */
+/* When the first probe is due. None is where the ACK timeout comes nearly as soon. */
 static uint64_t first_probe(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;

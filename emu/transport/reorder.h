@@ -27,7 +27,7 @@ struct reorder {
 	uint32_t first, end;	      /* unless it is empty: their PSNs are first <= PSN < end */
 };
 
-/* Forget all; and free the memory, too. */
+/* Forget all packets; reorder_destroy() frees the ring, too. */
 void reorder_clear(struct reorder *reorder);
 void reorder_destroy(struct reorder *reorder);
 
