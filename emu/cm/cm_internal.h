@@ -135,17 +135,26 @@ bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_
 /* The attributes that begin with alt_. */
 void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr);
 
+/* Ask the peer for another alternate path; EINVAL as cm_send_lap(). */
 int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now);
+/* The peer asks for one: load it if it is possible, tell the sink, and answer with an APR. */
 void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struct link_frame *frame,
 		     uint64_t now);
+/* The peer has answered @id's LAP: load the path, or forget it; and tell the sink. */
 void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struct link_frame *frame,
 		     uint64_t now);
+/* No APR comes to @id's LAP, if it has sent one: forget the path, and tell the sink. */
 void cm_lap_unanswered(struct cm_id *id, uint64_t now);
+/* Send the APR to @lap, also where no id is. */
 void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
 		   enum cm_apr_status status, uint64_t now);
 
 /* --- cm_receive.c ------------------------------------------------------------------- */
 
+/*
+ * @message, which came in @frame, to the id that it is for, by the table of states and messages;
+ * or to another process that shares the address; or answered without an id. An id may be freed.
+ */
 void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		 uint64_t now);
 

@@ -144,7 +144,7 @@ static void disconnect_for_dead(struct cm_id *id, uint64_t now)
 	cm_dispatch(id->cm, &message, &frame, now);
 }
 
-/* @id may be gone then. */
+/* The peer of @id has died: what it would have said is taken as said. @id may be freed by that. */
 static void say_for_dead(struct cm_id *id, uint64_t now)
 {
 	id->peer_process = 0;
@@ -156,7 +156,10 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 		reject_for_dead(id);
 }
 
-/* What becomes of it isn't known here: the answer is for a communication id that has no owner. */
+/*
+ * Send the DREQ of a process of ours that has died. The peer's DREP comes to a comm id that nothing
+ * has any more, so it isn't known whether it was heard.
+ */
 static void end_orphan(struct hca *hca, const struct share_connection *orphan, uint64_t now)
 {
 	const struct path path = {

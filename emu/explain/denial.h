@@ -44,7 +44,7 @@ bool denial_of_key(const struct key_use *use, uint32_t key, uint64_t va, uint64_
 /* Whether the key is fine, but the memory in that range isn't there. */
 bool denial_of_memory(const struct key_use *use, uint32_t key, uint64_t va, uint64_t length,
 		      struct finding *finding);
-/* Neither can be found any more. */
+/* Neither is found any more: that another thread has changed the key meanwhile is the cause. */
 void denial_is_over(const struct key_use *use, struct finding *finding);
 
 /* The same for @length bytes from @offset on of a list. With @probe, memory is looked at, too. */
