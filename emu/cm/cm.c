@@ -11,7 +11,6 @@
 #include "emu/cm/cm_internal.h"
 #include "emu/cm/gsi.h"
 #include "emu/hca.h"
-#include "emu/objects/pd.h"
 #include "net/log.h"
 #include "net/observe/observe.h"
 #include "net/random.h"

@@ -8,9 +8,7 @@
 
 #include "emu/cm/cm.h"
 #include "emu/cm/cm_internal.h"
-#include "emu/cm/gsi.h"
 #include "emu/hca.h"
-#include "emu/objects/pd.h"
 #include "net/log.h"
 #include "net/random.h"
 #include "net/share/share.h"

@@ -9,7 +9,6 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
 #include "emu/objects/xrcd.h"
-#include "emu/transport/rd_atomic.h"
 #include "net/newer_verbs.h"
 #include "net/qp_text.h"
 

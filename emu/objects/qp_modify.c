@@ -5,7 +5,6 @@
 #include "emu/objects/qp.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/qp_state.h"
-#include "emu/transport/completer.h"
 #include "emu/transport/destination.h"
 #include "emu/transport/outbox.h"
 #include "net/cause/cause.h"

@@ -7,7 +7,7 @@
 #ifndef URXE_EMU_DUPLICATE_H
 #define URXE_EMU_DUPLICATE_H
 
-#include "net/link.h"
+#include "net/wire/wire.h"
 
 struct qp;
 

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/link.h"
+#include "net/wire/wire.h"
 
 struct qp;
 struct outbox;

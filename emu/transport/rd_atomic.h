@@ -9,7 +9,7 @@
 #define URXE_EMU_RD_ATOMIC_H
 
 #include "emu/transport/message.h"
-#include "net/link.h"
+#include "net/wire/wire.h"
 
 struct qp;
 

@@ -3,7 +3,6 @@
 
 #include "emu/hca.h"
 #include "emu/objects/qp.h"
-#include "emu/objects/qp_show.h"
 #include "emu/transport/outbox.h"
 
 static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opcode,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests of RC and XRC that come out of sequence: emu/transport/responder_internal.h. */
-#include "emu/objects/qp_show.h"
 #include "emu/transport/duplicate.h"
 #include "emu/transport/responder_internal.h"
 #include "net/tuning.h"

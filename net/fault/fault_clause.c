@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "net/clock.h"
-#include "net/fault/calls.h"
 #include "net/log.h"
 #include "net/random.h"
 #include "net/wire/gid.h"

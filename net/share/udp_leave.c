@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/syscalls.h"
-#include "net/tuning.h"
 #include "net/udp/udp_link.h"
 
 #define FRAMES 16 /* at a time; a super-packet may have more */

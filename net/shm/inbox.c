@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "net/guard.h"
-#include "net/log.h"
 #include "net/shared_file.h"
 
 /* A process with another one doesn't find our inbox, and sends by UDP. */

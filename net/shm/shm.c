@@ -9,12 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/capture.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "net/shm/shm_link.h"
 #include "net/tuning.h"
-#include "net/wire/icrc.h"
 
 /* --- addresses ------------------------------------------------------------------------------ */
 

@@ -20,7 +20,6 @@
 #include "net/syscalls.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
-#include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
 #define PORT_TRIES 64 /* of ports that other processes turn out to have */

@@ -12,7 +12,6 @@
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "verbs/context.h"
-#include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
 #define RETRY_MAX 7

@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "emu/cm/cm_cause.h"
+#include "net/cause/cause.h"
 #include "net/cause/origin.h"
 #include "net/clock.h"
 #include "net/quarantine.h"
 #include "verbs/devices.h"
-#include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 

@@ -13,7 +13,6 @@
 #include "net/udp/udp_holder.h"
 #include "verbs/context.h"
 #include "verbs/devices.h"
-#include "verbs/progress.h"
 #include "verbs/rdma/rdma.h"
 
 #define DEFAULT_BACKLOG 1024 /* Linux: net.rdma_ucm.max_backlog */

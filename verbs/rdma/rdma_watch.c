@@ -18,7 +18,6 @@
 
 #include "emu/hca.h"
 #include "net/cause/cause.h"
-#include "net/descriptor.h"
 #include "net/log.h"
 #include "verbs/device.h"
 #include "verbs/netlink.h"

@@ -11,7 +11,6 @@
 #include <utlist.h>
 
 #include "net/clock.h"
-#include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/thread.h"
 

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/clock.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 

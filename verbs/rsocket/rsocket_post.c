@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 
 #define CONTROL_MOST 4 /* entries of the send queue, for messages without data */
