@@ -146,7 +146,7 @@ struct shm_peer *shm_peer_get(struct shm_link *link, const union ibv_gid *gid, u
 /* --- packets -------------------------------------------------------------------------------- */
 
 /* The packets of one send() that go to one peer. */
-struct batch {
+struct ring_batch {
 	struct shm_link *link;
 	struct shm_peer *peer;
 	struct ring_source from;
@@ -155,13 +155,14 @@ struct batch {
 	bool appended;
 };
 
-static bool computes_icrc(const struct batch *batch)
+static bool computes_icrc(const struct ring_batch *batch)
 {
 	return batch->link->icrc || batch->link->link.capture;
 }
 
 /* The ICRC of the packet at @data. */
-static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data, uint32_t length)
+static void seal(struct ring_batch *batch, struct link_packet *packet, uint8_t *data,
+		 uint32_t length)
 {
 	if (batch->flow.length != length)
 		icrc_flow_init(&batch->flow, &batch->from.source, &batch->from.destination,
@@ -170,7 +171,7 @@ static void seal(struct batch *batch, struct link_packet *packet, uint8_t *data,
 }
 
 /* @packet, of @length, has been copied to @to, which nothing but we can write to yet. */
-static void finish_packet(struct batch *batch, struct link_packet *packet, uint32_t length,
+static void finish_packet(struct ring_batch *batch, struct link_packet *packet, uint32_t length,
 			  uint8_t *to)
 {
 	if (packet->corrupt_bit || computes_icrc(batch))
@@ -210,7 +211,7 @@ static uint32_t waiting_max(const struct link_packet *packet)
 	return transport == WIRE_RC || transport == WIRE_XRC ? SHM_WAITING_MAX : SHM_WAITING_PACED;
 }
 
-static void keep(struct batch *batch, struct link_packet *packet, uint32_t length)
+static void keep(struct ring_batch *batch, struct link_packet *packet, uint32_t length)
 {
 	struct shm_link *link = batch->link;
 	struct shm_peer *peer = batch->peer;
@@ -238,7 +239,7 @@ static void keep(struct batch *batch, struct link_packet *packet, uint32_t lengt
 	peer->waiting += ring_cost(length);
 }
 
-static void send_packet(struct batch *batch, struct link_packet *packet)
+static void send_packet(struct ring_batch *batch, struct link_packet *packet)
 {
 	uint32_t length = link_packet_length(packet);
 	struct ring *ring = &batch->peer->ring;
@@ -335,7 +336,7 @@ static unsigned int send_to_peer(struct shm_link *link, struct shm_peer *peer,
 				 struct link_packet *packets, unsigned int count)
 {
 	const struct path *path = packets[0].path;
-	struct batch batch = {
+	struct ring_batch batch = {
 		.link = link,
 		.peer = peer,
 		.from = {.source = path->source, .destination = path->destination},
