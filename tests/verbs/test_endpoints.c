@@ -196,6 +196,39 @@ START_TEST(endpoints_refused)
 }
 END_TEST
 
+/*
+ * Nothing comes of a request that wasn't answered, nor of a connection whose end was told as
+ * REJECTED: disconnecting doesn't wait for it.
+ */
+START_TEST(disconnecting_what_is_not_connected)
+{
+	const enum rdma_port_space ps = _i ? RDMA_PS_UDP : RDMA_PS_TCP;
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *listener = open_id(NULL, ps), *passive, *active = open_id(channel, ps);
+	struct rdma_conn_param param = {.qp_num = 0x1234};
+
+	resolve(active, start_listening(listener, 0));
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	ck_assert_int_eq(rdma_get_request(listener, &passive), 0);
+	ck_assert_int_eq(rdma_disconnect(passive), 0);
+	if (_i == 0) {
+		/* The connection is made by halves, and the other half is refused. */
+		ck_assert_int_eq(rdma_migrate_id(passive, channel), 0);
+		param.qp_num++;
+		ck_assert_int_eq(rdma_accept(passive, &param), 0);
+		expect(channel, active, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+		ck_assert_int_eq(rdma_reject(active, NULL, 0), 0);
+		expect(channel, passive, RDMA_CM_EVENT_REJECTED, 28);
+		ck_assert_int_eq(rdma_migrate_id(passive, NULL), 0);
+		ck_assert_int_eq(rdma_disconnect(passive), 0);
+	}
+	destroy(passive);
+	destroy(active);
+	destroy(listener);
+	rdma_destroy_event_channel(channel);
+}
+END_TEST
+
 START_TEST(get_request_is_for_synchronous_listeners)
 {
 	struct rdma_event_channel *channel = open_channel();
@@ -381,6 +414,7 @@ int main(void)
 	tcase_add_test(tests, shared_receive_queues);
 	tcase_add_test(tests, endpoints);
 	tcase_add_test(tests, endpoints_refused);
+	tcase_add_loop_test(tests, disconnecting_what_is_not_connected, 0, 2);
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);
 	tcase_add_test(tests, routes_that_are_given);

@@ -257,6 +257,7 @@ enum cm_verdict rdma_channel_add_request(struct rdma_id *listener, const struct 
 void rdma_channel_drop(struct rdma_id *id);
 void rdma_channel_drop_membership(struct rdma_id *id,
 				  const struct multicast_membership *membership);
+enum rdma_phase rdma_channel_phase(const struct rdma_id *id);
 void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase);
 /* CONNECT_ERROR: nothing more is told of the connection, what is queued neither. */
 void rdma_channel_fail(struct rdma_id *id);

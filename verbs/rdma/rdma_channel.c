@@ -422,6 +422,16 @@ void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase)
 	pthread_mutex_unlock(&queue_lock);
 }
 
+enum rdma_phase rdma_channel_phase(const struct rdma_id *id)
+{
+	enum rdma_phase phase;
+
+	pthread_mutex_lock(&queue_lock);
+	phase = id->phase;
+	pthread_mutex_unlock(&queue_lock);
+	return phase;
+}
+
 void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to)
 {
 	struct rdma_record *moving, *record, *next;

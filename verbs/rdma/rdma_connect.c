@@ -399,6 +399,30 @@ int urxe_rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length
 }
 
 /*
+ * Whether an event will be told of the connection of @id, which has a cm_id, whatever either
+ * application does. What is on the channel already isn't counted.
+ */
+static bool awaits_event(struct rdma_id *id)
+{
+	const enum cm_state state = cm_id_state(id->cm);
+	const enum rdma_phase phase = rdma_channel_phase(id);
+
+	switch (state) {
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RECEIVED:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RECEIVED:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_SIDR_REQ_SENT:
+		return phase == RDMA_PHASE_CONNECTION;
+	case CM_STATE_TIMEWAIT:
+		return phase == RDMA_PHASE_DISCONNECTED;
+	default:
+		return false;
+	}
+}
+
+/*
  * As with Linux, it is no error if there is nothing to disconnect any more. But a synchronous id
  * doesn't wait then: on Linux it waits for an event that never comes.
  */
@@ -415,8 +439,9 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 		error = 0;
 		if (cm_send_dreq(id->cm, now) != 0)
 			cm_send_drep(id->cm, now);
-		pending = id->synchronous && (!rdma_channel_is_empty(id->channel) ||
-					      cm_id_state(id->cm) != CM_STATE_IDLE);
+		/* In this order: what comes meanwhile is on the channel. */
+		pending = id->synchronous &&
+			  (awaits_event(id) || !rdma_channel_is_empty(id->channel));
 	}
 	rdma_leave();
 	if (error)
