@@ -268,7 +268,7 @@ START_TEST(connected_later)
 	ck_assert_int_eq(wait_for(fd, POLLOUT), POLLOUT);
 	ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), 0);
 	ck_fails(rconnect(fd, socket_address(NULL, port), length), EISCONN);
-	ck_fails(rconnect(listener, socket_address(NULL, port), length), EOPNOTSUPP);
+	ck_fails(rconnect(listener, socket_address(NULL, port), length), EISCONN);
 	ck_fails(rlisten(fd, 1), EINVAL);
 	ck_assert_int_eq(rclose(fd), 0);
 	ck_assert_int_eq(rclose(server), 0);
@@ -329,6 +329,36 @@ static void *poll_in_vain(void *listener)
 	must(rpoll(&fd, 1, PATIENCE) == 1 && fd.revents == POLLNVAL);
 	return NULL;
 }
+
+/* The peer hasn't heard of it yet: its events are taken by its calls, and none is made. */
+START_TEST(accepted_is_connected)
+{
+	int client = open_stream(), listener, server;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	ck_assert_int_eq(rfcntl(client, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rconnect(client, socket_address(NULL, port), sizeof(struct sockaddr_in)),
+		 EINPROGRESS);
+	server = -1;
+	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	while (server < 0) {
+		struct pollfd fd = {.fd = client, .events = POLLOUT};
+
+		ck_assert_int_eq(rpoll(&fd, 1, 1), 0);
+		server = raccept(listener, NULL, NULL);
+	}
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rfcntl(server, F_SETFL, i ? 0 : O_NONBLOCK), 0);
+		ck_fails(rconnect(server, socket_address(NULL, port), sizeof(struct sockaddr_in)),
+			 EISCONN);
+	}
+	ck_assert_int_eq(wait_for(client, POLLOUT), POLLOUT);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
 
 START_TEST(closed_while_it_listens)
 {
@@ -755,6 +785,7 @@ int main(void)
 		refused_later,
 		connected_later,
 		accepted,
+		accepted_is_connected,
 		closed_while_it_listens,
 		not_an_rsocket,
 		options,

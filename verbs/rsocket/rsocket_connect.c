@@ -529,11 +529,11 @@ static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
 	case RSOCKET_BOUND:
 		error = begin_connecting(rs, address);
 		break;
+	case RSOCKET_LISTENING: /* as Linux has it; POSIX has EOPNOTSUPP */
+	case RSOCKET_ACCEPTING: /* by raccept(), whenever the peer hears of it */
 	case RSOCKET_CONNECTED:
 	case RSOCKET_DISCONNECTED:
 		return EISCONN;
-	case RSOCKET_LISTENING:
-		return EOPNOTSUPP;
 	case RSOCKET_FAILED:
 		return connect_status(rs);
 	default:
