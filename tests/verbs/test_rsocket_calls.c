@@ -185,6 +185,44 @@ START_TEST(refused)
 }
 END_TEST
 
+/*
+ * What was refused is a socket as before: it may be bound, and listen; the port that it was bound
+ * to stays its own.
+ */
+START_TEST(refused_and_used_otherwise)
+{
+	const struct sockaddr_in refuses =
+		*(struct sockaddr_in *)socket_address(NULL, refused_port());
+	const struct sockaddr *nowhere = (const struct sockaddr *)&refuses;
+	const socklen_t length = sizeof(struct sockaddr_in);
+	int fd = open_stream(), client = open_stream(), listener, server;
+	struct sockaddr_in name;
+	socklen_t size = length;
+	uint16_t port = refused_port(), other;
+
+	ck_fails(rconnect(fd, nowhere, length), ECONNREFUSED);
+	ck_assert_int_eq(rbind(fd, socket_address(NULL, port), length), 0);
+	ck_fails(rconnect(fd, nowhere, length), ECONNREFUSED);
+	ck_fails(rbind(fd, socket_address(NULL, 0), length), EINVAL);
+	listener = open_listener(&other);
+	connect_to(listener, other, fd, &server);
+	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &size), 0);
+	ck_assert_uint_eq(ntohs(name.sin_port), port);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+	ck_assert_int_eq(rclose(fd), 0);
+
+	fd = open_stream();
+	ck_fails(rconnect(fd, nowhere, length), ECONNREFUSED);
+	ck_assert_int_eq(rlisten(fd, 1), 0);
+	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &size), 0);
+	connect_to(fd, ntohs(name.sin_port), client, &server);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
 /* To which there is a route without a network, too. */
 #define LOOPBACK_BROADCAST "127.255.255.255"
 
@@ -780,6 +818,7 @@ int main(void)
 		bad_addresses,
 		names,
 		refused,
+		refused_and_used_otherwise,
 		refused_at_once,
 		refused_without_memory,
 		refused_later,

@@ -151,6 +151,7 @@ struct rsocket {
 	void *route; /* the paths that are asked for (rsocket_route.c), or NULL */
 	socklen_t route_length;
 
+	struct sockaddr_storage bound; /* by rbind() to a port, or of no family */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *completions;

@@ -247,14 +247,10 @@ void rsocket_manager_events(struct rsocket *rs)
 
 /* --- bind, listen ---------------------------------------------------------------------------- */
 
-static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
+static int bind_id(struct rsocket *rs, const struct sockaddr *address)
 {
 	int on = 1;
 
-	if (rs->state != RSOCKET_NEW)
-		return EINVAL;
-	if (address->sa_family != rs->domain)
-		return EAFNOSUPPORT;
 	if (rs->options.reuse_address)
 		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
 	if (rs->options.ipv6_only)
@@ -262,6 +258,44 @@ static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)address) < 0)
 		return errno;
 	rs->state = RSOCKET_BOUND;
+	return 0;
+}
+
+/*
+ * After a connection that wasn't made, and whose error was told, a socket is what it was before:
+ * with a new id, as rdma_cm has it, at the address of rbind() if there was one. 0 or an errno.
+ */
+static int renew_failed(struct rsocket *rs)
+{
+	struct rdma_cm_id *id;
+
+	if (rs->state != RSOCKET_FAILED || rs->error)
+		return 0;
+	if (rdma_create_id(rs->channel, &id, rs, RDMA_PS_TCP) != 0)
+		return errno;
+	rsocket_stream_destroy(rs);
+	rdma_destroy_id(rs->id);
+	rs->id = id;
+	rs->state = RSOCKET_NEW;
+	return rs->bound.ss_family ? bind_id(rs, (struct sockaddr *)&rs->bound) : 0;
+}
+
+static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
+{
+	int error = renew_failed(rs);
+
+	if (error)
+		return error;
+	if (rs->state != RSOCKET_NEW)
+		return EINVAL;
+	if (address->sa_family != rs->domain)
+		return EAFNOSUPPORT;
+	error = bind_id(rs, address);
+	if (error)
+		return error;
+	/* A port that wasn't asked for is given back with the id, as Linux has it. */
+	if (memcmp(address, rdma_get_local_addr(rs->id), rsocket_address_size(rs->domain)) == 0)
+		memcpy(&rs->bound, address, rsocket_address_size(rs->domain));
 	return 0;
 }
 
@@ -306,6 +340,9 @@ static int listen_locked(struct rsocket *rs, int backlog)
 
 	if (rs->state == RSOCKET_LISTENING)
 		return 0;
+	error = renew_failed(rs);
+	if (error)
+		return error;
 	if (rs->state > RSOCKET_BOUND)
 		return EINVAL;
 	error = bind_anywhere(rs);
@@ -501,27 +538,12 @@ static int connect_status(struct rsocket *rs)
 	return error ? error : ECONNREFUSED;
 }
 
-/* After a connection that wasn't made another may be tried: with new ids, as rdma_cm has it. */
-static int renew(struct rsocket *rs)
-{
-	struct rdma_cm_id *id;
-
-	if (rdma_create_id(rs->channel, &id, rs, RDMA_PS_TCP) != 0)
-		return errno;
-	rsocket_stream_destroy(rs);
-	rdma_destroy_id(rs->id);
-	rs->id = id;
-	rs->state = RSOCKET_NEW;
-	return 0;
-}
-
 static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
 {
-	int error = 0;
+	int error;
 
 	rsocket_progress(rs);
-	if (rs->state == RSOCKET_FAILED && !rs->error)
-		error = renew(rs);
+	error = renew_failed(rs);
 	if (error)
 		return error;
 	switch (rs->state) {
