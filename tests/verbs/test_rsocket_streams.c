@@ -333,6 +333,7 @@ START_TEST(half_closed)
 	send_all(client, "last", 4);
 	ck_assert_int_eq(rshutdown(client, SHUT_WR), 0);
 	ck_fails(rsend(client, "a", 1, 0), EPIPE);
+	ck_fails(rsend(client, "", 0, 0), EPIPE); /* no bytes can't be sent, either */
 	receive_all(server, text, 4);
 	ck_assert_int_eq(rrecv(server, text, 1, 0), 0);
 	ck_assert_int_eq(rrecv(server, text, 1, MSG_DONTWAIT), 0);

@@ -121,6 +121,17 @@ static bool send_ready(const struct rsocket *rs)
 	return rsocket_is_opening(rs) ? false : rs->sends ? rsocket_can_send(rs) : true;
 }
 
+/* With rs->lock. Why one that isn't about to be connected sends nothing; 0: it does. */
+static int why_ended(const struct rsocket *rs)
+{
+	if (rs->sends)
+		return 0;
+	if (rs->error)
+		return rs->error;
+	return rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED ? EPIPE
+										   : ENOTCONN;
+}
+
 /* With rs->lock. How much may be sent now; 0 with *@error. */
 static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 {
@@ -131,14 +142,20 @@ static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 		*error = EAGAIN; /* until some of the messages that are under way are answered */
 		return 0;
 	}
-	if (rs->sends)
-		return rsocket_post_room(rs);
-	*error = rs->error;
-	if (!*error)
-		*error = rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED
-				 ? EPIPE
-				 : ENOTCONN;
-	return 0;
+	*error = why_ended(rs);
+	return *error ? 0 : rsocket_post_room(rs);
+}
+
+/* No bytes at all: nothing is sent, and yet Linux says that nothing could be. */
+static int send_nothing(struct rsocket *rs)
+{
+	int error;
+
+	pthread_mutex_lock(&rs->lock);
+	rsocket_progress(rs);
+	error = rsocket_is_opening(rs) ? 0 : why_ended(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return error;
 }
 
 /*
@@ -199,7 +216,7 @@ static int send_piece(struct rsocket *rs, struct cursor *cursor, int flags)
 
 static int send_pieces(struct rsocket *rs, struct cursor *cursor, int flags)
 {
-	int error = 0;
+	int error = cursor->left ? 0 : send_nothing(rs);
 
 	while (cursor->left && !error) {
 		error = send_piece(rs, cursor, flags);
