@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/verbs/any_worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "net/random.h"
+#include "tests/verbs/newer_manager.h"
+
+struct any_world any_world;
+
+/* --- what failed ------------------------------------------------------------------------- */
+
+void worker_note(struct worker *w, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(w->lines[w->line++ % LINES], LINE, format, arguments);
+	va_end(arguments);
+}
+
+void worker_print(const struct worker *w)
+{
+	unsigned int first = w->line > LINES ? w->line - LINES : 0;
+
+	for (unsigned int i = first; i < w->line; i++)
+		fprintf(stderr, "  worker %u: %s\n", w->number, w->lines[i % LINES]);
+}
+
+/* --- ids ------------------------------------------------------------------------------------ */
+
+unsigned int worker_random(struct worker *w, unsigned int bound)
+{
+	return random_below(&w->random, bound);
+}
+
+struct slot *worker_find_slot(struct worker *w, const struct rdma_cm_id *id)
+{
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		if (w->slots[i].id == id)
+			return &w->slots[i];
+	}
+	return NULL;
+}
+
+void worker_ack_held(struct worker *w)
+{
+	for (unsigned int i = 0; i < HELD; i++) {
+		if (w->held[i])
+			rdma_ack_cm_event(w->held[i]);
+		w->held[i] = NULL;
+	}
+}
+
+void worker_create_id(struct worker *w, struct slot *slot)
+{
+	const bool datagram = worker_random(w, 4) == 0;
+	struct rdma_event_channel *channel =
+		w->channels[w->waited_for ? 0 : worker_random(w, CHANNELS)];
+
+	if (w->synchronous)
+		channel = NULL;
+	slot->model = (struct model){.datagram = datagram};
+	holds(w, rdma_create_id(channel, &slot->id, w, datagram ? RDMA_PS_UDP : RDMA_PS_TCP) == 0,
+	      "%s", strerror(errno));
+	worker_note(w, "%u: create %s", slot_number(w, slot), datagram ? "datagram" : "connection");
+}
+
+/* What its waiter has got of it is of no id any more, but requests have ids of their own. */
+static void forget_got(struct worker *w, const struct rdma_cm_id *id)
+{
+	pthread_mutex_lock(&w->lock);
+	for (struct got *got = w->got; got; got = got->next) {
+		if (got->event.id == id)
+			got->event.id = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+uint16_t worker_any_port(struct worker *w, bool datagram)
+{
+	unsigned int start = worker_random(w, PORTS);
+	uint16_t port = 0;
+
+	for (unsigned int i = 0; i < PORTS && !port; i++)
+		port = atomic_load(&any_world.ports[datagram][(start + i) % PORTS]);
+	return port && worker_random(w, 16) ? port : 9; /* discard */
+}
+
+static void close_port(struct slot *slot)
+{
+	for (unsigned int i = 0; i < PORTS; i++) {
+		uint16_t port = ntohs(rdma_get_src_port(slot->id));
+
+		atomic_compare_exchange_strong(&any_world.ports[slot->model.datagram][i], &port, 0);
+	}
+}
+
+void worker_destroy_id(struct worker *w, struct slot *slot)
+{
+	struct rdma_cm_id *id = slot->id;
+
+	worker_note(w, "%u: destroy at %s", slot_number(w, slot),
+		    model_state_name(slot->model.state));
+	worker_ack_held(w);
+	if (slot->model.state == LISTENING)
+		close_port(slot);
+	if (slot->model.has_qp)
+		rdma_destroy_qp(id);
+	holds(w, rdma_destroy_id(id) == 0, "%s", strerror(errno));
+	forget_got(w, id);
+	slot->id = NULL;
+}
+
+/* --- events --------------------------------------------------------------------------------- */
+
+static uint32_t token_of(const struct rdma_cm_event *event, bool datagram)
+{
+	const void *data = datagram ? event->param.ud.private_data : event->param.conn.private_data;
+	uint32_t token = 0;
+
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && data)
+		memcpy(&token, data, sizeof(token));
+	return token;
+}
+
+static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token)
+{
+	struct slot *slot = worker_find_slot(w, NULL);
+
+	holds(w, token > 0 && token <= TOKENS, "token %u", token);
+	holds(w, atomic_fetch_add(&any_world.requests[token], 1) == 0, "token %u came twice",
+	      token);
+	if (!slot) {
+		worker_ack_held(w);
+		rdma_destroy_id(id);
+		return;
+	}
+	slot->id = id;
+	slot->model = (struct model){.state = REQUESTED, .datagram = id->ps == RDMA_PS_UDP};
+	worker_note(w, "%u: request %u", slot_number(w, slot), token);
+}
+
+static void take_event(struct worker *w, const struct rdma_cm_event *event, uint32_t token)
+{
+	struct slot *slot = event->id ? worker_find_slot(w, event->id) : NULL;
+
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		take_request(w, event->id, token);
+		return;
+	}
+	if (!event->id)
+		return;
+	holds(w, slot, "%s for an id that isn't there", rdma_event_str(event->event));
+	worker_note(w, "%u: %s, status %d, at %s%s", slot_number(w, slot),
+		    rdma_event_str(event->event), event->status,
+		    model_state_name(slot->model.state), slot->model.has_qp ? ", QP" : "");
+	holds(w, model_take_event(&slot->model, event->event, event->status), "id %u",
+	      slot_number(w, slot));
+}
+
+static void *wait_for_events(void *argument)
+{
+	struct worker *w = argument;
+	struct rdma_cm_event *event;
+
+	while (rdma_get_cm_event(w->channels[0], &event) == 0) {
+		struct got *got = calloc(1, sizeof(*got));
+		bool last = atomic_load(&w->over) && event->event == NEWER_EVENT_USER;
+		bool yields;
+
+		got->event = *event;
+		got->token = token_of(event, event->id->ps == RDMA_PS_UDP);
+		yields = got->token % 2;
+		pthread_mutex_lock(&w->lock);
+		if (w->got)
+			w->last_got->next = got;
+		else
+			w->got = got;
+		w->last_got = got;
+		pthread_mutex_unlock(&w->lock);
+		if (yields)
+			sched_yield();
+		rdma_ack_cm_event(event);
+		if (last)
+			break;
+	}
+	return NULL;
+}
+
+static bool take_got(struct worker *w)
+{
+	struct got *got;
+
+	pthread_mutex_lock(&w->lock);
+	got = w->got;
+	if (got)
+		w->got = got->next;
+	pthread_mutex_unlock(&w->lock);
+	if (!got)
+		return false;
+	take_event(w, &got->event, got->token);
+	free(got);
+	return true;
+}
+
+static bool get_event(struct worker *w, unsigned int channel)
+{
+	struct rdma_cm_event *event, copy;
+	unsigned int place = worker_random(w, HELD);
+	uint32_t token;
+
+	if (rdma_get_cm_event(w->channels[channel], &event) != 0) {
+		holds(w, errno == EAGAIN, "%s", strerror(errno));
+		return false;
+	}
+	copy = *event;
+	token = token_of(event, event->id->ps == RDMA_PS_UDP);
+	if (w->held[place])
+		rdma_ack_cm_event(w->held[place]);
+	w->held[place] = event;
+	take_event(w, &copy, token);
+	return true;
+}
+
+bool worker_take_events(struct worker *w)
+{
+	bool any = false;
+
+	if (w->synchronous)
+		return false;
+	if (w->waited_for) {
+		while (take_got(w))
+			any = true;
+		return any;
+	}
+	for (unsigned int i = 0; i < CHANNELS; i++) {
+		while (get_event(w, i))
+			any = true;
+	}
+	return any;
+}
+
+/* What a call of a synchronous id has waited for. Returns the errno that it says. */
+int worker_take_synchronous(struct worker *w, struct slot *slot)
+{
+	struct rdma_cm_event *event = slot->id->event, copy;
+
+	if (!event)
+		return 0;
+	copy = *event;
+	slot->id->event = NULL;
+	rdma_ack_cm_event(event);
+	take_event(w, &copy, 0);
+	if (copy.event == RDMA_CM_EVENT_REJECTED)
+		return ECONNREFUSED;
+	return abs(copy.status);
+}
+
+/* Until there is one, or for a moment: the others' turn. */
+void worker_await_events(struct worker *w)
+{
+	struct pollfd fds[CHANNELS] = {{.events = POLLIN}, {.events = POLLIN}};
+
+	for (unsigned int i = 0; i < CHANNELS; i++)
+		fds[i].fd = w->channels[i]->fd;
+	poll(fds, w->waited_for || w->synchronous ? 0 : CHANNELS, w->waited_for ? 1 : 5);
+	worker_take_events(w);
+}
+
+/* --- its life --- */
+
+void worker_open(struct worker *w)
+{
+	for (unsigned int i = 0; i < CHANNELS; i++) {
+		w->channels[i] = rdma_create_event_channel();
+		holds(w, w->channels[i], "%s", strerror(errno));
+		if (!w->waited_for)
+			fcntl(w->channels[i]->fd, F_SETFL, O_NONBLOCK);
+	}
+	if (w->waited_for)
+		holds(w, pthread_create(&w->waiter, NULL, wait_for_events, w) == 0, "no thread");
+}
+
+/* The waiter ends by an event of the application's. */
+void worker_close(struct worker *w)
+{
+	struct slot *slot = &w->slots[0];
+
+	if (w->waited_for) {
+		worker_create_id(w, slot);
+		atomic_store(&w->over, true);
+		holds(w, newer_write_cm_event(slot->id, NEWER_EVENT_USER, 0, 0) == 0, "%s",
+		      strerror(errno));
+		pthread_join(w->waiter, NULL);
+		slot->model.user_events = 1;
+		worker_take_events(w);
+		worker_destroy_id(w, slot);
+	}
+	for (unsigned int i = 0; i < CHANNELS; i++)
+		rdma_destroy_event_channel(w->channels[i]);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random lists of rdma_cm calls, in any state, by a few threads that connect to each other: each
+ * call returns what the state of its id allows, each event is one that may come then, none is lost,
+ * and nothing is left in the end. A thread gets its events itself, or has another one that waits
+ * for them while it makes calls and destroys ids at any moment.
+ *
+ * The number of the iteration is the seed; URXE_TEST_SEEDS=FIRST-LAST in the environment runs
+ * others than the ones that are run always. What the threads do follows from it, but for which of
+ * them comes first.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/random.h"
+#include "tests/run_suite.h"
+#include "tests/sanitizers.h"
+#include "tests/verbs/any_worker.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
+#include "tests/verbs/newer_manager.h"
+
+#define SEED_PATIENCE 120 /* seconds, for one seed on a busy machine */
+
+static struct worker *workers;
+
+/* The worker's lines are those that led there; a hang is of any. */
+static void hangs(int number)
+{
+	fprintf(stderr, "seed %lu hangs\n", (unsigned long)any_world.seed);
+	for (unsigned int i = 0; i < WORKERS; i++)
+		worker_print(&workers[i]);
+	abort();
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+static int call_connect(struct worker *w, struct slot *slot)
+{
+	uint32_t token = 1 + w->number * STEPS + w->tokens;
+	struct rdma_conn_param param = {.private_data = &token,
+					.private_data_len = sizeof(token),
+					.qp_num = 0x100 + token,
+					.retry_count = 7};
+
+	w->tokens++; /* also of one that fails by the peer's answer */
+	return rdma_connect(slot->id, &param);
+}
+
+static int call_accept(struct worker *w, struct slot *slot)
+{
+	struct rdma_conn_param param = {.qp_num = 0x8000 + worker_random(w, 0x1000),
+					.retry_count = 7};
+
+	return rdma_accept(slot->id, &param);
+}
+
+static int call_listen(struct worker *w, struct slot *slot)
+{
+	int result = rdma_listen(slot->id, 0);
+
+	/* None gets the requests of a synchronous one. */
+	if (result == 0 && !w->synchronous)
+		atomic_store(&any_world.ports[slot->model.datagram][worker_random(w, PORTS)],
+			     ntohs(rdma_get_src_port(slot->id)));
+	return result;
+}
+
+static int call_migrate(struct worker *w, struct slot *slot)
+{
+	if (w->waited_for || w->synchronous)
+		return 0;
+	worker_ack_held(w);
+	return rdma_migrate_id(slot->id, w->channels[worker_random(w, CHANNELS)]);
+}
+
+static int call_destroy_qp(struct worker *w, struct slot *slot)
+{
+	if (slot->model.has_qp)
+		rdma_destroy_qp(slot->id);
+	return 0;
+}
+
+static struct sockaddr *group(struct worker *w)
+{
+	static const char *const addresses[GROUPS] = {"239.1.2.3", "239.1.2.4", "239.1.2.5"};
+
+	return socket_address(addresses[w->number % GROUPS], 0);
+}
+
+/* What its waiter has got of the group's events is taken first: none comes behind it. */
+static int call_leave(struct worker *w, struct slot *slot)
+{
+	int result;
+
+	worker_ack_held(w);
+	result = rdma_leave_multicast(slot->id, group(w));
+	if (result == 0 && w->waited_for)
+		worker_take_events(w);
+	return result;
+}
+
+static int set_option(struct slot *slot, int name)
+{
+	int on = 1;
+
+	return rdma_set_option(slot->id, RDMA_OPTION_ID, name, &on, sizeof(on));
+}
+
+static int make(struct worker *w, struct slot *slot, enum model_call call)
+{
+	struct rdma_cm_id *id = slot->id;
+
+	switch (call) {
+	case CALL_BIND:
+		return rdma_bind_addr(id, socket_address(NULL, 0));
+	case CALL_BIND_ANY:
+		return rdma_bind_addr(id, socket_address("0.0.0.0", 0));
+	case CALL_RESOLVE_ADDR:
+		return rdma_resolve_addr(
+			id, NULL, socket_address(NULL, worker_any_port(w, slot->model.datagram)),
+			1000);
+	case CALL_RESOLVE_ROUTE:
+		return rdma_resolve_route(id, 1000);
+	case CALL_CONNECT:
+		return call_connect(w, slot);
+	case CALL_LISTEN:
+		return call_listen(w, slot);
+	case CALL_ACCEPT:
+		return call_accept(w, slot);
+	case CALL_REJECT:
+		return rdma_reject(id, NULL, 0);
+	case CALL_ESTABLISH:
+		return rdma_establish(id);
+	case CALL_NOTIFY:
+		return rdma_notify(id, IBV_EVENT_COMM_EST);
+	case CALL_DISCONNECT:
+		return rdma_disconnect(id);
+	case CALL_CREATE_QP:
+		return try_create_qp(id) ? 0 : -1;
+	case CALL_DESTROY_QP:
+		return call_destroy_qp(w, slot);
+	case CALL_REUSE_ADDRESS:
+		return set_option(slot, RDMA_OPTION_ID_REUSEADDR);
+	case CALL_FAMILY_ONLY:
+		return set_option(slot, RDMA_OPTION_ID_AFONLY);
+	case CALL_JOIN:
+		return rdma_join_multicast(id, group(w), w);
+	case CALL_LEAVE:
+		return call_leave(w, slot);
+	case CALL_USER_EVENT:
+		return newer_write_cm_event(id, NEWER_EVENT_USER, 0, 0);
+	default:
+		return call_migrate(w, slot);
+	}
+}
+
+/*
+ * A thread that gets events moves the QP: the application mustn't destroy it meanwhile. A step that
+ * is done before its event was got may be followed by the next one, or not. And who rejects its own
+ * request before the answer came tells the peer nothing that this could find its request by: it
+ * retries its REP for a minute, with Linux as well.
+ */
+static bool is_allowed(const struct worker *w, const struct model *model, enum model_call call)
+{
+	if ((w->waited_for && call == CALL_CREATE_QP) ||
+	    (w->synchronous && call == CALL_USER_EVENT))
+		return false;
+	return !(model->state == RESOLVING && call == CALL_RESOLVE_ROUTE) &&
+	       !(model->state == ROUTING && call == CALL_CONNECT) &&
+	       !(model->state == CONNECTING && call == CALL_REJECT);
+}
+
+static void call(struct worker *w, struct slot *slot, enum model_call call)
+{
+	bool by_event;
+	int error;
+
+	if (!is_allowed(w, &slot->model, call))
+		return;
+	worker_note(w, "%u: %s at %s%s", slot_number(w, slot), model_call_name(call),
+		    model_state_name(slot->model.state), slot->model.has_qp ? ", QP" : "");
+	error = make(w, slot, call) == 0 ? 0 : errno;
+	worker_note(w, "%u: ... %s", slot_number(w, slot), error ? strerror(error) : "0");
+	/* What failed by an event has worked as far as the state goes. */
+	by_event = w->synchronous && slot->id->event;
+	holds(w, model_take_result(&slot->model, call, by_event ? 0 : error), "id %u",
+	      slot_number(w, slot));
+	holds(w, !by_event || worker_take_synchronous(w, slot) == error, "another errno");
+}
+
+/* --- the threads ------------------------------------------------------------------------------ */
+
+/* Ids that listen are for many connections, and others end where nothing more is tried. */
+static bool is_to_be_destroyed(struct worker *w, const struct model *model)
+{
+	switch (model->state) {
+	case LISTENING:
+		return worker_random(w, 32) == 0;
+	case FAILED:
+	case DISCONNECTED:
+	case SERVED:
+	case LOOKED_UP:
+		return worker_random(w, 3) == 0;
+	default:
+		return worker_random(w, 40) == 0;
+	}
+}
+
+static void step(struct worker *w)
+{
+	struct slot *slot = &w->slots[worker_random(w, SLOTS)];
+
+	if (!slot->id)
+		worker_create_id(w, slot);
+	else if (is_to_be_destroyed(w, &slot->model))
+		worker_destroy_id(w, slot);
+	else if (!model_awaits(&slot->model) || worker_random(w, 4) == 0)
+		call(w, slot, model_next_call(&slot->model, random_next(&w->random)));
+	if (worker_random(w, 4) == 0)
+		worker_await_events(w);
+	else
+		worker_take_events(w);
+}
+
+/* Brings an id to its end. Returns whether it is there. */
+static bool finish(struct worker *w, struct slot *slot)
+{
+	switch (slot->model.state) {
+	case REQUESTED:
+		if (worker_random(w, 2))
+			call(w, slot, CALL_ACCEPT);
+		break;
+	case RESPONDED:
+		if (worker_random(w, 2))
+			call(w, slot, CALL_ESTABLISH);
+		break;
+	case ESTABLISHED:
+		call(w, slot, CALL_DISCONNECT);
+		break;
+	case DISCONNECTED:
+		if (!slot->model.ends && worker_random(w, 16) == 0)
+			call(w, slot, CALL_DISCONNECT);
+		break;
+	default:
+		break;
+	}
+	if (model_awaits(&slot->model))
+		return false;
+	worker_destroy_id(w, slot);
+	return true;
+}
+
+static void finish_all(struct worker *w)
+{
+	bool any;
+
+	worker_note(w, "the end");
+	do {
+		any = false;
+		for (unsigned int i = 0; i < SLOTS; i++)
+			any |= w->slots[i].id && !finish(w, &w->slots[i]);
+		worker_await_events(w);
+		for (unsigned int i = 0; i < SLOTS; i++)
+			any |= w->slots[i].id != NULL;
+	} while (any);
+	worker_ack_held(w);
+}
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+
+	worker_open(w);
+	for (unsigned int i = 0; i < STEPS; i++)
+		step(w);
+	finish_all(w);
+	worker_close(w);
+	return NULL;
+}
+
+/* --- one seed -----------------------------------------------------------------------------------
+ */
+
+static unsigned int count_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	ck_assert_ptr_nonnull(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static void run_seed(uint64_t number)
+{
+	memset(&any_world, 0, sizeof(any_world));
+	any_world.seed = number;
+	workers = calloc(WORKERS, sizeof(*workers));
+	ck_assert_ptr_nonnull(workers);
+	alarm(SEED_PATIENCE);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		struct worker *w = &workers[i];
+
+		w->number = i;
+		w->random = number * WORKERS + i;
+		w->synchronous = i == 4;
+		w->waited_for = i % 2;
+		pthread_mutex_init(&w->lock, NULL);
+		ck_assert_int_eq(pthread_create(&w->thread, NULL, work, w), 0);
+	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		pthread_join(workers[i].thread, NULL);
+	alarm(0);
+	free(workers);
+}
+
+START_TEST(any_calls)
+{
+	const char *seeds = getenv("URXE_TEST_SEEDS");
+	unsigned int first = 1, last = SANITIZED ? 6 : 12, before;
+
+	if (seeds)
+		ck_assert_int_eq(sscanf(seeds, "%u-%u", &first, &last), 2);
+	signal(SIGALRM, hangs);
+	run_seed(0); /* what is opened once is open from now on */
+	before = count_descriptors();
+	for (unsigned int i = first; i <= last; i++) {
+		run_seed(i);
+		ck_assert_msg(count_descriptors() == before,
+			      "seed %u: %u descriptors, %u before it", i, count_descriptors(),
+			      before);
+	}
+	if (seeds)
+		model_print_coverage();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("any_calls");
+	TCase *tests = tcase_create("any_calls");
+
+	fixture_environment();
+	tcase_set_timeout(tests, 0);
+	tcase_add_test(tests, any_calls);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
