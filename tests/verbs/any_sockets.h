@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of sockets twice: the kernel's, and those of rsockets. For lists of calls that are made
+ * with both and whose results are compared (test_any_sockets.c).
+ */
+#ifndef URXE_TESTS_ANY_SOCKETS_H
+#define URXE_TESTS_ANY_SOCKETS_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { KERNEL, RSOCKETS, WORLDS };
+
+struct socket_calls {
+	int (*socket)(int domain, int type, int protocol);
+	int (*bind)(int fd, const struct sockaddr *address, socklen_t length);
+	int (*listen)(int fd, int backlog);
+	int (*accept)(int fd, struct sockaddr *address, socklen_t *length);
+	int (*connect)(int fd, const struct sockaddr *address, socklen_t length);
+	int (*shutdown)(int fd, int how);
+	int (*close)(int fd);
+	ssize_t (*recvfrom)(int fd, void *buffer, size_t length, int flags, struct sockaddr *source,
+			    socklen_t *source_length);
+	ssize_t (*sendto)(int fd, const void *buffer, size_t length, int flags,
+			  const struct sockaddr *destination, socklen_t destination_length);
+	int (*poll)(struct pollfd *fds, nfds_t count, int timeout);
+	int (*getpeername)(int fd, struct sockaddr *address, socklen_t *length);
+	int (*getsockname)(int fd, struct sockaddr *address, socklen_t *length);
+	int (*setsockopt)(int fd, int level, int name, const void *value, socklen_t length);
+	int (*getsockopt)(int fd, int level, int name, void *value, socklen_t *length);
+	int (*get_flags)(int fd);
+	int (*set_flags)(int fd, int flags);
+};
+
+extern const struct socket_calls socket_calls[WORLDS];
+
+/* An address of this machine that is this world's. */
+const char *world_address(unsigned int world);
+
+enum kind { NEW, BOUND, LISTENING, CONNECTED };
+
+/* One socket, in both worlds. */
+struct slot {
+	unsigned int number;
+	bool open, datagram;
+	enum kind kind;
+	int fds[WORLDS];
+	uint16_t ports[WORLDS];
+	bool nonblocking;
+	struct slot *peer; /* of a stream; NULL: it isn't connected, or the peer was closed */
+	bool no_send, no_receive; /* by its own shutdown() */
+	bool peer_ended;	  /* sends no more */
+	bool peer_closed;
+	bool refused; /* or reset: another connection may be tried; it isn't compared else */
+	unsigned int available; /* bytes that were sent to it, or datagrams */
+	uint8_t next_sent, next_received;
+};
+
+struct result {
+	long value;
+	int error;
+};
+
+static inline struct result result_of(long value)
+{
+	return (struct result){.value = value, .error = value < 0 ? errno : 0};
+}
+
+/* What was done, for the case that something fails; and that it has: it ends the process. */
+__attribute__((format(printf, 1, 2))) void sockets_note(const char *format, ...);
+void sockets_fail(const char *what);
+/* The notes are of another list from now on. */
+void sockets_begin(uint64_t seed);
+
+/* Whether both have succeeded. What they say has to be the same. */
+bool sockets_compare(const struct slot *slot, const char *call,
+		     const struct result results[WORLDS]);
+
+/* The same call in both worlds; @expression has the world's calls as c, its descriptor as fd. */
+#define BOTH(slot, name, expression)                                                               \
+	({                                                                                         \
+		struct result both_results[WORLDS];                                                \
+                                                                                                   \
+		for (unsigned int w = 0; w < WORLDS; w++) {                                        \
+			const struct socket_calls *c = &socket_calls[w];                           \
+			int fd = (slot)->fds[w];                                                   \
+                                                                                                   \
+			both_results[w] = result_of(expression);                                   \
+			(void)fd, (void)c;                                                         \
+		}                                                                                  \
+		sockets_compare(slot, name, both_results);                                         \
+	})
+
+#define ADDRESS_LENGTH sizeof(struct sockaddr_in)
+
+/* Good until the thread's next but three. */
+struct sockaddr *sockets_address(unsigned int world, uint16_t port);
+/* Ask which port each has, if any. */
+void sockets_note_ports(struct slot *slot);
+/* What poll() says of one: 0 for nothing, -1 for an error. */
+short sockets_poll(unsigned int world, const struct slot *slot, short events, int timeout);
+
+#endif
