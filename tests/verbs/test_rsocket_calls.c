@@ -368,24 +368,33 @@ static void *poll_in_vain(void *listener)
 	return NULL;
 }
 
-/* The peer hasn't heard of it yet: its events are taken by its calls, and none is made. */
+/*
+ * What a listener has accepted of @client, which hasn't heard of it yet: its events are taken by
+ * its calls, and none is made.
+ */
+static int accept_silently(int client, int listener, uint16_t port)
+{
+	struct pollfd fd = {.fd = client, .events = POLLOUT};
+	int server = -1;
+
+	ck_assert_int_eq(rfcntl(client, F_SETFL, O_NONBLOCK), 0);
+	ck_fails(rconnect(client, socket_address(NULL, port), sizeof(struct sockaddr_in)),
+		 EINPROGRESS);
+	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	while (server < 0) {
+		ck_assert_int_eq(rpoll(&fd, 1, 1), 0);
+		server = raccept(listener, NULL, NULL);
+	}
+	return server;
+}
+
 START_TEST(accepted_is_connected)
 {
 	int client = open_stream(), listener, server;
 	uint16_t port;
 
 	listener = open_listener(&port);
-	ck_assert_int_eq(rfcntl(client, F_SETFL, O_NONBLOCK), 0);
-	ck_fails(rconnect(client, socket_address(NULL, port), sizeof(struct sockaddr_in)),
-		 EINPROGRESS);
-	server = -1;
-	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
-	while (server < 0) {
-		struct pollfd fd = {.fd = client, .events = POLLOUT};
-
-		ck_assert_int_eq(rpoll(&fd, 1, 1), 0);
-		server = raccept(listener, NULL, NULL);
-	}
+	server = accept_silently(client, listener, port);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(rfcntl(server, F_SETFL, i ? 0 : O_NONBLOCK), 0);
 		ck_fails(rconnect(server, socket_address(NULL, port), sizeof(struct sockaddr_in)),
@@ -394,6 +403,24 @@ START_TEST(accepted_is_connected)
 	ck_assert_int_eq(wait_for(client, POLLOUT), POLLOUT);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+/* Closing waits for the peer's application no longer than it lingers. */
+START_TEST(accepted_and_closed)
+{
+	const struct linger linger = {.l_onoff = 1};
+	int client = open_stream(), listener, server;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	server = accept_silently(client, listener, port);
+	ck_assert_int_eq(rsetsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	wait_for(client, POLLOUT);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_ERROR), ECONNRESET);
+	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(listener), 0);
 }
 END_TEST
@@ -825,6 +852,7 @@ int main(void)
 		connected_later,
 		accepted,
 		accepted_is_connected,
+		accepted_and_closed,
 		closed_while_it_listens,
 		not_an_rsocket,
 		options,

@@ -20,11 +20,15 @@ static void finish_sending(struct rsocket *rs, uint64_t deadline)
 		;
 }
 
-/* The peer knows of no connection, and so of no end of it, before it has our answer. */
-static void await_acceptance(struct rsocket *rs)
+/*
+ * The peer knows of no connection, and so of no end of it, before it has our answer: its
+ * application has to ask for it, which may take long. When the time to linger is over it hears of
+ * no connection at all.
+ */
+static void await_acceptance(struct rsocket *rs, uint64_t deadline)
 {
-	while (rs->state == RSOCKET_ACCEPTING)
-		rsocket_wait(rs, TIME_NEVER);
+	while (rs->state == RSOCKET_ACCEPTING && rsocket_wait(rs, deadline) != ETIMEDOUT)
+		;
 }
 
 static int shutdown_locked(struct rsocket *rs, int how)
@@ -32,7 +36,7 @@ static int shutdown_locked(struct rsocket *rs, int how)
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return EINVAL;
 	rsocket_progress(rs);
-	await_acceptance(rs);
+	await_acceptance(rs, TIME_NEVER);
 	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
 		return ENOTCONN;
 	rsocket_stream_end(rs, how != SHUT_RD, how != SHUT_WR);
@@ -67,12 +71,12 @@ static void disconnect(struct rsocket *rs)
 	const struct linger *linger = &rs->options.linger;
 	uint64_t deadline = TIME_NEVER;
 
-	await_acceptance(rs);
+	if (linger->l_onoff)
+		deadline = clock_now() + (uint64_t)(unsigned int)linger->l_linger * NS_PER_S;
+	await_acceptance(rs, deadline);
 	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
 		return;
 	rsocket_take_all(rs); /* if the peer has left, it answers no message any more */
-	if (linger->l_onoff)
-		deadline = clock_now() + (uint64_t)(unsigned int)linger->l_linger * NS_PER_S;
 	rsocket_stream_end(rs, true, true);
 	finish_sending(rs, deadline);
 	rdma_disconnect(rs->id);
