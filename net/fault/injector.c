@@ -8,7 +8,8 @@
 
 static struct fault_clause *clauses_end(const struct fault_clauses *clauses)
 {
-	return clauses->list + clauses->count;
+	/* Without any there is no list, and C has no NULL + 0. */
+	return clauses->list ? clauses->list + clauses->count : NULL;
 }
 
 /* --- The specification ------------------------------------------------------------------ */
