@@ -5,7 +5,8 @@
     tests/fuzz/make_corpus.py [DIRECTORY]      default: corpus, next to this file
 
 The layout of an input of fuzz_packet is what make_machine() and the steps in
-fuzz_packet.c read; that of fuzz_connect is its steps.
+fuzz_packet.c read; that of fuzz_connect is its steps;
+that of fuzz_calls is the order of its table, and what each call picks.
 """
 import struct
 import sys
@@ -356,10 +357,109 @@ def faults():
         yield f'{i:02}', text.encode()
 
 
+# fuzz_calls: the end, and then the calls in the order of their table.
+(OBJECTS, CREATE_QP, CONNECT_QP, POST_RECV, POST_SEND, POLL_CQ, POLL_ALL, MODIFY_QP, DESTROY_QP,
+ QUERY_QP, WR, BIND_MW, ALLOC_PD, DEALLOC_PD, REG_MR, REREG_MR, DEREG_MR, ALLOC_MW, DEALLOC_MW,
+ CREATE_AH, DESTROY_AH, OPEN_XRCD, CLOSE_XRCD, CREATE_CHANNEL, DESTROY_CHANNEL, CREATE_CQ,
+ RESIZE_CQ, MODIFY_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, DESTROY_SRQ, POST_SRQ_RECV,
+ ATTACH_MCAST, DETACH_MCAST, REQ_NOTIFY, GET_CQ_EVENT, ACK_CQ_EVENTS, GET_ASYNC_EVENT,
+ ACK_ASYNC_EVENTS) = range(40)
+DRAINED, CLOSED_FIRST = 1, 2
+QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV, WITH_SRQ, ALL_SIGNALED, WITH_BUILDER = 1, 2, 3, 4, 8, 16, 32
+(OP_SEND, OP_WRITE, OP_SEND_IMM, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_SEND_INV, OP_INV,
+ OP_BIND, OP_ATOMIC_WRITE, OP_TSO, OP_FLUSH, OP_UNKNOWN) = range(14)
+
+
+def qp_call(what=0, caps=0, cqs=(0, 1), pd=0):
+    return bytes([CREATE_QP, what, caps, pd, cqs[0], cqs[1]]) + (b'\0' if what & WITH_SRQ else b'') + b'\0'
+
+
+def staged(op, flags=SIGNALED, choice=0, lkey=0, rkey=0, source=1, kind=0, bind=0):
+    """As stage() reads it."""
+    data = b'' if op in (OP_INV, OP_BIND) and choice & 0xc0 != 0xc0 else bytes([source, lkey])
+    far = bytes([0, bind, 0]) if op == OP_BIND else b'' if kind == QP_UD else bytes([rkey])
+    return bytes([op, flags, choice]) + data + far + bytes([0, 1])
+
+
+def posted(*requests, qp=0):
+    return bytes([POST_SEND, qp, len(requests) - 1]) + b''.join(requests)
+
+
+def built(*requests, qp=0, abort=False):
+    return bytes([WR, qp, len(requests) | (0x80 if abort else 0)]) + b''.join(requests)
+
+
+def received(count=1, qp=1, choice=0):
+    return bytes([POST_RECV, qp, count - 1]) + bytes([choice, 0]) * count
+
+
+def modified(state, mask, qp=0, peer=1, value=0, more=0):
+    return bytes([MODIFY_QP, qp, peer, state, value, mask >> 8, mask & 255, more])
+
+
+TO_STATE_ERR, TO_STATE_RESET, TO_STATE_SQD, TO_STATE_RTS = (modified(s, 1) for s in (6, 0, 4, 3))
+
+
+def programs():
+    """(name, input of fuzz_calls)"""
+    connect, poll = bytes([CONNECT_QP, 0, 1]), bytes([POLL_ALL])
+    events = bytes([GET_ASYNC_EVENT, 0, GET_CQ_EVENT, 0])
+    for end in range(4):
+        yield f'end_{end}', bytes([end, OBJECTS, 0]) + qp_call() * 2 + connect + received(3) + \
+            posted(staged(OP_SEND), staged(OP_WRITE), staged(OP_READ)) + poll + received(2)
+    for name, kind in [('rc', 0), ('uc', QP_UC), ('ud', QP_UD)]:
+        start = bytes([DRAINED, OBJECTS, 0]) + qp_call(kind) * 2 + connect
+        yield f'{name}_operations', start + b''.join(
+            received() + posted(staged(op, choice=choice, kind=kind)) + poll
+            for op in range(14) for choice in (0, 5, 0x26))
+        yield f'{name}_states', start + received(4) + b''.join(
+            move + posted(staged(OP_SEND, kind=kind), staged(OP_SEND, 0, kind=kind)) + received(1) + poll
+            for move in (TO_STATE_SQD, TO_STATE_RTS, TO_STATE_ERR, TO_STATE_RESET, connect))
+        yield f'{name}_full', start + posted(*[staged(OP_SEND, flags=0, kind=kind)] * 4) + \
+            posted(staged(OP_SEND, kind=kind)) + received(4) + received(2) + poll
+        yield f'{name}_wrong', start + received(4) + posted(
+            staged(OP_SEND, kind=kind), staged(OP_SEND, lkey=0xff, kind=kind), staged(OP_SEND, kind=kind)) + \
+            poll + posted(staged(OP_SEND, choice=0xc1, kind=kind)) + events
+        yield f'{name}_built', bytes([DRAINED, OBJECTS, 0]) + qp_call(kind | WITH_BUILDER) * 2 + connect + \
+            received(4) + built(staged(OP_SEND, kind=kind), staged(OP_SEND_IMM, flags=2 | 8, kind=kind)) + \
+            built(staged(OP_SEND, kind=kind), abort=True) + built() + poll
+        yield f'{name}_small_cq', bytes([DRAINED, OBJECTS, 0, CREATE_CQ, 0, 0, 2]) + \
+            qp_call(kind | ALL_SIGNALED, cqs=(2, 2)) * 2 + connect + received(4) + \
+            posted(*[staged(OP_SEND, kind=kind)] * 4) + poll + events
+        yield f'{name}_srq', bytes([DRAINED, OBJECTS, 0, CREATE_SRQ, 0, 0x0c]) + \
+            qp_call(kind | WITH_SRQ) * 2 + connect + bytes([MODIFY_SRQ, 0, 0x42]) + \
+            bytes([POST_SRQ_RECV, 0, 3]) + bytes(8) + posted(*[staged(OP_SEND, kind=kind)] * 3) + poll + \
+            TO_STATE_ERR + bytes([DESTROY_SRQ, 0, GET_ASYNC_EVENT, 0, DESTROY_QP, 0])
+    start = bytes([DRAINED, OBJECTS, 0])
+    yield 'windows', start + qp_call() * 2 + connect + bytes([ALLOC_MW, 0, 1]) + \
+        posted(staged(OP_BIND)) + poll + posted(staged(OP_WRITE, rkey=0x42), qp=1) + poll + \
+        posted(staged(OP_INV, rkey=0x42)) + bytes([BIND_MW, 0, 2, 0, 0, 1]) + poll + \
+        posted(staged(OP_READ, rkey=0x40)) + poll + posted(staged(OP_WRITE, rkey=0x42), qp=1) + poll + bytes([DEREG_MR, 0, DEALLOC_MW, 0, DEREG_MR, 0])
+    yield 'events', start + qp_call(cqs=(0, 2)) * 2 + connect + bytes([CREATE_CQ, 0, 3, 0, 0]) + \
+        bytes([REQ_NOTIFY, 0, 0, REQ_NOTIFY, 1, 1]) + received() + posted(staged(OP_SEND)) + poll + \
+        events + bytes([ACK_CQ_EVENTS, 0, ACK_ASYNC_EVENTS, MODIFY_CQ, 0, 0x15, RESIZE_CQ, 0, 3])
+    yield 'groups', start + qp_call(QP_UD) * 2 + connect + bytes([CREATE_AH, 0, 2, ATTACH_MCAST, 1, 0]) + \
+        received(2) + bytes([DESTROY_QP, 1]) + posted(staged(OP_SEND, kind=QP_UD)) + poll + \
+        bytes([DETACH_MCAST, 1, 0])
+    yield 'xrc', start + bytes([CREATE_SRQ, 0, 0x8c, 0, 0]) + qp_call(QP_XRC_SEND) + qp_call(QP_XRC_RECV) + \
+        connect + bytes([POST_SRQ_RECV, 0, 3]) + bytes(8) + posted(staged(OP_SEND), staged(OP_SEND_IMM)) + \
+        poll + bytes([CLOSE_XRCD, 0, DESTROY_SRQ, 0, DESTROY_QP, 1, CLOSE_XRCD, 0])
+    yield 'in_use', start + qp_call() + bytes([DEALLOC_PD, 0, DESTROY_CQ, 0, DESTROY_CQ, 1,
+                                               DESTROY_CHANNEL, 0, REREG_MR, 0, 0, 4, 0, 1])
+    for name, kind in [('rc', 0), ('uc', QP_UC), ('ud', QP_UD)]:
+        yield f'{name}_two_devices', start + bytes([OBJECTS, 1]) + qp_call(kind) + \
+            qp_call(kind, cqs=(2, 3), pd=1) + connect + bytes([POST_RECV, 1, 3]) + b'\0\1' * 4 + \
+            b''.join(posted(staged(op, choice=8, rkey=1, kind=kind)) + poll for op in range(8)) + \
+            bytes([DESTROY_QP, 1]) + posted(staged(OP_SEND, kind=kind)) + poll
+    yield 'to_itself', start + qp_call() + bytes([CONNECT_QP, 0, 0]) + received(2, qp=0) + \
+        posted(staged(OP_SEND), staged(OP_READ)) + poll
+
+
 def main():
     top = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / 'corpus'
     for target, seeds in [('packet', conversations()), ('connect', connections()),
-                          ('parse', parses()), ('faults', faults())]:
+                          ('parse', parses()), ('faults', faults()),
+                          ('calls', programs())]:
         (top / target).mkdir(parents=True, exist_ok=True)
         for name, data in seeds:
             (top / target / name).write_bytes(data)

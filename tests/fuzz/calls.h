@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An application whose calls the input chooses, on two devices of this process, and what is known
+ * of them: which objects there are, what uses them, and which work requests are outstanding. The
+ * library is the real one, so are its packets and its time: what depends on these isn't predicted.
+ *
+ *   calls.c          picking objects, the memory, the end
+ *   calls_objects.c  what is made and destroyed, but for queue pairs
+ *   calls_qp.c       queue pairs and groups
+ *   calls_work.c     which work requests are outstanding
+ *   calls_send.c     posting sends, binding windows
+ *   calls_receive.c  posting receives
+ *   calls_poll.c     completions and events
+ */
+#ifndef URXE_TESTS_FUZZ_CALLS_H
+#define URXE_TESTS_FUZZ_CALLS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#include "input.h"
+
+#define CALLS_QKEY 0x1ee7
+#define WORKS_MAX 384 /* of one input */
+#define SLOT_SIZE 8192
+#define SOURCE_SIZE 65536
+/* Its words are multiples of a number, and these of that its inverse: each tells where it is. */
+#define SOURCE_FACTOR 2654435761u
+#define SOURCE_INVERSE 244002641u
+#define EVENTS_MAX 8
+
+enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
+enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2 };
+
+enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Each is unused while @ibv is NULL. */
+struct fuzz_pd {
+	struct ibv_pd *ibv;
+};
+
+struct fuzz_mr {
+	struct ibv_mr *ibv;
+	struct ibv_pd *pd;
+};
+
+struct fuzz_mw {
+	struct ibv_mw *ibv;
+	struct ibv_pd *pd;
+	struct ibv_mr *bound; /* perhaps */
+};
+
+struct fuzz_ah {
+	struct ibv_ah *ibv;
+	struct ibv_pd *pd;
+};
+
+struct fuzz_xrcd {
+	struct ibv_xrcd *ibv;
+};
+
+struct fuzz_channel {
+	struct ibv_comp_channel *ibv;
+};
+
+struct fuzz_cq {
+	struct ibv_cq *ibv;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq_ex *ex; /* or NULL */
+	bool overruns;	      /* perhaps: completions may be lost */
+	unsigned int arms, events, unacknowledged;
+};
+
+struct fuzz_srq {
+	struct ibv_srq *ibv;
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd; /* with @cq, or both NULL */
+	struct ibv_cq *cq;
+	uint32_t number; /* of XRC */
+	uint32_t max_wr, max_sge;
+	unsigned int limits, limit_events; /* armed, and got */
+};
+
+struct fuzz_qp {
+	struct ibv_qp *ibv;
+	struct ibv_qp_ex *ex; /* or NULL */
+	enum ibv_qp_type type;
+	struct ibv_pd *pd;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_srq *srq;
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp_cap cap;
+	bool signal_all;
+	enum ibv_qp_state state; /* as the application set it */
+	bool recovered;		 /* it may have been in SQE before */
+	unsigned int groups;	 /* bits 1 << index */
+};
+
+enum work_state {
+	WORK_NONE, /* never accepted */
+	WORK_OUT,
+	WORK_DONE,
+	WORK_GONE,  /* with its queue: it must not complete */
+	WORK_ORPHAN /* with its XRC SRQ, whose completions stay in their CQ */
+};
+
+/* A work request; its wr_id is its index in world.works. */
+struct work {
+	enum work_state state;
+	const struct fuzz_qp *qp; /* or NULL: of @srq */
+	const struct fuzz_srq *srq;
+	struct ibv_cq *cq; /* ORPHAN: where it may complete */
+	bool is_send, signaled, delivered;
+	enum ibv_wr_opcode opcode;
+	uint32_t source; /* sends: where in the source memory its data begins */
+	uint32_t length; /* bytes */
+};
+
+struct world {
+	struct input input;
+	uint8_t end; /* END_* */
+	struct ibv_context *contexts[DEVICES];
+	union ibv_gid gids[DEVICES];
+	struct fuzz_pd pds[PDS];
+	struct fuzz_mr mrs[MRS];
+	struct fuzz_mw mws[MWS];
+	struct fuzz_ah ahs[AHS];
+	struct fuzz_xrcd xrcds[XRCDS];
+	struct fuzz_channel channels[CHANNELS];
+	struct fuzz_cq cqs[CQS];
+	struct fuzz_srq srqs[SRQS];
+	struct fuzz_qp qps[QPS];
+	struct ibv_async_event events[EVENTS_MAX]; /* that weren't acknowledged */
+	unsigned int event_count;
+	struct work works[WORKS_MAX];
+	uint32_t work_count;
+	uint32_t resets; /* of queue pairs */
+};
+
+/*
+ * The memory: first the data that is sent, which nothing writes, then what atomics change, then a
+ * slot for each work request, where it receives, reads to or writes.
+ */
+struct arena {
+	uint8_t source[SOURCE_SIZE];
+	uint64_t atomics[512];
+	uint8_t slots[WORKS_MAX][SLOT_SIZE];
+};
+
+extern struct arena arena;
+
+/* Whether @data is part of the source memory; @from: where it begins. True below four bytes. */
+bool arena_find(const uint8_t *data, uint32_t length, uint32_t *from);
+
+/* One of those of the input's choice that are there, or NULL. */
+#define PICK(world, array)                                                                         \
+	pick_used(&(world)->input, (world)->array, sizeof((world)->array[0]),                      \
+		  COUNT_OF((world)->array))
+/* One that isn't there, or NULL. */
+#define UNUSED(world, array)                                                                       \
+	find_unused((world)->array, sizeof((world)->array[0]), COUNT_OF((world)->array))
+void *pick_used(struct input *input, void *objects, size_t size, size_t count);
+void *find_unused(void *objects, size_t size, size_t count);
+
+/* A call that destroys: 0, or EBUSY if @busy. */
+void must_destroy(int result, bool busy, const char *call);
+
+double seconds(void);
+
+/* The end: all completes, and can be destroyed. */
+void world_end(struct world *world);
+
+/* --- calls_objects.c */
+void call_alloc_pd(struct world *world);
+void call_dealloc_pd(struct world *world);
+void call_reg_mr(struct world *world);
+void call_rereg_mr(struct world *world);
+void call_dereg_mr(struct world *world);
+void call_alloc_mw(struct world *world);
+void call_dealloc_mw(struct world *world);
+void call_create_ah(struct world *world);
+void call_destroy_ah(struct world *world);
+void call_open_xrcd(struct world *world);
+void call_close_xrcd(struct world *world);
+void call_create_channel(struct world *world);
+void call_destroy_channel(struct world *world);
+void call_create_cq(struct world *world);
+void call_resize_cq(struct world *world);
+void call_modify_cq(struct world *world);
+void call_destroy_cq(struct world *world);
+void call_create_srq(struct world *world);
+void call_modify_srq(struct world *world);
+void call_destroy_srq(struct world *world);
+/* Whatever there is once, in an order that is often the wrong one; whether anything is left. */
+bool objects_destroy(struct world *world);
+/* Of each that the rest needs one, of CQs two. */
+void objects_make(struct world *world);
+
+/* --- calls_qp.c */
+void call_create_qp(struct world *world);
+void call_modify_qp(struct world *world);
+void call_connect_qp(struct world *world);
+void call_query_qp(struct world *world);
+void call_destroy_qp(struct world *world);
+void call_attach_mcast(struct world *world);
+void call_detach_mcast(struct world *world);
+/* True if it is in ERR then. */
+bool qp_enter_error(struct world *world, struct fuzz_qp *qp);
+bool qps_destroy(struct world *world);
+struct fuzz_qp *qp_of_number(struct world *world, uint32_t number);
+
+/* --- calls_send.c */
+void call_post_send(struct world *world);
+void call_wr(struct world *world);
+void call_bind_mw(struct world *world);
+
+/* --- calls_receive.c */
+void call_post_recv(struct world *world);
+void call_post_srq_recv(struct world *world);
+
+/* --- calls_work.c */
+#define LIST_MAX 4
+#define SGES_MAX 9
+#define LENGTHS 10
+
+/* One for a request that is about to be posted, of @qp or @srq, if there is space for a list. */
+bool has_space(const struct world *world);
+struct work *new_work(struct world *world, const struct fuzz_qp *qp, const struct fuzz_srq *srq);
+unsigned int count_out(const struct world *world, const struct fuzz_qp *qp, bool sends);
+/* Its sends that have a completion whatever comes of them. */
+unsigned int count_signaled(const struct world *world, const struct fuzz_qp *qp);
+unsigned int count_out_srq(const struct world *world, const struct fuzz_srq *srq);
+/* Those of a queue that is reset or destroyed. */
+void forget_works(struct world *world, const struct fuzz_qp *qp, const struct fuzz_srq *srq);
+/* The queues of @qp, which are empty, take as many as they have room for. It is in ERR. */
+void refill(struct world *world, struct fuzz_qp *qp);
+
+extern const uint32_t lengths[LENGTHS];
+uint32_t pick_lkey(struct world *world);
+/* One range in @count pieces, one behind the other. */
+void cut(struct ibv_sge *sges, unsigned int count, uint64_t addr, uint32_t length, uint32_t lkey);
+
+/* --- calls_poll.c */
+void call_poll_cq(struct world *world);
+void call_poll_all(struct world *world);
+void call_req_notify(struct world *world);
+void call_get_cq_event(struct world *world);
+void call_ack_cq_events(struct world *world);
+void call_get_async_event(struct world *world);
+void call_ack_async_events(struct world *world);
+void acknowledge_cq(struct fuzz_cq *cq);
+/* How many completions there were. */
+unsigned int poll_all(struct world *world);
+struct fuzz_cq *find_cq(struct world *world, const struct ibv_cq *ibv);
+/* Find the CQs that may have overrun: more may complete than they have entries. */
+void note_overruns(struct world *world);
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Objects but for queue pairs. A call that fails says why, and changes nothing that is known here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "calls.h"
+
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* Whether any of world.@array has @object as its @field. */
+#define USED_BY(world, array, field, object)                                                       \
+	({                                                                                         \
+		bool used = false;                                                                 \
+                                                                                                   \
+		for (size_t i_ = 0; i_ < COUNT_OF((world)->array); i_++)                           \
+			used |= (world)->array[i_].ibv && (world)->array[i_].field == (object);    \
+		used;                                                                              \
+	})
+
+/* Each destroys what it is given, if that isn't in use. */
+
+static void destroy_pd(struct world *world, struct fuzz_pd *pd)
+{
+	bool busy = USED_BY(world, mrs, pd, pd->ibv) || USED_BY(world, mws, pd, pd->ibv) ||
+		    USED_BY(world, ahs, pd, pd->ibv) || USED_BY(world, srqs, pd, pd->ibv) ||
+		    USED_BY(world, qps, pd, pd->ibv);
+
+	must_destroy(ibv_dealloc_pd(pd->ibv), busy, "ibv_dealloc_pd()");
+	if (!busy)
+		*pd = (struct fuzz_pd){};
+}
+
+/* Bound or not is known once the bind has completed, and nothing else happened to the window. */
+static void dereg_mr(struct world *world, struct fuzz_mr *mr)
+{
+	int result = ibv_dereg_mr(mr->ibv);
+
+	must(result == 0 || (result == EBUSY && USED_BY(world, mws, bound, mr->ibv)));
+	if (result)
+		return;
+	for (unsigned int i = 0; i < MWS; i++)
+		if (world->mws[i].bound == mr->ibv)
+			world->mws[i].bound = NULL;
+	*mr = (struct fuzz_mr){};
+}
+
+static void dealloc_mw(struct world *world, struct fuzz_mw *mw)
+{
+	must_destroy(ibv_dealloc_mw(mw->ibv), false, "ibv_dealloc_mw()");
+	*mw = (struct fuzz_mw){};
+}
+
+static void destroy_ah(struct world *world, struct fuzz_ah *ah)
+{
+	must_destroy(ibv_destroy_ah(ah->ibv), false, "ibv_destroy_ah()");
+	*ah = (struct fuzz_ah){};
+}
+
+static void close_xrcd(struct world *world, struct fuzz_xrcd *xrcd)
+{
+	bool busy = USED_BY(world, srqs, xrcd, xrcd->ibv) || USED_BY(world, qps, xrcd, xrcd->ibv);
+
+	must_destroy(ibv_close_xrcd(xrcd->ibv), busy, "ibv_close_xrcd()");
+	if (!busy)
+		*xrcd = (struct fuzz_xrcd){};
+}
+
+static void destroy_channel(struct world *world, struct fuzz_channel *channel)
+{
+	bool busy = USED_BY(world, cqs, channel, channel->ibv);
+
+	must_destroy(ibv_destroy_comp_channel(channel->ibv), busy, "ibv_destroy_comp_channel()");
+	if (!busy)
+		*channel = (struct fuzz_channel){};
+}
+
+/* It waits until its events are acknowledged. */
+static void destroy_cq(struct world *world, struct fuzz_cq *cq)
+{
+	bool busy = USED_BY(world, srqs, cq, cq->ibv) || USED_BY(world, qps, send_cq, cq->ibv) ||
+		    USED_BY(world, qps, recv_cq, cq->ibv);
+
+	acknowledge_cq(cq);
+	call_ack_async_events(world);
+	must_destroy(ibv_destroy_cq(cq->ibv), busy, "ibv_destroy_cq()");
+	if (busy)
+		return;
+	for (uint32_t i = 0; i < world->work_count; i++)
+		if (world->works[i].state == WORK_ORPHAN && world->works[i].cq == cq->ibv)
+			world->works[i].state = WORK_GONE;
+	*cq = (struct fuzz_cq){};
+}
+
+static void destroy_srq(struct world *world, struct fuzz_srq *srq)
+{
+	bool busy = USED_BY(world, qps, srq, srq->ibv);
+
+	call_ack_async_events(world);
+	must_destroy(ibv_destroy_srq(srq->ibv), busy, "ibv_destroy_srq()");
+	if (busy)
+		return;
+	forget_works(world, NULL, srq);
+	*srq = (struct fuzz_srq){};
+}
+
+bool objects_destroy(struct world *world)
+{
+	bool left = false;
+
+#define EACH(array, function)                                                                      \
+	for (size_t i_ = 0; i_ < COUNT_OF(world->array); i_++) {                                   \
+		if (world->array[i_].ibv)                                                          \
+			function(world, &world->array[i_]);                                        \
+		left |= world->array[i_].ibv != NULL;                                              \
+	}
+	EACH(pds, destroy_pd);
+	EACH(xrcds, close_xrcd);
+	EACH(channels, destroy_channel);
+	EACH(cqs, destroy_cq);
+	EACH(mrs, dereg_mr);
+	EACH(srqs, destroy_srq);
+	EACH(mws, dealloc_mw);
+	EACH(ahs, destroy_ah);
+#undef EACH
+	return left;
+}
+
+#define DESTROYS(call, type, array, function)                                                      \
+	void call(struct world *world)                                                             \
+	{                                                                                          \
+		struct type *object = PICK(world, array);                                          \
+                                                                                                   \
+		if (object)                                                                        \
+			function(world, object);                                                   \
+	}
+DESTROYS(call_dealloc_pd, fuzz_pd, pds, destroy_pd)
+DESTROYS(call_dereg_mr, fuzz_mr, mrs, dereg_mr)
+DESTROYS(call_dealloc_mw, fuzz_mw, mws, dealloc_mw)
+DESTROYS(call_destroy_ah, fuzz_ah, ahs, destroy_ah)
+DESTROYS(call_close_xrcd, fuzz_xrcd, xrcds, close_xrcd)
+DESTROYS(call_destroy_channel, fuzz_channel, channels, destroy_channel)
+DESTROYS(call_destroy_cq, fuzz_cq, cqs, destroy_cq)
+DESTROYS(call_destroy_srq, fuzz_srq, srqs, destroy_srq)
+
+/* --- what makes them ------------------------------------------------------------------ */
+
+static struct ibv_context *pick_context(struct world *world)
+{
+	return world->contexts[input_u8(&world->input) & 1];
+}
+
+void call_alloc_pd(struct world *world)
+{
+	struct fuzz_pd *pd = UNUSED(world, pds);
+	struct ibv_context *context = pick_context(world);
+
+	if (pd)
+		must(pd->ibv = ibv_alloc_pd(context));
+}
+
+struct range {
+	void *addr;
+	size_t length;
+};
+
+/* Mostly all of the memory. */
+static struct range pick_range(struct world *world)
+{
+	switch (input_u8(&world->input) & 7) {
+	case 1:
+		return (struct range){arena.source, SOURCE_SIZE};
+	case 2:
+		return (struct range){arena.slots, sizeof(arena.slots)};
+	case 3:
+		return (struct range){arena.slots, sizeof(arena.slots) / 16 - 100};
+	case 4:
+		return (struct range){arena.source, 0};
+	case 5:
+		return (struct range){arena.source, SIZE_MAX / 2};
+	default:
+		return (struct range){&arena, sizeof(arena)};
+	}
+}
+
+static int pick_access(struct world *world)
+{
+	static const int accesses[] = {
+		IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND,
+		IBV_ACCESS_LOCAL_WRITE,
+		0,
+		IBV_ACCESS_REMOTE_READ,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+		IBV_ACCESS_REMOTE_WRITE, /* without LOCAL_WRITE */
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED | REMOTE,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING | REMOTE,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND | REMOTE,
+		1 << 17, /* none */
+	};
+
+	return accesses[input_u8(&world->input) % COUNT_OF(accesses)];
+}
+
+void call_reg_mr(struct world *world)
+{
+	struct fuzz_mr *mr = UNUSED(world, mrs);
+	struct fuzz_pd *pd = PICK(world, pds);
+	struct range range = pick_range(world);
+	int access = pick_access(world);
+
+	if (!mr || !pd)
+		return;
+	mr->ibv = ibv_reg_mr(pd->ibv, range.addr, range.length, access);
+	mr->pd = pd->ibv;
+	must(mr->ibv || errno);
+	must(!mr->ibv || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) ||
+	     access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* The region is what it was where the request is refused (-1), and where its bind forbids it. */
+void call_rereg_mr(struct world *world)
+{
+	struct fuzz_mr *mr = PICK(world, mrs);
+	struct fuzz_pd *pd = PICK(world, pds);
+	int flags = input_u8(&world->input) & 15;
+	struct range range = pick_range(world);
+	int access = pick_access(world), result;
+
+	if (!mr)
+		return;
+	result =
+		ibv_rereg_mr(mr->ibv, flags, pd ? pd->ibv : NULL, range.addr, range.length, access);
+	must(result <= 0 && result >= -5);
+	if (result == 0 && flags & IBV_REREG_MR_CHANGE_PD)
+		mr->pd = pd->ibv;
+}
+
+void call_alloc_mw(struct world *world)
+{
+	struct fuzz_mw *mw = UNUSED(world, mws);
+	struct fuzz_pd *pd = PICK(world, pds);
+	uint8_t type = input_u8(&world->input) & 3;
+
+	if (!mw || !pd)
+		return;
+	mw->ibv = ibv_alloc_mw(pd->ibv, type);
+	mw->pd = pd->ibv;
+	must((mw->ibv != NULL) == (type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2));
+}
+
+void call_create_ah(struct world *world)
+{
+	struct fuzz_ah *ah = UNUSED(world, ahs);
+	struct fuzz_pd *pd = PICK(world, pds);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_ah_attr attr = {
+		.is_global = (choice & 0x70) != 0x10,
+		.port_num = (choice & 0x70) == 0x20 ? 2 : 1,
+		.grh = {.dgid = world->gids[choice & 1],
+			.sgid_index = (choice & 0x70) == 0x30 ? 77 : 0,
+			.hop_limit = 1},
+	};
+
+	if (!ah || !pd)
+		return;
+	if (choice & 2)
+		attr.grh.dgid =
+			(union ibv_gid){.raw = {[10] = 0xff, 0xff, 224, 86, 0, choice >> 2 & 1}};
+	ah->ibv = ibv_create_ah(pd->ibv, &attr);
+	ah->pd = pd->ibv;
+	must(ah->ibv || errno);
+}
+
+void call_open_xrcd(struct world *world)
+{
+	struct fuzz_xrcd *xrcd = UNUSED(world, xrcds);
+	struct ibv_context *context = pick_context(world);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = choice & 16 ? -2 : -1,
+		.oflags = choice & 32 ? 0 : O_CREAT,
+	};
+
+	if (xrcd)
+		xrcd->ibv = ibv_open_xrcd(context, &attr);
+}
+
+void call_create_channel(struct world *world)
+{
+	struct fuzz_channel *channel = UNUSED(world, channels);
+	struct ibv_context *context = pick_context(world);
+
+	if (!channel)
+		return;
+	channel->ibv = ibv_create_comp_channel(context);
+	must(channel->ibv);
+	must(fcntl(channel->ibv->fd, F_SETFL, O_NONBLOCK) == 0);
+}
+
+static int pick_cqe(struct world *world)
+{
+	static const int sizes[] = {300, 1, 3, 8, 20, 64, 0, -1, 1 << 30, 128};
+
+	return sizes[input_u8(&world->input) % COUNT_OF(sizes)];
+}
+
+static struct ibv_cq *create_extended(struct ibv_context *context, int cqe, struct fuzz_cq *cq)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe,
+		.cq_context = cq,
+		.channel = cq->channel,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+	};
+
+	cq->ex = ibv_create_cq_ex(context, &attr);
+	return cq->ex ? ibv_cq_ex_to_cq(cq->ex) : NULL;
+}
+
+void call_create_cq(struct world *world)
+{
+	struct fuzz_cq *cq = UNUSED(world, cqs);
+	struct ibv_context *context = pick_context(world);
+	uint8_t choice = input_u8(&world->input);
+	int cqe = pick_cqe(world);
+	struct fuzz_channel *channel = choice & 1 ? PICK(world, channels) : NULL;
+
+	if (!cq)
+		return;
+	cq->channel = channel ? channel->ibv : NULL;
+	if (choice & 2)
+		cq->ibv = create_extended(context, cqe, cq);
+	else
+		cq->ibv = ibv_create_cq(context, cqe, cq, cq->channel, choice >> 4 == 15 ? -1 : 0);
+	must(!cq->ibv || (cqe > 0 && cq->ibv->cqe >= cqe));
+	if (!cq->ibv)
+		*cq = (struct fuzz_cq){};
+}
+
+void call_resize_cq(struct world *world)
+{
+	struct fuzz_cq *cq = PICK(world, cqs);
+	int cqe = pick_cqe(world);
+
+	if (!cq)
+		return;
+	if (ibv_resize_cq(cq->ibv, cqe) == 0)
+		must(cqe > 0 && cq->ibv->cqe >= cqe);
+	note_overruns(world);
+}
+
+void call_modify_cq(struct world *world)
+{
+	struct fuzz_cq *cq = PICK(world, cqs);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = choice & 0x30 ? IBV_CQ_ATTR_MODERATE : choice >> 6,
+		.moderate = {.cq_count = choice & 3, .cq_period = (choice >> 2 & 3) * 50},
+	};
+
+	if (cq)
+		must(ibv_modify_cq(cq->ibv, &attr) >= 0);
+}
+
+/* --- shared receive queues ---------------------------------------------------------------- */
+
+static void create_xrc_srq(struct world *world, struct fuzz_srq *srq, struct ibv_pd *pd,
+			   struct ibv_srq_attr srq_attr)
+{
+	struct fuzz_xrcd *xrcd = PICK(world, xrcds);
+	struct fuzz_cq *cq = PICK(world, cqs);
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = srq_attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = pd,
+		.xrcd = xrcd ? xrcd->ibv : NULL,
+		.cq = cq ? cq->ibv : NULL,
+	};
+
+	srq->ibv = ibv_create_srq_ex(pd->context, &attr);
+	if (!srq->ibv)
+		return;
+	must(xrcd && cq && ibv_get_srq_num(srq->ibv, &srq->number) == 0);
+	srq->xrcd = attr.xrcd;
+	srq->cq = attr.cq;
+}
+
+void call_create_srq(struct world *world)
+{
+	struct fuzz_srq *srq = UNUSED(world, srqs);
+	struct fuzz_pd *pd = PICK(world, pds);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_srq_init_attr init = {
+		.attr = {.max_wr = choice & 7, .max_sge = choice >> 3 & 3},
+	};
+	struct ibv_srq_attr attr;
+
+	if (!srq || !pd)
+		return;
+	if (choice & 0x80)
+		create_xrc_srq(world, srq, pd->ibv, init.attr);
+	else
+		srq->ibv = ibv_create_srq(pd->ibv, &init);
+	if (!srq->ibv) {
+		*srq = (struct fuzz_srq){};
+		return;
+	}
+	srq->pd = pd->ibv;
+	must(ibv_query_srq(srq->ibv, &attr) == 0);
+	must(attr.max_wr >= init.attr.max_wr && attr.max_sge >= (choice >> 3 & 3u));
+	srq->max_wr = attr.max_wr;
+	srq->max_sge = attr.max_sge;
+}
+
+void call_modify_srq(struct world *world)
+{
+	struct fuzz_srq *srq = PICK(world, srqs);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_srq_attr attr = {.max_wr = choice >> 2 & 7, .srq_limit = choice >> 5}, now;
+	int mask = choice & 3;
+
+	if (!srq || ibv_modify_srq(srq->ibv, &attr, mask) != 0)
+		return;
+	must(ibv_query_srq(srq->ibv, &now) == 0);
+	must(!(mask & IBV_SRQ_MAX_WR) || (attr.max_wr && now.max_wr >= attr.max_wr));
+	srq->max_wr = now.max_wr;
+	srq->limits += mask & IBV_SRQ_LIMIT && attr.srq_limit;
+}
+
+/* --- all at once ---------------------------------------------------------------------------- */
+
+/* On one of the devices, as if the input had chosen each call and what is usual. */
+void objects_make(struct world *world)
+{
+	const uint8_t side = input_u8(&world->input) & 1;
+	const struct fuzz_pd *unused = UNUSED(world, pds);
+	const uint8_t pd = unused ? unused - world->pds : 0;
+	struct input input = world->input;
+	const uint8_t choices[] = {
+		side, /* PD */
+		side, /* channel */
+		side, 0,
+		0,    side,
+		0,    0, /* CQs */
+		pd,   0,
+		0,	    /* region */
+		side, 0,    /* XRC domain */
+		pd,   side, /* address handle */
+		pd,   IBV_MW_TYPE_2,
+	};
+
+	world->input = (struct input){.data = choices, .left = sizeof(choices)};
+	call_alloc_pd(world);
+	call_create_channel(world);
+	call_create_cq(world);
+	call_create_cq(world);
+	call_reg_mr(world);
+	call_open_xrcd(world);
+	call_create_ah(world);
+	call_alloc_mw(world);
+	world->input = input;
+}

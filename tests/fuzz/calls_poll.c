@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completions, each checked against the work requests that are outstanding, and events. */
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "calls.h"
+
+#define POLL_MAX 4
+
+/* --- what a completion must be ----------------------------------------------------- */
+
+/* In the order of the queue: those before it are done, or succeeded without a completion. */
+static void check_order(struct world *world, const struct work *work)
+{
+	for (struct work *other = world->works; other != work; other++) {
+		if (other->state != WORK_OUT || other->qp != work->qp || other->srq != work->srq ||
+		    other->is_send != work->is_send)
+			continue;
+		must(work->is_send && !other->signaled);
+		other->state = WORK_DONE;
+	}
+}
+
+static void check_flushed(const struct fuzz_qp *qp, bool is_send)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	must(ibv_query_qp(qp->ibv, &attr, IBV_QP_STATE, &init) == 0);
+	must(attr.qp_state == IBV_QPS_ERR ||
+	     (is_send && (attr.qp_state == IBV_QPS_SQE || qp->recovered)));
+}
+
+static void check_sent(const struct work *work, uint32_t index, const struct ibv_wc *wc)
+{
+	static const enum ibv_wc_opcode opcodes[] = {
+		[IBV_WR_SEND] = IBV_WC_SEND,
+		[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+		[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+		[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+		[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+		[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+		[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+	};
+	bool writes =
+		work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	must(work->signaled);
+	must(wc->opcode == opcodes[work->opcode]);
+	/* UC doesn't know whether it arrived. */
+	if (work->opcode == IBV_WR_RDMA_READ || (writes && work->qp->type != IBV_QPT_UC))
+		must_msg(memcmp(arena.slots[index], arena.source + work->source, work->length) == 0,
+			 "request %u, %d of %u bytes, succeeds without its data", index,
+			 work->opcode, work->length);
+}
+
+/* What it says of its sender, who put the index of the request there. */
+static void check_immediate(struct world *world, const struct ibv_wc *wc, uint32_t length)
+{
+	uint32_t index = ntohl(wc->imm_data);
+	struct work *sent = &world->works[index];
+
+	must(index < world->work_count && sent->is_send && sent->state != WORK_NONE);
+	must(sent->opcode == IBV_WR_SEND_WITH_IMM || sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
+	must(sent->length == length);
+	must(sent->qp->type == IBV_QPT_UD || !sent->delivered);
+	sent->delivered = true;
+}
+
+static void check_received(struct world *world, const struct work *work, uint32_t index,
+			   const struct ibv_wc *wc)
+{
+	struct fuzz_qp *qp = qp_of_number(world, wc->qp_num);
+	/* It is NULL where completions stay behind their QP's end. */
+	uint32_t headers = qp && qp->type == IBV_QPT_UD ? 40 : 0, from;
+
+	must(wc->opcode == IBV_WC_RECV || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+	must(wc->byte_len >= headers);
+	if (wc->wc_flags & IBV_WC_WITH_IMM)
+		check_immediate(world, wc, wc->byte_len - headers);
+	if (wc->opcode != IBV_WC_RECV)
+		return;
+	must(wc->byte_len <= work->length);
+	must(arena_find(arena.slots[index] + headers, wc->byte_len - headers, &from));
+	if (wc->wc_flags & IBV_WC_WITH_IMM && wc->byte_len - headers >= 4)
+		must(from == world->works[ntohl(wc->imm_data)].source);
+}
+
+static void check_completion(struct world *world, struct fuzz_cq *cq, const struct ibv_wc *wc)
+{
+	struct work *work = &world->works[wc->wr_id];
+	struct fuzz_qp *qp = qp_of_number(world, wc->qp_num);
+
+	must(wc->wr_id < world->work_count);
+	must_msg(work->state == WORK_OUT || work->state == WORK_ORPHAN,
+		 "request %u completes in state %d", (unsigned int)wc->wr_id, work->state);
+	if (work->qp) {
+		must(qp == work->qp);
+		must(cq->ibv == (work->is_send ? qp->send_cq : qp->recv_cq));
+		if (!cq->overruns)
+			check_order(world, work);
+	} else if (!work->srq->xrcd && work->state != WORK_ORPHAN) {
+		must(qp && qp->srq == work->srq->ibv && cq->ibv == qp->recv_cq);
+	}
+	work->state = WORK_DONE;
+	if (wc->status == IBV_WC_SUCCESS && work->is_send)
+		check_sent(work, wc->wr_id, wc);
+	else if (wc->status == IBV_WC_SUCCESS)
+		check_received(world, work, wc->wr_id, wc);
+	else if (wc->status == IBV_WC_WR_FLUSH_ERR && work->qp)
+		check_flushed(work->qp, work->is_send);
+}
+
+/* --- polling ------------------------------------------------------------------------ */
+
+static struct ibv_wc read_extended(struct ibv_cq_ex *cq)
+{
+	struct ibv_wc wc = {
+		.wr_id = cq->wr_id,
+		.status = cq->status,
+		.qp_num = ibv_wc_read_qp_num(cq),
+		.vendor_err = ibv_wc_read_vendor_err(cq),
+	};
+
+	if (wc.status != IBV_WC_SUCCESS)
+		return wc;
+	wc.opcode = ibv_wc_read_opcode(cq);
+	wc.byte_len = ibv_wc_read_byte_len(cq);
+	wc.wc_flags = ibv_wc_read_wc_flags(cq);
+	wc.imm_data = ibv_wc_read_imm_data(cq);
+	return wc;
+}
+
+/* Some are left in the batch, sometimes. */
+static unsigned int poll_extended(struct world *world, struct fuzz_cq *cq, unsigned int max)
+{
+	struct ibv_cq_ex *ex = cq->ex;
+	struct ibv_wc wcs[POLL_MAX];
+	struct ibv_poll_cq_attr attr = {};
+	unsigned int count = 0;
+	int result = ibv_start_poll(ex, &attr);
+
+	must(result == 0 || result == ENOENT);
+	if (result)
+		return 0;
+	do {
+		wcs[count++] = read_extended(ex);
+		result = count < max ? ibv_next_poll(ex) : ENOENT;
+	} while (result == 0);
+	must(result == ENOENT);
+	ibv_end_poll(ex);
+	for (unsigned int i = 0; i < count; i++)
+		check_completion(world, cq, &wcs[i]);
+	return count;
+}
+
+static unsigned int poll_some(struct world *world, struct fuzz_cq *cq, unsigned int max)
+{
+	struct ibv_wc wcs[POLL_MAX];
+	int count;
+
+	if (cq->ex && max)
+		return poll_extended(world, cq, max);
+	count = ibv_poll_cq(cq->ibv, max, wcs);
+	must(count >= 0 && (unsigned int)count <= max);
+	for (int i = 0; i < count; i++)
+		check_completion(world, cq, &wcs[i]);
+	return count;
+}
+
+void call_poll_cq(struct world *world)
+{
+	struct fuzz_cq *cq = PICK(world, cqs);
+
+	if (cq)
+		poll_some(world, cq, input_u8(&world->input) % (POLL_MAX + 1));
+}
+
+unsigned int poll_all(struct world *world)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < CQS; i++)
+		if (world->cqs[i].ibv)
+			count += poll_some(world, &world->cqs[i], POLL_MAX);
+	return count;
+}
+
+static bool waits_for_sends(const struct world *world)
+{
+	for (unsigned int i = 0; i < QPS; i++)
+		if (world->qps[i].ibv && count_signaled(world, &world->qps[i]))
+			return true;
+	return false;
+}
+
+/* Until nothing comes any more for a while, which isn't the same as that nothing will. */
+void call_poll_all(struct world *world)
+{
+	double since = seconds();
+
+	do {
+		if (poll_all(world))
+			since = seconds();
+	} while (waits_for_sends(world) && seconds() < since + 0.003);
+}
+
+/* --- how many there may be ------------------------------------------------------------ */
+
+/* A receive of an SRQ may complete at any queue pair's that has it. */
+static bool may_complete_in(const struct world *world, const struct work *work,
+			    const struct ibv_cq *cq)
+{
+	if (work->state == WORK_ORPHAN)
+		return work->cq == cq;
+	if (work->state != WORK_OUT)
+		return false;
+	if (work->qp)
+		return cq == (work->is_send ? work->qp->send_cq : work->qp->recv_cq);
+	if (work->srq->xrcd)
+		return cq == work->srq->cq;
+	for (unsigned int i = 0; i < QPS; i++)
+		if (world->qps[i].ibv && world->qps[i].srq == work->srq->ibv &&
+		    world->qps[i].recv_cq == cq)
+			return true;
+	return false;
+}
+
+void note_overruns(struct world *world)
+{
+	for (unsigned int i = 0; i < CQS; i++) {
+		struct fuzz_cq *cq = &world->cqs[i];
+		int count = 0;
+
+		if (!cq->ibv || cq->overruns)
+			continue;
+		for (uint32_t j = 0; j < world->work_count; j++)
+			count += may_complete_in(world, &world->works[j], cq->ibv);
+		cq->overruns = count > cq->ibv->cqe;
+	}
+}
+
+/* --- events --------------------------------------------------------------------------- */
+
+struct fuzz_cq *find_cq(struct world *world, const struct ibv_cq *ibv)
+{
+	for (unsigned int i = 0; i < CQS; i++)
+		if (world->cqs[i].ibv == ibv)
+			return &world->cqs[i];
+	return NULL;
+}
+
+void call_req_notify(struct world *world)
+{
+	struct fuzz_cq *cq = PICK(world, cqs);
+
+	if (!cq)
+		return;
+	must(ibv_req_notify_cq(cq->ibv, input_u8(&world->input) & 1) == 0);
+	cq->arms++;
+}
+
+void call_get_cq_event(struct world *world)
+{
+	struct fuzz_channel *channel = PICK(world, channels);
+	struct ibv_cq *ibv = NULL;
+	struct fuzz_cq *cq;
+	void *context;
+
+	if (!channel)
+		return;
+	if (ibv_get_cq_event(channel->ibv, &ibv, &context) != 0) {
+		must(errno == EAGAIN);
+		return;
+	}
+	cq = ibv ? find_cq(world, ibv) : NULL;
+	must(cq && context == cq && cq->channel == channel->ibv);
+	cq->unacknowledged++;
+	must(++cq->events <= cq->arms);
+}
+
+void acknowledge_cq(struct fuzz_cq *cq)
+{
+	if (cq->unacknowledged)
+		ibv_ack_cq_events(cq->ibv, cq->unacknowledged);
+	cq->unacknowledged = 0;
+}
+
+void call_ack_cq_events(struct world *world)
+{
+	struct fuzz_cq *cq = PICK(world, cqs);
+
+	if (cq)
+		acknowledge_cq(cq);
+}
+
+static struct fuzz_srq *find_srq(struct world *world, const struct ibv_srq *ibv)
+{
+	for (unsigned int i = 0; i < SRQS; i++)
+		if (world->srqs[i].ibv == ibv)
+			return &world->srqs[i];
+	return NULL;
+}
+
+/* It is of an object that is there. */
+static void check_async_event(struct world *world, const struct ibv_async_event *event)
+{
+	struct fuzz_srq *srq;
+	struct fuzz_qp *qp;
+	struct fuzz_cq *cq;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		cq = find_cq(world, event->element.cq);
+		must(cq && cq->overruns);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		srq = find_srq(world, event->element.srq);
+		must(srq && ++srq->limit_events <= srq->limits);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		qp = qp_of_number(world, event->element.qp->qp_num);
+		must(qp && qp->ibv == event->element.qp);
+		break;
+	default:
+		break; /* of the port: other processes may change the machine */
+	}
+}
+
+void call_get_async_event(struct world *world)
+{
+	struct ibv_context *context = world->contexts[input_u8(&world->input) % DEVICES];
+	struct ibv_async_event *event = &world->events[world->event_count];
+
+	if (world->event_count == EVENTS_MAX)
+		return;
+	if (ibv_get_async_event(context, event) != 0) {
+		must(errno == EAGAIN);
+		return;
+	}
+	world->event_count++;
+	check_async_event(world, event);
+}
+
+void call_ack_async_events(struct world *world)
+{
+	while (world->event_count)
+		ibv_ack_async_event(&world->events[--world->event_count]);
+}
