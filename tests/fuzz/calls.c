@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <time.h>
 
-#define DRAIN_SECONDS 10
 #define PASSES_MAX 5
 
 struct arena arena;
@@ -77,7 +76,7 @@ static bool may_lose(struct world *world, const struct fuzz_qp *qp)
 /* In ERR all that was posted completes. */
 static void drain(struct world *world, struct fuzz_qp *qp)
 {
-	double deadline = seconds() + DRAIN_SECONDS;
+	double deadline = seconds() + WAIT_SECONDS;
 
 	if (!qp_enter_error(world, qp) || may_lose(world, qp))
 		return;
@@ -122,6 +121,7 @@ void world_end(struct world *world)
 
 	if (world->end & END_DRAINED)
 		drain_all(world);
+	await_cq_events(world);
 	for (unsigned int i = 0; i < CQS; i++)
 		if (world->cqs[i].ibv)
 			acknowledge_cq(&world->cqs[i]);

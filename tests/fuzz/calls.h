@@ -28,6 +28,7 @@
 #define SOURCE_FACTOR 2654435761u
 #define SOURCE_INVERSE 244002641u
 #define EVENTS_MAX 8
+#define WAIT_SECONDS 10 /* for what must come */
 
 enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
 enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2 };
@@ -39,6 +40,7 @@ enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
 /* Each is unused while @ibv is NULL. */
 struct fuzz_pd {
 	struct ibv_pd *ibv;
+	struct ibv_pd *parent; /* of a parent domain: what it is made of */
 };
 
 struct fuzz_mr {
@@ -49,7 +51,7 @@ struct fuzz_mr {
 struct fuzz_mw {
 	struct ibv_mw *ibv;
 	struct ibv_pd *pd;
-	struct ibv_mr *bound; /* perhaps */
+	unsigned int bound; /* perhaps: bits 1 << index of regions */
 };
 
 struct fuzz_ah {
@@ -71,6 +73,9 @@ struct fuzz_cq {
 	struct ibv_cq_ex *ex; /* or NULL */
 	bool overruns;	      /* perhaps: completions may be lost */
 	unsigned int arms, events, unacknowledged;
+	/* Armed for the next; and it was empty since; events that must have come, at least. */
+	bool armed, was_empty;
+	unsigned int due;
 };
 
 struct fuzz_srq {
@@ -174,6 +179,7 @@ void world_end(struct world *world);
 
 /* --- calls_objects.c */
 void call_alloc_pd(struct world *world);
+void call_alloc_parent_domain(struct world *world);
 void call_dealloc_pd(struct world *world);
 void call_reg_mr(struct world *world);
 void call_rereg_mr(struct world *world);
@@ -250,6 +256,8 @@ void call_get_cq_event(struct world *world);
 void call_ack_cq_events(struct world *world);
 void call_get_async_event(struct world *world);
 void call_ack_async_events(struct world *world);
+/* Those that are due come. */
+void await_cq_events(struct world *world);
 void acknowledge_cq(struct fuzz_cq *cq);
 /* How many completions there were. */
 unsigned int poll_all(struct world *world);

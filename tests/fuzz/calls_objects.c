@@ -25,7 +25,7 @@ static void destroy_pd(struct world *world, struct fuzz_pd *pd)
 {
 	bool busy = USED_BY(world, mrs, pd, pd->ibv) || USED_BY(world, mws, pd, pd->ibv) ||
 		    USED_BY(world, ahs, pd, pd->ibv) || USED_BY(world, srqs, pd, pd->ibv) ||
-		    USED_BY(world, qps, pd, pd->ibv);
+		    USED_BY(world, qps, pd, pd->ibv) || USED_BY(world, pds, parent, pd->ibv);
 
 	must_destroy(ibv_dealloc_pd(pd->ibv), busy, "ibv_dealloc_pd()");
 	if (!busy)
@@ -35,14 +35,16 @@ static void destroy_pd(struct world *world, struct fuzz_pd *pd)
 /* Bound or not is known once the bind has completed, and nothing else happened to the window. */
 static void dereg_mr(struct world *world, struct fuzz_mr *mr)
 {
+	unsigned int bit = 1u << (mr - world->mrs), bound = 0;
 	int result = ibv_dereg_mr(mr->ibv);
 
-	must(result == 0 || (result == EBUSY && USED_BY(world, mws, bound, mr->ibv)));
+	for (unsigned int i = 0; i < MWS; i++)
+		bound |= world->mws[i].bound;
+	must(result == 0 || (result == EBUSY && bound & bit));
 	if (result)
 		return;
 	for (unsigned int i = 0; i < MWS; i++)
-		if (world->mws[i].bound == mr->ibv)
-			world->mws[i].bound = NULL;
+		world->mws[i].bound &= ~bit;
 	*mr = (struct fuzz_mr){};
 }
 
@@ -160,6 +162,18 @@ void call_alloc_pd(struct world *world)
 		must(pd->ibv = ibv_alloc_pd(context));
 }
 
+void call_alloc_parent_domain(struct world *world)
+{
+	struct fuzz_pd *domain = UNUSED(world, pds), *pd = PICK(world, pds);
+	struct ibv_parent_domain_init_attr attr = {.pd = pd ? pd->ibv : NULL};
+
+	if (!domain || !pd)
+		return;
+	domain->ibv = ibv_alloc_parent_domain(pd->ibv->context, &attr);
+	must((domain->ibv != NULL) == !pd->parent);
+	domain->parent = domain->ibv ? pd->ibv : NULL;
+}
+
 struct range {
 	void *addr;
 	size_t length;
@@ -233,8 +247,10 @@ void call_rereg_mr(struct world *world)
 	result =
 		ibv_rereg_mr(mr->ibv, flags, pd ? pd->ibv : NULL, range.addr, range.length, access);
 	must(result <= 0 && result >= -5);
-	if (result == 0 && flags & IBV_REREG_MR_CHANGE_PD)
-		mr->pd = pd->ibv;
+	if (result || !(flags & IBV_REREG_MR_CHANGE_PD))
+		return;
+	mr->pd = pd->ibv;
+	must(mr->pd->context == mr->ibv->context);
 }
 
 void call_alloc_mw(struct world *world)
@@ -336,6 +352,7 @@ void call_create_cq(struct world *world)
 	else
 		cq->ibv = ibv_create_cq(context, cqe, cq, cq->channel, choice >> 4 == 15 ? -1 : 0);
 	must(!cq->ibv || (cqe > 0 && cq->ibv->cqe >= cqe));
+	must(!cq->ibv || !channel || channel->ibv->context == context);
 	if (!cq->ibv)
 		*cq = (struct fuzz_cq){};
 }
@@ -386,6 +403,7 @@ static void create_xrc_srq(struct world *world, struct fuzz_srq *srq, struct ibv
 	if (!srq->ibv)
 		return;
 	must(xrcd && cq && ibv_get_srq_num(srq->ibv, &srq->number) == 0);
+	must(pd->context == xrcd->ibv->context && pd->context == cq->ibv->context);
 	srq->xrcd = attr.xrcd;
 	srq->cq = attr.cq;
 }

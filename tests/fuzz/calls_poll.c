@@ -46,8 +46,8 @@ static void check_sent(const struct work *work, uint32_t index, const struct ibv
 		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 		[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 	};
-	bool writes =
-		work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool writes = work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_ATOMIC_WRITE ||
+		      work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 
 	must(work->signaled);
 	must(wc->opcode == opcodes[work->opcode]);
@@ -107,6 +107,10 @@ static void check_completion(struct world *world, struct fuzz_cq *cq, const stru
 		must(qp && qp->srq == work->srq->ibv && cq->ibv == qp->recv_cq);
 	}
 	work->state = WORK_DONE;
+	if (cq->armed && cq->was_empty) {
+		cq->armed = false;
+		cq->due++;
+	}
 	if (wc->status == IBV_WC_SUCCESS && work->is_send)
 		check_sent(work, wc->wr_id, wc);
 	else if (wc->status == IBV_WC_SUCCESS)
@@ -158,17 +162,28 @@ static unsigned int poll_extended(struct world *world, struct fuzz_cq *cq, unsig
 	return count;
 }
 
-static unsigned int poll_some(struct world *world, struct fuzz_cq *cq, unsigned int max)
+static unsigned int poll_plain(struct world *world, struct fuzz_cq *cq, unsigned int max)
 {
 	struct ibv_wc wcs[POLL_MAX];
-	int count;
+	int count = ibv_poll_cq(cq->ibv, max, wcs);
 
-	if (cq->ex && max)
-		return poll_extended(world, cq, max);
-	count = ibv_poll_cq(cq->ibv, max, wcs);
 	must(count >= 0 && (unsigned int)count <= max);
 	for (int i = 0; i < count; i++)
 		check_completion(world, cq, &wcs[i]);
+	return count;
+}
+
+static unsigned int poll_some(struct world *world, struct fuzz_cq *cq, unsigned int max)
+{
+	struct ibv_wc none;
+	unsigned int count;
+
+	if (!max) {
+		must(ibv_poll_cq(cq->ibv, 0, &none) == 0);
+		return 0;
+	}
+	count = cq->ex ? poll_extended(world, cq, max) : poll_plain(world, cq, max);
+	cq->was_empty |= count == 0;
 	return count;
 }
 
@@ -258,21 +273,25 @@ void call_req_notify(struct world *world)
 {
 	struct fuzz_cq *cq = PICK(world, cqs);
 
+	bool solicited_only = input_u8(&world->input) & 1;
+
 	if (!cq)
 		return;
-	must(ibv_req_notify_cq(cq->ibv, input_u8(&world->input) & 1) == 0);
+	must(ibv_req_notify_cq(cq->ibv, solicited_only) == 0);
 	cq->arms++;
+	if (solicited_only)
+		return;
+	/* What it has already has no event. */
+	cq->was_empty = cq->armed && cq->was_empty;
+	cq->armed = cq->channel;
 }
 
-void call_get_cq_event(struct world *world)
+static void get_cq_event(struct world *world, struct fuzz_channel *channel)
 {
-	struct fuzz_channel *channel = PICK(world, channels);
 	struct ibv_cq *ibv = NULL;
 	struct fuzz_cq *cq;
 	void *context;
 
-	if (!channel)
-		return;
 	if (ibv_get_cq_event(channel->ibv, &ibv, &context) != 0) {
 		must(errno == EAGAIN);
 		return;
@@ -281,6 +300,31 @@ void call_get_cq_event(struct world *world)
 	must(cq && context == cq && cq->channel == channel->ibv);
 	cq->unacknowledged++;
 	must(++cq->events <= cq->arms);
+}
+
+void call_get_cq_event(struct world *world)
+{
+	struct fuzz_channel *channel = PICK(world, channels);
+
+	if (channel)
+		get_cq_event(world, channel);
+}
+
+/* A moderated one may be late. */
+void await_cq_events(struct world *world)
+{
+	double deadline = seconds() + WAIT_SECONDS;
+	bool missing;
+
+	do {
+		missing = false;
+		for (unsigned int i = 0; i < CHANNELS; i++)
+			if (world->channels[i].ibv)
+				get_cq_event(world, &world->channels[i]);
+		for (unsigned int i = 0; i < CQS; i++)
+			missing |= world->cqs[i].events < world->cqs[i].due;
+		must(seconds() < deadline);
+	} while (missing);
 }
 
 void acknowledge_cq(struct fuzz_cq *cq)

@@ -24,7 +24,8 @@ static uint64_t send_ops(enum ibv_qp_type type)
 	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+			    IBV_QP_EX_WITH_ATOMIC_WRITE;
 
 	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : rc;
 }
@@ -47,6 +48,10 @@ static void keep_qp(struct fuzz_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	qp->srq = receives ? attr->srq : NULL;
 	qp->cap = init.cap;
 	qp->signal_all = attr->sq_sig_all;
+	must(!qp->send_cq || qp->send_cq->context == qp->ibv->context);
+	must(!qp->recv_cq || qp->recv_cq->context == qp->ibv->context);
+	must(!qp->srq || qp->srq->context == qp->ibv->context);
+	must(!qp->xrcd || qp->xrcd->context == qp->ibv->context);
 }
 
 void call_create_qp(struct world *world)
@@ -81,7 +86,7 @@ void call_create_qp(struct world *world)
 		attr.qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
 	if (choice & 32) {
 		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		attr.send_ops_flags = choice & 64 ? ~0 : send_ops(attr.qp_type);
+		attr.send_ops_flags = choice & 64 ? UINT64_MAX : send_ops(attr.qp_type);
 	}
 	*qp = (struct fuzz_qp){.ibv = ibv_create_qp_ex(pd->ibv->context, &attr)};
 	if (!qp->ibv)

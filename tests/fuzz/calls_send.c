@@ -37,8 +37,8 @@ struct staged {
 	struct ibv_sge sges[SGES_MAX];
 	const struct operation *operation;
 	struct fuzz_mw *mw;
-	struct ibv_mr *bound;
-	uint32_t index; /* of its work */
+	unsigned int bound; /* 1 << index of the region */
+	uint32_t index;	    /* of its work */
 	uint64_t total;
 };
 
@@ -80,19 +80,24 @@ static void stage_data(struct world *world, struct staged *staged, uint8_t choic
 	staged->wr.num_sge = count;
 }
 
-static void stage_bind(struct world *world, struct staged *staged)
+/* Of the device of @qp: another one's keys may be anything there. */
+static void stage_bind(struct world *world, struct staged *staged, const struct fuzz_qp *qp)
 {
 	struct fuzz_mr *mr = PICK(world, mrs);
 	uint8_t choice = input_u8(&world->input);
 
 	staged->mw = PICK(world, mws);
+	if (staged->mw && staged->mw->ibv->context != qp->ibv->context)
+		staged->mw = NULL;
+	if (mr && mr->ibv->context != qp->ibv->context)
+		mr = NULL;
 	if (!staged->mw)
 		return;
-	staged->bound = mr ? mr->ibv : NULL;
+	staged->bound = mr ? 1u << (mr - world->mrs) : 0;
 	staged->wr.bind_mw.mw = staged->mw->ibv;
 	staged->wr.bind_mw.rkey = ibv_inc_rkey(staged->mw->ibv->rkey);
 	staged->wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-		.mr = staged->bound,
+		.mr = mr ? mr->ibv : NULL,
 		.addr = (uintptr_t)(choice & 1 ? arena.source : (uint8_t *)&arena),
 		.length = choice & 2 ? 0 : sizeof(arena),
 		.mw_access_flags = choice & 4 ? IBV_ACCESS_REMOTE_READ
@@ -162,7 +167,7 @@ static void stage(struct world *world, struct staged *staged, const struct fuzz_
 	if (!(operation->data & HAS_NO_DATA) || (choice & 0xc0) == 0xc0)
 		stage_data(world, staged, choice);
 	if (operation->opcode == IBV_WR_BIND_MW)
-		stage_bind(world, staged);
+		stage_bind(world, staged, qp);
 	else if (qp->type != IBV_QPT_UD)
 		stage_remote(world, staged);
 	stage_address(world, staged, qp);
@@ -214,7 +219,7 @@ static void accept_sends(struct world *world, const struct staged *list, unsigne
 	for (unsigned int i = 0; i < count; i++) {
 		world->works[list[i].index].state = WORK_OUT;
 		if (list[i].mw)
-			list[i].mw->bound = list[i].bound ? list[i].bound : list[i].mw->bound;
+			list[i].mw->bound |= list[i].bound;
 	}
 	note_overruns(world);
 }
@@ -271,6 +276,10 @@ static void build_operation(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		ibv_wr_atomic_fetch_add(ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, 1);
 		break;
+	case IBV_WR_ATOMIC_WRITE:
+		ibv_wr_atomic_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
+				    (void *)(uintptr_t)wr->sg_list[0].addr);
+		break;
 	case IBV_WR_LOCAL_INV:
 		ibv_wr_local_inv(ex, wr->invalidate_rkey);
 		break;
@@ -294,6 +303,8 @@ static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 		ibv_wr_set_ud_addr(ex, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
 		ibv_wr_set_xrc_srqn(ex, wr->qp_type.xrc.remote_srqn);
+	if (wr->opcode == IBV_WR_ATOMIC_WRITE)
+		return; /* its data is there */
 	if (!(wr->send_flags & IBV_SEND_INLINE)) {
 		ibv_wr_set_sge_list(ex, wr->num_sge, wr->sg_list);
 		return;
@@ -307,9 +318,12 @@ static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 /* What a builder that was asked for has a call of: others aren't there. */
 static bool can_build(const struct fuzz_qp *qp, struct staged *staged)
 {
-	if (staged->wr.opcode == IBV_WR_ATOMIC_WRITE || staged->wr.opcode > IBV_WR_TSO ||
-	    staged->wr.opcode == IBV_WR_TSO)
-		return false;
+	if (staged->wr.opcode == IBV_WR_ATOMIC_WRITE) {
+		/* It takes 8 bytes at once. */
+		if (staged->total != 8 || staged->wr.num_sge != 1)
+			return false;
+		staged->wr.send_flags |= IBV_SEND_INLINE;
+	}
 	/* Inline data may be in any number of pieces. */
 	if (staged->wr.send_flags & IBV_SEND_INLINE && staged->wr.num_sge > 1)
 		return false;
@@ -360,8 +374,8 @@ void call_bind_mw(struct world *world)
 
 	if (!qp || !has_space(world))
 		return;
-	stage_bind(world, &staged);
-	if (!staged.mw || staged.mw->ibv->context != qp->ibv->context)
+	stage_bind(world, &staged, qp);
+	if (!staged.mw)
 		return;
 	full = count_out(world, qp, true) >= qp->cap.max_send_wr;
 	work = new_work(world, qp, NULL);

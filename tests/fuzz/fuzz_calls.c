@@ -62,6 +62,7 @@ static void (*const calls[])(struct world *world) = {
 	call_ack_cq_events,
 	call_get_async_event,
 	call_ack_async_events,
+	call_alloc_parent_domain,
 };
 
 static struct ibv_device **devices;
