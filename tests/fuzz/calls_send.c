@@ -60,8 +60,7 @@ static uint32_t pick_rkey(struct world *world)
 
 static void stage_data(struct world *world, struct staged *staged, uint8_t choice)
 {
-	uint32_t length =
-		staged->operation->data & IS_ATOMIC && choice & 15 ? 8 : pick_length(world, choice);
+	uint32_t length = pick_length(world, choice);
 	unsigned int count = choice >> 4 & 3 ? choice >> 4 & 3 : 1;
 	uint8_t *slot = arena.slots[staged->index];
 	bool reads = staged->operation->data & (IS_READ | IS_ATOMIC);
@@ -335,7 +334,7 @@ void call_wr(struct world *world)
 {
 	struct fuzz_qp *qp = PICK(world, qps);
 	uint8_t choice = input_u8(&world->input);
-	unsigned int staged_count = choice % (LIST_MAX + 1), count = 0, allowed;
+	unsigned int staged_count = (choice & 0x7f) % (LIST_MAX + 1), count = 0, allowed;
 	struct staged list[LIST_MAX];
 	bool full;
 	int error;

@@ -422,7 +422,8 @@ def programs():
             poll + posted(staged(OP_SEND, choice=0xc1, kind=kind)) + events
         yield f'{name}_built', bytes([DRAINED, OBJECTS, 0]) + qp_call(kind | WITH_BUILDER) * 2 + connect + \
             received(4) + built(staged(OP_SEND, kind=kind), staged(OP_SEND_IMM, flags=2 | 8, kind=kind)) + \
-            built(staged(OP_SEND, kind=kind), abort=True) + built() + poll
+            built(staged(OP_SEND, kind=kind), abort=True) + built() + poll + \
+            posted(staged(OP_SEND, kind=kind)) + built(*[staged(OP_SEND, kind=kind)] * 4) + poll
         yield f'{name}_small_cq', bytes([DRAINED, OBJECTS, 0, CREATE_CQ, 0, 0, 2]) + \
             qp_call(kind | ALL_SIGNALED, cqs=(2, 2)) * 2 + connect + received(4) + \
             posted(*[staged(OP_SEND, kind=kind)] * 4) + poll + events
@@ -444,6 +445,10 @@ def programs():
     yield 'xrc', start + bytes([CREATE_SRQ, 0, 0x8c, 0, 0]) + qp_call(QP_XRC_SEND) + qp_call(QP_XRC_RECV) + \
         connect + bytes([POST_SRQ_RECV, 0, 3]) + bytes(8) + posted(staged(OP_SEND), staged(OP_SEND_IMM)) + \
         poll + bytes([CLOSE_XRCD, 0, DESTROY_SRQ, 0, DESTROY_QP, 1, CLOSE_XRCD, 0])
+    users = {'mr': DEREG_MR, 'mw': DEALLOC_MW, 'ah': DESTROY_AH}
+    for name in users:
+        yield f'in_use_{name}', start + b''.join(
+            bytes([call, 0]) for other, call in users.items() if other != name) + bytes([DEALLOC_PD, 0])
     yield 'in_use', start + qp_call() + bytes([DEALLOC_PD, 0, DESTROY_CQ, 0, DESTROY_CQ, 1,
                                                DESTROY_CHANNEL, 0, REREG_MR, 0, 0, 4, 0, 1])
     for name, kind in [('rc', 0), ('uc', QP_UC), ('ud', QP_UD)]:
