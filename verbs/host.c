@@ -13,7 +13,7 @@
 #include "net/wire/wire.h"
 #include "verbs/memory.h"
 
-/* To wait for a thread that connects, at the end of the process. */
+/* To wait for another thread that has the lock, at the end of the process. */
 #define EXIT_SECONDS 1
 
 static void process_yield(void)

@@ -4,12 +4,12 @@
 #include <pthread.h>
 
 #include "net/cause/origin.h"
-#include "net/clock.h"
 #include "net/log.h"
 #include "net/quarantine.h"
 #include "verbs/check/report.h"
 #include "verbs/check/requirements.h"
 #include "verbs/check/work.h"
+#include "verbs/host.h"
 #include "verbs/registry.h"
 
 static struct check_options options; /* written before there is any object */
@@ -45,14 +45,9 @@ static void check_after_fork_in_child(void)
 	work_after_fork_child();
 }
 
-/* Other threads hold the checker's locks for less. */
-#define EXIT_PATIENCE NS_PER_S
-
 bool check_can_take(pthread_mutex_t *lock)
 {
-	struct timespec until = clock_timespec(clock_now() + EXIT_PATIENCE);
-
-	if (pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until) != 0)
+	if (!process_host.lock_at_exit(lock))
 		return false;
 	pthread_mutex_unlock(lock);
 	return true;
