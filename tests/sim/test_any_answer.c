@@ -16,6 +16,7 @@
 #include "net/random.h"
 #include "peer.h"
 #include "tests/sanitizers.h"
+#include "tests/seeds.h"
 
 enum { REQUESTS = 16, PACKETS = 12, MTU = 256, SLOT = PACKETS * MTU, PSNS = REQUESTS * PACKETS };
 enum { PENDING = 4096, REMOTE = 0x1000, RKEY = 0x42, SRQN = 0x777 };
@@ -487,11 +488,9 @@ END_TEST
 int main(void)
 {
 	TCase *tests = tcase_create("any answer");
-	int first = 1, last = SANITIZED ? 40 : 250;
-	const char *seeds = getenv("URXE_TEST_SEEDS");
+	struct seeds seeds = {1, SANITIZED ? 40 : 250};
 
-	if (seeds && sscanf(seeds, "%d-%d", &first, &last) != 2)
-		return EXIT_FAILURE;
-	tcase_add_loop_test(tests, any_answer, first, last + 1);
+	seeds_read(&seeds);
+	tcase_add_loop_test(tests, any_answer, seeds.first, seeds.last + 1);
 	return world_main("any answer", (TCase *const[]){tests, NULL});
 }

@@ -16,6 +16,7 @@
 #include "net/random.h"
 #include "peer.h"
 #include "tests/sanitizers.h"
+#include "tests/seeds.h"
 
 enum { MESSAGES = 24, PACKETS = 4, MTU = 256, DEPTH = 3, WINDOWS = 4, RECEIVES = 64 };
 enum { SLOT = PACKETS * MTU, READ_FROM = 0, WRITTEN = 16384, COUNTERS = 32768, RECEIVED = 40960 };
@@ -482,11 +483,9 @@ END_TEST
 int main(void)
 {
 	TCase *tests = tcase_create("any order");
-	int first = 1, last = SANITIZED ? 40 : 250;
-	const char *seeds = getenv("URXE_TEST_SEEDS");
+	struct seeds seeds = {1, SANITIZED ? 40 : 250};
 
-	if (seeds && sscanf(seeds, "%d-%d", &first, &last) != 2)
-		return EXIT_FAILURE;
-	tcase_add_loop_test(tests, any_order, first, last + 1);
+	seeds_read(&seeds);
+	tcase_add_loop_test(tests, any_order, seeds.first, seeds.last + 1);
 	return world_main("any order", (TCase *const[]){tests, NULL});
 }

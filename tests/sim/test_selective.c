@@ -12,6 +12,7 @@
 #include "stress.h"
 #include "tap.h"
 #include "tests/sanitizers.h"
+#include "tests/seeds.h"
 
 #define US UINT64_C(1000)
 
@@ -199,11 +200,9 @@ END_TEST
 int main(void)
 {
 	TCase *paths = tcase_create("paths");
-	int first = 1, last = SANITIZED ? 40 : 250;
-	const char *seeds = getenv("URXE_TEST_SEEDS");
+	struct seeds seeds = {1, SANITIZED ? 40 : 250};
 
-	if (seeds && sscanf(seeds, "%d-%d", &first, &last) != 2)
-		return EXIT_FAILURE;
-	tcase_add_loop_test(paths, random_paths, first, last + 1);
+	seeds_read(&seeds);
+	tcase_add_loop_test(paths, random_paths, seeds.first, seeds.last + 1);
 	return world_main("selective", (TCase *const[]){paths, NULL});
 }

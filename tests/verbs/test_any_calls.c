@@ -19,6 +19,7 @@
 #include "net/random.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "tests/seeds.h"
 #include "tests/verbs/any_worker.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
@@ -323,21 +324,20 @@ static void run_seed(uint64_t number)
 
 START_TEST(any_calls)
 {
-	const char *seeds = getenv("URXE_TEST_SEEDS");
-	unsigned int first = 1, last = SANITIZED ? 6 : 12, before;
+	struct seeds seeds = {1, SANITIZED ? 6 : 12};
+	const bool given = seeds_read(&seeds);
+	unsigned int before;
 
-	if (seeds)
-		ck_assert_int_eq(sscanf(seeds, "%u-%u", &first, &last), 2);
 	signal(SIGALRM, hangs);
 	run_seed(0); /* what is opened once is open from now on */
 	before = count_descriptors();
-	for (unsigned int i = first; i <= last; i++) {
+	for (int i = seeds.first; i <= seeds.last; i++) {
 		run_seed(i);
 		ck_assert_msg(count_descriptors() == before,
-			      "seed %u: %u descriptors, %u before it", i, count_descriptors(),
+			      "seed %d: %u descriptors, %u before it", i, count_descriptors(),
 			      before);
 	}
-	if (seeds)
+	if (given)
 		model_print_coverage();
 }
 END_TEST

@@ -22,6 +22,7 @@
 #include "net/random.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "tests/seeds.h"
 #include "tests/verbs/any_sockets.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/rsockets.h"
@@ -569,13 +570,11 @@ static void run_seed(uint64_t number)
 
 START_TEST(any_sockets)
 {
-	const char *seeds = getenv("URXE_TEST_SEEDS");
-	unsigned int first = 1, last = SANITIZED ? 20 : 60;
+	struct seeds seeds = {1, SANITIZED ? 20 : 60};
 
-	if (seeds)
-		ck_assert_int_eq(sscanf(seeds, "%u-%u", &first, &last), 2);
+	seeds_read(&seeds);
 	signal(SIGALRM, hangs);
-	for (unsigned int i = first; i <= last; i++)
+	for (int i = seeds.first; i <= seeds.last; i++)
 		run_seed(i);
 }
 END_TEST
