@@ -296,11 +296,21 @@ static union ibv_gid group(unsigned int index)
 	return (union ibv_gid){.raw = {[10] = 0xff, 0xff, 224, 86, 0, index}};
 }
 
-void call_attach_mcast(struct world *world)
+/* NULL: there is no queue pair. */
+static struct fuzz_qp *pick_with_group(struct world *world, unsigned int *index, union ibv_gid *gid)
 {
 	struct fuzz_qp *qp = PICK(world, qps);
-	unsigned int index = input_u8(&world->input) % GROUPS;
-	union ibv_gid gid = group(index);
+
+	*index = input_u8(&world->input) % GROUPS;
+	*gid = group(*index);
+	return qp;
+}
+
+void call_attach_mcast(struct world *world)
+{
+	unsigned int index;
+	union ibv_gid gid;
+	struct fuzz_qp *qp = pick_with_group(world, &index, &gid);
 	int error;
 
 	if (!qp)
@@ -314,9 +324,9 @@ void call_attach_mcast(struct world *world)
 
 void call_detach_mcast(struct world *world)
 {
-	struct fuzz_qp *qp = PICK(world, qps);
-	unsigned int index = input_u8(&world->input) % GROUPS;
-	union ibv_gid gid = group(index);
+	unsigned int index;
+	union ibv_gid gid;
+	struct fuzz_qp *qp = pick_with_group(world, &index, &gid);
 	int error;
 
 	if (!qp)

@@ -112,6 +112,19 @@ static void make_process(struct shared *shared, unsigned int index)
 			 0);
 }
 
+static void join_qps(struct shared *shared)
+{
+	struct node *nodes = shared->world.nodes;
+
+	world_connect(&nodes[0], shared->initiator, &nodes[1], shared->target, &world_connection);
+}
+
+static void reset_qps(struct shared *shared)
+{
+	world_modify_state(shared->initiator, IBV_QPS_RESET);
+	world_modify_state(shared->target, IBV_QPS_RESET);
+}
+
 static void connect_qps(struct shared *shared)
 {
 	struct qp_options sends = {.type = IBV_QPT_XRC_SEND,
@@ -121,7 +134,7 @@ static void connect_qps(struct shared *shared)
 
 	shared->initiator = world_qp(&nodes[0], &sends);
 	shared->target = world_qp(&nodes[1], &receives);
-	world_connect(&nodes[0], shared->initiator, &nodes[1], shared->target, &world_connection);
+	join_qps(shared);
 }
 
 static void destroy_qps(struct shared *shared)
@@ -360,9 +373,8 @@ START_TEST(another_queue_after_an_overrun)
 		ck_assert_int_eq(completion(&shared, &nodes[0]).status,
 				 i ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
 	}
-	world_modify_state(shared.initiator, IBV_QPS_RESET);
-	world_modify_state(shared.target, IBV_QPS_RESET);
-	world_connect(&nodes[0], shared.initiator, &nodes[1], shared.target, &world_connection);
+	reset_qps(&shared);
+	join_qps(&shared);
 	full = shared.srqs[1];
 	ck_assert_int_eq(cq_create(nodes[2].hca, 1, &cq), 0);
 	ck_assert_int_eq(srq_create_xrc(nodes[2].pd, shared.xrcds[1], cq, &attr, &shared.srqs[1]),
@@ -392,10 +404,9 @@ START_TEST(begun_anew)
 	post_send(&shared, IBV_WR_SEND, 1, 0);
 	while (!shared.target->xrc.answered)
 		step(&shared, 1);
-	world_modify_state(shared.initiator, IBV_QPS_RESET);
-	world_modify_state(shared.target, IBV_QPS_RESET);
+	reset_qps(&shared);
 	shared.count = 0;
-	world_connect(&nodes[0], shared.initiator, &nodes[1], shared.target, &world_connection);
+	join_qps(&shared);
 	post_send(&shared, IBV_WR_SEND, 1, 1);
 	ck_assert_int_eq(completion(&shared, &nodes[0]).status, IBV_WC_SUCCESS);
 	for (uint64_t i = 0; i < 2; i++) {

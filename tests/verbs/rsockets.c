@@ -13,19 +13,26 @@ socklen_t address_length(const struct sockaddr *address)
 					      : sizeof(struct sockaddr_in);
 }
 
-int open_listener(uint16_t *port)
+int open_bound(int type, uint16_t *port)
 {
 	const struct sockaddr *address = socket_address(NULL, 0);
 	struct sockaddr_storage name;
 	socklen_t length = sizeof(name);
-	int fd = rsocket(address->sa_family, SOCK_STREAM, 0);
+	int fd = rsocket(address->sa_family, type, 0);
 
 	must(fd >= 0);
 	must(rbind(fd, address, address_length(address)) == 0);
-	must(rlisten(fd, 16) == 0);
 	must(rgetsockname(fd, (struct sockaddr *)&name, &length) == 0);
 	*port = ntohs(((struct sockaddr_in *)&name)->sin_port);
 	must(*port != 0);
+	return fd;
+}
+
+int open_listener(uint16_t *port)
+{
+	int fd = open_bound(SOCK_STREAM, port);
+
+	must(rlisten(fd, 16) == 0);
 	return fd;
 }
 

@@ -18,6 +18,8 @@
 /* Of an address of this node, and of its length. */
 socklen_t address_length(const struct sockaddr *address);
 
+/* Of SOCK_STREAM or SOCK_DGRAM, at this node, at a port of the system's choice: *@port. */
+int open_bound(int type, uint16_t *port);
 /* A listener at this node, at a port of the system's choice: *@port. */
 int open_listener(uint16_t *port);
 /* Until rpoll() says so of @fd alone; what it says. */

@@ -19,12 +19,10 @@ static struct sockaddr_in one_name, other_name;
 static int open_datagrams(struct sockaddr_in *name)
 {
 	socklen_t length = sizeof(*name);
-	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	uint16_t port;
+	int fd = open_bound(SOCK_DGRAM, &port);
 
-	must(fd >= 0);
-	must(rbind(fd, socket_address(NULL, 0), length) == 0);
 	must(rgetsockname(fd, (struct sockaddr *)name, &length) == 0);
-	must(name->sin_port != 0);
 	return fd;
 }
 

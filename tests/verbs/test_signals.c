@@ -228,17 +228,10 @@ static void waiter_start(struct waiter *waiter, int (*wait)(void))
 
 static void open_rsockets(void)
 {
-	const struct sockaddr *any = socket_address(NULL, 0);
-	struct sockaddr_storage bound;
-	socklen_t length = sizeof(bound);
-
 	open_streams(&stream, &peer);
 	listener = open_listener(&listener_port);
-	connecting = rsocket(any->sa_family, SOCK_STREAM, 0);
-	datagram = rsocket(any->sa_family, SOCK_DGRAM, 0);
-	ck_assert_int_eq(rbind(datagram, any, address_length(any)), 0);
-	ck_assert_int_eq(rgetsockname(datagram, (struct sockaddr *)&bound, &length), 0);
-	datagram_port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	connecting = rsocket(socket_address(NULL, 0)->sa_family, SOCK_STREAM, 0);
+	datagram = open_bound(SOCK_DGRAM, &datagram_port);
 	accepted = -1;
 	filled = false;
 }
