@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/event.h"
 
-#include <time.h>
 #include <utlist.h>
 
 #include "emu/inject/event.h"
+#include "net/clock.h"
 #include "verbs/context.h"
 #include "verbs/hooks.h"
 #include "verbs/open_qp.h"
 
-#define ACKNOWLEDGED_SOON 1 /* s */
+#define ACKNOWLEDGED_SOON 1000000000 /* ns */
 
 /* Every object that events are about begins with its context. */
 static struct context *context_of(void *element)
@@ -210,13 +210,11 @@ void urxe_ack_async_event(struct ibv_async_event *event)
 static bool wait_for_a_while(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *taken,
 			     const uint32_t *completed)
 {
-	struct timespec until;
+	struct timespec until = clock_timespec(clock_now() + ACKNOWLEDGED_SOON);
 	int error = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += ACKNOWLEDGED_SOON;
 	while (*completed != *taken && error != ETIMEDOUT)
-		error = pthread_cond_timedwait(cond, mutex, &until);
+		error = pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until);
 	return *completed == *taken;
 }
 
