@@ -4,12 +4,15 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+/* With the bytes behind a short value: the kernel copies them, and valgrind looks at what it
+ * copies. */
 static void put_control(struct msghdr *message, int level, int type, const void *value,
 			size_t length)
 {
 	struct cmsghdr *control =
 		(struct cmsghdr *)((uint8_t *)message->msg_control + message->msg_controllen);
 
+	memset(control, 0, CMSG_SPACE(length));
 	*control = (struct cmsghdr){
 		.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(length)};
 	memcpy(CMSG_DATA(control), value, length);

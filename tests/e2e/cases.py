@@ -15,6 +15,7 @@ from pair import DEADLINE, RETRIES_EXCEEDED, Case
 from profile_cases import profile_cases
 from rsocket_cases import rsocket_cases
 from shm_cases import over_shm
+from valgrind_cases import under_valgrind
 
 MTUS = (256, 512, 1024, 2048, 4096)
 LOSS = {
@@ -530,4 +531,5 @@ def udp_cases():
 
 def all_cases():
     cases = list(udp_cases())
-    return cases + list(over_shm(cases))
+    cases += over_shm(cases)
+    return cases + list(under_valgrind(cases))

@@ -17,7 +17,7 @@
 /* Where the client reaches: what the server tells, until the client has it. */
 struct target {
 	uint64_t address;
-	uint32_t rkey;
+	uint64_t rkey;
 };
 
 static struct target tell(struct pair *pair, uint64_t address, uint32_t rkey)
