@@ -408,8 +408,10 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 			      mr->release ? "of device memory or a dma-buf" : "the null region");
 	}
 	error = check_change_input(flags, pd, addr, length, access);
-	if (error)
+	if (error) {
+		errno = EINVAL;
 		return error;
+	}
 	error = check_registered(mr);
 	if (!error)
 		error = capacity_alive(mr->hca, "ibv_rereg_mr()");

@@ -159,7 +159,13 @@ START_TEST(memory_regions)
 	ck_assert_ptr_eq(mr->pd, pd);
 	ck_assert_ptr_eq(mr->addr, memory);
 	ck_assert_uint_eq(mr->length, sizeof(memory));
-	ck_assert_int_eq(ibv_rereg_mr(mr, 1 << 5, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	/* IBV_REREG_MR_ERR_INPUT is -1. */
+	ck_fails(ibv_rereg_mr(mr, 1 << 5, NULL, NULL, 0, 0), EINVAL);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 4096, 0), EINVAL);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 0, 0), EINVAL);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096,
+			      IBV_ACCESS_LOCAL_WRITE),
+		 EINVAL);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096, 0),
 			 0);
 	ck_assert_uint_eq(mr->length, 4096);
