@@ -145,6 +145,9 @@ struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_
 		error = refuse(EINVAL, CAUSE_DM_DEVICE,
 			       "ibv_reg_dm_mr(): the memory is of %s, the protection domain of %s",
 			       dm->context->device->name, pd->context->device->name);
+	else if (!context_shares_file(pd->context, dm->context))
+		error = refuse(EINVAL, CAUSE_OTHER_CONTEXT,
+			       "ibv_reg_dm_mr(): dm and pd are of different contexts");
 	else
 		error = dm_register(to_pd(pd), to_dm(dm), dm_offset, length,
 				    access & ~ACCESS_OPTIONAL, &mr);

@@ -168,9 +168,10 @@ struct ibv_qp *urxe_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 				   CREATE ": comp_mask lacks IBV_QP_INIT_ATTR_PD"));
 	/* ibv_qp_init_attr is its beginning. */
 	error = check_objects(attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (!error && attr->pd->context != context)
+		error = refuse(EINVAL, CAUSE_OTHER_CONTEXT, CREATE ": pd is of another context");
 	if (!error)
-		error = create_qp(attr->pd->context, attr->pd, NULL,
-				  (struct ibv_qp_init_attr *)attr, &qp);
+		error = create_qp(context, attr->pd, NULL, (struct ibv_qp_init_attr *)attr, &qp);
 	if (error)
 		return fail(error);
 	/* Before it is attached to any group. */

@@ -136,6 +136,24 @@ START_TEST(domain_of_another_context)
 }
 END_TEST
 
+/* The kernel looks for the objects that a call names in the file of the call's context. */
+START_TEST(objects_of_another_context)
+{
+	struct ibv_context *other = fixture_open();
+	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
+	struct ibv_dm *dm = ibv_alloc_dm(other, &(struct ibv_alloc_dm_attr){.length = 64});
+
+	attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	ck_fails_null(ibv_create_qp_ex(other, &attr), EINVAL);
+	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+	ck_assert_ptr_nonnull(dm);
+	ck_fails_null(ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED), EINVAL);
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	fixture_close(other);
+}
+END_TEST
+
 START_TEST(memory_regions)
 {
 	static char memory[8192] __attribute__((aligned(4096)));
@@ -627,6 +645,7 @@ int main(void)
 	tcase_add_test(tests, domain_is_busy);
 	tcase_add_test(tests, parent_domain_is_busy);
 	tcase_add_test(tests, domain_of_another_context);
+	tcase_add_test(tests, objects_of_another_context);
 	tcase_add_test(tests, memory_regions);
 	tcase_add_test(tests, memory_windows);
 	tcase_add_test(tests, completion_queues);
