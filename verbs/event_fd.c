@@ -99,10 +99,15 @@ static void update_descriptor(struct readable *readable)
 	readable->set = wanted;
 }
 
+/* As at the kernel's descriptors, who waits for edges (EPOLLET) gets one for each event. */
 void readable_added(struct readable *readable)
 {
+	bool told = readable->set;
+
 	readable->any = true;
 	update_descriptor(readable);
+	if (told)
+		readable_set(readable);
 	wake_one(readable);
 }
 
@@ -290,7 +295,7 @@ bool event_fd_has_ended(struct event_fd *events)
 	pthread_mutex_lock(&events->lock);
 	ended = events->ended && !events->head && events->readable.fd != CLOSED;
 	if (ended)
-		readable_added(&events->readable);
+		event_fd_removed(events);
 	pthread_mutex_unlock(&events->lock);
 	if (ended)
 		errno = EIO;

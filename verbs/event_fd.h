@@ -2,9 +2,9 @@
 /*
  * A queue of events behind a descriptor: completion channels and the async
  * descriptor of a context. The descriptor is an eventfd which is readable
- * exactly while the queue holds something, so that applications may poll it,
- * and may set O_NONBLOCK on it. Events stay in memory rather than in the
- * descriptor because ibv_destroy_cq() has to take back those of its CQ.
+ * exactly while the queue holds something, and has an edge for each event, so that
+ * applications may poll it, and may set O_NONBLOCK on it. Events stay in memory
+ * rather than in the descriptor because ibv_destroy_cq() has to take back those of its CQ.
  *
  * event_fd.lock is a leaf: nothing is called under it.
  */

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "tests/run_suite.h"
 
@@ -93,6 +95,33 @@ START_TEST(one_that_looks_needs_no_descriptor)
 }
 END_TEST
 
+static bool has_edge(int epoll)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll, &event, 1, 0) == 1;
+}
+
+/* As of the kernel's descriptors: one event is enough for each edge, even if two had one. */
+START_TEST(each_event_is_an_edge)
+{
+	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	ck_assert_int_ge(epoll, 0);
+	ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, events.readable.fd, &wanted), 0);
+	ck_assert(!has_edge(epoll));
+	event_fd_push(&events, &element, 1);
+	event_fd_push(&events, &element, 2);
+	ck_assert(has_edge(epoll) && !has_edge(epoll));
+	ck_assert(take(1) && !has_edge(epoll));
+	event_fd_push(&events, &element, 3);
+	ck_assert(has_edge(epoll));
+	ck_assert(take(2) && take(3) && !is_told());
+	close(epoll);
+}
+END_TEST
+
 START_TEST(one_that_must_not_wait_is_told)
 {
 	struct event_record record;
@@ -114,6 +143,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, is_readable_while_there_are_events);
 	tcase_add_test(tests, one_that_looks_needs_no_descriptor);
+	tcase_add_test(tests, each_event_is_an_edge);
 	tcase_add_test(tests, one_that_must_not_wait_is_told);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
