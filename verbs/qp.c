@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/objects/qp_state.h"
+#include "emu/objects/qp_type.h"
 #include "net/clock.h"
 #include "net/guard.h"
 #include "net/qp_text.h"
@@ -41,7 +43,10 @@ static int check_objects(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 		return refuse(EINVAL, CAUSE_OBJECT_MISSING, CREATE ": pd is NULL");
 	if (!domain_is_good(pd))
 		return domain_refuse(EINVAL, CREATE ", pd", pd);
-	CHECK_OBJECT("send_cq", to_cq(attr->send_cq), pd);
+	if (qp_type_has(attr->qp_type, QP_POST_SEND))
+		CHECK_OBJECT("send_cq", to_cq(attr->send_cq), pd);
+	if (!qp_type_has(attr->qp_type, QP_POST_RECV))
+		return 0;
 	CHECK_OBJECT("recv_cq", to_cq(attr->recv_cq), pd);
 	CHECK_OBJECT("srq", to_srq(attr->srq), pd);
 	return 0;

@@ -27,6 +27,14 @@ struct qp_type {
 /* NULL for a type that this device lacks. */
 const struct qp_type *qp_type_find(enum ibv_qp_type type);
 
+/* @ability: enum qp_ability. A queue that it lacks has no attributes, and no objects. */
+static inline bool qp_type_has(enum ibv_qp_type type, unsigned int ability)
+{
+	const struct qp_type *known = qp_type_find(type);
+
+	return known && known->abilities & ability;
+}
+
 /* Sets of types, for tables that say which types a row is for. */
 enum qp_type_set {
 	QP_RC = 1 << IBV_QPT_RC,

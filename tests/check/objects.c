@@ -193,6 +193,22 @@ static void use_others_after_destroying(void)
 	rig_close(&rig);
 }
 
+/* A queue pair that only sends has no use for the rest. */
+static void use_half_of_the_attributes(void)
+{
+	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1}, .qp_type = IBV_QPT_XRC_SEND};
+	struct ibv_qp *qp;
+
+	rig_open(&rig);
+	attr.send_cq = rig.cq;
+	attr.recv_cq = ibv_create_cq(rig.context, 1, NULL, NULL, 0);
+	must(ibv_destroy_cq(attr.recv_cq) == 0);
+	qp = ibv_create_qp(rig.pd, &attr);
+	must(qp);
+	must(ibv_destroy_qp(qp) == 0);
+	rig_close(&rig);
+}
+
 static void destroy_cq_twice(void)
 {
 	struct ibv_cq *cq;
@@ -505,6 +521,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_USED_DESTROYED, use_again_and_again, .said = "1 misuse, 5 occurrences"),
 	BAD(OBJECT_USED_DESTROYED, use_closed_context),
 	GOOD(OBJECT_USED_DESTROYED, use_others_after_destroying),
+	GOOD(OBJECT_USED_DESTROYED, use_half_of_the_attributes),
 	BAD(OBJECT_DESTROYED_TWICE, destroy_cq_twice),
 	BAD(OBJECT_DESTROYED_TWICE, deregister_twice),
 	BAD(OBJECT_DESTROYED_TWICE, close_twice),

@@ -196,7 +196,8 @@ START_TEST(queue_pairs)
 {
 	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV};
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
-	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0);
+	struct ibv_qp *target = create_target(xrcd), *initiator = create_initiator(0), *other;
+	static struct ibv_cq none;
 	struct ibv_send_wr send = {}, *bad_send;
 	struct ibv_recv_wr receive = {}, *bad_receive;
 	struct ibv_qp_init_attr queried;
@@ -212,6 +213,14 @@ START_TEST(queue_pairs)
 	attr.xrcd = xrcd;
 	attr.send_cq = cq;
 	ck_fails_null(ibv_create_qp_ex(context, &attr), EINVAL); /* no PD */
+
+	/* The other half's objects aren't looked at. */
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	attr.recv_cq = &none;
+	attr.srq = (struct ibv_srq *)&none;
+	other = ibv_create_qp_ex(context, &attr);
+	ck_assert_ptr_nonnull(other);
+	ck_assert_int_eq(ibv_destroy_qp(other), 0);
 
 	ck_assert_int_eq(ibv_query_qp(target, &state, 0, &queried), 0);
 	ck_assert_int_eq(queried.qp_type, IBV_QPT_XRC_RECV);

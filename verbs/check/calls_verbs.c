@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls of libibverbs about objects: verbs/check/calls.h says what a line is. */
+#include "emu/objects/qp_state.h"
+#include "emu/objects/qp_type.h"
 #include "verbs/check/calls.h"
 
 #define CONTEXT                                                                                    \
@@ -13,6 +15,9 @@
 
 /* A member of attributes that is there if a bit of comp_mask says so. */
 #define IF(bit, member) (attr->comp_mask & (bit) ? attr->member : NULL)
+/* Those of a queue pair that has the queue: otherwise the member may be anything. */
+#define SENDS(member) (qp_type_has(attr->qp_type, QP_POST_SEND) ? attr->member : NULL)
+#define RECEIVES(member) (qp_type_has(attr->qp_type, QP_POST_RECV) ? attr->member : NULL)
 
 /* clang-format off */
 
@@ -82,8 +87,8 @@ CALL(int, get_srq_num, "ibv_get_srq_num()", (struct ibv_srq *srq, uint32_t *numb
 DESTROYS(destroy_srq, "ibv_destroy_srq()", SRQ, (struct ibv_srq *srq), (srq), srq)
 
 /* --- queue pairs ----------------------------------------------------------------- */
-MAKES_COMPARED(struct ibv_qp *, create_qp, "ibv_create_qp()", QP, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), IN_PD, {OBJECT_CQ, attr->send_cq}, {OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq})
-MAKES_COMPARED(struct ibv_qp *, create_qp_ex, "ibv_create_qp_ex()", QP, (struct ibv_context *context, struct ibv_qp_init_attr_ex *attr), (context, attr), CONTEXT, {OBJECT_PD, IF(IBV_QP_INIT_ATTR_PD, pd)}, {OBJECT_XRCD, IF(IBV_QP_INIT_ATTR_XRCD, xrcd)}, {OBJECT_CQ, attr->send_cq}, {OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq})
+MAKES_COMPARED(struct ibv_qp *, create_qp, "ibv_create_qp()", QP, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr), IN_PD, {OBJECT_CQ, SENDS(send_cq)}, {OBJECT_CQ, RECEIVES(recv_cq)}, {OBJECT_SRQ, RECEIVES(srq)})
+MAKES_COMPARED(struct ibv_qp *, create_qp_ex, "ibv_create_qp_ex()", QP, (struct ibv_context *context, struct ibv_qp_init_attr_ex *attr), (context, attr), CONTEXT, {OBJECT_PD, IF(IBV_QP_INIT_ATTR_PD, pd)}, {OBJECT_XRCD, IF(IBV_QP_INIT_ATTR_XRCD, xrcd)}, {OBJECT_CQ, SENDS(send_cq)}, {OBJECT_CQ, RECEIVES(recv_cq)}, {OBJECT_SRQ, RECEIVES(srq)})
 MAKES(struct ibv_qp *, open_qp, "ibv_open_qp()", QP, (struct ibv_context *context, struct ibv_qp_open_attr *attr), (context, attr), CONTEXT, {OBJECT_XRCD, IF(IBV_QP_OPEN_ATTR_XRCD, xrcd)})
 CALL(struct ibv_qp_ex *, qp_to_qp_ex, "ibv_qp_to_qp_ex()", (struct ibv_qp *qp), (qp), A_NULL, {OBJECT_QP, qp})
 CALL_COMPARED(int, modify_qp, "ibv_modify_qp()", (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask), AN_ERRNO, {OBJECT_QP, qp})
