@@ -80,7 +80,6 @@ static void end_name(struct ibv_dm *name)
 	struct ibv_context *context = name->context;
 	struct dm *dm = to_dm(name);
 
-	names_end(&dm->names, to_import(name));
 	if (to_import(name))
 		quarantine_free(name, sizeof(struct imported_dm));
 	dm_put(dm);
@@ -121,7 +120,7 @@ struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle)
 		return fail(ENOMEM);
 	import->ibv.handle = import->handle = dm_handle;
 	import->dm = dm;
-	dm->names.imports++;
+	names_add(&dm->names);
 	return name_dm(&import->ibv, context);
 }
 

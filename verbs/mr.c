@@ -112,7 +112,6 @@ static void end_name(struct ibv_mr *name)
 {
 	struct mr *mr = to_mr(name);
 
-	names_end(&mr->names, to_import(name));
 	if (to_import(name)) {
 		domain_put(name->pd);
 		quarantine_free(name, sizeof(struct imported_mr));
@@ -156,7 +155,7 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	import->ibv.addr = NULL; /* ibv_import_mr(3) */
 	import->handle = mr_handle;
 	import->mr = mr;
-	mr->names.imports++;
+	names_add(&mr->names);
 	domain_get(pd);
 	return &import->ibv;
 }

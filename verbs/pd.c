@@ -18,8 +18,8 @@ struct parent_domain {
 	struct hca *hca; /* NULL; never in a struct pd */
 	struct pd *pd;
 	struct ibv_td *td;
-	_Atomic uint32_t users; /* objects created in it */
-	_Atomic bool ended;	/* an import that is kept for its users */
+	/* What was created in it, for which an import is kept, and itself until it has ended. */
+	_Atomic uint32_t references;
 };
 
 struct thread_domain {
@@ -73,14 +73,14 @@ int domain_refuse(int error, const char *call, struct ibv_pd *pd)
 void domain_get(struct ibv_pd *pd)
 {
 	if (to_parent(pd))
-		to_parent(pd)->users++;
+		to_parent(pd)->references++;
 }
 
 void domain_put(struct ibv_pd *pd)
 {
 	struct parent_domain *parent = to_parent(pd);
 
-	if (parent && --parent->users == 0 && parent->ended)
+	if (parent && --parent->references == 0)
 		quarantine_free(parent, sizeof(*parent));
 }
 
@@ -98,15 +98,17 @@ struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
 
 static int dealloc_parent_domain(struct parent_domain *parent)
 {
-	if (parent->users)
+	uint32_t users = parent->references - 1;
+
+	if (users)
 		return refuse(EBUSY, CAUSE_OBJECT_IN_USE,
 			      "ibv_dealloc_pd(): in use by %u objects that were made in the parent "
 			      "domain",
-			      parent->users);
+			      users);
 	if (parent->td)
 		((struct thread_domain *)parent->td)->users--;
 	users_add(&parent->pd->users, USER_PARENT_DOMAIN, -1);
-	quarantine_free(parent, sizeof(*parent));
+	domain_put(&parent->ibv);
 	return 0;
 }
 
@@ -114,15 +116,9 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 static void end_name(struct ibv_pd *name)
 {
 	struct ibv_context *context = name->context;
-	struct parent_domain *import = to_parent(name);
 	struct pd *pd = to_pd(name);
 
-	names_end(&pd->names, import);
-	if (import) {
-		import->ended = true;
-		if (import->users == 0)
-			quarantine_free(import, sizeof(*import));
-	}
+	domain_put(name);
 	pd_put(pd);
 	context_put(context);
 }
@@ -157,7 +153,8 @@ struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	import->ibv.context = context;
 	import->ibv.handle = import->handle = pd_handle;
 	import->pd = pd;
-	pd->names.imports++;
+	import->references = 1;
+	names_add(&pd->names);
 	context_get(context);
 	return &import->ibv;
 }
@@ -222,6 +219,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 	parent->ibv.context = context;
 	parent->ibv.handle = parent->handle = PARENT_DOMAIN;
 	parent->pd = to_pd(attr->pd);
+	parent->references = 1;
 	users_add(&parent->pd->users, USER_PARENT_DOMAIN, 1);
 	parent->td = attr->td;
 	if (parent->td)

@@ -116,13 +116,13 @@ int dm_destroy(struct dm *dm)
 		dm_unlist(dm);
 	atomic_fetch_sub(&dm->hca->dm_size, dm->length);
 	free(dm->memory);
-	dm->names.destroyed = true;
+	names_destroy(&dm->names);
 	return 0;
 }
 
 void dm_put(struct dm *dm)
 {
-	if (!names_are_gone(&dm->names))
+	if (!names_end(&dm->names))
 		return;
 	origin_free(dm->origin);
 	quarantine_free(dm, sizeof(*dm));
@@ -134,7 +134,6 @@ int dm_free(struct dm *dm)
 
 	if (error)
 		return error;
-	names_end(&dm->names, false);
 	dm_put(dm);
 	return 0;
 }

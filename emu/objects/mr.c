@@ -278,13 +278,13 @@ int mr_destroy(struct mr *mr)
 	mr_show_destroy(mr);
 	if (mr->release)
 		mr->release(mr->backing);
-	mr->names.destroyed = true;
+	names_destroy(&mr->names);
 	return 0;
 }
 
 void mr_put(struct mr *mr)
 {
-	if (names_are_gone(&mr->names))
+	if (names_end(&mr->names))
 		quarantine_free(mr, sizeof(*mr));
 }
 
@@ -294,7 +294,6 @@ int mr_deregister(struct mr *mr)
 
 	if (error)
 		return error;
-	names_end(&mr->names, false);
 	mr_put(mr);
 	return 0;
 }

@@ -13,24 +13,30 @@
 #include <stdint.h>
 
 struct names {
-	_Atomic uint32_t imports; /* besides the first one */
-	_Atomic bool unimported;  /* the first one has ended */
+	/*
+	 * The names that there are, and the object itself until it is destroyed. Two less, for an
+	 * object begins with zeros.
+	 */
+	_Atomic int32_t references;
 	_Atomic bool destroyed;
 };
 
-/* A name ends: an @import, or the first one. */
-static inline void names_end(struct names *names, bool import)
+static inline void names_add(struct names *names)
 {
-	if (import)
-		names->imports--;
-	else
-		names->unimported = true;
+	names->references++;
 }
 
-/* Whether the object has to be freed, now that a name of it has ended. */
-static inline bool names_are_gone(const struct names *names)
+/* A name ends. Returns whether the object has to be freed: of threads that end one each, to one. */
+static inline bool names_end(struct names *names)
 {
-	return names->destroyed && names->unimported && !names->imports;
+	return atomic_fetch_sub(&names->references, 1) == -1;
+}
+
+/* By one of its names, which is still there: it isn't the last reference that goes. */
+static inline void names_destroy(struct names *names)
+{
+	names->destroyed = true;
+	names_end(names);
 }
 
 #endif

@@ -58,14 +58,14 @@ int pd_destroy(struct pd *pd)
 	pthread_mutex_lock(&hca->objects_lock);
 	DL_DELETE(hca->pds, pd);
 	pthread_mutex_unlock(&hca->objects_lock);
-	pd->names.destroyed = true;
+	names_destroy(&pd->names);
 	capacity_put(&hca->pd_count);
 	return 0;
 }
 
 void pd_put(struct pd *pd)
 {
-	if (!names_are_gone(&pd->names))
+	if (!names_end(&pd->names))
 		return;
 	origin_free(pd->origin);
 	quarantine_free(pd, sizeof(*pd));
@@ -77,7 +77,6 @@ int pd_dealloc(struct pd *pd)
 
 	if (error)
 		return error;
-	names_end(&pd->names, false);
 	pd_put(pd);
 	return 0;
 }

@@ -570,6 +570,81 @@ START_TEST(reopening_beside_a_child)
 }
 END_TEST
 
+/* --- names of an object --------------------------------------------------------------------- */
+
+#define NAMED 64 /* at a time, so that the two threads meet at some of them */
+#define NAMED_ROUNDS 400
+
+static struct named {
+	struct ibv_pd *pd, *imported_pd, *used_pd;
+	struct ibv_mr *mr, *imported_mr, *mr_in_used_pd;
+	struct ibv_dm *dm, *imported_dm;
+} named[NAMED];
+
+static pthread_barrier_t named_barrier;
+
+static void name_twice(struct named *object, struct ibv_pd *pd)
+{
+	static struct ibv_alloc_dm_attr dm = {.length = 4};
+	static char memory[64];
+
+	must((object->pd = ibv_alloc_pd(pd->context)));
+	must((object->imported_pd = ibv_import_pd(pd->context, object->pd->handle)));
+	must((object->mr = ibv_reg_mr(pd, memory, sizeof(memory), 0)));
+	must((object->imported_mr = ibv_import_mr(pd, object->mr->handle)));
+	must((object->dm = ibv_alloc_dm(pd->context, &dm)));
+	must((object->imported_dm = ibv_import_dm(pd->context, object->dm->handle)));
+	/* An import that outlives its name, for what was made in it. */
+	must((object->used_pd = ibv_import_pd(pd->context, pd->handle)));
+	must((object->mr_in_used_pd = ibv_reg_mr(object->used_pd, memory, sizeof(memory), 0)));
+}
+
+static void *end_imports(void *unused)
+{
+	for (unsigned int i = 0; i < NAMED_ROUNDS; i++) {
+		pthread_barrier_wait(&named_barrier);
+		for (struct named *object = named; object < named + NAMED; object++) {
+			ibv_unimport_pd(object->imported_pd);
+			ibv_unimport_mr(object->imported_mr);
+			ibv_unimport_dm(object->imported_dm);
+			ibv_unimport_pd(object->used_pd);
+		}
+		pthread_barrier_wait(&named_barrier);
+	}
+	return NULL;
+}
+
+/* One thread destroys objects by a name each while another one ends their other names. */
+START_TEST(names_that_end_together)
+{
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	pthread_t thread;
+
+	make_environment();
+	must((context = open_device(device_names[0])));
+	must((pd = ibv_alloc_pd(context)));
+	must(pthread_barrier_init(&named_barrier, NULL, 2) == 0);
+	must(pthread_create(&thread, NULL, end_imports, NULL) == 0);
+	for (unsigned int i = 0; i < NAMED_ROUNDS; i++) {
+		for (struct named *object = named; object < named + NAMED; object++)
+			name_twice(object, pd);
+		pthread_barrier_wait(&named_barrier);
+		for (struct named *object = named; object < named + NAMED; object++) {
+			must(ibv_dealloc_pd(object->pd) == 0);
+			must(ibv_dereg_mr(object->mr) == 0);
+			must(ibv_free_dm(object->dm) == 0);
+			must(ibv_dereg_mr(object->mr_in_used_pd) == 0);
+		}
+		pthread_barrier_wait(&named_barrier);
+	}
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&named_barrier);
+	must(ibv_dealloc_pd(pd) == 0);
+	must(ibv_close_device(context) == 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("verbs");
@@ -583,6 +658,7 @@ int main(void)
 	tcase_add_test(tcase, forking_while_opening);
 	tcase_add_test(tcase, forking_while_looking);
 	tcase_add_test(tcase, reopening_beside_a_child);
+	tcase_add_test(tcase, names_that_end_together);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }
