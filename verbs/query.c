@@ -40,9 +40,9 @@ static struct port *port_of(struct ibv_context *context, unsigned int port_num, 
 }
 
 /* Bits of comp_mask or flags that @call doesn't know. */
-static int refuse_mask(int error, const char *call, uint64_t mask)
+static int refuse_mask(const char *call, uint64_t mask)
 {
-	return refuse(error, CAUSE_QUERY_MASK, "%s: 0x%" PRIx64, call, mask);
+	return refuse(EINVAL, CAUSE_QUERY_MASK, "%s: 0x%" PRIx64, call, mask);
 }
 
 /* --- device ------------------------------------------------------------------ */
@@ -67,8 +67,8 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 					"least %zu",
 					attr_size, sizeof(all.orig_attr)));
 	if (input && input->comp_mask)
-		return set_errno(refuse_mask(EINVAL, "ibv_query_device_ex(), input->comp_mask",
-					     input->comp_mask));
+		return set_errno(
+			refuse_mask("ibv_query_device_ex(), input->comp_mask", input->comp_mask));
 	urxe_query_device(context, &all.orig_attr);
 	all.device_cap_flags_ex =
 		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
@@ -96,8 +96,8 @@ int urxe_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 		return set_errno(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
 					"ibv_query_rt_values_ex(): the device has no clock"));
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return set_errno(refuse_mask(EINVAL, "ibv_query_rt_values_ex(), comp_mask",
-					     values->comp_mask));
+		return set_errno(
+			refuse_mask("ibv_query_rt_values_ex(), comp_mask", values->comp_mask));
 	/* As mlx5 has it: ticks of the device's clock, whatever the name of their member. */
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		values->raw_clock = (struct timespec){.tv_nsec = clock_now()};
@@ -211,7 +211,7 @@ int urxe_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	int error;
 
 	if (flags)
-		return refuse_mask(EOPNOTSUPP, "ibv_query_gid_ex(), flags", flags);
+		return refuse_mask("ibv_query_gid_ex(), flags", flags);
 	port = port_of(context, port_num, "ibv_query_gid_ex()");
 	error = port ? check_gid_index(gid_index, "ibv_query_gid_ex()") : EINVAL;
 	if (error)
@@ -248,7 +248,7 @@ ssize_t urxe_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	struct port *port;
 
 	if (flags)
-		return -refuse_mask(EOPNOTSUPP, "ibv_query_gid_table(), flags", flags);
+		return -refuse_mask("ibv_query_gid_table(), flags", flags);
 	for (unsigned int i = 1; count >= 0 && (port = device_port(device_of(context), i)); i++)
 		count = append_entries(port, entries, max_entries, count, entry_size);
 	return count;
