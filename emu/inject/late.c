@@ -15,13 +15,22 @@ struct late {
 	uint64_t due;
 };
 
-static uint64_t delay_of(const struct qp *qp, const struct completion *completion)
+/* A message has one completion; receives that are flushed later belong to none. */
+static uint64_t take_receive_delay(struct message *message)
+{
+	uint64_t delay = message->late;
+
+	message->late = 0;
+	return delay;
+}
+
+static uint64_t delay_of(struct qp *qp, const struct completion *completion)
 {
 	const struct send_wqe *wqe;
 
 	/* Each completion of the send queue frees a slot there. */
 	if (!completion->send_slots)
-		return qp->responder.message.late;
+		return take_receive_delay(&qp->responder.message);
 	wqe = send_queue_at(&qp->sq, qp->sq.done - 1);
 	return wqe->is_late ? wqe->late : 0;
 }

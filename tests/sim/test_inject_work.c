@@ -307,6 +307,27 @@ START_TEST(late_receive)
 }
 END_TEST
 
+/* Receives that no message takes are of no fault. */
+START_TEST(late_receive_and_flushed)
+{
+	uint64_t start;
+
+	create(IBV_QPT_RC);
+	world_inject(p.b, "late(5ms)#1/RECV");
+	for (unsigned int i = 1; i <= 3; i++)
+		pair_receive(&p, 64, i);
+	post(IBV_WR_SEND, 8, 1);
+	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	start = world_now(&p.world);
+	world_modify_state(p.qb, IBV_QPS_ERR);
+	for (unsigned int i = 2; i <= 3; i++)
+		world_expect(p.b, i, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_uint_lt(world_now(&p.world), start + MS);
+	destroy();
+}
+END_TEST
+
 /* They vanish with the QP, as those do that can be polled. */
 START_TEST(late_and_reset)
 {
@@ -371,6 +392,7 @@ int main(void)
 	tcase_add_test(complete, receive_of_a_write);
 	tcase_add_test(late, late_send);
 	tcase_add_loop_test(late, late_receive, 0, 2);
+	tcase_add_test(late, late_receive_and_flushed);
 	tcase_add_test(late, late_and_reset);
 	tcase_add_test(late, late_and_flushed);
 	tcase_add_test(late, late_and_full);
