@@ -14,9 +14,8 @@
 #include "net/guard.h"
 #include "net/random.h"
 
-/* Beyond either a random piece makes room. */
+/* Beyond that a random piece makes room. None is larger than a packet's payload. */
 #define PIECES_MAX 1024
-#define BYTES_MAX (4u << 20)
 
 struct piece {
 	struct placement_target target;
@@ -31,7 +30,6 @@ struct placement {
 	uint64_t random;
 	struct piece *pieces[PIECES_MAX]; /* in no order */
 	unsigned int count;
-	uint64_t bytes;
 	_Atomic uint64_t deadline; /* the earliest, or TIME_NEVER: read without the lock */
 };
 
@@ -109,7 +107,6 @@ static void place_piece(struct placement *placement, unsigned int index)
 		mr_unpin(piece->target.qp->hca, &pin);
 	}
 	placement->pieces[index] = placement->pieces[--placement->count];
-	placement->bytes -= piece->length;
 	free(piece);
 }
 
@@ -135,10 +132,9 @@ static bool place_wanted(struct placement *placement,
 	return any;
 }
 
-static void make_room(struct placement *placement, uint32_t length)
+static void make_room(struct placement *placement)
 {
-	while (placement->count &&
-	       (placement->count == PIECES_MAX || placement->bytes + length > BYTES_MAX))
+	if (placement->count == PIECES_MAX)
 		place_piece(placement, random_below(&placement->random, placement->count));
 }
 
@@ -165,9 +161,8 @@ static bool keep_piece(struct placement *placement, const struct placement_targe
 	piece->length = length;
 	piece->due = target->qp->now + delay(placement);
 	memcpy(piece->data, data, length);
-	make_room(placement, length);
+	make_room(placement);
 	placement->pieces[placement->count++] = piece;
-	placement->bytes += length;
 	if (piece->due < atomic_load(&placement->deadline))
 		atomic_store(&placement->deadline, piece->due);
 	return true;
