@@ -171,8 +171,9 @@ START_TEST(a_qp_with_its_share_lets_others_go_first)
 	release(&qps[0], 1000);
 	ck_assert_uint_eq(scheduled, 1);
 	ck_assert_ptr_eq(last_scheduled, &qps[1]);
-	/* There would be space, but this QP has more than its share already. */
+	/* There would be space, but this QP has more than its share already: it doesn't starve. */
 	ck_assert(!take(&qps[0], PACKET));
+	ck_assert_uint_eq(qps[0].recovery.member.skipped, 0);
 	ck_assert(take(&qps[1], 6000));
 	forget(&qps[0]);
 	forget(&qps[2]);
@@ -309,6 +310,37 @@ START_TEST(a_starving_qp_waits_in_front)
 }
 END_TEST
 
+/* With nothing in flight the next one sends, whoever it is. */
+START_TEST(a_starving_qp_leaves_no_window_empty)
+{
+	begin();
+	ck_assert(take(&qps[9], 65536));
+	for (int i = 0; i < 20; i++)
+		ck_assert(!take(&qps[0], 40000));
+	ck_assert(!take(&qps[1], PACKET));
+	release(&qps[9], 65536);
+	ck_assert(take(&qps[1], PACKET));
+	forget(&qps[0]);
+	end();
+}
+END_TEST
+
+/* The space was too little for it: it is woken again when there is more. */
+START_TEST(one_that_was_woken_in_vain_is_woken_again)
+{
+	begin();
+	ck_assert(take(&qps[9], 65536));
+	ck_assert(!take(&qps[0], 40000));
+	for (unsigned int i = 1; i <= 3; i++) {
+		release(&qps[9], 8000);
+		ck_assert_uint_eq(scheduled, i);
+		ck_assert(!take(&qps[0], 40000));
+	}
+	forget(&qps[0]);
+	end();
+}
+END_TEST
+
 START_TEST(a_qp_that_has_sent_is_patient_again)
 {
 	begin();
@@ -341,6 +373,8 @@ int main(void)
 	tcase_add_test(tests, no_more_at_once_than_its_share_while_others_wait);
 	tcase_add_test(tests, a_starving_qp_has_the_window_drained_for_it);
 	tcase_add_loop_test(tests, a_starving_qp_waits_in_front, 0, 2);
+	tcase_add_test(tests, a_starving_qp_leaves_no_window_empty);
+	tcase_add_test(tests, one_that_was_woken_in_vain_is_woken_again);
 	tcase_add_test(tests, a_qp_that_has_sent_is_patient_again);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -275,6 +275,49 @@ START_TEST(a_pause_does_not_move_along_the_curve)
 }
 END_TEST
 
+/* RFC 9438, 4.2: the plateau is where each reduction was, however far the window has come since. */
+START_TEST(each_reduction_begins_a_curve)
+{
+	double most, start;
+	uint64_t begun;
+
+	begin_at(400 * CWND_SEGMENT, 100 * MS);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	while (cwnd.size.limit < 500 * CWND_SEGMENT)
+		run_round();
+	most = segments(cwnd.size.limit);
+	now += 200 * MS;
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	start = segments(cwnd.size.limit);
+	ck_assert_double_eq_tol(start, BETA * most, 0.01);
+	begun = now + 100 * MS / PIECES;
+	for (int i = 0; i < 100; i++) {
+		run_round();
+		ck_assert_double_eq_tol(segments(cwnd.size.limit),
+					w_cubic(most, start, (now - begun) / 1e9), 1.5);
+	}
+}
+END_TEST
+
+/* A window that came to ssthresh without a loss begins at its plateau. */
+START_TEST(the_curve_after_slow_start)
+{
+	const double most = 400;
+	uint64_t begun;
+
+	begin_at((uint64_t)most * CWND_SEGMENT, 100 * MS);
+	cwnd.size.ssthresh = cwnd.size.limit;
+	begun = now + 100 * MS / PIECES;
+	for (int i = 0; i < 30; i++) {
+		run_round();
+		ck_assert_double_eq_tol(
+			segments(cwnd.size.limit),
+			fmax(w_cubic(most, most, (now - begun) / 1e9), most + (i + 1) * ALPHA),
+			1.5);
+	}
+}
+END_TEST
+
 /* RFC 9438, 4.7: a window that is reduced before it was back at W_max leaves room. */
 START_TEST(fast_convergence)
 {
@@ -317,11 +360,16 @@ END_TEST
 /* RFC 8511: a mark comes before the queue is full. */
 START_TEST(a_mark_reduces_less)
 {
+	uint32_t number;
+
 	begin_at(4 << 20, MS);
 	cwnd_on_lost(&cwnd, CWND_MARKED, &rtt, now);
 	ck_assert_double_eq_tol(cwnd.size.limit, 0.85 * (4 << 20), 2);
 	/* RFC 3168, 6.1.2: a loss in the same round trip is the same event. */
-	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
+	number = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
+	ck_assert_double_eq_tol(cwnd.size.limit, 0.85 * (4 << 20), 2);
+	/* And if nothing was lost then, the mark was no less right. */
+	cwnd_on_spurious(&cwnd, number);
 	ck_assert_double_eq_tol(cwnd.size.limit, 0.85 * (4 << 20), 2);
 }
 END_TEST
@@ -368,6 +416,11 @@ START_TEST(a_run_begins_with_one)
 	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
 	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 2), first);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
+	/* It is reduced once, also where the first had reduced it. */
+	begin_at(4 << 20, CWND_SHORT_ROUND);
+	cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
+	ck_assert_uint_eq(cwnd.size.limit, (4 << 20) * 7 / 10);
 }
 END_TEST
 
@@ -431,6 +484,35 @@ START_TEST(going_back_begins_slowly_on_a_long_path)
 }
 END_TEST
 
+/* While the round trip is measured anew little is in flight; then as much as before, soon. */
+START_TEST(a_window_that_is_used_drains)
+{
+	const uint64_t limit = 4 << 20;
+
+	begin_at(limit, 20 * MS);
+	cwnd.size.ssthresh = limit;
+	cwnd_on_sent(&cwnd, limit / 2 - 1);
+	cwnd_drain(&cwnd, now + SECOND);
+	ck_assert_uint_eq(cwnd.size.limit, limit); /* there is no queue that it holds full */
+	cwnd_on_sent(&cwnd, 1);
+	cwnd_drain(&cwnd, now + SECOND);
+	ck_assert_uint_eq(cwnd.size.limit, limit / CWND_DRAIN_FRACTION);
+	ck_assert_uint_eq(cwnd.size.ssthresh, limit);
+	cwnd_on_discarded(&cwnd, cwnd.in_flight);
+	for (int i = 0; i < 49; i++)
+		run_round();
+	ck_assert_uint_eq(cwnd.size.limit, limit / CWND_DRAIN_FRACTION);
+	for (int i = 0; i < 6; i++)
+		run_round();
+	ck_assert_uint_ge(cwnd.size.limit, limit);
+
+	begin_at(2 * CWND_LEAST, 20 * MS);
+	cwnd_on_sent(&cwnd, 2 * CWND_LEAST);
+	cwnd_drain(&cwnd, now + SECOND);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_LEAST);
+}
+END_TEST
+
 /* Several queue pairs go back for the same losses: the window grows again to what it was before. */
 START_TEST(all_go_back_for_the_same)
 {
@@ -473,6 +555,9 @@ START_TEST(a_bound_is_kept)
 	for (int i = 0; i < 4; i++)
 		run_round();
 	ck_assert_uint_eq(cwnd.size.limit, most);
+	cwnd_bound(&cwnd, CWND_MOST); /* another QP's link has space for more */
+	run_round();
+	ck_assert_uint_eq(cwnd.size.limit, most);
 	cwnd_bound(&cwnd, CWND_INITIAL);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_INITIAL);
 }
@@ -509,6 +594,8 @@ int main(void)
 	tcase_add_test(tests, never_less_than_reno);
 	tcase_add_test(tests, steep_parts_are_climbed_slowly);
 	tcase_add_test(tests, a_pause_does_not_move_along_the_curve);
+	tcase_add_test(tests, each_reduction_begins_a_curve);
+	tcase_add_test(tests, the_curve_after_slow_start);
 	tcase_add_test(tests, fast_convergence);
 	tcase_add_test(tests, one_reduction_a_round_trip);
 	tcase_add_test(tests, a_mark_reduces_less);
@@ -519,6 +606,7 @@ int main(void)
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);
 	tcase_add_test(tests, going_back_begins_slowly_on_a_long_path);
+	tcase_add_test(tests, a_window_that_is_used_drains);
 	tcase_add_test(tests, all_go_back_for_the_same);
 	tcase_add_test(tests, one_that_comes_late_is_of_the_same_round_trip);
 	tcase_add_test(tests, a_bound_is_kept);

@@ -34,6 +34,14 @@ static struct destination *get(uint8_t address)
 	return found;
 }
 
+/* A path that is long enough for it to be paced, and its window is full. */
+static void measure_long(uint64_t now)
+{
+	destination_acked(destination, 0, 20 * MS, false, now);
+	destination->cwnd.size.limit = destination->cwnd.size.ssthresh = 1024 * CWND_SEGMENT;
+	destination_sent(destination, destination->cwnd.size.limit);
+}
+
 static void begin(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -143,6 +151,64 @@ START_TEST(a_restored_window_wakes)
 }
 END_TEST
 
+/* What the link has space for, of all that there is room for elsewhere. */
+START_TEST(a_bound_is_the_windows)
+{
+	begin();
+	destination_bound(destination, CWND_INITIAL / 2);
+	ck_assert_uint_eq(destination_limit(destination), CWND_INITIAL / 2);
+	end();
+}
+END_TEST
+
+/* --- on a long path ------------------------------------------------------------------------- */
+
+/* One that has to wait for its time keeps its place among those that wait for space. */
+START_TEST(what_is_paced_waits_in_order)
+{
+	uint64_t until = 0, granted = 0;
+
+	begin();
+	measure_long(SECOND);
+	destination_discard(destination, destination->cwnd.in_flight);
+	while (!until && granted < 1024)
+		granted += destination_take(destination, member, CWND_SEGMENT, 8, SECOND, &until);
+	ck_assert_uint_gt(granted, 0);
+	ck_assert_uint_lt(granted, 1024 / 2);
+	ck_assert_uint_gt(until, SECOND);
+	ck_assert(member->waiting);
+	ck_assert_uint_eq(destination->cwnd.in_flight, granted * CWND_SEGMENT);
+	destination_forget(destination, member);
+	end();
+}
+END_TEST
+
+START_TEST(going_back_begins_slowly)
+{
+	begin();
+	measure_long(SECOND);
+	destination_discard(destination, destination->cwnd.in_flight);
+	destination_restarted(destination);
+	ck_assert_uint_eq(destination_limit(destination), CWND_INITIAL);
+	end();
+}
+END_TEST
+
+/* As when it may be another route that takes longer, and not a queue. */
+START_TEST(the_window_drains_to_measure)
+{
+	begin();
+	measure_long(SECOND);
+	for (int i = 0; i < 2 * RTT_RECENT; i++)
+		destination_acked(destination, 0, 30 * MS, false, SECOND + RTT_LEAST_PERIOD - 1);
+	ck_assert_uint_eq(destination_limit(destination), 1024 * CWND_SEGMENT);
+	destination_acked(destination, 0, 30 * MS, false, SECOND + RTT_LEAST_PERIOD);
+	ck_assert_uint_eq(destination_limit(destination),
+			  1024 * CWND_SEGMENT / CWND_DRAIN_FRACTION);
+	end();
+}
+END_TEST
+
 START_TEST(a_forgotten_member_is_not_woken)
 {
 	begin();
@@ -237,6 +303,46 @@ START_TEST(a_probe_that_is_answered_soon_was_for_a_loss)
 }
 END_TEST
 
+/* What was sent again can't have been answered so soon: that was the answer to what came before. */
+START_TEST(an_answer_that_comes_at_once_was_none_to_the_probe)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	ck_assert(!destination_probe_answered(destination, 75 * US - 1, SECOND));
+	ck_assert(!destination_lossy(destination, SECOND));
+	ck_assert(destination_probe_answered(destination, 75 * US, SECOND));
+	end();
+}
+END_TEST
+
+/* A queue is long, but nothing is lost: neither are timeouts shorter for it. */
+START_TEST(a_mark_is_no_loss)
+{
+	begin();
+	destination_acked(destination, 0, 100 * US, false, SECOND);
+	destination_lost(destination, CWND_MARKED, SECOND);
+	ck_assert_uint_eq(destination->cwnd.reductions, 1);
+	ck_assert(!destination_lossy(destination, SECOND));
+	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	end();
+}
+END_TEST
+
+/* Until a round trip was measured, what came late says how late the next may be. */
+START_TEST(late_answers_are_allowed_for)
+{
+	begin();
+	ck_assert_uint_eq(destination_slowest_answer(destination), PROBE_TIMEOUT_INITIAL);
+	destination_answered_late(destination, 300 * MS);
+	ck_assert_uint_eq(destination_slowest_answer(destination), 600 * MS);
+	destination_acked(destination, 0, 20 * MS, false, SECOND);
+	ck_assert_uint_eq(destination_slowest_answer(destination), destination->probe_timeout);
+	destination_answered_late(destination, 300 * MS);
+	ck_assert_uint_eq(destination_slowest_answer(destination), destination->probe_timeout);
+	end();
+}
+END_TEST
+
 START_TEST(remembers_when_something_arrived)
 {
 	begin();
@@ -274,12 +380,19 @@ int main(void)
 				      acknowledgements_wake,
 				      what_is_discarded_wakes,
 				      a_restored_window_wakes,
+				      a_bound_is_the_windows,
+				      what_is_paced_waits_in_order,
+				      going_back_begins_slowly,
+				      the_window_drains_to_measure,
 				      a_forgotten_member_is_not_woken,
 				      a_guess_until_something_was_measured,
 				      a_probe_waits_for_what_was_measured,
 				      repeats_are_quick_where_packets_are_lost,
 				      quicker_where_many_are_lost,
 				      a_probe_that_is_answered_soon_was_for_a_loss,
+				      an_answer_that_comes_at_once_was_none_to_the_probe,
+				      a_mark_is_no_loss,
+				      late_answers_are_allowed_for,
 				      remembers_when_something_arrived,
 				      ambiguous_samples_count_where_nothing_is_lost,
 				      NULL};

@@ -116,7 +116,9 @@ START_TEST(a_late_peer_isnt_a_long_path)
 	begin(PACER_ROUND_MOST);
 	ck_assert_uint_eq(send(), 10 * WINDOW);
 	begin(PACER_ROUND_MOST - 1);
+	cwnd.size.limit = cwnd.size.ssthresh = CWND_INITIAL; /* of which each packet takes long */
 	send();
+	ck_assert_uint_gt(pacer_wait(&pacer, &cwnd, &rtt, now), now + ROUND);
 	rtt.least = ROUND;
 	ck_assert_uint_le(pacer_wait(&pacer, &cwnd, &rtt, now), now + ROUND);
 	now += ROUND;

@@ -18,6 +18,7 @@ static struct outbox outbox;
 static uint32_t fake_rcvbuf_space(struct link *link, const struct path *path, uint32_t qpn)
 {
 	asked++;
+	ck_assert_uint_eq(outbox.packets, 0); /* they count among what has arrived */
 	return space[share_qpn_block(qpn) - 1];
 }
 
@@ -27,7 +28,20 @@ static uint32_t fake_sndbuf_space(struct link *link, const union ibv_gid *source
 	return send_space;
 }
 
-static const struct link_ops fake_ops = {.rcvbuf_space = fake_rcvbuf_space,
+static unsigned int fake_send(struct link *link, struct link_packet *packets, unsigned int count,
+			      uint64_t now)
+{
+	return 0;
+}
+
+static uint64_t no_deadline(struct link *link)
+{
+	return TIME_NEVER;
+}
+
+static const struct link_ops fake_ops = {.send = fake_send,
+					 .deadline = no_deadline,
+					 .rcvbuf_space = fake_rcvbuf_space,
 					 .sndbuf_space = fake_sndbuf_space};
 static const struct link_ops ops_without_send_buffer = {.rcvbuf_space = fake_rcvbuf_space};
 static struct link fake = {&fake_ops};
@@ -132,6 +146,57 @@ START_TEST(stopped_receiver_costs_its_patience_once)
 		must(take(0) == 0);
 	space[0] = 0;
 	ck_assert_uint_eq(take(0), outbox.now + PACING_INTERVAL);
+}
+END_TEST
+
+/* However much it has taken before, it is waited for no longer when it stops. */
+START_TEST(patience_is_not_saved)
+{
+	space[0] = 200000000;
+	for (unsigned int i = 0; i < space[0] / 2 / COST; i++)
+		must(take(0) == 0);
+	ck_assert_uint_eq(asked, 1);
+	space[0] = 0;
+	ck_assert_uint_le(send_one(0), PACING_PATIENCE + PACING_INTERVAL);
+}
+END_TEST
+
+/* One that was found to be stopped and reads a little isn't waited for at once. */
+START_TEST(stopped_receiver_has_to_read_more_than_a_little)
+{
+	space[0] = 0;
+	send_one(0);
+	for (unsigned int i = 0; i < 10; i++) {
+		outbox.now += PACING_RECHECK;
+		space[0] = i % 2 ? 0 : 2 * COST;
+		ck_assert_uint_eq(take(0), 0);
+		ck_assert_uint_eq(take(0), 0);
+	}
+}
+END_TEST
+
+/* What is known of one is for it alone, and kept while it is in use. */
+START_TEST(receiver_in_use_is_remembered)
+{
+	space[0] = UINT32_MAX - 1;
+	for (unsigned int i = 1; i < RECEIVERS; i++) {
+		outbox.now++;
+		must(take(0) == 0);
+		outbox.now++;
+		must(take(i) == 0);
+		ck_assert_uint_eq(asked, 1 + i);
+	}
+}
+END_TEST
+
+START_TEST(link_is_asked_with_nothing_left_to_send)
+{
+	struct path path = {};
+
+	outbox_packet(&outbox, &path)->headers_length = 12;
+	ck_assert_uint_eq(take(0), 0);
+	ck_assert_uint_eq(asked, 1);
+	ck_assert_uint_eq(outbox.packets, 0);
 }
 END_TEST
 
@@ -247,6 +312,10 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, receiver_gets_what_fits_and_is_asked_once);
 	tcase_add_test(tcase, stopped_receiver_costs_its_patience_once);
+	tcase_add_test(tcase, patience_is_not_saved);
+	tcase_add_test(tcase, stopped_receiver_has_to_read_more_than_a_little);
+	tcase_add_test(tcase, receiver_in_use_is_remembered);
+	tcase_add_test(tcase, link_is_asked_with_nothing_left_to_send);
 	tcase_add_loop_test(tcase, slow_reader_holds_up_the_others_for_little, 0, 4);
 	tcase_add_loop_test(tcase, many_stopped_receivers_cost_their_patience_once, 0, 2);
 	tcase_add_test(tcase, send_buffer_paces_what_goes_elsewhere);
