@@ -122,6 +122,13 @@ START_TEST(registrations)
 	ck_assert_int_eq(try_register(dm, 0, 100, ZERO_BASED | IBV_ACCESS_ON_DEMAND), EINVAL);
 	ck_assert_int_eq(try_register(dm, 0, 100, ZERO_BASED | 1 << 19), EINVAL);
 
+	/* Of a registration that fails nothing is left. */
+	core.limits.device.max_mr = 0;
+	ck_assert_int_ne(try_register(dm, 0, 100, ZERO_BASED), 0);
+	core.limits.device.max_mr = hca_limits_core.device.max_mr;
+	ck_assert_int_eq(dm_free(dm), 0);
+
+	dm = make_dm(100, 0);
 	ck_assert_int_eq(dm_register(pd, dm, 0, 100, ZERO_BASED, &mr), 0);
 	ck_assert_ptr_null(mr->ibv.addr);
 	ck_assert_uint_eq(mr->ibv.length, 100);

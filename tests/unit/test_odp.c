@@ -193,6 +193,9 @@ START_TEST(prefetched)
 	ck_assert_int_eq(odp_advise(pd, PREFETCH, both, 2), EFAULT);
 	ck_assert_int_eq(odp_advise(pd, PREFETCH_NO_FAULT, both, 2), 0);
 	ck_assert_int_eq(odp_advise(pd, PREFETCH, both, 1), 0);
+	both[0].addr += page;
+	both[1].addr -= page;
+	ck_assert_int_eq(odp_advise(pd, PREFETCH, both, 2), EFAULT);
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	ck_assert_int_eq(mr_deregister(all), 0);
 	end();

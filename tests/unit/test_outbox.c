@@ -2,11 +2,13 @@
 /* The outbox: payloads out of SGE lists, pads, flushes when full, and regions pinned and unpinned.
  */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "core.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
+#include "net/guard.h"
 
 #define SENT_MAX (OUTBOX_PACKETS + 100)
 
@@ -40,6 +42,7 @@ static unsigned int keep(struct link *link, struct link_packet *packets, unsigne
 		}
 		ck_assert_uint_eq(at, packet->payload_length);
 		ck_assert_int_eq(memcmp(packet->trailer, "\0\0\0\0\0\0\0", 8), 0);
+		memset(packets[i].trailer, 0xff, sizeof(packet->trailer)); /* the link's */
 		sent.packet[sent.packets].length = at;
 		sent.packet[sent.packets].trailer_length = packet->trailer_length;
 		sent.packet[sent.packets++].flags = packet->headers[1];
@@ -280,6 +283,23 @@ START_TEST(remote_memory)
 }
 END_TEST
 
+/* A peer may read no more because a request of our own has pinned it. */
+START_TEST(pinned_for_a_local_read)
+{
+	struct qp qp = {.hca = &core};
+	struct ibv_sge sge;
+
+	begin();
+	qp.pd = pd;
+	sge = piece(50, 9);
+	ck_assert_int_eq(gather(&sge, 1, 0, 9), 0);
+	ck_assert_int_eq(answer(&qp, mr->ibv.rkey, 50, 9), EACCES);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 1);
+	end();
+}
+END_TEST
+
 START_TEST(neighbours_in_a_region_pin_it_once)
 {
 	struct ibv_sge inside, outside, other;
@@ -307,6 +327,39 @@ START_TEST(neighbours_in_a_region_pin_it_once)
 	other.length = 10;
 	ck_assert_int_eq(gather(&other, 1, 0, 10), EACCES);
 	outbox_flush(&outbox);
+	end();
+}
+END_TEST
+
+/* Memory that was there is asked for again in each batch, and each page of it. */
+START_TEST(memory_may_go)
+{
+	struct ibv_sge first, second, both;
+	struct mr *region;
+	uint8_t *pages;
+
+	begin();
+	pages = mmap(NULL, 2 * GUARD_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	ck_assert_int_eq(mr_register(pd, pages, 2 * GUARD_PAGE, (uintptr_t)pages, 0, &region), 0);
+	first = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE - 64, 64, region->ibv.lkey};
+	second = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE, 64, region->ibv.lkey};
+	both = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE - 64, 128, region->ibv.lkey};
+	for (int i = 0; i < 2; i++) {
+		uint8_t *gone = pages + (i ? 0 : GUARD_PAGE);
+
+		ck_assert_int_eq(gather(i ? &second : &first, 1, 0, 64), 0);
+		ck_assert_int_eq(mprotect(gone, GUARD_PAGE, PROT_NONE), 0);
+		ck_assert_int_eq(gather(&both, 1, 0, 128), EFAULT);
+		outbox_flush(&outbox);
+		ck_assert_int_eq(mprotect(gone, GUARD_PAGE, PROT_READ), 0);
+	}
+	ck_assert_int_eq(gather(&first, 1, 0, 64), 0);
+	outbox_flush(&outbox);
+	ck_assert_int_eq(mprotect(pages, GUARD_PAGE, PROT_NONE), 0);
+	ck_assert_int_eq(gather(&first, 1, 0, 64), EFAULT);
+	ck_assert_int_eq(mr_deregister(region), 0);
+	munmap(pages, 2 * GUARD_PAGE);
 	end();
 }
 END_TEST
@@ -411,6 +464,8 @@ int main(void)
 				      a_bad_key_takes_only_its_packet_back,
 				      plain_memory,
 				      remote_memory,
+				      pinned_for_a_local_read,
+				      memory_may_go,
 				      full_outboxes_flush_themselves,
 				      trains_are_not_cut_in_two,
 				      neighbours_in_a_region_pin_it_once,

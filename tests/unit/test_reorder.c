@@ -117,6 +117,25 @@ START_TEST(one_that_is_returned_is_there_again)
 }
 END_TEST
 
+/* What can't come in order any more is no use, though nobody took it. */
+START_TEST(those_before_the_missing_one_go)
+{
+	struct fixture f;
+
+	setup(&f);
+	must(keep(&f, FIRST + 1, FIRST, 100, 0));
+	must(keep(&f, FIRST + 3, FIRST, 100, 0));
+	must(keep(&f, FIRST + 6, FIRST + 4, 100, 0));
+	ck_assert_uint_eq(f.reorder.count, 1);
+	must(!reorder_has(&f.reorder, FIRST + 3));
+	/* In whose slots others are kept. */
+	for (uint32_t i = 0; i < 10 * 1000; i++)
+		must(keep(&f, FIRST + 6 + 2 * i, FIRST + 5 + 2 * i, 100, 0));
+	ck_assert_uint_eq(f.reorder.count, 1);
+	teardown(&f);
+}
+END_TEST
+
 /* Random PSNs within a window that moves on, against an array. */
 START_TEST(as_an_array_would_have_it)
 {
@@ -200,6 +219,7 @@ int main(void)
 
 	tcase_add_test(tests, a_copy_of_each_psn_the_first_that_came);
 	tcase_add_test(tests, one_that_is_returned_is_there_again);
+	tcase_add_test(tests, those_before_the_missing_one_go);
 	tcase_add_loop_test(tests, as_an_array_would_have_it, 0, 10);
 	tcase_add_test(tests, what_does_not_fit_is_not_kept);
 	suite_add_tcase(suite, tests);
