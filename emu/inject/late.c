@@ -7,7 +7,7 @@
 #include "emu/objects/cq.h"
 #include "emu/objects/qp.h"
 
-/* In qp.late, in the order in which they are due. */
+/* In qp.late, in the order in which they go: one that is due sooner waits for those before it. */
 struct late {
 	struct late *prev, *next; /* utlist */
 	struct cq *cq;
@@ -49,8 +49,6 @@ bool late_add(struct qp *qp, struct cq *cq, const struct completion *completion)
 		return false;
 	}
 	*late = (struct late){.cq = cq, .completion = *completion, .due = qp->now + delay};
-	if (qp->late)
-		late->due = later(late->due, qp->late->prev->due);
 	DL_APPEND(qp->late, late);
 	hca_arm(qp->hca, &qp->timer, qp->late->due);
 	return true;
