@@ -143,7 +143,6 @@ START_TEST(after_messages)
 }
 END_TEST
 
-/* There is no such object yet: the first one that there is has the event. */
 /* As one is that ibv_destroy_qp() is about to free. */
 START_TEST(of_a_queue_pair_in_reset)
 {
@@ -158,6 +157,7 @@ START_TEST(of_a_queue_pair_in_reset)
 }
 END_TEST
 
+/* There is no such object yet: the first one that there is has the event. */
 START_TEST(before_the_object)
 {
 	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
@@ -168,6 +168,89 @@ START_TEST(before_the_object)
 	world_run(&p.world, 2 * MS);
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 1);
 	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* A queue pair of @node's that has no SRQ, connected to itself. */
+static struct qp *another_qp(struct node *node)
+{
+	struct qp_options options = {.type = IBV_QPT_RC, .cap = {.max_send_wr = 4}};
+	struct qp *qp = world_qp(node, &options);
+
+	world_modify_init(qp, &world_connection);
+	world_modify_rtr(qp, node, node, qp->number, &world_connection);
+	world_modify_rts(qp, &world_connection);
+	return qp;
+}
+
+/* One that is named and isn't there has no event, nor has another one in its place. */
+START_TEST(of_no_queue_pair)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "event(QP_FATAL)@1ms>1234567");
+	world_run(&p.world, 10 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 0);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_RTS);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* One that is named and has no SRQ stands for any that has. */
+START_TEST(of_a_queue_pair_without_srq)
+{
+	struct srq *srq = use_srq();
+	struct qp *other = another_qp(p.a);
+	char text[128];
+
+	snprintf(text, sizeof(text), "event(SRQ_LIMIT_REACHED)@1ms>%u", other->number);
+	world_inject(p.a, text);
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_SRQ_LIMIT_REACHED], 1);
+	ck_assert_ptr_eq(p.a->elements[IBV_EVENT_SRQ_LIMIT_REACHED], srq);
+	ck_assert_int_eq(qp_destroy(other), 0);
+	destroy(srq);
+}
+END_TEST
+
+/* Nor has a target of XRC a CQ to speak of. */
+START_TEST(cq_of_no_queue_pair)
+{
+	pair_create(&p, IBV_QPT_XRC_SEND, NULL, 1, NULL);
+	inject(p.b, "event(%s)@1ms", IBV_EVENT_CQ_ERR);
+	world_run(&p.world, 10 * MS);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_CQ_ERR], 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* IBA 10.2.9.3: those that take their receives from it fail, and no others. */
+START_TEST(srq_in_error)
+{
+	struct srq *srq = use_srq();
+	struct qp *other = another_qp(p.a);
+
+	inject(p.a, "event(%s)@1ms", IBV_EVENT_SRQ_ERR);
+	world_run(&p.world, 2 * MS);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	ck_assert_int_eq(other->state, IBV_QPS_RTS);
+	ck_assert_int_eq(qp_destroy(other), 0);
+	destroy(srq);
+}
+END_TEST
+
+/* What isn't in use yet isn't in error. */
+START_TEST(fatal_and_reset)
+{
+	struct qp *other;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	other = world_qp(p.a, &(struct qp_options){.type = IBV_QPT_RC});
+	inject(p.a, "event(%s)@1ms", IBV_EVENT_DEVICE_FATAL);
+	world_run(&p.world, 2 * MS);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	ck_assert_int_eq(other->state, IBV_QPS_RESET);
+	ck_assert_int_eq(qp_destroy(other), 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -237,10 +320,43 @@ START_TEST(down_for_the_peer)
 }
 END_TEST
 
-/* The port of a queue pair alone: the other one's go on. */
+/* One that is down already goes down no more, but for longer. */
+START_TEST(down_and_down)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "down(5ms)@1ms;down(10ms)@3ms");
+	world_run(&p.world, 12 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ERR], 2);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ACTIVE], 0);
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ACTIVE], 2);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* A port of a device that is gone doesn't come back. */
+START_TEST(down_and_fatal)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(p.a, "down(5ms)@1ms;event(DEVICE_FATAL)@3ms");
+	world_run(&p.world, SECOND);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_DEVICE_FATAL], 1);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PORT_ACTIVE], 0);
+	ck_assert(inject_is_down(p.a->hca, 1) && inject_is_down(p.a->hca, 2));
+	pair_destroy(&p);
+}
+END_TEST
+
+/* The port of a queue pair alone: the other one's go on, also with what comes at once for both. */
 START_TEST(one_port_down)
 {
+	struct qp_options options = {
+		.type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+	};
 	struct connection c = world_connection;
+	struct ibv_send_wr wr = {.wr_id = 3, .opcode = IBV_WR_SEND};
+	struct qp *sender, *receiver;
 
 	c.port_num = 2;
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
@@ -249,7 +365,21 @@ START_TEST(one_port_down)
 	pair_post(&p, IBV_WR_SEND, 0, 1);
 	world_expect(p.b, 1, IBV_WC_SUCCESS);
 	ck_assert(inject_is_down(p.b->hca, 2) && !inject_is_down(p.b->hca, 1));
+
+	sender = world_qp(p.a, &options);
+	receiver = world_qp(p.b, &options);
+	world_connect(p.a, sender, p.b, receiver, &world_connection);
+	pair_receive(&p, 0, 2);
+	ck_assert_int_eq(world_post_recv(receiver, p.mb, 8, p.rb->ibv.lkey, 3), 0);
+	pair_post(&p, IBV_WR_SEND, 0, 2);
+	ck_assert_int_eq(world_post_send(sender, &wr), 0);
+	world_expect(p.b, 3, IBV_WC_SUCCESS);
+	ck_assert_uint_lt(world_now(&p.world), MS);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	world_expect(p.b, 2, IBV_WC_SUCCESS);
+	world_expect(p.a, 2, IBV_WC_SUCCESS);
+	ck_assert_int_eq(qp_destroy(sender), 0);
+	ck_assert_int_eq(qp_destroy(receiver), 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -390,10 +520,17 @@ int main(void)
 	tcase_add_loop_test(async, after_messages, 0, EVENTS);
 	tcase_add_loop_test(async, of_a_queue_pair_in_reset, 0, EVENTS);
 	tcase_add_test(async, before_the_object);
+	tcase_add_test(async, of_no_queue_pair);
+	tcase_add_test(async, of_a_queue_pair_without_srq);
+	tcase_add_test(async, cq_of_no_queue_pair);
+	tcase_add_test(async, srq_in_error);
+	tcase_add_test(async, fatal_and_reset);
 	tcase_add_loop_test(async, fatal, 0, 2);
 	tcase_add_test(async, cq_in_error);
 	tcase_add_test(link, down_and_up);
 	tcase_add_test(link, down_for_the_peer);
+	tcase_add_test(link, down_and_down);
+	tcase_add_test(link, down_and_fatal);
 	tcase_add_test(link, one_port_down);
 	tcase_add_test(link, removed);
 	tcase_add_test(completion, coalesced);

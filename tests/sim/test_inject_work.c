@@ -180,9 +180,9 @@ START_TEST(local_request)
 		.wr_id = 1, .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x1234567};
 
 	create(IBV_QPT_RC);
-	inject(p.a, "complete(%s)#1/LOCAL_INV", _i ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR);
+	inject(p.a, "complete(%s)#1/LOCAL_INV", 1 + _i);
 	ck_assert_int_eq(world_post_send(p.qa, &wr), 0);
-	expect(p.a, 1, _i ? IBV_WC_REM_ACCESS_ERR : IBV_WC_MW_BIND_ERR, CAUSE_INJECTED_COMPLETION);
+	expect(p.a, 1, 1 + _i, CAUSE_INJECTED_COMPLETION);
 	world_run(&p.world, MS);
 	ck_assert_int_eq(p.qb->state, IBV_QPS_RTS);
 	destroy();
@@ -307,6 +307,20 @@ START_TEST(late_receive)
 }
 END_TEST
 
+/* Those of an SRQ's CQ may outlive the queue pair: they aren't late. */
+START_TEST(late_receive_of_xrc)
+{
+	create(IBV_QPT_XRC_SEND);
+	world_inject(p.b, "late(5ms)#1/RECV");
+	pair_receive(&p, 64, 1);
+	post(IBV_WR_SEND, 8, 1);
+	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	ck_assert_uint_lt(world_now(&p.world), MS);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	destroy();
+}
+END_TEST
+
 /* Receives that no message takes are of no fault. */
 START_TEST(late_receive_and_flushed)
 {
@@ -386,12 +400,13 @@ int main(void)
 	tcase_add_loop_test(complete, second_send, 0, TYPES * STATUSES);
 	tcase_add_loop_test(complete, refused_key, 0, REQUESTS);
 	tcase_add_loop_test(complete, refused_request, 0, REQUESTS);
-	tcase_add_loop_test(complete, local_request, 0, 2);
+	tcase_add_loop_test(complete, local_request, 0, STATUSES);
 	tcase_add_test(complete, counted);
 	tcase_add_loop_test(complete, receive, 0, TYPES * STATUSES);
 	tcase_add_test(complete, receive_of_a_write);
 	tcase_add_test(late, late_send);
 	tcase_add_loop_test(late, late_receive, 0, 2);
+	tcase_add_test(late, late_receive_of_xrc);
 	tcase_add_test(late, late_receive_and_flushed);
 	tcase_add_test(late, late_and_reset);
 	tcase_add_test(late, late_and_flushed);

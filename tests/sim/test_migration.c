@@ -4,6 +4,7 @@
  * test, then between two nodes of two addresses each, clean, under loss, and with paths that die.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "emu/transport/destination.h"
 #include "pair.h"
@@ -568,23 +569,30 @@ START_TEST(peer_without_alternate_path)
 }
 END_TEST
 
-/*
- * The alternate path is the other port's: when the first one fails, what is under way goes on
- * there, and the peer follows. What isn't armed, or in ERR, stays.
- */
-START_TEST(port_fails)
+/* The alternate path of both is their other ports'. */
+static void rearm_other_ports(struct pair *p)
 {
-	struct ibv_qp_attr attr;
-	struct pair p;
-
-	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
 	for (int i = 0; i < 2; i++) {
-		attr = alternate_attr(world_gid(i ? p.a : p.b, 2));
+		struct ibv_qp_attr attr = alternate_attr(world_gid(i ? p->a : p->b, 2));
+
 		attr.alt_port_num = attr.alt_ah_attr.port_num = 2;
 		attr.alt_ah_attr.grh.sgid_index = 0;
 		ck_assert_int_eq(
-			modify(i ? p.qb : p.qa, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+			modify(i ? p->qb : p->qa, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+			0);
 	}
+}
+
+/*
+ * When the first port fails, what is under way goes on by the other one, and the peer follows.
+ * What isn't armed, or in ERR, stays.
+ */
+START_TEST(port_fails)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	rearm_other_ports(&p);
 	migration_on_port_error(p.a->hca, 1, world_now(&p.world));
 	expect_state(p.qa, IBV_MIG_REARM);
 	pair_fill(p.ma, 100000, 9);
@@ -610,6 +618,31 @@ START_TEST(port_fails)
 	ck_assert(both_are(p.qa, p.qb, IBV_MIG_MIGRATED));
 	ck_assert_int_eq(query(p.qa).port_num, 2);
 	ck_assert_int_eq(query(p.qb).port_num, 2);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* So it is where a fault has the port fail, or the path given up. */
+START_TEST(asked_for_by_a_fault)
+{
+	char text[128];
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	rearm_other_ports(&p);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	snprintf(text, sizeof(text), "event(%s)@1ms>%u", _i ? "PATH_MIG" : "PORT_ERR",
+		 p.qa->number);
+	world_inject(p.a, text);
+	world_run(&p.world, 2 * MS);
+	expect_state(p.qa, IBV_MIG_MIGRATED);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 1);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_MIGRATED));
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
 	ck_assert_uint_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
 	pair_destroy(&p);
@@ -734,6 +767,7 @@ int main(void)
 	tcase_add_loop_test(pairs, path_dies, 0, 3);
 	tcase_add_test(pairs, peer_without_alternate_path);
 	tcase_add_loop_test(pairs, port_fails, 0, 2);
+	tcase_add_loop_test(pairs, asked_for_by_a_fault, 0, 2);
 	tcase_add_test(pairs, port_of_both_fails);
 	tcase_add_loop_test(pairs, random_traffic, 1, 9);
 	return world_main("migration", tcases);
