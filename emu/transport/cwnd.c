@@ -19,6 +19,7 @@ void cwnd_bound(struct cwnd *cwnd, uint64_t most)
 {
 	cwnd->most = earlier(cwnd->most, most);
 	cwnd->size.limit = earlier(cwnd->size.limit, most);
+	cwnd->before.limit = earlier(cwnd->before.limit, most);
 }
 
 bool cwnd_may_send(const struct cwnd *cwnd, uint64_t bytes)

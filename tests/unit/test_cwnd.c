@@ -563,6 +563,25 @@ START_TEST(a_bound_is_kept)
 }
 END_TEST
 
+/* Also by what is restored that was larger before. */
+START_TEST(a_restored_window_is_bound)
+{
+	uint32_t number;
+
+	begin_at(4 << 20, MS);
+	number = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now);
+	cwnd_bound(&cwnd, 1 << 20);
+	cwnd_on_spurious(&cwnd, number);
+	ck_assert_uint_eq(cwnd.size.limit, 1 << 20);
+	/* A single loss at first, then a run of them. */
+	begin_at(4 << 20, CWND_SHORT_ROUND);
+	cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now);
+	cwnd_bound(&cwnd, 1 << 20);
+	cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
+	ck_assert_uint_le(cwnd.size.limit, 1 << 20);
+}
+END_TEST
+
 START_TEST(what_has_grown_since_is_kept)
 {
 	uint64_t limit;
@@ -610,6 +629,7 @@ int main(void)
 	tcase_add_test(tests, all_go_back_for_the_same);
 	tcase_add_test(tests, one_that_comes_late_is_of_the_same_round_trip);
 	tcase_add_test(tests, a_bound_is_kept);
+	tcase_add_test(tests, a_restored_window_is_bound);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
