@@ -237,7 +237,34 @@ START_TEST(regions_by_iova_and_zero_based)
 	ck_assert_ptr_eq(found, memory + 3);
 	ck_assert_int_eq(pin(mr, 1, 50, 0, NULL), EACCES);
 	ck_assert_int_eq(pin(mr, UINT64_MAX, 2, 0, NULL), EACCES);
+	/* One that isn't any more has its address. */
+	ck_assert_int_eq(mr_reregister(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	ck_assert_int_eq(pin(mr, 0, 50, 0, NULL), EACCES);
+	ck_assert_int_eq(pin(mr, (uintptr_t)memory + 3, 50, 0, &found), 0);
+	ck_assert_ptr_eq(found, memory + 3);
 	ck_assert_int_eq(mr_deregister(mr), 0);
+	end();
+}
+END_TEST
+
+START_TEST(regions_are_found_and_counted)
+{
+	struct mr *first, *second;
+
+	begin();
+	first = make_mr(memory, 100, 0);
+	second = make_mr(memory, 10, 0);
+	ck_assert_ptr_eq(mr_find(&core, first->handle), first);
+	ck_assert_ptr_eq(mr_find(&core, second->handle), second);
+	ck_assert_ptr_null(mr_find(&core, second->handle + 1));
+	ck_assert_uint_eq(core_shown.regions, 2);
+	ck_assert_uint_eq(core_shown.region_bytes, 110);
+	ck_assert_int_eq(mr_reregister(first, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 50, 0),
+			 0);
+	ck_assert_uint_eq(core_shown.region_bytes, 60);
+	ck_assert_int_eq(mr_deregister(first), 0);
+	ck_assert_uint_eq(core_shown.region_bytes, 10);
+	ck_assert_int_eq(mr_deregister(second), 0);
 	end();
 }
 END_TEST
@@ -522,6 +549,7 @@ int main(void)
 				      the_host_knows_memory_and_pages,
 				      every_access_is_checked,
 				      regions_by_iova_and_zero_based,
+				      regions_are_found_and_counted,
 				      keys_die_with_their_region,
 				      reregistration,
 				      one_pin_for_many_accesses,

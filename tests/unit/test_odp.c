@@ -244,6 +244,22 @@ START_TEST(advice_that_is_refused)
 }
 END_TEST
 
+START_TEST(devices_without)
+{
+	struct mr *mr;
+
+	begin();
+	mr = make_mr(memory, page, ON_DEMAND);
+	core.limits.no_odp = true;
+	ck_assert_int_eq(advise(mr, (uintptr_t)memory, 1, PREFETCH), EOPNOTSUPP);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	ck_assert_int_eq(mr_register(pd, memory, page, (uintptr_t)memory, ON_DEMAND, &mr),
+			 EOPNOTSUPP);
+	ck_assert_int_eq(mr_register(pd, NULL, SIZE_MAX, 0, ON_DEMAND, &mr), EOPNOTSUPP);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {memory_may_come_and_go,
@@ -252,6 +268,7 @@ int main(void)
 				      becomes_on_demand,
 				      prefetched,
 				      advice_that_is_refused,
+				      devices_without,
 				      NULL};
 
 	return core_run("odp", tests);

@@ -25,6 +25,9 @@ static void end(void)
 {
 	munmap(memory, 2 * page);
 	ck_assert_uint_eq(pd->users.counts[USER_MR], 0);
+	ck_assert_uint_eq(core.mr_count, 0);
+	ck_assert_uint_eq(core_shown.regions, 0);
+	ck_assert_uint_eq(core_shown.region_bytes, 0);
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 }
 
