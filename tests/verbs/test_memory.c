@@ -662,6 +662,8 @@ START_TEST(destroyed_by_an_import)
 	dm = alloc_dm(64);
 	other = ibv_import_dm(context, dm->handle);
 	ck_assert_int_eq(ibv_free_dm(other), 0);
+	ck_assert_ptr_null(ibv_import_dm(context, dm->handle));
+	ck_assert_int_eq(errno, ENOENT);
 	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 0, bytes, 8), EFAULT);
 	ck_assert_ptr_null(ibv_reg_dm_mr(pair.pd, dm, 0, 64, ACCESS | IBV_ACCESS_ZERO_BASED));
 	ck_assert_int_eq(errno, EINVAL);
