@@ -46,6 +46,21 @@ START_TEST(paths)
 }
 END_TEST
 
+/* What is counted for the device is the second port's, all of it. */
+static void expect_second_alone(const struct node *node)
+{
+	const struct port_counters *ports = node->hca->port_counters;
+	const struct counters *all = node->hca->counters;
+
+	ck_assert_uint_eq(ports[0].sent_pkts | ports[0].sent_bytes, 0);
+	ck_assert_uint_eq(ports[1].sent_pkts, all->sent_pkts);
+	ck_assert_uint_eq(ports[1].sent_bytes, all->sent_bytes);
+	ck_assert_uint_eq(ports[0].rcvd_pkts | ports[0].rcvd_bytes, 0);
+	ck_assert_uint_eq(ports[1].rcvd_pkts, all->rcvd_pkts);
+	ck_assert_uint_eq(ports[1].rcvd_bytes, all->rcvd_bytes);
+	ck_assert_uint_gt(all->sent_pkts + all->rcvd_pkts, 0);
+}
+
 START_TEST(connection_on_the_second_port)
 {
 	const struct sim_options lossy = {.latency = 1000, .drop = 0.02};
@@ -61,6 +76,8 @@ START_TEST(connection_on_the_second_port)
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	world_run(&p.world, MS);
 	ck_assert_mem_eq(p.ma, p.mb, 20000);
+	expect_second_alone(p.a);
+	expect_second_alone(p.b);
 	pair_destroy(&p);
 }
 END_TEST

@@ -408,6 +408,37 @@ START_TEST(refused_packets_are_counted)
 }
 END_TEST
 
+static uint64_t woken_at;
+
+static void wake_at(void *context, uint64_t time)
+{
+	woken_at = time;
+}
+
+static uint64_t soon(struct link *link)
+{
+	return 5000;
+}
+
+/* Whoever sends, the thread that makes progress hears when the link has to be called again. */
+START_TEST(links_that_delay)
+{
+	const struct link_ops delaying_ops = {.send = count, .deadline = soon};
+	struct link delaying = {.ops = &delaying_ops};
+
+	begin();
+	core.deadline = wake_at;
+	begin_packet();
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(woken_at, 0);
+	core.link = &delaying;
+	begin_packet();
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(woken_at, 5000);
+	end();
+}
+END_TEST
+
 /*
  * Of equal packets as many as one datagram takes, and what is shorter ends it. What is flushed are
  * whole ones, as many as one call takes.
@@ -460,6 +491,7 @@ int main(void)
 				      much_to_send_makes_the_hca_busy,
 				      every_part_of_a_list,
 				      refused_packets_are_counted,
+				      links_that_delay,
 				      lists_longer_than_4_gib,
 				      a_bad_key_takes_only_its_packet_back,
 				      plain_memory,
