@@ -301,6 +301,35 @@ START_TEST(nak_behind_a_missing_response_is_over)
 }
 END_TEST
 
+/* Nor does one of a connection that is over, though this one has the same PSNs. */
+START_TEST(nak_of_the_connection_before)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, i ? IBV_WR_SEND : IBV_WR_RDMA_READ, 10, i);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	peer_acknowledge(&peer, FIRST_PSN + 2, 0x61);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	world_modify_state(peer.qp, IBV_QPS_RESET);
+	world_modify_init(peer.qp, &world_connection);
+	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, &world_connection);
+	world_modify_rts(peer.qp, &world_connection);
+	for (uint64_t i = 3; i < 6; i++)
+		peer_post(&peer, i > 3 ? IBV_WR_SEND : IBV_WR_RDMA_READ, 10, i);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	peer_acknowledge(&peer, FIRST_PSN + 1, 0x1f);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
+	world_expect(peer.node, 3, IBV_WC_SUCCESS);
+	world_expect(peer.node, 4, IBV_WC_SUCCESS);
+	peer_acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 5, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* An HCA that keeps nothing asks again from the gap on, for what is left. */
 START_TEST(read_again_from_the_gap)
 {
@@ -402,6 +431,7 @@ int main(void)
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
 	tcase_add_test(tcase, nak_behind_a_missing_response_is_over);
+	tcase_add_test(tcase, nak_of_the_connection_before);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
 	tcase_add_loop_test(tcase, bad_response, 0, LENGTH(bad_responses));
 	return world_main("responses", (TCase *const[]){tcase, NULL});
