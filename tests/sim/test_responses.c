@@ -250,6 +250,31 @@ START_TEST(read_all_that_is_missing)
 }
 END_TEST
 
+/*
+ * What comes no more of a READ is asked for again with all behind the gap: a responder that isn't
+ * known to keep requests may have nothing of it any more.
+ */
+START_TEST(silence_behind_a_gap)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 5 * PEER_MTU, 0);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	peer_respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN, 0x1f, PEER_MTU);
+	peer_respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	peer_see_none(&peer, MS);
+	world_run(&peer.world, MS);
+	expect_read_request(&peer, FIRST_PSN + 1, 1, 4 * PEER_MTU);
+	peer_respond(&peer, WIRE_READ_RESPONSE_FIRST, FIRST_PSN + 1, 0x1f, PEER_MTU);
+	peer_respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 2, 0x1f, PEER_MTU);
+	peer_respond(&peer, WIRE_READ_RESPONSE_MIDDLE, FIRST_PSN + 3, 0x1f, PEER_MTU);
+	peer_respond(&peer, WIRE_READ_RESPONSE_LAST, FIRST_PSN + 4, 0x1f, PEER_MTU);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* A NAK that comes before a missing response counts when that has come. */
 START_TEST(nak_behind_a_missing_response)
 {
@@ -432,6 +457,7 @@ int main(void)
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
 	tcase_add_test(tcase, nak_behind_a_missing_response_is_over);
 	tcase_add_test(tcase, nak_of_the_connection_before);
+	tcase_add_test(tcase, silence_behind_a_gap);
 	tcase_add_loop_test(tcase, read_again_from_the_gap, 0, 2);
 	tcase_add_loop_test(tcase, bad_response, 0, LENGTH(bad_responses));
 	return world_main("responses", (TCase *const[]){tcase, NULL});
