@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "net/wire/mad.h"
@@ -93,7 +94,8 @@ struct cm_message {
 	struct cm_path path[2]; /* REQ: primary and alternate; LAP: [1] */
 
 	uint8_t private_length; /* encode: how much of it the sender fills; decode: the field's */
-	uint8_t private_data[CM_PRIVATE_MAX];
+	/* Applications have their structures there. */
+	_Alignas(max_align_t) uint8_t private_data[CM_PRIVATE_MAX];
 };
 
 /* The size of the private data field of @attribute, 0 for an unknown one. */

@@ -3,6 +3,7 @@
  * Connections within this process: every event that two well-behaved sides see,
  * with its data, and what destroying things on the way does.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "tests/run_suite.h"
@@ -63,13 +64,14 @@ static struct rdma_conn_param parameters(const char *data)
 	};
 }
 
-/* @data, and zeros up to @length. */
+/* @data, and zeros up to @length, where malloc() could have put it. */
 static void check_data(const void *found, uint8_t found_length, const char *data, uint8_t length)
 {
 	char expected[256] = {0};
 
 	strcpy(expected, data);
 	ck_assert_int_eq(found_length, length);
+	ck_assert_uint_eq((uintptr_t)found % _Alignof(max_align_t), 0);
 	ck_assert_mem_eq(found, expected, length);
 }
 

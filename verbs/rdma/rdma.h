@@ -242,7 +242,10 @@ int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 /* The same in two steps: NULL without memory; false (and @record is gone) without a channel. */
 struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 bool rdma_channel_append(struct rdma_record *record);
-/* The private data of @record is its cause's, without the first @skip bytes. */
+/*
+ * The private data of @record is its cause's, without the first @skip bytes, which are gone then:
+ * what is left is where malloc() could have put it.
+ */
 void rdma_record_private(struct rdma_record *record, uint8_t skip);
 /* Free records that are on no channel, and refuse the requests among them. */
 void rdma_records_free(struct rdma_record *records);

@@ -263,8 +263,8 @@ static struct rdma_record *record_of(struct rdma_id *id, const struct rdma_outco
 void rdma_record_private(struct rdma_record *record, uint8_t skip)
 {
 	struct cm_message *message = &record->cause.message;
-	const uint8_t *data = message->private_data + skip;
 	uint8_t length = message->private_length - skip;
+	const uint8_t *data = memmove(message->private_data, message->private_data + skip, length);
 
 	if (record->id->ibv.qp_type == IBV_QPT_UD) {
 		record->event.param.ud.private_data = data;
