@@ -186,12 +186,35 @@ START_TEST(endpoints_refused)
 	there->ai_port_space = 0x7777;
 	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
 	there->ai_port_space = RDMA_PS_TCP;
+	there->ai_dst_len--;
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	there->ai_dst_len++;
+	here->ai_src_len = 0;
+	ck_fails(rdma_create_ep(&id, here, NULL, NULL), EINVAL);
+	here->ai_src_len = there->ai_dst_len;
 	((struct sockaddr_in *)there->ai_dst_addr)->sin_family = AF_UNIX;
 	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
 	ck_assert_int_eq(rdma_create_ep(&id, here, NULL, NULL), 0);
 	ck_fails(rdma_create_ep(&other, here, NULL, NULL), EADDRINUSE);
 	rdma_destroy_ep(id);
 	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
+/* An address of no length isn't there (rdma_getaddrinfo(3)). */
+START_TEST(endpoints_without_source)
+{
+	struct rdma_addrinfo *there = look_up(0);
+	struct sockaddr nothing = {.sa_family = AF_UNIX};
+	struct rdma_cm_id *id;
+
+	there->ai_src_addr = &nothing;
+	ck_assert_int_eq(rdma_create_ep(&id, there, NULL, NULL), 0);
+	rdma_destroy_ep(id);
+	there->ai_src_len = sizeof(nothing);
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	there->ai_src_addr = NULL;
 	rdma_freeaddrinfo(there);
 }
 END_TEST
@@ -414,6 +437,7 @@ int main(void)
 	tcase_add_test(tests, shared_receive_queues);
 	tcase_add_test(tests, endpoints);
 	tcase_add_test(tests, endpoints_refused);
+	tcase_add_test(tests, endpoints_without_source);
 	tcase_add_loop_test(tests, disconnecting_what_is_not_connected, 0, 2);
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);

@@ -13,11 +13,22 @@
 
 #define RESOLVE_TIMEOUT_MS 2000
 
+/* 0, or -1 with EINVAL for an address that isn't as long as its family's are. */
+static int check_length(const struct sockaddr *address, socklen_t length)
+{
+	if (address && length == rdma_sockaddr_length(address))
+		return 0;
+	return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
+				"rdma_create_ep(): an address of family %d with length %u",
+				address ? address->sa_family : AF_UNSPEC, length));
+}
+
 /* Remember what rdma_get_request() gives each new id. */
 static int prepare_passive(struct rdma_id *id, struct rdma_addrinfo *info, struct ibv_pd *pd,
 			   const struct ibv_qp_init_attr *attr)
 {
-	if (urxe_rdma_bind_addr(&id->ibv, info->ai_src_addr) != 0)
+	if (check_length(info->ai_src_addr, info->ai_src_len) != 0 ||
+	    urxe_rdma_bind_addr(&id->ibv, info->ai_src_addr) != 0)
 		return -1;
 	if (pd)
 		id->ibv.pd = pd;
@@ -45,8 +56,11 @@ static int resolve_route(struct rdma_id *id, const struct rdma_addrinfo *info)
 static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *attr)
 {
-	if (urxe_rdma_resolve_addr(&id->ibv, info->ai_src_addr, info->ai_dst_addr,
-				   RESOLVE_TIMEOUT_MS) != 0 ||
+	struct sockaddr *source = info->ai_src_len ? info->ai_src_addr : NULL;
+
+	if ((source && check_length(source, info->ai_src_len) != 0) ||
+	    check_length(info->ai_dst_addr, info->ai_dst_len) != 0 ||
+	    urxe_rdma_resolve_addr(&id->ibv, source, info->ai_dst_addr, RESOLVE_TIMEOUT_MS) != 0 ||
 	    resolve_route(id, info) != 0)
 		return -1;
 	if (info->ai_connect_len) {
