@@ -372,6 +372,25 @@ START_TEST(addresses_that_cannot_be_resolved)
 }
 END_TEST
 
+/* A source has to have a family, even where it isn't needed. */
+START_TEST(sources_of_no_family)
+{
+	static const sa_family_t families[] = {AF_UNSPEC, AF_UNIX};
+	struct rdma_cm_id *id = new_id(), *bound = open_bound_id(channel, RDMA_PS_TCP);
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
+		struct sockaddr source = {.sa_family = families[i]};
+
+		ck_fails(rdma_resolve_addr(id, &source, socket_address(NULL, PORT), 1000), EINVAL);
+		ck_fails(rdma_resolve_addr(bound, &source, socket_address(NULL, PORT), 1000),
+			 EINVAL);
+	}
+	ck_assert(!is_readable(channel));
+	destroy(id);
+	destroy(bound);
+}
+END_TEST
+
 /* --- ports ------------------------------------------------------------------- */
 
 START_TEST(ports_are_chosen)
@@ -624,6 +643,7 @@ int main(void)
 	tcase_add_test(tests, bind_adds_local_addresses);
 	tcase_add_test(tests, resolve_addresses);
 	tcase_add_test(tests, addresses_that_cannot_be_resolved);
+	tcase_add_test(tests, sources_of_no_family);
 	tcase_add_test(tests, ports_are_chosen);
 	tcase_add_loop_test(tests, ports_are_shared_by_the_rules, 0,
 			    sizeof(sharings) / sizeof(sharings[0]));

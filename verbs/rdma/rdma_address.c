@@ -397,6 +397,15 @@ static int check_families(const struct rdma_addr *addr, const struct sockaddr *d
 		      addr->src_addr.sa_family, destination->sa_family);
 }
 
+/* 0 or EINVAL, whether the source is needed or not. NULL: any. */
+static int check_source_family(const struct sockaddr *source)
+{
+	if (!source || rdma_sockaddr_length(source))
+		return 0;
+	return refuse(EINVAL, CAUSE_CM_ADDRESS_FAMILY,
+		      "rdma_resolve_addr(): the source's family is %d", source->sa_family);
+}
+
 /* Up to where errors are the call's own. With rdma.lock held. */
 static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 			   const struct sockaddr *destination)
@@ -407,6 +416,8 @@ static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 	int error;
 
 	error = check_address(destination);
+	if (!error)
+		error = check_source_family(source);
 	if (error)
 		return error;
 	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
@@ -416,7 +427,7 @@ static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 	/* Known before the port is chosen: two connections may share one. */
 	memcpy(&addr->dst_storage, destination, length);
 	none.ss_family = destination->sa_family;
-	error = bind_source(id, source && source->sa_family ? source : (struct sockaddr *)&none);
+	error = bind_source(id, source ? source : (struct sockaddr *)&none);
 	return error ? error : check_families(addr, destination);
 }
 
