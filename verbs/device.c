@@ -541,7 +541,9 @@ int device_add_address(struct port *port, const union ibv_gid *gid)
 
 	pthread_mutex_lock(&device->lock);
 	if (gid_table_find(&port->gids, gid) < 0) {
-		error = device->link->ops->add_address(device->link, gid);
+		error = gid_check_local(gid);
+		if (!error)
+			error = device->link->ops->add_address(device->link, gid);
 		index = error ? 0 : gid_table_add(&port->gids, gid);
 		if (index < 0)
 			error = -index;

@@ -212,6 +212,38 @@ unsigned int gid_interface(const union ibv_gid *gid)
 	return ifindex;
 }
 
+bool gid_is_on_interface(const union ibv_gid *gid, unsigned int ifindex)
+{
+	struct ifaddrs *interfaces;
+	union ibv_gid address;
+	bool found = false;
+
+	if (getifaddrs(&interfaces) < 0)
+		return false;
+	for (const struct ifaddrs *i = interfaces; i && !found; i = i->ifa_next) {
+		if (!is_ip(i))
+			continue;
+		gid_from_sockaddr(&address, i->ifa_addr);
+		found = gid_equal(&address, gid) && if_nametoindex(i->ifa_name) == ifindex;
+	}
+	freeifaddrs(interfaces);
+	return found;
+}
+
+/*
+ * Whether @address, to which @fd is bound, is that of all hosts of a network. The kernel lets one
+ * be bound, but connects to it only sockets that have asked for it (SO_BROADCAST).
+ */
+static bool is_broadcast(int fd, const struct sockaddr_storage *address, socklen_t length)
+{
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
+
+	if (address->ss_family != AF_INET)
+		return false;
+	return ipv4->sin_addr.s_addr == INADDR_BROADCAST ||
+	       (connect(fd, (const struct sockaddr *)address, length) < 0 && errno == EACCES);
+}
+
 /* The kernel knows best whether an address is local: it lets us bind it. */
 static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 {
@@ -224,6 +256,8 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 		return errno == EAFNOSUPPORT ? EADDRNOTAVAIL : errno;
 	if (bind(fd, (struct sockaddr *)&address, length) < 0)
 		error = errno;
+	else if (is_broadcast(fd, &address, length))
+		error = EADDRNOTAVAIL;
 	close(fd);
 	if (error == EADDRINUSE) /* all ports, of an address that is local */
 		return 0;
@@ -249,6 +283,13 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 	if (scope && !interface)
 		return EADDRNOTAVAIL;
 	return bind_probe(gid, entry->ifindex);
+}
+
+int gid_check_local(const union ibv_gid *gid)
+{
+	struct gid_entry entry;
+
+	return entry_find_local(&entry, gid, NULL);
 }
 
 /* --- The table ------------------------------------------------------------------ */

@@ -70,6 +70,12 @@ int gid_table_refresh(struct gid_table *table, const char *node,
 /* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
 unsigned int gid_interface(const union ibv_gid *gid);
 
+/* Whether the interface has it. */
+bool gid_is_on_interface(const union ibv_gid *gid, unsigned int ifindex);
+
+/* 0 if packets may be sent from @gid and to it by others; EADDRNOTAVAIL. */
+int gid_check_local(const union ibv_gid *gid);
+
 /* The addresses of the interfaces that are up, for messages: "10.0.0.1, fe80::1%eth0, ...". */
 void gid_local_text(char *text, size_t size);
 

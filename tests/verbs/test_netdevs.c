@@ -5,6 +5,8 @@
  * answer, Ethernet addresses, datagrams that are longer than the MTU, the ports of a node that has
  * but two to give, and whether its :: is that of IPv4, too.
  */
+#include <net/if.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +108,34 @@ START_TEST(no_route)
 	ck_assert(!is_readable(channel));
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+}
+END_TEST
+
+#define LINK_LOCAL "fe80::99"
+
+/* @scope: the name of an interface, or NULL for the number of none. */
+static struct sockaddr *link_local(const char *scope)
+{
+	struct sockaddr *address = socket_address(LINK_LOCAL, 0);
+
+	((struct sockaddr_in6 *)address)->sin6_scope_id = scope ? if_nametoindex(scope) : 9999;
+	return address;
+}
+
+/* A link-local address is that of one interface. */
+START_TEST(address_of_another_link)
+{
+	static const char *const others[] = {"lo", "urxe1", NULL};
+
+	ip("-6 addr add " LINK_LOCAL "/64 dev urxe0 nodad");
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		ck_fails(rdma_bind_addr(id, link_local(others[i])), ENODEV);
+		ck_fails(rdma_resolve_addr(id, link_local(others[i]), link_local("urxe0"), 1000),
+			 ENODEV);
+		ck_assert_ptr_null(id->verbs);
+	}
+	ck_assert_int_eq(rdma_bind_addr(id, link_local("urxe0")), 0);
+	ck_assert_ptr_nonnull(id->verbs);
 }
 END_TEST
 
@@ -535,6 +565,7 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
+	tcase_add_test(tests, address_of_another_link);
 	tcase_add_test(tests, silent_host);
 	tcase_add_test(tests, silent_host_of_a_bound_id);
 	tcase_add_test(tests, silent_host_ipv6);

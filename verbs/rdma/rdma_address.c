@@ -46,6 +46,22 @@ static int check_address(const struct sockaddr *address)
 		      rdma_address_text(address, text));
 }
 
+/* ENODEV, as Linux has it: a link-local address is one of the interface that is named with it. */
+static int check_scope(const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	char text[RDMA_ADDRESS_TEXT];
+	union ibv_gid gid;
+
+	if (address->sa_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+		return 0;
+	gid_from_sockaddr(&gid, address);
+	if (gid_is_on_interface(&gid, in6->sin6_scope_id))
+		return 0;
+	return refuse(ENODEV, CAUSE_CM_NOT_LOCAL, "%s: the interface %u hasn't it",
+		      rdma_address_text(address, text), in6->sin6_scope_id);
+}
+
 /* As librdmacm, whatever a service id's mask says. */
 static __be16 port_of(const struct rdma_cm_id *id, const struct sockaddr *address)
 {
@@ -92,6 +108,8 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 	error = id->state == RDMA_STATE_IDLE
 			? check_address(address)
 			: rdma_refuse_state(id, "rdma_bind_addr()", "not bound");
+	if (!error)
+		error = check_scope(address);
 	if (error)
 		return error;
 	memcpy(&addr->src_storage, address, length);
