@@ -96,7 +96,7 @@ START_TEST(several)
 	for (int i = 0; i < MAPPINGS; i++)
 		ck_assert_int_eq(riomap(client, mapped + 100 * i, 50, PROT_WRITE, 0, 50 * i),
 				 50 * i);
-	ck_fails(riomap(client, mapped + 900, 50, PROT_WRITE, 0, 50 * MAPPINGS), ENOBUFS);
+	ck_fails(riomap(client, mapped + 900, 50, PROT_WRITE, 0, 50 * MAPPINGS), ENOMEM);
 	tell();
 	ck_assert_uint_eq(riowrite(server, data, 120, 10, 0), 120);
 	be_told();
@@ -113,6 +113,46 @@ START_TEST(several)
 }
 END_TEST
 
+enum { MANY = 700 };
+
+static void *receive_byte(void *fd)
+{
+	char byte;
+
+	receive_all(*(int *)fd, &byte, 1);
+	return NULL;
+}
+
+/* A table of more entries than a hello can count one by one. */
+START_TEST(many)
+{
+	int from = rsocket(AF_INET, SOCK_STREAM, 0), mappings = MANY, to, listener;
+	socklen_t length = sizeof(mappings);
+	pthread_t thread;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	ck_assert_int_eq(
+		rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &mappings, sizeof(mappings)), 0);
+	ck_assert_int_eq(rgetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &mappings, &length), 0);
+	connect_to(listener, port, from, &to);
+	for (int i = 0; i < mappings; i++)
+		ck_assert_int_eq(riomap(from, mapped + 8 * i, 8, PROT_WRITE, 0, 8 * i), 8 * i);
+	ck_fails(riomap(from, mapped + 8 * mappings, 8, PROT_WRITE, 0, 8 * mappings), ENOMEM);
+	must(pthread_create(&thread, NULL, receive_byte, &to) == 0);
+	send_all(from, "a", 1);
+	must(pthread_join(thread, NULL) == 0);
+	ck_assert_uint_eq(riowrite(to, data, 8 * mappings, 0, 0), 8 * mappings);
+	must(pthread_create(&thread, NULL, receive_byte, &from) == 0);
+	send_all(to, "a", 1);
+	must(pthread_join(thread, NULL) == 0);
+	check_filled(mapped, 8 * mappings, 5);
+	ck_assert_int_eq(rclose(from), 0);
+	ck_assert_int_eq(rclose(to), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
@@ -123,7 +163,7 @@ START_TEST(refused)
 	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
 	ck_fails(riomap(client, mapped + 200, 100, PROT_WRITE, 0, 99), EINVAL);
 	/* The client's table has no entries. */
-	ck_fails(riomap(server, mapped, 100, PROT_WRITE, 0, 0), ENOBUFS);
+	ck_fails(riomap(server, mapped, 100, PROT_WRITE, 0, 0), ENOMEM);
 	ck_assert_int_eq(riomap(server, mapped, 100, PROT_NONE, 0, 7), 7);
 	ck_assert_int_eq(riounmap(server, mapped, 100), 0);
 	tell();
@@ -135,7 +175,7 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {written, offset_of_choice, several, refused};
+	const TTest *const all[] = {written, offset_of_choice, several, many, refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
 }

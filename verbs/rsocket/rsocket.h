@@ -160,10 +160,11 @@ struct rsocket {
 	struct rsocket_in in;
 	struct rsocket_targets targets;
 
-	uint64_t sender_polled_at;  /* ns */
-	uint64_t manager_asked_at;  /* likewise: for events, while connected */
-	unsigned int peer_mappings; /* entries of the peer's table */
-	struct rsocket_iomap *iomaps;
+	uint64_t sender_polled_at;    /* ns */
+	uint64_t manager_asked_at;    /* likewise: for events, while connected */
+	unsigned int peer_mappings;   /* entries of the peer's table */
+	struct rsocket_iomap *iomaps; /* by their index */
+	bool iomap_pending;	      /* the peer isn't told of some */
 
 	/* rsocket_wait.c */
 	bool waited_for;	  /* a thread sleeps on the descriptors for all */

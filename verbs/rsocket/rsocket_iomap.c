@@ -17,24 +17,23 @@
 
 /* --- our buffers ----------------------------------------------------------------------------- */
 
-static bool index_is_used(const struct rsocket *rs, int index)
+static int by_index(const struct rsocket_iomap *a, const struct rsocket_iomap *b)
 {
-	const struct rsocket_iomap *map;
-
-	LL_FOREACH (rs->iomaps, map) {
-		if (map->index == index)
-			return true;
-	}
-	return false;
+	return a->index - b->index;
 }
 
+/* The first that is free in the peer's table, or -1. */
 static int free_index(const struct rsocket *rs)
 {
-	for (int index = 0; index < (int)rs->peer_mappings; index++) {
-		if (!index_is_used(rs, index))
-			return index;
+	const struct rsocket_iomap *map;
+	int index = 0;
+
+	LL_FOREACH (rs->iomaps, map) {
+		if (map->index > index)
+			break;
+		index = map->index + 1;
 	}
-	return -1;
+	return index < (int)rs->peer_mappings ? index : -1;
 }
 
 static bool overlaps(const struct rsocket *rs, uint64_t offset, size_t length)
@@ -66,7 +65,7 @@ static off_t map_locked(struct rsocket *rs, void *buffer, size_t length, bool re
 		/* An address is as good as any other number that isn't taken. */
 		map->offset = offset < 0 ? (uintptr_t)buffer : (uint64_t)offset;
 		if (remote && map->index < 0)
-			*error = ENOBUFS;
+			*error = ENOMEM;
 		else if (remote && overlaps(rs, map->offset, length))
 			*error = EINVAL;
 	}
@@ -79,7 +78,8 @@ static off_t map_locked(struct rsocket *rs, void *buffer, size_t length, bool re
 		return -1;
 	}
 	map->pending = remote;
-	LL_PREPEND(rs->iomaps, map);
+	rs->iomap_pending |= remote;
+	LL_INSERT_INORDER(rs->iomaps, map, by_index);
 	return map->offset;
 }
 
@@ -169,6 +169,8 @@ bool rsocket_iomap_tell(struct rsocket *rs)
 	uint64_t table = rs->in.peer_target + rs->in.peer_entries * sizeof(struct rsocket_place);
 	struct rsocket_iomap *map;
 
+	if (!rs->iomap_pending)
+		return true;
 	LL_FOREACH (rs->iomaps, map) {
 		struct rsocket_mapping mapping;
 
@@ -181,6 +183,7 @@ bool rsocket_iomap_tell(struct rsocket *rs)
 			return false;
 		map->pending = false;
 	}
+	rs->iomap_pending = false;
 	return true;
 }
 

@@ -22,7 +22,6 @@
 #define QUEUE_MOST (1 << 14)
 #define INLINE_LEAST 16
 #define INLINE_MOST 256
-#define MAPPINGS_MOST 128
 
 /*
  * How long to poll: half a round trip between processes of a machine is some microseconds, and
@@ -68,6 +67,12 @@ static uint32_t buffer_size(uint32_t value)
 	return (within(value, BUFFER_LEAST, BUFFER_MOST) + 8191) & ~8191u;
 }
 
+/* As many as a hello can tell. */
+static uint32_t mapping_count(uint32_t value)
+{
+	return rsocket_iomap_entries(rsocket_iomap_scale(within(value, 0, RSOCKET_IOMAP_MOST)));
+}
+
 static void read_defaults(void)
 {
 	int state;
@@ -80,7 +85,7 @@ static void read_defaults(void)
 		.sq_size = within(configured("sqsize_default", 384), QUEUE_LEAST, QUEUE_MOST),
 		.rq_size = within(configured("rqsize_default", 384), QUEUE_LEAST, QUEUE_MOST),
 		.inline_size = within(configured("inline_default", 64), INLINE_LEAST, INLINE_MOST),
-		.iomap_size = within(configured("iomap_size", 0), 0, MAPPINGS_MOST),
+		.iomap_size = mapping_count(configured("iomap_size", 0)),
 		.keepalive_time = 7200,
 	};
 	defaults.wake_up_interval =
@@ -110,10 +115,11 @@ uint32_t rsocket_wake_up_interval(void)
 /* --- options --------------------------------------------------------------------------------- */
 
 enum option_kind {
-	OPTION_SWITCH, /* an int, into a bool */
-	OPTION_BUFFER, /* an int, bytes of a buffer */
-	OPTION_NUMBER, /* an int, made to be within limits */
-	OPTION_PERIOD, /* an int, seconds, more than 0 */
+	OPTION_SWITCH,	 /* an int, into a bool */
+	OPTION_BUFFER,	 /* an int, bytes of a buffer */
+	OPTION_NUMBER,	 /* an int, made to be within limits */
+	OPTION_MAPPINGS, /* an int, entries of a table of mappings */
+	OPTION_PERIOD,	 /* an int, seconds, more than 0 */
 	OPTION_LINGER,
 	OPTION_SEGMENT, /* taken, and without effect: what a packet carries at most */
 	OPTION_IGNORED, /* likewise; 1 when got, as librdmacm has it */
@@ -145,7 +151,7 @@ static const struct option options[] = {
 	{SOL_RDMA, RDMA_SQSIZE, OPTION_NUMBER, AT(sq_size), QUEUE_LEAST, QUEUE_MOST},
 	{SOL_RDMA, RDMA_RQSIZE, OPTION_NUMBER, AT(rq_size), QUEUE_LEAST, QUEUE_MOST},
 	{SOL_RDMA, RDMA_INLINE, OPTION_NUMBER, AT(inline_size), INLINE_LEAST, INLINE_MOST},
-	{SOL_RDMA, RDMA_IOMAPSIZE, OPTION_NUMBER, AT(iomap_size), 0, MAPPINGS_MOST},
+	{SOL_RDMA, RDMA_IOMAPSIZE, OPTION_MAPPINGS, AT(iomap_size)},
 };
 
 static const struct option *find_option(int level, int name)
@@ -204,6 +210,8 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 		*(uint32_t *)at = buffer_size(number < BUFFER_MOST / 2 ? 2 * number : BUFFER_MOST);
 	else if (option->kind == OPTION_NUMBER)
 		*(uint32_t *)at = within(number, option->least, option->most);
+	else if (option->kind == OPTION_MAPPINGS)
+		*(uint32_t *)at = mapping_count(number);
 	else if (option->kind == OPTION_PERIOD)
 		*(uint32_t *)at = number;
 	if (is_keepalive(option))

@@ -183,7 +183,7 @@ void rsocket_stream_hello(const struct rsocket *rs, struct rsocket_hello *hello)
 		.version = RSOCKET_VERSION,
 		.flags = RSOCKET_IOMAP | (is_big_endian() ? RSOCKET_BIG_ENDIAN : 0),
 		.credits = htobe16(rs->options.rq_size),
-		.iomap_size = rs->options.iomap_size,
+		.iomap_size = rsocket_iomap_scale(rs->options.iomap_size),
 		.target = place_to_network(rs->targets.list, rs->targets.mr->rkey, RSOCKET_TARGETS),
 		.buffer = place_to_network(rs->in.buffer, rs->in.mr->rkey, grant_size(rs)),
 	};
@@ -207,7 +207,8 @@ int rsocket_stream_greet(struct rsocket *rs, const void *data, size_t length)
 	rs->in.peer_target = be64toh(hello.target.addr);
 	rs->in.peer_key = be32toh(hello.target.key);
 	rs->in.peer_entries = be32toh(hello.target.length);
-	rs->peer_mappings = hello.flags & RSOCKET_IOMAP ? hello.iomap_size : 0;
+	rs->peer_mappings =
+		hello.flags & RSOCKET_IOMAP ? rsocket_iomap_entries(hello.iomap_size) : 0;
 	return 0;
 }
 

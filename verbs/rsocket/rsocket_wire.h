@@ -33,7 +33,7 @@ struct rsocket_hello {
 	uint8_t version, flags;
 	__be16 credits; /* data messages that the sender of the hello has receives for */
 	uint8_t reserved[3];
-	uint8_t iomap_size;	     /* entries of the sender's table of mappings */
+	uint8_t iomap_size;	     /* of the sender's table of mappings: rsocket_iomap_scale() */
 	struct rsocket_place target; /* the sender's target list; length: entries */
 	struct rsocket_place buffer; /* the first part of its receive buffer */
 } __attribute__((packed));
@@ -47,6 +47,28 @@ struct rsocket_mapping {
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct rsocket_mapping) == 24, "a mapping");
+
+/*
+ * How many entries a table of mappings has, in a byte: up to 128 the number, above that in units of
+ * 256, rounded down.
+ */
+#define RSOCKET_IOMAP_COUNTED 128
+#define RSOCKET_IOMAP_UNIT 256
+#define RSOCKET_IOMAP_MOST (127 * RSOCKET_IOMAP_UNIT)
+
+static inline uint8_t rsocket_iomap_scale(uint32_t entries)
+{
+	if (entries <= RSOCKET_IOMAP_COUNTED)
+		return entries;
+	return RSOCKET_IOMAP_COUNTED + entries / RSOCKET_IOMAP_UNIT;
+}
+
+static inline uint32_t rsocket_iomap_entries(uint8_t scaled)
+{
+	if (scaled <= RSOCKET_IOMAP_COUNTED)
+		return scaled;
+	return (scaled - RSOCKET_IOMAP_COUNTED) * RSOCKET_IOMAP_UNIT;
+}
 
 #define RSOCKET_TARGETS 2 /* entries of a target list */
 
