@@ -551,6 +551,20 @@ START_TEST(ipv6_only_by_default)
 }
 END_TEST
 
+/* As of sockets (tcp(7)). */
+START_TEST(keepalive_by_default)
+{
+	int fd, time = 0;
+	socklen_t length = sizeof(time);
+
+	ck_assert(write_file("/proc/sys/net/ipv4/tcp_keepalive_time", "77"));
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	ck_assert_int_eq(rgetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &time, &length), 0);
+	ck_assert_int_eq(time, 77);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("netdevs");
@@ -580,6 +594,7 @@ int main(void)
 	tcase_add_test(tests, ethernet_addresses);
 	tcase_add_test(tests, datagrams_longer_than_the_mtu);
 	tcase_add_loop_test(tests, ipv6_only_by_default, 0, 2);
+	tcase_add_test(tests, keepalive_by_default);
 	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, ports_are_the_nodes);
 		tcase_add_test(tests, source_ports_are_one_process_s);
