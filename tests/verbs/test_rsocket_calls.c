@@ -551,6 +551,35 @@ START_TEST(options)
 }
 END_TEST
 
+/* What rdma_cm was told when the socket was bound it is told again. */
+START_TEST(options_of_bound)
+{
+	int fd = rsocket(AF_INET6, SOCK_STREAM, 0), other = open_stream(), third = open_stream();
+	struct sockaddr_in6 name = {.sin6_family = AF_INET6};
+	const socklen_t length = sizeof(struct sockaddr_in);
+	socklen_t size = sizeof(name);
+	struct sockaddr *any;
+
+	ck_assert_int_eq(rbind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &size), 0);
+	any = socket_address("0.0.0.0", ntohs(name.sin6_port));
+	ck_fails(rbind(other, any, length), EADDRNOTAVAIL);
+	ck_assert_int_eq(set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1), 0);
+	ck_assert_int_eq(rbind(other, any, length), 0);
+	ck_assert_int_eq(set_int(third, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+	ck_fails(rbind(third, any, length), EADDRNOTAVAIL);
+	ck_assert_int_eq(set_int(other, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+	ck_assert_int_eq(rbind(third, any, length), 0);
+	ck_assert_int_eq(rlisten(fd, 1), 0);
+	ck_fails(set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0), EINVAL);
+	ck_assert_int_eq(get_int(fd, IPPROTO_IPV6, IPV6_V6ONLY), 1);
+	ck_assert_int_eq(set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+	ck_assert_int_eq(rclose(third), 0);
+	ck_assert_int_eq(rclose(other), 0);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
 START_TEST(options_too_late)
 {
 	int client, server, size;
@@ -867,6 +896,7 @@ int main(void)
 		closed_while_it_listens,
 		not_an_rsocket,
 		options,
+		options_of_bound,
 		options_too_late,
 		route,
 		bad_routes,

@@ -187,6 +187,21 @@ static bool is_keepalive(const struct option *option)
 	       (option->level == IPPROTO_TCP && option->name == TCP_KEEPIDLE);
 }
 
+/*
+ * With rs->lock. The options that rdma_cm was told of when the socket was bound. As with librdmacm
+ * it is no error to allow others the port of one that listens.
+ */
+static int tell_id(struct rsocket *rs, const struct option *option, int on)
+{
+	if (option->level == SOL_SOCKET && option->name == SO_REUSEADDR)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	else if (option->level == IPPROTO_IPV6 && option->name == IPV6_V6ONLY &&
+		 rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) <
+			 0)
+		return errno;
+	return 0;
+}
+
 /* With rs->lock. */
 static int set_option(struct rsocket *rs, const struct option *option, const void *value,
 		      socklen_t length)
@@ -207,6 +222,8 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 	error = read_number(value, length, &number);
 	if (!error && option->kind == OPTION_PERIOD && !number)
 		error = EINVAL;
+	if (!error && rs->state != RSOCKET_NEW)
+		error = tell_id(rs, option, number != 0);
 	if (error)
 		return error;
 	if (option->kind == OPTION_SWITCH)
