@@ -224,11 +224,43 @@ START_TEST(selected)
 }
 END_TEST
 
+static _Atomic pid_t selecting;
+
+static void *send_late(void *fd)
+{
+	wait_until_asleep(&selecting);
+	send_all(*(int *)fd, "a", 1);
+	return NULL;
+}
+
+/* As many nanoseconds as that are more than a number can say. */
+START_TEST(selected_for_ages)
+{
+	struct timeval ages = {.tv_sec = (time_t)1 << 55};
+	pthread_t thread;
+	fd_set reading;
+
+	FD_ZERO(&reading);
+	FD_SET(server, &reading);
+	must(pthread_create(&thread, NULL, send_late, &client) == 0);
+	selecting = gettid();
+	ck_assert_int_eq(rselect(server + 1, &reading, NULL, NULL, &ages), 1);
+	must(pthread_join(thread, NULL) == 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const all[] = {
-		ordinary_alone, rsockets_alone, mixed,	  many_threads, while_another_thread_looks,
-		unconnected,	interrupted,	selected,
+		ordinary_alone,
+		rsockets_alone,
+		mixed,
+		many_threads,
+		while_another_thread_looks,
+		unconnected,
+		interrupted,
+		selected,
+		selected_for_ages,
 	};
 
 	return run_rsocket_tests("rsocket_poll", setup, teardown, all, sizeof(all) / sizeof(*all));

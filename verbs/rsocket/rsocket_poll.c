@@ -342,6 +342,14 @@ static int fill_sets(const struct pollfd *fds, nfds_t count, fd_set *reading, fd
 	return bits;
 }
 
+/* What is longer than anyone waits is for ever. */
+static int64_t nanoseconds(const struct timeval *timeout)
+{
+	if (!timeout || timeout->tv_sec > INT32_MAX || timeout->tv_usec > INT32_MAX)
+		return -1;
+	return timeout->tv_sec * NS_PER_S + timeout->tv_usec * NS_PER_US;
+}
+
 int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptional,
 		 struct timeval *timeout)
 {
@@ -358,8 +366,7 @@ int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptiona
 		if (events)
 			fds[used++] = (struct pollfd){.fd = fd, .events = events};
 	}
-	ready = poll_for(fds, used,
-			 timeout ? timeout->tv_sec * NS_PER_S + timeout->tv_usec * NS_PER_US : -1);
+	ready = poll_for(fds, used, nanoseconds(timeout));
 	if (ready < 0)
 		return -1;
 	bits = fill_sets(fds, used, reading, writing, exceptional);
