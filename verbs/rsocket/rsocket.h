@@ -280,6 +280,12 @@ unsigned int rsocket_descriptors(const struct rsocket *rs, struct pollfd *fds);
 /* With rs->lock: take what has come by the descriptors, and wake the threads that wait. */
 void rsocket_take_all(struct rsocket *rs);
 /*
+ * Of a sleep in poll() that has failed. 0: a signal has ended it, but the call goes on, as those of
+ * sockets do for SA_RESTART (signal(7)). poll() doesn't say which signal it was: so all that have a
+ * handler have to ask for that.
+ */
+int rsocket_sleep_error(int error);
+/*
  * How long to sleep at a time, ms; and with rs->lock, of one that nothing was heard of meanwhile:
  * ask whether the peer is there. One whose machine or process was killed sends nothing, which is
  * noticed by retries alone.

@@ -473,7 +473,7 @@ static int sleep_for_request(struct rsocket *listener)
 	pthread_mutex_unlock(&listener->lock);
 	if (closed)
 		return EBADF;
-	return poll(fds, 2, -1) < 0 ? errno : 0;
+	return poll(fds, 2, -1) < 0 ? rsocket_sleep_error(errno) : 0;
 }
 
 static int wait_for_request(struct rsocket *listener, struct rsocket **accepted)

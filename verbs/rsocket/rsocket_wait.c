@@ -7,6 +7,7 @@
  * these.
  */
 #include <errno.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -177,6 +178,28 @@ int rsocket_sleep_time(uint64_t deadline)
 	return ms < most ? (int)ms : (int)most;
 }
 
+static bool is_restarting(int signal)
+{
+	struct sigaction action;
+
+	/* The faults of a thread interrupt nothing that waits. */
+	if (signal == SIGSEGV || signal == SIGBUS || sigaction(signal, NULL, &action) < 0)
+		return true;
+	return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
+	       action.sa_flags & SA_RESTART;
+}
+
+int rsocket_sleep_error(int error)
+{
+	if (error != EINTR)
+		return error;
+	for (int signal = 1; signal < NSIG; signal++) {
+		if (!is_restarting(signal))
+			return EINTR;
+	}
+	return 0;
+}
+
 static int wait_for_other(struct rsocket *rs, uint64_t deadline)
 {
 	struct timespec until = clock_timespec(deadline);
@@ -221,7 +244,7 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	fds[count++] = (struct pollfd){.fd = rs->wake.fd, .events = POLLIN};
 	pthread_mutex_unlock(&rs->lock);
 	ready = sleep_on(rs, fds, count, deadline);
-	error = ready < 0 ? -ready : 0;
+	error = ready < 0 ? rsocket_sleep_error(-ready) : 0;
 	pthread_mutex_lock(&rs->lock);
 	rs->waited_for = false;
 	if (ready == 0)
