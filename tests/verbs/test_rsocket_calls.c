@@ -283,6 +283,8 @@ END_TEST
 START_TEST(connected_later)
 {
 	const socklen_t length = sizeof(struct sockaddr_in);
+	struct sockaddr_in name;
+	socklen_t size = length;
 	int fd = open_stream(), listener, server;
 	uint16_t port;
 
@@ -293,6 +295,7 @@ START_TEST(connected_later)
 	ck_fails(rconnect(fd, socket_address(NULL, port), length), EINPROGRESS);
 	ck_fails(rconnect(fd, socket_address(NULL, port), length), EALREADY);
 	ck_fails(rsend(fd, "a", 1, 0), EAGAIN);
+	ck_fails(rgetpeername(fd, (struct sockaddr *)&name, &size), ENOTCONN);
 	for (;;) {
 		struct pollfd polls[] = {{.fd = listener, .events = POLLIN},
 					 {.fd = fd, .events = POLLOUT}};
@@ -440,6 +443,78 @@ START_TEST(closed_while_it_listens)
 		ck_assert_int_eq(rclose(listener), 0);
 		must(pthread_join(thread, NULL) == 0);
 	}
+}
+END_TEST
+
+static void *accept_no_more(void *listener)
+{
+	waiting = gettid();
+	must(raccept(*(int *)listener, NULL, NULL) == -1 && errno == EINVAL);
+	return NULL;
+}
+
+/* One that is shut down wakes who waits for a request, refuses what comes, and may listen again. */
+START_TEST(shut_down_while_it_listens)
+{
+	const socklen_t length = sizeof(struct sockaddr_in);
+	int client = open_stream(), listener, server;
+	struct sockaddr_in name;
+	socklen_t size = length;
+	pthread_t thread;
+	uint16_t port;
+
+	listener = open_listener(&port);
+	waiting = 0;
+	must(pthread_create(&thread, NULL, accept_no_more, &listener) == 0);
+	wait_until_asleep(&waiting);
+	ck_assert_int_eq(rshutdown(listener, SHUT_WR), 0);
+	ck_assert_int_eq(get_int(listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
+	ck_assert_int_eq(rshutdown(listener, SHUT_RDWR), 0);
+	must(pthread_join(thread, NULL) == 0);
+	ck_assert_int_eq(get_int(listener, SOL_SOCKET, SO_ACCEPTCONN), 0);
+	ck_fails(raccept(listener, NULL, NULL), EINVAL);
+	ck_fails(rshutdown(listener, SHUT_RDWR), ENOTCONN);
+	ck_fails(rconnect(client, socket_address(NULL, port), length), ECONNREFUSED);
+	/* The port was the system's choice, and is another one now. */
+	ck_assert_int_eq(rlisten(listener, 1), 0);
+	ck_assert_int_eq(rgetsockname(listener, (struct sockaddr *)&name, &size), 0);
+	connect_to(listener, ntohs(name.sin_port), client, &server);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+static int connects; /* to @connects_to, in vain */
+static uint16_t connects_to;
+
+static void *connect_in_vain(void *unused)
+{
+	const struct sockaddr *address = socket_address(NULL, connects_to);
+
+	waiting = gettid();
+	must(rconnect(connects, address, sizeof(struct sockaddr_in)) == -1 &&
+	     errno == ECONNABORTED);
+	return NULL;
+}
+
+/* No one accepts: a connection that is being made is given up. */
+START_TEST(shut_down_while_it_connects)
+{
+	int listener = open_listener(&connects_to), server;
+	pthread_t thread;
+
+	connects = open_stream();
+	waiting = 0;
+	must(pthread_create(&thread, NULL, connect_in_vain, NULL) == 0);
+	wait_until_asleep(&waiting);
+	ck_assert_int_eq(rshutdown(connects, SHUT_WR), 0);
+	must(pthread_join(thread, NULL) == 0);
+	ck_fails(rsend(connects, "a", 1, 0), ENOTCONN);
+	connect_to(listener, connects_to, connects, &server);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(connects), 0);
+	ck_assert_int_eq(rclose(listener), 0);
 }
 END_TEST
 
@@ -894,6 +969,8 @@ int main(void)
 		accepted_is_connected,
 		accepted_and_closed,
 		closed_while_it_listens,
+		shut_down_while_it_listens,
+		shut_down_while_it_connects,
 		not_an_rsocket,
 		options,
 		options_of_bound,

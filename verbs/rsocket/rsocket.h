@@ -203,6 +203,8 @@ int rsocket_return(int error);
 
 /* With rs->lock: whether a connection is being made. */
 bool rsocket_is_opening(const struct rsocket *rs);
+/* With rs->lock: a stream is what it was before it connected or listened. 0 or an errno. */
+int rsocket_renew(struct rsocket *rs);
 /* With rs->lock: take the events of rdma_cm that have come. Never waits. */
 void rsocket_manager_events(struct rsocket *rs);
 /* Free what there is of @rs; no call uses it any more. */

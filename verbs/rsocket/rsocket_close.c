@@ -31,11 +31,22 @@ static void await_acceptance(struct rsocket *rs, uint64_t deadline)
 		;
 }
 
+/* Of a socket that has no connection yet: it listens no more, or gives up. */
+static int shutdown_early(struct rsocket *rs, int how)
+{
+	int error = how == SHUT_WR && rs->state == RSOCKET_LISTENING ? 0 : rsocket_renew(rs);
+
+	rsocket_interrupt(rs);
+	return error;
+}
+
 static int shutdown_locked(struct rsocket *rs, int how)
 {
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return EINVAL;
 	rsocket_progress(rs);
+	if (rs->state >= RSOCKET_LISTENING && rs->state < RSOCKET_ACCEPTING)
+		return shutdown_early(rs, how);
 	await_acceptance(rs, TIME_NEVER);
 	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
 		return ENOTCONN;

@@ -261,16 +261,11 @@ static int bind_id(struct rsocket *rs, const struct sockaddr *address)
 	return 0;
 }
 
-/*
- * After a connection that wasn't made, and whose error was told, a socket is what it was before:
- * with a new id, as rdma_cm has it, at the address of rbind() if there was one. 0 or an errno.
- */
-static int renew_failed(struct rsocket *rs)
+/* With a new id, as rdma_cm has it, at the address of rbind() if there was one. */
+int rsocket_renew(struct rsocket *rs)
 {
 	struct rdma_cm_id *id;
 
-	if (rs->state != RSOCKET_FAILED || rs->error)
-		return 0;
 	if (rdma_create_id(rs->channel, &id, rs, RDMA_PS_TCP) != 0)
 		return errno;
 	rsocket_stream_destroy(rs);
@@ -278,6 +273,12 @@ static int renew_failed(struct rsocket *rs)
 	rs->id = id;
 	rs->state = RSOCKET_NEW;
 	return rs->bound.ss_family ? bind_id(rs, (struct sockaddr *)&rs->bound) : 0;
+}
+
+/* After a connection that wasn't made, and whose error was told. 0 or an errno. */
+static int renew_failed(struct rsocket *rs)
+{
+	return rs->state == RSOCKET_FAILED && !rs->error ? rsocket_renew(rs) : 0;
 }
 
 static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
@@ -350,6 +351,7 @@ static int listen_locked(struct rsocket *rs, int backlog)
 		error = errno;
 	if (!error)
 		rs->state = RSOCKET_LISTENING;
+	rsocket_wake_clear(&rs->wake); /* of one that has listened before */
 	return error;
 }
 
@@ -460,19 +462,22 @@ static int next_request(struct rsocket *listener, struct rsocket **accepted)
 	}
 }
 
-/* Until there may be one. What wakes the threads here stays readable: the listener is closed. */
+/*
+ * Until there may be one. What wakes the threads here stays readable: the listener is closed, or
+ * shut down.
+ */
 static int sleep_for_request(struct rsocket *listener)
 {
 	struct pollfd fds[] = {{.fd = listener->channel->fd, .events = POLLIN}, {.events = POLLIN}};
-	bool closed;
+	int error;
 
 	pthread_mutex_lock(&listener->lock);
-	closed = listener->closed;
+	error = listener->closed ? EBADF : listener->state != RSOCKET_LISTENING ? EINVAL : 0;
 	rsocket_wake_open(&listener->wake);
 	fds[1].fd = listener->wake.fd;
 	pthread_mutex_unlock(&listener->lock);
-	if (closed)
-		return EBADF;
+	if (error)
+		return error;
 	return poll(fds, 2, -1) < 0 ? rsocket_sleep_error(errno) : 0;
 }
 
@@ -534,6 +539,8 @@ static int connect_status(struct rsocket *rs)
 		return EINPROGRESS;
 	if (rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED)
 		return 0;
+	if (rs->state != RSOCKET_FAILED) /* by rshutdown() of another thread */
+		return ECONNABORTED;
 	rs->error = 0;
 	return error ? error : ECONNREFUSED;
 }

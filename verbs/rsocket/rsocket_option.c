@@ -394,7 +394,7 @@ int urxe_rgetpeername(int socket, struct sockaddr *address, socklen_t *length)
 		error = getpeername(rs->fd, address, length) < 0 ? errno : 0;
 	} else {
 		pthread_mutex_lock(&rs->lock);
-		error = rs->state < RSOCKET_RESOLVING_ROUTE || rs->state == RSOCKET_FAILED
+		error = rs->state < RSOCKET_ACCEPTING || rs->state == RSOCKET_FAILED
 				? ENOTCONN
 				: put_address(address, length, rdma_get_peer_addr(rs->id));
 		pthread_mutex_unlock(&rs->lock);
