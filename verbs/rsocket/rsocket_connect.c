@@ -172,10 +172,13 @@ static int established(struct rsocket *rs, const struct rdma_cm_event *event)
 	return error;
 }
 
-/* One that accepts hears of a peer that has gone before it was connected. */
+/*
+ * Only the answer to a request refuses it. One that accepts hears of a peer that has gone before it
+ * was connected; one that is connected, of a peer that is closed before it hears so.
+ */
 static int rejected(struct rsocket *rs, const struct rdma_cm_event *event)
 {
-	return rs->state == RSOCKET_ACCEPTING ? ECONNRESET : ECONNREFUSED;
+	return rs->state == RSOCKET_CONNECTING ? ECONNREFUSED : ECONNRESET;
 }
 
 static int unreachable(struct rsocket *rs, const struct rdma_cm_event *event)
