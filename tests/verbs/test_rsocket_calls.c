@@ -669,6 +669,8 @@ START_TEST(options_too_late)
 	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_SNDBUF), size);
 	ck_fails(set_int(client, SOL_RDMA, RDMA_SQSIZE, 99), EINVAL);
 	ck_assert_int_eq(set_int(client, IPPROTO_TCP, TCP_NODELAY, 1), 0);
+	ck_assert_int_eq(set_int(client, SOL_SOCKET, SO_REUSEADDR, 1), 0);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_REUSEADDR), 1);
 	/* The loopback device has the largest MTU that there is. */
 	ck_assert_int_eq(get_int(client, IPPROTO_TCP, TCP_MAXSEG), 4096);
 	ck_assert_int_eq(rfcntl(client, F_SETFD, FD_CLOEXEC), 0);

@@ -137,6 +137,23 @@ START_TEST(cut_and_peeked)
 }
 END_TEST
 
+/* MSG_TRUNC asks how long it was: the first one came by UDP, the other from a queue pair. */
+START_TEST(cut_and_measured)
+{
+	char first[2];
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(send_to(one, &other_name, "words", 5), 5);
+		ck_assert_int_eq(rrecv(other, first, 2, MSG_PEEK | MSG_TRUNC), 5);
+		ck_assert_int_eq(rrecv(other, first, 2, MSG_TRUNC), 5);
+		ck_assert_mem_eq(first, "wo", 2);
+		ck_fails(rrecv(other, first, 1, MSG_DONTWAIT), EAGAIN);
+		ck_assert_int_eq(send_to(other, &one_name, "a", 1), 1);
+		ck_assert_int_eq(rrecv(one, first, 2, 0), 1);
+	}
+}
+END_TEST
+
 static _Atomic pid_t receiver;
 
 static void *receive_one(void *fd)
@@ -589,6 +606,7 @@ START_TEST(refused)
 
 	ck_fails(rlisten(one, 1), EOPNOTSUPP);
 	ck_fails(raccept(one, NULL, NULL), EOPNOTSUPP);
+	ck_fails(rsend(one, &byte, 1, MSG_OOB), EOPNOTSUPP);
 	ck_fails(riomap(one, &byte, 1, 0, 0, -1), ENOTSUP);
 	ck_fails((ssize_t)riowrite(one, &byte, 1, 0, 0), ENOTSUP);
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, sizeof(ipv6)), EAFNOSUPPORT);
@@ -623,6 +641,7 @@ int main(void)
 		connected,
 		sizes,
 		cut_and_peeked,
+		cut_and_measured,
 		waited_for,
 		of_both_versions,
 		polled_while_connected,

@@ -231,6 +231,8 @@ ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, 
 {
 	ssize_t sent;
 
+	if (flags & MSG_OOB)
+		return rsocket_return(EOPNOTSUPP);
 	pthread_mutex_lock(&rs->lock);
 	sent = rs->datagram->closed ? rsocket_return(EPIPE) : send_locked(rs, message, flags);
 	pthread_mutex_unlock(&rs->lock);
@@ -264,7 +266,10 @@ static ssize_t deliver(struct msghdr *message, const struct sockaddr_storage *so
 	return done;
 }
 
-/* The next one, first those by UDP, which were sent before. -1: there is none. */
+/*
+ * The next one, first those by UDP, which were sent before. How long it was, for MSG_TRUNC, or what
+ * there was room for. -1: there is none.
+ */
 static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 {
 	struct rsocket_datagram *datagram = rs->datagram;
@@ -274,6 +279,8 @@ static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 
 	if (waiting) {
 		length = deliver(message, &waiting->source, waiting->data, waiting->length);
+		if (flags & MSG_TRUNC)
+			length = waiting->length;
 		if (!(flags & MSG_PEEK))
 			rsocket_udp_remove(datagram, waiting);
 		return length;
@@ -284,6 +291,8 @@ static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 		if (!endpoint_first(endpoint, &arrived))
 			continue;
 		length = deliver(message, &arrived.source, arrived.data, arrived.length);
+		if (flags & MSG_TRUNC)
+			length = arrived.length;
 		if (!(flags & MSG_PEEK))
 			endpoint_release(endpoint);
 		return length;

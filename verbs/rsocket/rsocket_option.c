@@ -143,7 +143,7 @@ struct option {
 static const struct option options[] = {
 	{SOL_SOCKET, SO_RCVBUF, OPTION_BUFFER, AT(receive_buffer)},
 	{SOL_SOCKET, SO_SNDBUF, OPTION_BUFFER, AT(send_buffer)},
-	{SOL_SOCKET, SO_REUSEADDR, OPTION_SWITCH, AT(reuse_address)},
+	{SOL_SOCKET, SO_REUSEADDR, OPTION_SWITCH, AT(reuse_address), .later = true},
 	{SOL_SOCKET, SO_KEEPALIVE, OPTION_SWITCH, AT(keepalive), .later = true},
 	{SOL_SOCKET, SO_OOBINLINE, OPTION_SWITCH, AT(oob_inline), .later = true},
 	{SOL_SOCKET, SO_LINGER, OPTION_LINGER, AT(linger), .later = true},
