@@ -4,6 +4,7 @@
  */
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/must.h"
 #include "tests/verbs/fixture.h"
@@ -15,16 +16,33 @@
 static int client, server;
 static uint8_t *mapped, data[LENGTH];
 
-static void setup(void)
+static void set_mappings(int fd, int count)
 {
-	int mappings = MAPPINGS, listener;
-	uint16_t port;
+	must(rsetsockopt(fd, SOL_RDMA, RDMA_IOMAPSIZE, &count, sizeof(count)) == 0);
+}
 
-	listener = open_listener(&port);
-	must(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &mappings, sizeof(mappings)) == 0);
+/* The server maps @mappings at most. */
+static void open_both(int mappings)
+{
+	uint16_t port;
+	int listener = open_listener(&port);
+
+	set_mappings(listener, MAPPINGS);
 	client = rsocket(AF_INET, SOCK_STREAM, 0);
+	set_mappings(client, mappings);
 	connect_to(listener, port, client, &server);
 	must(rclose(listener) == 0);
+}
+
+static void close_both(void)
+{
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+
+static void setup(void)
+{
+	open_both(0);
 	mapped = calloc(1, LENGTH);
 	must(mapped != NULL);
 	fill(data, sizeof(data), 5);
@@ -32,8 +50,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	ck_assert_int_eq(rclose(client), 0);
-	ck_assert_int_eq(rclose(server), 0);
+	close_both();
 	free(mapped);
 }
 
@@ -153,6 +170,54 @@ START_TEST(many)
 }
 END_TEST
 
+/* A write, of which the peer's application hears nothing, tells of the mappings before it. */
+START_TEST(told_by_write)
+{
+	static _Atomic uint8_t flag;
+
+	close_both();
+	open_both(1);
+	ck_assert_int_eq(riomap(server, (void *)&flag, 1, PROT_WRITE, 0, 0), 0);
+	be_told();
+	for (int i = 0; i < MAPPINGS; i++)
+		ck_assert_int_eq(riomap(client, mapped + i, 1, PROT_WRITE, 0, i), i);
+	ck_assert_uint_eq(riowrite(client, "a", 1, 0, 0), 1);
+	while (!flag)
+		usleep(100);
+	ck_assert_uint_eq(riowrite(server, data, MAPPINGS, 0, 0), MAPPINGS);
+	be_told();
+	ck_assert_mem_eq(mapped, data, MAPPINGS);
+}
+END_TEST
+
+/*
+ * A write that finds the buffer full looks first what has been acknowledged: else a blocking one
+ * would sleep though nothing is under way that could wake it. When that is can't be seen from
+ * here: so a pause has to be long enough many times in a row.
+ */
+START_TEST(acknowledged_since)
+{
+	useconds_t pause = 1000;
+
+	ck_assert_int_eq(riomap(client, mapped, LENGTH, PROT_WRITE, 0, 0), 0);
+	tell();
+	for (int found = 0; found < 20;) {
+		while (riowrite(server, data, LENGTH, 0, MSG_DONTWAIT) != (size_t)-1)
+			;
+		must(errno == EAGAIN);
+		usleep(pause);
+		if (riowrite(server, data, 1, 0, MSG_DONTWAIT) == 1) {
+			found++;
+			continue;
+		}
+		must(errno == EAGAIN);
+		found = 0;
+		pause *= 2;
+		must(pause < 10000000);
+	}
+}
+END_TEST
+
 START_TEST(refused)
 {
 	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
@@ -175,7 +240,8 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {written, offset_of_choice, several, many, refused};
+	const TTest *const all[] = {written,	   offset_of_choice,   several, many,
+				    told_by_write, acknowledged_since, refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
 }

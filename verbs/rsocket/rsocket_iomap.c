@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Mappings: buffers of the application that the peer writes to directly. The peer is told of each
- * by an RDMA WRITE into its table, before the next data: so data that was sent after riomap() finds
- * the mapping known. Ours, which the peer writes, is looked at by riowrite().
+ * by an RDMA WRITE into its table, before the next data, which riowrite()'s is, too: so data that
+ * was sent after riomap() finds the mapping known. Ours, which the peer writes, is looked at by
+ * riowrite().
  */
 #include <byteswap.h>
 #include <errno.h>
@@ -221,10 +222,12 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 			  int *error)
 {
 	struct rsocket_place place;
-	uint32_t room = direct_room(rs);
+	uint32_t room;
 
 	rsocket_progress(rs);
-	*error = !rs->sends ? (rs->state < RSOCKET_CONNECTED ? ENOTCONN : EPIPE)
+	room = direct_room(rs);
+	*error = !rs->sends		   ? (rs->state < RSOCKET_CONNECTED ? ENOTCONN : EPIPE)
+		 : !rsocket_iomap_tell(rs) ? EAGAIN
 		 : !find_mapping(rs, offset, &place) ? EINVAL
 		 : room == 0			     ? EAGAIN
 						     : 0;
