@@ -3,12 +3,14 @@
  * Connections within this process: every event that two well-behaved sides see,
  * with its data, and what destroying things on the way does.
  */
+#include <rdma/rdma_verbs.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/newer_manager.h"
 
 #define PORT 7471
 
@@ -144,6 +146,81 @@ START_TEST(request_tells_all)
 	destroy(passive);
 	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
 	destroy(active);
+}
+END_TEST
+
+/* Up to what the device has; counters have three bits; private data that isn't there is none. */
+START_TEST(parameters_are_checked)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+	struct rdma_cm_event *event;
+	struct ibv_device_attr most;
+
+	ck_assert_int_eq(ibv_query_device(active->verbs, &most), 0);
+	ck_assert_int_lt(most.max_qp_rd_atom, RDMA_MAX_RESP_RES);
+	ck_assert_int_lt(most.max_qp_init_rd_atom, RDMA_MAX_INIT_DEPTH);
+	param.responder_resources = most.max_qp_rd_atom + 1;
+	ck_fails(rdma_connect(active, &param), EINVAL);
+	param.responder_resources = most.max_qp_rd_atom;
+	param.initiator_depth = most.max_qp_init_rd_atom + 1;
+	ck_fails(rdma_connect(active, &param), EINVAL);
+	param.initiator_depth = most.max_qp_init_rd_atom;
+	param.retry_count = 8;
+	param.rnr_retry_count = 9;
+	param.private_data = NULL;
+	param.private_data_len = 57;
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	ck_assert_int_eq(event->param.conn.responder_resources, most.max_qp_init_rd_atom);
+	ck_assert_int_eq(event->param.conn.initiator_depth, most.max_qp_rd_atom);
+	ck_assert_int_eq(event->param.conn.retry_count, 7);
+	ck_assert_int_eq(event->param.conn.rnr_retry_count, 7);
+	check_data(event->param.conn.private_data, event->param.conn.private_data_len, "", 56);
+	rdma_ack_cm_event(event);
+	ck_assert_int_eq(rdma_reject(passive, NULL, 1), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
+static void create_qp_with_srq(struct rdma_cm_id *id)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+
+	ck_assert_int_eq(rdma_create_srq(id, NULL, &attr), 0);
+	create_qp(id);
+}
+
+/* Whether a queue pair has an SRQ it says itself, whatever the application does. */
+START_TEST(shared_receive_queues_are_told)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(false), *passive;
+	struct rdma_cm_event *event;
+
+	create_qp_with_srq(active);
+	param.flow_control = 1;
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	ck_assert_int_eq(event->param.conn.srq, 1);
+	ck_assert_int_eq(event->param.conn.flow_control, 1);
+	rdma_ack_cm_event(event);
+	create_qp(passive);
+	param.srq = 1;
+	param.flow_control = 0;
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	event = next_event(client, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_int_eq(event->param.conn.srq, 0);
+	ck_assert_int_eq(event->param.conn.flow_control, 0);
+	rdma_ack_cm_event(event);
+	expect(server, passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	rdma_destroy_ep(active);
+	expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(passive);
 }
 END_TEST
 
@@ -367,8 +444,10 @@ START_TEST(extensions_travel)
 {
 	struct ibv_ece ours = {.vendor_id = 0x123456, .options = 0xabcdef01}, found;
 	struct rdma_conn_param param = parameters("");
+	struct ibv_ece masked = {.vendor_id = 1, .comp_mask = 1};
 	struct rdma_cm_id *active = open_client(false), *passive;
 
+	ck_fails(rdma_set_local_ece(active, &masked), EINVAL);
 	ck_assert_int_eq(rdma_set_local_ece(active, &ours), 0);
 	ck_assert_int_eq(rdma_connect(active, &param), 0);
 	passive = next_request();
@@ -378,6 +457,69 @@ START_TEST(extensions_travel)
 	ck_assert_int_eq(rdma_reject_ece(passive, NULL, 0), 0);
 	expect(client, active, RDMA_CM_EVENT_REJECTED, 35);
 	destroy(passive);
+	destroy(active);
+}
+END_TEST
+
+START_TEST(extensions_travel_back)
+{
+	struct ibv_ece theirs = {.vendor_id = 0x654321, .options = 0x10fedcba}, found;
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(false), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	ck_assert_int_eq(rdma_set_local_ece(passive, &theirs), 0);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_int_eq(rdma_get_remote_ece(active, &found), 0);
+	ck_assert_int_eq(found.vendor_id, theirs.vendor_id);
+	ck_assert_int_eq(found.options, theirs.options);
+	ck_assert_int_eq(found.comp_mask, 0);
+	destroy(passive);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	ck_fails(rdma_establish(active), EINVAL);
+	destroy(active);
+}
+END_TEST
+
+/* What was sent to @client until now has come when another request of it is refused. */
+static void wait_for_client(void)
+{
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_cm_id *other = open_id(channel, RDMA_PS_TCP);
+	struct rdma_conn_param param = parameters("");
+
+	resolve(other, PORT + 1);
+	create_qp(other);
+	ck_assert_int_eq(rdma_connect(other, &param), 0);
+	expect(channel, other, RDMA_CM_EVENT_REJECTED, 8);
+	destroy(other);
+	rdma_destroy_event_channel(channel);
+}
+
+/*
+ * The server takes its reply back before the client's application has got it. What else was
+ * queued for the id isn't of the connection, and is still told.
+ */
+START_TEST(reply_is_taken_back)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true), *passive;
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	while (!is_readable(client))
+		;
+	destroy(passive);
+	wait_for_client();
+	ck_assert_int_eq(newer_write_cm_event(active, NEWER_EVENT_USER, 0, 0), 0);
+	expect(client, active, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+	ck_assert_int_eq(active->qp->state, IBV_QPS_ERR);
+	expect(client, active, NEWER_EVENT_USER, 0);
+	ck_assert(!is_readable(client));
 	destroy(active);
 }
 END_TEST
@@ -698,13 +840,13 @@ int main(void)
 	tcase_set_timeout(datagrams, 60);
 	tcase_add_checked_fixture(connections, setup, teardown);
 	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
-	ADD(connections, request_tells_all, reply_tells_all, queue_pairs_follow,
-	    ack_timeout_as_asked, both_disconnect, defaults_of_accept,
-	    queue_pairs_of_the_application, established_by_notification, queue_pair_fails,
-	    extensions_travel, rejection_tells_why, accepting_fails, client_gives_up,
-	    nobody_listens, backlog_is_full, listener_takes_its_requests_along,
-	    wildcard_listeners_hear, requests_migrate_with_their_listener,
-	    events_of_the_dead_are_forgotten);
+	ADD(connections, request_tells_all, parameters_are_checked, shared_receive_queues_are_told,
+	    reply_tells_all, queue_pairs_follow, ack_timeout_as_asked, both_disconnect,
+	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
+	    queue_pair_fails, extensions_travel, extensions_travel_back, reply_is_taken_back,
+	    rejection_tells_why, accepting_fails, client_gives_up, nobody_listens, backlog_is_full,
+	    listener_takes_its_requests_along, wildcard_listeners_hear,
+	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    accepting_a_datagram_fails, other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);

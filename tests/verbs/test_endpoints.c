@@ -160,6 +160,9 @@ START_TEST(endpoints)
 	ck_assert_int_eq(rdma_disconnect(active), 0);
 	ck_assert_int_eq(active->event->event, RDMA_CM_EVENT_DISCONNECTED);
 	pthread_join(thread, NULL);
+	/* Once more: what is left to be told. */
+	ck_assert_int_eq(rdma_disconnect(active), 0);
+	ck_assert_int_eq(active->event->event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	rdma_destroy_ep(active);
 	rdma_destroy_ep(passive);
 
@@ -241,10 +244,41 @@ START_TEST(disconnecting_what_is_not_connected)
 		ck_assert_int_eq(rdma_accept(passive, &param), 0);
 		expect(channel, active, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 		ck_assert_int_eq(rdma_reject(active, NULL, 0), 0);
-		expect(channel, passive, RDMA_CM_EVENT_REJECTED, 28);
+		while (!is_readable(channel))
+			;
 		ck_assert_int_eq(rdma_migrate_id(passive, NULL), 0);
+		/* That is told first. */
+		ck_fails(rdma_disconnect(passive), ECONNREFUSED);
+		ck_assert_int_eq(passive->event->event, RDMA_CM_EVENT_REJECTED);
 		ck_assert_int_eq(rdma_disconnect(passive), 0);
 	}
+	destroy(passive);
+	destroy(active);
+	destroy(listener);
+	rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* An answer to a datagram request is all that there is of it: the call doesn't wait. */
+START_TEST(datagram_requests)
+{
+	struct rdma_cm_id *listener = open_id(NULL, RDMA_PS_UDP), *passive, *active;
+	struct rdma_event_channel *channel = open_channel();
+	struct rdma_conn_param param = {.qp_num = 0x1234};
+	struct rdma_cm_event *event;
+
+	active = open_id(channel, RDMA_PS_UDP);
+	resolve(active, start_listening(listener, 0));
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	ck_assert_int_eq(rdma_get_request(listener, &passive), 0);
+	ck_assert_int_eq(passive->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	param.qp_num = 0x4321;
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	ck_assert_ptr_null(passive->event);
+	event = next_event(channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ck_assert_int_eq(event->param.ud.qp_num, 0x4321);
+	rdma_ack_cm_event(event);
+	ck_fails(rdma_accept(passive, &param), EINVAL);
 	destroy(passive);
 	destroy(active);
 	destroy(listener);
@@ -439,6 +473,7 @@ int main(void)
 	tcase_add_test(tests, endpoints_refused);
 	tcase_add_test(tests, endpoints_without_source);
 	tcase_add_loop_test(tests, disconnecting_what_is_not_connected, 0, 2);
+	tcase_add_test(tests, datagram_requests);
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);
 	tcase_add_test(tests, routes_that_are_given);

@@ -54,8 +54,10 @@ START_TEST(written_events_refused)
 	ck_fails(newer_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
 	ck_fails(newer_write_cm_event(id, NEWER_EVENT_INTERNAL, 0, 0), EINVAL);
 	ck_assert(!is_readable(channel));
-	destroy(id);
+	/* Where to? */
 	rdma_destroy_event_channel(channel);
+	ck_fails(newer_write_cm_event(id, NEWER_EVENT_USER, 0, 0), EINVAL);
+	destroy(id);
 }
 END_TEST
 
