@@ -186,8 +186,6 @@ int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 
 	rdma_enter();
 	error = begin_connecting(id, param);
-	if (!error)
-		id->connect_length = 0; /* once only: rdma_create_ep(3) */
 	rdma_leave();
 	return error ? rdma_fail(error) : rdma_complete(id);
 }
@@ -253,9 +251,7 @@ static int send_service_reply(struct rdma_id *id, enum cm_sidr_status status,
 	const struct cm_service_reply reply = {
 		.status = status,
 		.qpn = status ? 0 : param->qp_num,
-		.qkey = status	   ? 0
-			: id->qkey ? id->qkey
-				   : RDMA_UDP_QKEY,
+		.qkey = status ? 0 : RDMA_UDP_QKEY,
 		.vendor_id = id->local_ece.vendor_id,
 		.options = id->local_ece.options,
 		.private_data = param->private_data,
@@ -487,7 +483,6 @@ int urxe_rdma_get_remote_ece(struct rdma_cm_id *ibv, struct ibv_ece *ece)
 			       ibv && ibv->qp ? "the id has a queue pair" : "NULL was given"));
 	rdma_enter();
 	*ece = to_rdma_id(ibv)->remote_ece;
-	ece->comp_mask = 0;
 	rdma_leave();
 	return 0;
 }

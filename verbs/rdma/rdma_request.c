@@ -153,7 +153,6 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 	id->path = event->path;
 	id->mtu = event->message.mtu;
 	id->packet_life_time = life_time_of(&event->message);
-	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
 	if (rdma_header_length(listener))
