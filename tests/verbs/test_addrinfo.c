@@ -165,6 +165,7 @@ START_TEST(resolving_refused)
 	ck_fails(newer_resolve_addrinfo(id, address(), "7472", &both), EINVAL);
 	ck_fails(newer_resolve_addrinfo(id, NULL, "7472", &administrator), EINVAL); /* unbound */
 	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
+	ck_fails(newer_resolve_addrinfo(id, NULL, "7472", &both), EINVAL);
 	ck_fails(newer_resolve_addrinfo(id, address(), "7472", &administrator), EINVAL);
 	ck_fails(newer_resolve_addrinfo(id, NULL, "7472", &administrator), EOPNOTSUPP);
 	ck_assert(!is_readable(channel));

@@ -177,6 +177,53 @@ START_TEST(endpoints)
 }
 END_TEST
 
+static void *connect_and_fail(void *there)
+{
+	struct ibv_qp_init_attr attr = queue_pair;
+	struct rdma_cm_id *active;
+
+	ck_assert_int_eq(rdma_create_ep(&active, there, NULL, &attr), 0);
+	ck_fails(rdma_connect(active, NULL), ECONNREFUSED);
+	rdma_destroy_ep(active);
+	return NULL;
+}
+
+/*
+ * What a listener makes of requests has its protection domain. One that it can't make a queue pair
+ * for is the event's, until the next call.
+ */
+START_TEST(requests_of_endpoints)
+{
+	struct rdma_addrinfo *here = look_up(RAI_PASSIVE), *there = look_up(0);
+	struct ibv_qp_init_attr attr = queue_pair, large = queue_pair;
+	struct rdma_cm_id *bound = open_bound_id(NULL, RDMA_PS_TCP), *listening, *passive;
+	struct ibv_pd *pd = ibv_alloc_pd(bound->verbs);
+	pthread_t thread;
+
+	large.cap.max_send_wr = 1 << 30;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rdma_create_ep(&listening, here, pd, i ? &large : &attr), 0);
+		ck_assert_ptr_eq(listening->pd, pd);
+		ck_assert_int_eq(rdma_listen(listening, 1), 0);
+		ck_assert_int_eq(pthread_create(&thread, NULL, connect_and_fail, there), 0);
+		if (i) {
+			ck_fails(rdma_get_request(listening, &passive), EINVAL);
+			passive = listening->event->id;
+		} else {
+			ck_assert_int_eq(rdma_get_request(listening, &passive), 0);
+			ck_assert_ptr_eq(passive->qp->pd, pd);
+		}
+		rdma_destroy_ep(passive);
+		pthread_join(thread, NULL);
+		rdma_destroy_ep(listening);
+	}
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	destroy(bound);
+	rdma_freeaddrinfo(here);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
 /* Errors come at once, whichever of its steps fails. */
 START_TEST(endpoints_refused)
 {
@@ -470,6 +517,7 @@ int main(void)
 	tcase_add_test(tests, datagram_queue_pairs_are_ready);
 	tcase_add_test(tests, shared_receive_queues);
 	tcase_add_test(tests, endpoints);
+	tcase_add_test(tests, requests_of_endpoints);
 	tcase_add_test(tests, endpoints_refused);
 	tcase_add_test(tests, endpoints_without_source);
 	tcase_add_loop_test(tests, disconnecting_what_is_not_connected, 0, 2);
