@@ -344,7 +344,7 @@ static size_t receive_piece(struct rsocket *rs, struct cursor *cursor, int flags
 
 static int receive_pieces(struct rsocket *rs, struct cursor *cursor, int flags)
 {
-	bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK) && waits(rs, flags);
+	bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK);
 	size_t part = 1;
 	int error = 0;
 
