@@ -4,6 +4,7 @@
  */
 #include <endian.h>
 #include <infiniband/ib.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -383,6 +384,24 @@ START_TEST(looked_up_partly)
 }
 END_TEST
 
+/* An address of a link says nothing without its interface. */
+START_TEST(looked_up_on_a_link)
+{
+	struct rdma_addrinfo hints = {
+		.ai_flags = RAI_NUMERICHOST | RAI_FAMILY,
+		.ai_family = AF_IB,
+		.ai_port_space = RDMA_PS_TCP,
+	};
+	const struct sockaddr_ib *found;
+	struct rdma_addrinfo *info;
+
+	ck_assert_int_eq(rdma_getaddrinfo("fe80::1%lo", "7476", &hints, &info), 0);
+	found = (struct sockaddr_ib *)info->ai_dst_addr;
+	ck_assert_uint_eq(found->sib_scope_id, if_nametoindex("lo"));
+	rdma_freeaddrinfo(info);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("af_ib");
@@ -404,6 +423,7 @@ int main(void)
 	tcase_add_test(tests, listeners_of_another_family);
 	tcase_add_loop_test(tests, looked_up, 0, 2);
 	tcase_add_test(tests, looked_up_partly);
+	tcase_add_test(tests, looked_up_on_a_link);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

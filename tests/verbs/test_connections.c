@@ -683,6 +683,22 @@ START_TEST(listener_takes_its_requests_along)
 }
 END_TEST
 
+/* Nobody can get them any more. */
+START_TEST(channel_takes_its_requests_along)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active = open_client(true);
+
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	while (!is_readable(server))
+		;
+	rdma_destroy_event_channel(server);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+	server = open_channel();
+	destroy(active);
+}
+END_TEST
+
 START_TEST(wildcard_listeners_hear)
 {
 	struct rdma_conn_param param = parameters("");
@@ -850,8 +866,9 @@ int main(void)
 	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
 	    queue_pair_fails, extensions_travel, extensions_travel_back, reply_is_taken_back,
 	    rejection_tells_why, accepting_fails, client_gives_up, nobody_listens, backlog_is_full,
-	    listener_takes_its_requests_along, wildcard_listeners_hear,
-	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
+	    listener_takes_its_requests_along, channel_takes_its_requests_along,
+	    wildcard_listeners_hear, requests_migrate_with_their_listener,
+	    events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    accepting_a_datagram_fails, other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);

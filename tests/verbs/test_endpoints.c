@@ -430,6 +430,15 @@ static void refuse_path(struct rdma_cm_id *id, struct ibv_path_data path)
 		 EINVAL);
 }
 
+/* And a part of another one. */
+static void refuse_length(struct rdma_cm_id *id)
+{
+	struct ibv_path_data paths[2] = {route};
+
+	ck_fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, paths, sizeof(route) + 1),
+		 EINVAL);
+}
+
 START_TEST(routes_refused)
 {
 	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
@@ -450,6 +459,7 @@ START_TEST(routes_refused)
 	path = route;
 	path.path.packetlifetime = 31;
 	refuse_path(id, path);
+	refuse_length(id);
 	/* That of the addresses can be had all the same. */
 	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
 	rdma_destroy_id(id);

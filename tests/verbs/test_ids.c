@@ -504,7 +504,7 @@ END_TEST
 START_TEST(options)
 {
 	struct rdma_cm_id *id = new_id(), *datagram = open_id(channel, RDMA_PS_UDP);
-	uint8_t byte = 14, high = 32;
+	uint8_t byte = 14, most = 31, high = 32;
 	int number = 1;
 	struct ibv_path_data path = {};
 
@@ -520,9 +520,12 @@ START_TEST(options)
 	ck_fails(SET(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, byte), EINVAL);
 	ck_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EFAULT);
 	ck_fails(SET(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, path), EINVAL); /* no address yet */
+	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, most), 0);
 	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, byte), 0);
 	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, byte), 0);
 
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 0)), 0);
+	ck_assert_int_eq(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, number), 0);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_fails(SET(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, number), EINVAL);

@@ -352,7 +352,6 @@ START_TEST(accepted)
 }
 END_TEST
 
-/* An id of rdma_cm that connects to an rsocket says no hello. */
 static _Atomic pid_t waiting; /* the thread that waits for a request */
 
 static void *accept_none(void *listener)
@@ -457,7 +456,8 @@ static void *accept_no_more(void *listener)
 	return NULL;
 }
 
-/* One that is shut down wakes who waits for a request, refuses what comes, and may listen again. */
+/* One that is shut down wakes a thread that waits for a request, refuses what comes, and may listen
+ * again. */
 START_TEST(shut_down_while_it_listens)
 {
 	const socklen_t length = sizeof(struct sockaddr_in);
@@ -522,15 +522,16 @@ START_TEST(shut_down_while_it_connects)
 }
 END_TEST
 
-START_TEST(not_an_rsocket)
+/* As librdmacm has it: version, flags, credits, and where it has its memory. */
+static const uint8_t hello[40] = {[0] = 1, [3] = 16, [23] = 2};
+
+/* An id of rdma_cm that says @data to @listener, at @port, is refused. */
+static void refuse_hello(int listener, uint16_t port, const uint8_t *data)
 {
 	struct rdma_event_channel *channel = open_channel();
 	struct rdma_cm_id *id = open_id(channel, RDMA_PS_TCP);
-	struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5};
-	uint16_t port;
-	int listener = open_listener(&port);
+	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(hello)};
 
-	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
 	resolve(id, port);
 	create_qp(id);
 	ck_assert_int_eq(rdma_connect(id, &param), 0);
@@ -539,12 +540,27 @@ START_TEST(not_an_rsocket)
 	rdma_ack_cm_event(next_event(channel, RDMA_CM_EVENT_REJECTED, 28));
 	destroy(id);
 	rdma_destroy_event_channel(channel);
+}
+
+/* Nor of a version that there isn't, nor one that has no place to be granted memory in. */
+START_TEST(not_an_rsocket)
+{
+	static const uint8_t no_hello[sizeof(hello)] = "hello";
+	uint8_t version[sizeof(hello)], targets[sizeof(hello)];
+	uint16_t port;
+	int listener = open_listener(&port);
+
+	memcpy(version, hello, sizeof(hello));
+	version[0]++;
+	memcpy(targets, hello, sizeof(hello));
+	targets[23] = 0;
+	ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	refuse_hello(listener, port, no_hello);
+	refuse_hello(listener, port, version);
+	refuse_hello(listener, port, targets);
 	ck_assert_int_eq(rclose(listener), 0);
 }
 END_TEST
-
-/* As librdmacm has it: version, flags, credits, and where it has its memory. */
-static const uint8_t hello[40] = {[0] = 1, [3] = 16, [23] = 2};
 
 /* Asks for a connection, and never looks at the answer. */
 static void connect_and_hang(uint16_t port)

@@ -294,6 +294,36 @@ START_TEST(nothing_is_waited_for)
 }
 END_TEST
 
+#define RECEIVES 16
+
+/* Short messages don't fill the buffers, but take receives: there are only so many at once. */
+START_TEST(unread_messages)
+{
+	int receives = RECEIVES, sent = 0, listener;
+	struct pollfd poll = {.events = POLLOUT};
+	char bytes[RECEIVES];
+	uint16_t port;
+
+	teardown();
+	listener = open_listener(&port);
+	must(rsetsockopt(listener, SOL_RDMA, RDMA_RQSIZE, &receives, sizeof(receives)) == 0);
+	poll.fd = client = rsocket(AF_INET, SOCK_STREAM, 0);
+	connect_to(listener, port, client, &server);
+	ck_assert_int_eq(rclose(listener), 0);
+	do {
+		while (rsend(client, "a", 1, MSG_DONTWAIT) == 1)
+			sent++;
+		ck_assert_int_eq(errno, EAGAIN);
+	} while (rpoll(&poll, 1, sent < RECEIVES ? PATIENCE : 100) == 1);
+	ck_assert_int_eq(sent, RECEIVES);
+	receive_all(server, bytes, RECEIVES);
+	ck_assert_int_eq(wait_for(client, POLLOUT), POLLOUT);
+	send_all(client, "b", 1);
+	receive_all(server, bytes, 1);
+	ck_assert_int_eq(bytes[0], 'b');
+}
+END_TEST
+
 /* What isn't read takes both buffers, and no more; then as much may be sent as was read. */
 START_TEST(full)
 {
@@ -530,6 +560,7 @@ int main(void)
 		all_is_waited_for,
 		nothing_is_waited_for,
 		full,
+		unread_messages,
 		half_closed,
 		reading_ended,
 		closed,
