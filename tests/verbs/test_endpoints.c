@@ -380,6 +380,23 @@ START_TEST(connect_data_of_endpoints)
 }
 END_TEST
 
+/* As much as the longest request has space for. */
+START_TEST(connect_data_that_is_long)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_UDP}, *there;
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(rdma_getaddrinfo((char *)fixture_address(), "7472", &hints, &there), 0);
+	there->ai_connect = calloc(1, 181);
+	there->ai_connect_len = 181;
+	ck_fails(rdma_create_ep(&id, there, NULL, NULL), EINVAL);
+	there->ai_connect_len = 180;
+	ck_assert_int_eq(rdma_create_ep(&id, there, NULL, NULL), 0);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(there);
+}
+END_TEST
+
 /* --- routes ------------------------------------------------------------------- */
 
 #define PRIMARY (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
@@ -534,6 +551,7 @@ int main(void)
 	tcase_add_test(tests, datagram_requests);
 	tcase_add_test(tests, get_request_is_for_synchronous_listeners);
 	tcase_add_test(tests, connect_data_of_endpoints);
+	tcase_add_test(tests, connect_data_that_is_long);
 	tcase_add_test(tests, routes_that_are_given);
 	tcase_add_test(tests, routes_refused);
 	tcase_add_test(tests, connections_by_given_routes);

@@ -270,6 +270,7 @@ START_TEST(bind_to_addresses)
 	ck_assert_ptr_nonnull(id->pd);
 	ck_assert_int_eq(id->port_num, 1);
 	ck_assert_int_eq(rdma_get_local_addr(id)->sa_family, AF_INET);
+	ck_assert_int_eq(rdma_get_peer_addr(id)->sa_family, AF_INET);
 
 	/* One context for all ids, none for any address. */
 	ck_assert_int_eq(rdma_bind_addr(other, socket_address(NULL, 0)), 0);
@@ -596,32 +597,49 @@ START_TEST(forks)
 }
 END_TEST
 
-/* Does not return. */
-static void bind_in_child(void)
+/* What binding to the port gives in another process: 0 or an errno. */
+static int bind_elsewhere(bool reuse)
 {
-	struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
+	pid_t pid = fork();
+	int status;
 
-	_exit(rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0);
+	if (pid == 0) {
+		struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
+
+		set_int(id, RDMA_OPTION_ID_REUSEADDR, reuse);
+		_exit(rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 /* An id that can't listen any more keeps its port, from other processes, too. */
 START_TEST(refused_to_listen)
 {
 	struct rdma_cm_id *id = new_id();
-	int status;
-	pid_t pid;
 
 	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, PORT)), 0);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT + 1), 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_fails(rdma_listen(id, 1), EINVAL);
-	pid = fork();
-	if (pid == 0)
-		bind_in_child();
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), EADDRINUSE);
+	ck_assert_int_eq(bind_elsewhere(false), EADDRINUSE);
 	destroy(id);
+}
+END_TEST
+
+/* Ids that share a port may be of several processes, until one of them listens. */
+START_TEST(shared_between_processes)
+{
+	struct rdma_cm_id *id = new_id();
+
+	set_int(id, RDMA_OPTION_ID_REUSEADDR, 1);
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, PORT)), 0);
+	ck_assert_int_eq(bind_elsewhere(true), 0);
+	ck_assert_int_eq(rdma_listen(id, 1), 0);
+	ck_assert_int_eq(bind_elsewhere(false), EADDRINUSE);
+	destroy(id);
+	ck_assert_int_eq(bind_elsewhere(false), 0);
 }
 END_TEST
 
@@ -660,6 +678,7 @@ int main(void)
 	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, forks);
 		tcase_add_test(tests, refused_to_listen);
+		tcase_add_test(tests, shared_between_processes);
 	}
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -109,10 +109,13 @@ START_TEST(messages)
 				  .msg_iovlen = 1,
 				  .msg_name = &name,
 				  .msg_namelen = sizeof(name),
+				  .msg_control = &name,
+				  .msg_controllen = sizeof(name),
 				  .msg_flags = -1};
 	ck_assert_int_eq(rrecvmsg(server, &message, 0), 5);
 	ck_assert_mem_eq(into, "words", 5);
 	ck_assert_int_eq(message.msg_namelen, 0);
+	ck_assert_uint_eq(message.msg_controllen, 0);
 	ck_assert_int_eq(message.msg_flags, 0);
 	part.iov_len = 0;
 	message = (struct msghdr){.msg_iov = &part,
@@ -120,6 +123,23 @@ START_TEST(messages)
 				  .msg_control = into,
 				  .msg_controllen = sizeof(into)};
 	ck_fails(rsendmsg(client, &message, 0), ENOTSUP);
+}
+END_TEST
+
+/* As librdmacm has it, and Linux' sockets have not. */
+START_TEST(sender_is_told)
+{
+	struct sockaddr_in source = {}, name;
+	socklen_t length = sizeof(source);
+	char text[8];
+
+	send_all(client, "words", 5);
+	ck_assert_int_eq(
+		rrecvfrom(server, text, sizeof(text), 0, (struct sockaddr *)&source, &length), 5);
+	ck_assert_uint_eq(length, sizeof(source));
+	ck_assert_int_eq(rgetsockname(client, (struct sockaddr *)&name, &length), 0);
+	ck_assert_int_eq(source.sin_addr.s_addr, name.sin_addr.s_addr);
+	ck_assert_int_eq(source.sin_port, name.sin_port);
 }
 END_TEST
 
@@ -551,6 +571,7 @@ int main(void)
 		errno_stays,
 		boundaries_are_not_kept,
 		messages,
+		sender_is_told,
 		peeked_bytes_stay,
 		no_bytes,
 		no_urgent_bytes,
