@@ -3,6 +3,7 @@
  * Connections within this process: every event that two well-behaved sides see,
  * with its data, and what destroying things on the way does.
  */
+#include <poll.h>
 #include <rdma/rdma_verbs.h>
 #include <stddef.h>
 #include <string.h>
@@ -550,6 +551,57 @@ START_TEST(queue_pair_fails)
 }
 END_TEST
 
+#define SLOW_MS 5000 /* longer than until what wasn't answered is sent again: 4096, 4608 ms */
+
+/*
+ * Applications that take their time: meanwhile each side tells the other, when that asks again,
+ * that it will take longer (MRA). What comes then is told all the same.
+ */
+START_TEST(slow_applications)
+{
+	enum { ESTABLISHES, GIVES_UP, IS_NOTIFIED, TAKES_BACK, COUNT };
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active[COUNT], *passive[COUNT], *waits, *asked;
+
+	for (int i = 0; i < COUNT; i++) {
+		active[i] = open_client(false);
+		param.qp_num++; /* another queue pair each */
+		ck_assert_int_eq(rdma_connect(active[i], &param), 0);
+		passive[i] = next_request();
+		param.qp_num++;
+		ck_assert_int_eq(rdma_accept(passive[i], &param), 0);
+		expect(client, active[i], RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	}
+	waits = open_client(false);
+	param.qp_num++;
+	ck_assert_int_eq(rdma_connect(waits, &param), 0);
+	asked = next_request();
+	poll(NULL, 0, SLOW_MS);
+
+	ck_assert_int_eq(rdma_establish(active[ESTABLISHES]), 0);
+	expect(server, passive[ESTABLISHES], RDMA_CM_EVENT_ESTABLISHED, 0);
+	destroy(active[ESTABLISHES]);
+	expect(server, passive[ESTABLISHES], RDMA_CM_EVENT_DISCONNECTED, 0);
+	destroy(active[GIVES_UP]);
+	expect(server, passive[GIVES_UP], RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert_int_eq(rdma_notify(passive[IS_NOTIFIED], IBV_EVENT_COMM_EST), 0);
+	expect(server, passive[IS_NOTIFIED], RDMA_CM_EVENT_ESTABLISHED, 0);
+	destroy(passive[TAKES_BACK]);
+	expect(client, active[TAKES_BACK], RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert_int_eq(rdma_reject(asked, NULL, 0), 0);
+	expect(client, waits, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert(!is_readable(server) && !is_readable(client));
+	for (int i = 0; i < COUNT; i++) {
+		if (i != TAKES_BACK)
+			destroy(passive[i]);
+		if (i != ESTABLISHES && i != GIVES_UP)
+			destroy(active[i]);
+	}
+	destroy(asked);
+	destroy(waits);
+}
+END_TEST
+
 /* --- refusals -------------------------------------------------------------------- */
 
 START_TEST(rejection_tells_why)
@@ -868,7 +920,7 @@ int main(void)
 	    rejection_tells_why, accepting_fails, client_gives_up, nobody_listens, backlog_is_full,
 	    listener_takes_its_requests_along, channel_takes_its_requests_along,
 	    wildcard_listeners_hear, requests_migrate_with_their_listener,
-	    events_of_the_dead_are_forgotten);
+	    events_of_the_dead_are_forgotten, slow_applications);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    accepting_a_datagram_fails, other_spaces_are_other_services);
 	suite_add_tcase(suite, connections);

@@ -2,9 +2,11 @@
 /*
  * rsockets that aren't connected yet, that can't be, and what isn't one: errors, names, options.
  */
+#include <endian.h>
 #include <fcntl.h>
 #include <infiniband/sa.h>
 #include <netinet/tcp.h>
+#include <rdma/rdma_verbs.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -562,6 +564,97 @@ START_TEST(not_an_rsocket)
 }
 END_TEST
 
+/* --- peers that break the protocol ----------------------------------------------------------- */
+
+#define MESSAGE(kind, value) ((uint32_t)(kind) << 29 | (value))
+enum { DATA = 0, CREDIT = 4, MAPPED = 6 };
+
+struct impostor {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	uint8_t reply[40]; /* the server's hello */
+};
+
+/* What @listener accepts of it, which takes it for an rsocket. */
+static int accept_impostor(struct impostor *impostor, int listener, uint16_t port)
+{
+	struct rdma_conn_param param = {.private_data = hello,
+					.private_data_len = sizeof(hello),
+					.retry_count = 7,
+					.rnr_retry_count = 7};
+	struct rdma_cm_event *event;
+	int server;
+
+	impostor->channel = open_channel();
+	impostor->id = open_id(impostor->channel, RDMA_PS_TCP);
+	resolve(impostor->id, port);
+	create_qp(impostor->id);
+	impostor->mr = rdma_reg_msgs(impostor->id, impostor->reply, sizeof(impostor->reply));
+	must(impostor->mr);
+	must(rdma_connect(impostor->id, &param) == 0);
+	server = raccept(listener, NULL, NULL);
+	must(server >= 0);
+	event = next_event(impostor->channel, RDMA_CM_EVENT_ESTABLISHED, 0);
+	memcpy(impostor->reply, event->param.conn.private_data, sizeof(impostor->reply));
+	rdma_ack_cm_event(event);
+	return server;
+}
+
+static void end_impostor(struct impostor *impostor)
+{
+	rdma_dereg_mr(impostor->mr);
+	destroy(impostor->id);
+	rdma_destroy_event_channel(impostor->channel);
+}
+
+/* With @length bytes that it writes to the server's target list. */
+static void say(struct impostor *impostor, uint32_t message, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)impostor->reply, length, impostor->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = length ? 1 : 0,
+				 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				 .imm_data = htobe32(message)},
+			   *bad;
+	struct ibv_wc wc;
+
+	wr.wr.rdma.remote_addr = be64toh(*(__be64 *)(impostor->reply + 8));
+	wr.wr.rdma.rkey = be32toh(*(__be32 *)(impostor->reply + 16));
+	must(ibv_post_send(impostor->id->qp, &wr, &bad) == 0);
+	must(rdma_get_send_comp(impostor->id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+}
+
+START_TEST(protocol_broken)
+{
+	static const struct {
+		uint32_t message, written;
+	} errors[] = {
+		{MESSAGE(DATA, (1 << 17) + 1), 0}, /* more than the buffer takes */
+		{MESSAGE(CREDIT, 16), 1},	   /* and a target that is none */
+	};
+	uint16_t port;
+	int listener = open_listener(&port);
+	char byte;
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		struct impostor impostor;
+		int server = accept_impostor(&impostor, listener, port);
+
+		/* A mapping of a table that is shorter says nothing. */
+		say(&impostor, MESSAGE(MAPPED, 1 << 28), 0);
+		memset(impostor.reply + 20, 0, 4);
+		say(&impostor, errors[i].message, errors[i].written);
+		ck_fails(rrecv(server, &byte, 1, 0), EPROTO);
+		ck_assert_int_eq(rrecv(server, &byte, 1, 0), 0);
+		ck_fails(rsend(server, "a", 1, 0), EPIPE);
+		end_impostor(&impostor); /* it never takes what the server says */
+		ck_assert_int_eq(rclose(server), 0);
+	}
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* Asks for a connection, and never looks at the answer. */
 static void connect_and_hang(uint16_t port)
 {
@@ -994,6 +1087,7 @@ int main(void)
 		shut_down_while_it_listens,
 		shut_down_while_it_connects,
 		not_an_rsocket,
+		protocol_broken,
 		options,
 		options_of_bound,
 		options_too_late,
