@@ -341,6 +341,7 @@ START_TEST(accepted)
 
 	listener = open_listener(&port);
 	ck_assert_int_eq(get_int(listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
+	ck_assert_int_eq(rlisten(listener, 2), 0); /* once more */
 	must(pthread_create(&thread, NULL, connect_and_close, &port) == 0);
 	fd = raccept(listener, (struct sockaddr *)&peer, &length);
 	ck_assert_int_ge(fd, 0);
@@ -645,6 +646,7 @@ START_TEST(protocol_broken)
 		say(&impostor, MESSAGE(MAPPED, 1 << 28), 0);
 		memset(impostor.reply + 20, 0, 4);
 		say(&impostor, errors[i].message, errors[i].written);
+		ck_assert_int_eq(wait_for(server, POLLIN), POLLIN | POLLHUP | POLLERR);
 		ck_fails(rrecv(server, &byte, 1, 0), EPROTO);
 		ck_assert_int_eq(rrecv(server, &byte, 1, 0), 0);
 		ck_fails(rsend(server, "a", 1, 0), EPIPE);
@@ -765,6 +767,31 @@ START_TEST(options_of_bound)
 	ck_assert_int_eq(rclose(third), 0);
 	ck_assert_int_eq(rclose(other), 0);
 	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+/* Of the same port: a socket of IPv6 has that of IPv4, too, unless it is for its own alone. */
+START_TEST(one_version_only)
+{
+	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in any = {.sin_family = AF_INET};
+
+	for (int only = 0; only < 2; only++) {
+		int fd = rsocket(AF_INET6, SOCK_STREAM, 0), other = open_stream();
+		socklen_t length = sizeof(any6);
+
+		ck_assert_int_eq(set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, only), 0);
+		any6.sin6_port = 0;
+		ck_assert_int_eq(rbind(fd, (struct sockaddr *)&any6, sizeof(any6)), 0);
+		ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&any6, &length), 0);
+		any.sin_port = any6.sin6_port;
+		if (only)
+			ck_assert_int_eq(rbind(other, (struct sockaddr *)&any, sizeof(any)), 0);
+		else
+			ck_fails(rbind(other, (struct sockaddr *)&any, sizeof(any)), EADDRNOTAVAIL);
+		ck_assert_int_eq(rclose(fd), 0);
+		ck_assert_int_eq(rclose(other), 0);
+	}
 }
 END_TEST
 
@@ -1090,6 +1117,7 @@ int main(void)
 		protocol_broken,
 		options,
 		options_of_bound,
+		one_version_only,
 		options_too_late,
 		route,
 		bad_routes,

@@ -57,12 +57,12 @@ static ssize_t receive_from(int fd, const struct sockaddr_in *from, void *data, 
 	return received;
 }
 
-/* The first ones tell each of the other's queue pair. */
+/* The first ones tell each of the other's queue pair. There are more than this has entries. */
 START_TEST(back_and_forth)
 {
 	char text[32];
 
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 500; i++) {
 		int length = snprintf(text, sizeof(text), "number %d", i);
 
 		ck_assert_int_eq(send_to(one, &other_name, text, length), length);
@@ -122,8 +122,12 @@ END_TEST
 START_TEST(cut_and_peeked)
 {
 	struct iovec parts[2];
+	struct sockaddr_storage source;
 	char first[2], second[2];
-	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	struct msghdr message = {.msg_iov = parts,
+				 .msg_iovlen = 2,
+				 .msg_name = &source,
+				 .msg_namelen = sizeof(source)};
 
 	parts[0] = (struct iovec){first, 2};
 	parts[1] = (struct iovec){second, 2};
@@ -131,6 +135,8 @@ START_TEST(cut_and_peeked)
 	ck_assert_int_eq(rrecv(other, first, 1, MSG_PEEK), 1);
 	ck_assert_int_eq(rrecvmsg(other, &message, 0), 4);
 	ck_assert_int_eq(message.msg_flags, MSG_TRUNC);
+	ck_assert_uint_eq(message.msg_namelen, sizeof(one_name));
+	ck_assert_mem_eq(&source, &one_name, sizeof(one_name));
 	ck_assert_mem_eq(first, "wo", 2);
 	ck_assert_mem_eq(second, "rd", 2);
 	ck_fails(rrecv(other, first, 1, MSG_DONTWAIT), EAGAIN);
@@ -447,6 +453,26 @@ START_TEST(many_peers)
 }
 END_TEST
 
+/* However many others it sends to, a connected socket remembers its peer. */
+START_TEST(peer_among_many)
+{
+	struct sockaddr_in stranger = other_name;
+	char text[8];
+
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&other_name, sizeof(other_name)), 0);
+	for (int i = 0; i < STRANGERS; i++) {
+		stranger.sin_port = htons(1 + i);
+		ck_assert_int_eq(send_to(one, &stranger, "a", 1), 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(rsend(one, "words", 5, 0), 5);
+		ck_assert_int_eq(receive_from(other, &one_name, text, sizeof(text)), 5);
+		ck_assert_int_eq(send_to(other, &one_name, "more", 4), 4);
+		ck_assert_int_eq(rrecv(one, text, sizeof(text), 0), 4);
+	}
+}
+END_TEST
+
 /* The way to a peer is looked for when it is sent to: of these calls the third one fails. */
 START_TEST(peers_that_only_send)
 {
@@ -584,6 +610,12 @@ START_TEST(longer_than_sent)
 	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
 	qpn = told_qpn(fd, &one_name, 0, "words");
 	ud_header(buffer, &name);
+	/* One whose header would be longer than it is is dropped. */
+	buffer[1] = 200;
+	must(rdma_post_ud_send(id, NULL, buffer, UD_HEADER + 4, mr, IBV_SEND_SIGNALED, ah, qpn) ==
+	     0);
+	must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	buffer[1] = UD_HEADER;
 	for (int i = 0; i < 2; i++) {
 		must(rdma_post_ud_send(id, NULL, buffer, sizeof(buffer), mr, IBV_SEND_SIGNALED, ah,
 				       qpn) == 0);
@@ -602,6 +634,7 @@ END_TEST
 START_TEST(refused)
 {
 	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = 5};
+	struct iovec many[17] = {};
 	char byte = 0;
 
 	ck_fails(rlisten(one, 1), EOPNOTSUPP);
@@ -612,6 +645,9 @@ START_TEST(refused)
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, sizeof(ipv6)), EAFNOSUPPORT);
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&other_name, 8), EINVAL);
 	ck_fails(rsendto(one, &byte, 1, 0, (struct sockaddr *)&ipv6, 8), EINVAL);
+	ck_assert_int_eq(rconnect(one, (struct sockaddr *)&other_name, sizeof(other_name)), 0);
+	ck_fails(rwritev(one, many, 17), EMSGSIZE);
+	ck_assert_int_eq(rwritev(one, many, 16), 0);
 }
 END_TEST
 
@@ -650,6 +686,7 @@ int main(void)
 		shut_down_for_sending,
 		header_of_udp,
 		many_peers,
+		peer_among_many,
 		unread,
 		from_queue_pair_to_queue_pair,
 		longer_than_sent,

@@ -16,20 +16,21 @@
 static int client, server;
 static uint8_t *mapped, data[LENGTH];
 
-static void set_mappings(int fd, int count)
+static void set(int fd, int name, int value)
 {
-	must(rsetsockopt(fd, SOL_RDMA, RDMA_IOMAPSIZE, &count, sizeof(count)) == 0);
+	must(rsetsockopt(fd, SOL_RDMA, name, &value, sizeof(value)) == 0);
 }
 
-/* The server maps @mappings at most. */
-static void open_both(int mappings)
+/* The server maps @mappings at most, and has a send queue of @entries. */
+static void open_both(int mappings, int entries)
 {
 	uint16_t port;
 	int listener = open_listener(&port);
 
-	set_mappings(listener, MAPPINGS);
+	set(listener, RDMA_IOMAPSIZE, MAPPINGS);
+	set(listener, RDMA_SQSIZE, entries);
 	client = rsocket(AF_INET, SOCK_STREAM, 0);
-	set_mappings(client, mappings);
+	set(client, RDMA_IOMAPSIZE, mappings);
 	connect_to(listener, port, client, &server);
 	must(rclose(listener) == 0);
 }
@@ -42,7 +43,7 @@ static void close_both(void)
 
 static void setup(void)
 {
-	open_both(0);
+	open_both(0, 384);
 	mapped = calloc(1, LENGTH);
 	must(mapped != NULL);
 	fill(data, sizeof(data), 5);
@@ -176,7 +177,7 @@ START_TEST(told_by_write)
 	static _Atomic uint8_t flag;
 
 	close_both();
-	open_both(1);
+	open_both(1, 384);
 	ck_assert_int_eq(riomap(server, (void *)&flag, 1, PROT_WRITE, 0, 0), 0);
 	be_told();
 	for (int i = 0; i < MAPPINGS; i++)
@@ -218,6 +219,35 @@ START_TEST(acknowledged_since)
 }
 END_TEST
 
+/* As many writes are under way as the send queue has entries for; the others wait. */
+START_TEST(short_queue)
+{
+	close_both();
+	open_both(0, 16);
+	ck_assert_int_eq(riomap(client, mapped, LENGTH, PROT_WRITE, 0, 0), 0);
+	tell();
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(riowrite(server, data + i, 1, i, 0), 1);
+	be_told();
+	check_filled(mapped, 1000, 5);
+}
+END_TEST
+
+/* What isn't mapped any more isn't written: the connection breaks. */
+START_TEST(unmapped)
+{
+	char byte;
+
+	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
+	tell();
+	ck_assert_int_eq(riounmap(client, mapped, 100), 0);
+	ck_assert_uint_eq(riowrite(server, "a", 1, 0, 0), 1);
+	ck_fails(rrecv(server, &byte, 1, 0), ECONNRESET);
+	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EPIPE);
+	ck_assert_int_eq(mapped[0], 0);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
@@ -225,6 +255,8 @@ START_TEST(refused)
 	ck_fails(riomap(client, mapped, 1, PROT_EXEC, 0, 0), EINVAL);
 	ck_fails(riomap(client, mapped, 1, PROT_WRITE, MAP_PRIVATE, 0), EINVAL);
 	ck_fails(riounmap(client, mapped, 1), EINVAL);
+	/* One for itself alone is in no one's way. */
+	ck_assert_int_eq(riomap(client, mapped + 300, 100, PROT_NONE, 0, 0), 0);
 	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
 	ck_fails(riomap(client, mapped + 200, 100, PROT_WRITE, 0, 99), EINVAL);
 	/* The client's table has no entries. */
@@ -240,8 +272,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {written,	   offset_of_choice,   several, many,
-				    told_by_write, acknowledged_since, refused};
+	const TTest *const all[] = {written,	 offset_of_choice, several,
+				    many,	 told_by_write,	   acknowledged_since,
+				    short_queue, unmapped,	   refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
 }

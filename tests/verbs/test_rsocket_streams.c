@@ -431,6 +431,22 @@ START_TEST(closed)
 }
 END_TEST
 
+/* Closing waits until the peer has all. */
+START_TEST(closed_with_much)
+{
+	static uint8_t data[128 << 10], read[sizeof(data)]; /* as much as its buffer takes */
+
+	wait_for(server, POLLOUT); /* it knows that it is connected, and grants all of it */
+	fill(data, sizeof(data), 3);
+	send_all(client, data, sizeof(data));
+	ck_assert_int_eq(rclose(client), 0);
+	client = -1;
+	receive_all(server, read, sizeof(read));
+	check_filled(read, sizeof(read), 3);
+	ck_assert_int_eq(rrecv(server, read, 1, 0), 0);
+}
+END_TEST
+
 /* As soon as it is accepted, before the client's answer may have come. */
 START_TEST(closed_at_once)
 {
@@ -585,6 +601,7 @@ int main(void)
 		half_closed,
 		reading_ended,
 		closed,
+		closed_with_much,
 		closed_at_once,
 		reading_ended_by_another_thread,
 		closed_by_another_thread,
