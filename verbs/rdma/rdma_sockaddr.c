@@ -206,8 +206,6 @@ void rdma_sockaddr_to_ib(struct sockaddr_ib *ib, const struct sockaddr *address,
 		gid_from_sockaddr(&gid, address);
 		memcpy(&ib->sib_addr, &gid, sizeof(gid));
 	}
-	if (address->sa_family == AF_INET6) {
-		ib->sib_flowinfo = ((const struct sockaddr_in6 *)address)->sin6_flowinfo;
+	if (address->sa_family == AF_INET6)
 		ib->sib_scope_id = ((const struct sockaddr_in6 *)address)->sin6_scope_id;
-	}
 }
