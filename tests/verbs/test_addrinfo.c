@@ -186,6 +186,7 @@ START_TEST(synchronous_ids_wait)
 	rdma_freeaddrinfo(info);
 	ck_fails(newer_resolve_addrinfo(id, "no number", "7472", &hints), ENOENT);
 	ck_assert_int_eq(id->event->event, NEWER_EVENT_ADDRINFO_ERROR);
+	ck_fails(newer_query_addrinfo(id, &info), EINVAL); /* the last one found nothing */
 	destroy(id);
 }
 END_TEST

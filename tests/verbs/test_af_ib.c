@@ -257,6 +257,7 @@ static struct rdma_cm_id *check_request(struct rdma_cm_id *listener, const struc
 	ck_assert_mem_eq(&local(id)->sib_addr, &peer(from)->sib_addr, 16);
 	ck_assert_mem_eq(&peer(id)->sib_addr, &local(from)->sib_addr, 16);
 	ck_assert_uint_eq(be64toh(local(id)->sib_sid), service);
+	ck_assert_uint_eq(be64toh(local(id)->sib_sid_mask), WHOLE);
 	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
 	create_qp(id);
 	return id;
@@ -319,18 +320,73 @@ START_TEST(datagrams)
 }
 END_TEST
 
-/* A listener of IP addresses looks for them in the private data. */
+/* What IP addresses are in private data (Annex A11), IPv4's at the end of their fields. */
+#define HEADER 36
+
+static void set_header(uint8_t header[HEADER], const struct sockaddr_in *from,
+		       const struct sockaddr_in *to)
+{
+	memset(header, 0, HEADER);
+	header[1] = 4 << 4;
+	memcpy(header + 2, &from->sin_port, 2);
+	memcpy(header + 4 + 12, &from->sin_addr, 4);
+	memcpy(header + 20 + 12, &to->sin_addr, 4);
+}
+
+static struct sockaddr_in *address(void)
+{
+	return (struct sockaddr_in *)socket_address(NULL, PORT);
+}
+
+/* A listener of IP addresses looks for them there. */
 START_TEST(listeners_of_another_family)
 {
-	struct rdma_cm_id *listener = listen_at(socket_address(NULL, PORT), RDMA_PS_TCP);
-	struct rdma_cm_id *active = open_client(here(RDMA_IB_IP_PS_TCP + PORT, WHOLE), RDMA_PS_TCP);
-	uint8_t data[92];
-	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+	struct rdma_cm_id *listener = listen_at((struct sockaddr *)address(), RDMA_PS_TCP);
+	uint8_t data[92], version[HEADER], none[HEADER];
+	struct rdma_conn_param params[] = {
+		{.private_data = data, .private_data_len = sizeof(data)},
+		{.private_data = version, .private_data_len = sizeof(version)},
+		{.private_data = none, .private_data_len = sizeof(none)},
+	};
 
 	fill(data, sizeof(data));
+	set_header(version, address(), address());
+	version[0] = 1 << 4;
+	set_header(none, address(), address());
+	none[1] = 5 << 4;
+	for (size_t i = 0; i < sizeof(params) / sizeof(*params); i++) {
+		struct rdma_cm_id *active =
+			open_client(here(RDMA_IB_IP_PS_TCP + PORT, WHOLE), RDMA_PS_TCP);
+
+		ck_assert_int_eq(rdma_connect(active, &params[i]), 0);
+		rdma_ack_cm_event(next_event(client, RDMA_CM_EVENT_REJECTED, 28));
+		ck_assert(!is_readable(server));
+		destroy(active);
+	}
+	destroy(listener);
+}
+END_TEST
+
+/* And one of GIDs sees all that the request of an IP address says. */
+START_TEST(requests_of_another_family)
+{
+	struct rdma_cm_id *listener = listen_at(here(RDMA_IB_IP_PS_TCP + PORT, WHOLE), RDMA_PS_TCP);
+	struct rdma_cm_id *active = open_client((struct sockaddr *)address(), RDMA_PS_TCP);
+	struct rdma_conn_param param = {.private_data = "words", .private_data_len = 5};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *passive;
+	uint8_t header[HEADER];
+
+	set_header(header, &active->route.addr.src_sin, address());
 	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	ck_assert_uint_eq(event->param.conn.private_data_len, 92);
+	ck_assert_mem_eq(event->param.conn.private_data, header, HEADER);
+	ck_assert_mem_eq((const char *)event->param.conn.private_data + HEADER, "words", 6);
+	rdma_ack_cm_event(event);
+	destroy(passive);
 	rdma_ack_cm_event(next_event(client, RDMA_CM_EVENT_REJECTED, 28));
-	ck_assert(!is_readable(server));
 	destroy(active);
 	destroy(listener);
 }
@@ -377,6 +433,13 @@ START_TEST(looked_up_partly)
 	ck_assert_mem_eq(info->ai_src_addr, ib_address(ANY, RDMA_IB_IP_PS_TCP + PORT, WHOLE),
 			 sizeof(struct sockaddr_ib));
 	rdma_freeaddrinfo(info);
+	/* Of IP unless the flag says that the family counts (rdma_getaddrinfo(3)). */
+	hints.ai_flags &= ~RAI_FAMILY;
+	ck_assert_int_eq(rdma_getaddrinfo((char *)fixture_address(), NULL, &hints, &info), 0);
+	ck_assert_int_eq(info->ai_family, AF_INET);
+	ck_assert_int_eq(info->ai_src_addr->sa_family, AF_INET);
+	rdma_freeaddrinfo(info);
+	hints.ai_flags |= RAI_FAMILY;
 	ck_assert_int_eq(rdma_getaddrinfo((char *)fixture_address(), NULL, &hints, &info), 0);
 	ck_assert_mem_eq(info->ai_src_addr, here(RDMA_IB_IP_PS_TCP, RDMA_IB_IP_PS_MASK),
 			 sizeof(struct sockaddr_ib));
@@ -421,6 +484,7 @@ int main(void)
 	tcase_add_loop_test(tests, connections, 0, 2);
 	tcase_add_test(tests, datagrams);
 	tcase_add_test(tests, listeners_of_another_family);
+	tcase_add_test(tests, requests_of_another_family);
 	tcase_add_loop_test(tests, looked_up, 0, 2);
 	tcase_add_test(tests, looked_up_partly);
 	tcase_add_test(tests, looked_up_on_a_link);

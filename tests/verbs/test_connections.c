@@ -139,6 +139,8 @@ START_TEST(request_tells_all)
 	ck_assert_int_eq(passive->ps, RDMA_PS_TCP);
 	ck_assert_int_eq(passive->qp_type, IBV_QPT_RC);
 	ck_assert_int_eq(passive->route.num_paths, 1);
+	ck_assert_int_eq(passive->route.path_rec->packet_life_time,
+			 active->route.path_rec->packet_life_time);
 	ck_assert_int_eq(ntohs(rdma_get_src_port(passive)), PORT);
 	ck_assert_int_eq(rdma_get_dst_port(passive), rdma_get_src_port(active));
 	ck_assert_mem_eq(rdma_get_local_addr(passive), rdma_get_peer_addr(active),

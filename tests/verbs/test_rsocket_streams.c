@@ -508,24 +508,38 @@ static void connect_and_hang(uint16_t port)
 	pause();
 }
 
-/* The stream of a peer that was killed. */
-static int open_orphan(void)
+/* A stream whose peer is another process, *@child. */
+static int open_with_child(pid_t *child)
 {
-	int listener, status, fd;
-	char text[8];
 	uint16_t port;
-	pid_t child;
+	int listener = open_listener(&port), fd;
+	char text[8];
 
-	listener = open_listener(&port);
-	child = fork();
-	if (child == 0)
+	*child = fork();
+	if (*child == 0)
 		connect_and_hang(port);
 	fd = raccept(listener, NULL, NULL);
 	must(fd >= 0);
 	receive_all(fd, text, 5);
+	must(rclose(listener) == 0);
+	return fd;
+}
+
+static void kill_child(pid_t child)
+{
+	int status;
+
 	must(kill(child, SIGKILL) == 0);
 	must(waitpid(child, &status, 0) == child);
-	must(rclose(listener) == 0);
+}
+
+/* The stream of a peer that was killed. */
+static int open_orphan(void)
+{
+	pid_t child;
+	int fd = open_with_child(&child);
+
+	kill_child(child);
 	return fd;
 }
 
@@ -549,6 +563,24 @@ START_TEST(peer_killed_and_polled)
 		;
 	ck_assert_int_eq(poll.revents, POLLIN | POLLHUP);
 	ck_assert_int_eq(rclose(poll.fd), 0);
+}
+END_TEST
+
+/* Of several peers the one that was killed is missed, and no other. */
+START_TEST(one_peer_killed)
+{
+	pid_t living, killed;
+	int first = open_with_child(&living), second = open_with_child(&killed);
+	char byte;
+
+	kill_child(killed);
+	ck_assert_int_eq(rrecv(second, &byte, 1, 0), 0);
+	ck_assert_int_eq(errno, ECONNRESET); /* as librdmacm says it */
+	ck_fails(rrecv(first, &byte, 1, MSG_DONTWAIT), EAGAIN);
+	kill_child(living);
+	ck_assert_int_eq(rrecv(first, &byte, 1, 0), 0);
+	ck_assert_int_eq(rclose(first), 0);
+	ck_assert_int_eq(rclose(second), 0);
 }
 END_TEST
 
@@ -609,8 +641,9 @@ int main(void)
 		/* These have children that allocate. */
 		peer_killed,
 		peer_killed_and_polled,
+		one_peer_killed,
 	};
 
 	return run_rsocket_tests("rsocket_streams", setup, teardown, all,
-				 sizeof(all) / sizeof(*all) - (CHILD_ALLOCATES ? 0 : 2));
+				 sizeof(all) / sizeof(*all) - (CHILD_ALLOCATES ? 0 : 3));
 }
