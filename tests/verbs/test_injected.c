@@ -618,6 +618,47 @@ START_TEST(step)
 }
 END_TEST
 
+/*
+ * The RTU is lost, so that only one side knows that there is a connection: what ends it is told
+ * all the same. @_i: by the side that knows it.
+ */
+START_TEST(half_a_connection)
+{
+	struct rdma_event_channel *server, *client;
+	struct rdma_cm_id *listener, *active, *passive;
+	struct rdma_conn_param param = {.qp_num = 1};
+	struct rdma_cm_event *event;
+
+	set_faults("%s", "drop#1+/CM_RTU");
+	server = open_channel();
+	client = open_channel();
+	listener = open_id(server, RDMA_PS_TCP);
+	active = open_id(client, RDMA_PS_TCP);
+	resolve(active, start_listening(listener, 0));
+	create_qp(active);
+	ck_assert_int_eq(rdma_connect(active, NULL), 0);
+	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	rdma_ack_cm_event(event);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (_i) {
+		destroy(active);
+		expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+		destroy(passive);
+	} else {
+		destroy(passive);
+		expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
+		ck_assert_int_eq(state_of(active->qp), IBV_QPS_ERR);
+		destroy(active);
+	}
+	ck_assert(!is_readable(server) && !is_readable(client));
+	destroy(listener);
+	rdma_destroy_event_channel(server);
+	rdma_destroy_event_channel(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("injected");
@@ -640,6 +681,7 @@ int main(void)
 	tcase_add_loop_test(tcase, coalesced_event, 0, 2);
 	tcase_add_test(tcase, late_completion);
 	tcase_add_loop_test(tcase, step, 0, COUNT(steps));
+	tcase_add_loop_test(tcase, half_a_connection, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -8,8 +8,10 @@
 #include <netinet/tcp.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -412,6 +414,36 @@ START_TEST(accepted_is_connected)
 }
 END_TEST
 
+static void *end_both_ways(void *fd)
+{
+	waiting = gettid();
+	must(rshutdown(*(int *)fd, SHUT_RDWR) == 0);
+	return NULL;
+}
+
+/* A connection that the peer's application hasn't heard of yet is ended when it has. */
+START_TEST(accepted_and_shut_down)
+{
+	int client = open_stream(), listener, server;
+	pthread_t thread;
+	uint16_t port;
+	char byte;
+
+	listener = open_listener(&port);
+	server = accept_silently(client, listener, port);
+	waiting = 0;
+	must(pthread_create(&thread, NULL, end_both_ways, &server) == 0);
+	wait_until_asleep(&waiting);
+	wait_for(client, POLLIN);
+	must(pthread_join(thread, NULL) == 0);
+	ck_assert_int_eq(rrecv(client, &byte, 1, 0), 0);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_ERROR), 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* Closing waits for the peer's application no longer than it lingers. */
 START_TEST(accepted_and_closed)
 {
@@ -525,8 +557,11 @@ START_TEST(shut_down_while_it_connects)
 }
 END_TEST
 
-/* As librdmacm has it: version, flags, credits, and where it has its memory. */
-static const uint8_t hello[40] = {[0] = 1, [3] = 16, [23] = 2};
+/*
+ * As librdmacm has it: version, flags, credits, entries of a table of mappings, which isn't there
+ * unless a flag says so, and where it has its memory.
+ */
+static const uint8_t hello[40] = {[0] = 1, [3] = 16, [7] = 8, [23] = 2};
 
 /* An id of rdma_cm that says @data to @listener, at @port, is refused. */
 static void refuse_hello(int listener, uint16_t port, const uint8_t *data)
@@ -642,6 +677,7 @@ START_TEST(protocol_broken)
 		struct impostor impostor;
 		int server = accept_impostor(&impostor, listener, port);
 
+		ck_fails(riomap(server, &byte, 1, PROT_WRITE, 0, 0), ENOBUFS);
 		/* A mapping of a table that is shorter says nothing. */
 		say(&impostor, MESSAGE(MAPPED, 1 << 28), 0);
 		memset(impostor.reply + 20, 0, 4);
@@ -1020,6 +1056,51 @@ START_TEST(posts_refused)
 }
 END_TEST
 
+/* Connected, with a first byte of the client's that fails with @status. */
+static void break_off(int *client, int *server, const char *status)
+{
+	char fault[64];
+
+	snprintf(fault, sizeof(fault), "complete(%s)#5/RDMA_WRITE_WITH_IMM", status);
+	setenv("URXE_FAULTS", fault, 1);
+	open_streams(client, server);
+	settle(*client, *server);
+	send_all(*client, "a", 1);
+}
+
+static void close_both(int client, int server)
+{
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+}
+
+/* What was sent has failed: so says the first call that follows, and no other. */
+START_TEST(sending_times_out)
+{
+	int client, server;
+	char byte;
+
+	break_off(&client, &server, "RETRY_EXC_ERR");
+	ck_fails(rrecv(client, &byte, 1, 0), ETIMEDOUT);
+	ck_assert_int_eq(rrecv(client, &byte, 1, 0), 0);
+	ck_fails(rsend(client, "a", 1, 0), EPIPE);
+	close_both(client, server);
+}
+END_TEST
+
+START_TEST(sending_is_refused)
+{
+	int client, server;
+
+	break_off(&client, &server, "REM_ACCESS_ERR");
+	ck_assert(wait_for(client, POLLIN) & POLLERR);
+	ck_fails(rsend(client, "a", 1, 0), ECONNRESET);
+	ck_fails(rsend(client, "a", 1, 0), EPIPE);
+	ck_assert_int_eq(get_int(client, SOL_SOCKET, SO_ERROR), 0);
+	close_both(client, server);
+}
+END_TEST
+
 /* Queues are as long as the device can have them, if more is asked for. */
 START_TEST(long_queues)
 {
@@ -1109,6 +1190,7 @@ int main(void)
 		connected_later,
 		accepted,
 		accepted_is_connected,
+		accepted_and_shut_down,
 		accepted_and_closed,
 		closed_while_it_listens,
 		shut_down_while_it_listens,
@@ -1125,6 +1207,8 @@ int main(void)
 		kept_alive_more_often,
 		accepted_kept_alive,
 		posts_refused,
+		sending_times_out,
+		sending_is_refused,
 		long_queues,
 		short_queues,
 		forked,

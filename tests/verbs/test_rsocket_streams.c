@@ -431,19 +431,28 @@ START_TEST(closed)
 }
 END_TEST
 
-/* Closing waits until the peer has all. */
+/* Closing waits until the peer has all, or for as long as it is to linger. */
 START_TEST(closed_with_much)
 {
 	static uint8_t data[128 << 10], read[sizeof(data)]; /* as much as its buffer takes */
+	const struct linger linger = {.l_onoff = 1, .l_linger = 60};
 
-	wait_for(server, POLLOUT); /* it knows that it is connected, and grants all of it */
-	fill(data, sizeof(data), 3);
-	send_all(client, data, sizeof(data));
-	ck_assert_int_eq(rclose(client), 0);
-	client = -1;
-	receive_all(server, read, sizeof(read));
-	check_filled(read, sizeof(read), 3);
-	ck_assert_int_eq(rrecv(server, read, 1, 0), 0);
+	for (int lingers = 0; lingers < 2; lingers++) {
+		teardown();
+		setup();
+		if (lingers)
+			ck_assert_int_eq(
+				rsetsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
+				0);
+		wait_for(server, POLLOUT); /* it knows of the connection, and grants all of it */
+		fill(data, sizeof(data), 3);
+		send_all(client, data, sizeof(data));
+		ck_assert_int_eq(rclose(client), 0);
+		client = -1;
+		receive_all(server, read, sizeof(read));
+		check_filled(read, sizeof(read), 3);
+		ck_assert_int_eq(rrecv(server, read, 1, 0), 0);
+	}
 }
 END_TEST
 
