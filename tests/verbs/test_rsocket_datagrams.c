@@ -391,6 +391,13 @@ START_TEST(header_of_udp)
 
 	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
 	qpn = told_qpn(fd, &one_name, 0, "words");
+	/* What isn't of an rsocket, or has no such header, is dropped. */
+	for (int i = 0; i < 2; i++) {
+		udp_header(header, 0, 0x123456, &name);
+		header[i ? 6 : 0] = sizeof(header) + 1; /* the length, or of the tag */
+		must(sendto(fd, header, sizeof(header), 0, (struct sockaddr *)&one_name,
+			    sizeof(one_name)) == sizeof(header));
+	}
 	/* Data is answered by what only tells the number, when it is looked at. */
 	udp_header(header, 0, 0x123456, &name);
 	memcpy(header + UDP_HEADER, "more", 4);
