@@ -151,7 +151,8 @@ struct rsocket {
 	void *route; /* the paths that are asked for (rsocket_route.c), or NULL */
 	socklen_t route_length;
 
-	struct sockaddr_storage bound; /* by rbind() to a port, or of no family */
+	struct sockaddr_storage bound; /* by rbind(), or of no family */
+	bool bound_to_port;	       /* and not to any that is free */
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *completions;

@@ -264,7 +264,10 @@ static int bind_id(struct rsocket *rs, const struct sockaddr *address)
 	return 0;
 }
 
-/* With a new id, as rdma_cm has it, at the address of rbind() if there was one. */
+/*
+ * With a new id, as rdma_cm has it. A socket keeps the address of rbind(); a port that wasn't asked
+ * for is given back with the id, as Linux has it.
+ */
 int rsocket_renew(struct rsocket *rs)
 {
 	struct rdma_cm_id *id;
@@ -275,7 +278,7 @@ int rsocket_renew(struct rsocket *rs)
 	rdma_destroy_id(rs->id);
 	rs->id = id;
 	rs->state = RSOCKET_NEW;
-	return rs->bound.ss_family ? bind_id(rs, (struct sockaddr *)&rs->bound) : 0;
+	return rs->bound_to_port ? bind_id(rs, (struct sockaddr *)&rs->bound) : 0;
 }
 
 /* After a connection that wasn't made, and whose error was told. 0 or an errno. */
@@ -297,9 +300,9 @@ static int bind_locked(struct rsocket *rs, const struct sockaddr *address)
 	error = bind_id(rs, address);
 	if (error)
 		return error;
-	/* A port that wasn't asked for is given back with the id, as Linux has it. */
-	if (memcmp(address, rdma_get_local_addr(rs->id), rsocket_address_size(rs->domain)) == 0)
-		memcpy(&rs->bound, address, rsocket_address_size(rs->domain));
+	memcpy(&rs->bound, address, rsocket_address_size(rs->domain));
+	rs->bound_to_port =
+		memcmp(address, rdma_get_local_addr(rs->id), rsocket_address_size(rs->domain)) == 0;
 	return 0;
 }
 
@@ -333,8 +336,9 @@ int urxe_rbind(int socket, const struct sockaddr *address, socklen_t length)
 /* As bind(2) does it for a socket that is connected or listens without an address. */
 static int bind_anywhere(struct rsocket *rs)
 {
-	struct sockaddr_storage any = {.ss_family = rs->domain};
+	struct sockaddr_storage any = rs->bound;
 
+	any.ss_family = rs->domain;
 	return rs->state == RSOCKET_NEW ? bind_locked(rs, (struct sockaddr *)&any) : 0;
 }
 
@@ -522,10 +526,15 @@ int urxe_raccept(int socket, struct sockaddr *address, socklen_t *length)
 
 static int begin_connecting(struct rsocket *rs, const struct sockaddr *address)
 {
+	struct sockaddr *source = NULL;
+
 	if (address->sa_family != rs->domain)
 		return EAFNOSUPPORT;
+	/* It was bound, and isn't any more (renew_failed()). */
+	if (rs->state == RSOCKET_NEW && rs->bound.ss_family)
+		source = (struct sockaddr *)&rs->bound;
 	rs->state = RSOCKET_RESOLVING_ADDRESS;
-	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RSOCKET_RESOLVE_TIMEOUT) <
+	if (rdma_resolve_addr(rs->id, source, (struct sockaddr *)address, RSOCKET_RESOLVE_TIMEOUT) <
 	    0) {
 		fail(rs, 0); /* this call tells it */
 		return errno;

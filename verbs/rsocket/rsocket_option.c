@@ -406,7 +406,7 @@ int urxe_rgetpeername(int socket, struct sockaddr *address, socklen_t *length)
 int urxe_rgetsockname(int socket, struct sockaddr *address, socklen_t *length)
 {
 	struct rsocket *rs = rsocket_get(socket);
-	struct sockaddr_storage none = {};
+	struct sockaddr_storage name;
 	int error;
 
 	if (!rs)
@@ -414,10 +414,11 @@ int urxe_rgetsockname(int socket, struct sockaddr *address, socklen_t *length)
 	if (rs->datagram) {
 		error = getsockname(rs->fd, address, length) < 0 ? errno : 0;
 	} else {
-		none.ss_family = rs->domain;
 		pthread_mutex_lock(&rs->lock);
+		name = rs->bound;
+		name.ss_family = rs->domain;
 		error = put_address(address, length,
-				    rs->state == RSOCKET_NEW ? (struct sockaddr *)&none
+				    rs->state == RSOCKET_NEW ? (struct sockaddr *)&name
 							     : rdma_get_local_addr(rs->id));
 		pthread_mutex_unlock(&rs->lock);
 	}
