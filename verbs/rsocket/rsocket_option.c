@@ -229,7 +229,7 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 	if (option->kind == OPTION_SWITCH)
 		*(bool *)at = number != 0;
 	else if (option->kind == OPTION_BUFFER) /* doubled, as Linux and librdmacm do */
-		*(uint32_t *)at = buffer_size(number < BUFFER_MOST / 2 ? 2 * number : BUFFER_MOST);
+		*(uint32_t *)at = buffer_size(2 * number);
 	else if (option->kind == OPTION_NUMBER)
 		*(uint32_t *)at = within(number, option->least, option->most);
 	else if (option->kind == OPTION_MAPPINGS)
