@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <infiniband/sa.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
@@ -804,6 +805,7 @@ START_TEST(options)
 		{SOL_RDMA, RDMA_IOMAPSIZE, 255, 128},
 		{SOL_RDMA, RDMA_IOMAPSIZE, 1000, 768},
 		{SOL_RDMA, RDMA_IOMAPSIZE, 1 << 20, 32512},
+		{SOL_SOCKET, SO_SNDBUF, INT_MAX, 1 << 30},
 	};
 	struct linger linger = {1, 2}, got = {0};
 	socklen_t length = sizeof(got);

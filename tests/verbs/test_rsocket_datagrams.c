@@ -119,7 +119,7 @@ START_TEST(sizes)
 }
 END_TEST
 
-START_TEST(cut_and_peeked)
+static void cut_and_peek(int exchanges)
 {
 	struct iovec parts[2];
 	struct sockaddr_storage source;
@@ -131,6 +131,13 @@ START_TEST(cut_and_peeked)
 
 	parts[0] = (struct iovec){first, 2};
 	parts[1] = (struct iovec){second, 2};
+	/* The first ones come by UDP, the others from a queue pair. */
+	for (int i = 0; i < exchanges; i++) {
+		ck_assert_int_eq(send_to(one, &other_name, "a", 1), 1);
+		ck_assert_int_eq(receive_from(other, &one_name, first, 1), 1);
+		ck_assert_int_eq(send_to(other, &one_name, "b", 1), 1);
+		ck_assert_int_eq(receive_from(one, &other_name, first, 1), 1);
+	}
 	ck_assert_int_eq(send_to(one, &other_name, "words", 5), 5);
 	ck_assert_int_eq(rrecv(other, first, 1, MSG_PEEK), 1);
 	ck_assert_int_eq(rrecvmsg(other, &message, 0), 4);
@@ -140,6 +147,12 @@ START_TEST(cut_and_peeked)
 	ck_assert_mem_eq(first, "wo", 2);
 	ck_assert_mem_eq(second, "rd", 2);
 	ck_fails(rrecv(other, first, 1, MSG_DONTWAIT), EAGAIN);
+}
+
+START_TEST(cut_and_peeked)
+{
+	cut_and_peek(0);
+	cut_and_peek(3);
 }
 END_TEST
 
@@ -617,12 +630,15 @@ START_TEST(longer_than_sent)
 	ck_assert_int_eq(send_to(one, &name, "words", 5), 5);
 	qpn = told_qpn(fd, &one_name, 0, "words");
 	ud_header(buffer, &name);
-	/* One whose header would be longer than it is is dropped. */
-	buffer[1] = 200;
-	must(rdma_post_ud_send(id, NULL, buffer, UD_HEADER + 4, mr, IBV_SEND_SIGNALED, ah, qpn) ==
-	     0);
-	must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
-	buffer[1] = UD_HEADER;
+	/* Dropped: one whose header would be longer than it is, and one from an address of IPv6. */
+	for (int i = 0; i < 2; i++) {
+		buffer[0] = i ? 6 : 4;
+		buffer[1] = i ? 24 : 200;
+		must(rdma_post_ud_send(id, NULL, buffer, 24 + 4, mr, IBV_SEND_SIGNALED, ah, qpn) ==
+		     0);
+		must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	}
+	ud_header(buffer, &name);
 	for (int i = 0; i < 2; i++) {
 		must(rdma_post_ud_send(id, NULL, buffer, sizeof(buffer), mr, IBV_SEND_SIGNALED, ah,
 				       qpn) == 0);

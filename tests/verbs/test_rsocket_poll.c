@@ -34,8 +34,10 @@ START_TEST(ordinary_alone)
 				 {.fd = pipes[1], .events = POLLOUT},
 				 {.fd = -1, .events = POLLIN, .revents = -1}};
 
+	errno = 0;
 	ck_assert_int_eq(rpoll(polls, 1, 0), 0);
 	ck_assert_int_eq(rpoll(polls, 1, 10), 0);
+	ck_assert_int_eq(errno, 0);
 	ck_assert_int_eq(rpoll(polls, 3, -1), 1);
 	ck_assert_int_eq(polls[0].revents, 0);
 	ck_assert_int_eq(polls[1].revents, POLLOUT);

@@ -388,6 +388,7 @@ START_TEST(half_closed)
 	ck_assert_int_eq(rrecv(server, text, 1, 0), 0);
 	ck_assert_int_eq(rrecv(server, text, 1, MSG_DONTWAIT), 0);
 	ck_assert_int_eq(wait_for(server, POLLIN | POLLOUT), POLLIN | POLLOUT);
+	ck_assert_int_eq(wait_for(server, POLLRDHUP), POLLRDHUP);
 	send_all(server, "more", 4);
 	receive_all(client, text, 4);
 	ck_assert_mem_eq(text, "more", 4);
