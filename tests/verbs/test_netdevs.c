@@ -214,6 +214,7 @@ END_TEST
 START_TEST(host_known_to_be_silent)
 {
 	const int hour = 3600 * 1000;
+	int stream = rsocket(AF_INET, SOCK_STREAM, 0);
 
 	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/mcast_solicit", "1"));
 	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/retrans_time_ms", "100"));
@@ -221,6 +222,9 @@ START_TEST(host_known_to_be_silent)
 	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), -1), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	ck_fails(rconnect(stream, socket_address(SILENT, PORT), sizeof(struct sockaddr_in)),
+		 ETIMEDOUT);
+	ck_assert_int_eq(rclose(stream), 0);
 }
 END_TEST
 
