@@ -597,6 +597,28 @@ START_TEST(forks)
 }
 END_TEST
 
+/* What the parent has got of an id it acks there: a child that destroys the id doesn't wait for it.
+ */
+START_TEST(forks_with_an_event)
+{
+	struct rdma_cm_id *id = new_id();
+	struct rdma_cm_event *event;
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
+	event = next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(rdma_destroy_id(id) != 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
+	destroy(id);
+}
+END_TEST
+
 /* What binding to the port gives in another process: 0 or an errno. */
 static int bind_elsewhere(bool reuse)
 {
@@ -677,6 +699,7 @@ int main(void)
 	tcase_add_test(tests, devices);
 	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, forks);
+		tcase_add_test(tests, forks_with_an_event);
 		tcase_add_test(tests, refused_to_listen);
 		tcase_add_test(tests, shared_between_processes);
 	}
