@@ -455,6 +455,23 @@ START_TEST(test_little_is_asked_for)
 }
 END_TEST
 
+/* The time of an ACK is the way's, and what the peer's CA takes, which its REP says. */
+START_TEST(test_slow_ca)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+	struct cm_message rep;
+	int mask;
+
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	rep = cm_peer_message(&t, CM_REP);
+	rep.ack_delay = 20;
+	cm_peer_say(&t, &rep);
+	cm_peer_event(&t, CM_EVENT_REP_RECEIVED);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_int_eq(attr.timeout, 20);
+}
+END_TEST
+
 /* A service that is refused has no QP (IBA 12.11). */
 START_TEST(test_refused_service)
 {
@@ -559,6 +576,7 @@ int main(void)
 	tcase_add_test(tcase, test_unknown);
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_little_is_asked_for);
+	tcase_add_test(tcase, test_slow_ca);
 	tcase_add_test(tcase, test_refused_service);
 	tcase_add_test(tcase, test_ack_timeout);
 	tcase_add_loop_test(tcase, test_flush_on_exit, 0, words);
