@@ -49,19 +49,19 @@ static bool is_from_peer(struct qp *qp, const struct packet *packet, const struc
 	       source_port_check(qp, source, frame);
 }
 
-/* Not a datagram of the other port. That of a multicast is known by where it came in. */
+/*
+ * Not a datagram of the other port, nor of another device: numbers of queue pairs are the
+ * machine's, so that one which was sent to any of its addresses may come here. A multicast's port
+ * is known by where it came in.
+ */
 static bool is_on_port(const struct qp *qp, const struct link_frame *frame)
 {
-	const struct port_gids *gids = &qp->hca->gids;
-	struct gid_place place;
+	struct gid_table *gids = port_gids_table(&qp->hca->gids, qp->attr.port_num);
 
-	if (qp->hca->limits.device.phys_port_cnt == 1)
-		return true;
-	if (gid_is_multicast(&frame->destination))
-		return !frame->interface ||
-		       gid_table_is_on(port_gids_table(gids, qp->attr.port_num), frame->interface);
-	return !port_gids_find(gids, &frame->destination, &place) ||
-	       place.port_num == qp->attr.port_num;
+	if (!gid_is_multicast(&frame->destination))
+		return gid_table_find(gids, &frame->destination) >= 0;
+	return !frame->interface || qp->hca->limits.device.phys_port_cnt == 1 ||
+	       gid_table_is_on(gids, frame->interface);
 }
 
 /* The rest of stage A, which the QP has to be known for. CAUSE_NONE, or why it is dropped. */
