@@ -122,6 +122,7 @@ void world_end(struct world *world)
 	if (world->end & END_DRAINED)
 		drain_all(world);
 	await_cq_events(world);
+	await_async_events(world);
 	for (unsigned int i = 0; i < CQS; i++)
 		if (world->cqs[i].ibv)
 			acknowledge_cq(&world->cqs[i]);
@@ -133,6 +134,7 @@ void world_end(struct world *world)
 		left |= qps_destroy(world);
 		must(++passes < PASSES_MAX);
 	} while (left);
+	atomics_end(world);
 	if (!(world->end & END_CLOSED_FIRST))
 		close_devices(world);
 }

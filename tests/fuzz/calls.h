@@ -10,7 +10,10 @@
  *   calls_work.c     which work requests are outstanding
  *   calls_send.c     posting sends, binding windows
  *   calls_receive.c  posting receives
- *   calls_poll.c     completions and events
+ *   calls_poll.c     completions
+ *   calls_events.c   events
+ *   calls_keys.c     which keys name nothing any more
+ *   calls_atomics.c  what atomics have made of their words
  */
 #ifndef URXE_TESTS_FUZZ_CALLS_H
 #define URXE_TESTS_FUZZ_CALLS_H
@@ -28,14 +31,20 @@
 #define SOURCE_FACTOR 2654435761u
 #define SOURCE_INVERSE 244002641u
 #define EVENTS_MAX 8
+#define DEAD_KEYS 32
 #define WAIT_SECONDS 10 /* for what must come */
 
 enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
-enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2 };
+enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8 };
 
 enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Events of one kind, of one object: how many have come, and how many there are to be. */
+struct due {
+	unsigned int came, least, most;
+};
 
 /* Each is unused while @ibv is NULL. */
 struct fuzz_pd {
@@ -85,7 +94,9 @@ struct fuzz_srq {
 	struct ibv_cq *cq;
 	uint32_t number; /* of XRC */
 	uint32_t max_wr, max_sge;
-	unsigned int limits, limit_events; /* armed, and got */
+	unsigned int limit;   /* armed, or 0: its event has come perhaps */
+	uint32_t limit_since; /* which work requests were there when it was */
+	struct due limit_reached;
 };
 
 struct fuzz_qp {
@@ -100,7 +111,9 @@ struct fuzz_qp {
 	bool signal_all;
 	enum ibv_qp_state state; /* as the application set it */
 	bool recovered;		 /* it may have been in SQE before */
-	unsigned int groups;	 /* bits 1 << index */
+	bool drains;		 /* its event of SQD isn't due yet */
+	struct due drained, last_wqe;
+	unsigned int groups; /* bits 1 << index */
 };
 
 enum work_state {
@@ -121,6 +134,12 @@ struct work {
 	enum ibv_wr_opcode opcode;
 	uint32_t source; /* sends: where in the source memory its data begins */
 	uint32_t length; /* bytes */
+	uint32_t qpn;	 /* sends: of @qp, and of which device it is */
+	unsigned int device;
+	uint32_t rkey;	/* that it asks for access with, or invalidates */
+	bool must_fail; /* as that names nothing any more */
+	bool has_original;
+	uint64_t original; /* atomics that succeeded: what they have found */
 };
 
 struct world {
@@ -142,6 +161,8 @@ struct world {
 	struct work works[WORKS_MAX];
 	uint32_t work_count;
 	uint32_t resets; /* of queue pairs */
+	uint32_t dead_keys[DEAD_KEYS];
+	unsigned int dead_count;
 };
 
 /*
@@ -150,7 +171,7 @@ struct world {
  */
 struct arena {
 	uint8_t source[SOURCE_SIZE];
-	uint64_t atomics[512];
+	uint64_t atomics[ATOMICS];
 	uint8_t slots[WORKS_MAX][SLOT_SIZE];
 };
 
@@ -208,10 +229,13 @@ void objects_make(struct world *world);
 void call_create_qp(struct world *world);
 void call_modify_qp(struct world *world);
 void call_connect_qp(struct world *world);
+void call_drain(struct world *world);
 void call_query_qp(struct world *world);
 void call_destroy_qp(struct world *world);
 void call_attach_mcast(struct world *world);
 void call_detach_mcast(struct world *world);
+/* In SQD with nothing under way it has told that. */
+void note_drained(struct fuzz_qp *qp);
 /* True if it is in ERR then. */
 bool qp_enter_error(struct world *world, struct fuzz_qp *qp);
 bool qps_destroy(struct world *world);
@@ -251,6 +275,12 @@ void cut(struct ibv_sge *sges, unsigned int count, uint64_t addr, uint32_t lengt
 /* --- calls_poll.c */
 void call_poll_cq(struct world *world);
 void call_poll_all(struct world *world);
+/* How many completions there were. */
+unsigned int poll_all(struct world *world);
+/* Find the CQs that may have overrun: more may complete than they have entries. */
+void note_overruns(struct world *world);
+
+/* --- calls_events.c */
 void call_req_notify(struct world *world);
 void call_get_cq_event(struct world *world);
 void call_ack_cq_events(struct world *world);
@@ -258,11 +288,23 @@ void call_get_async_event(struct world *world);
 void call_ack_async_events(struct world *world);
 /* Those that are due come. */
 void await_cq_events(struct world *world);
+void await_async_events(struct world *world);
 void acknowledge_cq(struct fuzz_cq *cq);
-/* How many completions there were. */
-unsigned int poll_all(struct world *world);
 struct fuzz_cq *find_cq(struct world *world, const struct ibv_cq *ibv);
-/* Find the CQs that may have overrun: more may complete than they have entries. */
-void note_overruns(struct world *world);
+
+/* --- calls_keys.c */
+/* It names an object from now on, or, on the device of @context, doesn't any more. */
+void key_begins(struct world *world, uint32_t rkey);
+void key_ends(struct world *world, uint32_t rkey, const struct ibv_context *context);
+/* One that names nothing, or 0. */
+uint32_t pick_dead_key(const struct world *world, uint8_t choice);
+bool key_is_dead(const struct world *world, uint32_t rkey);
+
+/* --- calls_atomics.c */
+/* Of a work request that is one: to which word it is, and what it does there. */
+void atomic_stage(struct ibv_send_wr *wr, uint32_t source);
+void atomic_check(struct world *world, uint32_t index);
+/* Nothing is under way any more. */
+void atomics_end(const struct world *world);
 
 #endif

@@ -36,6 +36,8 @@ static void destroy_pd(struct world *world, struct fuzz_pd *pd)
 static void dereg_mr(struct world *world, struct fuzz_mr *mr)
 {
 	unsigned int bit = 1u << (mr - world->mrs), bound = 0;
+	const struct ibv_context *context = mr->ibv->context;
+	const uint32_t rkey = mr->ibv->rkey;
 	int result = ibv_dereg_mr(mr->ibv);
 
 	for (unsigned int i = 0; i < MWS; i++)
@@ -46,12 +48,17 @@ static void dereg_mr(struct world *world, struct fuzz_mr *mr)
 	for (unsigned int i = 0; i < MWS; i++)
 		world->mws[i].bound &= ~bit;
 	*mr = (struct fuzz_mr){};
+	key_ends(world, rkey, context);
 }
 
 static void dealloc_mw(struct world *world, struct fuzz_mw *mw)
 {
+	const struct ibv_context *context = mw->ibv->context;
+	const uint32_t rkey = mw->ibv->rkey;
+
 	must_destroy(ibv_dealloc_mw(mw->ibv), false, "ibv_dealloc_mw()");
 	*mw = (struct fuzz_mw){};
+	key_ends(world, rkey, context);
 }
 
 static void destroy_ah(struct world *world, struct fuzz_ah *ah)
@@ -231,6 +238,8 @@ void call_reg_mr(struct world *world)
 	must(mr->ibv || errno);
 	must(!mr->ibv || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) ||
 	     access & IBV_ACCESS_LOCAL_WRITE);
+	if (mr->ibv)
+		key_begins(world, mr->ibv->rkey);
 }
 
 /* The region is what it was where the request is refused (-1), and where its bind forbids it. */
@@ -241,12 +250,18 @@ void call_rereg_mr(struct world *world)
 	int flags = input_u8(&world->input) & 15;
 	struct range range = pick_range(world);
 	int access = pick_access(world), result;
+	uint32_t rkey;
 
 	if (!mr)
 		return;
+	rkey = mr->ibv->rkey;
 	result =
 		ibv_rereg_mr(mr->ibv, flags, pd ? pd->ibv : NULL, range.addr, range.length, access);
 	must(result <= 0 && result >= -5);
+	if (mr->ibv->rkey != rkey) {
+		key_ends(world, rkey, mr->ibv->context);
+		key_begins(world, mr->ibv->rkey);
+	}
 	if (result || !(flags & IBV_REREG_MR_CHANGE_PD))
 		return;
 	mr->pd = pd->ibv;
@@ -264,6 +279,9 @@ void call_alloc_mw(struct world *world)
 	mw->ibv = ibv_alloc_mw(pd->ibv, type);
 	mw->pd = pd->ibv;
 	must((mw->ibv != NULL) == (type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2));
+	/* Bound it has another one. */
+	if (mw->ibv)
+		key_ends(world, mw->ibv->rkey, mw->ibv->context);
 }
 
 void call_create_ah(struct world *world)
@@ -447,7 +465,11 @@ void call_modify_srq(struct world *world)
 	must(ibv_query_srq(srq->ibv, &now) == 0);
 	must(!(mask & IBV_SRQ_MAX_WR) || (attr.max_wr && now.max_wr >= attr.max_wr));
 	srq->max_wr = now.max_wr;
-	srq->limits += mask & IBV_SRQ_LIMIT && attr.srq_limit;
+	if (!(mask & IBV_SRQ_LIMIT))
+		return;
+	srq->limit = attr.srq_limit;
+	srq->limit_since = world->work_count;
+	srq->limit_reached.most += attr.srq_limit != 0;
 }
 
 /* --- all at once ---------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions, each checked against the work requests that are outstanding, and events. */
+/* Completions, each checked against the work requests that are outstanding. */
 #include <arpa/inet.h>
 #include <errno.h>
 
@@ -32,7 +32,8 @@ static void check_flushed(const struct fuzz_qp *qp, bool is_send)
 	     (is_send && (attr.qp_state == IBV_QPS_SQE || qp->recovered)));
 }
 
-static void check_sent(const struct work *work, uint32_t index, const struct ibv_wc *wc)
+static void check_sent(struct world *world, const struct work *work, uint32_t index,
+		       const struct ibv_wc *wc)
 {
 	static const enum ibv_wc_opcode opcodes[] = {
 		[IBV_WR_SEND] = IBV_WC_SEND,
@@ -52,6 +53,12 @@ static void check_sent(const struct work *work, uint32_t index, const struct ibv
 
 	must(work->signaled);
 	must(wc->opcode == opcodes[work->opcode]);
+	must(!work->must_fail);
+	if (work->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    work->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		atomic_check(world, index);
+	if (work->opcode == IBV_WR_LOCAL_INV)
+		key_ends(world, work->rkey, work->qp->ibv->context);
 	/* UC doesn't know whether it arrived. */
 	if (work->opcode == IBV_WR_RDMA_READ || (writes && work->qp->type != IBV_QPT_UC))
 		must_msg(memcmp(arena.slots[index], arena.source + work->source, work->length) == 0,
@@ -59,8 +66,22 @@ static void check_sent(const struct work *work, uint32_t index, const struct ibv
 			 work->opcode, work->length);
 }
 
+/* Who has sent a datagram, and from where. */
+static void check_origin(const struct world *world, const struct fuzz_qp *qp,
+			 const struct work *sent, struct ibv_wc wc, const uint8_t *headers)
+{
+	struct ibv_ah_attr attr;
+	struct ibv_grh grh;
+
+	memcpy(&grh, headers, sizeof(grh));
+	must(wc.wc_flags & IBV_WC_GRH && wc.src_qp == sent->qpn);
+	must(ibv_init_ah_from_wc(qp->ibv->context, 1, &wc, &grh, &attr) == 0);
+	must(memcmp(&attr.grh.dgid, &world->gids[sent->device], sizeof(attr.grh.dgid)) == 0);
+}
+
 /* What it says of its sender, who put the index of the request there. */
-static void check_immediate(struct world *world, const struct ibv_wc *wc, uint32_t length)
+static const struct work *check_immediate(struct world *world, const struct ibv_wc *wc,
+					  uint32_t length)
 {
 	uint32_t index = ntohl(wc->imm_data);
 	struct work *sent = &world->works[index];
@@ -70,6 +91,7 @@ static void check_immediate(struct world *world, const struct ibv_wc *wc, uint32
 	must(sent->length == length);
 	must(sent->qp->type == IBV_QPT_UD || !sent->delivered);
 	sent->delivered = true;
+	return sent;
 }
 
 static void check_received(struct world *world, const struct work *work, uint32_t index,
@@ -78,17 +100,37 @@ static void check_received(struct world *world, const struct work *work, uint32_
 	struct fuzz_qp *qp = qp_of_number(world, wc->qp_num);
 	/* It is NULL where completions stay behind their QP's end. */
 	uint32_t headers = qp && qp->type == IBV_QPT_UD ? 40 : 0, from;
+	const struct work *sent = NULL;
 
 	must(wc->opcode == IBV_WC_RECV || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	must(wc->byte_len >= headers);
+	if (wc->wc_flags & IBV_WC_WITH_INV && qp)
+		key_ends(world, wc->invalidated_rkey, qp->ibv->context);
 	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		check_immediate(world, wc, wc->byte_len - headers);
+		sent = check_immediate(world, wc, wc->byte_len - headers);
+	if (sent && headers)
+		check_origin(world, qp, sent, *wc, arena.slots[index]);
 	if (wc->opcode != IBV_WC_RECV)
 		return;
 	must(wc->byte_len <= work->length);
 	must(arena_find(arena.slots[index] + headers, wc->byte_len - headers, &from));
 	if (wc->wc_flags & IBV_WC_WITH_IMM && wc->byte_len - headers >= 4)
 		must(from == world->works[ntohl(wc->imm_data)].source);
+}
+
+/*
+ * The limit of an SRQ is reached when one is taken, and less than the limit are left: of those that
+ * were posted after it was set one was, and what isn't known to be taken is too little already.
+ */
+static void note_limit(struct world *world, const struct work *work)
+{
+	struct fuzz_srq *srq = &world->srqs[work->srq - world->srqs];
+
+	if (!srq->limit || work - world->works < srq->limit_since ||
+	    count_out_srq(world, srq) > srq->limit)
+		return;
+	srq->limit = 0;
+	srq->limit_reached.least++;
 }
 
 static void check_completion(struct world *world, struct fuzz_cq *cq, const struct ibv_wc *wc)
@@ -106,13 +148,15 @@ static void check_completion(struct world *world, struct fuzz_cq *cq, const stru
 	} else if (!work->srq->xrcd && work->state != WORK_ORPHAN) {
 		must(qp && qp->srq == work->srq->ibv && cq->ibv == qp->recv_cq);
 	}
+	if (work->srq && work->state == WORK_OUT)
+		note_limit(world, work);
 	work->state = WORK_DONE;
 	if (cq->armed && cq->was_empty) {
 		cq->armed = false;
 		cq->due++;
 	}
 	if (wc->status == IBV_WC_SUCCESS && work->is_send)
-		check_sent(work, wc->wr_id, wc);
+		check_sent(world, work, wc->wr_id, wc);
 	else if (wc->status == IBV_WC_SUCCESS)
 		check_received(world, work, wc->wr_id, wc);
 	else if (wc->status == IBV_WC_WR_FLUSH_ERR && work->qp)
@@ -136,6 +180,10 @@ static struct ibv_wc read_extended(struct ibv_cq_ex *cq)
 	wc.byte_len = ibv_wc_read_byte_len(cq);
 	wc.wc_flags = ibv_wc_read_wc_flags(cq);
 	wc.imm_data = ibv_wc_read_imm_data(cq);
+	wc.src_qp = ibv_wc_read_src_qp(cq);
+	wc.slid = ibv_wc_read_slid(cq);
+	wc.sl = ibv_wc_read_sl(cq);
+	wc.dlid_path_bits = ibv_wc_read_dlid_path_bits(cq);
 	return wc;
 }
 
@@ -257,148 +305,4 @@ void note_overruns(struct world *world)
 			count += may_complete_in(world, &world->works[j], cq->ibv);
 		cq->overruns = count > cq->ibv->cqe;
 	}
-}
-
-/* --- events --------------------------------------------------------------------------- */
-
-struct fuzz_cq *find_cq(struct world *world, const struct ibv_cq *ibv)
-{
-	for (unsigned int i = 0; i < CQS; i++)
-		if (world->cqs[i].ibv == ibv)
-			return &world->cqs[i];
-	return NULL;
-}
-
-void call_req_notify(struct world *world)
-{
-	struct fuzz_cq *cq = PICK(world, cqs);
-
-	bool solicited_only = input_u8(&world->input) & 1;
-
-	if (!cq)
-		return;
-	must(ibv_req_notify_cq(cq->ibv, solicited_only) == 0);
-	cq->arms++;
-	if (solicited_only)
-		return;
-	/* What it has already has no event. */
-	cq->was_empty = cq->armed && cq->was_empty;
-	cq->armed = cq->channel;
-}
-
-static void get_cq_event(struct world *world, struct fuzz_channel *channel)
-{
-	struct ibv_cq *ibv = NULL;
-	struct fuzz_cq *cq;
-	void *context;
-
-	if (ibv_get_cq_event(channel->ibv, &ibv, &context) != 0) {
-		must(errno == EAGAIN);
-		return;
-	}
-	cq = ibv ? find_cq(world, ibv) : NULL;
-	must(cq && context == cq && cq->channel == channel->ibv);
-	cq->unacknowledged++;
-	must(++cq->events <= cq->arms);
-}
-
-void call_get_cq_event(struct world *world)
-{
-	struct fuzz_channel *channel = PICK(world, channels);
-
-	if (channel)
-		get_cq_event(world, channel);
-}
-
-/* A moderated one may be late. */
-void await_cq_events(struct world *world)
-{
-	double deadline = seconds() + WAIT_SECONDS;
-	bool missing;
-
-	do {
-		missing = false;
-		for (unsigned int i = 0; i < CHANNELS; i++)
-			if (world->channels[i].ibv)
-				get_cq_event(world, &world->channels[i]);
-		for (unsigned int i = 0; i < CQS; i++)
-			missing |= world->cqs[i].events < world->cqs[i].due;
-		must(seconds() < deadline);
-	} while (missing);
-}
-
-void acknowledge_cq(struct fuzz_cq *cq)
-{
-	if (cq->unacknowledged)
-		ibv_ack_cq_events(cq->ibv, cq->unacknowledged);
-	cq->unacknowledged = 0;
-}
-
-void call_ack_cq_events(struct world *world)
-{
-	struct fuzz_cq *cq = PICK(world, cqs);
-
-	if (cq)
-		acknowledge_cq(cq);
-}
-
-static struct fuzz_srq *find_srq(struct world *world, const struct ibv_srq *ibv)
-{
-	for (unsigned int i = 0; i < SRQS; i++)
-		if (world->srqs[i].ibv == ibv)
-			return &world->srqs[i];
-	return NULL;
-}
-
-/* It is of an object that is there. */
-static void check_async_event(struct world *world, const struct ibv_async_event *event)
-{
-	struct fuzz_srq *srq;
-	struct fuzz_qp *qp;
-	struct fuzz_cq *cq;
-
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		cq = find_cq(world, event->element.cq);
-		must(cq && cq->overruns);
-		break;
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		srq = find_srq(world, event->element.srq);
-		must(srq && ++srq->limit_events <= srq->limits);
-		break;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		qp = qp_of_number(world, event->element.qp->qp_num);
-		must(qp && qp->ibv == event->element.qp);
-		break;
-	default:
-		break; /* of the port: other processes may change the machine */
-	}
-}
-
-void call_get_async_event(struct world *world)
-{
-	struct ibv_context *context = world->contexts[input_u8(&world->input) % DEVICES];
-	struct ibv_async_event *event = &world->events[world->event_count];
-
-	if (world->event_count == EVENTS_MAX)
-		return;
-	if (ibv_get_async_event(context, event) != 0) {
-		must(errno == EAGAIN);
-		return;
-	}
-	world->event_count++;
-	check_async_event(world, event);
-}
-
-void call_ack_async_events(struct world *world)
-{
-	while (world->event_count)
-		ibv_ack_async_event(&world->events[--world->event_count]);
 }

@@ -116,6 +116,19 @@ void call_destroy_qp(struct world *world)
 
 /* --- modify ------------------------------------------------------------------------------ */
 
+/* ERR has one event of a queue pair that shares its receives, however that came there. */
+static void note_events(struct fuzz_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (qp->state != IBV_QPS_ERR && attr->qp_state == IBV_QPS_ERR && (qp->srq || qp->xrcd))
+		qp->last_wqe.least++;
+	qp->last_wqe.most += qp->state == IBV_QPS_RESET;
+	if (attr->qp_state == IBV_QPS_SQD && qp->state == IBV_QPS_SQD)
+		return;
+	qp->drains = attr->qp_state == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
+		     attr->en_sqd_async_notify;
+	qp->drained.most += qp->drains;
+}
+
 static int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int error = ibv_modify_qp(qp->ibv, attr, mask);
@@ -124,6 +137,7 @@ static int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp_attr *a
 	if (error || !(mask & IBV_QP_STATE))
 		return error;
 	must(attr->qp_state != IBV_QPS_SQE && attr->qp_state <= IBV_QPS_ERR);
+	note_events(qp, attr, mask);
 	qp->recovered |= attr->qp_state == IBV_QPS_RTS || attr->qp_state == IBV_QPS_SQD;
 	if (attr->qp_state == IBV_QPS_RESET) {
 		forget_works(world, qp, NULL);
@@ -271,6 +285,51 @@ void call_connect_qp(struct world *world)
 	connect_to(world, qp, peer);
 	if (peer != qp)
 		connect_to(world, peer, qp);
+}
+
+static bool query(struct fuzz_qp *qp, struct ibv_qp_attr *attr)
+{
+	struct ibv_qp_init_attr init;
+
+	return ibv_query_qp(qp->ibv, attr, IBV_QP_STATE, &init) == 0;
+}
+
+void note_drained(struct fuzz_qp *qp)
+{
+	struct ibv_qp_attr now;
+
+	must(query(qp, &now));
+	if (!qp->drains || now.qp_state != IBV_QPS_SQD || now.sq_draining)
+		return;
+	qp->drained.least++;
+	qp->drains = false;
+}
+
+/* To SQD, and when nothing is under way back from it. */
+void call_drain(struct world *world)
+{
+	struct fuzz_qp *qp = PICK(world, qps);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_qp_attr attr = {}, now;
+	int mask = IBV_QP_STATE, error;
+
+	if (!qp)
+		return;
+	note_drained(qp);
+	must(query(qp, &now));
+	if (now.qp_state == IBV_QPS_RTS) {
+		attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_SQD,
+					    .en_sqd_async_notify = choice & 1};
+		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
+	} else if (now.qp_state == IBV_QPS_SQD && !now.sq_draining) {
+		attr.qp_state = IBV_QPS_RTS;
+	} else {
+		return;
+	}
+	error = modify(world, qp, &attr, mask);
+	/* Its peer may have moved it meanwhile. */
+	must(query(qp, &now));
+	must(!error || now.qp_state > IBV_QPS_SQD);
 }
 
 void call_query_qp(struct world *world)

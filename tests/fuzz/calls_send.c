@@ -5,9 +5,10 @@
 
 #include "calls.h"
 
-enum { IS_SENT = 1, IS_READ = 2, IS_ATOMIC = 4, HAS_NO_DATA = 8, IS_EXACT = 16 };
+enum { IS_SENT = 1, IS_READ = 2, IS_ATOMIC = 4, HAS_NO_DATA = 8, IS_EXACT = 16, NEEDS_KEY = 32 };
 
-#define BIT(type) (1u << IBV_QPT_##type)
+#define BIT_OF(type) (1u << (type))
+#define BIT(type) BIT_OF(IBV_QPT_##type)
 #define RC (BIT(RC) | BIT(XRC_SEND))
 
 /* IBA 11.4.1.1: which transport has which operation, and what becomes of its data. */
@@ -17,16 +18,16 @@ static const struct operation {
 	unsigned int data;
 } operations[] = {
 	{IBV_WR_SEND, RC | BIT(UC) | BIT(UD), IS_SENT},
-	{IBV_WR_RDMA_WRITE, RC | BIT(UC), IS_SENT},
+	{IBV_WR_RDMA_WRITE, RC | BIT(UC), IS_SENT | NEEDS_KEY},
 	{IBV_WR_SEND_WITH_IMM, RC | BIT(UC) | BIT(UD), IS_SENT},
-	{IBV_WR_RDMA_READ, RC, IS_READ},
-	{IBV_WR_RDMA_WRITE_WITH_IMM, RC | BIT(UC), IS_SENT},
-	{IBV_WR_ATOMIC_CMP_AND_SWP, RC, IS_ATOMIC},
-	{IBV_WR_ATOMIC_FETCH_AND_ADD, RC, IS_ATOMIC},
+	{IBV_WR_RDMA_READ, RC, IS_READ | NEEDS_KEY},
+	{IBV_WR_RDMA_WRITE_WITH_IMM, RC | BIT(UC), IS_SENT | NEEDS_KEY},
+	{IBV_WR_ATOMIC_CMP_AND_SWP, RC, IS_ATOMIC | NEEDS_KEY},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, RC, IS_ATOMIC | NEEDS_KEY},
 	{IBV_WR_SEND_WITH_INV, RC, IS_SENT},
 	{IBV_WR_LOCAL_INV, RC | BIT(UC), HAS_NO_DATA},
 	{IBV_WR_BIND_MW, RC | BIT(UC), HAS_NO_DATA},
-	{IBV_WR_ATOMIC_WRITE, RC, IS_SENT | IS_EXACT},
+	{IBV_WR_ATOMIC_WRITE, RC, IS_SENT | IS_EXACT | NEEDS_KEY},
 	{IBV_WR_TSO, 0, 0},
 	{14 /* FLUSH, which is for ibv_wr_flush() alone */, 0, 0},
 	{200, 0, 0},
@@ -53,6 +54,8 @@ static uint32_t pick_rkey(struct world *world)
 	struct fuzz_mw *mw = &world->mws[choice % MWS];
 	struct fuzz_mr *mr = &world->mrs[choice % MRS];
 
+	if ((choice & 0xf0) == 0xe0)
+		return pick_dead_key(world, choice & 0xf);
 	if (choice & 0x40)
 		return mw->ibv ? mw->ibv->rkey : choice;
 	return choice < 0xf0 && mr->ibv ? mr->ibv->rkey : choice;
@@ -110,11 +113,11 @@ static void stage_remote(struct world *world, struct staged *staged)
 	uint32_t rkey = pick_rkey(world);
 	uint8_t *slot = arena.slots[staged->index];
 
+	work->rkey = rkey;
 	if (staged->operation->data & IS_ATOMIC) {
 		staged->wr.wr.atomic.rkey = rkey;
-		staged->wr.wr.atomic.compare_add = 1;
-		staged->wr.wr.atomic.remote_addr =
-			(uintptr_t)arena.atomics + (rkey == 0xf1 ? 3 : 8 * (work->source % 512));
+		atomic_stage(&staged->wr, work->source);
+		staged->wr.wr.atomic.remote_addr += rkey == 0xf1 ? 3 : 0;
 	} else {
 		bool reads = staged->operation->data & IS_READ;
 
@@ -124,6 +127,9 @@ static void stage_remote(struct world *world, struct staged *staged)
 	}
 	if (work->opcode == IBV_WR_SEND_WITH_INV || work->opcode == IBV_WR_LOCAL_INV)
 		staged->wr.invalidate_rkey = rkey;
+	/* UC isn't told; and who asks for no byte needs no key (IBA 9.7.4.1.5). */
+	work->must_fail = staged->operation->data & NEEDS_KEY && staged->total > 0 &&
+			  BIT_OF(work->qp->type) & RC && key_is_dead(world, rkey);
 }
 
 static void stage_address(struct world *world, struct staged *staged, const struct fuzz_qp *qp)
@@ -155,6 +161,8 @@ static void stage(struct world *world, struct staged *staged, const struct fuzz_
 	work = new_work(world, qp, NULL);
 	work->is_send = true;
 	work->opcode = operation->opcode;
+	work->qpn = qp->ibv->qp_num;
+	work->device = qp->ibv->context == world->contexts[1];
 	/* FENCE to INLINE; that IP_CSUM is refused is enough once in a while. */
 	staged->wr.send_flags = flags & 15;
 	if ((flags & 0xf0) == 0xf0)
@@ -189,7 +197,7 @@ static bool sges_allowed(const struct staged *staged, const struct fuzz_qp *qp)
 /* If there is space for it. */
 static bool send_allowed(const struct staged *staged, const struct fuzz_qp *qp)
 {
-	if (qp->state < IBV_QPS_RTS || !(staged->operation->types & 1u << qp->type))
+	if (qp->state < IBV_QPS_RTS || !(staged->operation->types & BIT_OF(qp->type)))
 		return false;
 	if (staged->wr.send_flags & IBV_SEND_IP_CSUM)
 		return false;
@@ -217,8 +225,10 @@ static void accept_sends(struct world *world, const struct staged *list, unsigne
 {
 	for (unsigned int i = 0; i < count; i++) {
 		world->works[list[i].index].state = WORK_OUT;
-		if (list[i].mw)
-			list[i].mw->bound |= list[i].bound;
+		if (!list[i].mw)
+			continue;
+		list[i].mw->bound |= list[i].bound;
+		key_begins(world, list[i].wr.bind_mw.rkey);
 	}
 	note_overruns(world);
 }
@@ -270,7 +280,8 @@ static void build_operation(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 		ibv_wr_rdma_read(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		ibv_wr_atomic_cmp_swp(ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, 1, 2);
+		ibv_wr_atomic_cmp_swp(ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+				      wr->wr.atomic.compare_add, wr->wr.atomic.swap);
 		break;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		ibv_wr_atomic_fetch_add(ex, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr, 1);
@@ -326,7 +337,7 @@ static bool can_build(const struct fuzz_qp *qp, struct staged *staged)
 	/* Inline data may be in any number of pieces. */
 	if (staged->wr.send_flags & IBV_SEND_INLINE && staged->wr.num_sge > 1)
 		return false;
-	return staged->operation->types & 1u << qp->type;
+	return staged->operation->types & BIT_OF(qp->type);
 }
 
 /* All or none; or given up. */

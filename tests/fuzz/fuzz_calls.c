@@ -6,8 +6,9 @@
  * Apart from what sanitizers see it must hold: what is destroyed is in use or not as the other
  * objects have it; a list of work requests is accepted up to the first that can't be; each that was
  * accepted completes once, in the order of its queue, and not behind the end of that; data of a
- * success is what was sent; requests are flushed in ERR and SQE alone; and in ERR all completes,
- * and the queues take as many as they have space for.
+ * success is what was sent; a key that names nothing any more gives no access; atomics are executed
+ * once; requests are flushed in ERR and SQE alone; in ERR all completes, and the queues take as
+ * many as they have space for; and the events of SQD, of ERR and of an SRQ's limit come.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +64,7 @@ static void (*const calls[])(struct world *world) = {
 	call_get_async_event,
 	call_ack_async_events,
 	call_alloc_parent_domain,
+	call_drain,
 };
 
 static struct ibv_device **devices;
@@ -118,6 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct world world;
 
 	world = (struct world){.input = {.data = data, .left = size}};
+	memset(arena.atomics, 0, sizeof(arena.atomics));
 	if (!devices) {
 		list_devices();
 		fill_source();

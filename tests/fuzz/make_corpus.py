@@ -363,7 +363,7 @@ def faults():
  CREATE_AH, DESTROY_AH, OPEN_XRCD, CLOSE_XRCD, CREATE_CHANNEL, DESTROY_CHANNEL, CREATE_CQ,
  RESIZE_CQ, MODIFY_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, DESTROY_SRQ, POST_SRQ_RECV,
  ATTACH_MCAST, DETACH_MCAST, REQ_NOTIFY, GET_CQ_EVENT, ACK_CQ_EVENTS, GET_ASYNC_EVENT,
- ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN) = range(41)
+ ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN, DRAIN) = range(42)
 DRAINED, CLOSED_FIRST = 1, 2
 QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV, WITH_SRQ, ALL_SIGNALED, WITH_BUILDER = 1, 2, 3, 4, 8, 16, 32
 (OP_SEND, OP_WRITE, OP_SEND_IMM, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_SEND_INV, OP_INV,
@@ -456,6 +456,19 @@ def programs():
             qp_call(kind, cqs=(2, 3), pd=1) + connect + bytes([POST_RECV, 1, 3]) + b'\0\1' * 4 + \
             b''.join(posted(staged(op, choice=8, rkey=1, kind=kind)) + poll for op in range(8)) + \
             bytes([DESTROY_QP, 1]) + posted(staged(OP_SEND, kind=kind)) + poll
+    drain = bytes([DRAIN, 0, 1])
+    yield 'drained', start + qp_call() * 2 + connect + received(4) + posted(staged(OP_SEND)) + poll + drain + \
+        posted(staged(OP_SEND)) + drain + poll + drain + bytes([GET_ASYNC_EVENT, 0])
+    asked = [staged(op, rkey=0xe0) for op in (OP_WRITE, OP_READ, OP_ADD, OP_COMPARE)]
+    yield 'dead_keys', start + qp_call() * 2 + b''.join(connect + posted(one) + poll for one in asked) + \
+        bytes([DEALLOC_MW, 0, DEREG_MR, 0, REG_MR, 0, 0, 0]) + \
+        b''.join(connect + posted(one) + poll for one in asked)
+    yield 'invalidated', start + qp_call() * 2 + connect + received(3, qp=0) + posted(staged(OP_BIND)) + poll + \
+        posted(staged(OP_WRITE, rkey=0x42), qp=1) + posted(staged(OP_SEND_INV, rkey=0x42), qp=1) + poll + \
+        posted(staged(OP_WRITE, rkey=0x42), qp=1) + poll
+    yield 'atomics', start + qp_call() * 2 + connect + \
+        b''.join(posted(staged(OP_ADD), staged(OP_COMPARE), staged(OP_ADD), staged(OP_COMPARE), qp=i % 2) + poll
+                 for i in range(4))
     yield 'to_itself', start + qp_call() + bytes([CONNECT_QP, 0, 0]) + received(2, qp=0) + \
         posted(staged(OP_SEND), staged(OP_READ)) + poll
 
