@@ -26,7 +26,7 @@ const char *model_call_name(enum model_call call)
 		"bind",	      "bind_any",  "resolve_addr", "resolve_route", "connect",
 		"listen",     "accept",	   "reject",	   "establish",	    "notify",
 		"disconnect", "create_qp", "destroy_qp",   "reuse_address", "family_only",
-		"join",	      "leave",	   "user_event",   "migrate",
+		"join",	      "leave",	   "user_event",   "migrate",	    "get_request",
 	};
 
 	return names[call];
@@ -68,6 +68,7 @@ static const struct {
 	[CALL_LEAVE] = {ALL, 0},
 	[CALL_USER_EVENT] = {ALL, 0},
 	[CALL_MIGRATE] = {ALL, 0},
+	[CALL_GET_REQUEST] = {IN(LISTENING), ALL & ~IN(LISTENING)},
 };
 
 static bool may_return(const struct model *model, enum model_call call, int error)
@@ -80,6 +81,14 @@ static bool may_return(const struct model *model, enum model_call call, int erro
 		return error == EINVAL;
 	if (call == CALL_JOIN && !model->datagram)
 		return error == EINVAL;
+	if (call == CALL_GET_REQUEST && !model->synchronous)
+		return error == EINVAL;
+	/* The peer has given up: a queue pair isn't moved to INIT any more. */
+	if (call == CALL_GET_REQUEST && model->requests_have_qp && error == EINVAL)
+		return true;
+	/* The groups are of IPv4. */
+	if (call == CALL_JOIN && model->ipv6 && works)
+		return error == ENODEV || (error == EINVAL && model->state == RESOLVING);
 	if (call == CALL_LEAVE && !model->groups)
 		return error == EADDRNOTAVAIL;
 	if (call == CALL_NOTIFY && error == EISCONN)
@@ -128,6 +137,9 @@ static void take_success(struct model *model, enum model_call call)
 	case CALL_ACCEPT:
 		if (model->datagram)
 			model->state = SERVED;
+		break;
+	case CALL_ESTABLISH:
+		model->answered = before == CONNECTING;
 		break;
 	case CALL_REJECT:
 		if (before != REQUESTED)
@@ -258,6 +270,8 @@ bool model_take_event(struct model *model, enum rdma_cm_event_type type, int sta
 			return false;
 		taken[i]++;
 		model->state = transitions[i].to;
+		if (model->state == RESPONDED && model->answered)
+			model->state = ESTABLISHED;
 		return true;
 	}
 	return false;
@@ -306,7 +320,7 @@ enum model_call model_next_call(const struct model *model, uint64_t random)
 		[FAILED] = {CALL_CONNECT, CALL_DISCONNECT, CALL_RESOLVE_ADDR},
 		[SERVED] = {CALL_REJECT, CALL_ACCEPT, CALL_DISCONNECT},
 		[LOOKED_UP] = {CALL_DISCONNECT, CALL_CONNECT, CALL_JOIN},
-		[LISTENING] = {CALL_USER_EVENT, CALL_MIGRATE, CALL_REUSE_ADDRESS},
+		[LISTENING] = {CALL_USER_EVENT, CALL_MIGRATE, CALL_GET_REQUEST},
 	};
 
 	if (random % 8 == 0)

@@ -54,18 +54,21 @@ enum model_call {
 	CALL_LEAVE,
 	CALL_USER_EVENT,
 	CALL_MIGRATE,
+	CALL_GET_REQUEST, /* of a synchronous id, that has one */
 	MODEL_CALLS
 };
 
 struct model {
 	enum model_state state;
-	bool datagram;
+	bool datagram, ipv6, synchronous;
 	bool has_qp;
 	bool broken;   /* the queue pair is in ERR, so that no connection comes of it */
+	bool answered; /* it was established before CONNECT_RESPONSE was got */
 	bool rejected; /* by ourselves while connecting: what had come before may be told yet */
 	bool ends;     /* the disconnect was answered: TIMEWAIT_EXIT comes */
 	unsigned int user_events; /* that are still to come */
 	unsigned int groups, group_events;
+	bool requests_have_qp; /* rdma_create_ep() has given what to make them of */
 };
 
 const char *model_state_name(enum model_state state);

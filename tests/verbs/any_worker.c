@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "net/random.h"
+#include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
 #include "tests/verbs/newer_manager.h"
 
 struct any_world any_world;
@@ -57,6 +59,26 @@ void worker_ack_held(struct worker *w)
 	}
 }
 
+static bool picks_ipv6(struct worker *w)
+{
+	return any_world.has_ipv6 && worker_random(w, 4) == 0;
+}
+
+static void note_created(struct worker *w, const struct slot *slot, const char *what)
+{
+	worker_note(w, "%u: create %s, %s, %s%s", slot_number(w, slot), what,
+		    slot->model.datagram ? "datagram" : "connection",
+		    slot->model.ipv6 ? "IPv6" : "IPv4",
+		    slot->model.has_qp		   ? ", QP"
+		    : slot->model.requests_have_qp ? ", with QPs"
+						   : "");
+}
+
+struct sockaddr *model_address(const struct model *model, uint16_t port)
+{
+	return socket_address(model->ipv6 ? "::1" : NULL, port);
+}
+
 void worker_create_id(struct worker *w, struct slot *slot)
 {
 	const bool datagram = worker_random(w, 4) == 0;
@@ -65,10 +87,59 @@ void worker_create_id(struct worker *w, struct slot *slot)
 
 	if (w->synchronous)
 		channel = NULL;
-	slot->model = (struct model){.datagram = datagram};
+	slot->model = (struct model){
+		.datagram = datagram, .ipv6 = picks_ipv6(w), .synchronous = w->synchronous};
 	holds(w, rdma_create_id(channel, &slot->id, w, datagram ? RDMA_PS_UDP : RDMA_PS_TCP) == 0,
 	      "%s", strerror(errno));
-	worker_note(w, "%u: create %s", slot_number(w, slot), datagram ? "datagram" : "connection");
+	note_created(w, slot, "id");
+}
+
+/* Of a synchronous id: what the last call has waited for. */
+static void drop_event(struct rdma_cm_id *id)
+{
+	if (id->event)
+		rdma_ack_cm_event(id->event);
+	id->event = NULL;
+}
+
+/* As rdma_create_ep() takes it. */
+static struct rdma_addrinfo *look_up(struct worker *w, const struct model *model, bool passive)
+{
+	struct rdma_addrinfo hints = {
+		.ai_flags = RAI_NUMERICHOST | (passive ? RAI_PASSIVE : 0),
+		.ai_port_space = model->datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
+	};
+	struct rdma_addrinfo *info;
+	char service[8];
+
+	snprintf(service, sizeof(service), "%u", passive ? 0 : worker_any_port(w, model->datagram));
+	holds(w,
+	      rdma_getaddrinfo(model->ipv6 ? "::1" : (char *)fixture_address(), service, &hints,
+			       &info) == 0,
+	      "%s", strerror(errno));
+	return info;
+}
+
+void worker_create_endpoint(struct worker *w, struct slot *slot)
+{
+	struct model *model = &slot->model;
+	const bool passive = worker_random(w, 2), with_qp = worker_random(w, 2);
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct rdma_addrinfo *info;
+
+	*model = (struct model){.datagram = worker_random(w, 4) == 0,
+				.ipv6 = picks_ipv6(w),
+				.synchronous = true,
+				.state = passive ? BOUND : ROUTED,
+				.has_qp = with_qp && !passive,
+				.requests_have_qp = with_qp && passive};
+	info = look_up(w, model, passive);
+	holds(w, rdma_create_ep(&slot->id, info, NULL, with_qp ? &attr : NULL) == 0, "%s",
+	      strerror(errno));
+	rdma_freeaddrinfo(info);
+	drop_event(slot->id);
+	note_created(w, slot, passive ? "passive endpoint" : "active endpoint");
 }
 
 /* What its waiter has got of it is of no id any more, but requests have ids of their own. */
@@ -129,7 +200,7 @@ static uint32_t token_of(const struct rdma_cm_event *event, bool datagram)
 	return token;
 }
 
-static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token)
+static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token, bool has_qp)
 {
 	struct slot *slot = worker_find_slot(w, NULL);
 
@@ -138,11 +209,14 @@ static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token
 	      token);
 	if (!slot) {
 		worker_ack_held(w);
-		rdma_destroy_id(id);
+		rdma_destroy_ep(id);
 		return;
 	}
 	slot->id = id;
-	slot->model = (struct model){.state = REQUESTED, .datagram = id->ps == RDMA_PS_UDP};
+	slot->model = (struct model){.state = REQUESTED,
+				     .datagram = id->ps == RDMA_PS_UDP,
+				     .synchronous = w->synchronous,
+				     .has_qp = has_qp};
 	worker_note(w, "%u: request %u", slot_number(w, slot), token);
 }
 
@@ -151,7 +225,7 @@ static void take_event(struct worker *w, const struct rdma_cm_event *event, uint
 	struct slot *slot = event->id ? worker_find_slot(w, event->id) : NULL;
 
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		take_request(w, event->id, token);
+		take_request(w, event->id, token, false);
 		return;
 	}
 	if (!event->id)
@@ -254,12 +328,23 @@ int worker_take_synchronous(struct worker *w, struct slot *slot)
 	if (!event)
 		return 0;
 	copy = *event;
-	slot->id->event = NULL;
-	rdma_ack_cm_event(event);
+	drop_event(slot->id);
 	take_event(w, &copy, 0);
 	if (copy.event == RDMA_CM_EVENT_REJECTED)
 		return ECONNREFUSED;
 	return abs(copy.status);
+}
+
+void worker_take_request(struct worker *w, struct rdma_cm_id *holder, bool has_qp)
+{
+	const struct rdma_cm_event *event = holder->event;
+	const uint32_t token = token_of(event, holder->ps == RDMA_PS_UDP);
+	struct rdma_cm_id *id = event->id;
+
+	holds(w, event->event == RDMA_CM_EVENT_CONNECT_REQUEST, "%s", rdma_event_str(event->event));
+	holds(w, (id->qp != NULL) == has_qp, "queue pair %p", (void *)id->qp);
+	drop_event(holder);
+	take_request(w, id, token, has_qp);
 }
 
 /* Until there is one, or for a moment: the others' turn. */

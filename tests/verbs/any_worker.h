@@ -51,6 +51,7 @@ struct worker {
 /* What the threads of one seed share. */
 struct any_world {
 	uint64_t seed;
+	bool has_ipv6;
 	_Atomic uint16_t ports[2][PORTS];	   /* that ids listen at: connections, datagrams */
 	_Atomic unsigned int requests[TOKENS + 1]; /* how often each was requested */
 };
@@ -82,10 +83,14 @@ void worker_print(const struct worker *w);
 unsigned int worker_random(struct worker *w, unsigned int bound);
 /* One that some id listens at, mostly. */
 uint16_t worker_any_port(struct worker *w, bool datagram);
+/* Of this node, and of @model's family. */
+struct sockaddr *model_address(const struct model *model, uint16_t port);
 
 /* @id NULL: a free slot. NULL: there is none. */
 struct slot *worker_find_slot(struct worker *w, const struct rdma_cm_id *id);
 void worker_create_id(struct worker *w, struct slot *slot);
+/* A synchronous one by rdma_create_ep(): its addresses are resolved, or it may listen. */
+void worker_create_endpoint(struct worker *w, struct slot *slot);
 void worker_destroy_id(struct worker *w, struct slot *slot);
 
 /* Each event has to be one that the model of its id allows. Returns whether there were any. */
@@ -94,6 +99,8 @@ bool worker_take_events(struct worker *w);
 void worker_await_events(struct worker *w);
 /* What a call of a synchronous id has waited for. Returns the errno that it stands for. */
 int worker_take_synchronous(struct worker *w, struct slot *slot);
+/* That a synchronous one has got: @holder is the new id, or the listener. */
+void worker_take_request(struct worker *w, struct rdma_cm_id *holder, bool has_qp);
 /* Events are acked late: before what would wait for that. */
 void worker_ack_held(struct worker *w);
 

@@ -64,10 +64,26 @@ static int call_listen(struct worker *w, struct slot *slot)
 {
 	int result = rdma_listen(slot->id, 0);
 
-	/* None gets the requests of a synchronous one. */
-	if (result == 0 && !w->synchronous)
+	if (result == 0)
 		atomic_store(&any_world.ports[slot->model.datagram][worker_random(w, PORTS)],
 			     ntohs(rdma_get_src_port(slot->id)));
+	return result;
+}
+
+/*
+ * One that waits already. The queue pair of its id is made of what the listener was given, unless
+ * the peer has given up; the listener has the event then.
+ */
+static int call_get_request(struct worker *w, struct slot *slot)
+{
+	struct rdma_cm_id *id;
+	int result = rdma_get_request(slot->id, &id), error = errno;
+
+	if (result == 0)
+		worker_take_request(w, id, slot->model.requests_have_qp);
+	else if (slot->model.requests_have_qp && slot->model.state == LISTENING)
+		worker_take_request(w, slot->id, false);
+	errno = error;
 	return result;
 }
 
@@ -118,12 +134,13 @@ static int make(struct worker *w, struct slot *slot, enum model_call call)
 
 	switch (call) {
 	case CALL_BIND:
-		return rdma_bind_addr(id, socket_address(NULL, 0));
+		return rdma_bind_addr(id, model_address(&slot->model, 0));
 	case CALL_BIND_ANY:
-		return rdma_bind_addr(id, socket_address("0.0.0.0", 0));
+		return rdma_bind_addr(id, socket_address(slot->model.ipv6 ? "::" : "0.0.0.0", 0));
 	case CALL_RESOLVE_ADDR:
 		return rdma_resolve_addr(
-			id, NULL, socket_address(NULL, worker_any_port(w, slot->model.datagram)),
+			id, NULL,
+			model_address(&slot->model, worker_any_port(w, slot->model.datagram)),
 			1000);
 	case CALL_RESOLVE_ROUTE:
 		return rdma_resolve_route(id, 1000);
@@ -155,9 +172,24 @@ static int make(struct worker *w, struct slot *slot, enum model_call call)
 		return call_leave(w, slot);
 	case CALL_USER_EVENT:
 		return newer_write_cm_event(id, NEWER_EVENT_USER, 0, 0);
+	case CALL_GET_REQUEST:
+		return call_get_request(w, slot);
 	default:
 		return call_migrate(w, slot);
 	}
+}
+
+/* Synchronous: it would wait for itself. */
+static bool connects_to_itself(const struct worker *w, const struct slot *slot)
+{
+	const __be16 port = rdma_get_dst_port(slot->id);
+
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		if (w->slots[i].id && w->slots[i].model.state == LISTENING &&
+		    rdma_get_src_port(w->slots[i].id) == port)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -166,8 +198,15 @@ static int make(struct worker *w, struct slot *slot, enum model_call call)
  * request before the answer came tells the peer nothing that this could find its request by: it
  * retries its REP for a minute, with Linux as well.
  */
-static bool is_allowed(const struct worker *w, const struct model *model, enum model_call call)
+static bool is_allowed(const struct worker *w, const struct slot *slot, enum model_call call)
 {
+	const struct model *model = &slot->model;
+
+	if (w->synchronous && call == CALL_CONNECT && connects_to_itself(w, slot))
+		return false;
+	if (call == CALL_GET_REQUEST && model->state == LISTENING && w->synchronous &&
+	    !is_readable(slot->id->channel))
+		return false;
 	if ((w->waited_for && call == CALL_CREATE_QP) ||
 	    (w->synchronous && call == CALL_USER_EVENT))
 		return false;
@@ -181,7 +220,7 @@ static void call(struct worker *w, struct slot *slot, enum model_call call)
 	bool by_event;
 	int error;
 
-	if (!is_allowed(w, &slot->model, call))
+	if (!is_allowed(w, slot, call))
 		return;
 	worker_note(w, "%u: %s at %s%s", slot_number(w, slot), model_call_name(call),
 		    model_state_name(slot->model.state), slot->model.has_qp ? ", QP" : "");
@@ -216,7 +255,9 @@ static void step(struct worker *w)
 {
 	struct slot *slot = &w->slots[worker_random(w, SLOTS)];
 
-	if (!slot->id)
+	if (!slot->id && w->synchronous && worker_random(w, 2))
+		worker_create_endpoint(w, slot);
+	else if (!slot->id)
 		worker_create_id(w, slot);
 	else if (is_to_be_destroyed(w, &slot->model))
 		worker_destroy_id(w, slot);
@@ -287,22 +328,31 @@ static void *work(void *argument)
 /* --- one seed -----------------------------------------------------------------------------------
  */
 
+/* A socket for what is sent to one address: it is made when that is worth it. */
+static bool is_of_destination(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+
+	return getpeername(fd, (struct sockaddr *)&address, &length) == 0;
+}
+
 static unsigned int count_descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
+	const struct dirent *entry;
 	unsigned int count = 0;
 
 	ck_assert_ptr_nonnull(directory);
-	while (readdir(directory))
-		count++;
+	while ((entry = readdir(directory)))
+		count += !is_of_destination(atoi(entry->d_name));
 	closedir(directory);
 	return count;
 }
 
 static void run_seed(uint64_t number)
 {
-	memset(&any_world, 0, sizeof(any_world));
-	any_world.seed = number;
+	any_world = (struct any_world){.seed = number, .has_ipv6 = any_world.has_ipv6};
 	workers = calloc(WORKERS, sizeof(*workers));
 	ck_assert_ptr_nonnull(workers);
 	alarm(SEED_PATIENCE);
@@ -342,12 +392,27 @@ START_TEST(any_calls)
 }
 END_TEST
 
+/* Where this machine has ::1 the node has it as well, like those of other processes. */
+static void environment(void)
+{
+	const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
+					      .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	char node[64];
+
+	fixture_environment();
+	any_world.has_ipv6 = bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
+	close(fd);
+	snprintf(node, sizeof(node), "%s%s", fixture_address(), any_world.has_ipv6 ? ",::1" : "");
+	setenv("URXE_NODE", node, 1);
+}
+
 int main(void)
 {
 	Suite *suite = suite_create("any_calls");
 	TCase *tests = tcase_create("any_calls");
 
-	fixture_environment();
+	environment();
 	tcase_set_timeout(tests, 0);
 	tcase_add_test(tests, any_calls);
 	suite_add_tcase(suite, tests);
