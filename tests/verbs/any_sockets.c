@@ -25,6 +25,18 @@ static ssize_t kernel_sendto(int fd, const void *buffer, size_t length, int flag
 	return sendto(fd, buffer, length, flags | MSG_NOSIGNAL, destination, destination_length);
 }
 
+static ssize_t kernel_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return sendmsg(fd, message, flags | MSG_NOSIGNAL);
+}
+
+static ssize_t kernel_writev(int fd, const struct iovec *vectors, int count)
+{
+	const struct msghdr message = {.msg_iov = (struct iovec *)vectors, .msg_iovlen = count};
+
+	return kernel_sendmsg(fd, &message, 0);
+}
+
 /* These are declared with a union, for which a struct sockaddr * is taken only when called. */
 static int kernel_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
@@ -78,16 +90,39 @@ static int rsocket_set_flags(int fd, int flags)
 }
 
 const struct socket_calls socket_calls[WORLDS] = {
-	[KERNEL] = {socket, kernel_bind, listen, kernel_accept, kernel_connect, shutdown, close,
-		    kernel_recvfrom, kernel_sendto, poll, kernel_getpeername, kernel_getsockname,
-		    setsockopt, getsockopt, kernel_get_flags, kernel_set_flags},
-	[RSOCKETS] = {rsocket, rbind, rlisten, raccept, rconnect, rshutdown, rclose, rrecvfrom,
-		      rsendto, rpoll, rgetpeername, rgetsockname, rsetsockopt, rgetsockopt,
-		      rsocket_get_flags, rsocket_set_flags},
+	[KERNEL] = {socket,
+		    kernel_bind,
+		    listen,
+		    kernel_accept,
+		    kernel_connect,
+		    shutdown,
+		    close,
+		    kernel_recvfrom,
+		    kernel_sendto,
+		    poll,
+		    kernel_getpeername,
+		    kernel_getsockname,
+		    setsockopt,
+		    getsockopt,
+		    readv,
+		    kernel_writev,
+		    recvmsg,
+		    kernel_sendmsg,
+		    select,
+		    kernel_get_flags,
+		    kernel_set_flags},
+	[RSOCKETS] = {rsocket,		rbind,	      rlisten,	   raccept,	rconnect,
+		      rshutdown,	rclose,	      rrecvfrom,   rsendto,	rpoll,
+		      rgetpeername,	rgetsockname, rsetsockopt, rgetsockopt, rreadv,
+		      rwritev,		rrecvmsg,     rsendmsg,	   rselect,	rsocket_get_flags,
+		      rsocket_set_flags},
 };
 
-const char *world_address(unsigned int world)
+/* ::1 has both, who share no ports. */
+static const char *address_of(unsigned int world, bool ipv6)
 {
+	if (ipv6)
+		return "::1";
 	return world == KERNEL ? "127.0.0.1" : fixture_address();
 }
 
@@ -119,7 +154,7 @@ void sockets_fail(const char *what)
  */
 static bool may_differ(const char *call, const struct result *kernel, const struct result *ours)
 {
-	if (strcmp(call, "send") == 0 && kernel->error == EPIPE)
+	if (strncmp(call, "send", 4) == 0 && kernel->error == EPIPE)
 		return ours->error == ENOTCONN;
 	if (strcmp(call, "bind") == 0 && kernel->error == EADDRINUSE)
 		return ours->error == EADDRNOTAVAIL;
@@ -140,19 +175,24 @@ bool sockets_compare(const struct slot *slot, const char *call, const struct res
 	return results[KERNEL].value >= 0;
 }
 
-struct sockaddr *sockets_address(unsigned int world, uint16_t port)
+struct sockaddr *sockets_address(unsigned int world, const struct slot *slot, uint16_t port)
 {
-	return socket_address(world_address(world), port);
+	return socket_address(address_of(world, slot->ipv6), port);
+}
+
+socklen_t sockets_address_length(const struct slot *slot)
+{
+	return slot->ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 static uint16_t port_of(unsigned int world, int fd)
 {
-	struct sockaddr_in name = {};
+	struct sockaddr_in6 name = {}; /* the port is where that of IPv4 is */
 	socklen_t length = sizeof(name);
 
 	if (socket_calls[world].getsockname(fd, (struct sockaddr *)&name, &length) != 0)
 		return 0;
-	return ntohs(name.sin_port);
+	return ntohs(name.sin6_port);
 }
 
 void sockets_note_ports(struct slot *slot)

@@ -11,7 +11,9 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 enum { KERNEL, RSOCKETS, WORLDS };
 
@@ -32,26 +34,30 @@ struct socket_calls {
 	int (*getsockname)(int fd, struct sockaddr *address, socklen_t *length);
 	int (*setsockopt)(int fd, int level, int name, const void *value, socklen_t length);
 	int (*getsockopt)(int fd, int level, int name, void *value, socklen_t *length);
+	ssize_t (*readv)(int fd, const struct iovec *vectors, int count);
+	ssize_t (*writev)(int fd, const struct iovec *vectors, int count);
+	ssize_t (*recvmsg)(int fd, struct msghdr *message, int flags);
+	ssize_t (*sendmsg)(int fd, const struct msghdr *message, int flags);
+	int (*select)(int count, fd_set *reads, fd_set *writes, fd_set *exceptions,
+		      struct timeval *timeout);
 	int (*get_flags)(int fd);
 	int (*set_flags)(int fd, int flags);
 };
 
 extern const struct socket_calls socket_calls[WORLDS];
 
-/* An address of this machine that is this world's. */
-const char *world_address(unsigned int world);
-
 enum kind { NEW, BOUND, LISTENING, CONNECTED };
 
 /* One socket, in both worlds. */
 struct slot {
 	unsigned int number;
-	bool open, datagram;
+	bool open, datagram, ipv6;
 	enum kind kind;
 	int fds[WORLDS];
 	uint16_t ports[WORLDS];
 	bool nonblocking;
 	struct slot *peer; /* of a stream; NULL: it isn't connected, or the peer was closed */
+	struct slot *only; /* of datagrams: which they go to, and come from */
 	bool no_send, no_receive; /* by its own shutdown() */
 	bool peer_ended;	  /* sends no more */
 	bool peer_closed;
@@ -95,10 +101,40 @@ bool sockets_compare(const struct slot *slot, const char *call,
 		sockets_compare(slot, name, both_results);                                         \
 	})
 
-#define ADDRESS_LENGTH sizeof(struct sockaddr_in)
+/* Of this machine, of the slot's family; that of IPv4 is this world's. Good until the next but
+ * three.
+ */
+struct sockaddr *sockets_address(unsigned int world, const struct slot *slot, uint16_t port);
+socklen_t sockets_address_length(const struct slot *slot);
+/* --- the list's own choices, and the sockets that it has */
 
-/* Good until the thread's next but three. */
-struct sockaddr *sockets_address(unsigned int world, uint16_t port);
+enum { SLOTS = 6 };
+extern struct slot slots[SLOTS];
+extern bool has_ipv6; /* this machine */
+
+unsigned int below(unsigned int bound);
+/* One that @fits (@slot), or NULL. */
+struct slot *find_slot(bool (*fits)(const struct slot *other, const struct slot *slot),
+		       const struct slot *slot);
+/* A connection that ends, or has: with sockets it may become another one, when it has. */
+bool is_ending(const struct slot *slot);
+
+/* --- any_sockets_data.c */
+void step_send(struct slot *slot);
+void step_receive(struct slot *slot);
+void step_send_datagram(struct slot *slot);
+void step_receive_datagram(struct slot *slot);
+void step_connect_datagram(struct slot *slot);
+
+/* --- any_sockets_asked.c */
+void step_names(struct slot *slot);
+void step_option(struct slot *slot);
+void step_linger(struct slot *slot);
+void step_flags(struct slot *slot);
+void step_poll(struct slot *slot);
+void step_poll_all(struct slot *slot);
+void step_select(struct slot *slot);
+
 /* Ask which port each has, if any. */
 void sockets_note_ports(struct slot *slot);
 /* What poll() says of one: 0 for nothing, -1 for an error. */

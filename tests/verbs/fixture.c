@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,21 @@ void fixture_environment(void)
 
 	snprintf(address, sizeof(address), "127.86.%u.%u", pid >> 8 & 0xff, pid & 0xff);
 	setenv("URXE_NODE", address, 1);
+}
+
+bool fixture_environment_both(void)
+{
+	const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
+					      .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	bool has_ipv6 = bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
+	char node[64];
+
+	close(fd);
+	fixture_environment();
+	snprintf(node, sizeof(node), "%s%s", fixture_address(), has_ipv6 ? ",::1" : "");
+	setenv("URXE_NODE", node, 1);
+	return has_ipv6;
 }
 
 const char *fixture_address(void)

@@ -9,6 +9,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define BUFFER_SIZE 4096
@@ -18,6 +19,9 @@
 /* Sets URXE_NODE. To be called before anything lists devices. */
 void fixture_environment(void);
 const char *fixture_address(void);
+/* The same with ::1, too, if this machine has it: whether it has. Other processes may share that.
+ */
+bool fixture_environment_both(void);
 
 /* Open and close the device; what fails ends the test. */
 struct ibv_context *fixture_open(void);

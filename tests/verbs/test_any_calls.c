@@ -392,27 +392,12 @@ START_TEST(any_calls)
 }
 END_TEST
 
-/* Where this machine has ::1 the node has it as well, like those of other processes. */
-static void environment(void)
-{
-	const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
-					      .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	char node[64];
-
-	fixture_environment();
-	any_world.has_ipv6 = bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
-	close(fd);
-	snprintf(node, sizeof(node), "%s%s", fixture_address(), any_world.has_ipv6 ? ",::1" : "");
-	setenv("URXE_NODE", node, 1);
-}
-
 int main(void)
 {
 	Suite *suite = suite_create("any_calls");
 	TCase *tests = tcase_create("any_calls");
 
-	environment();
+	any_world.has_ipv6 = fixture_environment_both();
 	tcase_set_timeout(tests, 0);
 	tcase_add_test(tests, any_calls);
 	suite_add_tcase(suite, tests);

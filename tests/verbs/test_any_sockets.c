@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +26,12 @@
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/rsockets.h"
 
-enum { SLOTS = 6, STEPS = 250, MOST = 3000, UNDER_WAY = 16000 };
+enum { STEPS = 250 };
 
 #define SEED_PATIENCE 60 /* seconds */
 
-static struct slot slots[SLOTS];
+struct slot slots[SLOTS];
+bool has_ipv6;
 static uint64_t random_state;
 
 static void hangs(int number)
@@ -39,7 +39,7 @@ static void hangs(int number)
 	sockets_fail("a call doesn't return");
 }
 
-static unsigned int below(unsigned int bound)
+unsigned int below(unsigned int bound)
 {
 	return random_below(&random_state, bound);
 }
@@ -47,76 +47,76 @@ static unsigned int below(unsigned int bound)
 /* --- steps: from socket() to connect()
  * ------------------------------------------------------------ */
 
-static struct slot *find_slot(bool (*fits)(const struct slot *slot))
+struct slot *find_slot(bool (*fits)(const struct slot *other, const struct slot *slot),
+		       const struct slot *slot)
 {
 	unsigned int start = below(SLOTS);
 
 	for (unsigned int i = 0; i < SLOTS; i++) {
-		struct slot *slot = &slots[(start + i) % SLOTS];
+		struct slot *other = &slots[(start + i) % SLOTS];
 
-		if (fits(slot))
-			return slot;
+		if (fits(other, slot))
+			return other;
 	}
 	return NULL;
 }
 
-static bool is_free(const struct slot *slot)
-{
-	return !slot->open;
-}
-
-static bool listens(const struct slot *slot)
-{
-	return slot->open && slot->kind == LISTENING;
-}
-
-static bool is_new_stream(const struct slot *slot)
-{
-	return slot->open && !slot->datagram && slot->kind <= BOUND;
-}
-
-static bool takes_datagrams(const struct slot *slot)
-{
-	/* One at a time: in which order they arrive isn't said. */
-	return slot->open && slot->datagram && slot->ports[KERNEL] && !slot->available;
-}
-
-/* A connection that ends, or has: with sockets it may become another one, when it has. */
-static bool is_ending(const struct slot *slot)
+bool is_ending(const struct slot *slot)
 {
 	return slot->no_send || slot->no_receive || slot->peer_ended || slot->peer_closed;
+}
+
+static bool is_free(const struct slot *other, const struct slot *slot)
+{
+	return !other->open;
+}
+
+static bool listens(const struct slot *other, const struct slot *slot)
+{
+	return other->open && other->kind == LISTENING && (!slot || other->ipv6 == slot->ipv6);
+}
+
+static bool is_new_stream(const struct slot *other, const struct slot *listener)
+{
+	return other->open && !other->datagram && other->kind <= BOUND &&
+	       other->ipv6 == listener->ipv6;
 }
 
 static void step_create(struct slot *slot)
 {
 	const int type = below(4) ? SOCK_STREAM : SOCK_DGRAM;
-	struct slot *new = find_slot(is_free);
+	struct slot *new = find_slot(is_free, NULL);
 
 	if (!new)
 		return;
 	*new = (struct slot){.number = new - slots,
 			     .open = true,
 			     .datagram = type == SOCK_DGRAM,
+			     .ipv6 = has_ipv6 &&below(4) == 0,
 			     .nonblocking = true};
 	for (unsigned int w = 0; w < WORLDS; w++) {
-		new->fds[w] = socket_calls[w].socket(AF_INET, type | SOCK_NONBLOCK, 0);
+		new->fds[w] = socket_calls[w].socket(new->ipv6 ? AF_INET6 : AF_INET,
+						     type | SOCK_NONBLOCK, 0);
 		if (new->fds[w] < 0)
 			sockets_fail("no socket");
 	}
-	sockets_note("%u: %s", new->number, new->datagram ? "datagrams" : "stream");
+	sockets_note("%u: %s, %s", new->number, new->datagram ? "datagrams" : "stream",
+		     new->ipv6 ? "IPv6" : "IPv4");
 }
 
 static void step_bind(struct slot *slot)
 {
 	const struct slot *other = &slots[below(SLOTS)];
 	const bool taken = other->open && other != slot && other->datagram == slot->datagram &&
-			   (other->datagram || other->kind == BOUND || listens(other)) &&
+			   other->ipv6 == slot->ipv6 &&
+			   (other->datagram || other->kind == BOUND || listens(other, slot)) &&
 			   below(3) == 0;
 
 	if (is_ending(slot))
 		return;
 	if (BOTH(slot, "bind",
-		 c->bind(fd, sockets_address(w, taken ? other->ports[w] : 0), ADDRESS_LENGTH)) &&
+		 c->bind(fd, sockets_address(w, slot, taken ? other->ports[w] : 0),
+			 sockets_address_length(slot))) &&
 	    slot->kind == NEW)
 		slot->kind = BOUND;
 	sockets_note_ports(slot);
@@ -126,15 +126,16 @@ static void step_bad_address(struct slot *slot)
 {
 	if (slot->kind > BOUND)
 		return;
-	BOTH(slot, "bind of 4 bytes", c->bind(fd, sockets_address(w, 0), 4));
+	BOTH(slot, "bind of 4 bytes", c->bind(fd, sockets_address(w, slot, 0), 4));
 	if (slot->kind == NEW && !slot->datagram)
-		BOTH(slot, "connect of 4 bytes", c->connect(fd, sockets_address(w, 0), 4));
-	if (slot->kind == NEW && !slot->datagram)
+		BOTH(slot, "connect of 4 bytes", c->connect(fd, sockets_address(w, slot, 0), 4));
+	if (slot->kind == NEW && !slot->datagram && !slot->ipv6)
 		BOTH(slot, "bind of IPv6",
 		     c->bind(fd, socket_address("::1", 0), sizeof(struct sockaddr_in6)));
 	if (slot->kind == NEW)
 		BOTH(slot, "bind elsewhere",
-		     c->bind(fd, socket_address("192.0.2.1", 0), ADDRESS_LENGTH));
+		     c->bind(fd, socket_address(slot->ipv6 ? "2001:db8::1" : "192.0.2.1", 0),
+			     sockets_address_length(slot)));
 }
 
 static void step_listen(struct slot *slot)
@@ -164,7 +165,8 @@ static int connect_one(unsigned int world, const struct slot *listener, const st
 
 	c->set_flags(fd, O_NONBLOCK);
 	c->set_flags(listener->fds[world], O_NONBLOCK);
-	if (c->connect(fd, sockets_address(world, listener->ports[world]), ADDRESS_LENGTH) != 0 &&
+	if (c->connect(fd, sockets_address(world, client, listener->ports[world]),
+		       sockets_address_length(client)) != 0 &&
 	    errno != EINPROGRESS)
 		sockets_fail("connect() fails at once");
 	while (accepted < 0) {
@@ -178,7 +180,8 @@ static int connect_one(unsigned int world, const struct slot *listener, const st
 	if (polls[1].revents != POLLOUT)
 		sockets_fail("it isn't connected");
 	/* Of a socket that didn't wait the next call says so once, before it says EISCONN. */
-	c->connect(fd, sockets_address(world, listener->ports[world]), ADDRESS_LENGTH);
+	c->connect(fd, sockets_address(world, client, listener->ports[world]),
+		   sockets_address_length(client));
 	c->set_flags(accepted, O_NONBLOCK);
 	polls[0] = (struct pollfd){.fd = accepted, .events = POLLOUT};
 	while (c->poll(polls, 1, 1000) == 0)
@@ -188,14 +191,17 @@ static int connect_one(unsigned int world, const struct slot *listener, const st
 
 static void step_connect(struct slot *slot)
 {
-	struct slot *listener = find_slot(listens), *client = find_slot(is_new_stream),
-		    *server = find_slot(is_free);
+	struct slot *listener = find_slot(listens, NULL), *server = find_slot(is_free, NULL);
+	struct slot *client = listener ? find_slot(is_new_stream, listener) : NULL;
 	struct slot before;
 
 	if (!listener || !client || !server)
 		return;
-	*server = (struct slot){
-		.number = server - slots, .open = true, .kind = CONNECTED, .peer = client};
+	*server = (struct slot){.number = server - slots,
+				.open = true,
+				.ipv6 = listener->ipv6,
+				.kind = CONNECTED,
+				.peer = client};
 	for (unsigned int w = 0; w < WORLDS; w++)
 		server->fds[w] = connect_one(w, listener, client);
 	sockets_note("%u: connected to %u by %u", client->number, server->number, listener->number);
@@ -220,14 +226,14 @@ static void step_connect(struct slot *slot)
 static int failed_connect(unsigned int world, const struct slot *slot, uint16_t port)
 {
 	const struct socket_calls *c = &socket_calls[world];
-	const struct sockaddr *address = sockets_address(world, port);
-	int result = c->connect(slot->fds[world], address, ADDRESS_LENGTH);
+	const struct sockaddr *address = sockets_address(world, slot, port);
+	int result = c->connect(slot->fds[world], address, sockets_address_length(slot));
 
 	if (result == 0 || errno != EINPROGRESS)
 		return result;
 	while (sockets_poll(world, slot, POLLOUT, 1000) == 0)
 		;
-	return c->connect(slot->fds[world], address, ADDRESS_LENGTH);
+	return c->connect(slot->fds[world], address, sockets_address_length(slot));
 }
 
 /* To a port that none listens at, or of a socket that can't. */
@@ -243,85 +249,22 @@ static void step_connect_refused(struct slot *slot)
 	sockets_note_ports(slot);
 }
 
-/* --- steps: data
- * ------------------------------------------------------------------------------------ */
+/* --- steps: the end of one ---------------------------------------------------------------- */
 
-static void fill_next(uint8_t *data, unsigned int length, uint8_t *next)
+/* Their datagrams go to none from now on. */
+static void forget_destination(const struct slot *slot)
 {
-	for (unsigned int i = 0; i < length; i++)
-		data[i] = (*next)++;
-}
+	static struct slot gone;
 
-static void step_send(struct slot *slot)
-{
-	const unsigned int length = below(4) ? below(MOST) : below(3);
-	struct slot *peer = slot->peer;
-	uint8_t data[MOST], next = slot->next_sent;
-
-	if (slot->datagram || slot->peer_closed || (peer && peer->no_receive) ||
-	    (slot->refused && slot->kind == CONNECTED) ||
-	    (peer && peer->available + length > UNDER_WAY))
-		return;
-	fill_next(data, length, &next);
-	if (!BOTH(slot, "send", c->sendto(fd, data, length, 0, NULL, 0)))
-		return;
-	slot->next_sent = next;
-	if (peer)
-		peer->available += length;
-}
-
-/* As much as has been sent, which may come in pieces. */
-static ssize_t receive_all_of(unsigned int world, const struct slot *slot, uint8_t *data,
-			      size_t length, int flags)
-{
-	const struct socket_calls *c = &socket_calls[world];
-	size_t most = length < slot->available ? length : slot->available, got = 0;
-
-	while (!most && slot->peer_ended && sockets_poll(world, slot, POLLIN, 1000) == 0)
-		;
-	if (!most)
-		return c->recvfrom(slot->fds[world], data, length, flags | MSG_DONTWAIT, NULL,
-				   NULL);
-	while (got < most) {
-		ssize_t part;
-
-		while (sockets_poll(world, slot, POLLIN, 1000) == 0)
-			;
-		part = c->recvfrom(slot->fds[world], flags & MSG_PEEK ? data : data + got,
-				   flags & MSG_PEEK ? most : most - got, flags | MSG_DONTWAIT, NULL,
-				   NULL);
-		if (part <= 0)
-			return part;
-		got = flags & MSG_PEEK ? (size_t)part : got + part;
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		if (slots[i].only == slot)
+			slots[i].only = &gone;
 	}
-	return got;
-}
-
-static void step_receive(struct slot *slot)
-{
-	const unsigned int length = 1 + below(MOST);
-	const int flags = below(4) ? 0 : MSG_PEEK;
-	uint8_t data[WORLDS][MOST + 1], expected[MOST + 1], next = slot->next_received;
-	unsigned int got = length < slot->available ? length : slot->available;
-
-	if (slot->datagram || slot->refused)
-		return;
-	if (!BOTH(slot, flags ? "peek" : "receive",
-		  receive_all_of(w, slot, data[w], length, flags) + 0 * fd))
-		return;
-	fill_next(expected, got, &next);
-	for (unsigned int w = 0; w < WORLDS; w++) {
-		if (memcmp(data[w], expected, got) != 0)
-			sockets_fail("other bytes");
-	}
-	if (flags)
-		return;
-	slot->next_received = next;
-	slot->available -= got;
 }
 
 static void close_slot(struct slot *slot)
 {
+	forget_destination(slot);
 	BOTH(slot, "close", c->close(fd));
 	if (slot->peer) {
 		slot->peer->peer_closed = true;
@@ -364,154 +307,6 @@ static void step_close(struct slot *slot)
 		close_slot(slot);
 }
 
-/* --- steps: datagrams
- * ---------------------------------------------------------------------------------- */
-
-static void step_send_datagram(struct slot *slot)
-{
-	struct slot *to = find_slot(takes_datagrams);
-	const unsigned int length = below(3) ? below(1200) : 0;
-	uint8_t data[MOST] = {length, length >> 8};
-
-	if (!slot->datagram || !to)
-		return;
-	/* Sockets have a port from then on, though nothing was sent. */
-	if (slot->ports[KERNEL] && below(8) == 0)
-		BOTH(slot, "send without an address", c->sendto(fd, data, length, 0, NULL, 0));
-	if (!BOTH(slot, "send to",
-		  c->sendto(fd, data, length, 0, sockets_address(w, to->ports[w]), ADDRESS_LENGTH)))
-		return;
-	to->available++;
-	sockets_note_ports(slot);
-}
-
-static ssize_t receive_one(unsigned int world, const struct slot *slot, unsigned int length,
-			   int flags, uint16_t *port)
-{
-	struct sockaddr_in source = {};
-	socklen_t size = sizeof(source);
-	uint8_t data[MOST];
-	ssize_t got;
-
-	while (slot->available && sockets_poll(world, slot, POLLIN, 1000) == 0)
-		;
-	got = socket_calls[world].recvfrom(slot->fds[world], data, length, flags | MSG_DONTWAIT,
-					   (struct sockaddr *)&source, &size);
-	*port = ntohs(source.sin_port);
-	return got;
-}
-
-static void step_receive_datagram(struct slot *slot)
-{
-	const unsigned int length = below(MOST);
-	const int flags = below(4) ? 0 : MSG_PEEK;
-	uint16_t ports[WORLDS];
-
-	if (!slot->datagram)
-		return;
-	if (BOTH(slot, flags ? "peek datagram" : "receive datagram",
-		 receive_one(w, slot, length, flags, &ports[w]) + 0 * fd) &&
-	    !flags)
-		slot->available--;
-}
-
-/* --- steps: what is asked and set
- * ------------------------------------------------------------------------ */
-
-static long peer_name(unsigned int world, const struct slot *slot)
-{
-	struct sockaddr_in name = {};
-	socklen_t length = sizeof(name);
-
-	if (socket_calls[world].getpeername(slot->fds[world], (struct sockaddr *)&name, &length) !=
-	    0)
-		return -1;
-	return name.sin_family * 2 + (name.sin_port != 0);
-}
-
-static void step_names(struct slot *slot)
-{
-	sockets_note_ports(slot);
-	if (!is_ending(slot) && !slot->refused)
-		BOTH(slot, "peer's name", peer_name(w, slot) + 0 * fd);
-}
-
-static const struct {
-	int level, name;
-	bool set;
-} options[] = {
-	{SOL_SOCKET, SO_ERROR, false},	    {SOL_SOCKET, SO_TYPE, false},
-	{SOL_SOCKET, SO_DOMAIN, false},	    {SOL_SOCKET, SO_PROTOCOL, false},
-	{SOL_SOCKET, SO_ACCEPTCONN, false}, {SOL_SOCKET, SO_KEEPALIVE, true},
-	{SOL_SOCKET, SO_OOBINLINE, true},   {IPPROTO_TCP, TCP_NODELAY, true},
-	{IPPROTO_TCP, TCP_KEEPIDLE, true},
-};
-
-static long get_option(const struct socket_calls *c, int fd, unsigned int option)
-{
-	int value = -1;
-	socklen_t length = sizeof(value);
-
-	if (c->getsockopt(fd, options[option].level, options[option].name, &value, &length) != 0)
-		return -1;
-	return (long)value * 16 + length;
-}
-
-static void step_option(struct slot *slot)
-{
-	const unsigned int option = below(sizeof(options) / sizeof(*options));
-	const socklen_t length = below(4) ? sizeof(int) : 2;
-	const int value = below(3);
-
-	if (slot->datagram && options[option].level == IPPROTO_TCP)
-		return;
-	if (options[option].set && below(2))
-		BOTH(slot, "set option",
-		     c->setsockopt(fd, options[option].level, options[option].name, &value,
-				   length));
-	if (!slot->peer_closed && !slot->refused)
-		BOTH(slot, "get option", get_option(c, fd, option));
-}
-
-static void step_linger(struct slot *slot)
-{
-	struct linger linger = {.l_onoff = below(2), .l_linger = 1 + below(3)}, got[WORLDS] = {};
-	socklen_t length = sizeof(linger);
-
-	BOTH(slot, "set linger", c->setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, length));
-	BOTH(slot, "get linger", c->getsockopt(fd, SOL_SOCKET, SO_LINGER, &got[w], &length));
-}
-
-static void step_flags(struct slot *slot)
-{
-	const bool blocking = below(2) && slot->kind <= BOUND;
-
-	BOTH(slot, "set flags", c->set_flags(fd, blocking ? 0 : O_NONBLOCK));
-	BOTH(slot, "flags", c->get_flags(fd) & (O_NONBLOCK | O_ACCMODE));
-	slot->nonblocking = !blocking;
-}
-
-/* Until both say the same: what was sent takes its time, and so do ACKs, which Nagle waits for. */
-static void step_poll(struct slot *slot)
-{
-	const short events = POLLIN | POLLOUT | POLLRDHUP;
-	short ready[WORLDS] = {0, -1};
-
-	/* POLLHUP is of both directions with sockets, of the first with librdmacm. */
-	if (is_ending(slot) || slot->refused)
-		return;
-	for (int i = 0; i < PATIENCE && ready[KERNEL] != ready[RSOCKETS]; i++) {
-		if (i)
-			poll(NULL, 0, 1);
-		for (unsigned int w = 0; w < WORLDS; w++)
-			ready[w] = sockets_poll(w, slot, events, 0);
-	}
-	sockets_note("%u: poll: kernel %#x, rsocket %#x", slot->number, ready[KERNEL],
-		     ready[RSOCKETS]);
-	if (ready[KERNEL] != ready[RSOCKETS])
-		sockets_fail("not ready for the same");
-}
-
 /* --- one seed
  * ---------------------------------------------------------------------------------------------- */
 
@@ -540,12 +335,15 @@ static void (*const steps[])(struct slot *slot) = {
 	step_send_datagram,
 	step_receive_datagram,
 	step_receive_datagram,
+	step_connect_datagram,
 	step_names,
 	step_option,
 	step_linger,
 	step_flags,
 	step_poll,
 	step_poll,
+	step_poll_all,
+	step_select,
 };
 
 static void run_seed(uint64_t number)
@@ -579,9 +377,14 @@ START_TEST(any_sockets)
 }
 END_TEST
 
+static void environment(void)
+{
+	has_ipv6 = fixture_environment_both();
+}
+
 int main(void)
 {
 	const TTest *const tests[] = {any_sockets};
 
-	return run_rsocket_tests("any_sockets", NULL, NULL, tests, 1);
+	return run_rsocket_tests("any_sockets", environment, NULL, tests, 1);
 }
