@@ -7,6 +7,7 @@
  *   calls.c          picking objects, the memory, the end
  *   calls_objects.c  what is made and destroyed, but for queue pairs
  *   calls_qp.c       queue pairs and groups
+ *   calls_handles.c  targets of XRC that are opened once more
  *   calls_work.c     which work requests are outstanding
  *   calls_send.c     posting sends, binding windows
  *   calls_receive.c  posting receives
@@ -35,7 +36,7 @@
 #define WAIT_SECONDS 10 /* for what must come */
 
 enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
-enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8 };
+enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8, HANDLES = 2 };
 
 enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
 
@@ -116,6 +117,11 @@ struct fuzz_qp {
 	unsigned int groups; /* bits 1 << index */
 };
 
+struct fuzz_handle {
+	struct ibv_qp *ibv;
+	struct ibv_xrcd *xrcd;
+};
+
 enum work_state {
 	WORK_NONE, /* never accepted */
 	WORK_OUT,
@@ -156,6 +162,7 @@ struct world {
 	struct fuzz_cq cqs[CQS];
 	struct fuzz_srq srqs[SRQS];
 	struct fuzz_qp qps[QPS];
+	struct fuzz_handle handles[HANDLES];
 	struct ibv_async_event events[EVENTS_MAX]; /* that weren't acknowledged */
 	unsigned int event_count;
 	struct work works[WORKS_MAX];
@@ -236,10 +243,20 @@ void call_attach_mcast(struct world *world);
 void call_detach_mcast(struct world *world);
 /* In SQD with nothing under way it has told that. */
 void note_drained(struct fuzz_qp *qp);
+/* By @handle: the queue pair's own, or one that was opened. */
+int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp *handle, struct ibv_qp_attr *attr,
+	   int mask);
 /* True if it is in ERR then. */
 bool qp_enter_error(struct world *world, struct fuzz_qp *qp);
 bool qps_destroy(struct world *world);
 struct fuzz_qp *qp_of_number(struct world *world, uint32_t number);
+
+/* --- calls_handles.c */
+void call_open_qp(struct world *world);
+void call_modify_handle(struct world *world);
+void call_close_handle(struct world *world);
+struct fuzz_handle *find_handle(struct world *world, const struct ibv_qp *ibv);
+void handles_close(struct world *world);
 
 /* --- calls_send.c */
 void call_post_send(struct world *world);

@@ -107,6 +107,8 @@ static void check_qp_event(struct world *world, const struct ibv_async_event *ev
 {
 	struct fuzz_qp *qp = qp_of_number(world, event->element.qp->qp_num);
 
+	if (find_handle(world, event->element.qp))
+		return; /* each of its handles is told */
 	must(qp && qp->ibv == event->element.qp);
 	if (event->event_type == IBV_EVENT_SQ_DRAINED)
 		must(count_event(&qp->drained));

@@ -69,7 +69,8 @@ static void destroy_ah(struct world *world, struct fuzz_ah *ah)
 
 static void close_xrcd(struct world *world, struct fuzz_xrcd *xrcd)
 {
-	bool busy = USED_BY(world, srqs, xrcd, xrcd->ibv) || USED_BY(world, qps, xrcd, xrcd->ibv);
+	bool busy = USED_BY(world, srqs, xrcd, xrcd->ibv) || USED_BY(world, qps, xrcd, xrcd->ibv) ||
+		    USED_BY(world, handles, xrcd, xrcd->ibv);
 
 	must_destroy(ibv_close_xrcd(xrcd->ibv), busy, "ibv_close_xrcd()");
 	if (!busy)

@@ -129,9 +129,10 @@ static void note_events(struct fuzz_qp *qp, const struct ibv_qp_attr *attr, int 
 	qp->drained.most += qp->drains;
 }
 
-static int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp_attr *attr, int mask)
+int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp *handle, struct ibv_qp_attr *attr,
+	   int mask)
 {
-	int error = ibv_modify_qp(qp->ibv, attr, mask);
+	int error = ibv_modify_qp(handle, attr, mask);
 
 	must(error >= 0);
 	if (error || !(mask & IBV_QP_STATE))
@@ -151,7 +152,7 @@ static int modify(struct world *world, struct fuzz_qp *qp, struct ibv_qp_attr *a
 bool qp_enter_error(struct world *world, struct fuzz_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	int error = modify(world, qp, &attr, IBV_QP_STATE);
+	int error = modify(world, qp, qp->ibv, &attr, IBV_QP_STATE);
 
 	must(error == 0 || qp->state == IBV_QPS_RESET);
 	return error == 0;
@@ -222,7 +223,7 @@ void call_modify_qp(struct world *world)
 	attr.alt_ah_attr = attr.ah_attr;
 	attr.alt_port_num = 1;
 	attr.path_mig_state = more & 3;
-	modify(world, qp, &attr, mask | (more & 31) << 16);
+	modify(world, qp, qp->ibv, &attr, mask | (more & 31) << 16);
 }
 
 static const int to_init[] = {
@@ -256,7 +257,7 @@ static void reset(struct world *world, struct fuzz_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
-	must(modify(world, qp, &attr, IBV_QP_STATE) == 0);
+	must(modify(world, qp, qp->ibv, &attr, IBV_QP_STATE) == 0);
 }
 
 /* From RESET to RTS: this must succeed. */
@@ -265,12 +266,13 @@ static void connect_to(struct world *world, struct fuzz_qp *qp, struct fuzz_qp *
 	struct ibv_qp_attr attr = usual_attributes(world, peer);
 
 	attr.qp_state = IBV_QPS_INIT;
-	must(modify(world, qp, &attr,
+	must(modify(world, qp, qp->ibv, &attr,
 		    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | to_init[qp->type]) == 0);
 	attr.qp_state = IBV_QPS_RTR;
-	must(modify(world, qp, &attr, IBV_QP_STATE | to_rtr[qp->type]) == 0);
+	must(modify(world, qp, qp->ibv, &attr, IBV_QP_STATE | to_rtr[qp->type]) == 0);
 	attr.qp_state = IBV_QPS_RTS;
-	must(modify(world, qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | to_rts[qp->type]) == 0);
+	must(modify(world, qp, qp->ibv, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | to_rts[qp->type]) ==
+	     0);
 }
 
 /* Both, to one another; perhaps it is the same one. */
@@ -326,7 +328,7 @@ void call_drain(struct world *world)
 	} else {
 		return;
 	}
-	error = modify(world, qp, &attr, mask);
+	error = modify(world, qp, qp->ibv, &attr, mask);
 	/* Its peer may have moved it meanwhile. */
 	must(query(qp, &now));
 	must(!error || now.qp_state > IBV_QPS_SQD);
@@ -399,6 +401,7 @@ bool qps_destroy(struct world *world)
 {
 	bool left = false;
 
+	handles_close(world);
 	for (unsigned int i = 0; i < QPS; i++) {
 		struct fuzz_qp *qp = &world->qps[i];
 

@@ -65,6 +65,9 @@ static void (*const calls[])(struct world *world) = {
 	call_ack_async_events,
 	call_alloc_parent_domain,
 	call_drain,
+	call_open_qp,
+	call_modify_handle,
+	call_close_handle,
 };
 
 static struct ibv_device **devices;

@@ -363,7 +363,8 @@ def faults():
  CREATE_AH, DESTROY_AH, OPEN_XRCD, CLOSE_XRCD, CREATE_CHANNEL, DESTROY_CHANNEL, CREATE_CQ,
  RESIZE_CQ, MODIFY_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, DESTROY_SRQ, POST_SRQ_RECV,
  ATTACH_MCAST, DETACH_MCAST, REQ_NOTIFY, GET_CQ_EVENT, ACK_CQ_EVENTS, GET_ASYNC_EVENT,
- ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN, DRAIN) = range(42)
+ ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN, DRAIN, OPEN_QP,
+ MODIFY_HANDLE, CLOSE_HANDLE) = range(45)
 DRAINED, CLOSED_FIRST = 1, 2
 QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV, WITH_SRQ, ALL_SIGNALED, WITH_BUILDER = 1, 2, 3, 4, 8, 16, 32
 (OP_SEND, OP_WRITE, OP_SEND_IMM, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_SEND_INV, OP_INV,
@@ -445,6 +446,11 @@ def programs():
     yield 'xrc', start + bytes([CREATE_SRQ, 0, 0x8c, 0, 0]) + qp_call(QP_XRC_SEND) + qp_call(QP_XRC_RECV) + \
         connect + bytes([POST_SRQ_RECV, 0, 3]) + bytes(8) + posted(staged(OP_SEND), staged(OP_SEND_IMM)) + \
         poll + bytes([CLOSE_XRCD, 0, DESTROY_SRQ, 0, DESTROY_QP, 1, CLOSE_XRCD, 0])
+    opened = bytes([OPEN_QP, 1, 0, 0])
+    yield 'opened', start + bytes([CREATE_SRQ, 0, 0x8c, 0, 0]) + qp_call(QP_XRC_SEND) + qp_call(QP_XRC_RECV) + \
+        connect + opened * 2 + bytes([POST_SRQ_RECV, 0, 3]) + bytes(8) + bytes([DESTROY_QP, 1]) + \
+        posted(staged(OP_SEND), staged(OP_SEND_IMM)) + poll + bytes([CLOSE_HANDLE, 0, CLOSE_XRCD, 0]) + \
+        bytes([OPEN_QP, 0, 0, 2, 0, MODIFY_HANDLE, 0, 0]) + events + bytes([CLOSE_HANDLE, 0, CLOSE_HANDLE, 1])
     users = {'mr': DEREG_MR, 'mw': DEALLOC_MW, 'ah': DESTROY_AH}
     for name in users:
         yield f'in_use_{name}', start + b''.join(
