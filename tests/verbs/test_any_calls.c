@@ -87,11 +87,21 @@ static int call_get_request(struct worker *w, struct slot *slot)
 	return result;
 }
 
+/* To a channel of its own, and back from that. Others' threads tell it things meanwhile. */
+static int migrate_there_and_back(struct worker *w, struct slot *slot)
+{
+	struct rdma_event_channel *shared = w->channels[0];
+
+	return rdma_migrate_id(slot->id, w->synchronous ? shared : NULL) == 0
+		       ? rdma_migrate_id(slot->id, w->synchronous ? NULL : shared)
+		       : -1;
+}
+
 static int call_migrate(struct worker *w, struct slot *slot)
 {
-	if (w->waited_for || w->synchronous)
-		return 0;
 	worker_ack_held(w);
+	if (w->waited_for || w->synchronous || worker_random(w, 4) == 0)
+		return migrate_there_and_back(w, slot);
 	return rdma_migrate_id(slot->id, w->channels[worker_random(w, CHANNELS)]);
 }
 
