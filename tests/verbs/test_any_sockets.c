@@ -336,6 +336,7 @@ static void (*const steps[])(struct slot *slot) = {
 	step_receive_datagram,
 	step_receive_datagram,
 	step_connect_datagram,
+	step_connect_datagram,
 	step_names,
 	step_option,
 	step_linger,
