@@ -81,6 +81,7 @@ struct fuzz_cq {
 	struct ibv_cq *ibv;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq_ex *ex; /* or NULL */
+	uint64_t last_time;   /* of its completions */
 	bool overruns;	      /* perhaps: completions may be lost */
 	unsigned int arms, events, unacknowledged;
 	/* Armed for the next; and it was empty since; events that must have come, at least. */

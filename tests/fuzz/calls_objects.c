@@ -348,7 +348,7 @@ static struct ibv_cq *create_extended(struct ibv_context *context, int cqe, stru
 		.cqe = cqe,
 		.cq_context = cq,
 		.channel = cq->channel,
-		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
 	};
 
 	cq->ex = ibv_create_cq_ex(context, &attr);

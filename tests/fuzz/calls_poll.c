@@ -200,6 +200,8 @@ static unsigned int poll_extended(struct world *world, struct fuzz_cq *cq, unsig
 	if (result)
 		return 0;
 	do {
+		must(ibv_wc_read_completion_ts(ex) >= cq->last_time);
+		cq->last_time = ibv_wc_read_completion_ts(ex);
 		wcs[count++] = read_extended(ex);
 		result = count < max ? ibv_next_poll(ex) : ENOENT;
 	} while (result == 0);

@@ -301,10 +301,29 @@ static void build_operation(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 	}
 }
 
+/* One piece has a call of its own. */
+static void build_data(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
+{
+	const bool alone = wr->num_sge == 1 && wr->wr_id % 2;
+	const struct ibv_sge *sge = wr->sg_list;
+	struct ibv_data_buf buffers[SGES_MAX];
+
+	for (int i = 0; i < wr->num_sge; i++)
+		buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)sge[i].addr,
+						   .length = sge[i].length};
+	if (wr->send_flags & IBV_SEND_INLINE && alone)
+		ibv_wr_set_inline_data(ex, buffers[0].addr, buffers[0].length);
+	else if (wr->send_flags & IBV_SEND_INLINE)
+		ibv_wr_set_inline_data_list(ex, wr->num_sge, buffers);
+	else if (alone)
+		ibv_wr_set_sge(ex, sge->lkey, sge->addr, sge->length);
+	else
+		ibv_wr_set_sge_list(ex, wr->num_sge, sge);
+}
+
 static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 {
 	const struct ibv_send_wr *wr = &staged->wr;
-	struct ibv_data_buf buffers[SGES_MAX];
 
 	ex->wr_id = wr->wr_id;
 	ex->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
@@ -313,16 +332,8 @@ static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 		ibv_wr_set_ud_addr(ex, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
 		ibv_wr_set_xrc_srqn(ex, wr->qp_type.xrc.remote_srqn);
-	if (wr->opcode == IBV_WR_ATOMIC_WRITE)
-		return; /* its data is there */
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		ibv_wr_set_sge_list(ex, wr->num_sge, wr->sg_list);
-		return;
-	}
-	for (int i = 0; i < wr->num_sge; i++)
-		buffers[i] = (struct ibv_data_buf){.addr = (void *)(uintptr_t)wr->sg_list[i].addr,
-						   .length = wr->sg_list[i].length};
-	ibv_wr_set_inline_data_list(ex, wr->num_sge, buffers);
+	if (wr->opcode != IBV_WR_ATOMIC_WRITE) /* its data is there */
+		build_data(ex, wr);
 }
 
 /* What a builder that was asked for has a call of: others aren't there. */
