@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/verbs/fixture.h"
 #include "net/newer_verbs.h"
+#include "tests/verbs/namespace.h"
 
 #include <check.h>
 #include <errno.h>
@@ -20,19 +21,30 @@ void fixture_environment(void)
 	setenv("URXE_NODE", address, 1);
 }
 
-bool fixture_environment_both(void)
+static bool has_loopback(void)
 {
 	const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
 					      .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	bool has_ipv6 = bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
-	char node[64];
+	bool has = bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
 
 	close(fd);
+	return has;
+}
+
+bool fixture_environment_both(void)
+{
+	char node[64];
+
 	fixture_environment();
-	snprintf(node, sizeof(node), "%s%s", fixture_address(), has_ipv6 ? ",::1" : "");
+	if (!namespace_enter())
+		return false;
+	ip("link set lo up");
+	if (!has_loopback())
+		return false;
+	snprintf(node, sizeof(node), "%s,::1", address);
 	setenv("URXE_NODE", node, 1);
-	return has_ipv6;
+	return true;
 }
 
 const char *fixture_address(void)

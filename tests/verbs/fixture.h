@@ -19,7 +19,9 @@
 /* Sets URXE_NODE. To be called before anything lists devices. */
 void fixture_environment(void);
 const char *fixture_address(void);
-/* The same with ::1, too, if this machine has it: whether it has. Other processes may share that.
+/*
+ * The same, with ::1 if there can be one of our own: in a network namespace. A process that shares
+ * an address may end with what it has received for us. In a test, before there are threads.
  */
 bool fixture_environment_both(void);
 

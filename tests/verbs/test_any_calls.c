@@ -402,13 +402,18 @@ START_TEST(any_calls)
 }
 END_TEST
 
+static void environment(void)
+{
+	any_world.has_ipv6 = fixture_environment_both();
+}
+
 int main(void)
 {
 	Suite *suite = suite_create("any_calls");
 	TCase *tests = tcase_create("any_calls");
 
-	any_world.has_ipv6 = fixture_environment_both();
 	tcase_set_timeout(tests, 0);
+	tcase_add_checked_fixture(tests, environment, NULL);
 	tcase_add_test(tests, any_calls);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
