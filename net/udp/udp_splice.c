@@ -19,6 +19,7 @@
 /* splice() makes one datagram of so many pages (Linux fs/splice.c). */
 #define DATAGRAM_PAGES 16
 #define BLOCK (DATAGRAM_PAGES * PAGE)
+_Static_assert(LINK_TRAIN_BYTES <= BLOCK, "any super-packet");
 /* Bytes that the kernel no longer counts as unread, while the receiver still reads them. */
 #define NOT_COUNTED (3 * BLOCK)
 /* Of so many calls the shortest one wasn't interrupted. */
@@ -249,8 +250,7 @@ uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *addre
 	struct udp_splice *splice = &connection->splice;
 	uint64_t cookie;
 
-	if (!link->splices || splice->refused || length < UDP_SPLICE_LEAST || length > BLOCK ||
-	    !link->backlog)
+	if (!link->splices || splice->refused || length < UDP_SPLICE_LEAST || !link->backlog)
 		return NULL;
 	cookie = udp_share_cookie(link, &connection->destination, qpn);
 	if (link->share.roster && !cookie)
