@@ -2,6 +2,7 @@
 /* Captures, read back with libpcap: also while the file is still open. */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +301,32 @@ START_TEST(ends_where_there_is_no_space)
 }
 END_TEST
 
+/* The application has closed the file, and what it opened next has the number. */
+START_TEST(a_file_of_the_application_is_left_alone)
+{
+	struct path path = {.source = gid_of("192.168.0.1"),
+			    .destination = gid_of("192.168.0.2"),
+			    .hop_limit = 64};
+	int next = dup(STDIN_FILENO), ends[2];
+	struct capture *capture;
+	char byte;
+
+	close(next);
+	capture = capture_open(name);
+	ck_assert_ptr_nonnull(capture);
+	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+	ck_assert_int_eq(dup2(ends[1], next), next);
+	close(ends[1]);
+	send_vector(capture, &path, 0);
+	capture_flush(capture);
+	capture_close(capture);
+	ck_assert_int_eq(read(ends[0], &byte, 1), -1);
+	ck_assert_int_eq(errno, EAGAIN); /* nothing was written, and it is open */
+	ck_assert_int_eq(close(next), 0);
+	close(ends[0]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("capture");
@@ -313,6 +340,7 @@ int main(void)
 	tcase_add_test(tests, forked_child);
 	tcase_add_test(tests, unwritable);
 	tcase_add_test(tests, ends_where_there_is_no_space);
+	tcase_add_test(tests, a_file_of_the_application_is_left_alone);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/log.h"
@@ -22,6 +23,7 @@
 
 #define NETWORK "127.77.1"
 #include "udp_traffic.h"
+#include "wildcard_socket.h"
 
 /* --- Tests ------------------------------------------------------------------------- */
 
@@ -273,7 +275,10 @@ START_TEST(paths_are_not_mixed)
 	struct link_frame frames[64];
 	unsigned int seen = 0, got;
 
-	marked.traffic_class = 3;
+	if (_i)
+		marked.traffic_class = 3;
+	else
+		marked.hop_limit = 3;
 	for (unsigned int i = 0; i < 30; i++) {
 		add_packet(traffic, 256);
 		traffic->packets[i].path = i % 3 == 1	? &other
@@ -491,6 +496,52 @@ START_TEST(descriptors_become_readable)
 }
 END_TEST
 
+/* What waits in the send buffer takes its space: a corked datagram, as one that a queue keeps. */
+START_TEST(space_of_a_sender)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options);
+	struct udp_address *address = udp_address_find((struct udp_link *)from.link, &from.gid);
+	uint32_t before = from.link->ops->sndbuf_space(from.link, &from.gid);
+	struct sockaddr_storage name;
+	union ibv_gid other = gid_of(ADDRESS_B);
+	socklen_t length = gid_to_sockaddr(&other, ROCE_V2_UDP_PORT, &name);
+
+	ck_assert_int_eq(
+		sendto(address->send_fd, memory, 20000, MSG_MORE, (struct sockaddr *)&name, length),
+		20000);
+	ck_assert_uint_le(from.link->ops->sndbuf_space(from.link, &from.gid),
+			  before - 20000 / BACKLOG_CHARGE);
+	node_close(&from);
+}
+END_TEST
+
+/* Frames say with which hop limit they came from then on, by any address. */
+START_TEST(hop_limits_when_asked_for)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = {.gid = gid_of(ADDRESS_B)};
+	struct node later = {.gid = gid_of(ADDRESS_C)};
+	struct traffic *traffic[2];
+
+	ck_assert_int_eq(udp_link_create(&options, &to.link), 0);
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &to.gid), 0);
+	to.link->ops->receive_ttl(to.link);
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &later.gid), 0);
+	traffic[0] = traffic_new(&from, &to);
+	traffic[1] = traffic_new(&from, &later);
+	for (int i = 0; i < 2; i++) {
+		traffic[i]->path.hop_limit = 7;
+		add_packet(traffic[i], 8);
+		send_some(&from, traffic[i], 0, 1);
+		expect(&to, traffic[i], 0, 1, 64);
+		free(traffic[i]);
+	}
+	node_close(&from);
+	node_close(&to);
+}
+END_TEST
+
 static uint32_t space(struct node *node, const struct path *path)
 {
 	return node->link->ops->rcvbuf_space(node->link, path, 0x11);
@@ -533,6 +584,12 @@ START_TEST(space_of_a_receiver)
 	ck_assert_uint_eq(
 		backlog_rcvbuf_space(backlog, &(struct backlog_socket){&unused.destination}),
 		BACKLOG_UNKNOWN);
+	if (!_i) { /* nor with one that isn't urxe's */
+		int wildcard = wildcard_socket();
+
+		ck_assert_uint_eq(space(&from, &unused), UINT32_MAX);
+		close(wildcard);
+	}
 	ck_assert_uint_gt(from.link->ops->sndbuf_space(from.link, &from.gid), 10000);
 	ck_assert_uint_lt(from.link->ops->sndbuf_space(from.link, &from.gid), UINT32_MAX);
 	ck_assert_uint_eq(from.link->ops->sndbuf_space(from.link, &unused.destination), UINT32_MAX);
@@ -603,7 +660,7 @@ START_TEST(senders)
 	struct traffic *traffic = traffic_new(&from, &to);
 	struct link_frame frame;
 	enum link_sender sender;
-	int fd;
+	int fd, wildcard;
 
 	add_packet(traffic, 100);
 	send_some(&from, traffic, 0, 1);
@@ -632,6 +689,12 @@ START_TEST(senders)
 	}
 	frame.source = gid_of(ADDRESS_C); /* where no node is */
 	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_UNKNOWN);
+	wildcard = wildcard_socket(); /* nor is that one there */
+	fd = foreign_socket(ADDRESS_C, geteuid(), &frame.source_port);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_UNKNOWN);
+	close(fd);
+	close(wildcard);
 	frame.source = gid_of("192.0.2.1");
 	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_UNKNOWN);
 	node_close(&from);
@@ -651,6 +714,7 @@ START_TEST(captured)
 	struct traffic *traffic = traffic_new(&from, &to);
 	struct pcap_pkthdr *header;
 	const uint8_t *bytes;
+	struct stat before, status;
 	uint8_t sent[10][256];
 	pcap_t *pcap;
 
@@ -660,6 +724,11 @@ START_TEST(captured)
 		add_packet(traffic, 101);
 	send_some(&from, traffic, 0, 10);
 	expect(&to, traffic, 0, 10, 64);
+	/* And one that wasn't sent, which is in the file at once. */
+	ck_assert_int_eq(fstat(fd, &before), 0);
+	from.link->ops->capture(from.link, &traffic->packets[0]);
+	ck_assert_int_eq(fstat(fd, &status), 0);
+	ck_assert_int_eq(status.st_size - before.st_size, 16 + 14 + 28 + 12 + 101 + 3 + 4);
 	node_close(&from);
 	node_close(&to);
 	capture_close(capture);
@@ -678,6 +747,8 @@ START_TEST(captured)
 		ck_assert_uint_eq(bytes[7], i < 10 ? 0 : 1);
 		ck_assert_uint_eq(bytes[1], i < 10 ? 1 : 0);
 	}
+	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), 1);
+	ck_assert_mem_eq(bytes, sent[0], header->caplen);
 	ck_assert_int_ne(pcap_next_ex(pcap, &header, &bytes), 1);
 	pcap_close(pcap);
 	close(fd);
@@ -700,13 +771,15 @@ int main(void)
 	tcase_add_test(tests, long_and_short_datagrams);
 	tcase_add_test(tests, more_than_there_is_space_for);
 	tcase_add_test(tests, several_addresses);
-	tcase_add_test(tests, paths_are_not_mixed);
+	tcase_add_loop_test(tests, paths_are_not_mixed, 0, 2);
 	tcase_add_loop_test(tests, corruption_is_seen, 0, 2);
 	tcase_add_loop_test(tests, memory_that_changes, 0, 2);
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, addresses);
 	tcase_add_test(tests, descriptors_become_readable);
+	tcase_add_test(tests, space_of_a_sender);
+	tcase_add_test(tests, hop_limits_when_asked_for);
 	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
 	tcase_add_test(tests, senders);
 	tcase_add_test(tests, captured);

@@ -20,6 +20,7 @@
 
 #define NETWORK "127.77.3"
 #include "udp_traffic.h"
+#include "wildcard_socket.h"
 
 #define TRAIN 15 /* packets of 4 KiB that one super-packet has */
 #define TRAIN_BYTES (TRAIN * (sizeof(struct bth) + 4096 + ICRC_LENGTH))
@@ -31,17 +32,6 @@ static const struct udp_options options = {.segmentation = true};
 static struct udp_address *from_address(void)
 {
 	return udp_address_find((struct udp_link *)from.link, &from.gid);
-}
-
-/* Where super-packets are spliced to: a QP number of the receiver's. */
-static uint32_t qpn_of(struct node *node)
-{
-	struct share *share = node->link->share;
-	struct lease lease = {.start = 0x11};
-
-	if (share && ((struct udp_link *)node->link)->share.roster)
-		ck_assert_int_eq(share->ops->lease_qpns(share, &lease), 0);
-	return lease.start;
 }
 
 static void set_up(void)
@@ -66,12 +56,8 @@ static struct udp_connection *connect_both(void)
 {
 	struct udp_address *address = from_address();
 
-	((struct udp_link *)from.link)->splices = true; /* however dear it is here */
 	add_packet(traffic, 8);
-	for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
-		send_some(&from, traffic, 0, 1);
-		expect(&to, traffic, 0, 1, 64);
-	}
+	send_until_connected(&from, &to, traffic);
 	traffic->count = 0;
 	ck_assert_uint_eq(address->connection_count, 1);
 	if (((struct udp_link *)from.link)->diag)
@@ -137,8 +123,15 @@ static void add_small_train(void)
 		add_packet(traffic, 100);
 }
 
-static void (*const kinds[])(void) = {add_single,	add_small_train, add_train,
-				      add_large_single, add_train,	 add_single};
+/* Its packets are shorter than add_large_single()'s. */
+static void add_middling_train(void)
+{
+	for (int i = 0; i < 24; i++)
+		add_packet(traffic, 2048);
+}
+
+static void (*const kinds[])(void) = {add_single,	add_small_train,    add_train,
+				      add_large_single, add_middling_train, add_large_single};
 
 START_TEST(numbered_as_the_kernel_does)
 {
@@ -161,6 +154,48 @@ START_TEST(numbered_as_the_kernel_does)
 			ck_assert_uint_eq(connection->next_id, (uint16_t)(expected + 2));
 		}
 	}
+}
+END_TEST
+
+/* Packets of one call: those to the other destination leave through another socket. */
+START_TEST(destinations_are_not_mixed)
+{
+	struct node other = node_open(ADDRESS_C, &options);
+	struct path path = {.source = from.gid, .destination = other.gid, .hop_limit = 64};
+	struct udp_connection *connection = connect_both();
+	uint16_t next_id = connection ? connection->next_id : 0;
+
+	traffic->dest_qp = qpn_of(&other);
+	path.traffic_class = traffic->path.traffic_class;
+	for (int i = 0; i < 3; i++) {
+		add_packet(traffic, 8 + 4 * i);
+		traffic->packets[i].path = &path;
+	}
+	traffic->dest_qp = qpn_of(&to);
+	for (int i = 3; i < 6; i++)
+		add_packet(traffic, 8 + 4 * i);
+	ck_assert_uint_eq(send_some(&from, traffic, 0, 6), 0);
+	expect(&to, traffic, 3, 3, 64);
+	expect(&other, traffic, 0, 3, 64);
+	if (connection) { /* the kernel has numbered three, and one that is to show the number */
+		udp_connection_renumber(connection);
+		ck_assert_uint_eq(connection->next_id, (uint16_t)(next_id + 4));
+	}
+	node_close(&other);
+}
+END_TEST
+
+/* A socket everywhere, as Linux rxe's, doesn't say that a destination is here. */
+START_TEST(a_socket_everywhere)
+{
+	int fd = wildcard_socket();
+
+	traffic->path.destination = gid_of(ADDRESS_C);
+	add_packet(traffic, 8);
+	for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++)
+		send_some(&from, traffic, 0, 1);
+	ck_assert_int_eq(from_address()->connections[0]->state, UDP_REFUSED);
+	close(fd);
 }
 END_TEST
 
@@ -284,6 +319,67 @@ START_TEST(pages_are_read_before_they_are_written)
 	}
 	ck_assert_uint_gt(received, 0);
 	ck_assert_uint_gt(spliced, 0);
+}
+END_TEST
+
+/* What the network says of an earlier datagram takes nothing from a super-packet. */
+START_TEST(spliced_behind_one_that_nobody_received)
+{
+	struct udp_connection *connection = connect_both();
+
+	add_single();
+	node_close(&to);
+	send_some(&from, traffic, 0, 1);
+	to = node_open(ADDRESS_B, &options);
+	traffic->dest_qp = qpn_of(&to);
+	traffic->count = 0;
+	add_train();
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+	splices(connection);
+}
+END_TEST
+
+/* What the kernel has taken into the pipe alone isn't sent with what comes next. */
+START_TEST(nothing_stays_in_the_pipe)
+{
+	struct udp_connection *connection = connect_both();
+
+	add_train();
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+	if (!splices(connection))
+		return;
+	ck_assert_int_eq(shutdown(connection->fd, SHUT_WR), 0);
+	ck_assert_uint_eq(send_some(&from, traffic, 0, TRAIN), TRAIN);
+	ck_assert(connection->splice.refused);
+	ck_assert_int_eq(connection->splice.pipe, -1);
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+}
+END_TEST
+
+/* What the socket's own settings aren't those of goes with its own, and so by copying. */
+START_TEST(other_settings_are_kept)
+{
+	struct udp_connection *connection = connect_both();
+	uint32_t spliced;
+
+	add_train();
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+	if (!splices(connection))
+		return;
+	spliced = connection->splice.next;
+	ck_assert_uint_gt(spliced, 0);
+	traffic->path.traffic_class = 0x28;
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+	traffic->path.traffic_class = UDP_TRAFFIC_CLASS;
+	traffic->path.hop_limit = 9;
+	send_some(&from, traffic, 0, TRAIN);
+	expect(&to, traffic, 0, TRAIN, 64);
+	ck_assert_uint_eq(connection->splice.next, spliced);
 }
 END_TEST
 
@@ -433,9 +529,14 @@ int main(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, numbered_as_the_kernel_does);
+	tcase_add_test(tests, destinations_are_not_mixed);
+	tcase_add_test(tests, a_socket_everywhere);
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
+	tcase_add_test(tests, spliced_behind_one_that_nobody_received);
+	tcase_add_test(tests, nothing_stays_in_the_pipe);
+	tcase_add_test(tests, other_settings_are_kept);
 	tcase_add_test(tests, no_page_is_written_while_a_queue_has_it);
 	tcase_add_test(tests, opens_without_being_cancelled);
 	tcase_add_test(tests, another_receiver);

@@ -14,6 +14,7 @@
 #include "net/udp/udp_link.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
+#include "wildcard_socket.h"
 
 #define OURS "127.77.13.1"
 #define THEIRS "127.77.13.2"
@@ -104,9 +105,14 @@ START_TEST(addresses)
 {
 	struct lease lease;
 	struct link *link = open_link(OURS, &lease);
+	int wildcard;
 
 	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_NOT_THERE);
 	ck_assert_int_eq(describe(link, ELSEWHERE, 0x42).state, LINK_PEER_UNKNOWN);
+	/* A socket everywhere has the address, too, but isn't urxe's. */
+	wildcard = wildcard_socket();
+	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_UNKNOWN);
+	close(wildcard);
 	link->ops->close(link);
 }
 END_TEST
@@ -159,7 +165,7 @@ START_TEST(a_queue_pair)
 }
 END_TEST
 
-/* So that a thousand queue pairs of one peer don't take seconds. */
+/* So that a thousand queue pairs of one peer don't take seconds; but later again. */
 START_TEST(not_too_often)
 {
 	struct lease lease;
@@ -170,6 +176,7 @@ START_TEST(not_too_often)
 		known++;
 	ck_assert_uint_gt(known, 0);
 	ck_assert_uint_lt(known, 1000);
+	ck_assert_int_eq(look(link, OURS, lease.first).state, LINK_PEER_NO_QP);
 	link->ops->close(link);
 }
 END_TEST
@@ -187,10 +194,13 @@ START_TEST(no_address_that_is_added_is_waited_for)
 	struct link_packet packet = {
 		.path = &path, .headers_length = sizeof(struct bth), .trailer_length = ICRC_LENGTH};
 	pthread_mutex_t *lock = &((struct udp_link *)link)->lock;
+	struct link_peer peer;
 
 	pthread_mutex_lock(lock);
-	ck_assert_uint_eq(link->ops->send(link, &packet, 1, 0), 1);
-	ck_assert_int_eq(describe(link, "255.255.255.255", 0x42).refused, EACCES);
+	ck_assert_uint_eq(link->ops->send(link, &packet, 1, 77), 1);
+	peer = describe(link, "255.255.255.255", 0x42);
+	ck_assert_int_eq(peer.refused, EACCES);
+	ck_assert_uint_eq(peer.refused_at, 77);
 	ck_assert_int_eq(look(link, OURS, lease.first).state, LINK_PEER_NO_QP);
 	pthread_mutex_unlock(lock);
 	link->ops->close(link);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "gid_of.h"
+#include "net/tuning.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
@@ -172,6 +173,29 @@ static inline struct traffic *traffic_new(const struct node *from, const struct 
 	traffic->path = (struct path){.source = from->gid, .destination = to->gid, .hop_limit = 64};
 	traffic->dest_qp = 0x11;
 	return traffic;
+}
+
+/* --- Connections ---------------------------------------------------------------- */
+
+/* Where super-packets are spliced to: a QP number of the receiver's. */
+static inline uint32_t qpn_of(struct node *node)
+{
+	struct share *share = node->link->share;
+	struct lease lease = {.start = 0x11};
+
+	if (share && ((struct udp_link *)node->link)->share.roster)
+		ck_assert_int_eq(share->ops->lease_qpns(share, &lease), 0);
+	return lease.start;
+}
+
+/* Send the first packet of @traffic so often that its destination is connected to if it can be. */
+static inline void send_until_connected(struct node *from, struct node *to, struct traffic *traffic)
+{
+	((struct udp_link *)from->link)->splices = true; /* however dear it is here */
+	for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
+		send_some(from, traffic, 0, 1);
+		expect(to, traffic, 0, 1, 64);
+	}
 }
 
 #endif
