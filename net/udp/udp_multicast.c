@@ -36,9 +36,10 @@ void udp_multicast_init(struct udp_link *link)
 	link->multicast.epoll_fd = -1;
 }
 
+/* The application may have closed it, and left the group before that was seen. */
 static void group_close(struct udp_group *group)
 {
-	close(group->address.receive_fd);
+	descriptor_close(group->address.receive_fd, &group->address.receive_identity);
 	free(group);
 }
 

@@ -5,7 +5,6 @@
  * loopback send() delivers before it returns, so nothing here waits.
  */
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "net/udp/udp.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
+#include "open_descriptors.h"
 #include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.5.1"
@@ -162,7 +162,6 @@ START_TEST(no_starvation)
 }
 END_TEST
 
-/* A thread that sleeps on the descriptors wakes up. */
 /* Neither by the interface that a connected socket's route has, nor in pages that one member has
  * read. */
 START_TEST(groups_are_not_connected_to)
@@ -181,6 +180,7 @@ START_TEST(groups_are_not_connected_to)
 }
 END_TEST
 
+/* A thread that sleeps on the descriptors wakes up. */
 START_TEST(descriptors)
 {
 	struct node a = node_open(ADDRESS_A, true), b = node_open(ADDRESS_B, true);
@@ -216,17 +216,6 @@ START_TEST(no_place)
 	node_close(&a);
 }
 END_TEST
-
-static unsigned int open_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static unsigned int join_many(struct node *node)
 {
