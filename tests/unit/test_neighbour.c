@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What hosts get to see of the search for a neighbour. */
 #include "net/wire/wire.h"
+#include "open_descriptors.h"
 #include "tests/run_suite.h"
 #include "verbs/neighbour.h"
 
@@ -23,12 +24,14 @@ START_TEST(what_provokes_a_neighbour_has_a_bth)
 	struct sockaddr_in source = address_of("127.213.4.8", 0);
 	struct sockaddr_in destination = address_of("127.213.4.7", ROCE_V2_UDP_PORT);
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	unsigned int before = open_descriptors();
 	struct bth bth[2];
 
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&destination, sizeof(destination)), 0);
 	neighbour_provoke((struct sockaddr *)&source, (struct sockaddr *)&destination);
 	ck_assert_int_eq(recv(fd, bth, sizeof(bth), 0), sizeof(bth[0]));
 	ck_assert_uint_eq(bth[0].dest_qp, 0);
+	ck_assert_uint_eq(open_descriptors(), before);
 	close(fd);
 }
 END_TEST

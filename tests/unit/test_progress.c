@@ -8,14 +8,17 @@
 #include "net/clock.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
+#include "open_descriptors.h"
 #include "tests/progress_threads.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "verbs/progress_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -183,12 +186,140 @@ START_TEST(new_descriptors_are_watched_after_an_older_refresh)
 	progress_refresh(client);
 	sem_post(&may_go_on);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_eq(client->fd_count, 2);
 	kick(&fake, 1);
 	wait_for_work(&fake);
 	progress_detach(client);
 	fake_destroy(&fake);
 	sem_destroy(&has_asked);
 	sem_destroy(&may_go_on);
+}
+END_TEST
+
+/* Whether what threads arm is to be made anew, since the last call. */
+static bool becomes_stale(void)
+{
+	bool stale;
+
+	pthread_mutex_lock(&progress->lock);
+	stale = progress->armed_set_stale;
+	progress->armed_set_stale = false;
+	pthread_mutex_unlock(&progress->lock);
+	return stale;
+}
+
+/* What threads arm (verbs/progress_arm.c) is made anew when descriptors come or go. */
+START_TEST(what_is_armed_follows_the_descriptors)
+{
+	struct progress_client *client, *other_client;
+	struct fake fake, other;
+
+	fake_init(&fake, 1);
+	fake_init(&other, 1);
+	client = attach(&fake);
+	other_client = attach(&other);
+	becomes_stale();
+	ck_assert(!becomes_stale());
+	progress_refresh(client);
+	ck_assert(becomes_stale());
+	progress_detach(other_client);
+	ck_assert(becomes_stale());
+	progress_release_descriptors(client);
+	ck_assert(becomes_stale());
+	progress_detach(client);
+	fake_destroy(&fake);
+	fake_destroy(&other);
+}
+END_TEST
+
+/* At the end of the process, with or without what another thread opens then. */
+START_TEST(released_descriptors_are_watched_no_more)
+{
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	progress_release_descriptors(client);
+	ck_assert_uint_eq(client->fd_count, 0);
+	progress_refresh(client);
+	ck_assert_uint_eq(client->fd_count, 0);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* More of them than the process may have, by a limit that it has set since. */
+START_TEST(descriptors_that_cannot_be_waited_for)
+{
+	struct rlimit before, few = {.rlim_cur = 3};
+	struct progress_client *client;
+	struct fake fake;
+
+	fake_init(&fake, FDS);
+	client = attach(&fake);
+	kick(&fake, 0);
+	wait_for_work(&fake);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few.rlim_max = before.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (unsigned int i = 0; i < FDS; i++) {
+		kick(&fake, i);
+		wait_for_work(&fake);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* Woken, it sleeps again: one that doesn't takes a CPU. */
+START_TEST(the_thread_sleeps_after_it_was_woken)
+{
+	struct progress_client *client;
+	unsigned int asleep = 0;
+	struct fake fake;
+
+	fake_init(&fake, 1);
+	client = attach(&fake);
+	fake.deadline = clock_now();
+	progress_deadline(client, fake.deadline);
+	wait_for_work(&fake);
+	while (asleep < 50) {
+		usleep(1000);
+		asleep = atomic_load(&progress->wakeup.asleep) ? asleep + 1 : 0;
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
+/* With its end, and in a child, where the parent's would not hang up as long as it has them. */
+START_TEST(nothing_left_open)
+{
+	struct fake fake;
+	unsigned int before;
+	int status;
+	pid_t pid;
+
+	teardown();
+	fake_init(&fake, 1);
+	before = open_descriptors();
+	setup();
+	attach(&fake);
+	ck_assert_uint_gt(open_descriptors() - before, 1);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		progress_after_fork_child(progress);
+		_exit(open_descriptors() - before);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	teardown();
+	ck_assert_uint_eq(open_descriptors(), before);
+	fake_destroy(&fake);
+	setup();
 }
 END_TEST
 
@@ -434,6 +565,11 @@ int main(void)
 	tcase_add_test(tests, a_busy_client_starves_nobody);
 	tcase_add_test(tests, new_descriptors_are_watched_after_refresh);
 	tcase_add_test(tests, new_descriptors_are_watched_after_an_older_refresh);
+	tcase_add_test(tests, what_is_armed_follows_the_descriptors);
+	tcase_add_test(tests, released_descriptors_are_watched_no_more);
+	tcase_add_test(tests, descriptors_that_cannot_be_waited_for);
+	tcase_add_test(tests, the_thread_sleeps_after_it_was_woken);
+	tcase_add_test(tests, nothing_left_open);
 	tcase_add_test(tests, deadlines_are_kept);
 	tcase_add_test(tests, no_deadline_is_missed);
 	tcase_add_test(tests, the_thread_survives_the_loss_of_its_descriptors);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -160,6 +161,27 @@ START_TEST(new_descriptors_are_armed)
 }
 END_TEST
 
+/* Of the parent's, which goes on with it. */
+START_TEST(a_child_lets_go_of_it)
+{
+	int fd = begin(), status;
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		progress_after_fork_child(&progress);
+		_exit(fcntl(fd, F_GETFD) == -1 && progress.armed_set == -1 ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert(progress_arm(&clients[0]));
+	kick(fds[0][0]);
+	ck_assert(readable(fd));
+	progress_arming_end(&progress, POLLIN);
+	ck_assert(clients[0].ready);
+}
+END_TEST
+
 /* The application has closed the epoll, and opened one of its own that has the number. */
 START_TEST(an_epoll_of_the_application_is_left_alone)
 {
@@ -228,6 +250,7 @@ int main(void)
 	tcase_add_test(tests, only_a_thread_that_sleeps_is_armed_for);
 	tcase_add_test(tests, there_is_none_without_need);
 	tcase_add_test(tests, new_descriptors_are_armed);
+	tcase_add_test(tests, a_child_lets_go_of_it);
 	tcase_add_test(tests, an_epoll_of_the_application_is_left_alone);
 	tcase_add_test(tests, an_error_does_not_keep_the_thread_awake);
 	suite_add_tcase(suite, tests);

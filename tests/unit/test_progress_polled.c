@@ -109,6 +109,42 @@ START_TEST(the_thread_stays_off_during_a_long_poll)
 }
 END_TEST
 
+static _Atomic unsigned int calls_left; /* that look as if another thread were in one */
+
+static bool busy_a_few_times(void *context)
+{
+	if (calls_left == 0)
+		return false;
+	calls_left--;
+	return true;
+}
+
+/* Polls are over just when the thread leaves the descriptors to them: it takes them back. */
+START_TEST(polls_that_end_while_the_thread_leaves)
+{
+	struct progress_ops ops = fake_ops;
+	struct progress_client *client;
+	struct fake fake;
+
+	ops.busy = busy_a_few_times;
+	fake_init(&fake, 1);
+	ck_assert_int_eq(progress_attach(progress, &ops, &fake, &client), 0);
+	for (int i = 0; i < 20; i++) {
+		usleep(2 * PROGRESS_SPIN / 1000); /* likely asleep */
+		pthread_mutex_lock(&fake.lock);
+		poll_until(client, 0);
+		calls_left = 1; /* the first look finds one, the second doesn't */
+		pthread_mutex_unlock(&fake.lock);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+		kick(&fake, 0);
+		wait_for_work(&fake);
+	}
+	progress_detach(client);
+	fake_destroy(&fake);
+}
+END_TEST
+
 /* Around a sleep: it would have to be woken for the next one. */
 START_TEST(a_single_long_poll_is_no_polling)
 {
@@ -349,6 +385,7 @@ int main(void)
 	tcase_add_test(tests, the_thread_stays_off_while_polled);
 	tcase_add_test(tests, the_thread_looks_ever_less_while_polled);
 	tcase_add_test(tests, the_thread_stays_off_during_a_long_poll);
+	tcase_add_test(tests, polls_that_end_while_the_thread_leaves);
 	tcase_add_test(tests, a_single_long_poll_is_no_polling);
 	tcase_add_test(tests, an_application_that_waits_is_served);
 	tcase_add_test(tests, the_thread_keeps_off_the_cpu_of_an_application_that_waits);

@@ -4,7 +4,6 @@
  * open where a step fails, and what the application has closed and opened anew is left alone.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +17,7 @@
 
 #define GROUP "239.77.14.1"
 #define OTHER_GROUP "239.77.14.2"
-#define TRAIN 15 /* packets of 4 KiB that one super-packet has */
-#define DESCRIPTORS_MAX 1024
+#define TRAIN 15	       /* packets of 4 KiB that one super-packet has */
 #define LATER (2 * UDP_VERIFY) /* when the link looks again whether its descriptors are its own */
 
 static const struct udp_options options = {.segmentation = true};
