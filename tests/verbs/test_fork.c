@@ -286,6 +286,31 @@ START_TEST(calls_in_a_child)
 }
 END_TEST
 
+/* A lock that a thread of the parent's had is taken in the child for ever. */
+START_TEST(acknowledgements_in_a_child)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_CQ_ERR};
+	int status;
+	pid_t child;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	event.element.cq = pair.recv_cq;
+	must(pthread_mutex_lock(&pair.recv_cq->mutex) == 0);
+	child = fork();
+	must(child >= 0);
+	if (child == 0) {
+		alarm(PATIENCE);
+		ibv_ack_cq_events(pair.recv_cq, 1);
+		ibv_ack_async_event(&event);
+		_exit(0);
+	}
+	must(pthread_mutex_unlock(&pair.recv_cq->mutex) == 0);
+	must(waitpid(child, &status, 0) == child);
+	ck_assert_int_eq(status, 0);
+	pair_close(&pair);
+}
+END_TEST
+
 /* --- the first call of all --------------------------------------------------------------- */
 
 static _Atomic bool forks; /* another thread does */
@@ -389,6 +414,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 3 * PATIENCE);
 	tcase_add_loop_test(tests, calls_in_a_child, 0, sizeof(calls) / sizeof(*calls));
+	tcase_add_test(tests, acknowledgements_in_a_child);
 	tcase_add_loop_test(tests, forks_beside_the_first_call, 0, FIRST_CALLS);
 	tcase_add_test(tests, faults_of_a_child_are_its_own);
 	suite_add_tcase(suite, tests);

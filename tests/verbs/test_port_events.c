@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
 #include "tests/said.h"
+#include "tests/unit/open_descriptors.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/namespace.h"
 
@@ -187,6 +189,76 @@ START_TEST(link_goes_down_and_up)
 }
 END_TEST
 
+/* As the kernel has them for RoCE. */
+enum { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK_UP = 5 };
+
+static struct ibv_port_attr port_attr(struct ibv_context *context)
+{
+	struct ibv_port_attr attr;
+
+	ck_assert_int_eq(ibv_query_port(context, 1, &attr), 0);
+	return attr;
+}
+
+/* The port is down without a carrier, or because it was put down; its MTU leaves room for headers.
+ */
+START_TEST(attributes_of_the_network_device)
+{
+	struct ibv_context *context = fixture_open();
+
+	ck_assert_int_eq(port_attr(context).phys_state, PHYSICAL_LINK_UP);
+	ip("link set urxe1 down");
+	expect_events(context, EVENT(IBV_EVENT_PORT_ERR));
+	ck_assert_int_eq(port_attr(context).phys_state, PHYSICAL_POLLING);
+	ip("link set urxe0 down");
+	ck_assert_int_eq(port_attr(context).phys_state, PHYSICAL_DISABLED);
+	for (enum ibv_mtu mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
+		ip("link set urxe0 mtu %u", (128u << mtu) + 80);
+		ck_assert_int_eq(port_attr(context).active_mtu, mtu);
+		if (mtu == IBV_MTU_256)
+			continue;
+		ip("link set urxe0 mtu %u", (128u << mtu) + 79);
+		ck_assert_int_eq(port_attr(context).active_mtu, mtu - 1);
+	}
+	ip("link set urxe0 mtu 9000");
+	ck_assert_int_eq(port_attr(context).active_mtu, IBV_MTU_4096);
+	fixture_close(context);
+}
+END_TEST
+
+static void open_query_and_close(void)
+{
+	struct ibv_context *context = fixture_open();
+
+	port_attr(context);
+	fixture_close(context);
+}
+
+/* What an open device has is closed with it, and in a child. */
+START_TEST(nothing_left_open)
+{
+	struct ibv_context *context;
+	unsigned int before;
+	int status;
+	pid_t child;
+
+	open_query_and_close(); /* with what stays */
+	before = open_descriptors();
+	for (int i = 0; i < 3; i++)
+		open_query_and_close();
+	ck_assert_uint_eq(open_descriptors(), before);
+
+	context = fixture_open();
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) /* the context's two remain, and see udp_after_fork_child() */
+		_exit(open_descriptors() <= before + 3 ? EXIT_SUCCESS : EXIT_FAILURE);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	fixture_close(context);
+}
+END_TEST
+
 START_TEST(addresses_come_and_go)
 {
 	struct ibv_context *context = fixture_open();
@@ -295,6 +367,12 @@ START_TEST(network_device_goes)
 	connect_qp(pair.receiver, pair.sender);
 	ck_assert_int_eq(post_write(&pair, 3), 0);
 	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	/* And goes once more. */
+	post_receive(&pair, 1);
+	ip("link del urxe0");
+	expect_events(pair.context, EVENT(IBV_EVENT_PORT_ERR) | EVENT(IBV_EVENT_GID_CHANGE) |
+					    EVENT(IBV_EVENT_DEVICE_FATAL));
+	expect_flushed(&pair);
 	pair_close(&pair);
 }
 END_TEST
@@ -339,6 +417,70 @@ START_TEST(changes_while_closed)
 	ck_assert_int_eq(port_state(context), IBV_PORT_ACTIVE);
 	expect_no_event(context);
 	fixture_close(context);
+}
+END_TEST
+
+static uint8_t index_of(struct ibv_context *context, const char *address)
+{
+	union ibv_gid wanted = {.raw = {[10] = 0xff, [11] = 0xff}}, gid;
+
+	ck_assert_int_eq(inet_pton(AF_INET, address, wanted.raw + 12), 1);
+	for (uint8_t i = 0; i < 16; i++) {
+		ck_assert_int_eq(ibv_query_gid(context, 1, i, &gid), 0);
+		if (memcmp(&gid, &wanted, sizeof(gid)) == 0)
+			return i;
+	}
+	ck_abort_msg("%s is no GID", address);
+	return 0;
+}
+
+/* From the address @index of a port; the sender is in RESET, before and after. */
+static void send_to_group(struct pair *pair, uint8_t port_num, uint8_t index,
+			  const union ibv_gid *group, uint32_t number)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = port_num, .grh = {.sgid_index = index, .hop_limit = 1}};
+	struct ibv_sge sge = send_sge(pair, 64);
+	struct ibv_send_wr *bad,
+		wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND_WITH_IMM,
+			.send_flags = IBV_SEND_SIGNALED,
+			.imm_data = htonl(number),
+			.wr.ud = {.remote_qpn = 0xffffff, .remote_qkey = FIXTURE_QKEY},
+		};
+
+	attr.grh.dgid = *group;
+	wr.wr.ud.ah = ibv_create_ah(pair->pd, &attr);
+	ck_assert_ptr_nonnull(wr.wr.ud.ah);
+	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
+	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
+	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+}
+
+/* A QP is in its group wherever the node has an address, also where it has one since. */
+START_TEST(groups_of_an_address_that_came)
+{
+	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [15] = 8}};
+	static struct pair pair;
+	struct ibv_wc wc;
+
+	unsetenv("URXE_NODE");
+	pair_open(&pair, IBV_QPT_UD, 0);
+	ck_assert_int_eq(ibv_modify_qp(pair.sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_attach_mcast(pair.receiver, &group, 0), 0);
+	make_second_netdev();
+	expect_events(pair.context, EVENT(IBV_EVENT_GID_CHANGE));
+	post_receive(&pair, 1);
+	send_to_group(&pair, 1, index_of(pair.context, FOURTH), &group, 7);
+	wc = wait_completion(pair.recv_cq);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(ntohl(wc.imm_data), 7);
+	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
+	pair_close(&pair);
 }
 END_TEST
 
@@ -529,31 +671,6 @@ START_TEST(connection_migrates)
 }
 END_TEST
 
-static void send_to_group(struct pair *pair, uint8_t port_num, const union ibv_gid *group,
-			  uint32_t number)
-{
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = port_num, .grh = {.hop_limit = 1}};
-	struct ibv_sge sge = send_sge(pair, 64);
-	struct ibv_send_wr *bad,
-		wr = {
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IBV_WR_SEND_WITH_IMM,
-			.send_flags = IBV_SEND_SIGNALED,
-			.imm_data = htonl(number),
-			.wr.ud = {.remote_qpn = 0xffffff, .remote_qkey = FIXTURE_QKEY},
-		};
-
-	attr.grh.dgid = *group;
-	wr.wr.ud.ah = ibv_create_ah(pair->pd, &attr);
-	ck_assert_ptr_nonnull(wr.wr.ud.ah);
-	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
-	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
-	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
-	ck_assert_int_eq(ibv_modify_qp(pair->sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
-	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
-}
-
 /* A QP gets what is sent to its group on its port, and nothing of the other one. */
 START_TEST(groups_are_of_a_port)
 {
@@ -567,8 +684,8 @@ START_TEST(groups_are_of_a_port)
 	ck_assert_int_eq(ibv_modify_qp(pair.sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
 	ck_assert_int_eq(ibv_attach_mcast(pair.receiver, &group, 0), 0);
 	post_receive(&pair, 1);
-	send_to_group(&pair, there, &group, 1);
-	send_to_group(&pair, here, &group, 2);
+	send_to_group(&pair, there, 0, &group, 1);
+	send_to_group(&pair, here, 0, &group, 2);
 	wc = wait_completion(pair.recv_cq);
 	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(ntohl(wc.imm_data), 2);
@@ -588,11 +705,14 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, NULL);
 	tcase_add_test(tests, link_goes_down_and_up);
+	tcase_add_test(tests, attributes_of_the_network_device);
+	tcase_add_test(tests, nothing_left_open);
 	tcase_add_test(tests, addresses_come_and_go);
 	tcase_add_test(tests, traffic_by_an_address_that_came);
 	tcase_add_test(tests, addresses_of_the_node);
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
+	tcase_add_test(tests, groups_of_an_address_that_came);
 	tcase_add_test(tests, changes_while_closed);
 	suite_add_tcase(suite, tests);
 	tcase_set_timeout(two, 60);
