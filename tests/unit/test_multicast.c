@@ -60,13 +60,15 @@ static void leave(struct node *node, const char *group)
 	node->link->ops->leave(node->link, &gid);
 }
 
+static uint8_t hop_limit = 5;
+
 /* @count packets of one length, which the kernel may take as one; numbered by their PSNs. */
 static void send_to(struct node *node, const char *destination, unsigned int count)
 {
 	static uint8_t bytes[256];
 	struct iovec vector = {bytes, 100};
 	struct path path = {
-		.source = node->gid, .destination = gid_of(destination), .hop_limit = 5};
+		.source = node->gid, .destination = gid_of(destination), .hop_limit = hop_limit};
 	struct link_packet packets[PACKETS];
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -101,7 +103,7 @@ static void expect(struct node *node, struct node *from, const char *group, unsi
 			ck_assert(icrc_check(&frames[i]));
 			ck_assert(gid_equal(&frames[i].source, &from->gid));
 			ck_assert(gid_equal(&frames[i].destination, &destination));
-			ck_assert_uint_eq(frames[i].hop_limit, 5);
+			ck_assert_uint_eq(frames[i].hop_limit, hop_limit);
 		}
 	}
 	ck_assert_uint_eq(seen, count);
@@ -176,6 +178,19 @@ START_TEST(groups_are_not_connected_to)
 	}
 	ck_assert_uint_eq(address->connection_count, 1);
 	ck_assert_int_eq(address->connections[0]->state, UDP_REFUSED);
+	node_close(&a);
+}
+END_TEST
+
+/* The kernel's own for groups would be 1. */
+START_TEST(the_sockets_own_hop_limit)
+{
+	struct node a = node_open(ADDRESS_A, true);
+
+	hop_limit = HOP_LIMIT_DEFAULT;
+	ck_assert_int_eq(join(&a, GROUP, true), 0);
+	send_to(&a, GROUP, 2);
+	expect(&a, &a, GROUP, 2);
 	node_close(&a);
 }
 END_TEST
@@ -262,6 +277,7 @@ int main(void)
 	tcase_add_loop_test(tcase, members, 0, 4);
 	tcase_add_test(tcase, no_starvation);
 	tcase_add_test(tcase, groups_are_not_connected_to);
+	tcase_add_test(tcase, the_sockets_own_hop_limit);
 	tcase_add_test(tcase, descriptors);
 	tcase_add_test(tcase, no_place);
 	tcase_add_test(tcase, nothing_left_open);
