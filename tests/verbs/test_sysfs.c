@@ -159,6 +159,25 @@ START_TEST(listing)
 }
 END_TEST
 
+/* What a shell does with "cd /sys/class/infiniband; echo *", as the script ibstatus. */
+START_TEST(working_directory)
+{
+	int home = open(".", O_RDONLY | O_DIRECTORY);
+	struct dirent **list;
+
+	ck_assert_int_ge(home, 0);
+	ck_assert_int_eq(chdir("/sys/class/infiniband"), 0);
+	ck_assert_int_eq(scandir(".", &list, only_ours, NULL), 1);
+	free(list[0]);
+	free(list);
+	ck_assert_int_eq(access("urxe0/ports/1/state", R_OK), 0);
+	ck_assert_int_eq(chdir(PORT), 0);
+	ck_assert_int_eq(access("state", R_OK), 0);
+	ck_assert_int_eq(fchdir(home), 0);
+	close(home);
+}
+END_TEST
+
 START_TEST(other_paths_are_untouched)
 {
 	char text[PATH_MAX];
@@ -347,6 +366,7 @@ int main(void)
 	tcase_add_test(tests, every_call);
 	tcase_add_test(tests, character_device);
 	tcase_add_test(tests, listing);
+	tcase_add_test(tests, working_directory);
 	tcase_add_test(tests, other_paths_are_untouched);
 	suite_add_tcase(suite, tests);
 	tcase_set_timeout(removing, 60);

@@ -59,6 +59,7 @@ PATH_CALL(int, lstat64, (const char *path, struct stat64 *status), (path, status
 PATH_CALL(int, fstatat, (int folder, const char *path, struct stat *status, int flags), (folder, path, status, flags))
 PATH_CALL(int, fstatat64, (int folder, const char *path, struct stat64 *status, int flags), (folder, path, status, flags))
 PATH_CALL(int, statx, (int folder, const char *path, int flags, unsigned int mask, struct statx *status), (folder, path, flags, mask, status))
+PATH_CALL(int, chdir, (const char *path), (path))
 PATH_CALL(DIR *, opendir, (const char *path), (path))
 PATH_CALL(int, scandir, (const char *path, struct dirent ***list, int (*filter)(const struct dirent *), int (*compare)(const struct dirent **, const struct dirent **)), (path, list, filter, compare))
 PATH_CALL(int, scandir64, (const char *path, struct dirent64 ***list, int (*filter)(const struct dirent64 *), int (*compare)(const struct dirent64 **, const struct dirent64 **)), (path, list, filter, compare))
