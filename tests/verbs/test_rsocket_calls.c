@@ -729,7 +729,7 @@ START_TEST(protocol_broken)
 		struct impostor impostor;
 		int server = accept_impostor(&impostor, listener, port);
 
-		ck_fails(riomap(server, &byte, 1, PROT_WRITE, 0, 0), ENOBUFS);
+		ck_fails(riomap(server, &byte, 1, PROT_WRITE, 0, 0), ENOMEM);
 		/* A mapping of a table that is shorter says nothing. */
 		say(&impostor, MESSAGE(MAPPED, 1 << 28), 0);
 		memset(impostor.reply + 20, 0, 4);
