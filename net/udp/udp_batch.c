@@ -4,8 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
-/* With the bytes behind a short value: the kernel copies them, and valgrind looks at what it
- * copies. */
+/* With the bytes behind a short value: the kernel copies them, and valgrind looks at all of it. */
 static void put_control(struct msghdr *message, int level, int type, const void *value,
 			size_t length)
 {

@@ -13,6 +13,29 @@ socklen_t address_length(const struct sockaddr *address)
 					      : sizeof(struct sockaddr_in);
 }
 
+int open_stream(void)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
+
+	must(fd >= 0);
+	return fd;
+}
+
+int get_int(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t length = sizeof(value);
+
+	must(rgetsockopt(fd, level, name, &value, &length) == 0);
+	must(length == sizeof(value));
+	return value;
+}
+
+int set_int(int fd, int level, int name, int value)
+{
+	return rsetsockopt(fd, level, name, &value, sizeof(value));
+}
+
 int open_bound(int type, uint16_t *port)
 {
 	const struct sockaddr *address = socket_address(NULL, 0);
@@ -72,6 +95,16 @@ void open_streams(int *client, int *server)
 	must(*client >= 0);
 	connect_to(listener, port, *client, server);
 	must(rclose(listener) == 0);
+}
+
+void settle(int client, int server)
+{
+	char byte;
+
+	send_all(client, "a", 1);
+	receive_all(server, &byte, 1);
+	send_all(server, "b", 1);
+	receive_all(client, &byte, 1);
 }
 
 void send_all(int fd, const void *data, size_t length)

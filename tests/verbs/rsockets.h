@@ -18,6 +18,10 @@
 /* Of an address of this node, and of its length. */
 socklen_t address_length(const struct sockaddr *address);
 
+int open_stream(void);
+/* Options that are numbers. */
+int get_int(int fd, int level, int name);
+int set_int(int fd, int level, int name, int value);
 /* Of SOCK_STREAM or SOCK_DGRAM, at this node, at a port of the system's choice: *@port. */
 int open_bound(int type, uint16_t *port);
 /* A listener at this node, at a port of the system's choice: *@port. */
@@ -29,6 +33,8 @@ void connect_to(int listener, uint16_t port, int client, int *server);
 /* The two ends of a connection, by a listener that is closed again. */
 void open_streams(int *client, int *server);
 
+/* A byte each way, behind which is nothing that the connection's beginning has sent. */
+void settle(int client, int server);
 void send_all(int fd, const void *data, size_t length);
 /* Exactly so many bytes. */
 void receive_all(int fd, void *data, size_t length);
