@@ -209,12 +209,41 @@ static void collect(struct session *session, bool all)
 	}
 }
 
+static bool has_packets(const struct observed *process)
+{
+	struct counters counters = sum_counters(process);
+
+	return counters.sent_pkts || counters.rcvd_pkts;
+}
+
+/*
+ * A process that closes its devices and opens some again leaves a file each time, and many do so
+ * just to look at them first. Where another file says more, or as little and later, such a one
+ * isn't printed.
+ */
+static bool is_superseded(const struct session *session, const struct observed *process)
+{
+	const struct observed *other;
+	bool later = false;
+
+	if (has_packets(process))
+		return false;
+	LL_FOREACH (session->ended, other) {
+		if (other->header.pid == process->header.pid && (later || has_packets(other)))
+			return true;
+		later |= other == process;
+	}
+	return false;
+}
+
 static void print_session(const struct session *session, bool json)
 {
 	const struct observed *process;
 	json_t *list = json_array();
 
 	LL_FOREACH (session->ended, process) {
+		if (is_superseded(session, process))
+			continue;
 		if (json)
 			json_array_append_new(list, summary_json(process));
 		else

@@ -83,12 +83,12 @@ class Programs(unittest.TestCase):
             return one if one and one["qps"] and one["qps"][0]["state"] == state else None
         return wait_for(look, f"{process.pid} has a QP in {state}")
 
-    def pingpong(self, iterations, how=("run",), **options):
+    def pingpong(self, iterations, how=("run",), before=(), **options):
         command = ["ibv_rc_pingpong", "-g", "0", "-p", str(PORT), "-s", "4096", "-n", str(iterations)]
         server = self.start(SERVER, *command)
         self.wait_for_qp(server, "INIT")
         wait_for(listening, "the server listens")
-        return server, self.start(CLIENT, *command, SERVER, how=how, **options)
+        return server, self.start(CLIENT, *before, *command, SERVER, how=how, **options)
 
     # --- urxe ps -------------------------------------------------------------------
 
@@ -225,6 +225,22 @@ class Programs(unittest.TestCase):
         said = urxe("stat", "--json", "--node", SERVER, "--", *command)
         summary = json.loads(said.stderr[said.stderr.index("{\n"):])["processes"]
         self.assertEqual([one["command"] for one in summary], ["ibv_devinfo -d urxe0"])
+
+    def test_summary_of_one_that_looked_at_the_device_first(self):
+        """Twice: it is told of once, by what it has done then, and one that does no more by the last look."""
+        looks = ("import ctypes, os, sys; v = ctypes.CDLL(None); v.ibv_get_device_list.restype = ctypes.c_void_p; "
+                 "v.ibv_open_device.restype = ctypes.c_void_p; v.ibv_open_device.argtypes = [ctypes.c_void_p]; "
+                 "v.ibv_close_device.argtypes = [ctypes.c_void_p]; "
+                 "one = ctypes.cast(v.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))[0]; "
+                 "[v.ibv_close_device(v.ibv_open_device(one)) for _ in range(2)]; "
+                 "sys.argv[1:] and os.execvp(sys.argv[1], sys.argv[1:])")
+        looked = urxe("stat", "--json", "--node", SERVER, "--", "python3", "-c", looks).stderr
+        self.assertEqual(len(json.loads(looked[looked.index("{\n"):])["processes"]), 1)
+        client = self.pingpong(100, how=("stat", "--json"), before=("python3", "-c", looks), stderr=subprocess.PIPE)[1]
+        said = client.communicate(timeout=DEADLINE)[1]
+        summary = json.loads(said[said.index("{\n"):])["processes"]
+        self.assertEqual(len(summary), 1)
+        self.check_summary(summary[0])
 
     def test_no_work_requests(self):
         said = urxe("stat", "--node", SERVER, "--", "ibv_devinfo").stderr
