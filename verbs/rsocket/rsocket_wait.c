@@ -178,12 +178,18 @@ int rsocket_sleep_time(uint64_t deadline)
 	return ms < most ? (int)ms : (int)most;
 }
 
+/* The faults of a thread interrupt nothing that waits. */
+static bool is_fault(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+	       signal == SIGTRAP;
+}
+
 static bool is_restarting(int signal)
 {
 	struct sigaction action;
 
-	/* The faults of a thread interrupt nothing that waits. */
-	if (signal == SIGSEGV || signal == SIGBUS || sigaction(signal, NULL, &action) < 0)
+	if (is_fault(signal) || sigaction(signal, NULL, &action) < 0)
 		return true;
 	return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
 	       action.sa_flags & SA_RESTART;
