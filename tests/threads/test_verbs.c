@@ -573,7 +573,7 @@ END_TEST
 /* --- names of an object --------------------------------------------------------------------- */
 
 #define NAMED 64 /* at a time, so that the two threads meet at some of them */
-#define NAMED_ROUNDS 400
+#define NAMED_ROUNDS (SANITIZED ? 40 : 400)
 
 static struct named {
 	struct ibv_pd *pd, *imported_pd, *used_pd;
