@@ -127,7 +127,7 @@ static void stage_remote(struct world *world, struct staged *staged)
 	}
 	if (work->opcode == IBV_WR_SEND_WITH_INV || work->opcode == IBV_WR_LOCAL_INV)
 		staged->wr.invalidate_rkey = rkey;
-	/* UC isn't told; and who asks for no byte needs no key (IBA 9.7.4.1.5). */
+	/* UC isn't told; and a request of no byte needs no key (IBA 9.7.4.1.5). */
 	work->must_fail = staged->operation->data & NEEDS_KEY && staged->total > 0 &&
 			  BIT_OF(work->qp->type) & RC && key_is_dead(world, rkey);
 }

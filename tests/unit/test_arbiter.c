@@ -310,7 +310,7 @@ START_TEST(a_starving_qp_waits_in_front)
 }
 END_TEST
 
-/* With nothing in flight the next one sends, whoever it is. */
+/* With nothing in flight the next queue pair sends, though another one starves. */
 START_TEST(a_starving_qp_leaves_no_window_empty)
 {
 	begin();

@@ -117,7 +117,7 @@ START_TEST(one_that_is_returned_is_there_again)
 }
 END_TEST
 
-/* What can't come in order any more is no use, though nobody took it. */
+/* What can't come in order any more is of no use, though it wasn't taken. */
 START_TEST(those_before_the_missing_one_go)
 {
 	struct fixture f;

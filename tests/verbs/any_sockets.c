@@ -118,7 +118,7 @@ const struct socket_calls socket_calls[WORLDS] = {
 		      rsocket_set_flags},
 };
 
-/* ::1 has both, who share no ports. */
+/* Of IPv6 both have the one that there is: rsockets and sockets share no ports. */
 static const char *address_of(unsigned int world, bool ipv6)
 {
 	if (ipv6)

@@ -259,7 +259,7 @@ START_TEST(bind_to_addresses)
 	ck_fails(rdma_bind_addr(id, socket_address(ELSEWHERE, 0)), EADDRNOTAVAIL);
 	ck_fails(rdma_bind_addr(id, socket_address("fe80::1", 0)), EINVAL);
 	ck_fails(rdma_bind_addr(id, &odd), EINVAL);
-	/* Those of all hosts are no one's own, though a socket may be bound to them. */
+	/* Those of all hosts aren't this node's, though a socket may be bound to them. */
 	ck_fails(rdma_bind_addr(id, socket_address("255.255.255.255", 0)), EADDRNOTAVAIL);
 	ck_fails(rdma_bind_addr(id, socket_address("127.255.255.255", 0)), EADDRNOTAVAIL);
 	ck_assert_ptr_null(id->verbs);

@@ -261,7 +261,7 @@ START_TEST(refused)
 	ck_fails(riomap(client, mapped, 1, PROT_EXEC, 0, 0), EINVAL);
 	ck_fails(riomap(client, mapped, 1, PROT_WRITE, MAP_PRIVATE, 0), EINVAL);
 	ck_fails(riounmap(client, mapped, 1), EINVAL);
-	/* One for itself alone is in no one's way. */
+	/* One of the application's own use isn't in the peer's table. */
 	ck_assert_int_eq(riomap(client, mapped + 300, 100, PROT_NONE, 0, 0), 0);
 	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
 	ck_fails(riomap(client, mapped + 200, 100, PROT_WRITE, 0, 99), EINVAL);

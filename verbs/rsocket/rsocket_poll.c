@@ -342,7 +342,7 @@ static int fill_sets(const struct pollfd *fds, nfds_t count, fd_set *reading, fd
 	return bits;
 }
 
-/* What is longer than anyone waits is for ever. */
+/* Longer than so many seconds is for ever. */
 static int64_t nanoseconds(const struct timeval *timeout)
 {
 	if (!timeout || timeout->tv_sec > INT32_MAX || timeout->tv_usec > INT32_MAX)
