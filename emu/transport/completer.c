@@ -225,7 +225,7 @@ static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *w
 	uint32_t length = response_length(qp, wqe, offset);
 
 	if (response_is_last(wqe, index) != !!(packet->op->flags & OPCODE_LAST) &&
-	    !wqe->read_in_parts)
+	    !(wqe->kind->data == DATA_READ && wqe->read_in_parts)) /* it may answer a FLUSH */
 		return IBV_WC_BAD_RESP_ERR;
 	if (packet->payload_length != length)
 		return IBV_WC_LOC_LEN_ERR;

@@ -29,9 +29,8 @@ int send_queue_init(struct send_queue *queue, const struct ibv_qp_cap *cap)
 	/* Large memory stays untouched until it is used. */
 	queue->ring = aligned_alloc(SEND_WQE_SIZE, queue->slots * sizeof(*queue->ring));
 	queue->sges = calloc((size_t)queue->slots * queue->max_sge + 1, sizeof(*queue->sges));
-	if (queue->max_inline)
-		queue->inline_data = calloc(queue->slots, queue->max_inline);
-	if (queue->ring && queue->sges && (queue->inline_data || !queue->max_inline))
+	queue->inline_data = calloc((size_t)queue->slots * queue->max_inline + 1, 1);
+	if (queue->ring && queue->sges && queue->inline_data)
 		return 0;
 	send_queue_destroy(queue);
 	return ENOMEM;

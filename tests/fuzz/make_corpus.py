@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the seed corpus: conversations that go well, and ones that just don't.
+What fuzzing has found stands beside them as found_*, which this leaves alone.
 
     tests/fuzz/make_corpus.py [DIRECTORY]      default: corpus, next to this file
 
