@@ -140,6 +140,16 @@ static void entry_set_netdev(struct gid_entry *entry, const char *name)
 	entry->mtu = netdev_mtu(entry->netdev);
 }
 
+static bool has_address(const struct ifaddrs *interface, const union ibv_gid *gid)
+{
+	union ibv_gid address;
+
+	if (!is_ip(interface))
+		return false;
+	gid_from_sockaddr(&address, interface->ifa_addr);
+	return gid_equal(&address, gid);
+}
+
 /*
  * The interface that has @gid: by its address, else the loopback interface,
  * which answers for all of 127.0.0.0/8 and for AnyIP routes. @scope: the only
@@ -149,17 +159,13 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
 					  const union ibv_gid *gid, const char *scope)
 {
 	const struct ifaddrs *loopback = NULL;
-	union ibv_gid address;
 
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
 		if (!(i->ifa_flags & IFF_UP) || (scope && strcmp(i->ifa_name, scope) != 0))
 			continue;
 		if ((i->ifa_flags & IFF_LOOPBACK) && !loopback)
 			loopback = i;
-		if (!is_ip(i))
-			continue;
-		gid_from_sockaddr(&address, i->ifa_addr);
-		if (gid_equal(&address, gid))
+		if (has_address(i, gid))
 			return i;
 	}
 	return loopback;
@@ -215,17 +221,12 @@ unsigned int gid_interface(const union ibv_gid *gid)
 bool gid_is_on_interface(const union ibv_gid *gid, unsigned int ifindex)
 {
 	struct ifaddrs *interfaces;
-	union ibv_gid address;
 	bool found = false;
 
 	if (getifaddrs(&interfaces) < 0)
 		return false;
-	for (const struct ifaddrs *i = interfaces; i && !found; i = i->ifa_next) {
-		if (!is_ip(i))
-			continue;
-		gid_from_sockaddr(&address, i->ifa_addr);
-		found = gid_equal(&address, gid) && if_nametoindex(i->ifa_name) == ifindex;
-	}
+	for (const struct ifaddrs *i = interfaces; i && !found; i = i->ifa_next)
+		found = has_address(i, gid) && if_nametoindex(i->ifa_name) == ifindex;
 	freeifaddrs(interfaces);
 	return found;
 }
@@ -537,13 +538,8 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
 /* An address that an interface has, be it up or down, or that is local without one (127.0.0.2). */
 static bool is_local(const struct ifaddrs *interfaces, const struct gid_entry *entry)
 {
-	union ibv_gid address;
-
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
-		if (!is_ip(i))
-			continue;
-		gid_from_sockaddr(&address, i->ifa_addr);
-		if (gid_equal(&address, &entry->gid))
+		if (has_address(i, &entry->gid))
 			return true;
 	}
 	return bind_probe(&entry->gid, entry->ifindex) != EADDRNOTAVAIL;
