@@ -380,9 +380,9 @@ static void pass_on_wakeup(struct hca *hca)
 
 void hca_kick(struct hca *hca)
 {
-	if (hca->deadline && (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
-			      deferred_retry_at(&hca->deferred) != TIME_NEVER))
-		hca->deadline(hca->deadline_context, 0);
+	if (atomic_load_explicit(&hca->run_count, memory_order_relaxed) ||
+	    deferred_retry_at(&hca->deferred) != TIME_NEVER)
+		hca_wake_at(hca, 0);
 	pass_on_wakeup(hca);
 }
 
