@@ -81,6 +81,14 @@ class Case:
         return f"{self.group} {self.detail}".strip()
 
 
+def named(cases, names):
+    """Those of @cases that @names are of; all names must be."""
+    chosen = [case for case in cases if case.name in names]
+    missing = names - {case.name for case in chosen}
+    assert not missing, f"no such cases: {missing}"
+    return chosen
+
+
 class Namespace:
     """A network namespace set up by @script, in a user namespace of its own or @other's."""
 

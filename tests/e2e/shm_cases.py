@@ -6,6 +6,8 @@ URXE_LINK=shm tests/e2e/run runs all of them over it.
 
 import dataclasses
 
+from pair import named
+
 OVER_SHM = {
     "rc_pingpong size=65536 mtu=1024 -c",
     "uc_pingpong size=4097 mtu=4096 -c",
@@ -37,9 +39,6 @@ OVER_SHM = {
 
 def over_shm(cases):
     """Of @cases those that are named above, over shared memory."""
-    chosen = [case for case in cases if case.name in OVER_SHM]
-    missing = OVER_SHM - {case.name for case in chosen}
-    assert not missing, f"no such cases: {missing}"
-    for case in chosen:
+    for case in named(cases, OVER_SHM):
         yield dataclasses.replace(case, detail=f"{case.detail} shm".strip(),
                                   environment=case.environment | {"URXE_LINK": "shm"})

@@ -5,6 +5,8 @@ application's developer.
 
 import dataclasses
 
+from pair import named
+
 FOUND = 77  # its exit status then
 VALGRIND = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", "--leak-check=full",
             "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]
@@ -30,9 +32,6 @@ UNDER_VALGRIND = {
 
 def under_valgrind(cases):
     """Of @cases those that are named above, with both sides under valgrind."""
-    chosen = [case for case in cases if case.name in UNDER_VALGRIND]
-    missing = UNDER_VALGRIND - {case.name for case in chosen}
-    assert not missing, f"no such cases: {missing}"
-    for case in chosen:
+    for case in named(cases, UNDER_VALGRIND):
         yield dataclasses.replace(case, detail=f"{case.detail} valgrind",
                                   server=VALGRIND + case.server, client=VALGRIND + case.client)
