@@ -105,22 +105,13 @@ struct port *device_port(struct device *device, unsigned int port_num)
 	return port_gids_table(&device->gids, port_num) ? &device->ports[port_num - 1] : NULL;
 }
 
-/* For an address that @context, a port, would get: no other port has it. */
-static int check_free(void *context, const union ibv_gid *gid)
-{
-	const struct port *port = context;
-	struct gid_place place;
-
-	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : 0;
-}
-
 static int check_all_free(struct port *port)
 {
 	struct gid_entry entry;
 	int error = 0;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry) && !error; i++)
-		error = check_free(port, &entry.gid);
+		error = port_address_free(port, &entry.gid);
 	return error;
 }
 
@@ -192,7 +183,7 @@ static int refresh_addresses(struct port *port)
 {
 	bool changed;
 	char reason[MESSAGE];
-	int error = gid_table_refresh(&port->gids, port->node, check_free, port, &changed);
+	int error = gid_table_refresh(&port->gids, port->node, port_address_free, port, &changed);
 
 	if (error && port->node) {
 		explain(NULL, error, reason, sizeof(reason));
@@ -537,20 +528,13 @@ void device_flush_on_exit(struct device *device)
 int device_add_address(struct port *port, const union ibv_gid *gid)
 {
 	struct device *device = port->device;
-	int error = 0, index;
+	int error;
 
 	pthread_mutex_lock(&device->lock);
-	if (gid_table_find(&port->gids, gid) < 0) {
-		error = gid_check_local(gid);
-		if (!error)
-			error = device->link->ops->add_address(device->link, gid);
-		index = error ? 0 : gid_table_add(&port->gids, gid);
-		if (index < 0)
-			error = -index;
-		if (!error)
-			progress_refresh(device->client);
-		device_show(device);
-	}
+	error = gid_table_add(&port->gids, gid, port_receive_on, port);
+	if (!error)
+		progress_refresh(device->client);
+	device_show(device);
 	pthread_mutex_unlock(&device->lock);
 	return error;
 }

@@ -85,22 +85,6 @@ static void check_gone(struct port *port)
 
 /* --- addresses -------------------------------------------------------------------- */
 
-static int receive_on(struct port *port, const union ibv_gid *gid)
-{
-	struct link *link = port->device->link;
-
-	return link->ops->add_address(link, gid);
-}
-
-/* An address that @context, a port, would get; not if the other port has it. */
-static int check_usable(void *context, const union ibv_gid *gid)
-{
-	struct port *port = context;
-	struct gid_place place;
-
-	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : receive_on(port, gid);
-}
-
 /* GID 0 may be another network device's than before. */
 static void follow_netdev(struct port *port)
 {
@@ -119,11 +103,12 @@ static void follow_netdev(struct port *port)
 /* Returns whether an address could not be bound. */
 static bool bind_all(struct port *port)
 {
+	struct link *link = port->device->link;
 	struct gid_entry entry;
 	bool unbound = false;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++)
-		unbound |= receive_on(port, &entry.gid) != 0;
+		unbound |= link->ops->add_address(link, &entry.gid) != 0;
 	return unbound;
 }
 
@@ -133,7 +118,7 @@ static void take_addresses(struct port *port)
 	bool changed;
 
 	/* What the node lacks now may come later. */
-	gid_table_refresh(&port->gids, port->node, check_usable, port, &changed);
+	gid_table_refresh(&port->gids, port->node, port_receive_on, port, &changed);
 	watch->refresh |= changed || port->unbound;
 	/* One that could not be bound may be now: an IPv6 address was tentative. */
 	port->unbound = bind_all(port);

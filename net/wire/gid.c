@@ -286,13 +286,6 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 	return bind_probe(gid, entry->ifindex);
 }
 
-int gid_check_local(const union ibv_gid *gid)
-{
-	struct gid_entry entry;
-
-	return entry_find_local(&entry, gid, NULL);
-}
-
 /* --- The table ------------------------------------------------------------------ */
 
 static bool is_empty(const struct gid_entry *entry)
@@ -321,7 +314,7 @@ static int free_slot(struct gid_table *table)
 	return table->count < GID_TABLE_LENGTH ? (int)table->count++ : -ENOSPC;
 }
 
-/* Returns the index, also when the table has the address already, or -ENOSPC. */
+/* Returns 0, also when the table has the address already, or ENOSPC. */
 static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 {
 	int index;
@@ -334,7 +327,7 @@ static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 			table->entries[index] = *entry;
 	}
 	pthread_mutex_unlock(&table->lock);
-	return index;
+	return index < 0 ? -index : 0;
 }
 
 /*
@@ -355,7 +348,7 @@ static bool append_interfaces(struct gid_table *table, const struct ifaddrs *int
 			continue;
 		gid_from_sockaddr(&entry.gid, i->ifa_addr);
 		entry_set_netdev(&entry, i->ifa_name);
-		if (append_entry(table, &entry) < 0)
+		if (append_entry(table, &entry) != 0)
 			log_warn("the GID table is full: an address of %s is left out",
 				 i->ifa_name);
 		any = true;
@@ -398,17 +391,13 @@ static int append_scoped(struct gid_table *table, const char *text, const char *
 	struct gid_entry entry;
 	union ibv_gid gid;
 	int error = gid_from_text(&gid, text);
-	int index;
 
 	if (error)
 		return error;
 	if (scope && gid_is_ipv4(&gid))
 		return EINVAL;
 	error = entry_find_local(&entry, &gid, scope);
-	if (error)
-		return error;
-	index = append_entry(table, &entry);
-	return index < 0 ? -index : 0;
+	return error ?: append_entry(table, &entry);
 }
 
 static int append_item(struct gid_table *table, char *text)
@@ -521,16 +510,18 @@ bool gid_table_is_on(struct gid_table *table, unsigned int ifindex)
 	return any;
 }
 
-int gid_table_add(struct gid_table *table, const union ibv_gid *gid)
+int gid_table_add(struct gid_table *table, const union ibv_gid *gid, gid_usable *usable,
+		  void *context)
 {
 	struct gid_entry entry;
-	int index = gid_table_find(table, gid);
 	int error;
 
-	if (index >= 0)
-		return index;
+	if (gid_table_find(table, gid) >= 0)
+		return 0;
 	error = entry_find_local(&entry, gid, NULL);
-	return error ? -error : append_entry(table, &entry);
+	if (!error)
+		error = usable(context, gid);
+	return error ?: append_entry(table, &entry);
 }
 
 /* --- Changes ---------------------------------------------------------------------- */
@@ -577,8 +568,7 @@ static bool update_entry(struct gid_table *table, unsigned int index, const stru
 	return moved;
 }
 
-int gid_table_refresh(struct gid_table *table, const char *node,
-		      int (*usable)(void *context, const union ibv_gid *gid), void *context,
+int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usable, void *context,
 		      bool *result)
 {
 	struct gid_table now;
@@ -598,7 +588,7 @@ int gid_table_refresh(struct gid_table *table, const char *node,
 		if (index >= 0)
 			changed |= entry.ifindex && update_entry(table, index, &entry);
 		else if (usable(context, &entry.gid) == 0)
-			changed |= append_entry(table, &entry) >= 0;
+			changed |= append_entry(table, &entry) == 0;
 	}
 	gid_table_destroy(&now);
 	*result = changed;

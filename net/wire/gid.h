@@ -54,8 +54,16 @@ int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
 /* Whether an address of the table is on the interface @ifindex. */
 bool gid_table_is_on(struct gid_table *table, unsigned int ifindex);
 
-/* Append a local address (rdma_bind_addr on one the table lacks). Returns its index or -errno. */
-int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
+/* Whether an address that was found can be had: 0 or an errno. */
+typedef int gid_usable(void *context, const union ibv_gid *gid);
+
+/*
+ * Append a local address (rdma_bind_addr() to one the table lacks). Returns 0, also when the table
+ * has it; EADDRNOTAVAIL if packets can't be sent from it and to it by others; ENOSPC; or what
+ * @usable does.
+ */
+int gid_table_add(struct gid_table *table, const union ibv_gid *gid, gid_usable *usable,
+		  void *context);
 
 /*
  * What the machine has now: entries whose address is gone are removed, the others get
@@ -63,8 +71,7 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid);
  * are added if @usable returns 0. By one thread at a time. *@changed: GIDs came, went or
  * moved to another interface. Returns what gid_table_init() would.
  */
-int gid_table_refresh(struct gid_table *table, const char *node,
-		      int (*usable)(void *context, const union ibv_gid *gid), void *context,
+int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usable, void *context,
 		      bool *changed);
 
 /* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
@@ -72,9 +79,6 @@ unsigned int gid_interface(const union ibv_gid *gid);
 
 /* Whether the interface has it. */
 bool gid_is_on_interface(const union ibv_gid *gid, unsigned int ifindex);
-
-/* 0 if packets may be sent from @gid and to it by others; EADDRNOTAVAIL. */
-int gid_check_local(const union ibv_gid *gid);
 
 /* The addresses of the interfaces that are up, for messages: "10.0.0.1, fe80::1%eth0, ...". */
 void gid_local_text(char *text, size_t size);

@@ -50,6 +50,20 @@ START_TEST(multicast)
 }
 END_TEST
 
+static int taken(void *context, const union ibv_gid *gid)
+{
+	(void)context;
+	(void)gid;
+	return 0;
+}
+
+static int refused(void *context, const union ibv_gid *gid)
+{
+	(void)context;
+	(void)gid;
+	return EPERM;
+}
+
 START_TEST(list_of_loopback_addresses)
 {
 	union ibv_gid gids[] = {gid_of("127.0.0.2"), gid_of("127.9.8.7"), gid_of("127.0.0.3")};
@@ -71,8 +85,10 @@ START_TEST(list_of_loopback_addresses)
 	ck_assert_int_eq(gid_table_get(&table, GID_TABLE_LENGTH, &entry), EINVAL);
 
 	ck_assert_int_eq(gid_table_find(&table, &gids[2]), -1);
-	ck_assert_int_eq(gid_table_add(&table, &gids[2]), 2);
-	ck_assert_int_eq(gid_table_add(&table, &gids[2]), 2);
+	ck_assert_int_eq(gid_table_add(&table, &gids[2], refused, NULL), EPERM);
+	ck_assert_int_eq(gid_table_find(&table, &gids[2]), -1);
+	ck_assert_int_eq(gid_table_add(&table, &gids[2], taken, NULL), 0);
+	ck_assert_int_eq(gid_table_add(&table, &gids[2], refused, NULL), 0);
 	ck_assert_int_eq(gid_table_find(&table, &gids[2]), 2);
 	gid_table_destroy(&table);
 }
@@ -188,11 +204,12 @@ START_TEST(table_is_bounded)
 	for (int i = 1; i < GID_TABLE_LENGTH; i++) {
 		gid.raw[14] = i >> 8;
 		gid.raw[15] = i;
-		ck_assert_int_eq(gid_table_add(&table, &gid), i);
+		ck_assert_int_eq(gid_table_add(&table, &gid, taken, NULL), 0);
+		ck_assert_int_eq(gid_table_find(&table, &gid), i);
 	}
 	gid.raw[14]++;
 	gid.raw[13] = 8;
-	ck_assert_int_eq(gid_table_add(&table, &gid), -ENOSPC);
+	ck_assert_int_eq(gid_table_add(&table, &gid, taken, NULL), ENOSPC);
 	gid_table_destroy(&table);
 }
 END_TEST
