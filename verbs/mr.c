@@ -93,12 +93,11 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
 	int result = check_rereg(mr, moves, pd);
 
-	if (result) {
+	if (result == 0)
+		result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr,
+				       length, access & ~ACCESS_OPTIONAL);
+	if (result == IBV_REREG_MR_ERR_INPUT)
 		errno = EINVAL;
-		return result;
-	}
-	result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr, length,
-			       access & ~ACCESS_OPTIONAL);
 	if (result == 0 && moves) {
 		domain_get(pd);
 		domain_put(mr->pd);

@@ -400,17 +400,13 @@ int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t le
 {
 	int error;
 
-	if (mr->key.kind != KEY_REGION || mr->release) {
-		errno = EINVAL;
+	if (mr->key.kind != KEY_REGION || mr->release)
 		return refuse(IBV_REREG_MR_ERR_INPUT, CAUSE_MR_REREG_KIND, "region 0x%x is %s",
 			      mr->key.value,
 			      mr->release ? "of device memory or a dma-buf" : "the null region");
-	}
 	error = check_change_input(flags, pd, addr, length, access);
-	if (error) {
-		errno = EINVAL;
+	if (error)
 		return error;
-	}
 	error = check_registered(mr);
 	if (!error)
 		error = capacity_alive(mr->hca, "ibv_rereg_mr()");

@@ -132,8 +132,8 @@ void mr_put(struct mr *mr);
 struct mr *mr_find(struct hca *hca, uint32_t handle);
 
 /*
- * ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*. Keys change with the translation.
- * Only regions of the application's memory can be changed.
+ * ibv_rereg_mr: 0 or one of the negative IBV_REREG_MR_ERR_*; of ERR_CMD, errno tells more. Keys
+ * change with the translation. Only regions of the application's memory can be changed.
  */
 int mr_reregister(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length, int access);
 

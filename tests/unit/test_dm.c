@@ -133,11 +133,8 @@ START_TEST(registrations)
 	ck_assert_ptr_null(mr->ibv.addr);
 	ck_assert_uint_eq(mr->ibv.length, 100);
 	ck_assert_int_eq(dm_free(dm), EBUSY);
-	errno = 0;
-	for (int flags = 0; flags < 8; flags++) {
+	for (int flags = 0; flags < 8; flags++)
 		ck_assert_int_eq(mr_reregister(mr, flags, pd, &core, 8, 0), IBV_REREG_MR_ERR_INPUT);
-		ck_assert_int_eq(errno, EINVAL);
-	}
 	ck_assert_int_eq(mr_deregister(mr), 0);
 	ck_assert_int_eq(dm_free(dm), 0);
 	end();
@@ -229,7 +226,6 @@ START_TEST(nothing_else_can_be_done_with_it)
 	mw_dealloc(mw);
 	ck_assert_int_eq(mr_reregister(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WRITE),
 			 IBV_REREG_MR_ERR_INPUT);
-	ck_assert_int_eq(errno, EINVAL);
 	ck_assert_int_eq(odp_advise(pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
 				    &(struct ibv_sge){0, 1, mr->ibv.lkey}, 1),
 			 EINVAL);
