@@ -18,6 +18,7 @@
 #include "net/newer_verbs.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
 #include "verbs/mr_ex.h"
 
@@ -365,8 +366,7 @@ START_TEST(null_region)
 	expect(IBV_WC_SUCCESS);
 	ck_assert_mem_eq(pair.buffer, "\0\0\0\0\0\0\0\0", 8);
 
-	ck_assert_int_eq(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_PD, pair.pd, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+	ck_fails(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_PD, pair.pd, NULL, 0, 0), EINVAL);
 	post(IBV_WR_RDMA_WRITE, send_sge(&pair, 8), 0, null->lkey);
 	expect(IBV_WC_REM_ACCESS_ERR);
 	ck_assert_int_eq(ibv_dereg_mr(null), 0);
@@ -429,8 +429,7 @@ START_TEST(dmabuf)
 	     (uintptr_t)pair.buffer, pair.mr->rkey);
 	expect(IBV_WC_SUCCESS);
 	ck_assert_mem_eq(pair.buffer, "from here", 9);
-	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), EINVAL);
 	ck_assert_int_eq(errno, EINVAL);
 	post(IBV_WR_RDMA_READ, send_sge(&pair, 8), iova + 2 * page - 7, mr->rkey);
 	expect(IBV_WC_REM_ACCESS_ERR);
@@ -599,8 +598,7 @@ START_TEST(imports_are_names)
 	ck_assert_uint_eq(mr->lkey, pair.mr->lkey);
 	ck_assert_uint_eq(mr->rkey, pair.mr->rkey);
 	ck_assert_uint_eq(mr->handle, pair.mr->handle);
-	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), EINVAL);
 
 	/* What is made in the import is in the same protection domain. */
 	new = ibv_reg_mr(pd, bytes, sizeof(bytes), ACCESS);

@@ -125,11 +125,9 @@ START_TEST(domain_of_another_context)
 	struct ibv_parent_domain_init_attr attr = {.pd = foreign};
 
 	ck_fails_null(ibv_alloc_parent_domain(context, &attr), EINVAL);
-	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, foreign, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, foreign, NULL, 0, 0), EINVAL);
 	ck_assert_ptr_eq(mr->pd, pd);
-	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
-			 IBV_REREG_MR_ERR_INPUT);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), EINVAL);
 	ck_assert_int_eq(ibv_dealloc_pd(foreign), 0);
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 	fixture_close(other);
