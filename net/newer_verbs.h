@@ -8,6 +8,7 @@
 #define URXE_NET_NEWER_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <stddef.h>
 
 /* --- RDMA FLUSH, Annex A19 ---------------------------------------------------------- */
 
@@ -26,7 +27,8 @@ enum { FLUSH_RANGE, FLUSH_MR };
 /* ibv_qp_ex.wr_flush lies behind what older headers know of the structure. */
 typedef void (*wr_flush_function)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				  size_t length, uint8_t type, uint8_t level);
-#define QP_EX_WR_FLUSH_OFFSET 352
+#define QP_EX_WR_FLUSH_OFFSET                                                                      \
+	(offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(wr_flush_function))
 
 /* --- on-demand paging: enum ibv_odp_transport_cap_bits --------------------------------- */
 

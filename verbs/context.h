@@ -41,7 +41,7 @@
  * find their operations above what we know, NULL, so that they report
  * EOPNOTSUPP (spec: sz counts the valid bytes from the end).
  */
-#define ABI_VERBS_CONTEXT_SIZE 696
+#define ABI_VERBS_CONTEXT_SIZE (46 * sizeof(void *) + sizeof(struct ibv_context))
 
 /*
  * A context that the application closes with objects in use is kept until the last of them

@@ -47,8 +47,11 @@ struct cq_moderation {
 			       For what is withheld, too */
 };
 
-/* Room for the newest ibv_cq_ex, whatever headers this was built with. */
-#define ABI_CQ_EX_SIZE 288
+/*
+ * Room for the newest ibv_cq_ex, whatever headers this was built with. The mutex in it has not the
+ * same size on all processors.
+ */
+#define ABI_CQ_EX_SIZE (248 + sizeof(pthread_mutex_t))
 
 struct cq {
 	union {

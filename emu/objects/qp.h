@@ -26,6 +26,7 @@
 #include "emu/transport/xrc_remote.h"
 #include "net/clock.h"
 #include "net/link.h"
+#include "net/newer_verbs.h"
 
 struct completion;
 struct cq;
@@ -36,8 +37,8 @@ struct srq;
 struct xrcd;
 struct outbox;
 
-/* Room for the newest ibv_qp_ex, whatever headers this was built with. */
-#define ABI_QP_EX_SIZE 360
+/* Room for the newest ibv_qp_ex, which ends with wr_flush, whatever headers this was built with. */
+#define ABI_QP_EX_SIZE (QP_EX_WR_FLUSH_OFFSET + sizeof(wr_flush_function))
 
 struct qp {
 	union {

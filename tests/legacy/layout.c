@@ -68,7 +68,7 @@ AT(ibv_exp_dct_init_attr, inline_size, 56);
 SAME(sizeof(struct ibv_exp_dct_attr), 72);
 AT(ibv_exp_dct_attr, key_violations, 32);
 AT(ibv_exp_dct_attr, srq, 40);
-SAME(sizeof(struct ibv_exp_dct), 136);
+SAME(sizeof(struct ibv_exp_dct), 48 + sizeof(pthread_mutex_t) + sizeof(pthread_cond_t));
 SAME(sizeof(struct ibv_exp_task), 40);
 #endif
 
