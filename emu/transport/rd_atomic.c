@@ -7,6 +7,7 @@
 #include "emu/objects/pd.h"
 #include "emu/objects/qp_show.h"
 #include "emu/transport/placement.h"
+#include "net/fence.h"
 #include "net/guard.h"
 #include "net/newer_verbs.h"
 
@@ -238,7 +239,7 @@ static enum responder_fault execute_flush(struct qp *qp, const struct packet *pa
 	resource = response_new_resource(&resp->response);
 	if (!resource)
 		return RESPONDER_FAULT_BUSY;
-	__sync_synchronize(); /* ThreadSanitizer knows no atomic_thread_fence() */
+	fence_all();
 	qp_show_received(qp, 0);
 	accept_request(qp, packet, resource, 1);
 	return RESPONDER_FAULT_NONE;

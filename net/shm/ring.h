@@ -151,21 +151,6 @@ static inline _Atomic uint32_t *ring_word(const struct ring *ring, uint64_t plac
 	return (_Atomic uint32_t *)(ring->bytes + place % RING_BYTES);
 }
 
-/*
- * What this thread reads from now on is no older than what it wrote before: of two that each write
- * and then look at what the other writes, one sees it.
- */
-static inline void ring_fence(void)
-{
-#if defined(__SANITIZE_THREAD__) /* which doesn't know fences */
-	_Atomic uint32_t word = 0;
-
-	atomic_fetch_add(&word, 1);
-#else
-	atomic_thread_fence(memory_order_seq_cst);
-#endif
-}
-
 /* Between two looks, so that they are few and what else runs on this core gets on. */
 static inline void ring_pause(void)
 {

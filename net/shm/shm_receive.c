@@ -17,6 +17,7 @@
 #include <utlist.h>
 
 #include "net/capture.h"
+#include "net/fence.h"
 #include "net/log.h"
 #include "net/shm/shm_link.h"
 #include "net/tuning.h"
@@ -31,7 +32,7 @@ static void unwatch(struct shm_link *link, unsigned int index)
 	link->watched[index] = link->watched[--link->watched_count];
 	reader->watched = false;
 	ring_set_reader(&reader->ring, RING_OPEN);
-	ring_fence();
+	fence_all();
 	if (ring_has_more(&reader->ring))
 		inbox_ring_bell(link->inbox.file, reader->member);
 }
@@ -405,7 +406,7 @@ uint64_t shm_prepare_sleep(struct link *base)
 		return TIME_NEVER;
 	link->sleeps += 2;
 	atomic_store(&link->inbox.file->sleeping, link->sleeps);
-	ring_fence();
+	fence_all();
 	if (has_more(link))
 		return 0;
 	return link->checked_at + link->check;

@@ -14,6 +14,7 @@
 
 #include "net/capture.h"
 #include "net/clock.h"
+#include "net/fence.h"
 #include "net/log.h"
 #include "net/share/slot.h"
 #include "net/shm/shm_link.h"
@@ -314,7 +315,7 @@ static void publish(struct shm_link *link, struct shm_peer *peer)
 	uint32_t sleep;
 
 	ring_publish(&peer->ring);
-	ring_fence();
+	fence_all();
 	reader = ring_reader(&peer->ring);
 	if (reader == RING_UNOPENED)
 		check_offer(link, peer);
