@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/fence.h"
 #include "net/guard.h"
 #include "net/shared_file.h"
 
@@ -229,6 +230,7 @@ void inbox_ring_bell(struct inbox_file *file, uint32_t member)
 		atomic_fetch_or(word, bit);
 	if (!atomic_load(&file->rung))
 		atomic_store(&file->rung, 1);
+	fence_all();
 }
 
 /* The bits of word @i that are a member's: members are 1 to ROSTER_MEMBERS. */
@@ -265,6 +267,7 @@ uint32_t inbox_next_rung(struct inbox_file *file)
 		bit = __builtin_ctzll(bits);
 		atomic_fetch_and(&file->members[i], ~(UINT64_C(1) << bit));
 		atomic_store(&file->rung, 1);
+		fence_all();
 		return i * 64 + bit;
 	}
 	return 0;

@@ -80,10 +80,16 @@ bool inbox_next_offer(const struct inbox_file *file, uint32_t member, uint64_t *
 		      uint32_t *ring);
 void inbox_end_offer(struct inbox_file *file, uint32_t member, uint32_t ring);
 
-/* Say to the receiver that @member's ring has something new. */
+/*
+ * Say to the receiver that @member's ring has something new. Either the receiver sees that before
+ * it sleeps, or what is read of the file from then on says that it sleeps.
+ */
 void inbox_ring_bell(struct inbox_file *file, uint32_t member);
 
-/* Whether a bell was rung; and whose, to be called until it returns 0. */
+/*
+ * Whether a bell was rung; and whose, to be called until it returns 0. A member that found its bell
+ * rung already, and left it so, had written before what is found in its ring from then on.
+ */
 static inline bool inbox_is_rung(const struct inbox_file *file)
 {
 	return atomic_load_explicit(&file->rung, memory_order_relaxed);

@@ -14,9 +14,10 @@
  * How a receiver that sleeps is woken. One thread of a process sleeps on the descriptors, the
  * progress thread; any may receive.
  * - The sender writes a record, fences, then looks at what the receiver has said: whether it
- *   watches the ring (else the bell is rung), then whether it sleeps. The receiver says that it
- *   sleeps, fences, then looks at the rings that it watches and at the bell. So one of them sees
- *   what the other has written. The same holds for a ring that is watched no more.
+ *   watches the ring (else it rings the bell and fences again), then whether it sleeps. The
+ *   receiver says that it sleeps, fences, then looks at the rings that it watches and at the bell.
+ *   So one of them sees what the other has written. The same holds for a ring that is watched no
+ *   more, and for a bell that is taken: the sender finds it rung, or the receiver the record.
  * - A sender first wakes, by a datagram to the control socket, and then clears the number of the
  *   sleep that it saw, if it still stands there. So one that is killed in between, or whose
  *   datagram the kernel refuses, leaves the next one to wake; and one that is slow takes no later
