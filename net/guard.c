@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "net/fence.h"
+
 /*
  * The compiler's own setjmp() costs nothing to speak of, the C library's twenty nanoseconds.
  * Sanitizers want to see jumps, to clean their shadow stack.
@@ -212,26 +214,83 @@ const char *guard_fault_text(const struct guard_fault *fault)
 
 /* --- what is done in it -------------------------------------------------------------- */
 
+/* The largest word of up to eight bytes that ends at @end, is aligned, and no longer than @most. */
+static size_t last_word(uintptr_t end, size_t most)
+{
+	size_t word = (end | 8) & -(end | 8);
+
+	while (word > most)
+		word /= 2;
+	return word;
+}
+
+/* In one store, behind what was stored before. */
+static void store_word(void *to, const void *from, size_t word)
+{
+	union {
+		uint8_t byte;
+		uint16_t two;
+		uint32_t four;
+		uint64_t eight;
+	} value;
+
+	memcpy(&value, from, word);
+	switch (word) {
+	case 1:
+		__atomic_store_n((uint8_t *)to, value.byte, __ATOMIC_RELEASE);
+		break;
+	case 2:
+		__atomic_store_n((uint16_t *)to, value.two, __ATOMIC_RELEASE);
+		break;
+	case 4:
+		__atomic_store_n((uint32_t *)to, value.four, __ATOMIC_RELEASE);
+		break;
+	case 8:
+		__atomic_store_n((uint64_t *)to, value.eight, __ATOMIC_RELEASE);
+		break;
+	}
+}
+
+/* memcpy() itself stores in any order, on x86, too. */
+static void write_in_order(uint8_t *to, const uint8_t *from, size_t length)
+{
+	size_t word = last_word((uintptr_t)to + length, length), rest = length - word;
+
+	fence_writes();
+	if (rest)
+		memcpy(to, from, rest);
+	store_word(to + rest, from + rest, word);
+}
+
+static void read_in_order(void *to, const void *from, size_t length)
+{
+	memcpy(to, from, length);
+	fence_reads();
+}
+
 /* As run(). The handler looks at innermost, of which the compiler knows nothing. */
 __attribute__((noinline)) static bool run_copy(struct guard *guard, void *to, const void *from,
-					       size_t length)
+					       size_t length, bool write)
 {
 	if (GUARD_SET(guard->jump))
 		return false;
 	innermost = guard;
 	atomic_signal_fence(memory_order_seq_cst);
-	memcpy(to, from, length);
+	if (write)
+		write_in_order(to, from, length);
+	else
+		read_in_order(to, from, length);
 	atomic_signal_fence(memory_order_seq_cst);
 	return true;
 }
 
-bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *fault)
+bool guard_write(void *to, const void *from, size_t length, struct guard_fault *fault)
 {
-	const struct iovec memory[] = {{to, length}, {(void *)from, length}};
+	const struct iovec memory = {to, length};
 	struct guard guard;
 
-	guard_begin(&guard, memory, 2);
-	return guard_end(&guard, run_copy(&guard, to, from, length), fault);
+	guard_begin(&guard, &memory, 1);
+	return guard_end(&guard, run_copy(&guard, to, from, length, true), fault);
 }
 
 /*
@@ -254,7 +313,7 @@ bool guard_read(void *to, const void *from, size_t length, struct guard_fault *f
 
 	guard_begin(&guard, &memory, 1);
 	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-	done = run_copy(&guard, to, from, length);
+	done = run_copy(&guard, to, from, length, false);
 	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 	return guard_end(&guard, done, fault);
 }

@@ -54,9 +54,12 @@ const char *guard_fault_text(const struct guard_fault *fault);
 bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(void *context),
 	       void *context, struct guard_fault *fault);
 
-/* memcpy(), between our memory and the application's. */
-bool guard_copy(void *to, const void *from, size_t length, struct guard_fault *fault);
-/* The same, where only @from may be the application's. */
+/*
+ * memcpy() to memory of the application. What it writes is seen behind all that was written before;
+ * and the last word of it, which a program may wait for to change, at once and behind the rest.
+ */
+bool guard_write(void *to, const void *from, size_t length, struct guard_fault *fault);
+/* memcpy() from memory of the application. What is read later is no older. */
 bool guard_read(void *to, const void *from, size_t length, struct guard_fault *fault);
 
 /*

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "net/fence.h"
 #include "net/guard.h"
 #include "net/stores.h"
 
@@ -54,9 +55,10 @@ static uint8_t *write_payload(const struct link_packet *packet, uint8_t *to, boo
 	/* Most of them. */
 	if (packet->payload_count == 1 && !nontemporal)
 		return guard_read(to, packet->payload->iov_base, length, NULL) ? to + length : NULL;
-	return guard_run(packet->payload, packet->payload_count, copy_payload, &copy, NULL)
-		       ? copy.to
-		       : NULL;
+	if (!guard_run(packet->payload, packet->payload_count, copy_payload, &copy, NULL))
+		return NULL;
+	fence_reads();
+	return copy.to;
 }
 
 static uint8_t *write_packet(const struct link_packet *packet, uint8_t *to, bool nontemporal)

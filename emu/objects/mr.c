@@ -537,7 +537,7 @@ int mr_write(struct hca *hca, const struct mr_pin *pin, uint8_t *to, const void 
 	if (pin->key->kind == KEY_NULL)
 		return 0;
 	WATCH(hca, written, to, length);
-	copied = guard_copy(to, from, length, NULL);
+	copied = guard_write(to, from, length, NULL);
 	WATCH(hca, written, to, length);
 	return copied ? 0 : mr_fault(pin);
 }

@@ -51,13 +51,42 @@ __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void read_
 	(void)*(volatile uint8_t *)address;
 }
 
+/* However it lies: the last word is stored apart from the rest. */
 START_TEST(copies_what_is_there)
 {
-	uint8_t bytes[100];
+	uint8_t bytes[100], read[100], expected[120] = {0};
 
-	memset(bytes, 0x5a, sizeof(bytes));
-	ck_assert(guard_copy(memory, bytes, sizeof(bytes), NULL));
-	ck_assert_int_eq(memcmp(memory, bytes, sizeof(bytes)), 0);
+	for (unsigned int i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i + 1;
+	for (unsigned int length = 0; length <= sizeof(bytes); length++) {
+		memset(memory, 0, sizeof(expected));
+		memset(expected, 0, sizeof(expected));
+		memcpy(expected + _i, bytes, length);
+		ck_assert(guard_write(memory + _i, bytes, length, NULL));
+		ck_assert_mem_eq(memory, expected, sizeof(expected));
+		ck_assert(guard_read(read, memory + _i, length, NULL));
+		ck_assert_mem_eq(read, bytes, length);
+	}
+}
+END_TEST
+
+/* Of what faults before its end a program that waits for that sees nothing. */
+START_TEST(the_last_word_comes_last)
+{
+	static const uint8_t bytes[2048] = {[0 ... 2047] = 0x5a};
+	uint8_t *two =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(two, MAP_FAILED);
+	ck_assert_int_eq(mprotect(two, page, PROT_READ), 0);
+	for (size_t before = 1; before <= 64; before++) {
+		for (size_t length = before + 8; length <= sizeof(bytes); length += 8) {
+			ck_assert(!guard_write(two + page - before, bytes, length, NULL));
+			ck_assert_uint_ne(two[page - before + length - 1], 0x5a);
+			memset(two + page, 0, sizeof(bytes));
+		}
+	}
+	munmap(two, 2 * page);
 }
 END_TEST
 
@@ -67,11 +96,11 @@ START_TEST(a_fault_ends_the_copy_alone)
 	struct guard_fault fault;
 
 	for (int i = 0; i < 2; i++) {
-		ck_assert(!guard_copy(memory + page - 50, bytes, sizeof(bytes), &fault));
+		ck_assert(!guard_write(memory + page - 50, bytes, sizeof(bytes), &fault));
 		ck_assert_int_eq(fault.signal, SIGSEGV);
 		ck_assert_str_eq(guard_fault_text(&fault), "not mapped any more");
-		ck_assert(!guard_copy(bytes, memory + page - 50, sizeof(bytes), NULL));
-		ck_assert(guard_copy(bytes, memory + page - 100, sizeof(bytes), NULL));
+		ck_assert(!guard_read(bytes, memory + page - 50, sizeof(bytes), NULL));
+		ck_assert(guard_read(bytes, memory + page - 100, sizeof(bytes), NULL));
 	}
 }
 END_TEST
@@ -142,7 +171,7 @@ static void copy_and_touch(void *context)
 {
 	uint8_t byte;
 
-	ck_assert(!guard_copy(&byte, memory + page, 1, NULL));
+	ck_assert(!guard_read(&byte, memory + page, 1, NULL));
 	read_byte(context);
 }
 
@@ -225,7 +254,8 @@ int main(void)
 
 	tcase_set_timeout(tcase, 100);
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, copies_what_is_there);
+	tcase_add_loop_test(tcase, copies_what_is_there, 0, 16);
+	tcase_add_test(tcase, the_last_word_comes_last);
 	tcase_add_test(tcase, a_fault_ends_the_copy_alone);
 #ifdef __x86_64__
 	tcase_add_test(tcase, what_is_no_address_ends_the_access_too);
