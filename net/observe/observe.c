@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses for all blocks are reserved at the start, so that a record's address tells its block.
- * A block is mapped when it is needed, and only once the file system has given the space for it:
- * a store where it couldn't would be a SIGBUS. What is in the file may be overwritten by any
+ * All blocks that there can be are mapped at the start, whatever a page's size, so that a record's
+ * address tells its block. One is used only once the file system has given the space for it: a
+ * store where it couldn't would be a SIGBUS. What is in the file may be overwritten by any
  * process of the user, so which records are free is kept in memory of the process alone; and it may
  * be truncated, so it is guarded: records are then no other process's to see.
  */
@@ -27,7 +27,7 @@
 #include "net/observe/file.h"
 #include "net/shared_file.h"
 
-#define RESERVED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
+#define MAPPED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
 #define RECORDS (OBSERVE_BLOCK / CACHE_LINE) /* in a block, at the most */
 
 struct block {
@@ -53,15 +53,13 @@ struct observe {
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-/* Space in the file, mapped at its place. */
-static bool map_part(struct observe *observe, size_t offset, size_t length)
+static bool reserve(struct observe *observe, size_t offset, size_t length)
 {
 	int error = shared_file_reserve(observe->fd, offset, length);
 
 	if (error)
 		errno = error;
-	return !error && mmap(observe->base + offset, length, PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_FIXED, observe->fd, offset) != MAP_FAILED;
+	return !error;
 }
 
 static void read_command(char command[OBSERVE_COMMAND])
@@ -110,15 +108,14 @@ static bool make_file(struct observe *observe, const char *directory, const char
 	if (observe->fd < 0)
 		return false;
 	observe->identity = descriptor_identify(observe->fd);
-	observe->base =
-		mmap(NULL, RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!reserve(observe, 0, OBSERVE_HEADER))
+		return false;
+	observe->base = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, observe->fd, 0);
 	if (observe->base == MAP_FAILED) {
 		observe->base = NULL;
 		return false;
 	}
-	if (!guard_file(observe->base, RESERVED))
-		return false;
-	if (!map_part(observe, 0, OBSERVE_HEADER))
+	if (!guard_file(observe->base, MAPPED))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
 	fill_header(observe->header, session);
@@ -129,7 +126,7 @@ static void drop_file(struct observe *observe)
 {
 	if (observe->base) {
 		guard_forget_file(observe->base);
-		munmap(observe->base, RESERVED);
+		munmap(observe->base, MAPPED);
 	}
 	descriptor_close(observe->fd, &observe->identity);
 	observe->base = NULL;
@@ -188,7 +185,7 @@ static struct block *add_block(struct observe *observe, enum observe_kind kind)
 	block = calloc(1, sizeof(*block));
 	if (!block)
 		return NULL;
-	if (!map_part(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
+	if (!reserve(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
 		free(block);
 		return NULL;
 	}
@@ -279,7 +276,7 @@ bool observe_is_seen(const struct observe *observe, const void *record)
 {
 	const uint8_t *byte = record;
 
-	return observe && observe->base && byte >= observe->base && byte < observe->base + RESERVED;
+	return observe && observe->base && byte >= observe->base && byte < observe->base + MAPPED;
 }
 
 /* With the lock. */
@@ -347,7 +344,7 @@ void observe_at_exit(struct observe *observe)
 void observe_after_fork_child(struct observe *observe)
 {
 	if (observe->base)
-		mmap(observe->base, RESERVED, PROT_READ | PROT_WRITE,
+		mmap(observe->base, MAPPED, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	descriptor_close(observe->fd, &observe->identity);
 	observe->fd = -1;

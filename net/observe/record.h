@@ -69,9 +69,8 @@ struct observe_header {
 };
 
 #define OBSERVE_MAGIC "urxe\x01obs"
-/* A whole number of pages, so that blocks can be mapped one by one. */
 #define OBSERVE_HEADER 4096
-_Static_assert(sizeof(struct observe_header) <= OBSERVE_HEADER, "the header has its page");
+_Static_assert(sizeof(struct observe_header) <= OBSERVE_HEADER, "the header has space");
 
 /* First in each record. */
 struct observe_head {
