@@ -3,12 +3,12 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
-#include "net/guard.h"
 
 #define SENT_MAX (OUTBOX_PACKETS + 100)
 
@@ -335,31 +335,32 @@ END_TEST
 START_TEST(memory_may_go)
 {
 	struct ibv_sge first, second, both;
+	size_t page = sysconf(_SC_PAGESIZE);
 	struct mr *region;
 	uint8_t *pages;
 
 	begin();
-	pages = mmap(NULL, 2 * GUARD_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pages = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(pages, MAP_FAILED);
-	ck_assert_int_eq(mr_register(pd, pages, 2 * GUARD_PAGE, (uintptr_t)pages, 0, &region), 0);
-	first = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE - 64, 64, region->ibv.lkey};
-	second = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE, 64, region->ibv.lkey};
-	both = (struct ibv_sge){(uintptr_t)pages + GUARD_PAGE - 64, 128, region->ibv.lkey};
+	ck_assert_int_eq(mr_register(pd, pages, 2 * page, (uintptr_t)pages, 0, &region), 0);
+	first = (struct ibv_sge){(uintptr_t)pages + page - 64, 64, region->ibv.lkey};
+	second = (struct ibv_sge){(uintptr_t)pages + page, 64, region->ibv.lkey};
+	both = (struct ibv_sge){(uintptr_t)pages + page - 64, 128, region->ibv.lkey};
 	for (int i = 0; i < 2; i++) {
-		uint8_t *gone = pages + (i ? 0 : GUARD_PAGE);
+		uint8_t *gone = pages + (i ? 0 : page);
 
 		ck_assert_int_eq(gather(i ? &second : &first, 1, 0, 64), 0);
-		ck_assert_int_eq(mprotect(gone, GUARD_PAGE, PROT_NONE), 0);
+		ck_assert_int_eq(mprotect(gone, page, PROT_NONE), 0);
 		ck_assert_int_eq(gather(&both, 1, 0, 128), EFAULT);
 		outbox_flush(&outbox);
-		ck_assert_int_eq(mprotect(gone, GUARD_PAGE, PROT_READ), 0);
+		ck_assert_int_eq(mprotect(gone, page, PROT_READ), 0);
 	}
 	ck_assert_int_eq(gather(&first, 1, 0, 64), 0);
 	outbox_flush(&outbox);
-	ck_assert_int_eq(mprotect(pages, GUARD_PAGE, PROT_NONE), 0);
+	ck_assert_int_eq(mprotect(pages, page, PROT_NONE), 0);
 	ck_assert_int_eq(gather(&first, 1, 0, 64), EFAULT);
 	ck_assert_int_eq(mr_deregister(region), 0);
-	munmap(pages, 2 * GUARD_PAGE);
+	munmap(pages, 2 * page);
 	end();
 }
 END_TEST

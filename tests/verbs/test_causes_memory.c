@@ -23,7 +23,7 @@
 #include "verbs/mr_ex.h"
 
 #define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-#define PAGE 4096
+#define PAGE 65536 /* whole pages on any machine */
 
 static uint8_t buffer[2 * PAGE] __attribute__((aligned(PAGE)));
 
@@ -675,7 +675,7 @@ static void newer_values(void)
 }
 
 static const struct cause_row rows[] = {
-	{CAUSE_MR_NOT_MAPPED, memory_with_a_hole, "byte 8192, at "},
+	{CAUSE_MR_NOT_MAPPED, memory_with_a_hole, "byte 131072, at "},
 	{CAUSE_MR_NOT_WRITABLE, constants, "to register 100 bytes at 0x"},
 	{CAUSE_MR_NOT_WRITABLE, constants, "is read-only"},
 	{CAUSE_MR_NOT_WRITABLE, guard_page, "PROT_NONE"},
@@ -701,7 +701,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_ADVICE_KEY, advice_about_no_region, "no region with lkey 0xabcdef12"},
 	{CAUSE_ADVICE_KEY, advice_about_ordinary_memory, "has no access flags, without ON_DEMAND"},
 	{CAUSE_ADVICE_RIGHTS, prefetch_to_write, "has REMOTE_READ, ON_DEMAND, without"},
-	{CAUSE_ADVICE_RANGE, advice_beyond_the_region, "has 8192 bytes at 0x"},
+	{CAUSE_ADVICE_RANGE, advice_beyond_the_region, "has 131072 bytes at 0x"},
 	{CAUSE_ADVICE_NOT_MAPPED, prefetch_a_hole, "is not mapped any more"},
 	{CAUSE_MW_TYPE, no_such_window, "type is 3"},
 	{CAUSE_MW_BIND_TYPE, bind_type_2, "is of type 2"},
@@ -719,7 +719,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_DM_DEVICE, memory_of_another_device, "is of two, the protection domain of one"},
 	{CAUSE_DMABUF_NONE, dmabuf_without_descriptor, "fd is -1"},
 	{CAUSE_DMABUF_OTHER, dmabuf_of_a_file, "file system 0x"},
-	{CAUSE_DMABUF_RANGE, dmabuf_too_long, "up to byte 4097 of a dma-buf that has 4096"},
+	{CAUSE_DMABUF_RANGE, dmabuf_too_long, "up to byte 65537 of a dma-buf that has 65536"},
 	{CAUSE_DMABUF_MAPPING, dmabuf_read_only, "for reading and writing: Permission denied"},
 	{CAUSE_DMABUF_ACCESS, dmabuf_on_demand, "access is ON_DEMAND"},
 	{CAUSE_IMPORT_UNKNOWN, import_a_region, "handle 1234567 is no region's"},

@@ -154,7 +154,7 @@ END_TEST
 
 START_TEST(memory_regions)
 {
-	static char memory[8192] __attribute__((aligned(4096)));
+	static char memory[8192] __attribute__((aligned(65536))); /* where a page begins */
 	struct ibv_mr *mr;
 
 	/* Of no bytes, and none of its pages, or one. */
