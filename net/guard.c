@@ -98,12 +98,25 @@ bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(voi
 	return guard_end(&guard, run(&guard, touch, context), fault);
 }
 
+/*
+ * As siginfo has it: arm64 leaves the upper byte out of addresses, but of those of the kernel. A
+ * peer may have named one with such a byte, for a region that is the whole address space.
+ */
+static uintptr_t as_told(const void *address)
+{
+#if defined(__aarch64__)
+	return (uintptr_t)address & (uintptr_t)((intptr_t)((uintptr_t)address << 8) >> 8);
+#else
+	return (uintptr_t)address;
+#endif
+}
+
 /* By pages: some machines say no more of where it was. */
 static bool covers(const struct iovec *memory, unsigned int count, const void *address)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		uintptr_t first = (uintptr_t)memory[i].iov_base & -GUARD_PAGE;
-		uintptr_t end = (uintptr_t)memory[i].iov_base + memory[i].iov_len;
+		uintptr_t first = as_told(memory[i].iov_base) & -GUARD_PAGE;
+		uintptr_t end = as_told(memory[i].iov_base) + memory[i].iov_len;
 
 		if ((uintptr_t)address >= first &&
 		    (uintptr_t)address < ((end + GUARD_PAGE - 1) & -GUARD_PAGE))
