@@ -97,8 +97,8 @@ static void send_signal(const struct udp_link *link, const struct udp_address *a
 
 static void wake_at(struct udp_share *share, uint64_t time)
 {
-	if (time < atomic_load_explicit(&share->due, memory_order_relaxed))
-		atomic_store_explicit(&share->due, time, memory_order_relaxed);
+	if (time < atomic_load(&share->due))
+		atomic_store(&share->due, time);
 }
 
 static void want_repair(struct udp_link *link, struct udp_address *address)
@@ -112,9 +112,10 @@ static void want_repair(struct udp_link *link, struct udp_address *address)
 	wake_at(share, now > share->repaired + share->pause ? now : share->repaired + share->pause);
 }
 
+/* In this order; udp_share_repair() does it the other way round. */
 void udp_share_check_all(struct udp_share *share)
 {
-	atomic_store_explicit(&share->check_all, true, memory_order_relaxed);
+	atomic_store(&share->check_all, true);
 	wake_at(share, 0);
 }
 
@@ -214,7 +215,7 @@ void udp_share_repair(struct udp_link *link)
 		atomic_store_explicit(&share->due, now + SHARE_LOCK_RETRY, memory_order_relaxed);
 		return;
 	}
-	atomic_store_explicit(&share->due, TIME_NEVER, memory_order_relaxed);
+	atomic_store(&share->due, TIME_NEVER);
 	reaped = roster_reap(roster) > 0;
 	last = repaired_before(roster, now);
 	if (atomic_exchange(&share->check_all, false))
