@@ -63,7 +63,7 @@ void fault_read_rules(struct fault_link *fault)
 		lane_forget_hits(&fault->lanes[SENT]);
 		if (rules.any[SENT] || rules.any[RECEIVED])
 			atomic_store_explicit(&fault->filters, true, memory_order_relaxed);
-		atomic_store_explicit(&fault->generation, generation, memory_order_relaxed);
+		atomic_store_explicit(&fault->generation, generation, memory_order_release);
 	}
 	pthread_mutex_unlock(&fault->lock);
 }

@@ -21,7 +21,7 @@ struct fault_link {
 	struct link link;
 	struct link *inner;
 	struct injector *injector;   /* whose specification the rules are of; NULL: they stay */
-	_Atomic uint32_t generation; /* that it had when they were read */
+	_Atomic uint32_t generation; /* that it had when they were read; stored behind @filters */
 	_Atomic bool filters;	     /* there is or was a rule */
 	pthread_mutex_t lock;
 	struct lane lanes[2];
@@ -44,7 +44,7 @@ static inline bool fault_is_idle(struct fault_link *fault)
 {
 	if (fault->injector &&
 	    atomic_load_explicit(&fault->injector->generation, memory_order_relaxed) !=
-		    atomic_load_explicit(&fault->generation, memory_order_relaxed))
+		    atomic_load_explicit(&fault->generation, memory_order_acquire))
 		fault_read_rules(fault);
 	return !atomic_load_explicit(&fault->filters, memory_order_relaxed);
 }
