@@ -246,10 +246,17 @@ static ssize_t send_stream(struct rsocket *rs, const struct msghdr *message, int
 
 static ssize_t send_message(struct rsocket *rs, const struct msghdr *message, int flags)
 {
+	const int before = errno;
+	ssize_t sent;
+
 	if (message->msg_control && message->msg_controllen)
 		return rsocket_return(ENOTSUP);
-	return rs->datagram ? rsocket_datagram_send(rs, message, flags)
+	sent = rs->datagram ? rsocket_datagram_send(rs, message, flags)
 			    : send_stream(rs, message, flags);
+	/* What the first packet opens may have been refused buffers that only root may have. */
+	if (sent >= 0)
+		errno = before;
+	return sent;
 }
 
 ssize_t urxe_rsendmsg(int socket, const struct msghdr *message, int flags)
