@@ -70,7 +70,7 @@ static int create_cq(struct ibv_context *context, uint32_t cqe, void *cq_context
 struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			      struct ibv_comp_channel *channel, int comp_vector)
 {
-	struct cq *cq;
+	struct cq *cq = NULL;
 	int error = create_cq(context, cqe, cq_context, channel, comp_vector, &cq);
 
 	return error ? fail(error) : &cq->ibv;
@@ -83,8 +83,8 @@ struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	uint64_t offered = CQ_EX_FLAGS;
 	struct ibv_pd *domain;
+	struct cq *cq = NULL;
 	uint32_t flags;
-	struct cq *cq;
 	int error;
 
 	if (!to_hca(context)->limits.completion_timestamp_mask)

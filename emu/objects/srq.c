@@ -116,7 +116,7 @@ static int srq_give_number(struct srq *srq)
 int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
 		   struct srq **result)
 {
-	struct srq *srq;
+	struct srq *srq = NULL;
 	int error = srq_create(pd, attr, &srq);
 
 	if (error)
