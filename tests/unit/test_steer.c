@@ -47,7 +47,11 @@ static void make_signal(uint64_t secret, uint32_t index)
 /* struct bpf_insn and struct sock_filter are the same. */
 static uint32_t run(uint32_t length)
 {
-	return bpf_filter((const struct bpf_insn *)code, packet, length, length);
+	const struct bpf_program program = {.bf_len = STEER_PROGRAM_MAX,
+					    .bf_insns = (struct bpf_insn *)code};
+	const struct pcap_pkthdr header = {.caplen = length, .len = length};
+
+	return pcap_offline_filter(&program, &header, packet);
 }
 
 static uint32_t expected(uint32_t slot)

@@ -136,6 +136,7 @@ START_TEST(a_queue_pair)
 {
 	struct lease lease;
 	struct link *link = open_link(OURS, &lease);
+	const union ibv_gid ours = gid_of(OURS);
 	struct link_peer peer;
 	uint32_t qpn;
 	pid_t pid = start(true, &qpn);
@@ -148,7 +149,7 @@ START_TEST(a_queue_pair)
 	ck_assert_int_eq(peer.qp_state, IBV_QPS_ERR);
 	ck_assert_uint_eq(peer.peer_qpn, 0x42);
 	ck_assert_uint_eq(peer.error, 0x2107);
-	ck_assert_mem_eq(&peer.peer_gid, gid_of(OURS).raw, sizeof(peer.peer_gid));
+	ck_assert(gid_equal(&peer.peer_gid, &ours));
 	ck_assert_int_eq(look(link, THEIRS, qpn + 1).state, LINK_PEER_NO_QP);
 
 	kill(pid, SIGSTOP);
