@@ -16,7 +16,7 @@
 #define ACCESS_FLUSH_PERSISTENT (1 << 9)
 #define WR_FLUSH ((enum ibv_wr_opcode)14)
 #define WC_FLUSH ((enum ibv_wc_opcode)8)
-#define QP_EX_WITH_FLUSH (UINT64_C(1) << 13)
+#define QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
 
 /* enum ibv_placement_type: what has to be true of the data when the FLUSH completes. */
 enum { FLUSH_GLOBAL = 1 << 0, FLUSH_PERSISTENT = 1 << 1 };
