@@ -35,6 +35,10 @@ typedef void (*wr_flush_function)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t 
 #define ODP_SUPPORT_FLUSH (1 << 6)
 #define ODP_SUPPORT_ATOMIC_WRITE (1 << 7)
 
+/* --- struct ibv_port_attr: where active_speed_ex is ------------------------------------- */
+
+#define PORT_ATTR_ACTIVE_SPEED_EX 52
+
 /* --- device_cap_flags_ex --------------------------------------------------------------- */
 
 #define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)

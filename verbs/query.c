@@ -11,6 +11,7 @@
 #include "emu/objects/odp.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
+#include "net/newer_verbs.h"
 #include "verbs/context.h"
 #include "verbs/port.h"
 #include "verbs/profile.h"
@@ -112,22 +113,32 @@ static uint32_t violations(uint64_t count)
 	return count < UINT16_MAX ? count : UINT16_MAX;
 }
 
+/* Any version of the structure. */
+union port_attr {
+	struct ibv_port_attr known;
+	struct {
+		char older[PORT_ATTR_ACTIVE_SPEED_EX];
+		uint32_t active_speed_ex; /* active_speed, which has eight bits */
+	};
+};
+
 int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		       size_t attr_size)
 {
 	struct counters *counters = to_hca(context)->counters;
 	struct port *port = port_of(context, port_num, "ibv_query_port()");
-	struct ibv_port_attr all;
+	union port_attr all = {};
 	int error;
 
 	if (!port)
 		return set_errno(EINVAL);
-	error = port_query(port, &all);
+	error = port_query(port, &all.known);
 	if (error)
 		return set_errno(refuse_descriptor(error, "ibv_query_port()"));
-	all.bad_pkey_cntr = violations(counters->bad_pkey);
-	all.qkey_viol_cntr = violations(counters->bad_qkey);
-	all.max_msg_sz = to_hca(context)->limits.max_message;
+	all.known.bad_pkey_cntr = violations(counters->bad_pkey);
+	all.known.qkey_viol_cntr = violations(counters->bad_qkey);
+	all.known.max_msg_sz = to_hca(context)->limits.max_message;
+	all.active_speed_ex = all.known.active_speed;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	return 0;

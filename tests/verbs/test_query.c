@@ -268,6 +268,27 @@ START_TEST(port)
 }
 END_TEST
 
+/* The structure of newer headers has the speed once more, as the last of its members. */
+START_TEST(port_of_newer_headers)
+{
+	struct ibv_context *context = fixture_open();
+	union {
+		struct ibv_port_attr attr;
+		uint32_t words[PORT_ATTR_ACTIVE_SPEED_EX / 4 + 1];
+		uint8_t bytes[64];
+	} newer;
+
+	memset(&newer, 0xa5, sizeof(newer));
+	ck_assert_int_eq(
+		verbs_get_ctx(context)->query_port(context, 1, &newer.attr, sizeof(newer.words)),
+		0);
+	ck_assert_uint_eq(newer.words[PORT_ATTR_ACTIVE_SPEED_EX / 4], 32); /* EDR */
+	ck_assert_uint_eq(newer.attr.active_speed, 32);
+	ck_assert_uint_eq(newer.bytes[sizeof(newer.words)], 0xa5);
+	fixture_close(context);
+}
+END_TEST
+
 START_TEST(gids)
 {
 	struct ibv_context *context = fixture_open();
@@ -439,6 +460,7 @@ int main(void)
 	tcase_add_test(tests, shared_by_contexts);
 	tcase_add_test(tests, device);
 	tcase_add_test(tests, port);
+	tcase_add_test(tests, port_of_newer_headers);
 	tcase_add_test(tests, gids);
 	tcase_add_test(tests, pkeys);
 	tcase_add_test(tests, counters);
