@@ -39,9 +39,13 @@
 /*
  * verbs_context grows upwards: applications built with newer headers than ours
  * find their operations above what we know, NULL, so that they report
- * EOPNOTSUPP (spec: sz counts the valid bytes from the end).
+ * EOPNOTSUPP (spec: sz counts the valid bytes from the end). The size is that of rdma-core 65,
+ * or of our headers where those are newer still.
  */
-#define ABI_VERBS_CONTEXT_SIZE (46 * sizeof(void *) + sizeof(struct ibv_context))
+#define ABI_VERBS_CONTEXT_65 (46 * sizeof(void *) + sizeof(struct ibv_context))
+#define ABI_VERBS_CONTEXT_SIZE                                                                     \
+	(sizeof(struct verbs_context) < ABI_VERBS_CONTEXT_65 ? ABI_VERBS_CONTEXT_65                \
+							     : sizeof(struct verbs_context))
 
 /*
  * A context that the application closes with objects in use is kept until the last of them
