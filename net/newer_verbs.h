@@ -39,6 +39,10 @@ typedef void (*wr_flush_function)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t 
 
 #define PORT_ATTR_ACTIVE_SPEED_EX 52
 
+/* --- enum ibv_event_type: of a port, and of real devices alone ---------------------------- */
+
+#define EVENT_DEVICE_SPEED_CHANGE 20
+
 /* --- device_cap_flags_ex --------------------------------------------------------------- */
 
 #define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)

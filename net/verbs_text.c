@@ -4,6 +4,8 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "net/newer_verbs.h"
+
 #define STATUS(name, text) [IBV_WC_##name] = {WC_STATUS_PREFIX #name, text}
 #define EVENT(name, text) [IBV_EVENT_##name] = {EVENT_TYPE_PREFIX #name, text}
 
@@ -55,6 +57,8 @@ static const struct verbs_text events[VERBS_TEXTS] = {
 	EVENT(CLIENT_REREGISTER, "client reregistration"),
 	EVENT(GID_CHANGE, "GID table change"),
 	EVENT(WQ_FATAL, "WQ fatal"),
+	[EVENT_DEVICE_SPEED_CHANGE] = {EVENT_TYPE_PREFIX "DEVICE_SPEED_CHANGE",
+				       "Device link speed change"},
 };
 
 static const struct verbs_text *find_text(const struct verbs_text *texts, unsigned int number)

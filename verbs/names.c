@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "net/newer_verbs.h"
 #include "net/verbs_text.h"
 #include "verbs/preload/export.h"
 #include "verbs/rdma/rdma.h"
@@ -56,6 +57,30 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 	const struct verbs_text *text = wc_status_text(status);
 
 	return text ? text->text : "unknown";
+}
+
+/* Newer headers declare it, though it has no version that stays. */
+EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
+		[IBV_WR_RDMA_READ] = "rdma-read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
+		[IBV_WR_LOCAL_INV] = "local-inv",
+		[IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
+		[IBV_WR_TSO] = "tso",
+		[IBV_WR_DRIVER1] = "driver1",
+		[WR_FLUSH] = "flush",
+		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
+	};
+
+	return NAME(names, opcode, "unknown");
 }
 
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)

@@ -66,13 +66,13 @@ static const char *status_name(unsigned int number)
 						  : NULL;
 }
 
-/* There are no work queues beside those of QPs. */
+/* Of work queues beside those of QPs, and later ones, there are none. */
 static const char *event_name(unsigned int number)
 {
 	const struct verbs_text *event = event_type_text(number);
 
-	return event && number != IBV_EVENT_WQ_FATAL ? event->constant + strlen(EVENT_TYPE_PREFIX)
-						     : NULL;
+	return event && number < IBV_EVENT_WQ_FATAL ? event->constant + strlen(EVENT_TYPE_PREFIX)
+						    : NULL;
 }
 
 static const char *cm_event_name(unsigned int number)

@@ -109,6 +109,7 @@ static const struct {
 	{"complete(FATAL_ERR)#3>", 22},
 	{"complete(FATAL_ERR)@1s", 19},
 	{"event(WQ_FATAL)@1s", 6},
+	{"event(DEVICE_SPEED_CHANGE)@1s", 6},
 	{"event(PORT_ERR)", 15},
 	{"event(PORT_ERR)@1", 17},
 	{"event(PORT_ERR)@tx", 16},

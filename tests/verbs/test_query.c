@@ -29,6 +29,7 @@
 
 /* Of newer headers. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
@@ -364,6 +365,12 @@ START_TEST(names)
 	ck_assert_str_eq(ibv_wc_status_str(99), "unknown");
 	ck_assert_str_eq(ibv_wc_status_str(-1), "unknown");
 	ck_assert_str_eq(ibv_event_type_str(IBV_EVENT_SRQ_LIMIT_REACHED), "SRQ limit reached");
+	ck_assert_str_eq(ibv_event_type_str(EVENT_DEVICE_SPEED_CHANGE), "Device link speed change");
+	ck_assert_str_eq(ibv_event_type_str(EVENT_DEVICE_SPEED_CHANGE + 1), "unknown");
+	ck_assert_str_eq(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
+	ck_assert_str_eq(ibv_wr_opcode_str(WR_FLUSH), "flush");
+	ck_assert_str_eq(ibv_wr_opcode_str(12), "unknown");
+	ck_assert_str_eq(ibv_wr_opcode_str(16), "unknown");
 	ck_assert_str_eq(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
 	ck_assert_str_eq(ibv_node_type_str(0), "unknown");
 	ck_assert_str_eq(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
@@ -398,7 +405,7 @@ END_TEST
 /* A real device's, in the mode both: of a port, as all that came since. */
 START_TEST(newer_events)
 {
-	struct ibv_async_event event = {.event_type = (enum ibv_event_type)20, /* speed changed */
+	struct ibv_async_event event = {.event_type = EVENT_DEVICE_SPEED_CHANGE,
 					.element = {.port_num = 1}};
 
 	ibv_ack_async_event(&event);
