@@ -121,6 +121,37 @@ START_TEST(every_call)
 }
 END_TEST
 
+/* What _FORTIFY_SOURCE makes of a call whose flags or sizes the compiler doesn't know. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int folder, const char *path, int flags);
+int __openat64_2(int folder, const char *path, int flags);
+ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t available);
+ssize_t __readlinkat_chk(int folder, const char *path, char *buffer, size_t size, size_t available);
+char *__realpath_chk(const char *path, char *resolved, size_t size);
+
+static void check_opened(int fd)
+{
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+START_TEST(fortified_calls)
+{
+	static const char link[] = DEVICE "/device/net/lo";
+	char text[PATH_MAX];
+
+	check_opened(__open_2(PORT "/state", O_RDONLY));
+	check_opened(__open64_2(PORT "/state", O_RDONLY));
+	check_opened(__openat_2(AT_FDCWD, PORT "/state", O_RDONLY));
+	check_opened(__openat64_2(AT_FDCWD, PORT "/state", O_RDONLY));
+	ck_assert_int_gt(__readlink_chk(link, text, sizeof(text), sizeof(text)), 0);
+	ck_assert_int_gt(__readlinkat_chk(AT_FDCWD, link, text, sizeof(text), sizeof(text)), 0);
+	ck_assert_ptr_nonnull(__realpath_chk(PORT "/../1/state", text, sizeof(text)));
+	ck_assert_str_eq(text, PORT "/state");
+}
+END_TEST
+
 START_TEST(character_device)
 {
 	struct stat status;
@@ -364,6 +395,7 @@ int main(void)
 	tcase_add_test(tests, agrees_with_verbs);
 	tcase_add_test(tests, counters_are_current);
 	tcase_add_test(tests, every_call);
+	tcase_add_test(tests, fortified_calls);
 	tcase_add_test(tests, character_device);
 	tcase_add_test(tests, listing);
 	tcase_add_test(tests, working_directory);
