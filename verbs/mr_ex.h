@@ -8,7 +8,19 @@
 
 #include <infiniband/verbs.h>
 
-/* struct ibv_mr_init_attr, as of IBVERBS_1.15. */
+#include "verbs/buf.h"
+
+/* Bits of comp_mask (enum ibv_mr_init_attr_mask). */
+enum {
+	MR_EX_IOVA = 1 << 0,
+	MR_EX_ADDR = 1 << 1,
+	MR_EX_FD = 1 << 2,
+	MR_EX_FD_OFFSET = 1 << 3,
+	MR_EX_DMAH = 1 << 4,
+	MR_EX_BUF = 1 << 5,
+};
+
+/* struct ibv_mr_init_attr, as of IBVERBS_1.17: that of older headers ends before @buf. */
 struct mr_init_attr {
 	size_t length;
 	int access;
@@ -18,8 +30,11 @@ struct mr_init_attr {
 	int fd;
 	uint64_t fd_offset;
 	void *dmah;
+	struct buf *buf;
 };
 
 struct ibv_mr *urxe_reg_mr_ex(struct ibv_pd *pd, const struct mr_init_attr *attr);
+struct ibv_mr *urxe_reg_buf_mr(struct ibv_pd *pd, struct buf *buf, void *addr, size_t length,
+			       int access);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/check/case.h"
+#include "tests/verbs/newer_regions.h"
 
 static struct rig rig;
 
@@ -231,6 +232,17 @@ static void deregister_twice(void)
 	rig_close(&rig);
 }
 
+static void free_buffer_twice(void)
+{
+	struct buf *buf;
+
+	rig_open(&rig);
+	must(newer_alloc_buf(rig.pd, 8, &buf));
+	newer_free_buf(buf);
+	newer_free_buf(buf);
+	rig_close(&rig);
+}
+
 static void close_twice(void)
 {
 	struct ibv_context *context = open_device();
@@ -371,6 +383,15 @@ static void leak_regions(void)
 	must(ibv_destroy_qp(rig.qp) == 0);
 	must(ibv_destroy_cq(rig.cq) == 0);
 	must(ibv_destroy_comp_channel(rig.channel) == 0);
+	exit(0);
+}
+
+static void leak_buffer(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(open_device());
+	struct buf *buf;
+
+	must(newer_alloc_buf(pd, 8, &buf));
 	exit(0);
 }
 
@@ -524,6 +545,7 @@ static const struct check_case cases[] = {
 	GOOD(OBJECT_USED_DESTROYED, use_half_of_the_attributes),
 	BAD(OBJECT_DESTROYED_TWICE, destroy_cq_twice),
 	BAD(OBJECT_DESTROYED_TWICE, deregister_twice),
+	BAD(OBJECT_DESTROYED_TWICE, free_buffer_twice, .said = "buffer of 8 bytes at"),
 	BAD(OBJECT_DESTROYED_TWICE, close_twice),
 	BAD(OBJECT_DESTROYED_TWICE, free_list_twice),
 	BAD(OBJECT_DESTROYED_TWICE, child_repeats),
@@ -539,6 +561,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_OF_OTHER_KIND, use_pointer_of_other_kind),
 	GOOD(OBJECT_OF_OTHER_KIND, use_extended_cq_as_cq),
 	BAD(OBJECT_LEAKED, leak_regions, .said = "12 memory regions"),
+	BAD(OBJECT_LEAKED, leak_buffer, .said = "buffer of 8 bytes at"),
 	BAD(OBJECT_LEAKED, leak_list),
 	GOOD(OBJECT_LEAKED, leak_in_silence, .options = "no-leaks"),
 	BAD(FORK_WITHOUT_INIT, fork_with_regions),

@@ -20,7 +20,7 @@
 #include "tests/verbs/causes.h"
 #include "tests/verbs/core_limits.h"
 #include "tests/verbs/fixture.h"
-#include "verbs/mr_ex.h"
+#include "tests/verbs/newer_regions.h"
 
 #define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define PAGE 65536 /* whole pages on any machine */
@@ -151,14 +151,11 @@ static void change_null_region(void)
 	rereg(ibv_alloc_null_mr(open_pd()), IBV_REREG_MR_CHANGE_ACCESS, 0);
 }
 
-/* Newer headers declare it otherwise. */
-struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr) __asm__("ibv_reg_mr_ex");
-
 static void try_ex(uint64_t mask)
 {
 	struct mr_init_attr attr = {.addr = buffer, .length = 8, .comp_mask = mask};
 
-	ck_assert_ptr_null(reg_mr_ex(open_pd(), &attr));
+	ck_assert_ptr_null(newer_reg_mr_ex(open_pd(), &attr));
 }
 
 static void structure_without_address(void)
@@ -168,7 +165,33 @@ static void structure_without_address(void)
 
 static void structure_with_tags(void)
 {
-	try_ex(1 << 4);
+	try_ex(MR_EX_DMAH);
+}
+
+static void buffer_of_other_domain(void)
+{
+	struct ibv_pd *pd = open_pd();
+	struct buf *buf;
+	void *memory = newer_alloc_buf(pd, 8, &buf);
+
+	ck_assert_ptr_null(newer_reg_buf_mr(ibv_alloc_pd(pd->context), buf, memory, 8, 0));
+}
+
+static void buffer_that_is_shorter(void)
+{
+	struct ibv_pd *pd = open_pd();
+	struct buf *buf;
+	void *memory = newer_alloc_buf(pd, 8, &buf);
+
+	ck_assert_ptr_null(newer_reg_buf_mr(pd, buf, memory, 9, 0));
+}
+
+static void buffer_of_memory(void)
+{
+	struct buf *buf;
+
+	ck_assert_ptr_nonnull(newer_alloc_buf(open_pd(), 8, &buf));
+	ck_assert_int_eq(newer_export_buf_dmabuf_fd(buf), -1);
 }
 
 static void copied_region(void)
@@ -722,6 +745,9 @@ static const struct cause_row rows[] = {
 	{CAUSE_DMABUF_RANGE, dmabuf_too_long, "up to byte 65537 of a dma-buf that has 65536"},
 	{CAUSE_DMABUF_MAPPING, dmabuf_read_only, "for reading and writing: Permission denied"},
 	{CAUSE_DMABUF_ACCESS, dmabuf_on_demand, "access is ON_DEMAND"},
+	{CAUSE_BUF_PD, buffer_of_other_domain, "ibv_reg_buf_mr() or ibv_reg_mr_ex(): buf is 0x"},
+	{CAUSE_BUF_RANGE, buffer_that_is_shorter, ": 9 bytes at 0x"},
+	{CAUSE_BUF_MEMORY, buffer_of_memory, "ibv_export_buf_dmabuf_fd(): 8 bytes of memory"},
 	{CAUSE_IMPORT_UNKNOWN, import_a_region, "handle 1234567 is no region's"},
 	{CAUSE_IMPORT_UNKNOWN, import_device_memory, "of a context with another cmd_fd"},
 	{CAUSE_CONFIGURATION, unreadable_mode, "URXE_MODE=software is not emu, hw or both"},

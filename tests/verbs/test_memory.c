@@ -20,7 +20,7 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
-#include "verbs/mr_ex.h"
+#include "tests/verbs/newer_regions.h"
 
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -489,18 +489,9 @@ END_TEST
 /* --- by one structure ---------------------------------------------------------------------------
  */
 
-/* Newer headers declare it otherwise. */
-struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr) __asm__("ibv_reg_mr_ex");
-
-#define IOVA 1
-#define ADDR 2
-#define FD 4
-#define FD_OFFSET 8
-#define DMAH 16
-
 static struct ibv_mr *register_ex(struct mr_init_attr attr)
 {
-	return reg_mr_ex(pair.pd, &attr);
+	return newer_reg_mr_ex(pair.pd, &attr);
 }
 
 static int try_ex(struct mr_init_attr attr)
@@ -524,11 +515,11 @@ START_TEST(registered_by_a_structure)
 	fd = open_dmabuf();
 	iova = 100 * page + ((uintptr_t)here & (page - 1));
 	mr = register_ex((struct mr_init_attr){
-		.comp_mask = ADDR, .addr = here, .length = sizeof(here), .access = ACCESS});
+		.comp_mask = MR_EX_ADDR, .addr = here, .length = sizeof(here), .access = ACCESS});
 	ck_assert_ptr_nonnull(mr);
 	check_remote((uintptr_t)here, mr->rkey);
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	mr = register_ex((struct mr_init_attr){.comp_mask = ADDR | IOVA,
+	mr = register_ex((struct mr_init_attr){.comp_mask = MR_EX_ADDR | MR_EX_IOVA,
 					       .addr = here,
 					       .iova = iova,
 					       .length = sizeof(here),
@@ -536,7 +527,7 @@ START_TEST(registered_by_a_structure)
 	ck_assert_ptr_nonnull(mr);
 	check_remote(iova, mr->rkey);
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
-	mr = register_ex((struct mr_init_attr){.comp_mask = FD | FD_OFFSET | IOVA,
+	mr = register_ex((struct mr_init_attr){.comp_mask = MR_EX_FD | MR_EX_FD_OFFSET | MR_EX_IOVA,
 					       .fd = fd,
 					       .fd_offset = page,
 					       .iova = 7 * page,
@@ -547,21 +538,118 @@ START_TEST(registered_by_a_structure)
 	ck_assert_mem_eq(contents + page, "of the sender", 14);
 	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 
-	ck_assert_int_eq(try_ex((struct mr_init_attr){.comp_mask = FD, .fd = fd, .length = 8}), 0);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){
+				 .comp_mask = MR_EX_FD | MR_EX_FD_OFFSET, .fd = fd, .length = 8}),
+			 EINVAL);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){
+				 .comp_mask = MR_EX_FD | MR_EX_IOVA, .fd = fd, .length = 8}),
+			 EINVAL);
 	ck_assert_int_eq(try_ex((struct mr_init_attr){.addr = here, .length = 8}), EINVAL);
-	ck_assert_int_eq(try_ex((struct mr_init_attr){
-				 .comp_mask = ADDR | FD, .addr = here, .fd = fd, .length = 8}),
-			 EINVAL);
-	ck_assert_int_eq(try_ex((struct mr_init_attr){
-				 .comp_mask = ADDR | FD_OFFSET, .addr = here, .length = 8}),
-			 EINVAL);
 	ck_assert_int_eq(
-		try_ex((struct mr_init_attr){.comp_mask = ADDR | DMAH, .addr = here, .length = 8}),
-		EOPNOTSUPP);
+		try_ex((struct mr_init_attr){
+			.comp_mask = MR_EX_ADDR | MR_EX_FD, .addr = here, .fd = fd, .length = 8}),
+		EINVAL);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){.comp_mask = MR_EX_ADDR | MR_EX_FD_OFFSET,
+						      .addr = here,
+						      .length = 8}),
+			 EINVAL);
 	ck_assert_int_eq(try_ex((struct mr_init_attr){
-				 .comp_mask = ADDR | UINT64_C(1) << 40, .addr = here, .length = 8}),
+				 .comp_mask = MR_EX_ADDR | MR_EX_DMAH, .addr = here, .length = 8}),
+			 EOPNOTSUPP);
+	ck_assert_int_eq(try_ex((struct mr_init_attr){.comp_mask = MR_EX_ADDR | UINT64_C(1) << 40,
+						      .addr = here,
+						      .length = 8}),
 			 EOPNOTSUPP);
 	close(fd);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- buffers ------------------------------------------------------------------------------------
+ */
+
+#define BUF_SIZE 5000
+
+static int try_buf(struct buf *buf, void *addr, size_t length)
+{
+	struct ibv_mr *mr = newer_reg_buf_mr(pair.pd, buf, addr, length, ACCESS);
+
+	if (!mr)
+		return errno;
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	return 0;
+}
+
+static int try_buf_ex(struct buf *buf, uint64_t mask, void *addr)
+{
+	return try_ex((struct mr_init_attr){
+		.comp_mask = mask | MR_EX_BUF, .buf = buf, .addr = addr, .length = 8});
+}
+
+START_TEST(buffers)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct buf *buf = NULL;
+	struct ibv_mr *mr;
+	char *memory;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	memory = newer_alloc_buf(pair.pd, BUF_SIZE, &buf);
+	ck_assert_ptr_nonnull(memory);
+	ck_assert_ptr_nonnull(buf);
+	ck_assert_uint_eq((uintptr_t)memory & (page - 1), 0);
+	memset(memory, 0, BUF_SIZE);
+	mr = newer_reg_buf_mr(pair.pd, buf, memory, BUF_SIZE, ACCESS);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_ptr_eq(mr->addr, memory);
+	ck_assert_uint_eq(mr->length, BUF_SIZE);
+	check_remote((uintptr_t)memory, mr->rkey);
+	ck_assert_mem_eq(memory, "of the sender", 14);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+
+	memset(memory, 0, BUF_SIZE);
+	mr = register_ex((struct mr_init_attr){.comp_mask = MR_EX_BUF | MR_EX_ADDR | MR_EX_IOVA,
+					       .buf = buf,
+					       .addr = memory + 8,
+					       .iova = 3 * page + 8,
+					       .length = 4000,
+					       .access = ACCESS});
+	ck_assert_ptr_nonnull(mr);
+	check_remote(3 * page + 8, mr->rkey);
+	ck_assert_mem_eq(memory + 8, "of the sender", 14);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	newer_free_buf(buf);
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(buffers_are_of_a_domain_and_a_size)
+{
+	struct buf *buf, *other;
+	struct ibv_pd *pd;
+	char *memory;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	memory = newer_alloc_buf(pair.pd, BUF_SIZE, &buf);
+	ck_assert_int_eq(try_buf(buf, memory + BUF_SIZE - 8, 8), 0);
+	ck_assert_int_eq(try_buf(buf, memory + BUF_SIZE - 8, 9), EINVAL);
+	ck_assert_int_eq(try_buf(buf, memory - 1, 8), EINVAL);
+	ck_assert_int_eq(try_buf(buf, memory, SIZE_MAX), EINVAL);
+	ck_assert_int_eq(try_buf(buf, memory + 8, SIZE_MAX - 4), EINVAL);
+	ck_assert_int_eq(try_buf_ex(buf, MR_EX_ADDR, memory), 0);
+	ck_assert_int_eq(try_buf_ex(buf, 0, memory), EINVAL);
+	ck_assert_int_eq(try_buf_ex(buf, MR_EX_ADDR | MR_EX_FD, memory), EINVAL);
+	ck_assert_int_eq(try_buf_ex(buf, MR_EX_ADDR | MR_EX_FD_OFFSET, memory), EINVAL);
+	ck_assert_int_eq(try_buf_ex(NULL, MR_EX_ADDR, memory), EINVAL);
+	ck_fails(newer_export_buf_dmabuf_fd(buf), ENODATA);
+	newer_free_buf(buf);
+
+	pd = ibv_alloc_pd(pair.context);
+	memory = newer_alloc_buf(pd, 8, &other);
+	ck_assert_int_eq(try_buf(other, memory, 8), EINVAL);
+	newer_free_buf(other);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	ck_fails_null(newer_alloc_buf(pair.pd, SIZE_MAX / 2, &other), ENOMEM);
 	pair_close(&pair);
 }
 END_TEST
@@ -728,6 +816,8 @@ int main(void)
 	tcase_add_test(tcase, dmabuf);
 	tcase_add_test(tcase, dmabuf_that_is_refused);
 	tcase_add_test(tcase, registered_by_a_structure);
+	tcase_add_test(tcase, buffers);
+	tcase_add_test(tcase, buffers_are_of_a_domain_and_a_size);
 	tcase_add_test(tcase, imports_are_names);
 	tcase_add_test(tcase, destroyed_by_an_import);
 	tcase_add_test(tcase, imports_that_are_refused);

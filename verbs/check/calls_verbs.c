@@ -53,7 +53,8 @@ DESTROYS(close_xrcd, "ibv_close_xrcd()", XRCD, (struct ibv_xrcd *xrcd), (xrcd), 
 MAKES_COMPARED(struct ibv_mr *, reg_mr, "ibv_reg_mr()", MR, (struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access), IN_PD)
 MAKES_COMPARED(struct ibv_mr *, reg_mr_iova, "ibv_reg_mr_iova()", MR, (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access), IN_PD)
 MAKES_COMPARED(struct ibv_mr *, reg_mr_iova2, "ibv_reg_mr_iova2()", MR, (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access), (pd, addr, length, iova, access), IN_PD)
-MAKES(struct ibv_mr *, reg_mr_ex, "ibv_reg_mr_ex()", MR, (struct ibv_pd *pd, const struct mr_init_attr *attr), (pd, attr), IN_PD)
+MAKES(struct ibv_mr *, reg_mr_ex, "ibv_reg_mr_ex()", MR, (struct ibv_pd *pd, const struct mr_init_attr *attr), (pd, attr), IN_PD, {OBJECT_BUF, IF(MR_EX_BUF, buf)})
+MAKES(struct ibv_mr *, reg_buf_mr, "ibv_reg_buf_mr()", MR, (struct ibv_pd *pd, struct buf *buf, void *addr, size_t length, int access), (pd, buf, addr, length, access), IN_PD, {OBJECT_BUF, buf})
 MAKES(struct ibv_mr *, reg_dmabuf_mr, "ibv_reg_dmabuf_mr()", MR, (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access), (pd, offset, length, iova, fd, access), IN_PD)
 MAKES(struct ibv_mr *, reg_dm_mr, "ibv_reg_dm_mr()", MR, (struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length, unsigned int access), (pd, dm, dm_offset, length, access), IN_PD, {OBJECT_DM, dm})
 MAKES(struct ibv_mr *, import_mr, "ibv_import_mr()", MR, (struct ibv_pd *pd, uint32_t mr_handle), (pd, mr_handle), IN_PD)
@@ -66,6 +67,8 @@ CALL(int, advise_mr, "ibv_advise_mr()", (struct ibv_pd *pd, enum ibv_advise_mr_a
 DESTROYS(dereg_mr, "ibv_dereg_mr()", MR, (struct ibv_mr *mr), (mr), mr)
 ENDS(unimport_mr, "ibv_unimport_mr()", MR, (struct ibv_mr *mr), (mr), mr)
 DESTROYS(dealloc_mw, "ibv_dealloc_mw()", MW, (struct ibv_mw *mw), (mw), mw)
+CALL(int, export_buf_dmabuf_fd, "ibv_export_buf_dmabuf_fd()", (struct buf *buf), (buf), MINUS_ONE, {OBJECT_BUF, buf})
+ENDS(free_buf, "ibv_free_buf()", BUF, (struct buf *buf), (buf), buf)
 DESTROYS(free_dm, "ibv_free_dm()", DM, (struct ibv_dm *dm), (dm), dm)
 ENDS(unimport_dm, "ibv_unimport_dm()", DM, (struct ibv_dm *dm), (dm), dm)
 
@@ -122,6 +125,22 @@ int checked_close_device(struct ibv_context *context)
 	error = urxe_close_device(context);
 	check_destroy_done(OBJECT_CONTEXT, context, error);
 	return error;
+}
+
+/* The object is the handle. */
+void *checked_alloc_buf(struct ibv_pd *pd, size_t size, struct buf **buf)
+{
+	const struct object_use uses[] = {IN_PD, {0}};
+	void *address;
+
+	if (!check_is_on())
+		return urxe_alloc_buf(pd, size, buf);
+	if (!check_uses("ibv_alloc_buf()", uses))
+		return A_NULL;
+	address = urxe_alloc_buf(pd, size, buf);
+	if (address)
+		object_made(OBJECT_BUF, *buf, uses);
+	return address;
 }
 
 /* A region may change its domain. */

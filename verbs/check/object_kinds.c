@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "net/qp_text.h"
+#include "verbs/buf.h"
 #include "verbs/check/objects.h"
 
 static void describe_device_list(const void *pointer, char name[OBJECT_NAME])
@@ -47,6 +48,13 @@ static void describe_mw(const void *pointer, char name[OBJECT_NAME])
 static void describe_dm(const void *pointer, char name[OBJECT_NAME])
 {
 	snprintf(name, OBJECT_NAME, "device memory %p", pointer);
+}
+
+static void describe_buf(const void *pointer, char name[OBJECT_NAME])
+{
+	const struct buf *buf = pointer;
+
+	snprintf(name, OBJECT_NAME, "buffer of %zu bytes at %p", buf->size, buf->address);
 }
 
 static void describe_channel(const void *pointer, char name[OBJECT_NAME])
@@ -144,6 +152,7 @@ static const struct kind {
 		       first_member},
 	[OBJECT_DM] = {"device memory", "device memories", "ibv_free_dm()", describe_dm,
 		       first_member},
+	[OBJECT_BUF] = {"buffer", "buffers", "ibv_free_buf()", describe_buf, first_member},
 	[OBJECT_CHANNEL] = {"completion channel", "completion channels",
 			    "ibv_destroy_comp_channel()", describe_channel, first_member},
 	[OBJECT_CQ] = {"completion queue", "completion queues", "ibv_destroy_cq()", describe_cq,

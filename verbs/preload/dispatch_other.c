@@ -148,9 +148,11 @@ NEWER_OURS(ibv_reg_mr_ex, "IBVERBS_1.15", OBJECT, A_NULL,
 NEWER(ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", OBJECT, MINUS_ONE)
 NEWER_OURS(ibv_query_port_speed, "IBVERBS_1.16", CONTEXT, AN_ERRNO,
 	   set_errno(HOOKED(query_port_speed)((struct ibv_context *)a, b, (uint64_t *)c)))
-NEWER(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL)
-NEWER(ibv_free_buf, "IBVERBS_1.17", OBJECT, AN_ERRNO)
-NEWER(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL)
+NEWER_OURS(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL,
+	   (word)HOOKED(alloc_buf)((struct ibv_pd *)a, b, (struct buf **)c))
+NEWER_OURS(ibv_free_buf, "IBVERBS_1.17", OBJECT, AN_ERRNO, (HOOKED(free_buf)((struct buf *)a), 0))
+NEWER_OURS(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL,
+	   (word)HOOKED(reg_buf_mr)((struct ibv_pd *)a, (struct buf *)b, (void *)c, d, e))
 NEWER(_ibv_query_comp_cntr_caps, "IBVERBS_1.18", CONTEXT, AN_ERRNO)
 NEWER(ibv_create_comp_cntr, "IBVERBS_1.18", CONTEXT, A_NULL)
 NEWER(ibv_destroy_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
@@ -161,4 +163,5 @@ NEWER(ibv_inc_err_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
 NEWER(ibv_read_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
 NEWER(ibv_read_err_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
 NEWER(ibv_qp_attach_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
-NEWER(ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", OBJECT, MINUS_ONE)
+NEWER_OURS(ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", OBJECT, MINUS_ONE,
+	   HOOKED(export_buf_dmabuf_fd)((struct buf *)a))
