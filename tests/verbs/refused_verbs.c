@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "tests/verbs/newer_regions.h"
 #include "tests/verbs/refused.h"
 
 /* The functions themselves: the macros choose between two. */
@@ -209,6 +210,9 @@ MADE(ibv_alloc_parent_domain, struct ibv_pd, make_parent(), ibv_dealloc_pd)
 MADE(ibv_alloc_td, struct ibv_td, make_td(), ibv_dealloc_td)
 DESTROYED(ibv_dealloc_td, struct ibv_td, make_td(), ibv_dealloc_td)
 
+static struct mr_init_attr by_address = {
+	.comp_mask = MR_EX_ADDR, .addr = refused_pair.buffer, .length = 64, .access = ACCESS};
+
 MADE(ibv_reg_mr, struct ibv_mr, ibv_reg_mr(pair->pd, pair->buffer, 64, ACCESS), ibv_dereg_mr)
 MADE(ibv_reg_mr_iova, struct ibv_mr, ibv_reg_mr_iova(pair->pd, pair->buffer, 64, IOVA, ACCESS),
      ibv_dereg_mr)
@@ -216,6 +220,7 @@ MADE(ibv_reg_mr_iova2, struct ibv_mr, ibv_reg_mr_iova2(pair->pd, pair->buffer, 6
      ibv_dereg_mr)
 MADE(ibv_reg_dmabuf_mr, struct ibv_mr, ibv_reg_dmabuf_mr(pair->pd, 0, 64, 0, -1, ACCESS),
      ibv_dereg_mr)
+MADE(ibv_reg_mr_ex, struct ibv_mr, newer_reg_mr_ex(pair->pd, &by_address), ibv_dereg_mr)
 DESTROYED(ibv_dereg_mr, struct ibv_mr, ibv_reg_mr(pair->pd, pair->buffer, 64, ACCESS), ibv_dereg_mr)
 MADE(ibv_import_mr, struct ibv_mr, ibv_import_mr(pair->pd, pair->mr->handle), unimport_mr)
 MADE(ibv_alloc_null_mr, struct ibv_mr, ibv_alloc_null_mr(pair->pd), ibv_dereg_mr)
@@ -229,6 +234,32 @@ static int make_ibv_rereg_mr(void)
 	/* The region is as it was. */
 	ck_assert(result == 0 || result == IBV_REREG_MR_ERR_INPUT);
 	return result ? errno : 0;
+}
+
+static int make_ibv_alloc_buf(void)
+{
+	struct buf *buf;
+	void *memory = newer_alloc_buf(pair->pd, 64, &buf);
+
+	if (memory)
+		newer_free_buf(buf);
+	return by_null(memory);
+}
+
+static int make_ibv_reg_buf_mr(void)
+{
+	struct buf *buf;
+	void *memory = newer_alloc_buf(pair->pd, 64, &buf);
+	struct ibv_mr *mr;
+	int result;
+
+	ck_assert_ptr_nonnull(memory);
+	mr = newer_reg_buf_mr(pair->pd, buf, memory, 64, ACCESS);
+	result = by_null(mr);
+	if (mr)
+		ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	newer_free_buf(buf);
+	return result;
 }
 
 static int make_ibv_reg_dm_mr(void)
@@ -526,7 +557,7 @@ const struct refused_row refused_verbs[FAULT_CALLS] = {
 	ROW(ibv_create_comp_channel), ROW(ibv_destroy_comp_channel), ROW_OF(ibv_get_cq_event, EAGAIN),
 	ROW(ibv_alloc_pd), ROW(ibv_dealloc_pd),
 	ROW(ibv_reg_mr), ROW(ibv_reg_mr_iova), ROW(ibv_reg_mr_iova2), ROW(ibv_rereg_mr), ROW(ibv_dereg_mr),
-	ROW_OF(ibv_reg_dmabuf_mr, EINVAL),
+	ROW_OF(ibv_reg_dmabuf_mr, EINVAL), ROW(ibv_reg_mr_ex), ROW(ibv_alloc_buf), ROW(ibv_reg_buf_mr),
 	ROW(ibv_create_cq), ROW(ibv_resize_cq), ROW(ibv_destroy_cq),
 	ROW(ibv_create_srq), ROW(ibv_modify_srq), ROW(ibv_query_srq), ROW(ibv_destroy_srq),
 	ROW(ibv_create_qp), ROW(ibv_modify_qp), ROW(ibv_query_qp), ROW(ibv_qp_to_qp_ex),

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/guard.h"
 #include "net/syscalls.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
@@ -91,12 +92,17 @@ typedef word (*newer_function)(word, word, word, word, word, word);
 /* What a verb that our devices don't have returns. */
 enum answer { AN_ERRNO, A_NULL, MINUS_ONE };
 
-static word lacking(enum answer answer)
+static word failing(int error, enum answer answer)
 {
 	if (answer == AN_ERRNO)
-		return EOPNOTSUPP;
-	errno = EOPNOTSUPP;
+		return error;
+	errno = error;
 	return answer == A_NULL ? 0 : (word)-1;
+}
+
+static word lacking(enum answer answer)
+{
+	return failing(EOPNOTSUPP, answer);
 }
 
 static word lacking_ours(const char *name, enum answer answer)
@@ -109,6 +115,12 @@ static word lacking_inherited(const char *call, enum answer answer)
 {
 	report_inherited(call);
 	return lacking(answer);
+}
+
+/* Before our verb: 0, or the errno with which a fault refuses it (verbs/hooks.h). */
+static int refusal(enum fault_call call)
+{
+	return unlikely(hooks_on()) ? hook_call(call) : 0;
 }
 
 /* The first argument (depth 0), or the first member of the object that is; or NULL. */
@@ -125,7 +137,17 @@ static struct ibv_context *first_context(word first, int depth)
 #define NEWER(name, node, depth, answer)                                                           \
 	NEWER_OURS(name, node, depth, answer, lacking_ours(#name, answer))
 
-/* The same of a verb that our devices have: @ours calls it with a, b, ... */
+/* The same of a verb that our devices have, and that faults know: @ours calls it with a, b, ... */
+#define NEWER_VERB(name, node, depth, answer, ours)                                                \
+	static word made_##name(word a, word b, word c, word d, word e)                            \
+	{                                                                                          \
+		int error = refusal(FAULT_CALL_##name);                                            \
+                                                                                                   \
+		return error ? failing(error, answer) : (word)(ours);                              \
+	}                                                                                          \
+	NEWER_OURS(name, node, depth, answer, made_##name(a, b, c, d, e))
+
+/* ... or that they don't know. */
 #define NEWER_OURS(name, node, depth, answer, ours)                                                \
 	word newer_##name(word a, word b, word c, word d, word e, word f) __asm__(#name);          \
 	EXPORT word newer_##name(word a, word b, word c, word d, word e, word f)                   \
@@ -133,8 +155,10 @@ static struct ibv_context *first_context(word first, int depth)
 		static void *cache;                                                                \
 		newer_function real;                                                               \
                                                                                                    \
-		if (context_is_ours(first_context(a, depth)))                                      \
+		if (context_is_ours(first_context(a, depth))) {                                    \
+			guard_thread();                                                            \
 			return ours;                                                               \
+		}                                                                                  \
 		if (context_is_inherited(first_context(a, depth)))                                 \
 			return lacking_inherited(#name "()", answer);                              \
 		real = (newer_function)real_find(&cache, REAL_VERBS, #name, node);                 \
@@ -143,16 +167,16 @@ static struct ibv_context *first_context(word first, int depth)
 
 NEWER(ibv_alloc_dmah, "IBVERBS_1.15", CONTEXT, A_NULL)
 NEWER(ibv_dealloc_dmah, "IBVERBS_1.15", OBJECT, AN_ERRNO)
-NEWER_OURS(ibv_reg_mr_ex, "IBVERBS_1.15", OBJECT, A_NULL,
-	   (word)HOOKED(reg_mr_ex)((struct ibv_pd *)a, (const struct mr_init_attr *)b))
+NEWER_VERB(ibv_reg_mr_ex, "IBVERBS_1.15", OBJECT, A_NULL,
+	   HOOKED(reg_mr_ex)((struct ibv_pd *)a, (const struct mr_init_attr *)b))
 NEWER(ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", OBJECT, MINUS_ONE)
 NEWER_OURS(ibv_query_port_speed, "IBVERBS_1.16", CONTEXT, AN_ERRNO,
 	   set_errno(HOOKED(query_port_speed)((struct ibv_context *)a, b, (uint64_t *)c)))
-NEWER_OURS(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL,
-	   (word)HOOKED(alloc_buf)((struct ibv_pd *)a, b, (struct buf **)c))
+NEWER_VERB(ibv_alloc_buf, "IBVERBS_1.17", OBJECT, A_NULL,
+	   HOOKED(alloc_buf)((struct ibv_pd *)a, b, (struct buf **)c))
 NEWER_OURS(ibv_free_buf, "IBVERBS_1.17", OBJECT, AN_ERRNO, (HOOKED(free_buf)((struct buf *)a), 0))
-NEWER_OURS(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL,
-	   (word)HOOKED(reg_buf_mr)((struct ibv_pd *)a, (struct buf *)b, (void *)c, d, e))
+NEWER_VERB(ibv_reg_buf_mr, "IBVERBS_1.17", OBJECT, A_NULL,
+	   HOOKED(reg_buf_mr)((struct ibv_pd *)a, (struct buf *)b, (void *)c, d, e))
 NEWER(_ibv_query_comp_cntr_caps, "IBVERBS_1.18", CONTEXT, AN_ERRNO)
 NEWER(ibv_create_comp_cntr, "IBVERBS_1.18", CONTEXT, A_NULL)
 NEWER(ibv_destroy_comp_cntr, "IBVERBS_1.18", OBJECT, AN_ERRNO)
