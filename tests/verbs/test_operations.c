@@ -161,12 +161,16 @@ static bool is_there(size_t offset)
 	return pointer;
 }
 
-/* Each that isn't there is in the table, and its function says so. */
+/*
+ * Each that isn't there is in the table, and its function says so. What newer headers have before
+ * query_port only libibverbs itself calls.
+ */
 START_TEST(operations_that_are_lacking)
 {
+	const size_t begin = offsetof(struct verbs_context, query_port);
 	const size_t end = offsetof(struct verbs_context, _ABI_placeholder3);
 
-	for (size_t offset = 0; offset < end; offset += sizeof(void *)) {
+	for (size_t offset = begin; offset < end; offset += sizeof(void *)) {
 		const struct operation *operation = find(offset);
 
 		if (offset == offsetof(struct verbs_context, priv))
