@@ -136,7 +136,7 @@ class Planted(unittest.TestCase):
     def test_peer_has_a_node_where_the_program_has_a_list(self):
         environment = {**ENVIRONMENT, "URXE_DEVICES": "rail0=127.0.0.2"}
         server = f"ibv_rc_pingpong -d urxe0 -g 0 -p {PORT} -n 5"
-        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr", "--peer", server, "--",
+        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_alloc_pd", "--peer", server, "--",
                     "ibv_rc_pingpong", "-d", "rail0", "-g", "0", "-p", PORT, "-n", "5", "127.0.0.1",
                     environment=environment)
         self.assertEqual(said.returncode, 0, said.stderr)
@@ -219,10 +219,10 @@ class Commands(unittest.TestCase):
 
     def test_peer_is_started_for_each_run(self):
         server = f"ibv_rc_pingpong -g 0 -p {PORT} -n 5"
-        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr,ibv_create_qp", "--peer", server, "--",
+        said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_alloc_pd,ibv_create_qp", "--peer", server, "--",
                     "ibv_rc_pingpong", "-g", "0", "-p", PORT, "-n", "5", "127.0.0.1")
         self.assertEqual(said.returncode, 0, said.stderr + said.stdout)
-        self.assertEqual(places(said)["fail(ENOMEM)#1/ibv_reg_mr"]["outcome"], "reported")
+        self.assertEqual(places(said)["fail(ENOMEM)#1/ibv_alloc_pd"]["outcome"], "reported")
         self.assertIn(server, json.loads(said.stdout)["peer"])
 
     def test_peer_crashes(self):
@@ -230,7 +230,7 @@ class Commands(unittest.TestCase):
             # Each time but the first.
             server = (f"[ -e {folder}/begun ] && kill -SEGV $$; touch {folder}/begun; "
                       f"ibv_rc_pingpong -g 0 -p {PORT} -n 5")
-            said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_reg_mr", "--peer", server, "--",
+            said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_alloc_pd", "--peer", server, "--",
                         "ibv_rc_pingpong", "-g", "0", "-p", PORT, "-n", "5", "127.0.0.1")
         self.assertEqual(said.returncode, 1, said.stderr)
         self.assertEqual({(place["outcome"], place["peer"]["signal"]) for place in findings(said).values()},
