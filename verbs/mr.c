@@ -17,6 +17,7 @@ struct imported_mr {
 	uint32_t handle;
 	struct hca *hca; /* NULL; never in a struct mr */
 	struct mr *mr;
+	struct pd *pd; /* stays readable: the import doesn't keep it from being deallocated */
 };
 
 _Static_assert(offsetof(struct imported_mr, handle) == offsetof(struct mr, handle) &&
@@ -113,6 +114,7 @@ static void end_name(struct ibv_mr *name)
 
 	if (to_import(name)) {
 		domain_put(name->pd);
+		pd_put(to_import(name)->pd);
 		quarantine_free(name, sizeof(struct imported_mr));
 	}
 	mr_put(mr);
@@ -154,7 +156,9 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	import->ibv.addr = NULL; /* ibv_import_mr(3) */
 	import->handle = mr_handle;
 	import->mr = mr;
+	import->pd = to_pd(pd);
 	names_add(&mr->names);
+	names_add(&import->pd->names);
 	domain_get(pd);
 	return &import->ibv;
 }

@@ -766,6 +766,33 @@ START_TEST(destroyed_by_an_import)
 }
 END_TEST
 
+enum { SIZES = 33, SIZE_STEP = 8 }; /* of small objects */
+
+/* The import of a region is no user of its protection domain, which may end before it. */
+START_TEST(import_outlives_its_domain)
+{
+	static const uint8_t zeros[SIZES * SIZE_STEP];
+	uint8_t *others[SIZES];
+	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	pd = ibv_alloc_pd(pair.context);
+	mr = ibv_import_mr(pd, pair.mr->handle);
+	ck_assert_ptr_nonnull(mr);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
+	/* What would be its memory is zeros, as a domain of another kind has them. */
+	for (unsigned int i = 1; i < SIZES; i++)
+		others[i] = memset(malloc(i * SIZE_STEP), 0, i * SIZE_STEP);
+	ibv_unimport_mr(mr);
+	for (unsigned int i = 1; i < SIZES; i++) {
+		ck_assert_mem_eq(others[i], zeros, i * SIZE_STEP);
+		free(others[i]);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
 /* Objects belong to the file behind the command descriptor. */
 START_TEST(imports_that_are_refused)
 {
@@ -820,6 +847,7 @@ int main(void)
 	tcase_add_test(tcase, buffers_are_of_a_domain_and_a_size);
 	tcase_add_test(tcase, imports_are_names);
 	tcase_add_test(tcase, destroyed_by_an_import);
+	tcase_add_test(tcase, import_outlives_its_domain);
 	tcase_add_test(tcase, imports_that_are_refused);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
