@@ -24,6 +24,14 @@ bool arena_find(const uint8_t *data, uint32_t length, uint32_t *from)
 	return length <= SOURCE_SIZE - *from && memcmp(data, arena.source + *from, length) == 0;
 }
 
+bool is_zero(const uint8_t *data, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (data[i])
+			return false;
+	return true;
+}
+
 /* @ibv is the first field of all. */
 static bool is_used(const void *object)
 {

@@ -5,7 +5,9 @@
  * library is the real one, so are its packets and its time: what depends on these isn't predicted.
  *
  *   calls.c          picking objects, the memory, the end
- *   calls_objects.c  what is made and destroyed, but for queue pairs
+ *   calls_objects.c  what is made and destroyed, but for regions and queue pairs
+ *   calls_regions.c  regions of memory, and the addresses that they have
+ *   calls_dm.c       device memory
  *   calls_qp.c       queue pairs and groups
  *   calls_handles.c  targets of XRC that are opened once more
  *   calls_work.c     which work requests are outstanding
@@ -28,6 +30,7 @@
 #define WORKS_MAX 384 /* of one input */
 #define SLOT_SIZE 8192
 #define SOURCE_SIZE 65536
+#define PLACE_SIZE 128
 /* Its words are multiples of a number, and these of that its inverse: each tells where it is. */
 #define SOURCE_FACTOR 2654435761u
 #define SOURCE_INVERSE 244002641u
@@ -36,7 +39,7 @@
 #define WAIT_SECONDS 10 /* for what must come */
 
 enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
-enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8, HANDLES = 2 };
+enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8, HANDLES = 2, DMS = 2, TDS = 2 };
 
 enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
 
@@ -51,17 +54,40 @@ struct due {
 struct fuzz_pd {
 	struct ibv_pd *ibv;
 	struct ibv_pd *parent; /* of a parent domain: what it is made of */
+	struct ibv_td *td;
+};
+
+struct fuzz_td {
+	struct ibv_td *ibv;
+};
+
+struct fuzz_dm {
+	struct ibv_dm *ibv;
+	size_t length;
+};
+
+/*
+ * What an address of the arena is to a key: keys whose region has its addresses from elsewhere have
+ * a shift, which is added. Devices give out their keys independently: so no two shifts make one
+ * address of two places, but for those of device memory, which is laid out as the arena begins.
+ */
+struct naming {
+	uint64_t shift;
+	bool is_dm;
 };
 
 struct fuzz_mr {
 	struct ibv_mr *ibv;
 	struct ibv_pd *pd;
+	struct ibv_dm *dm; /* or NULL */
+	struct naming naming;
 };
 
 struct fuzz_mw {
 	struct ibv_mw *ibv;
 	struct ibv_pd *pd;
 	unsigned int bound; /* perhaps: bits 1 << index of regions */
+	struct naming naming;
 };
 
 struct fuzz_ah {
@@ -157,6 +183,8 @@ struct world {
 	struct fuzz_pd pds[PDS];
 	struct fuzz_mr mrs[MRS];
 	struct fuzz_mw mws[MWS];
+	struct fuzz_dm dms[DMS];
+	struct fuzz_td tds[TDS];
 	struct fuzz_ah ahs[AHS];
 	struct fuzz_xrcd xrcds[XRCDS];
 	struct fuzz_channel channels[CHANNELS];
@@ -169,24 +197,31 @@ struct world {
 	struct work works[WORKS_MAX];
 	uint32_t work_count;
 	uint32_t resets; /* of queue pairs */
+	bool has_null;	 /* a null region, of which zeros come: with any number of what is sent */
 	uint32_t dead_keys[DEAD_KEYS];
 	unsigned int dead_count;
 };
 
 /*
  * The memory: first the data that is sent, which nothing writes, then what atomics change, then a
- * slot for each work request, where it receives, reads to or writes.
+ * slot for each work request, where it receives, reads to or writes. Device memory has the source,
+ * too, and a smaller place for each work request.
  */
 struct arena {
 	uint8_t source[SOURCE_SIZE];
+	uint8_t places[WORKS_MAX][PLACE_SIZE];
 	uint64_t atomics[ATOMICS];
 	uint8_t slots[WORKS_MAX][SLOT_SIZE];
 };
 
 extern struct arena arena;
 
+#define DM_SIZE offsetof(struct arena, atomics)
+
 /* Whether @data is part of the source memory; @from: where it begins. True below four bytes. */
 bool arena_find(const uint8_t *data, uint32_t length, uint32_t *from);
+
+bool is_zero(const uint8_t *data, size_t length);
 
 /* One of those of the input's choice that are there, or NULL. */
 #define PICK(world, array)                                                                         \
@@ -209,10 +244,10 @@ void world_end(struct world *world);
 /* --- calls_objects.c */
 void call_alloc_pd(struct world *world);
 void call_alloc_parent_domain(struct world *world);
+void call_alloc_td(struct world *world);
+void call_alloc_threads_domain(struct world *world);
+void call_dealloc_td(struct world *world);
 void call_dealloc_pd(struct world *world);
-void call_reg_mr(struct world *world);
-void call_rereg_mr(struct world *world);
-void call_dereg_mr(struct world *world);
 void call_alloc_mw(struct world *world);
 void call_dealloc_mw(struct world *world);
 void call_create_ah(struct world *world);
@@ -233,12 +268,36 @@ bool objects_destroy(struct world *world);
 /* Of each that the rest needs one, of CQs two. */
 void objects_make(struct world *world);
 
+struct ibv_context *pick_context(struct world *world);
+
+/* --- calls_regions.c */
+void call_reg_mr(struct world *world);
+void call_reg_mr_iova(struct world *world);
+void call_reg_dm_mr(struct world *world);
+void call_alloc_null_mr(struct world *world);
+void call_reg_dmabuf_mr(struct world *world);
+void call_rereg_mr(struct world *world);
+void call_dereg_mr(struct world *world);
+void call_advise_mr(struct world *world);
+void dereg_mr(struct world *world, struct fuzz_mr *mr);
+/* By the same keys: what of the arena is there, or in device memory instead. */
+uint64_t address_of(const void *address, struct naming naming);
+
+/* --- calls_dm.c */
+void call_alloc_dm(struct world *world);
+void call_copy_dm(struct world *world);
+void call_free_dm(struct world *world);
+void free_dm(struct world *world, struct fuzz_dm *dm);
+/* What has come for the work request, in the arena or in any device memory. */
+const uint8_t *arrived_data(struct world *world, uint32_t index, uint32_t length);
+
 /* --- calls_qp.c */
 void call_create_qp(struct world *world);
 void call_modify_qp(struct world *world);
 void call_connect_qp(struct world *world);
 void call_drain(struct world *world);
 void call_query_qp(struct world *world);
+void call_ece(struct world *world);
 void call_destroy_qp(struct world *world);
 void call_attach_mcast(struct world *world);
 void call_detach_mcast(struct world *world);
@@ -286,7 +345,9 @@ void forget_works(struct world *world, const struct fuzz_qp *qp, const struct fu
 void refill(struct world *world, struct fuzz_qp *qp);
 
 extern const uint32_t lengths[LENGTHS];
-uint32_t pick_lkey(struct world *world);
+uint32_t pick_lkey(struct world *world, struct naming *naming);
+/* Where the work request at @index has its data come to by a key; @length becomes what fits. */
+uint64_t place_of(uint32_t index, struct naming naming, uint32_t *length);
 /* One range in @count pieces, one behind the other. */
 void cut(struct ibv_sge *sges, unsigned int count, uint64_t addr, uint32_t length, uint32_t lkey);
 

@@ -30,7 +30,10 @@ void atomic_check(struct world *world, uint32_t index)
 	struct work *work = &world->works[index];
 	const unsigned int word = word_of(work->opcode, work->source);
 
-	memcpy(&work->original, arena.slots[index], sizeof(work->original));
+	if (world->has_null) /* it may be what has got the original value */
+		return;
+	memcpy(&work->original, arrived_data(world, index, sizeof(work->original)),
+	       sizeof(work->original));
 	for (uint32_t i = 0; i < world->work_count; i++) {
 		const struct work *other = &world->works[i];
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects but for queue pairs. A call that fails says why, and changes nothing that is known here.
+/* Objects but for regions and queue pairs. A call that fails says why, and changes nothing that is
+ * known here.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "calls.h"
-
-#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* Whether any of world.@array has @object as its @field. */
 #define USED_BY(world, array, field, object)                                                       \
@@ -32,23 +31,13 @@ static void destroy_pd(struct world *world, struct fuzz_pd *pd)
 		*pd = (struct fuzz_pd){};
 }
 
-/* Bound or not is known once the bind has completed, and nothing else happened to the window. */
-static void dereg_mr(struct world *world, struct fuzz_mr *mr)
+static void dealloc_td(struct world *world, struct fuzz_td *td)
 {
-	unsigned int bit = 1u << (mr - world->mrs), bound = 0;
-	const struct ibv_context *context = mr->ibv->context;
-	const uint32_t rkey = mr->ibv->rkey;
-	int result = ibv_dereg_mr(mr->ibv);
+	bool busy = USED_BY(world, pds, td, td->ibv);
 
-	for (unsigned int i = 0; i < MWS; i++)
-		bound |= world->mws[i].bound;
-	must(result == 0 || (result == EBUSY && bound & bit));
-	if (result)
-		return;
-	for (unsigned int i = 0; i < MWS; i++)
-		world->mws[i].bound &= ~bit;
-	*mr = (struct fuzz_mr){};
-	key_ends(world, rkey, context);
+	must_destroy(ibv_dealloc_td(td->ibv), busy, "ibv_dealloc_td()");
+	if (!busy)
+		*td = (struct fuzz_td){};
 }
 
 static void dealloc_mw(struct world *world, struct fuzz_mw *mw)
@@ -129,6 +118,8 @@ bool objects_destroy(struct world *world)
 	EACH(xrcds, close_xrcd);
 	EACH(channels, destroy_channel);
 	EACH(cqs, destroy_cq);
+	EACH(tds, dealloc_td);
+	EACH(dms, free_dm);
 	EACH(mrs, dereg_mr);
 	EACH(srqs, destroy_srq);
 	EACH(mws, dealloc_mw);
@@ -146,7 +137,7 @@ bool objects_destroy(struct world *world)
 			function(world, object);                                                   \
 	}
 DESTROYS(call_dealloc_pd, fuzz_pd, pds, destroy_pd)
-DESTROYS(call_dereg_mr, fuzz_mr, mrs, dereg_mr)
+DESTROYS(call_dealloc_td, fuzz_td, tds, dealloc_td)
 DESTROYS(call_dealloc_mw, fuzz_mw, mws, dealloc_mw)
 DESTROYS(call_destroy_ah, fuzz_ah, ahs, destroy_ah)
 DESTROYS(call_close_xrcd, fuzz_xrcd, xrcds, close_xrcd)
@@ -156,7 +147,7 @@ DESTROYS(call_destroy_srq, fuzz_srq, srqs, destroy_srq)
 
 /* --- what makes them ------------------------------------------------------------------ */
 
-static struct ibv_context *pick_context(struct world *world)
+struct ibv_context *pick_context(struct world *world)
 {
 	return world->contexts[input_u8(&world->input) & 1];
 }
@@ -182,91 +173,34 @@ void call_alloc_parent_domain(struct world *world)
 	domain->parent = domain->ibv ? pd->ibv : NULL;
 }
 
-struct range {
-	void *addr;
-	size_t length;
-};
-
-/* Mostly all of the memory. */
-static struct range pick_range(struct world *world)
+void call_alloc_td(struct world *world)
 {
-	switch (input_u8(&world->input) & 7) {
-	case 1:
-		return (struct range){arena.source, SOURCE_SIZE};
-	case 2:
-		return (struct range){arena.slots, sizeof(arena.slots)};
-	case 3:
-		return (struct range){arena.slots, sizeof(arena.slots) / 16 - 100};
-	case 4:
-		return (struct range){arena.source, 0};
-	case 5:
-		return (struct range){arena.source, SIZE_MAX / 2};
-	default:
-		return (struct range){&arena, sizeof(arena)};
-	}
+	struct fuzz_td *td = UNUSED(world, tds);
+	struct ibv_context *context = pick_context(world);
+	struct ibv_td_init_attr attr = {.comp_mask = input_u8(&world->input) == 1};
+
+	if (!td)
+		return;
+	td->ibv = ibv_alloc_td(context, &attr);
+	must((td->ibv != NULL) == !attr.comp_mask);
 }
 
-static int pick_access(struct world *world)
+/* A parent domain that has a thread domain. */
+void call_alloc_threads_domain(struct world *world)
 {
-	static const int accesses[] = {
-		IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND,
-		IBV_ACCESS_LOCAL_WRITE,
-		0,
-		IBV_ACCESS_REMOTE_READ,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-		IBV_ACCESS_REMOTE_WRITE, /* without LOCAL_WRITE */
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED | REMOTE,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING | REMOTE,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND | REMOTE,
-		1 << 17, /* none */
-	};
+	struct fuzz_pd *domain = UNUSED(world, pds), *pd = PICK(world, pds);
+	struct fuzz_td *td = PICK(world, tds);
+	struct ibv_parent_domain_init_attr attr = {.pd = pd ? pd->ibv : NULL,
+						   .td = td ? td->ibv : NULL};
 
-	return accesses[input_u8(&world->input) % COUNT_OF(accesses)];
-}
-
-void call_reg_mr(struct world *world)
-{
-	struct fuzz_mr *mr = UNUSED(world, mrs);
-	struct fuzz_pd *pd = PICK(world, pds);
-	struct range range = pick_range(world);
-	int access = pick_access(world);
-
-	if (!mr || !pd)
+	if (!domain || !pd)
 		return;
-	mr->ibv = ibv_reg_mr(pd->ibv, range.addr, range.length, access);
-	mr->pd = pd->ibv;
-	must(mr->ibv || errno);
-	must(!mr->ibv || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) ||
-	     access & IBV_ACCESS_LOCAL_WRITE);
-	if (mr->ibv)
-		key_begins(world, mr->ibv->rkey);
-}
-
-/* The region is what it was where the request is refused (-1), and where its bind forbids it. */
-void call_rereg_mr(struct world *world)
-{
-	struct fuzz_mr *mr = PICK(world, mrs);
-	struct fuzz_pd *pd = PICK(world, pds);
-	int flags = input_u8(&world->input) & 15;
-	struct range range = pick_range(world);
-	int access = pick_access(world), result;
-	uint32_t rkey;
-
-	if (!mr)
+	domain->ibv = ibv_alloc_parent_domain(pd->ibv->context, &attr);
+	must((domain->ibv != NULL) == !pd->parent);
+	if (!domain->ibv)
 		return;
-	rkey = mr->ibv->rkey;
-	result =
-		ibv_rereg_mr(mr->ibv, flags, pd ? pd->ibv : NULL, range.addr, range.length, access);
-	must(result <= 0 && result >= -5);
-	if (mr->ibv->rkey != rkey) {
-		key_ends(world, rkey, mr->ibv->context);
-		key_begins(world, mr->ibv->rkey);
-	}
-	if (result || !(flags & IBV_REREG_MR_CHANGE_PD))
-		return;
-	mr->pd = pd->ibv;
-	must(mr->pd->context == mr->ibv->context);
+	domain->parent = pd->ibv;
+	domain->td = attr.td;
 }
 
 void call_alloc_mw(struct world *world)

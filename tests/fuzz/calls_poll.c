@@ -4,20 +4,49 @@
 #include <errno.h>
 
 #include "calls.h"
+#include "net/newer_verbs.h"
 
 #define POLL_MAX 4
 
 /* --- what a completion must be ----------------------------------------------------- */
 
+/* A request of RC has done what it was for; of UC it isn't known whether it arrived. */
+static void check_executed(struct world *world, struct work *work, uint32_t index)
+{
+	const bool writes = work->opcode == IBV_WR_RDMA_WRITE ||
+			    work->opcode == IBV_WR_ATOMIC_WRITE ||
+			    work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	const uint8_t *data;
+
+	must(!work->must_fail);
+	if (work->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    work->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		atomic_check(world, index);
+	if (work->opcode != IBV_WR_RDMA_READ && (!writes || work->qp->type == IBV_QPT_UC))
+		return;
+	data = arrived_data(world, index, work->length);
+	must_msg(memcmp(data, arena.source + work->source, work->length) == 0 ||
+			 (world->has_null && is_zero(data, work->length)),
+		 "request %u, %d of %u bytes, succeeds without its data", index, work->opcode,
+		 work->length);
+}
+
 /* In the order of the queue: those before it are done, succeeded without a completion, or lost it.
  */
-static void check_order(struct world *world, const struct work *work, bool may_be_lost)
+static void check_order(struct world *world, const struct work *work, const struct ibv_wc *wc,
+			bool may_be_lost)
 {
+	/* What it has succeeded behind has succeeded. */
+	const bool tells = work->is_send && wc->status == IBV_WC_SUCCESS &&
+			   (work->qp->type == IBV_QPT_RC || work->qp->type == IBV_QPT_XRC_SEND);
+
 	for (struct work *other = world->works; other != work; other++) {
 		if (other->state != WORK_OUT || other->qp != work->qp || other->srq != work->srq ||
 		    other->is_send != work->is_send)
 			continue;
 		must(may_be_lost || (work->is_send && !other->signaled));
+		if (tells)
+			check_executed(world, other, other - world->works);
 		other->state = WORK_DONE;
 	}
 }
@@ -32,7 +61,7 @@ static void check_flushed(const struct fuzz_qp *qp, bool is_send)
 	     (is_send && (attr.qp_state == IBV_QPS_SQE || qp->recovered)));
 }
 
-static void check_sent(struct world *world, const struct work *work, uint32_t index,
+static void check_sent(struct world *world, struct work *work, uint32_t index,
 		       const struct ibv_wc *wc)
 {
 	static const enum ibv_wc_opcode opcodes[] = {
@@ -47,23 +76,14 @@ static void check_sent(struct world *world, const struct work *work, uint32_t in
 		[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 		[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+		[WR_FLUSH] = WC_FLUSH,
 	};
-	bool writes = work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_ATOMIC_WRITE ||
-		      work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 
 	must(work->signaled);
 	must(wc->opcode == opcodes[work->opcode]);
-	must(!work->must_fail);
-	if (work->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    work->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		atomic_check(world, index);
 	if (work->opcode == IBV_WR_LOCAL_INV)
 		key_ends(world, work->rkey, work->qp->ibv->context);
-	/* UC doesn't know whether it arrived. */
-	if (work->opcode == IBV_WR_RDMA_READ || (writes && work->qp->type != IBV_QPT_UC))
-		must_msg(memcmp(arena.slots[index], arena.source + work->source, work->length) == 0,
-			 "request %u, %d of %u bytes, succeeds without its data", index,
-			 work->opcode, work->length);
+	check_executed(world, work, index);
 }
 
 /* Who has sent a datagram, and from where. */
@@ -71,12 +91,15 @@ static void check_origin(const struct world *world, const struct fuzz_qp *qp,
 			 const struct work *sent, struct ibv_wc wc, const uint8_t *headers)
 {
 	struct ibv_ah_attr attr;
+	struct ibv_ah *ah;
 	struct ibv_grh grh;
 
 	memcpy(&grh, headers, sizeof(grh));
 	must(wc.wc_flags & IBV_WC_GRH && wc.src_qp == sent->qpn);
 	must(ibv_init_ah_from_wc(qp->ibv->context, 1, &wc, &grh, &attr) == 0);
 	must(memcmp(&attr.grh.dgid, &world->gids[sent->device], sizeof(attr.grh.dgid)) == 0);
+	ah = ibv_create_ah_from_wc(qp->pd, &wc, &grh, 1);
+	must(ah && ibv_destroy_ah(ah) == 0);
 }
 
 /* What it says of its sender, who put the index of the request there. */
@@ -94,12 +117,25 @@ static const struct work *check_immediate(struct world *world, const struct ibv_
 	return sent;
 }
 
+/* @sent, or NULL: what it was sent by. */
+static void check_content(const struct world *world, const struct work *sent, const uint8_t *data,
+			  uint32_t length)
+{
+	uint32_t from;
+
+	if (world->has_null && is_zero(data, length))
+		return;
+	must(arena_find(data, length, &from));
+	must(!sent || length < 4 || from == sent->source);
+}
+
 static void check_received(struct world *world, const struct work *work, uint32_t index,
 			   const struct ibv_wc *wc)
 {
+	const uint8_t *data = arrived_data(world, index, wc->byte_len);
 	struct fuzz_qp *qp = qp_of_number(world, wc->qp_num);
 	/* It is NULL where completions stay behind their QP's end. */
-	uint32_t headers = qp && qp->type == IBV_QPT_UD ? 40 : 0, from;
+	uint32_t headers = qp && qp->type == IBV_QPT_UD ? 40 : 0;
 	const struct work *sent = NULL;
 
 	must(wc->opcode == IBV_WC_RECV || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
@@ -109,13 +145,11 @@ static void check_received(struct world *world, const struct work *work, uint32_
 	if (wc->wc_flags & IBV_WC_WITH_IMM)
 		sent = check_immediate(world, wc, wc->byte_len - headers);
 	if (sent && headers)
-		check_origin(world, qp, sent, *wc, arena.slots[index]);
+		check_origin(world, qp, sent, *wc, data);
 	if (wc->opcode != IBV_WC_RECV)
 		return;
 	must(wc->byte_len <= work->length);
-	must(arena_find(arena.slots[index] + headers, wc->byte_len - headers, &from));
-	if (wc->wc_flags & IBV_WC_WITH_IMM && wc->byte_len - headers >= 4)
-		must(from == world->works[ntohl(wc->imm_data)].source);
+	check_content(world, sent, data + headers, wc->byte_len - headers);
 }
 
 /*
@@ -144,7 +178,7 @@ static void check_completion(struct world *world, struct fuzz_cq *cq, const stru
 	if (work->qp) {
 		must(qp == work->qp);
 		must(cq->ibv == (work->is_send ? qp->send_cq : qp->recv_cq));
-		check_order(world, work, cq->overruns);
+		check_order(world, work, wc, cq->overruns);
 	} else if (!work->srq->xrcd && work->state != WORK_ORPHAN) {
 		must(qp && qp->srq == work->srq->ibv && cq->ibv == qp->recv_cq);
 	}

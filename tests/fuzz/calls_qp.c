@@ -25,7 +25,7 @@ static uint64_t send_ops(enum ibv_qp_type type)
 			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-			    IBV_QP_EX_WITH_ATOMIC_WRITE;
+			    IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH;
 
 	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : rc;
 }
@@ -184,7 +184,7 @@ static struct ibv_qp_attr usual_attributes(struct world *world, struct fuzz_qp *
 		.path_mtu = IBV_MTU_256,
 		.port_num = 1,
 		.qkey = CALLS_QKEY,
-		.qp_access_flags = REMOTE,
+		.qp_access_flags = REMOTE | ACCESS_FLUSH_GLOBAL,
 		.dest_qp_num = peer->ibv->qp_num,
 		.rq_psn = first_psn(world),
 		.sq_psn = first_psn(world),
@@ -348,6 +348,22 @@ void call_query_qp(struct world *world)
 	     (qp->state >= IBV_QPS_RTR && attr.qp_state >= IBV_QPS_SQE));
 	must(init.qp_type == qp->type && init.send_cq == qp->ibv->send_cq);
 	must(init.cap.max_send_wr == qp->cap.max_send_wr);
+}
+
+/* Of the device's own vendor, another one's, or none's. */
+void call_ece(struct world *world)
+{
+	struct fuzz_qp *qp = PICK(world, qps);
+	uint8_t choice = input_u8(&world->input);
+	struct ibv_ece ece;
+
+	if (!qp)
+		return;
+	must(ibv_query_ece(qp->ibv, &ece) == 0);
+	ece.vendor_id += choice & 3;
+	ece.comp_mask = choice >> 7;
+	must((ibv_set_ece(qp->ibv, &ece) == 0) == !ece.comp_mask);
+	must(ibv_query_qp_data_in_order(qp->ibv, choice >> 2 & 15, 0) >= 0);
 }
 
 /* --- groups ---------------------------------------------------------------------------------- */

@@ -17,14 +17,19 @@ static void stage_receive(struct world *world, struct staged_receive *staged,
 	unsigned int count = choice >> 4 & 1 ? 2 : 1;
 	/* Zeros choose what takes most. */
 	uint32_t length = lengths[LENGTHS - 1 - (choice & 15) % LENGTHS];
+	struct naming naming;
 	struct work *work;
+	uint64_t place;
+	uint32_t lkey;
 
 	if ((choice & 0xe0) == 0xe0)
 		count = choice & 1 ? SGES_MAX : 0;
 	*staged = (struct staged_receive){.index = world->work_count};
 	work = new_work(world, qp, srq);
+	lkey = pick_lkey(world, &naming);
+	place = place_of(staged->index, naming, &length);
 	work->length = count ? length : 0;
-	cut(staged->sges, count, (uintptr_t)arena.slots[staged->index], length, pick_lkey(world));
+	cut(staged->sges, count, place, length, lkey);
 	staged->wr = (struct ibv_recv_wr){
 		.wr_id = staged->index, .sg_list = staged->sges, .num_sge = count};
 }

@@ -4,8 +4,10 @@
 #include <errno.h>
 
 #include "calls.h"
+#include "net/newer_verbs.h"
 
 enum { IS_SENT = 1, IS_READ = 2, IS_ATOMIC = 4, HAS_NO_DATA = 8, IS_EXACT = 16, NEEDS_KEY = 32 };
+enum { IS_BUILT = 64 }; /* alone: ibv_post_send() doesn't take it */
 
 #define BIT_OF(type) (1u << (type))
 #define BIT(type) BIT_OF(IBV_QPT_##type)
@@ -31,6 +33,7 @@ static const struct operation {
 	{IBV_WR_TSO, 0, 0},
 	{14 /* FLUSH, which is for ibv_wr_flush() alone */, 0, 0},
 	{200, 0, 0},
+	{WR_FLUSH, RC, HAS_NO_DATA | NEEDS_KEY | IS_BUILT},
 };
 
 struct staged {
@@ -41,6 +44,10 @@ struct staged {
 	unsigned int bound; /* 1 << index of the region */
 	uint32_t index;	    /* of its work */
 	uint64_t total;
+	struct naming local; /* of the L_Key, which inline data hasn't */
+	struct naming window;
+	bool is_built;
+	uint8_t placement, selectivity; /* of a FLUSH, whose length is @total */
 };
 
 static uint32_t pick_length(struct world *world, uint8_t choice)
@@ -48,36 +55,49 @@ static uint32_t pick_length(struct world *world, uint8_t choice)
 	return (choice & 15) == 15 ? 0x80000008 : lengths[(choice & 15) % LENGTHS];
 }
 
-static uint32_t pick_rkey(struct world *world)
+static uint32_t pick_rkey(struct world *world, struct naming *naming)
 {
 	uint8_t choice = input_u8(&world->input);
 	struct fuzz_mw *mw = &world->mws[choice % MWS];
 	struct fuzz_mr *mr = &world->mrs[choice % MRS];
 
+	*naming = (struct naming){};
 	if ((choice & 0xf0) == 0xe0)
 		return pick_dead_key(world, choice & 0xf);
-	if (choice & 0x40)
+	if (choice & 0x40) {
+		*naming = mw->naming;
 		return mw->ibv ? mw->ibv->rkey : choice;
-	return choice < 0xf0 && mr->ibv ? mr->ibv->rkey : choice;
+	}
+	if (choice >= 0xf0 || !mr->ibv)
+		return choice;
+	*naming = mr->naming;
+	return mr->ibv->rkey;
 }
 
 static void stage_data(struct world *world, struct staged *staged, uint8_t choice)
 {
 	uint32_t length = pick_length(world, choice);
 	unsigned int count = choice >> 4 & 3 ? choice >> 4 & 3 : 1;
-	uint8_t *slot = arena.slots[staged->index];
 	bool reads = staged->operation->data & (IS_READ | IS_ATOMIC);
 	struct work *work = &world->works[staged->index];
+	uint64_t addr;
+	uint32_t lkey;
 
 	if ((choice & 0xc0) == 0xc0)
 		count = choice & 1 ? 0 : SGES_MAX;
 	if (count == 3) /* one in three is enough of these */
 		count = 1;
 	work->source = input_u8(&world->input) * 64;
+	lkey = pick_lkey(world, &staged->local);
+	if (staged->wr.send_flags & IBV_SEND_INLINE)
+		staged->local = (struct naming){};
+	if (reads)
+		addr = place_of(staged->index, staged->local, &length);
+	else
+		addr = address_of(arena.source + work->source, staged->local);
 	work->length = count ? length : 0;
 	staged->total = work->length;
-	cut(staged->sges, count, (uintptr_t)(reads ? slot : arena.source + work->source), length,
-	    pick_lkey(world));
+	cut(staged->sges, count, addr, length, lkey);
 	staged->wr.sg_list = staged->sges;
 	staged->wr.num_sge = count;
 }
@@ -95,35 +115,51 @@ static void stage_bind(struct world *world, struct staged *staged, const struct 
 		mr = NULL;
 	if (!staged->mw)
 		return;
+	if (mr)
+		staged->window = mr->naming;
 	staged->bound = mr ? 1u << (mr - world->mrs) : 0;
 	staged->wr.bind_mw.mw = staged->mw->ibv;
 	staged->wr.bind_mw.rkey = ibv_inc_rkey(staged->mw->ibv->rkey);
 	staged->wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
 		.mr = mr ? mr->ibv : NULL,
-		.addr = (uintptr_t)(choice & 1 ? arena.source : (uint8_t *)&arena),
+		.addr = address_of(&arena, staged->window),
 		.length = choice & 2 ? 0 : sizeof(arena),
 		.mw_access_flags = choice & 4 ? IBV_ACCESS_REMOTE_READ
 					      : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
+	if (!(choice & 8))
+		return;
+	staged->wr.bind_mw.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
+	staged->window.shift = -(uint64_t)(uintptr_t)&arena;
+}
+
+/* Device memory has no place for more than a little. */
+static uint64_t remote_address(const struct staged *staged, const struct work *work,
+			       struct naming naming)
+{
+	uint32_t length = staged->total;
+
+	if (staged->operation->data & (IS_READ | IS_BUILT))
+		return address_of(arena.source + work->source, naming);
+	if (staged->total > PLACE_SIZE)
+		return address_of(arena.slots[staged->index], naming);
+	return place_of(staged->index, naming, &length);
 }
 
 static void stage_remote(struct world *world, struct staged *staged)
 {
 	struct work *work = &world->works[staged->index];
-	uint32_t rkey = pick_rkey(world);
-	uint8_t *slot = arena.slots[staged->index];
+	struct naming naming;
+	uint32_t rkey = pick_rkey(world, &naming);
 
 	work->rkey = rkey;
 	if (staged->operation->data & IS_ATOMIC) {
 		staged->wr.wr.atomic.rkey = rkey;
 		atomic_stage(&staged->wr, work->source);
-		staged->wr.wr.atomic.remote_addr += rkey == 0xf1 ? 3 : 0;
+		staged->wr.wr.atomic.remote_addr += naming.shift + (rkey == 0xf1 ? 3 : 0);
 	} else {
-		bool reads = staged->operation->data & IS_READ;
-
 		staged->wr.wr.rdma.rkey = rkey;
-		staged->wr.wr.rdma.remote_addr =
-			(uintptr_t)(reads ? arena.source + work->source : slot);
+		staged->wr.wr.rdma.remote_addr = remote_address(staged, work, naming);
 	}
 	if (work->opcode == IBV_WR_SEND_WITH_INV || work->opcode == IBV_WR_LOCAL_INV)
 		staged->wr.invalidate_rkey = rkey;
@@ -150,6 +186,15 @@ static void stage_address(struct world *world, struct staged *staged, const stru
 	}
 }
 
+static void stage_flush(struct world *world, struct staged *staged)
+{
+	uint8_t choice = input_u8(&world->input);
+
+	staged->placement = choice & 7 ? choice & 7 : FLUSH_GLOBAL;
+	staged->selectivity = choice >> 3 & 3;
+	staged->total = lengths[(choice >> 5) % LENGTHS];
+}
+
 static void stage(struct world *world, struct staged *staged, const struct fuzz_qp *qp)
 {
 	uint8_t op = input_u8(&world->input), flags = input_u8(&world->input);
@@ -173,6 +218,8 @@ static void stage(struct world *world, struct staged *staged, const struct fuzz_
 	staged->wr.imm_data = htonl(staged->index);
 	if (!(operation->data & HAS_NO_DATA) || (choice & 0xc0) == 0xc0)
 		stage_data(world, staged, choice);
+	if (operation->data & IS_BUILT)
+		stage_flush(world, staged);
 	if (operation->opcode == IBV_WR_BIND_MW)
 		stage_bind(world, staged, qp);
 	else if (qp->type != IBV_QPT_UD)
@@ -198,6 +245,10 @@ static bool sges_allowed(const struct staged *staged, const struct fuzz_qp *qp)
 static bool send_allowed(const struct staged *staged, const struct fuzz_qp *qp)
 {
 	if (qp->state < IBV_QPS_RTS || !(staged->operation->types & BIT_OF(qp->type)))
+		return false;
+	if (staged->operation->data & IS_BUILT &&
+	    (!staged->is_built || staged->placement > (FLUSH_GLOBAL | FLUSH_PERSISTENT) ||
+	     staged->selectivity > FLUSH_MR))
 		return false;
 	if (staged->wr.send_flags & IBV_SEND_IP_CSUM)
 		return false;
@@ -228,6 +279,7 @@ static void accept_sends(struct world *world, const struct staged *list, unsigne
 		if (!list[i].mw)
 			continue;
 		list[i].mw->bound |= list[i].bound;
+		list[i].mw->naming = list[i].window;
 		key_begins(world, list[i].wr.bind_mw.rkey);
 	}
 	note_overruns(world);
@@ -261,8 +313,23 @@ void call_post_send(struct world *world)
 
 /* --- ibv_wr_*() ---------------------------------------------------------------------------- */
 
-static void build_operation(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
+static void build_flush(struct ibv_qp_ex *ex, const struct staged *staged)
 {
+	const struct ibv_send_wr *wr = &staged->wr;
+	wr_flush_function *flush = (wr_flush_function *)((uint8_t *)ex + QP_EX_WR_FLUSH_OFFSET);
+
+	(*flush)(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, staged->total, staged->placement,
+		 staged->selectivity);
+}
+
+static void build_operation(struct ibv_qp_ex *ex, const struct staged *staged)
+{
+	const struct ibv_send_wr *wr = &staged->wr;
+
+	if (staged->operation->data & IS_BUILT) {
+		build_flush(ex, staged);
+		return;
+	}
 	switch (wr->opcode) {
 	case IBV_WR_SEND_WITH_IMM:
 		ibv_wr_send_imm(ex, wr->imm_data);
@@ -327,7 +394,7 @@ static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 
 	ex->wr_id = wr->wr_id;
 	ex->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
-	build_operation(ex, wr);
+	build_operation(ex, staged);
 	if (ex->qp_base.qp_type == IBV_QPT_UD)
 		ibv_wr_set_ud_addr(ex, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	if (ex->qp_base.qp_type == IBV_QPT_XRC_SEND)
@@ -339,10 +406,13 @@ static void build(struct ibv_qp_ex *ex, const struct staged *staged)
 /* What a builder that was asked for has a call of: others aren't there. */
 static bool can_build(const struct fuzz_qp *qp, struct staged *staged)
 {
+	staged->is_built = true;
 	if (staged->wr.opcode == IBV_WR_ATOMIC_WRITE) {
 		/* It takes 8 bytes at once. */
 		if (staged->total != 8 || staged->wr.num_sge != 1)
 			return false;
+		staged->sges[0].addr -= staged->local.shift;
+		staged->local = (struct naming){};
 		staged->wr.send_flags |= IBV_SEND_INLINE;
 	}
 	/* Inline data may be in any number of pieces. */

@@ -10,6 +10,7 @@ struct work *new_work(struct world *world, const struct fuzz_qp *qp, const struc
 
 	must(world->work_count < WORKS_MAX);
 	*work = (struct work){.qp = qp, .srq = srq};
+	memset(arena.places[world->work_count], 0, PLACE_SIZE);
 	memset(arena.slots[world->work_count++], 0, SLOT_SIZE);
 	return work;
 }
@@ -64,12 +65,23 @@ void forget_works(struct world *world, const struct fuzz_qp *qp, const struct fu
 
 const uint32_t lengths[LENGTHS] = {8, 0, 1, 100, 256, 300, 1024, 2000, 4096, SLOT_SIZE};
 
-uint32_t pick_lkey(struct world *world)
+uint32_t pick_lkey(struct world *world, struct naming *naming)
 {
 	uint8_t choice = input_u8(&world->input);
 	struct fuzz_mr *mr = &world->mrs[choice % MRS];
+	const bool is_there = choice < 0xf0 && mr->ibv;
 
-	return choice < 0xf0 && mr->ibv ? mr->ibv->lkey : choice;
+	*naming = is_there ? mr->naming : (struct naming){};
+	return is_there ? mr->ibv->lkey : choice;
+}
+
+uint64_t place_of(uint32_t index, struct naming naming, uint32_t *length)
+{
+	if (!naming.is_dm)
+		return address_of(arena.slots[index], naming);
+	if (*length > PLACE_SIZE)
+		*length = PLACE_SIZE;
+	return address_of(arena.places[index], naming);
 }
 
 /* One range in @count pieces, one behind the other. */

@@ -68,6 +68,18 @@ static void (*const calls[])(struct world *world) = {
 	call_open_qp,
 	call_modify_handle,
 	call_close_handle,
+	call_reg_mr_iova,
+	call_alloc_dm,
+	call_copy_dm,
+	call_free_dm,
+	call_reg_dm_mr,
+	call_alloc_null_mr,
+	call_reg_dmabuf_mr,
+	call_advise_mr,
+	call_alloc_td,
+	call_dealloc_td,
+	call_alloc_threads_domain,
+	call_ece,
 };
 
 static struct ibv_device **devices;

@@ -365,11 +365,13 @@ def faults():
  RESIZE_CQ, MODIFY_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, DESTROY_SRQ, POST_SRQ_RECV,
  ATTACH_MCAST, DETACH_MCAST, REQ_NOTIFY, GET_CQ_EVENT, ACK_CQ_EVENTS, GET_ASYNC_EVENT,
  ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN, DRAIN, OPEN_QP,
- MODIFY_HANDLE, CLOSE_HANDLE) = range(45)
+ MODIFY_HANDLE, CLOSE_HANDLE, REG_MR_IOVA, ALLOC_DM, COPY_DM, FREE_DM, REG_DM_MR, ALLOC_NULL_MR,
+ REG_DMABUF_MR, ADVISE_MR, ALLOC_TD, DEALLOC_TD, ALLOC_THREADS_DOMAIN, ECE) = range(57)
 DRAINED, CLOSED_FIRST = 1, 2
 QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV, WITH_SRQ, ALL_SIGNALED, WITH_BUILDER = 1, 2, 3, 4, 8, 16, 32
 (OP_SEND, OP_WRITE, OP_SEND_IMM, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_SEND_INV, OP_INV,
- OP_BIND, OP_ATOMIC_WRITE, OP_TSO, OP_FLUSH, OP_UNKNOWN) = range(14)
+ OP_BIND, OP_ATOMIC_WRITE, OP_TSO, OP_FLUSH, OP_UNKNOWN, OP_BUILT_FLUSH) = range(15)
+ZERO_BASED, ON_DEMAND, ZERO_BASED_BOUND = 7, 9, 12 # of accesses[]
 
 
 def qp_call(what=0, caps=0, cqs=(0, 1), pd=0):
@@ -383,6 +385,11 @@ def staged(op, flags=SIGNALED, choice=0, lkey=0, rkey=0, source=1, kind=0, bind=
     return bytes([op, flags, choice]) + data + far + bytes([0, 1])
 
 
+def flushed(how, flags=SIGNALED, rkey=0):
+    """Of FLUSH: placement, selectivity and length in @how."""
+    return bytes([OP_BUILT_FLUSH, flags, 0, how, rkey, 0, 1])
+
+
 def posted(*requests, qp=0):
     return bytes([POST_SEND, qp, len(requests) - 1]) + b''.join(requests)
 
@@ -391,8 +398,8 @@ def built(*requests, qp=0, abort=False):
     return bytes([WR, qp, len(requests) | (0x80 if abort else 0)]) + b''.join(requests)
 
 
-def received(count=1, qp=1, choice=0):
-    return bytes([POST_RECV, qp, count - 1]) + bytes([choice, 0]) * count
+def received(count=1, qp=1, choice=0, lkey=0):
+    return bytes([POST_RECV, qp, count - 1]) + bytes([choice, lkey]) * count
 
 
 def modified(state, mask, qp=0, peer=1, value=0, more=0):
@@ -476,6 +483,32 @@ def programs():
     yield 'atomics', start + qp_call() * 2 + connect + \
         b''.join(posted(staged(OP_ADD), staged(OP_COMPARE), staged(OP_ADD), staged(OP_COMPARE), qp=i % 2) + poll
                  for i in range(4))
+    # Operations by the second region, on either side.
+    operations = [OP_SEND, OP_WRITE, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_ATOMIC_WRITE]
+    regions = {
+        'iova': bytes([REG_MR_IOVA, 0, 0, 0, 0]),
+        'zero_based': bytes([REG_MR, 0, 0, ZERO_BASED]),
+        'on_demand': bytes([REG_MR, 0, 0, ON_DEMAND, ADVISE_MR, 0, 1, 0]),
+        'device_memory': bytes([ALLOC_DM, 0, 0, REG_DM_MR, 0, 0, ZERO_BASED, 0, COPY_DM, 0, 0, COPY_DM, 0, 0x42]),
+        'null_region': bytes([ALLOC_NULL_MR, 0]),
+    }
+    for name, region in regions.items():
+        yield name, start + region + qp_call(WITH_BUILDER) * 2 + b''.join(
+            connect + received(lkey=far) + each([staged(op, choice=choice, lkey=near, rkey=far)]) + poll
+            for op in operations for choice in (0, 3) for near, far in ((1, 0), (0, 1), (1, 1))
+            for each in (lambda list: posted(*list), lambda list: built(*list))) + \
+            bytes([FREE_DM, 0, DEREG_MR, 1, FREE_DM, 0, REREG_MR, 0, 0, 3, 0, 0])
+    yield 'windows_iova', start + bytes([REG_MR_IOVA, 0, 0, 0, 1]) + qp_call() * 2 + connect + b''.join(
+        posted(bytes([OP_BIND, SIGNALED, 0, 1, bind, 0, 0, 0])) + poll +
+        posted(staged(OP_WRITE, rkey=0x42), staged(OP_READ, rkey=0x42), qp=1) + poll +
+        posted(staged(OP_INV, rkey=0x42)) + poll for bind in (0, 8))
+    yield 'flushes', start + qp_call(WITH_BUILDER) * 2 + connect + b''.join(
+        connect + built(staged(OP_WRITE, flags=0, choice=5), flushed(how)) + poll
+        for how in (1, 0x29, 2, 3, 0xa1, 8, 4, 0x11)) + posted(flushed(1)) + poll + \
+        connect + bytes([DEREG_MR, 0]) + built(flushed(9, rkey=0xe0)) + poll
+    yield 'domains', start + bytes([ALLOC_TD, 0, 0, ALLOC_TD, 1, 1, ALLOC_THREADS_DOMAIN, 0, 0, DEALLOC_TD, 0]) + \
+        qp_call(pd=1) * 2 + connect + received() + posted(staged(OP_SEND)) + bytes([ECE, 0, 1, ECE, 0, 0x80]) + \
+        poll + bytes([REG_DMABUF_MR, 0, 0, 0, DEALLOC_PD, 1, DEALLOC_TD, 0])
     yield 'to_itself', start + qp_call() + bytes([CONNECT_QP, 0, 0]) + received(2, qp=0) + \
         posted(staged(OP_SEND), staged(OP_READ)) + poll
 
