@@ -23,10 +23,11 @@ const char *model_state_name(enum model_state state)
 const char *model_call_name(enum model_call call)
 {
 	static const char *const names[MODEL_CALLS] = {
-		"bind",	      "bind_any",  "resolve_addr", "resolve_route", "connect",
-		"listen",     "accept",	   "reject",	   "establish",	    "notify",
-		"disconnect", "create_qp", "destroy_qp",   "reuse_address", "family_only",
-		"join",	      "leave",	   "user_event",   "migrate",	    "get_request",
+		"bind",	      "bind_any",   "resolve_addr", "resolve_route", "connect",
+		"listen",     "accept",	    "reject",	    "establish",     "notify",
+		"disconnect", "create_qp",  "destroy_qp",   "reuse_address", "family_only",
+		"join",	      "leave",	    "user_event",   "migrate",	     "get_request",
+		"set_path",   "create_srq", "destroy_srq",
 	};
 
 	return names[call];
@@ -69,6 +70,9 @@ static const struct {
 	[CALL_USER_EVENT] = {ALL, 0},
 	[CALL_MIGRATE] = {ALL, 0},
 	[CALL_GET_REQUEST] = {IN(LISTENING), ALL & ~IN(LISTENING)},
+	[CALL_SET_PATH] = {IN(RESOLVED), ALL & ~IN(RESOLVED)},
+	[CALL_CREATE_SRQ] = {ALL & ~WITHOUT_DEVICE, WITHOUT_DEVICE | IN(LISTENING)},
+	[CALL_DESTROY_SRQ] = {ALL, 0},
 };
 
 static bool may_return(const struct model *model, enum model_call call, int error)
@@ -76,6 +80,8 @@ static bool may_return(const struct model *model, enum model_call call, int erro
 	const bool works = results[call].works & IN(model->state);
 
 	if (call == CALL_CREATE_QP && model->has_qp)
+		return error == EINVAL;
+	if (call == CALL_CREATE_SRQ && model->has_srq)
 		return error == EINVAL;
 	if (call == CALL_ESTABLISH && model->has_qp)
 		return error == EINVAL;
@@ -87,7 +93,7 @@ static bool may_return(const struct model *model, enum model_call call, int erro
 	if (call == CALL_GET_REQUEST && model->requests_have_qp && error == EINVAL)
 		return true;
 	/* The groups are of IPv4. */
-	if (call == CALL_JOIN && model->ipv6 && works)
+	if (call == CALL_JOIN && model->family == MODEL_IPV6 && works)
 		return error == ENODEV || (error == EINVAL && model->state == RESOLVING);
 	if (call == CALL_LEAVE && !model->groups)
 		return error == EADDRNOTAVAIL;
@@ -110,6 +116,7 @@ static const struct {
 	{CALL_LISTEN, BOUND, LISTENING},
 	{CALL_LISTEN, BOUND_ANY, LISTENING},
 	{CALL_RESOLVE_ROUTE, RESOLVED, ROUTING},
+	{CALL_SET_PATH, RESOLVED, ROUTING},
 	{CALL_CONNECT, ROUTED, CONNECTING},
 	{CALL_ACCEPT, REQUESTED, ACCEPTED},
 	{CALL_ESTABLISH, RESPONDED, ESTABLISHED},
@@ -155,6 +162,12 @@ static void take_success(struct model *model, enum model_call call)
 		break;
 	case CALL_DESTROY_QP:
 		model->has_qp = false;
+		break;
+	case CALL_CREATE_SRQ:
+		model->has_srq = true;
+		break;
+	case CALL_DESTROY_SRQ:
+		model->has_srq = false;
 		break;
 	case CALL_JOIN:
 		model->groups++;
@@ -301,29 +314,30 @@ bool model_awaits(const struct model *model)
 
 enum model_call model_next_call(const struct model *model, uint64_t random)
 {
-	static const enum model_call onwards[MODEL_STATES][3] = {
-		[IDLE] = {CALL_RESOLVE_ADDR, CALL_BIND, CALL_RESOLVE_ADDR},
-		[BOUND] = {CALL_LISTEN, CALL_RESOLVE_ADDR, CALL_CREATE_QP},
-		[BOUND_ANY] = {CALL_LISTEN, CALL_RESOLVE_ADDR, CALL_BIND},
-		[RESOLVING] = {CALL_CREATE_QP, CALL_JOIN, CALL_USER_EVENT},
-		[RESOLVED] = {CALL_RESOLVE_ROUTE, CALL_CREATE_QP, CALL_JOIN},
-		[ROUTING] = {CALL_CREATE_QP, CALL_CREATE_QP, CALL_MIGRATE},
-		[ROUTED] = {CALL_CONNECT, CALL_CREATE_QP, CALL_CONNECT},
-		[CONNECTING] = {CALL_MIGRATE, CALL_USER_EVENT, CALL_NOTIFY},
-		[RESPONDED] = {CALL_ESTABLISH, CALL_ESTABLISH, CALL_REJECT},
-		[REQUESTED] = {CALL_ACCEPT, CALL_CREATE_QP, CALL_ACCEPT},
-		[ACCEPTED] = {CALL_NOTIFY, CALL_USER_EVENT, CALL_MIGRATE},
-		[ESTABLISHED] = {CALL_DISCONNECT, CALL_NOTIFY, CALL_NOTIFY},
-		[DISCONNECTING] = {CALL_DISCONNECT, CALL_DESTROY_QP, CALL_MIGRATE},
-		[DISCONNECTED] = {CALL_DISCONNECT, CALL_DESTROY_QP, CALL_MIGRATE},
-		[TIMEWAIT_OVER] = {CALL_DISCONNECT, CALL_CONNECT, CALL_ACCEPT},
-		[FAILED] = {CALL_CONNECT, CALL_DISCONNECT, CALL_RESOLVE_ADDR},
-		[SERVED] = {CALL_REJECT, CALL_ACCEPT, CALL_DISCONNECT},
-		[LOOKED_UP] = {CALL_DISCONNECT, CALL_CONNECT, CALL_JOIN},
-		[LISTENING] = {CALL_USER_EVENT, CALL_MIGRATE, CALL_GET_REQUEST},
+	static const enum model_call onwards[MODEL_STATES][4] = {
+		[IDLE] = {CALL_RESOLVE_ADDR, CALL_BIND, CALL_RESOLVE_ADDR, CALL_BIND_ANY},
+		[BOUND] = {CALL_LISTEN, CALL_LISTEN, CALL_RESOLVE_ADDR, CALL_CREATE_QP},
+		[BOUND_ANY] = {CALL_LISTEN, CALL_LISTEN, CALL_RESOLVE_ADDR, CALL_BIND},
+		[RESOLVING] = {CALL_CREATE_QP, CALL_JOIN, CALL_USER_EVENT, CALL_CREATE_SRQ},
+		[RESOLVED] = {CALL_RESOLVE_ROUTE, CALL_CREATE_QP, CALL_JOIN, CALL_SET_PATH},
+		[ROUTING] = {CALL_CREATE_QP, CALL_CREATE_QP, CALL_MIGRATE, CALL_CREATE_SRQ},
+		[ROUTED] = {CALL_CONNECT, CALL_CREATE_QP, CALL_CONNECT, CALL_CREATE_SRQ},
+		[CONNECTING] = {CALL_MIGRATE, CALL_USER_EVENT, CALL_NOTIFY, CALL_CREATE_SRQ},
+		[RESPONDED] = {CALL_ESTABLISH, CALL_ESTABLISH, CALL_REJECT, CALL_ESTABLISH},
+		[REQUESTED] = {CALL_ACCEPT, CALL_CREATE_QP, CALL_ACCEPT, CALL_CREATE_SRQ},
+		[ACCEPTED] = {CALL_NOTIFY, CALL_USER_EVENT, CALL_MIGRATE, CALL_DESTROY_SRQ},
+		[ESTABLISHED] = {CALL_DISCONNECT, CALL_NOTIFY, CALL_NOTIFY, CALL_DESTROY_SRQ},
+		[DISCONNECTING] = {CALL_DISCONNECT, CALL_DESTROY_QP, CALL_MIGRATE,
+				   CALL_DESTROY_SRQ},
+		[DISCONNECTED] = {CALL_DISCONNECT, CALL_DESTROY_QP, CALL_MIGRATE, CALL_DESTROY_SRQ},
+		[TIMEWAIT_OVER] = {CALL_DISCONNECT, CALL_CONNECT, CALL_ACCEPT, CALL_SET_PATH},
+		[FAILED] = {CALL_CONNECT, CALL_DISCONNECT, CALL_RESOLVE_ADDR, CALL_CONNECT},
+		[SERVED] = {CALL_REJECT, CALL_ACCEPT, CALL_DISCONNECT, CALL_CREATE_SRQ},
+		[LOOKED_UP] = {CALL_DISCONNECT, CALL_CONNECT, CALL_JOIN, CALL_DESTROY_SRQ},
+		[LISTENING] = {CALL_USER_EVENT, CALL_MIGRATE, CALL_GET_REQUEST, CALL_GET_REQUEST},
 	};
 
 	if (random % 8 == 0)
 		return (random >> 8) % MODEL_CALLS;
-	return onwards[model->state][(random >> 8) % 3];
+	return onwards[model->state][(random >> 8) % 4];
 }

@@ -34,6 +34,11 @@ enum model_state {
 	MODEL_STATES
 };
 
+enum model_family { MODEL_IPV4, MODEL_IPV6, MODEL_IB, MODEL_FAMILIES };
+
+/* What an id is for: its port space, and of InfiniBand's one the type of queue pair. */
+enum model_space { SPACE_TCP, SPACE_UDP, SPACE_IB, SPACE_XRC, MODEL_SPACES };
+
 enum model_call {
 	CALL_BIND,
 	CALL_BIND_ANY,
@@ -55,13 +60,18 @@ enum model_call {
 	CALL_USER_EVENT,
 	CALL_MIGRATE,
 	CALL_GET_REQUEST, /* of a synchronous id, that has one */
+	CALL_SET_PATH,	  /* RDMA_OPTION_IB_PATH, instead of resolving the route */
+	CALL_CREATE_SRQ,
+	CALL_DESTROY_SRQ,
 	MODEL_CALLS
 };
 
 struct model {
 	enum model_state state;
-	bool datagram, ipv6, synchronous;
-	bool has_qp;
+	enum model_space space;
+	enum model_family family;
+	bool datagram, synchronous;
+	bool has_qp, has_srq;
 	bool broken;   /* the queue pair is in ERR, so that no connection comes of it */
 	bool answered; /* it was established before CONNECT_RESPONSE was got */
 	bool rejected; /* by ourselves while connecting: what had come before may be told yet */

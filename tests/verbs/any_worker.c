@@ -59,38 +59,69 @@ void worker_ack_held(struct worker *w)
 	}
 }
 
-static bool picks_ipv6(struct worker *w)
+/* Half of the ids of a seed are of one kind, so that they find one another. */
+static bool is_usual(struct worker *w)
 {
-	return any_world.has_ipv6 && worker_random(w, 4) == 0;
+	return worker_random(w, 2);
+}
+
+static enum model_space usual_space(void)
+{
+	return any_world.seed % MODEL_SPACES;
+}
+
+bool worker_makes_endpoints(struct worker *w)
+{
+	return worker_random(w, w->synchronous || usual_space() == SPACE_XRC ? 2 : 8) == 0;
+}
+
+static enum model_family pick_family(struct worker *w)
+{
+	const enum model_family family = is_usual(w)
+						 ? any_world.seed / MODEL_SPACES % MODEL_FAMILIES
+						 : worker_random(w, MODEL_FAMILIES);
+
+	return family == MODEL_IPV6 && !any_world.has_ipv6 ? MODEL_IPV4 : family;
 }
 
 static void note_created(struct worker *w, const struct slot *slot, const char *what)
 {
+	static const char *const spaces[] = {"TCP", "UDP", "IB", "XRC"};
+	static const char *const families[] = {"IPv4", "IPv6", "AF_IB"};
+
 	worker_note(w, "%u: create %s, %s, %s%s", slot_number(w, slot), what,
-		    slot->model.datagram ? "datagram" : "connection",
-		    slot->model.ipv6 ? "IPv6" : "IPv4",
+		    spaces[slot->model.space], families[slot->model.family],
 		    slot->model.has_qp		   ? ", QP"
 		    : slot->model.requests_have_qp ? ", with QPs"
 						   : "");
 }
 
-struct sockaddr *model_address(const struct model *model, uint16_t port)
+static struct rdma_event_channel *pick_channel(struct worker *w)
 {
-	return socket_address(model->ipv6 ? "::1" : NULL, port);
+	struct rdma_event_channel *channel =
+		w->channels[w->waited_for ? 0 : worker_random(w, CHANNELS)];
+
+	return w->synchronous ? NULL : channel;
+}
+
+static void describe(struct worker *w, struct slot *slot, enum model_space space)
+{
+	slot->model = (struct model){.space = space,
+				     .datagram = space == SPACE_UDP,
+				     .family = pick_family(w),
+				     .synchronous = w->synchronous};
 }
 
 void worker_create_id(struct worker *w, struct slot *slot)
 {
-	const bool datagram = worker_random(w, 4) == 0;
-	struct rdma_event_channel *channel =
-		w->channels[w->waited_for ? 0 : worker_random(w, CHANNELS)];
+	static const enum rdma_port_space spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB};
+	struct rdma_event_channel *channel = pick_channel(w);
+	enum model_space space = is_usual(w) ? usual_space() : worker_random(w, SPACE_XRC);
 
-	if (w->synchronous)
-		channel = NULL;
-	slot->model = (struct model){
-		.datagram = datagram, .ipv6 = picks_ipv6(w), .synchronous = w->synchronous};
-	holds(w, rdma_create_id(channel, &slot->id, w, datagram ? RDMA_PS_UDP : RDMA_PS_TCP) == 0,
-	      "%s", strerror(errno));
+	if (space == SPACE_XRC) /* for endpoints alone */
+		space = SPACE_TCP;
+	describe(w, slot, space);
+	holds(w, rdma_create_id(channel, &slot->id, w, spaces[space]) == 0, "%s", strerror(errno));
 	note_created(w, slot, "id");
 }
 
@@ -102,43 +133,26 @@ static void drop_event(struct rdma_cm_id *id)
 	id->event = NULL;
 }
 
-/* As rdma_create_ep() takes it. */
-static struct rdma_addrinfo *look_up(struct worker *w, const struct model *model, bool passive)
-{
-	struct rdma_addrinfo hints = {
-		.ai_flags = RAI_NUMERICHOST | (passive ? RAI_PASSIVE : 0),
-		.ai_port_space = model->datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
-	};
-	struct rdma_addrinfo *info;
-	char service[8];
-
-	snprintf(service, sizeof(service), "%u", passive ? 0 : worker_any_port(w, model->datagram));
-	holds(w,
-	      rdma_getaddrinfo(model->ipv6 ? "::1" : (char *)fixture_address(), service, &hints,
-			       &info) == 0,
-	      "%s", strerror(errno));
-	return info;
-}
-
 void worker_create_endpoint(struct worker *w, struct slot *slot)
 {
-	struct model *model = &slot->model;
-	const bool passive = worker_random(w, 2), with_qp = worker_random(w, 2);
+	const bool passive = worker_random(w, 2), with_qp = worker_random(w, 2) && !w->waited_for;
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+	struct rdma_event_channel *channel = pick_channel(w);
+	struct model *model = &slot->model;
 	struct rdma_addrinfo *info;
 
-	*model = (struct model){.datagram = worker_random(w, 4) == 0,
-				.ipv6 = picks_ipv6(w),
-				.synchronous = true,
-				.state = passive ? BOUND : ROUTED,
-				.has_qp = with_qp && !passive,
-				.requests_have_qp = with_qp && passive};
-	info = look_up(w, model, passive);
+	describe(w, slot, is_usual(w) ? usual_space() : worker_random(w, MODEL_SPACES));
+	model->state = passive ? BOUND : ROUTED;
+	model->has_qp = with_qp && !passive;
+	model->requests_have_qp = with_qp && passive && w->synchronous;
+	info = model_look_up(model, passive, passive ? 0 : worker_any_port(w, model));
+	holds(w, info, "%s", strerror(errno));
 	holds(w, rdma_create_ep(&slot->id, info, NULL, with_qp ? &attr : NULL) == 0, "%s",
 	      strerror(errno));
 	rdma_freeaddrinfo(info);
 	drop_event(slot->id);
+	holds(w, !channel || rdma_migrate_id(slot->id, channel) == 0, "%s", strerror(errno));
 	note_created(w, slot, passive ? "passive endpoint" : "active endpoint");
 }
 
@@ -153,13 +167,29 @@ static void forget_got(struct worker *w, const struct rdma_cm_id *id)
 	pthread_mutex_unlock(&w->lock);
 }
 
-uint16_t worker_any_port(struct worker *w, bool datagram)
+/* Of one port space those of XRC and the others don't fit. */
+static enum model_space any_space(struct worker *w, enum model_space space)
 {
-	unsigned int start = worker_random(w, PORTS);
+	if (space < SPACE_IB || worker_random(w, 8))
+		return space;
+	return space == SPACE_IB ? SPACE_XRC : SPACE_IB;
+}
+
+_Atomic uint16_t *worker_ports(const struct model *model)
+{
+	return any_world.ports[model->space][model->family];
+}
+
+uint16_t worker_any_port(struct worker *w, const struct model *model)
+{
+	const struct model there = {
+		.space = any_space(w, model->space),
+		.family = worker_random(w, 8) ? model->family : worker_random(w, MODEL_FAMILIES)};
+	const unsigned int start = worker_random(w, PORTS);
 	uint16_t port = 0;
 
 	for (unsigned int i = 0; i < PORTS && !port; i++)
-		port = atomic_load(&any_world.ports[datagram][(start + i) % PORTS]);
+		port = atomic_load(&worker_ports(&there)[(start + i) % PORTS]);
 	return port && worker_random(w, 16) ? port : 9; /* discard */
 }
 
@@ -168,7 +198,7 @@ static void close_port(struct slot *slot)
 	for (unsigned int i = 0; i < PORTS; i++) {
 		uint16_t port = ntohs(rdma_get_src_port(slot->id));
 
-		atomic_compare_exchange_strong(&any_world.ports[slot->model.datagram][i], &port, 0);
+		atomic_compare_exchange_strong(&worker_ports(&slot->model)[i], &port, 0);
 	}
 }
 
@@ -183,6 +213,8 @@ void worker_destroy_id(struct worker *w, struct slot *slot)
 		close_port(slot);
 	if (slot->model.has_qp)
 		rdma_destroy_qp(id);
+	if (slot->model.has_srq)
+		srq_destroy(slot);
 	holds(w, rdma_destroy_id(id) == 0, "%s", strerror(errno));
 	forget_got(w, id);
 	slot->id = NULL;
@@ -190,14 +222,32 @@ void worker_destroy_id(struct worker *w, struct slot *slot)
 
 /* --- events --------------------------------------------------------------------------------- */
 
+/* Behind the addresses, where a listener at GIDs sees these. No token begins as they do. */
+static uint32_t token_in(const uint8_t *data)
+{
+	enum { ADDRESSES = 36 };
+	uint32_t token;
+
+	memcpy(&token, data, sizeof(token));
+	if (token > TOKENS)
+		memcpy(&token, data + ADDRESSES, sizeof(token));
+	return token;
+}
+
 static uint32_t token_of(const struct rdma_cm_event *event, bool datagram)
 {
 	const void *data = datagram ? event->param.ud.private_data : event->param.conn.private_data;
-	uint32_t token = 0;
 
-	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && data)
-		memcpy(&token, data, sizeof(token));
-	return token;
+	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST && data ? token_in(data) : 0;
+}
+
+static enum model_space space_of(const struct rdma_cm_id *id)
+{
+	if (id->ps == RDMA_PS_UDP)
+		return SPACE_UDP;
+	if (id->ps == RDMA_PS_TCP)
+		return SPACE_TCP;
+	return id->qp_type == IBV_QPT_XRC_RECV ? SPACE_XRC : SPACE_IB;
 }
 
 static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token, bool has_qp)
@@ -214,6 +264,7 @@ static void take_request(struct worker *w, struct rdma_cm_id *id, uint32_t token
 	}
 	slot->id = id;
 	slot->model = (struct model){.state = REQUESTED,
+				     .space = space_of(id),
 				     .datagram = id->ps == RDMA_PS_UDP,
 				     .synchronous = w->synchronous,
 				     .has_qp = has_qp};

@@ -22,6 +22,7 @@ enum { PORTS = 4, TOKENS = WORKERS * STEPS, GROUPS = 3 };
 struct slot {
 	struct rdma_cm_id *id; /* NULL: free */
 	struct model model;
+	struct ibv_xrcd *xrcd; /* or NULL: of its SRQ, opened for it alone */
 };
 
 /* What another thread has got, and acked. */
@@ -52,7 +53,8 @@ struct worker {
 struct any_world {
 	uint64_t seed;
 	bool has_ipv6;
-	_Atomic uint16_t ports[2][PORTS];	   /* that ids listen at: connections, datagrams */
+	/* That ids listen at. */
+	_Atomic uint16_t ports[MODEL_SPACES][MODEL_FAMILIES][PORTS];
 	_Atomic unsigned int requests[TOKENS + 1]; /* how often each was requested */
 };
 
@@ -82,14 +84,17 @@ void worker_print(const struct worker *w);
 
 unsigned int worker_random(struct worker *w, unsigned int bound);
 /* One that some id listens at, mostly. */
-uint16_t worker_any_port(struct worker *w, bool datagram);
-/* Of this node, and of @model's family. */
-struct sockaddr *model_address(const struct model *model, uint16_t port);
+uint16_t worker_any_port(struct worker *w, const struct model *model);
+_Atomic uint16_t *worker_ports(const struct model *model);
 
 /* @id NULL: a free slot. NULL: there is none. */
 struct slot *worker_find_slot(struct worker *w, const struct rdma_cm_id *id);
 void worker_create_id(struct worker *w, struct slot *slot);
-/* A synchronous one by rdma_create_ep(): its addresses are resolved, or it may listen. */
+/*
+ * By rdma_create_ep(): its addresses are resolved, or it may listen. It is synchronous, or becomes
+ * one of a channel.
+ */
+bool worker_makes_endpoints(struct worker *w);
 void worker_create_endpoint(struct worker *w, struct slot *slot);
 void worker_destroy_id(struct worker *w, struct slot *slot);
 
@@ -103,6 +108,17 @@ int worker_take_synchronous(struct worker *w, struct slot *slot);
 void worker_take_request(struct worker *w, struct rdma_cm_id *holder, bool has_qp);
 /* Events are acked late: before what would wait for that. */
 void worker_ack_held(struct worker *w);
+
+/* --- any_address.c: of this node, and of @model's family */
+struct sockaddr *model_address(const struct model *model, uint16_t port);
+struct sockaddr *model_any_address(const struct model *model);
+/* As rdma_getaddrinfo() has it. */
+struct rdma_addrinfo *model_look_up(const struct model *model, bool passive, uint16_t port);
+
+/* --- any_srq.c: the SRQ of an id */
+int srq_create(struct worker *w, struct slot *slot);
+/* Unless a queue pair uses it. */
+void srq_destroy(struct slot *slot);
 
 /* Its channels, and the thread that waits for events. */
 void worker_open(struct worker *w);

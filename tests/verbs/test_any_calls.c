@@ -65,7 +65,7 @@ static int call_listen(struct worker *w, struct slot *slot)
 	int result = rdma_listen(slot->id, 0);
 
 	if (result == 0)
-		atomic_store(&any_world.ports[slot->model.datagram][worker_random(w, PORTS)],
+		atomic_store(&worker_ports(&slot->model)[worker_random(w, PORTS)],
 			     ntohs(rdma_get_src_port(slot->id)));
 	return result;
 }
@@ -138,6 +138,22 @@ static int set_option(struct slot *slot, int name)
 	return rdma_set_option(slot->id, RDMA_OPTION_ID, name, &on, sizeof(on));
 }
 
+/* One that says nothing but what the route is anyway. */
+static int set_path(struct slot *slot)
+{
+	struct ibv_path_data path = {.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+					      IBV_PATH_FLAG_BIDIRECTIONAL};
+
+	return rdma_set_option(slot->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path));
+}
+
+static int call_destroy_srq(struct slot *slot)
+{
+	if (slot->model.has_srq)
+		srq_destroy(slot);
+	return 0;
+}
+
 static int make(struct worker *w, struct slot *slot, enum model_call call)
 {
 	struct rdma_cm_id *id = slot->id;
@@ -146,11 +162,10 @@ static int make(struct worker *w, struct slot *slot, enum model_call call)
 	case CALL_BIND:
 		return rdma_bind_addr(id, model_address(&slot->model, 0));
 	case CALL_BIND_ANY:
-		return rdma_bind_addr(id, socket_address(slot->model.ipv6 ? "::" : "0.0.0.0", 0));
+		return rdma_bind_addr(id, model_any_address(&slot->model));
 	case CALL_RESOLVE_ADDR:
 		return rdma_resolve_addr(
-			id, NULL,
-			model_address(&slot->model, worker_any_port(w, slot->model.datagram)),
+			id, NULL, model_address(&slot->model, worker_any_port(w, &slot->model)),
 			1000);
 	case CALL_RESOLVE_ROUTE:
 		return rdma_resolve_route(id, 1000);
@@ -184,6 +199,12 @@ static int make(struct worker *w, struct slot *slot, enum model_call call)
 		return newer_write_cm_event(id, NEWER_EVENT_USER, 0, 0);
 	case CALL_GET_REQUEST:
 		return call_get_request(w, slot);
+	case CALL_SET_PATH:
+		return set_path(slot);
+	case CALL_CREATE_SRQ:
+		return srq_create(w, slot);
+	case CALL_DESTROY_SRQ:
+		return call_destroy_srq(slot);
 	default:
 		return call_migrate(w, slot);
 	}
@@ -220,7 +241,12 @@ static bool is_allowed(const struct worker *w, const struct slot *slot, enum mod
 	if ((w->waited_for && call == CALL_CREATE_QP) ||
 	    (w->synchronous && call == CALL_USER_EVENT))
 		return false;
-	return !(model->state == RESOLVING && call == CALL_RESOLVE_ROUTE) &&
+	/* It waits for no event; and a queue pair uses the SRQ. */
+	if ((w->synchronous && call == CALL_SET_PATH) ||
+	    (call == CALL_DESTROY_SRQ && model->has_qp && model->space != SPACE_XRC))
+		return false;
+	return !(model->state == RESOLVING &&
+		 (call == CALL_RESOLVE_ROUTE || call == CALL_SET_PATH)) &&
 	       !(model->state == ROUTING && call == CALL_CONNECT) &&
 	       !(model->state == CONNECTING && call == CALL_REJECT);
 }
@@ -250,7 +276,7 @@ static bool is_to_be_destroyed(struct worker *w, const struct model *model)
 {
 	switch (model->state) {
 	case LISTENING:
-		return worker_random(w, 32) == 0;
+		return worker_random(w, 64) == 0;
 	case FAILED:
 	case DISCONNECTED:
 	case SERVED:
@@ -265,7 +291,7 @@ static void step(struct worker *w)
 {
 	struct slot *slot = &w->slots[worker_random(w, SLOTS)];
 
-	if (!slot->id && w->synchronous && worker_random(w, 2))
+	if (!slot->id && worker_makes_endpoints(w))
 		worker_create_endpoint(w, slot);
 	else if (!slot->id)
 		worker_create_id(w, slot);
