@@ -48,6 +48,17 @@ extern const struct socket_calls socket_calls[WORLDS];
 
 enum kind { NEW, BOUND, LISTENING, CONNECTED };
 
+enum { MAPPINGS = 8, AREA = 4096 };
+
+/* A part of a slot's area that is mapped by riomap(). */
+struct mapping {
+	bool used;
+	unsigned int start, length; /* in the area */
+	int64_t offset;
+	int index;  /* in the peer's table; -1: it isn't there */
+	bool known; /* the peer has heard of it */
+};
+
 /* One socket, in both worlds. */
 struct slot {
 	unsigned int number;
@@ -64,6 +75,12 @@ struct slot {
 	bool refused; /* or reset: another connection may be tried; it isn't compared else */
 	unsigned int available; /* bytes that were sent to it, or datagrams */
 	uint8_t next_sent, next_received;
+	unsigned int entries;		   /* of its table, which its peer's mappings are in */
+	struct mapping mappings[MAPPINGS]; /* of its area */
+	/* What the peer's table has perhaps, though it is no more: by the index there. */
+	struct {
+		int64_t from, to;
+	} stale[MAPPINGS];
 };
 
 struct result {
@@ -118,13 +135,49 @@ struct slot *find_slot(bool (*fits)(const struct slot *other, const struct slot 
 		       const struct slot *slot);
 /* A connection that ends, or has: with sockets it may become another one, when it has. */
 bool is_ending(const struct slot *slot);
+/* Both ends are there, and nothing has been shut down. */
+bool is_whole(const struct slot *slot);
+/* @slot, or another one that is, or NULL. */
+struct slot *find_whole(struct slot *slot);
+/* Its own, or of the model alone: it has been shut down. */
+void note_shutdown(struct slot *slot, int how);
+void close_slot(struct slot *slot);
 
 /* --- any_sockets_data.c */
 void step_send(struct slot *slot);
 void step_receive(struct slot *slot);
+/* So many bytes, if there may be as many; all that were sent to it. */
+void send_bytes(struct slot *slot, unsigned int length);
+void receive_rest(struct slot *slot);
 void step_send_datagram(struct slot *slot);
 void step_receive_datagram(struct slot *slot);
 void step_connect_datagram(struct slot *slot);
+
+/* --- any_sockets_mapped.c: of rsockets alone */
+void step_map(struct slot *slot);
+void step_unmap(struct slot *slot);
+void step_write_mapped(struct slot *slot);
+/* How many entries its table has: before it is connected. */
+void mapped_prepare(struct slot *slot);
+/* All of an area has what was written to it. */
+void mapped_check(const struct slot *slot);
+/* A mapping of the peer's all of which may be written to, or NULL; and a part of it, by any thread.
+ */
+const struct mapping *mapped_of_peer(const struct slot *slot);
+void mapped_write(const struct slot *slot, const struct mapping *mapping, unsigned int from,
+		  unsigned int length, uint8_t value);
+/* A mapping of no part of the peer's table comes and goes. */
+void mapped_local(const struct slot *slot);
+/* Whether what is sent next tells the peer of mappings: there may be no room for that at once. */
+bool mapped_is_untold(const struct slot *slot);
+/* The peer hears of what was mapped, and all that was written is there. */
+void mapped_tell(struct slot *slot);
+
+/* --- any_sockets_threads.c */
+void step_duplex(struct slot *slot);
+void step_wake(struct slot *slot);
+/* What two threads accept of one connection to @listener, by the first that gets it. */
+int threads_accept(unsigned int world, const struct slot *listener);
 
 /* --- any_sockets_asked.c */
 void step_names(struct slot *slot);

@@ -70,9 +70,19 @@ static void fill_next(uint8_t *data, unsigned int length, uint8_t *next)
 		data[i] = (*next)++;
 }
 
-void step_send(struct slot *slot)
+static ssize_t send_behind_mappings(unsigned int world, const struct slot *slot, enum call how,
+				    const uint8_t *data, size_t length)
 {
-	const unsigned int length = below(4) ? below(MOST) : below(3);
+	ssize_t sent;
+
+	while ((sent = send_by(&socket_calls[world], slot->fds[world], how, data, length)) < 0 &&
+	       errno == EAGAIN && world == RSOCKETS && mapped_is_untold(slot))
+		poll(NULL, 0, 1);
+	return sent;
+}
+
+void send_bytes(struct slot *slot, unsigned int length)
+{
 	struct slot *peer = slot->peer;
 	uint8_t data[MOST], next = slot->next_sent;
 	enum call how;
@@ -83,11 +93,16 @@ void step_send(struct slot *slot)
 		return;
 	fill_next(data, length, &next);
 	how = below(CALLS);
-	if (!BOTH(slot, send_names[how], send_by(c, fd, how, data, length)))
+	if (!BOTH(slot, send_names[how], send_behind_mappings(w, slot, how, data, length) + 0 * fd))
 		return;
 	slot->next_sent = next;
 	if (peer)
 		peer->available += length;
+}
+
+void step_send(struct slot *slot)
+{
+	send_bytes(slot, below(4) ? below(MOST) : below(3));
 }
 
 /* As much as has been sent, which may come in pieces. */
@@ -115,10 +130,8 @@ static ssize_t receive_all_of(unsigned int world, const struct slot *slot, enum 
 	return got;
 }
 
-void step_receive(struct slot *slot)
+static void receive_bytes(struct slot *slot, unsigned int length, int flags)
 {
-	const unsigned int length = 1 + below(MOST);
-	const int flags = below(4) ? 0 : MSG_PEEK;
 	uint8_t data[WORLDS][MOST + 1], expected[MOST + 1], next = slot->next_received;
 	unsigned int got = length < slot->available ? length : slot->available;
 	enum call how;
@@ -138,6 +151,17 @@ void step_receive(struct slot *slot)
 		return;
 	slot->next_received = next;
 	slot->available -= got;
+}
+
+void receive_rest(struct slot *slot)
+{
+	while (slot->available)
+		receive_bytes(slot, MOST, 0);
+}
+
+void step_receive(struct slot *slot)
+{
+	receive_bytes(slot, 1 + below(MOST), below(4) ? 0 : MSG_PEEK);
 }
 
 /* --- datagrams ---------------------------------------------------------------------------- */
