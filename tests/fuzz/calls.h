@@ -8,6 +8,7 @@
  *   calls_objects.c  what is made and destroyed, but for regions and queue pairs
  *   calls_regions.c  regions of memory, and the addresses that they have
  *   calls_dm.c       device memory
+ *   calls_imports.c  other names of regions
  *   calls_qp.c       queue pairs and groups
  *   calls_handles.c  targets of XRC that are opened once more
  *   calls_work.c     which work requests are outstanding
@@ -40,6 +41,7 @@
 
 enum { DEVICES = 2, PDS = 3, MRS = 4, MWS = 3, CQS = 4, SRQS = 3, QPS = 4, AHS = 3 };
 enum { CHANNELS = 2, XRCDS = 2, GROUPS = 2, ATOMICS = 8, HANDLES = 2, DMS = 2, TDS = 2 };
+enum { IMPORTS = 2 };
 
 enum { END_DRAINED = 1, END_CLOSED_FIRST = 2, END_DEVICES = 4 };
 
@@ -81,6 +83,10 @@ struct fuzz_mr {
 	struct ibv_pd *pd;
 	struct ibv_dm *dm; /* or NULL */
 	struct naming naming;
+};
+
+struct fuzz_import {
+	struct ibv_mr *ibv;
 };
 
 struct fuzz_mw {
@@ -185,6 +191,7 @@ struct world {
 	struct fuzz_mw mws[MWS];
 	struct fuzz_dm dms[DMS];
 	struct fuzz_td tds[TDS];
+	struct fuzz_import imports[IMPORTS];
 	struct fuzz_ah ahs[AHS];
 	struct fuzz_xrcd xrcds[XRCDS];
 	struct fuzz_channel channels[CHANNELS];
@@ -290,6 +297,11 @@ void call_free_dm(struct world *world);
 void free_dm(struct world *world, struct fuzz_dm *dm);
 /* What has come for the work request, in the arena or in any device memory. */
 const uint8_t *arrived_data(struct world *world, uint32_t index, uint32_t length);
+
+/* --- calls_imports.c */
+void call_import_mr(struct world *world);
+void call_unimport_mr(struct world *world);
+void unimport_mr(struct world *world, struct fuzz_import *import);
 
 /* --- calls_qp.c */
 void call_create_qp(struct world *world);

@@ -124,6 +124,7 @@ bool objects_destroy(struct world *world)
 	EACH(srqs, destroy_srq);
 	EACH(mws, dealloc_mw);
 	EACH(ahs, destroy_ah);
+	EACH(imports, unimport_mr);
 #undef EACH
 	return left;
 }

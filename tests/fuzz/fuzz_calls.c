@@ -80,6 +80,8 @@ static void (*const calls[])(struct world *world) = {
 	call_dealloc_td,
 	call_alloc_threads_domain,
 	call_ece,
+	call_import_mr,
+	call_unimport_mr,
 };
 
 static struct ibv_device **devices;

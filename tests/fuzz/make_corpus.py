@@ -366,7 +366,8 @@ def faults():
  ATTACH_MCAST, DETACH_MCAST, REQ_NOTIFY, GET_CQ_EVENT, ACK_CQ_EVENTS, GET_ASYNC_EVENT,
  ACK_ASYNC_EVENTS, ALLOC_PARENT_DOMAIN, DRAIN, OPEN_QP,
  MODIFY_HANDLE, CLOSE_HANDLE, REG_MR_IOVA, ALLOC_DM, COPY_DM, FREE_DM, REG_DM_MR, ALLOC_NULL_MR,
- REG_DMABUF_MR, ADVISE_MR, ALLOC_TD, DEALLOC_TD, ALLOC_THREADS_DOMAIN, ECE) = range(57)
+ REG_DMABUF_MR, ADVISE_MR, ALLOC_TD, DEALLOC_TD, ALLOC_THREADS_DOMAIN, ECE, IMPORT_MR,
+ UNIMPORT_MR) = range(59)
 DRAINED, CLOSED_FIRST = 1, 2
 QP_UC, QP_UD, QP_XRC_SEND, QP_XRC_RECV, WITH_SRQ, ALL_SIGNALED, WITH_BUILDER = 1, 2, 3, 4, 8, 16, 32
 (OP_SEND, OP_WRITE, OP_SEND_IMM, OP_READ, OP_WRITE_IMM, OP_COMPARE, OP_ADD, OP_SEND_INV, OP_INV,
@@ -506,6 +507,9 @@ def programs():
         connect + built(staged(OP_WRITE, flags=0, choice=5), flushed(how)) + poll
         for how in (1, 0x29, 2, 3, 0xa1, 8, 4, 0x11)) + posted(flushed(1)) + poll + \
         connect + bytes([DEREG_MR, 0]) + built(flushed(9, rkey=0xe0)) + poll
+    imported = bytes([IMPORT_MR, 0, 1])
+    yield 'imports', start + bytes([ALLOC_PD, 0]) + imported * 3 + bytes([DEREG_MR, 0, UNIMPORT_MR, 0, DEALLOC_PD, 1, ALLOC_PD, 1]) + \
+        bytes([REG_MR, 0, 0, 0]) + imported + bytes([UNIMPORT_MR, 1]) + bytes([IMPORT_MR, 0, 0])
     yield 'domains', start + bytes([ALLOC_TD, 0, 0, ALLOC_TD, 1, 1, ALLOC_THREADS_DOMAIN, 0, 0, DEALLOC_TD, 0]) + \
         qp_call(pd=1) * 2 + connect + received() + posted(staged(OP_SEND)) + bytes([ECE, 0, 1, ECE, 0, 0x80]) + \
         poll + bytes([REG_DMABUF_MR, 0, 0, 0, DEALLOC_PD, 1, DEALLOC_TD, 0])
