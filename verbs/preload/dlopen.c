@@ -76,6 +76,7 @@ __asm__(".text\n"
 	".type dlopen, %function\n"
 	"dlopen:\n"
 	"	.cfi_startproc\n"
+	"	hint #34\n" /* bti c: nothing, on processors that don't know it */
 	"	stp x29, x30, [sp, #-32]!\n"
 	"	.cfi_adjust_cfa_offset 32\n"
 	"	.cfi_offset 30, -24\n"
