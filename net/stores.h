@@ -6,7 +6,7 @@
  * large processors, sockets), each line has to be taken from the reader's cache before it is
  * written: 64 KiB take 15 to 35 us instead of 5. Which CPUs the two run on changes, those of a
  * virtual machine without a notice; so both ways are tried from time to time, and compared by the
- * time that they take.
+ * time that they take. Where the compiler has no such stores, as on arm64, both are the first.
  *
  * Called by the links that write into memory from which a receiver reads (net/udp, net/shm), with
  * the lock of the connection or ring that it belongs to.

@@ -6,6 +6,7 @@
 #   WORK=~/.cache/rxe-vm  IMG=$WORK/img  EXTRA_PKGS="gcc ..."  SIZE=1800M
 #   REUSE=1            keep $WORK/root from the last build, only replace kernel + init and repack
 set -euo pipefail
+[ "$(uname -m)" = x86_64 ] || { echo "build.sh: the VM runs programs of this machine, which has to be an x86-64 one" >&2; exit 1; }
 KIT=$(cd "$(dirname "$0")" && pwd)
 WORK=${WORK:-${XDG_CACHE_HOME:-$HOME/.cache}/rxe-vm}; mkdir -p "$WORK"
 IMG=${IMG:-$WORK/img}
