@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "net/profile_file.h"
+#include "net/sized.h"
 
 /* --- values ---------------------------------------------------------------------------- */
 
@@ -22,17 +23,14 @@ static void *field(struct profile *profile, const struct profile_key *key)
 
 static void store(struct profile *profile, const struct profile_key *key, uint64_t value)
 {
-	/* Little-endian, as all machines that urxe is made for. */
-	memcpy(field(profile, key), &value, key->size);
+	sized_put(field(profile, key), key->size, value);
 }
 
 uint64_t profile_number(const struct profile *profile, const struct profile_key *key)
 {
-	uint64_t value = 0;
-
-	if (key->kind != PROFILE_TEXT)
-		memcpy(&value, (const char *)profile + key->offset, key->size);
-	return value;
+	if (key->kind == PROFILE_TEXT)
+		return 0;
+	return sized_get((const char *)profile + key->offset, key->size);
 }
 
 void profile_default(struct profile *profile)

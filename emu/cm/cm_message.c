@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "net/sized.h"
+
 #define MAD_BASE_VERSION 1
 #define MAD_CM_CLASS_VERSION 2
 #define MAD_METHOD_SEND 3
@@ -247,37 +249,12 @@ static void put_bits(uint8_t *mad, const struct field *field, uint64_t value)
 
 static uint64_t get_member(const struct cm_message *message, const struct field *field)
 {
-	const void *member = (const uint8_t *)message + field->member;
-
-	switch (field->size) {
-	case 1:
-		return *(const uint8_t *)member;
-	case 2:
-		return *(const uint16_t *)member;
-	case 4:
-		return *(const uint32_t *)member;
-	default:
-		return *(const uint64_t *)member;
-	}
+	return sized_get((const uint8_t *)message + field->member, field->size);
 }
 
 static void put_member(struct cm_message *message, const struct field *field, uint64_t value)
 {
-	void *member = (uint8_t *)message + field->member;
-
-	switch (field->size) {
-	case 1:
-		*(uint8_t *)member = value;
-		break;
-	case 2:
-		*(uint16_t *)member = value;
-		break;
-	case 4:
-		*(uint32_t *)member = value;
-		break;
-	default:
-		*(uint64_t *)member = value;
-	}
+	sized_put((uint8_t *)message + field->member, field->size, value);
 }
 
 /* --- messages ----------------------------------------------------------------------- */

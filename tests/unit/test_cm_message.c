@@ -152,6 +152,14 @@ static const struct place places[] = {
 	PLACE(CM_SIDR_REP, 95, 1, 0x99, info[71], 0x99),
 };
 
+/* Where the lowest @size bytes of @value are. */
+static const uint8_t *low_bytes(const uint64_t *value, size_t size)
+{
+	size_t first = __BYTE_ORDER == __BIG_ENDIAN ? sizeof(*value) - size : 0;
+
+	return (const uint8_t *)value + first;
+}
+
 START_TEST(test_places)
 {
 	const struct place *place = &places[_i];
@@ -162,8 +170,8 @@ START_TEST(test_places)
 	for (unsigned int i = 0; i < place->length; i++)
 		mad[MAD_HEADER_LENGTH + place->offset + i] =
 			place->bytes >> 8 * (place->length - 1 - i);
-	/* Little-endian, as all the machines that this runs on. */
-	memcpy((uint8_t *)&expected + place->member, &place->value, place->size);
+	memcpy((uint8_t *)&expected + place->member, low_bytes(&place->value, place->size),
+	       place->size);
 	expected.private_length = cm_private_length(place->attribute);
 	ck_assert_int_eq(cm_message_decode(&message, mad), 0);
 	ck_assert_mem_eq(&message, &expected, sizeof(message));
