@@ -107,9 +107,9 @@ static void parse_answer(const struct nlmsghdr *header, const union ibv_gid *loc
 	set_socket_address(address, local);
 	*found = (struct sock_diag_socket){
 		.uid = body->idiag_uid,
+		.cookie = (uint64_t)body->id.idiag_cookie[1] << 32 | body->id.idiag_cookie[0],
 		.wildcard = memcmp(body->id.idiag_src, address, gid_is_ipv4(local) ? 4 : 16) != 0,
 	};
-	memcpy(&found->cookie, body->id.idiag_cookie, sizeof(found->cookie));
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		const uint32_t *memory = RTA_DATA(attribute);
 
