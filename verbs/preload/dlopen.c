@@ -90,6 +90,29 @@ __asm__(".text\n"
 	"	br x16\n"
 	"	.cfi_endproc\n"
 	".size dlopen, . - dlopen\n");
+#elif defined(__s390x__)
+/* r2 and r3 go where every caller has room for them, as r14 does. */
+__asm__(".text\n"
+	".globl dlopen\n"
+	".type dlopen, @function\n"
+	"dlopen:\n"
+	"	.cfi_startproc\n"
+	"	stmg %r2, %r3, 16(%r15)\n"
+	"	stg %r14, 112(%r15)\n"
+	"	.cfi_offset 14, -48\n"
+	"	la %r2, 16(%r15)\n"
+	"	aghi %r15, -160\n"
+	"	.cfi_adjust_cfa_offset 160\n"
+	"	brasl %r14, dlopen_redirect\n"
+	"	lgr %r1, %r2\n"
+	"	aghi %r15, 160\n"
+	"	.cfi_adjust_cfa_offset -160\n"
+	"	lmg %r2, %r3, 16(%r15)\n"
+	"	lg %r14, 112(%r15)\n"
+	"	.cfi_restore 14\n"
+	"	br %r1\n"
+	"	.cfi_endproc\n"
+	".size dlopen, . - dlopen\n");
 #else
 #error "dlopen() needs a tail jump for this processor"
 #endif
