@@ -227,7 +227,7 @@ static pid_t start_stopped_receiver(uint32_t *qpn)
 	CHECK(WIFSTOPPED(status));
 	close(sockets[0]);
 	close(sockets[1]);
-	*qpn = endpoint.qpn;
+	*qpn = pair_endpoint_swap(&endpoint).qpn;
 	return child;
 }
 
@@ -285,13 +285,12 @@ static void ud_stopped_receiver(struct pair *pair)
 	pair_open(pair, &(struct pair_options){.type = IBV_QPT_UD, .mtu = IBV_MTU_1024});
 	qpns[1] = pair->remote.qpn;
 	if (pair->server) {
-		CHECK_EQUAL(send(pair->socket, &qpns[0], sizeof(qpns[0]), 0), sizeof(qpns[0]));
+		pair_exchange_number(pair, qpns[0]);
 		receive_turns(pair);
 		CHECK_EQUAL(kill(child, SIGKILL), 0);
 		CHECK_EQUAL(waitpid(child, NULL, 0), child);
 	} else {
-		CHECK_EQUAL(recv(pair->socket, &qpns[0], sizeof(qpns[0]), MSG_WAITALL),
-			    sizeof(qpns[0]));
+		qpns[0] = pair_exchange_number(pair, 0);
 		send_turns(pair, qpns);
 	}
 	pair_barrier(pair);

@@ -5,9 +5,9 @@
  */
 #include <infiniband/verbs_exp.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "scenario.h"
 
@@ -63,7 +63,7 @@ static void lend(struct pair *pair)
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 	struct ibv_mw *mw = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_2);
 	struct ibv_exp_wc wc;
-	uint32_t rkey;
+	uint32_t rkey, told;
 
 	CHECK(mr && mw);
 	rkey = ibv_inc_rkey(mw->rkey);
@@ -79,7 +79,8 @@ static void lend(struct pair *pair)
 	};
 	post(pair, &wr);
 	expect(pair, IBV_WC_SUCCESS, IBV_EXP_WC_BIND_MW);
-	memcpy(pair->memory + 2 * PART, &rkey, sizeof(rkey));
+	told = htonl(rkey);
+	memcpy(pair->memory + 2 * PART, &told, sizeof(told));
 	pair_receive(pair, 1, 3 * PART, PART);
 	wr = request(&sge, IBV_EXP_WR_SEND);
 	post(pair, &wr);
@@ -107,6 +108,7 @@ static void borrow(struct pair *pair)
 
 	CHECK_EQUAL(next(pair, pair->receive_cq).byte_len, sizeof(rkey));
 	memcpy(&rkey, pair->memory + 3 * PART, sizeof(rkey));
+	rkey = ntohl(rkey);
 	pair_barrier(pair);
 	pattern_fill(pair->memory, PART, 5);
 	wr.wr.rdma.remote_addr = pair->remote.address;
@@ -194,9 +196,7 @@ static void connect_timed(struct pair *pair, struct ibv_qp *qp)
 		.rnr_retry = 7,
 	};
 
-	CHECK_EQUAL(write(pair->socket, &qp->qp_num, sizeof(qp->qp_num)), sizeof(qp->qp_num));
-	CHECK_EQUAL(read(pair->socket, &attr.dest_qp_num, sizeof(attr.dest_qp_num)),
-		    sizeof(attr.dest_qp_num));
+	attr.dest_qp_num = pair_exchange_number(pair, qp->qp_num);
 	CHECK_EQUAL(ibv_exp_modify_qp(qp, &attr,
 				      IBV_EXP_QP_STATE | IBV_EXP_QP_PKEY_INDEX | IBV_EXP_QP_PORT |
 					      IBV_EXP_QP_ACCESS_FLAGS),

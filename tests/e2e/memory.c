@@ -22,10 +22,11 @@ struct target {
 
 static struct target tell(struct pair *pair, uint64_t address, uint32_t rkey)
 {
-	struct target mine = {address, rkey}, theirs;
+	uint64_t peers_address = pair_exchange_number(pair, address);
+	uint64_t peers_rkey = pair_exchange_number(pair, rkey);
 
-	pair_exchange(pair, &mine, &theirs, sizeof(mine));
-	return pair->server ? mine : theirs;
+	return pair->server ? (struct target){address, rkey}
+			    : (struct target){peers_address, peers_rkey};
 }
 
 static struct ibv_send_wr request(uint64_t wr_id, enum ibv_wr_opcode opcode, struct ibv_sge *sge,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -49,6 +50,35 @@ __attribute__((noinline)) void pair_exchange(struct pair *pair, const void *mine
 			pair_fail(__FILE__, __LINE__, "the peer is gone");
 		done += n;
 	}
+}
+
+uint64_t pair_exchange_number(struct pair *pair, uint64_t mine)
+{
+	uint64_t theirs;
+
+	mine = htobe64(mine);
+	pair_exchange(pair, &mine, &theirs, sizeof(mine));
+	return be64toh(theirs);
+}
+
+struct pair_endpoint pair_endpoint_swap(const struct pair_endpoint *endpoint)
+{
+	return (struct pair_endpoint){
+		.gid = endpoint->gid,
+		.qpn = htonl(endpoint->qpn),
+		.psn = htonl(endpoint->psn),
+		.rkey = htonl(endpoint->rkey),
+		.address = htobe64(endpoint->address),
+		.length = htobe64(endpoint->length),
+	};
+}
+
+static void exchange_endpoints(struct pair *pair)
+{
+	struct pair_endpoint mine = pair_endpoint_swap(&pair->local), theirs;
+
+	pair_exchange(pair, &mine, &theirs, sizeof(mine));
+	pair->remote = pair_endpoint_swap(&theirs);
 }
 
 void pair_barrier(struct pair *pair)
@@ -248,7 +278,7 @@ void pair_open(struct pair *pair, const struct pair_options *options)
 		.length = pair->options.memory,
 	};
 	CHECK_EQUAL(ibv_query_gid(pair->context, 1, 0, &pair->local.gid), 0);
-	pair_exchange(pair, &pair->local, &pair->remote, sizeof(pair->local));
+	exchange_endpoints(pair);
 	to_init(pair);
 	to_rtr(pair);
 	to_rts(pair);

@@ -42,7 +42,7 @@ struct pair_options {
 	uint32_t receive_cqe;	  /* fewer than receive_depth: the CQ ignores overruns */
 };
 
-/* What each side tells the other. */
+/* What each side tells the other: in network byte order, as the other machine may have another. */
 struct pair_endpoint {
 	union ibv_gid gid;
 	uint32_t qpn, psn, rkey;
@@ -74,6 +74,10 @@ void pair_close(struct pair *pair);
 
 /* @length bytes from each side to the other. */
 void pair_exchange(struct pair *pair, const void *mine, void *theirs, size_t length);
+/* A number from each side to the other. */
+uint64_t pair_exchange_number(struct pair *pair, uint64_t mine);
+/* To network byte order, and from it. */
+struct pair_endpoint pair_endpoint_swap(const struct pair_endpoint *endpoint);
 /* Wait until the peer is here too; sleeps in read(2), so that the application doesn't poll
  * meanwhile. */
 void pair_barrier(struct pair *pair);
