@@ -649,7 +649,8 @@ START_TEST(buffers_are_of_a_domain_and_a_size)
 	ck_assert_int_eq(try_buf(other, memory, 8), EINVAL);
 	newer_free_buf(other);
 	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
-	ck_fails_null(newer_alloc_buf(pair.pd, SIZE_MAX / 2, &other), ENOMEM);
+	if (!SANITIZED) /* whose allocator ends the program for it */
+		ck_fails_null(newer_alloc_buf(pair.pd, SIZE_MAX / 2, &other), ENOMEM);
 	pair_close(&pair);
 }
 END_TEST
