@@ -237,7 +237,10 @@ static size_t last_word(uintptr_t end, size_t most)
 	return word;
 }
 
-/* In one store, behind what was stored before. */
+/*
+ * In one store, behind what was stored before. Volatile: ThreadSanitizer makes of atomic ones calls
+ * of its own, with locks, which a fault must not end.
+ */
 static void store_word(void *to, const void *from, size_t word)
 {
 	union {
@@ -248,18 +251,19 @@ static void store_word(void *to, const void *from, size_t word)
 	} value;
 
 	memcpy(&value, from, word);
+	fence_writes();
 	switch (word) {
 	case 1:
-		__atomic_store_n((uint8_t *)to, value.byte, __ATOMIC_RELEASE);
+		*(volatile uint8_t *)to = value.byte;
 		break;
 	case 2:
-		__atomic_store_n((uint16_t *)to, value.two, __ATOMIC_RELEASE);
+		*(volatile uint16_t *)to = value.two;
 		break;
 	case 4:
-		__atomic_store_n((uint32_t *)to, value.four, __ATOMIC_RELEASE);
+		*(volatile uint32_t *)to = value.four;
 		break;
 	case 8:
-		__atomic_store_n((uint64_t *)to, value.eight, __ATOMIC_RELEASE);
+		*(volatile uint64_t *)to = value.eight;
 		break;
 	}
 }
