@@ -2,6 +2,7 @@
 """How scripts/bench runs each tool on loopback: ours, perftest, UCX's and libfabric's."""
 
 from measure import AVERAGE, KIB, MIB, NAN, RATE, TYPICAL, Bench, perftest_figure
+from pair import ucx_perftest
 
 RSTREAM_RATE, RSTREAM_TRANSFER = 6, 7  # columns of rstream: Gb/s, us
 
@@ -85,7 +86,7 @@ class LoopbackBench(Bench):
 
     def ucx(self, test, size, iters, column, transport, *options):
         """@transport "tcp" or "posix", its shared memory."""
-        words = ["ucx_perftest", "-p", "PORT"]
+        words = [*ucx_perftest(), "-p", "PORT"]
 
         def find(output):
             figures = output.splitlines()[-1].split(",")
