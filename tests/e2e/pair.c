@@ -67,7 +67,7 @@ struct pair_endpoint pair_endpoint_swap(const struct pair_endpoint *endpoint)
 		.gid = endpoint->gid,
 		.qpn = htonl(endpoint->qpn),
 		.psn = htonl(endpoint->psn),
-		.rkey = htonl(endpoint->rkey),
+		.rkey = htobe64(endpoint->rkey),
 		.address = htobe64(endpoint->address),
 		.length = htobe64(endpoint->length),
 	};

@@ -42,11 +42,14 @@ struct pair_options {
 	uint32_t receive_cqe;	  /* fewer than receive_depth: the CQ ignores overruns */
 };
 
-/* What each side tells the other: in network byte order, as the other machine may have another. */
+/*
+ * What each side tells the other: in network byte order, as the other machine may have another,
+ * and without padding, which would be sent uninitialized.
+ */
 struct pair_endpoint {
 	union ibv_gid gid;
-	uint32_t qpn, psn, rkey;
-	uint64_t address, length;
+	uint32_t qpn, psn;
+	uint64_t rkey, address, length;
 };
 
 struct pair {
