@@ -56,7 +56,8 @@ static void expect_fault(void)
 	ck_assert_int_eq(caught.count, count + 1);
 	ck_assert_int_eq(caught.signal, SIGSEGV);
 	ck_assert_int_eq(caught.code, SEGV_ACCERR);
-	ck_assert_ptr_eq(caught.address, memory + 77);
+	if (caught.address != memory) /* s390 tells of the page alone */
+		ck_assert_ptr_eq(caught.address, memory + 77);
 	munmap(memory, page);
 }
 

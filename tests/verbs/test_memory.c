@@ -329,6 +329,7 @@ static void receive_sent(struct ibv_sge first, struct ibv_sge second)
 
 START_TEST(null_region)
 {
+	uint64_t number = 0x100;
 	struct ibv_mr *null;
 	struct ibv_sge part;
 
@@ -356,10 +357,12 @@ START_TEST(null_region)
 	post(IBV_WR_RDMA_READ, (struct ibv_sge){0, 4000, null->lkey}, (uintptr_t)pair.buffer,
 	     pair.mr->rkey);
 	expect(IBV_WC_SUCCESS);
+	memcpy(pair.buffer, &number, sizeof(number));
 	post(IBV_WR_ATOMIC_FETCH_AND_ADD, (struct ibv_sge){0, 8, null->lkey},
 	     (uintptr_t)pair.buffer, pair.mr->rkey);
 	expect(IBV_WC_SUCCESS);
-	ck_assert_uint_eq(pair.buffer[0], 'I' + 5);
+	memcpy(&number, pair.buffer, sizeof(number));
+	ck_assert_uint_eq(number, 0x105);
 	/* Zeros they are still. */
 	post(IBV_WR_RDMA_WRITE, (struct ibv_sge){0, 8, null->lkey}, (uintptr_t)pair.buffer,
 	     pair.mr->rkey);

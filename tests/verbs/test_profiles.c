@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/sized.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
@@ -166,10 +167,7 @@ static const struct question {
 
 static uint64_t answer(const struct answers *answers, const struct question *question)
 {
-	uint64_t value = 0;
-
-	memcpy(&value, (const char *)answers + question->offset, question->size);
-	return value;
+	return sized_get((const char *)answers + question->offset, question->size);
 }
 
 static const struct answers *usual, *now;
