@@ -72,12 +72,9 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 			      attr->comp_mask);
 	if (context_is_inherited(ex->context))
 		return ENOENT;
-	if (unlikely(hooks_on())) {
-		int error = hook_call(FAULT_CALL_ibv_start_poll);
-
-		if (error)
-			return error;
-	}
+	result = hook_refusal(FAULT_CALL_ibv_start_poll);
+	if (result)
+		return result;
 	if (!extra->single_threaded)
 		pthread_mutex_lock(&extra->poll_lock);
 	result = show(ex, cq_take((struct cq *)ex, &extra->current, 1));

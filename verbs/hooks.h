@@ -32,6 +32,11 @@ void hooks_enable(void);
 
 /* 0, or the errno with which @call fails instead of being made. */
 int hook_call(enum fault_call call);
+/* The same while hooks are on; else 0, at the cost of a look. */
+static inline int hook_refusal(enum fault_call call)
+{
+	return __builtin_expect(hooks_on(), 0) ? hook_call(call) : 0;
+}
 
 /* Exchange the operations of a context for hooked ones. */
 void hooks_set_operations(struct context *context);

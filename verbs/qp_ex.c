@@ -383,8 +383,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	if (context_is_inherited(ex->qp_base.context))
 		return EOPNOTSUPP;
-	if (unlikely(hooks_on()) && !error)
-		error = hook_call(FAULT_CALL_ibv_wr_complete);
+	if (!error)
+		error = hook_refusal(FAULT_CALL_ibv_wr_complete);
 	if (!error && builder->count) {
 		link_up(builder);
 		error = post_built(&ex->qp_base, &builder->wr->wr, &bad);

@@ -117,12 +117,6 @@ static word lacking_inherited(const char *call, enum answer answer)
 	return lacking(answer);
 }
 
-/* Before our verb: 0, or the errno with which a fault refuses it (verbs/hooks.h). */
-static int refusal(enum fault_call call)
-{
-	return unlikely(hooks_on()) ? hook_call(call) : 0;
-}
-
 /* The first argument (depth 0), or the first member of the object that is; or NULL. */
 static struct ibv_context *first_context(word first, int depth)
 {
@@ -141,7 +135,7 @@ static struct ibv_context *first_context(word first, int depth)
 #define NEWER_VERB(name, node, depth, answer, ours)                                                \
 	static word made_##name(word a, word b, word c, word d, word e)                            \
 	{                                                                                          \
-		int error = refusal(FAULT_CALL_##name);                                            \
+		int error = hook_refusal(FAULT_CALL_##name);                                       \
                                                                                                    \
 		return error ? failing(error, answer) : (word)(ours);                              \
 	}                                                                                          \
