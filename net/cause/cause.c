@@ -74,13 +74,13 @@ bool cause_wanted(enum cause cause)
 }
 
 /*
- * Where the application's call that is refused was made, or NULL. Unwinding takes more of the stack
- * than all else here, 4 KiB on arm64: so it comes first, and texts are in functions that aren't
- * inlined.
+ * Where the application's call that is refused was made, for the paragraph, which notices haven't;
+ * or NULL. Unwinding takes more of the stack than all else here, 4 KiB on arm64: so it comes first,
+ * and texts are in functions that aren't inlined.
  */
-static struct origin *capture_call(void)
+static struct origin *capture_call(enum cause cause)
 {
-	return explaining ? origin_capture() : NULL;
+	return explaining && cause_find(cause)->kind == CAUSE_ERROR ? origin_capture() : NULL;
 }
 
 static void write_paragraph(const struct cause_entry *entry, const char *found, const char *called,
@@ -168,7 +168,7 @@ __attribute__((noinline)) static void error_formatted(enum cause cause, const st
 void cause_error(enum cause cause, const char *format, ...)
 {
 	int error = errno;
-	struct origin *call = capture_call();
+	struct origin *call = capture_call(cause);
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -242,7 +242,7 @@ void cause_report(enum cause cause, const char *format, ...)
 
 	if (!cause_wanted(cause))
 		return;
-	call = is_of_a_call(cause) ? capture_call() : NULL;
+	call = is_of_a_call(cause) ? capture_call(cause) : NULL;
 	va_start(arguments, format);
 	report_formatted(cause, call, format, arguments);
 	va_end(arguments);
@@ -258,7 +258,7 @@ int refuse(int error, enum cause cause, const char *format, ...)
 
 	if (!cause_wanted(cause))
 		return error;
-	call = capture_call();
+	call = capture_call(cause);
 	va_start(arguments, format);
 	report_formatted(cause, call, format, arguments);
 	va_end(arguments);
