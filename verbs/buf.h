@@ -25,8 +25,7 @@ struct buf {
 void *urxe_alloc_buf(struct ibv_pd *pd, size_t size, struct buf **buf);
 void urxe_free_buf(struct buf *buf);
 int urxe_export_buf_dmabuf_fd(struct buf *buf);
-/* Whether @length bytes at @address are some of @buf's, and @pd its protection domain: 0 or EINVAL.
- */
+/* 0 if @length bytes at @address are some of @buf's, and @pd its protection domain; EINVAL. */
 int buf_check(const struct buf *buf, const struct ibv_pd *pd, const void *address, size_t length);
 
 #endif

@@ -62,6 +62,22 @@ bool port_use_netdev(struct port *port)
 	return true;
 }
 
+int port_address_free(void *context, const union ibv_gid *gid)
+{
+	const struct port *port = context;
+	struct gid_place place;
+
+	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : 0;
+}
+
+int port_receive_on(void *context, const union ibv_gid *gid)
+{
+	const struct port *port = context;
+	struct link *link = port->device->link;
+
+	return port_address_free(context, gid) ?: link->ops->add_address(link, gid);
+}
+
 /* --- attributes ----------------------------------------------------------------------- */
 
 enum physical_state { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK_UP = 5 };
@@ -82,22 +98,6 @@ static const struct rate {
 #define SPEED_UNKNOWN 10000   /* virtual network devices say nothing */
 
 /* 0 or the errno of what kept us from asking; without the file there is nothing to be learned. */
-int port_address_free(void *context, const union ibv_gid *gid)
-{
-	const struct port *port = context;
-	struct gid_place place;
-
-	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : 0;
-}
-
-int port_receive_on(void *context, const union ibv_gid *gid)
-{
-	const struct port *port = context;
-	struct link *link = port->device->link;
-
-	return port_address_free(context, gid) ?: link->ops->add_address(link, gid);
-}
-
 static int read_speed(const char *netdev, int *speed)
 {
 	char path[64 + IF_NAMESIZE];

@@ -47,8 +47,7 @@ bool port_use_netdev(struct port *port);
  */
 int port_query(struct port *port, struct ibv_port_attr *attr);
 
-/* For an address that @context, a port, would get (net/wire/gid.h): EEXIST if another port has it.
- */
+/* For an address that @context, a port, would get: EEXIST if another port has it. */
 gid_usable port_address_free;
 /* The same, and received on from now on, or an errno of link add_address. The device is open. */
 gid_usable port_receive_on;
