@@ -270,8 +270,7 @@ void call_rereg_mr(struct world *world)
 	must(mr->pd->context == mr->ibv->context);
 }
 
-/* --- to page -----------------------------------------------------------------------------------
- */
+/* --- to page ----------------------------------------------------------------------------- */
 
 /* Part of a region, which is on demand or not. */
 void call_advise_mr(struct world *world)

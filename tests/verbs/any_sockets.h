@@ -161,8 +161,7 @@ void step_write_mapped(struct slot *slot);
 void mapped_prepare(struct slot *slot);
 /* All of an area has what was written to it. */
 void mapped_check(const struct slot *slot);
-/* A mapping of the peer's all of which may be written to, or NULL; and a part of it, by any thread.
- */
+/* A mapping of the peer's that may be written to as a whole, or NULL; part of it, by any thread. */
 const struct mapping *mapped_of_peer(const struct slot *slot);
 void mapped_write(const struct slot *slot, const struct mapping *mapping, unsigned int from,
 		  unsigned int length, uint8_t value);

@@ -23,7 +23,7 @@ void step_names(struct slot *slot)
 {
 	sockets_note_ports(slot);
 	if (!is_ending(slot) && !slot->refused)
-		BOTH(slot, "peer's name", peer_name(w, slot) + 0 * fd);
+		BOTH(slot, "peer's name", peer_name(w, slot));
 }
 
 static const struct {

@@ -93,7 +93,7 @@ void send_bytes(struct slot *slot, unsigned int length)
 		return;
 	fill_next(data, length, &next);
 	how = below(CALLS);
-	if (!BOTH(slot, send_names[how], send_behind_mappings(w, slot, how, data, length) + 0 * fd))
+	if (!BOTH(slot, send_names[how], send_behind_mappings(w, slot, how, data, length)))
 		return;
 	slot->next_sent = next;
 	if (peer)
@@ -140,7 +140,7 @@ static void receive_bytes(struct slot *slot, unsigned int length, int flags)
 		return;
 	how = flags ? BY_ADDRESS + below(2) : below(CALLS);
 	if (!BOTH(slot, flags ? "peek" : receive_names[how],
-		  receive_all_of(w, slot, how, data[w], length, flags) + 0 * fd))
+		  receive_all_of(w, slot, how, data[w], length, flags)))
 		return;
 	fill_next(expected, got, &next);
 	for (unsigned int w = 0; w < WORLDS; w++) {
@@ -221,7 +221,7 @@ void step_receive_datagram(struct slot *slot)
 	if (!slot->datagram)
 		return;
 	if (BOTH(slot, flags ? "peek datagram" : "receive datagram",
-		 receive_one(w, slot, length, flags, &ports[w]) + 0 * fd) &&
+		 receive_one(w, slot, length, flags, &ports[w])) &&
 	    !flags)
 		slot->available--;
 }

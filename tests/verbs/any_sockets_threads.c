@@ -21,8 +21,7 @@ static void start(pthread_t *thread, void *(*function)(void *argument), void *ar
 		sockets_fail("no thread");
 }
 
-/* --- two who send, one or two who receive ------------------------------------------------------
- */
+/* --- two who send, one or two who receive ------------------------------------------------ */
 
 /* From a slot to its peer, in one world. */
 struct direction {
@@ -146,8 +145,7 @@ static void *receive_their_bytes(void *argument)
 	return NULL;
 }
 
-/* --- what is asked meanwhile -------------------------------------------------------------------
- */
+/* --- what is asked meanwhile ------------------------------------------------------------- */
 
 struct asker {
 	unsigned int world;
@@ -212,8 +210,7 @@ static void *ask_meanwhile(void *argument)
 	return NULL;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it --------------------------------------------------------------------------- */
 
 struct traffic {
 	struct direction direction;
@@ -322,8 +319,7 @@ void step_duplex(struct slot *any)
 	mapped_check(slot->peer);
 }
 
-/* --- what wakes a thread that waits --------------------------------------------------------------
- */
+/* --- what wakes a thread that waits ------------------------------------------------------ */
 
 struct waiter {
 	unsigned int world;
@@ -400,8 +396,7 @@ void step_wake(struct slot *slot)
 	note_shutdown(by, how);
 }
 
-/* --- one connection, two who accept it
- * ------------------------------------------------------------ */
+/* --- one connection, two who accept it --------------------------------------------------- */
 
 int threads_accept(unsigned int world, const struct slot *listener)
 {

@@ -489,8 +489,7 @@ START_TEST(dmabuf_that_is_refused)
 }
 END_TEST
 
-/* --- by one structure ---------------------------------------------------------------------------
- */
+/* --- by one structure -------------------------------------------------------------------- */
 
 static struct ibv_mr *register_ex(struct mr_init_attr attr)
 {
@@ -568,8 +567,7 @@ START_TEST(registered_by_a_structure)
 }
 END_TEST
 
-/* --- buffers ------------------------------------------------------------------------------------
- */
+/* --- buffers ----------------------------------------------------------------------------- */
 
 #define BUF_SIZE 5000
 
