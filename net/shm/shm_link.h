@@ -38,7 +38,7 @@ struct shm_peer {
 	uint64_t number;	  /* of the inbox that it had when this was looked up */
 	struct inbox_file *inbox; /* NULL: it has none that we can use, and is sent to by UDP */
 	struct ring ring;
-	struct stores stores; /* how large packets are written to it */
+	struct choice stores; /* how large packets are written to it (net/stores.h) */
 	uint32_t ring_number;
 	uint64_t former;   /* bytes that were read of the rings before */
 	unsigned int gids; /* that were seen to be its own */

@@ -72,6 +72,8 @@ static struct shm_peer *peer_create(struct shm_link *link, uint32_t member)
 	return peer;
 }
 
+static const struct choice_rule stores_rule = STORES_RULE(RING_BYTES);
+
 static int make_ring(struct shm_link *link, struct shm_peer *peer)
 {
 	char path[SHM_PATH];
@@ -82,7 +84,7 @@ static int make_ring(struct shm_link *link, struct shm_peer *peer)
 	error = ring_create(&peer->ring, path);
 	if (error)
 		return error;
-	stores_init(&peer->stores, RING_BYTES);
+	choice_init(&peer->stores, &stores_rule);
 	inbox_offer(peer->inbox, roster_self(link->roster), link->inbox.number, peer->ring_number);
 	return 0;
 }
@@ -192,16 +194,16 @@ static void flush_capture(struct shm_link *link)
 static bool copy_to_ring(struct shm_peer *peer, const struct link_packet *packet, uint32_t length,
 			 uint8_t *to)
 {
-	struct stores_block block;
+	struct choice_block block;
 	bool copied;
 
 	if (packet->payload_length < SHM_NONTEMPORAL_LEAST)
 		return link_packet_copy(packet, to);
-	block = stores_begin(&peer->stores);
-	copied = block.nontemporal ? link_packet_copy_nontemporal(packet, to)
-				   : link_packet_copy(packet, to);
+	block = choice_begin(&peer->stores);
+	copied = block.special ? link_packet_copy_nontemporal(packet, to)
+			       : link_packet_copy(packet, to);
 	if (copied)
-		stores_end(&peer->stores, &block, length);
+		choice_end(&peer->stores, &block, length);
 	return copied;
 }
 

@@ -375,7 +375,6 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	/* NULL is fine: then nothing is paced, and no sender is looked at. */
 	link->diag = sock_diag_create();
 	link->backlog = link->diag ? backlog_create(link->diag) : NULL;
-	link->splices = udp_splice_pays();
 	*created = &link->link;
 	return 0;
 

@@ -101,16 +101,15 @@ static bool build(struct batch *batch, const struct datagram *datagram, uint8_t 
  */
 static bool build_spliced(struct batch *batch, const struct datagram *datagram)
 {
-	struct stores *stores = &batch->connection->splice.stores;
-	struct stores_block block = stores_begin(stores);
+	struct choice *stores = &batch->connection->splice.stores;
+	struct choice_block block = choice_begin(stores);
 	uint8_t *aside = batch->bytes + batch->used;
 
-	if (!build(batch, datagram, block.nontemporal ? aside : datagram->bytes,
-		   !block.nontemporal))
+	if (!build(batch, datagram, block.special ? aside : datagram->bytes, !block.special))
 		return false;
-	if (block.nontemporal)
+	if (block.special)
 		stores_copy_nontemporal(datagram->bytes, aside, datagram->vector.iov_len);
-	stores_end(stores, &block, datagram->vector.iov_len);
+	choice_end(stores, &block, datagram->vector.iov_len);
 	return true;
 }
 

@@ -93,7 +93,6 @@ struct udp_link {
 	unsigned int receive_buffer;
 	bool segmentation;
 	bool receives_ttl;
-	bool splices;		 /* udp_splice_pays() */
 	struct sock_diag *diag;	 /* or NULL */
 	struct backlog *backlog; /* or NULL */
 	int epoll_fd;		 /* all receiving sockets, once there are two */

@@ -11,7 +11,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "net/clock.h"
 #include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 
@@ -22,30 +21,22 @@
 _Static_assert(LINK_TRAIN_BYTES <= BLOCK, "any super-packet");
 /* Bytes that the kernel no longer counts as unread, while the receiver still reads them. */
 #define NOT_COUNTED (3 * BLOCK)
-/* Of so many calls the shortest one wasn't interrupted. */
-#define CALLS_TIMED 16
 _Static_assert((UDP_SPLICE_BLOCKS & (UDP_SPLICE_BLOCKS - 1)) == 0, "numbers of super-packets wrap");
 
-bool udp_splice_pays(void)
-{
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned int i = 0; i < CALLS_TIMED; i++) {
-		uint64_t before = clock_now(), passed;
-
-		syscall(SYS_getppid);
-		passed = clock_now() - before;
-		if (passed < least)
-			least = passed;
-	}
-	return least < UDP_SPLICE_CALL_MOST;
-}
-
 /* --- life ------------------------------------------------------------------------------- */
+
+static const struct choice_rule splice_rule = {
+	.first = UDP_SPLICE_FIRST,
+	.round = UDP_SPLICE_ROUND,
+	.trial = UDP_SPLICE_TRIAL,
+	.settling = {UDP_SPLICE_SPAN, UDP_SPLICE_SPAN},
+	.percent = UDP_SPLICE_PERCENT,
+};
 
 void udp_splice_init(struct udp_splice *splice)
 {
 	*splice = (struct udp_splice){.pipe = -1};
+	choice_init(&splice->pays, &splice_rule);
 }
 
 static void close_pipe(struct udp_splice *splice)
@@ -117,6 +108,8 @@ static bool open_pipe(struct udp_splice *splice)
 	return true;
 }
 
+static const struct choice_rule stores_rule = STORES_RULE(UDP_SPLICE_BLOCKS * BLOCK);
+
 /*
  * New blocks, of which nothing is unread. Receivers may still read earlier ones, whose pages stay
  * theirs when they are unmapped here.
@@ -138,7 +131,7 @@ static bool begin(struct udp_splice *splice, uint64_t cookie)
 	splice->bytes = 0;
 	splice->cookie = cookie;
 	splice->passed_over = 0;
-	stores_init(&splice->stores, UDP_SPLICE_BLOCKS * BLOCK);
+	choice_init(&splice->stores, &stores_rule);
 	return true;
 }
 
@@ -244,13 +237,31 @@ static bool find_free(struct udp_link *link, const struct udp_address *address,
 	return has_free(splice);
 }
 
+/*
+ * The time that counts is that from one super-packet of a stream to the next: the sender's and the
+ * receiver's, whichever takes longer. A span of it is longer than what is under way.
+ */
+static bool pays(struct udp_splice *splice, uint32_t length)
+{
+	if (splice->span_bytes >= UDP_SPLICE_SPAN) {
+		choice_end(&splice->pays, &splice->span, splice->span_bytes);
+		splice->span_bytes = 0;
+	}
+	if (!splice->span_bytes)
+		splice->span = choice_begin(&splice->pays);
+	splice->span_bytes += length;
+	return splice->span.special;
+}
+
 uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *address,
 			  struct udp_connection *connection, uint32_t length, uint32_t qpn)
 {
 	struct udp_splice *splice = &connection->splice;
 	uint64_t cookie;
 
-	if (!link->splices || splice->refused || length < UDP_SPLICE_LEAST || !link->backlog)
+	if (splice->refused || length < UDP_SPLICE_LEAST || !link->backlog)
+		return NULL;
+	if (!pays(splice, length))
 		return NULL;
 	cookie = udp_share_cookie(link, &connection->destination, qpn);
 	if (link->share.roster && !cookie)

@@ -6,9 +6,10 @@
  *
  * A super-packet has a block of pages to itself, and blocks are written one after the other, again
  * and again: each only when the receiver has read what was in it, which the kernel tells by how
- * much its socket holds. Where it hasn't, where the kernel can't do it or has a queue before that
- * socket, and where system calls are dear, of which this takes more, super-packets are sent in the
- * ordinary way.
+ * much its socket holds. Where it hasn't, and where the kernel can't do it or has a queue before
+ * that socket, super-packets are sent in the ordinary way; and where that is faster (net/choice.h):
+ * it takes fewer system calls, and the kernel copies to pages that the sender's CPU freed last,
+ * which are in its cache, while blocks take turns.
  *
  * Called by net/udp/udp_batch.c and udp_send.c with the lock of the connection that it belongs to,
  * and by udp_connection.c for its life.
@@ -19,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "net/choice.h"
 #include "net/descriptor.h"
 #include "net/link.h"
 #include "net/stores.h"
@@ -39,19 +41,19 @@ struct udp_splice {
 	 */
 	uint32_t oldest, next;
 	uint32_t lengths[UDP_SPLICE_BLOCKS];
-	uint32_t bytes;		 /* the sum of their lengths */
-	uint32_t pauses;	 /* super-packets until it is looked again what was read */
-	uint64_t cookie;	 /* of the receiver's socket that the latest ones were for */
-	uint64_t passed_over;	 /* bytes for other sockets since then */
-	uint16_t segment_length; /* UDP_SEGMENT of the connection; 0: not set */
-	bool refused;		 /* by the kernel, for good */
-	struct stores stores;	 /* how the blocks are written */
-	int pipe;		 /* both of its ends */
+	uint32_t bytes;		  /* the sum of their lengths */
+	uint32_t pauses;	  /* super-packets until it is looked again what was read */
+	uint64_t cookie;	  /* of the receiver's socket that the latest ones were for */
+	uint64_t passed_over;	  /* bytes for other sockets since then */
+	uint16_t segment_length;  /* UDP_SEGMENT of the connection; 0: not set */
+	bool refused;		  /* by the kernel, for good */
+	struct choice stores;	  /* how the blocks are written */
+	struct choice pays;	  /* whether they are used */
+	struct choice_block span; /* super-packets of one way, of which so many bytes were sent: */
+	uint32_t span_bytes;
+	int pipe; /* both of its ends */
 	struct descriptor_identity identity;
 };
-
-/* Whether it is worth it on this machine. Takes some microseconds to find out. */
-bool udp_splice_pays(void);
 
 void udp_splice_init(struct udp_splice *splice);
 void udp_splice_destroy(struct udp_splice *splice);

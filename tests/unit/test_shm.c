@@ -20,7 +20,7 @@ static void write_past_caches(const struct node *node, bool nontemporal)
 
 	for (uint32_t member = 0; member <= ROSTER_MEMBERS; member++) {
 		if (link->peers[member])
-			link->peers[member]->stores.nontemporal = nontemporal;
+			link->peers[member]->stores.special = nontemporal;
 	}
 }
 

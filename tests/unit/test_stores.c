@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which way memory is written that another CPU reads: the faster one, in a model of CPUs that share
- * a cache or don't; and that what is written past the caches is what was to be written.
+ * Which way memory is written that another CPU reads: the faster one (net/choice.h), in a model of
+ * CPUs that share a cache or don't; and that what is written past the caches is what was to be
+ * written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +30,16 @@ static const struct machine machines[] = {
 };
 #define MACHINES (sizeof(machines) / sizeof(machines[0]))
 
-static struct stores stores;
+static struct choice stores;
 static bool cold[BLOCKS];
 static uint32_t next;
 static uint64_t spent;
 
 static void set_up(void)
 {
-	stores_init(&stores, BLOCKS * BLOCK);
+	static const struct choice_rule rule = STORES_RULE(BLOCKS * BLOCK);
+
+	choice_init(&stores, &rule);
 	memset(cold, 0, sizeof(cold));
 	next = 0;
 	srandom(1);
@@ -48,15 +51,15 @@ static uint64_t write_bytes(const struct machine *machine, uint64_t bytes)
 	uint64_t nontemporal = 0;
 
 	for (uint64_t written = 0; written < bytes; written += BLOCK, next = (next + 1) % BLOCKS) {
-		struct stores_block block = stores_begin(&stores);
-		uint64_t time = block.nontemporal ? machine->nontemporal
-				: cold[next]	  ? machine->cold
-						  : machine->cached;
+		struct choice_block block = choice_begin(&stores);
+		uint64_t time = block.special ? machine->nontemporal
+				: cold[next]  ? machine->cold
+					      : machine->cached;
 
 		spent += time;
-		cold[next] = block.nontemporal;
-		nontemporal += block.nontemporal ? BLOCK : 0;
-		stores_end_after(&stores, &block, BLOCK, time + next % 2 * (random() % 1000000));
+		cold[next] = block.special;
+		nontemporal += block.special ? BLOCK : 0;
+		choice_end_after(&stores, &block, BLOCK, time + next % 2 * (random() % 1000000));
 	}
 	return nontemporal;
 }
@@ -68,7 +71,7 @@ START_TEST(finds_the_faster_way)
 	uint64_t share;
 
 	write_bytes(machine, 4 * BLOCKS * BLOCK);
-	ck_assert(stores.nontemporal == machine->pays);
+	ck_assert(stores.special == machine->pays);
 	share = write_bytes(machine, 20 * STORES_ROUND) * 100 / (20 * STORES_ROUND);
 	if (machine->pays)
 		ck_assert_uint_ge(share, 97);
@@ -84,7 +87,7 @@ START_TEST(follows_changes)
 
 	write_bytes(from, 5 * STORES_ROUND / 2);
 	write_bytes(to, 5 * STORES_ROUND / 2);
-	ck_assert(stores.nontemporal == to->pays);
+	ck_assert(stores.special == to->pays);
 }
 END_TEST
 

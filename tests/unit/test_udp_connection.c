@@ -305,7 +305,7 @@ START_TEST(pages_are_read_before_they_are_written)
 	for (unsigned int i = 0; connection && i < trains; i++) {
 		uint32_t before = connection->splice.next;
 
-		connection->splice.stores.nontemporal = reads[_i].nontemporal;
+		connection->splice.stores.special = reads[_i].nontemporal;
 		send_train(i);
 		spliced += connection->splice.next - before;
 		if (i % reads[_i].every == reads[_i].first)
@@ -324,6 +324,40 @@ START_TEST(pages_are_read_before_they_are_written)
 END_TEST
 
 /* What the network says of an earlier datagram takes nothing from a super-packet. */
+/* Trains of at least @bytes together, from number *@train on. Returns how many were spliced. */
+static uint32_t stream(struct udp_connection *connection, uint32_t bytes, uint32_t *train)
+{
+	uint32_t before = connection->splice.next, next = *train * TRAIN;
+
+	for (uint32_t sent = 0; sent < bytes; sent += TRAIN_BYTES) {
+		send_train((*train)++);
+		receive_stamped(&next);
+	}
+	return connection->splice.next - before;
+}
+
+START_TEST(splices_where_it_pays)
+{
+	struct udp_connection *connection = connect_both();
+	uint32_t train = 0;
+
+	if (!connection)
+		return;
+	add_train();
+	stream(connection, TRAIN_BYTES, &train);
+	if (!splices(connection))
+		return;
+	choose_splicing(&connection->splice, false);
+	ck_assert_uint_eq(stream(connection, 2 * UDP_SPLICE_SPAN, &train), 0);
+	/* A trial, whose spans end with the first train beyond them. */
+	connection->splice.pays.moved = UDP_SPLICE_ROUND;
+	connection->splice.span_bytes = 0;
+	ck_assert_uint_gt(stream(connection, 2 * UDP_SPLICE_SPAN + UDP_SPLICE_TRIAL, &train),
+			  UDP_SPLICE_TRIAL / TRAIN_BYTES);
+	ck_assert_uint_lt(connection->splice.pays.moved, UDP_SPLICE_ROUND);
+}
+END_TEST
+
 START_TEST(spliced_behind_one_that_nobody_received)
 {
 	struct udp_connection *connection = connect_both();
@@ -434,9 +468,9 @@ static void send_many(void *argument)
 /* Connecting, and opening the pipe, by a thread that posts. */
 START_TEST(opens_without_being_cancelled)
 {
-	((struct udp_link *)from.link)->splices = true;
 	add_packet(traffic, 8);
 	ck_assert(returns_cancelled(send_many, NULL));
+	splice_from(&from);
 	traffic->count = 0;
 	add_train();
 	ck_assert(returns_cancelled(send_traffic, NULL));
@@ -535,6 +569,7 @@ int main(void)
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
+	tcase_add_test(tests, splices_where_it_pays);
 	tcase_add_test(tests, spliced_behind_one_that_nobody_received);
 	tcase_add_test(tests, nothing_stays_in_the_pipe);
 	tcase_add_test(tests, other_settings_are_kept);

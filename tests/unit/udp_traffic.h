@@ -188,14 +188,31 @@ static inline uint32_t qpn_of(struct node *node)
 	return lease.start;
 }
 
+/* For a round, whichever way is faster here. */
+static inline void choose_splicing(struct udp_splice *splice, bool special)
+{
+	splice->pays.special = special;
+	splice->pays.moved = 0;
+	splice->span_bytes = 0;
+}
+
+/* What can be spliced is. */
+static inline void splice_from(struct node *node)
+{
+	struct udp_address *address = udp_address_find((struct udp_link *)node->link, &node->gid);
+
+	for (unsigned int i = 0; i < address->connection_count; i++)
+		choose_splicing(&address->connections[i]->splice, true);
+}
+
 /* Send the first packet of @traffic so often that its destination is connected to if it can be. */
 static inline void send_until_connected(struct node *from, struct node *to, struct traffic *traffic)
 {
-	((struct udp_link *)from->link)->splices = true; /* however dear it is here */
 	for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
 		send_some(from, traffic, 0, 1);
 		expect(to, traffic, 0, 1, 64);
 	}
+	splice_from(from);
 }
 
 #endif
