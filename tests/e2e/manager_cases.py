@@ -6,7 +6,7 @@ The client of a persistent server is a shell's loop of clients.
 
 import dataclasses
 
-from pair import Case
+from pair import Case, usage
 
 LOSS = "seed=SEED;drop=5%;dup=1%;reorder=1%"
 
@@ -134,11 +134,19 @@ def mckey_cases():
 
 
 def cmtime(count, **more):
-    # Columns behind a colon, which newer versions lack.
+    """In three versions of its own: with a colon before the columns, with out-of-band sockets of IPv4, with a controller."""
     expect = [rf"^{step}\s*:?\s+[\d.]+" for step in ("create id", "bind addr", "resolve addr",
                                                     "resolve route", "create qp", "(?:cm )?connect",
                                                     "disconnect", "destroy(?: id)?")]
     options = ["-p", "PORT", "-c", str(count)]
+    known = usage("cmtime")
+    if "-C controller_address" in known:
+        words = ["cmtime", "-C", "HOST", *options]
+        return dataclasses.replace(managed("cmtime", str(count), server=[*words, "-L", "-b", "SERVER"],
+                                           client=[*words, "-b", "CLIENT"], expect_client=expect, **more),
+                                   manager=False)
+    if "-q base_qpn" in known and more.get("ipv6"):
+        more["lacking"] = "this version of cmtime has no IPv6"
     return managed("cmtime", str(count), server=["cmtime", "-b", "SERVER", *options],
                    client=["cmtime", "-s", "SERVER", "-b", "CLIENT", *options], stays=True, may_end=True,
                    expect_client=expect, **more)

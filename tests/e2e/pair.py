@@ -49,13 +49,18 @@ ATTEMPTS = 3  # of a case that wasn't measured
 
 
 @functools.cache
+def usage(program):
+    """What a tool says of its options, which aren't the same in all versions; "" if there is none."""
+    try:
+        said = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return said.stdout + said.stderr
+
+
 def ucx_perftest():
     """Its command. One that is built with MPI takes itself for a rank where its stdin is no terminal."""
-    try:
-        usage = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, check=False)
-    except OSError:
-        return ["ucx_perftest"]
-    return ["ucx_perftest"] + ["-P", "0"] * ("MPI mode" in usage.stdout + usage.stderr)
+    return ["ucx_perftest"] + ["-P", "0"] * ("MPI mode" in usage("ucx_perftest"))
 
 
 @dataclass
@@ -87,6 +92,7 @@ class Case:
     bare: bool = False  # without urxe
     stays: bool = False  # the server never ends: it is killed after the client
     may_end: bool = False  # one that stays ends in newer versions
+    lacking: str = ""  # why the tool of this machine can't do it: skipped
     beside: list = field(default_factory=list)  # cases that run at the same time, on the same nodes
     deadline: int = DEADLINE
 
@@ -347,6 +353,8 @@ class PairRun:
 
     def go(self):
         case = self.case
+        if case.lacking:
+            raise Skip(case.lacking)
         nodes = self.runner.addresses(case)
         if case.one_node:
             nodes = nodes[0], nodes[0]

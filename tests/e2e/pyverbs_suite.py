@@ -30,11 +30,20 @@ def unpack(folder):
     return os.path.join(tests, "run_tests.py")
 
 
+def without_kernel(folder):
+    """An environment whose rdma(8) knows no links: newer versions ask it, which the kernel answers, before sysfs."""
+    rdma = os.path.join(folder, "rdma")
+    with open(rdma, "w", encoding="utf-8") as script:
+        script.write("#!/bin/sh\necho '[]'\n")
+    os.chmod(rdma, 0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
 def main():
     device, minimum = sys.argv[1], int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, unpack(folder), "--dev", device, "--gid", "0", "-v"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=without_kernel(folder))
     ran = re.search(r"^Ran (\d+) tests? in", done.stderr, re.MULTILINE)
     skipped = re.search(r"^(?:OK|FAILED) \(.*\bskipped=(\d+)", done.stderr, re.MULTILINE)
     if not ran:
