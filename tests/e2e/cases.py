@@ -11,7 +11,7 @@ import os
 
 from example_cases import example_cases
 from manager_cases import both, cmtime, manager_cases, rping
-from pair import DEADLINE, RETRIES_EXCEEDED, Case, ucx_perftest
+from pair import DEADLINE, RETRIES_EXCEEDED, Case, ucx_perftest, usage
 from profile_cases import profile_cases
 from rsocket_cases import rsocket_cases
 from shm_cases import over_shm
@@ -467,6 +467,8 @@ def scale_cases():
 def ucx(test, size, transports, options=(), **more):
     # The server of newer versions doesn't learn the device from its client.
     words = [*ucx_perftest(), "-p", "PORT", "-t", test, *options]
+    if "HAVE_IB " not in usage("ucx_info", "-b"):
+        more["lacking"] = "UCX is built without verbs"
     return Case("ucx", f"{test} {size} {transports}" + " one node" * more.get("one_node", False),
                 words, words + ["HOST", "-s", str(size), "-n", "500", "-w", "10"],
                 environment={"UCX_TLS": f"{transports},self", "UCX_LOG_LEVEL": "warn"},

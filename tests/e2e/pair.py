@@ -49,10 +49,10 @@ ATTEMPTS = 3  # of a case that wasn't measured
 
 
 @functools.cache
-def usage(program):
+def usage(program, option="-h"):
     """What a tool says of its options, which aren't the same in all versions; "" if there is none."""
     try:
-        said = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)
+        said = subprocess.run([program, option], capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return said.stdout + said.stderr
