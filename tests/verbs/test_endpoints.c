@@ -418,7 +418,7 @@ static void check_route(struct rdma_cm_id *id)
 
 static const struct ibv_path_data route = {
 	.flags = PRIMARY,
-	.path = {.flowlabel_hoplimit = 0x07214305, /* 0x05432107, in this machine's order */
+	.path = {.flowlabel_hoplimit = __BYTE_ORDER == __BIG_ENDIAN ? 0x05432107 : 0x07214305,
 		 .tclass = 0x20,
 		 .mtu = IBV_MTU_512,
 		 .packetlifetime = 13},
