@@ -303,6 +303,7 @@ void recovery_on_missing(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
+	recovery_put_off_asking(qp, now);
 	if (qp->missing.wanted || !missing_is_due(qp, !destination_keeps(recovery->destination)))
 		return;
 	if (!recovery->retries) {

@@ -24,13 +24,26 @@ static bool repeats_early(const struct qp *qp, uint64_t now)
 	       recovery_repeats_more(qp, now);
 }
 
-/* What a repetition takes to be answered, where that is what is waited for. */
+/*
+ * What a repetition takes to be answered, where that is what is waited for. An answer that is asked
+ * for again comes behind all others that are under way, and so is waited for when those have come:
+ * for a round trip without any queue.
+ */
+static uint64_t answer_time(const struct qp *qp)
+{
+	struct destination *destination = qp->recovery.destination;
+
+	return qp->missing.any
+		       ? later(2 * destination_least_round_trip(destination),
+			       PROBE_TIMEOUT_VERY_LOSSY)
+		       : atomic_load_explicit(&destination->repair_timeout, memory_order_relaxed);
+}
+
 static uint64_t shorten(const struct qp *qp, uint64_t wait, uint64_t now)
 {
-	uint64_t repair = atomic_load_explicit(&qp->recovery.destination->repair_timeout,
-					       memory_order_relaxed);
+	uint64_t answer = repeats_early(qp, now) ? answer_time(qp) : 0;
 
-	return repair && repair < wait && repeats_early(qp, now) ? repair : wait;
+	return answer && answer < wait ? answer : wait;
 }
 
 static uint64_t nominal_timeout(const struct qp *qp)
@@ -102,6 +115,16 @@ void recovery_timers_restart(struct qp *qp, uint64_t now)
 	recovery->probe_at = recovery->probes ? recovery_next_probe(qp, now) : first_probe(qp, now);
 	if (qp->attr.timeout) /* 0 waits for ever */
 		recovery->timeout_at = now + timeout_period(qp);
+	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
+}
+
+void recovery_put_off_asking(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (recovery->probe_at == TIME_NEVER || !repeats_early(qp, now))
+		return;
+	recovery->probe_at = recovery_next_probe(qp, now);
 	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
 }
 

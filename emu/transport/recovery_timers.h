@@ -23,6 +23,12 @@ uint64_t recovery_repeat_timeout(const struct recovery *recovery);
 /* When the next probe is due, unless there is an answer. */
 uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
 
+/*
+ * Responses came behind one that is missing, where many are lost: the peer is still answering, and
+ * what was asked for again may follow them.
+ */
+void recovery_put_off_asking(struct qp *qp, uint64_t now);
+
 /* Whether the probe that is due is to be a packet that was sent before. */
 bool recovery_repeat_due(const struct qp *qp, uint64_t now);
 

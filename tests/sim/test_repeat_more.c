@@ -139,6 +139,36 @@ START_TEST(asked_for_twice)
 END_TEST
 
 /*
+ * And again soon, however long round trips are with all the answers that are under way: when those
+ * have come.
+ */
+START_TEST(asked_again_in_silence)
+{
+	struct peer peer;
+	struct packet packet;
+	uint32_t psn = lossy_peer(&peer, 0);
+	struct destination *destination = peer.qp->recovery.destination;
+	uint64_t silence =
+		later(2 * destination_least_round_trip(destination), PROBE_TIMEOUT_VERY_LOSSY);
+
+	atomic_store(&destination->probe_timeout, 20 * MS);
+	atomic_store(&destination->repair_timeout, 20 * MS);
+	post(&peer, IBV_WR_RDMA_READ);
+	for (uint32_t i = 1; i < REQUESTS; i++) {
+		respond(&peer, psn + i);
+		for (int asked = 0; i == 1 && asked < 2; asked++)
+			see(&peer, psn);
+		peer_see_none(&peer, silence * 3 / 4);
+	}
+	ck_assert(peer_wait(&peer, &packet, silence));
+	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
+	see(&peer, psn);
+	respond(&peer, psn);
+	expect_end(&peer);
+}
+END_TEST
+
+/*
  * Nothing is heard, and the oldest packet is repeated soon, while sending goes on. What was sent
  * before and isn't acknowledged with it was lost, too; later packets aren't in doubt.
  */
@@ -292,6 +322,7 @@ int main(void)
 	tcase_add_test(requester, repeated_twice);
 	tcase_add_loop_test(requester, not_repeated_twice, 0, 2);
 	tcase_add_loop_test(requester, asked_for_twice, 0, 2);
+	tcase_add_test(requester, asked_again_in_silence);
 	tcase_add_test(requester, repeated_early);
 	tcase_add_test(requester, a_nak_behind_an_early_one);
 	tcase_add_test(requester, silence);
