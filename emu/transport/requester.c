@@ -502,8 +502,8 @@ static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32
 }
 
 /*
- * Where many are lost it is repeated twice, for it may be lost as any other; and the second one has
- * the answer to the first one repeated, which a timer would have to miss.
+ * Where many are lost it is repeated twice, for it may be lost as any other; and if the responder
+ * doesn't receive both at once the second one has its answer repeated, which may be lost, too.
  */
 static void repeat_oldest(struct qp *qp, struct sending *sending)
 {
