@@ -6,8 +6,8 @@
  * changes without a notice. So both ways are tried from time to time, and compared by the shortest
  * time that a block took, for that one wasn't interrupted.
  *
- * Called by the links that have such a choice, with the lock of the connection
- * or ring that it belongs to.
+ * Called by the links that have such a choice, with the lock of the connection or ring that it
+ * belongs to.
  */
 #ifndef URXE_NET_CHOICE_H
 #define URXE_NET_CHOICE_H

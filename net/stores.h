@@ -4,9 +4,9 @@
  * the caches, or past them with non-temporal stores. CPUs that share a cache are twice as fast with
  * the first, the one that reads even three times. Where they share none (the core complexes of
  * large processors, sockets), each line has to be taken from the reader's cache before it is
- * written: 64 KiB take 15 to 35 us instead of 5. Which CPUs the two run on
- * changes, so it is a choice (net/choice.h). Where the compiler has no such stores, as on arm64,
- * both ways are the first.
+ * written: 64 KiB take 15 to 35 us instead of 5. Which CPUs the two run on changes, so it is a
+ * choice (net/choice.h). Where the compiler has no such stores, as on arm64, both ways are the
+ * first.
  *
  * Called by the links that write into memory from which a receiver reads (net/udp, net/shm), with
  * the lock of the connection or ring that it belongs to.

@@ -323,7 +323,6 @@ START_TEST(pages_are_read_before_they_are_written)
 }
 END_TEST
 
-/* What the network says of an earlier datagram takes nothing from a super-packet. */
 /* Trains of at least @bytes together, from number *@train on. Returns how many were spliced. */
 static uint32_t stream(struct udp_connection *connection, uint32_t bytes, uint32_t *train)
 {
@@ -358,6 +357,7 @@ START_TEST(splices_where_it_pays)
 }
 END_TEST
 
+/* What the network says of an earlier datagram takes nothing from a super-packet. */
 START_TEST(spliced_behind_one_that_nobody_received)
 {
 	struct udp_connection *connection = connect_both();
