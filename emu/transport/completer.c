@@ -119,9 +119,14 @@ void completer_receive_end(struct qp *qp, uint64_t now)
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
 	note_peer_awaited(qp, progress);
-	/* Scheduled behind the QPs that the space in the window has woken. */
-	if (progress && qp->sq.next != qp->sq.posted && !requester_coalesces(qp))
+	/*
+	 * Space in the congestion window, a READ less outstanding: there may be more to send.
+	 * Scheduled behind the QPs that the space in the window has woken.
+	 */
+	if (qp->requester.responded && qp->sq.next != qp->sq.posted &&
+	    !(progress && requester_coalesces(qp)))
 		hca_schedule(qp->hca, qp);
+	qp->requester.responded = false;
 }
 
 /*
@@ -257,14 +262,12 @@ static bool place_early(struct qp *qp, const struct send_wqe *wqe, const struct 
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	const struct send_wqe *wqe;
-	struct packet kept = *packet;
 
 	missing_note(qp, psn_add(packet->psn, 1));
 	if (!missing_wants(qp, packet))
 		return;
 	wqe = send_queue_at(&qp->sq, send_queue_find(&qp->sq, packet->psn));
-	kept.placed = place_early(qp, wqe, packet);
-	if (!missing_keep(qp, &kept))
+	if (!missing_keep(qp, packet, place_early(qp, wqe, packet)))
 		return;
 	qp->shown->done.losses.packets_kept++;
 	recovery_count_acked(qp, wqe->packet_cost, false);
@@ -446,9 +449,7 @@ void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 	receive_response(qp, packet, false, now);
 	if (qp->missing.any)
 		receive_kept(qp, now);
-	/* Space in the congestion window, a READ less outstanding: there may be more to send. */
-	if (qp->sq.next != qp->sq.posted && !qp->recovery.progress)
-		hca_schedule(qp->hca, qp);
+	req->responded = true;
 }
 
 void completer_sent(struct qp *qp)

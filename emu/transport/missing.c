@@ -49,9 +49,10 @@ bool missing_wants(const struct qp *qp, const struct packet *packet)
 	       !reorder_has(&qp->missing.kept, packet->psn);
 }
 
-bool missing_keep(struct qp *qp, const struct packet *packet)
+bool missing_keep(struct qp *qp, const struct packet *packet, bool placed)
 {
-	return reorder_keep(&qp->missing.kept, &qp->hca->packets, packet, qp->requester.unacked);
+	return reorder_keep(&qp->missing.kept, &qp->hca->packets, packet, placed,
+			    qp->requester.unacked);
 }
 
 const struct packet *missing_take(struct qp *qp)

@@ -57,7 +57,7 @@ void missing_keep_nak(struct qp *qp, const struct packet *nak);
 /* Whether @packet, which came before one that is missing, is worth keeping. */
 bool missing_wants(const struct qp *qp, const struct packet *packet);
 /* Keep @packet, which missing_wants() wants. False: there is no room for it. */
-bool missing_keep(struct qp *qp, const struct packet *packet);
+bool missing_keep(struct qp *qp, const struct packet *packet, bool placed);
 /* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */
 const struct packet *missing_take(struct qp *qp);
 

@@ -32,12 +32,12 @@ void reorder_clear(struct reorder *reorder);
 void reorder_destroy(struct reorder *reorder);
 
 /*
- * Keep a copy of @packet, without a payload that is placed, in memory of @pool. @missing: the
- * lowest PSN that can still come. False: there is no room for it. One whose PSN is there already
- * needs none.
+ * Keep a copy of @packet in memory of @pool; @placed: without its payload, which is where it
+ * belongs already. @missing: the lowest PSN that can still come. False: there is no room for it.
+ * One whose PSN is there already needs none.
  */
 bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
-		  uint32_t missing);
+		  bool placed, uint32_t missing);
 
 /* Whether the packet with @psn is there. */
 bool reorder_has(const struct reorder *reorder, uint32_t psn);

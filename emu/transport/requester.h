@@ -29,6 +29,7 @@ struct requester {
 
 	uint32_t posted_msn; /* messages that the QP had received when the last one was posted */
 
+	bool responded;	      /* in this run of packets: completer_receive_end() */
 	uint64_t paced_until; /* TIME_NEVER when not paced */
 
 	/* What a response was placed in last: pinned until the QP has received all that came. */

@@ -56,10 +56,9 @@ static bool place_early(struct qp *qp, const struct packet *packet)
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
-	struct packet kept = *packet;
+	bool placed = place_early(qp, packet);
 
-	kept.placed = place_early(qp, packet);
-	if (reorder_keep(&resp->kept, &qp->hca->packets, &kept, resp->expected_psn))
+	if (reorder_keep(&resp->kept, &qp->hca->packets, packet, placed, resp->expected_psn))
 		qp->shown->done.losses.packets_kept++;
 }
 

@@ -51,7 +51,7 @@ static bool keep(struct fixture *f, uint32_t psn, uint32_t missing, uint32_t len
 		packet_keep_headers(&packet);
 		memset(f->bytes, 0, packet.op->headers_length);
 	}
-	return reorder_keep(&f->reorder, &f->pool, &packet, missing & PSN_MASK);
+	return reorder_keep(&f->reorder, &f->pool, &packet, false, missing & PSN_MASK);
 }
 
 static void take(struct fixture *f, uint32_t psn, uint32_t length, uint8_t version)
