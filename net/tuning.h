@@ -183,11 +183,12 @@
 /*
  * What is left of a window by single losses where the round trip is this short: with 1 % of the
  * packets lost a loopback reaches half its rate with 128 KiB, three quarters with 256 KiB, 92 %
- * with 512 KiB, all of it with this: a gap is repaired while the next ones are on their way. A
- * smaller receive buffer overflows by many packets at once, which leave less.
+ * with 512 KiB, all of it with this: a gap is repaired while the next ones are on their way. With
+ * 1 MiB what is on its way and what it is copied to don't fit into a cache of 2 MiB. A smaller
+ * receive buffer overflows by many packets at once, which leave less.
  */
 #define CWND_SHORT_ROUND UINT64_C(500000)
-#define CWND_SHORT_LEAST (1024 * 1024)
+#define CWND_SHORT_LEAST (768 * 1024)
 /* Losses so close together are one event, however short the round trip. */
 #define CWND_ROUND_LEAST UINT64_C(1000000)
 /* What is less than this fraction of the window waits for more space; a call costs too much. */
