@@ -103,6 +103,8 @@
 #define REORDER_BYTES_ALL (64u << 20)
 /* How far ahead: REORDER_BYTES of the smallest path MTU, twice, for READs take PSNs, too. */
 #define REORDER_PSNS 32768
+/* A response is placed before its turn if no more requests than these wait for theirs. */
+#define MISSING_EARLY_REQUESTS 32
 /* The memory is cut from pieces of this size (net/packet_pool.h): 15 large packets. */
 #define PACKET_POOL_CHUNK (64u << 10)
 /* So many stay for the next time, a window: each page that malloc() gives anew is a page fault. */

@@ -247,30 +247,32 @@ static bool may_answer(const struct send_wqe *wqe, const struct packet *packet)
 }
 
 /*
- * Place the payload of a READ response although an earlier one is missing: of the oldest request
- * alone, as the next one may go to the same memory; and not that of the last packet
- * (message_place_early()).
+ * Place the payload of a READ response although an earlier one is missing. Not that of the last
+ * packet (message_place_early()).
  */
-static bool place_early(struct qp *qp, const struct send_wqe *wqe, const struct packet *packet)
+static bool place_early(struct qp *qp, uint32_t index, const struct packet *packet)
 {
-	return wqe == send_queue_at(&qp->sq, qp->sq.done) && wqe->kind->data == DATA_READ &&
-	       may_answer(wqe, packet) && !(packet->op->flags & OPCODE_LAST) &&
-	       !qp->hca->placement && place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
+	const struct send_wqe *wqe = send_queue_at(&qp->sq, index);
+
+	return wqe->kind->data == DATA_READ && may_answer(wqe, packet) &&
+	       !(packet->op->flags & OPCODE_LAST) && !qp->hca->placement &&
+	       missing_may_place(qp, index, packet) &&
+	       place_response(qp, wqe, packet) == IBV_WC_SUCCESS;
 }
 
 /* Keep the response until those before it have come. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
-	const struct send_wqe *wqe;
+	uint32_t index;
 
 	missing_note(qp, psn_add(packet->psn, 1));
 	if (!missing_wants(qp, packet))
 		return;
-	wqe = send_queue_at(&qp->sq, send_queue_find(&qp->sq, packet->psn));
-	if (!missing_keep(qp, packet, place_early(qp, wqe, packet)))
+	index = send_queue_find(&qp->sq, packet->psn);
+	if (!missing_keep(qp, packet, place_early(qp, index, packet)))
 		return;
 	qp->shown->done.losses.packets_kept++;
-	recovery_count_acked(qp, wqe->packet_cost, false);
+	recovery_count_acked(qp, send_queue_at(&qp->sq, index)->packet_cost, false);
 }
 
 /*

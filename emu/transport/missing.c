@@ -2,6 +2,7 @@
 #include "emu/transport/missing.h"
 
 #include "emu/objects/qp.h"
+#include "net/tuning.h"
 
 void missing_clear(struct missing *missing)
 {
@@ -47,6 +48,86 @@ bool missing_wants(const struct qp *qp, const struct packet *packet)
 	/* Else it will be asked for again anyway. */
 	return psn_distance(packet->psn, recovery_sent_end(qp)) < 0 &&
 	       !reorder_has(&qp->missing.kept, packet->psn);
+}
+
+/* --- what is placed before its turn ----------------------------------------------------------- */
+
+/* Of a READ, all whose responses but the last have a payload of the path MTU. */
+struct read_memory {
+	const uint8_t *begin, *end;
+};
+
+/* False: that isn't one piece. */
+static bool read_memory(struct qp *qp, struct send_wqe *wqe, struct read_memory *memory)
+{
+	const struct ibv_sge *sge = wqe->sge;
+
+	if (!wqe->memory && wqe->num_sge == 1)
+		wqe->memory = mr_repin(qp->hca, &qp->requester.response_pin, qp->pd, NULL,
+				       sge->lkey, sge->addr, wqe->length, IBV_ACCESS_LOCAL_WRITE);
+	if (!wqe->memory)
+		return false;
+	*memory = (struct read_memory){wqe->memory, wqe->memory + wqe->length};
+	return true;
+}
+
+static bool is_placed(const struct qp *qp, uint32_t psn)
+{
+	return psn_distance(psn, qp->requester.unacked) < 0 ||
+	       reorder_is_placed(&qp->missing.kept, psn);
+}
+
+/* What a request says of memory that a response to a later one goes to. */
+enum early_answer {
+	EARLY_APART,   /* nothing of its own is yet to go there */
+	EARLY_COVERED, /* nor of those before it: all of that memory is its own, and placed */
+	EARLY_WAITS,
+};
+
+static enum early_answer ask_read(struct qp *qp, struct send_wqe *wqe,
+				  const struct read_memory *place)
+{
+	struct read_memory memory;
+	uint64_t offset, rest;
+
+	if (!read_memory(qp, wqe, &memory))
+		return EARLY_WAITS;
+	if (memory.end <= place->begin || place->end <= memory.begin)
+		return EARLY_APART;
+	offset = place->begin > memory.begin ? place->begin - memory.begin : 0;
+	rest = (place->end < memory.end ? place->end : memory.end) - memory.begin;
+	for (uint64_t i = offset / qp->mtu; i * qp->mtu < rest; i++)
+		if (!is_placed(qp, psn_add(wqe->first_psn, i)))
+			return EARLY_WAITS;
+	return memory.begin <= place->begin && place->end <= memory.end ? EARLY_COVERED
+									: EARLY_APART;
+}
+
+static enum early_answer ask_request(struct qp *qp, uint32_t index, const struct read_memory *place)
+{
+	struct send_wqe *wqe = send_queue_at(&qp->sq, index);
+
+	if (!wqe->kind->response || wqe->kind->data == DATA_NONE || !wqe->length)
+		return EARLY_APART;
+	return wqe->kind->data == DATA_READ ? ask_read(qp, wqe, place) : EARLY_WAITS;
+}
+
+bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packet)
+{
+	struct send_wqe *wqe = send_queue_at(&qp->sq, index);
+	uint64_t offset = (uint64_t)psn_distance(packet->psn, wqe->first_psn) * qp->mtu;
+	enum early_answer answer = EARLY_APART;
+	struct read_memory place;
+
+	if (index == qp->sq.done)
+		return true;
+	if (index - qp->sq.done > MISSING_EARLY_REQUESTS || !read_memory(qp, wqe, &place))
+		return false;
+	place.begin += offset;
+	place.end = place.begin + packet->payload_length;
+	while (index != qp->sq.done && answer == EARLY_APART)
+		answer = ask_request(qp, --index, &place);
+	return answer != EARLY_WAITS;
 }
 
 bool missing_keep(struct qp *qp, const struct packet *packet, bool placed)

@@ -56,6 +56,13 @@ void missing_note(struct qp *qp, uint32_t end);
 void missing_keep_nak(struct qp *qp, const struct packet *nak);
 /* Whether @packet, which came before one that is missing, is worth keeping. */
 bool missing_wants(const struct qp *qp, const struct packet *packet);
+/*
+ * Whether the payload of @packet, a response to the READ at @index of the send queue, may be placed
+ * before its turn: nothing of the responses before it is yet to go there, for of two READs to the
+ * same memory the later one stays. Memory is the same where its addresses are; two mappings of the
+ * same pages aren't recognised.
+ */
+bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packet);
 /* Keep @packet, which missing_wants() wants. False: there is no room for it. */
 bool missing_keep(struct qp *qp, const struct packet *packet, bool placed);
 /* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */

@@ -148,6 +148,13 @@ bool reorder_has(const struct reorder *reorder, uint32_t psn)
 	return find_kept(reorder, psn) != NULL;
 }
 
+bool reorder_is_placed(const struct reorder *reorder, uint32_t psn)
+{
+	const struct reorder_packet *kept = find_kept(reorder, psn);
+
+	return kept && kept->packet.placed;
+}
+
 const struct packet *reorder_take(struct reorder *reorder, uint32_t psn)
 {
 	struct reorder_packet *kept = find_kept(reorder, psn);

@@ -41,6 +41,8 @@ bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struc
 
 /* Whether the packet with @psn is there. */
 bool reorder_has(const struct reorder *reorder, uint32_t psn);
+/* Whether it is there without its payload, which is placed. */
+bool reorder_is_placed(const struct reorder *reorder, uint32_t psn);
 
 /*
  * Take the packet with @psn out, or NULL. It is the caller's to receive, whatever becomes of the

@@ -91,6 +91,7 @@ static bool start_request(struct qp *qp, struct send_wqe *wqe)
 	if (wqe->kind->data == DATA_READ) {
 		wqe->cuts[1] = (struct read_cut){.size = read_chunk(qp, wqe->packet_cost)};
 		wqe->read_in_parts = false;
+		wqe->memory = NULL;
 	}
 	return true;
 }

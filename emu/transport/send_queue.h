@@ -85,6 +85,8 @@ struct send_wqe {
 			/* READ: what was asked for otherwise before, so any packet may be a LAST.
 			 */
 			bool read_in_parts;
+			/* READ with one SGE: its memory, once a response has come early. */
+			const uint8_t *memory;
 			union {
 				struct read_cut cuts[2]; /* READ: before cuts[1].from, and behind */
 				struct {

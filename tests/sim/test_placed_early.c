@@ -201,26 +201,172 @@ START_TEST(read_responses)
 }
 END_TEST
 
-/* Two READs to the same memory: what the second one brings stays. */
+/* A READ of @packets, to memory from @offset on, of @count SGEs. */
+static void post_read(struct peer *peer, uint64_t id, uint32_t offset, uint32_t packets,
+		      uint32_t count)
+{
+	uint32_t part = packets * PEER_MTU / count;
+	struct ibv_sge sges[2];
+	struct ibv_send_wr wr = {
+		.wr_id = id,
+		.opcode = IBV_WR_RDMA_READ,
+		.sg_list = sges,
+		.num_sge = count,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = 0x1000, .rkey = 0x42},
+	};
+
+	for (uint32_t i = 0; i < count; i++)
+		sges[i] = (struct ibv_sge){(uintptr_t)peer->memory + offset + i * part, part,
+					   peer->mr->ibv.lkey};
+	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+	peer_see_op(peer, "RC_RDMA_READ_REQUEST");
+}
+
+/* Two READs to the same memory: what the second one brings stays, and waits where it has to. */
 START_TEST(the_next_read_waits)
 {
 	struct peer peer;
 
 	peer_read(&peer);
-	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 1);
-	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	post_read(&peer, 1, 0, 4, 1);
 	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
 	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
-	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
-	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 5);
-	send_response(&peer, WIRE_READ_RESPONSE_LAST, 6);
+	for (uint32_t i = 4; i < 8; i++)
+		send_response(&peer,
+			      i == 4   ? WIRE_READ_RESPONSE_FIRST
+			      : i == 7 ? WIRE_READ_RESPONSE_LAST
+				       : WIRE_READ_RESPONSE_MIDDLE,
+			      i);
 	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
-	ck_assert_uint_eq(at(&peer, 0), VALUE(0));
+	ck_assert_uint_eq(at(&peer, 0), VALUE(4));
+	ck_assert_uint_eq(at(&peer, 1), 0);
+	ck_assert_uint_eq(at(&peer, 2), VALUE(6));
+	ck_assert_uint_eq(at(&peer, 3), 0);
 	send_response(&peer, WIRE_READ_RESPONSE_ONLY, 1);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	for (uint32_t i = 0; i < 4; i++)
-		ck_assert_uint_eq(at(&peer, i), VALUE(i < 3 ? 4 + i : i));
+		ck_assert_uint_eq(at(&peer, i), VALUE(4 + i));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The second READ goes to @offset; where its FIRST packet is placed while the packet 1 is missing.
+ */
+static const struct second_read {
+	uint32_t offset, sges;
+	bool placed;
+} second_reads[] = {
+	{8 * PEER_MTU, 1, true},      /* not where the first one goes */
+	{4 * PEER_MTU, 1, true},      /* just behind it */
+	{8 * PEER_MTU, 2, false},     /* not looked at */
+	{PEER_MTU, 1, false},	      /* on the missing packet */
+	{PEER_MTU / 2, 1, false},     /* on half of it, */
+	{3 * PEER_MTU / 2, 1, false}, /* on the other half */
+	{2 * PEER_MTU, 1, true},      /* on one that is placed */
+	{5 * PEER_MTU / 2, 1, false}, /* on half of the last one, which was kept */
+	{3 * PEER_MTU, 1, false},     /* on all of it */
+};
+
+START_TEST(of_the_next_read)
+{
+	const struct second_read *second = &second_reads[_i];
+	uint8_t before[PEER_MEMORY];
+	struct peer peer;
+
+	peer_read(&peer);
+	post_read(&peer, 1, second->offset, 2, second->sges);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
+	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	memcpy(before, peer.memory, sizeof(before));
+	if (second->placed)
+		memset(before + second->offset, VALUE(4), PEER_MTU);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	world_expect_none(peer.node, 1000);
+	ck_assert_mem_eq(peer.memory, before, sizeof(before));
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 5);
+	send_response(&peer, WIRE_READ_RESPONSE_ONLY, 1);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 2 * PEER_MTU; i++)
+		ck_assert_uint_eq(peer.memory[second->offset + i], VALUE(4 + i / PEER_MTU));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Of three READs the third one is where a packet of the second one waits for the first one's. */
+START_TEST(of_the_third_read)
+{
+	struct peer peer;
+
+	peer_read(&peer);
+	post_read(&peer, 1, PEER_MTU, 2, 1);
+	post_read(&peer, 2, PEER_MTU, 2, 1);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 5);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 6);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 7);
+	world_expect_none(peer.node, 1000);
+	ck_assert_uint_eq(at(&peer, 1), 0);
+	for (uint32_t i = 1; i < 4; i++)
+		send_response(&peer, i == 3 ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE,
+			      i);
+	for (uint64_t id = 0; id < 3; id++)
+		world_expect(peer.node, id, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(at(&peer, 1), VALUE(6));
+	ck_assert_uint_eq(at(&peer, 2), VALUE(7));
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The third one goes half to where the second one has been placed, half to what is missing. */
+START_TEST(of_the_third_read_in_part)
+{
+	struct peer peer;
+
+	peer_read(&peer);
+	post_read(&peer, 1, 2 * PEER_MTU, 2, 1);
+	post_read(&peer, 2, 3 * PEER_MTU / 2, 2, 1);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 6);
+	world_expect_none(peer.node, 1000);
+	ck_assert_uint_eq(at(&peer, 2), VALUE(4));
+	ck_assert_uint_eq(peer.memory[2 * PEER_MTU - 1], 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* It isn't known where the first one goes. */
+START_TEST(behind_a_read_in_pieces)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	memset(peer.memory, 0, PEER_MEMORY);
+	post_read(&peer, 0, 0, 4, 2);
+	post_read(&peer, 1, 8 * PEER_MTU, 2, 1);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	world_expect_none(peer.node, 1000);
+	ck_assert_uint_eq(at(&peer, 8), 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* What an atomic brings takes its turn, and a READ behind it does, too. */
+START_TEST(behind_an_atomic)
+{
+	struct peer peer;
+
+	peer_read(&peer);
+	peer_post(&peer, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 1);
+	peer_see_op(&peer, "RC_FETCH_ADD");
+	post_read(&peer, 2, 0, 2, 1);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 5);
+	world_expect_none(peer.node, 1000);
+	ck_assert_uint_eq(at(&peer, 0), VALUE(0));
 	peer_destroy(&peer);
 }
 END_TEST
@@ -363,6 +509,12 @@ int main(void)
 	tcase_add_test(tests, the_right_may_go);
 	tcase_add_test(tests, read_responses);
 	tcase_add_test(tests, the_next_read_waits);
+	tcase_add_loop_test(tests, of_the_next_read, 0,
+			    sizeof(second_reads) / sizeof(*second_reads));
+	tcase_add_test(tests, of_the_third_read);
+	tcase_add_test(tests, of_the_third_read_in_part);
+	tcase_add_test(tests, behind_a_read_in_pieces);
+	tcase_add_test(tests, behind_an_atomic);
 	tcase_add_test(tests, bad_read_responses);
 	return world_main("placed_early", (TCase *const[]){tests, NULL});
 }
