@@ -50,6 +50,17 @@ bool missing_wants(const struct qp *qp, const struct packet *packet)
 	       !reorder_has(&qp->missing.kept, packet->psn);
 }
 
+bool missing_keep(struct qp *qp, const struct packet *packet, bool placed)
+{
+	return reorder_keep(&qp->missing.kept, &qp->hca->packets, packet, placed,
+			    qp->requester.unacked);
+}
+
+const struct packet *missing_take(struct qp *qp)
+{
+	return reorder_take(&qp->missing.kept, qp->requester.unacked);
+}
+
 /* --- what is placed before its turn ----------------------------------------------------------- */
 
 /* Of a READ, all whose responses but the last have a payload of the path MTU. */
@@ -128,17 +139,6 @@ bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packe
 	while (index != qp->sq.done && answer == EARLY_APART)
 		answer = ask_request(qp, --index, &place);
 	return answer != EARLY_WAITS;
-}
-
-bool missing_keep(struct qp *qp, const struct packet *packet, bool placed)
-{
-	return reorder_keep(&qp->missing.kept, &qp->hca->packets, packet, placed,
-			    qp->requester.unacked);
-}
-
-const struct packet *missing_take(struct qp *qp)
-{
-	return reorder_take(&qp->missing.kept, qp->requester.unacked);
 }
 
 /* --- what is missing -------------------------------------------------------------------------- */
