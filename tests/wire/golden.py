@@ -94,10 +94,10 @@ SPECIAL = {
     # rxe's library refuses it when posted; NICs send it, and the responder NAKs.
     "peer_atomic_unaligned": Special(skip="urxe leaves the check to the responder, as NICs do"),
     "rc_pingpong_linklocal": Special(skip="no link-local GID on a loopback interface"),
-    # Its server never ends.
+    # Its server never ends, before rdma-core 56.
     "cmtime": Special(server="timeout 4 cmtime -b 10.77.0.1 -c 3"),
-    # The programs end without disconnecting.
-    "ib_write_lat_cm": Special(ends=True),
+    # The programs end without disconnecting, and perftest 25 sets an ACK timeout of its own.
+    "ib_write_lat_cm": Special(ends=True, ignore=("cm_primary_ack_timeout",)),
     # A kernel answers for a node, here a process must, if only on another port.
     "cm_rej_nolistener": Special(server="timeout 4 rping -s -a 10.77.0.1 -p 7998"),
     "rstream": Special(ends=True, rsockets=True),
@@ -106,8 +106,8 @@ SPECIAL = {
     "host_ud_ipv6": Special(skip="not a capture of rxe as sender"),
 }
 
-# Exit codes of client and server other than 0: refused, and a server that never ends.
-EXPECTED_EXIT = {"cm_rej_nolistener": (255, 124), "cmtime": (0, 124)}
+# Exit codes of client and server other than 0: refused, and a server that may not end.
+EXPECTED_EXIT = {"cm_rej_nolistener": {(255, 124)}, "cmtime": {(0, 124), (0, 0)}}
 
 
 def read_index(folder):
@@ -224,7 +224,7 @@ class Scenario:
             wait_listening(server, self.folder / f"{self.name}.server.out")
         client = self.start(1)
         codes = finish(client, TIMEOUT), finish(server, 25)
-        if codes != EXPECTED_EXIT.get(self.name, (0, 0)):
+        if codes not in EXPECTED_EXIT.get(self.name, {(0, 0)}):
             return f"exit codes: client {codes[0]}, server {codes[1]}"
         return self.judge()
 
