@@ -46,8 +46,9 @@ static void overlap_create(struct overlap *o, uint64_t seed)
 	o->local_mr = world_mr(&o->world.nodes[0], o->local, MEMORY, IBV_ACCESS_LOCAL_WRITE);
 	o->remote_mr = world_mr(&o->world.nodes[1], o->remote, sizeof(o->remote),
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	for (size_t i = 0; i < sizeof(o->remote); i++)
-		o->remote[0][i] = random_below(&o->random, 256);
+	for (uint32_t i = 0; i < READS; i++)
+		for (uint32_t j = 0; j < LENGTH_MOST; j++)
+			o->remote[i][j] = random_below(&o->random, 256);
 }
 
 /* Half of them at places that are multiples of the MTU, as most programs have it. */
