@@ -65,7 +65,7 @@ const struct packet *missing_take(struct qp *qp)
 
 /* Of a READ, all whose responses but the last have a payload of the path MTU. */
 struct read_memory {
-	const uint8_t *begin, *end;
+	uintptr_t begin, end;
 };
 
 /* False: that isn't one piece. */
@@ -78,7 +78,8 @@ static bool read_memory(struct qp *qp, struct send_wqe *wqe, struct read_memory 
 				       sge->lkey, sge->addr, wqe->length, IBV_ACCESS_LOCAL_WRITE);
 	if (!wqe->memory)
 		return false;
-	*memory = (struct read_memory){wqe->memory, wqe->memory + wqe->length};
+	memory->begin = (uintptr_t)wqe->memory;
+	memory->end = memory->begin + wqe->length;
 	return true;
 }
 

@@ -12,7 +12,7 @@
 #include "world.h"
 
 #define MTU 1024 /* world_connection.mtu */
-#define READS 24
+#define READS 48
 #define LENGTH_MOST (8 * MTU)
 #define MEMORY (12 * MTU)
 
@@ -39,7 +39,7 @@ static void overlap_create(struct overlap *o, uint64_t seed)
 	world_create(&o->world, 2, &network, seed);
 	o->qp = world_qp(&o->world.nodes[0], &options);
 	o->peer = world_qp(&o->world.nodes[1], &options);
-	c.rd_atomic = 16;
+	c.rd_atomic = READS;
 	c.retry_cnt = 7;
 	c.access |= IBV_ACCESS_REMOTE_READ;
 	world_connect(&o->world.nodes[0], o->qp, &o->world.nodes[1], o->peer, &c);
