@@ -119,9 +119,9 @@ static enum early_answer ask_request(struct qp *qp, uint32_t index, const struct
 {
 	struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 
-	if (!wqe->kind->response || wqe->kind->data == DATA_NONE || !wqe->length)
-		return EARLY_APART;
-	return wqe->kind->data == DATA_READ ? ask_read(qp, wqe, place) : EARLY_WAITS;
+	if (wqe->kind->data == DATA_ORIGINAL)
+		return EARLY_WAITS;
+	return wqe->kind->data == DATA_READ && wqe->length ? ask_read(qp, wqe, place) : EARLY_APART;
 }
 
 bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packet)

@@ -63,7 +63,10 @@ bool missing_wants(const struct qp *qp, const struct packet *packet);
  * same pages aren't recognised.
  */
 bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packet);
-/* Keep @packet, which missing_wants() wants. False: there is no room for it. */
+/*
+ * Keep @packet, which missing_wants() wants; @placed: without its payload. False: there is no room
+ * for it.
+ */
 bool missing_keep(struct qp *qp, const struct packet *packet, bool placed);
 /* What was kept of requester.unacked, or NULL. It is the caller's, to be freed (reorder_free()). */
 const struct packet *missing_take(struct qp *qp);

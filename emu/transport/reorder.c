@@ -113,7 +113,7 @@ static bool has_room(struct reorder *reorder, uint32_t length, uint32_t ahead)
 
 /*
  * @placed isn't in @packet yet: a copy that reads what has just been written waits for the stores
- * of the whole payload (15 % of a receiver's time with 1 % loss).
+ * of the whole payload (a twentieth of a receiver's time with 1 % loss).
  */
 bool reorder_keep(struct reorder *reorder, struct packet_pool *pool, const struct packet *packet,
 		  bool placed, uint32_t missing)

@@ -42,10 +42,16 @@ static void expect_nothing_placed(const struct peer *peer)
 		ck_assert_uint_eq(at(peer, place), 0);
 }
 
-static void peer_begin(struct peer *peer)
+/* Its memory has no packet's value. */
+static void create_empty(struct peer *peer)
 {
 	peer_create(peer, IBV_QPT_RC, NULL);
 	memset(peer->memory, 0, PEER_MEMORY);
+}
+
+static void peer_begin(struct peer *peer)
+{
+	create_empty(peer);
 	send_write(peer, &(struct write){WIRE_WRITE_FIRST, 0, .place = 1, .packets = 4});
 }
 
@@ -167,12 +173,32 @@ static void send_response(struct peer *peer, uint8_t operation, uint32_t index)
 	peer_send(peer, &p);
 }
 
+/* A READ of @packets, to memory from @offset on, of @count SGEs. */
+static void post_read(struct peer *peer, uint64_t id, uint32_t offset, uint32_t packets,
+		      uint32_t count)
+{
+	uint32_t part = packets * PEER_MTU / count;
+	struct ibv_sge sges[2];
+	struct ibv_send_wr wr = {
+		.wr_id = id,
+		.opcode = IBV_WR_RDMA_READ,
+		.sg_list = sges,
+		.num_sge = count,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = 0x1000, .rkey = 0x42},
+	};
+
+	for (uint32_t i = 0; i < count; i++)
+		sges[i] = (struct ibv_sge){(uintptr_t)peer->memory + offset + i * part, part,
+					   peer->mr->ibv.lkey};
+	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+	peer_see_op(peer, "RC_RDMA_READ_REQUEST");
+}
+
 static void peer_read(struct peer *peer)
 {
-	peer_create(peer, IBV_QPT_RC, NULL);
-	memset(peer->memory, 0, PEER_MEMORY);
-	peer_post(peer, IBV_WR_RDMA_READ, 4 * PEER_MTU, 0);
-	peer_see_op(peer, "RC_RDMA_READ_REQUEST");
+	create_empty(peer);
+	post_read(peer, 0, 0, 4, 1);
 	send_response(peer, WIRE_READ_RESPONSE_FIRST, 0);
 }
 
@@ -201,28 +227,6 @@ START_TEST(read_responses)
 }
 END_TEST
 
-/* A READ of @packets, to memory from @offset on, of @count SGEs. */
-static void post_read(struct peer *peer, uint64_t id, uint32_t offset, uint32_t packets,
-		      uint32_t count)
-{
-	uint32_t part = packets * PEER_MTU / count;
-	struct ibv_sge sges[2];
-	struct ibv_send_wr wr = {
-		.wr_id = id,
-		.opcode = IBV_WR_RDMA_READ,
-		.sg_list = sges,
-		.num_sge = count,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = 0x1000, .rkey = 0x42},
-	};
-
-	for (uint32_t i = 0; i < count; i++)
-		sges[i] = (struct ibv_sge){(uintptr_t)peer->memory + offset + i * part, part,
-					   peer->mr->ibv.lkey};
-	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
-	peer_see_op(peer, "RC_RDMA_READ_REQUEST");
-}
-
 /* Two READs to the same memory: what the second one brings stays, and waits where it has to. */
 START_TEST(the_next_read_waits)
 {
@@ -232,12 +236,10 @@ START_TEST(the_next_read_waits)
 	post_read(&peer, 1, 0, 4, 1);
 	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
 	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
-	for (uint32_t i = 4; i < 8; i++)
-		send_response(&peer,
-			      i == 4   ? WIRE_READ_RESPONSE_FIRST
-			      : i == 7 ? WIRE_READ_RESPONSE_LAST
-				       : WIRE_READ_RESPONSE_MIDDLE,
-			      i);
+	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 5);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 6);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 7);
 	peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
 	ck_assert_uint_eq(at(&peer, 0), VALUE(4));
 	ck_assert_uint_eq(at(&peer, 1), 0);
@@ -310,9 +312,9 @@ START_TEST(of_the_third_read)
 	send_response(&peer, WIRE_READ_RESPONSE_LAST, 7);
 	world_expect_none(peer.node, 1000);
 	ck_assert_uint_eq(at(&peer, 1), 0);
-	for (uint32_t i = 1; i < 4; i++)
-		send_response(&peer, i == 3 ? WIRE_READ_RESPONSE_LAST : WIRE_READ_RESPONSE_MIDDLE,
-			      i);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 1);
+	send_response(&peer, WIRE_READ_RESPONSE_MIDDLE, 2);
+	send_response(&peer, WIRE_READ_RESPONSE_LAST, 3);
 	for (uint64_t id = 0; id < 3; id++)
 		world_expect(peer.node, id, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(at(&peer, 1), VALUE(6));
@@ -344,8 +346,7 @@ START_TEST(behind_a_read_in_pieces)
 {
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	memset(peer.memory, 0, PEER_MEMORY);
+	create_empty(&peer);
 	post_read(&peer, 0, 0, 4, 2);
 	post_read(&peer, 1, 8 * PEER_MTU, 2, 1);
 	send_response(&peer, WIRE_READ_RESPONSE_FIRST, 4);
@@ -388,8 +389,7 @@ END_TEST
 /* Receives for messages of four packets: 1 at place 1, 2 at place 10. The first message begins. */
 static void begin_send(struct peer *peer)
 {
-	peer_create(peer, IBV_QPT_RC, NULL);
-	memset(peer->memory, 0, PEER_MEMORY);
+	create_empty(peer);
 	for (uint32_t id = 1; id <= 2; id++) {
 		struct ibv_sge sge = {
 			.addr = (uintptr_t)peer->memory + (id == 1 ? 1 : 10) * PEER_MTU,
