@@ -2,7 +2,7 @@
 #include "net/pool.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,24 +23,51 @@ static void *pool_allocate(size_t size)
 	return buffer;
 }
 
+/* With the slot taken, so that no other thread gives it a buffer. */
+static void *pool_slot_buffer(struct pool_slot *slot, size_t size)
+{
+	void *buffer = atomic_load_explicit(&slot->buffer, memory_order_relaxed);
+
+	if (buffer)
+		return buffer;
+	buffer = pool_allocate(size);
+	atomic_store_explicit(&slot->buffer, buffer, memory_order_relaxed);
+	return buffer;
+}
+
+/* A store is enough: what takes a locked instruction waits for the stores before it. */
+static void pool_slot_release(struct pool_slot *slot)
+{
+	atomic_store_explicit(&slot->taken, false, memory_order_release);
+}
+
 void *pool_get(struct pool *pool, size_t size)
 {
 	struct pool_slot *slot = pool_slot_of_thread(pool);
-	void *buffer = atomic_exchange_explicit(&slot->buffer, NULL, memory_order_acquire);
+	void *buffer;
 
-	return buffer ? buffer : pool_allocate(size);
+	if (atomic_exchange_explicit(&slot->taken, true, memory_order_acquire))
+		return pool_allocate(size);
+	buffer = pool_slot_buffer(slot, size);
+	if (!buffer)
+		pool_slot_release(slot);
+	return buffer;
 }
 
 void pool_put(struct pool *pool, void *buffer)
 {
 	struct pool_slot *slot = pool_slot_of_thread(pool);
-	void *other = atomic_exchange_explicit(&slot->buffer, buffer, memory_order_acq_rel);
 
-	free(other);
+	if (buffer == atomic_load_explicit(&slot->buffer, memory_order_relaxed))
+		pool_slot_release(slot);
+	else
+		free(buffer);
 }
 
 void pool_destroy(struct pool *pool)
 {
-	for (unsigned int i = 0; i < POOL_SLOTS; i++)
-		free(atomic_exchange(&pool->slots[i].buffer, NULL));
+	for (unsigned int i = 0; i < POOL_SLOTS; i++) {
+		free(atomic_load_explicit(&pool->slots[i].buffer, memory_order_relaxed));
+		atomic_store_explicit(&pool->slots[i].buffer, NULL, memory_order_relaxed);
+	}
 }

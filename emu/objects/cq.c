@@ -377,9 +377,11 @@ static void cq_remove_oldest(struct cq *cq)
 
 	WATCH(cq->hca, polled, cq, oldest);
 	if (oldest->qp && oldest->send_slots)
-		atomic_fetch_add(&oldest->qp->sq.polled, oldest->send_slots);
+		send_queue_note_polled(&oldest->qp->sq, oldest->send_slots);
 	cq->head = cq_at(cq, 1) - cq->ring;
-	cq->count--;
+	/* All that change it hold the lock; in cq_add() a locked instruction orders two accesses.
+	 */
+	atomic_store_explicit(&cq->count, cq->count - 1, memory_order_relaxed);
 }
 
 static int cq_push_locked(struct cq *cq, const struct completion *completion)

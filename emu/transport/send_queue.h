@@ -7,7 +7,7 @@
  *
  * The four marks are free-running counters. A slot is free again when a
  * completion at or behind it has been polled (IBA 10.8.5.1), which is why polled
- * is atomic: ibv_poll_cq advances it without the QP lock.
+ * is atomic: ibv_poll_cq advances it without the QP lock, under that of the send CQ.
  */
 #ifndef URXE_EMU_SEND_QUEUE_H
 #define URXE_EMU_SEND_QUEUE_H
@@ -138,6 +138,14 @@ void send_queue_reset(struct send_queue *queue);
 static inline struct send_wqe *send_queue_at(const struct send_queue *queue, uint32_t index)
 {
 	return &queue->ring[index & (queue->slots - 1)];
+}
+
+/* With the lock of the send CQ: a locked instruction isn't needed. */
+static inline void send_queue_note_polled(struct send_queue *queue, uint32_t slots)
+{
+	uint32_t polled = atomic_load_explicit(&queue->polled, memory_order_relaxed);
+
+	atomic_store_explicit(&queue->polled, polled + slots, memory_order_release);
 }
 
 /* How many PSNs the request packet takes that packet @index of a started @wqe belongs to, from that
