@@ -12,6 +12,7 @@
 #include "emu/transport/xrc_remote.h"
 #include "net/observe/observe.h"
 #include "net/share/share.h"
+#include "net/spin.h"
 #include "net/tuning.h"
 
 /* At the end of the process, for a round to end that another thread is taking. */
@@ -151,8 +152,8 @@ static void init_parts(struct hca *hca, const struct hca_options *options)
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
 	former_keys_init(&hca->former_keys);
-	pthread_mutex_init(&hca->receive_lock, NULL);
-	pthread_mutex_init(&hca->run_lock, NULL);
+	spin_init(&hca->receive_lock);
+	spin_init(&hca->run_lock);
 	pthread_mutex_init(&hca->destinations_lock, NULL);
 	pthread_mutex_init(&hca->mw_bind_lock, NULL);
 	pthread_mutex_init(&hca->objects_lock, NULL);
@@ -207,8 +208,8 @@ void hca_destroy(struct hca *hca)
 	inject_destroy(hca);
 	ack_queue_destroy(&hca->acks);
 	pacing_destroy(&hca->pacing);
-	pthread_mutex_destroy(&hca->receive_lock);
-	pthread_mutex_destroy(&hca->run_lock);
+	pthread_spin_destroy(&hca->receive_lock);
+	pthread_spin_destroy(&hca->run_lock);
 	pthread_mutex_destroy(&hca->destinations_lock);
 	pthread_mutex_destroy(&hca->mw_bind_lock);
 	pthread_mutex_destroy(&hca->objects_lock);
@@ -263,13 +264,13 @@ static void count_scheduled(struct hca *hca, int more)
 
 void hca_schedule(struct hca *hca, struct qp *qp)
 {
-	pthread_mutex_lock(&hca->run_lock);
+	spin_lock(&hca->run_lock);
 	if (!qp->scheduled) {
 		qp->scheduled = true;
 		DL_APPEND2(hca->run_head, qp, run_prev, run_next);
 		count_scheduled(hca, 1);
 	}
-	pthread_mutex_unlock(&hca->run_lock);
+	pthread_spin_unlock(&hca->run_lock);
 }
 
 /* With run_lock. */
@@ -282,10 +283,10 @@ static void take_off(struct hca *hca, struct qp *qp)
 
 void hca_unschedule(struct hca *hca, struct qp *qp)
 {
-	pthread_mutex_lock(&hca->run_lock);
+	spin_lock(&hca->run_lock);
 	if (qp->scheduled)
 		take_off(hca, qp);
-	pthread_mutex_unlock(&hca->run_lock);
+	pthread_spin_unlock(&hca->run_lock);
 }
 
 /* The number of the first queued QP, taken off the queue, or 0. The QP itself may go meanwhile. */
@@ -294,13 +295,13 @@ static uint32_t next_scheduled(struct hca *hca)
 	uint32_t number = 0;
 	struct qp *qp;
 
-	pthread_mutex_lock(&hca->run_lock);
+	spin_lock(&hca->run_lock);
 	qp = hca->run_head;
 	if (qp) {
 		take_off(hca, qp);
 		number = qp->number;
 	}
-	pthread_mutex_unlock(&hca->run_lock);
+	pthread_spin_unlock(&hca->run_lock);
 	return number;
 }
 
@@ -361,9 +362,9 @@ static bool has_scheduled(struct hca *hca)
 {
 	bool any;
 
-	pthread_mutex_lock(&hca->run_lock);
+	spin_lock(&hca->run_lock);
 	any = hca->run_head != NULL;
-	pthread_mutex_unlock(&hca->run_lock);
+	pthread_spin_unlock(&hca->run_lock);
 	return any;
 }
 
@@ -394,10 +395,10 @@ static uint64_t prepare_sleep(struct hca *hca)
 
 	if (!link->ops->prepare_sleep)
 		return TIME_NEVER;
-	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return 0;
 	deadline = link->ops->prepare_sleep(link);
-	pthread_mutex_unlock(&hca->receive_lock);
+	pthread_spin_unlock(&hca->receive_lock);
 	return deadline;
 }
 
@@ -462,7 +463,7 @@ bool hca_send_acks(struct hca *hca, uint64_t now, uint64_t age)
 static void shutdown_link(struct hca *hca)
 {
 	for (int i = 0; i < EXIT_YIELDS; i++) {
-		if (pthread_mutex_trylock(&hca->receive_lock) == 0) {
+		if (pthread_spin_trylock(&hca->receive_lock) == 0) {
 			hca->link->share->ops->shutdown(hca->link->share);
 			return;
 		}
@@ -505,9 +506,9 @@ void hca_flush_on_exit(struct hca *hca, uint64_t now)
 bool hca_is_busy(struct hca *hca)
 {
 	if (atomic_load_explicit(&hca->senders, memory_order_relaxed) ||
-	    pthread_mutex_trylock(&hca->receive_lock) != 0)
+	    pthread_spin_trylock(&hca->receive_lock) != 0)
 		return true;
-	pthread_mutex_unlock(&hca->receive_lock);
+	pthread_spin_unlock(&hca->receive_lock);
 	return false;
 }
 
@@ -532,7 +533,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	uint64_t age;
 	bool any;
 
-	if (pthread_mutex_trylock(&hca->receive_lock) != 0)
+	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return false;
 	any = receive_frames(hca, now);
 	any |= hca_run(hca, now);
@@ -547,7 +548,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 		plan_next_round(hca);
 	pass_on_wakeup(hca);
 	event_uncork(&hca->events);
-	pthread_mutex_unlock(&hca->receive_lock);
+	pthread_spin_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
 	return any;
 }

@@ -15,6 +15,8 @@
  *   leaves: table.lock, objects_lock, timer_heap.lock, event_queue.lock, ack_queue.lock,
  *           pacing.lock, placement.lock, hca.destinations_lock, hca.run_lock, hca.xrc_lock,
  *           former_keys.lock, destination.lock (but hca.run_lock is taken under it)
+ *   hca.receive_lock, cq.lock, ack_queue.lock, hca.run_lock and destination.lock are spin locks
+ *   (net/spin.h)
  *
  * A thread holds at most one QP lock.
  */
@@ -132,7 +134,7 @@ struct hca {
 	pthread_mutex_t xrc_lock;
 	struct xrc_domain *xrc_domains; /* emu/objects/xrcd.h */
 
-	pthread_mutex_t receive_lock;
+	pthread_spinlock_t receive_lock;
 	/* Of the receiving thread. */
 	struct link_frame frames[RECEIVE_BATCH];
 	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
@@ -144,7 +146,7 @@ struct hca {
 	struct xrc_delegate *xrc_delegates; /* emu/transport/xrc_remote.h */
 
 	/* QPs that have something to do: window opened, acknowledgements pending. */
-	pthread_mutex_t run_lock;
+	pthread_spinlock_t run_lock;
 	struct qp *run_head;		/* utlist */
 	_Atomic unsigned int run_count; /* spares hca_run() the lock when there is nothing */
 

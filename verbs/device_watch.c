@@ -133,11 +133,11 @@ static void take_addresses(struct port *port)
 /* With receive_lock, for the end of the process closes the link's descriptors under it. */
 static void refresh_descriptors(struct device *device)
 {
-	if (!device->watch.refresh || pthread_mutex_trylock(&device->hca->receive_lock) != 0)
+	if (!device->watch.refresh || pthread_spin_trylock(&device->hca->receive_lock) != 0)
 		return;
 	progress_refresh(device->client);
 	device->watch.refresh = false;
-	pthread_mutex_unlock(&device->hca->receive_lock);
+	pthread_spin_unlock(&device->hca->receive_lock);
 }
 
 /* --- the socket ------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "net/cause/origin.h"
 #include "net/observe/observe.h"
 #include "net/quarantine.h"
+#include "net/spin.h"
 
 #define CQ_RING_INITIAL 64
 
@@ -106,7 +107,7 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	made->shown->number = made->handle;
 	made->shown->capacity = entries;
 	observe_show(hca->observe, made->shown);
-	pthread_mutex_init(&made->lock, NULL);
+	spin_init(&made->lock);
 	WATCH(hca, cq_created, made);
 	*cq = made;
 	return 0;
@@ -138,7 +139,7 @@ int cq_destroy(struct cq *cq)
 	WATCH(cq->hca, cq_destroyed, cq);
 	event_drop(&cq->hca->events, cq);
 	capacity_put(&cq->hca->cq_count);
-	pthread_mutex_destroy(&cq->lock);
+	pthread_spin_destroy(&cq->lock);
 	observe_free(cq->hca->observe, OBSERVE_CQ, cq->shown);
 	free(cq->ring);
 	origin_free(cq->origin);
@@ -159,7 +160,7 @@ int cq_resize(struct cq *cq, uint32_t entries)
 		return error;
 	entries = capacity_round(cq->hca->behaviour.round_cqe, entries,
 				 cq->hca->limits.device.max_cqe);
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	if (entries < cq_held(cq))
 		error = refuse(EINVAL, CAUSE_CQ_RESIZE, "cqe is %u, the queue holds %u completions",
 			       entries, cq_held(cq));
@@ -170,7 +171,7 @@ int cq_resize(struct cq *cq, uint32_t entries)
 		cq->ibv.cqe = entries;
 		cq->shown->capacity = entries;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 	return error;
 }
 
@@ -282,7 +283,7 @@ int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
 	if (period > cq->hca->limits.max_cq_period)
 		return refuse(EINVAL, CAUSE_CQ_MODERATION, "cq_period is %u us, at most %u", period,
 			      cq->hca->limits.max_cq_period);
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	error = period ? cq_reserve_number(cq) : 0;
 	if (error)
 		refuse(error, CAUSE_OUT_OF_MEMORY, "for the timer of a completion queue");
@@ -292,7 +293,7 @@ int cq_moderate(struct cq *cq, uint16_t count, uint16_t period)
 		if (cq->moderation.waiting)
 			cq_raise(cq);
 	}
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 	return error;
 }
 
@@ -349,7 +350,7 @@ void cq_run(struct cq *cq, uint64_t now)
 {
 	struct cq_moderation *moderation = &cq->moderation;
 
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	if (cq->withheld && now >= cq->delivered_at)
 		cq_deliver(cq);
 	else if (cq->withheld)
@@ -357,7 +358,7 @@ void cq_run(struct cq *cq, uint64_t now)
 	/* The timer is lazy: it comes up for an event that was raised long ago, and is put back. */
 	if (moderation->waiting && (now >= moderation->due || !cq_start_timer(cq)))
 		cq_raise(cq);
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 }
 
 /* --- in and out --------------------------------------------------------------------- */
@@ -418,9 +419,9 @@ int cq_push(struct cq *cq, const struct completion *completion)
 {
 	int error;
 
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	error = cq_push_locked(cq, completion);
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 	return error;
 }
 
@@ -430,13 +431,13 @@ int cq_poll(struct cq *cq, struct completion *completions, int max)
 
 	if (!atomic_load_explicit(&cq->count, memory_order_relaxed))
 		return 0;
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	while (taken < max && cq->count) {
 		completions[taken++] = *cq_at(cq, 0);
 		cq_remove_oldest(cq);
 	}
 	cq->shown->entries = cq->count;
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 	return taken;
 }
 
@@ -444,7 +445,7 @@ void cq_arm(struct cq *cq, bool solicited_only)
 {
 	enum cq_armed wanted = solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED_NEXT;
 
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	if (cq->armed < wanted)
 		cq->shown->armed = cq->armed = wanted;
 	/* As if a completion had been polled before its event came. */
@@ -452,23 +453,23 @@ void cq_arm(struct cq *cq, bool solicited_only)
 		cq_raise(cq);
 		inject_wake(cq->hca);
 	}
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 }
 
 void cq_fail(struct cq *cq)
 {
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	cq->overrun = true;
 	cq->shown->overrun = true;
 	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 }
 
 void cq_purge(struct cq *cq, const struct qp *qp)
 {
 	uint32_t kept = 0, withheld = 0;
 
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	for (uint32_t i = 0; i < cq_held(cq); i++) {
 		const struct completion *completion = cq_at(cq, i);
 
@@ -480,5 +481,5 @@ void cq_purge(struct cq *cq, const struct qp *qp)
 	cq->count = kept - withheld;
 	cq->withheld = withheld;
 	cq->shown->entries = cq->count;
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 }

@@ -67,7 +67,7 @@ struct cq {
 	struct users users;
 	struct observe_cq *shown; /* to other processes */
 
-	pthread_mutex_t lock;
+	pthread_spinlock_t lock;
 	struct completion *ring; /* of @allocated entries */
 	uint32_t allocated;
 	uint32_t capacity;	   /* entries granted, ibv.cqe */

@@ -4,17 +4,18 @@
 #include <utlist.h>
 
 #include "net/link.h"
+#include "net/spin.h"
 
 void ack_queue_init(struct ack_queue *queue)
 {
 	*queue = (struct ack_queue){0};
 	atomic_init(&queue->oldest, TIME_NEVER);
-	pthread_mutex_init(&queue->lock, NULL);
+	spin_init(&queue->lock);
 }
 
 void ack_queue_destroy(struct ack_queue *queue)
 {
-	pthread_mutex_destroy(&queue->lock);
+	pthread_spin_destroy(&queue->lock);
 }
 
 static void update_oldest(struct ack_queue *queue)
@@ -32,22 +33,22 @@ static void take_out(struct ack_queue *queue, struct delayed_ack *ack)
 
 void ack_queue_add(struct ack_queue *queue, struct delayed_ack *ack, uint64_t now)
 {
-	pthread_mutex_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	if (!ack->queued) {
 		ack->queued = true;
 		ack->since = now;
 		DL_APPEND(queue->head, ack);
 		update_oldest(queue);
 	}
-	pthread_mutex_unlock(&queue->lock);
+	pthread_spin_unlock(&queue->lock);
 }
 
 void ack_queue_remove(struct ack_queue *queue, struct delayed_ack *ack)
 {
-	pthread_mutex_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	if (ack->queued)
 		take_out(queue, ack);
-	pthread_mutex_unlock(&queue->lock);
+	pthread_spin_unlock(&queue->lock);
 }
 
 static uint32_t take_locked(struct ack_queue *queue, uint64_t until)
@@ -66,9 +67,9 @@ uint32_t ack_queue_take(struct ack_queue *queue, uint64_t until)
 
 	if (atomic_load_explicit(&queue->oldest, memory_order_relaxed) > until)
 		return 0;
-	pthread_mutex_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	number = take_locked(queue, until);
-	pthread_mutex_unlock(&queue->lock);
+	pthread_spin_unlock(&queue->lock);
 	return number;
 }
 
@@ -76,9 +77,9 @@ uint32_t ack_queue_try_take(struct ack_queue *queue)
 {
 	uint32_t number;
 
-	if (pthread_mutex_trylock(&queue->lock) != 0)
+	if (pthread_spin_trylock(&queue->lock) != 0)
 		return 0;
 	number = take_locked(queue, TIME_NEVER);
-	pthread_mutex_unlock(&queue->lock);
+	pthread_spin_unlock(&queue->lock);
 	return number;
 }

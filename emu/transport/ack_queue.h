@@ -28,7 +28,7 @@ struct delayed_ack {
 };
 
 struct ack_queue {
-	pthread_mutex_t lock;
+	pthread_spinlock_t lock;
 	struct delayed_ack *head;
 	_Atomic uint64_t oldest; /* head->since or TIME_NEVER: read without the lock */
 };

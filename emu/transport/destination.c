@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "emu/hca.h"
+#include "net/spin.h"
 #include "net/tuning.h"
 
 static struct destination *destination_create(struct hca *hca, const union ibv_gid *gid)
@@ -23,7 +24,7 @@ static struct destination *destination_create(struct hca *hca, const union ibv_g
 	destination->probe_timeout = PROBE_TIMEOUT_INITIAL;
 	destination->repeat_least = REPEAT_TIMEOUT_INITIAL;
 	cwnd_init(&destination->cwnd, &cwnd_cubic);
-	pthread_mutex_init(&destination->lock, NULL);
+	spin_init(&destination->lock);
 	return destination;
 }
 
@@ -54,15 +55,15 @@ void destination_put(struct destination *destination)
 	pthread_mutex_unlock(&hca->destinations_lock);
 	if (!last)
 		return;
-	pthread_mutex_destroy(&destination->lock);
+	pthread_spin_destroy(&destination->lock);
 	free(destination);
 }
 
 void destination_bound(struct destination *destination, uint64_t bytes)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	cwnd_bound(&destination->cwnd, bytes);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 uint32_t destination_take(struct destination *destination, struct arbiter_member *member,
@@ -71,7 +72,7 @@ uint32_t destination_take(struct destination *destination, struct arbiter_member
 	struct cwnd *cwnd = &destination->cwnd;
 	uint32_t granted = 0;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	*until = pacer_wait(&destination->pacer, cwnd, &destination->rtt, now);
 	if (*until)
 		arbiter_wait(&destination->arbiter, member);
@@ -81,15 +82,15 @@ uint32_t destination_take(struct destination *destination, struct arbiter_member
 		cwnd_on_sent(cwnd, granted * cost);
 		pacer_on_sent(&destination->pacer, cwnd, &destination->rtt, granted * cost, now);
 	}
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return granted;
 }
 
 void destination_sent(struct destination *destination, uint64_t bytes)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	cwnd_on_sent(&destination->cwnd, bytes);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 bool destination_lossy(const struct destination *destination, uint64_t now)
@@ -155,7 +156,7 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 {
 	if (!bytes && !sample)
 		return;
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	if (sample && !(ambiguous && destination_lossy(destination, now))) {
 		rtt_sample(&destination->rtt, sample, now);
 		if (rtt_measure_anew(&destination->rtt, now))
@@ -169,7 +170,7 @@ void destination_acked(struct destination *destination, uint64_t bytes, uint64_t
 	cwnd_on_acked(&destination->cwnd, bytes, &destination->rtt, now);
 	destination->acked_since_loss += bytes;
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 bool destination_acked_since(const struct destination *destination, uint64_t time)
@@ -181,36 +182,36 @@ void destination_discard(struct destination *destination, uint64_t bytes)
 {
 	if (!bytes)
 		return;
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	cwnd_on_discarded(&destination->cwnd, bytes);
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now)
 {
 	uint32_t reduction;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	if (loss != CWND_MARKED)
 		note_loss(destination, now);
 	reduction = cwnd_on_lost(&destination->cwnd, loss, &destination->rtt, now);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return reduction;
 }
 
 void destination_lost_before(struct destination *destination, uint64_t now)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	note_loss(destination, now);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 void destination_restarted(struct destination *destination)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	cwnd_on_restart(&destination->cwnd, &destination->rtt);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 bool destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now)
@@ -218,21 +219,21 @@ bool destination_probe_answered(struct destination *destination, uint64_t time, 
 	const struct rtt *rtt = &destination->rtt;
 	bool lost;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	lost = rtt->smoothed && 4 * time >= 3 * rtt->least &&
 	       time <= 2 * rtt_recent_least(rtt) + PROBE_ANSWER_SLACK;
 	if (lost)
 		note_loss(destination, now);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return lost;
 }
 
 void destination_answered_late(struct destination *destination, uint64_t time)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	if (!destination->rtt.smoothed)
 		atomic_store_explicit(&destination->late_answer, time, memory_order_relaxed);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 uint64_t destination_slowest_answer(const struct destination *destination)
@@ -246,30 +247,30 @@ uint64_t destination_slowest_answer(const struct destination *destination)
 
 void destination_repaired(struct destination *destination, uint64_t time, uint64_t now)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	rtt_sample(&destination->repair, time, now);
 	atomic_store_explicit(&destination->repair_timeout,
 			      rtt_timeout(&destination->repair, PROBE_TIMEOUT_VERY_LOSSY),
 			      memory_order_relaxed);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 void destination_spurious(struct destination *destination, uint32_t reduction)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	cwnd_on_spurious(&destination->cwnd, reduction);
 	arbiter_wake(&destination->arbiter, &destination->cwnd);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 bool destination_repeats_alone(struct destination *destination)
 {
 	bool alone;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	alone = destination->behind_gap != BEHIND_GAP_DROPPED ||
 		destination->drops++ % DROPS_UNTIL_REPEAT == DROPS_UNTIL_REPEAT - 1;
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return alone;
 }
 
@@ -277,23 +278,23 @@ bool destination_keeps(struct destination *destination)
 {
 	bool keeps;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	keeps = destination->behind_gap == BEHIND_GAP_KEPT;
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return keeps;
 }
 
 void destination_note_kept(struct destination *destination)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	destination->behind_gap = BEHIND_GAP_KEPT;
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 /* By one step at a time, from KEPT to DROPPED: a single time may have been a run of losses. */
 void destination_note_dropped(struct destination *destination)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	switch (destination->behind_gap) {
 	case BEHIND_GAP_KEPT:
 		destination->behind_gap = BEHIND_GAP_UNKNOWN;
@@ -305,16 +306,16 @@ void destination_note_dropped(struct destination *destination)
 		destination->behind_gap = BEHIND_GAP_DROPPED;
 		destination->drops = 0;
 	}
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }
 
 uint64_t destination_least_round_trip(struct destination *destination)
 {
 	uint64_t least;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	least = destination->rtt.least;
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return least;
 }
 
@@ -327,15 +328,15 @@ uint64_t destination_limit(struct destination *destination)
 {
 	uint64_t limit;
 
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	limit = destination->cwnd.size.limit;
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 	return limit;
 }
 
 void destination_forget(struct destination *destination, struct arbiter_member *member)
 {
-	pthread_mutex_lock(&destination->lock);
+	spin_lock(&destination->lock);
 	arbiter_forget(&destination->arbiter, member);
-	pthread_mutex_unlock(&destination->lock);
+	pthread_spin_unlock(&destination->lock);
 }

@@ -51,7 +51,7 @@ struct destination {
 	_Atomic uint64_t loss_interval; /* bytes from one loss to the next, smoothed */
 	_Atomic bool near;		/* an answer came within COALESCE_ROUND_MOST, once */
 
-	pthread_mutex_t lock;
+	pthread_spinlock_t lock;
 	uint64_t acked_since_loss; /* bytes */
 	enum behind_gap behind_gap;
 	uint32_t drops;		/* gaps since the peer was found to drop */

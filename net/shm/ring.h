@@ -151,16 +151,6 @@ static inline _Atomic uint32_t *ring_word(const struct ring *ring, uint64_t plac
 	return (_Atomic uint32_t *)(ring->bytes + place % RING_BYTES);
 }
 
-/* Between two looks, so that they are few and what else runs on this core gets on. */
-static inline void ring_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
-
 static inline void ring_look_ahead(const struct ring *ring)
 {
 	__builtin_prefetch(ring_word(ring, ring->next + CACHE_LINE));

@@ -20,6 +20,7 @@
 #include "net/fence.h"
 #include "net/log.h"
 #include "net/shm/shm_link.h"
+#include "net/spin.h"
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 
@@ -264,7 +265,7 @@ static unsigned int read_rings_soon(struct shm_link *link, struct link_frame *fr
 	for (unsigned int looks = 0; !count && looks < SHM_LOOKS; looks += link->watched_count) {
 		if (!link->watched_count)
 			break;
-		ring_pause();
+		spin_pause();
 		count = read_rings(link, frames, max, now);
 	}
 	return count;

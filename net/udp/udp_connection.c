@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "net/log.h"
+#include "net/spin.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp_link.h"
@@ -159,7 +160,7 @@ static struct udp_connection *add_connection(struct udp_link *link, struct udp_a
 	    (connection = calloc(1, sizeof(*connection)))) {
 		connection->destination = *destination;
 		connection->fd = -1;
-		pthread_mutex_init(&connection->lock, NULL);
+		spin_init(&connection->lock);
 		udp_splice_init(&connection->splice);
 		address->connections[address->connection_count] = connection;
 		atomic_fetch_add(&address->connection_count, 1);
@@ -175,19 +176,19 @@ struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_add
 
 	if (!connection)
 		connection = add_connection(link, address, destination);
-	if (!connection || pthread_mutex_trylock(&connection->lock) != 0)
+	if (!connection || pthread_spin_trylock(&connection->lock) != 0)
 		return NULL;
 	if (connection->state == UDP_NOT_YET && ++connection->batches == UDP_CONNECT_AFTER)
 		try_to_connect(link, address, connection);
 	if (connection->state == UDP_CONNECTED)
 		return connection;
-	pthread_mutex_unlock(&connection->lock);
+	pthread_spin_unlock(&connection->lock);
 	return NULL;
 }
 
 void udp_connection_put(struct udp_connection *connection)
 {
-	pthread_mutex_unlock(&connection->lock);
+	pthread_spin_unlock(&connection->lock);
 }
 
 /* --- all of an address -------------------------------------------------------------------- */
@@ -214,7 +215,7 @@ void udp_connections_close(struct udp_address *address)
 		if (connection->fd >= 0)
 			sys_close(connection->fd);
 		udp_splice_destroy(&connection->splice);
-		pthread_mutex_destroy(&connection->lock);
+		pthread_spin_destroy(&connection->lock);
 		free(connection);
 	}
 }

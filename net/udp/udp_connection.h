@@ -38,7 +38,7 @@ enum udp_connection_state {
 
 struct udp_connection {
 	union ibv_gid destination;
-	pthread_mutex_t lock;
+	pthread_spinlock_t lock;
 	enum udp_connection_state state;
 	unsigned int batches; /* that went there before it was connected */
 	int fd;

@@ -8,6 +8,7 @@
 
 #include "emu/receive.h"
 #include "emu/transport/outbox.h"
+#include "net/spin.h"
 #include "net/tuning.h"
 #include "peer.h"
 
@@ -437,9 +438,9 @@ START_TEST(the_end_of_the_process_sends_them)
 	pthread_mutex_lock(&peer.qp->lock);
 	hca_flush_on_exit(peer.node->hca, now(&peer));
 	pthread_mutex_unlock(&peer.qp->lock);
-	pthread_mutex_lock(&peer.node->hca->acks.lock);
+	spin_lock(&peer.node->hca->acks.lock);
 	hca_flush_on_exit(peer.node->hca, now(&peer));
-	pthread_mutex_unlock(&peer.node->hca->acks.lock);
+	pthread_spin_unlock(&peer.node->hca->acks.lock);
 	ck_assert_uint_eq(sent(&peer), 1);
 	peer_destroy(&peer);
 }

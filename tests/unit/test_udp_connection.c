@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/spin.h"
 #include "net/tuning.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
@@ -428,10 +429,10 @@ static bool has_place(struct udp_connection *connection)
 {
 	uint8_t *place;
 
-	pthread_mutex_lock(&connection->lock);
+	spin_lock(&connection->lock);
 	place = udp_splice_place((struct udp_link *)from.link, from_address(), connection,
 				 TRAIN_BYTES, traffic->dest_qp);
-	pthread_mutex_unlock(&connection->lock);
+	pthread_spin_unlock(&connection->lock);
 	return place;
 }
 

@@ -12,6 +12,7 @@
 #include "emu/objects/cq.h"
 #include "net/cause/origin.h"
 #include "net/clock.h"
+#include "net/spin.h"
 #include "verbs/check/report.h"
 #include "verbs/check/work.h"
 #include "verbs/thread.h"
@@ -82,7 +83,7 @@ static void look_at(const struct work_cq *of, struct waited_for *found)
 {
 	struct cq *cq = of->cq;
 
-	pthread_mutex_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	found->queues++;
 	found->armed += cq->armed != CQ_IDLE;
 	if (!found->first)
@@ -97,7 +98,7 @@ static void look_at(const struct work_cq *of, struct waited_for *found)
 	found->busy |= cq->count || of->sends || of->receives;
 	found->activity += of->polls + of->arms;
 	work_unlock();
-	pthread_mutex_unlock(&cq->lock);
+	pthread_spin_unlock(&cq->lock);
 }
 
 static enum cause judge(const struct waited_for *found)
