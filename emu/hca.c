@@ -536,7 +536,8 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return false;
 	any = receive_frames(hca, now);
-	any |= hca_run(hca, now);
+	if (!any) /* those that were run may be in a step: requester.c */
+		any = hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= placement_run(hca, now);
 	if (injects(hca) || inject_begins(&hca->inject))

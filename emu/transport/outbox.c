@@ -121,6 +121,12 @@ static void count_last(struct outbox *outbox)
 	train->left = length == train->length ? train->left - 1 : 0;
 }
 
+bool outbox_has(struct outbox *outbox, uint32_t bytes)
+{
+	count_last(outbox);
+	return !outbox->train.left && outbox->train.bytes + LINK_TRAIN_BYTES > bytes;
+}
+
 unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 {
 	struct outbox_train *train = &outbox->train;
@@ -143,11 +149,9 @@ static void flush_and_go_on(struct outbox *outbox)
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
-	bool enough;
 
-	count_last(outbox);
-	enough = !outbox->train.left && outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
-	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
+	if (outbox_has(outbox, SEND_BYTES) || outbox->packets == OUTBOX_PACKETS ||
+	    outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	packet->path = path;

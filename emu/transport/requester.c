@@ -258,6 +258,21 @@ static bool grant_packet(struct qp *qp, const struct send_wqe *wqe, uint64_t cos
 	return false;
 }
 
+/*
+ * Where packets are lost, whether this round ends here, and the next one begins when it has been
+ * looked at what arrived meanwhile: a NAK would wait until all is built that leaves with one call.
+ * What that gains of a long message is more than what it costs.
+ */
+static bool ends_step(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox)
+{
+	if (wqe->length < SEND_STEP_LEAST || wqe->kind->response ||
+	    !outbox_has(outbox, SEND_STEP) ||
+	    !destination_lossy(qp->recovery.destination, outbox->now))
+		return false;
+	hca_schedule(qp->hca, qp);
+	return true;
+}
+
 /* Send what is left of @wqe. Returns whether all of it has been sent. */
 static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *sending)
 {
@@ -267,6 +282,8 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 	while (req->psn != end) {
 		uint64_t cost;
 
+		if (ends_step(qp, wqe, sending->outbox))
+			return false;
 		if (wqe->kind->response && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
 		if (wqe->kind->data == DATA_READ)

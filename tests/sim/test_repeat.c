@@ -589,6 +589,49 @@ START_TEST(memory_of_the_repeated)
 }
 END_TEST
 
+/* Bytes of a long message that leave at once, as posting and each round have it. */
+static void expect_steps(struct peer *peer, uint8_t *memory, const struct mr *mr, bool lossy)
+{
+	struct ibv_sge sge = {(uintptr_t)memory, SEND_STEP_LEAST, mr->ibv.lkey};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
+	uint32_t packets = SEND_STEP_LEAST / PEER_MTU, step = SEND_STEP / PEER_MTU;
+	const struct requester *req = &peer->qp->requester;
+	uint32_t first = req->psn, before = first;
+
+	peer->qp->recovery.destination->cwnd.size.limit = 2 * SEND_STEP_LEAST;
+	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
+	ck_assert_int_eq(req->psn == psn_add(first, packets), !lossy);
+	while (psn_distance(req->psn, first) < (int32_t)packets) {
+		ck_assert(peer->qp->scheduled);
+		ck_assert_int_le(psn_distance(req->psn, before), step);
+		before = req->psn;
+		hca_progress(peer->node->hca, world_now(&peer->world));
+	}
+	for (uint32_t i = 0; i < packets; i++)
+		ck_assert_uint_eq(peer_see(peer).psn, psn_add(first, i));
+}
+
+/* So that a NAK is looked for in between. */
+START_TEST(a_long_message_in_steps)
+{
+	uint8_t *memory = calloc(1, SEND_STEP_LEAST);
+	bool lossy = _i;
+	struct mr *mr;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	mr = world_mr(peer.node, memory, SEND_STEP_LEAST, 0);
+	if (lossy)
+		keep_behind(&peer, 0);
+	else
+		answer_after(&peer, 10000);
+	expect_steps(&peer, memory, mr, lossy);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	peer_destroy(&peer);
+	free(memory);
+}
+END_TEST
+
 static int compare_times(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -648,6 +691,7 @@ int main(void)
 	tcase_add_test(both, not_ready_for_what_was_repeated);
 	tcase_add_test(both, repeated_in_sqd);
 	tcase_add_test(both, memory_of_the_repeated);
+	tcase_add_loop_test(both, a_long_message_in_steps, 0, 2);
 	tcase_add_loop_test(both, a_lost_tail_is_repeated_soon, 0, 4);
 	return world_main("repeat", (TCase *const[]){kept, dropped, both, NULL});
 }
