@@ -30,28 +30,23 @@ static bool count_region(void *argument, struct object *object)
 	return true;
 }
 
-static struct regions find_regions(void)
+static void report_regions(enum cause cause, const char *call)
 {
 	struct regions regions = {};
 
 	objects_visit(OBJECT_ALIVE, count_region, &regions);
-	return regions;
+	if (regions.count)
+		check_report(cause, CHECK_PLACES({"registered", regions.first->made}),
+			     "%s: %u %s, such as %s", call, regions.count,
+			     object_kind_text(OBJECT_MR, regions.count), regions.first->name);
+	object_put(regions.first);
 }
 
 void check_fork_init(void)
 {
-	struct regions regions;
-
 	check_start();
-	if (!check_is_on() || atomic_exchange(&is_prepared, true))
-		return;
-	regions = find_regions();
-	if (regions.count)
-		check_report(CAUSE_FORK_INIT_LATE,
-			     CHECK_PLACES({"registered", regions.first->made}),
-			     "ibv_fork_init(): %u %s, such as %s", regions.count,
-			     object_kind_text(OBJECT_MR, regions.count), regions.first->name);
-	object_put(regions.first);
+	if (check_is_on() && !atomic_exchange(&is_prepared, true))
+		report_regions(CAUSE_FORK_INIT_LATE, "ibv_fork_init()");
 }
 
 void check_fork_asked(void)
@@ -61,17 +56,8 @@ void check_fork_asked(void)
 
 void check_forks(void)
 {
-	struct regions regions;
-
-	if (atomic_load(&is_prepared) || registry_configuration()->fork_safe)
-		return;
-	regions = find_regions();
-	if (regions.count)
-		check_report(CAUSE_FORK_WITHOUT_INIT,
-			     CHECK_PLACES({"registered", regions.first->made}),
-			     "fork(): %u %s, such as %s", regions.count,
-			     object_kind_text(OBJECT_MR, regions.count), regions.first->name);
-	object_put(regions.first);
+	if (!atomic_load(&is_prepared) && !registry_configuration()->fork_safe)
+		report_regions(CAUSE_FORK_WITHOUT_INIT, "fork()");
 }
 
 void check_inherited(const char *call)
