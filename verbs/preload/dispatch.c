@@ -79,7 +79,8 @@
 		FORWARD(void, "ibv_" #name, node, parameters, arguments, (void)0);                 \
 	}
 
-#define INT_VERB(name, node, parameters, arguments, object, failure)                               \
+/* @inherited is what a forked child gets for an object of its parent's. */
+#define INT_CALL(name, node, parameters, arguments, object, failure, inherited)                    \
 	EXPORT int ibv_##name parameters                                                           \
 	{                                                                                          \
 		if (likely(OURS(object))) {                                                        \
@@ -87,28 +88,19 @@
 			HOOK(name, arguments, failure, set_errno)                                  \
 			return set_errno(urxe_##name arguments);                                   \
 		}                                                                                  \
-		if (INHERITED(object)) {                                                           \
-			report_inherited("ibv_" #name "()");                                       \
-			return set_errno(failure(EOPNOTSUPP));                                     \
-		}                                                                                  \
+		if (INHERITED(object))                                                             \
+			return inherited;                                                          \
 		FORWARD(int, "ibv_" #name, node, parameters, arguments, failure(EOPNOTSUPP));      \
 	}
 
-/* The same, of what is destroyed: of its parent's objects a forked child has nothing to free. */
+#define INT_VERB(name, node, parameters, arguments, object, failure)                               \
+	INT_CALL(name, node, parameters, arguments, object, failure,                               \
+		 (report_inherited("ibv_" #name "()"), set_errno(failure(EOPNOTSUPP))))
+
+/* Of its parent's objects a forked child has nothing to free. */
 #define DESTROY(name, node, parameters, arguments, object)                                         \
-	EXPORT int ibv_##name parameters                                                           \
-	{                                                                                          \
-		if (likely(OURS(object))) {                                                        \
-			guard_thread();                                                            \
-			HOOK(name, arguments, set_errno, set_errno)                                \
-			return set_errno(urxe_##name arguments);                                   \
-		}                                                                                  \
-		if (INHERITED(object)) {                                                           \
-			check_inherited("ibv_" #name "()");                                        \
-			return 0;                                                                  \
-		}                                                                                  \
-		FORWARD(int, "ibv_" #name, node, parameters, arguments, EOPNOTSUPP);               \
-	}
+	INT_CALL(name, node, parameters, arguments, object, AN_ERRNO,                              \
+		 (check_inherited("ibv_" #name "()"), 0))
 
 #define OURS(object)                                                                               \
 	_Generic((object), struct ibv_context *                                                    \
