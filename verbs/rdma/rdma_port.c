@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
+#include "net/number_file.h"
 #include "net/share/share.h"
 #include "verbs/device.h"
 #include "verbs/rdma/rdma.h"
@@ -180,14 +181,7 @@ int rdma_port_check_listen(const struct rdma_id *id)
 
 bool rdma_port_ipv6_only(void)
 {
-	FILE *file = fopen("/proc/sys/net/ipv6/bindv6only", "re");
-	int only = 0;
-
-	if (file && fscanf(file, "%d", &only) != 1)
-		only = 0;
-	if (file)
-		fclose(file);
-	return only;
+	return number_file_read("/proc/sys/net/ipv6/bindv6only", 0);
 }
 
 static void ephemeral_range(unsigned int *low, unsigned int *high)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/number_file.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 
@@ -33,25 +34,12 @@
 
 /* --- defaults -------------------------------------------------------------------------------- */
 
-static uint32_t number_in(const char *path, uint32_t otherwise)
-{
-	FILE *file = fopen(path, "re");
-	unsigned int value;
-
-	if (!file)
-		return otherwise;
-	if (fscanf(file, "%u", &value) != 1)
-		value = otherwise;
-	fclose(file);
-	return value;
-}
-
 static uint32_t configured(const char *name, uint32_t otherwise)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/etc/rdma/rsocket/%s", name);
-	return number_in(path, otherwise);
+	return number_file_read(path, otherwise);
 }
 
 static struct {
@@ -91,7 +79,7 @@ static void read_defaults(void)
 		.rq_size = within(configured("rqsize_default", 384), QUEUE_LEAST, QUEUE_MOST),
 		.inline_size = within(configured("inline_default", 64), INLINE_LEAST, INLINE_MOST),
 		.iomap_size = mapping_count(configured("iomap_size", 0)),
-		.keepalive_time = number_in("/proc/sys/net/ipv4/tcp_keepalive_time", 7200),
+		.keepalive_time = number_file_read("/proc/sys/net/ipv4/tcp_keepalive_time", 7200),
 	};
 	defaults.wake_up_interval =
 		within(configured("wake_up_interval", WAKE_UP_INTERVAL), 1, INT32_MAX);
