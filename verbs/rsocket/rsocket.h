@@ -4,7 +4,8 @@
  * exported functions are in verbs/rdma/rdma_forward.c, which asks the real library in mode hw.
  *
  *   rsocket_table    descriptors and what they stand for
- *   rsocket_connect  from rsocket() to rconnect() and raccept()
+ *   rsocket_create   rsocket(), and what one is made of
+ *   rsocket_connect  rbind() to rconnect() and raccept()
  *   rsocket_close    rshutdown(), rclose()
  *   rsocket_stream   the protocol of a connected stream: messages, credits, buffers
  *   rsocket_post     what goes to the send queue
@@ -200,6 +201,15 @@ void rsocket_cleanup_unlock(void *mutex);
 /* Of one call, in the way of system calls: @error 0 gives 0, else -1 and errno. */
 int rsocket_return(int error);
 
+/* --- rsocket_create.c ------------------------------------------------------------------------ */
+
+/* Without a descriptor yet, or NULL. */
+struct rsocket *rsocket_allocate(int domain, int type);
+/* Its channel, whose descriptor is its own. 0 or an errno. */
+int rsocket_open_channel(struct rsocket *rs);
+/* Free what there is of @rs; no call uses it any more. */
+void rsocket_free(struct rsocket *rs);
+
 /* --- rsocket_connect.c ----------------------------------------------------------------------- */
 
 /* With rs->lock: whether a connection is being made. */
@@ -208,8 +218,6 @@ bool rsocket_is_opening(const struct rsocket *rs);
 int rsocket_renew(struct rsocket *rs);
 /* With rs->lock: take the events of rdma_cm that have come. Never waits. */
 void rsocket_manager_events(struct rsocket *rs);
-/* Free what there is of @rs; no call uses it any more. */
-void rsocket_free(struct rsocket *rs);
 
 /* --- rsocket_stream.c, all with rs->lock ----------------------------------------------------- */
 
