@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/spin.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #include "net/syscalls.h"
@@ -12,6 +13,7 @@
 void spin_wait(pthread_spinlock_t *lock)
 {
 	const struct timespec sleep = {.tv_nsec = SPIN_SLEEP};
+	int before = errno;
 
 	for (unsigned int tries = 0; pthread_spin_trylock(lock) != 0; tries++) {
 		if (tries < SPIN_LOOKS)
@@ -21,4 +23,5 @@ void spin_wait(pthread_spinlock_t *lock)
 		else
 			sys_nanosleep(&sleep);
 	}
+	errno = before;
 }

@@ -13,6 +13,7 @@
 #include "emu/hca.h"
 #include "emu/objects/pd.h"
 #include "faults.h"
+#include "net/spin.h"
 #include "tests/run_suite.h"
 #include "verbs/host.h"
 
@@ -68,6 +69,9 @@ static inline void core_setup(void)
 	timer_heap_init(&core.timers);
 	event_queue_init(&core.events, &sink);
 	former_keys_init(&core.former_keys);
+	ack_queue_init(&core.acks);
+	spin_init(&core.receive_lock);
+	spin_init(&core.run_lock);
 	pthread_mutex_init(&core.destinations_lock, NULL);
 	pthread_mutex_init(&core.xrc_lock, NULL);
 }
@@ -76,6 +80,9 @@ static inline void core_teardown(void)
 {
 	pthread_mutex_destroy(&core.xrc_lock);
 	pthread_mutex_destroy(&core.destinations_lock);
+	pthread_spin_destroy(&core.run_lock);
+	pthread_spin_destroy(&core.receive_lock);
+	ack_queue_destroy(&core.acks);
 	former_keys_destroy(&core.former_keys);
 	event_queue_destroy(&core.events);
 	timer_heap_destroy(&core.timers);
