@@ -60,8 +60,8 @@
  */
 #define SEND_BYTES (4u << 16)
 /*
- * Where packets are lost, of a message of SEND_STEP_LEAST bytes and more so much leaves with one
- * call: a NAK then waits 16 us for the sender instead of 26, and messages of 1 MiB are 5 to 8 %
+ * Where many packets are lost, of a message of SEND_STEP_LEAST bytes and more so much leaves with
+ * one call: a NAK then waits 16 us for the sender instead of 26, and messages of 1 MiB are 5 to 8 %
  * faster with 1 and 5 % loss. Of 64 KiB they would be 2 to 6 % slower.
  */
 #define SEND_STEP (SEND_BYTES / 2)

@@ -102,6 +102,7 @@ uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 	uint32_t fit = arbiter_fit(arbiter, cwnd, member, cost, count);
 
 	member->window = cwnd->size.limit;
+	member->alone = arbiter_others(arbiter, member) == 0;
 	if (fit) {
 		arbiter_forget(arbiter, member);
 		return fit;

@@ -22,6 +22,7 @@ struct arbiter_member {
 	struct qp *qp;
 	uint64_t in_flight; /* bytes of this queue pair in the window; under qp.lock */
 	uint64_t window;    /* all of it, bytes, when this one asked last; under qp.lock */
+	bool alone;	    /* no other one waited then; under qp.lock */
 	bool waiting;	    /* in the list; this and the rest under the destination's lock */
 	_Atomic bool woken; /* scheduled, to ask again; read without the lock */
 	uint8_t skipped;    /* how often the space was too small since it last sent */

@@ -121,10 +121,10 @@ static void count_last(struct outbox *outbox)
 	train->left = length == train->length ? train->left - 1 : 0;
 }
 
-bool outbox_has(struct outbox *outbox, uint32_t bytes)
+bool outbox_is_between_trains(struct outbox *outbox)
 {
 	count_last(outbox);
-	return !outbox->train.left && outbox->train.bytes + LINK_TRAIN_BYTES > bytes;
+	return !outbox->train.left;
 }
 
 unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
@@ -149,9 +149,11 @@ static void flush_and_go_on(struct outbox *outbox)
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
 	struct link_packet *packet;
+	bool enough;
 
-	if (outbox_has(outbox, SEND_BYTES) || outbox->packets == OUTBOX_PACKETS ||
-	    outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
+	enough = outbox_is_between_trains(outbox) &&
+		 outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
+	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	packet->path = path;

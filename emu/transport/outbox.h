@@ -54,8 +54,8 @@ void outbox_flush(struct outbox *outbox);
  */
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path);
 
-/* Whether it has @bytes, or as many that another GSO train would be more, and no train is begun. */
-bool outbox_has(struct outbox *outbox, uint32_t bytes);
+/* Whether the next packet begins a GSO train, however long it is. */
+bool outbox_is_between_trains(struct outbox *outbox);
 
 /* How many packets of @length it takes to complete a GSO train: the last one, or a new one. */
 unsigned int outbox_train_left(struct outbox *outbox, uint32_t length);

@@ -208,6 +208,7 @@ struct sending {
 	struct outbox *outbox;
 	struct link_packet *last; /* the last packet that was built, if it is still there */
 	uint64_t granted;	  /* what the window has given and nothing has used */
+	uint32_t bytes;		  /* of packets of long messages that were built */
 };
 
 /* The packet at the cursor, which is in the congestion window. Returns whether it was sent. */
@@ -227,6 +228,7 @@ static bool send_packet(struct qp *qp, struct send_wqe *wqe, uint64_t cost, stru
 		request_packet_ask_ack(qp, packet);
 	recovery_on_sent(qp, psn, cost, again, sending->outbox->now);
 	sending->last = packet;
+	sending->bytes += link_packet_length(packet);
 	return true;
 }
 
@@ -259,18 +261,26 @@ static bool grant_packet(struct qp *qp, const struct send_wqe *wqe, uint64_t cos
 }
 
 /*
- * Where packets are lost, whether this round ends here, and the next one begins when it has been
- * looked at what arrived meanwhile: a NAK would wait until all is built that leaves with one call.
- * What that gains of a long message is more than what it costs.
+ * Where many packets are lost, whether this round ends here, and the next one begins when it has
+ * been looked at what arrived meanwhile: a NAK would wait until all is built that leaves with one
+ * call. What that gains of a long message, which will have one, is more than what it costs. Not
+ * where another queue pair may take the window before the next round, when nothing that was sent
+ * asks for an acknowledgement.
  */
-static bool ends_step(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox)
+static bool ends_step(const struct qp *qp, const struct send_wqe *wqe, struct sending *sending)
 {
-	if (wqe->length < SEND_STEP_LEAST || wqe->kind->response ||
-	    !outbox_has(outbox, SEND_STEP) ||
-	    !destination_lossy(qp->recovery.destination, outbox->now))
-		return false;
+	return wqe->length >= SEND_STEP_LEAST && !wqe->kind->response &&
+	       sending->bytes + LINK_TRAIN_BYTES > SEND_STEP &&
+	       outbox_is_between_trains(sending->outbox) && qp->recovery.member.alone &&
+	       destination_very_lossy(qp->recovery.destination, sending->outbox->now);
+}
+
+static void end_step(struct qp *qp, struct sending *sending)
+{
+	/* More than half a step that nothing asks about yet is worth a request. */
+	if (sending->last && qp->requester.since_request * qp->mtu > SEND_STEP / 2)
+		request_packet_ask_ack(qp, sending->last);
 	hca_schedule(qp->hca, qp);
-	return true;
 }
 
 /* Send what is left of @wqe. Returns whether all of it has been sent. */
@@ -282,8 +292,10 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 	while (req->psn != end) {
 		uint64_t cost;
 
-		if (ends_step(qp, wqe, sending->outbox))
+		if (ends_step(qp, wqe, sending)) {
+			end_step(qp, sending);
 			return false;
+		}
 		if (wqe->kind->response && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
 		if (wqe->kind->data == DATA_READ)
