@@ -380,8 +380,7 @@ static void cq_remove_oldest(struct cq *cq)
 	if (oldest->qp && oldest->send_slots)
 		send_queue_note_polled(&oldest->qp->sq, oldest->send_slots);
 	cq->head = cq_at(cq, 1) - cq->ring;
-	/* All that change it hold the lock; in cq_add() a locked instruction orders two accesses.
-	 */
+	/* All that change it hold the lock; cq_add() needs a locked instruction for its order. */
 	atomic_store_explicit(&cq->count, cq->count - 1, memory_order_relaxed);
 }
 

@@ -129,10 +129,9 @@ bool outbox_is_between_trains(struct outbox *outbox)
 
 unsigned int outbox_train_left(struct outbox *outbox, uint32_t length)
 {
-	struct outbox_train *train = &outbox->train;
+	const struct outbox_train *train = &outbox->train;
 
-	count_last(outbox);
-	if (!train->left || length > train->length)
+	if (outbox_is_between_trains(outbox) || length > train->length)
 		return link_train_packets(length);
 	return length == train->length ? train->left : 1;
 }
@@ -148,11 +147,10 @@ static void flush_and_go_on(struct outbox *outbox)
 
 struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path)
 {
+	bool enough = outbox_is_between_trains(outbox) &&
+		      outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
 	struct link_packet *packet;
-	bool enough;
 
-	enough = outbox_is_between_trains(outbox) &&
-		 outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
 	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];

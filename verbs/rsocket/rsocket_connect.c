@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An rsocket on its way to a connection: rdma_cm's calls and events. It is
- * made in steps, each of which an event begins; whichever call comes next takes the events, so
- * that a non-blocking one that is never polled doesn't connect, as in librdmacm.
+ * An rsocket on its way to a connection: rdma_cm's calls and events. A connection is made in steps,
+ * each of which an event begins; whichever call comes next takes the events, so that a non-blocking
+ * rsocket that is never polled doesn't connect, as in librdmacm.
  */
 #include <errno.h>
 #include <string.h>
