@@ -28,22 +28,28 @@ static bool has_socket_settings(const struct path *path)
 	return path->traffic_class == UDP_TRAFFIC_CLASS && has_socket_hop_limit(path);
 }
 
-/*
- * What differs from the socket's own settings (net/udp/udp_socket.c). A connection may have a
- * segment length (net/udp/udp_splice.c), but none that a short packet is longer than.
- */
+/* Those before it in the batch have yet to be sent as their socket is now. */
+static bool is_cut_by_socket(const struct batch *batch, uint16_t segment_length)
+{
+	if (!batch->connection)
+		return segment_length == 0;
+	if (batch->datagrams > 1)
+		return segment_length == batch->connection->cut.length;
+	return udp_connection_cuts(batch->connection, segment_length);
+}
+
+/* What differs from the socket's own settings (net/udp/udp_socket.c). */
 static void put_controls(const struct batch *batch, struct msghdr *message,
 			 const struct link_packet *packets, unsigned int count)
 {
 	const struct path *path = packets[0].path;
 	bool ipv4 = gid_is_ipv4(&path->source);
-	uint32_t length = link_packet_length(&packets[0]);
-	uint16_t segment_length = count > 1 ? length : 0;
+	uint16_t segment_length = count > 1 ? link_packet_length(&packets[0]) : 0;
 	int traffic_class = path->traffic_class;
 	int hop_limit = path->hop_limit;
 
 	message->msg_controllen = 0;
-	if (count > 1 || (batch->connection && length > UDP_SPLICE_SEGMENT_LEAST))
+	if (!is_cut_by_socket(batch, segment_length))
 		put_control(message, IPPROTO_UDP, UDP_SEGMENT, &segment_length,
 			    sizeof(segment_length));
 	if (traffic_class != UDP_TRAFFIC_CLASS)
@@ -164,7 +170,8 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 		message->msg_namelen = gid_to_sockaddr(&path->destination, ROCE_V2_UDP_PORT,
 						       &datagram->destination);
 	}
-	put_controls(batch, message, packets, count);
+	if (!pages)
+		put_controls(batch, message, packets, count);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <linux/net_tstamp.h>
 #include <net/ethernet.h>
 #include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -131,6 +132,35 @@ void udp_connection_renumber(struct udp_connection *connection)
 	if (gid_is_ipv4(&connection->destination) &&
 	    learn_id(descriptor_number(&connection->fd), &connection->next_id) != 0)
 		disconnect(connection);
+}
+
+/* --- cutting super-packets ------------------------------------------------------------------ */
+
+bool udp_connection_cut(struct udp_connection *connection, uint16_t length)
+{
+	int value = length;
+
+	connection->cut.others = 0;
+	if (connection->cut.length == length)
+		return true;
+	if (setsockopt(descriptor_number(&connection->fd), IPPROTO_UDP, UDP_SEGMENT, &value,
+		       sizeof(value)) < 0)
+		return false;
+	connection->cut.length = length;
+	return true;
+}
+
+bool udp_connection_cuts(struct udp_connection *connection, uint16_t length)
+{
+	if (connection->cut.length == length) {
+		connection->cut.others = 0;
+		return true;
+	}
+	if (connection->cut.other != length) {
+		connection->cut.other = length;
+		connection->cut.others = 0;
+	}
+	return ++connection->cut.others >= UDP_CUT_AFTER && udp_connection_cut(connection, length);
 }
 
 /* --- finding ------------------------------------------------------------------------------ */

@@ -128,6 +128,12 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 {
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
+	/* What the socket knows anyhow takes the kernel longer to find out in sendmsg(). */
+	if (count == 1 && !messages->msg_hdr.msg_name && !messages->msg_hdr.msg_controllen)
+		return sys_send(fd, messages->msg_hdr.msg_iov->iov_base,
+				messages->msg_hdr.msg_iov->iov_len, flags) < 0
+			       ? -1
+			       : 1;
 	if (count == 1)
 		return sys_sendmsg(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
 	return sys_sendmmsg(fd, messages, count, flags);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/udp.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -273,19 +272,6 @@ uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *addre
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-static bool set_segment_length(struct udp_connection *connection, uint16_t segment_length)
-{
-	int value = segment_length;
-
-	if (connection->splice.segment_length == segment_length)
-		return true;
-	if (setsockopt(descriptor_number(&connection->fd), IPPROTO_UDP, UDP_SEGMENT, &value,
-		       sizeof(value)) < 0)
-		return false;
-	connection->splice.segment_length = segment_length;
-	return true;
-}
-
 /* What an earlier datagram met with, that no socket took it, is said once in place of sending. */
 static ssize_t splice_out(struct udp_connection *connection, uint32_t length)
 {
@@ -306,7 +292,7 @@ int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t 
 
 	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
 	splice->bytes += length;
-	if (set_segment_length(connection, segment_length) &&
+	if (udp_connection_cut(connection, segment_length) &&
 	    sys_vmsplice(descriptor_number(&splice->pipe), &vector, 1, SPLICE_F_NONBLOCK) == length)
 		sent = splice_out(connection, length);
 	if (sent == length)

@@ -26,9 +26,6 @@
 #include "net/stores.h"
 #include "net/tuning.h"
 
-/* No packet of one that is spliced is shorter, but the last. */
-#define UDP_SPLICE_SEGMENT_LEAST (UDP_SPLICE_LEAST / LINK_TRAIN_PACKETS)
-
 struct udp_address;
 struct udp_link;
 struct udp_connection;
@@ -45,7 +42,6 @@ struct udp_splice {
 	uint32_t pauses;	  /* super-packets until it is looked again what was read */
 	uint64_t cookie;	  /* of the receiver's socket that the latest ones were for */
 	uint64_t passed_over;	  /* bytes for other sockets since then */
-	uint16_t segment_length;  /* UDP_SEGMENT of the connection; 0: not set */
 	bool refused;		  /* by the kernel, for good */
 	struct choice stores;	  /* how the blocks are written */
 	struct choice pays;	  /* whether they are used */

@@ -72,6 +72,58 @@ static void add_train(void)
 		add_packet(traffic, 4096);
 }
 
+/* --- cutting super-packets ------------------------------------------------------------ */
+
+static const struct {
+	uint32_t length; /* of the payload */
+	unsigned int count;
+} datagrams[] = {{100, 20}, {4096, 1}, {200, 10}, {8, 2}, {8, 1}};
+#define DATAGRAMS (sizeof(datagrams) / sizeof(datagrams[0]))
+
+static void add_datagram(unsigned int kind)
+{
+	for (unsigned int i = 0; i < datagrams[kind].count; i++)
+		add_packet(traffic, datagrams[kind].length);
+}
+
+static void exchange_all(void)
+{
+	send_some(&from, traffic, 0, traffic->count);
+	expect(&to, traffic, 0, traffic->count, 64);
+	traffic->count = 0;
+}
+
+static uint16_t cut_of(unsigned int kind)
+{
+	return datagrams[kind].count > 1 ? sizeof(struct bth) + datagrams[kind].length + ICRC_LENGTH
+					 : 0;
+}
+
+/* What comes often is the socket's option, and all else arrives as it was, alone and in a batch. */
+START_TEST(super_packets_are_cut_as_the_latest_were)
+{
+	struct udp_connection *connection = connect_both();
+
+	for (unsigned int kind = 0; kind < DATAGRAMS; kind++) {
+		for (int i = 0; i < UDP_CUT_AFTER; i++) {
+			add_datagram(kind);
+			exchange_all();
+		}
+		if (connection)
+			ck_assert_uint_eq(connection->cut.length, cut_of(kind));
+		for (unsigned int other = 0; other < DATAGRAMS; other++) {
+			add_datagram(other);
+			exchange_all();
+		}
+		for (unsigned int other = 0; other < DATAGRAMS; other++)
+			add_datagram(other);
+		exchange_all();
+		if (connection)
+			ck_assert_uint_eq(connection->cut.length, cut_of(kind));
+	}
+}
+END_TEST
+
 /* --- identifications ----------------------------------------------------------------- */
 
 static void have_sent_told(int fd, int flags)
@@ -564,6 +616,7 @@ int main(void)
 	log_set_level(LOG_INFO);
 	tcase_set_timeout(tests, 120);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, super_packets_are_cut_as_the_latest_were);
 	tcase_add_test(tests, numbered_as_the_kernel_does);
 	tcase_add_test(tests, destinations_are_not_mixed);
 	tcase_add_test(tests, a_socket_everywhere);
