@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "net/clock.h"
+#include "net/spin.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
 
@@ -106,6 +107,13 @@ static void yield_to_others(struct poll_keeper *keeper)
 	look_at_cpu(keeper, after);
 }
 
+static void add_sleepers(const struct poll_queue *queue, int n)
+{
+	spin_lock(queue->lock);
+	*queue->sleepers += n;
+	pthread_spin_unlock(queue->lock);
+}
+
 /*
  * The thread that keeps polling finds what comes for this one. If nothing does for a while, this
  * thread looks for itself, and whether its CPU is wanted still.
@@ -115,10 +123,11 @@ static void sleep_on(struct poll_keeper *keeper, const struct poll_queue *queue)
 	const struct timespec most = {.tv_nsec = POLL_SLEEP_MOST};
 	bool in_vain;
 
-	/* In this order, so that what is added now is seen by the kernel, or sees this. */
-	atomic_fetch_add(queue->sleepers, 1);
+	/* In this order, so that the kernel sees what is added before, and what is after sees this.
+	 */
+	add_sleepers(queue, 1);
 	in_vain = sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT;
-	atomic_fetch_sub(queue->sleepers, 1);
+	add_sleepers(queue, -1);
 	if (in_vain) {
 		yield_to_others(keeper);
 	} else {

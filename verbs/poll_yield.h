@@ -11,6 +11,7 @@
 #ifndef URXE_VERBS_POLL_YIELD_H
 #define URXE_VERBS_POLL_YIELD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,12 +27,13 @@ struct poll_keeper {
 };
 
 /*
- * What a thread polls. What adds something, and @count was 0, looks at @sleepers then, and if there
- * are any wakes the threads that sleep on @count (FUTEX_WAIT_PRIVATE).
+ * What a thread polls. Under @lock something is added, and where @count was 0 and there are
+ * @sleepers, the threads that sleep on @count are woken (FUTEX_WAIT_PRIVATE).
  */
 struct poll_queue {
 	const _Atomic uint32_t *count;
-	_Atomic uint32_t *sleepers;
+	uint32_t *sleepers;
+	pthread_spinlock_t *lock;
 };
 
 /*

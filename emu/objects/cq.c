@@ -310,11 +310,17 @@ static void cq_place(const struct completion *completion, struct hca *hca)
 		placement_finish_local(completion->qp);
 }
 
+/* All that change it hold the lock, which threads take that find something in it. */
+static void cq_set_count(struct cq *cq, uint32_t count)
+{
+	atomic_store_explicit(&cq->count, count, memory_order_relaxed);
+}
+
 /* The oldest of those that are withheld, or a new one, can be polled now. */
 static void cq_add(struct cq *cq, const struct completion *completion)
 {
-	/* In this order; a thread that is about to sleep does it the other way round. */
-	if (atomic_fetch_add(&cq->count, 1) == 0 && atomic_load(&cq->sleepers))
+	cq_set_count(cq, cq->count + 1);
+	if (cq->count == 1 && cq->sleepers)
 		cq->hca->host->wake(&cq->count);
 	cq_notify(cq, completion);
 }
@@ -380,8 +386,7 @@ static void cq_remove_oldest(struct cq *cq)
 	if (oldest->qp && oldest->send_slots)
 		send_queue_note_polled(&oldest->qp->sq, oldest->send_slots);
 	cq->head = cq_at(cq, 1) - cq->ring;
-	/* All that change it hold the lock; cq_add() needs a locked instruction for its order. */
-	atomic_store_explicit(&cq->count, cq->count - 1, memory_order_relaxed);
+	cq_set_count(cq, cq->count - 1);
 }
 
 static int cq_push_locked(struct cq *cq, const struct completion *completion)
@@ -477,7 +482,7 @@ void cq_purge(struct cq *cq, const struct qp *qp)
 		*cq_at(cq, kept++) = *completion;
 		withheld += i >= cq->count;
 	}
-	cq->count = kept - withheld;
+	cq_set_count(cq, kept - withheld);
 	cq->withheld = withheld;
 	cq->shown->entries = cq->count;
 	pthread_spin_unlock(&cq->lock);

@@ -70,13 +70,13 @@ struct cq {
 	pthread_spinlock_t lock;
 	struct completion *ring; /* of @allocated entries */
 	uint32_t allocated;
-	uint32_t capacity;	   /* entries granted, ibv.cqe */
-	uint32_t size;		   /* in use as a ring: what isn't needed stays out of the cache */
-	uint32_t head;		   /* the next to poll */
-	_Atomic uint32_t count;	   /* read without the lock to see whether polling is worth it */
-	_Atomic uint32_t sleepers; /* threads that sleep until that isn't 0 (verbs/poll_yield.h) */
-	uint32_t withheld;     /* behind them, to be delivered later: emu/transport/placement.h */
-	uint64_t delivered_at; /* then */
+	uint32_t capacity;	/* entries granted, ibv.cqe */
+	uint32_t size;		/* in use as a ring: what isn't needed stays out of the cache */
+	uint32_t head;		/* the next to poll */
+	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
+	uint32_t sleepers;	/* threads that sleep until that isn't 0 (verbs/poll_yield.h) */
+	uint32_t withheld;	/* behind them, to be delivered later: emu/transport/placement.h */
+	uint64_t delivered_at;	/* then */
 	enum cq_armed armed;
 	struct cq_moderation moderation;
 	bool overrun;	     /* IBA 11.6.3.1: the CQ is in error */

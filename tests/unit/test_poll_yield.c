@@ -5,6 +5,7 @@
  */
 #include "net/clock.h"
 #include "net/link.h"
+#include "net/spin.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
 #include "tests/run_suite.h"
@@ -159,7 +160,9 @@ END_TEST
 /* A queue that threads poll in vain, while another polls on a CPU that nothing else wants. */
 struct awaited {
 	struct progress_client *client;
-	_Atomic uint32_t count, sleepers;
+	pthread_spinlock_t lock;
+	_Atomic uint32_t count;
+	uint32_t sleepers;
 	_Atomic uint32_t filled_for; /* as many sleepers */
 	bool stream; /* the one that polls on finds something in each poll, and so never yields */
 	_Atomic bool kept, slept, stop;
@@ -182,11 +185,13 @@ static void *keep_polling(void *argument)
 	while (!queue->stop) {
 		progress_poll(queue->client, clock_now(), NULL);
 		queue->kept = looks > before;
-		if (queue->sleepers < queue->filled_for || queue->count)
-			continue;
-		queue->slept = true;
-		queue->count = 1;
-		sys_futex_wake(&queue->count);
+		spin_lock(&queue->lock);
+		if (queue->sleepers >= queue->filled_for && !queue->count) {
+			queue->slept = true;
+			queue->count = 1;
+			sys_futex_wake(&queue->count);
+		}
+		pthread_spin_unlock(&queue->lock);
 	}
 	return NULL;
 }
@@ -196,8 +201,10 @@ static void *keep_polling(void *argument)
 static void poll_queues(struct awaited *queue, unsigned int queues)
 {
 	const uint64_t until = clock_now() + 100 * POLL_SLEEP_MOST;
-	_Atomic uint32_t empty = 0, sleepers = 0;
-	const struct poll_queue polled[] = {{&queue->count, &queue->sleepers}, {&empty, &sleepers}};
+	_Atomic uint32_t empty = 0;
+	uint32_t sleepers = 0;
+	const struct poll_queue polled[] = {{&queue->count, &queue->sleepers, &queue->lock},
+					    {&empty, &sleepers, &queue->lock}};
 
 	for (unsigned int i = 0; !queue->count && (queues == 1 || clock_now() < until); i++)
 		progress_poll(queue->client, clock_now(), &polled[i % queues]);
@@ -220,6 +227,7 @@ START_TEST(threads_whose_cpu_is_wanted_sleep_while_another_polls)
 	struct awaited queue = {.filled_for = 1, .stream = _i};
 	pthread_t keeper, second;
 
+	spin_init(&queue.lock);
 	ck_assert_int_eq(progress_attach(progress, &ops, NULL, &queue.client), 0);
 	ck_assert_int_eq(pthread_create(&keeper, NULL, keep_polling, &queue), 0);
 	while (!queue.kept)
