@@ -145,7 +145,7 @@ static bool takes_receive(const struct packet *packet)
 }
 
 /* The LAST packet was executed. */
-static void complete_message(struct qp *qp, const struct packet *packet)
+static inline void complete_message(struct qp *qp, const struct packet *packet)
 {
 	struct ibv_wc wc;
 
@@ -242,7 +242,7 @@ static enum responder_fault take_receive(struct qp *qp)
  * PSN (9.7.4.1.1) has been looked at before. R_Keys (9.7.4.1.5), and the length of a message
  * against its memory, are checked where the request is executed.
  */
-static enum responder_fault check_request(struct qp *qp, const struct packet *packet)
+static inline enum responder_fault check_request(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
 	enum responder_fault fault;
@@ -272,7 +272,7 @@ static enum responder_fault check_request(struct qp *qp, const struct packet *pa
 /* --- executing ---------------------------------------------------------------------- */
 
 /* A SEND or RDMA WRITE packet. */
-static enum responder_fault execute_data(struct qp *qp, const struct packet *packet)
+static inline enum responder_fault execute_data(struct qp *qp, const struct packet *packet)
 {
 	struct message *message = &qp->responder.message;
 	enum responder_fault fault = message_place(message, qp, packet);
@@ -342,7 +342,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum respo
 }
 
 /* A SEND or RDMA WRITE packet was executed. */
-static void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_t now)
+static inline void acknowledge_data(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 
@@ -375,8 +375,8 @@ static enum responder_fault execute_elsewhere(struct qp *qp, const struct packet
 	return RESPONDER_FAULT_NONE;
 }
 
-static enum responder_fault execute_reliable(struct qp *qp, const struct packet *packet,
-					     uint64_t now)
+static inline enum responder_fault execute_reliable(struct qp *qp, const struct packet *packet,
+						    uint64_t now)
 {
 	enum responder_fault fault = check_request(qp, packet);
 
