@@ -369,10 +369,10 @@
 /* Calls that send to a destination until a socket is connected to it, which costs some 50 us. */
 #define UDP_CONNECT_AFTER 100
 /*
- * Super-packets in succession that are cut alike until their socket has it as an option, which
- * takes 0.2 us to set, and without which each takes 50 ns more to send.
+ * Datagrams of a connection that are segmented alike, one after the other, until its socket has
+ * that as an option, which takes 0.2 us to set, and without which each takes 50 ns more to send.
  */
-#define UDP_CUT_AFTER 16
+#define UDP_SEGMENT_AFTER 16
 /*
  * After so many bytes that were written into memory of which another CPU reads, as many as a trial
  * are written in the other way, and compared with the last ones by the shortest time for a block

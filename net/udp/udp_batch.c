@@ -29,13 +29,13 @@ static bool has_socket_settings(const struct path *path)
 }
 
 /* Those before it in the batch have yet to be sent as their socket is now. */
-static bool is_cut_by_socket(const struct batch *batch, uint16_t segment_length)
+static bool socket_segments_by(const struct batch *batch, uint16_t segment_length)
 {
 	if (!batch->connection)
 		return segment_length == 0;
 	if (batch->datagrams > 1)
-		return segment_length == batch->connection->cut.length;
-	return udp_connection_cuts(batch->connection, segment_length);
+		return segment_length == batch->connection->segment.length;
+	return udp_connection_segments_by(batch->connection, segment_length);
 }
 
 /* What differs from the socket's own settings (net/udp/udp_socket.c). */
@@ -49,7 +49,7 @@ static void put_controls(const struct batch *batch, struct msghdr *message,
 	int hop_limit = path->hop_limit;
 
 	message->msg_controllen = 0;
-	if (!is_cut_by_socket(batch, segment_length))
+	if (!socket_segments_by(batch, segment_length))
 		put_control(message, IPPROTO_UDP, UDP_SEGMENT, &segment_length,
 			    sizeof(segment_length));
 	if (traffic_class != UDP_TRAFFIC_CLASS)

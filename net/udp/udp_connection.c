@@ -134,33 +134,34 @@ void udp_connection_renumber(struct udp_connection *connection)
 		disconnect(connection);
 }
 
-/* --- cutting super-packets ------------------------------------------------------------------ */
+/* --- segmentation ------------------------------------------------------------------------- */
 
-bool udp_connection_cut(struct udp_connection *connection, uint16_t length)
+bool udp_connection_set_segment(struct udp_connection *connection, uint16_t length)
 {
 	int value = length;
 
-	connection->cut.others = 0;
-	if (connection->cut.length == length)
+	connection->segment.differing = 0;
+	if (connection->segment.length == length)
 		return true;
 	if (setsockopt(descriptor_number(&connection->fd), IPPROTO_UDP, UDP_SEGMENT, &value,
 		       sizeof(value)) < 0)
 		return false;
-	connection->cut.length = length;
+	connection->segment.length = length;
 	return true;
 }
 
-bool udp_connection_cuts(struct udp_connection *connection, uint16_t length)
+bool udp_connection_segments_by(struct udp_connection *connection, uint16_t length)
 {
-	if (connection->cut.length == length) {
-		connection->cut.others = 0;
+	if (connection->segment.length == length) {
+		connection->segment.differing = 0;
 		return true;
 	}
-	if (connection->cut.other != length) {
-		connection->cut.other = length;
-		connection->cut.others = 0;
+	if (connection->segment.latest != length) {
+		connection->segment.latest = length;
+		connection->segment.differing = 0;
 	}
-	return ++connection->cut.others >= UDP_CUT_AFTER && udp_connection_cut(connection, length);
+	return ++connection->segment.differing >= UDP_SEGMENT_AFTER &&
+	       udp_connection_set_segment(connection, length);
 }
 
 /* --- finding ------------------------------------------------------------------------------ */

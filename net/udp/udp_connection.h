@@ -44,12 +44,12 @@ struct udp_connection {
 	int fd;
 	struct descriptor_identity identity;
 	uint16_t next_id; /* the identification of the next datagram */
-	/* Super-packets are cut into packets of so many bytes, as an option of the socket. */
 	struct {
-		uint16_t length; /* 0: datagrams aren't cut */
-		uint16_t other;	 /* that of the latest datagrams which differ */
-		uint32_t others; /* so many, one after the other */
-	} cut;
+		uint16_t length; /* of a segment, as an option of the socket; 0: none (UDP_SEGMENT)
+				  */
+		uint16_t latest; /* of the latest datagrams that had to have another one, */
+		uint32_t differing; /* so many, one after the other */
+	} segment;
 	struct udp_splice splice;
 };
 
@@ -61,14 +61,14 @@ struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_add
 					   const union ibv_gid *destination);
 void udp_connection_put(struct udp_connection *connection);
 
-/* Have super-packets cut into packets of @length bytes; 0: not. With the lock. */
-bool udp_connection_cut(struct udp_connection *connection, uint16_t length);
+/* Have the socket segment what it sends into packets of @length bytes; 0: not. With the lock. */
+bool udp_connection_set_segment(struct udp_connection *connection, uint16_t length);
 
 /*
- * The same for what is sent next, if the socket does it without being told, or is to do it from now
- * on: nothing waits to be sent. False: that datagram has to say so. With the lock.
+ * Whether it does so without being told, or is to from now on, as the latest datagrams had to:
+ * nothing else waits to be sent. False: the datagram has to say it. With the lock.
  */
-bool udp_connection_cuts(struct udp_connection *connection, uint16_t length);
+bool udp_connection_segments_by(struct udp_connection *connection, uint16_t length);
 
 /*
  * The kernel has refused a datagram, and may have numbered it. With the lock. What was sealed

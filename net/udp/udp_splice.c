@@ -292,7 +292,7 @@ int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t 
 
 	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
 	splice->bytes += length;
-	if (udp_connection_cut(connection, segment_length) &&
+	if (udp_connection_set_segment(connection, segment_length) &&
 	    sys_vmsplice(descriptor_number(&splice->pipe), &vector, 1, SPLICE_F_NONBLOCK) == length)
 		sent = splice_out(connection, length);
 	if (sent == length)

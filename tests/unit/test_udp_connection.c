@@ -72,7 +72,7 @@ static void add_train(void)
 		add_packet(traffic, 4096);
 }
 
-/* --- cutting super-packets ------------------------------------------------------------ */
+/* --- segmentation --------------------------------------------------------------------- */
 
 static const struct {
 	uint32_t length; /* of the payload */
@@ -93,24 +93,24 @@ static void exchange_all(void)
 	traffic->count = 0;
 }
 
-static uint16_t cut_of(unsigned int kind)
+static uint16_t segment_of(unsigned int kind)
 {
 	return datagrams[kind].count > 1 ? sizeof(struct bth) + datagrams[kind].length + ICRC_LENGTH
 					 : 0;
 }
 
 /* What comes often is the socket's option, and all else arrives as it was, alone and in a batch. */
-START_TEST(super_packets_are_cut_as_the_latest_were)
+START_TEST(segmented_as_the_latest_were)
 {
 	struct udp_connection *connection = connect_both();
 
 	for (unsigned int kind = 0; kind < DATAGRAMS; kind++) {
-		for (int i = 0; i < UDP_CUT_AFTER; i++) {
+		for (int i = 0; i < UDP_SEGMENT_AFTER; i++) {
 			add_datagram(kind);
 			exchange_all();
 		}
 		if (connection)
-			ck_assert_uint_eq(connection->cut.length, cut_of(kind));
+			ck_assert_uint_eq(connection->segment.length, segment_of(kind));
 		for (unsigned int other = 0; other < DATAGRAMS; other++) {
 			add_datagram(other);
 			exchange_all();
@@ -119,7 +119,7 @@ START_TEST(super_packets_are_cut_as_the_latest_were)
 			add_datagram(other);
 		exchange_all();
 		if (connection)
-			ck_assert_uint_eq(connection->cut.length, cut_of(kind));
+			ck_assert_uint_eq(connection->segment.length, segment_of(kind));
 	}
 }
 END_TEST
@@ -616,7 +616,7 @@ int main(void)
 	log_set_level(LOG_INFO);
 	tcase_set_timeout(tests, 120);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
-	tcase_add_test(tests, super_packets_are_cut_as_the_latest_were);
+	tcase_add_test(tests, segmented_as_the_latest_were);
 	tcase_add_test(tests, numbered_as_the_kernel_does);
 	tcase_add_test(tests, destinations_are_not_mixed);
 	tcase_add_test(tests, a_socket_everywhere);
