@@ -5,6 +5,7 @@ say and end with. No state; which end is urxe and which is rxe is for the caller
 """
 
 import dataclasses
+import random
 
 TIMEOUT = 60  # of one program; rxe under emulation is slow
 PINGPONG_PORT, PERFTEST_PORT, PEER_PORT = 18515, 18515, 18600
@@ -15,7 +16,9 @@ class Fault:
     """
     Packets that one end loses: received ones by number or at random, or its own.
     Steady drops suit only one packet at a time: with go-back-N over a multiple
-    of @every packets, the same one would be lost for ever.
+    of @every packets, the same one would be lost for ever. A program that ends with its last
+    completion, as ibv_rc_pingpong does, repeats no acknowledgement to a peer that lost it, and rxe
+    waits for one for ever: @until lets the last messages through.
     """
 
     once: int = 0
@@ -23,6 +26,7 @@ class Fault:
     every: int = 0
     first: int = 1
     random: float = 0
+    until: int = 0  # that packet, about; 0: to the end
     loss: bool = False
     corrupt: bool = False
     deaf: bool = False  # to everything
@@ -41,7 +45,8 @@ class Fault:
             mode = f"random --probability {self.random}"
         # IPv4, UDP, BTH, DETH, MAD, ICRC: the statistic counts what has come so far in the rule.
         length = "-m length --length 308" if self.message else ""
-        rule = f"-p udp --dport 4791 {length} -m statistic --mode {mode}"
+        quota = f"-m quota --quota {1000 * self.until}" if self.until else ""
+        rule = f"-p udp --dport 4791 {length} {quota} -m statistic --mode {mode}"
         return f"iptables -F INPUT; iptables -A INPUT {rule} -j DROP;", "iptables -F INPUT;"
 
     def urxe_faults(self):
@@ -52,11 +57,14 @@ class Fault:
             return "seed=7;drop=10%;reorder=10%;dup=5%@rx"
         if self.deaf:
             return "drop=100%@rx"
-        if self.random:
+        if self.random and not self.until:
             return f"seed=7;drop={self.random}@rx"
         if self.message:
             return f"drop#{self.message}/UD_SEND@rx"
-        numbers = [self.once] if self.once else range(self.first, 200, self.every)
+        if self.until:
+            numbers = random.Random(7).sample(range(1, self.until), int(self.random * self.until))
+        else:
+            numbers = [self.once] if self.once else range(self.first, 200, self.every)
         return ";".join(f"drop#{n}@rx" for n in numbers)
 
 
@@ -368,20 +376,26 @@ def lossy():
     Stock tools while both ends lose packets: rxe goes back N and drops what comes behind a gap,
     urxe keeps it and repeats one packet until it knows its peer.
     """
-    tools = (
-        ("rc_pingpong", "ibv_rc_pingpong -d {dev} -g {gid} -s 100000 -n 30 -m 1024", PINGPONG_PORT),
-        ("ib_write_bw", "ib_write_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50", PERFTEST_PORT),
-        ("ib_read_bw", "ib_read_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50", PERFTEST_PORT),
-        ("ib_send_bw", "ib_send_bw -d {dev} -x {gid} -F -m 1024 -s 30000 -n 50", PERFTEST_PORT),
-        ("ib_atomic_lat", "ib_atomic_lat -d {dev} -x {gid} -F -n 100", PERFTEST_PORT),
+    perftests = (
+        "ib_write_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50",
+        "ib_read_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50",
+        "ib_send_bw -d {dev} -x {gid} -F -m 1024 -s 30000 -n 50",
+        "ib_atomic_lat -d {dev} -x {gid} -F -n 100",
     )
+    pingpong = "ibv_rc_pingpong -d {dev} -g {gid} -s 100000 -n 30 -m 1024"
+
+    def lose(percent, **kind):
+        fault = Fault(random=percent / 100, **kind)
+        return dict(server_fault=fault, client_fault=fault, seconds=120)
+
     for percent in 1, 3, 5:
-        fault = Fault(random=percent / 100)
-        faults = dict(server_fault=fault, client_fault=fault, seconds=120)
-        for name, command, port in tools:
-            yield Scenario(f"lossy_{name}_{percent}", command, command + " {peer}", port, **faults)
+        yield Scenario(f"lossy_rc_pingpong_{percent}", pingpong, pingpong + " {peer}",
+                       PINGPONG_PORT, **lose(percent, until=2000))
+        for command in perftests:
+            yield Scenario(f"lossy_{command.split()[0]}_{percent}", command, command + " {peer}",
+                           PERFTEST_PORT, **lose(percent))
         yield Scenario(f"lossy_rping_{percent}", "rping -s -a {self} -C 20 -S 30000 -V",
-                       "rping -c -a {peer} -C 20 -S 30000 -V", **faults)
+                       "rping -c -a {peer} -C 20 -S 30000 -V", **lose(percent))
 
 
 def shared_addresses():
