@@ -108,9 +108,9 @@ class Scenario:
         return any(f and f.corrupt for f in (self.server_fault, self.client_fault))
 
 
-def pair(name, command, port):
+def pair(name, command, port, **more):
     """Server and client take the same arguments, the client the address too."""
-    return Scenario(name, command, command + " {peer}", port)
+    return Scenario(name, command, command + " {peer}", port, **more)
 
 
 def pingpong(kind, size, mtu, options="", six=False, count=20):
@@ -376,24 +376,24 @@ def lossy():
     Stock tools while both ends lose packets: rxe goes back N and drops what comes behind a gap,
     urxe keeps it and repeats one packet until it knows its peer.
     """
-    perftests = (
+    tools = (
         "ib_write_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50",
         "ib_read_bw -d {dev} -x {gid} -F -m 1024 -s 65536 -n 50",
         "ib_send_bw -d {dev} -x {gid} -F -m 1024 -s 30000 -n 50",
         "ib_atomic_lat -d {dev} -x {gid} -F -n 100",
     )
-    pingpong = "ibv_rc_pingpong -d {dev} -g {gid} -s 100000 -n 30 -m 1024"
+    ping_pong = "ibv_rc_pingpong -d {dev} -g {gid} -s 100000 -n 30 -m 1024"
 
     def lose(percent, **kind):
         fault = Fault(random=percent / 100, **kind)
         return dict(server_fault=fault, client_fault=fault, seconds=120)
 
     for percent in 1, 3, 5:
-        yield Scenario(f"lossy_rc_pingpong_{percent}", pingpong, pingpong + " {peer}",
-                       PINGPONG_PORT, **lose(percent, until=2000))
-        for command in perftests:
-            yield Scenario(f"lossy_{command.split()[0]}_{percent}", command, command + " {peer}",
-                           PERFTEST_PORT, **lose(percent))
+        yield pair(f"lossy_rc_pingpong_{percent}", ping_pong, PINGPONG_PORT,
+                   **lose(percent, until=2000))
+        for command in tools:
+            yield pair(f"lossy_{command.split()[0]}_{percent}", command, PERFTEST_PORT,
+                       **lose(percent))
         yield Scenario(f"lossy_rping_{percent}", "rping -s -a {self} -C 20 -S 30000 -V",
                        "rping -c -a {peer} -C 20 -S 30000 -V", **lose(percent))
 
