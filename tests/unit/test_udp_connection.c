@@ -66,37 +66,37 @@ static struct udp_connection *connect_both(void)
 	return address->connections[0]->state == UDP_CONNECTED ? address->connections[0] : NULL;
 }
 
+/* A datagram: one packet, or a super-packet. */
+struct kind {
+	uint32_t length; /* of a packet's payload */
+	unsigned int count;
+};
+
+static void add_kind(const struct kind *kind)
+{
+	for (unsigned int i = 0; i < kind->count; i++)
+		add_packet(traffic, kind->length);
+}
+
 static void add_train(void)
 {
-	for (int i = 0; i < TRAIN; i++)
-		add_packet(traffic, 4096);
+	add_kind(&(struct kind){4096, TRAIN});
 }
 
 /* --- segmentation --------------------------------------------------------------------- */
 
-static const struct {
-	uint32_t length; /* of the payload */
-	unsigned int count;
-} datagrams[] = {{100, 20}, {4096, 1}, {200, 10}, {8, 2}, {8, 1}};
-#define DATAGRAMS (sizeof(datagrams) / sizeof(datagrams[0]))
-
-static void add_datagram(unsigned int kind)
-{
-	for (unsigned int i = 0; i < datagrams[kind].count; i++)
-		add_packet(traffic, datagrams[kind].length);
-}
+static const struct kind copied[] = {{100, 20}, {4096, 1}, {200, 10}, {8, 2}, {8, 1}};
+#define COPIED (sizeof(copied) / sizeof(copied[0]))
 
 static void exchange_all(void)
 {
-	send_some(&from, traffic, 0, traffic->count);
-	expect(&to, traffic, 0, traffic->count, 64);
+	exchange(&from, &to, traffic, 64);
 	traffic->count = 0;
 }
 
-static uint16_t segment_of(unsigned int kind)
+static uint16_t segment_of(const struct kind *kind)
 {
-	return datagrams[kind].count > 1 ? sizeof(struct bth) + datagrams[kind].length + ICRC_LENGTH
-					 : 0;
+	return kind->count > 1 ? sizeof(struct bth) + kind->length + ICRC_LENGTH : 0;
 }
 
 /* What comes often is the socket's option, and all else arrives as it was, alone and in a batch. */
@@ -104,22 +104,24 @@ START_TEST(segmented_as_the_latest_were)
 {
 	struct udp_connection *connection = connect_both();
 
-	for (unsigned int kind = 0; kind < DATAGRAMS; kind++) {
-		for (int i = 0; i < UDP_SEGMENT_AFTER; i++) {
-			add_datagram(kind);
+	for (unsigned int i = 0; i < COPIED; i++) {
+		uint16_t segment = segment_of(&copied[i]);
+
+		for (int times = 0; times < UDP_SEGMENT_AFTER; times++) {
+			add_kind(&copied[i]);
 			exchange_all();
 		}
 		if (connection)
-			ck_assert_uint_eq(connection->segment.length, segment_of(kind));
-		for (unsigned int other = 0; other < DATAGRAMS; other++) {
-			add_datagram(other);
+			ck_assert_uint_eq(connection->segment.length, segment);
+		for (unsigned int other = 0; other < COPIED; other++) {
+			add_kind(&copied[other]);
 			exchange_all();
 		}
-		for (unsigned int other = 0; other < DATAGRAMS; other++)
-			add_datagram(other);
+		for (unsigned int other = 0; other < COPIED; other++)
+			add_kind(&copied[other]);
 		exchange_all();
 		if (connection)
-			ck_assert_uint_eq(connection->segment.length, segment_of(kind));
+			ck_assert_uint_eq(connection->segment.length, segment);
 	}
 }
 END_TEST
@@ -160,31 +162,9 @@ static void expect_numbered(uint16_t id)
 	ck_assert_uint_eq(seen, traffic->count);
 }
 
-static void add_single(void)
-{
-	add_packet(traffic, 8);
-}
-
-static void add_large_single(void)
-{
-	add_packet(traffic, 4096);
-}
-
-static void add_small_train(void)
-{
-	for (int i = 0; i < 20; i++)
-		add_packet(traffic, 100);
-}
-
-/* Its packets are shorter than add_large_single()'s. */
-static void add_middling_train(void)
-{
-	for (int i = 0; i < 24; i++)
-		add_packet(traffic, 2048);
-}
-
-static void (*const kinds[])(void) = {add_single,	add_small_train,    add_train,
-				      add_large_single, add_middling_train, add_large_single};
+/* The packets of the last super-packet are shorter than the single one behind it. */
+static const struct kind kinds[] = {{8, 1},    {100, 20},  {4096, TRAIN},
+				    {4096, 1}, {2048, 24}, {4096, 1}};
 
 START_TEST(numbered_as_the_kernel_does)
 {
@@ -193,7 +173,7 @@ START_TEST(numbered_as_the_kernel_does)
 	for (unsigned int i = 0; connection && i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
 		uint16_t expected = connection->next_id;
 
-		kinds[i % (sizeof(kinds) / sizeof(kinds[0]))]();
+		add_kind(&kinds[i % (sizeof(kinds) / sizeof(kinds[0]))]);
 		have_sent_told(connection->fd,
 			       SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE);
 		ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), 0);
@@ -415,7 +395,7 @@ START_TEST(spliced_behind_one_that_nobody_received)
 {
 	struct udp_connection *connection = connect_both();
 
-	add_single();
+	add_packet(traffic, 8);
 	node_close(&to);
 	send_some(&from, traffic, 0, 1);
 	to = node_open(ADDRESS_B, &options);
