@@ -232,7 +232,7 @@ static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
 	struct progress_client *client = to_context(cq->ibv.context)->device->client;
-	const struct poll_queue queue = {&cq->count, &cq->sleepers, &cq->lock};
+	struct poll_queue queue;
 	uint64_t now;
 	int count;
 
@@ -247,6 +247,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();
+	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock};
 	if (progress_poll(client, now, &queue)) {
 		count = cq_poll(cq, completions, max);
 		if (count)

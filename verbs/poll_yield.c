@@ -123,8 +123,7 @@ static void sleep_on(struct poll_keeper *keeper, const struct poll_queue *queue)
 	const struct timespec most = {.tv_nsec = POLL_SLEEP_MOST};
 	bool in_vain;
 
-	/* In this order, so that the kernel sees what is added before, and what is after sees this.
-	 */
+	/* In this order: the kernel sees what was added, and what will be is added knowing this. */
 	add_sleepers(queue, 1);
 	in_vain = sys_futex_wait((const void *)queue->count, 0, &most) != 0 && errno == ETIMEDOUT;
 	add_sleepers(queue, -1);

@@ -45,9 +45,8 @@ struct udp_connection {
 	struct descriptor_identity identity;
 	uint16_t next_id; /* the identification of the next datagram */
 	struct {
-		uint16_t length; /* of a segment, as an option of the socket; 0: none (UDP_SEGMENT)
-				  */
-		uint16_t latest; /* of the latest datagrams that had to have another one, */
+		uint16_t length;    /* the socket's option UDP_SEGMENT; 0: none */
+		uint16_t latest;    /* what the latest datagrams had to have instead, */
 		uint32_t differing; /* so many, one after the other */
 	} segment;
 	struct udp_splice splice;

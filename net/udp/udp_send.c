@@ -124,18 +124,20 @@ static void capture_batch(const struct batch *batch)
 	capture_flush(batch->link->link.capture);
 }
 
+/* By send() where the socket knows all else: sendmsg() takes the kernel longer. */
+static ssize_t send_one(int fd, const struct msghdr *message, int flags)
+{
+	if (message->msg_name || message->msg_controllen)
+		return sys_sendmsg(fd, message, flags);
+	return sys_send(fd, message->msg_iov->iov_base, message->msg_iov->iov_len, flags);
+}
+
 static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 {
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
-	/* What the socket knows anyhow takes the kernel longer to find out in sendmsg(). */
-	if (count == 1 && !messages->msg_hdr.msg_name && !messages->msg_hdr.msg_controllen)
-		return sys_send(fd, messages->msg_hdr.msg_iov->iov_base,
-				messages->msg_hdr.msg_iov->iov_len, flags) < 0
-			       ? -1
-			       : 1;
 	if (count == 1)
-		return sys_sendmsg(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
+		return send_one(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
 	return sys_sendmmsg(fd, messages, count, flags);
 }
 
