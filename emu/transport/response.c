@@ -297,22 +297,30 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 	return sent;
 }
 
+/* Whether the request that has failed, and whose NAK waits, came after the one with @psn. */
+static bool fails_before(const struct response *response, uint32_t psn)
+{
+	return response->ack_pending && !aeth_is_ack(response->ack_syndrome) &&
+	       psn_distance(psn, response->ack_psn) < 0;
+}
+
 /*
  * The region of a READ was deregistered under it, IBA 9.7.5.2.4, or its memory unmapped: NAK
- * at the packet that failed. What is wrong in a duplicate is never reported.
+ * at the packet that failed. What is wrong in a duplicate is never reported. A NAK says that all
+ * before it succeeded, so that of a later request gives way.
  */
 static void fail_answer(struct qp *qp, struct responder_resource *resource, int error)
 {
-	bool gone = error == -EFAULT;
+	bool gone = error == -EFAULT, failed = qp->state == IBV_QPS_ERR;
 	uint32_t psn = psn_add(resource->first_psn, resource->ranges[0].next);
 
-	if (qp->state == IBV_QPS_ERR || resource->repeated) {
-		resource->range_count = 0;
-		return;
-	}
-	explain_answer(qp, resource);
 	resource->range_count = 0;
+	if (resource->repeated || (failed && !fails_before(&qp->responder.response, psn)))
+		return;
+	explain_answer(qp, resource);
 	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);
+	if (failed)
+		return;
 	event_raise(&qp->hca->events, gone ? IBV_EVENT_QP_FATAL : IBV_EVENT_QP_ACCESS_ERR, qp);
 	qp_enter_error(qp);
 }

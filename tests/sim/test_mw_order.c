@@ -596,6 +596,40 @@ START_TEST(not_invalidated_by_what_fails)
 }
 END_TEST
 
+/*
+ * READs that were taken and not answered yet fail with their window, and so does what comes behind
+ * them: the NAK is that of the first, for it says that all before it succeeded.
+ */
+START_TEST(refused_from_the_first_on)
+{
+	struct peer_packet packet = {.opcode = WIRE_RC | WIRE_READ_REQUEST,
+				     .psn = world_connection.psn,
+				     .dma_length = 8};
+
+	begin_peer(IBV_MW_TYPE_2);
+	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_receive(&peer, 100, 2);
+	packet.va = (uintptr_t)peer.memory;
+	packet.rkey = packet.invalidate = peer_rkey;
+	peer_send(&peer, &packet);
+	packet.psn++;
+	peer_send(&peer, &packet);
+	packet.opcode = WIRE_RC | WIRE_SEND_ONLY_INVALIDATE;
+	packet.psn++;
+	peer_send(&peer, &packet);
+	packet.opcode = WIRE_RC | WIRE_WRITE_ONLY;
+	packet.length = packet.dma_length;
+	packet.psn++;
+	peer_send(&peer, &packet);
+	peer_see_ack(&peer, world_connection.psn, AETH_NAK_REMOTE_ACCESS);
+	peer_see_none(&peer, SECOND);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 1);
+	end_peer();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("mw_order");
@@ -617,5 +651,6 @@ int main(void)
 	tcase_add_loop_test(tcase, answered_and_taken_back_in_one_round, type_1, types);
 	tcase_add_test(tcase, invalidating_twice);
 	tcase_add_test(tcase, not_invalidated_by_what_fails);
+	tcase_add_test(tcase, refused_from_the_first_on);
 	return world_main("mw_order", (TCase *const[]){tcase, NULL});
 }
