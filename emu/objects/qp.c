@@ -332,6 +332,7 @@ void qp_reset(struct qp *qp)
 		cq_purge(qp->recv_cq, qp);
 	send_queue_reset(&qp->sq); /* after the purge: polling moves its mark */
 	WATCH(qp->hca, qp_reset, qp);
+	qp->had_peer |= qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT;
 	qp->state = IBV_QPS_RESET;
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->draining = qp->drain_notify = false;

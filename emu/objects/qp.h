@@ -75,8 +75,9 @@ struct qp {
 			 have it as their timestamp */
 	struct observe_qp *shown; /* to other processes: emu/objects/qp_show.h */
 	enum ibv_qp_state state;
-	struct ibv_qp_attr attr;	/* as set by modify */
-	struct path path;		/* RC, UC: to the peer */
+	bool had_peer;		 /* before it was reset last: packets of then may still come */
+	struct ibv_qp_attr attr; /* as set by modify */
+	struct path path;	 /* RC, UC: to the peer */
 	struct source_port source_port; /* of the peer's packets */
 	struct migration migration;	/* RC, UC */
 	uint32_t mtu;			/* path MTU, bytes */

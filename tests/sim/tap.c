@@ -52,6 +52,8 @@ struct conversation {
 
 	/* As the responder. */
 	struct arrival *arrivals; /* likewise */
+	bool anew;		  /* it was connected before, */
+	uint32_t first;		  /* and begins with this one */
 	uint32_t arrived;	  /* all before it did */
 	uint32_t answered;	  /* all before it is */
 	uint32_t acked;		  /* one beyond the latest that was acknowledged */
@@ -226,6 +228,9 @@ static void on_request_arrived(struct conversation *c, const struct packet *p)
 	if (p->op->flags & OPCODE_READ)
 		note_range(c, p);
 	if (psn_distance(p->psn, c->arrived) < 0)
+		return;
+	/* It may be of the connection before: nothing is kept. */
+	if (c->anew && p->psn != c->first && c->arrived == c->first)
 		return;
 	/* Of what is executed once at most nothing is kept. */
 	if (p->psn != c->arrived && responds(p->op) && !(p->op->flags & OPCODE_READ))
@@ -517,6 +522,7 @@ void tap_destroy(struct tap *tap)
 void tap_connected(struct tap *tap, struct qp *qp)
 {
 	struct conversation *c = find_by_number(tap, qp->number);
+	bool anew = c != NULL;
 	struct sent *sent;
 	struct arrival *arrivals;
 
@@ -535,6 +541,8 @@ void tap_connected(struct tap *tap, struct qp *qp)
 		.next = c->next,
 		.sent = sent,
 		.arrivals = arrivals,
+		.anew = anew,
+		.first = qp->responder.expected_psn,
 		.next_psn = qp->requester.psn,
 		.oldest = qp->requester.unacked,
 		.arrived = qp->responder.expected_psn,
