@@ -2,6 +2,7 @@
 /*
  * rpoll() and rselect(): rsockets alone, together with ordinary descriptors, and these alone.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -173,6 +174,57 @@ START_TEST(unconnected)
 }
 END_TEST
 
+/* Two threads wait for a listener. A request wakes the one that asks for it, and that one alone. */
+START_TEST(listening)
+{
+	struct sleeper sleepers[] = {{.polls = {{.events = POLLOUT}, {.fd = -1}}},
+				     {.polls = {{.events = POLLIN}, {.fd = -1}}}};
+	const struct sockaddr *address;
+	pthread_t threads[2];
+	uint16_t port;
+	int listener = open_listener(&port), fd = open_stream();
+	struct pollfd client_poll = {.fd = fd, .events = POLLIN};
+
+	for (int i = 0; i < 2; i++) {
+		sleepers[i].polls[0].fd = listener;
+		must(pthread_create(&threads[i], NULL, sleep_in_poll, &sleepers[i]) == 0);
+		wait_until_asleep(&sleepers[i].tid);
+	}
+	address = socket_address(NULL, port);
+	must(rfcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+	ck_fails(rconnect(fd, address, address_length(address)), EINPROGRESS);
+	while (pthread_tryjoin_np(threads[1], NULL) == EBUSY)
+		ck_assert_int_eq(rpoll(&client_poll, 1, 1), 0); /* it has to be helped on */
+	ck_assert_int_eq(sleepers[1].polls[0].revents, POLLIN);
+	wait_until_asleep(&sleepers[0].tid);
+	ck_assert_int_eq(rclose(listener), 0);
+	must(pthread_join(threads[0], NULL) == 0);
+	ck_assert_int_eq(sleepers[0].polls[0].revents, POLLNVAL);
+	ck_assert_int_eq(rclose(fd), 0);
+}
+END_TEST
+
+/* Whether the thread sleeps already, or is about to: it looks at what there is to sleep on. */
+START_TEST(shut_down_meanwhile)
+{
+	for (int i = 0; i < 100; i++) {
+		struct sleeper sleeper = {.polls = {{.events = POLLIN}, {.fd = -1}}};
+		pthread_t thread;
+		uint16_t port;
+		int listener = open_listener(&port);
+
+		sleeper.polls[0].fd = listener;
+		must(pthread_create(&thread, NULL, sleep_in_poll, &sleeper) == 0);
+		if (i % 2)
+			wait_until_asleep(&sleeper.tid);
+		ck_assert_int_eq(rshutdown(listener, SHUT_RDWR), 0);
+		must(pthread_join(thread, NULL) == 0);
+		ck_assert_int_eq(sleeper.polls[0].revents, POLLHUP);
+		ck_assert_int_eq(rclose(listener), 0);
+	}
+}
+END_TEST
+
 static void do_nothing(int signal)
 {
 }
@@ -260,6 +312,8 @@ int main(void)
 		many_threads,
 		while_another_thread_looks,
 		unconnected,
+		listening,
+		shut_down_meanwhile,
 		interrupted,
 		selected,
 		selected_for_ages,

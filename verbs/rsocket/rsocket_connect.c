@@ -323,8 +323,9 @@ static struct rsocket *accept_request(const struct rsocket *listener, struct rdm
 	struct rdma_cm_event copy = *event;
 
 	if (!rs) {
-		rdma_reject(event->id, NULL, 0);
+		rdma_reject(copy.id, NULL, 0);
 		rdma_ack_cm_event(event);
+		rdma_destroy_id(copy.id);
 		*error = ENOMEM;
 		return NULL;
 	}

@@ -131,22 +131,38 @@ static int look(struct polling *polling)
 
 /* --- sleeping -------------------------------------------------------------------------------- */
 
-/* Whether nothing happened while @rs was made to wake us. */
-static bool begin_sleep(struct polling *polling, nfds_t index)
+/*
+ * Whether @rs is slept on for @events. A listener's channel stays readable as long as a request
+ * waits, which is for those alone that ask for it.
+ */
+static bool is_slept_on(const struct rsocket *rs, short events)
 {
-	struct rsocket *rs = polling->polled[index].rs;
+	return rs->state != RSOCKET_LISTENING || events & (POLLIN | POLLRDNORM);
+}
+
+/*
+ * Whether nothing happened while the application's descriptor @index was made to wake us. What is
+ * to be slept on for it is added to the @used ones of polling->sleep.
+ */
+static bool begin_sleep(struct polling *polling, nfds_t index, nfds_t *used)
+{
+	struct polled *polled = &polling->polled[index];
+	struct rsocket *rs = polled->rs;
 	bool quiet;
 
-	if (!rs)
+	if (!rs) {
+		polling->sleep[(*used)++] = polling->fds[index];
 		return true;
+	}
 	pthread_mutex_lock(&rs->lock);
-	polling->polled[index].poller.wake = &polling->wake;
-	DL_APPEND(rs->pollers, &polling->polled[index].poller);
-	polling->polled[index].leads = !rs->waited_for;
-	quiet = rs->changes == polling->polled[index].seen;
-	if (polling->polled[index].leads) {
+	polled->poller.wake = &polling->wake;
+	DL_APPEND(rs->pollers, &polled->poller);
+	polled->leads = !rs->waited_for && is_slept_on(rs, polling->fds[index].events);
+	quiet = rs->changes == polled->seen;
+	if (polled->leads) {
 		rs->waited_for = true;
 		quiet &= rsocket_arm(rs);
+		*used += rsocket_descriptors(rs, &polling->sleep[*used]);
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return quiet;
@@ -177,18 +193,6 @@ static void end_sleeps(void *argument)
 		end_sleep(polling, --polling->asleep, polling->silent);
 }
 
-/* What of the application's descriptor @index is to be slept on. */
-static unsigned int sleep_on(struct polling *polling, nfds_t index, struct pollfd *sleep)
-{
-	const struct rsocket *rs = polling->polled[index].rs;
-
-	if (!rs) {
-		*sleep = polling->fds[index];
-		return 1;
-	}
-	return polling->polled[index].leads ? rsocket_descriptors(rs, sleep) : 0;
-}
-
 static int sleep_until(struct polling *polling, uint64_t deadline)
 {
 	nfds_t used = 0;
@@ -196,11 +200,8 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 	int ready = 0, error;
 
 	polling->silent = false;
-	while (polling->asleep < polling->count && quiet) {
-		quiet = begin_sleep(polling, polling->asleep);
-		used += sleep_on(polling, polling->asleep, &polling->sleep[used]);
-		polling->asleep++;
-	}
+	while (polling->asleep < polling->count && quiet)
+		quiet = begin_sleep(polling, polling->asleep++, &used);
 	polling->sleep[used++] = (struct pollfd){.fd = polling->wake.fd, .events = POLLIN};
 	pthread_cleanup_push(end_sleeps, polling);
 	if (quiet)
