@@ -111,7 +111,10 @@ static void close_ended(struct shm_link *link, uint32_t member)
 	struct shm_reader *reader, *next;
 
 	LL_FOREACH_SAFE (link->readers[member], reader, next) {
-		if (!ring_has_more(&reader->ring) && has_ended(link, reader))
+		bool ended = has_ended(link, reader);
+
+		fence_reads(); /* or it wrote and ended between the two looks */
+		if (ended && !ring_has_more(&reader->ring))
 			reader_close(link, reader);
 	}
 }
