@@ -270,8 +270,12 @@ bool rdma_channel_is_empty(struct rdma_channel *channel);
 void rdma_channels_before_fork(void);
 void rdma_channels_after_fork(void);
 void rdma_channel_inherit(struct rdma_channel *channel);
-/* For synchronous ids: wait for the next event of @id; 0, or -1 with errno (rdma_create_id(3)). */
-int rdma_complete(struct rdma_id *id);
+/*
+ * For synchronous ids: wait for the next event of @id; 0, or -1 with errno (rdma_create_id(3)).
+ * @synchronous: what @id was before what it waits for began; another one may be gone by now, as a
+ * thread that got its event may destroy it.
+ */
+int rdma_complete(struct rdma_id *id, bool synchronous);
 /* Ack the event that a synchronous call has left in ibv.event. */
 void rdma_drop_event(struct rdma_id *id);
 struct rdma_channel *rdma_channel_new(void);

@@ -454,9 +454,11 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 {
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct context *context;
+	bool synchronous;
 	int error, found;
 
 	rdma_enter();
+	synchronous = id->synchronous;
 	error = begin_resolving(id, source, destination);
 	if (!error) {
 		memcpy(&ibv->route.addr.dst_storage, destination,
@@ -479,5 +481,5 @@ int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 	 */
 	if (context)
 		hca_acknowledge(context->hca, clock_now());
-	return rdma_complete(id);
+	return rdma_complete(id, synchronous);
 }

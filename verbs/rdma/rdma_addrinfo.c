@@ -345,12 +345,14 @@ int urxe_rdma_resolve_addrinfo(struct rdma_cm_id *ibv, const char *node, const c
 			       const struct rdma_addrinfo *hints)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
+	bool synchronous;
 	int error;
 
 	rdma_enter();
+	synchronous = id->synchronous;
 	error = begin_lookup(id, node, service, hints);
 	rdma_leave();
-	return error ? rdma_fail(error) : rdma_complete(id);
+	return error ? rdma_fail(error) : rdma_complete(id, synchronous);
 }
 
 int urxe_rdma_query_addrinfo(struct rdma_cm_id *ibv, struct rdma_addrinfo **info)

@@ -557,12 +557,12 @@ void rdma_drop_event(struct rdma_id *id)
 	id->ibv.event = NULL;
 }
 
-int rdma_complete(struct rdma_id *id)
+int rdma_complete(struct rdma_id *id, bool synchronous)
 {
 	struct rdma_cm_id *ibv = &id->ibv;
 	int status;
 
-	if (!id->synchronous)
+	if (!synchronous)
 		return 0;
 	rdma_drop_event(id);
 	if (urxe_rdma_get_cm_event(ibv->channel, &ibv->event) != 0)

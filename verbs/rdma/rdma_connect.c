@@ -182,12 +182,14 @@ static int begin_connecting(struct rdma_id *id, const struct rdma_conn_param *as
 int urxe_rdma_connect(struct rdma_cm_id *ibv, struct rdma_conn_param *param)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
+	bool synchronous;
 	int error;
 
 	rdma_enter();
+	synchronous = id->synchronous;
 	error = begin_connecting(id, param);
 	rdma_leave();
-	return error ? rdma_fail(error) : rdma_complete(id);
+	return error ? rdma_fail(error) : rdma_complete(id, synchronous);
 }
 
 int rdma_complete_connect(struct rdma_id *id)
@@ -334,10 +336,11 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct rdma_conn_param param;
-	bool requested;
+	bool requested, synchronous;
 	int error;
 
 	rdma_enter();
+	synchronous = id->synchronous;
 	requested = is_requested(id);
 	error = can_accept(id, asked, &param);
 	rdma_leave();
@@ -355,7 +358,7 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 		return error ? rdma_fail(error) : 0;
 	}
 	error = accept_connection(id, &param);
-	return error ? rdma_fail(error) : rdma_complete(id);
+	return error ? rdma_fail(error) : rdma_complete(id, synchronous);
 }
 
 /* --- rejecting, disconnecting, and the rest --------------------------------------------- */
@@ -442,7 +445,7 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 	rdma_leave();
 	if (error)
 		return rdma_fail(refuse(error, CAUSE_CM_NOT_CONNECTED, "rdma_disconnect()"));
-	return pending ? rdma_complete(id) : 0;
+	return rdma_complete(id, pending);
 }
 
 int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)

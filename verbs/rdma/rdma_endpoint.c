@@ -50,7 +50,7 @@ static int resolve_route(struct rdma_id *id, const struct rdma_addrinfo *info)
 	if (urxe_rdma_set_option(&id->ibv, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, info->ai_route,
 				 info->ai_route_len) != 0)
 		return -1;
-	return rdma_complete(id);
+	return rdma_complete(id, true); /* rdma_create_ep() makes no other */
 }
 
 static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct ibv_pd *pd,

@@ -116,6 +116,7 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 	struct rdma_id *id = to_rdma_id(ibv);
 	struct multicast_membership *membership;
 	size_t length = rdma_sockaddr_length(address);
+	bool synchronous;
 	int error;
 
 	if (length == 0)
@@ -128,12 +129,13 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 	membership->send_only = send_only;
 	membership->context = context;
 	rdma_enter();
+	synchronous = id->synchronous;
 	error = join_group(id, membership);
 	if (!error)
 		DL_APPEND(id->memberships, membership);
 	rdma_leave();
 	if (!error)
-		return rdma_complete(id);
+		return rdma_complete(id, synchronous);
 	free(membership);
 	return rdma_fail(error);
 }

@@ -156,10 +156,12 @@ int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
 int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
+	bool synchronous;
 	int error;
 
 	rdma_enter();
+	synchronous = id->synchronous;
 	error = rdma_resolve_path(id, NULL);
 	rdma_leave();
-	return error ? rdma_fail(error) : rdma_complete(id);
+	return error ? rdma_fail(error) : rdma_complete(id, synchronous);
 }
