@@ -26,6 +26,9 @@
 #define FIRST_QPN 17
 #define LAST_QPN 0xfffffe
 
+/* For hca.polled_at: long before the clock's zero. */
+#define NEVER_POLLED ((uint64_t)-ACK_POLLED_LATELY)
+
 /* Numbers of keys have 24 bits (emu/objects/mr.h). */
 #define KEYS_MAX 0xfffffeu
 
@@ -148,7 +151,7 @@ static void init_parts(struct hca *hca, const struct hca_options *options)
 	packet_pool_init(&hca->packets);
 	deferred_init(&hca->deferred);
 	ack_queue_init(&hca->acks);
-	atomic_init(&hca->polled_at, (uint64_t)-ACK_POLLED_LATELY); /* never */
+	atomic_init(&hca->polled_at, NEVER_POLLED);
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
 	former_keys_init(&hca->former_keys);
@@ -510,6 +513,16 @@ bool hca_is_busy(struct hca *hca)
 		return true;
 	pthread_spin_unlock(&hca->receive_lock);
 	return false;
+}
+
+void hca_app_ends(struct hca *hca)
+{
+	atomic_store_explicit(&hca->polled_at, NEVER_POLLED, memory_order_relaxed);
+}
+
+bool hca_owes_acks(struct hca *hca)
+{
+	return atomic_load(&hca->acks.oldest) != TIME_NEVER || hca_is_busy(hca);
 }
 
 /*

@@ -209,6 +209,13 @@ static inline void hca_acknowledge(struct hca *hca, uint64_t now)
 }
 
 /*
+ * The application makes no call any more: what acknowledgements wait for it are due for the
+ * background thread. And whether some do still, or are just being sent. Safe in signal handlers.
+ */
+void hca_app_ends(struct hca *hca);
+bool hca_owes_acks(struct hca *hca);
+
+/*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
  * way (their holders may be threads that are gone), and receive nothing more. Only
  * for the connection manager's it waits a while (hca_host.lock_at_exit).

@@ -35,6 +35,10 @@ _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_d
 
 #define MESSAGE 512
 
+/* How long the end of a process waits for the progress thread, ns, and looks how often. */
+#define END_PATIENCE 100000000
+#define END_PAUSE 50000
+
 struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 {
 	return NULL;
@@ -523,6 +527,21 @@ void device_flush_on_exit(struct device *device)
 	hca_flush_on_exit(device->hca, clock_now());
 	fault_link_report(device->link);
 	device_unlock(device);
+}
+
+void device_end(struct device *device)
+{
+	const struct timespec pause = {.tv_nsec = END_PAUSE};
+	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
+	uint64_t until = clock_now() + END_PATIENCE;
+
+	if (!client || !hca_owes_acks(device->hca))
+		return;
+	hca_app_ends(device->hca);
+	if (!progress_app_ends(client))
+		return;
+	while (hca_owes_acks(device->hca) && clock_now() < until)
+		nanosleep(&pause, NULL);
 }
 
 int device_add_address(struct port *port, const union ibv_gid *gid)

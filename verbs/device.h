@@ -101,6 +101,13 @@ uint64_t device_poll_while(struct device *device, bool (*waits)(const void *cont
 void device_flush_on_exit(struct device *device);
 
 /*
+ * The process ends, and not by exit(): the progress thread acknowledges what was received, which is
+ * waited for, but not for long. Safe in signal handlers: another thread, or this one where the
+ * signal has interrupted it, may be anywhere.
+ */
+void device_end(struct device *device);
+
+/*
  * Receive on the local address @gid, too, on @port of an open device. Returns 0 or an errno
  * of link add_address.
  */

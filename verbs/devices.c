@@ -178,12 +178,19 @@ static void devices_flush_on_exit(void)
 		device_flush_on_exit(&table.devices[i]);
 }
 
+static void devices_end(void)
+{
+	for (unsigned int i = 0; i < table.count; i++)
+		device_end(&table.devices[i]);
+}
+
 static struct registry_hooks hooks = {
 	.order = FORK_DEVICES,
 	.before_fork = devices_before_fork,
 	.after_fork_in_parent = devices_after_fork_in_parent,
 	.after_fork_in_child = devices_after_fork_in_child,
 	.at_exit = devices_flush_on_exit,
+	.at_immediate_exit = devices_end,
 };
 
 /* --- finding them ------------------------------------------------------------ */

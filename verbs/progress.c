@@ -128,6 +128,15 @@ void progress_app_sleeping(struct progress_client *client)
 		wake(client->progress);
 }
 
+bool progress_app_ends(struct progress_client *client)
+{
+	if (forked(client->progress))
+		return false;
+	progress_app_sleeping(client);
+	progress_deadline(client, 0);
+	return true;
+}
+
 void progress_app_waits(struct progress_client *client)
 {
 	if (!progress_is_neglected_now(client) || forked(client->progress))

@@ -25,7 +25,7 @@ static struct registry {
 	struct observe *observe;
 	struct control *control; /* NULL: there is none */
 
-	pthread_once_t fork_once;
+	pthread_once_t process_once;
 	pthread_mutex_t hooks_lock;
 	struct registry_hooks *hooks; /* by their order */
 	int exit_status;	      /* 0: the application's */
@@ -33,7 +33,7 @@ static struct registry {
 	.configuration_once = PTHREAD_ONCE_INIT,
 	.injector = INJECTOR_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.fork_once = PTHREAD_ONCE_INIT,
+	.process_once = PTHREAD_ONCE_INIT,
 	.hooks_lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -218,10 +218,22 @@ static void registry_after_fork_in_child(void)
 	pthread_mutex_unlock(&registry.hooks_lock);
 }
 
-static void handle_forks(void)
+/* Without the lock, too: a signal handler may have interrupted the thread that has it. */
+void registry_exit_immediately(void)
+{
+	struct registry_hooks *hooks;
+
+	DL_FOREACH (registry.hooks, hooks) {
+		if (hooks->at_immediate_exit)
+			hooks->at_immediate_exit();
+	}
+}
+
+static void follow_process(void)
 {
 	pthread_atfork(registry_before_fork, registry_after_fork_in_parent,
 		       registry_after_fork_in_child);
+	at_quick_exit(registry_exit_immediately);
 }
 
 static int compare_order(const struct registry_hooks *a, const struct registry_hooks *b)
@@ -233,7 +245,7 @@ void registry_add_hooks(struct registry_hooks *hooks)
 {
 	const struct registry_hooks *known;
 
-	pthread_once(&registry.fork_once, handle_forks);
+	pthread_once(&registry.process_once, follow_process);
 	pthread_mutex_lock(&registry.hooks_lock);
 	DL_FOREACH (registry.hooks, known) {
 		if (known == hooks)

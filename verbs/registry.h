@@ -51,11 +51,15 @@ struct registry_hooks {
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
 	void (*at_exit)(void);
+	void (*at_immediate_exit)(void); /* _exit(2), quick_exit(3); in a signal handler, perhaps */
 	struct registry_hooks *prev, *next; /* utlist, the registry's */
 };
 
 /* In at_exit: the status of the process becomes @status. */
 void registry_exit_with(int status);
+
+/* The process ends at once, without exit(). */
+void registry_exit_immediately(void);
 
 /*
  * Called by a module before it first takes a lock that its hooks take; @hooks is the

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hardware answers for a process: what a process has received, and seen the completion of, is
+ * acknowledged, whichever way it ends then.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/must.h"
+#include "tests/run_suite.h"
+#include "tests/sanitizers.h"
+#include "tests/verbs/fixture.h"
+
+#define ROUNDS 5
+
+/* Between the two processes. */
+static struct {
+	_Atomic uint32_t sender, receiver; /* numbers of queue pairs, when there are */
+	_Atomic bool ready;
+} * shared;
+
+static struct pair pair;
+
+static void connect_to(struct ibv_qp *qp, const _Atomic uint32_t *number)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp peer = {};
+
+	while (!*number)
+		usleep(100);
+	peer.qp_num = *number;
+	ck_assert_int_eq(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+	connect_qp(qp, &peer);
+}
+
+static void leave_in_handler(int signal)
+{
+	_exit(0);
+}
+
+static void leave_by_handler(int status)
+{
+	signal(SIGUSR1, leave_in_handler);
+	raise(SIGUSR1);
+}
+
+/* LeakSanitizer would take the objects for leaked. */
+static void leave_by_exit(int status)
+{
+	if (SANITIZED)
+		_exit(status);
+	exit(status);
+}
+
+static void (*const ways[])(int status) = {leave_by_exit, _exit, _Exit, quick_exit,
+					   leave_by_handler};
+
+static void receive_and_leave(void (*leave)(int status))
+{
+	pair_open(&pair, IBV_QPT_RC, 0);
+	shared->receiver = pair.receiver->qp_num;
+	connect_to(pair.receiver, &shared->sender);
+	post_receive(&pair, 1);
+	shared->ready = true;
+	ck_assert_int_eq(wait_completion(pair.recv_cq).status, IBV_WC_SUCCESS);
+	leave(0);
+}
+
+static void send_one(void)
+{
+	struct ibv_sge sge = send_sge(&pair, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	ck_assert_int_eq(ibv_post_send(pair.sender, &wr, &bad), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+}
+
+START_TEST(received_last)
+{
+	pid_t receiver = fork();
+	int status;
+
+	must(receiver >= 0);
+	if (receiver == 0) {
+		receive_and_leave(ways[_i / ROUNDS]);
+		_exit(1);
+	}
+	pair_open(&pair, IBV_QPT_RC, 0);
+	shared->sender = pair.sender->qp_num;
+	connect_to(pair.sender, &shared->receiver);
+	while (!shared->ready)
+		usleep(100);
+	send_one();
+	must(waitpid(receiver, &status, 0) == receiver);
+	ck_assert_int_eq(status, 0);
+	pair_close(&pair);
+}
+END_TEST
+
+static void share(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	must(shared != MAP_FAILED);
+}
+
+static void unshare_all(void)
+{
+	munmap(shared, sizeof(*shared));
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("ending");
+	TCase *tests = tcase_create("ending");
+
+	fixture_environment();
+	tcase_add_checked_fixture(tests, share, unshare_all);
+	tcase_add_loop_test(tests, received_last, 0, ROUNDS * sizeof(ways) / sizeof(ways[0]));
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}

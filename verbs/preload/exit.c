@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * _exit(2), by which forked processes and some runtimes leave (os._exit() of Python): hardware
+ * answers for a process, whatever becomes of it, and so what was received last is acknowledged
+ * here. By the progress thread, as a signal handler may be the one to call. exit(3) is
+ * verbs/registry.c's; the process that is killed, and the one that becomes another program
+ * (execve(2)), end without.
+ */
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "verbs/preload/export.h"
+#include "verbs/registry.h"
+
+EXPORT void _exit(int status)
+{
+	registry_exit_immediately();
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+EXPORT void _Exit(int status)
+{
+	_exit(status);
+}
