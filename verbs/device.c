@@ -529,19 +529,27 @@ void device_flush_on_exit(struct device *device)
 	device_unlock(device);
 }
 
-void device_end(struct device *device)
+/* Have the progress thread send what acknowledgements wait. */
+static void end_acknowledged(struct device *device)
 {
 	const struct timespec pause = {.tv_nsec = END_PAUSE};
-	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
 	uint64_t until = clock_now() + END_PATIENCE;
 
-	if (!client || !hca_owes_acks(device->hca))
+	if (!hca_owes_acks(device->hca))
 		return;
 	hca_app_ends(device->hca);
-	if (!progress_app_ends(client))
+	if (!progress_app_ends(device->client))
 		return;
 	while (hca_owes_acks(device->hca) && clock_now() < until)
 		nanosleep(&pause, NULL);
+}
+
+void device_end(struct device *device)
+{
+	if (!device_try_lock(device))
+		return;
+	end_acknowledged(device);
+	device_unlock(device);
 }
 
 int device_add_address(struct port *port, const union ibv_gid *gid)
