@@ -128,20 +128,27 @@ static bool is_within(const char *path)
 	       !strstr(path, "/../") && !(length >= 3 && strcmp(path + length - 3, "/..") == 0);
 }
 
-/* A file, a link or an empty directory; and what a process that was killed was about to rename. */
-static void remove_path(int base, char *path)
+/*
+ * A file, a link or an empty directory; and what a process that was killed was about to rename.
+ * False: there is no descriptor or no memory for it.
+ */
+static bool remove_path(int base, char *path)
 {
 	char fresh[SYSFS_PATH_SIZE];
 	const char *leaf;
-	int fd = is_within(path) ? open_parent(base, path, &leaf) : -1;
+	int fd;
 
+	if (!is_within(path))
+		return true;
+	fd = open_parent(base, path, &leaf);
 	if (fd < 0)
-		return;
+		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
 	snprintf(fresh, sizeof(fresh), "%s.new", leaf);
 	unlinkat(fd, fresh, 0);
 	if (unlinkat(fd, leaf, 0) && errno == EISDIR)
 		unlinkat(fd, leaf, AT_REMOVEDIR);
 	close(fd);
+	return true;
 }
 
 /* The text of the manifest, to be freed, or NULL if it isn't one of ours. */
@@ -161,31 +168,36 @@ static char *read_manifest(int fd)
 	return NULL;
 }
 
-/* From the last line to the first: so a directory is empty when its turn comes. */
-static void remove_listed(int base, char *text)
+/*
+ * From the last line to the first: so a directory is empty when its turn comes. False: not all of
+ * it could be tried.
+ */
+static bool remove_listed(int base, char *text)
 {
 	char *end = text + strlen(text);
+	bool all = true;
 
-	while (end > text + strlen(MANIFEST_TITLE)) {
+	while (all && end > text + strlen(MANIFEST_TITLE)) {
 		char *line = end - 1;
 
 		*line = '\0';
 		while (line > text && line[-1] != '\n')
 			line--;
 		end = line;
-		remove_path(base, line);
+		all = remove_path(base, line);
 	}
+	return all;
 }
 
 /* With @manifest locked, the file in @base. */
 static void remove_tree(int parent, const char *name, int base, int manifest)
 {
 	char *text = read_manifest(manifest);
+	bool all = text && remove_listed(base, text);
 
-	if (!text)
-		return;
-	remove_listed(base, text);
 	free(text);
+	if (!all)
+		return; /* the next process has the manifest still */
 	unlinkat(base, &MANIFEST[1], 0);
 	unlinkat(parent, name, AT_REMOVEDIR); /* unless there is something that isn't ours */
 }
