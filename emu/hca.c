@@ -26,9 +26,6 @@
 #define FIRST_QPN 17
 #define LAST_QPN 0xfffffe
 
-/* For hca.polled_at: long before the clock's zero. */
-#define NEVER_POLLED ((uint64_t)-ACK_POLLED_LATELY)
-
 /* Numbers of keys have 24 bits (emu/objects/mr.h). */
 #define KEYS_MAX 0xfffffeu
 
@@ -151,7 +148,7 @@ static void init_parts(struct hca *hca, const struct hca_options *options)
 	packet_pool_init(&hca->packets);
 	deferred_init(&hca->deferred);
 	ack_queue_init(&hca->acks);
-	atomic_init(&hca->polled_at, NEVER_POLLED);
+	atomic_init(&hca->polled_at, (uint64_t)-ACK_POLLED_LATELY); /* never */
 	pacing_init(&hca->pacing);
 	mcast_init(&hca->mcast);
 	former_keys_init(&hca->former_keys);
@@ -515,14 +512,33 @@ bool hca_is_busy(struct hca *hca)
 	return false;
 }
 
-void hca_app_ends(struct hca *hca)
+bool hca_ask_for_acks(struct hca *hca)
 {
-	atomic_store_explicit(&hca->polled_at, NEVER_POLLED, memory_order_relaxed);
+	if (atomic_load(&hca->acks.oldest) == TIME_NEVER)
+		return false;
+	atomic_store(&hca->ending, ENDING_ASKED);
+	return true;
+}
+
+/* What this thread has been interrupted in doesn't go on. */
+static bool another_receives(struct hca *hca)
+{
+	if (pthread_spin_trylock(&hca->receive_lock) != 0)
+		return atomic_load(&hca->receiver) != pthread_self();
+	pthread_spin_unlock(&hca->receive_lock);
+	return false;
 }
 
 bool hca_owes_acks(struct hca *hca)
 {
-	return atomic_load(&hca->acks.oldest) != TIME_NEVER || hca_is_busy(hca);
+	return atomic_load(&hca->ending) == ENDING_ASKED || another_receives(hca);
+}
+
+/* Without receive_lock, which a thread may have that doesn't go on. */
+static void give_acks(struct hca *hca, uint64_t now)
+{
+	hca_send_acks(hca, now, 0);
+	atomic_store(&hca->ending, ENDING_GIVEN);
 }
 
 /*
@@ -546,8 +562,11 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	uint64_t age;
 	bool any;
 
+	if (atomic_load_explicit(&hca->ending, memory_order_relaxed) == ENDING_ASKED)
+		give_acks(hca, now);
 	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return false;
+	atomic_store_explicit(&hca->receiver, pthread_self(), memory_order_relaxed);
 	any = receive_frames(hca, now);
 	if (!any) /* those that were run may be in a step: requester.c */
 		any = hca_run(hca, now);

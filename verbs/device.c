@@ -519,36 +519,54 @@ uint64_t device_poll_while(struct device *device, bool (*waits)(const void *cont
 	return now - begin;
 }
 
+/*
+ * What another thread has received, and the application seen the completion of, is acknowledged by
+ * that thread, or by the progress thread. In a copy of the process there are none.
+ */
+static void await_acks(struct device *device, uint64_t deadline)
+{
+	const struct timespec pause = {.tv_nsec = END_PAUSE};
+
+	if (!device->client)
+		return;
+	if (hca_ask_for_acks(device->hca))
+		progress_app_ends(device->client);
+	while (hca_owes_acks(device->hca) && clock_now() < deadline)
+		nanosleep(&pause, NULL);
+}
+
 void device_flush_on_exit(struct device *device)
 {
 	if (!device_try_lock(device))
 		return;
+	await_acks(device, clock_now() + END_PATIENCE);
 	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
 	fault_link_report(device->link);
 	device_unlock(device);
 }
 
-/* Have the progress thread send what acknowledgements wait. */
-static void end_acknowledged(struct device *device)
+/* Another thread may end the process, too, and has the lock until it has. */
+static bool lock_until(struct device *device, uint64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = END_PAUSE};
-	uint64_t until = clock_now() + END_PATIENCE;
 
-	if (!hca_owes_acks(device->hca))
-		return;
-	hca_app_ends(device->hca);
-	if (!progress_app_ends(device->client))
-		return;
-	while (hca_owes_acks(device->hca) && clock_now() < until)
+	while (pthread_mutex_trylock(&device->lock) != 0) {
+		if (clock_now() > deadline)
+			return false;
 		nanosleep(&pause, NULL);
+	}
+	return true;
 }
 
 void device_end(struct device *device)
 {
-	if (!device_try_lock(device))
+	uint64_t deadline = clock_now() + END_PATIENCE;
+
+	if (!lock_until(device, deadline))
 		return;
-	end_acknowledged(device);
+	if (device->hca)
+		await_acks(device, deadline);
 	device_unlock(device);
 }
 

@@ -97,13 +97,13 @@ void device_flush(const struct device *device);
 uint64_t device_poll_while(struct device *device, bool (*waits)(const void *context),
 			   const void *context, uint64_t most);
 
-/* At the end of the process, from any thread: says what is still pending, and never waits. */
+/* At the end of the process, from any thread: says what is still pending, and doesn't wait long. */
 void device_flush_on_exit(struct device *device);
 
 /*
- * The process ends, and not by exit(): the progress thread acknowledges what was received, which is
- * waited for, but not for long. Safe in signal handlers: another thread, or this one where the
- * signal has interrupted it, may be anywhere.
+ * The process ends, and not by exit(): the progress thread, or one that polls, acknowledges what
+ * was received, which is waited for, but not for long. Safe in signal handlers: another thread, or
+ * this one where the signal has interrupted it, may be anywhere.
  */
 void device_end(struct device *device);
 

@@ -128,13 +128,10 @@ void progress_app_sleeping(struct progress_client *client)
 		wake(client->progress);
 }
 
-bool progress_app_ends(struct progress_client *client)
+void progress_app_ends(struct progress_client *client)
 {
-	if (forked(client->progress))
-		return false;
 	progress_app_sleeping(client);
 	progress_deadline(client, 0);
-	return true;
 }
 
 void progress_app_waits(struct progress_client *client)

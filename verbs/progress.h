@@ -102,11 +102,8 @@ bool progress_may_spin(const struct progress_client *client);
  */
 void progress_app_sleeping(struct progress_client *client);
 
-/*
- * The application makes no call any more: the thread does at once what is due. False: there is no
- * thread in this process, a forked copy. Safe in signal handlers.
- */
-bool progress_app_ends(struct progress_client *client);
+/* The application may make no call any more: the thread looks at once. Safe in signal handlers. */
+void progress_app_ends(struct progress_client *client);
 
 /*
  * What the application posted has completed, and nothing has come from a peer since: it

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "net/cause/cause.h"
@@ -29,6 +31,7 @@ static struct registry {
 	pthread_mutex_t hooks_lock;
 	struct registry_hooks *hooks; /* by their order */
 	int exit_status;	      /* 0: the application's */
+	_Atomic pid_t pid;	      /* of the process that has devices open, or had */
 } registry = {
 	.configuration_once = PTHREAD_ONCE_INIT,
 	.injector = INJECTOR_INITIALIZER,
@@ -133,6 +136,7 @@ int registry_acquire(struct progress **progress, struct capture **capture)
 	int error = 0;
 
 	pthread_mutex_lock(&registry.lock);
+	atomic_store(&registry.pid, getpid());
 	if (registry.users == 0)
 		error = registry_start_shared();
 	if (!error) {
@@ -218,15 +222,31 @@ static void registry_after_fork_in_child(void)
 	pthread_mutex_unlock(&registry.hooks_lock);
 }
 
-/* Without the lock, too: a signal handler may have interrupted the thread that has it. */
+/* What others see of this process goes with it. */
+static void forget_shown(void)
+{
+	if (pthread_mutex_trylock(&registry.lock) != 0)
+		return;
+	if (registry.observe)
+		observe_at_exit(registry.observe);
+	pthread_mutex_unlock(&registry.lock);
+}
+
+/* Not in a copy of the process, by vfork(2) for instance: that ends alone. */
 void registry_exit_immediately(void)
 {
 	struct registry_hooks *hooks;
 
+	if (atomic_load(&registry.pid) != getpid())
+		return;
+	/* There are cancellation points: the thread would end with locks, and the process not. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &(int){0});
+	/* Without the lock: a signal handler may have interrupted the thread that has it. */
 	DL_FOREACH (registry.hooks, hooks) {
 		if (hooks->at_immediate_exit)
 			hooks->at_immediate_exit();
 	}
+	forget_shown();
 }
 
 static void follow_process(void)
@@ -265,17 +285,17 @@ void registry_exit_with(int status)
 static void run_exit_hooks(void *unused)
 {
 	struct registry_hooks *hooks;
+	int state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+			       &state); /* as in registry_exit_immediately() */
 	DL_FOREACH (registry.hooks, hooks) {
 		if (hooks->at_exit)
 			hooks->at_exit();
 	}
 	injector_report(&registry.injector);
-	if (pthread_mutex_trylock(&registry.lock) == 0) {
-		if (registry.observe)
-			observe_at_exit(registry.observe);
-		pthread_mutex_unlock(&registry.lock);
-	}
+	forget_shown();
+	pthread_setcancelstate(state, NULL);
 	/* glibc goes on with the handlers that are left, and then with what stdio has buffered. */
 	if (registry.exit_status)
 		exit(registry.exit_status);

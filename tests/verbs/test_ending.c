@@ -3,6 +3,7 @@
  * Hardware answers for a process: what a process has received, and seen the completion of, is
  * acknowledged, whichever way it ends then.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -56,8 +57,36 @@ static void leave_by_exit(int status)
 	exit(status);
 }
 
-static void (*const ways[])(int status) = {leave_by_exit, _exit, _Exit, quick_exit,
-					   leave_by_handler};
+static void *leave_at_once(void *unused)
+{
+	_exit(0);
+}
+
+static void leave_together(int status)
+{
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, leave_at_once, NULL) == 0);
+	_exit(status);
+}
+
+/* None of these is a cancellation point (pthreads(7)). */
+static void leave_cancelled(int status)
+{
+	must(pthread_cancel(pthread_self()) == 0);
+	_exit(status);
+}
+
+static void leave_by_exit_cancelled(int status)
+{
+	must(pthread_cancel(pthread_self()) == 0);
+	leave_by_exit(status);
+}
+
+static void (*const ways[])(int status) = {
+	leave_by_exit,	  _exit,	  _Exit,	   quick_exit,
+	leave_by_handler, leave_together, leave_cancelled, leave_by_exit_cancelled,
+};
 
 static void receive_and_leave(void (*leave)(int status))
 {

@@ -2,10 +2,11 @@
 /*
  * _exit(2), by which forked processes and some runtimes leave (os._exit() of Python): hardware
  * answers for a process, whatever becomes of it, and so what was received last is acknowledged
- * here. By the progress thread, as a signal handler may be the one to call. exit(3) is
+ * here. By another thread, as a signal handler may be the one to call. exit(3) is
  * verbs/registry.c's; the process that is killed, and the one that becomes another program
  * (execve(2)), end without.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,9 +14,21 @@
 #include "verbs/preload/export.h"
 #include "verbs/registry.h"
 
+/* That of libc, or of what has something to do at the end, too (sanitizers); NULL: not found yet.
+ */
+static void (*next)(int status);
+
+/* Not when it is called: dlsym() may not be in a signal handler. */
+static __attribute__((constructor)) void find_next(void)
+{
+	next = dlsym(RTLD_NEXT, "_exit");
+}
+
 EXPORT void _exit(int status)
 {
 	registry_exit_immediately();
+	if (next)
+		next(status);
 	for (;;)
 		syscall(SYS_exit_group, status);
 }
