@@ -128,7 +128,8 @@ static struct sockaddr *ib_address(uint64_t service)
 	return (struct sockaddr *)&ib;
 }
 
-static void request_without_header(void)
+/* A client with AF_IB sends none of its own. */
+static void request_with(struct rdma_conn_param *param)
 {
 	struct rdma_cm_id *id;
 
@@ -139,8 +140,23 @@ static void request_without_header(void)
 	expect(client, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
 	expect(client, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	ck_assert_int_eq(rdma_connect(id, &no_queue_pair), 0);
+	ck_assert_int_eq(rdma_connect(id, param), 0);
 	expect(client, id, RDMA_CM_EVENT_REJECTED, 28);
+}
+
+static void request_without_header(void)
+{
+	request_with(&no_queue_pair);
+}
+
+static void request_for_an_address_elsewhere(void)
+{
+	const uint8_t header[36] = {[1] = 4 << 4, [32] = 192, [34] = 2, [35] = 77};
+	struct rdma_conn_param param = no_queue_pair;
+
+	param.private_data = header;
+	param.private_data_len = sizeof(header);
+	request_with(&param);
 }
 
 static struct rdma_addrinfo *look_up(int flags, int port_space, int type)
@@ -677,6 +693,7 @@ static const struct cause_row rows[] = {
 	 "path MTU 4096; the network device with MTU 1500"},
 	{CAUSE_CM_REQ_ALTERNATE, request_with_a_strange_alternate, "10.9.9.9"},
 	{CAUSE_CM_REQ_HEADER, request_without_header, "IP version 0"},
+	{CAUSE_CM_REQ_HEADER, request_for_an_address_elsewhere, "a header for 192.0.2.77"},
 	{CAUSE_CM_REQ_TYPE, request_of_another_type, "of type 3, the request of 2"},
 	{CAUSE_CM_LISTENER_GONE, listener_without_channel, "channel was destroyed"},
 	{CAUSE_CM_BACKLOG, full_backlog, "the backlog is 1"},

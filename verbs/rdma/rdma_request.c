@@ -15,9 +15,24 @@
 
 /* --- receiving a request ------------------------------------------------------------- */
 
-static bool header_is_good(const struct cm_event *event)
+static const struct rdma_header *header_of(const struct cm_event *event)
 {
-	const struct rdma_header *header = (const void *)event->message.private_data;
+	return (const void *)event->message.private_data;
+}
+
+static union ibv_gid header_gid(const struct rdma_header *header, const uint8_t address[16])
+{
+	union ibv_gid gid;
+
+	memcpy(&gid, address, sizeof(gid));
+	if (header->ip_version >> 4 == 4)
+		gid_from_ipv4(&gid, (const struct in_addr *)(gid.raw + 12));
+	return gid;
+}
+
+static bool header_is_known(const struct cm_event *event)
+{
+	const struct rdma_header *header = header_of(event);
 	unsigned int version = header->ip_version >> 4;
 	char found[64];
 
@@ -25,6 +40,30 @@ static bool header_is_good(const struct cm_event *event)
 		return true;
 	snprintf(found, sizeof(found), "a header of version %u, IP version %u", header->version,
 		 version);
+	cm_tell_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
+	return false;
+}
+
+/*
+ * As Linux has it (cma_match_private_data()): the address that the header is for is the listener's,
+ * or any of the device's. Link-local ones are said without their interface.
+ */
+static bool header_is_ours(const struct rdma_id *listener, const struct device *device,
+			   const struct cm_event *event)
+{
+	union ibv_gid gid = header_gid(header_of(event), header_of(event)->destination);
+	char found[64 + INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN];
+	bool any = rdma_sockaddr_is_any(&listener->ibv.route.addr.src_addr);
+	struct gid_place place;
+
+	if (gid_equal(&gid, &event->path.source) ||
+	    IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)&gid))
+		return true;
+	if (any && gid_is_ipv4(&gid) == gid_is_ipv4(&event->path.source) &&
+	    port_gids_find(&device->hca->gids, &gid, &place))
+		return true;
+	snprintf(found, sizeof(found), "a header for %s, where the listener isn't",
+		 gid_to_text(&gid, text));
 	cm_tell_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
 	return false;
 }
@@ -44,9 +83,11 @@ static bool has_type(const struct rdma_id *listener, const struct cm_event *even
 	return false;
 }
 
-static bool accepts(const struct rdma_id *listener, const struct cm_event *event)
+static bool accepts(const struct rdma_id *listener, const struct device *device,
+		    const struct cm_event *event)
 {
-	if (rdma_header_length(listener) && !header_is_good(event))
+	if (rdma_header_length(listener) &&
+	    (!header_is_known(event) || !header_is_ours(listener, device, event)))
 		return false;
 	return has_type(listener, event);
 }
@@ -57,7 +98,7 @@ enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
 	enum cm_verdict verdict;
 	char found[64];
 
-	if (!listener || !accepts(listener, event))
+	if (!listener || !accepts(listener, device, event))
 		return CM_REQUEST_REFUSED;
 	verdict = rdma_channel_add_request(listener, event, device);
 	if (verdict == CM_REQUEST_REFUSED) {
@@ -75,18 +116,15 @@ enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
 static void set_header_address(struct sockaddr_storage *to, const struct rdma_header *header,
 			       const uint8_t address[16], uint16_t port)
 {
-	union ibv_gid gid;
+	union ibv_gid gid = header_gid(header, address);
 
-	memcpy(&gid, address, sizeof(gid));
-	if (header->ip_version >> 4 == 4)
-		gid_from_ipv4(&gid, (const struct in_addr *)(gid.raw + 12));
 	gid_to_sockaddr(&gid, port, to);
 }
 
 /* What the header names needn't be what the packet came by. */
 static void set_ip_route(struct rdma_id *id, const struct cm_event *event)
 {
-	const struct rdma_header *header = (const void *)event->message.private_data;
+	const struct rdma_header *header = header_of(event);
 	struct rdma_addr *addr = &id->ibv.route.addr;
 	union ibv_gid gid;
 
