@@ -204,8 +204,6 @@ int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *privat
 	if (!cm_may_send(id, CM_REJ))
 		return EINVAL;
 	cm_begin(id, &rej, CM_REJ);
-	if (is_in(id, STATE(REQ_RECEIVED)))
-		rej.local_id = 0; /* as ib_cm has it: the peer has heard of none */
 	error = cm_set_private(&rej, private_data, length);
 	if (error)
 		return error;
