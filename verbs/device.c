@@ -526,13 +526,18 @@ uint64_t device_poll_while(struct device *device, bool (*waits)(const void *cont
 static void await_acks(struct device *device, uint64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = END_PAUSE};
+	bool waits = device->client;
 
-	if (!device->client)
-		return;
-	if (hca_ask_for_acks(device->hca))
-		progress_app_ends(device->client);
-	while (hca_owes_acks(device->hca) && clock_now() < deadline)
-		nanosleep(&pause, NULL);
+	while (waits && clock_now() < deadline) {
+		/* In this order: the round of another thread may end with an ACK that waits. */
+		waits = hca_owes_acks(device->hca);
+		if (hca_ask_for_acks(device->hca)) {
+			progress_app_ends(device->client);
+			waits = true;
+		}
+		if (waits)
+			nanosleep(&pause, NULL);
+	}
 }
 
 void device_flush_on_exit(struct device *device)
