@@ -512,14 +512,6 @@ bool hca_is_busy(struct hca *hca)
 	return false;
 }
 
-bool hca_ask_for_acks(struct hca *hca)
-{
-	if (atomic_load(&hca->acks.oldest) == TIME_NEVER)
-		return false;
-	atomic_store(&hca->ending, ENDING_ASKED);
-	return true;
-}
-
 /* What this thread has been interrupted in doesn't go on. */
 static bool another_receives(struct hca *hca)
 {
@@ -531,14 +523,21 @@ static bool another_receives(struct hca *hca)
 
 bool hca_owes_acks(struct hca *hca)
 {
-	return atomic_load(&hca->ending) == ENDING_ASKED || another_receives(hca);
+	/* Looked at first: the round of another thread may end with an ACK that waits. */
+	bool owes = another_receives(hca);
+
+	if (atomic_load(&hca->acks.oldest) != TIME_NEVER) {
+		atomic_store(&hca->acks_wanted, true);
+		hca_wake_at(hca, 0);
+	}
+	return owes || atomic_load(&hca->acks_wanted);
 }
 
 /* Without receive_lock, which a thread may have that doesn't go on. */
 static void give_acks(struct hca *hca, uint64_t now)
 {
 	hca_send_acks(hca, now, 0);
-	atomic_store(&hca->ending, ENDING_GIVEN);
+	atomic_store(&hca->acks_wanted, false);
 }
 
 /*
@@ -562,7 +561,7 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	uint64_t age;
 	bool any;
 
-	if (atomic_load_explicit(&hca->ending, memory_order_relaxed) == ENDING_ASKED)
+	if (atomic_load_explicit(&hca->acks_wanted, memory_order_relaxed))
 		give_acks(hca, now);
 	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return false;

@@ -96,9 +96,6 @@ struct hca_options {
 	uint64_t seed; /* of key bytes, QP numbers and communication ids */
 };
 
-/* The acknowledgements that wait when the process ends: hca_ask_for_acks(). */
-enum hca_ending { ENDING_NOT, ENDING_ASKED, ENDING_GIVEN };
-
 struct hca {
 	struct hca_limits limits;
 	struct hca_behaviour behaviour;
@@ -159,7 +156,7 @@ struct hca {
 	 * thread that polls, and by what the peer sends.
 	 */
 	_Atomic bool peer_awaited;
-	_Atomic enum hca_ending ending;
+	_Atomic bool acks_wanted;     /* at once: hca_owes_acks() */
 	_Atomic pthread_t receiver;   /* the thread that had receive_lock last, in a round */
 	_Atomic uint64_t polled_at;   /* about when an application thread last polled, in vain */
 	_Atomic unsigned int senders; /* threads that send more than one outbox takes */
@@ -214,12 +211,10 @@ static inline void hca_acknowledge(struct hca *hca, uint64_t now)
 }
 
 /*
- * The process ends, and not by exit(). Have the thread that makes progress next send what
- * acknowledgements wait, whatever locks the calling thread has been interrupted with. Returns
- * whether there are any. And whether some have yet to leave, those of the round of another thread
- * included. Safe in signal handlers.
+ * The process ends: whether acknowledgements have yet to leave, those of the round of another
+ * thread included. The thread that makes progress next sends what waits then, whatever locks the
+ * calling thread has been interrupted with. Safe in signal handlers.
  */
-bool hca_ask_for_acks(struct hca *hca);
 bool hca_owes_acks(struct hca *hca);
 
 /*

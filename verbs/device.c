@@ -20,6 +20,7 @@
 #include "net/log.h"
 #include "net/netdev.h"
 #include "net/shm/shm.h"
+#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
@@ -519,24 +520,22 @@ uint64_t device_poll_while(struct device *device, bool (*waits)(const void *cont
 	return now - begin;
 }
 
+static void pause_at_end(void)
+{
+	sys_nanosleep(&(struct timespec){.tv_nsec = END_PAUSE});
+}
+
 /*
  * What another thread has received, and the application seen the completion of, is acknowledged by
  * that thread, or by the progress thread. In a copy of the process there are none.
  */
 static void await_acks(struct device *device, uint64_t deadline)
 {
-	const struct timespec pause = {.tv_nsec = END_PAUSE};
-	bool waits = device->client;
-
-	while (waits && clock_now() < deadline) {
-		/* In this order: the round of another thread may end with an ACK that waits. */
-		waits = hca_owes_acks(device->hca);
-		if (hca_ask_for_acks(device->hca)) {
-			progress_app_ends(device->client);
-			waits = true;
-		}
-		if (waits)
-			nanosleep(&pause, NULL);
+	if (!device->client)
+		return;
+	while (hca_owes_acks(device->hca) && clock_now() < deadline) {
+		progress_app_sleeping(device->client);
+		pause_at_end();
 	}
 }
 
@@ -554,12 +553,10 @@ void device_flush_on_exit(struct device *device)
 /* Another thread may end the process, too, and has the lock until it has. */
 static bool lock_until(struct device *device, uint64_t deadline)
 {
-	const struct timespec pause = {.tv_nsec = END_PAUSE};
-
 	while (pthread_mutex_trylock(&device->lock) != 0) {
 		if (clock_now() > deadline)
 			return false;
-		nanosleep(&pause, NULL);
+		pause_at_end();
 	}
 	return true;
 }

@@ -128,12 +128,6 @@ void progress_app_sleeping(struct progress_client *client)
 		wake(client->progress);
 }
 
-void progress_app_ends(struct progress_client *client)
-{
-	progress_app_sleeping(client);
-	progress_deadline(client, 0);
-}
-
 void progress_app_waits(struct progress_client *client)
 {
 	if (!progress_is_neglected_now(client) || forked(client->progress))

@@ -102,9 +102,6 @@ bool progress_may_spin(const struct progress_client *client);
  */
 void progress_app_sleeping(struct progress_client *client);
 
-/* The application may make no call any more: the thread looks at once. Safe in signal handlers. */
-void progress_app_ends(struct progress_client *client);
-
 /*
  * What the application posted has completed, and nothing has come from a peer since: it
  * may wait for that without polling, for its memory to change say. If it was seen to do so lately

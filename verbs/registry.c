@@ -116,6 +116,7 @@ static int registry_start_shared(void)
 
 	if (error)
 		return error;
+	atomic_store(&registry.pid, getpid());
 	signals_install();
 	registry.observe = observe_open(OBSERVE_DIRECTORY, registry.configuration.stat);
 	error = registry.observe ? progress_create(&registry.progress) : ENOMEM;
@@ -136,7 +137,6 @@ int registry_acquire(struct progress **progress, struct capture **capture)
 	int error = 0;
 
 	pthread_mutex_lock(&registry.lock);
-	atomic_store(&registry.pid, getpid());
 	if (registry.users == 0)
 		error = registry_start_shared();
 	if (!error) {
@@ -281,14 +281,16 @@ void registry_exit_with(int status)
 	registry.exit_status = status;
 }
 
-/* Without the lock: no thread is waited for at the end of the process. */
+/*
+ * Without the lock: no thread is waited for at the end of the process. Nor is there cancelling, as
+ * in registry_exit_immediately().
+ */
 static void run_exit_hooks(void *unused)
 {
 	struct registry_hooks *hooks;
 	int state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-			       &state); /* as in registry_exit_immediately() */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	DL_FOREACH (registry.hooks, hooks) {
 		if (hooks->at_exit)
 			hooks->at_exit();

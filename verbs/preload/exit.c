@@ -6,30 +6,31 @@
  * verbs/registry.c's; the process that is killed, and the one that becomes another program
  * (execve(2)), end without.
  */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "verbs/preload/export.h"
+#include "verbs/preload/real.h"
 #include "verbs/registry.h"
 
-/* That of libc, or of what has something to do at the end, too (sanitizers); NULL: not found yet.
- */
-static void (*next)(int status);
+/* That of libc, or of a sanitizer. */
+static void *next;
 
 /* Not when it is called: dlsym() may not be in a signal handler. */
 static __attribute__((constructor)) void find_next(void)
 {
-	next = dlsym(RTLD_NEXT, "_exit");
+	real_next(&next, "_exit");
 }
 
 EXPORT void _exit(int status)
 {
+	void (*end)(int status) = next;
+
 	registry_exit_immediately();
-	if (next)
-		next(status);
-	for (;;)
+	if (end)
+		end(status);
+	for (;;) /* a constructor that runs before ours has called */
 		syscall(SYS_exit_group, status);
 }
 
