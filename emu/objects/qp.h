@@ -134,6 +134,17 @@ static inline unsigned int qp_abilities(const struct qp *qp)
 	return qp_state_abilities(qp->state) & qp->type->abilities;
 }
 
+/*
+ * Whether a packet that isn't expected may have been sent before @qp was reset last, by the same
+ * peer: until the one @awaited isn't the @first of this connection any more. Kept, it would be
+ * taken for the one that has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it for all of
+ * them.
+ */
+static inline bool qp_may_be_stale(const struct qp *qp, uint32_t awaited, uint32_t first)
+{
+	return qp->had_peer && awaited == (first & PSN_MASK);
+}
+
 /* --- for the core itself ---------------------------------------------------- */
 
 /* Deadlines, responses, requests, in this order; locks the QP, uses and flushes @outbox. */

@@ -284,33 +284,23 @@ static inline bool is_flushed(const struct qp *qp)
 	return qp->sq.done == qp->sq.posted;
 }
 
-/*
- * Whether a response that isn't expected may answer a request of before @qp was reset last: until
- * the first one of this connection has been answered. As in responder_gap.c: neither it nor a NAK
- * is kept.
- */
-static bool may_be_stale(const struct qp *qp)
-{
-	return qp->had_peer && qp->requester.unacked == (qp->attr.sq_psn & PSN_MASK);
-}
-
-/* A response before @packet is missing. */
+/* A response before @packet is missing. One that may be of a connection before isn't kept. */
 static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	bool bare = packet->op->flags & OPCODE_ACK;
 
 	if (is_flushed(qp))
 		return;
-	if (qp->hca->behaviour.drops_out_of_order) {
+	if (qp->hca->behaviour.drops_out_of_order)
 		recovery_on_response_missed(qp, now);
-	} else if (bare && aeth_is_ack(packet_syndrome(packet))) {
+	else if (bare && aeth_is_ack(packet_syndrome(packet)))
 		missing_note(qp, psn_add(packet->psn, 1));
-	} else if (!may_be_stale(qp)) {
-		if (bare)
-			missing_keep_nak(qp, packet);
-		else
-			keep_early(qp, packet);
-	}
+	else if (qp_may_be_stale(qp, qp->requester.unacked, qp->attr.sq_psn))
+		return;
+	else if (bare)
+		missing_keep_nak(qp, packet);
+	else
+		keep_early(qp, packet);
 }
 
 /* A NAK of the packet at requester.unacked. */

@@ -62,16 +62,6 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 		qp->shown->done.losses.packets_kept++;
 }
 
-/*
- * Whether a request that isn't expected may have been sent before @qp was reset last, by the same
- * peer: until the first one of this connection has come. Kept, it would be taken for the one that
- * has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it for all of them.
- */
-static bool may_be_stale(const struct qp *qp)
-{
-	return qp->had_peer && qp->responder.expected_psn == (qp->attr.rq_psn & PSN_MASK);
-}
-
 void responder_receive_early(struct qp *qp, const struct packet *packet)
 {
 	struct responder *resp = &qp->responder;
@@ -79,7 +69,8 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 
 	COUNT_ALONE(qp->hca, out_of_seq_request, 1);
 	send_sequence_nak(qp);
-	if (qp->hca->behaviour.drops_out_of_order || may_be_stale(qp))
+	if (qp->hca->behaviour.drops_out_of_order ||
+	    qp_may_be_stale(qp, resp->expected_psn, qp->attr.rq_psn))
 		return;
 	/* Those that came before may be repeated, too. */
 	if (!resp->gap || psn_distance(end, resp->seen) > 0) {
