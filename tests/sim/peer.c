@@ -8,6 +8,13 @@
 #include "net/newer_verbs.h"
 #include "net/wire/icrc.h"
 
+void peer_connect(struct peer *peer, const struct connection *c)
+{
+	world_modify_init(peer->qp, c);
+	world_modify_rtr_to(peer->qp, &peer->path.source, PEER_QPN, c);
+	world_modify_rts(peer->qp, c);
+}
+
 void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
 		     uint32_t entries)
 {
@@ -43,9 +50,7 @@ void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct conn
 	ck_assert_int_eq(peer->link->ops->add_address(peer->link, &gid), 0);
 	peer->path = (struct path){
 		.source = gid, .destination = peer->node->gids.entries[0].gid, .hop_limit = 64};
-	world_modify_init(peer->qp, c);
-	world_modify_rtr_to(peer->qp, &gid, PEER_QPN, c);
-	world_modify_rts(peer->qp, c);
+	peer_connect(peer, c);
 }
 
 void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connection *c)

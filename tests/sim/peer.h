@@ -40,6 +40,8 @@ void peer_create(struct peer *peer, enum ibv_qp_type type, const struct connecti
 void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct connection *c,
 		     uint32_t entries);
 void peer_destroy(struct peer *peer);
+/* The QP from RESET to RTS, as it was created. */
+void peer_connect(struct peer *peer, const struct connection *c);
 
 /* A packet in host order; what isn't set is 0, and headers that the opcode lacks are left out. */
 struct peer_packet {

@@ -446,9 +446,7 @@ START_TEST(reset)
 	world_modify_state(p.peer.qp, IBV_QPS_RESET);
 	expect_state(p.peer.qp, IBV_MIG_MIGRATED);
 	ck_assert_int_eq(query(p.peer.qp).alt_port_num, 0);
-	world_modify_init(p.peer.qp, &world_connection);
-	world_modify_rtr_to(p.peer.qp, &p.peer.path.source, PEER_QPN, &world_connection);
-	world_modify_rts(p.peer.qp, &world_connection);
+	peer_connect(&p.peer, &world_connection);
 	p.peer.psn = world_connection.psn;
 	request(&p, NULL, true);
 	expect_taken(&p, &p.peer.path, false);

@@ -391,7 +391,7 @@ static struct mr *peer_region;
 static struct mw *peer_window;
 static uint32_t peer_rkey;
 
-/* A QP with a bound window over all of its memory, whose bind has completed. */
+/* A QP, a region of all its memory, and a window that isn't bound yet. */
 static void begin_peer(enum ibv_mw_type type)
 {
 	peer_create(&peer, IBV_QPT_RC, NULL);
@@ -411,6 +411,14 @@ static struct ibv_send_wr peer_bind_wr(uint32_t rkey, uint32_t length, uint64_t 
 			    .bind_info = {&peer_region->ibv, (uintptr_t)peer.memory, length,
 					  ALL_RIGHTS}},
 	};
+}
+
+/* The same with 1024 bytes bound, by request 1. */
+static void begin_bound_peer(enum ibv_mw_type type)
+{
+	begin_peer(type);
+	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 }
 
 static void end_peer(void)
@@ -517,9 +525,7 @@ START_TEST(answered_and_taken_back_in_one_round)
 	struct packet packet;
 	struct ibv_send_wr take_back;
 
-	begin_peer(_i);
-	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
-	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	begin_bound_peer(_i);
 	peer_post(&peer, IBV_WR_RDMA_READ, 8, 2);
 	take_back = peer_bind_wr(ibv_inc_rkey(peer_rkey), 0, 3);
 	take_back.send_flags |= IBV_SEND_FENCE;
@@ -551,9 +557,7 @@ START_TEST(invalidating_twice)
 				   .psn = world_connection.psn,
 				   .length = 8};
 
-	begin_peer(IBV_MW_TYPE_2);
-	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
-	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	begin_bound_peer(IBV_MW_TYPE_2);
 	peer_receive(&peer, 100, 2);
 	peer_receive(&peer, 100, 3);
 	send.invalidate = peer_rkey;
@@ -580,9 +584,7 @@ START_TEST(not_invalidated_by_what_fails)
 				   .psn = world_connection.psn,
 				   .length = 101};
 
-	begin_peer(IBV_MW_TYPE_2);
-	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
-	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	begin_bound_peer(IBV_MW_TYPE_2);
 	send.invalidate = peer_rkey;
 	peer_send(&peer, &send);
 	peer_see_ack(&peer, send.psn, AETH_RNR_NAK | world_connection.min_rnr_timer);
@@ -602,26 +604,24 @@ END_TEST
  */
 START_TEST(refused_from_the_first_on)
 {
-	struct peer_packet packet = {.opcode = WIRE_RC | WIRE_READ_REQUEST,
-				     .psn = world_connection.psn,
-				     .dma_length = 8};
+	static const uint8_t operations[] = {WIRE_READ_REQUEST, WIRE_READ_REQUEST,
+					     WIRE_SEND_ONLY_INVALIDATE, WIRE_WRITE_ONLY};
 
-	begin_peer(IBV_MW_TYPE_2);
-	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
-	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	begin_bound_peer(IBV_MW_TYPE_2);
 	peer_receive(&peer, 100, 2);
-	packet.va = (uintptr_t)peer.memory;
-	packet.rkey = packet.invalidate = peer_rkey;
-	peer_send(&peer, &packet);
-	packet.psn++;
-	peer_send(&peer, &packet);
-	packet.opcode = WIRE_RC | WIRE_SEND_ONLY_INVALIDATE;
-	packet.psn++;
-	peer_send(&peer, &packet);
-	packet.opcode = WIRE_RC | WIRE_WRITE_ONLY;
-	packet.length = packet.dma_length;
-	packet.psn++;
-	peer_send(&peer, &packet);
+	for (unsigned int i = 0; i < sizeof(operations); i++) {
+		const struct peer_packet packet = {
+			.opcode = WIRE_RC | operations[i],
+			.psn = world_connection.psn + i,
+			.va = (uintptr_t)peer.memory,
+			.rkey = peer_rkey,
+			.invalidate = peer_rkey,
+			.dma_length = 8,
+			.length = operations[i] == WIRE_WRITE_ONLY ? 8 : 0,
+		};
+
+		peer_send(&peer, &packet);
+	}
 	peer_see_ack(&peer, world_connection.psn, AETH_NAK_REMOTE_ACCESS);
 	peer_see_none(&peer, SECOND);
 	world_expect(peer.node, 2, IBV_WC_SUCCESS);

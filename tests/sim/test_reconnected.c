@@ -14,9 +14,7 @@ static const uint8_t old[BYTES] = "before", new[BYTES] = "now";
 static void reconnect(struct peer *peer)
 {
 	world_modify_state(peer->qp, IBV_QPS_RESET);
-	world_modify_init(peer->qp, &world_connection);
-	world_modify_rtr_to(peer->qp, &peer->path.source, PEER_QPN, &world_connection);
-	world_modify_rts(peer->qp, &world_connection);
+	peer_connect(peer, &world_connection);
 }
 
 static void give(struct peer *peer, uint8_t operation, uint32_t psn, const uint8_t *payload)

@@ -338,9 +338,7 @@ START_TEST(nak_of_the_connection_before)
 	peer_acknowledge(&peer, FIRST_PSN + 2, 0x61);
 	peer_see_requests(&peer, FIRST_PSN, 1);
 	world_modify_state(peer.qp, IBV_QPS_RESET);
-	world_modify_init(peer.qp, &world_connection);
-	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, &world_connection);
-	world_modify_rts(peer.qp, &world_connection);
+	peer_connect(&peer, &world_connection);
 	for (uint64_t i = 3; i < 6; i++)
 		peer_post(&peer, i > 3 ? IBV_WR_SEND : IBV_WR_RDMA_READ, 10, i);
 	peer_see_requests(&peer, FIRST_PSN, 3);
