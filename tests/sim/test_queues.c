@@ -15,19 +15,6 @@ static void send_next(struct peer *peer, struct peer_packet packet)
 	world_run(&peer->world, 10000);
 }
 
-static void acknowledge(struct peer *peer, uint32_t psn)
-{
-	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = 0x1f};
-
-	peer_send(peer, &p);
-}
-
-static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
-}
-
 /* --- shared receive queues --------------------------------------------------------- */
 
 static const struct peer_packet only = {RC(WIRE_SEND_ONLY), .length = 8};
@@ -236,7 +223,7 @@ START_TEST(drain_send_queue)
 	peer_post(&peer, IBV_WR_SEND, 3000, 0);
 	peer_post(&peer, IBV_WR_RDMA_READ, 8, 1);
 	peer_post(&peer, IBV_WR_RDMA_READ, 8, 2); /* one at a time: this one isn't begun */
-	expect_requests(&peer, c.psn, 4);
+	peer_see_requests(&peer, c.psn, 4);
 	ck_assert_int_eq(drain(&peer, notify), 0);
 	peer_post(&peer, IBV_WR_SEND, 8, 3);
 	peer_see_none(&peer, 10000);
@@ -251,9 +238,9 @@ START_TEST(drain_send_queue)
 	/* No answer: sent again one by one, as probes. */
 	ck_assert(peer_wait(&peer, &packet, 100 * MS));
 	ck_assert_uint_eq(packet.psn, c.psn);
-	acknowledge(&peer, c.psn);
-	expect_requests(&peer, c.psn + 1, 1);
-	acknowledge(&peer, c.psn + 2);
+	peer_acknowledge(&peer, c.psn, AETH_ACK_UNLIMITED);
+	peer_see_requests(&peer, c.psn + 1, 1);
+	peer_acknowledge(&peer, c.psn + 2, AETH_ACK_UNLIMITED);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert(draining(&peer));
 	peer_send(&peer,
@@ -266,7 +253,7 @@ START_TEST(drain_send_queue)
 	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_SQ_DRAINED), notify);
 
 	world_modify_state(peer.qp, IBV_QPS_RTS);
-	expect_requests(&peer, c.psn + 4, 1);
+	peer_see_requests(&peer, c.psn + 4, 1);
 	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_SQ_DRAINED), notify);
 	peer_destroy(&peer);
 }
@@ -291,7 +278,7 @@ START_TEST(drain_idle)
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	world_expect_none(peer.node, MS);
 	world_modify_state(peer.qp, IBV_QPS_RTS);
-	expect_requests(&peer, FIRST_PSN, 1);
+	peer_see_requests(&peer, FIRST_PSN, 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -426,7 +413,7 @@ START_TEST(arm)
 	cq_arm(cq, true);
 	peer_post(&peer, IBV_WR_SEND, 8, 100);
 	peer_post(&peer, IBV_WR_SEND, 8, 101);
-	acknowledge(&peer, FIRST_PSN);
+	peer_acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
 	expect_events(&peer, 4);
 	world_modify_state(peer.qp, IBV_QPS_ERR);
 	expect_events(&peer, 5);
@@ -469,12 +456,12 @@ START_TEST(send_cq_overrun_by_a_response)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	ck_assert_int_eq(cq_resize(peer.node->cq, 1), 0);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
-	expect_requests(&peer, FIRST_PSN, 1);
-	acknowledge(&peer, FIRST_PSN);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	peer_acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
 	world_run(&peer.world, MS);
 	peer_post(&peer, IBV_WR_SEND, 8, 1);
 	peer_post(&peer, IBV_WR_RDMA_READ, 8, 2);
-	expect_requests(&peer, FIRST_PSN + 1, 2);
+	peer_see_requests(&peer, FIRST_PSN + 1, 2);
 	/* The cursor is at the READ when the SEND has been sent again. */
 	ck_assert(peer_wait(&peer, &packet, SECOND));
 	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 1) & PSN_MASK);

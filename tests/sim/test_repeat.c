@@ -12,15 +12,8 @@
 #include "pair.h"
 #include "peer.h"
 
-#define ACK 0x1f
-#define NAK 0x60
-
-static void answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
-{
-	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
-
-	peer_send(peer, &p);
-}
+#define ACK AETH_ACK_UNLIMITED
+#define NAK AETH_NAK_PSN_SEQUENCE
 
 /* These packets come next, and then no other. */
 static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
@@ -94,7 +87,7 @@ static void answer_after(struct peer *peer, uint64_t time)
 {
 	post(peer, 1);
 	peer_see_none(peer, time);
-	answer(peer, peer->qp->requester.psn - 1, ACK);
+	peer_acknowledge(peer, peer->qp->requester.psn - 1, ACK);
 	expect_completions(peer, 0, 1);
 }
 
@@ -104,9 +97,9 @@ static void keep_behind(struct peer *peer, uint32_t lost)
 	uint32_t psn = peer->qp->requester.psn;
 
 	post(peer, 5);
-	answer(peer, psn + lost, NAK);
+	peer_acknowledge(peer, psn + lost, NAK);
 	expect_repeated(peer, psn + lost);
-	answer(peer, psn + 4, ACK);
+	peer_acknowledge(peer, psn + 4, ACK);
 	expect_completions(peer, 0, 5);
 }
 
@@ -125,11 +118,11 @@ static void drop_behind(struct peer *peer, bool nak)
 	uint32_t psn = peer->qp->requester.psn;
 
 	post(peer, 5);
-	answer(peer, psn + 2, NAK);
+	peer_acknowledge(peer, psn + 2, NAK);
 	expect_repeated(peer, psn + 2);
-	answer(peer, psn + 2 + nak, nak ? NAK : ACK);
+	peer_acknowledge(peer, psn + 2 + nak, nak ? NAK : ACK);
 	expect_requests(peer, psn + 3, 2);
-	answer(peer, psn + 4, ACK);
+	peer_acknowledge(peer, psn + 4, ACK);
 	expect_completions(peer, 0, 5);
 }
 
@@ -157,16 +150,16 @@ START_TEST(a_doubled_nak_is_one)
 	for (uint32_t i = 0; i < 4; i++) {
 		post(&peer, 1);
 		world_run(&peer.world, 100000);
-		answer(&peer, FIRST_PSN + i, ACK);
+		peer_acknowledge(&peer, FIRST_PSN + i, ACK);
 		expect_completions(&peer, 0, 1);
 	}
 	post(&peer, 3);
-	answer(&peer, FIRST_PSN + 4, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 4, NAK);
 	expect_repeated(&peer, FIRST_PSN + 4);
-	answer(&peer, FIRST_PSN + 4, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 4, NAK);
 	peer_see_none(&peer, 5000);
 	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 1);
-	answer(&peer, FIRST_PSN + 6, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 6, ACK);
 	expect_completions(&peer, 0, 3);
 	expect_end(&peer);
 }
@@ -181,14 +174,14 @@ START_TEST(sending_goes_on)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 3);
 	before = in_flight(&peer);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
 	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
 	ck_assert_uint_eq(in_flight(&peer), before);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 3);
 	expect_requests(&peer, FIRST_PSN + 3, 1);
 	ck_assert_uint_gt(in_flight(&peer), before);
-	answer(&peer, FIRST_PSN + 3, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 3, ACK);
 	expect_completions(&peer, 0, 4);
 	ck_assert_uint_eq(resent(&peer), 1);
 	expect_end(&peer);
@@ -203,10 +196,10 @@ START_TEST(gap_behind_gap)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 8);
 	for (uint32_t lost = 0; lost < 8; lost += 2) {
-		answer(&peer, FIRST_PSN + lost, NAK);
+		peer_acknowledge(&peer, FIRST_PSN + lost, NAK);
 		expect_repeated(&peer, FIRST_PSN + lost);
 	}
-	answer(&peer, FIRST_PSN + 7, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 7, ACK);
 	expect_completions(&peer, 0, 8);
 	ck_assert_uint_eq(resent(&peer), 4);
 	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
@@ -222,15 +215,15 @@ START_TEST(the_next_gap_is_known)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 7);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
-	answer(&peer, FIRST_PSN + 2, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
 	expect_repeated(&peer, FIRST_PSN + 3);
-	answer(&peer, FIRST_PSN + 3, NAK); /* it crossed it */
+	peer_acknowledge(&peer, FIRST_PSN + 3, NAK); /* it crossed it */
 	peer_see_none(&peer, 20000);
-	answer(&peer, FIRST_PSN + 4, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 4, ACK);
 	expect_repeated(&peer, FIRST_PSN + 5);
-	answer(&peer, FIRST_PSN + 6, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 6, ACK);
 	expect_completions(&peer, 0, 7);
 	ck_assert_uint_eq(resent(&peer), 3);
 	expect_end(&peer);
@@ -245,10 +238,10 @@ START_TEST(two_in_a_row)
 
 	post(&peer, 5);
 	for (uint32_t lost = 1; lost < 1 + 2; lost++) {
-		answer(&peer, psn + lost, NAK);
+		peer_acknowledge(&peer, psn + lost, NAK);
 		expect_repeated(&peer, psn + lost);
 	}
-	answer(&peer, psn + 4, ACK);
+	peer_acknowledge(&peer, psn + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	ck_assert_uint_eq(resent(&peer), 1 + 2);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
@@ -263,13 +256,13 @@ START_TEST(two_in_a_row_by_an_acknowledgement)
 	uint32_t psn = keeping_peer(&peer);
 
 	post(&peer, 5);
-	answer(&peer, psn + 1, NAK);
+	peer_acknowledge(&peer, psn + 1, NAK);
 	expect_repeated(&peer, psn + 1);
-	answer(&peer, psn + 1, ACK);
+	peer_acknowledge(&peer, psn + 1, ACK);
 	expect_repeated(&peer, psn + 2);
-	answer(&peer, psn + 2, NAK);
+	peer_acknowledge(&peer, psn + 2, NAK);
 	peer_see_none(&peer, 20000);
-	answer(&peer, psn + 4, ACK);
+	peer_acknowledge(&peer, psn + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	ck_assert_uint_eq(resent(&peer), 1 + 2);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
@@ -285,13 +278,13 @@ START_TEST(a_long_run_is_everything)
 
 	post(&peer, 8);
 	for (uint32_t lost = 0; lost < REPEAT_RUN; lost++) {
-		answer(&peer, psn + lost, NAK);
+		peer_acknowledge(&peer, psn + lost, NAK);
 		expect_repeated(&peer, psn + lost);
 	}
-	answer(&peer, psn + REPEAT_RUN, NAK);
+	peer_acknowledge(&peer, psn + REPEAT_RUN, NAK);
 	expect_requests(&peer, psn + REPEAT_RUN, 8 - REPEAT_RUN);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_UNKNOWN);
-	answer(&peer, psn + 7, ACK);
+	peer_acknowledge(&peer, psn + 7, ACK);
 	expect_completions(&peer, 0, 8);
 	expect_end(&peer);
 }
@@ -304,8 +297,8 @@ START_TEST(late_is_not_lost)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 3);
-	answer(&peer, FIRST_PSN + 1, NAK);
-	answer(&peer, FIRST_PSN + 2, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 1, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
 	expect_completions(&peer, 0, 3);
 	ck_assert_uint_eq(resent(&peer), 0);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_UNKNOWN);
@@ -322,11 +315,11 @@ START_TEST(a_lost_repetition_is_probed_for)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	keep_behind(&peer, 0);
 	post(&peer, 5);
-	answer(&peer, FIRST_PSN + 5 + 1, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 5 + 1, NAK);
 	expect_repeated(&peer, FIRST_PSN + 5 + 1);
 	ck_assert(peer_wait(&peer, &packet, SECOND));
 	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 5 + 1) & PSN_MASK);
-	answer(&peer, FIRST_PSN + 5 + 4, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 5 + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	ck_assert_uint_eq(resent(&peer), 1 + 2);
 	expect_end(&peer);
@@ -343,7 +336,7 @@ START_TEST(a_lost_read_request)
 	for (uint64_t i = 0; i < 3; i++)
 		peer_post(&peer, IBV_WR_RDMA_READ, 8, i);
 	expect_requests(&peer, FIRST_PSN, 3);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 3);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -370,11 +363,11 @@ START_TEST(a_nak_answers_a_probe)
 	ck_assert(peer_wait(&peer, &packet, SECOND));
 	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 5) & PSN_MASK);
 	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_HEAD_PROBE);
-	answer(&peer, FIRST_PSN + 5 + 3, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 5 + 3, NAK);
 	expect_repeated(&peer, FIRST_PSN + 5 + 3);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 5);
 	expect_requests(&peer, FIRST_PSN + 5 + 5, 1);
-	answer(&peer, FIRST_PSN + 5 + 5, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 5 + 5, ACK);
 	expect_completions(&peer, 0, 6);
 	expect_end(&peer);
 }
@@ -397,18 +390,18 @@ START_TEST(one_reduction_a_window)
 	post(&peer, 10);
 	for (uint32_t lost = 0; lost < 8; lost += 2) {
 		peer_see_none(&peer, round_trip);
-		answer(&peer, psn + lost, NAK);
+		peer_acknowledge(&peer, psn + lost, NAK);
 		expect_repeated(&peer, psn + lost);
 		ck_assert_uint_eq(cwnd->reductions, 2);
 	}
-	answer(&peer, psn + 9, ACK);
+	peer_acknowledge(&peer, psn + 9, ACK);
 	expect_completions(&peer, 0, 10);
 	answer_after(&peer, round_trip);
 	post(&peer, 2);
-	answer(&peer, psn + 11, NAK);
+	peer_acknowledge(&peer, psn + 11, NAK);
 	see_all(&peer);
 	ck_assert_uint_eq(cwnd->reductions, 3);
-	answer(&peer, psn + 12, ACK);
+	peer_acknowledge(&peer, psn + 12, ACK);
 	expect_completions(&peer, 0, 2);
 	expect_end(&peer);
 }
@@ -431,9 +424,9 @@ START_TEST(from_the_second_time_on_at_once)
 	while (++gaps < DROPS_UNTIL_REPEAT) {
 		psn = peer.qp->requester.psn;
 		post(&peer, 5);
-		answer(&peer, psn + 2, NAK);
+		peer_acknowledge(&peer, psn + 2, NAK);
 		expect_requests(&peer, psn + 2, 3);
-		answer(&peer, psn + 4, ACK);
+		peer_acknowledge(&peer, psn + 4, ACK);
 		expect_completions(&peer, 0, 5);
 	}
 	ck_assert_uint_eq(resent(&peer), 2 * 3 + (DROPS_UNTIL_REPEAT - 1) * 3);
@@ -450,13 +443,13 @@ START_TEST(what_was_sent_again_proves_nothing)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 5);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
-	answer(&peer, FIRST_PSN + 1, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 1, NAK);
 	expect_requests(&peer, FIRST_PSN + 1, 4);
-	answer(&peer, FIRST_PSN + 2, NAK); /* it crossed them */
+	peer_acknowledge(&peer, FIRST_PSN + 2, NAK); /* it crossed them */
 	expect_repeated(&peer, FIRST_PSN + 2);
-	answer(&peer, FIRST_PSN + 4, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED_ONCE);
 	expect_end(&peer);
@@ -482,21 +475,21 @@ START_TEST(acknowledged_before_it_is_sent_again)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 60 * PEER_MTU, 0); /* more than the window */
 	see_all(&peer);
 	limit = cwnd->size.limit;
-	answer(&peer, FIRST_PSN + 1, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 1, NAK);
 	expect_repeated(&peer, FIRST_PSN + 1);
-	answer(&peer, FIRST_PSN + 2, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 2, NAK);
 	see_all(&peer);
 	ck_assert_int_lt(psn_distance(req->psn, req->highest), 0);
 	if (_i)
 		peer_see_none(&peer, round_trip);
-	answer(&peer, req->highest - 1, ACK);
+	peer_acknowledge(&peer, req->highest - 1, ACK);
 	see_all(&peer);
 	ck_assert_int_eq(behind_gap(&peer), _i ? BEHIND_GAP_KEPT : BEHIND_GAP_DROPPED_ONCE);
 	if (_i)
 		ck_assert_uint_lt(cwnd->size.limit, limit);
 	else
 		ck_assert_uint_ge(cwnd->size.limit, limit);
-	answer(&peer, FIRST_PSN + 60, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 60, ACK);
 	expect_completions(&peer, 0, 1);
 	expect_end(&peer);
 }
@@ -510,16 +503,16 @@ START_TEST(a_silent_responder_that_drops)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 5);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert(peer_wait(&peer, &packet, MS));
 		ck_assert_uint_eq(packet.psn, (FIRST_PSN + i) & PSN_MASK);
 		peer_see_none(&peer, 20000);
-		answer(&peer, FIRST_PSN + i, ACK);
+		peer_acknowledge(&peer, FIRST_PSN + i, ACK);
 	}
 	expect_requests(&peer, FIRST_PSN + 2, 3);
-	answer(&peer, FIRST_PSN + 4, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 4, ACK);
 	expect_completions(&peer, 0, 5);
 	expect_end(&peer);
 }
@@ -537,13 +530,13 @@ START_TEST(not_ready_for_what_was_repeated)
 	for (uint64_t i = 0; i < 3; i++)
 		peer_post(&peer, IBV_WR_SEND, 8, i);
 	expect_requests(&peer, FIRST_PSN, 3);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
-	answer(&peer, FIRST_PSN, 0x21);
+	peer_acknowledge(&peer, FIRST_PSN, 0x21);
 	ck_assert(peer_wait(&peer, &packet, 100000));
 	ck_assert_uint_eq(packet.psn, FIRST_PSN);
 	expect_requests(&peer, FIRST_PSN + 1, 2);
-	answer(&peer, FIRST_PSN + 2, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
 	expect_completions(&peer, 0, 3);
 	expect_end(&peer);
 }
@@ -558,14 +551,14 @@ START_TEST(repeated_in_sqd)
 	post(&peer, 3);
 	world_modify_state(peer.qp, IBV_QPS_SQD);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 3);
-	answer(&peer, FIRST_PSN + 1, NAK);
+	peer_acknowledge(&peer, FIRST_PSN + 1, NAK);
 	expect_repeated(&peer, FIRST_PSN + 1);
-	answer(&peer, FIRST_PSN + 2, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
 	expect_completions(&peer, 0, 3);
 	peer_see_none(&peer, MS);
 	world_modify_state(peer.qp, IBV_QPS_RTS);
 	expect_requests(&peer, FIRST_PSN + 3, 1);
-	answer(&peer, FIRST_PSN + 3, ACK);
+	peer_acknowledge(&peer, FIRST_PSN + 3, ACK);
 	expect_completions(&peer, 3, 4);
 	expect_end(&peer);
 }
@@ -579,7 +572,7 @@ START_TEST(memory_of_the_repeated)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 3);
 	ck_assert_int_eq(mr_deregister(peer.mr), 0);
-	answer(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	world_expect(peer.node, 0, IBV_WC_LOC_PROT_ERR);
 	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
 	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);

@@ -10,18 +10,11 @@
 #include "net/tuning.h"
 #include "peer.h"
 
-#define ACK 0x1f
-#define NAK 0x60
+#define ACK AETH_ACK_UNLIMITED
+#define NAK AETH_NAK_PSN_SEQUENCE
 #define REQUESTS 7 /* fewer than wait for others (COALESCE_UNDER_WAY) */
 
 /* --- the requester ------------------------------------------------------------------------ */
-
-static void answer(struct peer *peer, uint32_t psn, uint8_t syndrome)
-{
-	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
-
-	peer_send(peer, &p);
-}
 
 static void respond(struct peer *peer, uint32_t psn)
 {
@@ -66,9 +59,9 @@ static uint32_t lossy_peer(struct peer *peer, uint64_t interval)
 
 	peer_create(peer, IBV_QPT_RC, NULL);
 	post(peer, IBV_WR_RDMA_WRITE);
-	answer(peer, FIRST_PSN, NAK);
+	peer_acknowledge(peer, FIRST_PSN, NAK);
 	see(peer, FIRST_PSN);
-	answer(peer, FIRST_PSN + REQUESTS - 1, ACK);
+	peer_acknowledge(peer, FIRST_PSN + REQUESTS - 1, ACK);
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		world_expect(peer->node, i, IBV_WC_SUCCESS);
 	destination = peer->qp->recovery.destination;
@@ -84,15 +77,15 @@ START_TEST(repeated_twice)
 	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
-	answer(&peer, psn + 2, NAK);
+	peer_acknowledge(&peer, psn + 2, NAK);
 	see(&peer, psn + 2);
 	see(&peer, psn + 2);
 	peer_see_none(&peer, 10000);
-	answer(&peer, psn + 5, NAK);
+	peer_acknowledge(&peer, psn + 5, NAK);
 	see(&peer, psn + 5);
 	see(&peer, psn + 5);
 	peer_see_none(&peer, 10000);
-	answer(&peer, psn + REQUESTS - 1, ACK);
+	peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
 	expect_end(&peer);
 }
 END_TEST
@@ -105,13 +98,13 @@ START_TEST(not_repeated_twice)
 	uint32_t psn = lossy_peer(&peer, _i ? 0 : 2 * VERY_LOSSY_INTERVAL);
 
 	post(&peer, opcode);
-	answer(&peer, psn, NAK);
+	peer_acknowledge(&peer, psn, NAK);
 	see(&peer, psn);
 	peer_see_none(&peer, 10000);
 	for (uint32_t i = 0; _i && i < REQUESTS; i++)
 		respond(&peer, psn + i);
 	if (!_i)
-		answer(&peer, psn + REQUESTS - 1, ACK);
+		peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
 	expect_end(&peer);
 }
 END_TEST
@@ -185,15 +178,15 @@ START_TEST(repeated_early)
 	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, REQUESTS);
 	see(&peer, psn + REQUESTS);
-	answer(&peer, psn + 3, ACK);
+	peer_acknowledge(&peer, psn + 3, ACK);
 	see(&peer, psn + 4);
 	see(&peer, psn + 4);
 	peer_see_none(&peer, 10000);
-	answer(&peer, psn + REQUESTS - 1, ACK);
+	peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
 	peer_see_none(&peer, 10000);
 	ck_assert_uint_eq(peer.node->hca->counters->timeouts, 0);
 	ck_assert_uint_eq(peer.qp->recovery.retries, world_connection.retry_cnt);
-	answer(&peer, psn + REQUESTS, ACK);
+	peer_acknowledge(&peer, psn + REQUESTS, ACK);
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	world_expect(peer.node, REQUESTS, IBV_WC_SUCCESS);
@@ -212,9 +205,9 @@ START_TEST(a_nak_behind_an_early_one)
 	post(&peer, IBV_WR_RDMA_WRITE);
 	ck_assert(peer_wait(&peer, &packet, MS));
 	see(&peer, psn);
-	answer(&peer, psn, NAK);
+	peer_acknowledge(&peer, psn, NAK);
 	peer_see_none(&peer, 10000);
-	answer(&peer, psn + REQUESTS - 1, ACK);
+	peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
 	expect_end(&peer);
 }
 END_TEST
@@ -235,7 +228,7 @@ START_TEST(silence)
 	ck_assert(peer_wait(&peer, &packet, 100 * MS));
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_HEAD_PROBE);
-	answer(&peer, psn + REQUESTS - 1, ACK);
+	peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
 	expect_end(&peer);
 }
 END_TEST

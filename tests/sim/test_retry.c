@@ -10,19 +10,6 @@
 #include "pair.h"
 #include "peer.h"
 
-static void acknowledge(struct peer *peer, uint32_t psn, uint8_t syndrome)
-{
-	struct peer_packet p = {RC(WIRE_ACKNOWLEDGE), .psn = psn & PSN_MASK, .syndrome = syndrome};
-
-	peer_send(peer, &p);
-}
-
-static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
-}
-
 static uint64_t timeout_of(const struct connection *c)
 {
 	return UINT64_C(4096) << c->timeout;
@@ -118,8 +105,8 @@ START_TEST(answered_before_it_was_sent)
 	sim_advance(peer.world.sim, began + MS);
 	for (uint64_t i = 0; i < 2; i++)
 		peer_post(&peer, IBV_WR_RDMA_WRITE, 8, i);
-	expect_requests(&peer, FIRST_PSN, 2);
-	acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
+	peer_see_requests(&peer, FIRST_PSN, 2);
+	peer_acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
 	sim_advance(peer.world.sim, world_now(&peer.world) + MS);
 	hca_progress(peer.node->hca, began);
 	ck_assert_uint_eq(peer.qp->requester.unacked, psn_add(FIRST_PSN, 1));
@@ -128,7 +115,7 @@ START_TEST(answered_before_it_was_sent)
 	/* The other one is asked for now and then. */
 	ck_assert(peer_wait(&peer, &probe, 10 * SECOND));
 	ck_assert_uint_eq(probe.psn, psn_add(FIRST_PSN, 1));
-	acknowledge(&peer, psn_add(FIRST_PSN, 1), AETH_ACK_UNLIMITED);
+	peer_acknowledge(&peer, psn_add(FIRST_PSN, 1), AETH_ACK_UNLIMITED);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
@@ -149,22 +136,22 @@ START_TEST(longer_than_the_timeout)
 	round_trip = timeout_of(&c) * 3 / 2;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
-	expect_requests(&peer, c.psn, 1);
+	peer_see_requests(&peer, c.psn, 1);
 	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) * 5 / 4));
 	ck_assert_uint_eq(packet.psn, c.psn);
 	peer_see_none(&peer, round_trip - timeout_of(&c));
-	acknowledge(&peer, c.psn, 0x1f);
+	peer_acknowledge(&peer, c.psn, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	for (uint64_t i = 1; i < 4; i++) {
 		peer_post(&peer, IBV_WR_RDMA_WRITE, 8, i);
-		expect_requests(&peer, c.psn + i, 1);
+		peer_see_requests(&peer, c.psn + i, 1);
 		peer_see_none(&peer, round_trip);
-		acknowledge(&peer, c.psn + i, 0x1f);
+		peer_acknowledge(&peer, c.psn + i, 0x1f);
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	}
 	then = world_now(&peer.world);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 4);
-	expect_requests(&peer, c.psn + 4, 1);
+	peer_see_requests(&peer, c.psn + 4, 1);
 	ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
 	ck_assert_uint_eq(packet.psn, c.psn + 4);
 	ck_assert_uint_gt(world_now(&peer.world), then + round_trip);
@@ -190,12 +177,12 @@ START_TEST(retries_come_back)
 		ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
 		ck_assert_uint_eq(packet.psn, c.psn);
 		if (i == 0)
-			expect_requests(&peer, c.psn + 1, 1);
+			peer_see_requests(&peer, c.psn + 1, 1);
 	}
 	world_run(&peer.world, timeout_of(&c) / 2);
-	acknowledge(&peer, c.psn, 0x1f);
+	peer_acknowledge(&peer, c.psn, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
-	expect_requests(&peer, c.psn + 1, 1);
+	peer_see_requests(&peer, c.psn + 1, 1);
 	then = world_now(&peer.world);
 	for (int i = 0; i < 3; i++) {
 		ck_assert(peer_wait(&peer, &packet, 5 * timeout_of(&c)));
@@ -219,8 +206,8 @@ static void create_measured(struct peer *peer, const struct connection *c)
 {
 	peer_create(peer, IBV_QPT_RC, c);
 	peer_post(peer, IBV_WR_RDMA_WRITE, 8, 99);
-	expect_requests(peer, FIRST_PSN, 1);
-	acknowledge(peer, FIRST_PSN, 0x1f);
+	peer_see_requests(peer, FIRST_PSN, 1);
+	peer_acknowledge(peer, FIRST_PSN, 0x1f);
 	world_expect(peer->node, 99, IBV_WC_SUCCESS);
 }
 
@@ -264,9 +251,9 @@ START_TEST(the_next_packet_is_the_probe)
 	ck_assert(packet.ack_request);
 	peer_see_none(&peer, PROBE_TIMEOUT_LEAST);
 	/* It was only late: the rest follows, and the window is what it was or more. */
-	acknowledge(&peer, PSN + sent, 0x1f);
-	expect_requests(&peer, PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
-	acknowledge(&peer, PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
+	peer_acknowledge(&peer, PSN + sent, 0x1f);
+	peer_see_requests(&peer, PSN + sent + 1, PEER_MEMORY / PEER_MTU - sent - 1);
+	peer_acknowledge(&peer, PSN + PEER_MEMORY / PEER_MTU - 1, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters->retransmitted_pkts, 0);
 	ck_assert_uint_ge(peer.qp->recovery.destination->cwnd.size.limit, CWND_INITIAL);
@@ -285,14 +272,14 @@ START_TEST(what_was_not_lost_is_not_sent_again)
 	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
-	expect_requests(&peer, PSN, 4);
+	peer_see_requests(&peer, PSN, 4);
 	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
 	peer_see_none(&peer, PROBE_TIMEOUT_LEAST / 10);
-	acknowledge(&peer, PSN + 2, 0x1f);
-	expect_requests(&peer, PSN + 4, 1);
-	acknowledge(&peer, PSN + 4, 0x1f);
+	peer_acknowledge(&peer, PSN + 2, 0x1f);
+	peer_see_requests(&peer, PSN + 4, 1);
+	peer_acknowledge(&peer, PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight, 0);
@@ -313,14 +300,14 @@ START_TEST(reads_go_on_behind_a_probe)
 	create_measured(&peer, &c);
 	for (uint64_t i = 0; i < 4; i++)
 		peer_post(&peer, IBV_WR_RDMA_READ, 64, i);
-	expect_requests(&peer, PSN, 2);
+	peer_see_requests(&peer, PSN, 2);
 	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 1);
 	for (uint32_t i = 0; i < 2; i++) {
 		response.psn = (PSN + i) & PSN_MASK;
 		peer_send(&peer, &response);
 	}
-	expect_requests(&peer, PSN + 2, 2);
+	peer_see_requests(&peer, PSN + 2, 2);
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 2);
 	for (uint32_t i = 2; i < 4; i++) {
 		response.psn = (PSN + i) & PSN_MASK;
@@ -340,9 +327,9 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 
 	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
-	expect_requests(&peer, PSN, 3);
+	peer_see_requests(&peer, PSN, 3);
 	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
-	acknowledge(&peer, PSN + 2, 0x1f);
+	peer_acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 0);
 	peer_see_none(&peer, SECOND);
@@ -362,17 +349,17 @@ START_TEST(a_lost_nak_is_probed_for)
 	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
-	expect_requests(&peer, PSN, 4);
+	peer_see_requests(&peer, PSN, 4);
 	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
 	peer_see_none(&peer, PROBE_TIMEOUT_LEAST / 10);
-	acknowledge(&peer, PSN, 0x1f);
-	expect_requests(&peer, PSN + 1, 1);
+	peer_acknowledge(&peer, PSN, 0x1f);
+	peer_see_requests(&peer, PSN + 1, 1);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.reductions, 0);
-	acknowledge(&peer, PSN + 1, 0x1f);
-	expect_requests(&peer, PSN + 2, 3);
+	peer_acknowledge(&peer, PSN + 1, 0x1f);
+	peer_see_requests(&peer, PSN + 2, 3);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.reductions, 1);
-	acknowledge(&peer, PSN + 4, 0x1f);
+	peer_acknowledge(&peer, PSN + 4, 0x1f);
 	for (uint64_t i = 0; i < 3; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 0);
@@ -392,7 +379,7 @@ START_TEST(lost_responses_are_probed_for)
 
 	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
-	expect_requests(&peer, PSN, 1);
+	peer_see_requests(&peer, PSN, 1);
 	peer_send(&peer, &response);
 	peer_see_none(&peer, REPEAT_TIMEOUT_LEAST * 9 / 10);
 	ck_assert(peer_wait(&peer, &packet, REPEAT_TIMEOUT_LEAST / 5));
@@ -423,7 +410,7 @@ START_TEST(unanswered_probes_end)
 	c.timeout = 18;
 	create_measured(&peer, &c);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
-	expect_requests(&peer, PSN, 3);
+	peer_see_requests(&peer, PSN, 3);
 	start = world_now(&peer.world);
 	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
 		uint64_t due = start + ((2 << i) - 1) * REPEAT_TIMEOUT_LEAST;
@@ -434,9 +421,9 @@ START_TEST(unanswered_probes_end)
 	ck_assert(peer_wait(&peer, &packet, timeout_of(&c) / 5));
 	ck_assert_uint_eq(packet.psn, PSN);
 	ck_assert_uint_eq(peer.qp->recovery.retries, c.retry_cnt - 1);
-	acknowledge(&peer, PSN, 0x1f);
-	expect_requests(&peer, PSN + 1, 1);
-	acknowledge(&peer, PSN + 2, 0x1f);
+	peer_acknowledge(&peer, PSN, 0x1f);
+	peer_see_requests(&peer, PSN + 1, 1);
+	peer_acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
@@ -451,9 +438,9 @@ START_TEST(no_probe_where_none_is_needed)
 	c.timeout = _i ? 7 : 14;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
-	expect_requests(&peer, FIRST_PSN, 1);
+	peer_see_requests(&peer, FIRST_PSN, 1);
 	if (!_i)
-		acknowledge(&peer, FIRST_PSN, 0x20 | 24); /* 41 ms */
+		peer_acknowledge(&peer, FIRST_PSN, 0x20 | 24); /* 41 ms */
 	peer_see_none(&peer, _i ? timeout_of(&c) * 9 / 10 : 40 * MS);
 	peer_destroy(&peer);
 }
@@ -542,11 +529,11 @@ START_TEST(what_has_arrived_is_read_first)
 	c.retry_cnt = 0;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
-	expect_requests(&peer, c.psn, 1);
+	peer_see_requests(&peer, c.psn, 1);
 	world_stall(peer.node, 2 * timeout_of(&c));
 	for (int i = 0; i < 2000; i++)
 		peer_send(&peer, &other);
-	acknowledge(&peer, c.psn, AETH_ACK_UNLIMITED);
+	peer_acknowledge(&peer, c.psn, AETH_ACK_UNLIMITED);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
@@ -564,13 +551,13 @@ START_TEST(naks_are_counted)
 	peer_create(&peer, IBV_QPT_RC, &c);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
-	expect_requests(&peer, c.psn, 2);
+	peer_see_requests(&peer, c.psn, 2);
 	for (int i = 0; i < _i; i++) {
-		acknowledge(&peer, c.psn, 0x60);
-		expect_requests(&peer, c.psn, 1);
+		peer_acknowledge(&peer, c.psn, 0x60);
+		peer_see_requests(&peer, c.psn, 1);
 	}
 	world_expect_none(peer.node, 10000);
-	acknowledge(&peer, c.psn, 0x60);
+	peer_acknowledge(&peer, c.psn, 0x60);
 	world_expect(peer.node, 0, IBV_WC_RETRY_EXC_ERR);
 	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
 	peer_see_none(&peer, SECOND);
@@ -602,17 +589,17 @@ START_TEST(rnr_timers)
 	peer_create(&peer, IBV_QPT_RC, &c);
 	for (uint64_t i = 0; i < 4; i++)
 		peer_post(&peer, IBV_WR_SEND, 8, i);
-	expect_requests(&peer, c.psn, 4);
+	peer_see_requests(&peer, c.psn, 4);
 	then = world_now(&peer.world);
-	acknowledge(&peer, c.psn + 1, 0x20 | _i);
-	acknowledge(&peer, c.psn + 1, 0x20); /* one pause for both, and it has begun */
-	acknowledge(&peer, c.psn + 1, 0x60); /* nor is this of any news */
+	peer_acknowledge(&peer, c.psn + 1, 0x20 | _i);
+	peer_acknowledge(&peer, c.psn + 1, 0x20); /* one pause for both, and it has begun */
+	peer_acknowledge(&peer, c.psn + 1, 0x60); /* nor is this of any news */
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert(peer_wait(&peer, &packet, 2 * delay + 100000));
 	ck_assert_uint_eq(packet.psn, (c.psn + 1) & PSN_MASK);
 	ck_assert_uint_ge(world_now(&peer.world), then + delay);
-	expect_requests(&peer, c.psn + 2, 2);
-	acknowledge(&peer, c.psn + 3, 0x1f);
+	peer_see_requests(&peer, c.psn + 2, 2);
+	peer_acknowledge(&peer, c.psn + 3, 0x1f);
 	for (uint64_t i = 1; i < 4; i++)
 		world_expect(peer.node, i, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
@@ -655,24 +642,25 @@ START_TEST(rnr_retries)
 	peer_create(&peer, IBV_QPT_RC, &c);
 	for (uint64_t i = 0; i < 3; i++)
 		peer_post(&peer, IBV_WR_SEND, 8, i);
-	expect_requests(&peer, c.psn, 3);
+	peer_see_requests(&peer, c.psn, 3);
 	for (uint32_t message = 0; message < 2; message++) {
 		for (int i = 0; i < _i; i++) {
 			struct packet packet;
 
-			acknowledge(&peer, c.psn + message, 0x21);
-			acknowledge(&peer, c.psn + message, 0x21); /* an echo, not another one */
+			peer_acknowledge(&peer, c.psn + message, 0x21);
+			peer_acknowledge(&peer, c.psn + message,
+					 0x21); /* an echo, not another one */
 			ck_assert(peer_wait(&peer, &packet, 100000));
 			ck_assert_uint_eq(packet.psn, (c.psn + message) & PSN_MASK);
-			expect_requests(&peer, c.psn + message + 1, 2 - message);
+			peer_see_requests(&peer, c.psn + message + 1, 2 - message);
 		}
 		if (message == 0) {
-			acknowledge(&peer, c.psn, 0x1f);
+			peer_acknowledge(&peer, c.psn, 0x1f);
 			world_expect(peer.node, 0, IBV_WC_SUCCESS);
 		}
 	}
 	world_expect_none(peer.node, 10000);
-	acknowledge(&peer, c.psn + 1, 0x21);
+	peer_acknowledge(&peer, c.psn + 1, 0x21);
 	world_expect(peer.node, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);
 	peer_see_none(&peer, SECOND);
