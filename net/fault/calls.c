@@ -2,7 +2,6 @@
 #include "net/fault/calls.h"
 
 #include <errno.h>
-#include <string.h>
 
 static const struct {
 	const char *name;
@@ -12,16 +11,6 @@ static const struct {
 #include "net/fault/calls.def"
 #undef FAULT_CALL
 };
-
-enum fault_call fault_call_find(const char *name, size_t length)
-{
-	unsigned int i = 0;
-
-	while (i < FAULT_CALLS &&
-	       (strlen(calls[i].name) != length || memcmp(calls[i].name, name, length) != 0))
-		i++;
-	return i;
-}
 
 const char *fault_call_name(enum fault_call call)
 {

@@ -5,8 +5,6 @@
 #ifndef URXE_NET_FAULT_CALLS_H
 #define URXE_NET_FAULT_CALLS_H
 
-#include <stddef.h>
-
 enum fault_call {
 #define FAULT_CALL(name, error) FAULT_CALL_##name,
 #include "net/fault/calls.def"
@@ -14,8 +12,6 @@ enum fault_call {
 	FAULT_CALLS
 };
 
-/* FAULT_CALLS for a name that is none. */
-enum fault_call fault_call_find(const char *name, size_t length);
 const char *fault_call_name(enum fault_call call);
 /* The errno that it usually fails with. */
 int fault_call_error(enum fault_call call);
