@@ -29,8 +29,8 @@ const struct hca_limits hca_limits_core = {
 				/* Invalidations; fast registration isn't to be had through verbs.
 				 */
 				IBV_DEVICE_MEM_MGT_EXTENSIONS,
-			.max_sge = 32,
-			.max_sge_rd = 32,
+			.max_sge = HCA_SGES_MAX,
+			.max_sge_rd = HCA_SGES_MAX,
 			.max_cq = 1048576,
 			.max_cqe = 4194303,
 			.max_mr = 1048575,
@@ -46,7 +46,7 @@ const struct hca_limits hca_limits_core = {
 			.max_ah = 1048576,
 			.max_srq = 917503,
 			.max_srq_wr = 1048576,
-			.max_srq_sge = 32,
+			.max_srq_sge = HCA_SGES_MAX,
 			.max_pkeys = 1,
 			.local_ca_ack_delay = 15,
 		},

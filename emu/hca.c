@@ -15,10 +15,12 @@
 #include "net/spin.h"
 #include "net/tuning.h"
 
-/* At the end of the process, for a round to end that another thread is taking. */
+/* How often the end of a process yields, so that another thread can finish its round. */
 #define EXIT_YIELDS 1000
 
-/* So many deadlines are dealt with before packets are received: what comes up again waits for them.
+/*
+ * At most so many deadlines before packets are received: one that is armed anew for a time in the
+ * past would otherwise keep a round from ending.
  */
 #define TIMERS_A_ROUND 4096
 
@@ -368,7 +370,10 @@ static bool has_scheduled(struct hca *hca)
 	return any;
 }
 
-/* If this is the progress thread, it doesn't sleep, and nothing comes of it. */
+/*
+ * The calling thread may have read the datagram that was to wake the progress thread (share.woken).
+ * If it is the progress thread itself this does nothing: it is awake.
+ */
 static void pass_on_wakeup(struct hca *hca)
 {
 	struct share *share = hca->link->share;
@@ -512,7 +517,10 @@ bool hca_is_busy(struct hca *hca)
 	return false;
 }
 
-/* What this thread has been interrupted in doesn't go on. */
+/*
+ * Whether a thread other than the caller is in a round. The caller may be a signal handler that has
+ * interrupted a round of its own thread, which doesn't go on.
+ */
 static bool another_receives(struct hca *hca)
 {
 	if (pthread_spin_trylock(&hca->receive_lock) != 0)
@@ -521,20 +529,20 @@ static bool another_receives(struct hca *hca)
 	return false;
 }
 
-bool hca_owes_acks(struct hca *hca)
+bool hca_request_acks(struct hca *hca)
 {
 	/* Looked at first: the round of another thread may end with an ACK that waits. */
-	bool owes = another_receives(hca);
+	bool pending = another_receives(hca);
 
 	if (atomic_load(&hca->acks.oldest) != TIME_NEVER) {
 		atomic_store(&hca->acks_wanted, true);
 		hca_wake_at(hca, 0);
 	}
-	return owes || atomic_load(&hca->acks_wanted);
+	return pending || atomic_load(&hca->acks_wanted);
 }
 
-/* Without receive_lock, which a thread may have that doesn't go on. */
-static void give_acks(struct hca *hca, uint64_t now)
+/* Without receive_lock: the thread that has it may never go on (hca_request_acks()). */
+static void send_requested_acks(struct hca *hca, uint64_t now)
 {
 	hca_send_acks(hca, now, 0);
 	atomic_store(&hca->acks_wanted, false);
@@ -562,12 +570,13 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	bool any;
 
 	if (atomic_load_explicit(&hca->acks_wanted, memory_order_relaxed))
-		give_acks(hca, now);
+		send_requested_acks(hca, now);
 	if (pthread_spin_trylock(&hca->receive_lock) != 0)
 		return false;
 	atomic_store_explicit(&hca->receiver, pthread_self(), memory_order_relaxed);
 	any = receive_frames(hca, now);
-	if (!any) /* those that were run may be in a step: requester.c */
+	/* A QP that has ended a step (requester.c) goes on only after another look for packets. */
+	if (!any)
 		any = hca_run(hca, now);
 	any |= cm_run(hca->cm, now);
 	any |= placement_run(hca, now);

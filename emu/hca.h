@@ -71,6 +71,9 @@ struct hca_limits {
 	uint64_t max_dm_size;	/* bytes of device memory in all */
 };
 
+/* SGEs of a work request: what an outbox has iovecs for (emu/transport/outbox.h). */
+#define HCA_SGES_MAX 32
+
 /* Everything that the core can do (emu/capacity.c). */
 extern const struct hca_limits hca_limits_core;
 
@@ -156,7 +159,7 @@ struct hca {
 	 * thread that polls, and by what the peer sends.
 	 */
 	_Atomic bool peer_awaited;
-	_Atomic bool acks_wanted;     /* at once: hca_owes_acks() */
+	_Atomic bool acks_wanted; /* hca_request_acks() was called, and they have yet to be sent */
 	_Atomic pthread_t receiver;   /* the thread that had receive_lock last, in a round */
 	_Atomic uint64_t polled_at;   /* about when an application thread last polled, in vain */
 	_Atomic unsigned int senders; /* threads that send more than one outbox takes */
@@ -211,11 +214,12 @@ static inline void hca_acknowledge(struct hca *hca, uint64_t now)
 }
 
 /*
- * The process ends: whether acknowledgements have yet to leave, those of the round of another
- * thread included. The thread that makes progress next sends what waits then, whatever locks the
- * calling thread has been interrupted with. Safe in signal handlers.
+ * The process ends: have the thread that makes progress next send the delayed ACKs, and return
+ * whether any have yet to leave, those included that another thread is about to add in its round.
+ * Waits for no lock: the calling thread may have been interrupted with any. Safe in signal
+ * handlers.
  */
-bool hca_owes_acks(struct hca *hca);
+bool hca_request_acks(struct hca *hca);
 
 /*
  * The process ends: send what acknowledgements wait, as far as no lock is in the
@@ -224,7 +228,10 @@ bool hca_owes_acks(struct hca *hca);
  */
 void hca_flush_on_exit(struct hca *hca, uint64_t now);
 
-/* When the next round is due although nothing arrives, or TIME_NEVER. */
+/*
+ * When the next round is due although nothing arrives, or TIME_NEVER. For the progress thread,
+ * right before it sleeps: this tells the link so (link_ops.prepare_sleep).
+ */
 uint64_t hca_deadline(struct hca *hca);
 
 /* Queue @qp to be run by this or the next round. A QP lock may be held. */

@@ -533,7 +533,7 @@ static void await_acks(struct device *device, uint64_t deadline)
 {
 	if (!device->client)
 		return;
-	while (hca_owes_acks(device->hca) && clock_now() < deadline) {
+	while (hca_request_acks(device->hca) && clock_now() < deadline) {
 		progress_app_sleeping(device->client);
 		pause_at_end();
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/hca.h"
 #include "net/netdev.h"
 #include "net/wire/wire.h"
 #include "verbs/device.h"
@@ -142,17 +143,6 @@ static int netdev_query(const char *netdev, short *flags, uint32_t *mtu)
 	return error == ENODEV ? 0 : error;
 }
 
-/* The largest that leaves room for all headers: 80 bytes, as Linux rxe counts them (IBA A17.3.1).
- */
-static enum ibv_mtu mtu_within(uint32_t netdev_mtu)
-{
-	enum ibv_mtu mtu = IBV_MTU_256;
-
-	while (mtu < IBV_MTU_4096 && (256u << mtu) + 80 <= netdev_mtu)
-		mtu++;
-	return mtu;
-}
-
 static bool runs(short flags)
 {
 	return (flags & IFF_UP) && (flags & IFF_RUNNING);
@@ -191,7 +181,7 @@ int port_query(struct port *port, struct ibv_port_attr *attr)
 		attr->phys_state = flags & IFF_UP ? PHYSICAL_POLLING : PHYSICAL_DISABLED;
 	}
 	attr->max_mtu = IBV_MTU_4096;
-	attr->active_mtu = mtu_within(entry.mtu);
+	attr->active_mtu = hca_mtu(entry.mtu);
 	attr->gid_tbl_len = card->gid_tbl_len;
 	attr->port_cap_flags = card->port_cap_flags;
 	attr->max_msg_sz = WIRE_MESSAGE_MAX;

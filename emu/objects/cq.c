@@ -70,9 +70,9 @@ static int cq_show(struct hca *hca, struct cq *cq)
 	return cq->shown ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
 }
 
-int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
+int cq_create(struct hca *hca, uint32_t entries, struct cq **result)
 {
-	struct cq *made;
+	struct cq *cq;
 	int error = cq_check_size(hca, entries, "ibv_create_cq()");
 
 	if (error)
@@ -82,35 +82,40 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **cq)
 	if (error)
 		return error;
 	entries = capacity_round(hca->behaviour.round_cqe, entries, hca->limits.device.max_cqe);
-	made = calloc(1, sizeof(*made));
-	if (!made)
+	cq = calloc(1, sizeof(*cq));
+	if (!cq) {
 		error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
-	else
-		error = cq_allocate(made, entries);
-	if (!error)
-		error = cq_show(hca, made);
-	if (error) {
-		if (made)
-			free(made->ring);
-		free(made);
-		capacity_put(&hca->cq_count);
-		return error;
+		goto put_capacity;
 	}
-	made->hca = hca;
-	made->origin = origin_capture();
-	made->capacity = entries;
-	made->event.type = EVENT_COMPLETION;
-	made->event.element = made;
-	made->event.embedded = true;
-	made->ibv.cqe = entries;
-	made->ibv.handle = made->handle = hca_next_handle(hca);
-	made->shown->number = made->handle;
-	made->shown->capacity = entries;
-	observe_show(hca->observe, made->shown);
-	spin_init(&made->lock);
-	WATCH(hca, cq_created, made);
-	*cq = made;
+	error = cq_allocate(cq, entries);
+	if (error)
+		goto free_cq;
+	error = cq_show(hca, cq);
+	if (error)
+		goto free_ring;
+	cq->hca = hca;
+	cq->origin = origin_capture();
+	cq->capacity = entries;
+	cq->event.type = EVENT_COMPLETION;
+	cq->event.element = cq;
+	cq->event.embedded = true;
+	cq->ibv.cqe = entries;
+	cq->ibv.handle = cq->handle = hca_next_handle(hca);
+	cq->shown->number = cq->handle;
+	cq->shown->capacity = entries;
+	observe_show(hca->observe, cq->shown);
+	spin_init(&cq->lock);
+	WATCH(hca, cq_created, cq);
+	*result = cq;
 	return 0;
+
+free_ring:
+	free(cq->ring);
+free_cq:
+	free(cq);
+put_capacity:
+	capacity_put(&hca->cq_count);
+	return error;
 }
 
 int cq_check_unused(struct cq *cq)
@@ -342,12 +347,12 @@ static void cq_withhold(struct cq *cq, uint64_t now)
 {
 	if (cq->withheld++)
 		return;
-	cq->delivered_at = now + 1 + placement_random(cq->hca, PLACEMENT_COMPLETION_DELAY);
+	cq->deliver_at = now + 1 + placement_random(cq->hca, PLACEMENT_COMPLETION_DELAY);
 	if (cq_reserve_number(cq) != 0) {
 		cq_deliver(cq);
 		return;
 	}
-	hca_arm(cq->hca, &cq->moderation.timer, cq->delivered_at);
+	hca_arm(cq->hca, &cq->moderation.timer, cq->deliver_at);
 	if (!atomic_load(&cq->moderation.timer.time))
 		cq_deliver(cq);
 }
@@ -357,10 +362,10 @@ void cq_run(struct cq *cq, uint64_t now)
 	struct cq_moderation *moderation = &cq->moderation;
 
 	spin_lock(&cq->lock);
-	if (cq->withheld && now >= cq->delivered_at)
+	if (cq->withheld && now >= cq->deliver_at)
 		cq_deliver(cq);
 	else if (cq->withheld)
-		hca_arm(cq->hca, &moderation->timer, cq->delivered_at);
+		hca_arm(cq->hca, &moderation->timer, cq->deliver_at);
 	/* The timer is lazy: it comes up for an event that was raised long ago, and is put back. */
 	if (moderation->waiting && (now >= moderation->due || !cq_start_timer(cq)))
 		cq_raise(cq);

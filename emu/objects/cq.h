@@ -76,7 +76,7 @@ struct cq {
 	_Atomic uint32_t count; /* read without the lock to see whether polling is worth it */
 	uint32_t sleepers;	/* threads that sleep until that isn't 0 (verbs/poll_yield.h) */
 	uint32_t withheld;	/* behind them, to be delivered later: emu/transport/placement.h */
-	uint64_t delivered_at;	/* then */
+	uint64_t deliver_at;	/* when they are to be, ns */
 	enum cq_armed armed;
 	struct cq_moderation moderation;
 	bool overrun;	     /* IBA 11.6.3.1: the CQ is in error */

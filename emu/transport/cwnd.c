@@ -3,6 +3,7 @@
 
 #include "emu/transport/rtt.h"
 #include "net/link.h"
+#include "net/minmax.h"
 #include "net/tuning.h"
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm)
@@ -17,9 +18,9 @@ void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm)
 
 void cwnd_bound(struct cwnd *cwnd, uint64_t most)
 {
-	cwnd->most = earlier(cwnd->most, most);
-	cwnd->size.limit = earlier(cwnd->size.limit, most);
-	cwnd->before.limit = earlier(cwnd->before.limit, most);
+	cwnd->most = min_u64(cwnd->most, most);
+	cwnd->size.limit = min_u64(cwnd->size.limit, most);
+	cwnd->before.limit = min_u64(cwnd->before.limit, most);
 }
 
 bool cwnd_may_send(const struct cwnd *cwnd, uint64_t bytes)
@@ -69,7 +70,7 @@ static uint64_t least_after(const struct cwnd *cwnd, enum cwnd_loss loss, const 
 {
 	if (loss != CWND_LOST_ONE || rtt->smoothed > CWND_SHORT_ROUND)
 		return CWND_LEAST;
-	return cwnd->before.limit < CWND_SHORT_LEAST ? cwnd->before.limit : CWND_SHORT_LEAST;
+	return min_u64(cwnd->before.limit, CWND_SHORT_LEAST);
 }
 
 static void reduce(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt)
@@ -114,14 +115,14 @@ static void reopen(struct cwnd *cwnd, uint64_t limit)
 {
 	if (cwnd->size.limit >= cwnd->size.ssthresh)
 		cwnd->size.ssthresh = cwnd->size.limit;
-	cwnd->size.limit = earlier(cwnd->size.limit, limit);
+	cwnd->size.limit = min_u64(cwnd->size.limit, limit);
 }
 
 void cwnd_drain(struct cwnd *cwnd, uint64_t until)
 {
 	if (cwnd->in_flight < cwnd->size.limit / 2)
 		return;
-	reopen(cwnd, later(cwnd->size.limit / CWND_DRAIN_FRACTION, CWND_LEAST));
+	reopen(cwnd, max_u64(cwnd->size.limit / CWND_DRAIN_FRACTION, CWND_LEAST));
 	cwnd->grows_at = until;
 }
 

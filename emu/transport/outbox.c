@@ -14,9 +14,7 @@
 #include "net/guard.h"
 #include "net/tuning.h"
 
-#define OUTBOX_SGES 32 /* the most one packet can have: max_sge of the device */
-
-_Static_assert(OUTBOX_SGES <= OUTBOX_IOVS, "an empty outbox takes any packet");
+_Static_assert(HCA_SGES_MAX <= OUTBOX_IOVS, "an empty outbox takes any packet");
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 {
@@ -151,7 +149,8 @@ struct link_packet *outbox_packet(struct outbox *outbox, const struct path *path
 		      outbox->train.bytes + LINK_TRAIN_BYTES > SEND_BYTES;
 	struct link_packet *packet;
 
-	if (enough || outbox->packets == OUTBOX_PACKETS || outbox->iovs + OUTBOX_SGES > OUTBOX_IOVS)
+	if (enough || outbox->packets == OUTBOX_PACKETS ||
+	    outbox->iovs + HCA_SGES_MAX > OUTBOX_IOVS)
 		flush_and_go_on(outbox);
 	packet = &outbox->packet[outbox->packets++];
 	packet->path = path;

@@ -8,6 +8,7 @@
 #include "emu/explain/responder.h"
 #include "emu/objects/qp.h"
 #include "emu/transport/outbox.h"
+#include "net/minmax.h"
 #include "net/tuning.h"
 
 static struct responder_resource *resource_at(struct response *response, uint32_t i)
@@ -155,16 +156,6 @@ struct responder_resource *response_find_resource(struct response *response, uin
 	return NULL;
 }
 
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint32_t greater(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
 /*
  * Send @range of the answer, too: as one with those that it overlaps or touches. So a probe may ask
  * for the end of an answer that is still being given.
@@ -178,12 +169,12 @@ static void add_range(struct responder_resource *resource, struct response_range
 		from++;
 	if (count == RESPONSE_RANGES) { /* it has to touch the next one, or the last */
 		from = from == count ? count - 1 : from;
-		range.next = lesser(range.next, ranges[from].end);
-		range.end = greater(range.end, ranges[from].next);
+		range.next = min_u32(range.next, ranges[from].end);
+		range.end = max_u32(range.end, ranges[from].next);
 	}
 	for (to = from; to < count && ranges[to].next <= range.end; to++) {
-		range.next = lesser(range.next, ranges[to].next);
-		range.end = greater(range.end, ranges[to].end);
+		range.next = min_u32(range.next, ranges[to].next);
+		range.end = max_u32(range.end, ranges[to].end);
 	}
 	memmove(&ranges[from + 1], &ranges[to], (count - to) * sizeof(range));
 	ranges[from] = range;
